@@ -21,7 +21,8 @@ func TestScopes(t *testing.T) {
 		err  string
 	}{
 		{"read", Read, ""}, {"run", Run, ""}, {"admin", Admin, ""}, {"read,run", Run, ""}, {"admin, read", Admin, ""},
-		{"", Open, `scope "": use read, run or admin`}, {"open", Open, `scope "open": use read, run or admin`}, {"read,all", Open, `scope "all": use read, run or admin`},
+		{"", Open, `scope "": use read, run or admin`}, {"open", Open, `scope "open": use read, run or admin`},
+		{"read,all", Open, `scope "all": use read, run or admin`},
 	} {
 		got, err := ReadScopes(tt.list)
 		if got != tt.want || fmt.Sprint(err) != tt.err && (err != nil || tt.err != "") {
@@ -37,13 +38,19 @@ func TestBadLines(t *testing.T) {
 		{"\n# all of us\nme admin " + hash + "\n", ""},
 		{"me admin " + hash + " created=2026-01-02T03:04:05Z expires=2027-01-02T03:04:05Z", ""},
 		{"# x\nme admin", `line 2: 2 words where a token has at least three; ` + example},
-		{"me admin aot_SECRET", `line 1: the third word of token "me" is no hash (sha256: and 64 hexadecimal digits); ` + example},
-		{"me admin sha256:abc", `line 1: the third word of token "me" is no hash (sha256: and 64 hexadecimal digits); ` + example},
+		{"me admin aot_SECRET",
+			`line 1: the third word of token "me" is no hash (sha256: and 64 hexadecimal digits); ` + example},
+		{"me admin sha256:abc",
+			`line 1: the third word of token "me" is no hash (sha256: and 64 hexadecimal digits); ` + example},
 		{"me root " + hash, `line 1: scope "root": use read, run or admin`},
-		{"m/e admin " + hash, `line 1: name "m/e": use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit`},
-		{"a run " + hash + "\n\na read " + hash, `line 3: there is a token "a" already, in line 1; give each its own name`},
-		{"a run " + hash + " expires=tomorrow", `line 1: token "a": expires="tomorrow" is no time such as 2026-01-31T12:00:00Z`},
-		{"a run " + hash + " colour=red", `line 1: token "a": only created= and expires= may follow the hash; ` + example},
+		{"m/e admin " + hash, `line 1: name "m/e": use 1 to 64 letters, digits, '.', '_' or '-', beginning with a ` +
+			`letter or digit`},
+		{"a run " + hash + "\n\na read " + hash, `line 3: there is a token "a" already, in line 1; give each its ` +
+			`own name`},
+		{"a run " + hash + " expires=tomorrow", `line 1: token "a": expires="tomorrow" is no time such as ` +
+			`2026-01-31T12:00:00Z`},
+		{"a run " + hash + " colour=red", `line 1: token "a": only created= and expires= may follow the hash; ` +
+			example},
 		{"a run " + hash + strings.Repeat(" ", 1<<17), `after 0 tokens: bufio.Scanner: token too long`},
 	} {
 		_, err := Parse([]byte(tt.text))
@@ -74,7 +81,8 @@ func held(t *testing.T) (path, token string, tokens *Tokens, log *bytes.Buffer) 
 		t.Fatal(err)
 	}
 	log = new(bytes.Buffer)
-	if tokens, err = Load(path, slog.New(slog.NewTextHandler(log, nil))); err != nil {
+	tokens, err = Load(path, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path, token, tokens, log
@@ -105,7 +113,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	tokens.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
-	if _, err := tokens.Check(other); fault.KindOf(err) != fault.Unauthorized || !strings.Contains(err.Error(), `Token "ci" has expired`) {
+	if _, err := tokens.Check(other); fault.KindOf(err) != fault.Unauthorized ||
+		!strings.Contains(err.Error(), `Token "ci" has expired`) {
 		t.Errorf("after its time: %v", err)
 	}
 }
@@ -154,10 +163,13 @@ func TestEdits(t *testing.T) {
 	if strings.Contains(string(text), token) {
 		t.Error("the token itself is in the file")
 	}
-	if err := os.WriteFile(path, append(text, "# of the team\n\nteam read sha256:"+strings.Repeat("00", 32)...), 0o600); err != nil { // no line's end
+	// no line's end
+	if err := os.WriteFile(path, append(text, "# of the team\n\nteam read sha256:"+strings.Repeat("00", 32)...),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(path, "me", []string{"read"}, time.Time{}); err == nil || !strings.Contains(err.Error(), `there is a token "me" already`) {
+	if _, err := Create(path, "me", []string{"read"}, time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), `there is a token "me" already`) {
 		t.Errorf("a name twice: %v", err)
 	}
 	if err := Revoke(path, "#"); err == nil {
@@ -190,7 +202,8 @@ func TestEdits(t *testing.T) {
 	if err := os.WriteFile(path, bad, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(path, "x", []string{"read"}, time.Time{}); err == nil || !strings.Contains(err.Error(), "line 1") {
+	if _, err := Create(path, "x", []string{"read"}, time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "line 1") {
 		t.Errorf("a bad file: %v", err)
 	}
 	if now, _ := os.ReadFile(path); !bytes.Equal(now, bad) {

@@ -13,7 +13,8 @@ import (
 )
 
 // header begins a file that is made.
-const header = "# API tokens of Agent Orchestrator: names, scopes, hashes. Made by 'ao tokens'; the tokens themselves are nowhere.\n"
+const header = "# API tokens of Agent Orchestrator: names, scopes, hashes. Made by 'ao tokens'; the tokens " +
+	"themselves are nowhere.\n"
 
 // Create adds a token to a file, which is made where there is none, and gives it: this once, for only its hash is kept.
 func Create(path, name string, scopes []string, expires time.Time) (token string, err error) {
@@ -21,7 +22,8 @@ func Create(path, name string, scopes []string, expires time.Time) (token string
 		return "", err
 	}
 	e := Entry{Name: name, Scopes: strings.Join(scopes, ","), Created: time.Now(), Expires: expires}
-	if e.Scope, err = ReadScopes(e.Scopes); err != nil {
+	e.Scope, err = ReadScopes(e.Scopes)
+	if err != nil {
 		return "", err
 	}
 	token = NewToken()
@@ -87,15 +89,16 @@ func Revoke(path, name string) error {
 	})
 }
 
-// edit changes the file at once or not at all: readers see the old one or the new one, and of two edits none is lost. text is nil
-// where there is no file. Nothing is changed in a file that cannot be read.
+// edit changes the file at once or not at all: readers see the old one or the new one, and of two edits none is lost.
+// text is nil where there is no file. Nothing is changed in a file that cannot be read.
 func edit(path string, change func(text []byte, all []Entry) ([]byte, error)) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil { // ends with the descriptor, so a crash leaves nothing
+	// ends with the descriptor, so a crash leaves nothing
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("%s cannot be locked: %w", dir.Name(), err)
 	}
 	text, err := os.ReadFile(path)
@@ -116,8 +119,8 @@ func edit(path string, change func(text []byte, all []Entry) ([]byte, error)) er
 	return replace(path, next, dir)
 }
 
-// replace writes a file beside the old one and puts it in its place, readable by its owner alone. Where the old one is somebody
-// else's, so is the new one, if we may say so.
+// replace writes a file beside the old one and puts it in its place, readable by its owner alone. Where the old one is
+// somebody else's, so is the new one, if we may say so.
 func replace(path string, text []byte, dir *os.File) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -136,7 +139,8 @@ func replace(path string, text []byte, dir *os.File) error {
 			_ = f.Chown(int(owner.Uid), int(owner.Gid)) // refused where it is ours
 		}
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {

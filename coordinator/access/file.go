@@ -51,7 +51,8 @@ var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // CheckName tells whether a token can be called that.
 func CheckName(name string) error {
 	if !tokenName.MatchString(name) {
-		return fmt.Errorf("name %.80q: use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit", name)
+		return fmt.Errorf("name %.80q: use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+			name)
 	}
 	return nil
 }
@@ -69,13 +70,15 @@ func readLine(line string) (e Entry, err error) {
 	if err := CheckName(e.Name); err != nil {
 		return e, err
 	}
-	if e.Scope, err = ReadScopes(e.Scopes); err != nil {
+	e.Scope, err = ReadScopes(e.Scopes)
+	if err != nil {
 		return e, err
 	}
 	digits, ok := strings.CutPrefix(words[2], "sha256:")
 	hash, err := hex.DecodeString(digits)
 	if !ok || err != nil || len(hash) != sha256.Size { // not shown: it may be a token that somebody wrote there
-		return e, fmt.Errorf("the third word of token %q is no hash (sha256: and 64 hexadecimal digits); %s", e.Name, example)
+		return e, fmt.Errorf("the third word of token %q is no hash (sha256: and 64 hexadecimal digits); %s", e.Name,
+			example)
 	}
 	copy(e.Hash[:], hash)
 	for _, word := range words[3:] {
@@ -95,7 +98,8 @@ func readLine(line string) (e Entry, err error) {
 	return e, nil
 }
 
-// Parse reads a file of tokens: one a line; empty lines and those that begin with # are for people. The error names the line.
+// Parse reads a file of tokens: one a line; empty lines and those that begin with # are for people. The error names the
+// line.
 func Parse(text []byte) ([]Entry, error) {
 	var all []Entry
 	at := map[string]int{}
@@ -110,7 +114,8 @@ func Parse(text []byte) ([]Entry, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if first, twice := at[e.Name]; twice {
-			return nil, fmt.Errorf("line %d: there is a token %q already, in line %d; give each its own name", n, e.Name, first)
+			return nil, fmt.Errorf("line %d: there is a token %q already, in line %d; give each its own name", n,
+				e.Name, first)
 		}
 		at[e.Name] = n
 		all = append(all, e)

@@ -5,11 +5,12 @@ import (
 	"testing"
 )
 
-// FuzzParse: a file of tokens that is read can be written line by line and is read as the same; an error names the line, and never
-// shows what may be a token.
+// FuzzParse: a file of tokens that is read can be written line by line and is read as the same; an error names the
+// line, and never shows what may be a token.
 func FuzzParse(f *testing.F) {
 	hash := "sha256:" + strings.Repeat("0a", 32)
-	f.Add([]byte("# tokens\nalice read,run " + hash + " created=2026-01-02T03:04:05Z expires=2027-01-02T03:04:05+02:00\n\nbob admin " + hash))
+	f.Add([]byte("# tokens\nalice read,run " + hash + " created=2026-01-02T03:04:05Z " +
+		"expires=2027-01-02T03:04:05+02:00\n\nbob admin " + hash))
 	f.Add([]byte("alice read " + hash + "\nalice read " + hash))
 	f.Add([]byte("alice read ao_secretsecretsecret"))
 	f.Add([]byte("a b c d e f"))

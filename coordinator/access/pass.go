@@ -11,8 +11,8 @@ import (
 	"ao/shared/fault"
 )
 
-// Pass is what lets somebody in for a while who does not show a token: it names the token that it stands for, and is signed.
-// The zero Pass is none.
+// Pass is what lets somebody in for a while who does not show a token: it names the token that it stands for, and is
+// signed. The zero Pass is none.
 type Pass struct {
 	Token string    // the name of the token
 	ID    string    // of the login, which a renewed pass keeps; of a code, its own
@@ -42,7 +42,8 @@ func (p Pass) text(k Kind, e Entry) string {
 // readPass reads what write has written, without believing it.
 func readPass(text string) (p Pass, signature string, ok bool) {
 	words := strings.SplitN(text, ".", 4)
-	if len(words) != 4 || words[1] == "" || len(words[1]) > 64 || strings.ContainsFunc(words[1], notInID) || CheckName(words[3]) != nil {
+	if len(words) != 4 || words[1] == "" || len(words[1]) > 64 || strings.ContainsFunc(words[1], notInID) ||
+		CheckName(words[3]) != nil {
 		return Pass{}, "", false
 	}
 	at, err := strconv.ParseInt(words[0], 10, 64)

@@ -27,7 +27,8 @@ func TestPasses(t *testing.T) {
 		t.Helper()
 		now = now.Add(at)
 		who, err := tokens.CheckPass(k, text, signed)
-		if good != (err == nil) || err != nil && fault.KindOf(err) != fault.Unauthorized || good && (who.Name != "me" || who.Scope != Admin || who.Keys() != me.Keys()) {
+		if good != (err == nil) || err != nil && fault.KindOf(err) != fault.Unauthorized || good &&
+			(who.Name != "me" || who.Scope != Admin || who.Keys() != me.Keys()) {
 			t.Errorf("%v: %+v, %v; want good %v", at, who, err, good)
 		}
 		now = now.Add(-at)
@@ -57,7 +58,8 @@ func TestPasses(t *testing.T) {
 	words := strings.SplitN(renewed, ".", 4)
 	for i := range words { // nothing of it can be another
 		other := append([]string{}, words...)
-		other[i] = map[int]string{0: fmt.Sprint(now.Unix() + 1), 1: strings.Repeat("A", 26), 2: strings.Repeat("0", 64), 3: "you"}[i]
+		other[i] = map[int]string{0: fmt.Sprint(now.Unix() + 1), 1: strings.Repeat("A", 26), 2: strings.Repeat("0", 64),
+			3: "you"}[i]
 		check(0, Cookie, strings.Join(other, "."), false)
 	}
 	if err := Revoke(path, "me"); err != nil {

@@ -19,8 +19,8 @@ type Rule struct {
 	Session Right // of a session token
 }
 
-// Rules is every route of the HTTP API, as its router knows it. HEAD is GET. A route that is missing here needs scope admin; a
-// test sees to it that none is.
+// Rules is every route of the HTTP API, as its router knows it. HEAD is GET. A route that is missing here needs scope
+// admin; a test sees to it that none is.
 var Rules = map[string]Rule{
 	"GET /":             {Read, Nothing},
 	"GET /openapi.json": {Read, Nothing},

@@ -71,11 +71,13 @@ func (c Caller) Keys() string { return c.key }
 // Needs refuses a caller whose token has not this scope. A session has no scope: what it may do is said elsewhere.
 func (c Caller) Needs(s Scope) error {
 	if c.Session == "" && c.Scope < s {
-		return fault.Newf(fault.Forbidden, "This needs a token with scope %s, and token %q has %s; whoever runs the coordinator makes one with: ao tokens create --scope %s", s, c.Name, c.Scope, s).
+		return fault.Newf(fault.Forbidden, "This needs a token with scope %s, and token %q has %s; whoever runs the "+
+			"coordinator makes one with: ao tokens create --scope %s", s, c.Name, c.Scope, s).
 			With("scope", s.String())
 	}
 	return nil
 }
 
 // ErrNotForSessions refuses a session what no session may do.
-var ErrNotForSessions = fault.New(fault.Forbidden, "", "A session token is good for its own session and those it started: start, resume, read and stop them, list agents and output schemas; nothing else")
+var ErrNotForSessions = fault.New(fault.Forbidden, "", "A session token is good for its own session and those it "+
+	"started: start, resume, read and stop them, list agents and output schemas; nothing else")

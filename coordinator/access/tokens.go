@@ -27,8 +27,8 @@ type Tokens struct {
 	seen fs.FileInfo // the file as it was read last; nil: it was not there
 }
 
-// Load reads a file of tokens. One that cannot be read, or has a bad line, is an error here; later, when the file changes, that is
-// told in the log, and the tokens stay as they were.
+// Load reads a file of tokens. One that cannot be read, or has a bad line, is an error here; later, when the file
+// changes, that is told in the log, and the tokens stay as they were.
 func Load(path string, log *slog.Logger) (*Tokens, error) {
 	t := &Tokens{path: path, log: cmp.Or(log, slog.Default()), now: time.Now}
 	all, seen, err := readFile(path)
@@ -36,17 +36,20 @@ func Load(path string, log *slog.Logger) (*Tokens, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		t.log.Warn("there is no API token in the file, so everybody is refused; make one with 'ao tokens create'", "file", path)
+		t.log.Warn("there is no API token in the file, so everybody is refused; make one with 'ao tokens create'",
+			"file", path)
 	}
 	t.all, t.seen = all, seen
 	return t, nil
 }
 
-// readFile gives the tokens and what the file looked like before it was read: what changes meanwhile is read at the next look.
+// readFile gives the tokens and what the file looked like before it was read: what changes meanwhile is read at the
+// next look.
 func readFile(path string) ([]Entry, fs.FileInfo, error) {
 	seen, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("AO_API_TOKENS %q: there is no such file; make it with: ao tokens create --file %s --name me --scope admin", path, path)
+		return nil, nil, fmt.Errorf("AO_API_TOKENS %q: there is no such file; make it with: ao tokens create --file "+
+			"%s --name me --scope admin", path, path)
 	}
 	var text []byte
 	if err == nil {
@@ -73,7 +76,8 @@ func (t *Tokens) Check(token string) (Caller, error) {
 		}
 	}
 	if found < 0 {
-		return Caller{}, fault.New(fault.Unauthorized, "", "This token is unknown here: it was never made, or is revoked")
+		return Caller{}, fault.New(fault.Unauthorized, "", "This token is unknown here: it was never made, or is "+
+			"revoked")
 	}
 	e := all[found]
 	if e.Expired(t.now()) {
@@ -84,11 +88,13 @@ func (t *Tokens) Check(token string) (Caller, error) {
 
 // caller is who shows the token.
 func (e Entry) caller() Caller {
-	return Caller{Name: e.Name, Scope: e.Scope, Expires: e.Expires, key: "token:" + hex.EncodeToString(e.Hash[:sha256.Size/2])}
+	return Caller{Name: e.Name, Scope: e.Scope, Expires: e.Expires, key: "token:" +
+		hex.EncodeToString(e.Hash[:sha256.Size/2])}
 }
 
 func expired(e Entry) error {
-	return fault.Newf(fault.Unauthorized, "Token %q has expired; whoever runs the coordinator makes another with: ao tokens create", e.Name)
+	return fault.Newf(fault.Unauthorized, "Token %q has expired; whoever runs the coordinator makes another with: ao "+
+		"tokens create", e.Name)
 }
 
 // lasting is for how long a token is made at least whose end anybody has to be told of.

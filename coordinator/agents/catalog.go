@@ -1,5 +1,5 @@
-// Package agents knows all definitions of agents: those of files, those of the API (bucket `agents`), and, as it is told, those of
-// runners. It says what a run of an agent demands of its runner, and who may define what.
+// Package agents knows all definitions of agents: those of files, those of the API (bucket `agents`), and, as it is
+// told, those of runners. It says what a run of an agent demands of its runner, and who may define what.
 package agents
 
 import (
@@ -77,9 +77,9 @@ func (a *Catalog) Watch(ctx context.Context) error {
 // Read tells whether the bucket has been read.
 func (a *Catalog) Read() bool { return a.read.Load() }
 
-// put notes what the bucket has under a name, nil: nothing, at a revision. Several bring that, and who was slow may bring what is
-// older than what is known. Revision 0 is of a key of which the bucket has not even the mark of its deletion: perhaps it is another
-// bucket, which counts anew.
+// put notes what the bucket has under a name, nil: nothing, at a revision. Several bring that, and who was slow may
+// bring what is older than what is known. Revision 0 is of a key of which the bucket has not even the mark of its
+// deletion: perhaps it is another bucket, which counts anew.
 func (a *Catalog) put(name string, value []byte, rev uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,8 +133,8 @@ func (a *Catalog) Find(name string) (*Resolved, bool) {
 	return a.cfg.Runners.Agent(name)
 }
 
-// Look is Find for callers: one that is not known here may have been made over another coordinator, or announced to it, a moment
-// ago.
+// Look is Find for callers: one that is not known here may have been made over another coordinator, or announced to it,
+// a moment ago.
 func (a *Catalog) Look(ctx context.Context, name string) (k *Resolved, ok bool, err error) {
 	if k, ok := a.Find(name); ok || agent.CheckName("agent_name", name) != nil {
 		return k, ok, nil

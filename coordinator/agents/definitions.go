@@ -58,8 +58,8 @@ func readOwn(raw []byte) (agent.Blueprint, error) {
 	return b, nil
 }
 
-// ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level). A definition whose tag does not
-// match is not changed. The file counts where there is one.
+// ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level). A definition whose
+// tag does not match is not changed. The file counts where there is one.
 func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, match Match) (View, error) {
 	if err := strictjson.Check(patch); err != nil {
 		return View{}, err
@@ -68,7 +68,8 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 	if err != nil {
 		return View{}, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
 	}
-	if changes, err = agent.Plain(changes); err != nil {
+	changes, err = agent.Plain(changes)
+	if err != nil {
 		return View{}, err
 	}
 	if f, ok := a.folders.now(name); ok {
@@ -96,7 +97,8 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 }
 
 // changed is a stored definition with changes.
-func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.Member, match Match) (after View, value []byte, err error) {
+func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.Member, match Match) (after View,
+	value []byte, err error) {
 	var before agent.Blueprint
 	if err := json.Unmarshal(old, &before); err != nil {
 		return after, nil, err
@@ -197,15 +199,19 @@ func (k *Resolved) exists() error {
 	case k.Owners != nil:
 		return k.ownedByRunner()
 	case k.file != nil:
-		return fault.Newf(fault.Conflict, "There is an agent %q already, defined by a file: change the file, or take another name", k.Name).With("agent_name", k.Name)
+		return fault.Newf(fault.Conflict, "There is an agent %q already, defined by a file: change the file, or take "+
+			"another name", k.Name).With("agent_name", k.Name)
 	}
-	return fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", k.Name, k.Name).With("agent_name", k.Name)
+	return fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", k.Name, k.Name).
+		With("agent_name", k.Name)
 }
 
 // ownedByRunner says what is possible with the name of a runner's agent.
 func (k *Resolved) ownedByRunner() error {
-	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of profile %q, or take another name. "+
-		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or with DELETE /runners/{id} of that runner once it left", k.Name, k.RunnerID, k.Profile).
+	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of "+
+		"profile %q, or take another name. "+
+		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or with DELETE /runners/{id} of that "+
+		"runner once it left", k.Name, k.RunnerID, k.Profile).
 		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.Profile)
 }
 
@@ -220,7 +226,8 @@ func (a *Catalog) notOurs(name string, err error) error {
 	}
 	for _, b := range a.folders.unreadable() {
 		if b.Name == name {
-			return fault.Newf(fault.Conflict, "Agent %q cannot be changed, its file %s is broken: %s; mend the file", name, b.Path, b.Reason).With("agent_name", name)
+			return fault.Newf(fault.Conflict, "Agent %q cannot be changed, its file %s is broken: %s; mend the file",
+				name, b.Path, b.Reason).With("agent_name", name)
 		}
 	}
 	return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)

@@ -238,7 +238,8 @@ func (f ownFile) seen(match Match) func(agent.Blueprint) error {
 
 // notWritable refuses to change an agent's file.
 func (f ownFile) notWritable() error {
-	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on", f.Name).With("agent_name", f.Name)
+	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on",
+		f.Name).With("agent_name", f.Name)
 }
 
 // changeFile is ChangeAgent of an agent that a file defines.

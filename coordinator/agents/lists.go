@@ -82,12 +82,16 @@ func (a *Catalog) Usable(ctx context.Context, name string) (*Resolved, error) {
 	case !ok:
 		for _, b := range a.BrokenAgents() {
 			if b.Name == name {
-				return k, fault.Newf(fault.NotFound, "Agent %q cannot be used, its file is broken: %s; GET /agents?status=broken lists such files", name, b.Reason).With("agent_name", name).With("field", "agent_name")
+				return k, fault.Newf(fault.NotFound, "Agent %q cannot be used, its file is broken: %s; GET "+
+					"/agents?status=broken lists such files", name, b.Reason).With("agent_name", name).
+					With("field", "agent_name")
 			}
 		}
-		return k, fault.Wrap(fault.NotFound, "", fmt.Sprintf("There is no agent %q; GET /agents lists them", name), ErrNone).With("agent_name", name).With("field", "agent_name")
+		return k, fault.Wrap(fault.NotFound, "", fmt.Sprintf("There is no agent %q; GET /agents lists them", name),
+			ErrNone).With("agent_name", name).With("field", "agent_name")
 	case k.Status == agent.Inactive:
-		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+name+" is inactive; set its status to active first").With("agent_name", name)
+		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+
+			name+" is inactive; set its status to active first").With("agent_name", name)
 	}
 	return k, nil
 }

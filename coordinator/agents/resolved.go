@@ -25,7 +25,8 @@ type Resolved struct {
 // Announced is an agent that a runner announced.
 func Announced(b agent.Blueprint, by runnerapi.Runner, id string, online bool) *Resolved {
 	b.RunnerID = id
-	return (&Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds, Online: online}).prepared()
+	return (&Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds,
+		Online: online}).prepared()
 }
 
 // defined is an agent of the coordinators' own; file defines it, nil: it came over the API.
@@ -62,7 +63,8 @@ func (k *Resolved) ownerDemands() run.Demands {
 	return run.Demands{ExecutorProfile: k.Profile, ExecutorType: k.Type}
 }
 
-// Demanded is what a run of the agent demands, which asks for these itself; first are demands that come before the agent's own.
+// Demanded is what a run of the agent demands, which asks for these itself; first are demands that come before the
+// agent's own.
 func (k *Resolved) Demanded(first run.Demands, also ...run.Demands) run.Demands {
 	d := run.Merge(k.ownerDemands(), first, run.Demands{ExecutorProfile: k.ExecutorProfile})
 	if k.Demands != nil {

@@ -7,10 +7,13 @@ import (
 	"ao/shared/run"
 )
 
-// The lane that is remembered with an agent is the one of a run that asks for nothing; whoever asks for something gets its own.
+// The lane that is remembered with an agent is the one of a run that asks for nothing; whoever asks for something gets
+// its own.
 func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
 	t.Parallel()
-	plain := Resolved{Blueprint: agent.Blueprint{Name: "a", Type: run.Procedural, ExecutorProfile: "own", Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, Owners: map[string]string{"b": "2", "a": "1"}, Profile: "p"}
+	plain := Resolved{Blueprint: agent.Blueprint{Name: "a", Type: run.Procedural, ExecutorProfile: "own",
+		Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, Owners: map[string]string{"b": "2", "a": "1"},
+		Profile: "p"}
 	kept := plain
 	kept.lane = plain.Want(plain.Demanded(run.Demands{})).Lane()
 	for _, tt := range []struct {

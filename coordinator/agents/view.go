@@ -34,10 +34,12 @@ func (k *Resolved) view(runners Runners) View {
 	case k.Owners != nil:
 		return View{
 			Blueprint: k.Shown(runners.Serving(k.Name, k.OwnerHash())), Origin: OfRunner,
-			Reason: "it belongs to runner " + k.RunnerID + ": change it in the agents_dir of profile " + k.Profile + ", or save a copy",
+			Reason: "it belongs to runner " + k.RunnerID + ": change it in the agents_dir of profile " +
+				k.Profile + ", or save a copy",
 		}
 	case k.file != nil:
-		return View{Blueprint: k.Blueprint, Origin: OfFile, Path: k.file.Path, Editable: k.file.reason == "", Reason: k.file.reason}
+		return View{Blueprint: k.Blueprint, Origin: OfFile, Path: k.file.Path, Editable: k.file.reason == "",
+			Reason: k.file.reason}
 	}
 	return View{Blueprint: k.Blueprint, Origin: OfAPI, Editable: true}
 }
@@ -108,7 +110,8 @@ func (m Match) check(v View) error {
 	if m == nil || m(v.Tag()) {
 		return nil
 	}
-	return fault.Newf(fault.Stale, "Agent %q has changed since it was read; look at current, and send its ETag as If-Match", v.Name).
+	return fault.Newf(fault.Stale, "Agent %q has changed since it was read; look at current, and send its ETag as "+
+		"If-Match", v.Name).
 		With("agent_name", v.Name).With("etag", `"`+v.Tag()+`"`).With("current", v)
 }
 

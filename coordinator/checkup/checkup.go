@@ -1,6 +1,6 @@
-// Package checkup is what a deployment is looked over for: findings with what to do, and the looks at files, disks, versions and
-// clocks that more than one program takes. What the coordinator can see it tells at GET /doctor; 'ao doctor' adds what can be seen
-// from where it runs.
+// Package checkup is what a deployment is looked over for: findings with what to do, and the looks at files, disks,
+// versions and clocks that more than one program takes. What the coordinator can see it tells at GET /doctor; 'ao
+// doctor' adds what can be seen from where it runs.
 package checkup
 
 import (
@@ -42,8 +42,9 @@ type Report struct {
 	Go        string    `json:"go"`
 	Host      string    `json:"hostname"`
 	PublicURL string    `json:"public_url"`
-	Private   bool      `json:"private_network,omitempty"` // it says that only its own programs are on the network beyond loopback
-	Checks    []Finding `json:"checks"`
+	// it says that only its own programs are on the network beyond loopback
+	Private bool      `json:"private_network,omitempty"`
+	Checks  []Finding `json:"checks"`
 }
 
 // Good, Bad, Odd and Not make findings.
@@ -68,17 +69,20 @@ func Not(check, advice, format string, args ...any) Finding {
 
 // OlderUsers is what users.conf of an older version lacks; where says which it is.
 func OlderUsers(where string) Finding {
-	return Odd("nats-users", "'ao init --dir' with the folder of its keys renews nats/users.conf and keeps every key; then have NATS reload it, or restart an embedded one",
-		"users.conf is of an older version: NATS does not tell coordinators whose credential a worker's request comes with (%s)", where)
+	return Odd("nats-users", "'ao init --dir' with the folder of its keys renews nats/users.conf and keeps every "+
+		"key; then have NATS reload it, or restart an embedded one",
+		"users.conf is of an older version: NATS does not tell coordinators whose credential a worker's request "+
+			"comes with (%s)", where)
 }
 
-// Secret looks whether others than its owner can read a file of secrets; setting is what names it. A folder: whether others can look
-// into it.
+// Secret looks whether others than its owner can read a file of secrets; setting is what names it. A folder: whether
+// others can look into it.
 func Secret(setting, path string) Finding {
 	what := fmt.Sprintf("%s %s", setting, path)
 	info, err := os.Stat(path)
 	if err != nil {
-		return Bad("secrets", "make it readable for the user that needs it, or mend the setting", "%s cannot be looked at: %s", what, fault.Plain(err))
+		return Bad("secrets", "make it readable for the user that needs it, or mend the setting",
+			"%s cannot be looked at: %s", what, fault.Plain(err))
 	}
 	if info.Mode().Perm()&0o007 == 0 || !reachable(path) {
 		return Good("secrets", "%s is closed to other users (%v)", what, info.Mode().Perm())
@@ -92,7 +96,8 @@ func Secret(setting, path string) Finding {
 		}
 		what = fmt.Sprintf("%s %s/%s", setting, path, open)
 	}
-	return Bad("secrets", fmt.Sprintf("chmod %s %s; if somebody else may have read it, make new secrets", right, path), "%s is open to every user of its machine (%v)", what, info.Mode().Perm())
+	return Bad("secrets", fmt.Sprintf("chmod %s %s; if somebody else may have read it, make new secrets", right, path),
+		"%s is open to every user of its machine (%v)", what, info.Mode().Perm())
 }
 
 // openIn is something in a folder that every user may read; empty: there is nothing like that.
@@ -127,7 +132,8 @@ func Disk(setting, dir string) Finding {
 		var s syscall.Statfs_t
 		err := syscall.Statfs(at, &s)
 		if err == nil {
-			return room(fmt.Sprintf("%s %s", setting, dir), uint64(s.Bavail)*uint64(s.Bsize), uint64(s.Blocks)*uint64(s.Bsize))
+			return room(fmt.Sprintf("%s %s", setting, dir), uint64(s.Bavail)*uint64(s.Bsize),
+				uint64(s.Blocks)*uint64(s.Bsize))
 		}
 		if at == filepath.Dir(at) || at == "." {
 			return Not("disk", "look with df", "%s %s: %v", setting, dir, err)
@@ -137,7 +143,8 @@ func Disk(setting, dir string) Finding {
 
 // room judges a disk: what writes every record must never find it full.
 func room(what string, free, all uint64) Finding {
-	const advice = "make room, or move the folder: when the disk is full nothing is accepted any more (RUN_RETENTION, RUN_KEEP and the streams' sizes say how much is kept)"
+	const advice = "make room, or move the folder: when the disk is full nothing is accepted any more " +
+		"(RUN_RETENTION, RUN_KEEP and the streams' sizes say how much is kept)"
 	say := fmt.Sprintf("%s: %s free of %s", what, Size(free), Size(all))
 	switch {
 	case all == 0:
@@ -150,8 +157,8 @@ func room(what string, free, all uint64) Finding {
 	return Good("disk", "%s", say)
 }
 
-// Store judges what NATS may store: limits is what its streams may hold in all, most what it stores at most, disk how large its disk is;
-// 0: nobody knows.
+// Store judges what NATS may store: limits is what its streams may hold in all, most what it stores at most, disk how
+// large its disk is; 0: nobody knows.
 func Store(limits, most, disk uint64) Finding {
 	const check = "nats-store"
 	say := fmt.Sprintf("the streams may hold %s in all", Size(limits))
@@ -163,9 +170,11 @@ func Store(limits, most, disk uint64) Finding {
 	}
 	switch {
 	case most > 0 && limits > most:
-		return Odd(check, "raise max_file_store, or give the streams less ('nats stream edit'): NATS refuses every record before they are full", "%s", say)
+		return Odd(check, "raise max_file_store, or give the streams less ('nats stream edit'): NATS refuses every "+
+			"record before they are full", "%s", say)
 	case disk > 0 && limits > disk:
-		return Odd(check, "give the streams less ('nats stream edit'), or NATS a larger disk: when that is full nothing is accepted any more", "%s", say)
+		return Odd(check, "give the streams less ('nats stream edit'), or NATS a larger disk: when that is full "+
+			"nothing is accepted any more", "%s", say)
 	case disk > 0 && most > disk:
 		return Odd(check, "set max_file_store to what the disk has at most", "%s", say)
 	}
@@ -187,9 +196,11 @@ func Size(n uint64) string {
 
 // Clock judges how far a clock is from ours, known but for a doubt.
 func Clock(who string, ahead, doubt time.Duration) Finding {
-	const advice = "let the machines keep their clocks by NTP (timedatectl, chronyc): times in records, limits of tokens and signatures of callbacks are judged by them"
+	const advice = "let the machines keep their clocks by NTP (timedatectl, chronyc): times in records, limits of " +
+		"tokens and signatures of callbacks are judged by them"
 	off := max(ahead.Abs()-doubt, 0)
-	say := fmt.Sprintf("%s is %v %s", who, off.Round(100*time.Millisecond), map[bool]string{true: "ahead", false: "behind"}[ahead > 0])
+	say := fmt.Sprintf("%s is %v %s", who, off.Round(100*time.Millisecond),
+		map[bool]string{true: "ahead", false: "behind"}[ahead > 0])
 	switch {
 	case off >= time.Minute:
 		return Bad("clocks", advice, "%s", say)
@@ -210,9 +221,11 @@ func NATS(version string) Finding {
 	b, errB := strconv.Atoi(minor)
 	switch {
 	case errA != nil || errB != nil:
-		return Odd("nats-version", "look with nats-server --version: 2.12 or newer is needed", "nats-server does not tell its version (%.40q)", version)
+		return Odd("nats-version", "look with nats-server --version: 2.12 or newer is needed",
+			"nats-server does not tell its version (%.40q)", version)
 	case a < leastNATS[0] || a == leastNATS[0] && b < leastNATS[1]:
-		return Bad("nats-version", "run nats-server 2.12 or newer: older ones have no atomic batches", "nats-server %s is too old", version)
+		return Bad("nats-version", "run nats-server 2.12 or newer: older ones have no atomic batches",
+			"nats-server %s is too old", version)
 	}
 	return Good("nats-version", "nats-server %s", version)
 }

@@ -31,14 +31,16 @@ func TestJudges(t *testing.T) {
 		{"a small disk", room("d", gib, 3*gib), OK, ""},
 		{"none", room("d", gib, 100*gib), Fail, ""},
 		{"hardly any", room("d", 200<<20, 500<<20), Fail, "200.0 MiB free"},
-		{"streams that fit", Store(9*gib, 10*gib, 20*gib), OK, "9.0 GiB in all, NATS stores 10.0 GiB at most, its disk has 20.0 GiB"},
+		{"streams that fit", Store(9*gib, 10*gib, 20*gib), OK,
+			"9.0 GiB in all, NATS stores 10.0 GiB at most, its disk has 20.0 GiB"},
 		{"streams that fit, as far as is known", Store(9*gib, 0, 0), OK, "9.0 GiB in all"},
 		{"streams larger than the store", Store(9*gib, 8*gib, 20*gib), Warn, ""},
 		{"streams larger than the disk", Store(9*gib, 10*gib, 8*gib), Warn, ""},
 		{"a store larger than the disk", Store(7*gib, 10*gib, 8*gib), Warn, ""},
 		{"who knows", room("d", 0, 0), Skip, "does not say"},
 	} {
-		if tt.got.Verdict != tt.want || !strings.Contains(tt.got.Say, tt.say) || (tt.want == OK) != (tt.got.Advice == "") {
+		if tt.got.Verdict != tt.want || !strings.Contains(tt.got.Say, tt.say) ||
+			(tt.want == OK) != (tt.got.Advice == "") {
 			t.Errorf("%s: %+v, want %s %s", tt.name, tt.got, tt.want, tt.say)
 		}
 	}
@@ -85,7 +87,8 @@ func TestSecret(t *testing.T) {
 		if tt.dir&0o100 != 0 {
 			at("dir/file", tt.file)
 		}
-		if f := Secret("AO_X", filepath.Join(top, tt.path)); f.Verdict != tt.want || !strings.Contains(f.Say, tt.say) || !strings.HasPrefix(f.Say, "AO_X "+top) {
+		if f := Secret("AO_X", filepath.Join(top, tt.path)); f.Verdict != tt.want || !strings.Contains(f.Say, tt.say) ||
+			!strings.HasPrefix(f.Say, "AO_X "+top) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, f, tt.want, tt.say)
 		}
 	}

@@ -23,7 +23,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says when.
+// Begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says
+// when.
 func Begin(t testing.TB, b *bus.Bus, cfg parts.Config) *parts.Coordinator {
 	t.Helper()
 	c, _ := BeginFor(t, b, cfg)
@@ -75,7 +76,8 @@ func HoldAll(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) 
 		return nil
 	}
 	for n := range p.Slots {
-		natstest.Until(t, "there is a slot", func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", held) })
+		natstest.Until(t, "there is a slot",
+			func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", held) })
 	}
 	return sync.OnceFunc(func() { close(until) })
 }
@@ -83,7 +85,8 @@ func HoldAll(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) 
 // Runner is a process with these agents.
 func Runner(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	return runnerapi.Runner{
-		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural",
+			ExecutorType: run.Procedural},
 		Instance: instance, MaxConcurrentRuns: 8, Agents: agents,
 	}
 }
@@ -93,7 +96,8 @@ func Echo(name string) agent.Blueprint {
 	return agent.Blueprint{Name: name, Type: run.Procedural, Command: "./" + name, Status: agent.Active}
 }
 
-// Register tries again where a slow machine makes a process that is gone look alive, or another registration came between.
+// Register tries again where a slow machine makes a process that is gone look alive, or another registration came
+// between.
 func Register(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) (reg runnerapi.Registered) {
 	t.Helper()
 	natstest.Until(t, r.ID()+" is registered", func() bool {
@@ -143,7 +147,8 @@ func Submit(t testing.TB, c *parts.Coordinator, body, key string) runs.Accepted 
 }
 
 // Active waits until a run is as it should be.
-func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(projection.Active) bool) (a projection.Active) {
+func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(projection.Active) bool) (
+	a projection.Active) {
 	t.Helper()
 	natstest.Until(t, id+" "+what, func() bool {
 		var there bool
@@ -160,7 +165,8 @@ func Claim(t testing.TB, c *parts.Coordinator, id string, r runnerapi.Runner) pr
 	t.Helper()
 	a := Active(t, c, id, "is queued", IsQueued)
 	Put(t, c.Bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
-		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id, Attempt: a.Attempt, At: time.Now()})
+		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id,
+			Attempt: a.Attempt, At: time.Now()})
 	return Active(t, c, id, "is claimed", func(a projection.Active) bool { return a.Claim != nil })
 }
 
@@ -168,7 +174,8 @@ func Claim(t testing.TB, c *parts.Coordinator, id string, r runnerapi.Runner) pr
 func Finish(t testing.TB, c *parts.Coordinator, a projection.Active) {
 	t.Helper()
 	Put(t, c.Bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
-		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed, At: time.Now()})
+		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed,
+			At: time.Now()})
 	natstest.Until(t, a.Spec.ID+" has ended", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 

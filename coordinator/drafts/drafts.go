@@ -1,5 +1,5 @@
-// Package drafts keeps schemas that somebody is writing: text beside an agent's definition, JSON or not yet. A draft is no part of the
-// definition, and changes nothing of what runs are given. It goes with its agent.
+// Package drafts keeps schemas that somebody is writing: text beside an agent's definition, JSON or not yet. A draft is
+// no part of the definition, and changes nothing of what runs are given. It goes with its agent.
 package drafts
 
 import (
@@ -33,16 +33,18 @@ type Draft struct {
 	Tag  string
 }
 
-// Match reports whether what is there may be changed: the tag of the draft, empty where there is none. nil allows anything.
+// Match reports whether what is there may be changed: the tag of the draft, empty where there is none. nil allows
+// anything.
 type Match func(tag string) bool
 
 // Store has all drafts.
 type Store struct {
-	Log      *slog.Logger
-	Bucket   Bucket
-	Editable func(ctx context.Context, agent string) error // why an agent's schemas cannot be written, or that there is none
-	Exists   func(agent string) bool                       // also where its file is broken at the moment
-	Ready    func() bool                                   // Exists knows
+	Log    *slog.Logger
+	Bucket Bucket
+	// why an agent's schemas cannot be written, or that there is none
+	Editable func(ctx context.Context, agent string) error
+	Exists   func(agent string) bool // also where its file is broken at the moment
+	Ready    func() bool             // Exists knows
 
 	mu      sync.Mutex
 	missing map[string]time.Time // agents of drafts that do not exist, since when
@@ -99,7 +101,8 @@ func (s *Store) Put(ctx context.Context, name, side string, text []byte, match M
 	case err != nil:
 		return "", err
 	case len(text) > MaxText:
-		return "", fault.Newf(fault.TooLarge, "a draft has at most %d bytes, this one has %d", MaxText, len(text)).With("limit", MaxText)
+		return "", fault.Newf(fault.TooLarge, "a draft has at most %d bytes, this one has %d", MaxText, len(text)).
+			With("limit", MaxText)
 	case !utf8.Valid(text):
 		return "", fault.New(fault.Invalid, "", "a draft is text in UTF-8")
 	}
@@ -128,7 +131,8 @@ func (s *Store) room(ctx context.Context, n int) error {
 		return bus.NotStored(err)
 	}
 	if size+uint64(n) > maxAll {
-		return fault.Newf(fault.TooLarge, "the drafts of all agents take %d bytes, and %d are allowed; delete some", size, maxAll).With("limit", maxAll)
+		return fault.Newf(fault.TooLarge, "the drafts of all agents take %d bytes, and %d are allowed; delete some",
+			size, maxAll).With("limit", maxAll)
 	}
 	return nil
 }
@@ -172,12 +176,14 @@ func (s *Store) change(ctx context.Context, at, name string, match Match, do fun
 		}
 		return bus.NotStored(err)
 	}
-	return fault.Newf(fault.Conflict, "This draft of agent %q is being changed by others; try again", name).With("agent_name", name)
+	return fault.Newf(fault.Conflict, "This draft of agent %q is being changed by others; try again", name).
+		With("agent_name", name)
 }
 
 // stale is the refusal of a change of what its caller did not see.
 func stale(name string, now Draft) error {
-	f := fault.New(fault.Stale, "", "The draft has changed since it was read; look at current, and send its ETag as If-Match").With("agent_name", name)
+	f := fault.New(fault.Stale, "", "The draft has changed since it was read; look at current, and send its ETag as "+
+		"If-Match").With("agent_name", name)
 	if now.Tag == "" {
 		return f.With("current", nil)
 	}
@@ -214,8 +220,8 @@ func (s *Store) Forget(ctx context.Context, name string) {
 	}
 }
 
-// The rhythm of looking for drafts without an agent, and how long an agent may be missing: who edits a file by hand may move it away
-// for a while.
+// The rhythm of looking for drafts without an agent, and how long an agent may be missing: who edits a file by hand may
+// move it away for a while.
 const (
 	every = time.Minute
 	grace = 10 * time.Minute

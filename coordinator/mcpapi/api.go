@@ -23,7 +23,8 @@ type API struct {
 	waits   sync.Map // MCP session and id of a call that is under way → its context.CancelFunc
 }
 
-// exchange is what a tool knows of the request that it is called by. The SDK hands the request's values on, not its end.
+// exchange is what a tool knows of the request that it is called by. The SDK hands the request's values on, not its
+// end.
 type exchange struct {
 	who access.Caller
 	ctx context.Context // ends when the client goes, or cancels its call
@@ -38,7 +39,8 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// line is the way to the client, with signs of life while nothing else is said: comments, which every reader of event streams skips.
+// line is the way to the client, with signs of life while nothing else is said: comments, which every reader of event
+// streams skips.
 type line struct {
 	http.ResponseWriter
 	mu    sync.Mutex

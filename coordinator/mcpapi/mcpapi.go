@@ -1,6 +1,6 @@
-// Package mcpapi is the coordinator's MCP side: tools by which agents, and any client of the Model Context Protocol, start and
-// follow sessions of other agents. It is stateless streamable HTTP, so that any coordinator answers any request; checks, rights and
-// answers are those of the HTTP API.
+// Package mcpapi is the coordinator's MCP side: tools by which agents, and any client of the Model Context Protocol,
+// start and follow sessions of other agents. It is stateless streamable HTTP, so that any coordinator answers any
+// request; checks, rights and answers are those of the HTTP API.
 package mcpapi
 
 import (
@@ -22,7 +22,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says which there are and what input each takes; start_agent_session starts one and by default waits for its result. A call that waits too long gives the session's id: ask get_agent_session_result for the rest. A refused call says what to mend: mend it and call again.`
+const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says which there are and what input each ` +
+	`takes; start_agent_session starts one and by default waits for its result. A call that waits too long gives the ` +
+	`session's id: ask get_agent_session_result for the rest. A refused call says what to mend: mend it and call again.`
 
 // New makes the MCP side of a coordinator.
 func New(cfg Config) *API {
@@ -34,30 +36,34 @@ func New(cfg Config) *API {
 		cfg.Seat = func(access.Caller) (func(), error) { return func() {}, nil }
 	}
 	a := &API{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
-	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator", Version: "1.0.0"}, &mcp.ServerOptions{
+	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator",
+		Version: "1.0.0"}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
 	for _, t := range tools {
 		server.AddTool(&mcp.Tool{
 			Name: t.name, Title: t.title, Description: t.say, InputSchema: json.RawMessage(t.takes),
-			Annotations: &mcp.ToolAnnotations{Title: t.title, ReadOnlyHint: t.looks, DestructiveHint: &t.ends, OpenWorldHint: new(bool)},
+			Annotations: &mcp.ToolAnnotations{Title: t.title, ReadOnlyHint: t.looks, DestructiveHint: &t.ends,
+				OpenWorldHint: new(bool)},
 		}, a.tool(t))
 	}
 	server.AddReceivingMiddleware(listed)
-	// Bodies are limited, and foreign hosts and pages refused, before a request gets here; the SDK's own check of Host would refuse
-	// what comes through a proxy on this machine.
+	// Bodies are limited, and foreign hosts and pages refused, before a request gets here; the SDK's own check of Host
+	// would refuse what comes through a proxy on this machine.
 	a.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1})
 	return a
 }
 
-// sessionHeader names a client's MCP session. Nothing is kept for one here: it only tells whose call a later request cancels.
+// sessionHeader names a client's MCP session. Nothing is kept for one here: it only tells whose call a later request
+// cancels.
 const sessionHeader = "Mcp-Session-Id"
 
-// Serve answers one POST; body is its body, who is who asks. stored is called when what the body asks for is: waiting for its end is no
-// more work.
-func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller, stored func()) (waited time.Duration) {
+// Serve answers one POST; body is its body, who is who asks. stored is called when what the body asks for is: waiting
+// for its end is no more work.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller,
+	stored func()) (waited time.Duration) {
 	if why := unread(body); why != "" {
 		http.Error(w, why, http.StatusBadRequest)
 		return
@@ -91,13 +97,15 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), stored: stored, from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
+	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), stored: stored,
+		from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	return time.Duration(x.waited.Load())
 }
 
-// largest is how long an answer may be: it goes out twice, as text and as data, and clients refuse events beyond 16 MiB.
+// largest is how long an answer may be: it goes out twice, as text and as data, and clients refuse events beyond 16
+// MiB.
 const largest = 4 << 20
 
 // tool is the SDK's side of a tool: it answers with a value, or with an error that the model can read.
@@ -128,7 +136,8 @@ func (a *API) guarded(t tool, x *call) (v any, err error) {
 	if err := t.refuses(x.who); err != nil {
 		return nil, err
 	}
-	if x.args = x.req.Params.Arguments; len(x.args) == 0 || string(x.args) == "null" {
+	x.args = x.req.Params.Arguments
+	if len(x.args) == 0 || string(x.args) == "null" {
 		x.args = json.RawMessage(`{}`)
 	}
 	return t.do(a, x)
@@ -150,7 +159,8 @@ func (a *API) result(v any, err error) (res *mcp.CallToolResult, code string) {
 	}
 	raw, err := strictjson.Encode(v)
 	if err == nil && len(raw) > largest {
-		f := fault.Newf(fault.TooLarge, "The answer has %d bytes, more than fits here; read it over HTTP: GET /sessions/{id}/result", len(raw))
+		f := fault.Newf(fault.TooLarge, "The answer has %d bytes, more than fits here; read it over HTTP: GET "+
+			"/sessions/{id}/result", len(raw))
 		raw, err = strictjson.Encode(f)
 		isError, code = true, f.Code
 	}

@@ -17,8 +17,8 @@ import (
 
 const listTools = "tools/list"
 
-// served are the methods of this server. The SDK knows more, of capabilities that are not offered here; a subscription among them would
-// hold a stream on which nothing ever comes.
+// served are the methods of this server. The SDK knows more, of capabilities that are not offered here; a subscription
+// among them would hold a stream on which nothing ever comes.
 var served = []string{"initialize", "ping", "server/discover", listTools, "tools/call"}
 
 // message is what has to be known of a JSON-RPC message before the SDK reads it.
@@ -46,8 +46,8 @@ func (m message) notifies() bool { return len(m.ID) == 0 && !m.known() }
 // strange reports whether it asks for a method that there is not.
 func (m message) strange() bool { return len(m.ID) > 0 && !m.known() }
 
-// read gives a body's message, and the first that is strange. Old clients send several at once: of them nothing else has to be known.
-// Whoever answers says what is wrong with a body.
+// read gives a body's message, and the first that is strange. Old clients send several at once: of them nothing else
+// has to be known. Whoever answers says what is wrong with a body.
 func read(body []byte) (m message, strange *message) {
 	all := make([]message, 1)
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
@@ -118,7 +118,8 @@ func unread(body []byte) string {
 		return fmt.Sprintf("The body has more than %d messages; send fewer at once", mostAtOnce)
 	}
 	if beside(body) > mostBeside {
-		return fmt.Sprintf("What is not arguments of a tool may have %d bytes; send less in _meta and the other members", mostBeside)
+		return fmt.Sprintf("What is not arguments of a tool may have %d bytes; send less in _meta and the other "+
+			"members", mostBeside)
 	}
 	type message struct {
 		Version string `json:"jsonrpc"`
@@ -162,14 +163,15 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int64, t
 	_, _ = w.Write(raw)
 }
 
-// refuseMethod answers a request for a method that there is not. Up to 2025-11-25 the status is 200: a 404 would tell the client that
-// its session is over. Since then there are no sessions, and 404 is what the protocol asks for.
+// refuseMethod answers a request for a method that there is not. Up to 2025-11-25 the status is 200: a 404 would tell
+// the client that its session is over. Since then there are no sessions, and 404 is what the protocol asks for.
 func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
 	status := http.StatusOK
 	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" {
 		status = http.StatusNotFound
 	}
-	refuse(w, status, m.ID, jsonrpc.CodeMethodNotFound, fmt.Sprintf("Method %.80q not found; there are %s", m.Method, strings.Join(served, ", ")))
+	refuse(w, status, m.ID, jsonrpc.CodeMethodNotFound, fmt.Sprintf("Method %.80q not found; there are %s", m.Method,
+		strings.Join(served, ", ")))
 }
 
 // listed keeps the tools that a caller may not call out of its list.
@@ -180,7 +182,10 @@ func listed(next mcp.MethodHandler) mcp.MethodHandler {
 		if list, ok := res.(*mcp.ListToolsResult); err == nil && ok && ours {
 			list.CacheScope = "private"
 			list.Tools = slices.DeleteFunc(list.Tools, func(shown *mcp.Tool) bool {
-				return slices.ContainsFunc(tools, func(t tool) bool { return t.name == shown.Name && t.refuses(x.who) != nil })
+				return slices.ContainsFunc(tools, func(t tool) bool {
+					return t.name == shown.Name &&
+						t.refuses(x.who) != nil
+				})
 			})
 		}
 		return res, err

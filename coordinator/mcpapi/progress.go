@@ -15,9 +15,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progress tells a client that asked for it what a run does, until ctx ends; the function that it gives waits for that. At once it names
-// run and session: whoever gives the call up finds the run by them. It says something at every beat, since clients take silence for a
-// hang. What happens in the run it tells where there is a seat for a live stream. Nothing is told twice, and each value is above the last.
+// progress tells a client that asked for it what a run does, until ctx ends; the function that it gives waits for that.
+// At once it names run and session: whoever gives the call up finds the run by them. It says something at every beat,
+// since clients take silence for a hang. What happens in the run it tells where there is a seat for a live stream.
+// Nothing is told twice, and each value is above the last.
 func (a *API) progress(ctx context.Context, x *call, session, id string) (stop func()) {
 	token := x.req.Params.GetProgressToken()
 	if token == nil {
@@ -33,7 +34,8 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 			return ctx.Err()
 		}
 		n++
-		return x.req.Session.NotifyProgress(x.notify, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(n), Message: text})
+		return x.req.Session.NotifyProgress(x.notify, &mcp.ProgressNotificationParams{ProgressToken: token,
+			Progress: float64(n), Message: text})
 	}
 	_ = say(fmt.Sprintf("waiting for run %s of session %s", id, session)) // who does not hear it hears nothing else
 	var wg sync.WaitGroup
@@ -51,7 +53,8 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 			if now == said {
 				continue
 			}
-			if said = now; say(fmt.Sprintf("run %s goes on, for %v now", id, now)) != nil {
+			said = now
+			if say(fmt.Sprintf("run %s goes on, for %v now", id, now)) != nil {
 				return
 			}
 		}

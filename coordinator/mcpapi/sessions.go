@@ -30,7 +30,8 @@ func (a *API) session(x *call, itself bool) (in one, err error) {
 // mayUse refuses a session token another's session. itself: the caller's own session is allowed.
 func (a *API) mayUse(x *call, session string, itself bool) error {
 	if session == "" {
-		return fault.New(fault.Invalid, "", "session_id is required; list_agent_sessions lists them").With("field", "session_id")
+		return fault.New(fault.Invalid, "", "session_id is required; list_agent_sessions lists them").
+			With("field", "session_id")
 	}
 	if err := run.CheckSessionID(session); err != nil {
 		return err
@@ -85,7 +86,8 @@ func (a *API) standing(ctx context.Context, s run.Session) (any, error) {
 	return doc, nil
 }
 
-// resultOf gives the result of the newest ended run. A session that is at work is waited for, as long as the caller says.
+// resultOf gives the result of the newest ended run. A session that is at work is waited for, as long as the caller
+// says.
 func (a *API) resultOf(x *call) (any, error) {
 	in, err := a.session(x, true)
 	if err != nil {
@@ -93,8 +95,10 @@ func (a *API) resultOf(x *call) (any, error) {
 	}
 	wait := 0
 	if w := in.WaitSeconds; w != nil {
-		if wait = *w; wait < 0 || wait > maxWait {
-			return nil, fault.Newf(fault.Invalid, "wait_seconds must be from 0 to %d; ask again for a run that takes longer", maxWait).With("field", "wait_seconds")
+		wait = *w
+		if wait < 0 || wait > maxWait {
+			return nil, fault.Newf(fault.Invalid, "wait_seconds must be from 0 to %d; ask again for a run that "+
+				"takes longer", maxWait).With("field", "wait_seconds")
 		}
 	}
 	s, err := a.cfg.Sessions.Session(x.ctx, in.SessionID)
@@ -102,7 +106,8 @@ func (a *API) resultOf(x *call) (any, error) {
 		return nil, err
 	}
 	if wait > 0 && s.ID != x.who.Session { // whoever waits for its own run waits for ever
-		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second, func(ctx context.Context) (runs.Outcome, bool, error) { return a.cfg.Runs.Await(ctx, s.LastRun) })
+		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second,
+			func(ctx context.Context) (runs.Outcome, bool, error) { return a.cfg.Runs.Await(ctx, s.LastRun) })
 		switch {
 		case err != nil:
 			return nil, err
@@ -138,7 +143,8 @@ func (a *API) stop(x *call) (any, error) {
 	if err := strictjson.Decode(x.args, &in); err != nil {
 		return nil, err
 	}
-	if x.targets.Tree = in.Tree; run.CheckSessionID(in.SessionID) == nil {
+	x.targets.Tree = in.Tree
+	if run.CheckSessionID(in.SessionID) == nil {
 		x.targets.Session = in.SessionID
 	}
 	if err := a.mayUse(x, in.SessionID, false); err != nil {
@@ -162,7 +168,8 @@ func (a *API) sessions(x *call) (any, error) {
 		return nil, err
 	}
 	if in.Limit < 0 || in.Limit > 100 {
-		return nil, fault.New(fault.Invalid, "", "limit must be from 1 to 100; cursor goes on with the next ones").With("field", "limit")
+		return nil, fault.New(fault.Invalid, "", "limit must be from 1 to 100; cursor goes on with the next ones").
+			With("field", "limit")
 	}
 	if in.Agent != "" {
 		if err := agent.CheckName("agent_name", in.Agent); err != nil {
@@ -170,7 +177,8 @@ func (a *API) sessions(x *call) (any, error) {
 		}
 	}
 	if in.Parent != "" && run.CheckSessionID(in.Parent) != nil {
-		return nil, fault.Newf(fault.Invalid, "parent_session_id %.80q is no session's id (ses_…)", in.Parent).With("field", "parent_session_id")
+		return nil, fault.Newf(fault.Invalid, "parent_session_id %.80q is no session's id (ses_…)", in.Parent).
+			With("field", "parent_session_id")
 	}
 	if own := x.who.Session; own != "" {
 		if in.Parent == "" {
@@ -213,7 +221,8 @@ func (a *API) agents(x *call) (any, error) {
 	}
 	found := []blueprint{}
 	for _, b := range all {
-		doc := blueprint{Name: b.Name, Description: b.Description, Type: b.Type, Takes: "parameters", OutputName: b.OutputSchemaName, Tags: b.Tags}
+		doc := blueprint{Name: b.Name, Description: b.Description, Type: b.Type, Takes: "parameters",
+			OutputName: b.OutputSchemaName, Tags: b.Tags}
 		if len(b.ParametersSchema) > 0 {
 			doc.Parameters = b.ParametersSchema
 		} else if b.Type == run.Autonomous {

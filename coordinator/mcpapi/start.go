@@ -14,8 +14,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// How long a call waits for a run, in seconds. Several clients give a call up after a minute, whatever is said meanwhile, so the
-// wait ends before; who knows better says so.
+// How long a call waits for a run, in seconds. Several clients give a call up after a minute, whatever is said
+// meanwhile, so the wait ends before; who knows better says so.
 const (
 	defaultWait = 50
 	maxWait     = 600
@@ -29,12 +29,14 @@ func (x *call) parent() (string, error) {
 	own := x.who.Session
 	switch {
 	case own != "" && x.of != "" && x.of != own:
-		return "", fault.Newf(fault.Forbidden, "%s names session %.80q, and the token is that of session %s; leave the header out", parentHeader, x.of, own).With("field", parentHeader)
+		return "", fault.Newf(fault.Forbidden, "%s names session %.80q, and the token is that of session %s; leave "+
+			"the header out", parentHeader, x.of, own).With("field", parentHeader)
 	case own != "" || x.of == "":
 		return own, nil
 	}
 	if run.CheckSessionID(x.of) != nil {
-		return "", fault.Newf(fault.Invalid, "%s %.80q is no session's id (ses_…)", parentHeader, x.of).With("field", parentHeader)
+		return "", fault.Newf(fault.Invalid, "%s %.80q is no session's id (ses_…)", parentHeader, x.of).
+			With("field", parentHeader)
 	}
 	return x.of, nil
 }
@@ -72,7 +74,8 @@ func (a *API) start(x *call) (any, error) {
 		return nil, err
 	}
 	if in.AgentName == "" {
-		return nil, fault.New(fault.Invalid, "", "agent_name is required; list_agent_blueprints lists them").With("field", "agent_name")
+		return nil, fault.New(fault.Invalid, "", "agent_name is required; list_agent_blueprints lists them").
+			With("field", "agent_name")
 	}
 	return a.submit(x, run.Start, in.Mode, in.WaitSeconds)
 }
@@ -83,13 +86,14 @@ func (a *API) resume(x *call) (any, error) {
 		return nil, err
 	}
 	if in.SessionID == "" {
-		return nil, fault.New(fault.Invalid, "", "session_id is required: which session goes on? list_agent_sessions lists them").With("field", "session_id")
+		return nil, fault.New(fault.Invalid, "", "session_id is required: which session goes on? list_agent_sessions "+
+			"lists them").With("field", "session_id")
 	}
 	return a.submit(x, run.Resume, in.Mode, in.WaitSeconds)
 }
 
-// submit makes a request of the arguments, which were read strictly, and hands it in as the other doors do: what was sent goes on
-// byte by byte.
+// submit makes a request of the arguments, which were read strictly, and hands it in as the other doors do: what was
+// sent goes on byte by byte.
 func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	if mode == "" {
 		mode = run.Sync
@@ -98,7 +102,8 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	switch {
 	case seconds == nil:
 	case *seconds < 0 || *seconds > maxWait:
-		return nil, fault.Newf(fault.Invalid, "wait_seconds must be from 0 to %d; a run that takes longer goes on, and get_agent_session_result waits for it", maxWait).With("field", "wait_seconds")
+		return nil, fault.Newf(fault.Invalid, "wait_seconds must be from 0 to %d; a run that takes longer goes on, "+
+			"and get_agent_session_result waits for it", maxWait).With("field", "wait_seconds")
 	default:
 		wait = time.Duration(*seconds) * time.Second
 	}
@@ -107,14 +112,17 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 		return nil, err
 	}
 	if mode == run.AsyncCallback && parent == "" {
-		return nil, fault.Newf(fault.Invalid, "mode async_callback needs a session that is called back, and this call comes from none: send the header %s with its id, as agents do that Agent Orchestrator runs; or use mode sync or async_poll", parentHeader).With("field", "mode")
+		return nil, fault.Newf(fault.Invalid, "mode async_callback needs a session that is called back, and this "+
+			"call comes from none: send the header %s with its id, as agents do that Agent Orchestrator runs; or use "+
+			"mode sync or async_poll", parentHeader).With("field", "mode")
 	}
 	body, err := request(x.args, kind, mode, parent)
 	if err != nil {
 		return nil, err
 	}
 	if own := x.who.Session; own != "" {
-		if body, err = a.cfg.Sessions.AsSession(x.ctx, own, body); err != nil {
+		body, err = a.cfg.Sessions.AsSession(x.ctx, own, body)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -127,14 +135,16 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	x.stored()
 	switch acc.Mode {
 	case run.AsyncCallback:
-		return begun{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " + parent + " is resumed with its result when it has ended: end your turn now, and do not ask for it."}, nil
+		return begun{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " +
+			parent + " is resumed with its result when it has ended: end your turn now, and do not ask for it."}, nil
 	case run.AsyncPoll:
 		return begun{acc.RunID, acc.SessionID, string(acc.Status), later(acc.SessionID)}, nil
 	}
 	return a.await(x, acc, wait)
 }
 
-// request is the body of POST /runs for the arguments of a tool: their members as they were sent, but for those that are ours.
+// request is the body of POST /runs for the arguments of a tool: their members as they were sent, but for those that
+// are ours.
 func request(args json.RawMessage, kind, mode, parent string) ([]byte, error) {
 	sent, err := strictjson.Members(args)
 	if err != nil {
@@ -176,23 +186,31 @@ type begun struct {
 
 // later tells a model how it learns of the end.
 func later(session string) string {
-	return fmt.Sprintf(`The run goes on. Call get_agent_session_result with {"session_id":%q,"wait_seconds":%d} until it gives the result.`, session, defaultWait)
+	return fmt.Sprintf(`The run goes on. Call get_agent_session_result with {"session_id":%q,"wait_seconds":%d} `+
+		`until it gives the result.`, session, defaultWait)
 }
 
-// await waits for a run's end, at most so long, saying meanwhile what it does. Whoever does not wait any longer ends no run.
+// await waits for a run's end, at most so long, saying meanwhile what it does. Whoever does not wait any longer ends no
+// run.
 func (a *API) await(x *call, acc runs.Accepted, most time.Duration) (any, error) {
-	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (runs.Outcome, bool, error) { return a.cfg.Runs.Finish(ctx, acc) })
+	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (runs.Outcome, bool,
+		error) {
+		return a.cfg.Runs.Finish(ctx, acc)
+	})
 	switch {
-	case err != nil && fault.KindOf(err) != fault.Unavailable: // what was accepted goes on, whether NATS can be read or not
+	// what was accepted goes on, whether NATS can be read or not
+	case err != nil && fault.KindOf(err) != fault.Unavailable:
 		return nil, err
 	case !ended:
-		return begun{acc.RunID, acc.SessionID, string(cmp.Or(out.Status, acc.Status)), fmt.Sprintf("It has not ended within %v. ", most) + later(acc.SessionID)}, nil
+		return begun{acc.RunID, acc.SessionID, string(cmp.Or(out.Status, acc.Status)),
+			fmt.Sprintf("It has not ended within %v. ", most) + later(acc.SessionID)}, nil
 	}
 	return told(out), nil
 }
 
 // end waits as one of the coordinator's ways to wait does; the run as it is then where it has not ended.
-func (a *API) end(x *call, session, id string, most time.Duration, wait func(context.Context) (runs.Outcome, bool, error)) (runs.Outcome, bool, error) {
+func (a *API) end(x *call, session, id string, most time.Duration, wait func(context.Context) (runs.Outcome, bool,
+	error)) (runs.Outcome, bool, error) {
 	began := time.Now()
 	defer func() { x.waited.Add(int64(time.Since(began))) }()
 	x.w.alive(a.cfg.Beat)
@@ -227,7 +245,8 @@ type result struct {
 
 // told is the document of an ended run; one that did not complete is an error to the model, with all that is known.
 func told(o runs.Outcome) any {
-	doc := result{RunID: o.ID, SessionID: o.SessionID, Agent: o.Agent, Status: o.Status, Result: o.Result, Error: o.Error}
+	doc := result{RunID: o.ID, SessionID: o.SessionID, Agent: o.Agent, Status: o.Status, Result: o.Result,
+		Error: o.Error}
 	if o.Status != run.Completed {
 		return failed{doc}
 	}

@@ -33,7 +33,8 @@ func key(h nats.Header) (string, error) {
 		case len(all) > 1:
 			return "", fault.Newf(fault.Invalid, "%s is given more than once; send one", name).With("field", name)
 		case strings.TrimSpace(all[0]) == "":
-			return "", fault.Newf(fault.Invalid, "%s is empty: give a key, or leave the header out", name).With("field", name)
+			return "", fault.Newf(fault.Invalid, "%s is empty: give a key, or leave the header out", name).
+				With("field", name)
 		default:
 			return all[0], nil
 		}
@@ -140,13 +141,13 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 	return reply{200, map[string]any{"agents": list}}, err
 }
 
-// replyTo is the header under which a publisher of the inbox says where it wants its answer: a JetStream publish uses the
-// reply subject itself for the stream's acknowledgement.
+// replyTo is the header under which a publisher of the inbox says where it wants its answer: a JetStream publish uses
+// the reply subject itself for the stream's acknowledgement.
 const replyTo = "Ao-Reply-To"
 
-// inbox takes a run that a publisher left. What is refused goes to REJECTED with the reason; the answer, good or bad, goes to
-// the publisher too where it gave a subject. Trouble of ours is no answer: the message comes again, and so it does while its agent may yet
-// come back with its runner.
+// inbox takes a run that a publisher left. What is refused goes to REJECTED with the reason; the answer, good or bad,
+// goes to the publisher too where it gave a subject. Trouble of ours is no answer: the message comes again, and so it
+// does while its agent may yet come back with its runner.
 func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	h := nats.Header(m.Header)
 	to := h.Get(replyTo)
@@ -175,20 +176,22 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	return err
 }
 
-// leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it is
-// delivered, one run comes of it.
+// leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it
+// is delivered, one run comes of it.
 func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc runs.Accepted, err error) {
 	ctx, span := s.cfg.Trace.Begin(trace.Arrived(ctx, h), trace.Consumer, subject.InboxRuns)
 	defer func() { answered(span, reply{status: 201}, err) }()
 	if m.Subject != subject.InboxRuns {
-		return runs.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject, subject.InboxRuns)
+		return runs.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject,
+			subject.InboxRuns)
 	}
 	req, err := run.ReadRequest(m.Body)
 	if err != nil {
 		return runs.Accepted{}, err
 	}
 	if req.Mode == run.Sync {
-		return runs.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or request "+subject.APIRunsCreate).With("field", "mode")
+		return runs.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or "+
+			"request "+subject.APIRunsCreate).With("field", "mode")
 	}
 	own, err := key(h)
 	if err != nil {
@@ -213,8 +216,10 @@ func (s *service) record(door, action string, of audit.Targets, done int, err er
 // publishable tells whether a stranger may have us publish there: not to what workers and servers listen to.
 func publishable(to string) error {
 	first, _, _ := strings.Cut(to, ".")
-	if len(to) > 255 || first == "ao" || strings.HasPrefix(first, "$") || strings.ContainsAny(to, "*> \t\r\n") || strings.Contains("."+to+".", "..") {
-		return fault.Newf(fault.Invalid, "%s %.80q is no subject to answer on: no wildcards or spaces, and not below ao. or $", replyTo, to).With("field", replyTo)
+	if len(to) > 255 || first == "ao" || strings.HasPrefix(first, "$") || strings.ContainsAny(to, "*> \t\r\n") ||
+		strings.Contains("."+to+".", "..") {
+		return fault.Newf(fault.Invalid, "%s %.80q is no subject to answer on: no wildcards or spaces, and not below "+
+			"ao. or $", replyTo, to).With("field", replyTo)
 	}
 	return nil
 }
@@ -223,24 +228,34 @@ func publishable(to string) error {
 func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
 	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
-	s := &service{nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx, waits: make(chan struct{}, maxWaiting)}
+	s := &service{nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx,
+		waits: make(chan struct{}, maxWaiting)}
 	endpoints := []*endpoint{
 		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
-		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true, say: `{"run_id":"run_…"}, or the id alone`},
-		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop, say: `{"run_id":"run_…","tree":true}, or the id alone`},
-		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, reads: true, say: `{"status":"active"}, or nothing`},
+		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true,
+			say: `{"run_id":"run_…"}, or the id alone`},
+		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop,
+			say: `{"run_id":"run_…","tree":true}, or the id alone`},
+		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, reads: true,
+			say: `{"status":"active"}, or nothing`},
 	}
 	byName := map[string]*endpoint{}
-	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds", "How long requests to the NATS service took, by endpoint and code, without the time for which they waited for a run.", metric.Fast, "endpoint", "code")
+	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds",
+		"How long requests to the NATS service took, by endpoint and code, without the time for which they waited "+
+			"for a run.", metric.Fast, "endpoint", "code")
 	for _, e := range endpoints {
 		if requests != nil {
-			e.took = metric.NewCells(func(code int) *metric.Histogram { return requests.Of(e.name, strconv.Itoa(code)) })
+			e.took = metric.NewCells(func(code int) *metric.Histogram {
+				return requests.Of(e.name,
+					strconv.Itoa(code))
+			})
 		}
 		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
 	}
 	svc, err := micro.AddService(nc, micro.Config{
-		Name: subject.APIService, Metadata: cfg.Metadata, Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
-		QueueGroup: subject.Coordinators,
+		Name: subject.APIService, Metadata: cfg.Metadata, Version: cfg.Version,
+		Description: "Agent Orchestrator: runs of agents",
+		QueueGroup:  subject.Coordinators,
 		StatsHandler: func(e *micro.Endpoint) any {
 			if ours, ok := byName[e.Name]; ok {
 				return ours.counts.told()
@@ -258,7 +273,8 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 			return errors.Join(err, svc.Stop())
 		}
 	}
-	_ = nc.FlushTimeout(time.Second) // now the server knows of the endpoints; a server that just went hears of them when it is back
+	// now the server knows of the endpoints; a server that just went hears of them when it is back
+	_ = nc.FlushTimeout(time.Second)
 	s.log.Info("NATS service ready", "service", "ao", "id", svc.Info().ID)
 	if cfg.Serving != nil {
 		cfg.Serving()

@@ -34,7 +34,8 @@ var status = map[fault.Kind]int{
 // atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.
 const atOnce = 256
 
-// maxWaiting is how many requests wait for the end of their run at a time. Those beyond it are answered with 202 and the ids.
+// maxWaiting is how many requests wait for the end of their run at a time. Those beyond it are answered with 202 and
+// the ids.
 const maxWaiting = 4096
 
 type service struct {
@@ -123,12 +124,14 @@ func (s *service) enter() bool {
 // take works on a request beside the others. micro's own Respond is for one goroutine, so the answer is sent here.
 func (s *service) take(e *endpoint, r micro.Request) {
 	if !s.enter() {
-		s.answer(e, r.Reply(), reply{}, fault.New(fault.Unavailable, "", "This coordinator is going; try again").After(time.Second), 0)
+		s.answer(e, r.Reply(), reply{}, fault.New(fault.Unavailable, "", "This coordinator is going; try again").
+			After(time.Second), 0)
 		return
 	}
 	req, to := &request{header: nats.Header(r.Headers()), body: r.Data()}, r.Reply()
 	var err error
-	if req.held, err = s.hold(len(req.body)); err != nil {
+	req.held, err = s.hold(len(req.body))
+	if err != nil {
 		s.open.Done()
 		s.answer(e, to, reply{}, err, 0)
 		return
@@ -151,7 +154,8 @@ const publishers = "nats"
 // workFactor is how often a large body is in memory while it is checked and stored.
 const workFactor = 4
 
-// hold makes room for a large body; all publishers together have one caller's share. Small ones are bounded by their number.
+// hold makes room for a large body; all publishers together have one caller's share. Small ones are bounded by their
+// number.
 func (s *service) hold(bytes int) (*budget.Account, error) {
 	if s.cfg.Memory == nil || bytes <= budget.Small {
 		return nil, nil
@@ -187,7 +191,8 @@ func answered(span trace.Span, v reply, err error) {
 	if span.On() {
 		if err != nil {
 			f := fault.Of(err)
-			if v.status = status[f.Kind]; v.status >= 500 {
+			v.status = status[f.Kind]
+			if v.status >= 500 {
 				span.Fail(f.Code)
 			}
 			span.Set(trace.Outcome, f.Code)
@@ -232,7 +237,8 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 	}
 	raw, encErr := strictjson.Encode(v.body)
 	if most := s.nc.MaxPayload() - 4096; encErr == nil && most > 0 && int64(len(raw)) > most {
-		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, more than a NATS message holds; read it over HTTP", len(raw))
+		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, more than a NATS message holds; read it over HTTP",
+			len(raw))
 		v.status = status[f.Kind]
 		raw, encErr = strictjson.Encode(f)
 	}

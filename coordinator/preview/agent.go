@@ -21,7 +21,8 @@ import (
 
 // Previewer shows what definitions would do. All of it is required.
 type Previewer struct {
-	WholeOnly bool                                                             // only an answer that is JSON as a whole counts, where nobody says so
+	// only an answer that is JSON as a whole counts, where nobody says so
+	WholeOnly bool
 	Named     func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
 	Agent     func(ctx context.Context, name string) (*agents.Resolved, error) // an agent that exists
 	Runners   func(w runnerapi.Want, model string) []explain.Candidate         // the closest first
@@ -29,7 +30,8 @@ type Previewer struct {
 
 // AgentRequest asks what a run of a definition would be given, and who would take it.
 type AgentRequest struct {
-	Definition json.RawMessage `json:"definition,omitempty"` // as for POST /agents; what the coordinator adds to it is ignored
+	// as for POST /agents; what the coordinator adds to it is ignored
+	Definition json.RawMessage `json:"definition,omitempty"`
 	AgentName  string          `json:"agent_name,omitempty"` // instead of definition: an agent that exists
 	Parameters json.RawMessage `json:"parameters,omitempty"` // default {}
 }
@@ -39,9 +41,10 @@ type AgentPreview struct {
 	Valid            bool               `json:"valid"` // the parameters match
 	ValidationErrors []schema.Violation `json:"validation_errors"`
 	ParametersSchema json.RawMessage    `json:"parameters_schema"` // what they are validated against
-	Prompt           *string            `json:"prompt"`            // null: there is none, or the parameters do not have it
-	SystemPrompt     *string            `json:"system_prompt"`     // with the request for output; null: there is none
-	Runners          []Runner           `json:"runners"`
+	// null: there is none, or the parameters do not have it
+	Prompt       *string  `json:"prompt"`
+	SystemPrompt *string  `json:"system_prompt"` // with the request for output; null: there is none
+	Runners      []Runner `json:"runners"`
 }
 
 // Runner is whether a runner would take the run now.
@@ -51,9 +54,11 @@ type Runner struct {
 }
 
 // added are the members that answers have beside a definition.
-var added = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable", "reason", "drafts"}
+var added = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable", "reason",
+	"drafts"}
 
-// Preview is what a run of a definition would be given. A definition that cannot be stored is refused as POST /agents refuses it.
+// Preview is what a run of a definition would be given. A definition that cannot be stored is refused as POST /agents
+// refuses it.
 func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, error) {
 	var req AgentRequest
 	if err := strictjson.DecodeFilled(raw, &req); err != nil {
@@ -72,15 +77,19 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 		parameters = json.RawMessage(`{}`)
 	}
 	if parameters[0] != '{' {
-		return AgentPreview{}, fault.New(fault.Invalid, "", "parameters must be a JSON object").With("field", "parameters")
+		return AgentPreview{}, fault.New(fault.Invalid, "", "parameters must be a JSON object").
+			With("field", "parameters")
 	}
 	wrong := s.Check(parameters)
-	out := AgentPreview{Valid: wrong == nil, ValidationErrors: append([]schema.Violation{}, wrong...), ParametersSchema: s.Raw(), Runners: []Runner{}}
+	out := AgentPreview{Valid: wrong == nil, ValidationErrors: append([]schema.Violation{}, wrong...),
+		ParametersSchema: s.Raw(), Runners: []Runner{}}
 	if k.Type == run.Autonomous {
-		if out.Prompt, err = told(k, parameters); err != nil {
+		out.Prompt, err = told(k, parameters)
+		if err != nil {
 			return AgentPreview{}, err
 		}
-		if out.SystemPrompt, err = p.system(ctx, k.Blueprint); err != nil {
+		out.SystemPrompt, err = p.system(ctx, k.Blueprint)
+		if err != nil {
 			return AgentPreview{}, err
 		}
 	}
@@ -96,11 +105,13 @@ func (p *Previewer) resolve(ctx context.Context, req AgentRequest) (*agents.Reso
 	given := len(req.Definition) > 0 && string(req.Definition) != "null"
 	switch {
 	case given && req.AgentName != "":
-		return nil, fault.New(fault.Invalid, "", "definition and agent_name exclude each other; send one of them").With("field", "agent_name")
+		return nil, fault.New(fault.Invalid, "", "definition and agent_name exclude each other; send one of them").
+			With("field", "agent_name")
 	case req.AgentName != "":
 		return p.Agent(ctx, req.AgentName)
 	case !given:
-		return nil, fault.New(fault.Invalid, "", "definition is required: what POST /agents takes").With("field", "definition")
+		return nil, fault.New(fault.Invalid, "", "definition is required: what POST /agents takes").
+			With("field", "definition")
 	}
 	members, err := strictjson.Members(req.Definition)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package preview shows what an output schema or an agent's definition would do, before anybody stores it. It writes nothing.
+// Package preview shows what an output schema or an agent's definition would do, before anybody stores it. It writes
+// nothing.
 package preview
 
 import (
@@ -93,11 +94,13 @@ func (req SchemaRequest) text() (json.RawMessage, error) {
 	}
 	switch {
 	case req.Schema != nil && req.SchemaText != nil:
-		return nil, fault.New(fault.Invalid, "", "schema and schema_text exclude each other; send one of them").With("field", "schema_text")
+		return nil, fault.New(fault.Invalid, "", "schema and schema_text exclude each other; send one of them").
+			With("field", "schema_text")
 	case req.SchemaText != nil:
 		return json.RawMessage(*req.SchemaText), nil
 	case req.Schema == nil:
-		return nil, fault.New(fault.Invalid, "", "schema is required: a JSON Schema, or its text as schema_text").With("field", "schema")
+		return nil, fault.New(fault.Invalid, "", "schema is required: a JSON Schema, or its text as schema_text").
+			With("field", "schema")
 	}
 	return req.Schema, nil
 }
@@ -115,7 +118,8 @@ func (p *Previewer) strict(o *run.OutputOptions) bool {
 // answer is what a worker would take from an answer.
 func (p *Previewer) answer(s *schema.Schema, text string, strict bool) (*AnswerVerdict, error) {
 	if len(text) > maxAnswer {
-		return nil, fault.Newf(fault.Invalid, "answer is %d bytes, at most %d can be tried", len(text), maxAnswer).With("field", "answer")
+		return nil, fault.Newf(fault.Invalid, "answer is %d bytes, at most %d can be tried", len(text), maxAnswer).
+			With("field", "answer")
 	}
 	until := time.Now().Add(maxWork)
 	late := func() bool { return time.Now().After(until) }
@@ -130,7 +134,8 @@ func (p *Previewer) answer(s *schema.Schema, text string, strict bool) (*AnswerV
 			continue
 		}
 		if late() {
-			return nil, fault.New(fault.Invalid, "", "answer takes too long to check against this schema; send less of it, or simplify the schema").With("field", "answer")
+			return nil, fault.New(fault.Invalid, "", "answer takes too long to check against this schema; send less "+
+				"of it, or simplify the schema").With("field", "answer")
 		}
 		if i == found.Chosen {
 			at := len(a.Candidates)
@@ -145,7 +150,8 @@ func (p *Previewer) answer(s *schema.Schema, text string, strict bool) (*AnswerV
 func candidate(s *schema.Schema, c outputschema.Candidate) Candidate {
 	wrong := s.Check(c.Value)
 	one := Candidate{Source: c.Source, Valid: wrong == nil, Errors: locate(c.Value, wrong)}
-	if one.Text = string(c.Value); len(one.Text) > maxText {
+	one.Text = string(c.Value)
+	if len(one.Text) > maxText {
 		one.Text, one.Truncated = cut(one.Text), true
 	}
 	return one

@@ -15,8 +15,8 @@ type Announced struct {
 	Names   *Names
 }
 
-// Agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where none is online, the
-// one that came last.
+// Agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where
+// none is online, the one that came last.
 func (a *Announced) Agent(name string) (*agents.Resolved, bool) {
 	k, ok := a.Runners.announced()[name]
 	return k, ok
@@ -57,7 +57,8 @@ func (a *Announced) Broken() (all []agent.Bad) {
 	return all
 }
 
-// Look reads anew who has an agent's name, and what that runner announced: another coordinator may have registered it a moment ago.
+// Look reads anew who has an agent's name, and what that runner announced: another coordinator may have registered it a
+// moment ago.
 func (a *Announced) Look(ctx context.Context, agent string) error {
 	owners, _, err := a.Names.owners(ctx)
 	if err == nil && owners[agent].Runner != "" {
@@ -66,8 +67,8 @@ func (a *Announced) Look(ctx context.Context, agent string) error {
 	return err
 }
 
-// Parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an agent that no
-// runner owns neither is so.
+// Parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an
+// agent that no runner owns neither is so.
 func (a *Announced) Parting(name string) (left, until time.Time, ok bool) {
 	all := a.Runners.list(func(m *member) bool { return m.Set[name] != "" })
 	if len(all) == 0 || all[0].Status != runnerapi.Left {

@@ -13,7 +13,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// back is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not listen yet.
+// back is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not
+// listen yet.
 const back = 1500 * time.Millisecond
 
 // Commander asks runners.
@@ -46,9 +47,10 @@ func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Co
 	return reply, json.Unmarshal(raw, &reply)
 }
 
-// insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment later too, where
-// connections were cut, or the runner registered, just now.
-func (c *Commander) insistent(ctx context.Context, runner string, registered time.Time, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
+// insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment
+// later too, where connections were cut, or the runner registered, just now.
+func (c *Commander) insistent(ctx context.Context, runner string, registered time.Time,
+	cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	reply, err := c.Command(ctx, runner, cmd)
 	if !errors.Is(err, bus.ErrNobody) || min(c.Listening(), time.Since(registered).Abs()) >= 2*back {
 		return reply, err
@@ -63,7 +65,8 @@ func (c *Commander) insistent(ctx context.Context, runner string, registered tim
 
 // TellStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
 func (c *Commander) TellStop(ctx context.Context, a projection.Active) {
-	_, err := c.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandStop, RunID: a.Spec.ID, Key: a.Key})
+	_, err := c.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandStop, RunID: a.Spec.ID,
+		Key: a.Key})
 	if err != nil {
 		c.Log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
 	}

@@ -50,7 +50,8 @@ func (d *Departures) had(name string) bool {
 	return time.Since(d.gone[name]) < d.within
 }
 
-// from tells whether a runner left this host with this profile within the time before, or may have before this process knew.
+// from tells whether a runner left this host with this profile within the time before, or may have before this process
+// knew.
 func (d *Departures) from(home run.Demands, within time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,8 +59,9 @@ func (d *Departures) from(home run.Demands, within time.Duration) bool {
 	return ok && time.Since(left) < within || time.Since(d.Began) < within
 }
 
-// MayCome tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it left no longer ago
-// than a run would wait for it (RUN_NO_MATCH_TIMEOUT), or this process began then, and may have begun before its runners were back.
+// MayCome tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it
+// left no longer ago than a run would wait for it (RUN_NO_MATCH_TIMEOUT), or this process began then, and may have
+// begun before its runners were back.
 func (d *Departures) MayCome(err error) bool {
 	if !errors.Is(err, agents.ErrNone) {
 		return false

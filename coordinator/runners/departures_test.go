@@ -10,7 +10,8 @@ import (
 	"ao/shared/fault"
 )
 
-// An agent that is not there may come while its runner may be on its way back, and any while this process is young; nobody else's may.
+// An agent that is not there may come while its runner may be on its way back, and any while this process is young;
+// nobody else's may.
 func TestWhichAgentsMayCome(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
@@ -23,7 +24,9 @@ func TestWhichAgentsMayCome(t *testing.T) {
 		return c.Registry.Departed.MayCome(err)
 	}
 	natstest.Until(t, "its agent is gone", func() bool { return may("back") })
-	if !may("back") || !may("other") || c.Registry.Departed.MayCome(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) || c.Registry.Departed.MayCome(nil) {
+	if !may("back") || !may("other") ||
+		c.Registry.Departed.MayCome(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) ||
+		c.Registry.Departed.MayCome(nil) {
 		t.Error("just begun")
 	}
 	ago := func(since time.Duration) {
@@ -32,5 +35,6 @@ func TestWhichAgentsMayCome(t *testing.T) {
 	if ago(c.NoMatch / 2); !may("back") || may("other") {
 		t.Error("its runner left a while ago")
 	}
-	natstest.Until(t, "its runner left long ago", func() bool { ago(2 * c.NoMatch); return !may("back") }) // its bucket may say so once more
+	// its bucket may say so once more
+	natstest.Until(t, "its runner left long ago", func() bool { ago(2 * c.NoMatch); return !may("back") })
 }

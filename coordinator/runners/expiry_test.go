@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before they
-// are judged.
+// Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before
+// they are judged.
 func TestNoRunnerIsRemovedForAPause(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
@@ -27,7 +27,8 @@ func TestNoRunnerIsRemovedForAPause(t *testing.T) {
 	}
 }
 
-// A runner is removed while a cluster has no leader for RUNS: what it had is given up as soon as there is one, however long its lease.
+// A runner is removed while a cluster has no leader for RUNS: what it had is given up as soon as there is one, however
+// long its lease.
 func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
@@ -55,7 +56,8 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	var tries atomic.Int32
 	refuse, err := nc.Subscribe(subject.AllRuns, func(m *nats.Msg) {
 		tries.Add(1)
-		m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+		m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily ` +
+			`unavailable"}}`))
 	})
 	if err != nil {
 		t.Fatal(err)

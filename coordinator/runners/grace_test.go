@@ -13,8 +13,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// The grace holds a name against other profiles, and ends: by itself, by the same host, folder and profile without the name, by a
-// deletion of the runner.
+// The grace holds a name against other profiles, and ends: by itself, by the same host, folder and profile without the
+// name, by a deletion of the runner.
 func TestWhatEndsAGrace(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(*testing.T, *parts.Coordinator, runnerapi.Runner){
@@ -46,10 +46,12 @@ func TestWhatEndsAGrace(t *testing.T) {
 			coordinatortest.WantCode(t, err, "agent_name_collision")
 			coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "")
 			ends(t, c, one)
-			if _, err := c.Submit(t.Context(), []byte(`{"agent_name":"a"}`), "test", ""); fault.KindOf(err) != fault.NotFound {
+			if _, err := c.Submit(t.Context(), []byte(`{"agent_name":"a"}`), "test",
+				""); fault.KindOf(err) != fault.NotFound {
 				t.Errorf("a run afterwards: %v", err)
 			}
-			natstest.Until(t, "another profile has the name", func() bool { // a name younger than 5 s is held for whom it was claimed for
+			// a name younger than 5 s is held for whom it was claimed for
+			natstest.Until(t, "another profile has the name", func() bool {
 				_, err := c.Register(t.Context(), stranger("s", coordinatortest.Echo("a")))
 				return err == nil
 			})
@@ -58,15 +60,16 @@ func TestWhatEndsAGrace(t *testing.T) {
 	}
 }
 
-// Another profile may have a name, with the same definition, as soon as the grace is over. That the runner which left is removed
-// afterwards takes nothing from it.
+// Another profile may have a name, with the same definition, as soon as the grace is over. That the runner which left
+// is removed afterwards takes nothing from it.
 func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, one)
 	bye(t, c, one)
-	natstest.Until(t, "another profile has the name", func() bool { // its bucket may say once more that it is there, or has left just now
+	// its bucket may say once more that it is there, or has left just now
+	natstest.Until(t, "another profile has the name", func() bool {
 		c.Registry.Silence(one.ID(), time.Now().Add(-2*c.NoMatch))
 		_, err := c.Register(t.Context(), stranger("s", coordinatortest.Echo("a")))
 		return err == nil

@@ -12,8 +12,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Where a runner stands that goes (decision 0032): it drains; its process is gone, and its registration stays for a grace, so that its
-// agents' names are not free and runs of them are accepted and wait; then it is removed.
+// Where a runner stands that goes (decision 0032): it drains; its process is gone, and its registration stays for a
+// grace, so that its agents' names are not free and runs of them are accepted and wait; then it is removed.
 
 // Leaving is how runners go, and are told to.
 type Leaving struct {
@@ -24,8 +24,8 @@ type Leaving struct {
 	Commands   *Commander
 }
 
-// Deregister takes a runner's process out, for that process alone. One that still finishes its runs drains; after one that is gone its agents' names are held
-// for a grace. Its running attempts keep their leases.
+// Deregister takes a runner's process out, for that process alone. One that still finishes its runs drains; after one
+// that is gone its agents' names are held for a grace. Its running attempts keep their leases.
 func (l *Leaving) Deregister(ctx context.Context, f runnerapi.Farewell) error {
 	if err := runnerapi.CheckID(f.RunnerID); err != nil {
 		return err
@@ -36,8 +36,8 @@ func (l *Leaving) Deregister(ctx context.Context, f runnerapi.Farewell) error {
 // nobodyAsks is who may say a farewell where a coordinator has found that a process is gone.
 func nobodyAsks(runnerapi.Runner) error { return nil }
 
-// leave notes a farewell of who may say it. One without agents, of which nothing is to be held, goes at once. A successor that has registered meanwhile
-// stays as it is.
+// leave notes a farewell of who may say it. One without agents, of which nothing is to be held, goes at once. A
+// successor that has registered meanwhile stays as it is.
 func (l *Leaving) leave(ctx context.Context, f runnerapi.Farewell, may func(runnerapi.Runner) error) error {
 	for range 8 {
 		m, rev, err := l.Registered.Stored(ctx, f.RunnerID)
@@ -56,7 +56,8 @@ func (l *Leaving) leave(ctx context.Context, f runnerapi.Farewell, may func(runn
 			return l.remove(ctx, f.RunnerID, is(f.Instance))
 		}
 		l.Log.Info("runner deregisters", "runner", f.RunnerID, "finishing", f.Finishing)
-		if m.Draining, m.Leaving = true, true; !f.Finishing {
+		m.Draining, m.Leaving = true, true
+		if !f.Finishing {
 			m.LeftAt = time.Now().UTC()
 		}
 		value, err := json.Marshal(m)
@@ -75,8 +76,8 @@ func is(instance string) func(runnerapi.Runner) bool {
 	return func(r runnerapi.Runner) bool { return instance == "" || r.Instance == instance }
 }
 
-// remove forgets a runner and frees the names that no replica of it has. It must be the one that is stored: a successor may have registered
-// elsewhere a moment ago.
+// remove forgets a runner and frees the names that no replica of it has. It must be the one that is stored: a successor
+// may have registered elsewhere a moment ago.
 func (l *Leaving) remove(ctx context.Context, id string, same func(runnerapi.Runner) bool) error {
 	gone, rev, err := l.Registered.Stored(ctx, id)
 	if err != nil || rev == 0 || !same(gone) {
@@ -99,7 +100,8 @@ const (
 	manyChances chances = 5 // it is another process now
 )
 
-// Drain tells a runner to take no more, finish and go; the process that has just taken its place, too. Of one that left it ends the grace.
+// Drain tells a runner to take no more, finish and go; the process that has just taken its place, too. Of one that left
+// it ends the grace.
 func (l *Leaving) Drain(ctx context.Context, id string) error {
 	for try := chances(1); ; try++ {
 		most, err := l.drainOnce(ctx, id)
@@ -123,7 +125,8 @@ func (l *Leaving) drainOnce(ctx context.Context, id string) (chances, error) {
 	case !r.LeftAt.IsZero():
 		return done, l.remove(ctx, id, is(r.Instance))
 	}
-	reply, err := l.Commands.insistent(ctx, id, r.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandDrain, Instance: r.Instance})
+	reply, err := l.Commands.insistent(ctx, id, r.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandDrain,
+		Instance: r.Instance})
 	switch {
 	case err == nil && r.Answered(reply):
 		return done, nil
@@ -156,7 +159,8 @@ func (l *Leaving) markDraining(ctx context.Context, id string) (r runnerapi.Runn
 	case err != nil || !r.LeftAt.IsZero():
 		return r, err
 	case rev == 0:
-		return r, fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
+		return r, fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).
+			With("runner_id", id)
 	}
 	r.Draining = true
 	value, err := json.Marshal(r)

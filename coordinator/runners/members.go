@@ -10,7 +10,8 @@ import (
 
 // now is how a member stands. The caller holds mu.
 func (m *member) now(r *Registry) runnerapi.Member {
-	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
+	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed,
+		Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
 	if !m.LeftAt.IsZero() {
 		at.Left, at.Until = m.left, m.until(r.cfg.NoMatch)
 	}
@@ -20,7 +21,8 @@ func (m *member) now(r *Registry) runnerapi.Member {
 // Members are all registered runners, in the order in which they speak for an agent.
 func (r *Registry) Members() []runnerapi.Member { return r.list(nil) }
 
-// list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask for no lock.
+// list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask
+// for no lock.
 func (r *Registry) list(want func(*member) bool) []runnerapi.Member {
 	r.mu.RLock()
 	all := r.listed(want)
@@ -53,8 +55,8 @@ func (r *Registry) Of(id string) (runnerapi.Member, bool) {
 // voice is the order of statuses in which runners speak for an agent.
 var voice = []string{runnerapi.Online, runnerapi.Draining, runnerapi.Left, runnerapi.Stale, runnerapi.Removed}
 
-// byAge puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then the others, the
-// youngest first.
+// byAge puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then
+// the others, the youngest first.
 func byAge(all []runnerapi.Member) {
 	slices.SortFunc(all, func(a, b runnerapi.Member) int {
 		if c := cmp.Compare(slices.Index(voice, a.Status), slices.Index(voice, b.Status)); c != 0 {
@@ -68,7 +70,8 @@ func byAge(all []runnerapi.Member) {
 	})
 }
 
-// until is when the grace of a runner that left is over. One built before farewells were said twice goes on beating after its only one.
+// until is when the grace of a runner that left is over. One built before farewells were said twice goes on beating
+// after its only one.
 func (m *member) until(grace time.Duration) time.Time {
 	from := m.left
 	if m.heard.After(from) {

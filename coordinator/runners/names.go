@@ -21,7 +21,8 @@ type owner struct {
 	At      time.Time `json:"at"`
 }
 
-// Names are the names of runners' agents: the table of owners, which all registrations compare and set. It is bucket `runners`' own key.
+// Names are the names of runners' agents: the table of owners, which all registrations compare and set. It is bucket
+// `runners`' own key.
 type Names struct {
 	Bucket     *bus.Bucket
 	Runners    *Registry
@@ -61,17 +62,22 @@ func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error 
 }
 
 func collision(name string, runner any, who string) error {
-	return fault.New(fault.Conflict, "agent_name_collision", "Agent '"+name+"' is already registered by "+who+" with another definition; rename one of them").
+	return fault.New(fault.Conflict, "agent_name_collision", "Agent '"+name+"' is already registered by "+
+		who+" with another definition; rename one of them").
 		With("agent_name", name).With("existing_runner_id", runner)
 }
 
-// rival is another runner that holds a name against this one and its profile: any that is online; against other profiles also one
-// that drains, or left and is within its grace. A registration so young that its runner is not stored yet counts.
+// rival is another runner that holds a name against this one and its profile: any that is online; against other
+// profiles also one that drains, or left and is within its grace. A registration so young that its runner is not stored
+// yet counts.
 func (n *Names) rival(name string, o owner, id, profile string) string {
 	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second && !n.has(o.Runner, name, o.Hash) {
 		return o.Runner
 	}
-	for _, m := range n.Runners.list(func(m *member) bool { return m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile }) {
+	for _, m := range n.Runners.list(func(m *member) bool {
+		return m.id != id && m.Set[name] != "" &&
+			m.ExecutorProfile == o.Profile
+	}) {
 		if m.Holds(profile) {
 			return m.ID
 		}
@@ -147,7 +153,8 @@ func (n *Names) free(ctx context.Context, gone runnerapi.Runner) error {
 
 // heir is another runner of the same profile that announced the same definition.
 func (n *Names) heir(name, hash, profile string) string {
-	if all := n.Runners.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(all) > 0 {
+	if all := n.Runners.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(
+		all) > 0 {
 		return all[0].ID
 	}
 	return ""
@@ -165,8 +172,8 @@ func (o owner) size(name string) int {
 // vacant is how old an entry of the table of names is that may go where no registered runner announces it.
 const vacant = time.Minute
 
-// give gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there is no room,
-// names go that no other runner announces. Who needs no more than before is not refused.
+// give gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there
+// is no room, names go that no other runner announces. Who needs no more than before is not refused.
 func (n *Names) give(owners map[string]owner, id string, m runnerapi.Runner, names []string) error {
 	sharer := func(o owner) string { return o.Type + "." + o.Profile }
 	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
@@ -189,11 +196,14 @@ func (n *Names) give(owners map[string]owner, id string, m runnerapi.Runner, nam
 		return nil
 	}
 	n.vacate(owners, id, m)
-	if all, own = count(); own <= before || own <= ownersBytes-all {
+	all, own = count()
+	if own <= before || own <= ownersBytes-all {
 		return nil
 	}
 	free := max(ownersBytes-all+own-before, 0)
-	return fault.Newf(fault.Busy, "the share of profile %s is used up: the names of its runners' agents take %d bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners of that profile",
+	return fault.Newf(fault.Busy, "the share of profile %s is used up: the names of its runners' agents take %d "+
+		"bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners "+
+		"of that profile",
 		sharer(now), before, free, ownersBytes).After(30 * time.Second)
 }
 

@@ -15,8 +15,8 @@ func (l *Leaving) Silent() (all []runnerapi.Runner) {
 	return all
 }
 
-// Parted are those runners whose end somebody is to note: those that were told to end and are silent for a lease, and those whose grace
-// is over. Who asks must have heard everything for a lease.
+// Parted are those runners whose end somebody is to note: those that were told to end and are silent for a lease, and
+// those whose grace is over. Who asks must have heard everything for a lease.
 func (l *Leaving) Parted(lease time.Duration) (ended, over []runnerapi.Runner) {
 	for _, m := range l.Runners.list(func(m *member) bool { return m.Leaving || !m.LeftAt.IsZero() }) {
 		switch {
@@ -41,5 +41,8 @@ func (l *Leaving) ForgetProcess(ctx context.Context, r runnerapi.Runner) error {
 
 // ForgetDeparted removes a runner that left, unless it has been back since.
 func (l *Leaving) ForgetDeparted(ctx context.Context, r runnerapi.Runner) error {
-	return l.remove(ctx, r.ID(), func(now runnerapi.Runner) bool { return now.Instance == r.Instance && now.LeftAt.Equal(r.LeftAt) })
+	return l.remove(ctx, r.ID(), func(now runnerapi.Runner) bool {
+		return now.Instance == r.Instance &&
+			now.LeftAt.Equal(r.LeftAt)
+	})
 }

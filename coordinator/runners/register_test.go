@@ -19,7 +19,8 @@ import (
 // Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
 func TestAnIdentityIsTakenOnce(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
-	one, two := coordinatortest.Runner("one", coordinatortest.Echo("a")), coordinatortest.Runner("two", coordinatortest.Echo("a"))
+	one, two := coordinatortest.Runner("one", coordinatortest.Echo("a")),
+		coordinatortest.Runner("two", coordinatortest.Echo("a"))
 	rev, _, err := c.Registrar.TakeOver(t.Context(), two.ID(), two)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +30,8 @@ func TestAnIdentityIsTakenOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Registrar.Registered.Write(t.Context(), two.ID(), value, rev); !errors.Is(err, bus.ErrTaken) || fault.KindOf(err) != fault.Unavailable {
+	if err := c.Registrar.Registered.Write(t.Context(), two.ID(), value, rev); !errors.Is(err, bus.ErrTaken) ||
+		fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
 	if _, known, _ := c.Registry.Heard(one.ID(), "one"); !known {
@@ -40,7 +42,8 @@ func TestAnIdentityIsTakenOnce(t *testing.T) {
 // A clock that is ahead must not make a registration look young for as long as it is ahead.
 func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
-	raw, err := json.Marshal(map[string]runners.Owner{"a": {Hash: "other", Profile: "procedural", Runner: "rnr_gone", At: time.Now().Add(time.Hour)}})
+	raw, err := json.Marshal(map[string]runners.Owner{"a": {Hash: "other", Profile: "procedural", Runner: "rnr_gone",
+		At: time.Now().Add(time.Hour)}})
 	if err == nil {
 		_, err = c.Bus.Bucket(subject.Runners).Create(t.Context(), runners.OwnersKey, raw)
 	}

@@ -82,10 +82,12 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 	}
 	g.Registry.Heard(id, r.Instance) // it is there
 	g.endOld(ctx, r, dead)
-	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", runnerapi.Names(r.Set))
+	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents",
+		runnerapi.Names(r.Set))
 	records, events := g.Versions()
 	return runnerapi.Registered{
-		RunnerID: id, BeatEvery: g.BeatEvery, Lease: g.Lease, HeartbeatSeconds: int(g.Heartbeat.Seconds()), Lanes: g.Queues.Of(r), APIURL: g.APIURL,
+		RunnerID: id, BeatEvery: g.BeatEvery, Lease: g.Lease, HeartbeatSeconds: int(g.Heartbeat.Seconds()),
+		Lanes: g.Queues.Of(r), APIURL: g.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}, nil
 }
@@ -101,13 +103,17 @@ func checkRunner(r runnerapi.Runner) error {
 	}{
 		{"hostname", r.Hostname == "" || len(r.Hostname) > 255, "hostname is required, at most 255 characters"},
 		{"project_dir", len(r.ProjectDir) > 4096, "project_dir must be at most 4096 characters"},
-		{"executor_type", r.ExecutorType != run.Autonomous && r.ExecutorType != run.Procedural, "executor_type must be autonomous or procedural"},
+		{"executor_type", r.ExecutorType != run.Autonomous && r.ExecutorType != run.Procedural,
+			"executor_type must be autonomous or procedural"},
 		{"tags", len(r.Tags) > 64 || slices.Contains(r.Tags, ""), "tags: at most 64, none empty"},
-		{"max_concurrent_runs", r.MaxConcurrentRuns < 0 || r.MaxConcurrentRuns > 10_000, "max_concurrent_runs must be from 1 to 10000"},
-		{"timeout_seconds", r.TimeoutSeconds < 0 || r.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
+		{"max_concurrent_runs", r.MaxConcurrentRuns < 0 || r.MaxConcurrentRuns > 10_000,
+			"max_concurrent_runs must be from 1 to 10000"},
+		{"timeout_seconds", r.TimeoutSeconds < 0 || r.TimeoutSeconds > run.MaxTimeout,
+			"timeout_seconds must be from 1 to 2592000"},
 		{"exposes", len(r.Exposes) > 4096, "exposes must be at most 4096 characters"},
 		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
-		{"door", r.Door != "" && (subject.Check(r.Door) != nil || len(r.Door) > 64), "door must be 1 to 64 letters, digits, '-' or '_'"},
+		{"door", r.Door != "" && (subject.Check(r.Door) != nil || len(r.Door) > 64),
+			"door must be 1 to 64 letters, digits, '-' or '_'"},
 		{"agents", len(r.Agents) > MaxAgents, "agents: at most 1000"},
 		{"broken", len(r.Broken) > 100, "broken: at most 100"},
 	} {
@@ -132,7 +138,8 @@ func checkAgents(r runnerapi.Runner) error {
 		case err != nil:
 			return fault.Of(err).With("agent_name", a.Name)
 		case a.Type != r.ExecutorType:
-			return fault.Newf(fault.Invalid, "agent %q is %s, its runner %s", a.Name, a.Type, r.ExecutorType).With("agent_name", a.Name)
+			return fault.Newf(fault.Invalid, "agent %q is %s, its runner %s", a.Name, a.Type, r.ExecutorType).
+				With("agent_name", a.Name)
 		case seen[a.Name]:
 			return fault.Newf(fault.Invalid, "agent %q is announced twice", a.Name).With("agent_name", a.Name)
 		}
@@ -141,16 +148,18 @@ func checkAgents(r runnerapi.Runner) error {
 	return nil
 }
 
-// takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was registered, 0
-// where nothing was, and the instance of the process that was it and is dead. A reply that the registered process has not proved to be
-// its own counts as silence: neither does it keep an identity for ever, nor free it.
+// takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was
+// registered, 0 where nothing was, and the instance of the process that was it and is dead. A reply that the registered
+// process has not proved to be its own counts as silence: neither does it keep an identity for ever, nor free it.
 func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner) (rev uint64, dead string, err error) {
-	if rev, err = g.Registered.Refresh(ctx, id); err != nil {
+	rev, err = g.Registered.Refresh(ctx, id)
+	if err != nil {
 		return 0, "", bus.NotStored(err)
 	}
 	there, ok := g.Registry.Of(id)
 	silent := time.Since(there.Heard)
-	if !ok || there.Leaving || !there.LeftAt.IsZero() || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there.Runner) {
+	if !ok || there.Leaving || !there.LeftAt.IsZero() || there.Instance == r.Instance &&
+		(there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there.Runner) {
 		return rev, "", nil
 	}
 	reply, err := g.Commands.insistent(ctx, id, there.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandPing})
@@ -158,18 +167,20 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner)
 	switch {
 	case errors.Is(err, bus.ErrNobody):
 		return rev, there.Instance, nil
-	case alive && there.Proof == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease: // or it hangs, and its leases are over
+	// or it hangs, and its leases are over
+	case alive && there.Proof == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease:
 		return rev, "", nil
 	}
-	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
+	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+
+		id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
 		With("runner_id", id)
 }
 
 // registryBytes bounds what all registrations hold, agents first.
 const registryBytes = 256 << 20
 
-// admit tells whether there is room for a runner with a registration of that size: in number and in bytes its profile may have as much as
-// is free. Who is registered already keeps its place.
+// admit tells whether there is room for a runner with a registration of that size: in number and in bytes its profile
+// may have as much as is free. Who is registered already keeps its place.
 func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	var all, mine, bytes, own int
 	there := false
@@ -193,22 +204,28 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	}
 	switch {
 	case !there && !share.Has(g.Most, all, mine):
-		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; who is silent goes by itself",
+		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, "+
+			"and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; who is silent goes "+
+			"by itself",
 			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.Most-all, 0), say).After(30 * time.Second)
 	case own+size > registryBytes-bytes:
-		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners",
-			who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).After(30 * time.Second)
+		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d "+
+			"bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end "+
+			"runners",
+			who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).
+			After(30 * time.Second)
 	}
 	return nil
 }
 
-// endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing what it has: where it
-// is there, or may be on its way back, the leases decide. The new process has its answer before that is done: it is not to be taken for
-// dead, since it does not listen yet.
+// endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing
+// what it has: where it is there, or may be on its way back, the leases decide. The new process has its answer before
+// that is done: it is not to be taken for dead, since it does not listen yet.
 func (g *Registrar) endOld(ctx context.Context, r runnerapi.Runner, dead string) {
 	id := r.ID()
 	old := slices.DeleteFunc(g.Attempts(id), func(a projection.Active) bool {
-		return a.Claim.Instance == r.Instance || r.Door != "" && a.Claim.Instance != dead // who has another door may listen there
+		// who has another door may listen there
+		return a.Claim.Instance == r.Instance || r.Door != "" && a.Claim.Instance != dead
 	})
 	if len(old) == 0 {
 		return
@@ -248,7 +265,8 @@ func (g *Registrar) Runners() []View {
 		if tags == nil {
 			tags = []string{}
 		}
-		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, runnerapi.Names(m.Set),
+		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns,
+			runnerapi.Names(m.Set),
 			m.Status, running[m.ID], m.RegisteredAt, m.Heard.UTC()})
 	}
 	return list

@@ -10,14 +10,15 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Registrations are those of runners, as bucket `runners` has them. What is read or written is noted at once, before the bucket says so.
+// Registrations are those of runners, as bucket `runners` has them. What is read or written is noted at once, before
+// the bucket says so.
 type Registrations struct {
 	Bucket *bus.Bucket
 	Note   func(id string, value []byte) // nil: there is none
 }
 
-// Refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its revision, 0 where there
-// is none.
+// Refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its
+// revision, 0 where there is none.
 func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err error) {
 	value, rev, err := r.Bucket.Get(ctx, id)
 	if err != nil && !errors.Is(err, bus.ErrNone) {
@@ -27,7 +28,8 @@ func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err
 	return rev, nil
 }
 
-// write stores a registration in place of the one that was read with this revision, 0 for none. ErrTaken: it has changed meanwhile.
+// write stores a registration in place of the one that was read with this revision, 0 for none. ErrTaken: it has
+// changed meanwhile.
 func (r *Registrations) write(ctx context.Context, id string, value []byte, rev uint64) error {
 	b := r.Bucket
 	var err error

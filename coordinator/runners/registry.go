@@ -1,5 +1,5 @@
-// Package runners knows who may take runs: which runners are registered, how each stands, and whose agents' names are whose. It takes
-// runners in, tells them to go, and forgets those that went or fell silent.
+// Package runners knows who may take runs: which runners are registered, how each stands, and whose agents' names are
+// whose. It takes runners in, tells them to go, and forgets those that went or fell silent.
 package runners
 
 import (
@@ -37,14 +37,16 @@ type Registry struct {
 
 	mu      sync.RWMutex
 	members map[string]*member
-	matched map[string]bool             // by lane: does an online runner match; forgotten when a runner changes, and after a second
+	// by lane: does an online runner match; forgotten when a runner changes, and after a second
+	matched map[string]bool
 	owned   map[string]*agents.Resolved // runner-owned agents by name; likewise
 	forgot  time.Time                   // when both were forgotten last
 }
 
 // New makes a registry; Watch has it read.
 func New(cfg Config) *Registry {
-	departed := &Departures{within: cfg.NoMatch, Began: time.Now(), left: map[[2]string]time.Time{}, gone: map[string]time.Time{}}
+	departed := &Departures{within: cfg.NoMatch, Began: time.Now(), left: map[[2]string]time.Time{},
+		gone: map[string]time.Time{}}
 	return &Registry{cfg: cfg, Departed: departed, members: map[string]*member{}, matched: map[string]bool{}}
 }
 
@@ -71,7 +73,8 @@ type member struct {
 
 // Watch reads the bucket and follows it.
 func (r *Registry) Watch(ctx context.Context) error {
-	return r.cfg.Bucket.Mirror(ctx, r.cfg.Insist, func(id string, value []byte, _ uint64) { r.Put(id, value) }, func() { r.read.Store(true) })
+	return r.cfg.Bucket.Mirror(ctx, r.cfg.Insist, func(id string, value []byte, _ uint64) { r.Put(id, value) },
+		func() { r.read.Store(true) })
 }
 
 // Put notes what the bucket has under a runner's id; nil: nothing.
@@ -171,7 +174,8 @@ func (r *Registry) Door(id string) string {
 	return ""
 }
 
-// Tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference counts.
+// Tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference
+// counts.
 func (r *Registry) Tick(id string, at time.Time) {
 	if at.IsZero() {
 		return
@@ -183,12 +187,14 @@ func (r *Registry) Tick(id string, at time.Time) {
 	if m == nil {
 		return
 	}
-	if ahead := at.Sub(now.Round(0)); m.ticked.IsZero() || ahead.Abs() <= m.ahead.Abs() || now.Sub(m.ticked) > time.Minute {
+	if ahead := at.Sub(now.Round(0)); m.ticked.IsZero() || ahead.Abs() <= m.ahead.Abs() ||
+		now.Sub(m.ticked) > time.Minute {
 		m.ahead, m.ticked = ahead, now
 	}
 }
 
-// Seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process can know.
+// Seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process
+// can know.
 func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
 	r.mu.RLock()
 	for _, m := range r.members {
@@ -201,8 +207,8 @@ func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
 	return r.Departed.from(home, within)
 }
 
-// leaveSince notes when a runner left: now, where old says that it was known and there before; else what its registration says, which
-// may be by a clock that is ahead.
+// leaveSince notes when a runner left: now, where old says that it was known and there before; else what its
+// registration says, which may be by a clock that is ahead.
 func (m *member) leaveSince(old *member) {
 	now := time.Now()
 	switch {

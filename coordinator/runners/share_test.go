@@ -16,7 +16,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A profile may have as many runners as places are free; who is registered keeps its place, and other profiles find one.
+// A profile may have as many runners as places are free; who is registered keeps its place, and other profiles find
+// one.
 func TestAProfileHasItsShareOfRunners(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{MaxRunners: 8})
@@ -28,7 +29,8 @@ func TestAProfileHasItsShareOfRunners(t *testing.T) {
 		switch {
 		case err == nil:
 			made++
-		case fault.KindOf(err) != fault.Busy || !strings.Contains(err.Error(), "procedural.procedural") || !strings.Contains(err.Error(), "AO_MAX_RUNNERS") || fault.Of(err).RetryAfter == 0:
+		case fault.KindOf(err) != fault.Busy || !strings.Contains(err.Error(), "procedural.procedural") ||
+			!strings.Contains(err.Error(), "AO_MAX_RUNNERS") || fault.Of(err).RetryAfter == 0:
 			t.Fatalf("the refusal says %v", err)
 		}
 	}
@@ -50,27 +52,30 @@ func TestAProfileHasItsShareOfBytes(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	c.Registry.Fill(coordinatortest.Runner("one"), "rnr_large", runners.RegistryBytes/2-100)
-	if err := c.Registrar.Admit("rnr_large", coordinatortest.Runner("two").Identity, runners.RegistryBytes/2-100); err != nil {
+	if err := c.Registrar.Admit("rnr_large", coordinatortest.Runner("two").Identity,
+		runners.RegistryBytes/2-100); err != nil {
 		t.Errorf("it takes its own place: %v", err)
 	}
 	more := coordinatortest.Runner("one")
 	more.Tags = []string{strings.Repeat("x", 1000)}
-	if _, err := c.Register(t.Context(), more); fault.KindOf(err) != fault.Busy || !strings.Contains(err.Error(), "bytes") {
+	if _, err := c.Register(t.Context(), more); fault.KindOf(err) != fault.Busy ||
+		!strings.Contains(err.Error(), "bytes") {
 		t.Errorf("got %v", err)
 	}
 	more.ExecutorProfile = "other"
 	coordinatortest.Register(t, c, more)
 }
 
-// A profile's agents have as much of the table of names as is free. Who is registered keeps its names; those that no runner announces
-// any more make room.
+// A profile's agents have as much of the table of names as is free. Who is registered keeps its names; those that no
+// runner announces any more make room.
 func TestAProfileHasItsShareOfNames(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	host := func(profile string, i int) runnerapi.Runner {
 		var agents []agent.Blueprint
 		for n := range runners.MaxAgents {
-			agents = append(agents, coordinatortest.Echo(fmt.Sprintf("%s-%d-%d%s", profile, i, n, strings.Repeat("x", 40))))
+			agents = append(agents,
+				coordinatortest.Echo(fmt.Sprintf("%s-%d-%d%s", profile, i, n, strings.Repeat("x", 40))))
 		}
 		r := coordinatortest.Runner("one", agents...)
 		r.ExecutorProfile, r.Hostname = profile, fmt.Sprint("host", i)
@@ -82,7 +87,8 @@ func TestAProfileHasItsShareOfNames(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if fault.KindOf(err) != fault.Busy || !strings.Contains(err.Error(), "procedural.greedy") || !strings.Contains(err.Error(), "names") || fault.Of(err).RetryAfter == 0 {
+		if fault.KindOf(err) != fault.Busy || !strings.Contains(err.Error(), "procedural.greedy") ||
+			!strings.Contains(err.Error(), "names") || fault.Of(err).RetryAfter == 0 {
 			t.Errorf("the refusal says %v", err)
 		}
 		break
@@ -103,7 +109,8 @@ func TestAProfileHasItsShareOfNames(t *testing.T) {
 	if err := c.Leaving.Remove(t.Context(), last.ID(), last.Instance); err != nil {
 		t.Fatal(err)
 	}
-	err := c.Registrar.Names.Change(t.Context(), func(owners map[string]runners.Owner) (bool, error) { // as if its end had freed none of them
+	// as if its end had freed none of them
+	err := c.Registrar.Names.Change(t.Context(), func(owners map[string]runners.Owner) (bool, error) {
 		for _, a := range last.Agents {
 			owners[a.Name] = runners.Owner{Hash: a.Hash(), Type: run.Procedural, Profile: "greedy", Runner: last.ID()}
 		}

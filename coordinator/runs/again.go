@@ -62,7 +62,8 @@ func (a *Again) retry(ctx context.Context, q Retry) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
-	acc, err := a.runs.take(ctx, retrying{a, q, c}, slices.Concat([]byte("retry "+q.Of+"\n"), q.Changes), q.Scope, q.Key)
+	acc, err := a.runs.take(ctx, retrying{a, q, c}, slices.Concat([]byte("retry "+q.Of+"\n"), q.Changes), q.Scope,
+		q.Key)
 	acc.RetryOf = q.Of
 	return acc, err
 }
@@ -116,7 +117,8 @@ func readChanges(raw []byte) (c changes, err error) {
 	}
 	all, err := strictjson.Members(raw)
 	if err != nil {
-		return c, fault.New(fault.Invalid, "", `The body must be a JSON object with what is to be another: {"parameters":{…}}, or be left out`)
+		return c, fault.New(fault.Invalid, "", `The body must be a JSON object with what is to be another: `+
+			`{"parameters":{…}}, or be left out`)
 	}
 	for _, m := range all {
 		switch m.Key {
@@ -127,7 +129,8 @@ func readChanges(raw []byte) (c changes, err error) {
 			}
 			continue
 		case "type":
-			return c, fault.New(fault.Invalid, "", `A retry has no type: say "in":"same_session" for a further turn of the run's session`).With("field", "type")
+			return c, fault.New(fault.Invalid, "", `A retry has no type: say "in":"same_session" for a further turn `+
+				`of the run's session`).With("field", "type")
 		case "mode", "execution_mode":
 			_ = json.Unmarshal(m.Value, &c.Mode) // who checks the request says what is wrong with it
 		case "wait_seconds":
@@ -135,8 +138,10 @@ func readChanges(raw []byte) (c changes, err error) {
 		}
 		c.members = append(c.members, m)
 	}
-	if c.In == InSameSession && slices.ContainsFunc(c.members, func(m strictjson.Member) bool { return m.Key == "session_id" }) {
-		return c, fault.New(fault.Invalid, "", `session_id is that of the run with "in":"same_session"; leave one of them out`).With("field", "session_id")
+	if c.In == InSameSession &&
+		slices.ContainsFunc(c.members, func(m strictjson.Member) bool { return m.Key == "session_id" }) {
+		return c, fault.New(fault.Invalid, "", `session_id is that of the run with "in":"same_session"; leave one of `+
+			`them out`).With("field", "session_id")
 	}
 	return c, nil
 }
@@ -253,5 +258,6 @@ func derived(parts ...string) string {
 }
 
 func keyTooLong() *fault.Fault {
-	return fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).With("field", "Idempotency-Key")
+	return fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).
+		With("field", "Idempotency-Key")
 }

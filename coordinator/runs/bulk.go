@@ -15,13 +15,14 @@ import (
 	"ao/shared/run"
 )
 
-// StopAll stops runs that have not ended, the newest first: a turn that ends lets none begin that is to be stopped. With tree, what is
-// below them is stopped too. A run that ends meanwhile is left out.
+// StopAll stops runs that have not ended, the newest first: a turn that ends lets none begin that is to be stopped.
+// With tree, what is below them is stopped too. A run that ends meanwhile is left out.
 func (a *Again) StopAll(ctx context.Context, m Many, tree bool) (Done, error) {
 	if len(m.Filter.Statuses) == 0 {
 		m.Filter.Statuses = []string{string(run.Pending), string(run.Claimed), string(run.Running)}
 	}
-	if err := a.runs.reads.CaughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
+	// what another coordinator has accepted a moment ago is stopped too
+	if err := a.runs.reads.CaughtUp(ctx); err != nil {
 		return Done{}, err
 	}
 	picked, next, err := a.pick(ctx, a.ofRuns(m), m)
@@ -45,8 +46,9 @@ type RetryMany struct {
 // ended are the statuses of runs that have.
 var ended = []string{string(run.Completed), string(run.Failed), string(run.Stopped)}
 
-// RetryAll starts a run like each of those that match, the oldest first. A repeat of the call makes none of them twice: under a key it
-// is about the runs that the first call was about, and without one each run is retried once for a filter.
+// RetryAll starts a run like each of those that match, the oldest first. A repeat of the call makes none of them twice:
+// under a key it is about the runs that the first call was about, and without one each run is retried once for a
+// filter.
 func (a *Again) RetryAll(ctx context.Context, m RetryMany) (Done, error) {
 	if len(m.Key) > MaxKey {
 		return Done{}, keyTooLong()
@@ -56,7 +58,8 @@ func (a *Again) RetryAll(ctx context.Context, m RetryMany) (Done, error) {
 	}
 	for _, s := range m.Filter.Statuses {
 		if !slices.Contains(ended, s) {
-			return Done{}, fault.Newf(fault.Invalid, "status %.40q is none of %v: a run is retried with others when it has ended", s, ended).With("field", "status")
+			return Done{}, fault.Newf(fault.Invalid, "status %.40q is none of %v: a run is retried with others when "+
+				"it has ended", s, ended).With("field", "status")
 		}
 	}
 	b, err := a.batch(ctx, m)
@@ -138,7 +141,8 @@ func (a *Again) batchOf(ctx context.Context, at string, sum []byte) (*batch, err
 		return nil, err
 	}
 	if !bytes.Equal(b.Body, sum) {
-		return nil, fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was used with another body; use a new key for a new request")
+		return nil, fault.New(fault.Conflict, "idempotency_key_reused",
+			"This Idempotency-Key was used with another body; use a new key for a new request")
 	}
 	return b, nil
 }
@@ -150,7 +154,8 @@ func (a *Again) RedeliverAll(ctx context.Context, m Many) (Done, error) {
 	}
 	for _, s := range m.Filter.Statuses {
 		if s != run.CallDead && s != run.CallOwed {
-			return Done{}, fault.Newf(fault.Invalid, "status %.40q is none of [dead owed]: those are the HTTP callbacks that can be tried again", s).With("field", "status")
+			return Done{}, fault.Newf(fault.Invalid, "status %.40q is none of [dead owed]: those are the HTTP "+
+				"callbacks that can be tried again", s).With("field", "status")
 		}
 	}
 	picked, next, err := a.pick(ctx, source{

@@ -69,28 +69,33 @@ func (a *Again) ofRuns(m Many) source {
 // pickedRun is a run that a call is about.
 type pickedRun struct{ id, session string }
 
-// pick finds the runs that a call is about, newest first, and where the next call goes on; next is empty where these are all. It refuses
-// a caller who expects another number.
+// pick finds the runs that a call is about, newest first, and where the next call goes on; next is empty where these
+// are all. It refuses a caller who expects another number.
 func (a *Again) pick(ctx context.Context, s source, m Many) (picked []pickedRun, next string, err error) {
 	a.runs.reads.Own(ctx)
 	most := cmp.Or(m.Filter.Limit, MaxMany)
 	first := m.Filter.Cursor
-	if picked, next, err = s.find(ctx, m.Filter, most); err != nil || m.Expect == nil {
+	picked, next, err = s.find(ctx, m.Filter, most)
+	if err != nil || m.Expect == nil {
 		return picked, next, err
 	}
 	n := len(picked)
 	if first != "" || next != "" {
-		if n, err = s.total(ctx, m.Filter); err != nil {
+		n, err = s.total(ctx, m.Filter)
+		if err != nil {
 			return nil, "", err
 		}
 	}
 	if n != *m.Expect {
-		return nil, "", fault.New(fault.Conflict, "expect_mismatch", fmt.Sprintf("%d match now, and %d were expected: look at them, and send the new number", n, *m.Expect)).With("count", n).With("expect", *m.Expect)
+		return nil, "", fault.New(fault.Conflict, "expect_mismatch",
+			fmt.Sprintf("%d match now, and %d were expected: look at them, and send the new number", n, *m.Expect)).
+			With("count", n).With("expect", *m.Expect)
 	}
 	return picked, next, nil
 }
 
-// find finds at most so many. It asks for no more than are missing, so that the end of a page is where the next call goes on.
+// find finds at most so many. It asks for no more than are missing, so that the end of a page is where the next call
+// goes on.
 func (s source) find(ctx context.Context, q projection.Query, most int) (picked []pickedRun, next string, err error) {
 	for len(picked) < most {
 		q.Limit = min(most-len(picked), MaxMany)
@@ -104,7 +109,8 @@ func (s source) find(ctx context.Context, q projection.Query, most int) (picked 
 				picked = append(picked, pickedRun{r.ID, r.SessionID})
 			}
 		}
-		if next, q.Cursor = end, end; end == "" {
+		next, q.Cursor = end, end
+		if end == "" {
 			break
 		}
 	}
@@ -132,7 +138,8 @@ func (s source) total(ctx context.Context, q projection.Query) (n int, err error
 				n++
 			}
 		}
-		if q.Cursor = next; next == "" {
+		q.Cursor = next
+		if next == "" {
 			return n, nil
 		}
 	}
@@ -168,9 +175,10 @@ type outcome struct {
 	err error  // why nothing came of it
 }
 
-// each does something with each run, several groups at a time and one after the other within a group. The error is trouble of our own:
-// the call is to be repeated. A refusal is what became of that run.
-func each(ctx context.Context, groups [][]string, do func(ctx context.Context, id string) (string, error)) (outcomes, error) {
+// each does something with each run, several groups at a time and one after the other within a group. The error is
+// trouble of our own: the call is to be repeated. A refusal is what became of that run.
+func each(ctx context.Context, groups [][]string, do func(ctx context.Context, id string) (string, error)) (outcomes,
+	error) {
 	all := make([][]outcome, len(groups))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(manyAtOnce)

@@ -14,8 +14,8 @@ import (
 	"ao/shared/run"
 )
 
-// Once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing stores it
-// under the same ids.
+// Once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing
+// stores it under the same ids.
 type Once struct {
 	Body    []byte `json:"body"` // SHA-256 of the request's body
 	Run     string `json:"run_id"`
@@ -62,7 +62,8 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 	}
 	p, err := runs.Check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
 	if err != nil {
-		if raw, _, getErr := i.keys.Get(ctx, at); getErr == nil { // it collides with itself: it was taken at this moment
+		// it collides with itself: it was taken at this moment
+		if raw, _, getErr := i.keys.Get(ctx, at); getErr == nil {
 			return i.repeat(ctx, runs, body, scope, sum[:], raw)
 		}
 		return Accepted{}, err
@@ -71,13 +72,15 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 	if err != nil {
 		return Accepted{}, bus.NotStored(err)
 	}
-	first := Once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.Spec.SessionID, run.NewSessionID()), Last: state.Last}
+	first := Once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.Spec.SessionID, run.NewSessionID()),
+		Last: state.Last}
 	raw, err := json.Marshal(first)
 	if err != nil {
 		return Accepted{}, err
 	}
 	if _, err := i.keys.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken) {
-		if raw, _, err = i.keys.Get(ctx, at); err != nil {
+		raw, _, err = i.keys.Get(ctx, at)
+		if err != nil {
 			return Accepted{}, bus.NotStored(err)
 		}
 		return i.repeat(ctx, runs, body, scope, sum[:], raw)
@@ -88,13 +91,16 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 }
 
 // repeat gives the first answer again, and stores the run where that did not come to pass.
-func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scope string, sum, raw []byte) (Accepted, error) {
+func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scope string, sum, raw []byte) (Accepted,
+	error) {
 	var first Once
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return Accepted{}, err
 	}
 	if !bytes.Equal(first.Body, sum) {
-		return Accepted{}, fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was used with another body; use a new key for a new request").With("run_id", first.Run)
+		return Accepted{}, fault.New(fault.Conflict, "idempotency_key_reused",
+			"This Idempotency-Key was used with another body; use a new key for a new request").
+			With("run_id", first.Run)
 	}
 	mode, wait, err := runs.Waits(body)
 	if err != nil {
@@ -125,8 +131,8 @@ func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scop
 	return i.BringBack(ctx, runs, p, first)
 }
 
-// BringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked, and
-// before the run stood again, is no word on this one either.
+// BringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked,
+// and before the run stood again, is no word on this one either.
 func (i *Idempotency) BringBack(ctx context.Context, runs placing, p *Plan, first Once) (Accepted, error) {
 	a, err := runs.Place(ctx, p, first.Run, first.Session)
 	if err == nil {
@@ -135,9 +141,9 @@ func (i *Idempotency) BringBack(ctx context.Context, runs placing, p *Plan, firs
 	return a, err
 }
 
-// truncated tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since
-// at most RUN_KEEP are: its run is not missing then, and is not done twice. Neither clocks nor counts tell that: a clock is another
-// one's, and fewer runs may be left, or more be kept, than then.
+// truncated tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps
+// shorter, since at most RUN_KEEP are: its run is not missing then, and is not done twice. Neither clocks nor counts
+// tell that: a clock is another one's, and fewer runs may be left, or more be kept, than then.
 func (i *Idempotency) truncated(ctx context.Context, last uint64) (bool, error) {
 	s, err := i.stream.State(ctx)
 	if err != nil {

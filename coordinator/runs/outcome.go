@@ -25,7 +25,8 @@ func (o Outcome) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Late answers a caller whose wait was over before the run: the ids, which limit it was, and who set it. The run goes on.
+// Late answers a caller whose wait was over before the run: the ids, which limit it was, and who set it. The run goes
+// on.
 type Late struct {
 	Accepted
 	Limit   string  `json:"limit"`
@@ -42,15 +43,16 @@ func (a Accepted) Late(wait time.Duration) Late {
 	return Late{a, "wait_seconds", wait.Seconds(), by}
 }
 
-// Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended tells
-// which.
+// Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended
+// tells which.
 func (r *Service) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
 	now := context.WithoutCancel(ctx)
 	if _, err := r.history.Wait(ctx, id); err != nil {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 			return o, false, err
 		}
-		if o.Run, err = r.Show(now, id); err != nil || !o.Status.Final() {
+		o.Run, err = r.Show(now, id)
+		if err != nil || !o.Status.Final() {
 			return o, false, err
 		}
 	}
@@ -58,8 +60,8 @@ func (r *Service) Await(ctx context.Context, id string) (o Outcome, ended bool, 
 	return o, err == nil && o.Status.Final(), err
 }
 
-// Finish is Await of a run that was accepted a moment ago. What NATS does not let anybody read is waited for: an accepted run is no
-// failed request.
+// Finish is Await of a run that was accepted a moment ago. What NATS does not let anybody read is waited for: an
+// accepted run is no failed request.
 func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
 	if !a.fresh {
 		return r.Await(ctx, a.RunID)
@@ -97,7 +99,8 @@ func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 	return Outcome{}, err
 }
 
-// Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.
+// Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at
+// again.
 func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 	shown, err := r.history.Get(ctx, id)
 	if err == nil && !shown.Status.Final() {
@@ -126,7 +129,8 @@ func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Cou
 	return r.history.Count(ctx, q)
 }
 
-// Watch gives emit the newest state of each run that matches, whenever it changed, with the rows of a list: each has why it waited then.
+// Watch gives emit the newest state of each run that matches, whenever it changed, with the rows of a list: each has
+// why it waited then.
 func (r *Service) Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error {
 	return r.history.WatchRuns(ctx, q, after, func(i projection.Item) error {
 		if changed, ok := i.Data.(projection.RunsChanged); ok {

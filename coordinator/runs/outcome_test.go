@@ -23,7 +23,8 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 	text, at := "a <b> \"c\"\n", time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	for _, o := range []runs.Outcome{
 		{},
-		{Run: run.Run{ID: "run_1", Parameters: json.RawMessage("{ \"a\": 1,\n\"b\": 1.0 }"), Error: fault.New(fault.Internal, "x", "<y>"), CreatedAt: at, EndedAt: &at}},
+		{Run: run.Run{ID: "run_1", Parameters: json.RawMessage("{ \"a\": 1,\n\"b\": 1.0 }"),
+			Error: fault.New(fault.Internal, "x", "<y>"), CreatedAt: at, EndedAt: &at}},
 		{run.Run{ID: "run_1", Parameters: json.RawMessage("null")}, &run.Result{Type: run.Autonomous, Text: &text}},
 		{run.Run{}, &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"n":12345678901234567890}`)}},
 	} {
@@ -36,8 +37,8 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 	}
 }
 
-// Who waits for a run that was accepted a moment ago is told that it has not ended yet, where NATS is away when its end is to be
-// read, and not that the request has failed: it would be sent again.
+// Who waits for a run that was accepted a moment ago is told that it has not ended yet, where NATS is away when its end
+// is to be read, and not that the request has failed: it would be sent again.
 func TestAnEndThatCannotBeRead(t *testing.T) {
 	s := natstest.Server(t)
 	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})

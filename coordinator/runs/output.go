@@ -14,9 +14,9 @@ import (
 // Retries where nobody says how many: a blueprint's schema is enforced with one.
 const blueprintRetries = 1
 
-// output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it names, and
-// that before the agent's. Of each option counts what the request says, then, where it is the agent's schema, what the agent says,
-// then the default.
+// output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it
+// names, and that before the agent's. Of each option counts what the request says, then, where it is the agent's
+// schema, what the agent says, then the default.
 func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolved) (*run.Output, error) {
 	var opts []run.OutputOptions
 	if req.OutputSchemaOptions != nil {
@@ -38,7 +38,8 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 			opts = append(opts, *a.OutputSchemaOptions)
 		}
 	case req.OutputSchemaOptions != nil:
-		return nil, fault.Newf(fault.Invalid, "output_schema_options say how an output schema is enforced, and there is none: give output_schema or output_schema_name, as agent %q has none of its own", a.Name).
+		return nil, fault.Newf(fault.Invalid, "output_schema_options say how an output schema is enforced, and there "+
+			"is none: give output_schema or output_schema_name, as agent %q has none of its own", a.Name).
 			With("field", "output_schema_options")
 	default:
 		return nil, nil
@@ -70,7 +71,9 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 // TooLarge is the refusal of an input that is.
 func (p *Planner) TooLarge(in *run.Input) error {
 	if size := in.Size(); size > p.limits.Payload {
-		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, p.limits.Payload).With("field", "parameters").With("limit", p.limits.Payload)
+		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that "+
+			"are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, p.limits.Payload).
+			With("field", "parameters").With("limit", p.limits.Payload)
 	}
 	return nil
 }

@@ -39,14 +39,16 @@ type draft struct {
 
 // steps are every check of a request, in the order of their refusals: the first one counts.
 var steps = []func(*draft, context.Context) error{
-	(*draft).session, (*draft).known, (*draft).parent, (*draft).callbacks, (*draft).parameters, (*draft).demands, (*draft).model, (*draft).input,
+	(*draft).session, (*draft).known, (*draft).parent, (*draft).callbacks, (*draft).parameters, (*draft).demands,
+	(*draft).model, (*draft).input,
 }
 
 // Plan checks a request, step by step.
 func (p *Planner) Plan(ctx context.Context, req run.Request) (*Plan, error) {
 	d := &draft{by: p, req: req, name: req.AgentName}
 	d.wait = req.WaitSeconds
-	d.Spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID, CreatedAt: time.Now().UTC()}
+	d.Spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID,
+		CreatedAt: time.Now().UTC()}
 	for _, step := range steps {
 		if err := step(d, ctx); err != nil {
 			return nil, err
@@ -74,7 +76,8 @@ func (d *draft) session(ctx context.Context) error {
 		return err
 	}
 	if d.by.history.Deleted(d.req.SessionID) {
-		return fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice", d.req.SessionID).With("session_id", d.req.SessionID).With("field", "session_id")
+		return fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice",
+			d.req.SessionID).With("session_id", d.req.SessionID).With("field", "session_id")
 	}
 	return nil
 }
@@ -82,7 +85,8 @@ func (d *draft) session(ctx context.Context) error {
 // goesOn takes from a session what its next run has of it.
 func (d *draft) goesOn(s run.Session) error {
 	if d.name != "" && d.name != s.Agent {
-		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID, s.Agent).With("field", "agent_name")
+		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID,
+			s.Agent).With("field", "agent_name")
 	}
 	d.name, d.sessionDir = s.Agent, s.ProjectDir
 	d.affinity = d.by.affinity(s.ID, s.ProjectDir)
@@ -95,7 +99,8 @@ func (d *draft) goesOn(s run.Session) error {
 
 // known looks for the agent, and whether it can go on with the session.
 func (d *draft) known(ctx context.Context) (err error) {
-	if d.agent, err = d.by.agents.Usable(ctx, d.name); err != nil || d.req.Type != run.Resume {
+	d.agent, err = d.by.agents.Usable(ctx, d.name)
+	if err != nil || d.req.Type != run.Resume {
 		return err
 	}
 	if err := d.by.resumable(ctx, d.agent, d.req.SessionID); err != nil {
@@ -116,7 +121,8 @@ func (d *draft) parent(ctx context.Context) error {
 	if d.req.Type != run.Start {
 		return nil
 	}
-	if d.Spec.Depth = above.Depth + 1; d.Spec.Depth > d.by.limits.Depth {
+	d.Spec.Depth = above.Depth + 1
+	if d.Spec.Depth > d.by.limits.Depth {
 		return tooDeep(above, d.by.limits.Depth)
 	}
 	return nil
@@ -126,10 +132,13 @@ func (d *draft) parent(ctx context.Context) error {
 func (d *draft) callbacks(context.Context) error {
 	tells := d.req.Mode == run.AsyncCallback
 	if tells && d.Spec.Parent == "" && d.req.CallbackURL == "" {
-		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
+		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of "+
+			"the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
 	}
 	if tells && d.req.Type == run.Resume && d.by.history.Above(d.req.SessionID, d.Spec.Parent) {
-		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", d.Spec.Parent, d.req.SessionID).With("field", "parent_session_id")
+		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the "+
+			"two would call each other back for ever", d.Spec.Parent, d.req.SessionID).
+			With("field", "parent_session_id")
 	}
 	d.Spec.CallbackTo = d.req.CallbackURL
 	if d.req.CallbackURL == "" {
@@ -179,7 +188,8 @@ func (d *draft) demands(context.Context) error {
 
 // asked is what of a request its run has only merged with the agent's values; nil: nothing.
 func asked(req *run.Request) *run.Asked {
-	a := run.Asked{ProjectDir: req.ProjectDir, Timeout: req.TimeoutSeconds, Attempts: req.MaxAttempts, Options: req.OutputSchemaOptions}
+	a := run.Asked{ProjectDir: req.ProjectDir, Timeout: req.TimeoutSeconds, Attempts: req.MaxAttempts,
+		Options: req.OutputSchemaOptions}
 	if !req.AdditionalDemands.None() {
 		a.Demands = &req.AdditionalDemands
 	}
@@ -221,24 +231,29 @@ func unfit(say, agent string, wrong []schema.Violation, parametersSchema json.Ra
 		first += fmt.Sprintf(" (and %d more)", more)
 	}
 	return fault.New(fault.Invalid, "parameter_validation_failed", say).
-		With("agent_name", agent).With("validation_errors", wrong).With("parameters_schema", parametersSchema).First(first)
+		With("agent_name", agent).With("validation_errors", wrong).With("parameters_schema", parametersSchema).
+		First(first)
 }
 
 // tooDeep refuses a child: agents that start themselves would go on for ever.
 func tooDeep(above run.Session, most int) error {
-	return fault.New(fault.Invalid, "too_deep", fmt.Sprintf("Session %s is %d below the first of its chain, and runs may be %d deep (AO_MAX_DEPTH); do the work here, or start it without a parent", above.ID, above.Depth, most)).
-		With("field", "parent_session_id").With("parent_session_id", above.ID).With("depth", above.Depth+1).With("max_depth", most)
+	return fault.New(fault.Invalid, "too_deep", fmt.Sprintf("Session %s is %d below the first of its chain, and runs "+
+		"may be %d deep (AO_MAX_DEPTH); do the work here, or start it without a parent", above.ID, above.Depth, most)).
+		With("field", "parent_session_id").With("parent_session_id", above.ID).With("depth", above.Depth+1).
+		With("max_depth", most)
 }
 
 func sessionExists(id string) error {
-	return fault.Newf(fault.Conflict, "session %s exists already; leave session_id out for a new one, or resume it", id).With("session_id", id).With("field", "session_id")
+	return fault.Newf(fault.Conflict, "session %s exists already; leave session_id out for a new one, or resume it",
+		id).With("session_id", id).With("field", "session_id")
 }
 
 // resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
 // before a runner begins it, the turns that follow end, too (projection.Index.Vain, decision 0024).
 func (p *Planner) resumable(ctx context.Context, a *agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
-		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
+		return fault.New(fault.Invalid, "procedural_agent_no_resume",
+			"Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
 	if p.history.Resumes(session) {
 		return nil
@@ -253,7 +268,8 @@ func (p *Planner) resumable(ctx context.Context, a *agents.Resolved, session str
 	if open := p.history.Open(session); len(open) > 0 && open[0].Spec.Type == run.Start {
 		say = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
 	}
-	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).With("session_id", session)
+	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).
+		With("session_id", session)
 }
 
 // affinity is what the session's next run demands of its own: the folder, and where the executor keeps the
@@ -264,15 +280,17 @@ func (p *Planner) affinity(session, dir string) run.Demands {
 	return home
 }
 
-// atHome tells, before a resume is accepted, whether there is any runner where the session can go on. One that was there a moment
-// ago may come back, so that the run may wait for it; waitingFor says so.
+// atHome tells, before a resume is accepted, whether there is any runner where the session can go on. One that was
+// there a moment ago may come back, so that the run may wait for it; waitingFor says so.
 func (p *Planner) atHome(session string) error {
 	home := p.history.Home(session)
 	if home.Hostname == "" || p.runners.Seen(home, p.limits.NoMatch) {
 		return nil
 	}
-	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The model side of session %s is on host %q (profile %q) alone, and no runner has been there for %s; "+
-		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname, home.ExecutorProfile, p.limits.NoMatch)).
+	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The model side of session %s is on host %q "+
+		"(profile %q) alone, and no runner has been there for %s; "+
+		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname,
+		home.ExecutorProfile, p.limits.NoMatch)).
 		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 

@@ -10,9 +10,10 @@ import (
 	"ao/shared/run"
 )
 
-// renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What
-// decides its end stays as it was accepted, its output schema and how often it may be begun: a runner that still has the definition
-// of before may take it from its first queue, and coordinators of before know no other.
+// renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it
+// does not fit. What decides its end stays as it was accepted, its output schema and how often it may be begun: a
+// runner that still has the definition of before may take it from its first queue, and coordinators of before know no
+// other.
 func (p *Planner) renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (run.Spec, error) {
 	s, err := p.history.Spec(ctx, s.ID)
 	if err != nil {
@@ -27,7 +28,8 @@ func (p *Planner) renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (
 		return s, agent.InvalidSchema("parameters_schema", err)
 	}
 	if wrong := takes.CheckUpTo(in.Parameters, p.limits.Payload); len(wrong) > 0 {
-		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do not match its new parameters_schema", k.Name)
+		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do "+
+			"not match its new parameters_schema", k.Name)
 		return s, unfit(say, k.Name, wrong, takes.Raw())
 	}
 	if err := k.Takes(in.Parameters); err != nil { // a coordinator of before may have accepted them
@@ -38,7 +40,8 @@ func (p *Planner) renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (
 		asked.TimeoutSeconds = &s.Timeout
 	}
 	s.Timeout, s.TimeoutBy = timeout(&asked, k)
-	if in.Blueprint, err = k.Snapshot(); err != nil {
+	in.Blueprint, err = k.Snapshot()
+	if err != nil {
 		return s, err
 	}
 	s.AgentType, s.Owner, s.Demands = k.Type, k.OwnerHash(), k.Demanded(s.Demands)

@@ -23,8 +23,8 @@ type Stopper struct {
 	version func() int // of the records that are written
 }
 
-// Stop stops a run: a waiting one ends at once, a begun one when its process tree is gone. A run that is stopped or stopping
-// already stays so; one that ended otherwise is a conflict. The run is given as it is then.
+// Stop stops a run: a waiting one ends at once, a begun one when its process tree is gone. A run that is stopped or
+// stopping already stays so; one that ended otherwise is a conflict. The run is given as it is then.
 func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 	for range 20 {
 		r, err := s.history.Get(ctx, id)
@@ -34,13 +34,15 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 		a, ok := s.history.Active(id)
 		switch {
 		case ok && a.EndSeq != 0: // it is being ended
-			if err = s.ends.EndAsCarried(ctx, a); err == nil {
+			err = s.ends.EndAsCarried(ctx, a)
+			if err == nil {
 				err = s.past.CaughtUp(ctx)
 			}
 		case r.Status == run.Stopped || ok && a.Stopping && a.Claim != nil:
 			return s.show(ctx, id)
 		case r.Status.Final():
-			return r, fault.Newf(fault.Conflict, "run %s has ended already: %s", id, r.Status).With("run_id", id).With("status", r.Status)
+			return r, fault.Newf(fault.Conflict, "run %s has ended already: %s", id, r.Status).With("run_id", id).
+				With("status", r.Status)
 		case !ok: // it ended between the two looks
 			continue
 		case a.Claim == nil:
@@ -91,9 +93,9 @@ func (s *Stopper) Below(session string, stopping bool) *Below {
 	return &Below{n, oldest, stopping}
 }
 
-// StopRun stops a run, as Stop does, and says what is open below its session. With tree, all that is stopped too, and a run that has
-// ended is no conflict as long as no later one of its session was begun. What is below belongs to the run of the session that was begun
-// last: a run that waits behind it has nothing below it.
+// StopRun stops a run, as Stop does, and says what is open below its session. With tree, all that is stopped too, and a
+// run that has ended is no conflict as long as no later one of its session was begun. What is below belongs to the run
+// of the session that was begun last: a run that waits behind it has nothing below it.
 func (s *Stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun, error) {
 	if tree {
 		return s.stopRunTree(ctx, id)
@@ -124,10 +126,13 @@ func (s *Stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRu
 				continue
 			}
 		} else if r.Status.Final() && r.Status != run.Stopped {
-			return stopped, fault.Newf(fault.Conflict, "run %s has ended already: %s, and a later run of its session was begun; stop the session with its tree: POST /sessions/%s/stop", id, r.Status, r.SessionID).
+			return stopped, fault.Newf(fault.Conflict, "run %s has ended already: %s, and a later run of its session "+
+				"was begun; stop the session with its tree: POST /sessions/%s/stop", id, r.Status, r.SessionID).
 				With("run_id", id).With("status", r.Status).With("session_id", r.SessionID)
 		}
-		if stopped.Run, err = s.Stop(ctx, id); fault.KindOf(err) == fault.Conflict { // it had ended, and what is below it had not
+		// it had ended, and what is below it had not
+		stopped.Run, err = s.Stop(ctx, id)
+		if fault.KindOf(err) == fault.Conflict {
 			stopped.Run, err = s.show(ctx, id)
 		}
 		return stopped, err
@@ -143,8 +148,8 @@ func Changing(what, id string) error {
 	return fault.Newf(fault.Unavailable, "%s %s is changing; try again", what, id).After(time.Second)
 }
 
-// StopTree makes the wish durable to stop a session's tree, and of the session's own runs this one, or all. Not stopped: a run was begun
-// after root, and the wish counts for nothing.
+// StopTree makes the wish durable to stop a session's tree, and of the session's own runs this one, or all. Not
+// stopped: a run was begun after root, and the wish counts for nothing.
 func (s *Stopper) StopTree(ctx context.Context, session, root, own string) (stopped bool, err error) {
 	if root == "" { // the session is gone
 		return true, nil

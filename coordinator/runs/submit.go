@@ -63,7 +63,8 @@ func (r *Service) take(ctx context.Context, by asking, body []byte, scope, key s
 
 func (r *Service) submit(ctx context.Context, by asking, body []byte, scope, key string) (Accepted, error) {
 	if err := r.ready(); err != nil {
-		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).After(time.Second)
+		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).
+			After(time.Second)
 	}
 	if key != "" {
 		return r.Once.submit(ctx, by, body, scope, key)
@@ -87,7 +88,8 @@ func (plain) Waits(body []byte) (mode string, seconds *int, err error) {
 // Check reads a body and makes every check; too many waiting runs are told first.
 func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
 	if waiting, _, _ := r.history.Counts(); waiting+int(r.entered.Load()) >= r.most {
-		return nil, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
+		return nil, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come "+
+			"again later", waiting).After(2 * time.Second)
 	}
 	if err := r.room(); err != nil {
 		return nil, err
@@ -121,14 +123,15 @@ func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (
 
 // Validation answers POST /runs/validate.
 type Validation struct {
-	Valid     bool            `json:"valid"`
-	Agent     string          `json:"agent_name"`
-	Type      string          `json:"type"`
-	Demands   run.Demands     `json:"demands"`
-	Timeout   int             `json:"timeout_seconds"`
-	Schema    json.RawMessage `json:"parameters_schema"`
-	Output    *run.Output     `json:"output"`           // what the answer must be, and where that is from; null: anything
-	Available bool            `json:"runner_available"` // an online runner matches now
+	Valid   bool            `json:"valid"`
+	Agent   string          `json:"agent_name"`
+	Type    string          `json:"type"`
+	Demands run.Demands     `json:"demands"`
+	Timeout int             `json:"timeout_seconds"`
+	Schema  json.RawMessage `json:"parameters_schema"`
+	// what the answer must be, and where that is from; null: anything
+	Output    *run.Output `json:"output"`
+	Available bool        `json:"runner_available"` // an online runner matches now
 }
 
 // Validate makes the checks of Submit and stores nothing.
@@ -141,7 +144,8 @@ func (r *Service) Validate(ctx context.Context, body []byte) (Validation, error)
 	if err != nil {
 		return Validation{}, err
 	}
-	return Validation{true, p.Spec.Agent, p.Spec.Type, p.Spec.Demands, p.Spec.Timeout, p.schemaRaw, p.Spec.Output, r.runners.Matches(p.want)}, nil
+	return Validation{true, p.Spec.Agent, p.Spec.Type, p.Spec.Demands, p.Spec.Timeout, p.schemaRaw, p.Spec.Output,
+		r.runners.Matches(p.want)}, nil
 }
 
 // store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
@@ -217,8 +221,8 @@ func (r *Service) First(ctx context.Context, part string, p *Plan) (bus.Entry, e
 // stopped tells whether what a session starts is stopped at once, as far as the fold knows.
 func (r *Service) stopped(parent string) bool { return parent != "" && r.history.Covered(parent) }
 
-// callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to whoever its run
-// counts to.
+// callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to
+// whoever its run counts to.
 func callerOf(history showing, scope string) string {
 	if session, ok := strings.CutPrefix(scope, "session:"); ok {
 		for _, a := range history.Open(session) {

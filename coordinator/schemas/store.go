@@ -56,13 +56,16 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	}
 	switch {
 	case s.CreatedAt != nil:
-		return s, fault.New(fault.Invalid, "", "created_at is set by the coordinator; leave it out").With("field", "created_at")
+		return s, fault.New(fault.Invalid, "", "created_at is set by the coordinator; leave it out").
+			With("field", "created_at")
 	case s.ModifiedAt != nil:
-		return s, fault.New(fault.Invalid, "", "modified_at is set by the coordinator; leave it out").With("field", "modified_at")
+		return s, fault.New(fault.Invalid, "", "modified_at is set by the coordinator; leave it out").
+			With("field", "modified_at")
 	case len(s.Description) > maxDescription:
 		return s, fault.New(fault.Invalid, "", "description must be at most 64 KiB").With("field", "description")
 	case s.Schema == nil || string(s.Schema) == "null":
-		return s, fault.New(fault.Invalid, "", "schema is required: the JSON Schema that answers must match").With("field", "schema")
+		return s, fault.New(fault.Invalid, "", "schema is required: the JSON Schema that answers must match").
+			With("field", "schema")
 	}
 	if err := agent.CheckName("name", s.Name); err != nil {
 		return s, err
@@ -88,10 +91,12 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 // taken says that there is a schema of this name, and whether it is the same one.
 func (st *Store) taken(ctx context.Context, s Schema) error {
 	say := "schemas never change, so give this one another name"
-	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description && agent.Same(old.Schema, s.Schema) {
+	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description &&
+		agent.Same(old.Schema, s.Schema) {
 		say = "it is this very one, so nothing needs to be done"
 	}
-	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, say).With("output_schema_name", s.Name)
+	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, say).
+		With("output_schema_name", s.Name)
 }
 
 // Schemas lists all schemas by name, without the schemas themselves.
@@ -166,7 +171,8 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case len(users) > 0:
-		return fault.Newf(fault.Conflict, "Schema %q is the output schema of agent %q; change or delete that first", name, users[0]).
+		return fault.Newf(fault.Conflict, "Schema %q is the output schema of agent %q; change or delete that first",
+			name, users[0]).
 			With("output_schema_name", name).With("agent_names", users)
 	}
 	b := st.Bucket
@@ -183,5 +189,6 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 			return bus.NotStored(err)
 		}
 	}
-	return fault.Newf(fault.Conflict, "Schema %q is being changed by others; try again", name).With("output_schema_name", name)
+	return fault.Newf(fault.Conflict, "Schema %q is being changed by others; try again", name).
+		With("output_schema_name", name)
 }

@@ -56,9 +56,13 @@ func TestTokensAtTheDoor(t *testing.T) {
 	}](s.post("/runs", `{"agent_name":"plain","prompt":"x"}`, s.run), 201)
 	const body = `{"agent_name":"plain","prompt":"x"}`
 
-	literal(t, s.post("/runs", body), 401, `{"error":"unauthorized","message":"This coordinator asks for a token: send 'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create"}`)
-	literal(t, s.post("/runs", body, bearer("aot_WRONG")), 401, `{"error":"unauthorized","message":"This token is unknown here: it was never made, or is revoked"}`)
-	literal(t, s.post("/runs", body, s.read), 403, `{"error":"forbidden","message":"This needs a token with scope run, and token \"the-read\" has read; whoever runs the coordinator makes one with: ao tokens create --scope run","scope":"run"}`)
+	literal(t, s.post("/runs", body), 401, `{"error":"unauthorized","message":"This coordinator asks for a token: `+
+		`send 'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create"}`)
+	literal(t, s.post("/runs", body, bearer("aot_WRONG")), 401,
+		`{"error":"unauthorized","message":"This token is unknown here: it was never made, or is revoked"}`)
+	literal(t, s.post("/runs", body, s.read), 403, `{"error":"forbidden","message":"This needs a token with scope `+
+		`run, and token \"the-read\" has read; whoever runs the coordinator makes one with: ao tokens create --scope `+
+		`run","scope":"run"}`)
 	for _, tt := range []struct {
 		path, challenge string
 		headers         []string
@@ -71,7 +75,8 @@ func TestTokensAtTheDoor(t *testing.T) {
 		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{"Authorization: Basic YTpi"}},
 		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{"Authorization: Bearer"}},
 		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{s.read, s.admin}},
-		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{"Authorization: " + strings.TrimPrefix(s.read, "Authorization: Bearer ")}},
+		{"/runs", `Bearer realm="ao", error="invalid_token"`,
+			[]string{"Authorization: " + strings.TrimPrefix(s.read, "Authorization: Bearer ")}},
 		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{bearer("aos_run_1.1.abc")}},
 	} {
 		g := s.get(tt.path, tt.headers...)
@@ -79,7 +84,8 @@ func TestTokensAtTheDoor(t *testing.T) {
 			t.Errorf("%s %v: %s, %q", tt.path, tt.headers, g.body, g.header.Get("WWW-Authenticate"))
 		}
 	}
-	if g := s.post("/agents", `{"name":"b"}`, s.run); g.header.Get("WWW-Authenticate") != `Bearer realm="ao", error="insufficient_scope", scope="admin"` {
+	if g := s.post("/agents", `{"name":"b"}`, s.run); g.header.Get("WWW-Authenticate") != `Bearer realm="ao", `+
+		`error="insufficient_scope", scope="admin"` {
 		t.Errorf("a scope that does not do: %q", g.header.Get("WWW-Authenticate"))
 	}
 
@@ -88,14 +94,22 @@ func TestTokensAtTheDoor(t *testing.T) {
 		least              string // the scope that does
 	}{
 		{"GET", "/health", "", "none"}, {"GET", "/ready", "", "none"}, {"HEAD", "/ready", "", "none"},
-		{"GET", "/", "", "read"}, {"HEAD", "/", "", "read"}, {"GET", "/nothing", "", "read"}, {"PUT", "/runs", "", "read"},
-		{"GET", "/runs", "", "read"}, {"GET", "/runs/" + acc.RunID, "", "read"}, {"GET", "/runs/count", "", "read"}, {"GET", "/sessions/" + acc.SessionID + "/tree", "", "read"}, {"GET", "/ledger", "", "read"}, {"GET", "/runners", "", "read"}, {"GET", "/callbacks", "", "read"},
+		{"GET", "/", "", "read"}, {"HEAD", "/", "", "read"}, {"GET", "/nothing", "", "read"},
+		{"PUT", "/runs", "", "read"},
+		{"GET", "/runs", "", "read"}, {"GET", "/runs/" + acc.RunID, "", "read"}, {"GET", "/runs/count", "", "read"},
+		{"GET", "/sessions/" + acc.SessionID + "/tree", "", "read"}, {"GET", "/ledger", "", "read"},
+		{"GET", "/runners", "", "read"}, {"GET", "/callbacks", "", "read"},
 		{"POST", "/runs/validate", body, "read"}, {"GET", "/agents/plain", "", "read"}, {"GET", "/schemas", "", "read"},
-		{"GET", "/agents/plain/drafts/input", "", "admin"}, {"PUT", "/agents/plain/drafts/input", "{", "admin"}, {"DELETE", "/agents/plain/drafts/output", "", "admin"},
+		{"GET", "/agents/plain/drafts/input", "", "admin"}, {"PUT", "/agents/plain/drafts/input", "{", "admin"},
+		{"DELETE", "/agents/plain/drafts/output", "", "admin"},
 		{"POST", "/schemas/validate", "{}", "read"}, {"POST", "/agents/preview", "{}", "read"},
-		{"POST", "/runs", body, "run"}, {"POST", "/runs/" + acc.RunID + "/stop", "", "run"}, {"POST", "/sessions/" + acc.SessionID + "/stop", "", "run"}, {"POST", "/callbacks/" + acc.RunID + "/redeliver", "", "run"},
-		{"DELETE", "/sessions/" + acc.SessionID, "", "admin"}, {"PATCH", "/agents/plain", "{}", "admin"}, {"POST", "/schemas", "{}", "admin"}, {"DELETE", "/schemas/x", "", "admin"},
-		{"DELETE", "/runners/rnr_1", "", "admin"}, {"POST", "/runner/register", "{}", "admin"}, {"DELETE", "/agents/plain", "", "admin"},
+		{"POST", "/runs", body, "run"}, {"POST", "/runs/" + acc.RunID + "/stop", "", "run"},
+		{"POST", "/sessions/" + acc.SessionID + "/stop", "", "run"}, {"POST", "/callbacks/" + acc.RunID + "/redeliver",
+			"", "run"},
+		{"DELETE", "/sessions/" + acc.SessionID, "", "admin"}, {"PATCH", "/agents/plain", "{}", "admin"},
+		{"POST", "/schemas", "{}", "admin"}, {"DELETE", "/schemas/x", "", "admin"},
+		{"DELETE", "/runners/rnr_1", "", "admin"}, {"POST", "/runner/register", "{}", "admin"},
+		{"DELETE", "/agents/plain", "", "admin"},
 	} {
 		for i, header := range []string{"", s.read, s.run, s.admin} {
 			may := i >= strings.Index("none read run  admin", tt.least)/5
@@ -166,7 +180,8 @@ func TestTheLogNamesTheCaller(t *testing.T) {
 	s.get("/runs", bearer(token+"0")).want(401)
 	s.get("/runs", bearer("aot_WRONG")).want(401)
 	natstest.Until(t, "the log has all", func() bool {
-		return strings.Contains(log.text(), "token=the-run") && strings.Contains(log.text(), "session="+top.SessionID) && strings.Count(log.text(), "status=401") == 2
+		return strings.Contains(log.text(), "token=the-run") &&
+			strings.Contains(log.text(), "session="+top.SessionID) && strings.Count(log.text(), "status=401") == 2
 	})
 	for _, secret := range []string{token, "aot_"} {
 		if strings.Contains(log.text(), secret) {
@@ -207,9 +222,11 @@ func TestBadTokenFiles(t *testing.T) {
 		{dir, "cannot be read"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		err := serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", APITokens: tt.file, NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
+		err := serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", APITokens: tt.file,
+			NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "AO_API_TOKENS") || strings.Contains(err.Error(), "SECRET") {
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "AO_API_TOKENS") ||
+			strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v", tt.file, err)
 		}
 	}
@@ -227,7 +244,8 @@ func TestPublicURL(t *testing.T) {
 		if err != nil || json.Unmarshal(answer, &over) != nil {
 			t.Fatalf("%v: %s", err, answer)
 		}
-		g := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).want(200)
+		g := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).
+			want(200)
 		return over.APIURL, fmt.Sprint(g["api_url"])
 	}
 	if nats, http := register(s); nats != s.url || http != s.url {
@@ -308,7 +326,8 @@ func (m *minds) tokenOf(id string, attempt int) string {
 	return runnerapi.SessionToken(q.ID, q.Attempt, q.Key)
 }
 
-// TestALiveStreamEndsWithItsToken: who reads on with a token that is over, or was revoked, is told so at the next sign of life.
+// TestALiveStreamEndsWithItsToken: who reads on with a token that is over, or was revoked, is told so at the next sign
+// of life.
 func TestALiveStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.HTTP.Beat = 20 * time.Millisecond })
@@ -320,7 +339,8 @@ func TestALiveStreamEndsWithItsToken(t *testing.T) {
 		path, header, say string
 		end               func()
 	}{
-		{"/sse/sessions?session_id=" + child.SessionID, mine, "is over; the token ended with it", func() { m.post("/runs/"+top.RunID+"/stop", "", s.admin).want(200) }},
+		{"/sse/sessions?session_id=" + child.SessionID, mine, "is over; the token ended with it",
+			func() { m.post("/runs/"+top.RunID+"/stop", "", s.admin).want(200) }},
 		{"/sse/sessions", s.read, "is revoked", func() {
 			if err := access.Revoke(s.file, "the-read"); err != nil {
 				t.Fatal(err)
@@ -346,8 +366,8 @@ func TestALiveStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// TestSessionTokens: a session may start children, read and stop those and theirs, and nothing else, while its run goes on; also
-// where nobody else is asked for a token.
+// TestSessionTokens: a session may start children, read and stop those and theirs, and nothing else, while its run goes
+// on; also where nobody else is asked for a token.
 func TestSessionTokens(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tokens are asked for", "nobody is asked"} {
@@ -384,9 +404,11 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 			t.Errorf("the parent of %s is %q, want %q", id, r.Parent, parent)
 		}
 	}
-	m.post("/agents", `{"name":"secretive","system_prompt":"SECRET","mcp_servers":{"x":{"type":"http","url":"http://x","headers":{"Authorization":"SECRET"}}}}`, admin...).want(201)
+	m.post("/agents", `{"name":"secretive","system_prompt":"SECRET","mcp_servers":{"x":{"type":"http",`+
+		`"url":"http://x","headers":{"Authorization":"SECRET"}}}}`, admin...).want(201)
 	for _, path := range []string{"/agents", "/agents/secretive"} {
-		if theirs, all := m.get(path, mine), m.get(path, admin...); strings.Contains(theirs.body, "SECRET") || !strings.Contains(theirs.body, "secretive") || !strings.Contains(all.body, "SECRET") {
+		if theirs, all := m.get(path, mine), m.get(path, admin...); strings.Contains(theirs.body, "SECRET") ||
+			!strings.Contains(theirs.body, "secretive") || !strings.Contains(all.body, "SECRET") {
 			t.Errorf("%s: a session sees %s, an admin %s", path, theirs.body, all.body)
 		}
 	}
@@ -401,36 +423,50 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 		{"its child's run", mine, "GET", "/runs/" + child.RunID, "", 200, ""},
 		{"its own tree", mine, "GET", "/sessions/" + top.SessionID + "/tree", "", 200, grandchild.RunID},
 		{"a stranger's tree", mine, "GET", "/sessions/" + stranger.SessionID + "/tree", "", 403, "was not started by"},
-		{"a stranger's list, live", mine, "GET", "/sse/runs?session_id=" + stranger.SessionID, "", 403, "was not started by"},
+		{"a stranger's list, live", mine, "GET", "/sse/runs?session_id=" + stranger.SessionID, "", 403,
+			"was not started by"},
 		{"its grandchild", mine, "GET", "/sessions/" + grandchild.SessionID + "/events", "", 200, ""},
-		{"a child's parent", theirs, "GET", "/sessions/" + top.SessionID, "", 403, "was not started by session " + child.SessionID},
-		{"a stranger", mine, "GET", "/sessions/" + stranger.SessionID, "", 403, "was not started by session " + top.SessionID},
-		{"a stranger's run", mine, "GET", "/runs/" + stranger.RunID + "/wait?timeout_seconds=0", "", 403, "was not started by"},
+		{"a child's parent", theirs, "GET", "/sessions/" + top.SessionID, "", 403, "was not started by session " +
+			child.SessionID},
+		{"a stranger", mine, "GET", "/sessions/" + stranger.SessionID, "", 403, "was not started by session " +
+			top.SessionID},
+		{"a stranger's run", mine, "GET", "/runs/" + stranger.RunID + "/wait?timeout_seconds=0", "", 403,
+			"was not started by"},
 		{"nobody", mine, "GET", "/sessions/ses_none", "", 404, "There is no session ses_none"},
 		{"no run", mine, "GET", "/runs/run_none", "", 404, "There is no run run_none"},
 		{"no id", mine, "GET", "/runs/nine", "", 400, "run_id"},
 		{"agents", mine, "GET", "/agents", "", 200, ""},
 		{"schemas", mine, "GET", "/schemas", "", 200, ""},
 		{"its child's runs", mine, "GET", "/runs?session_id=" + child.SessionID, "", 200, ""},
-		{"how many runs a stranger has", mine, "GET", "/runs/count?session_id=" + stranger.SessionID, "", 403, "was not started by"},
-		{"how many runs its child has", mine, "GET", "/runs/count?session_id=" + child.SessionID, "", 200, `{"count":1,"exact":true}`},
+		{"how many runs a stranger has", mine, "GET", "/runs/count?session_id=" + stranger.SessionID, "", 403,
+			"was not started by"},
+		{"how many runs its child has", mine, "GET", "/runs/count?session_id=" + child.SessionID, "", 200,
+			`{"count":1,"exact":true}`},
 		{"how many children it has", theirs, "GET", "/runs/count", "", 200, `{"count":1,"exact":true}`},
 		{"a stranger's runs", mine, "GET", "/runs?session_id=" + stranger.SessionID, "", 403, "was not started by"},
-		{"a stranger's children", mine, "GET", "/sessions?parent_session_id=" + stranger.SessionID, "", 403, "was not started by"},
+		{"a stranger's children", mine, "GET", "/sessions?parent_session_id=" + stranger.SessionID, "", 403,
+			"was not started by"},
 		{"a stream of all", mine, "GET", "/sse/sessions", "", 403, "name it with session_id"},
 		{"a stream of nobody", mine, "GET", "/sse/sessions", "", 403, "name it with session_id"},
 		{"a stream of an empty name", mine, "GET", "/sse/sessions?session_id=", "", 400, "session_id"},
 		{"runs of an empty name", mine, "GET", "/runs?session_id=", "", 400, "session_id"},
 		{"children of an empty name", mine, "GET", "/sessions?parent_session_id=", "", 400, "parent_session_id"},
-		{"a stranger's stream", mine, "GET", "/sse/sessions?session_id=" + stranger.SessionID, "", 403, "was not started by"},
-		{"another's child", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","parent_session_id":"` + stranger.SessionID + `"}`, 403, "a run's parent is the token's own session " + top.SessionID},
-		{"its own child, said", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","parent_session_id":"` + top.SessionID + `"}`, 201, ""},
-		{"a child with a callback", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`, 201, ""},
+		{"a stranger's stream", mine, "GET", "/sse/sessions?session_id=" + stranger.SessionID, "", 403,
+			"was not started by"},
+		{"another's child", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","parent_session_id":"` +
+			stranger.SessionID + `"}`, 403, "a run's parent is the token's own session " + top.SessionID},
+		{"its own child, said", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","parent_session_id":"` +
+			top.SessionID + `"}`, 201, ""},
+		{"a child with a callback", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`,
+			201, ""},
 		{"a bad request", mine, "POST", "/runs", `{"agent_name":"mind","promt":"x"}`, 400, "promt"},
 		{"a check of a request", mine, "POST", "/runs/validate", `{"agent_name":"mind","prompt":"x"}`, 200, ""},
-		{"a turn of a stranger", mine, "POST", "/runs", `{"session_id":"` + stranger.SessionID + `","prompt":"x"}`, 403, "was not started by"},
-		{"a turn of its own", mine, "POST", "/runs", `{"session_id":"` + top.SessionID + `","prompt":"x"}`, 403, "cannot do that to itself"},
-		{"a turn of its grandchild", mine, "POST", "/runs", `{"session_id":"` + grandchild.SessionID + `","prompt":"x"}`, 201, ""},
+		{"a turn of a stranger", mine, "POST", "/runs", `{"session_id":"` + stranger.SessionID + `","prompt":"x"}`, 403,
+			"was not started by"},
+		{"a turn of its own", mine, "POST", "/runs", `{"session_id":"` + top.SessionID + `","prompt":"x"}`, 403,
+			"cannot do that to itself"},
+		{"a turn of its grandchild", mine, "POST", "/runs", `{"session_id":"` +
+			grandchild.SessionID + `","prompt":"x"}`, 201, ""},
 		{"stop a stranger", mine, "POST", "/sessions/" + stranger.SessionID + "/stop", "", 403, "was not started by"},
 		{"stop a stranger's run", mine, "POST", "/runs/" + stranger.RunID + "/stop", "", 403, "was not started by"},
 		{"stop itself", mine, "POST", "/sessions/" + top.SessionID + "/stop", "", 403, "cannot do that to itself"},
@@ -442,16 +478,21 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 		{"the ledger", mine, "GET", "/ledger", "", 403, "nothing else"},
 		{"callbacks", mine, "GET", "/callbacks", "", 403, "nothing else"},
 		{"what there is", mine, "GET", "/", "", 403, "nothing else"},
-		{"another's token", strange, "GET", "/sessions/" + child.SessionID, "", 403, "was not started by session " + stranger.SessionID},
+		{"another's token", strange, "GET", "/sessions/" + child.SessionID, "", 403, "was not started by session " +
+			stranger.SessionID},
 	} {
-		if g := m.call(tt.method, tt.path, tt.body, tt.token); g.status != tt.status || !strings.Contains(g.body, tt.say) {
+		if g := m.call(tt.method, tt.path, tt.body, tt.token); g.status != tt.status ||
+			!strings.Contains(g.body, tt.say) {
 			t.Errorf("%s: %d %s, want %d %s", tt.name, g.status, g.body, tt.status, tt.say)
 		}
 	}
-	for path, want := range map[string]int{"/sessions": 3, "/runs": 4, "/sessions?parent_session_id=" + child.SessionID: 1} { // its children, two more since, and the turn it gave its grandchild
+	// its children, two more since, and the turn it gave its grandchild
+	for path, want := range map[string]int{"/sessions": 3, "/runs": 4, "/sessions?parent_session_id=" +
+		child.SessionID: 1} {
 		var all struct{ Runs, Sessions []json.RawMessage }
 		g := m.get(path, mine)
-		if all = into[struct{ Runs, Sessions []json.RawMessage }](g, 200); len(all.Runs)+len(all.Sessions) != want {
+		all = into[struct{ Runs, Sessions []json.RawMessage }](g, 200)
+		if len(all.Runs)+len(all.Sessions) != want {
 			t.Errorf("%s lists %d, want %d: %s", path, len(all.Runs)+len(all.Sessions), want, g.body)
 		}
 	}
@@ -462,14 +503,17 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 
 	good := strings.TrimPrefix(mine, "Authorization: Bearer ")
 	name, mac, _ := strings.Cut(good, "."+"1.")
-	for _, bad := range []string{good + "0", good[:len(good)-1], name + ".2." + mac, name + ".1.", strings.Replace(good, top.RunID, stranger.RunID, 1), "aos_", "aos_x.y.z"} {
-		if g := m.get("/sessions/"+top.SessionID, bearer(bad)); g.status != 401 || !strings.Contains(g.body, "none of this deployment's") {
+	for _, bad := range []string{good + "0", good[:len(good)-1], name + ".2." + mac, name + ".1.",
+		strings.Replace(good, top.RunID, stranger.RunID, 1), "aos_", "aos_x.y.z"} {
+		if g := m.get("/sessions/"+top.SessionID, bearer(bad)); g.status != 401 ||
+			!strings.Contains(g.body, "none of this deployment's") {
 			t.Errorf("%s: %d %s", bad, g.status, g.body)
 		}
 	}
 	again := m.submit(`{"agent_name":"mind","prompt":"hold at the second try","max_attempts":2}`, admin...)
 	m.get("/runs/"+again.RunID, bearer(m.tokenOf(again.RunID, 2))).want(200)
-	if g := m.get("/runs/"+again.RunID, bearer(m.token(again.RunID))); g.status != 401 || !strings.Contains(g.body, "is over") {
+	if g := m.get("/runs/"+again.RunID, bearer(m.token(again.RunID))); g.status != 401 ||
+		!strings.Contains(g.body, "is over") {
 		t.Errorf("the token of an attempt that failed: %d %s", g.status, g.body)
 	}
 
@@ -477,16 +521,19 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 	natstest.Until(t, "the run has ended", func() bool {
 		return into[run.Run](m.get("/runs/"+top.RunID, admin...), 200).Status == run.Stopped
 	})
-	if g := m.get("/sessions/"+top.SessionID, mine); g.status != 401 || !strings.Contains(g.body, "is over; the token ended with it") || g.header.Get("WWW-Authenticate") == "" {
+	if g := m.get("/sessions/"+top.SessionID, mine); g.status != 401 ||
+		!strings.Contains(g.body, "is over; the token ended with it") || g.header.Get("WWW-Authenticate") == "" {
 		t.Errorf("after its end: %d %s", g.status, g.body)
 	}
 }
 
-// TestSecretsOfAgentsAreMasked: what an agent shows to its MCP servers is the administrator's to see, by whatever way it is asked for.
+// TestSecretsOfAgentsAreMasked: what an agent shows to its MCP servers is the administrator's to see, by whatever way
+// it is asked for.
 func TestSecretsOfAgentsAreMasked(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
-	const shown = `{"one":{"command":"x","env":{"KEY":"SECRET-1"}},"two":{"url":"https://mcp.example","headers":{"Authorization":"SECRET-2"}}}`
+	const shown = `{"one":{"command":"x","env":{"KEY":"SECRET-1"}},"two":{"url":"https://mcp.example",` +
+		`"headers":{"Authorization":"SECRET-2"}}}`
 	hidden := strings.NewReplacer("SECRET-1", "••••", "SECRET-2", "••••").Replace(shown)
 	s.post("/agents", `{"name":"armed","mcp_servers":`+shown+`}`, s.admin).want(201)
 	cookie := s.login(s.run)
@@ -494,19 +541,24 @@ func TestSecretsOfAgentsAreMasked(t *testing.T) {
 		for _, tt := range []struct {
 			want    string
 			headers []string
-		}{{shown, []string{s.admin}}, {hidden, []string{s.run}}, {hidden, []string{s.read}}, {hidden, []string{cookie, page}}} {
+		}{{shown, []string{s.admin}}, {hidden, []string{s.run}}, {hidden, []string{s.read}},
+			{hidden, []string{cookie, page}}} {
 			if g := s.get(path, tt.headers...); g.status != 200 || !strings.Contains(g.body, `"mcp_servers":`+tt.want) {
 				t.Errorf("%s: %d %s, want %s", path, g.status, g.body, tt.want)
 			}
 		}
 	}
 	run := s.submit(`{"agent_name":"armed","prompt":"x"}`, s.run)
-	for _, path := range []string{"/runs", "/runs/" + run.RunID, "/runs/" + run.RunID + "/explain", "/sessions", "/sessions/" + run.SessionID, "/sessions/" + run.SessionID + "/events", "/status", "/runners"} {
+	for _, path := range []string{"/runs", "/runs/" + run.RunID, "/runs/" + run.RunID + "/explain", "/sessions",
+		"/sessions/" + run.SessionID, "/sessions/" + run.SessionID + "/events", "/status", "/runners"} {
 		if g := s.get(path, s.read); g.status != 200 || strings.Contains(g.body, "SECRET") {
 			t.Errorf("%s: %d %s", path, g.status, g.body)
 		}
 	}
-	if g := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agent_blueprints","arguments":{}}}`, s.run, "Content-Type: application/json", "Accept: application/json, text/event-stream"); strings.Contains(g.body, "SECRET") || !strings.Contains(g.body, "armed") {
+	if g := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agent_blueprints",`+
+		`"arguments":{}}}`, s.run, "Content-Type: application/json",
+		"Accept: application/json, text/event-stream"); strings.Contains(g.body, "SECRET") ||
+		!strings.Contains(g.body, "armed") {
 		t.Errorf("over MCP: %s", g.body)
 	}
 	answer, err := s.nc.Request("ao.api.agents.list", nil, 10*time.Second)

@@ -22,7 +22,8 @@ func (s *stack) retry(id, changes string, headers ...string) runs.Accepted {
 	return acc
 }
 
-// TestARetryAsksForTheSame: parameters byte by byte, also large ones, the output schema, and what was merged with the agent's values.
+// TestARetryAsksForTheSame: parameters byte by byte, also large ones, the output schema, and what was merged with the
+// agent's values.
 func TestARetryAsksForTheSame(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -33,8 +34,10 @@ func TestARetryAsksForTheSame(t *testing.T) {
 		{"a body in parts", `{"z":"` + large + `","y":"` + large + `","x":"` + large + `","a":1.0}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			body := `{"agent_name":"tool","parameters":` + tt.parameters + `,"timeout_seconds":77,"max_attempts":3,"additional_demands":{"tags":["a"]},` +
-				`"output_schema":{"type":"object","properties":{"z":{},"a":{"maximum":1.0}}},"output_schema_options":{"strict_json_only":true}}`
+			body := `{"agent_name":"tool","parameters":` + tt.parameters + `,"timeout_seconds":77,"max_attempts":3,` +
+				`"additional_demands":{"tags":["a"]},` +
+				`"output_schema":{"type":"object","properties":{"z":{},"a":{"maximum":1.0}}},` +
+				`"output_schema_options":{"strict_json_only":true}}`
 			first := s.submit(body)
 			again := s.retry(first.RunID, "")
 			if again.SessionID == first.SessionID || again.RunID == first.RunID {
@@ -44,18 +47,22 @@ func TestARetryAsksForTheSame(t *testing.T) {
 			if two.RetryOf != first.RunID || one.RetryOf != "" || string(two.Parameters) != tt.parameters {
 				t.Errorf("retry_of %q, %.300s", two.RetryOf, two.Parameters)
 			}
-			if fmt.Sprint(two.Demands, two.MaxAttempts, two.Mode) != fmt.Sprint(one.Demands, one.MaxAttempts, one.Mode) {
+			if fmt.Sprint(two.Demands, two.MaxAttempts, two.Mode) != fmt.Sprint(one.Demands, one.MaxAttempts,
+				one.Mode) {
 				t.Errorf("%+v is not like %+v", two, one)
 			}
 			q := s.spec(again.RunID)
-			if p := s.spec(first.RunID); q.Timeout != 77 || q.Output == nil || string(marshal(t, q.Output)) != string(marshal(t, p.Output)) || string(marshal(t, q.Asked)) != string(marshal(t, p.Asked)) {
+			if p := s.spec(first.RunID); q.Timeout != 77 || q.Output == nil ||
+				string(marshal(t, q.Output)) != string(marshal(t, p.Output)) ||
+				string(marshal(t, q.Asked)) != string(marshal(t, p.Asked)) {
 				t.Errorf("stored as %.500s, the first as %.500s", marshal(t, q), marshal(t, p))
 			}
 			rows := into[projection.Page](s.get("/runs?session_id="+again.SessionID), 200)
 			if len(rows.Runs) != 1 || rows.Runs[0].RetryOf != first.RunID {
 				t.Errorf("the list has %+v", rows)
 			}
-			if third := s.retry(again.RunID, ""); string(marshal(t, s.spec(third.RunID).Asked)) != string(marshal(t, q.Asked)) {
+			if third := s.retry(again.RunID, ""); string(marshal(t, s.spec(third.RunID).Asked)) != string(
+				marshal(t, q.Asked)) {
 				t.Errorf("a retry of a retry asks for %s", marshal(t, s.spec(third.RunID).Asked))
 			}
 		})
@@ -98,12 +105,14 @@ func (s *stack) spec(id string) run.Spec {
 	return run.Spec{}
 }
 
-// TestARetryWithChanges: a member takes the place of what was asked for, null takes it away, and what is wrong is refused as at POST /runs.
+// TestARetryWithChanges: a member takes the place of what was asked for, null takes it away, and what is wrong is
+// refused as at POST /runs.
 func TestARetryWithChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(parrot, echo("tool"), echo("other"))
-	first := s.submit(`{"agent_name":"tool","parameters":{"a":1},"timeout_seconds":9,"output_schema":{"type":"object"}}`)
+	first := s.submit(`{"agent_name":"tool","parameters":{"a":1},"timeout_seconds":9,` +
+		`"output_schema":{"type":"object"}}`)
 	s.until(first.RunID, run.Completed)
 	for _, tt := range []struct {
 		changes string
@@ -149,10 +158,13 @@ func TestARetryIsCheckedAgainstTodaysAgent(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	think(s)
-	s.post("/agents", `{"name":"strict","parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}`).want(201)
+	s.post("/agents", `{"name":"strict","parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}`).
+		want(201)
 	first := s.submit(`{"agent_name":"strict","parameters":{"n":1}}`)
-	s.call("PATCH", "/agents/strict", `{"parameters_schema":{"type":"object","properties":{"n":{"type":"string"}}}}`).want(200)
-	if m := s.post("/runs/"+first.RunID+"/retry", "").want(400); m["error"] != "parameter_validation_failed" || m["agent_name"] != "strict" {
+	s.call("PATCH", "/agents/strict", `{"parameters_schema":{"type":"object","properties":{"n":{"type":"string"}}}}`).
+		want(200)
+	if m := s.post("/runs/"+first.RunID+"/retry", "").want(400); m["error"] != "parameter_validation_failed" ||
+		m["agent_name"] != "strict" {
 		t.Errorf("%v", m)
 	}
 	s.retry(first.RunID, `{"parameters":{"n":"1"}}`)
@@ -168,21 +180,26 @@ func TestARetryInTheSameSession(t *testing.T) {
 	first := s.submit(`{"agent_name":"mind","prompt":"fail"}`)
 	s.until(first.RunID, run.Failed)
 	again := s.retry(first.RunID, `{"in":"same_session"}`)
-	if r := s.until(again.RunID, run.Failed); again.SessionID != first.SessionID || r.Type != run.Resume || string(r.Parameters) != `{"prompt":"fail"}` || r.RetryOf != first.RunID {
+	if r := s.until(again.RunID, run.Failed); again.SessionID != first.SessionID || r.Type != run.Resume ||
+		string(r.Parameters) != `{"prompt":"fail"}` || r.RetryOf != first.RunID {
 		t.Errorf("%+v", r)
 	}
 	other := s.retry(again.RunID, `{"in":"new_session","prompt":"well"}`)
-	if r := s.until(other.RunID, run.Completed); other.SessionID == first.SessionID || r.Type != run.Start || r.RetryOf != again.RunID {
+	if r := s.until(other.RunID, run.Completed); other.SessionID == first.SessionID || r.Type != run.Start ||
+		r.RetryOf != again.RunID {
 		t.Errorf("%+v", r)
 	}
 	parent := s.submit(`{"agent_name":"mind","prompt":"well"}`)
-	child := s.submit(`{"agent_name":"mind","prompt":"fail","parent_session_id":"` + parent.SessionID + `","mode":"async_callback"}`)
-	if r := s.until(s.retry(child.RunID, "").RunID, run.Failed); r.Parent != parent.SessionID || r.Mode != run.AsyncCallback || r.Depth != 1 {
+	child := s.submit(`{"agent_name":"mind","prompt":"fail","parent_session_id":"` +
+		parent.SessionID + `","mode":"async_callback"}`)
+	if r := s.until(s.retry(child.RunID, "").RunID, run.Failed); r.Parent != parent.SessionID ||
+		r.Mode != run.AsyncCallback || r.Depth != 1 {
 		t.Errorf("the retry of a child is %+v", r)
 	}
 }
 
-// TestARetryWithAKeyIsMadeOnce: the same key and body give the first answer again, also when the run that it repeats is gone.
+// TestARetryWithAKeyIsMadeOnce: the same key and body give the first answer again, also when the run that it repeats is
+// gone.
 func TestARetryWithAKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -192,7 +209,8 @@ func TestARetryWithAKeyIsMadeOnce(t *testing.T) {
 	const key = "Idempotency-Key: k"
 	again := s.retry(first.RunID, `{"parameters":{"a":2}}`, key)
 	s.until(again.RunID, run.Completed)
-	if m := s.post("/runs/"+first.RunID+"/retry", `{"parameters":{"a":3}}`, key).want(409); m["error"] != "idempotency_key_reused" || m["run_id"] != again.RunID {
+	if m := s.post("/runs/"+first.RunID+"/retry", `{"parameters":{"a":3}}`, key).
+		want(409); m["error"] != "idempotency_key_reused" || m["run_id"] != again.RunID {
 		t.Errorf("%v", m)
 	}
 	s.call("DELETE", "/sessions/"+first.SessionID, "").want(204)
@@ -269,17 +287,20 @@ func TestARetryOfWhatIsNoLongerKept(t *testing.T) {
 		}
 	}
 	for id, begin := range map[string]string{
-		run1.RunID:  "The run " + run1.RunID + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted",
+		run1.RunID: "The run " + run1.RunID + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was " +
+			"deleted",
 		large.RunID: "What the run " + large.RunID + " was given, or what came of it, is no longer kept",
 	} {
 		for _, changes := range []string{"", `{"parameters":{"a":2}}`, `{"in":"same_session","prompt":"x"}`} {
 			m := s.post("/runs/"+id+"/retry", changes).want(404)
-			if say, _ := m["message"].(string); m["error"] != "no_longer_kept" || m["run_id"] != id || !strings.HasPrefix(say, begin) {
+			if say, _ := m["message"].(string); m["error"] != "no_longer_kept" || m["run_id"] != id ||
+				!strings.HasPrefix(say, begin) {
 				t.Errorf("%q: %v", changes, m)
 			}
 		}
 	}
-	if p := into[projection.Page](s.get("/runs"), 200); len(p.Runs) != 1 || p.Runs[0].ID != large.RunID || !p.Runs[0].ParametersOmitted {
+	if p := into[projection.Page](s.get("/runs"), 200); len(p.Runs) != 1 || p.Runs[0].ID != large.RunID ||
+		!p.Runs[0].ParametersOmitted {
 		t.Errorf("the list has %+v", p.Runs)
 	}
 }

@@ -59,7 +59,9 @@ func (f files) writable(c *serve.Config) {
 	c.Coordinator.AgentsDirs, c.Coordinator.AgentsWritable = []string{f.dir}, true
 }
 
-const written = "{\n  \"name\": \"poet\",\n  \"default_output_schema\" : {\"properties\":{\"10\":{},\"2\":{\"maximum\":9223372036854775807},\"a\":{\"const\":0.10}}},\n\n  \"tags\": [ \"x\" ],\n  \"mcp_servers\": {\"n\": 1e300}\n}\n"
+const written = "{\n  \"name\": \"poet\",\n  \"default_output_schema\" : " +
+	"{\"properties\":{\"10\":{},\"2\":{\"maximum\":9223372036854775807},\"a\":{\"const\":0.10}}},\n\n  \"tags\": [ " +
+	"\"x\" ],\n  \"mcp_servers\": {\"n\": 1e300}\n}\n"
 
 // TestAnAgentsFileIsChanged: what a change names is another text, and every other byte is as it was.
 func TestAnAgentsFileIsChanged(t *testing.T) {
@@ -73,7 +75,8 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 
 	first := s.get("/agents/poet")
 	m := first.want(200)
-	if m["origin"] != "file" || m["path"] != f.path("poet/agent.json") || m["editable"] != true || m["reason"] != nil || first.header.Get("ETag") == "" {
+	if m["origin"] != "file" || m["path"] != f.path("poet/agent.json") || m["editable"] != true || m["reason"] != nil ||
+		first.header.Get("ETag") == "" {
 		t.Errorf("%s %s", first.header, first.body)
 	}
 	if tag := other.get("/agents/poet").header.Get("ETag"); tag != first.header.Get("ETag") {
@@ -84,26 +87,32 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 		return s.call("PATCH", "/agents/"+name, body, headers...)
 	}
 
-	changed := patch(s, "poet", `{"description":"writes <verses>","default_output_schema":{"properties":{"10":{},"2":{"maximum":9223372036854775807},"a":{"const":0.10}}}}`, "If-Match: "+first.header.Get("ETag"))
+	changed := patch(s, "poet", `{"description":"writes <verses>","default_output_schema":{"properties":{"10":{},`+
+		`"2":{"maximum":9223372036854775807},"a":{"const":0.10}}}}`, "If-Match: "+first.header.Get("ETag"))
 	changed.want(200)
-	f.has("poet/agent.json", strings.Replace(written, "1e300}\n}", "1e300},\n  \"description\": \"writes <verses>\"\n}", 1))
+	f.has("poet/agent.json", strings.Replace(written, "1e300}\n}", "1e300},\n  \"description\": \"writes <verses>\"\n}",
+		1))
 	f.has("poet/agent.system-prompt.md", "Rhyme.\n")
 	if a := into[agent.Blueprint](other.get("/agents/poet"), 200); a.Description != "writes <verses>" {
 		t.Errorf("another coordinator has %+v", a)
 	}
-	if now := s.get("/agents/poet").header.Get("ETag"); now != changed.header.Get("ETag") || now == first.header.Get("ETag") {
+	if now := s.get("/agents/poet").header.Get("ETag"); now != changed.header.Get("ETag") ||
+		now == first.header.Get("ETag") {
 		t.Errorf("its tag is %s, was told as %s, before %s", now, changed.header.Get("ETag"), first.header.Get("ETag"))
 	}
 
-	for tag, want := range map[string]int{changed.header.Get("ETag"): 304, "W/" + changed.header.Get("ETag"): 304, "*": 304, `"a", ` + changed.header.Get("ETag"): 304, first.header.Get("ETag"): 200, "a": 400} {
-		if g := other.get("/agents/poet", "If-None-Match: "+tag); g.status != want || want == 304 && (g.body != "" || g.header.Get("ETag") != changed.header.Get("ETag")) {
+	for tag, want := range map[string]int{changed.header.Get("ETag"): 304, "W/" + changed.header.Get("ETag"): 304,
+		"*": 304, `"a", ` + changed.header.Get("ETag"): 304, first.header.Get("ETag"): 200, "a": 400} {
+		if g := other.get("/agents/poet", "If-None-Match: "+tag); g.status != want || want == 304 &&
+			(g.body != "" || g.header.Get("ETag") != changed.header.Get("ETag")) {
 			t.Errorf("If-None-Match: %s: %d %v %s", tag, g.status, g.header, g.body)
 		}
 	}
 	other.get("/agents/nobody", "If-None-Match: *").want(404)
 
 	stale := patch(other, "poet", `{"description":"late"}`, "If-Match: "+first.header.Get("ETag")).want(412)
-	if current, _ := stale["current"].(map[string]any); stale["error"] != "precondition_failed" || current["description"] != "writes <verses>" || stale["etag"] != changed.header.Get("ETag") {
+	if current, _ := stale["current"].(map[string]any); stale["error"] != "precondition_failed" ||
+		current["description"] != "writes <verses>" || stale["etag"] != changed.header.Get("ETag") {
 		t.Errorf("%v", stale)
 	}
 	patch(s, "poet", `{}`, "If-Match: W/"+changed.header.Get("ETag")).want(412)
@@ -111,7 +120,8 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 	patch(s, "poet", `{}`, `If-Match: a`).want(400)
 
 	patch(s, "poet", `{"output_schema":null,"description":null,"system_prompt":"Say \"no\".\n"}`).want(200)
-	f.has("poet/agent.json", "{\n  \"name\": \"poet\",\n\n  \"tags\": [ \"x\" ],\n  \"mcp_servers\": {\"n\": 1e300}\n}\n")
+	f.has("poet/agent.json", "{\n  \"name\": \"poet\",\n\n  \"tags\": [ \"x\" ],\n  \"mcp_servers\": {\"n\": "+
+		"1e300}\n}\n")
 	f.has("poet/agent.system-prompt.md", "Say \"no\".\n")
 	patch(s, "poet", `{"system_prompt":null}`).want(200)
 	f.has("poet/agent.system-prompt.md", "")
@@ -123,15 +133,18 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 
-	if raw := s.call("PATCH", "/agents/flat", `{"mcp_servers":{"10":1e400,"2":0.10}}`); raw.status != 200 || !strings.Contains(raw.body, `"mcp_servers":{"10":1e400,"2":0.10}`) {
+	if raw := s.call("PATCH", "/agents/flat", `{"mcp_servers":{"10":1e400,"2":0.10}}`); raw.status != 200 ||
+		!strings.Contains(raw.body, `"mcp_servers":{"10":1e400,"2":0.10}`) {
 		t.Errorf("%d %s", raw.status, raw.body)
 	}
 	f.has("flat.json", `{"name":"flat","system_prompt":"new","mcp_servers":{"10":1e400,"2":0.10}}`)
 
 	before, _ := os.ReadFile(f.path("poet/agent.json"))
 	for body, want := range map[string]int{
-		`{"name":"other"}`: 400, `{"type":"procedural","command":"x"}`: 400, `{"parameters_schema":{"maximum":1e400}}`: 400, `{"tags":1}`: 400, `{"zz":1}`: 400,
-		`{"tags":["a"],"tags":["b"]}`: 400, `[]`: 400, `{"output_schema_name":"none"}`: 404, `{"description":"` + strings.Repeat("x", 1<<20) + `"}`: 400,
+		`{"name":"other"}`: 400, `{"type":"procedural","command":"x"}`: 400,
+		`{"parameters_schema":{"maximum":1e400}}`: 400, `{"tags":1}`: 400, `{"zz":1}`: 400,
+		`{"tags":["a"],"tags":["b"]}`: 400, `[]`: 400, `{"output_schema_name":"none"}`: 404, `{"description":"` +
+			strings.Repeat("x", 1<<20) + `"}`: 400,
 		`{"origin":"api"}`: 400,
 	} {
 		patch(s, "poet", body).want(want)
@@ -173,7 +186,8 @@ func TestWhatCannotBeChanged(t *testing.T) {
 	s := start(t, f.writable)
 	s.work(nil, agent.Blueprint{Name: "theirs", Type: run.Procedural, Command: "./x", Status: agent.Active})
 	for name, why := range map[string]string{
-		"readonly": "is read-only for this coordinator", "linked": "is a symbolic link; change what it leads to", "file-link": "is a symbolic link", "prompt": "is a symbolic link", "theirs": "belongs to runner",
+		"readonly": "is read-only for this coordinator", "linked": "is a symbolic link; change what it leads to",
+		"file-link": "is a symbolic link", "prompt": "is a symbolic link", "theirs": "belongs to runner",
 	} {
 		m := s.get("/agents/" + name).want(200)
 		if reason, _ := m["reason"].(string); m["editable"] != false || !strings.Contains(reason, why) {
@@ -196,7 +210,9 @@ func TestWhatCannotBeChanged(t *testing.T) {
 	if m["editable"] != false || !strings.Contains(m["reason"].(string), "AO_AGENTS_WRITABLE is off") {
 		t.Errorf("%v", m)
 	}
-	literal(t, off.call("PATCH", "/agents/readonly", `{}`), 409, `{"error":"conflict","message":"Agent \"readonly\" is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on","agent_name":"readonly"}`)
+	literal(t, off.call("PATCH", "/agents/readonly", `{}`), 409,
+		`{"error":"conflict","message":"Agent \"readonly\" is defined by a file; change the file, or switch `+
+			`AO_AGENTS_WRITABLE on","agent_name":"readonly"}`)
 	off.post("/agents", `{"name":"stored"}`).want(201)
 	if m := off.get("/agents/stored").want(200); m["origin"] != "api" || m["editable"] != true || m["path"] != nil {
 		t.Errorf("%v", m)
@@ -204,8 +220,8 @@ func TestWhatCannotBeChanged(t *testing.T) {
 	f.nothingAside()
 }
 
-// TestManyChangeOneFile: several coordinators and an editor write at the same time. No change that was answered with 200 is lost, and
-// who reads the file at any moment finds it whole.
+// TestManyChangeOneFile: several coordinators and an editor write at the same time. No change that was answered with
+// 200 is lost, and who reads the file at any moment finds it whole.
 func TestManyChangeOneFile(t *testing.T) {
 	t.Parallel()
 	f := folder(t)
@@ -238,8 +254,10 @@ func TestManyChangeOneFile(t *testing.T) {
 					natstest.Until(t, "it is changed", func() bool {
 						at := one.get("/agents/poet")
 						tags := into[agent.Blueprint](at, 200).Tags
-						next := `["` + strings.Join(append(tags, string(rune('a'+10*i+5*w))+string(rune('0'+n))), `","`) + `"]`
-						answer := one.call("PATCH", "/agents/poet", `{"tags":`+next+`}`, "If-Match: "+at.header.Get("ETag"))
+						next := `["` + strings.Join(append(tags, string(rune('a'+10*i+5*w))+string(rune('0'+n))),
+							`","`) + `"]`
+						answer := one.call("PATCH", "/agents/poet", `{"tags":`+next+`}`, "If-Match: "+
+							at.header.Get("ETag"))
 						if answer.status != 200 && answer.status != 412 {
 							t.Errorf("%d %s", answer.status, answer.body)
 						}
@@ -265,14 +283,16 @@ func TestAStoredAgentHasATag(t *testing.T) {
 	const schema = `{"properties":{"10":{"maximum":9223372036854775807},"2":{"const":0.10},"a":{"pattern":"<b>&"}}}`
 	made := s.post("/agents", `{"name":"x","parameters_schema":`+schema+`}`)
 	made.want(201)
-	if shown := s.get("/agents/x"); !strings.Contains(shown.body, `"parameters_schema":`+schema) || shown.header.Get("ETag") != made.header.Get("ETag") {
+	if shown := s.get("/agents/x"); !strings.Contains(shown.body, `"parameters_schema":`+schema) ||
+		shown.header.Get("ETag") != made.header.Get("ETag") {
 		t.Errorf("%s %s", made.header.Get("ETag"), shown.body)
 	}
 	next := s.call("PATCH", "/agents/x", `{"description":"d"}`, "If-Match: "+made.header.Get("ETag"))
 	next.want(200)
 	s.call("PATCH", "/agents/x", `{"description":"e"}`, "If-Match: "+made.header.Get("ETag")).want(412)
 	s.call("DELETE", "/agents/x", "", "If-Match: "+made.header.Get("ETag")).want(412)
-	if shown := s.get("/agents/x"); !strings.Contains(shown.body, `"parameters_schema":`+schema) || !strings.Contains(shown.body, `"description":"d"`) {
+	if shown := s.get("/agents/x"); !strings.Contains(shown.body, `"parameters_schema":`+schema) ||
+		!strings.Contains(shown.body, `"description":"d"`) {
 		t.Errorf("%s", shown.body)
 	}
 	s.post("/agents", `{"name":"y","parameters_schema":{"maximum":1e400}}`).want(400)
@@ -280,7 +300,8 @@ func TestAStoredAgentHasATag(t *testing.T) {
 	s.call("DELETE", "/agents/x", "", "If-Match: "+next.header.Get("ETag")).want(204)
 }
 
-// TestExamplesAreEditedInACopy: the shipped folder stays as it is, the copy is changed, and a new version reaches what nobody changed.
+// TestExamplesAreEditedInACopy: the shipped folder stays as it is, the copy is changed, and a new version reaches what
+// nobody changed.
 func TestExamplesAreEditedInACopy(t *testing.T) {
 	t.Parallel()
 	shipped, data := folder(t), t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestNothingDelaysADeadWorkersFailure: receivers of webhooks hang, and 99,000 runs become due at once. The run of a worker that died
-// fails within a second of when it would fail without them.
+// TestNothingDelaysADeadWorkersFailure: receivers of webhooks hang, and 99,000 runs become due at once. The run of a
+// worker that died fails within a second of when it would fail without them.
 func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 	t.Parallel()
 	const hanging = 40
@@ -36,7 +36,8 @@ func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 	t.Cleanup(func() { close(hold) })
 	s := start(t, brief, func(c *serve.Config) {
 		c.Callbacks = webhook.Policy{
-			Hosts: []string{"*"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32)),
+			Hosts: []string{"*"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_" +
+				base64.StdEncoding.EncodeToString(make([]byte, 32)),
 		}
 	})
 	dying := s.work(func(q run.Queued) run.Outcome {
@@ -99,7 +100,8 @@ func (s *stack) waiting(like runs.Accepted, n int) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		batch = append(batch, bus.Entry{Subject: subject.Accepted(subject.Partition(a.SessionID), a.SessionID, a.ID), Body: body})
+		batch = append(batch, bus.Entry{Subject: subject.Accepted(subject.Partition(a.SessionID), a.SessionID, a.ID),
+			Body: body})
 		if len(batch) < cap(batch) && i < n-1 {
 			continue
 		}

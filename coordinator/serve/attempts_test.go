@@ -10,8 +10,8 @@ import (
 	"ao/shared/run"
 )
 
-// A tree shows each attempt that another followed, with its times and why it failed: while the next one waits, while it runs,
-// and after the run has ended.
+// A tree shows each attempt that another followed, with its times and why it failed: while the next one waits, while it
+// runs, and after the run has ended.
 func TestATreeShowsEarlierAttempts(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -49,11 +49,13 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 	natstest.Until(t, "an attempt failed, and the next one waits", func() bool {
 		p := into[projection.Page](s.get("/runs?session_id="+again.SessionID), 200)
 		row := p.Runs[0]
-		if r = tree(again.SessionID); row.NextAt == nil || r.Status != run.Pending || r.Attempt != row.Attempt {
+		r = tree(again.SessionID)
+		if row.NextAt == nil || r.Status != run.Pending || r.Attempt != row.Attempt {
 			return false
 		}
 		last := r.Earlier[len(r.Earlier)-1]
-		if len(r.Earlier) != row.Attempt || last.Error == nil || last.Error.Code != "command_failed" || row.NextAt.Before(*last.EndedAt) || row.ClaimedAt != nil {
+		if len(r.Earlier) != row.Attempt || last.Error == nil || last.Error.Code != "command_failed" ||
+			row.NextAt.Before(*last.EndedAt) || row.ClaimedAt != nil {
 			t.Errorf("before the next attempt: %+v, %+v", r, row)
 		}
 		return true
@@ -66,7 +68,8 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 		}
 		at := r.CreatedAt
 		for i, e := range r.Earlier {
-			if e.Attempt != i+1 || e.RunnerID != w.id || e.Error == nil || e.Error.Message != "no such file" || e.ClaimedAt.Before(at) || e.StartedAt.Before(*e.ClaimedAt) || e.EndedAt.Before(*e.StartedAt) {
+			if e.Attempt != i+1 || e.RunnerID != w.id || e.Error == nil || e.Error.Message != "no such file" ||
+				e.ClaimedAt.Before(at) || e.StartedAt.Before(*e.ClaimedAt) || e.EndedAt.Before(*e.StartedAt) {
 				t.Errorf("%s: %+v", when, e)
 			}
 			at = *e.EndedAt
@@ -91,7 +94,8 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 	dead.silence()
 	s = lost
 	natstest.Until(t, "the attempt is lost", func() bool { r = tree(gone.SessionID); return len(r.Earlier) == 1 })
-	if e := r.Earlier[0]; e.RunnerID != dead.id || e.Error == nil || e.Error.Code != "runner_disconnected" || e.EndedAt == nil {
+	if e := r.Earlier[0]; e.RunnerID != dead.id || e.Error == nil || e.Error.Code != "runner_disconnected" ||
+		e.EndedAt == nil {
 		t.Errorf("a lost attempt: %+v", e)
 	}
 }

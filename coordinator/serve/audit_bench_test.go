@@ -10,8 +10,8 @@ import (
 	"ao/coordinator/serve"
 )
 
-// BenchmarkAPostWithAudit is what a run's POST costs with and without the stream AUDIT, every record synced to disk. Runs wait
-// for a runner that there is not, so that nothing else writes.
+// BenchmarkAPostWithAudit is what a run's POST costs with and without the stream AUDIT, every record synced to disk.
+// Runs wait for a runner that there is not, so that nothing else writes.
 func BenchmarkAPostWithAudit(b *testing.B) {
 	for _, tt := range []struct {
 		name string
@@ -29,7 +29,8 @@ func BenchmarkAPostWithAudit(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					res, err := client.Post(s.url+"/runs", "application/json", strings.NewReader(`{"agent_name":"nobodys","prompt":"x"}`))
+					res, err := client.Post(s.url+"/runs", "application/json",
+						strings.NewReader(`{"agent_name":"nobodys","prompt":"x"}`))
 					if err != nil {
 						b.Error(err)
 						return

@@ -40,7 +40,8 @@ func record(t *testing.T, path string) (all []audit.Entry) {
 // recorded finds lines that say all of this: door, kind and name of the actor, action, status, error.
 func recorded(all []audit.Entry, door, kind, name, action string, status int, code string) (found []audit.Entry) {
 	for _, e := range all {
-		if e.Door == door && e.Actor.Kind == kind && e.Actor.Name == name && e.Action == action && e.Status == status && e.Error == code {
+		if e.Door == door && e.Actor.Kind == kind && e.Actor.Name == name && e.Action == action && e.Status == status &&
+			e.Error == code {
 			found = append(found, e)
 		}
 	}
@@ -71,7 +72,8 @@ func TestWhoDidWhat(t *testing.T) {
 	s.call("DELETE", "/agents/"+strings.Repeat("x", 100), "", s.admin).want(400)
 	s.post("/schemas", `{"name":"shape","schema":{"description":"`+secret+`"}}`, s.admin).want(201)
 	s.call("DELETE", "/schemas/shape", "", s.admin).want(204)
-	s.post("/runner/register", `{"hostname":"over-http","executor_profile":"p","executor_type":"autonomous"}`, s.admin).want(200)
+	s.post("/runner/register", `{"hostname":"over-http","executor_profile":"p","executor_type":"autonomous"}`, s.admin).
+		want(200)
 	s.post("/runs", `{"agent_name":"mind","prompt":"now","mode":"sync"}`, s.run).want(200)
 
 	// a session's token
@@ -106,35 +108,49 @@ func TestWhoDidWhat(t *testing.T) {
 		is                       func(audit.Entry) bool
 	}{
 		{"http", "token", "the-run", "run.create", 201, "", func(e audit.Entry) bool {
-			return e.Run == top.RunID && e.Session == top.SessionID && e.Request == "mine-1" && e.Actor.Scope == "run" && strings.HasPrefix(e.From, "127.0.0.1:") && time.Since(e.Time).Abs() < time.Minute
+			return e.Run == top.RunID && e.Session == top.SessionID && e.Request == "mine-1" &&
+				e.Actor.Scope == "run" && strings.HasPrefix(e.From, "127.0.0.1:") && time.Since(e.Time).
+				Abs() < time.Minute
 		}},
 		{"http", "token", "the-run", "run.create", 404, "not_found", nil},
 		{"http", "unknown", "", "run.create", 401, "unauthorized", nil},
 		{"http", "token", "the-read", "run.create", 403, "forbidden", nil},
-		{"http", "unknown", "", "read", 401, "unauthorized", func(e audit.Entry) bool { return e.Route == "/runs/:id" }},
+		{"http", "unknown", "", "read", 401, "unauthorized",
+			func(e audit.Entry) bool { return e.Route == "/runs/:id" }},
 		{"http", "unknown", "", "run.create", 403, "forbidden", nil}, // a foreign host
 		{"http", "token", "the-admin", "agent.create", 201, "", func(e audit.Entry) bool { return e.Agent == "b" }},
 		{"http", "token", "the-admin", "agent.change", 200, "", func(e audit.Entry) bool { return e.Agent == "b" }},
 		{"http", "token", "the-admin", "agent.delete", 204, "", func(e audit.Entry) bool { return e.Agent == "b" }},
-		{"http", "token", "the-admin", "agent.delete", 400, "invalid_request", func(e audit.Entry) bool { return e.Agent == "" }},
-		{"http", "token", "the-admin", "schema.create", 201, "", func(e audit.Entry) bool { return e.Schema == "shape" }},
-		{"http", "token", "the-admin", "schema.delete", 204, "", func(e audit.Entry) bool { return e.Schema == "shape" }},
-		{"http", "token", "the-admin", "runner.register", 200, "", func(e audit.Entry) bool { return strings.HasPrefix(e.Runner, "rnr_") }},
+		{"http", "token", "the-admin", "agent.delete", 400, "invalid_request",
+			func(e audit.Entry) bool { return e.Agent == "" }},
+		{"http", "token", "the-admin", "schema.create", 201, "",
+			func(e audit.Entry) bool { return e.Schema == "shape" }},
+		{"http", "token", "the-admin", "schema.delete", 204, "",
+			func(e audit.Entry) bool { return e.Schema == "shape" }},
+		{"http", "token", "the-admin", "runner.register", 200, "",
+			func(e audit.Entry) bool { return strings.HasPrefix(e.Runner, "rnr_") }},
 		{"http", "session", "", "run.create", 201, "", func(e audit.Entry) bool {
 			return e.Run == child.RunID && e.Actor.Session == top.SessionID && e.Actor.Run == top.RunID
 		}},
-		{"http", "session", "", "session.delete", 403, "forbidden", func(e audit.Entry) bool { return e.Session == child.SessionID }},
-		{"http", "token", "the-run", "session.stop", 200, "", func(e audit.Entry) bool { return e.Session == child.SessionID }},
+		{"http", "session", "", "session.delete", 403, "forbidden",
+			func(e audit.Entry) bool { return e.Session == child.SessionID }},
+		{"http", "token", "the-run", "session.stop", 200, "",
+			func(e audit.Entry) bool { return e.Session == child.SessionID }},
 		{"http", "token", "the-run", "run.stop", 200, "", func(e audit.Entry) bool { return e.Run == top.RunID }},
-		{"http", "token", "the-admin", "session.delete", 204, "", func(e audit.Entry) bool { return e.Session == top.SessionID }},
-		{"mcp", "token", "the-run", "run.create", 201, "", func(e audit.Entry) bool { return e.Run != "" && e.Request != "" && e.From != "" }},
+		{"http", "token", "the-admin", "session.delete", 204, "",
+			func(e audit.Entry) bool { return e.Session == top.SessionID }},
+		{"mcp", "token", "the-run", "run.create", 201, "", func(e audit.Entry) bool {
+			return e.Run != "" &&
+				e.Request != "" && e.From != ""
+		}},
 		{"mcp", "token", "the-run", "schema.create", 403, "forbidden", nil},
 		{"nats", "nats", "", "run.create", 201, "", func(e audit.Entry) bool { return e.Run == created["run_id"] }},
 		{"nats", "nats", "", "run.stop", 200, "", func(e audit.Entry) bool { return e.Run == created["run_id"] }},
 		{"nats", "nats", "", "run.create", 404, "not_found", nil},
 		{"inbox", "nats", "", "run.create", 201, "", func(e audit.Entry) bool { return e.Run != "" }},
 		{"fleet", "nats", "", "runner.register", 200, "", func(e audit.Entry) bool {
-			return strings.HasPrefix(e.Runner, "rnr_") && *e.Actor.Claimed == audit.Claim{Runner: e.Runner, Host: "brain"}
+			return strings.HasPrefix(e.Runner, "rnr_") && *e.Actor.Claimed == audit.Claim{Runner: e.Runner,
+				Host: "brain"}
 		}},
 	} {
 		var found []audit.Entry
@@ -195,7 +211,8 @@ func TestASyncRunIsRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheAuditLogIsRotated: SIGHUP has the file opened again. It is the process that gets the signal, so the test stands alone.
+// TestTheAuditLogIsRotated: SIGHUP has the file opened again. It is the process that gets the signal, so the test
+// stands alone.
 func TestTheAuditLogIsRotated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	s := start(t, func(c *serve.Config) { c.AuditLog = path })
@@ -212,7 +229,8 @@ func TestTheAuditLogIsRotated(t *testing.T) {
 	})
 	s.post("/agents", `{"name":"two"}`).want(201)
 	s.stop()
-	if old, now := record(t, path+".1"), record(t, path); len(old) != 1 || old[0].Agent != "one" || len(now) != 1 || now[0].Agent != "two" {
+	if old, now := record(t, path+".1"), record(t, path); len(old) != 1 || old[0].Agent != "one" || len(now) != 1 ||
+		now[0].Agent != "two" {
 		t.Errorf("the old file has %+v, the new one %+v", old, now)
 	}
 }
@@ -223,7 +241,8 @@ func TestAnAuditLogThatCannotBe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "none", "audit.jsonl")
-	err := serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", AuditLog: path, NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
+	err := serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", AuditLog: path,
+		NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
 	if err == nil || !strings.Contains(err.Error(), "AO_AUDIT_LOG") || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v", err)
 	}

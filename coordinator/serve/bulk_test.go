@@ -69,7 +69,8 @@ func TestManyRunsAreStopped(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", tt.body, g.status, g.body, tt.status, tt.say)
 		}
 	}
-	first := into[runs.Done](s.post("/runs/stop", `{"agent_name":"nobodys","status":"pending","limit":2,"expect":5}`), 200)
+	first := into[runs.Done](s.post("/runs/stop", `{"agent_name":"nobodys","status":"pending","limit":2,"expect":5}`),
+		200)
 	if first.Count != 2 || !slices.Equal(first.Runs, []string{mine[4], mine[3]}) || first.Next == "" {
 		t.Errorf("the newest two: %+v", first)
 	}
@@ -95,7 +96,8 @@ func TestManyRunsAreStopped(t *testing.T) {
 	s.verified()
 }
 
-// TestManyRunsAreRetried: each that matches once, however often the call is made, by key and without one; and page by page.
+// TestManyRunsAreRetried: each that matches once, however often the call is made, by key and without one; and page by
+// page.
 func TestManyRunsAreRetried(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -131,14 +133,18 @@ func TestManyRunsAreRetried(t *testing.T) {
 		t.Fatalf("%+v", done)
 	}
 	for i, id := range done.Runs { // the oldest first
-		if r := s.until(id, run.Failed); r.RetryOf != failed[i] || string(r.Parameters) != fmt.Sprintf(`{"n":%d.0}`, i) {
+		if r := s.until(id, run.Failed); r.RetryOf != failed[i] || string(r.Parameters) != fmt.Sprintf(`{"n":%d.0}`,
+			i) {
 			t.Errorf("%s: %+v", id, r)
 		}
 	}
-	if again := into[runs.Done](s.post("/runs/retry", body, key), 200); !slices.Equal(again.Runs, done.Runs) { // there are twelve that match now
+	// there are twelve that match now
+	if again := into[runs.Done](s.post("/runs/retry", body, key), 200); !slices.Equal(again.Runs, done.Runs) {
 		t.Errorf("a repeat gives %+v, want %+v", again, done)
 	}
-	if again := into[runs.Done](s.post("/runs/retry", strings.Replace(body, "6}", "12}", 1), key), 200); !slices.Equal(again.Runs, done.Runs) { // who looked again meanwhile
+	// who looked again meanwhile
+	if again := into[runs.Done](s.post("/runs/retry", strings.Replace(body, "6}", "12}", 1), key),
+		200); !slices.Equal(again.Runs, done.Runs) {
 		t.Errorf("a repeat with another number gives %+v, want %+v", again, done)
 	}
 	if m := s.post("/runs/retry", `{"agent_name":"else"}`, key).want(409); m["error"] != "idempotency_key_reused" {
@@ -156,9 +162,11 @@ func TestManyRunsAreRetried(t *testing.T) {
 	pages, next := 0, ""
 	var made []string
 	for {
-		d := into[runs.Done](s.post("/runs/retry", `{"agent_name":"tool","error":"timeout","limit":1,"cursor":"`+next+`"}`), 200)
+		d := into[runs.Done](s.post("/runs/retry", `{"agent_name":"tool","error":"timeout","limit":1,"cursor":"`+
+			next+`"}`), 200)
 		made, pages = append(made, d.Runs...), pages+1
-		if next = d.Next; next == "" || pages == 50 {
+		next = d.Next
+		if next == "" || pages == 50 {
 			break
 		}
 	}
@@ -174,12 +182,14 @@ func TestWhatCannotBeRetriedIsTold(t *testing.T) {
 	s := start(t)
 	think(s)
 	s.post("/agents", `{"name":"passing"}`).want(201)
-	kept, gone := s.submit(`{"agent_name":"mind","prompt":"fail"}`), s.submit(`{"agent_name":"passing","prompt":"fail"}`)
+	kept, gone := s.submit(`{"agent_name":"mind","prompt":"fail"}`),
+		s.submit(`{"agent_name":"passing","prompt":"fail"}`)
 	s.until(kept.RunID, run.Failed)
 	s.until(gone.RunID, run.Failed)
 	s.call("DELETE", "/agents/passing", "").want(204)
 	d := into[runs.Done](s.post("/runs/retry", `{"status":"failed"}`), 200)
-	if d.Count != 1 || len(d.Refused) != 1 || d.Refused[0].RunID != gone.RunID || d.Refused[0].Error.Code != "not_found" {
+	if d.Count != 1 || len(d.Refused) != 1 || d.Refused[0].RunID != gone.RunID ||
+		d.Refused[0].Error.Code != "not_found" {
 		t.Errorf("%+v", d)
 	}
 	if r := into[run.Run](s.get("/runs/"+d.Runs[0]), 200); r.RetryOf != kept.RunID {
@@ -192,11 +202,13 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 	t.Parallel()
 	var answer atomic.Int32
 	answer.Store(http.StatusGone) // which gives up at once
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answer.Load())) }))
+	receiver := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answer.Load())) }))
 	t.Cleanup(receiver.Close)
 	s := start(t, func(c *serve.Config) {
 		c.Callbacks = webhook.Policy{
-			Hosts: []string{"*"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32)),
+			Hosts: []string{"*"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_" +
+				base64.StdEncoding.EncodeToString(make([]byte, 32)),
 		}
 	})
 	s.work(parrot, echo("tool"))
@@ -215,7 +227,8 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 	natstest.Until(t, "three are given up", func() bool { return status(run.CallDead) == 3 })
 	s.post("/callbacks/redeliver", `{}`).want(400)
 	s.post("/callbacks/redeliver", `{"status":"delivered"}`).want(400)
-	if m := s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":2}`).want(409); m["error"] != "expect_mismatch" || m["count"] != 3.0 {
+	if m := s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":2}`).
+		want(409); m["error"] != "expect_mismatch" || m["count"] != 3.0 {
 		t.Errorf("%v", m)
 	}
 	answer.Store(http.StatusOK)
@@ -228,7 +241,8 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 	}
 }
 
-// TestABatchThatWasCutOffGoesOn: no more may wait in the middle of it. The repeat, under its key or without one, makes none twice.
+// TestABatchThatWasCutOffGoesOn: no more may wait in the middle of it. The repeat, under its key or without one, makes
+// none twice.
 func TestABatchThatWasCutOffGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -273,7 +287,8 @@ func TestABatchThatWasCutOffGoesOn(t *testing.T) {
 			}
 			once("cut off", all-1)
 			free()
-			natstest.Until(t, "it goes through", func() bool { return s.post("/runs/retry", body, tt.headers...).status == 200 })
+			natstest.Until(t, "it goes through",
+				func() bool { return s.post("/runs/retry", body, tt.headers...).status == 200 })
 			once("repeated", all)
 			if d := into[runs.Done](s.post("/runs/retry", body, tt.headers...), 200); d.Count != all {
 				t.Errorf("it is about %d runs", d.Count)

@@ -32,7 +32,8 @@ type process struct {
 // look makes the report of GET /doctor.
 func (p process) look(ctx context.Context, c *parts.Coordinator) checkup.Report {
 	host, _ := os.Hostname() // for people
-	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host, PublicURL: c.PublicURL, Private: p.cfg.PrivateNetwork}
+	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host,
+		PublicURL: c.PublicURL, Private: p.cfg.PrivateNetwork}
 	r.Checks = append(r.Checks, p.http()...)
 	if p.own != nil {
 		r.Checks = append(r.Checks, p.embedded(ctx)...)
@@ -53,7 +54,8 @@ func (p process) agentFolders() (all []checkup.Finding) {
 	const writable = 2
 	for _, dir := range p.cfg.Coordinator.AgentsDirs {
 		if err := syscall.Access(dir, writable); err != nil {
-			all = append(all, checkup.Odd("agents", "let this user write there, or switch AO_AGENTS_WRITABLE off", "agents in %s cannot be changed, though AO_AGENTS_WRITABLE is on: %v", dir, err))
+			all = append(all, checkup.Odd("agents", "let this user write there, or switch AO_AGENTS_WRITABLE off",
+				"agents in %s cannot be changed, though AO_AGENTS_WRITABLE is on: %v", dir, err))
 		}
 	}
 	return all
@@ -63,9 +65,12 @@ func (p process) agentFolders() (all []checkup.Finding) {
 func (p process) http() (all []checkup.Finding) {
 	switch {
 	case p.cfg.HTTP.Tokens == nil && p.open:
-		all = append(all, checkup.Bad("http", "make tokens with 'ao tokens create', name their file in AO_API_TOKENS, and take AO_INSECURE_LISTEN away", "HTTP listens at %s, beyond this machine, and whoever gets there may do everything", p.at))
+		all = append(all, checkup.Bad("http", "make tokens with 'ao tokens create', name their file in "+
+			"AO_API_TOKENS, and take AO_INSECURE_LISTEN away",
+			"HTTP listens at %s, beyond this machine, and whoever gets there may do everything", p.at))
 	case p.cfg.HTTP.Tokens == nil:
-		all = append(all, checkup.Good("http", "HTTP listens at %s, for this machine alone, and asks nobody for a token", p.at))
+		all = append(all, checkup.Good("http", "HTTP listens at %s, for this machine alone, and asks nobody for "+
+			"a token", p.at))
 	default:
 		all = append(all, checkup.Good("http", "HTTP listens at %s and asks everybody for a token", p.at))
 	}
@@ -75,7 +80,9 @@ func (p process) http() (all []checkup.Finding) {
 	case p.open && p.cfg.PrivateNetwork:
 		all = append(all, checkup.Good("tls", "HTTP is not encrypted, in a network of its own (AO_PRIVATE_NETWORK)"))
 	case p.open:
-		all = append(all, checkup.Odd("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), or put a proxy that speaks TLS before it and listen on 127.0.0.1", "HTTP beyond this machine is not encrypted: tokens cross the network as they are"))
+		all = append(all, checkup.Odd("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), or put a "+
+			"proxy that speaks TLS before it and listen on 127.0.0.1",
+			"HTTP beyond this machine is not encrypted: tokens cross the network as they are"))
 	}
 	return all
 }
@@ -91,7 +98,8 @@ func (c *certificate) judge() checkup.Finding {
 	left := time.Until(end)
 	switch {
 	case left <= 0:
-		return checkup.Bad("tls", advice, "the certificate %s has expired at %s", c.certFile, end.UTC().Format(time.RFC3339))
+		return checkup.Bad("tls", advice, "the certificate %s has expired at %s", c.certFile, end.UTC().
+			Format(time.RFC3339))
 	case left < soon:
 		return checkup.Odd("tls", advice, "the certificate %s ends in %d days", c.certFile, int(left.Hours()/24))
 	}
@@ -108,9 +116,12 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 			all = append(all, checkup.OlderUsers("AO_NATS_USERS "+n.Users))
 		}
 	case local(n.Listen):
-		all = append(all, checkup.Good("nats-users", "the embedded NATS asks nobody who they are; only this machine reaches it"))
+		all = append(all, checkup.Good("nats-users", "the embedded NATS asks nobody who they are; only this machine "+
+			"reaches it"))
 	default:
-		all = append(all, checkup.Bad("nats-users", "make users with 'ao init' and name nats/users.conf in AO_NATS_USERS, and take AO_INSECURE_LISTEN away", "the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
+		all = append(all, checkup.Bad("nats-users", "make users with 'ao init' and name nats/users.conf in "+
+			"AO_NATS_USERS, and take AO_INSECURE_LISTEN away",
+			"the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
 	}
 	if s, err := p.bus.Standing(ctx); err == nil {
 		room, _ := p.own.Room() // a file system that does not say has none
@@ -122,7 +133,8 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 // staged tells where batches are put aside. On disk is no mistake, only slower.
 func staged(g embed.Staging) checkup.Finding {
 	if g.Dir == "" {
-		return checkup.Good("nats-staging", "batches of records are put aside on disk, which is slower than in memory (%s)", g.Why)
+		return checkup.Good("nats-staging", "batches of records are put aside on disk, which is slower than in "+
+			"memory (%s)", g.Why)
 	}
 	return checkup.Good("nats-staging", "batches of records are put aside in memory (%s)", g.Dir)
 }
@@ -130,7 +142,8 @@ func staged(g embed.Staging) checkup.Finding {
 // synced judges when what was acknowledged is on disk.
 func synced(how string) checkup.Finding {
 	if how != config.NATSSync.Default {
-		return checkup.Odd("nats-sync", "set AO_NATS_SYNC=always, unless that is meant", "NATS writes to disk every %s: what was accepted since then is lost when the power fails", how)
+		return checkup.Odd("nats-sync", "set AO_NATS_SYNC=always, unless that is meant",
+			"NATS writes to disk every %s: what was accepted since then is lost when the power fails", how)
 	}
 	return checkup.Good("nats-sync", "every record is on disk before it is acknowledged")
 }
@@ -142,22 +155,28 @@ func (p process) elsewhere(ctx context.Context) []checkup.Finding {
 		return nil // told with what else NATS is asked for
 	}
 	return []checkup.Finding{
-		checkup.Not("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; where it has a monitoring port: ao doctor --nats-monitor http://HOST:8222", "a NATS server does not tell its clients when it writes to disk"),
+		checkup.Not("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; "+
+			"where it has a monitoring port: ao doctor --nats-monitor http://HOST:8222",
+			"a NATS server does not tell its clients when it writes to disk"),
 		aside(s),
 		way(s, p.cfg.PrivateNetwork),
 	}
 }
 
-// aside tells where a server elsewhere puts batches aside, as far as it lets know: only with replicas it is always in memory.
+// aside tells where a server elsewhere puts batches aside, as far as it lets know: only with replicas it is always in
+// memory.
 func aside(s bus.Standing) checkup.Finding {
 	const check = "nats-staging"
 	for _, stream := range s.Streams {
 		if stream.Name == subject.Runs && stream.Replicas > 1 {
-			return checkup.Good(check, "NATS puts batches of records aside in memory, as it does with %d replicas", stream.Replicas)
+			return checkup.Good(check, "NATS puts batches of records aside in memory, as it does with %d replicas",
+				stream.Replicas)
 		}
 	}
-	return checkup.Not(check, "look whether memory is mounted there: docker inspect -f '{{.HostConfig.Tmpfs}}' of the container names it (docker-compose.yml does); "+
-		"without Docker: findmnt -T STORE_DIR/jetstream/ACCOUNT/streams/RUNS/batches", "a NATS server does not tell its clients whether it puts batches of records aside in memory or on disk")
+	return checkup.Not(check, "look whether memory is mounted there: docker inspect -f '{{.HostConfig.Tmpfs}}' of "+
+		"the container names it (docker-compose.yml does); "+
+		"without Docker: findmnt -T STORE_DIR/jetstream/ACCOUNT/streams/RUNS/batches",
+		"a NATS server does not tell its clients whether it puts batches of records aside in memory or on disk")
 }
 
 // way judges who gets in at a NATS elsewhere, and who can listen on the way; private: nobody else is in that network.
@@ -165,14 +184,16 @@ func way(s bus.Standing, private bool) checkup.Finding {
 	const check = "nats-users"
 	switch {
 	case s.Open && !s.Local():
-		return checkup.Bad(check, "make users with 'ao init', include nats/users.conf in the server's configuration, and set AO_NATS_CREDS for coordinators and workers",
+		return checkup.Bad(check, "make users with 'ao init', include nats/users.conf in the server's configuration, "+
+			"and set AO_NATS_CREDS for coordinators and workers",
 			"NATS at %s lets in everybody who reaches it, and they may do everything", s.URL)
 	case s.Open:
 		return checkup.Good(check, "NATS at %s asks nobody who they are; see that only this machine reaches it", s.URL)
 	case !s.TLS && !s.Local() && private:
 		return checkup.Good(check, "NATS at %s asks for a login, in a network of its own (AO_PRIVATE_NETWORK)", s.URL)
 	case !s.TLS && !s.Local():
-		return checkup.Odd(check, "'ao init --tls' makes certificates; set AO_NATS_CA for coordinators and workers", "NATS at %s asks for a login and speaks no TLS: who is on the way can read everything", s.URL)
+		return checkup.Odd(check, "'ao init --tls' makes certificates; set AO_NATS_CA for coordinators and workers",
+			"NATS at %s asks for a login and speaks no TLS: who is on the way can read everything", s.URL)
 	}
 	return checkup.Good(check, "NATS at %s asks for a login", s.URL)
 }
@@ -181,7 +202,8 @@ func way(s bus.Standing, private bool) checkup.Finding {
 func (p process) files() (all []checkup.Finding) {
 	dir := cmp.Or(p.cfg.NATS.DataDir, config.DataDir.Default)
 	for _, s := range []struct{ setting, path string }{
-		{"AO_API_TOKENS", p.cfg.APITokens}, {"AO_TLS_KEY", p.cfg.TLSKey}, {"AO_NATS_CREDS", p.cfg.NATS.Login.Creds}, {"AO_NATS_KEY", p.cfg.NATS.Login.Key},
+		{"AO_API_TOKENS", p.cfg.APITokens}, {"AO_TLS_KEY", p.cfg.TLSKey}, {"AO_NATS_CREDS", p.cfg.NATS.Login.Creds},
+		{"AO_NATS_KEY", p.cfg.NATS.Login.Key},
 	} {
 		if s.path != "" {
 			all = append(all, checkup.Secret(s.setting, s.path))

@@ -51,7 +51,8 @@ func (s *stack) anew(path string, headers ...string) (status int, body string, e
 	return res.StatusCode, string(raw), err
 }
 
-// TestConnectionsHaveALimit: who holds connections without a request, or all that there may be with one, keeps nobody else out.
+// TestConnectionsHaveALimit: who holds connections without a request, or all that there may be with one, keeps nobody
+// else out.
 func TestConnectionsHaveALimit(t *testing.T) {
 	t.Parallel()
 	const most = 64
@@ -99,7 +100,8 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	}
 }
 
-// TestBodiesThatNeverCome: who announces a body and never sends it holds no connection that others need, and not for long.
+// TestBodiesThatNeverCome: who announces a body and never sends it holds no connection that others need, and not for
+// long.
 func TestBodiesThatNeverCome(t *testing.T) {
 	t.Parallel()
 	const most = 64
@@ -118,7 +120,8 @@ func TestBodiesThatNeverCome(t *testing.T) {
 			}
 		}
 	}
-	heads["waited for"] = "POST /runs/validate HTTP/1.1\r\nHost: localhost\r\n" + s.read + "\r\nContent-Length: 9\r\n\r\n"
+	heads["waited for"] = "POST /runs/validate HTTP/1.1\r\nHost: localhost\r\n" +
+		s.read + "\r\nContent-Length: 9\r\n\r\n"
 	held := map[string]net.Conn{}
 	for name, head := range heads {
 		held[name] = s.dial(head)
@@ -197,7 +200,8 @@ func isProblem(t *testing.T, c net.Conn, status int, code string) {
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	var body struct{ Error, Message string }
-	if json.Unmarshal(raw, &body) != nil || err != nil || res.Header.Get("Content-Type") != "application/json" || body.Message == "" {
+	if json.Unmarshal(raw, &body) != nil || err != nil || res.Header.Get("Content-Type") != "application/json" ||
+		body.Message == "" {
 		t.Errorf("%d %v %v %s", res.StatusCode, err, res.Header, raw)
 		return
 	}
@@ -240,7 +244,8 @@ func TestMCPRefusesInJSON(t *testing.T) {
 		{"another type", `{}`, []string{"Content-Type: text/plain"}, 415},
 		{"takes no streams", `{}`, []string{"Accept: application/json"}, 400},
 	} {
-		headers := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+		headers := map[string]string{"Content-Type": "application/json",
+			"Accept": "application/json, text/event-stream"}
 		for _, h := range tt.headers {
 			name, value, _ := strings.Cut(h, ": ")
 			headers[name] = value
@@ -251,7 +256,8 @@ func TestMCPRefusesInJSON(t *testing.T) {
 		}
 		g := s.post("/mcp", tt.body, all...)
 		var body struct{ Error, Message string }
-		if err := json.Unmarshal([]byte(g.body), &body); g.status != tt.status || err != nil || body.Error == "" || body.Message == "" || g.header.Get("Content-Type") != "application/json" {
+		if err := json.Unmarshal([]byte(g.body), &body); g.status != tt.status || err != nil || body.Error == "" ||
+			body.Message == "" || g.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %q %s", tt.name, g.status, g.header.Get("Content-Type"), g.body)
 		}
 	}

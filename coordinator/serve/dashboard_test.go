@@ -59,8 +59,10 @@ func TestTheRootIsAPageForBrowsersOnly(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			g := s.plainly(method, "/", tt.headers...)
-			if g.status != tt.status || g.header.Get("Vary") != "Accept" || tt.status == 303 && g.header.Get("Location") != "/ui/" {
-				t.Errorf("%s / %v: %d, Vary %q, Location %q; want %d", method, tt.headers, g.status, g.header.Get("Vary"), g.header.Get("Location"), tt.status)
+			if g.status != tt.status || g.header.Get("Vary") != "Accept" || tt.status == 303 &&
+				g.header.Get("Location") != "/ui/" {
+				t.Errorf("%s / %v: %d, Vary %q, Location %q; want %d", method, tt.headers, g.status,
+					g.header.Get("Vary"), g.header.Get("Location"), tt.status)
 			}
 		}
 	}
@@ -76,8 +78,10 @@ func TestTheShell(t *testing.T) {
 		t.Errorf("/ui: %d to %q", g.status, g.header.Get("Location"))
 	}
 	nonces := map[string]bool{}
-	for _, path := range []string{"/ui/", "/ui/runs", "/ui/runs/run_1?tab=result", "/ui/agents/a%2Fb", "/ui/index.html"} {
-		g := s.plainly("GET", path, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+	for _, path := range []string{"/ui/", "/ui/runs", "/ui/runs/run_1?tab=result", "/ui/agents/a%2Fb",
+		"/ui/index.html"} {
+		g := s.plainly("GET", path, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate",
+			"Sec-Fetch-Dest: document")
 		policy := g.header.Get("Content-Security-Policy")
 		nonce := nonceOf.FindStringSubmatch(policy)
 		if g.status != 200 || nonce == nil || nonces[nonce[1]] {
@@ -85,9 +89,12 @@ func TestTheShell(t *testing.T) {
 		}
 		nonces[nonce[1]] = true
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'nonce-" + nonce[1] +
-				"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-			"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' " +
+				"data:; style-src 'self' 'nonce-" + nonce[1] +
+				"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+				"trusted-types 'none'",
+			"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",
+			"X-Content-Type-Options":     "nosniff",
 			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 		} {
 			if got := g.header.Get(name); got != want {
@@ -99,7 +106,8 @@ func TestTheShell(t *testing.T) {
 		}
 	}
 	for _, headers := range [][]string{
-		{"Host: ao.example.com"}, {"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, {"Origin: http://evil.example"},
+		{"Host: ao.example.com"}, {"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"},
+		{"Origin: http://evil.example"},
 	} {
 		if g := s.get("/ui/", headers...); g.status != 403 {
 			t.Errorf("%v: %d", headers, g.status)
@@ -122,8 +130,10 @@ func TestAssets(t *testing.T) {
 	plain := s.plainly("GET", at, "Accept-Encoding: gzip;q=0, br")
 	packed := s.plainly("GET", at, "Accept-Encoding: br, gzip")
 	for name, want := range map[string]string{
-		"Content-Type": "text/javascript; charset=utf-8", "Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding",
-		"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin", "Content-Length": fmt.Sprint(len(plain.body)),
+		"Content-Type": "text/javascript; charset=utf-8", "Cache-Control": "public, max-age=31536000, immutable",
+		"Vary":                   "Accept-Encoding",
+		"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
+		"Content-Length": fmt.Sprint(len(plain.body)),
 	} {
 		if got := plain.header.Get(name); plain.status != 200 || got != want {
 			t.Errorf("%d: %s is %q, want %q", plain.status, name, got, want)
@@ -142,13 +152,16 @@ func TestAssets(t *testing.T) {
 	if g := s.plainly("HEAD", at); g.status != 200 || g.body != "" {
 		t.Errorf("HEAD: %d %q", g.status, g.body)
 	}
-	for _, path := range []string{found[1] + "/none.js", found[1] + "/", "/ui/assets/0123456789abcdef/app.js", "/ui/assets/../assets/app.js", found[1] + "/..%2f..%2fdashboard.go"} {
+	for _, path := range []string{found[1] + "/none.js", found[1] + "/", "/ui/assets/0123456789abcdef/app.js",
+		"/ui/assets/../assets/app.js", found[1] + "/..%2f..%2fdashboard.go"} {
 		g := s.plainly("GET", path)
-		if g.status != 404 || g.header.Get("Content-Type") != "application/json" || g.header.Get("Cache-Control") != "no-store" {
+		if g.status != 404 || g.header.Get("Content-Type") != "application/json" ||
+			g.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %q %q", path, g.status, g.header.Get("Content-Type"), g.header.Get("Cache-Control"))
 		}
 	}
-	if g := s.plainly("GET", at, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"); g.status != 403 {
+	if g := s.plainly("GET", at, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors",
+		"Sec-Fetch-Dest: script"); g.status != 403 {
 		t.Errorf("as a script of another page: %d", g.status)
 	}
 }
@@ -157,9 +170,11 @@ func TestAssets(t *testing.T) {
 func TestAnswersAreNoPages(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
-	for path, header := range map[string]string{"/runs": s.read, "/nothing": s.read, "/health": "", "/agents": "", "/metrics": s.read, "/openapi.json": s.read} {
+	for path, header := range map[string]string{"/runs": s.read, "/nothing": s.read, "/health": "", "/agents": "",
+		"/metrics": s.read, "/openapi.json": s.read} {
 		g := s.plainly("GET", path, header)
-		if got := g.header.Get("Content-Security-Policy"); got != "default-src 'none'; sandbox; frame-ancestors 'none'" {
+		if got := g.header.Get(
+			"Content-Security-Policy"); got != "default-src 'none'; sandbox; frame-ancestors 'none'" {
 			t.Errorf("%s: %d, policy %q", path, g.status, got)
 		}
 	}

@@ -37,22 +37,27 @@ func TestDepth(t *testing.T) {
 		t.Errorf("a list: %s", g.body)
 	}
 	token := bearer(m.token(at.RunID))
-	want := fmt.Sprintf(`{"error":"too_deep","message":"Session %s is 3 below the first of its chain, and runs may be 3 deep (AO_MAX_DEPTH); do the work here, or start it without a parent","field":"parent_session_id","parent_session_id":"%s","depth":4,"max_depth":3}`, at.SessionID, at.SessionID)
+	want := fmt.Sprintf(`{"error":"too_deep","message":"Session %s is 3 below the first of its chain, and runs may `+
+		`be 3 deep (AO_MAX_DEPTH); do the work here, or start it without a parent","field":"parent_session_id",`+
+		`"parent_session_id":"%s","depth":4,"max_depth":3}`, at.SessionID, at.SessionID)
 	below := fmt.Sprintf(`{"agent_name":"mind","prompt":"x","parent_session_id":"%s"}`, at.SessionID)
 	literal(t, s.post("/runs", below), 400, want)
 	literal(t, s.post("/runs/validate", below), 400, want)
 	literal(t, s.post("/runs", below, "Idempotency-Key: deep"), 400, want)
 	literal(t, s.post("/runs", `{"agent_name":"mind","prompt":"x"}`, token), 400, want)
 	literal(t, s.request(subject.APIRunsCreate, below), 400, want)
-	s.speak(versions[1], token).refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `"error":"too_deep"`)
-	s.speak(versions[1], "X-Agent-Session-Id: "+at.SessionID).refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `"error":"too_deep"`)
+	s.speak(versions[1], token).refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`,
+		`"error":"too_deep"`)
+	s.speak(versions[1], "X-Agent-Session-Id: "+at.SessionID).
+		refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `"error":"too_deep"`)
 	literal(t, s.another(shallow).post("/runs", below), 400, want)
 
 	answers, err := s.nc.SubscribeSync("answers.deep")
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := &nats.Msg{Subject: subject.InboxRuns, Data: []byte(below), Header: nats.Header{"Ao-Reply-To": {"answers.deep"}}}
+	left := &nats.Msg{Subject: subject.InboxRuns, Data: []byte(below),
+		Header: nats.Header{"Ao-Reply-To": {"answers.deep"}}}
 	if _, err := s.nc.RequestMsg(left, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -69,15 +74,22 @@ func TestDepth(t *testing.T) {
 	}
 
 	s.stop()
-	s = start(t, func(c *serve.Config) { c.Server = s.nats }, func(c *serve.Config) { c.Coordinator.MaxDepth, c.NATS.DataDir = 3, dir })
+	s = start(t, func(c *serve.Config) { c.Server = s.nats }, func(c *serve.Config) {
+		c.Coordinator.MaxDepth,
+			c.NATS.DataDir = 3, dir
+	})
 	literal(t, s.post("/runs", below), 400, want)
 	if r := into[run.Run](s.get("/runs/"+turn.RunID), 200); r.Depth != 3 {
 		t.Errorf("after a restart a turn has depth %d, want 3", r.Depth)
 	}
 	s.stop()
-	s = start(t, func(c *serve.Config) { c.Server = s.nats }, func(c *serve.Config) { c.Coordinator.MaxDepth, c.NATS.DataDir = -1, t.TempDir() })
+	s = start(t, func(c *serve.Config) { c.Server = s.nats }, func(c *serve.Config) {
+		c.Coordinator.MaxDepth,
+			c.NATS.DataDir = -1, t.TempDir()
+	})
 	natstest.Until(t, "history is read", func() bool { return s.get("/runs/"+turn.RunID).status == 200 })
-	if g := s.post("/runs", fmt.Sprintf(`{"agent_name":"mind","prompt":"x","parent_session_id":"%s"}`, top.SessionID)); !strings.Contains(g.body, `"max_depth":0`) {
+	if g := s.post("/runs", fmt.Sprintf(`{"agent_name":"mind","prompt":"x","parent_session_id":"%s"}`,
+		top.SessionID)); !strings.Contains(g.body, `"max_depth":0`) {
 		t.Errorf("no children at all: %s", g.body)
 	}
 }
@@ -89,9 +101,11 @@ func TestDepthOfCallbacks(t *testing.T) {
 	think(s)
 	top := s.submit(`{"agent_name":"mind","prompt":"x"}`)
 	s.until(top.RunID, run.Completed)
-	child := s.submit(fmt.Sprintf(`{"agent_name":"mind","prompt":"x","mode":"async_callback","parent_session_id":"%s"}`, top.SessionID))
+	child := s.submit(fmt.Sprintf(`{"agent_name":"mind","prompt":"x","mode":"async_callback","parent_session_id":"%s"}`,
+		top.SessionID))
 	s.until(child.RunID, run.Completed)
-	grandchild := s.submit(fmt.Sprintf(`{"agent_name":"mind","prompt":"x","mode":"async_callback","parent_session_id":"%s"}`, child.SessionID))
+	grandchild := s.submit(fmt.Sprintf(`{"agent_name":"mind","prompt":"x","mode":"async_callback",`+
+		`"parent_session_id":"%s"}`, child.SessionID))
 	for id, depth := range map[string]int{child.RunID: 0, grandchild.RunID: 1} {
 		var r run.Run
 		natstest.Until(t, "its parent is told", func() bool {

@@ -39,7 +39,8 @@ func (s *stack) finds(check string, v checkup.Verdict, words string, headers ...
 	natstest.Until(s.t, check+" is "+string(v)+": "+words, func() bool {
 		last = s.examined(headers...)
 		for _, f := range last.Checks {
-			if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) && (v == checkup.OK) == (f.Advice == "") {
+			if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) &&
+				(v == checkup.OK) == (f.Advice == "") {
 				return true
 			}
 		}
@@ -64,7 +65,8 @@ func TestAWellDeployment(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, check := range []string{"http", "nats-users", "nats-sync", "nats-staging", "secrets", "disk", "nats-version", "versions", "clocks", "replicas", "streams", "runners", "queues", "waiting", "agents", "callbacks"} {
+	for _, check := range []string{"http", "nats-users", "nats-sync", "nats-staging", "secrets", "disk", "nats-version",
+		"versions", "clocks", "replicas", "streams", "runners", "queues", "waiting", "agents", "callbacks"} {
 		if !seen[check] {
 			t.Errorf("%s is not looked at", check)
 		}
@@ -128,7 +130,8 @@ func TestAPrivateNetwork(t *testing.T) {
 	}
 }
 
-// TestWhatTheFleetLacks: silent runners, wrong clocks, queues that nobody serves, agents that do not load, too much that waits.
+// TestWhatTheFleetLacks: silent runners, wrong clocks, queues that nobody serves, agents that do not load, too much
+// that waits.
 func TestWhatTheFleetLacks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -162,7 +165,8 @@ func TestWhatTheFleetLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "its clock is seen to be wrong", func() bool { // while it is heard
-		raw, err := json.Marshal(runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance, At: time.Now().Add(-210 * time.Second)})
+		raw, err := json.Marshal(runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance, At: time.Now().
+			Add(-210 * time.Second)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +174,8 @@ func TestWhatTheFleetLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(s.examined().Checks, func(f checkup.Finding) bool {
-			return f.Check == "clocks" && f.Verdict == checkup.Fail && strings.Contains(f.Say, "late on brain ("+r.ID()+") is 3m")
+			return f.Check == "clocks" && f.Verdict == checkup.Fail &&
+				strings.Contains(f.Say, "late on brain ("+r.ID()+") is 3m")
 		})
 	})
 	s.finds("runners", checkup.Warn, "silent: late on brain")
@@ -241,7 +246,8 @@ func TestTheDoctorTellsVersions(t *testing.T) {
 	s := start(t)
 	s.another()
 	for _, v := range []string{"v8", "v9"} {
-		svc, err := micro.AddService(s.nc, micro.Config{Name: subject.APIService, Version: "1.0.0", Metadata: map[string]string{"program_version": v}})
+		svc, err := micro.AddService(s.nc, micro.Config{Name: subject.APIService, Version: "1.0.0",
+			Metadata: map[string]string{"program_version": v}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,5 +256,6 @@ func TestTheDoctorTellsVersions(t *testing.T) {
 	r := thinker("p")
 	r.Version = "v8"
 	s.workAs(r, nil)
-	s.finds("versions", checkup.Warn, "coordinators: 2 of version "+version.Of()+", 1 of version v8, 1 of version v9; runners: 1 of version v8")
+	s.finds("versions", checkup.Warn, "coordinators: 2 of version "+
+		version.Of()+", 1 of version v8, 1 of version v9; runners: 1 of version v8")
 }

@@ -22,8 +22,10 @@ func literal(t *testing.T, g got, status int, want string) {
 	}
 }
 
-const crawler = `{"name":"web-crawler","description":"reads pages","parameters_schema":{"type":"object","required":["url"],` +
-	`"properties":{"url":{"type":"string","format":"uri"},"depth":{"type":"integer","minimum":1}},"additionalProperties":false}}`
+const crawler = `{"name":"web-crawler","description":"reads pages","parameters_schema":{"type":"object",` +
+	`"required":["url"],` +
+	`"properties":{"url":{"type":"string","format":"uri"},"depth":{"type":"integer","minimum":1}},` +
+	`"additionalProperties":false}}`
 
 // TestErrorsAreLiteral reads every refusal of POST /runs as its caller does.
 func TestErrorsAreLiteral(t *testing.T) {
@@ -35,12 +37,14 @@ func TestErrorsAreLiteral(t *testing.T) {
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	s.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("tool"))
 	other := s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	implicit := `{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`
+	implicit := `{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},` +
+		`"additionalProperties":false}`
 	tool := s.submit(`{"agent_name":"tool"}`)
 	s.until(tool.RunID, run.Completed)
 
 	wrong := func(agent, schema string, errs ...string) string {
-		return fmt.Sprintf(`{"error":"parameter_validation_failed","message":"Parameters do not match agent's parameters_schema","agent_name":"%s","validation_errors":[%s],"parameters_schema":%s}`,
+		return fmt.Sprintf(`{"error":"parameter_validation_failed","message":"Parameters do not match agent's `+
+			`parameters_schema","agent_name":"%s","validation_errors":[%s],"parameters_schema":%s}`,
 			agent, strings.Join(errs, ","), schema)
 	}
 	at := func(path, message, schemaPath string) string {
@@ -57,31 +61,62 @@ func TestErrorsAreLiteral(t *testing.T) {
 		status int
 		want   string
 	}{
-		{`{"agent_name":"web-crawler","parameters":{"url":"not-a-url"}}`, 400, wrong("web-crawler", schema, at("$.url", "'not-a-url' is not a valid URI", "properties.url.format"))},
+		{`{"agent_name":"web-crawler","parameters":{"url":"not-a-url"}}`, 400,
+			wrong("web-crawler", schema, at("$.url", "'not-a-url' is not a valid URI", "properties.url.format"))},
 		{`{"agent_name":"web-crawler","parameters":{"depth":0,"zz":1}}`, 400, wrong("web-crawler", schema,
 			at("$.depth", "0 is less than the minimum of 1", "properties.depth.minimum"),
 			at("$.url", "'url' is a required property", "required"),
 			at("$.zz", "Additional properties are not allowed ('zz' was unexpected)", "additionalProperties"))},
-		{`{"agent_name":"plain","parameters":{}}`, 400, wrong("plain", implicit, at("$.prompt", "'prompt' is a required property", "required"))},
-		{`{"agent_name":"plain","prompt":""}`, 400, wrong("plain", implicit, at("$.prompt", "'' should be non-empty", "properties.prompt.minLength"))},
-		{`{"agent_name":"nobody"}`, 404, `{"error":"not_found","message":"There is no agent \"nobody\"; GET /agents lists them","agent_name":"nobody","field":"agent_name"}`},
-		{`{"agent_name":"asleep","prompt":"x"}`, 409, `{"error":"agent_inactive","message":"Agent asleep is inactive; set its status to active first","agent_name":"asleep"}`},
+		{`{"agent_name":"plain","parameters":{}}`, 400, wrong("plain", implicit, at("$.prompt", "'prompt' is a "+
+			"required property", "required"))},
+		{`{"agent_name":"plain","prompt":""}`, 400,
+			wrong("plain", implicit, at("$.prompt", "'' should be non-empty", "properties.prompt.minLength"))},
+		{`{"agent_name":"nobody"}`, 404, `{"error":"not_found","message":"There is no agent \"nobody\"; GET /agents ` +
+			`lists them","agent_name":"nobody","field":"agent_name"}`},
+		{`{"agent_name":"asleep","prompt":"x"}`, 409, `{"error":"agent_inactive","message":"Agent asleep is ` +
+			`inactive; set its status to active first","agent_name":"asleep"}`},
 		{`{}`, 400, invalid("agent_name is required to start a session; GET /agents lists them", "agent_name")},
-		{`{"type":"resume_session"}`, 400, invalid("resume_session needs session_id: which session goes on?", "session_id")},
-		{`{"type":"resume_session","session_id":"ses_none","prompt":"x"}`, 404, `{"error":"not_found","message":"There is no session ses_none; GET /sessions lists those that are kept","session_id":"ses_none"}`},
-		{`{"session_id":"` + tool.SessionID + `","prompt":"x"}`, 400, `{"error":"procedural_agent_no_resume","message":"Procedural agents are stateless and cannot be resumed","agent_name":"tool"}`},
-		{`{"session_id":"` + other.SessionID + `","prompt":"x"}`, 409, `{"error":"session_never_began","message":"The model session of ` + other.SessionID + ` has not begun yet: run ` + other.RunID + ` waits for a runner; resume it when one has come","session_id":"` + other.SessionID + `"}`},
-		{`{"type":"resume_session","agent_name":"tool","session_id":"` + other.SessionID + `"}`, 400, invalid("session "+other.SessionID+` belongs to agent \"plain\"; leave agent_name out or name that one`, "agent_name")},
-		{`{"agent_name":"plain","session_id":"` + other.SessionID + `","prompt":"x"}`, 409, `{"error":"conflict","message":"session ` + other.SessionID + ` exists already; leave session_id out for a new one, or resume it","session_id":"` + other.SessionID + `","field":"session_id"}`},
-		{`{"agent_name":"plain","prompt":"x","parent_session_id":"ses_none"}`, 404, `{"error":"not_found","message":"There is no session ses_none; GET /sessions lists those that are kept","session_id":"ses_none","field":"parent_session_id"}`},
-		{`{"agent_name":"plain","prompt":"a","parameters":{"prompt":"b"}}`, 400, invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`, "prompt")},
-		{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)", "parent_session_id")},
-		{`{"agent_name":"plain","prompt":"x","mode":"later"}`, 400, invalid("mode must be sync, async_poll or async_callback", "mode")},
-		{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
-		{`{"agent_name":"plain","prompt":"x","max_attempts":0}`, 400, invalid("max_attempts must be from 1 to 100", "max_attempts")},
-		{`{"agent_name":"plain","prompt":"x","timeout_seconds":0}`, 400, invalid("timeout_seconds must be from 1 to 2592000", "timeout_seconds")},
-		{`{"agent_name":"plain","agent_name":"plain"}`, 400, invalid(`$ has the key \"agent_name\" twice; send each key once`, "agent_name")},
-		{`{"agent_name":"plain"} {}`, 400, invalid("The body must be one JSON value; something follows it at byte 22", "")},
+		{`{"type":"resume_session"}`, 400, invalid("resume_session needs session_id: which session goes on?",
+			"session_id")},
+		{`{"type":"resume_session","session_id":"ses_none","prompt":"x"}`, 404,
+			`{"error":"not_found","message":"There is no session ses_none; GET /sessions lists those that are kept",` +
+				`"session_id":"ses_none"}`},
+		{`{"session_id":"` + tool.SessionID + `","prompt":"x"}`, 400,
+			`{"error":"procedural_agent_no_resume","message":"Procedural agents are stateless and cannot be resumed",` +
+				`"agent_name":"tool"}`},
+		{`{"session_id":"` + other.SessionID + `","prompt":"x"}`, 409,
+			`{"error":"session_never_began","message":"The model session of ` +
+				other.SessionID + ` has not begun yet: run ` +
+				other.RunID + ` waits for a runner; resume it when one has come","session_id":"` +
+				other.SessionID + `"}`},
+		{`{"type":"resume_session","agent_name":"tool","session_id":"` + other.SessionID + `"}`, 400,
+			invalid("session "+other.SessionID+` belongs to agent \"plain\"; leave agent_name out or name that one`,
+				"agent_name")},
+		{`{"agent_name":"plain","session_id":"` + other.SessionID + `","prompt":"x"}`, 409,
+			`{"error":"conflict","message":"session ` + other.SessionID + ` exists already; leave session_id out for ` +
+				`a new one, or resume it","session_id":"` + other.SessionID + `","field":"session_id"}`},
+		{`{"agent_name":"plain","prompt":"x","parent_session_id":"ses_none"}`, 404,
+			`{"error":"not_found","message":"There is no session ses_none; GET /sessions lists those that are kept",` +
+				`"session_id":"ses_none","field":"parent_session_id"}`},
+		{`{"agent_name":"plain","prompt":"a","parameters":{"prompt":"b"}}`, 400,
+			invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`,
+				"prompt")},
+		{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400,
+			invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url "+
+				"tells an HTTP receiver)", "parent_session_id")},
+		{`{"agent_name":"plain","prompt":"x","mode":"later"}`, 400,
+			invalid("mode must be sync, async_poll or async_callback", "mode")},
+		{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400,
+			invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables "+
+				"them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
+		{`{"agent_name":"plain","prompt":"x","max_attempts":0}`, 400, invalid("max_attempts must be from 1 to 100",
+			"max_attempts")},
+		{`{"agent_name":"plain","prompt":"x","timeout_seconds":0}`, 400,
+			invalid("timeout_seconds must be from 1 to 2592000", "timeout_seconds")},
+		{`{"agent_name":"plain","agent_name":"plain"}`, 400,
+			invalid(`$ has the key \"agent_name\" twice; send each key once`, "agent_name")},
+		{`{"agent_name":"plain"} {}`, 400, invalid("The body must be one JSON value; something follows it at byte 22",
+			"")},
 		{`agent=plain`, 400, invalid("The body is not JSON: unexpected 'a' at byte 0", "")},
 		{``, 400, invalid("The body is not JSON: it ends too early", "")},
 		{`[]`, 400, invalid(`The body must be a JSON object such as {\"agent_name\":\"…\",\"parameters\":{…}}`, "")},
@@ -116,10 +151,12 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 		{"POST", "/agents", `{"name":"a/b"}`, "name"},
 		{"POST", "/agents", `{"name":"a","type":"procedural","command":"x"}`, "type"},
 		{"POST", "/agents", `{"name":"a","output_schema":{"type":"objekt"}}`, "output_schema"},
-		{"POST", "/agents", `{"name":"a","output_schema":{},"output_schema_options":{"xyz":1}}`, "output_schema_options.xyz"},
+		{"POST", "/agents", `{"name":"a","output_schema":{},"output_schema_options":{"xyz":1}}`,
+			"output_schema_options.xyz"},
 		{"POST", "/runs", `{"agent_name":"a","output_schema_options":{"xyz":1}}`, "output_schema_options.xyz"},
 		{"POST", "/schemas", `{"name":"a","scheme":{}}`, "scheme"},
-		{"POST", "/runner/register", `{"hostname":"h","executor_type":"procedural","executor_profile":"p","colour":1}`, "colour"},
+		{"POST", "/runner/register", `{"hostname":"h","executor_type":"procedural","executor_profile":"p","colour":1}`,
+			"colour"},
 		{"GET", "/runs?state=x", ``, "state"},
 		{"GET", "/runs?status=going", ``, "status"},
 		{"GET", "/runs?limit=0", ``, "limit"},
@@ -161,12 +198,14 @@ func TestSchemasAreCheckedAtEveryDoor(t *testing.T) {
 	const bad = `"parameters_schema":{"type":"object","properties":[]}`
 	s.post("/agents", `{"name":"good"}`).want(201)
 	for name, g := range map[string]got{
-		"create":   s.post("/agents", `{"name":"a",`+bad+`}`),
-		"change":   s.call("PATCH", "/agents/good", `{`+bad+`}`),
-		"register": s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural","agents":[{"name":"a","command":"./a",`+bad+`}]}`),
+		"create": s.post("/agents", `{"name":"a",`+bad+`}`),
+		"change": s.call("PATCH", "/agents/good", `{`+bad+`}`),
+		"register": s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural",`+
+			`"agents":[{"name":"a","command":"./a",`+bad+`}]}`),
 	} {
 		m := g.want(400)
-		if m["error"] != "InvalidSchema" || !strings.HasPrefix(fmt.Sprint(m["details"]), "Schema validation error at $.properties: ") {
+		if m["error"] != "InvalidSchema" || !strings.HasPrefix(fmt.Sprint(m["details"]), "Schema validation error at "+
+			"$.properties: ") {
 			t.Errorf("%s: %s", name, g.body)
 		}
 	}
@@ -237,7 +276,8 @@ func TestReadsOfForeignPagesAreTurnedAway(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for _, path := range []string{"/", "/runs", "/sse/sessions", "/status", "/metrics", "/health", "/nothing"} {
-		for site, refused := range map[string]bool{"cross-site": true, "same-site": true, "same-origin": false, "none": false, "": false} {
+		for site, refused := range map[string]bool{"cross-site": true, "same-site": true, "same-origin": false,
+			"none": false, "": false} {
 			var headers []string
 			if site != "" {
 				headers = append(headers, "Sec-Fetch-Site: "+site)
@@ -253,7 +293,8 @@ func TestListeningBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := serve.Run(ctx, serve.Config{HTTPAddr: "0.0.0.0:0", NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
+	err := serve.Run(ctx, serve.Config{HTTPAddr: "0.0.0.0:0", NATS: serve.NATSConfig{URL: "embed", Listen: "none",
+		DataDir: t.TempDir()}})
 	if err == nil || !strings.Contains(err.Error(), "AO_INSECURE_LISTEN=yes") {
 		t.Fatalf("listening everywhere: %v", err)
 	}
@@ -276,10 +317,12 @@ func TestBounds(t *testing.T) {
 	if m := s.post("/runs", large).want(413); m["error"] != "too_large" {
 		t.Errorf("%v", m)
 	}
-	if g := s.callReader("POST", "/runs", onlyReader{strings.NewReader(large)}); g.status != 413 { // without Content-Length
+	// without Content-Length
+	if g := s.callReader("POST", "/runs", onlyReader{strings.NewReader(large)}); g.status != 413 {
 		t.Errorf("chunked: %d %s", g.status, g.body)
 	}
-	s.post("/runs", `{"agent_name":"plain","prompt":"`+strings.Repeat("x", 100<<10)+`"}`).want(413) // fits the body, not the parameters
+	// fits the body, not the parameters
+	s.post("/runs", `{"agent_name":"plain","prompt":"`+strings.Repeat("x", 100<<10)+`"}`).want(413)
 	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
 	s.post("/runs", `{"agent_name":"plain","parameters":{"prompt":`+deep+`}}`).want(400)
 	s.post("/runs", `{"agent_name":"plain","prompt":"x"}`, "Idempotency-Key: "+strings.Repeat("k", 256)).want(400)
@@ -291,11 +334,16 @@ func TestBounds(t *testing.T) {
 		status       int
 		code         string
 	}{
-		{"GET", "/nothing", 404, "not_found"}, {"GET", "/schemas/none", 404, "SchemaNotFound"}, {"GET", "/runs/", 404, "not_found"},
-		{"PUT", "/runs", 405, "method_not_allowed"}, {"DELETE", "/runs/run_1", 405, "method_not_allowed"}, {"OPTIONS", "/runs", 405, "method_not_allowed"},
-		{"GET", "/runs/run_1", 404, "not_found"}, {"GET", "/sessions/ses_1", 404, "not_found"}, {"POST", "/runs/run_1/stop", 404, "not_found"},
-		{"POST", "/sessions/ses_1/stop", 404, "not_found"}, {"DELETE", "/sessions/ses_1", 404, "not_found"}, {"DELETE", "/runners/rnr_1", 404, "not_found"},
-		{"GET", "/sse/sessions?session_id=ses_1", 404, "not_found"}, {"GET", "/runs/run_1/wait", 404, "not_found"}, {"GET", "/sessions/ses_1/events", 404, "not_found"},
+		{"GET", "/nothing", 404, "not_found"}, {"GET", "/schemas/none", 404, "SchemaNotFound"},
+		{"GET", "/runs/", 404, "not_found"},
+		{"PUT", "/runs", 405, "method_not_allowed"}, {"DELETE", "/runs/run_1", 405, "method_not_allowed"},
+		{"OPTIONS", "/runs", 405, "method_not_allowed"},
+		{"GET", "/runs/run_1", 404, "not_found"}, {"GET", "/sessions/ses_1", 404, "not_found"},
+		{"POST", "/runs/run_1/stop", 404, "not_found"},
+		{"POST", "/sessions/ses_1/stop", 404, "not_found"}, {"DELETE", "/sessions/ses_1", 404, "not_found"},
+		{"DELETE", "/runners/rnr_1", 404, "not_found"},
+		{"GET", "/sse/sessions?session_id=ses_1", 404, "not_found"}, {"GET", "/runs/run_1/wait", 404, "not_found"},
+		{"GET", "/sessions/ses_1/events", 404, "not_found"},
 	} {
 		if m := s.call(tt.method, tt.path, "").want(tt.status); m["error"] != tt.code || m["message"] == "" {
 			t.Errorf("%s %s: %v", tt.method, tt.path, m)
@@ -320,7 +368,8 @@ func TestRequestIDs(t *testing.T) {
 	if id := s.get("/health", "X-Request-Id: a b\"c").header.Get("X-Request-Id"); !strings.HasPrefix(id, "req-") {
 		t.Errorf("replaced: %q", id)
 	}
-	if a, b := s.get("/health").header.Get("X-Request-Id"), s.get("/health").header.Get("X-Request-Id"); a == b || a == "" {
+	if a, b := s.get("/health").header.Get("X-Request-Id"), s.get("/health").header.Get("X-Request-Id"); a == b ||
+		a == "" {
 		t.Errorf("made: %q, %q", a, b)
 	}
 	if g := s.call(http.MethodHead, "/ready", ""); g.status != 200 || g.body != "" {

@@ -25,20 +25,23 @@ func TestDrafts(t *testing.T) {
 	other := s.another(f.writable, func(c *serve.Config) { c.APITokens = s.file })
 	s.post("/agents", `{"name":"x","output_schema":{"type":"object"}}`, s.admin).want(201)
 	s.work(nil, agent.Blueprint{Name: "theirs", Type: run.Procedural, Command: "./x", Status: agent.Active})
-	const path, broken = "/agents/x/drafts/input", "{\n  \"10\": 9223372036854775807, \"2\": 0.10,\n  \"a\": <not yet>\u2028…"
+	const path, broken = "/agents/x/drafts/input", "{\n  \"10\": 9223372036854775807, \"2\": 0.10,\n  \"a\": <not " +
+		"yet>\u2028…"
 	do := func(method, path, body string, headers ...string) got {
 		t.Helper()
 		return s.call(method, path, body, append(headers, s.admin)...)
 	}
 	before := do("GET", "/agents/x", "")
-	literal(t, do("GET", path, ""), 404, `{"error":"not_found","message":"Agent \"x\" has no draft of its input schema","agent_name":"x"}`)
+	literal(t, do("GET", path, ""), 404, `{"error":"not_found","message":"Agent \"x\" has no draft of its input `+
+		`schema","agent_name":"x"}`)
 	first := do("PUT", path, broken, "If-None-Match: *", "Content-Type: text/plain")
 	if first.status != 204 || first.body != "" || first.header.Get("ETag") == "" {
 		t.Errorf("%d %s", first.status, first.body)
 	}
 	for _, at := range []*stack{s.stack, other} {
 		g := at.call("GET", path, "", s.admin)
-		if g.status != 200 || g.body != broken || g.header.Get("ETag") != first.header.Get("ETag") || g.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		if g.status != 200 || g.body != broken || g.header.Get("ETag") != first.header.Get("ETag") ||
+			g.header.Get("Content-Type") != "text/plain; charset=utf-8" {
 			t.Errorf("%d %q %v", g.status, g.body, g.header)
 		}
 	}
@@ -57,10 +60,12 @@ func TestDrafts(t *testing.T) {
 
 	// It is no part of the agent.
 	after := do("GET", "/agents/x", "")
-	if after.header.Get("ETag") != before.header.Get("ETag") || strings.Replace(after.body, `,"drafts":["input","output"]`, "", 1) != before.body || after.body == before.body {
+	if after.header.Get("ETag") != before.header.Get("ETag") ||
+		strings.Replace(after.body, `,"drafts":["input","output"]`, "", 1) != before.body || after.body == before.body {
 		t.Errorf("before %s, after %s", before.body, after.body)
 	}
-	if list := do("GET", "/agents", "").body; !strings.Contains(list, `"drafts":["input","output"]`) || strings.Count(list, `"drafts"`) != 1 || !strings.Contains(list, `"output_schema":{"type":"object"}`) {
+	if list := do("GET", "/agents", "").body; !strings.Contains(list, `"drafts":["input","output"]`) ||
+		strings.Count(list, `"drafts"`) != 1 || !strings.Contains(list, `"output_schema":{"type":"object"}`) {
 		t.Errorf("%s", list)
 	}
 	for _, path := range []string{"/agents", "/agents/x"} {
@@ -74,8 +79,10 @@ func TestDrafts(t *testing.T) {
 		method, path, body string
 		status             int
 	}{
-		{"GET", "/agents/none/drafts/input", "", 404}, {"PUT", "/agents/none/drafts/input", "x", 404}, {"DELETE", "/agents/x/drafts/third", "", 404}, {"PUT", "/agents/a%20b/drafts/input", "x", 400},
-		{"PUT", path, strings.Repeat("x", drafts.MaxText+1), 413}, {"PUT", path, strings.Repeat("x", drafts.MaxText), 204}, {"PUT", path, "\xff", 400}, {"PUT", "/agents/theirs/drafts/input", "x", 409},
+		{"GET", "/agents/none/drafts/input", "", 404}, {"PUT", "/agents/none/drafts/input", "x", 404},
+		{"DELETE", "/agents/x/drafts/third", "", 404}, {"PUT", "/agents/a%20b/drafts/input", "x", 400},
+		{"PUT", path, strings.Repeat("x", drafts.MaxText+1), 413}, {"PUT", path, strings.Repeat("x", drafts.MaxText),
+			204}, {"PUT", path, "\xff", 400}, {"PUT", "/agents/theirs/drafts/input", "x", 409},
 		{"PUT", "/agents/poet/drafts/input", "{", 204}, {"DELETE", path, "", 204}, {"DELETE", path, "", 404},
 	} {
 		if g := do(tt.method, tt.path, tt.body); g.status != tt.status {
@@ -93,8 +100,8 @@ func TestDrafts(t *testing.T) {
 	}
 }
 
-// TestDraftsOfAgentsThatAreGone: a file that somebody takes away by hand takes its drafts with it, ten minutes later, unless it is back
-// by then or only broken.
+// TestDraftsOfAgentsThatAreGone: a file that somebody takes away by hand takes its drafts with it, ten minutes later,
+// unless it is back by then or only broken.
 func TestDraftsOfAgentsThatAreGone(t *testing.T) {
 	t.Parallel()
 	f := folder(t)
@@ -111,7 +118,10 @@ func TestDraftsOfAgentsThatAreGone(t *testing.T) {
 	os.RemoveAll(f.path("gone"))
 	os.RemoveAll(f.path("back"))
 	f.write("torn/agent.json", `{"name":`)
-	natstest.Until(t, "the files are read", func() bool { return !c.Agents.Exists("gone") && !c.Agents.Exists("back") && c.Agents.Exists("torn") })
+	natstest.Until(t, "the files are read", func() bool {
+		return !c.Agents.Exists("gone") && !c.Agents.Exists("back") &&
+			c.Agents.Exists("torn")
+	})
 	at := time.Now()
 	c.Drafts.Sweep(t.Context(), at)
 	f.write("back/agent.json", `{"name":"back"}`)

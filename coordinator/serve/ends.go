@@ -5,11 +5,12 @@ import (
 	"ao/shared/metric"
 )
 
-// tellEnds shows when what others log in with ends: the certificate of the HTTP API, and the next API token of those that were made to last.
-// Either may be nil.
+// tellEnds shows when what others log in with ends: the certificate of the HTTP API, and the next API token of those
+// that were made to last. Either may be nil.
 func tellEnds(r *metric.Registry, shown *certificate, tokens *access.Tokens) {
 	certificates := r.CertificateExpiry()
-	token := r.Gauge("ao_token_expiry_timestamp_seconds", "When the next API token ends, as Unix time, of those that were made for 30 days or more and have not ended.")
+	token := r.Gauge("ao_token_expiry_timestamp_seconds", "When the next API token ends, as Unix time, of those that "+
+		"were made for 30 days or more and have not ended.")
 	r.AtScrape(func(s *metric.Scrape) {
 		if shown != nil {
 			if pair, _ := shown.current(nil); pair.Leaf != nil {

@@ -25,7 +25,8 @@ import (
 // thinker is an autonomous runner of a profile.
 func thinker(profile string, tags ...string) runnerapi.Runner {
 	return runnerapi.Runner{
-		Identity: runnerapi.Identity{Hostname: "brain", ProjectDir: "/srv", ExecutorProfile: profile, ExecutorType: run.Autonomous},
+		Identity: runnerapi.Identity{Hostname: "brain", ProjectDir: "/srv", ExecutorProfile: profile,
+			ExecutorType: run.Autonomous},
 		Instance: "one", Tags: tags, MaxConcurrentRuns: 4,
 	}
 }
@@ -49,7 +50,8 @@ func TestAgentFiles(t *testing.T) {
 	write("torn/agent.json", `{"name":"torn",`)
 	write("schema/agent.json", `{"name":"schema","parameters_schema":{"properties":[]}}`)
 	s := start(t, func(c *serve.Config) { c.Coordinator.AgentsDirs = []string{dir} })
-	if a := into[agent.Blueprint](s.get("/agents/good"), 200); a.SystemPrompt != "Be good." || a.Type != run.Autonomous {
+	if a := into[agent.Blueprint](s.get("/agents/good"), 200); a.SystemPrompt != "Be good." ||
+		a.Type != run.Autonomous {
 		t.Errorf("%+v", a)
 	}
 	broken := into[struct{ Agents []agent.Bad }](s.get("/agents?status=broken"), 200)
@@ -111,8 +113,8 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 	}
 }
 
-// TestNobodyMatches: a run that no runner could take fails in time, says why it waits meanwhile, and one that a busy runner
-// could take does not.
+// TestNobodyMatches: a run that no runner could take fails in time, says why it waits meanwhile, and one that a busy
+// runner could take does not.
 func TestNobodyMatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = 4 * time.Second })
@@ -126,7 +128,8 @@ func TestNobodyMatches(t *testing.T) {
 	s.until(busy.RunID, run.Running)
 	waits := s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	alone := s.submit(`{"agent_name":"plain","prompt":"x","additional_demands":{"tags":["gpu","moon"]}}`)
-	if p := s.until(alone.RunID, run.Pending); p.WaitingFor != "a runner: none online matches type=autonomous tags=[gpu moon]" {
+	if p := s.until(alone.RunID, run.Pending); p.WaitingFor != "a runner: none online matches type=autonomous "+
+		"tags=[gpu moon]" {
 		t.Errorf("waiting for %q", p.WaitingFor)
 	}
 	if p := s.until(waits.RunID, run.Pending); p.WaitingFor != "a free slot of a matching runner" {
@@ -141,7 +144,8 @@ func TestNobodyMatches(t *testing.T) {
 	s.until(waits.RunID, run.Completed)
 }
 
-// TestDemands: a run goes to a runner that has all it asks for, and a choosy runner takes only what has a tag in common.
+// TestDemands: a run goes to a runner that has all it asks for, and a choosy runner takes only what has a tag in
+// common.
 func TestDemands(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -167,7 +171,8 @@ func TestDemands(t *testing.T) {
 		{`{"agent_name":"any","prompt":"x","additional_demands":{"executor_profile":"plain"}}`, "plain"},
 		{`{"agent_name":"any","prompt":"x","additional_demands":{"tags":["gpu"]}}`, "fast"},
 		{`{"agent_name":"bound","prompt":"x"}`, "fast"},
-		{`{"agent_name":"bound","prompt":"x","additional_demands":{"executor_profile":"plain"}}`, "fast"}, // the agent's word comes first
+		// the agent's word comes first
+		{`{"agent_name":"bound","prompt":"x","additional_demands":{"executor_profile":"plain"}}`, "fast"},
 		{`{"agent_name":"tagged","prompt":"x","additional_demands":{"tags":["gpu"]}}`, "fast"},
 		{`{"agent_name":"any","prompt":"x","additional_demands":{"tags":["gold"]}}`, "choosy"},
 	} {
@@ -179,7 +184,8 @@ func TestDemands(t *testing.T) {
 		}
 		mu.Unlock()
 	}
-	v := s.post("/runs/validate", `{"agent_name":"tagged","prompt":"x","additional_demands":{"tags":["moon"]}}`).want(200)
+	v := s.post("/runs/validate", `{"agent_name":"tagged","prompt":"x","additional_demands":{"tags":["moon"]}}`).
+		want(200)
 	if v["valid"] != true || v["runner_available"] != false {
 		t.Errorf("%v", v)
 	}
@@ -217,7 +223,8 @@ func TestTurnsOfASession(t *testing.T) {
 			t.Errorf("%+v", acc)
 		}
 		want = append(want, acc.RunID)
-		if r := s.until(acc.RunID, run.Pending); !strings.HasPrefix(r.WaitingFor, "its turn: run "+first.RunID) || r.Type != run.Resume {
+		if r := s.until(acc.RunID, run.Pending); !strings.HasPrefix(r.WaitingFor, "its turn: run "+first.RunID) ||
+			r.Type != run.Resume {
 			t.Errorf("waiting for %q, type %s", r.WaitingFor, r.Type)
 		}
 	}
@@ -228,7 +235,8 @@ func TestTurnsOfASession(t *testing.T) {
 	if !slices.Equal(order, want) {
 		t.Errorf("order %v\nwant  %v", order, want)
 	}
-	if m := s.get("/sessions/" + first.SessionID).want(200); m["status"] != "finished" || m["runs"] != 6.0 || m["last_run_id"] != want[5] {
+	if m := s.get("/sessions/" + first.SessionID).want(200); m["status"] != "finished" || m["runs"] != 6.0 ||
+		m["last_run_id"] != want[5] {
 		t.Errorf("%v", m)
 	}
 }
@@ -240,7 +248,8 @@ func TestLimitsOfTheExecution(t *testing.T) {
 	short := echo("short")
 	short.TimeoutSeconds = 10
 	s.workAs(runnerapi.Runner{
-		Identity:       runnerapi.Identity{Hostname: "h", ProjectDir: "/", ExecutorProfile: "bounded", ExecutorType: run.Procedural},
+		Identity: runnerapi.Identity{Hostname: "h", ProjectDir: "/", ExecutorProfile: "bounded",
+			ExecutorType: run.Procedural},
 		TimeoutSeconds: 20, MaxConcurrentRuns: 1, Agents: []agent.Blueprint{short, echo("long")},
 	}, parrot)
 	s.work(parrot, echo("free"))
@@ -249,7 +258,8 @@ func TestLimitsOfTheExecution(t *testing.T) {
 		body string
 		want float64
 	}{
-		{`{"agent_name":"short"}`, 10}, {`{"agent_name":"short","timeout_seconds":5}`, 5}, {`{"agent_name":"short","timeout_seconds":50}`, 10},
+		{`{"agent_name":"short"}`, 10}, {`{"agent_name":"short","timeout_seconds":5}`, 5},
+		{`{"agent_name":"short","timeout_seconds":50}`, 10},
 		{`{"agent_name":"long"}`, 20}, {`{"agent_name":"long","timeout_seconds":50}`, 20},
 		{`{"agent_name":"free"}`, 300}, {`{"agent_name":"free","timeout_seconds":5000}`, 5000},
 		{`{"agent_name":"plain","prompt":"x"}`, 3600},
@@ -260,8 +270,8 @@ func TestLimitsOfTheExecution(t *testing.T) {
 	}
 }
 
-// TestReplicas: runners of one profile with one definition share the agent; a live process keeps its identity; a run of a
-// runner-owned agent ends nowhere else.
+// TestReplicas: runners of one profile with one definition share the agent; a live process keeps its identity; a run of
+// a runner-owned agent ends nowhere else.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	s := start(t)

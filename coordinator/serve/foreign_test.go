@@ -16,9 +16,10 @@ import (
 
 // What a worker's credential alone can write, without the key of any attempt.
 var keyless = map[string]string{
-	"a newer version":        `{"v":99}`,
-	"the next version":       `{"v":2,"session_id":"ses_a","attempt":1,"status":"completed"}`,
-	"a well-formed record":   `{"v":1,"session_id":"ses_a","runner_id":"rnr_1","nonce":"n","attempt":1,"status":"completed","executor_session_id":"m","at":"2026-01-01T00:00:00Z"}`,
+	"a newer version":  `{"v":99}`,
+	"the next version": `{"v":2,"session_id":"ses_a","attempt":1,"status":"completed"}`,
+	"a well-formed record": `{"v":1,"session_id":"ses_a","runner_id":"rnr_1","nonce":"n","attempt":1,` +
+		`"status":"completed","executor_session_id":"m","at":"2026-01-01T00:00:00Z"}`,
 	"nothing":                ``,
 	"no JSON":                `{"v":`,
 	"a version of no use":    `{"v":"99"}`,
@@ -42,7 +43,8 @@ func forge(t *testing.T, b *bus.Bus, runs ...string) (written int) {
 					if n%3 == 0 {
 						key = strings.Repeat("0", 32-len(key)) + key
 					}
-					if _, err := b.Append(t.Context(), bus.Entry{Subject: kind(partition, id, key), Body: []byte(body)}); err != nil {
+					if _, err := b.Append(t.Context(),
+						bus.Entry{Subject: kind(partition, id, key), Body: []byte(body)}); err != nil {
 						t.Fatal(err)
 					}
 					written++
@@ -53,8 +55,8 @@ func forge(t *testing.T, b *bus.Bus, runs ...string) (written int) {
 	return written
 }
 
-// One message of any worker must not end the deployment: without a key it is nobody's, whatever it holds, for every coordinator, now and
-// after a restart.
+// One message of any worker must not end the deployment: without a key it is nobody's, whatever it holds, for every
+// coordinator, now and after a restart.
 func TestARecordWithoutAKeyIsNobodys(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -81,8 +83,8 @@ func TestARecordWithoutAKeyIsNobodys(t *testing.T) {
 	}
 }
 
-// What an operator may take away by hand: a foreign record while everything goes on, a coordinator's record that nobody reads while no
-// coordinator runs.
+// What an operator may take away by hand: a foreign record while everything goes on, a coordinator's record that nobody
+// reads while no coordinator runs.
 func TestARecordThatIsTakenAwayByHand(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -123,17 +125,20 @@ func TestARecordThatIsTakenAwayByHand(t *testing.T) {
 	s.another().get("/ready").want(200)
 }
 
-// A worker that writes a newer record under its attempt's key than that allows ends the attempt, as failed, for every coordinator and the
-// ledger alike; it stops nobody.
+// A worker that writes a newer record under its attempt's key than that allows ends the attempt, as failed, for every
+// coordinator and the ledger alike; it stops nobody.
 func TestARecordAboveItsAttemptIsAFailedEnd(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	other := s.another()
 	s.work(func(q run.Queued) run.Outcome {
 		part := subject.Partition(q.SessionID)
-		for name, subj := range map[string]string{"bound": subject.Bound(part, q.ID, q.Key), "ended": subject.Ended(part, q.ID, q.Key), "offered": subject.Offered(part, q.ID, q.Key)} {
+		for name, subj := range map[string]string{"bound": subject.Bound(part, q.ID, q.Key),
+			"ended": subject.Ended(part, q.ID, q.Key), "offered": subject.Offered(part, q.ID, q.Key)} {
 			if strings.Contains(string(q.Parameters), name) && q.Attempt == 1 {
-				if _, err := s.bus.Append(t.Context(), bus.Entry{Subject: subj, Body: []byte(`{"v":2,"session_id":"` + q.SessionID + `","attempt":1,"status":"completed"}`)}); err != nil {
+				if _, err := s.bus.Append(t.Context(),
+					bus.Entry{Subject: subj, Body: []byte(`{"v":2,"session_id":"` + q.SessionID + `","attempt":1,` +
+						`"status":"completed"}`)}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -148,7 +153,8 @@ func TestARecordAboveItsAttemptIsAFailedEnd(t *testing.T) {
 			if r.Error == nil || r.Error.Code != "record_version" {
 				t.Errorf("%s: %+v", kind, r.Error)
 			}
-			if story := at.get("/runs/" + failed + "/explain"); story.status != 200 || strings.Count(story.body, `"what":"failed"`) != 1 || strings.Contains(story.body, "follows after") {
+			if story := at.get("/runs/" + failed + "/explain"); story.status != 200 ||
+				strings.Count(story.body, `"what":"failed"`) != 1 || strings.Contains(story.body, "follows after") {
 				t.Errorf("%s: the story is %s", kind, story.body)
 			}
 			if r := at.until(again, run.Completed); r.Attempt != 2 {
@@ -158,7 +164,8 @@ func TestARecordAboveItsAttemptIsAFailedEnd(t *testing.T) {
 		}
 	}
 	for _, at := range []*stack{s, other} {
-		if r := into[ledger.Report](at.get("/ledger"), 200); !r.OK || r.Foreign != 0 || r.Runs.Ended != 6 || r.Runs.Failed != 3 || r.Attempts.Retried != 3 {
+		if r := into[ledger.Report](at.get("/ledger"), 200); !r.OK || r.Foreign != 0 || r.Runs.Ended != 6 ||
+			r.Runs.Failed != 3 || r.Attempts.Retried != 3 {
 			t.Errorf("the ledger: %+v", r)
 		}
 	}

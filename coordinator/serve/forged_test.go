@@ -35,15 +35,16 @@ func (s *stack) emit(at string, raw []byte) {
 	}
 }
 
-// TestForgedEvents: of what a worker writes under others' sessions, nothing is shown that is no worker's to say, says something else
-// than its subject, or is of a run that is not under way.
+// TestForgedEvents: of what a worker writes under others' sessions, nothing is shown that is no worker's to say, says
+// something else than its subject, or is of a run that is not under way.
 func TestForgedEvents(t *testing.T) {
 	t.Parallel()
 	for _, old := range []bool{false, true} {
-		t.Run(map[bool]string{false: "a worker that proves", true: "a worker of an older version"}[old], func(t *testing.T) {
-			t.Parallel()
-			forgedEvents(t, old)
-		})
+		t.Run(map[bool]string{false: "a worker that proves", true: "a worker of an older version"}[old],
+			func(t *testing.T) {
+				t.Parallel()
+				forgedEvents(t, old)
+			})
 	}
 }
 
@@ -72,20 +73,27 @@ func forgedEvents(t *testing.T, old bool) {
 
 	part := subject.Partition(q.SessionID)
 	own := func(kind string) string { return subject.Event(part, q.SessionID, q.ID, kind) }
-	for _, kind := range []string{run.EventStart, run.EventResult, run.EventCompleted, run.EventFailed, run.EventStopped, "odd", "error", "init"} {
+	for _, kind := range []string{run.EventStart, run.EventResult, run.EventCompleted, run.EventFailed,
+		run.EventStopped, "odd", "error", "init"} {
 		s.forge(own(kind), kind, q.SessionID, q.ID, "forged")
 		s.forge(own(run.EventMessage), kind, q.SessionID, q.ID, "forged")
 		s.forge(own(kind), run.EventMessage, q.SessionID, q.ID, "forged")
 	}
 	s.forge(own(run.EventMessage), run.EventMessage, waits.SessionID, q.ID, "forged")
 	s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, waits.RunID, "forged")
-	s.forge(subject.Event(part, q.SessionID, waits.RunID, run.EventMessage), run.EventMessage, q.SessionID, waits.RunID, "forged")
-	s.forge(subject.Event(part, q.SessionID, "run_nobodys", run.EventMessage), run.EventMessage, q.SessionID, "run_nobodys", "forged")
-	s.forge(subject.Event(part, q.SessionID, waits.RunID, run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
+	s.forge(subject.Event(part, q.SessionID, waits.RunID, run.EventMessage), run.EventMessage, q.SessionID, waits.RunID,
+		"forged")
+	s.forge(subject.Event(part, q.SessionID, "run_nobodys", run.EventMessage), run.EventMessage, q.SessionID,
+		"run_nobodys", "forged")
+	s.forge(subject.Event(part, q.SessionID, waits.RunID, run.EventMessage), run.EventMessage, q.SessionID, q.ID,
+		"forged")
 	other := subject.Partition(waits.SessionID)
-	s.forge(subject.Event(other, waits.SessionID, q.ID, run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
-	s.forge(subject.Event(other, waits.SessionID, q.ID, run.EventMessage), run.EventMessage, waits.SessionID, q.ID, "forged")
-	s.forge(subject.Event(other, waits.SessionID, waits.RunID, run.EventMessage), run.EventMessage, waits.SessionID, waits.RunID, "forged")
+	s.forge(subject.Event(other, waits.SessionID, q.ID, run.EventMessage), run.EventMessage, q.SessionID, q.ID,
+		"forged")
+	s.forge(subject.Event(other, waits.SessionID, q.ID, run.EventMessage), run.EventMessage, waits.SessionID, q.ID,
+		"forged")
+	s.forge(subject.Event(other, waits.SessionID, waits.RunID, run.EventMessage), run.EventMessage, waits.SessionID,
+		waits.RunID, "forged")
 	if part != "63" {
 		s.forge(subject.Event("63", q.SessionID, q.ID, run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
 	}
@@ -101,13 +109,18 @@ func forgedEvents(t *testing.T, old bool) {
 		return run.Prove(q.Key, at, run.Pack(all))
 	}
 	event := func(kind, session, id string) run.Event {
-		return run.Event{Type: kind, SessionID: session, RunID: id, At: time.Now(), Body: run.Say("assistant", "forged")}
+		return run.Event{Type: kind, SessionID: session, RunID: id, At: time.Now(),
+			Body: run.Say("assistant", "forged")}
 	}
 	mine, pack := event(run.EventMessage, q.SessionID, q.ID), own(run.PackKind)
-	for _, theirs := range []run.Event{event(run.EventMessage, waits.SessionID, waits.RunID), event(run.EventMessage, q.SessionID, waits.RunID), event(run.EventResult, q.SessionID, q.ID), event(run.PackKind, q.SessionID, q.ID)} {
+	for _, theirs := range []run.Event{event(run.EventMessage, waits.SessionID, waits.RunID),
+		event(run.EventMessage, q.SessionID, waits.RunID), event(run.EventResult, q.SessionID, q.ID),
+		event(run.PackKind, q.SessionID, q.ID)} {
 		s.emit(pack, packs(pack, mine, theirs))
 	}
-	s.emit(subject.Event(other, waits.SessionID, waits.RunID, run.PackKind), packs(subject.Event(other, waits.SessionID, waits.RunID, run.PackKind), event(run.EventMessage, waits.SessionID, waits.RunID)))
+	s.emit(subject.Event(other, waits.SessionID, waits.RunID, run.PackKind),
+		packs(subject.Event(other, waits.SessionID, waits.RunID, run.PackKind),
+			event(run.EventMessage, waits.SessionID, waits.RunID)))
 	s.emit(own(run.EventMessage), packs(own(run.EventMessage), mine, mine))
 	s.emit(pack, packs(own(run.EventMessage), mine, mine)) // proven for another subject
 	s.emit(pack, run.Pack([][]byte{packs(pack, mine)}))
@@ -116,7 +129,8 @@ func forgedEvents(t *testing.T, old bool) {
 	s.emit(pack, run.Prove("a guess", pack, run.Pack([][]byte{packs(pack, mine)[:1]})))
 	if !old { // who knows both ids, and not the key
 		s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
-		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: run.Say("assistant", "forged")})
+		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(),
+			Body: run.Say("assistant", "forged")})
 		s.emit(own(run.EventMessage), run.Prove("a guess", own(run.EventMessage), raw))
 	}
 	close(gate)

@@ -22,18 +22,24 @@ import (
 
 // doors are ways in over HTTP; ID stands for what the fuzzer makes up.
 var doors = []struct{ method, path string }{
-	{"POST", "/runs"}, {"POST", "/runs/validate"}, {"POST", "/agents"}, {"PATCH", "/agents/tool"}, {"POST", "/schemas"}, {"POST", "/runner/register"}, {"POST", "/mcp"},
-	{"GET", "/runs/ID"}, {"GET", "/runs?cursor=ID"}, {"GET", "/sessions?status=ID"}, {"GET", "/sessions/ID/events?after=ID"}, {"GET", "/sse/sessions?session_id=ID"}, {"POST", "/runs/ID/stop"},
-	{"GET", "/runs/ID/wait?timeout_seconds=0"}, {"DELETE", "/sessions/ID"}, {"GET", "/agents/ID"}, {"DELETE", "/runners/ID"}, {"GET", "/runs/ID/explain"}, {"GET", "/runs?limit=ID"}, {"GET", "/callbacks?cursor=ID"},
+	{"POST", "/runs"}, {"POST", "/runs/validate"}, {"POST", "/agents"}, {"PATCH", "/agents/tool"}, {"POST", "/schemas"},
+	{"POST", "/runner/register"}, {"POST", "/mcp"},
+	{"GET", "/runs/ID"}, {"GET", "/runs?cursor=ID"}, {"GET", "/sessions?status=ID"},
+	{"GET", "/sessions/ID/events?after=ID"}, {"GET", "/sse/sessions?session_id=ID"}, {"POST", "/runs/ID/stop"},
+	{"GET", "/runs/ID/wait?timeout_seconds=0"}, {"DELETE", "/sessions/ID"}, {"GET", "/agents/ID"},
+	{"DELETE", "/runners/ID"}, {"GET", "/runs/ID/explain"}, {"GET", "/runs?limit=ID"}, {"GET", "/callbacks?cursor=ID"},
 }
 
-// FuzzHTTP: whatever comes in over HTTP, the coordinator answers, never with 500, and what it refuses it refuses as JSON with a code and a
-// message.
+// FuzzHTTP: whatever comes in over HTTP, the coordinator answers, never with 500, and what it refuses it refuses as
+// JSON with a code and a message.
 func FuzzHTTP(f *testing.F) {
 	for i, body := range []string{
-		`{"agent_name":"tool","parameters":{"a":1}}`, `{"agent_name":"tool","mode":"sync","wait_seconds":1}`, `{"name":"x","description":"d","type":"autonomous"}`, `{"description":"other"}`,
-		`{"name":"s","schema":{"type":"object"}}`, `{"hostname":"h","project_dir":"/p","executor_profile":"p","executor_type":"procedural","agents":[{"name":"own","command":"x"}]}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":{"agent_name":"tool"}}}`,
+		`{"agent_name":"tool","parameters":{"a":1}}`, `{"agent_name":"tool","mode":"sync","wait_seconds":1}`,
+		`{"name":"x","description":"d","type":"autonomous"}`, `{"description":"other"}`,
+		`{"name":"s","schema":{"type":"object"}}`, `{"hostname":"h","project_dir":"/p","executor_profile":"p",` +
+			`"executor_type":"procedural","agents":[{"name":"own","command":"x"}]}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session",` +
+			`"arguments":{"agent_name":"tool"}}}`,
 	} {
 		f.Add(byte(i), "x", "5-6", []byte(body))
 	}
@@ -49,20 +55,23 @@ func FuzzHTTP(f *testing.F) {
 		}
 		d := doors[int(door)%len(doors)]
 		path, query, _ := strings.Cut(d.path, "?")
-		at := s.url + strings.ReplaceAll(path, "ID", url.PathEscape(id)) + "?" + strings.ReplaceAll(query, "ID", url.QueryEscape(id))
+		at := s.url + strings.ReplaceAll(path, "ID", url.PathEscape(id)) + "?" +
+			strings.ReplaceAll(query, "ID", url.QueryEscape(id))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, d.method, at, strings.NewReader(string(body)))
 		if err != nil {
 			return
 		}
-		req.Header = http.Header{"Last-Event-Id": {header(last)}, "Idempotency-Key": {header(last)}, "Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}}
+		req.Header = http.Header{"Last-Event-Id": {header(last)}, "Idempotency-Key": {header(last)},
+			"Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}}
 		if d.path == "/runs" { // an event stream would go on until the run's end
 			req.Header.Set("Accept", "application/json")
 		}
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
-			if waits := strings.Contains(string(body), "sync") || path == "/mcp"; waits && errors.Is(err, context.DeadlineExceeded) {
+			if waits := strings.Contains(string(body), "sync") || path == "/mcp"; waits &&
+				errors.Is(err, context.DeadlineExceeded) {
 				return
 			}
 			t.Fatalf("%s %s: %v", d.method, at, err)
@@ -79,7 +88,8 @@ func FuzzHTTP(f *testing.F) {
 			t.Fatalf("%s %s: %v", d.method, at, err)
 		}
 		if res.StatusCode >= 400 && path != "/mcp" {
-			if members, err := strictjson.Members(raw); err != nil || len(members) < 2 || members[0].Key != "error" || members[1].Key != "message" {
+			if members, err := strictjson.Members(raw); err != nil || len(members) < 2 || members[0].Key != "error" ||
+				members[1].Key != "message" {
 				t.Errorf("%s %s answers %d %.300s (%v)", d.method, at, res.StatusCode, raw, err)
 			}
 		}
@@ -104,18 +114,23 @@ func quiet(c *serve.Config) {
 	c.Coordinator.Lease = time.Minute
 }
 
-// FuzzNATS: requests of publishers and of workers, beats, records, and runs left in the inbox, from whoever has a credential. Who asks
-// is answered, no answer says internal, and the coordinator goes on.
+// FuzzNATS: requests of publishers and of workers, beats, records, and runs left in the inbox, from whoever has a
+// credential. Who asks is answered, no answer says internal, and the coordinator goes on.
 func FuzzNATS(f *testing.F) {
 	ops := []string{
-		subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList, subject.InboxRuns, subject.Beats("rnr_1"), subject.Fleet(runnerapi.OpRegister), subject.Fleet(runnerapi.OpDeregister),
-		subject.Fleet(runnerapi.OpGetPart), subject.Fleet(runnerapi.OpPutPart), subject.Fleet(runnerapi.OpDropState), subject.Fleet(subject.OpRecord), subject.Fleet("nothing"),
-		"ao.runs.07.claimed.run_1.key", "ao.runs.07.ended.run_1.key", "ao.runs.07.offered.run_1.key", "ao.runs.07.bound.run_1.key", "ao.events.07.ses_1.run_1.message",
+		subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList, subject.InboxRuns,
+		subject.Beats("rnr_1"), subject.Fleet(runnerapi.OpRegister), subject.Fleet(runnerapi.OpDeregister),
+		subject.Fleet(runnerapi.OpGetPart), subject.Fleet(runnerapi.OpPutPart), subject.Fleet(runnerapi.OpDropState),
+		subject.Fleet(subject.OpRecord), subject.Fleet("nothing"),
+		"ao.runs.07.claimed.run_1.key", "ao.runs.07.ended.run_1.key", "ao.runs.07.offered.run_1.key",
+		"ao.runs.07.bound.run_1.key", "ao.events.07.ses_1.run_1.message",
 	}
 	for i := range ops {
 		for _, body := range []string{
-			`{"agent_name":"tool"}`, `{"run_id":"run_1","attempt":1,"key":"k"}`, `{"v":1,"runner_id":"rnr_1","instance":"i","alive":[{"run_id":"run_1","attempt":1,"key":"k"}]}`, `[`, ``,
-			`{"v":1,"runner":{"hostname":"h","executor_type":"procedural","executor_profile":"p","instance":"i","agents":[{"name":"own","command":"x","type":"procedural"}]}}`,
+			`{"agent_name":"tool"}`, `{"run_id":"run_1","attempt":1,"key":"k"}`,
+			`{"v":1,"runner_id":"rnr_1","instance":"i","alive":[{"run_id":"run_1","attempt":1,"key":"k"}]}`, `[`, ``,
+			`{"v":1,"runner":{"hostname":"h","executor_type":"procedural","executor_profile":"p","instance":"i",` +
+				`"agents":[{"name":"own","command":"x","type":"procedural"}]}}`,
 		} {
 			f.Add(byte(i), "x", []byte(body))
 		}
@@ -136,7 +151,8 @@ func FuzzNATS(f *testing.F) {
 				t.Errorf("%s %.300s: %v", to, body, err)
 			}
 		case strings.HasPrefix(to, "ao.api."):
-			r, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: to, Data: body, Header: nats.Header{"Idempotency-Key": {header(key)}}})
+			r, err := s.nc.RequestMsgWithContext(ctx,
+				&nats.Msg{Subject: to, Data: body, Header: nats.Header{"Idempotency-Key": {header(key)}}})
 			if err != nil {
 				t.Fatalf("%s %.300s: %v", to, body, err)
 			}

@@ -65,7 +65,8 @@ func TestAHeartbeatThatIsTooLargeIsRefused(t *testing.T) {
 	s := start(t)
 	for what, body := range map[string]string{
 		"elements": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{},`, 300_000) + `{}]}`,
-		"attempts": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{"run_id":"run_1"},`, runnerapi.MaxBeatAttempts) + `{}]}`,
+		"attempts": `{"runner_id":"rnr_x","instance":"x","attempts":[` +
+			strings.Repeat(`{"run_id":"run_1"},`, runnerapi.MaxBeatAttempts) + `{}]}`,
 	} {
 		_, err := s.bus.Request(t.Context(), subject.Beats("rnr_x"), []byte(body))
 		if fault.KindOf(err) != fault.TooLarge || !strings.Contains(fault.Of(err).Message, "several heartbeats") {
@@ -83,10 +84,12 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 	w := s.work(do, echo("tool"))
 	acc := s.submit(`{"agent_name":"tool"}`)
 	s.until(acc.RunID, run.Running)
-	b := runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: make([]runnerapi.Attempt, runnerapi.MaxBeatAttempts), Idle: make([]string, runnerapi.MaxBeatIdle)}
+	b := runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance,
+		Attempts: make([]runnerapi.Attempt, runnerapi.MaxBeatAttempts), Idle: make([]string, runnerapi.MaxBeatIdle)}
 	long := strings.Repeat("x", 64)
 	for i := range b.Attempts {
-		b.Attempts[i] = runnerapi.Attempt{RunID: fmt.Sprintf("run_%032d", i), SessionID: "ses_" + long, Key: long[:32], StartedAt: new(time.Now().UTC())}
+		b.Attempts[i] = runnerapi.Attempt{RunID: fmt.Sprintf("run_%032d", i), SessionID: "ses_" + long, Key: long[:32],
+			StartedAt: new(time.Now().UTC())}
 	}
 	for i := range b.Idle {
 		b.Idle[i] = "ses_" + long

@@ -28,7 +28,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// admitted is a coordinator behind whose NATS these workers log in: the victim's profile is text, the others' is other or any.
+// admitted is a coordinator behind whose NATS these workers log in: the victim's profile is text, the others' is other
+// or any.
 type admitted struct {
 	*stack
 	creds map[string]users.Credential
@@ -40,7 +41,8 @@ func admit(t *testing.T, conf func(string) string) *admitted {
 	a := &admitted{creds: map[string]users.Credential{}, log: filepath.Join(t.TempDir(), "audit.jsonl")}
 	var all []users.User
 	for name, profiles := range map[string][]users.Profile{
-		"coordinator": nil, "worker": nil, "victim": {{Type: "procedural", Name: "text"}}, "other": {{Type: "procedural", Name: "other"}}, "same": {{Type: "procedural", Name: "text"}},
+		"coordinator": nil, "worker": nil, "victim": {{Type: "procedural", Name: "text"}},
+		"other": {{Type: "procedural", Name: "other"}}, "same": {{Type: "procedural", Name: "text"}},
 	} {
 		role := users.Worker
 		if name == "coordinator" {
@@ -67,7 +69,8 @@ func admit(t *testing.T, conf func(string) string) *admitted {
 func (a *admitted) login(name string) *bus.Bus {
 	a.t.Helper()
 	c := a.creds[name]
-	nc, err := nats.Connect(a.nats.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()), nats.Timeout(20*time.Second))
+	nc, err := nats.Connect(a.nats.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()),
+		nats.Timeout(20*time.Second))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -87,14 +90,18 @@ func (a *admitted) ask(b *bus.Bus, subj, body string) (string, error) {
 	return string(raw), err
 }
 
-var text = runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "text", ExecutorType: run.Procedural}
+var text = runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "text",
+	ExecutorType: run.Procedural}
 
 // registration is what a process of a runner announces, as JSON.
 func registration(id runnerapi.Identity, instance, secret, door string) string {
 	raw, _ := json.Marshal(map[string]any{
-		"hostname": id.Hostname, "project_dir": id.ProjectDir, "executor_profile": id.ExecutorProfile, "executor_type": id.ExecutorType,
-		"instance": instance, "secret": secret, "secret_hash": strings.Repeat("0", 64), "door": door, "max_concurrent_runs": 4,
-		"agents": []any{map[string]any{"name": "tool", "type": "procedural", "command": "./tool", "status": "active"}},
+		"hostname": id.Hostname, "project_dir": id.ProjectDir, "executor_profile": id.ExecutorProfile,
+		"executor_type": id.ExecutorType,
+		"instance":      instance, "secret": secret, "secret_hash": strings.Repeat("0", 64), "door": door,
+		"max_concurrent_runs": 4,
+		"agents": []any{map[string]any{"name": "tool", "type": "procedural", "command": "./tool",
+			"status": "active"}},
 	})
 	return string(raw)
 }
@@ -142,8 +149,8 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 
 const mine = "the victim's own secret"
 
-// TestNobodyElseIsARunner: a worker that is let in cannot deregister another's runner, send its heartbeats, or register as it; and the
-// audit log names the credential that tried, not the victim.
+// TestNobodyElseIsARunner: a worker that is let in cannot deregister another's runner, send its heartbeats, or register
+// as it; and the audit log names the credential that tried, not the victim.
 func TestNobodyElseIsARunner(t *testing.T) {
 	t.Parallel()
 	a := admit(t, func(conf string) string { return conf })
@@ -169,22 +176,32 @@ func TestNobodyElseIsARunner(t *testing.T) {
 		{"deregister: empty", "other", leave, `{"runner_id":"` + id + `","instance":"","secret":""}`},
 		{"deregister: guessed instance", "other", leave, `{"runner_id":"` + id + `","instance":"two"}`},
 		{"deregister: known instance", "other", leave, `{"runner_id":"` + id + `","instance":"one"}`},
-		{"deregister: known instance, guessed secret", "worker", leave, `{"runner_id":"` + id + `","instance":"one","secret":"` + bad + `"}`},
-		{"deregister: stolen secret, another credential", "other", leave, `{"runner_id":"` + id + `","instance":"one","secret":"` + mine + `"}`},
+		{"deregister: known instance, guessed secret", "worker", leave, `{"runner_id":"` +
+			id + `","instance":"one","secret":"` + bad + `"}`},
+		{"deregister: stolen secret, another credential", "other", leave, `{"runner_id":"` +
+			id + `","instance":"one","secret":"` + mine + `"}`},
 		{"deregister: the owners' table", "other", leave, `{"runner_id":"_owners","instance":""}`},
 		{"deregister: no id", "worker", leave, `{"runner_id":""}`},
-		{"heartbeat: known instance", "other", subject.Beats(id), `{"runner_id":"` + id + `","instance":"one","idle":["ses_1"]}`},
-		{"heartbeat: guessed secret", "worker", subject.Beats(id), `{"runner_id":"` + id + `","instance":"one","secret":"` + bad + `","draining":true}`},
-		{"heartbeat: stolen secret, another credential", "other", subject.Beats(id), `{"runner_id":"` + id + `","instance":"one","secret":"` + mine + `"}`},
-		{"heartbeat: under its own subject", "other", subject.Beats(own.ID()), `{"runner_id":"` + id + `","instance":"one","secret":"` + mine + `"}`},
+		{"heartbeat: known instance", "other", subject.Beats(id), `{"runner_id":"` +
+			id + `","instance":"one","idle":["ses_1"]}`},
+		{"heartbeat: guessed secret", "worker", subject.Beats(id), `{"runner_id":"` +
+			id + `","instance":"one","secret":"` + bad + `","draining":true}`},
+		{"heartbeat: stolen secret, another credential", "other", subject.Beats(id), `{"runner_id":"` +
+			id + `","instance":"one","secret":"` + mine + `"}`},
+		{"heartbeat: under its own subject", "other", subject.Beats(own.ID()), `{"runner_id":"` +
+			id + `","instance":"one","secret":"` + mine + `"}`},
 		{"heartbeat: the owners' table", "other", subject.Beats("_owners"), `{"runner_id":"_owners","instance":"one"}`},
-		{"register: from another profile", "other", subject.Register(run.Procedural, "other"), registration(text, "two", bad, other)},
-		{"register: the profile's subject", "other", subject.Register(run.Procedural, "text"), registration(text, "two", bad, other)},
+		{"register: from another profile", "other", subject.Register(run.Procedural, "other"),
+			registration(text, "two", bad, other)},
+		{"register: the profile's subject", "other", subject.Register(run.Procedural, "text"),
+			registration(text, "two", bad, other)},
 		{"register: with any profile's credential", "worker", register, registration(text, "two", bad, "")},
 		{"register: known instance", "worker", register, registration(text, "one", bad, "")},
 		{"register: known instance, no secret", "worker", register, registration(text, "one", "", "")},
-		{"register: with the profile", "same", subject.Register(run.Procedural, "text"), registration(text, "one", "", "")},
-		{"register: at the victim's door", "other", subject.Register(run.Procedural, "other"), registration(own, "two", bad, victim)},
+		{"register: with the profile", "same", subject.Register(run.Procedural, "text"),
+			registration(text, "one", "", "")},
+		{"register: at the victim's door", "other", subject.Register(run.Procedural, "other"),
+			registration(own, "two", bad, victim)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if answer, err := a.ask(a.login(tt.who), tt.subject, tt.body); err == nil {
@@ -193,13 +210,16 @@ func TestNobodyElseIsARunner(t *testing.T) {
 		})
 	}
 	a.call("DELETE", "/runners/_owners", "").want(400)
-	if after, _, err := a.bus.Bucket(subject.Runners).Get(t.Context(), id); err != nil || string(after) != string(before) {
+	if after, _, err := a.bus.Bucket(subject.Runners).Get(t.Context(), id); err != nil ||
+		string(after) != string(before) {
 		t.Errorf("registered is %s, %v\nit was %s", after, err, before)
 	}
-	if after, _, err := a.bus.Bucket(subject.Runners).Get(t.Context(), "_owners"); err != nil || string(after) != string(table) {
+	if after, _, err := a.bus.Bucket(subject.Runners).Get(t.Context(), "_owners"); err != nil ||
+		string(after) != string(table) {
 		t.Errorf("owners are %s, %v\nthey were %s", after, err, table)
 	}
-	if list := into[struct{ Runners []runners.View }](a.get("/runners"), 200); len(list.Runners) != 1 || list.Runners[0].Status != runnerapi.Online {
+	if list := into[struct{ Runners []runners.View }](a.get("/runners"), 200); len(list.Runners) != 1 ||
+		list.Runners[0].Status != runnerapi.Online {
 		t.Errorf("%+v", list)
 	}
 	if agent := a.get("/agents/tool").want(200); agent["runner_id"] != id {
@@ -224,7 +244,8 @@ func TestNobodyElseIsARunner(t *testing.T) {
 			t.Errorf("refused was %+v", *e.Actor)
 		}
 	}
-	if answer, err := a.ask(a.login("victim"), leave, `{"runner_id":"`+id+`","instance":"one","secret":"`+mine+`"}`); err != nil {
+	if answer, err := a.ask(a.login("victim"), leave, `{"runner_id":"`+id+`","instance":"one","secret":"`+
+		mine+`"}`); err != nil {
 		t.Errorf("its own farewell: %s, %v", answer, err)
 	}
 	if agent := a.get("/agents/tool").want(200); agent["runners"] != float64(0) { // its name stays for a grace
@@ -232,7 +253,8 @@ func TestNobodyElseIsARunner(t *testing.T) {
 	}
 	natstest.Until(t, "its own farewell is recorded", func() bool {
 		for _, e := range record(t, a.log) {
-			if e.Action == "runner.deregister" && e.Status == 200 && e.Actor.Kind == "runner" && e.Actor.Runner == id && e.Actor.Credential == victim {
+			if e.Action == "runner.deregister" && e.Status == 200 && e.Actor.Kind == "runner" && e.Actor.Runner == id &&
+				e.Actor.Credential == victim {
 				return true
 			}
 		}
@@ -240,8 +262,8 @@ func TestNobodyElseIsARunner(t *testing.T) {
 	})
 }
 
-// TestNobodyAnswersForARunner: another process with the same credential answers what a dead one is asked. That keeps neither its identity
-// nor its run.
+// TestNobodyAnswersForARunner: another process with the same credential answers what a dead one is asked. That keeps
+// neither its identity nor its run.
 func TestNobodyAnswersForARunner(t *testing.T) {
 	t.Parallel()
 	a := admit(t, func(conf string) string { return conf })
@@ -249,7 +271,8 @@ func TestNobodyAnswersForARunner(t *testing.T) {
 	acc := a.submit(`{"agent_name":"tool"}`)
 	m := queuedOf(t, a, acc)
 	put(t, a, subject.Claimed(subject.Partition(acc.SessionID), acc.RunID, m.Key),
-		run.Claim{V: run.Version, SessionID: acc.SessionID, RunnerID: id, Instance: "one", Nonce: "n", Attempt: 1, At: time.Now()})
+		run.Claim{V: run.Version, SessionID: acc.SessionID, RunnerID: id, Instance: "one", Nonce: "n", Attempt: 1,
+			At: time.Now()})
 	impostor := a.login("victim")
 	commands, err := impostor.Open(subject.CommandsAt(a.creds["victim"].Door(), id), "")
 	if err != nil {
@@ -269,7 +292,8 @@ func TestNobodyAnswersForARunner(t *testing.T) {
 		t.Errorf("%+v", r.Error)
 	}
 	natstest.Until(t, "the identity is free", func() bool {
-		_, err := a.ask(a.login("victim"), subject.Register(run.Procedural, "text"), registration(text, "two", "another secret of its own", a.creds["victim"].Door()))
+		_, err := a.ask(a.login("victim"), subject.Register(run.Procedural, "text"),
+			registration(text, "two", "another secret of its own", a.creds["victim"].Door()))
 		return err == nil
 	})
 }
@@ -277,7 +301,8 @@ func TestNobodyAnswersForARunner(t *testing.T) {
 // TestWorkersFromBefore send no secret: their instance counts, and nothing else does.
 func TestWorkersFromBefore(t *testing.T) {
 	t.Parallel()
-	a := admit(t, func(conf string) string { return strings.ReplaceAll(conf, ", share: true", "") }) // and users.conf is as old
+	// and users.conf is as old
+	a := admit(t, func(conf string) string { return strings.ReplaceAll(conf, ", share: true", "") })
 	id, _ := a.join("victim", "one", "")
 	leave := subject.Fleet(runnerapi.OpDeregister)
 	for _, body := range []string{`{"runner_id":"` + id + `"}`, `{"runner_id":"` + id + `","instance":"two"}`} {
@@ -289,7 +314,8 @@ func TestWorkersFromBefore(t *testing.T) {
 		answer, err := a.ask(a.login("victim"), subject.Beats(id), `{"runner_id":"`+id+`","instance":"one"}`)
 		return err == nil && strings.Contains(answer, `"known":true,"superseded":false`)
 	})
-	a.finds("nats-users", checkup.Warn, "older version: NATS does not tell coordinators whose credential a worker's request comes with (AO_NATS_USERS")
+	a.finds("nats-users", checkup.Warn, "older version: NATS does not tell coordinators whose credential a worker's "+
+		"request comes with (AO_NATS_USERS")
 	a.finds("nats-users", checkup.Warn, "(heartbeats of text on here ("+id+"))")
 	if _, err := a.ask(a.login("victim"), leave, `{"runner_id":"`+id+`","instance":"one"}`); err != nil {
 		t.Error(err)
@@ -298,7 +324,8 @@ func TestWorkersFromBefore(t *testing.T) {
 		t.Errorf("after its farewell the agent is %v", agent)
 	}
 	for _, e := range record(t, a.log) {
-		if e.Door == "fleet" && (e.Actor.Kind != "nats" || e.Actor.Runner != "" || e.Actor.Credential != "" || e.Actor.Claimed == nil || e.Actor.Claimed.Runner != id) {
+		if e.Door == "fleet" && (e.Actor.Kind != "nats" || e.Actor.Runner != "" || e.Actor.Credential != "" ||
+			e.Actor.Claimed == nil || e.Actor.Claimed.Runner != id) {
 			t.Errorf("%+v, %+v", *e.Actor, e.Actor.Claimed)
 		}
 	}

@@ -36,7 +36,8 @@ func TestLargeAnswersAreCut(t *testing.T) {
 			t.Errorf("%s: cut although there is room", path)
 		}
 		short := s.get(path + "?max_bytes=1000")
-		want := `{"result_type":"procedural","result_text":null,"result_data":{"10":1.50,"2":9223372036854775807,"text":"` + text[:990] + `","tail":"` + text[:64] + `"},"exit_code":0,"truncated":true,"bytes":`
+		want := `{"result_type":"procedural","result_text":null,"result_data":{"10":1.50,"2":9223372036854775807,` +
+			`"text":"` + text[:990] + `","tail":"` + text[:64] + `"},"exit_code":0,"truncated":true,"bytes":`
 		if short.status != 200 || !strings.HasPrefix(short.body, want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", path, short.body, want)
 		}
@@ -45,7 +46,8 @@ func TestLargeAnswersAreCut(t *testing.T) {
 		}
 		file := s.get(path + "?download=true")
 		id := strings.Split(path, "/")[2]
-		if file.body != whole.body || file.header.Get("Content-Type") != "application/octet-stream" || file.header.Get("X-Content-Type-Options") != "nosniff" ||
+		if file.body != whole.body || file.header.Get("Content-Type") != "application/octet-stream" ||
+			file.header.Get("X-Content-Type-Options") != "nosniff" ||
 			file.header.Get("Content-Disposition") != "attachment; filename="+id+".result.json" {
 			t.Errorf("%s as a file: %v %.100s", path, file.header, file.body)
 		}
@@ -58,7 +60,8 @@ func TestLargeAnswersAreCut(t *testing.T) {
 	}
 
 	many := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"many":1}}`), 200)
-	if m := s.get("/runs/" + many.ID + "/result?max_bytes=1000").want(200); m["result_data"] != nil || m["head"] != ("[" + strings.Repeat("1,", 500))[:1000] || m["truncated"] != true {
+	if m := s.get("/runs/" + many.ID + "/result?max_bytes=1000").want(200); m["result_data"] != nil ||
+		m["head"] != ("[" + strings.Repeat("1,", 500))[:1000] || m["truncated"] != true {
 		t.Errorf("numbers alone: %.200v", m)
 	}
 
@@ -82,7 +85,8 @@ func TestLargeAnswersAreCut(t *testing.T) {
 	if cut < 2 || len(events.body) > 4000 {
 		t.Errorf("%d events are cut, %d bytes: %s", cut, len(events.body), events.body)
 	}
-	if file := s.get("/sessions/" + r.SessionID + "/events?download=true"); !strings.Contains(file.body, text) || file.header.Get("Content-Disposition") != "attachment; filename="+r.SessionID+".events.json" {
+	if file := s.get("/sessions/" + r.SessionID + "/events?download=true"); !strings.Contains(file.body, text) ||
+		file.header.Get("Content-Disposition") != "attachment; filename="+r.SessionID+".events.json" {
 		t.Errorf("events as a file: %v %.100s", file.header, file.body)
 	}
 }

@@ -24,7 +24,8 @@ func TestTheLedger(t *testing.T) {
 	defer free()
 	var key string // of the first run's attempt
 	w := s.workAs(runnerapi.Runner{
-		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "talk", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8,
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "talk",
+			ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8,
 	}, func(q run.Queued) run.Outcome {
 		if string(q.Parameters) == `{"prompt":"one"}` {
 			key = q.Key
@@ -52,7 +53,8 @@ func TestTheLedger(t *testing.T) {
 
 	// A parent, three children, the turns that tell it.
 	for i := range 3 {
-		s.submit(fmt.Sprintf(`{"agent_name":"talker","prompt":"child %d","mode":"async_callback","parent_session_id":%q}`, i, first.SessionID))
+		s.submit(fmt.Sprintf(`{"agent_name":"talker","prompt":"child %d","mode":"async_callback",`+
+			`"parent_session_id":%q}`, i, first.SessionID))
 	}
 	// A session with one run that runs, one that waits, one that is stopped while it waits.
 	busy := s.submit(`{"agent_name":"talker","prompt":"hold"}`)
@@ -73,10 +75,12 @@ func TestTheLedger(t *testing.T) {
 	var r ledger.Report
 	natstest.Until(t, "all children are told of", func() bool {
 		r = audit()
-		return !r.OK || r.Callbacks.Owed == 3 && r.Callbacks.Delivered == 3 && r.Runs.Waiting == 1 && r.Runs.Running == 1
+		return !r.OK || r.Callbacks.Owed == 3 && r.Callbacks.Delivered == 3 && r.Runs.Waiting == 1 &&
+			r.Runs.Running == 1
 	})
 	turns := len(s.get("/runs?session_id=" + first.SessionID).want(200)["runs"].([]any)) - 1
-	if accepted := 9 + turns; !r.OK || r.Runs.Accepted != accepted || r.Runs.Ended != accepted-2 || r.Runs.Stopped != 1 || r.Attempts.Retried != 1 || r.Sessions != 7 {
+	if accepted := 9 + turns; !r.OK || r.Runs.Accepted != accepted || r.Runs.Ended != accepted-2 ||
+		r.Runs.Stopped != 1 || r.Attempts.Retried != 1 || r.Sessions != 7 {
 		t.Errorf("with %d callback turns: %+v", turns, r)
 	}
 	free()
@@ -85,7 +89,8 @@ func TestTheLedger(t *testing.T) {
 		t.Errorf("in the end: %+v", r)
 	}
 
-	// What no coordinator and no worker would write: under the attempt's key, in another partition. Without that it is nobody's.
+	// What no coordinator and no worker would write: under the attempt's key, in another partition. Without that it is
+	// nobody's.
 	part := subject.Partition(first.SessionID)
 	forge := func(subj string, record any) {
 		t.Helper()
@@ -94,17 +99,21 @@ func TestTheLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	forge(subject.Claimed(part, first.RunID, "forged"), run.Claim{V: 1, SessionID: first.SessionID, RunnerID: w.id, Attempt: 1, At: time.Now()})
+	forge(subject.Claimed(part, first.RunID, "forged"), run.Claim{V: 1, SessionID: first.SessionID, RunnerID: w.id,
+		Attempt: 1, At: time.Now()})
 	if r := audit(); !r.OK || r.Foreign != 1 {
 		t.Errorf("with a forgery under no key: %+v", r)
 	}
 	part = other(part)
-	forge(subject.Claimed(part, first.RunID, key), run.Claim{V: 1, SessionID: first.SessionID, RunnerID: w.id, Attempt: 1, At: time.Now()})
-	forge(subject.Ended(part, first.RunID, key), run.Ended{V: 1, SessionID: first.SessionID, RunnerID: w.id, Attempt: 1, Status: run.Failed, At: time.Now()})
+	forge(subject.Claimed(part, first.RunID, key), run.Claim{V: 1, SessionID: first.SessionID, RunnerID: w.id,
+		Attempt: 1, At: time.Now()})
+	forge(subject.Ended(part, first.RunID, key), run.Ended{V: 1, SessionID: first.SessionID, RunnerID: w.id, Attempt: 1,
+		Status: run.Failed, At: time.Now()})
 	r = audit()
 	var kinds []string
 	for _, w := range r.Wrong {
-		if kinds = append(kinds, w.Kind); w.RunID != first.RunID || w.Sequence == 0 {
+		kinds = append(kinds, w.Kind)
+		if w.RunID != first.RunID || w.Sequence == 0 {
 			t.Errorf("of another run: %+v", w)
 		}
 	}

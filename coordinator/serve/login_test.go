@@ -47,7 +47,8 @@ func cookieOf(g got) string {
 	return "Cookie: " + cookie
 }
 
-var wanted = regexp.MustCompile(`^ao_[0-9a-f]{12}=\d+\.[A-Z2-7]{26}\.[0-9a-f]{32}\.the-run; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict$`)
+var wanted = regexp.MustCompile(`^ao_[0-9a-f]{12}=\d+\.[A-Z2-7]{26}\.[0-9a-f]{32}\.the-run; Path=/; Max-Age=43200; ` +
+	`HttpOnly; SameSite=Strict$`)
 
 // TestLogin: a token that is shown once is a cookie afterwards, on every coordinator, with the token's rights.
 func TestLogin(t *testing.T) {
@@ -59,12 +60,14 @@ func TestLogin(t *testing.T) {
 	if got := g.header.Get("Set-Cookie"); !wanted.MatchString(got) {
 		t.Errorf("Set-Cookie: %s", got)
 	}
-	if m.Name != "the-run" || m.Kind != "cookie" || m.Scope != "run" || !m.Login || m.Expires != nil || !strings.HasPrefix(cookieOf(g), "Cookie: ao_"+m.Deployment+"=") {
+	if m.Name != "the-run" || m.Kind != "cookie" || m.Scope != "run" || !m.Login || m.Expires != nil ||
+		!strings.HasPrefix(cookieOf(g), "Cookie: ao_"+m.Deployment+"=") {
 		t.Errorf("me: %+v", m)
 	}
 	cookie := cookieOf(g)
 	for _, at := range []*stack{s.stack, other} {
-		if again := into[who](at.get("/me", cookie, page), 200); again.Name != m.Name || again.Deployment != m.Deployment || !slices.Equal(again.May, m.May) {
+		if again := into[who](at.get("/me", cookie, page), 200); again.Name != m.Name ||
+			again.Deployment != m.Deployment || !slices.Equal(again.May, m.May) {
 			t.Errorf("%+v, then %+v", m, again)
 		}
 		at.get("/runs", cookie, page).want(200)
@@ -83,7 +86,8 @@ func TestLogin(t *testing.T) {
 func TestMe(t *testing.T) {
 	t.Parallel()
 	open := start(t)
-	if m := into[who](open.get("/me"), 200); m.Kind != "none" || m.Scope != "admin" || m.Login || m.Name != "" || len(m.May) != len(access.Rules) {
+	if m := into[who](open.get("/me"), 200); m.Kind != "none" || m.Scope != "admin" || m.Login || m.Name != "" ||
+		len(m.May) != len(access.Rules) {
 		t.Errorf("where nobody is asked: %+v", m)
 	}
 	open.post("/login", `{"token":"x"}`).want(409)
@@ -96,7 +100,8 @@ func TestMe(t *testing.T) {
 	m := think(s.stack, s.admin)
 	run := s.submit(`{"agent_name":"mind","prompt":"hold"}`, s.run)
 	session := bearer(m.token(run.RunID))
-	if me := into[who](s.get("/me", session), 200); me.Kind != "session" || me.Name != run.SessionID || me.Scope != "" || slices.Contains(me.May, "GET /status") {
+	if me := into[who](s.get("/me", session), 200); me.Kind != "session" || me.Name != run.SessionID ||
+		me.Scope != "" || slices.Contains(me.May, "GET /status") {
 		t.Errorf("a session: %+v", me)
 	}
 	s.post("/login", `{"token":"`+strings.TrimPrefix(session, "Authorization: Bearer ")+`"}`).want(401)
@@ -110,7 +115,9 @@ func TestMe(t *testing.T) {
 			t.Errorf("%s: %+v", name, me)
 		}
 		for route, rule := range access.Rules {
-			if got, want := slices.Contains(me.May, route), rule.Scope.String() == "open" || strings.Index("read run  admin", rule.Scope.String()) <= strings.Index("read run  admin", name); got != want {
+			if got, want := slices.Contains(me.May, route), rule.Scope.String() == "open" ||
+				strings.Index("read run  admin", rule.Scope.String()) <= strings.Index("read run  admin",
+					name); got != want {
 				t.Errorf("%s, %s: may is %v, want %v", name, route, got, want)
 			}
 		}
@@ -145,14 +152,17 @@ func TestTheCookieIsForOurPageAlone(t *testing.T) {
 			method, path string
 			refused      int
 		}{
-			{"GET", "/ledger", tt.reads}, {"GET", "/runs", tt.reads}, {"GET", "/sse/sessions?session_id=ses_none", tt.reads}, {"HEAD", "/me", tt.reads},
-			{"POST", "/runs", tt.acts}, {"POST", "/runs/validate", tt.acts}, {"DELETE", "/agents/none", tt.acts}, {"POST", "/mcp", tt.acts}, {"POST", "/login/codes", tt.acts},
+			{"GET", "/ledger", tt.reads}, {"GET", "/runs", tt.reads},
+			{"GET", "/sse/sessions?session_id=ses_none", tt.reads}, {"HEAD", "/me", tt.reads},
+			{"POST", "/runs", tt.acts}, {"POST", "/runs/validate", tt.acts}, {"DELETE", "/agents/none", tt.acts},
+			{"POST", "/mcp", tt.acts}, {"POST", "/login/codes", tt.acts},
 		} {
 			if strings.HasPrefix(ask.path, "/sse") && ask.refused == 0 {
 				continue // it would go on
 			}
 			g := s.call(ask.method, ask.path, "", headers...)
-			if refused := g.status == 401 || g.status == 403; refused != (ask.refused != 0) || refused && g.status != ask.refused {
+			if refused := g.status == 401 || g.status == 403; refused != (ask.refused != 0) || refused &&
+				g.status != ask.refused {
 				t.Errorf("%s %s, %v: %d %s", ask.method, ask.path, tt.headers, g.status, g.body)
 			}
 		}
@@ -169,7 +179,8 @@ func TestALoginEnds(t *testing.T) {
 	s := secure(t)
 	other := s.another(func(c *serve.Config) { c.APITokens = s.file })
 	mine, theirs := s.login(s.run), other.login(s.run)
-	if g := other.post("/logout", "", mine, page); g.status != 204 || !strings.Contains(g.header.Get("Set-Cookie"), "=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict") {
+	if g := other.post("/logout", "", mine, page); g.status != 204 || !strings.Contains(g.header.Get("Set-Cookie"),
+		"=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict") {
 		t.Errorf("logout: %d, Set-Cookie %q", g.status, g.header.Get("Set-Cookie"))
 	}
 	for _, at := range []*stack{s.stack, other} {
@@ -184,7 +195,8 @@ func TestALoginEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.get("/me", theirs, page).want(401)
-	if _, err := access.Create(s.file, "the-run", []string{"admin"}, time.Time{}); err != nil { // another token by the same name
+	// another token by the same name
+	if _, err := access.Create(s.file, "the-run", []string{"admin"}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	s.get("/me", theirs, page).want(401)
@@ -194,10 +206,12 @@ func TestALoginEnds(t *testing.T) {
 	name := strings.SplitN(theirs, "=", 2)[0]
 	s.get("/me", name+"="+value, page).want(401) // its file has a token of that name, too
 	own := s.login(s.admin)
-	for _, forged := range []string{"", "x", own[strings.Index(own, "=")+1:] + "x", "1.A.b.the-admin", "9999999999.AAAAAAAAAAAAAAAAAAAAAAAAAA.00000000000000000000000000000000.the-admin"} {
+	for _, forged := range []string{"", "x", own[strings.Index(own, "=")+1:] + "x", "1.A.b.the-admin",
+		"9999999999.AAAAAAAAAAAAAAAAAAAAAAAAAA.00000000000000000000000000000000.the-admin"} {
 		s.get("/me", name+"="+forged, page).want(401)
 	}
-	s.get("/me", name+"=x; "+strings.TrimPrefix(own, "Cookie: "), page).want(200) // another server of this host has set one, too
+	// another server of this host has set one, too
+	s.get("/me", name+"=x; "+strings.TrimPrefix(own, "Cookie: "), page).want(200)
 }
 
 // TestALiveStreamEndsWithItsLogin: whoever logs out sees no more, wherever the stream is.
@@ -284,7 +298,8 @@ func TestLoginIsBounded(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	s.post("/login", `{"token":"`+strings.Repeat("x", 5000)+`"}`).want(413)
-	for _, body := range []string{``, `[]`, `{}`, `{"token":""}`, `{"token":"aot_A","code":"b"}`, `{"token":"aot_SECRET","x":1}`, `{"aot_SECRET":1}`} {
+	for _, body := range []string{``, `[]`, `{}`, `{"token":""}`, `{"token":"aot_A","code":"b"}`,
+		`{"token":"aot_SECRET","x":1}`, `{"aot_SECRET":1}`} {
 		if g := s.post("/login", body); g.status != 400 || strings.Contains(g.body, "SECRET") {
 			t.Errorf("%s: %d %s", body, g.status, g.body)
 		}
@@ -315,7 +330,8 @@ func TestLoginIsBounded(t *testing.T) {
 	if wrong != 10 {
 		t.Errorf("%d guesses are heard", wrong)
 	}
-	s.post("/login", `{"token":"`+strings.TrimPrefix(s.read, "Authorization: Bearer ")+`"}`).want(429) // or guessing would go on
+	// or guessing would go on
+	s.post("/login", `{"token":"`+strings.TrimPrefix(s.read, "Authorization: Bearer ")+`"}`).want(429)
 	s.get("/me", s.read).want(200)
 }
 
@@ -375,7 +391,8 @@ func TestLoginsAreAudited(t *testing.T) {
 	}
 	natstest.Until(t, "five entries are written", func() bool { return len(record(t, file)) == len(want) })
 	for i, e := range record(t, file) {
-		if got := fmt.Sprintf("%v %v %v %v %v", e.Action, e.Actor.Kind, e.Actor.Name, e.Status, e.Error); got != want[i] {
+		if got := fmt.Sprintf("%v %v %v %v %v", e.Action, e.Actor.Kind, e.Actor.Name, e.Status,
+			e.Error); got != want[i] {
 			t.Errorf("entry %d: %s, want %s", i, got, want[i])
 		}
 	}
@@ -395,7 +412,8 @@ func TestALoginIsRenewedInUse(t *testing.T) {
 		mac := keys.Sign(fmt.Sprintf("cookie|%d|%s|the-read|%x", at, id, access.Hash(token)))
 		return fmt.Sprintf("Cookie: ao_%s=%d.%s.%s.the-read", keys.Deployment(), at, id, mac)
 	}
-	for age, status := range map[time.Duration]int{time.Minute: 200, 59 * time.Minute: 200, 12*time.Hour + time.Second: 401} {
+	for age, status := range map[time.Duration]int{time.Minute: 200, 59 * time.Minute: 200,
+		12*time.Hour + time.Second: 401} {
 		if g := s.get("/me", aged(age), page); g.status != status || g.header.Get("Set-Cookie") != "" {
 			t.Errorf("after %v: %d, Set-Cookie %q", age, g.status, g.header.Get("Set-Cookie"))
 		}
@@ -403,7 +421,8 @@ func TestALoginIsRenewedInUse(t *testing.T) {
 	old := aged(11 * time.Hour)
 	g := s.get("/runs", old, page)
 	renewed := cookieOf(g)
-	if g.status != 200 || !strings.Contains(g.header.Get("Set-Cookie"), "Max-Age=43200; HttpOnly; SameSite=Strict") || renewed == old {
+	if g.status != 200 || !strings.Contains(g.header.Get("Set-Cookie"), "Max-Age=43200; HttpOnly; SameSite=Strict") ||
+		renewed == old {
 		t.Fatalf("%d, Set-Cookie %q", g.status, g.header.Get("Set-Cookie"))
 	}
 	if g := s.get("/me", renewed, page); g.status != 200 || g.header.Get("Set-Cookie") != "" {

@@ -15,14 +15,16 @@ import (
 	"ao/shared/run"
 )
 
-// TestMCPUnknownMethods: a method that there is not is JSON-RPC's -32601, with the status that the protocol's version asks for: up to
-// 2025-11-25 a 404 tells a client that its session is over. What wants no answer gets none.
+// TestMCPUnknownMethods: a method that there is not is JSON-RPC's -32601, with the status that the protocol's version
+// asks for: up to 2025-11-25 a 404 tells a client that its session is over. What wants no answer gets none.
 func TestMCPUnknownMethods(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	const fly = `{"jsonrpc":"2.0","id":7,"method":"agents/fly","params":{}}`
-	const noFly = `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method \"agents/fly\" not found; there are initialize, ping, server/discover, tools/list, tools/call"}}`
-	const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	const noFly = `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method \"agents/fly\" not found; there ` +
+		`are initialize, ping, server/discover, tools/list, tools/call"}}`
+	const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
 	const newest, today = "Mcp-Protocol-Version: 2026-07-28", "Mcp-Protocol-Version: 2025-11-25"
 	for _, tt := range []struct {
 		name, body string
@@ -33,7 +35,9 @@ func TestMCPUnknownMethods(t *testing.T) {
 		{"before a version is known", fly, nil, 200, noFly},
 		{"a client of today", fly, []string{today, "Mcp-Session-Id: mine"}, 200, noFly},
 		{"the newest protocol", fly, []string{newest}, 404, noFly},
-		{"a capability that is not offered", `{"jsonrpc":"2.0","id":"a","method":"resources/list"}`, []string{today}, 200, `{"jsonrpc":"2.0","id":"a","error":{"code":-32601,"message":"Method \"resources/list\" not found; there are initialize, ping, server/discover, tools/list, tools/call"}}`},
+		{"a capability that is not offered", `{"jsonrpc":"2.0","id":"a","method":"resources/list"}`, []string{today},
+			200, `{"jsonrpc":"2.0","id":"a","error":{"code":-32601,"message":"Method \"resources/list\" not found; ` +
+				`there are initialize, ping, server/discover, tools/list, tools/call"}}`},
 		{"a stream outside of calls", listen, []string{newest, "Mcp-Method: subscriptions/listen"}, 404, ``},
 		{"a notification", `{"jsonrpc":"2.0","method":"notifications/of_tomorrow"}`, []string{today}, 202, ``},
 		{"several at once", `[{"jsonrpc":"2.0","id":1,"method":"ping"},` + fly + `]`, nil, 200, noFly},
@@ -61,14 +65,20 @@ func TestMCPUnreadable(t *testing.T) {
 		`{a:1}`: `{"error":"invalid_request","message":"The body is not JSON: unexpected 'a' at byte 1"}`,
 		`[]`:    `"message":"The body must be a JSON-RPC message such as {`,
 		`5`:     `"message":"The body must be a JSON-RPC message such as {`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":5}`:                       `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"params must be an object"}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}`:              `"message":"params: name must be a string, and _meta an object"`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":[]}}`: `"message":"params: name must be a string, and _meta an object"`,
-		`{"jsonrpc":"2.0","id":1,"method":5}`:                                             `"message":"The body must be a JSON-RPC message such as {`,
-		`{"jsonrpc":5,"id":1,"method":"ping"}`:                                            `"message":"The body must be a JSON-RPC message such as {`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":5}`: `{"jsonrpc":"2.0","id":1,` +
+			`"error":{"code":-32602,"message":"params must be an object"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}`: `"message":"params: name ` +
+			`must be a string, and _meta an object"`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":[]}}`: `"message":"params: name ` +
+			`must be a string, and _meta an object"`,
+		`{"jsonrpc":"2.0","id":1,"method":5}`: `"message":"The body must ` +
+			`be a JSON-RPC message such as {`,
+		`{"jsonrpc":5,"id":1,"method":"ping"}`: `"message":"The body must ` +
+			`be a JSON-RPC message such as {`,
 	} {
 		g := s.rpc(body)
-		if !strings.Contains(g.body, want) || strings.Contains(g.body, "unmarshal") || strings.Contains(g.body, "Go value") {
+		if !strings.Contains(g.body, want) || strings.Contains(g.body, "unmarshal") ||
+			strings.Contains(g.body, "Go value") {
 			t.Errorf("%s: %d %s\nwant %s", body, g.status, g.body, want)
 		}
 	}
@@ -80,7 +90,8 @@ func TestMCPListsWhatOneMayCall(t *testing.T) {
 	s := secure(t)
 	m := think(s.stack, s.admin)
 	top := s.submit(`{"agent_name":"mind","prompt":"hold"}`, s.run)
-	const looks = "get_agent_session_result get_agent_session_status list_agent_blueprints list_agent_sessions list_output_schemas"
+	const looks = "get_agent_session_result get_agent_session_status list_agent_blueprints list_agent_sessions " +
+		"list_output_schemas"
 	const runs = looks + " resume_agent_session start_agent_session stop_agent_session"
 	for _, tt := range []struct{ who, token, want string }{
 		{"read", s.read, looks},
@@ -119,7 +130,8 @@ type progressed struct {
 // follow calls a tool that may be given up; next reads what it is told, one message after the other.
 func (s *stack) follow(ctx context.Context, tool, args string) (next func() (progressed, bool)) {
 	s.t.Helper()
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":"p"}}}`, tool, args)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,`+
+		`"_meta":{"progressToken":"p"}}}`, tool, args)
 	req, err := http.NewRequestWithContext(ctx, "POST", s.url+"/mcp", strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
@@ -142,7 +154,8 @@ func (s *stack) follow(ctx context.Context, tool, args string) (next func() (pro
 	}
 }
 
-// TestMCPGivenUpEarly: who gives a call up long before its wait is over knows from the first progress which session goes on.
+// TestMCPGivenUpEarly: who gives a call up long before its wait is over knows from the first progress which session
+// goes on.
 func TestMCPGivenUpEarly(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -157,7 +170,8 @@ func TestMCPGivenUpEarly(t *testing.T) {
 	if len(list) != 1 {
 		t.Fatalf("%d runs", len(list))
 	}
-	if want := fmt.Sprintf("waiting for run %s of session %s", list[0].ID, list[0].SessionID); first.Params.Message != want || first.Params.Progress != 1 {
+	if want := fmt.Sprintf("waiting for run %s of session %s", list[0].ID,
+		list[0].SessionID); first.Params.Message != want || first.Params.Progress != 1 {
 		t.Errorf("told %v %q, want %q", first.Params.Progress, first.Params.Message, want)
 	}
 	ctx, giveUp = context.WithTimeout(t.Context(), 30*time.Second)
@@ -209,12 +223,15 @@ func TestMCPManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	several := func(n int, one string) string { return "[" + strings.Repeat(one+",", n-1) + one + "]" }
-	for _, one := range []string{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"agents/fly"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{}`} {
+	for _, one := range []string{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"agents/fly"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{}`} {
 		g := s.rpc(several(33, one))
 		if want := `{"error":"invalid_request","message":"The body has more than 32 messages; send fewer at once"}`; g.status != 400 || strings.TrimSpace(g.body) != want {
 			t.Errorf("33 of %s: %d %.300s", one, g.status, g.body)
 		}
-		if g = s.rpc(several(32, one)); strings.Contains(g.body, "fewer at once") {
+		g = s.rpc(several(32, one))
+		if strings.Contains(g.body, "fewer at once") {
 			t.Errorf("32 of %s: %d %.300s", one, g.status, g.body)
 		}
 	}
@@ -237,12 +254,16 @@ func TestMCPMuchBesideArguments(t *testing.T) {
 	}{
 		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":` + large + `}}`, true},
 		{`[{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":` + large + `}}]`, true},
-		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{"experimental":` + large + `}}}`, true},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":` + large + `,"arguments":{}}}`, true},
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{"experimental":` + large + `}}}`,
+			true},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":` +
+			large + `,"arguments":{}}}`, true},
 		{`{"jsonrpc":"2.0","id":1,"result":` + large + `}`, true},
-		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":{"agent_name":"none","parameters":` + large + `}}}`, false},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session",` +
+			`"arguments":{"agent_name":"none","parameters":` + large + `}}}`, false},
 	} {
-		if g := s.rpc(tt.body); strings.Contains(g.body, refused) != tt.refused || tt.refused && g.status != 400 || !tt.refused && !strings.Contains(g.body, "There is no agent") {
+		if g := s.rpc(tt.body); strings.Contains(g.body, refused) != tt.refused || tt.refused && g.status != 400 ||
+			!tt.refused && !strings.Contains(g.body, "There is no agent") {
 			t.Errorf("%.120s: %d %.300s", tt.body, g.status, g.body)
 		}
 	}

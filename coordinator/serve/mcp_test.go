@@ -54,7 +54,8 @@ func (s *stack) speak(version string, headers ...string) *client {
 		},
 	})
 	var err error
-	c.mcp, err = sdk.Connect(s.t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp", HTTPClient: &http.Client{Transport: withHeaders(headers)}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	c.mcp, err = sdk.Connect(s.t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp",
+		HTTPClient: &http.Client{Transport: withHeaders(headers)}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -150,11 +151,14 @@ func TestMCPTools(t *testing.T) {
 			var names []string
 			for _, tool := range tools.Tools {
 				names = append(names, tool.Name)
-				if tool.Description == "" || tool.Annotations == nil || tool.InputSchema.(map[string]any)["additionalProperties"] != false {
+				if tool.Description == "" || tool.Annotations == nil ||
+					tool.InputSchema.(map[string]any)["additionalProperties"] != false {
 					t.Errorf("%s: %+v", tool.Name, tool)
 				}
 			}
-			if got := strings.Join(names, " "); got != "get_agent_session_result get_agent_session_status list_agent_blueprints list_agent_sessions list_output_schemas register_output_schema resume_agent_session start_agent_session stop_agent_session" {
+			if got := strings.Join(names, " "); got != "get_agent_session_result get_agent_session_status "+
+				"list_agent_blueprints list_agent_sessions list_output_schemas register_output_schema "+
+				"resume_agent_session start_agent_session stop_agent_session" {
 				t.Errorf("tools: %s", got)
 			}
 
@@ -166,8 +170,10 @@ func TestMCPTools(t *testing.T) {
 					Output json.RawMessage `json:"output_schema"`
 				}
 			}](c, "list_agent_blueprints", `{}`).Agents
-			if len(agents) != 2 || agents[0].Name != "mind" || agents[0].Takes != "prompt" || string(agents[0].Schema) != "null" ||
-				agents[1].Takes != "parameters" || !strings.Contains(string(agents[1].Schema), `"required":["url"]`) || string(agents[1].Output) != `{"type":"object"}` {
+			if len(agents) != 2 || agents[0].Name != "mind" || agents[0].Takes != "prompt" ||
+				string(agents[0].Schema) != "null" ||
+				agents[1].Takes != "parameters" || !strings.Contains(string(agents[1].Schema), `"required":["url"]`) ||
+				string(agents[1].Output) != `{"type":"object"}` {
 				t.Errorf("agents: %+v", agents)
 			}
 
@@ -175,23 +181,30 @@ func TestMCPTools(t *testing.T) {
 			if first.Status != "completed" || first.Result == nil || *first.Result.Text != "hello" || first.Next != "" {
 				t.Errorf("started: %+v", first)
 			}
-			second := good[child](c, "resume_agent_session", `{"session_id":"`+first.SessionID+`","prompt":"and again","mode":null}`)
-			if second.SessionID != first.SessionID || second.RunID == first.RunID || *second.Result.Text != "and again" {
+			second := good[child](c, "resume_agent_session", `{"session_id":"`+
+				first.SessionID+`","prompt":"and again","mode":null}`)
+			if second.SessionID != first.SessionID || second.RunID == first.RunID ||
+				*second.Result.Text != "and again" {
 				t.Errorf("resumed: %+v", second)
 			}
-			if st := good[child](c, "get_agent_session_status", `{"session_id":"`+first.SessionID+`"}`); st.Status != "finished" || st.Last == nil || st.Last.RunID != second.RunID {
+			if st := good[child](c, "get_agent_session_status", `{"session_id":"`+
+				first.SessionID+`"}`); st.Status != "finished" || st.Last == nil || st.Last.RunID != second.RunID {
 				t.Errorf("status: %+v", st)
 			}
-			if res := good[child](c, "get_agent_session_result", `{"session_id":"`+first.SessionID+`"}`); res.RunID != second.RunID || *res.Result.Text != "and again" {
+			if res := good[child](c, "get_agent_session_result", `{"session_id":"`+
+				first.SessionID+`"}`); res.RunID != second.RunID || *res.Result.Text != "and again" {
 				t.Errorf("result: %+v", res)
 			}
 			held := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"hold","mode":"async_poll"}`)
 			m.token(held.RunID) // it has begun
-			c.refused("get_agent_session_result", `{"session_id":"`+held.SessionID+`"}`, `"error":"run_not_ended"`, `"next":"The run goes on`)
-			if stopped := good[child](c, "stop_agent_session", `{"session_id":"`+held.SessionID+`"}`); stopped.SessionID != held.SessionID {
+			c.refused("get_agent_session_result", `{"session_id":"`+held.SessionID+`"}`, `"error":"run_not_ended"`,
+				`"next":"The run goes on`)
+			if stopped := good[child](c, "stop_agent_session", `{"session_id":"`+
+				held.SessionID+`"}`); stopped.SessionID != held.SessionID {
 				t.Errorf("stopped: %+v", stopped)
 			}
-			c.refused("get_agent_session_result", `{"session_id":"`+held.SessionID+`","wait_seconds":20}`, `"status":"stopped"`)
+			c.refused("get_agent_session_result", `{"session_id":"`+held.SessionID+`","wait_seconds":20}`,
+				`"status":"stopped"`)
 			list := good[struct {
 				Sessions []child `json:"sessions"`
 			}](c, "list_agent_sessions", `{"agent_name":"mind","limit":2}`).Sessions
@@ -200,7 +213,8 @@ func TestMCPTools(t *testing.T) {
 			}
 
 			name := "words-" + version
-			if made := good[struct{ Name string }](c, "register_output_schema", `{"name":"`+name+`","schema":{"type":"array","items":{"type":"string"}}}`); made.Name != name {
+			if made := good[struct{ Name string }](c, "register_output_schema", `{"name":"`+
+				name+`","schema":{"type":"array","items":{"type":"string"}}}`); made.Name != name {
 				t.Errorf("registered: %+v", made)
 			}
 			schemas := good[struct{ Schemas []struct{ Name string } }](c, "list_output_schemas", `{}`).Schemas
@@ -227,18 +241,24 @@ func TestMCPErrorsComeBackWhole(t *testing.T) {
 		`"agent_name":"mind","prompt":"x","timeout_seconds":0`,
 		`"agent_name":"mind","prompt":"x","additional_demands":{"host":"x"}`,
 	} {
-		if doc, isError := c.call("start_agent_session", `{`+args+`}`); !isError || doc != s.post("/runs", `{`+args+`}`).body {
+		if doc, isError := c.call("start_agent_session", `{`+args+`}`); !isError ||
+			doc != s.post("/runs", `{`+args+`}`).body {
 			t.Errorf("%s\n got %s\nwant %s", args, doc, s.post("/runs", `{`+args+`}`).body)
 		}
 	}
 	for _, tt := range []struct{ tool, args, want string }{
-		{"start_agent_session", `{}`, `{"error":"invalid_request","message":"agent_name is required; list_agent_blueprints lists them","field":"agent_name"}`},
+		{"start_agent_session", `{}`, `{"error":"invalid_request","message":"agent_name is required; ` +
+			`list_agent_blueprints lists them","field":"agent_name"}`},
 		{"start_agent_session", `{"agent_name":"mind","promt":"x"}`, `"field":"promt"`},
 		{"start_agent_session", `{"agent_name":"mind","prompt":"x","wait_seconds":601}`, `"field":"wait_seconds"`},
-		{"start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"async_poll","wait_seconds":1}`, `wait_seconds goes with mode sync only`},
-		{"start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"soon"}`, `mode must be sync, async_poll or async_callback`},
-		{"start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`, `send the header X-Agent-Session-Id with its id`},
-		{"start_agent_session", `{"agent_name":"mind","prompt":"x","parent_session_id":"ses_x"}`, `"field":"parent_session_id"`},
+		{"start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"async_poll","wait_seconds":1}`,
+			`wait_seconds goes with mode sync only`},
+		{"start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"soon"}`,
+			`mode must be sync, async_poll or async_callback`},
+		{"start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`,
+			`send the header X-Agent-Session-Id with its id`},
+		{"start_agent_session", `{"agent_name":"mind","prompt":"x","parent_session_id":"ses_x"}`,
+			`"field":"parent_session_id"`},
 		{"start_agent_session", `{"agent_name":"mind","parameters":"{}"}`, `parameters`},
 		{"resume_agent_session", `{"prompt":"x"}`, `"field":"session_id"`},
 		{"resume_agent_session", `{"session_id":"ses_none","prompt":"x"}`, `There is no session ses_none`},
@@ -250,12 +270,14 @@ func TestMCPErrorsComeBackWhole(t *testing.T) {
 		{"list_agent_sessions", `{"status":"sleeping"}`, `sleeping`},
 		{"list_agent_sessions", `{"limit":1000}`, `"field":"limit"`},
 		{"list_agent_blueprints", `{"name":"x"}`, `"field":"name"`},
-		{"register_output_schema", `{"name":"bad","schema":{"type":"object","properties":[]}}`, `"error":"InvalidSchema"`},
+		{"register_output_schema", `{"name":"bad","schema":{"type":"object","properties":[]}}`,
+			`"error":"InvalidSchema"`},
 	} {
 		c.refused(tt.tool, tt.args, tt.want)
 	}
 	failed, isError := c.call("start_agent_session", `{"agent_name":"mind","prompt":"fail"}`)
-	if !isError || !strings.Contains(failed, `"status":"failed","result":null,"error":{"error":"command_failed","message":"It went wrong"}`) {
+	if !isError || !strings.Contains(failed, `"status":"failed","result":null,"error":{"error":"command_failed",`+
+		`"message":"It went wrong"}`) {
 		t.Errorf("a run that fails: %s", failed)
 	}
 	if _, err := c.mcp.CallTool(t.Context(), &mcp.CallToolParams{Name: "fly"}); err == nil {
@@ -269,7 +291,8 @@ func TestMCPKeepsWhatWasSent(t *testing.T) {
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{"z":9007199254740993,"a":[]}`) }, echo("tool"))
 	c := s.speak(versions[0])
-	doc, _ := c.call("start_agent_session", `{"agent_name":"tool","parameters":{"z":9007199254740993,"a":{"y":1.10,"b":"<&>"}}}`)
+	doc, _ := c.call("start_agent_session", `{"agent_name":"tool","parameters":{"z":9007199254740993,"a":{"y":1.10,`+
+		`"b":"<&>"}}}`)
 	if !strings.Contains(doc, `"result_data":{"z":9007199254740993,"a":[]}`) {
 		t.Errorf("the result: %s", doc)
 	}
@@ -277,7 +300,8 @@ func TestMCPKeepsWhatWasSent(t *testing.T) {
 	if err := json.Unmarshal([]byte(doc), &ran); err != nil {
 		t.Fatal(err)
 	}
-	if g := s.get("/runs/" + ran.RunID); !strings.Contains(g.body, `"parameters":{"z":9007199254740993,"a":{"y":1.10,"b":"<&>"}}`) {
+	if g := s.get("/runs/" + ran.RunID); !strings.Contains(g.body,
+		`"parameters":{"z":9007199254740993,"a":{"y":1.10,"b":"<&>"}}`) {
 		t.Errorf("the parameters: %s", g.body)
 	}
 }
@@ -292,7 +316,8 @@ func TestMCPModes(t *testing.T) {
 	if poll.Status != "pending" || !strings.Contains(poll.Next, "Call get_agent_session_result") {
 		t.Errorf("async_poll: %+v", poll)
 	}
-	if res := good[child](c, "get_agent_session_result", `{"session_id":"`+poll.SessionID+`","wait_seconds":30}`); *res.Result.Text != "quick" {
+	if res := good[child](c, "get_agent_session_result", `{"session_id":"`+
+		poll.SessionID+`","wait_seconds":30}`); *res.Result.Text != "quick" {
 		t.Errorf("its result: %+v", res)
 	}
 	short := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"hold","wait_seconds":1}`)
@@ -300,18 +325,22 @@ func TestMCPModes(t *testing.T) {
 		t.Errorf("a wait that is too short: %+v", short)
 	}
 	s.until(short.RunID, run.Running)
-	if still := good[child](c, "get_agent_session_result", `{"session_id":"`+short.SessionID+`","wait_seconds":1}`); still.Status != "running" || still.Next == "" {
+	if still := good[child](c, "get_agent_session_result", `{"session_id":"`+
+		short.SessionID+`","wait_seconds":1}`); still.Status != "running" || still.Next == "" {
 		t.Errorf("waited for once more: %+v", still)
 	}
 	m.token(short.RunID)
-	waits := good[child](c, "resume_agent_session", `{"session_id":"`+short.SessionID+`","prompt":"next","mode":"async_poll"}`)
+	waits := good[child](c, "resume_agent_session", `{"session_id":"`+
+		short.SessionID+`","prompt":"next","mode":"async_poll"}`)
 	s.post("/runs/"+short.RunID+"/stop", "").want(200)
-	if res := good[child](c, "get_agent_session_result", `{"session_id":"`+short.SessionID+`","wait_seconds":30}`); res.RunID != waits.RunID {
+	if res := good[child](c, "get_agent_session_result", `{"session_id":"`+
+		short.SessionID+`","wait_seconds":30}`); res.RunID != waits.RunID {
 		t.Errorf("the newest run is waited for: %+v", res)
 	}
 
 	called := s.speak(versions[2], "X-Agent-Session-Id: "+poll.SessionID)
-	back := good[child](called, "start_agent_session", `{"agent_name":"mind","prompt":"for my parent","mode":"async_callback"}`)
+	back := good[child](called, "start_agent_session", `{"agent_name":"mind","prompt":"for my parent",`+
+		`"mode":"async_callback"}`)
 	if !strings.Contains(back.Next, "Session "+poll.SessionID+" is resumed with its result") {
 		t.Errorf("async_callback: %+v", back)
 	}
@@ -319,7 +348,8 @@ func TestMCPModes(t *testing.T) {
 		return strings.Contains(s.get("/sessions/"+poll.SessionID+"/result").body, "for my parent")
 	})
 	if of := s.speak(versions[2], "X-Agent-Session-Id: ses_none"); true {
-		of.refused("start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`, "There is no session ses_none")
+		of.refused("start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`,
+			"There is no session ses_none")
 	}
 	if of := s.speak(versions[2], "X-Agent-Session-Id: nobody"); true {
 		of.refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `"field":"X-Agent-Session-Id"`)
@@ -336,23 +366,25 @@ func TestMCPProgress(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var calls sync.WaitGroup
 		calls.Go(func() { // goes on until it is given up
-			params := &mcp.CallToolParams{Name: "start_agent_session", Arguments: json.RawMessage(`{"agent_name":"mind","prompt":"hold and tell"}`)}
+			params := &mcp.CallToolParams{Name: "start_agent_session",
+				Arguments: json.RawMessage(`{"agent_name":"mind","prompt":"hold and tell"}`)}
 			params.SetProgressToken("of " + version)
 			_, _ = c.mcp.CallTool(ctx, params)
 		})
 		natstest.Until(t, "progress is told in "+version, func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return slices.Contains(c.told, "system: I am at it") && slices.Contains(c.told, "running") && strings.Contains(strings.Join(c.told, "\n"), "goes on, for ")
+			return slices.Contains(c.told, "system: I am at it") && slices.Contains(c.told, "running") &&
+				strings.Contains(strings.Join(c.told, "\n"), "goes on, for ")
 		})
 		cancel()
 		calls.Wait()
 	}
 }
 
-// rpc posts one message as a client does that knows no SDK.
-// TestMCPProgressTakesASeat: to follow a run costs what a live stream does, and counts among them; where all seats are taken a client
-// is told that the run goes on, and no more.
+// rpc posts one message as a client does that knows no SDK. TestMCPProgressTakesASeat: to follow a run costs what a
+// live stream does, and counts among them; where all seats are taken a client is told that the run goes on, and no
+// more.
 func TestMCPProgressTakesASeat(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.Beat, c.HTTP.Streams = 20*time.Millisecond, 1 })
@@ -363,19 +395,23 @@ func TestMCPProgressTakesASeat(t *testing.T) {
 		t.Fatalf("got %v", e)
 	}
 	c := s.speak(versions[0])
-	if doc, isError := c.callWith(t.Context(), "start_agent_session", `{"agent_name":"mind","prompt":"hold and tell","wait_seconds":2}`, "p"); isError || !strings.Contains(doc, "It has not ended within 2s") {
+	if doc, isError := c.callWith(t.Context(), "start_agent_session",
+		`{"agent_name":"mind","prompt":"hold and tell","wait_seconds":2}`, "p"); isError ||
+		!strings.Contains(doc, "It has not ended within 2s") {
 		t.Errorf("got %s", doc)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if told := strings.Join(c.told, "\n"); strings.Contains(told, "I am at it") || !strings.Contains(told, "goes on, for ") {
+	if told := strings.Join(c.told, "\n"); strings.Contains(told, "I am at it") ||
+		!strings.Contains(told, "goes on, for ") {
 		t.Errorf("told %s", told)
 	}
 }
 
 func (s *stack) rpc(body string, headers ...string) got {
 	s.t.Helper()
-	return s.post("/mcp", body, append([]string{"Content-Type: application/json", "Accept: application/json, text/event-stream"}, headers...)...)
+	return s.post("/mcp", body, append([]string{"Content-Type: application/json", "Accept: application/json, " +
+		"text/event-stream"}, headers...)...)
 }
 
 // TestMCPWaitsEndAlone: who cancels a call, or hangs up, ends the wait and not the run.
@@ -383,12 +419,14 @@ func TestMCPWaitsEndAlone(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.Beat = 10 * time.Millisecond })
 	m := think(s)
-	hello := s.rpc(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)
+	hello := s.rpc(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+		`"capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)
 	session := "Mcp-Session-Id: " + hello.header.Get("Mcp-Session-Id")
 	if hello.status != 200 || len(session) < 30 {
 		t.Fatalf("%d %s %v", hello.status, hello.body, hello.header)
 	}
-	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"start_agent_session","arguments":{"agent_name":"mind","prompt":"hold %s","wait_seconds":600}}}`
+	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"start_agent_session",` +
+		`"arguments":{"agent_name":"mind","prompt":"hold %s","wait_seconds":600}}}`
 	begun := func(what string) (r run.Run) {
 		natstest.Until(t, what+" has begun", func() bool {
 			for _, one := range into[struct{ Runs []run.Run }](s.get("/runs"), 200).Runs {
@@ -403,7 +441,8 @@ func TestMCPWaitsEndAlone(t *testing.T) {
 	answer := s.later(func() got { return s.rpc(fmt.Sprintf(call, "first"), session) })
 	other := s.later(func() got { return s.rpc(fmt.Sprintf(call, "second"), "Mcp-Session-Id: another") })
 	first, second := begun("first"), begun("second")
-	if g := s.rpc(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, session); g.status != 202 {
+	if g := s.rpc(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
+		session); g.status != 202 {
 		t.Errorf("cancelled: %d %s", g.status, g.body)
 	}
 	select {
@@ -475,7 +514,8 @@ func TestMCPAtTheDoor(t *testing.T) {
 		{"a stream of its own", "GET", "", 405, []string{s.read}},
 		{"the end of a session", "DELETE", "", 405, []string{s.read}},
 	} {
-		headers := append([]string{"Content-Type: application/json", "Accept: application/json, text/event-stream"}, tt.headers...)
+		headers := append([]string{"Content-Type: application/json", "Accept: application/json, text/event-stream"},
+			tt.headers...)
 		if g := s.call(tt.method, "/mcp", tt.body, headers...); g.status != tt.status {
 			t.Errorf("%s: %d %s, want %d", tt.name, g.status, g.body, tt.status)
 		}
@@ -483,7 +523,9 @@ func TestMCPAtTheDoor(t *testing.T) {
 
 	read, starts, all := s.speak(versions[1], s.read), s.speak(versions[1], s.run), s.speak(versions[1], s.admin)
 	good[struct{}](read, "list_agent_blueprints", `{}`)
-	read.refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `{"error":"forbidden","message":"This needs a token with scope run, and token \"the-read\" has read; whoever runs the coordinator makes one with: ao tokens create --scope run","scope":"run"}`)
+	read.refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`,
+		`{"error":"forbidden","message":"This needs a token with scope run, and token \"the-read\" has read; whoever `+
+			`runs the coordinator makes one with: ao tokens create --scope run","scope":"run"}`)
 	read.refused("stop_agent_session", `{"session_id":"ses_x"}`, `"scope":"run"`)
 	ran := good[child](starts, "start_agent_session", `{"agent_name":"mind","prompt":"x"}`)
 	good[child](read, "get_agent_session_result", `{"session_id":"`+ran.SessionID+`"}`)
@@ -502,16 +544,20 @@ func TestMCPOfASession(t *testing.T) {
 	m.token(stranger.RunID)
 	c := s.speak(versions[1], token, "X-Agent-Session-Id: "+top.SessionID)
 	kid := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"kid"}`)
-	if st := good[child](c, "get_agent_session_status", `{"session_id":"`+kid.SessionID+`"}`); st.Parent != top.SessionID {
+	if st := good[child](c, "get_agent_session_status", `{"session_id":"`+
+		kid.SessionID+`"}`); st.Parent != top.SessionID {
 		t.Errorf("its parent is %q, want %q", st.Parent, top.SessionID)
 	}
-	back := good[child](s.speak(versions[1], token), "start_agent_session", `{"agent_name":"mind","prompt":"call me","mode":"async_callback"}`)
+	back := good[child](s.speak(versions[1], token), "start_agent_session",
+		`{"agent_name":"mind","prompt":"call me","mode":"async_callback"}`)
 	if !strings.Contains(back.Next, "Session "+top.SessionID+" is resumed") {
 		t.Errorf("async_callback: %+v", back)
 	}
 	good[child](c, "resume_agent_session", `{"session_id":"`+kid.SessionID+`","prompt":"more"}`)
 	good[child](c, "get_agent_session_status", `{"session_id":"`+top.SessionID+`"}`)
-	c.refused("get_agent_session_result", `{"session_id":"`+top.SessionID+`","wait_seconds":600}`, `"error":"run_not_ended"`) // at once
+	// at once
+	c.refused("get_agent_session_result", `{"session_id":"`+top.SessionID+`","wait_seconds":600}`,
+		`"error":"run_not_ended"`)
 	list := good[struct {
 		Sessions []child `json:"sessions"`
 	}](c, "list_agent_sessions", `{}`).Sessions
@@ -519,7 +565,8 @@ func TestMCPOfASession(t *testing.T) {
 		t.Errorf("it sees %+v", list)
 	}
 	for _, tt := range []struct{ tool, args, want string }{
-		{"get_agent_session_status", `{"session_id":"` + stranger.SessionID + `"}`, "was not started by session " + top.SessionID},
+		{"get_agent_session_status", `{"session_id":"` + stranger.SessionID + `"}`, "was not started by session " +
+			top.SessionID},
 		{"get_agent_session_result", `{"session_id":"` + stranger.SessionID + `"}`, "was not started by"},
 		{"resume_agent_session", `{"session_id":"` + stranger.SessionID + `","prompt":"x"}`, "was not started by"},
 		{"resume_agent_session", `{"session_id":"` + top.SessionID + `","prompt":"x"}`, "cannot do that to itself"},
@@ -530,7 +577,9 @@ func TestMCPOfASession(t *testing.T) {
 	} {
 		c.refused(tt.tool, tt.args, `"error":"forbidden"`, tt.want)
 	}
-	s.speak(versions[1], token, "X-Agent-Session-Id: "+stranger.SessionID).refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `"error":"forbidden"`, "leave the header out")
+	s.speak(versions[1], token, "X-Agent-Session-Id: "+stranger.SessionID).
+		refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `"error":"forbidden"`,
+			"leave the header out")
 	good[child](c, "stop_agent_session", `{"session_id":"`+kid.SessionID+`"}`)
 	s.post("/runs/"+top.RunID+"/stop", "", s.run).want(200)
 	natstest.Until(t, "the token ends with the run", func() bool {

@@ -45,7 +45,8 @@ func answerOf(c io.Reader) string {
 	return string(b[:n])
 }
 
-// TestSlowBodies: who announces much, sends a part and stalls holds what came, no more than a share, and keeps nobody else out.
+// TestSlowBodies: who announces much, sends a part and stalls holds what came, no more than a share, and keeps nobody
+// else out.
 func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the process
 	s := secure(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
 	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
@@ -55,7 +56,8 @@ func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the proc
 	ask := peak()
 	const size = 16 << 20
 	part := strings.Repeat("x", 1<<20)
-	head := fmt.Sprintf("POST /runs/validate HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n", s.read, size)
+	head := fmt.Sprintf("POST /runs/validate HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n", s.read,
+		size)
 	var wg sync.WaitGroup
 	refused := make(chan string, 100)
 	for range 100 {
@@ -77,7 +79,8 @@ func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the proc
 		t.Errorf("%d of 100 large bodies were refused", len(refused))
 	}
 	for range len(refused) {
-		if a := <-refused; !strings.HasPrefix(a, "HTTP/1.1 503 ") || !strings.Contains(a, "Retry-After: ") || !strings.Contains(a, "AO_BODY_MEMORY") {
+		if a := <-refused; !strings.HasPrefix(a, "HTTP/1.1 503 ") || !strings.Contains(a, "Retry-After: ") ||
+			!strings.Contains(a, "AO_BODY_MEMORY") {
 			t.Errorf("refused with %.300q", a)
 		}
 	}
@@ -126,7 +129,8 @@ func TestManyLargeBodies(t *testing.T) { // alone: it looks at the memory of the
 	if count[checked] == 0 || count[checked]+count[503] != 50 {
 		t.Errorf("answers: %v", count)
 	}
-	natstest.Until(t, "there is room again", func() bool { return s.post("/runs/validate", body, s.read).status == checked })
+	natstest.Until(t, "there is room again",
+		func() bool { return s.post("/runs/validate", body, s.read).status == checked })
 }
 
 // TestManyReadersOfALargeBody: they are answered one after the other.
@@ -161,7 +165,8 @@ func TestManyReadersOfALargeBody(t *testing.T) { // alone: it looks at the memor
 	}
 }
 
-// TestARunThatIsWaitedForHoldsNoBody: over NATS, too, a large body is given back once its run is stored, however long that takes.
+// TestARunThatIsWaitedForHoldsNoBody: over NATS, too, a large body is given back once its run is stored, however long
+// that takes.
 func TestARunThatIsWaitedForHoldsNoBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
@@ -170,7 +175,8 @@ func TestARunThatIsWaitedForHoldsNoBody(t *testing.T) {
 	s.post("/agents", `{"name":"tool","parameters_schema":{"type":"object"}}`).want(201)
 	defer close(gate)
 	const many, size = 12, 800 << 10 // 4 times as much for each, of a share of 32 MiB
-	body := `{"agent_name":"tool","mode":"sync","wait_seconds":60,"parameters":{"p":"` + strings.Repeat("x", size) + `"}}`
+	body := `{"agent_name":"tool","mode":"sync","wait_seconds":60,"parameters":{"p":"` +
+		strings.Repeat("x", size) + `"}}`
 	for i := range many {
 		sub, err := s.nc.SubscribeSync(s.nc.NewInbox())
 		if err == nil {
@@ -203,7 +209,8 @@ func TestPublishersThatWaitStandInNobodysWay(t *testing.T) {
 	}
 	const many = 300 // more than are worked on at once
 	for range many {
-		if err := s.nc.PublishRequest(subject.APIRunsCreate, sub.Subject, []byte(`{"agent_name":"tool","mode":"sync","wait_seconds":60,"parameters":{}}`)); err != nil {
+		if err := s.nc.PublishRequest(subject.APIRunsCreate, sub.Subject,
+			[]byte(`{"agent_name":"tool","mode":"sync","wait_seconds":60,"parameters":{}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,8 +29,8 @@ func (s *stack) scrape(headers ...string) metrictest.Page {
 	return metrictest.Get(s.t, s.url+"/metrics", headers...)
 }
 
-// sums waits until the sums of series, given as `name label=value…`, are these all at once, and gives the page on which they are. A page
-// is read while things go on: what it says first may be older than what it says last.
+// sums waits until the sums of series, given as `name label=value…`, are these all at once, and gives the page on which
+// they are. A page is read while things go on: what it says first may be older than what it says last.
 func (s *stack) sums(want map[string]float64) (p metrictest.Page) {
 	s.t.Helper()
 	var wrong []string
@@ -114,7 +114,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		"ao_queue_served queue=procedural._._":                                1,
 		"ao_callbacks_owed":                                                   0,
 	})
-	for _, name := range []string{"ao_nats_append_seconds", "ao_stream_bytes", "ao_fold_sequence", "go_goroutines", "process_cpu_seconds_total", "ao_http_requests_open"} {
+	for _, name := range []string{"ao_nats_append_seconds", "ao_stream_bytes", "ao_fold_sequence", "go_goroutines",
+		"process_cpu_seconds_total", "ao_http_requests_open"} {
 		if p.Sum(name) <= 0 {
 			t.Errorf("%s is %v", name, p.Sum(name))
 		}
@@ -138,10 +139,13 @@ func TestCountersStandAtZeroBeforeAnythingHappens(t *testing.T) {
 		p := s.scrape()
 		for _, series := range []string{
 			"ao_runs_accepted_total agent=good type=procedural", "ao_runs_accepted_total agent=mind type=autonomous",
-			"ao_runs_ended_total agent=good profile=procedural outcome=failed", "ao_runs_ended_total agent=good profile=procedural outcome=completed",
-			"ao_runs_ended_total agent=good profile=procedural outcome=stopped", "ao_runs_ended_total agent=good profile=none outcome=failed",
+			"ao_runs_ended_total agent=good profile=procedural outcome=failed",
+			"ao_runs_ended_total agent=good profile=procedural outcome=completed",
+			"ao_runs_ended_total agent=good profile=procedural outcome=stopped",
+			"ao_runs_ended_total agent=good profile=none outcome=failed",
 			"ao_runs_ended_total agent=mind profile=none outcome=failed", "ao_attempts_begun_total profile=procedural",
-			"ao_attempts_failed_total reason=no_matching_runner", "ao_attempts_failed_total reason=runner_disconnected", "ao_leases_lost_total",
+			"ao_attempts_failed_total reason=no_matching_runner", "ao_attempts_failed_total reason=runner_disconnected",
+			"ao_leases_lost_total",
 		} {
 			parts := strings.Fields(series)
 			if all := p.Series(parts[0], parts[1:]...); len(all) != 1 || all[0].GetCounter().GetValue() != 0 {
@@ -180,7 +184,8 @@ func TestCoordinatorsCountTheSame(t *testing.T) {
 		one.post("/runs", `{"agent_name":"good","mode":"sync"}`).want(200)
 	}
 	for _, s := range []*stack{one, two} {
-		s.sums(map[string]float64{"ao_runs_ended_total agent=good outcome=completed profile=procedural": 2, "ao_run_queued_seconds": 2})
+		s.sums(map[string]float64{"ao_runs_ended_total agent=good outcome=completed profile=procedural": 2,
+			"ao_run_queued_seconds": 2})
 	}
 	one.sums(map[string]float64{"ao_http_request_seconds route=/runs": 2, "ao_run_answer_seconds": 2})
 	two.sums(map[string]float64{"ao_http_request_seconds route=/runs": 0, "ao_run_answer_seconds": 0})
@@ -214,7 +219,9 @@ func TestWaitsAreNoLatencies(t *testing.T) {
 	}
 	wg.Go(func() { stream("/runs", waiting) })
 	wg.Go(func() {
-		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_agent_session_result","arguments":{"session_id":%q,"wait_seconds":1}}}`, acc.SessionID)
+		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call",`+
+			`"params":{"name":"get_agent_session_result","arguments":{"session_id":%q,"wait_seconds":1}}}`,
+			acc.SessionID)
 		stream("/mcp", call)
 	})
 	wg.Go(func() {
@@ -225,11 +232,13 @@ func TestWaitsAreNoLatencies(t *testing.T) {
 	wg.Wait()
 	natstest.Until(t, "all are counted", func() bool {
 		p := s.scrape()
-		return p.Sum("ao_http_request_seconds", "route=/runs") == 3 && p.Sum("ao_http_request_seconds", "route=/mcp") == 1 && p.Sum("ao_nats_api_request_seconds") == 1
+		return p.Sum("ao_http_request_seconds", "route=/runs") == 3 &&
+			p.Sum("ao_http_request_seconds", "route=/mcp") == 1 && p.Sum("ao_nats_api_request_seconds") == 1
 	})
 	p := s.scrape()
 	for _, series := range []string{
-		"ao_http_request_seconds route=/runs code=202", "ao_http_request_seconds route=/runs code=200", "ao_http_request_seconds route=/runs/:id/wait",
+		"ao_http_request_seconds route=/runs code=202", "ao_http_request_seconds route=/runs code=200",
+		"ao_http_request_seconds route=/runs/:id/wait",
 		"ao_http_request_seconds route=/mcp", "ao_nats_api_request_seconds code=202",
 	} {
 		parts := strings.Fields(series)
@@ -248,7 +257,8 @@ func TestLabelsAreFew(t *testing.T) {
 		s.post("/agents", fmt.Sprintf(`{"name":"a%d"}`, i)).want(201)
 		s.submit(fmt.Sprintf(`{"agent_name":"a%d","prompt":"x"}`, i))
 	}
-	p := s.sums(map[string]float64{"ao_runs_accepted_total": 105, "ao_runs_accepted_total agent=other": 5, "ao_runs_accepted_total agent=a0": 1})
+	p := s.sums(map[string]float64{"ao_runs_accepted_total": 105, "ao_runs_accepted_total agent=other": 5,
+		"ao_runs_accepted_total agent=a0": 1})
 	if n := len(p.Series("ao_runs_accepted_total")); n != 101 {
 		t.Errorf("%d series", n)
 	}
@@ -259,7 +269,8 @@ func TestLabelsAreFew(t *testing.T) {
 	}
 	res.Body.Close()
 	s.get("/agents/none-of-these")
-	s.sums(map[string]float64{"ao_http_request_seconds method=other route=unknown": 1, "ao_http_request_seconds route=/agents/:name code=404": 1})
+	s.sums(map[string]float64{"ao_http_request_seconds method=other route=unknown": 1,
+		"ao_http_request_seconds route=/agents/:name code=404": 1})
 }
 
 // Where tokens are asked for, monitoring needs one that reads; a listener of its own needs none.
@@ -275,7 +286,8 @@ func TestWhoMayReadMetrics(t *testing.T) {
 	for _, tt := range []struct {
 		headers []string
 		status  int
-	}{{nil, 401}, {[]string{bearer("aot_WRONG")}, 401}, {[]string{s.read}, 200}, {[]string{s.run}, 200}, {[]string{s.admin}, 200}} {
+	}{{nil, 401}, {[]string{bearer("aot_WRONG")}, 401}, {[]string{s.read}, 200}, {[]string{s.run}, 200},
+		{[]string{s.admin}, 200}} {
 		if got := s.get("/metrics", tt.headers...); got.status != tt.status {
 			t.Errorf("%v: %d %.200s", tt.headers, got.status, got.body)
 		}
@@ -301,7 +313,8 @@ func TestEndsAndBackupsAreTold(t *testing.T) {
 	told := httptest.NewServer(reg.Handler())
 	t.Cleanup(told.Close)
 	p := metrictest.Get(t, told.URL)
-	if end := p.Sum("ao_certificate_expiry_timestamp_seconds", "certificate=http"); end < float64(now.Unix()) || end > float64(now.Unix())+2*3600 {
+	if end := p.Sum("ao_certificate_expiry_timestamp_seconds", "certificate=http"); end < float64(now.Unix()) ||
+		end > float64(now.Unix())+2*3600 {
 		t.Errorf("the certificate ends at %v", end)
 	}
 	if all := p.Series("ao_token_expiry_timestamp_seconds"); len(all) != 0 {
@@ -322,7 +335,8 @@ func TestEndsAndBackupsAreTold(t *testing.T) {
 	}
 	natstest.Until(t, "both are told", func() bool {
 		p := metrictest.Get(t, told.URL)
-		return p.Sum("ao_token_expiry_timestamp_seconds") == float64(next.Unix()) && p.Sum("ao_backup_timestamp_seconds") == float64(began.Unix())
+		return p.Sum("ao_token_expiry_timestamp_seconds") == float64(next.Unix()) &&
+			p.Sum("ao_backup_timestamp_seconds") == float64(began.Unix())
 	})
 }
 
@@ -341,8 +355,10 @@ func TestRefusedThingsAreCounted(t *testing.T) {
 	}
 	natstest.Until(t, "both are counted", func() bool {
 		p := s.scrape()
-		return p.Sum("ao_rejected_messages_total") == 1 && p.Sum("ao_stream_messages", "stream=REJECTED") == 1 && p.Sum("ao_offers_refused_total") == 1 &&
-			p.Sum("ao_offers_checked_total", "outcome=failed") == 1 && p.Sum("ao_attempts_failed_total", "reason=OutputSchemaValidationError") == 1 &&
+		return p.Sum("ao_rejected_messages_total") == 1 && p.Sum("ao_stream_messages", "stream=REJECTED") == 1 &&
+			p.Sum("ao_offers_refused_total") == 1 &&
+			p.Sum("ao_offers_checked_total", "outcome=failed") == 1 &&
+			p.Sum("ao_attempts_failed_total", "reason=OutputSchemaValidationError") == 1 &&
 			p.Sum("ao_nats_api_request_seconds", "endpoint=runs-get", "code=200") == 1
 	})
 }

@@ -50,25 +50,31 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	if err := admit(cfg); err != nil {
 		return nil, err
 	}
-	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, config.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Staging: cfg.Staging, Users: cfg.Users, Log: cfg.Log})
+	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, config.DataDir.Default), "nats"),
+		Listen: cfg.Listen, Sync: cfg.Sync, Staging: cfg.Staging, Users: cfg.Users, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Users != "" && !s.TLS() && !local(cfg.Listen) {
-		cmp.Or(cfg.Log, slog.Default()).Warn("the embedded NATS is reachable from beyond this machine without TLS: who is on the way can read everything ('ao init --tls' makes certificates)", "address", cfg.Listen)
+		cmp.Or(cfg.Log, slog.Default()).Warn("the embedded NATS is reachable from beyond this machine without TLS: "+
+			"who is on the way can read everything ('ao init --tls' makes certificates)", "address", cfg.Listen)
 	}
 	return &NATS{url: s.URL(), own: s}, nil
 }
 
-// admit refuses an embedded server that everybody could use: who reaches a NATS without users may do everything, as over HTTP.
+// admit refuses an embedded server that everybody could use: who reaches a NATS without users may do everything, as
+// over HTTP.
 func admit(cfg NATSConfig) error {
 	if cfg.Users != "" || local(cfg.Listen) {
 		return nil
 	}
 	if !cfg.Insecure {
-		return fmt.Errorf("AO_NATS_LISTEN %q is reachable from beyond this machine, and nobody has to log in there: make users with 'ao init' and name the file nats/users.conf in AO_NATS_USERS, or listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", cfg.Listen)
+		return fmt.Errorf("AO_NATS_LISTEN %q is reachable from beyond this machine, and nobody has to log in there: "+
+			"make users with 'ao init' and name the file nats/users.conf in AO_NATS_USERS, or listen on 127.0.0.1, "+
+			"or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", cfg.Listen)
 	}
-	cmp.Or(cfg.Log, slog.Default()).Warn("INSECURE: the embedded NATS is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", cfg.Listen)
+	cmp.Or(cfg.Log, slog.Default()).Warn("INSECURE: the embedded NATS is reachable from beyond this machine, and "+
+		"whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", cfg.Listen)
 	return nil
 }
 
@@ -86,7 +92,8 @@ func (n *NATS) Dial(ctx context.Context, name string, log *slog.Logger) (*nats.C
 	return bus.Connect(ctx, n.url, name, log, n.login...)
 }
 
-// DialWorker is Dial for a worker in this process: at an embedded server with users it has a worker's rights and no more.
+// DialWorker is Dial for a worker in this process: at an embedded server with users it has a worker's rights and no
+// more.
 func (n *NATS) DialWorker(ctx context.Context, name string, log *slog.Logger) (*nats.Conn, error) {
 	if n.own != nil {
 		return n.own.DialAs(users.Worker, bus.Options(name, log)...)
@@ -126,7 +133,8 @@ func (n *NATS) Made() func() {
 func (n *NATS) measure(r *metric.Registry) {
 	free := r.Gauge("ao_nats_disk_free_bytes", "Bytes free on the disk under the embedded NATS.")
 	all := r.Gauge("ao_nats_disk_bytes", "Size of the disk under the embedded NATS.")
-	memory := r.Gauge("ao_nats_staging_in_memory", "1: the embedded NATS puts batches of records aside in memory, 0: on disk.")
+	memory := r.Gauge("ao_nats_staging_in_memory", "1: the embedded NATS puts batches of records aside in memory, 0: "+
+		"on disk.")
 	if n.own == nil {
 		return
 	}

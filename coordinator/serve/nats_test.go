@@ -53,7 +53,8 @@ func TestTheServiceIsDiscoverable(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	var info micro.Info
-	natstest.Until(t, "the service answers, with all that it will have", func() bool { // it is there before its endpoints are
+	// it is there before its endpoints are
+	natstest.Until(t, "the service answers, with all that it will have", func() bool {
 		info = micro.Info{}
 		r, err := s.nc.Request("$SRV.INFO.ao", nil, time.Second)
 		return err == nil && json.Unmarshal(r.Data, &info) == nil && len(info.Endpoints) == 4
@@ -66,7 +67,8 @@ func TestTheServiceIsDiscoverable(t *testing.T) {
 		}
 	}
 	slices.Sort(subjects)
-	if want := []string{"ao.api.agents.list", "ao.api.runs.create", "ao.api.runs.get", "ao.api.runs.stop"}; !slices.Equal(subjects, want) {
+	if want := []string{"ao.api.agents.list", "ao.api.runs.create", "ao.api.runs.get",
+		"ao.api.runs.stop"}; !slices.Equal(subjects, want) {
 		t.Errorf("endpoints %v, want %v", subjects, want)
 	}
 	s.request(subject.APIRunsGet, "run_none").want(404)
@@ -93,14 +95,16 @@ func TestSameAnswersOverNATS(t *testing.T) {
 		return err == nil
 	})
 	for _, body := range []string{
-		`{"agent_name":"web-crawler","parameters":{"url":"x","y":1}}`, `{"agent_name":"asleep"}`, `{"agent_name":"nobody"}`, `{}`, `nonsense`, `{"a":1}`, ``,
+		`{"agent_name":"web-crawler","parameters":{"url":"x","y":1}}`, `{"agent_name":"asleep"}`,
+		`{"agent_name":"nobody"}`, `{}`, `nonsense`, `{"a":1}`, ``,
 		`{"agent_name":"web-crawler","callback_url":"x"}`, `{"type":"resume_session","session_id":"ses_none"}`,
 		`{"agent_name":"web-crawler","parameters":{"url":"http://` + strings.Repeat("x", 900<<10) + ` "}}`,
 	} {
 		over := s.request(subject.APIRunsCreate, body)
 		http := s.post("/runs", body)
 		if over.status != http.status || over.body != http.body {
-			t.Errorf("%.60s: over NATS %d %.300s\nover HTTP %d %.300s", body, over.status, over.body, http.status, http.body)
+			t.Errorf("%.60s: over NATS %d %.300s\nover HTTP %d %.300s", body, over.status, over.body, http.status,
+				http.body)
 		}
 		if over.header[micro.ErrorCodeHeader] == nil {
 			t.Errorf("%.60s: micro does not see the error", body)
@@ -109,7 +113,8 @@ func TestSameAnswersOverNATS(t *testing.T) {
 	if a, b := s.request(subject.APIAgentsList, ""), s.get("/agents"); a.body != b.body || a.status != 200 {
 		t.Errorf("agents over NATS %s\nover HTTP %s", a.body, b.body)
 	}
-	if a, b := s.request(subject.APIAgentsList, `{"status":"inactive"}`), s.get("/agents?status=inactive"); a.body != b.body {
+	if a, b := s.request(subject.APIAgentsList, `{"status":"inactive"}`),
+		s.get("/agents?status=inactive"); a.body != b.body {
 		t.Errorf("inactive ones over NATS %s\nover HTTP %s", a.body, b.body)
 	}
 	s.request(subject.APIAgentsList, `{"state":1}`).want(400)
@@ -140,7 +145,8 @@ func TestRunsOverNATS(t *testing.T) {
 	}
 	s.request(subject.APIRunsStop, `{"run_id":"`+out.ID+`"}`).want(409)
 	s.post("/agents", `{"name":"plain"}`).want(201)
-	waiting := into[runs.Accepted](s.request(subject.APIRunsCreate, `{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`), 202)
+	waiting := into[runs.Accepted](s.request(subject.APIRunsCreate,
+		`{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`), 202)
 	if m := s.request(subject.APIRunsStop, `{"run_id":"`+waiting.RunID+`"}`).want(200); m["status"] != "stopped" {
 		t.Errorf("%v", m)
 	}
@@ -181,7 +187,8 @@ func TestInbox(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", Log: natstest.Log(t), Server: s.nats, Serving: func(url string) { serving <- url }})
+		ended <- serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", Log: natstest.Log(t), Server: s.nats,
+			Serving: func(url string) { serving <- url }})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -212,13 +219,17 @@ func TestInbox(t *testing.T) {
 		rejected = s.rejected()
 		return len(rejected) == 3
 	})
-	if page = into[projection.Page](s.get("/runs"), 200); len(page.Runs) != 2 || !slices.ContainsFunc(page.Runs, func(r run.Run) bool { return r.ID == acc.RunID }) {
+	page = into[projection.Page](s.get("/runs"), 200)
+	if len(page.Runs) != 2 || !slices.ContainsFunc(page.Runs, func(r run.Run) bool { return r.ID == acc.RunID }) {
 		t.Errorf("%d runs, want 2: %+v", len(page.Runs), page.Runs)
 	}
 	for body, reason := range map[string]string{
-		`{"agent_name":"plain"}`:                            "Parameters do not match agent's parameters_schema: $.prompt: 'prompt' is a required property",
-		`{"agent_name":"plain","prompt":"x","mode":"sync"}`: "Nobody waits at the inbox: use mode async_poll, or request ao.api.runs.create",
-		`{"agent_name":"plain","prompt":"x"}`:               `Ao-Reply-To "ao.commands.rnr_1" is no subject to answer on: no wildcards or spaces, and not below ao. or $`,
+		`{"agent_name":"plain"}`: "Parameters do not match agent's parameters_schema: " +
+			"$.prompt: 'prompt' is a required property",
+		`{"agent_name":"plain","prompt":"x","mode":"sync"}`: "Nobody waits at the inbox: use mode async_poll, or " +
+			"request ao.api.runs.create",
+		`{"agent_name":"plain","prompt":"x"}`: `Ao-Reply-To "ao.commands.rnr_1" is no subject to ` +
+			`answer on: no wildcards or spaces, and not below ao. or $`,
 	} {
 		if rejected[body] != reason {
 			t.Errorf("%s rejected with %q, want %q", body, rejected[body], reason)
@@ -226,7 +237,8 @@ func TestInbox(t *testing.T) {
 	}
 }
 
-// TestTheInboxWaitsForRunnersThatMayBeBack: after a restart a run may be taken out of the inbox before its agent is there again.
+// TestTheInboxWaitsForRunnersThatMayBeBack: after a restart a run may be taken out of the inbox before its agent is
+// there again.
 func TestTheInboxWaitsForRunnersThatMayBeBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -237,7 +249,8 @@ func TestTheInboxWaitsForRunnersThatMayBeBack(t *testing.T) {
 			t.Parallel()
 			s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = tt.patience })
 			const body = `{"agent_name":"late","parameters":{"prompt":"x"}}`
-			if r, err := s.nc.Request(subject.InboxRuns, []byte(body), 5*time.Second); err != nil || strings.Contains(string(r.Data), "error") {
+			if r, err := s.nc.Request(subject.InboxRuns, []byte(body), 5*time.Second); err != nil ||
+				strings.Contains(string(r.Data), "error") {
 				t.Fatalf("publish: %v %s", err, r.Data)
 			}
 			js, err := s.nc.JetStream()
@@ -255,7 +268,8 @@ func TestTheInboxWaitsForRunnersThatMayBeBack(t *testing.T) {
 				}
 				return
 			}
-			natstest.Until(t, "it is done", func() bool { return len(into[projection.Page](s.get("/runs?status=completed"), 200).Runs) == 1 })
+			natstest.Until(t, "it is done",
+				func() bool { return len(into[projection.Page](s.get("/runs?status=completed"), 200).Runs) == 1 })
 			if all := s.rejected(); len(all) > 0 {
 				t.Errorf("rejected: %v", all)
 			}
@@ -299,13 +313,17 @@ func TestNATSAway(t *testing.T) {
 	if g := s.post("/agents", `{"name":"other"}`); g.status != 503 {
 		t.Errorf("agents: %d %s", g.status, g.body)
 	}
-	for _, path := range []string{"/health", "/runs", "/runs/" + acc.RunID, "/sessions", "/sessions/" + acc.SessionID, "/agents", "/agents/plain", "/runners", "/runs/" + acc.RunID + "/wait?timeout_seconds=0"} {
+	for _, path := range []string{"/health", "/runs", "/runs/" + acc.RunID, "/sessions", "/sessions/" + acc.SessionID,
+		"/agents", "/agents/plain", "/runners", "/runs/" + acc.RunID + "/wait?timeout_seconds=0"} {
 		if g := s.get(path); g.status != 200 && g.status != 202 {
 			t.Errorf("GET %s: %d %s", path, g.status, g.body)
 		}
 	}
 	p.Start()
-	natstest.Until(t, "a run is taken again", func() bool { return s.post("/runs", `{"agent_name":"plain","prompt":"x"}`).status == 201 })
+	natstest.Until(t, "a run is taken again", func() bool {
+		return s.post("/runs", `{"agent_name":"plain",`+
+			`"prompt":"x"}`).status == 201
+	})
 }
 
 // TestNATSNotThereAtStart: the coordinator waits, and HTTP says what for.
@@ -315,7 +333,9 @@ func TestNATSNotThereAtStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve.Run(ctx, serve.Config{HTTPAddr: at, NATS: serve.NATSConfig{URL: "nats://" + natstest.FreeAddr(t)}, Log: natstest.Log(t)})
+		ended <- serve.Run(ctx,
+			serve.Config{HTTPAddr: at, NATS: serve.NATSConfig{URL: "nats://" + natstest.FreeAddr(t)},
+				Log: natstest.Log(t)})
 	}()
 	s := &stack{t: t, url: "http://" + at}
 	natstest.Until(t, "HTTP answers", func() bool {
@@ -371,7 +391,8 @@ func TestAnEmbeddedNATSIsNotOpenToAll(t *testing.T) {
 		if err == nil {
 			n.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "AO_NATS_LISTEN") || !strings.Contains(err.Error(), "AO_INSECURE_LISTEN=yes") {
+		if err == nil || !strings.Contains(err.Error(), "AO_NATS_LISTEN") ||
+			!strings.Contains(err.Error(), "AO_INSECURE_LISTEN=yes") {
 			t.Errorf("%s: %v", listen, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The document of GET /openapi.json, and its schemas, compiled when they are needed. Members that no schema names are wrong here: the
-// document must tell everything that is answered.
+// The document of GET /openapi.json, and its schemas, compiled when they are needed. Members that no schema names are
+// wrong here: the document must tell everything that is answered.
 var document struct {
 	once  sync.Once
 	paths map[string]map[string]struct {
@@ -48,7 +48,8 @@ func learn(t testing.TB) {
 			Paths any `json:"paths"`
 		}
 		d.Paths = &document.paths
-		if document.err = json.Unmarshal(raw, &d); document.err != nil {
+		document.err = json.Unmarshal(raw, &d)
+		if document.err != nil {
 			return
 		}
 		document.compiled, document.compiler = map[string]*jsonschema.Schema{}, jsonschema.NewCompiler()
@@ -137,13 +138,15 @@ func asDescribed(t testing.TB, method, path string, g got) {
 		return
 	}
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	pointer := "ao.json#/paths/" + escape.Replace(at) + "/" + strings.ToLower(method) + "/responses/" + code + "/content/application~1json/schema"
+	pointer := "ao.json#/paths/" + escape.Replace(at) + "/" + strings.ToLower(method) + "/responses/" +
+		code + "/content/application~1json/schema"
 	document.mu.Lock()
 	defer document.mu.Unlock()
 	schema := document.compiled[pointer]
 	if schema == nil {
 		var err error
-		if schema, err = document.compiler.Compile(strings.NewReplacer("{", "%7B", "}", "%7D").Replace(pointer)); err != nil {
+		schema, err = document.compiler.Compile(strings.NewReplacer("{", "%7B", "}", "%7D").Replace(pointer))
+		if err != nil {
 			t.Fatalf("%s: %v", pointer, err)
 		}
 		document.compiled[pointer] = schema
@@ -157,8 +160,8 @@ func asDescribed(t testing.TB, method, path string, g got) {
 	}
 }
 
-// TestOpenAPI: the document is there, says its version, and each of its schemas can be used. That answers are as it says, asDescribed
-// looks at in every test.
+// TestOpenAPI: the document is there, says its version, and each of its schemas can be used. That answers are as it
+// says, asDescribed looks at in every test.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	learn(t)

@@ -61,7 +61,8 @@ func TestPackedEvents(t *testing.T) {
 		var all []run.Event
 		for after := ""; ; {
 			p := into[page](s.get(fmt.Sprintf("%s?limit=%d&after=%s", events, limit, url.QueryEscape(after))), 200)
-			if all = append(all, p.Events...); len(p.Events) == 0 {
+			all = append(all, p.Events...)
+			if len(p.Events) == 0 {
 				break
 			}
 			after = p.Next
@@ -85,7 +86,8 @@ func TestPackedEvents(t *testing.T) {
 			if err := json.Unmarshal([]byte(e.data), &one); err != nil {
 				t.Fatal(err)
 			}
-			if events, ids = append(events, one), append(ids, e.id); one.Type == run.EventCompleted {
+			events, ids = append(events, one), append(ids, e.id)
+			if one.Type == run.EventCompleted {
 				return events, ids
 			}
 		}
@@ -101,7 +103,8 @@ func TestPackedEvents(t *testing.T) {
 			rest, under := read(next)
 			hangUp()
 			if told(rest) != told(live[i:]) || !slices.Equal(under, ids[i:]) {
-				t.Errorf("behind %s%s come %s under %s, want %s under %s", id, of, told(rest), under, told(live[i:]), ids[i:])
+				t.Errorf("behind %s%s come %s under %s, want %s under %s", id, of, told(rest), under, told(live[i:]),
+					ids[i:])
 			}
 		}
 		if p := into[page](s.get(events+"?after="+id), 200); told(p.Events) != told(live[i:]) {
@@ -114,7 +117,8 @@ func TestPackedEvents(t *testing.T) {
 func TestExplainAnswersInAPack(t *testing.T) {
 	t.Parallel()
 	rejected := func(attempt int, what string) json.RawMessage {
-		return json.RawMessage(fmt.Sprintf(`{"role":"system","content":[{"type":"text","text":"No."}],"rejection":{"attempt":%d,"of":3,"errors":[{"path":"$","message":%q}]}}`, attempt, what))
+		return json.RawMessage(fmt.Sprintf(`{"role":"system","content":[{"type":"text","text":"No."}],`+
+			`"rejection":{"attempt":%d,"of":3,"errors":[{"path":"$","message":%q}]}}`, attempt, what))
 	}
 	got := rejectedIn(explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
 		w.tell(q, run.Say("system", "I am thinking"), rejected(1, "nothing fits"), rejected(2, "one fits"))
@@ -122,7 +126,8 @@ func TestExplainAnswersInAPack(t *testing.T) {
 		return counted(`{"valid":true,"retry_count":3}`)
 	}))
 	const says = "answer %d of 3: it does not match the output schema - $: %s"
-	want := []string{fmt.Sprintf(says, 1, "nothing fits"), fmt.Sprintf(says, 2, "one fits"), fmt.Sprintf(says, 3, "two fit")}
+	want := []string{fmt.Sprintf(says, 1, "nothing fits"), fmt.Sprintf(says, 2, "one fits"),
+		fmt.Sprintf(says, 3, "two fit")}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -132,7 +137,8 @@ func TestExplainAnswersInAPack(t *testing.T) {
 func TestExplainKeepsWithinBounds(t *testing.T) {
 	t.Parallel()
 	rejected := rejectedIn(explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
-		many := slices.Repeat([]json.RawMessage{json.RawMessage(`{"role":"system","rejection":{"attempt":1,"of":3}}`)}, run.MaxPacked)
+		many := slices.Repeat([]json.RawMessage{json.RawMessage(`{"role":"system","rejection":{"attempt":1,"of":3}}`)},
+			run.MaxPacked)
 		for range 8 {
 			w.tell(q, many...)
 		}

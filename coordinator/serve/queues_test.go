@@ -19,13 +19,14 @@ import (
 // procedural is a runner of a profile on a host.
 func proceduralOf(profile, host string, tags ...string) runnerapi.Runner {
 	return runnerapi.Runner{
-		Identity: runnerapi.Identity{Hostname: host, ProjectDir: "/srv", ExecutorProfile: profile, ExecutorType: run.Procedural},
+		Identity: runnerapi.Identity{Hostname: host, ProjectDir: "/srv", ExecutorProfile: profile,
+			ExecutorType: run.Procedural},
 		Instance: "one", Tags: tags, MaxConcurrentRuns: 4,
 	}
 }
 
-// One caller asks for ever other demands, one worker registers ever other runners, and neither stops. Workers of other profiles still
-// register, and other callers' runs with demands are taken.
+// One caller asks for ever other demands, one worker registers ever other runners, and neither stops. Workers of other
+// profiles still register, and other callers' runs with demands are taken.
 func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
@@ -48,11 +49,13 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 					tags = append(tags, fmt.Sprintf("%q", fmt.Sprint(bit)))
 				}
 			}
-			g := s.post("/runs", `{"agent_name":"slow","additional_demands":{"tags":[`+strings.Join(tags, ",")+`]}}`, s.run)
+			g := s.post("/runs", `{"agent_name":"slow","additional_demands":{"tags":[`+strings.Join(tags, ",")+`]}}`,
+				s.run)
 			if g.status == 201 {
 				continue
 			}
-			if refused[0].Add(1) == 1 && (g.status != 429 || g.header.Get("Retry-After") == "" || !strings.Contains(g.body, "AO_MAX_QUEUES") || !strings.Contains(g.body, "share")) {
+			if refused[0].Add(1) == 1 && (g.status != 429 || g.header.Get("Retry-After") == "" ||
+				!strings.Contains(g.body, "AO_MAX_QUEUES") || !strings.Contains(g.body, "share")) {
 				t.Errorf("the refusal is %d %v %s", g.status, g.header, g.body)
 			}
 		}
@@ -62,15 +65,18 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 			r := proceduralOf("made-up", fmt.Sprint("host", i))
 			r.Agents = []agent.Blueprint{echo(fmt.Sprint("made-up-", i))}
 			raw, _ := json.Marshal(runnerapi.Registration{Runner: r})
-			if _, err := s.bus.Request(attack, subject.Fleet(runnerapi.OpRegister), raw); err != nil && attack.Err() == nil {
+			if _, err := s.bus.Request(attack, subject.Fleet(runnerapi.OpRegister), raw); err != nil &&
+				attack.Err() == nil {
 				if refused[1].Add(1) == 1 && !strings.Contains(err.Error(), "profile") {
 					t.Errorf("the refusal is %v", err)
 				}
 			}
 		}
 	})
-	for _, n := range []int64{1, 100, 200, 300} { // with the race detector on a loaded machine it takes longer than one wait
-		natstest.Until(t, fmt.Sprint("the caller has been refused ", n, " times"), func() bool { return refused[0].Load() >= n })
+	// with the race detector on a loaded machine it takes longer than one wait
+	for _, n := range []int64{1, 100, 200, 300} {
+		natstest.Until(t, fmt.Sprint("the caller has been refused ", n, " times"),
+			func() bool { return refused[0].Load() >= n })
 	}
 	natstest.Until(t, "the worker has had its share", func() bool { return refused[1].Load() > 20 })
 
@@ -82,13 +88,15 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 			var acc struct {
 				RunID string `json:"run_id"`
 			}
-			g := s.post("/runs", fmt.Sprintf(`{"agent_name":"tool%d","additional_demands":{"tags":%s}}`, i, tags), s.admin)
+			g := s.post("/runs", fmt.Sprintf(`{"agent_name":"tool%d","additional_demands":{"tags":%s}}`, i, tags),
+				s.admin)
 			if g.status != 201 || json.Unmarshal([]byte(g.body), &acc) != nil {
 				t.Fatalf("an honest caller's run: %d %s", g.status, g.body)
 			}
 			natstest.Until(t, "an honest caller's run is done", func() bool {
 				var v struct{ Status run.Status }
-				return json.Unmarshal([]byte(s.get("/runs/"+acc.RunID, s.admin).body), &v) == nil && v.Status == run.Completed
+				return json.Unmarshal([]byte(s.get("/runs/"+acc.RunID, s.admin).body), &v) == nil &&
+					v.Status == run.Completed
 			})
 		}
 	}

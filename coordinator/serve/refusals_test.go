@@ -47,14 +47,16 @@ func (s *stack) refusedEverywhere(c *client, body string, status int, words ...s
 	}
 }
 
-// tool starts an agent with the members of a request that the tool knows. A refusal has the status that HTTP has; MCP has none.
+// tool starts an agent with the members of a request that the tool knows. A refusal has the status that HTTP has; MCP
+// has none.
 func (s *stack) tool(c *client, body string, status int) got {
 	s.t.Helper()
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(body), &members); err != nil {
 		s.t.Fatal(err)
 	}
-	for _, other := range []string{"type", "execution_mode", "parent_session_id", "callback_url", "session_id", "max_attempts"} {
+	for _, other := range []string{"type", "execution_mode", "parent_session_id", "callback_url", "session_id",
+		"max_attempts"} {
 		if _, ok := members[other]; ok {
 			return s.post("/runs", body)
 		}
@@ -66,24 +68,31 @@ func (s *stack) tool(c *client, body string, status int) got {
 	return got{s.t, status, http.Header{}, doc}
 }
 
-// TestWhatIsEmptyIsRefusedByName: who sends an empty text meant something that is not there; it does not stand for "not given".
+// TestWhatIsEmptyIsRefusedByName: who sends an empty text meant something that is not there; it does not stand for "not
+// given".
 func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
 	c := s.speak(versions[1])
 	for _, field := range []string{
-		"type", "session_id", "mode", "execution_mode", "parent_session_id", "project_dir", "callback_url", "output_schema_name",
+		"type", "session_id", "mode", "execution_mode", "parent_session_id", "project_dir", "callback_url",
+		"output_schema_name",
 	} {
-		s.refusedEverywhere(c, `{"agent_name":"plain","`+field+`":""}`, 400, `"field":"`+field+`"`, field+` is empty: give a value, or leave it out`)
+		s.refusedEverywhere(c, `{"agent_name":"plain","`+field+`":""}`, 400, `"field":"`+field+`"`,
+			field+` is empty: give a value, or leave it out`)
 	}
 	s.refusedEverywhere(c, `{"agent_name":""}`, 400, `"field":"agent_name"`)
 	for _, field := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
-		s.refusedEverywhere(c, `{"agent_name":"plain","additional_demands":{"`+field+`":""}}`, 400, `"field":"additional_demands.`+field+`"`, "is empty")
+		s.refusedEverywhere(c, `{"agent_name":"plain","additional_demands":{"`+field+`":""}}`, 400,
+			`"field":"additional_demands.`+field+`"`, "is empty")
 	}
-	s.refusedEverywhere(c, `{"agent_name":"plain","output_schema":{},"output_schema_options":{"validation_mode":""}}`, 400, `"field":"output_schema_options.validation_mode"`, "is empty")
+	s.refusedEverywhere(c, `{"agent_name":"plain","output_schema":{},"output_schema_options":{"validation_mode":""}}`,
+		400, `"field":"output_schema_options.validation_mode"`, "is empty")
 
-	for _, path := range []string{"/runs?status=", "/runs?status", "/sessions?agent_name=", "/runs?session_id=", "/sessions?parent_session_id=", "/runs?created_after=", "/runs?limit=", "/runs?runner_id=", "/runs?roots=", "/runs?q=", "/runs?retry_of=", "/runs/count?status=",
+	for _, path := range []string{"/runs?status=", "/runs?status", "/sessions?agent_name=", "/runs?session_id=",
+		"/sessions?parent_session_id=", "/runs?created_after=", "/runs?limit=", "/runs?runner_id=", "/runs?roots=",
+		"/runs?q=", "/runs?retry_of=", "/runs/count?status=",
 		"/callbacks?status=", "/agents?status=", "/sse/sessions?session_id="} {
 		name, _, _ := strings.Cut(path[strings.Index(path, "?")+1:], "=")
 		g := s.get(path)
@@ -107,7 +116,8 @@ func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 		t.Error(g.body)
 	}
 
-	for field, path := range map[string]string{"executor_profile": "", "output_schema_name": "", "type": "", "status": "", "demands.hostname": "demands"} {
+	for field, path := range map[string]string{"executor_profile": "", "output_schema_name": "", "type": "",
+		"status": "", "demands.hostname": "demands"} {
 		body := `{"name":"mind","` + field + `":""}`
 		if path != "" {
 			body = `{"name":"mind","demands":{"hostname":""}}`
@@ -122,7 +132,8 @@ func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 	}
 }
 
-// TestAnAgentsNumbersAndTimes: what a definition may not say is refused by that member's own name, and nothing is stored.
+// TestAnAgentsNumbersAndTimes: what a definition may not say is refused by that member's own name, and nothing is
+// stored.
 func TestAnAgentsNumbersAndTimes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -141,7 +152,8 @@ func TestAnAgentsNumbersAndTimes(t *testing.T) {
 		for _, g := range []got{
 			s.post("/agents", `{"name":"fresh",`+member+`}`),
 			s.call("PATCH", "/agents/there", `{`+member+`}`),
-			s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural","instance":"i","agents":[{"name":"own","command":"./x",`+member+`}]}`),
+			s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural",`+
+				`"instance":"i","agents":[{"name":"own","command":"./x",`+member+`}]}`),
 		} {
 			if m := g.want(400); m["field"] != field || !strings.Contains(g.body, say) {
 				t.Errorf("%s: %s", member, g.body)
@@ -154,7 +166,8 @@ func TestAnAgentsNumbersAndTimes(t *testing.T) {
 		t.Error(m)
 	}
 	for _, field := range []string{"created_at", "modified_at"} {
-		if g := s.post("/schemas", `{"name":"a","schema":{},"`+field+`":"2026-01-01T00:00:00Z"}`); g.want(400)["field"] != field {
+		if g := s.post("/schemas", `{"name":"a","schema":{},"`+field+`":"2026-01-01T00:00:00Z"}`); g.want(
+			400)["field"] != field {
 			t.Error(g.body)
 		}
 	}
@@ -166,10 +179,12 @@ func TestANameOfARunner(t *testing.T) {
 	s := start(t)
 	w := s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("tool"))
 	for _, g := range []got{
-		s.post("/agents", `{"name":"tool"}`), s.call("PATCH", "/agents/tool", `{"description":"x"}`), s.call("DELETE", "/agents/tool", ""),
+		s.post("/agents", `{"name":"tool"}`), s.call("PATCH", "/agents/tool", `{"description":"x"}`),
+		s.call("DELETE", "/agents/tool", ""),
 	} {
 		m := g.want(409)
-		for _, word := range []string{"belongs to runner " + w.id, `agents_dir of profile \"procedural\"`, "RUN_NO_MATCH_TIMEOUT"} {
+		for _, word := range []string{"belongs to runner " + w.id, `agents_dir of profile \"procedural\"`,
+			"RUN_NO_MATCH_TIMEOUT"} {
 			if !strings.Contains(g.body, word) {
 				t.Errorf("no %s in %s", word, g.body)
 			}
@@ -180,7 +195,8 @@ func TestANameOfARunner(t *testing.T) {
 	}
 }
 
-// TestTheSizeOfParameters: parameters have one limit, that of all input, and beyond it are 413. Lists leave large ones out, and say so.
+// TestTheSizeOfParameters: parameters have one limit, that of all input, and beyond it are 413. Lists leave large ones
+// out, and say so.
 func TestTheSizeOfParameters(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.MaxPayload = 6 << 20 })
@@ -193,9 +209,11 @@ func TestTheSizeOfParameters(t *testing.T) {
 
 	before := s.stored()
 	for door, g := range map[string]got{
-		"POST /runs": s.post("/runs", sized(6<<20)), "POST /runs/validate": s.post("/runs/validate", sized(6<<20)), "MCP": s.tool(c, sized(6<<20), 413),
+		"POST /runs": s.post("/runs", sized(6<<20)), "POST /runs/validate": s.post("/runs/validate", sized(6<<20)),
+		"MCP": s.tool(c, sized(6<<20), 413),
 	} {
-		for _, word := range []string{`"error":"too_large"`, `"field":"parameters"`, `"limit":6291456`, "AO_MAX_PAYLOAD"} {
+		for _, word := range []string{`"error":"too_large"`, `"field":"parameters"`, `"limit":6291456`,
+			"AO_MAX_PAYLOAD"} {
 			if g.status != 413 || !strings.Contains(g.body, word) {
 				t.Errorf("%s: status %d, no %s in %.300s", door, g.status, word, g.body)
 			}
@@ -206,7 +224,8 @@ func TestTheSizeOfParameters(t *testing.T) {
 	}
 
 	sizes := map[string]int{}
-	for _, n := range []int{5 << 20, 300 << 10, 20 << 10, 10} { // beyond what a schema checks elsewhere, beside the record, in it, and shown
+	// beyond what a schema checks elsewhere, beside the record, in it, and shown
+	for _, n := range []int{5 << 20, 300 << 10, 20 << 10, 10} {
 		id := s.submit(sized(n)).RunID
 		s.until(id, run.Completed)
 		sizes[id] = n
@@ -215,13 +234,16 @@ func TestTheSizeOfParameters(t *testing.T) {
 		r := r.(map[string]any)
 		n := sizes[r["run_id"].(string)]
 		if omitted := r["parameters_omitted"] == true; omitted != (n > 16<<10) || omitted != (r["parameters"] == nil) {
-			t.Errorf("parameters of %d bytes are listed as omitted: %v, %.80v", n, r["parameters_omitted"], r["parameters"])
+			t.Errorf("parameters of %d bytes are listed as omitted: %v, %.80v", n, r["parameters_omitted"],
+				r["parameters"])
 		}
 	}
 	for id, n := range sizes {
 		r := s.get("/runs/" + id).want(200)
-		if p, _ := r["parameters"].(map[string]any); p == nil || len(p["a"].(string)) != n || r["parameters_omitted"] != nil {
-			t.Errorf("a run shows other parameters than its %d bytes, or that they are omitted: %v", n, r["parameters_omitted"])
+		if p, _ := r["parameters"].(map[string]any); p == nil || len(p["a"].(string)) != n ||
+			r["parameters_omitted"] != nil {
+			t.Errorf("a run shows other parameters than its %d bytes, or that they are omitted: %v", n,
+				r["parameters_omitted"])
 		}
 	}
 }
@@ -233,31 +255,38 @@ func TestWhichNumbersAreTaken(t *testing.T) {
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
 	c := s.speak(versions[1])
 	for number, say := range map[string]string{
-		"1e400": "exponent must lie between -308 and 308", "-1E-400": "exponent must lie between -308 and 308", strings.Repeat("1", 65): "at most 64 characters are allowed",
+		"1e400": "exponent must lie between -308 and 308", "-1E-400": "exponent must lie between -308 and 308",
+		strings.Repeat("1", 65): "at most 64 characters are allowed",
 	} {
-		s.refusedEverywhere(c, `{"agent_name":"plain","parameters":{"deep":[`+number+`]}}`, 400, `"error":"parameter_validation_failed"`, `"path":"$.deep[0]"`, say)
+		s.refusedEverywhere(c, `{"agent_name":"plain","parameters":{"deep":[`+number+`]}}`, 400,
+			`"error":"parameter_validation_failed"`, `"path":"$.deep[0]"`, say)
 	}
 	const kept = `{"a":12345678901234567890,"b":1e308,"c":0.10,"d":-1E-308,"e":1.0000000000000000000000000000000001}`
-	if r := s.until(s.submit(`{"agent_name":"plain","parameters":`+kept+`}`).RunID, run.Completed); string(r.Parameters) != kept {
+	if r := s.until(s.submit(`{"agent_name":"plain","parameters":`+kept+`}`).RunID,
+		run.Completed); string(r.Parameters) != kept {
 		t.Errorf("%s", r.Parameters)
 	}
 }
 
-// TestAReasonNamesTheFirstViolation: who reads the stream of refused messages sees what was wrong, not only that something was.
+// TestAReasonNamesTheFirstViolation: who reads the stream of refused messages sees what was wrong, not only that
+// something was.
 func TestAReasonNamesTheFirstViolation(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	typed := echo("typed")
-	typed.ParametersSchema = json.RawMessage(`{"type":"object","required":["a","b"],"properties":{"a":{"type":"integer"}}}`)
+	typed.ParametersSchema = json.RawMessage(`{"type":"object","required":["a","b"],` +
+		`"properties":{"a":{"type":"integer"}}}`)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, typed)
 	js, err := s.nc.JetStream()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for body, want := range map[string]string{
-		`{"agent_name":"typed","parameters":{"a":"x"}}`:     "Parameters do not match agent's parameters_schema: $.a: 'x' is not of type 'integer' (and 1 more)",
-		`{"agent_name":"typed","output_schema":{"type":7}}`: "output_schema is not a valid JSON Schema: Schema validation error at $.type: ",
-		`{"agent_name":"typed","session_id":""}`:            "session_id is empty: give a value, or leave it out",
+		`{"agent_name":"typed","parameters":{"a":"x"}}`: "Parameters do not match agent's parameters_schema: " +
+			"$.a: 'x' is not of type 'integer' (and 1 more)",
+		`{"agent_name":"typed","output_schema":{"type":7}}`: "output_schema is not a valid JSON Schema: Schema " +
+			"validation error at $.type: ",
+		`{"agent_name":"typed","session_id":""}`: "session_id is empty: give a value, or leave it out",
 	} {
 		if strings.Contains(body, "output_schema") {
 			body = strings.Replace(body, `"output_schema"`, `"parameters":{"a":1,"b":1},"output_schema"`, 1)
@@ -289,29 +318,41 @@ func TestWhatNoCommandLineHolds(t *testing.T) {
 		return "{" + strings.Join(all, ",") + "}"
 	}
 	for name, tt := range map[string]struct{ parameters, field, say string }{
-		"an empty key":             {`{"":1}`, "parameters.", "the key is empty: give it a name"},
-		"a key with =":             {`{"a=b":1}`, "parameters.a=b", "the key contains '=': use another key"},
-		"a key with a space":       {`{"a b":1}`, "parameters.a b", "the key contains white space or a control character: use another key"},
-		"a key with a NUL":         {`{"a\u0000":1}`, `parameters.a\u0000`, "the key contains white space or a control character: use another key"},
-		"a key with -":             {`{"fine":1,"-x":false}`, "parameters.-x", "the key begins with '-': leave that out"},
-		"a value with a NUL":       {`{"k":"a\u0000b"}`, "parameters.k", "its value contains a NUL, which no command line can hold: take it out"},
-		"a NUL in a list":          {`{"k":["a\u0000b"]}`, "parameters.k", "its value contains a NUL"},
-		"a value that is too long": {`{"k":` + long(131072) + `}`, "parameters.k", "its argument has 131072 bytes, and one may have 131071: split it, or write it to a file and pass its path"},
-		"a list that is too long":  {`{"k":[` + long(65536) + `,` + long(65535) + `]}`, "parameters.k", "its argument has 131072 bytes"},
-		"with its flag too long":   {`{"k":"-` + strings.Repeat("x", 131067) + `"}`, "parameters.k", "its argument has 131072 bytes"},
-		"a key that is too long":   {`{` + long(131070) + `:true}`, "parameters." + strings.Repeat("x", 80), "its argument has 131072 bytes"},
-		"too many":                 {many(4097, "1"), "parameters", "8194 arguments, and there may be 8192: pass lists, or write them to a file and pass its path"},
+		"an empty key": {`{"":1}`, "parameters.", "the key is empty: give it a name"},
+		"a key with =": {`{"a=b":1}`, "parameters.a=b", "the key contains '=': use another key"},
+		"a key with a space": {`{"a b":1}`, "parameters.a b",
+			"the key contains white space or a control character: use another key"},
+		"a key with a NUL": {`{"a\u0000":1}`, `parameters.a\u0000`,
+			"the key contains white space or a control character: use another key"},
+		"a key with -": {`{"fine":1,"-x":false}`, "parameters.-x",
+			"the key begins with '-': leave that out"},
+		"a value with a NUL": {`{"k":"a\u0000b"}`, "parameters.k",
+			"its value contains a NUL, which no command line can hold: take it out"},
+		"a NUL in a list": {`{"k":["a\u0000b"]}`, "parameters.k", "its value contains a NUL"},
+		"a value that is too long": {`{"k":` + long(131072) + `}`, "parameters.k",
+			"its argument has 131072 bytes, and one may have 131071: split it, or write it to a file and pass its path"},
+		"a list that is too long": {`{"k":[` + long(65536) + `,` + long(65535) + `]}`, "parameters.k",
+			"its argument has 131072 bytes"},
+		"with its flag too long": {`{"k":"-` + strings.Repeat("x", 131067) + `"}`, "parameters.k",
+			"its argument has 131072 bytes"},
+		"a key that is too long": {`{` + long(131070) + `:true}`, "parameters." + strings.Repeat("x", 80),
+			"its argument has 131072 bytes"},
+		"too many": {many(4097, "1"), "parameters",
+			"8194 arguments, and there may be 8192: pass lists, or write them to a file and pass its path"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.refusedEverywhere(c, `{"agent_name":"plain","parameters":`+tt.parameters+`}`, 400, `"error":"invalid_request"`, `"field":"`+tt.field+`"`, tt.say)
+			s.refusedEverywhere(c, `{"agent_name":"plain","parameters":`+tt.parameters+`}`, 400,
+				`"error":"invalid_request"`, `"field":"`+tt.field+`"`, tt.say)
 			s.post("/runs/validate", `{"agent_name":"mind","parameters":`+tt.parameters+`}`).want(200)
 		})
 	}
 	t.Run("too much together", func(t *testing.T) { // more than a NATS message holds, and slow to read as MCP
 		before := s.stored()
 		body := `{"agent_name":"plain","parameters":` + many(13, long(131071)) + `}`
-		for door, g := range map[string]got{"POST /runs": s.post("/runs", body), "POST /runs/validate": s.post("/runs/validate", body)} {
-			for _, word := range []string{`"field":"parameters"`, `"limit":1572864`, "1704053 bytes of arguments, and there may be 1572864 together: write them to a file and pass its path"} {
+		for door, g := range map[string]got{"POST /runs": s.post("/runs", body),
+			"POST /runs/validate": s.post("/runs/validate", body)} {
+			for _, word := range []string{`"field":"parameters"`, `"limit":1572864`,
+				"1704053 bytes of arguments, and there may be 1572864 together: write them to a file and pass its path"} {
 				if g.status != 400 || !strings.Contains(g.body, word) {
 					t.Errorf("%s: status %d, no %s in %.300s", door, g.status, word, g.body)
 				}
@@ -322,7 +363,8 @@ func TestWhatNoCommandLineHolds(t *testing.T) {
 		}
 	})
 	for _, fits := range []string{
-		`{"k":` + long(131071) + `}`, `{"k":"-` + strings.Repeat("x", 131066) + `"}`, `{` + long(131069) + `:true}`, many(4096, "1"), many(4097, "false"), many(11, long(131071)), `{"a.b":"x","größe":" -","n":-5}`,
+		`{"k":` + long(131071) + `}`, `{"k":"-` + strings.Repeat("x", 131066) + `"}`, `{` + long(131069) + `:true}`,
+		many(4096, "1"), many(4097, "false"), many(11, long(131071)), `{"a.b":"x","größe":" -","n":-5}`,
 	} {
 		s.post("/runs/validate", `{"agent_name":"plain","parameters":`+fits+`}`).want(200)
 	}

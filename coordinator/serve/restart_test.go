@@ -8,7 +8,8 @@ import (
 	"ao/coordinator/serve"
 )
 
-// TestARestartFromASnapshot: a clean end leaves one in the data folder; the next start goes on from there, with what waits.
+// TestARestartFromASnapshot: a clean end leaves one in the data folder; the next start goes on from there, with what
+// waits.
 func TestARestartFromASnapshot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

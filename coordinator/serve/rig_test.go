@@ -55,7 +55,8 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 	}
 	n, err := cfg.Server, error(nil)
 	if n == nil {
-		if n, err = serve.OpenNATS(cfg.NATS); err != nil {
+		n, err = serve.OpenNATS(cfg.NATS)
+		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(n.Close)
@@ -86,11 +87,13 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the coordinator does not serve")
 	}
-	if s.nc, err = n.Dial(t.Context(), t.Name(), log); err != nil {
+	s.nc, err = n.Dial(t.Context(), t.Name(), log)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.nc.Close)
-	if s.bus, err = bus.Open(s.nc, bus.Config{Log: log}); err != nil {
+	s.bus, err = bus.Open(s.nc, bus.Config{Log: log})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -243,21 +246,24 @@ func echo(name string) agent.Blueprint {
 // done is a completed run with this result.
 func done(data string) run.Outcome {
 	zero := 0
-	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(data), ExitCode: &zero}}
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(data),
+		ExitCode: &zero}}
 }
 
 // work registers a worker with these agents, and takes runs until the test ends.
 func (s *stack) work(do func(run.Queued) run.Outcome, agents ...agent.Blueprint) *worker {
 	s.t.Helper()
 	return s.workAs(runnerapi.Runner{
-		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural",
+			ExecutorType: run.Procedural},
 		Instance: "one", MaxConcurrentRuns: 8, Agents: agents,
 	}, do)
 }
 
 func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *worker {
 	s.t.Helper()
-	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{}, lanes: map[string]bool{}}
+	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{},
+		lanes: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	s.t.Cleanup(loops.Wait)
@@ -336,7 +342,8 @@ func (w *worker) leave(key string) {
 func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop chan struct{}) {
 	defer w.leave(q.Key)
 	t, b, part := w.stack.t, w.stack.bus, subject.Partition(q.SessionID)
-	claim, _ := json.Marshal(run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now(), Proves: !w.old})
+	claim, _ := json.Marshal(run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: w.id,
+		Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now(), Proves: !w.old})
 	if _, err := b.Append(ctx, bus.Entry{Subject: subject.Claimed(part, q.ID, q.Key), Body: claim}); err != nil {
 		if errors.Is(err, bus.ErrTaken) {
 			d.Done()
@@ -360,9 +367,11 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	}
 	w.mu.Unlock()
 	now := time.Now()
-	ended, _ := json.Marshal(run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Nonce: "n" + q.Key, Attempt: q.Attempt,
-		Status: o.Status, Error: o.Error, Result: o.Result, Events: events, StartedAt: &now, At: now})
-	if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: last, Body: ended}); err != nil && ctx.Err() == nil {
+	ended, _ := json.Marshal(run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Nonce: "n" + q.Key,
+		Attempt: q.Attempt,
+		Status:  o.Status, Error: o.Error, Result: o.Result, Events: events, StartedAt: &now, At: now})
+	if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: last, Body: ended}); err != nil &&
+		ctx.Err() == nil {
 		t.Logf("last word of %s: %v", q.ID, err)
 	}
 }
@@ -380,7 +389,8 @@ func (w *worker) say(q run.Queued, texts ...string) {
 func (w *worker) tell(q run.Queued, messages ...json.RawMessage) {
 	var all [][]byte
 	for _, m := range messages {
-		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: m})
+		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(),
+			Body: m})
 		all = append(all, raw)
 	}
 	kind, raw := run.EventMessage, all[0]
@@ -430,7 +440,8 @@ func (w *worker) beat(ctx context.Context) {
 		w.mu.Unlock()
 		return
 	}
-	raw, _ := json.Marshal(runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: slices.Clone(w.attempts)})
+	raw, _ := json.Marshal(runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance,
+		Attempts: slices.Clone(w.attempts)})
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

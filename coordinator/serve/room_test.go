@@ -11,7 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestAFullHistoryTakesNoNewRuns: from nine tenths on, and what has begun can still be stopped; with more room they are taken again.
+// TestAFullHistoryTakesNoNewRuns: from nine tenths on, and what has begun can still be stopped; with more room they are
+// taken again.
 func TestAFullHistoryTakesNoNewRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -46,7 +47,8 @@ func TestAFullHistoryTakesNoNewRuns(t *testing.T) {
 		}
 		return last.status == 503
 	})
-	if m := last.want(503); !strings.Contains(m["message"].(string), "nine tenths full") || last.header.Get("Retry-After") == "" {
+	if m := last.want(503); !strings.Contains(m["message"].(string), "nine tenths full") ||
+		last.header.Get("Retry-After") == "" {
 		t.Errorf("%v", m)
 	}
 	if m := s.post("/runs/"+before["run_id"].(string)+"/stop", "").want(200); m["status"] != "stopped" {

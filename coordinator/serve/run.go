@@ -37,8 +37,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run serves until ctx ends, then takes no more, finishes what is under way, and returns. Addresses that cannot be used are
-// told at once; a NATS that is not there is waited for, with HTTP saying so.
+// Run serves until ctx ends, then takes no more, finishes what is under way, and returns. Addresses that cannot be used
+// are told at once; a NATS that is not there is waited for, with HTTP saying so.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	var opened closers
@@ -87,19 +87,22 @@ func (c *closers) close() {
 	}
 }
 
-// open reads and opens what the machine has for this process: the files of tokens and of the certificate, the audit log,
-// and the ways by which traces and metrics leave. The certificate is nil where HTTP is plain.
+// open reads and opens what the machine has for this process: the files of tokens and of the certificate, the audit
+// log, and the ways by which traces and metrics leave. The certificate is nil where HTTP is plain.
 func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate, err error) {
 	co := &c.Coordinator
-	if co.Webhooks, err = webhook.New(webhook.Config{Policy: c.Callbacks}); err != nil {
+	co.Webhooks, err = webhook.New(webhook.Config{Policy: c.Callbacks})
+	if err != nil {
 		return nil, err
 	}
 	if c.APITokens != "" {
-		if c.HTTP.Tokens, err = access.Load(c.APITokens, c.Log); err != nil {
+		c.HTTP.Tokens, err = access.Load(c.APITokens, c.Log)
+		if err != nil {
 			return nil, err
 		}
 	}
-	if shown, err = certificateOf(c.TLSCert, c.TLSKey, c.Log); err != nil {
+	shown, err = certificateOf(c.TLSCert, c.TLSKey, c.Log)
+	if err != nil {
 		return nil, err
 	}
 	if !c.NoAuditStream {
@@ -139,7 +142,8 @@ func (c *Config) listen(ctx context.Context, shown *certificate, opened *closers
 		return nil, err
 	}
 	if open && c.HTTP.Tokens == nil {
-		c.Log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
+		c.Log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and whoever reaches it may do "+
+			"everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
 	}
 	secure, scheme := shown.config()
 	f := &front{log: c.Log, at: l.Addr(), open: open, shown: shown, scheme: scheme, served: make(chan error, 1)}
@@ -159,15 +163,18 @@ type link struct {
 
 // connect starts the NATS of this process where there is none yet, and waits for one that is elsewhere.
 func (c *Config) connect(ctx context.Context, opened *closers) (l link, err error) {
-	if l.server = c.Server; l.server == nil {
+	l.server = c.Server
+	if l.server == nil {
 		c.NATS.Log, c.NATS.Insecure = c.Log, c.InsecureListen
-		if l.server, err = OpenNATS(c.NATS); err != nil {
+		l.server, err = OpenNATS(c.NATS)
+		if err != nil {
 			return l, err
 		}
 		opened.add(l.server.Close)
 	}
 	l.server.measure(c.Metrics)
-	if l.conn, err = l.server.Dial(ctx, "ao-coordinator", c.Log); err != nil {
+	l.conn, err = l.server.Dial(ctx, "ao-coordinator", c.Log)
+	if err != nil {
 		return l, err
 	}
 	opened.add(l.conn.Close)
@@ -216,10 +223,12 @@ func (c *Config) decide(l link, f *front) *parts.Coordinator {
 	return parts.New(*co)
 }
 
-// api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
+// api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked
+// agrees.
 func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
-	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents, co.Schemas, co, co.History, co.History
+	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents,
+		co.Schemas, co, co.History, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
 	h.Again = co.Again
 	h.Trail = audit.NewReader(l.bus)
@@ -322,7 +331,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api.ServeHTTP(w, r)
 		return
 	}
-	httpapi.Starting(w, r, fault.Newf(fault.Unavailable, "Starting: %s; try again in a moment", *f.why.Load()).After(time.Second))
+	httpapi.Starting(w, r, fault.Newf(fault.Unavailable, "Starting: %s; try again in a moment", *f.why.Load()).
+		After(time.Second))
 }
 
 // end takes no more requests and waits for those under way, saying what it waits for.
@@ -339,7 +349,8 @@ func (f *front) end() error {
 		go func() {
 			for {
 				if requests, streams := api.Open(); requests > 0 {
-					f.log.Info("ending: waiting for requests under way", "requests", requests, "streams", streams, "longest", patience)
+					f.log.Info("ending: waiting for requests under way", "requests", requests, "streams", streams,
+						"longest", patience)
 				}
 				select {
 				case <-tick.C:

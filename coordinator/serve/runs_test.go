@@ -40,15 +40,21 @@ func TestSyncAnswersWithTheResult(t *testing.T) {
 	const sent = `{"z":1,"a":12345678901234567890.123456789,"b.c":"ü"}`
 	g := s.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":`+sent+`}`)
 	out := into[runs.Outcome](g, 200)
-	if out.Status != run.Completed || out.Result == nil || string(out.Result.Data) != sent || string(out.Parameters) != sent {
+	if out.Status != run.Completed || out.Result == nil || string(out.Result.Data) != sent ||
+		string(out.Parameters) != sent {
 		t.Fatalf("%s", g.body)
 	}
-	if g.header.Get("Location") != "/runs/"+out.ID || !strings.Contains(g.body, `"result":{"result_type":"procedural","result_text":null,"result_data":`+sent+`,"exit_code":0}`) {
+	if g.header.Get("Location") != "/runs/"+out.ID ||
+		!strings.Contains(g.body, `"result":{"result_type":"procedural","result_text":null,"result_data":`+
+			sent+`,"exit_code":0}`) {
 		t.Errorf("%s %s", g.header.Get("Location"), g.body)
 	}
-	literal(t, s.get("/runs/"+out.ID+"/result"), 200, `{"result_type":"procedural","result_text":null,"result_data":`+sent+`,"exit_code":0}`)
-	literal(t, s.get("/sessions/"+out.SessionID+"/result"), 200, `{"result_type":"procedural","result_text":null,"result_data":`+sent+`,"exit_code":0}`)
-	literal(t, s.get("/sessions/"+out.SessionID+"/status"), 200, `{"session_id":"`+out.SessionID+`","status":"finished"}`)
+	literal(t, s.get("/runs/"+out.ID+"/result"), 200, `{"result_type":"procedural","result_text":null,"result_data":`+
+		sent+`,"exit_code":0}`)
+	literal(t, s.get("/sessions/"+out.SessionID+"/result"), 200,
+		`{"result_type":"procedural","result_text":null,"result_data":`+sent+`,"exit_code":0}`)
+	literal(t, s.get("/sessions/"+out.SessionID+"/status"), 200, `{"session_id":"`+
+		out.SessionID+`","status":"finished"}`)
 	if w := s.get("/runs/" + out.ID + "/wait"); w.body != g.body || w.status != 200 {
 		t.Errorf("wait answers %d %s", w.status, w.body)
 	}
@@ -61,7 +67,8 @@ func TestAFailedRunKeepsItsResult(t *testing.T) {
 	s.work(func(run.Queued) run.Outcome {
 		o := done(`{"partial":true}`)
 		three := 3
-		o.Status, o.Error, o.Result.ExitCode = run.Failed, fault.New(fault.Internal, "command_failed", "no such file"), &three
+		o.Status, o.Error, o.Result.ExitCode = run.Failed, fault.New(fault.Internal, "command_failed", "no such file"),
+			&three
 		return o
 	}, echo("tool"))
 	out := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
@@ -82,7 +89,8 @@ func TestWaiting(t *testing.T) {
 	s.work(do, echo("tool"))
 	acc := into[runs.Accepted](s.post("/runs", `{"agent_name":"tool","mode":"sync","wait_seconds":0}`), 202)
 	s.until(acc.RunID, run.Running)
-	if m := s.get("/runs/" + acc.RunID + "/wait?timeout_seconds=0").want(202); m["status"] != "running" || m["run_id"] != acc.RunID {
+	if m := s.get("/runs/" + acc.RunID + "/wait?timeout_seconds=0").want(202); m["status"] != "running" ||
+		m["run_id"] != acc.RunID {
 		t.Errorf("%v", m)
 	}
 	if m := s.get("/runs/" + acc.RunID + "/result").want(409); m["error"] != "run_not_ended" {
@@ -115,7 +123,8 @@ func TestHangingUpDoesNotStopTheRun(t *testing.T) {
 	defer free()
 	s.work(do, echo("tool"))
 	ctx, hangUp := context.WithCancel(t.Context())
-	req, _ := http.NewRequestWithContext(ctx, "POST", s.url+"/runs", strings.NewReader(`{"agent_name":"tool","mode":"sync"}`))
+	req, _ := http.NewRequestWithContext(ctx, "POST", s.url+"/runs",
+		strings.NewReader(`{"agent_name":"tool","mode":"sync"}`))
 	answered := make(chan error, 1)
 	go func() {
 		_, err := http.DefaultClient.Do(req)
@@ -143,7 +152,8 @@ func TestStop(t *testing.T) {
 	s.work(do, echo("tool"))
 	running := s.submit(`{"agent_name":"tool"}`)
 	s.until(running.RunID, run.Running)
-	if m := s.post("/runs/"+running.RunID+"/stop", "").want(200); m["status"] != "stopping" && m["status"] != "stopped" {
+	if m := s.post("/runs/"+running.RunID+"/stop", "").want(200); m["status"] != "stopping" &&
+		m["status"] != "stopped" {
 		t.Errorf("%v", m)
 	}
 	s.until(running.RunID, run.Stopped)
@@ -154,7 +164,8 @@ func TestStop(t *testing.T) {
 
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	waiting := s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	if r := s.until(waiting.RunID, run.Pending); !strings.HasPrefix(r.WaitingFor, "a runner: none online matches type=autonomous") {
+	if r := s.until(waiting.RunID, run.Pending); !strings.HasPrefix(r.WaitingFor,
+		"a runner: none online matches type=autonomous") {
 		t.Errorf("waiting for %q", r.WaitingFor)
 	}
 	if m := s.post("/sessions/"+waiting.SessionID+"/stop", "").want(200); m["status"] != "stopped" {
@@ -165,12 +176,14 @@ func TestStop(t *testing.T) {
 	}
 	free()
 	finished := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
-	if m := s.post("/runs/"+finished.ID+"/stop", "").want(409); m["status"] != "completed" || m["run_id"] != finished.ID {
+	if m := s.post("/runs/"+finished.ID+"/stop", "").want(409); m["status"] != "completed" ||
+		m["run_id"] != finished.ID {
 		t.Errorf("%v", m)
 	}
 }
 
-// TestIdempotencyKey: same key and body, same answer, also after a restart and at the same moment; another body is a conflict.
+// TestIdempotencyKey: same key and body, same answer, also after a restart and at the same moment; another body is a
+// conflict.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -187,7 +200,8 @@ func TestIdempotencyKey(t *testing.T) {
 	if slices.Sort(answers); answers[0] != answers[7] {
 		t.Fatalf("one key, two answers: %s %s", answers[0], answers[7])
 	}
-	if m := s.post("/runs", `{"agent_name":"plain","prompt":"y"}`, "Idempotency-Key: k1").want(409); m["error"] != "idempotency_key_reused" {
+	if m := s.post("/runs", `{"agent_name":"plain","prompt":"y"}`, "Idempotency-Key: k1").
+		want(409); m["error"] != "idempotency_key_reused" {
 		t.Errorf("%v", m)
 	}
 	s.post("/runs", `{"agent_name":"nobody"}`, "Idempotency-Key: k2").want(404)
@@ -260,14 +274,16 @@ func TestPages(t *testing.T) {
 		t.Errorf("paged %v\nwant %v", seen, want)
 	}
 	for query, n := range map[string]int{
-		"status=pending": 7, "status=stopped,pending": 8, "agent_name=other": 1, "session_id=ses_2": 1, "parent_session_id=ses_1": 1, "parent_session_id=ses_0": 0,
+		"status=pending": 7, "status=stopped,pending": 8, "agent_name=other": 1, "session_id=ses_2": 1,
+		"parent_session_id=ses_1": 1, "parent_session_id=ses_0": 0,
 		"created_after=" + middle.Format(time.RFC3339Nano): 4, "status=failed": 0,
 	} {
 		if p := into[projection.Page](s.get("/runs?"+query), 200); len(p.Runs) != n {
 			t.Errorf("runs?%s: %d, want %d", query, len(p.Runs), n)
 		}
 	}
-	for query, n := range map[string]int{"status=pending": 7, "status=stopped": 1, "agent_name=other": 1, "parent_session_id=ses_1": 1, "limit=2": 2} {
+	for query, n := range map[string]int{"status=pending": 7, "status=stopped": 1, "agent_name=other": 1,
+		"parent_session_id=ses_1": 1, "limit=2": 2} {
 		if p := into[projection.SessionPage](s.get("/sessions?"+query), 200); len(p.Sessions) != n {
 			t.Errorf("sessions?%s: %d, want %d", query, len(p.Sessions), n)
 		}
@@ -279,10 +295,12 @@ func TestPages(t *testing.T) {
 func TestRegistrationTellsVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) {
-		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, runnerapi.Patience{Stale: 500 * time.Millisecond, Remove: time.Second}
+		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, runnerapi.Patience{Stale: 500 * time.Millisecond,
+			Remove: time.Second}
 	})
 	natstest.Until(t, "the versions are told", func() bool {
-		told := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).want(200)
+		told := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).
+			want(200)
 		return told["record_version"] == 3.0 && told["event_version"] == float64(run.EventVersion)
 	})
 }
@@ -292,20 +310,27 @@ func TestRunners(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	literal(t, s.get("/runners"), 200, `{"runners":[]}`)
-	const body = `{"hostname":"h","project_dir":"/srv","executor_profile":"echo","executor":{"type":"procedural"},"agents":[{"name":"echo","command":"./echo"}]}`
+	const body = `{"hostname":"h","project_dir":"/srv","executor_profile":"echo","executor":{"type":"procedural"},` +
+		`"agents":[{"name":"echo","command":"./echo"}]}`
 	m := s.post("/runner/register", body).want(200)
-	if m["heartbeat_interval_seconds"] != 60.0 || m["nats"].(map[string]any)["beats"] != "ao.beats."+m["runner_id"].(string) {
+	if m["heartbeat_interval_seconds"] != 60.0 || m["nats"].(map[string]any)["beats"] != "ao.beats."+
+		m["runner_id"].(string) {
 		t.Errorf("%v", m)
 	}
-	if again := s.post("/runner/register", strings.Replace(body, `"executor":{"type":"procedural"}`, `"executor.type":"procedural"`, 1)).want(200); again["runner_id"] != m["runner_id"] {
+	if again := s.post("/runner/register", strings.Replace(body, `"executor":{"type":"procedural"}`,
+		`"executor.type":"procedural"`, 1)).want(200); again["runner_id"] != m["runner_id"] {
 		t.Errorf("the same identity, another runner: %v", again)
 	}
-	s.post("/runner/register", strings.Replace(body, `"executor"`, `"executor_type":"autonomous","executor"`, 1)).want(400)
+	s.post("/runner/register", strings.Replace(body, `"executor"`, `"executor_type":"autonomous","executor"`, 1)).
+		want(400)
 	g := s.post("/runner/register", strings.NewReplacer(`"h"`, `"i"`, `./echo`, `./other`).Replace(body))
-	literal(t, g, 409, `{"error":"agent_name_collision","message":"Agent 'echo' is already registered by runner `+m["runner_id"].(string)+
-		` with another definition; rename one of them","agent_name":"echo","existing_runner_id":"`+m["runner_id"].(string)+`"}`)
+	literal(t, g, 409, `{"error":"agent_name_collision","message":"Agent 'echo' is already registered by runner `+
+		m["runner_id"].(string)+
+		` with another definition; rename one of them","agent_name":"echo","existing_runner_id":"`+
+		m["runner_id"].(string)+`"}`)
 	list := into[struct{ Runners []runners.View }](s.get("/runners"), 200)
-	if len(list.Runners) != 1 || list.Runners[0].Status != runnerapi.Online || !slices.Equal(list.Runners[0].Agents, []string{"echo"}) {
+	if len(list.Runners) != 1 || list.Runners[0].Status != runnerapi.Online ||
+		!slices.Equal(list.Runners[0].Agents, []string{"echo"}) {
 		t.Errorf("%+v", list)
 	}
 	if a := s.get("/agents/echo").want(200); a["runner_id"] != m["runner_id"] || a["command"] != "./echo" {

@@ -1,5 +1,5 @@
-// Package serve puts a coordinator together and runs it: NATS, the decisions, the ways in. The program coordinator is its
-// main; one process that holds everything uses it too.
+// Package serve puts a coordinator together and runs it: NATS, the decisions, the ways in. The program coordinator is
+// its main; one process that holds everything uses it too.
 package serve
 
 import (
@@ -21,27 +21,31 @@ import (
 
 // Config is what a coordinator process needs to know.
 type Config struct {
-	Coordinator    parts.Config     // limits and times; Bus and Log are filled in
-	HTTPAddr       string           // default 127.0.0.1:8765
-	Callbacks      webhook.Policy   // which callback_url is allowed; default none
-	APITokens      string           // file of API tokens; none: whoever reaches the address may do everything
-	TLSCert        string           // file of the certificate that HTTP shows; none: it is plain HTTP
-	TLSKey         string           // file of its private key
-	AuditLog       string           // file of who changed what, or audit.ToLog; none: there is no file
-	NoAuditStream  bool             // who changed what is not kept in NATS either
-	PublicURL      string           // where others reach the HTTP API, default the address that is listened on
-	PrivateNetwork bool             // beyond loopback there is only a network of this system's own: it needs no TLS
-	InsecureListen bool             // listen beyond loopback although anybody there may do everything
-	BodyMemory     int64            // bytes of request bodies under way, and of large answers, default budget.Default
-	Connections    int              // to the HTTP API at once, default half of the files that may be open, at most 10,000
-	Replicas       int              // of the streams, default 1
-	NATS           NATSConfig       // used where Server is nil
-	Server         *NATS            // opened by the caller, and closed by it
-	HTTP           httpapi.Config   // limits; what it must know of its place is filled in
-	Opened         func(*bus.Bus)   // called once with the coordinator's own, before Serving: a worker of this process may write with it (bus.Config.With)
-	Serving        func(url string) // called once when requests are served
-	AlsoReady      func() error     // asked by GET /ready once requests are served: why not yet; default nil: nothing else counts
-	Log            *slog.Logger     // default slog.Default()
+	Coordinator    parts.Config   // limits and times; Bus and Log are filled in
+	HTTPAddr       string         // default 127.0.0.1:8765
+	Callbacks      webhook.Policy // which callback_url is allowed; default none
+	APITokens      string         // file of API tokens; none: whoever reaches the address may do everything
+	TLSCert        string         // file of the certificate that HTTP shows; none: it is plain HTTP
+	TLSKey         string         // file of its private key
+	AuditLog       string         // file of who changed what, or audit.ToLog; none: there is no file
+	NoAuditStream  bool           // who changed what is not kept in NATS either
+	PublicURL      string         // where others reach the HTTP API, default the address that is listened on
+	PrivateNetwork bool           // beyond loopback there is only a network of this system's own: it needs no TLS
+	InsecureListen bool           // listen beyond loopback although anybody there may do everything
+	BodyMemory     int64          // bytes of request bodies under way, and of large answers, default budget.Default
+	// to the HTTP API at once, default half of the files that may be open, at most 10,000
+	Connections int
+	Replicas    int            // of the streams, default 1
+	NATS        NATSConfig     // used where Server is nil
+	Server      *NATS          // opened by the caller, and closed by it
+	HTTP        httpapi.Config // limits; what it must know of its place is filled in
+	// called once with the coordinator's own, before Serving: a worker of this process may write with it
+	// (bus.Config.With)
+	Opened  func(*bus.Bus)
+	Serving func(url string) // called once when requests are served
+	// asked by GET /ready once requests are served: why not yet; default nil: nothing else counts
+	AlsoReady func() error
+	Log       *slog.Logger // default slog.Default()
 
 	Metrics *metric.Registry // what GET /metrics tells; default one of its own
 	Ports   metric.Ports     // where the process lets itself be looked at, beside the HTTP API
@@ -54,51 +58,69 @@ func (c *Config) Settings() []config.Bound {
 	co := &c.Coordinator
 	return append([]config.Bound{
 		config.HTTPAddr.To(&c.HTTPAddr), config.InsecureListen.To(&c.InsecureListen),
-		config.NATSURL.To(&c.NATS.URL), config.NATSListen.To(&c.NATS.Listen), config.NATSSync.To(&c.NATS.Sync), config.NATSStaging.To(&c.NATS.Staging),
-		config.NATSUsers.To(&c.NATS.Users), config.NATSCreds.To(&c.NATS.Login.Creds), config.NATSCA.To(&c.NATS.Login.CA),
-		config.NATSCert.To(&c.NATS.Login.Cert), config.NATSKey.To(&c.NATS.Login.Key), config.NATSReplicas.To(&c.Replicas), config.DataDir.To(&c.NATS.DataDir),
-		config.AgentsDirs.To(&co.AgentsDirs), config.AgentsWritable.To(&co.AgentsWritable), config.AgentsSeed.To(&co.AgentsSeed), config.MaxPending.To(&co.MaxPending), config.MaxQueues.To(&co.MaxQueues), config.MaxRunners.To(&co.MaxRunners), config.Renamed("AO_MAX_LANES", "max-lanes", "AO_MAX_QUEUES"),
+		config.NATSURL.To(&c.NATS.URL), config.NATSListen.To(&c.NATS.Listen), config.NATSSync.To(&c.NATS.Sync),
+		config.NATSStaging.To(&c.NATS.Staging),
+		config.NATSUsers.To(&c.NATS.Users), config.NATSCreds.To(&c.NATS.Login.Creds),
+		config.NATSCA.To(&c.NATS.Login.CA),
+		config.NATSCert.To(&c.NATS.Login.Cert), config.NATSKey.To(&c.NATS.Login.Key),
+		config.NATSReplicas.To(&c.Replicas), config.DataDir.To(&c.NATS.DataDir),
+		config.AgentsDirs.To(&co.AgentsDirs), config.AgentsWritable.To(&co.AgentsWritable),
+		config.AgentsSeed.To(&co.AgentsSeed), config.MaxPending.To(&co.MaxPending), config.MaxQueues.To(&co.MaxQueues),
+		config.MaxRunners.To(&co.MaxRunners), config.Renamed("AO_MAX_LANES", "max-lanes", "AO_MAX_QUEUES"),
 		config.MaxPayload.To(&co.MaxPayload), config.MaxDepth.To(&co.MaxDepth),
-		config.RunLease.To(&co.Lease), config.RunNoMatchTimeout.To(&co.NoMatch), config.RunRetention.To(&co.Retention), config.RunKeep.To(&co.Keep),
-		config.CallbackHosts.To(&c.Callbacks.Hosts), config.CallbackNetworks.To(&c.Callbacks.Networks), config.CallbackSecret.To(&c.Callbacks.Secret),
+		config.RunLease.To(&co.Lease), config.RunNoMatchTimeout.To(&co.NoMatch), config.RunRetention.To(&co.Retention),
+		config.RunKeep.To(&co.Keep),
+		config.CallbackHosts.To(&c.Callbacks.Hosts), config.CallbackNetworks.To(&c.Callbacks.Networks),
+		config.CallbackSecret.To(&c.Callbacks.Secret),
 		config.SchemaRetries.To(&co.Retries), config.SchemaWhole.To(&co.WholeOnly),
-		config.RunnerHeartbeat.To(&co.Heartbeat), config.RunnerStale.To(&co.Patience.Stale), config.RunnerRemove.To(&co.Patience.Remove),
-		config.APITokens.To(&c.APITokens), config.PublicURL.To(&c.PublicURL), config.PrivateNetwork.To(&c.PrivateNetwork),
-		config.TLSCert.To(&c.TLSCert), config.TLSKey.To(&c.TLSKey), config.AuditLog.To(&c.AuditLog), config.AuditStream.To(&c.NoAuditStream), config.MaxConnections.To(&c.Connections), config.BodyMemory.To(&c.BodyMemory),
+		config.RunnerHeartbeat.To(&co.Heartbeat), config.RunnerStale.To(&co.Patience.Stale),
+		config.RunnerRemove.To(&co.Patience.Remove),
+		config.APITokens.To(&c.APITokens), config.PublicURL.To(&c.PublicURL),
+		config.PrivateNetwork.To(&c.PrivateNetwork),
+		config.TLSCert.To(&c.TLSCert), config.TLSKey.To(&c.TLSKey), config.AuditLog.To(&c.AuditLog),
+		config.AuditStream.To(&c.NoAuditStream), config.MaxConnections.To(&c.Connections),
+		config.BodyMemory.To(&c.BodyMemory),
 	}, c.Ports.Settings()...)
 }
 
-// The steps of an end: waits for runs are answered when grace is over, and what is not answered after patience is cut off.
+// The steps of an end: waits for runs are answered when grace is over, and what is not answered after patience is cut
+// off.
 const (
 	grace    = 3 * time.Second
 	patience = 20 * time.Second
 )
 
-// publicURL is where workers are told that the HTTP API is. Who listens everywhere has no address to tell; a worker on this machine
-// finds it all the same.
+// publicURL is where workers are told that the HTTP API is. Who listens everywhere has no address to tell; a worker on
+// this machine finds it all the same.
 func publicURL(said, scheme string, at net.Addr, log *slog.Logger) string {
 	if said != "" {
 		return said
 	}
 	if a, ok := at.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
-		log.Warn("AO_PUBLIC_URL is not set: only workers on this machine can reach the HTTP API for their agents", "address", at.String())
+		log.Warn("AO_PUBLIC_URL is not set: only workers on this machine can reach the HTTP API for their agents",
+			"address", at.String())
 		return scheme + "://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(a.Port))
 	}
 	return scheme + "://" + at.String()
 }
 
-// listen opens the address; beyond loopback only where somebody looks after who may do what, or that was said explicitly.
+// listen opens the address; beyond loopback only where somebody looks after who may do what, or that was said
+// explicitly.
 func listen(ctx context.Context, addr string, allowed bool) (l net.Listener, open bool, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, false, fmt.Errorf("AO_HTTP_ADDR %q: use an address such as 127.0.0.1:8765", addr)
 	}
-	if open = !loopback(ctx, host); open && !allowed {
-		return nil, true, fmt.Errorf("AO_HTTP_ADDR %q is reachable from beyond this machine, and there are no API tokens: make some with 'ao tokens create' and name their file in AO_API_TOKENS, or listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", addr)
+	open = !loopback(ctx, host)
+	if open && !allowed {
+		return nil, true, fmt.Errorf("AO_HTTP_ADDR %q is reachable from beyond this machine, and there are no API "+
+			"tokens: make some with 'ao tokens create' and name their file in AO_API_TOKENS, or listen on 127.0.0.1, "+
+			"or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", addr)
 	}
 	l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, open, fmt.Errorf("AO_HTTP_ADDR %q cannot be used: %w; set another one, perhaps another coordinator runs there", addr, err)
+		return nil, open, fmt.Errorf("AO_HTTP_ADDR %q cannot be used: %w; set another one, perhaps another "+
+			"coordinator runs there", addr, err)
 	}
 	return l, open, nil
 }

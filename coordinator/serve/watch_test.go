@@ -26,7 +26,8 @@ func watchUntil(t *testing.T, next func() (sseEvent, bool), ids map[string]bool)
 			t.Fatalf("the stream ended; missing %v", ids)
 		}
 		var c changes
-		if err := json.Unmarshal([]byte(e.data), &c); err != nil || e.name != projection.ItemRuns || e.id != c.Position {
+		if err := json.Unmarshal([]byte(e.data), &c); err != nil || e.name != projection.ItemRuns ||
+			e.id != c.Position {
 			t.Fatalf("%v %v", e, err)
 		}
 		for _, r := range c.Runs {
@@ -61,7 +62,8 @@ func TestNothingIsMissedBetweenListAndStream(t *testing.T) {
 			shown[r.ID] = true
 		}
 		if !shown[done.ID] || len(shown) != len(known) {
-			t.Fatalf("a list at %s does not show what was written at %s: %s", at, accepted.header.Get("Ao-Position"), list.body)
+			t.Fatalf("a list at %s does not show what was written at %s: %s", at, accepted.header.Get("Ao-Position"),
+				list.body)
 		}
 		missing := map[string]bool{}
 		for range 3 { // between the list and the stream
@@ -86,7 +88,8 @@ func TestPositions(t *testing.T) {
 	s.work(parrot, echo("tool"))
 	r := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
 	written := s.post("/runs", `{"agent_name":"tool"}`)
-	for _, path := range []string{"/runs", "/runs/count", "/runs/" + r.ID, "/runs/" + r.ID + "/result", "/sessions", "/sessions/" + r.SessionID, "/sessions/" + r.SessionID + "/tree", "/callbacks", "/status"} {
+	for _, path := range []string{"/runs", "/runs/count", "/runs/" + r.ID, "/runs/" + r.ID + "/result", "/sessions",
+		"/sessions/" + r.SessionID, "/sessions/" + r.SessionID + "/tree", "/callbacks", "/status"} {
 		g := s.get(path, "Ao-Position: "+written.header.Get("Ao-Position"))
 		at, err := strconv.Atoi(g.header.Get("Ao-Position"))
 		least, _ := strconv.Atoi(written.header.Get("Ao-Position"))
@@ -161,7 +164,8 @@ func TestAWatchedRowSaysWhyARunWaits(t *testing.T) {
 		t.Fatalf("%s %v", e.data, err)
 	}
 	list := into[rows](s.get("/runs?roots=true"), 200)
-	if row := string(c.Runs[0]); !strings.Contains(row, waits.RunID) || !strings.Contains(row, `"waiting_for":"a runner: none online matches `) || row != string(list.Runs[0]) {
+	if row := string(c.Runs[0]); !strings.Contains(row, waits.RunID) ||
+		!strings.Contains(row, `"waiting_for":"a runner: none online matches `) || row != string(list.Runs[0]) {
 		t.Errorf("the stream has\n%s, the list\n%s", row, list.Runs[0])
 	}
 }

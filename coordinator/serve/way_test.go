@@ -12,8 +12,10 @@ import (
 // TestWhereAServerElsewherePutsBatchesAside: known with replicas only, and else it is said how to find out.
 func TestWhereAServerElsewherePutsBatchesAside(t *testing.T) {
 	for replicas, want := range map[int]checkup.Verdict{3: checkup.OK, 1: checkup.Skip} {
-		f := aside(bus.Standing{Streams: []bus.StreamStanding{{Name: subject.Events, Replicas: 4 - replicas}, {Name: subject.Runs, Replicas: replicas}}})
-		if f.Check != "nats-staging" || f.Verdict != want || strings.Contains(f.Advice, "findmnt") != (want == checkup.Skip) {
+		f := aside(bus.Standing{Streams: []bus.StreamStanding{{Name: subject.Events, Replicas: 4 - replicas},
+			{Name: subject.Runs, Replicas: replicas}}})
+		if f.Check != "nats-staging" || f.Verdict != want ||
+			strings.Contains(f.Advice, "findmnt") != (want == checkup.Skip) {
 			t.Errorf("%d replicas: %+v", replicas, f)
 		}
 	}

@@ -62,7 +62,8 @@ func (a attempts) read(ctx context.Context, session, id string, attempt int) (on
 	}
 	claimed := c.At.UTC()
 	one.RunnerID, one.ClaimedAt = c.RunnerID, &claimed
-	if m, err = a.stream.Last(ctx, subject.Ended(part, id, key)); err == nil {
+	m, err = a.stream.Last(ctx, subject.Ended(part, id, key))
+	if err == nil {
 		ended := m.Time.UTC()
 		one.EndedAt = &ended
 		if e, err := run.DecodeEnded(m.Body); err == nil { // one that cannot be read is a failure

@@ -13,7 +13,8 @@ import (
 	"ao/shared/run"
 )
 
-// DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
+// DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a
+// conflict.
 func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	if err := t.reads.CaughtUp(ctx); err != nil { // what is not known here would stay
 		return err
@@ -23,15 +24,18 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 		return err
 	}
 	if open := t.history.Open(id); len(open) > 0 {
-		return fault.Newf(fault.Conflict, "session %s has %d runs that run or wait; stop it first (POST /sessions/%s/stop)", id, len(open), id).
+		return fault.Newf(fault.Conflict, "session %s has %d runs that run or wait; stop it first (POST "+
+			"/sessions/%s/stop)", id, len(open), id).
 			With("session_id", id).With("run_id", open[0].Spec.ID)
 	}
 	if child := t.history.Owes(id); child != "" {
-		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes when the parent's turn ends, then delete session %s again", child, id).
+		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes "+
+			"when the parent's turn ends, then delete session %s again", child, id).
 			With("session_id", id).With("run_id", child)
 	}
 	if t.history.HaltsBelow(id) {
-		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when they have ended", id).With("session_id", id)
+		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when "+
+			"they have ended", id).With("session_id", id)
 	}
 	runs := t.history.RunsOf(id)
 	part := subject.Partition(id)
@@ -48,8 +52,8 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	return t.Deleted(ctx, part, id, runs)
 }
 
-// Deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that came behind it
-// ends by itself (session_deleted), whatever the session looks like meanwhile.
+// Deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that
+// came behind it ends by itself (session_deleted), whatever the session looks like meanwhile.
 func (t *Service) Deleted(ctx context.Context, part, id string, runs []string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
@@ -64,11 +68,12 @@ func (t *Service) Deleted(ctx context.Context, part, id string, runs []string) e
 	if err := t.undelete(ctx, part, id); err != nil {
 		t.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
 	}
-	return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).With("session_id", id)
+	return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).
+		With("session_id", id)
 }
 
-// undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a later turn
-// outlived: its subject takes one message, and the next deletion needs it.
+// undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a
+// later turn outlived: its subject takes one message, and the next deletion needs it.
 func (t *Service) undelete(ctx context.Context, part, session string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, session))
 	if errors.Is(err, bus.ErrNone) {
@@ -82,7 +87,8 @@ func (t *Service) undelete(ctx context.Context, part, session string) error {
 	if _, err := t.history.Session(ctx, session); err != nil { // gone by that very deletion
 		return err
 	}
-	if t.history.DeletedAt(session) == m.Seq { // it counted: what it deleted must be gone before it goes, or it would come back
+	// it counted: what it deleted must be gone before it goes, or it would come back
+	if t.history.DeletedAt(session) == m.Seq {
 		runs, err := t.runsBefore(ctx, part, session, m.Seq)
 		if err == nil {
 			err = t.purge(ctx, part, session, runs, m.Seq)
@@ -97,7 +103,8 @@ func (t *Service) undelete(ctx context.Context, part, session string) error {
 	return nil
 }
 
-// runsBefore finds a session's runs of which the stream has records before a sequence, whatever the fold thinks of them.
+// runsBefore finds a session's runs of which the stream has records before a sequence, whatever the fold thinks of
+// them.
 func (t *Service) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
 	for after := uint64(0); ; {
 		records, err := t.stream.Records(ctx, "ao.runs."+part+".>", after, 500)
@@ -106,10 +113,12 @@ func (t *Service) runsBefore(ctx context.Context, part, session string, before u
 		}
 		for _, m := range records {
 			rec, err := subject.Parse(m.Subject)
-			if after = m.Seq; err != nil || m.Seq >= before || rec.Kind != subject.QueuedKind && rec.Kind != subject.AcceptedKind {
+			after = m.Seq
+			if err != nil || m.Seq >= before || rec.Kind != subject.QueuedKind && rec.Kind != subject.AcceptedKind {
 				continue
 			}
-			if q, err := run.DecodeQueued(m.Body, nil); err == nil && q.SessionID == session && !slices.Contains(runs, q.ID) {
+			if q, err := run.DecodeQueued(m.Body, nil); err == nil && q.SessionID == session &&
+				!slices.Contains(runs, q.ID) {
 				runs = append(runs, q.ID)
 			}
 		}
@@ -119,8 +128,8 @@ func (t *Service) runsBefore(ctx context.Context, part, session string, before u
 	}
 }
 
-// purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
-// behind is no longer seen by anybody and goes with the history.
+// purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice
+// changes nothing; what a crash leaves behind is no longer seen by anybody and goes with the history.
 func (t *Service) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
 	lists, err := t.lists(ctx, part, session, before)
 	if err != nil {
@@ -131,9 +140,11 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 			return err
 		}
 	}
-	filters := []string{subject.Accepted(part, session, "*"), subject.Session(part, session), subject.Tree(part, session, "*")}
+	filters := []string{subject.Accepted(part, session, "*"), subject.Session(part, session),
+		subject.Tree(part, session, "*")}
 	for _, id := range runs {
-		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
+		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"),
+			subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
 			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))
 	}
 	for _, f := range filters {
@@ -144,7 +155,8 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 	if err := t.stream.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
 		return bus.NotStored(err)
 	}
-	if err := t.stream.DropPayloads(ctx, func(name string, _ time.Time) bool { return slices.Contains(runs, t.runOf(name)) }); err != nil {
+	if err := t.stream.DropPayloads(ctx,
+		func(name string, _ time.Time) bool { return slices.Contains(runs, t.runOf(name)) }); err != nil {
 		return bus.NotStored(err)
 	}
 	return nil
@@ -186,8 +198,8 @@ func (t *Service) lists(ctx context.Context, part, session string, before uint64
 	}
 }
 
-// drop removes a callback record. The children of a turn that was claimed stay told, for who reads the history anew too: what says
-// so is written again, without the turn's text.
+// drop removes a callback record. The children of a turn that was claimed stay told, for who reads the history anew
+// too: what says so is written again, without the turn's text.
 func (t *Service) drop(ctx context.Context, l list, before uint64) error {
 	if l.begun && len(l.record.Next) == 0 {
 		return nil

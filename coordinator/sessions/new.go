@@ -4,6 +4,7 @@ package sessions
 func New(n Needs) *Service {
 	return &Service{
 		Tokens:  &Tokens{started: n.Started, ready: n.Ready, keys: n.Keys, history: n.History, past: n.Reads},
-		history: n.History, reads: n.Reads, stops: n.Stops, records: n.Records, stream: n.Stream, version: n.Version, runOf: n.RunOf, log: n.Log,
+		history: n.History, reads: n.Reads, stops: n.Stops, records: n.Records, stream: n.Stream, version: n.Version,
+		runOf: n.RunOf, log: n.Log,
 	}
 }

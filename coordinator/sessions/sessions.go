@@ -66,7 +66,8 @@ type StoppedSession struct {
 	Below *runs.Below `json:"open_below,omitempty"` // nil: there is nothing
 }
 
-// StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is stopped too.
+// StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is
+// stopped too.
 func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
 	if err := t.reads.CaughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
 		return s, err
@@ -99,7 +100,8 @@ func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s Stop
 // generations is how far down a session's descendants are looked for.
 const generations = 1000
 
-// Descends tells whether a session is below another one: started by it, or by one that is below it. An unknown session is NotFound.
+// Descends tells whether a session is below another one: started by it, or by one that is below it. An unknown session
+// is NotFound.
 func (t *Service) Descends(ctx context.Context, session, from string) (bool, error) {
 	for n := range generations {
 		s, err := t.history.Session(ctx, session)
@@ -111,22 +113,24 @@ func (t *Service) Descends(ctx context.Context, session, from string) (bool, err
 		if s.Parent == from {
 			return true, nil
 		}
-		if session = s.Parent; session == "" {
+		session = s.Parent
+		if session == "" {
 			return false, nil
 		}
 	}
 	return false, nil
 }
 
-// AsSession makes the body of a run's request the request of a session: its run is that session's child, and what it resumes must
-// be below it. A body that cannot be read stays as it is: who takes it says why.
+// AsSession makes the body of a run's request the request of a session: its run is that session's child, and what it
+// resumes must be below it. A body that cannot be read stays as it is: who takes it says why.
 func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([]byte, error) {
 	req, err := run.ReadRequest(body)
 	if err != nil {
 		return body, nil
 	}
 	if p := req.ParentSessionID; p != "" && p != session {
-		return nil, fault.Newf(fault.Forbidden, "parent_session_id: with a session token a run's parent is the token's own session %s; leave it out", session).With("field", "parent_session_id")
+		return nil, fault.Newf(fault.Forbidden, "parent_session_id: with a session token a run's parent is the "+
+			"token's own session %s; leave it out", session).With("field", "parent_session_id")
 	}
 	if req.Type == run.Resume {
 		if err := t.Within(ctx, req.SessionID, session, false); err != nil {
@@ -140,7 +144,8 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 	if err != nil {
 		return body, nil
 	}
-	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "parent_session_id" }) // there, and empty
+	// there, and empty
+	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "parent_session_id" })
 	parent, err := json.Marshal(session)
 	if err != nil {
 		return nil, err
@@ -148,17 +153,20 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 	return strictjson.Object(append(members, strictjson.Member{Key: "parent_session_id", Value: parent})), nil
 }
 
-// Within refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is NotFound.
+// Within refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is
+// NotFound.
 func (t *Service) Within(ctx context.Context, session, own string, itself bool) error {
 	if session == own && itself {
 		return nil
 	}
 	if session == own {
-		return fault.New(fault.Forbidden, "", "A session cannot do that to itself with its own token; its turn ends when its run does").With("session_id", own)
+		return fault.New(fault.Forbidden, "", "A session cannot do that to itself with its own token; its turn ends "+
+			"when its run does").With("session_id", own)
 	}
 	below, err := t.Descends(ctx, session, own)
 	if err == nil && !below {
-		return fault.Newf(fault.Forbidden, "Session %s was not started by session %s, whose token this is, nor by a session below it", session, own).With("session_id", session)
+		return fault.Newf(fault.Forbidden, "Session %s was not started by session %s, whose token this is, nor by a "+
+			"session below it", session, own).With("session_id", session)
 	}
 	return err
 }

@@ -27,22 +27,26 @@ func (t *Tokens) SessionOf(ctx context.Context, token string) (session string, e
 		return "", fault.Wrap(fault.Unavailable, "", "Not ready to check who asks", t.ready())
 	}
 	id, attempt, ok := runnerapi.ReadSessionToken(token)
-	if !ok || subtle.ConstantTimeCompare([]byte(runnerapi.SessionToken(id, attempt, t.keys.Of(id, attempt))), []byte(token)) != 1 {
+	if !ok || subtle.ConstantTimeCompare([]byte(runnerapi.SessionToken(id, attempt, t.keys.Of(id, attempt))),
+		[]byte(token)) != 1 {
 		return "", fault.New(fault.Unauthorized, "", "This session token is none of this deployment's")
 	}
-	if session, ok = t.UnderWay(id, attempt); ok {
+	session, ok = t.UnderWay(id, attempt)
+	if ok {
 		return session, nil
 	}
 	if err := t.past.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 		return "", err
 	}
-	if session, ok = t.UnderWay(id, attempt); ok {
+	session, ok = t.UnderWay(id, attempt)
+	if ok {
 		return session, nil
 	}
 	if err := t.history.Ready(); err != nil { // nothing is known of any run
 		return "", fault.Wrap(fault.Unavailable, "", "Not ready to check who asks", err).After(time.Second)
 	}
-	return "", fault.New(fault.Unauthorized, "", "The run of this session token is over; the token ended with it").With("run_id", id)
+	return "", fault.New(fault.Unauthorized, "", "The run of this session token is over; the token ended with it").
+		With("run_id", id)
 }
 
 // UnderWay gives the session of an attempt that is begun and not ended.

@@ -13,8 +13,8 @@ import (
 // claimed is as whom somebody speaks; nothing of it is proven.
 type claimed struct{ runner, host string }
 
-// record writes the line of what a worker asked over NATS. Who did it is the credential that the server names, and the runner
-// whose process proved to be it; the rest is only claimed.
+// record writes the line of what a worker asked over NATS. Who did it is the credential that the server names, and the
+// runner whose process proved to be it; the rest is only claimed.
 func (s *Service) record(ctx context.Context, action, proven string, as claimed, err error) {
 	if s.Audit == nil {
 		return

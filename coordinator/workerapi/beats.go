@@ -22,9 +22,12 @@ type Beats struct {
 	Hearing interface {
 		Heard(key string, at time.Time, early bool)
 	}
-	Runner    func(ctx context.Context, b runnerapi.Beat) (r runnerapi.Runner, known, superseded bool, err error) // that it was heard is noted
-	Tick      func(runner string, at time.Time)                                                                   // what its clock says
-	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)                                    // reads a registration anew
+	// that it was heard is noted
+	Runner func(ctx context.Context, b runnerapi.Beat) (r runnerapi.Runner, known, superseded bool, err error)
+	// what its clock says
+	Tick func(runner string, at time.Time)
+	// reads a registration anew
+	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)
 	Queues    func(r runnerapi.Runner) []string
 	AttemptOf func(a projection.Active, key string) int
 	CaughtUp  func(ctx context.Context) error // waits until the fold has what NATS has
@@ -32,7 +35,8 @@ type Beats struct {
 	APIURL    string
 }
 
-// Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is refused.
+// Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is
+// refused.
 func (b *Beats) Beat(ctx context.Context, said runnerapi.Beat) (runnerapi.BeatReply, error) {
 	now := time.Now()
 	r, known, superseded, err := b.runner(ctx, said)
@@ -41,7 +45,8 @@ func (b *Beats) Beat(ctx context.Context, said runnerapi.Beat) (runnerapi.BeatRe
 	}
 	records, events := b.Versions()
 	reply := runnerapi.BeatReply{
-		Known: known || said.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL, RecordVersion: records, EventVersion: events,
+		Known: known || said.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL,
+		RecordVersion: records, EventVersion: events,
 	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
 		b.Tick(said.RunnerID, said.At)
@@ -69,10 +74,12 @@ func (b *Beats) Beat(ctx context.Context, said runnerapi.Beat) (runnerapi.BeatRe
 	return reply, nil
 }
 
-// runner looks for whose heartbeat it is. One that seems superseded may be the successor, and that is not known here yet:
-// who is sent away wrongly ends.
-func (b *Beats) runner(ctx context.Context, said runnerapi.Beat) (r runnerapi.Runner, known, superseded bool, err error) {
-	if r, known, superseded, err = b.Runner(ctx, said); !superseded {
+// runner looks for whose heartbeat it is. One that seems superseded may be the successor, and that is not known here
+// yet: who is sent away wrongly ends.
+func (b *Beats) runner(ctx context.Context, said runnerapi.Beat) (r runnerapi.Runner, known, superseded bool,
+	err error) {
+	r, known, superseded, err = b.Runner(ctx, said)
+	if !superseded {
 		return r, known, false, err
 	}
 	if _, unread := b.Refresh(ctx, said.RunnerID); unread != nil {
@@ -82,7 +89,8 @@ func (b *Beats) runner(ctx context.Context, said runnerapi.Beat) (r runnerapi.Ru
 }
 
 // attempt notes one that is alive, and says what its worker is to do with it.
-func (b *Beats) attempt(at runnerapi.Attempt, instance string, now time.Time, current func() bool) (givenUp, stop bool) {
+func (b *Beats) attempt(at runnerapi.Attempt, instance string, now time.Time, current func() bool) (givenUp,
+	stop bool) {
 	a, ok := b.History.Active(at.RunID)
 	if !ok {
 		return b.History.Ended(at.RunID), false
@@ -100,8 +108,8 @@ func (b *Beats) attempt(at runnerapi.Attempt, instance string, now time.Time, cu
 	return false, a.Stopping && a.OfferSeq == 0
 }
 
-// another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is
-// behind may not have read yet what a worker has begun.
+// another tells whether a run has been begun under another key, or by another process, by the history as NATS has it
+// now: a fold that is behind may not have read yet what a worker has begun.
 func (b *Beats) another(at runnerapi.Attempt, instance string, current func() bool) bool {
 	is := func() bool {
 		a, ok := b.History.Active(at.RunID)

@@ -48,14 +48,17 @@ func (p *Payloads) Put(ctx context.Context, r runnerapi.PartRequest) ([]byte, er
 	if err := p.mayTouch(ctx, r, true); err != nil {
 		return nil, err
 	}
-	if len(r.Body) > runnerapi.PartSize || int64(r.Part) > p.Most/runnerapi.PartSize || int64(r.Part)*runnerapi.PartSize+int64(len(r.Body)) > p.Most {
-		return nil, fault.Newf(fault.TooLarge, "a result or a state may have %d bytes, in parts of %d (AO_MAX_PAYLOAD)", p.Most, runnerapi.PartSize)
+	if len(r.Body) > runnerapi.PartSize || int64(r.Part) > p.Most/runnerapi.PartSize ||
+		int64(r.Part)*runnerapi.PartSize+int64(len(r.Body)) > p.Most {
+		return nil, fault.Newf(fault.TooLarge, "a result or a state may have %d bytes, in parts of %d (AO_MAX_PAYLOAD)",
+			p.Most, runnerapi.PartSize)
 	}
 	return nil, p.Store.PutPart(ctx, r.Name, r.Part, r.Body)
 }
 
-// mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. What is written is
-// the attempt's own result or state, while it is under way; a state of any run of its session is read then.
+// mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. What
+// is written is the attempt's own result or state, while it is under way; a state of any run of its session is read
+// then.
 func (p *Payloads) mayTouch(ctx context.Context, r runnerapi.PartRequest, write bool) error {
 	if err := p.Keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return err
@@ -73,7 +76,8 @@ func (p *Payloads) mayTouch(ctx context.Context, r runnerapi.PartRequest, write 
 	if err != nil || !state {
 		return err
 	}
-	if !write && p.History.Model(session) != pointer && !slices.Contains(p.History.RunsOf(session), runnerapi.RunOf(r.Name)) {
+	if !write && p.History.Model(session) != pointer &&
+		!slices.Contains(p.History.RunsOf(session), runnerapi.RunOf(r.Name)) {
 		return fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
 	return nil
@@ -92,12 +96,14 @@ func (p *Payloads) sessionOf(ctx context.Context, r runnerapi.PartRequest) (stri
 	case ok:
 		return session, nil
 	case p.History.Ready() != nil:
-		return "", fault.Wrap(fault.Unavailable, "", "The history is being read; try again in a moment", p.History.Ready())
+		return "", fault.Wrap(fault.Unavailable, "", "The history is being read; try again in a moment",
+			p.History.Ready())
 	}
 	return "", fault.New(fault.Forbidden, "", "The attempt is over, and keeps nothing any more")
 }
 
-// Drop removes a state that its session is no longer bound to, for a run that came after it. Doing it twice is harmless.
+// Drop removes a state that its session is no longer bound to, for a run that came after it. Doing it twice is
+// harmless.
 func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, error) {
 	if err := p.Keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return nil, err
@@ -110,7 +116,8 @@ func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, e
 	if err := p.CaughtUp(ctx); err != nil { // what the session is bound to now may be a moment old
 		return nil, err
 	}
-	if runs := p.History.RunsOf(r.SessionID); !slices.Contains(runs, r.RunID) || !slices.Contains(runs, runnerapi.RunOf(name)) {
+	if runs := p.History.RunsOf(r.SessionID); !slices.Contains(runs, r.RunID) ||
+		!slices.Contains(runs, runnerapi.RunOf(name)) {
 		return nil, fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
 	if p.History.Model(r.SessionID) == pointer {

@@ -31,7 +31,8 @@ func (s *Service) beatAt(ctx context.Context, subj string, b runnerapi.Beat) (ru
 		return runnerapi.BeatReply{}, err
 	}
 	if subj != subject.Beats(b.RunnerID) {
-		return runnerapi.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s", subject.Beats(b.RunnerID))
+		return runnerapi.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s",
+			subject.Beats(b.RunnerID))
 	}
 	return s.Beats.Beat(ctx, b)
 }

@@ -26,13 +26,15 @@ type LaneReach struct {
 // ReachOf tells a registered runner where everything is.
 func ReachOf(url string, r runnerapi.Registered) Reach {
 	reach := Reach{
-		URL: url, Stream: subject.Runs, Lanes: []LaneReach{}, Beats: subject.Beats(r.RunnerID), BeatEvery: r.BeatEvery.Seconds(), Lease: r.Lease.Seconds(),
+		URL: url, Stream: subject.Runs, Lanes: []LaneReach{}, Beats: subject.Beats(r.RunnerID),
+		BeatEvery: r.BeatEvery.Seconds(), Lease: r.Lease.Seconds(),
 		Commands: subject.Commands(r.RunnerID), Fleet: map[string]string{},
 	}
 	for _, lane := range r.Lanes {
 		reach.Lanes = append(reach.Lanes, LaneReach{lane, subject.LaneDurable(lane)})
 	}
-	for _, op := range []string{runnerapi.OpRegister, runnerapi.OpDeregister, runnerapi.OpGetPart, runnerapi.OpPutPart, runnerapi.OpDropState, subject.OpRecord} {
+	for _, op := range []string{runnerapi.OpRegister, runnerapi.OpDeregister, runnerapi.OpGetPart, runnerapi.OpPutPart,
+		runnerapi.OpDropState, subject.OpRecord} {
 		reach.Fleet[op] = subject.Fleet(op)
 	}
 	return reach

@@ -1,4 +1,5 @@
-// Package workerapi is the wall towards workers: what they ask over NATS is read, refused or handed on, and written down.
+// Package workerapi is the wall towards workers: what they ask over NATS is read, refused or handed on, and written
+// down.
 package workerapi
 
 import (
@@ -57,7 +58,8 @@ func answer[T any](f func(context.Context, T) (any, error)) func(context.Context
 	}
 }
 
-func bytesOf(f func(context.Context, runnerapi.PartRequest) ([]byte, error)) func(context.Context, []byte) ([]byte, error) {
+func bytesOf(f func(context.Context, runnerapi.PartRequest) ([]byte, error)) func(context.Context, []byte) ([]byte,
+	error) {
 	return func(ctx context.Context, body []byte) ([]byte, error) {
 		var in runnerapi.PartRequest
 		if err := json.Unmarshal(body, &in); err != nil {

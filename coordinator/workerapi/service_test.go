@@ -12,7 +12,8 @@ import (
 // Too many agents are refused before they are read.
 func TestTooManyAgentsAreNotRead(t *testing.T) {
 	t.Parallel()
-	body := []byte(`{"executor_type":"` + run.Procedural + `","agents":[` + strings.Repeat("{},", runners.MaxAgents) + `{}]}`)
+	body := []byte(`{"executor_type":"` + run.Procedural + `","agents":[` +
+		strings.Repeat("{},", runners.MaxAgents) + `{}]}`)
 	if err := fewAgents(body); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("got %v", err)
 	}

@@ -1,6 +1,7 @@
-// Package agentfile changes the files of agents: agent.json, and agent.system-prompt.md beside it. A change is written aside, synced, and
-// renamed over the file, so that a reader sees the old text or the new one. What was not changed keeps its bytes. A lock on the folder
-// keeps coordinators that share it apart; a change by somebody else is found by comparing the text before it is replaced.
+// Package agentfile changes the files of agents: agent.json, and agent.system-prompt.md beside it. A change is written
+// aside, synced, and renamed over the file, so that a reader sees the old text or the new one. What was not changed
+// keeps its bytes. A lock on the folder keeps coordinators that share it apart; a change by somebody else is found by
+// comparing the text before it is replaced.
 package agentfile
 
 import (
@@ -30,8 +31,8 @@ type Check struct {
 // tries is how often a change is made anew because somebody else changed the file meanwhile.
 const tries = 8
 
-// Change replaces the members of the definition at path; null takes one away. dir is the folder of agents that path is in. It returns
-// the definition that then stands.
+// Change replaces the members of the definition at path; null takes one away. dir is the folder of agents that path is
+// in. It returns the definition that then stands.
 func Change(ctx context.Context, dir, path string, members []strictjson.Member, check Check) (agent.Blueprint, error) {
 	var after agent.Blueprint
 	err := replace(ctx, dir, path, func(old agent.Files, before agent.Blueprint) (agent.Files, error) {
@@ -42,7 +43,8 @@ func Change(ctx context.Context, dir, path string, members []strictjson.Member, 
 		if err != nil {
 			return old, err
 		}
-		if after, err = next.Blueprint(run.Autonomous); err != nil {
+		after, err = next.Blueprint(run.Autonomous)
+		if err != nil {
 			return old, err
 		}
 		return next, check.After(after)
@@ -58,7 +60,8 @@ func Remove(ctx context.Context, dir, path string, before func(agent.Blueprint) 
 }
 
 // replace reads the files, and puts what change makes of them in their place. Files without JSON are deleted.
-func replace(ctx context.Context, dir, path string, change func(agent.Files, agent.Blueprint) (agent.Files, error)) error {
+func replace(ctx context.Context, dir, path string, change func(agent.Files, agent.Blueprint) (agent.Files,
+	error)) error {
 	release, err := lock(ctx, dir)
 	if err != nil {
 		return explained(err, path)
@@ -74,7 +77,8 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		}
 		before, err := old.Blueprint(run.Autonomous)
 		if err != nil {
-			return fault.Newf(fault.Conflict, "%s cannot be read as it is now: %s; mend the file", path, fault.Plain(err)).With("path", path)
+			return fault.Newf(fault.Conflict, "%s cannot be read as it is now: %s; mend the file", path,
+				fault.Plain(err)).With("path", path)
 		}
 		next, err := change(old, before)
 		if err != nil {
@@ -95,7 +99,8 @@ func edited(old agent.Files, members []strictjson.Member) (agent.Files, error) {
 	if err != nil {
 		return next, err
 	}
-	if current, err = agent.Plain(current); err != nil {
+	current, err = agent.Plain(current)
+	if err != nil {
 		return next, err
 	}
 	for _, m := range current {
@@ -104,7 +109,8 @@ func edited(old agent.Files, members []strictjson.Member) (agent.Files, error) {
 	var changes []strictjson.Change
 	for _, m := range members {
 		if m.Key == "system_prompt" && now[m.Key] == nil && agent.PromptPath(old.Path) != "" {
-			if next.Prompt, err = promptOf(old.Prompt, m.Value); err != nil {
+			next.Prompt, err = promptOf(old.Prompt, m.Value)
+			if err != nil {
 				return next, err
 			}
 			continue
@@ -133,7 +139,8 @@ func promptOf(old []byte, value json.RawMessage) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// swap puts the new texts in place of the old ones; false: somebody else has changed them meanwhile, and nothing was done.
+// swap puts the new texts in place of the old ones; false: somebody else has changed them meanwhile, and nothing was
+// done.
 func swap(old, next agent.Files) (done bool, err error) {
 	writes := []write{
 		{at: agent.PromptPath(old.Path), old: old.Prompt, next: next.Prompt},
@@ -151,7 +158,8 @@ func swap(old, next agent.Files) (done bool, err error) {
 			return false, err
 		}
 	}
-	if now, err := agent.ReadFiles(old.Path); err != nil || !bytes.Equal(now.JSON, old.JSON) || !bytes.Equal(now.Prompt, old.Prompt) {
+	if now, err := agent.ReadFiles(old.Path); err != nil || !bytes.Equal(now.JSON, old.JSON) ||
+		!bytes.Equal(now.Prompt, old.Prompt) {
 		return false, err
 	}
 	if err := commit(writes); err != nil {

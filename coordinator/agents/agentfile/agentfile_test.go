@@ -73,7 +73,8 @@ func TestAnEditorWritesMeanwhile(t *testing.T) {
 		t.Errorf("an editor without rest: %v after %d looks", err, edits)
 	}
 	put(t, at, `{"name":"x",`)
-	if _, err = Change(t.Context(), dir, at, described("e"), Check{anything, anything}); fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "mend the file") {
+	_, err = Change(t.Context(), dir, at, described("e"), Check{anything, anything})
+	if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "mend the file") {
 		t.Errorf("half a file: %v", err)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "x", ".*"))
@@ -85,7 +86,8 @@ func TestAnEditorWritesMeanwhile(t *testing.T) {
 // What cannot be written aside changes nothing.
 func TestNothingChangesWhereNothingCanBeWrittenAside(t *testing.T) {
 	dir, at := made(t, strings.Repeat("x", 245)+".json", `{"name":"x"}`)
-	if _, err := Change(t.Context(), dir, at, described("d"), Check{anything, anything}); err == nil || fault.KindOf(err) == fault.Internal {
+	if _, err := Change(t.Context(), dir, at, described("d"), Check{anything, anything}); err == nil ||
+		fault.KindOf(err) == fault.Internal {
 		t.Errorf("got %v", err)
 	}
 	if got := read(t, at); got != `{"name":"x"}` {
@@ -101,7 +103,8 @@ func TestTwoFilesChangeTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writes := []write{{at: agent.PromptPath(at), old: old.Prompt, next: []byte("new")}, {at: at, old: old.JSON, next: []byte("{}")}}
+	writes := []write{{at: agent.PromptPath(at), old: old.Prompt, next: []byte("new")},
+		{at: at, old: old.JSON, next: []byte("{}")}}
 	for i := range writes {
 		if err := writes[i].aside(); err != nil {
 			t.Fatal(err)
@@ -111,7 +114,8 @@ func TestTwoFilesChangeTogether(t *testing.T) {
 	if err := commit(writes); err == nil {
 		t.Fatal("it is committed")
 	}
-	if now, err := agent.ReadFiles(at); err != nil || string(now.Prompt) != "old" || string(now.JSON) != `{"name":"x"}` {
+	if now, err := agent.ReadFiles(at); err != nil || string(now.Prompt) != "old" ||
+		string(now.JSON) != `{"name":"x"}` {
 		t.Errorf("%s, %s, %v", now.JSON, now.Prompt, err)
 	}
 }
@@ -121,7 +125,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		kind fault.Kind
 		say  string
 	}{
-		&fs.PathError{Op: "write", Path: "p", Err: syscall.ENOSPC}: {fault.Unavailable, "its disk is full; nothing was changed"},
+		&fs.PathError{Op: "write", Path: "p", Err: syscall.ENOSPC}: {fault.Unavailable,
+			"its disk is full; nothing was changed"},
 		&fs.PathError{Op: "write", Path: "p", Err: syscall.EDQUOT}: {fault.Unavailable, "its disk is full"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EACCES}:  {fault.Conflict, "may not write there"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EROFS}:   {fault.Conflict, "may not write there"},

@@ -18,8 +18,8 @@ import (
 	"ao/shared/agent"
 )
 
-// Seed keeps a copy of a folder of agents that can be changed. What is new or changed in the folder reaches the copy where nobody has
-// changed that agent's copy since; what somebody changed or deleted there stays as it is.
+// Seed keeps a copy of a folder of agents that can be changed. What is new or changed in the folder reaches the copy
+// where nobody has changed that agent's copy since; what somebody changed or deleted there stays as it is.
 type Seed struct {
 	From, To string
 }
@@ -33,8 +33,8 @@ type note struct {
 	Writing string            `json:"writing,omitempty"`
 }
 
-// Sync brings the copy up to date, and returns the agents that were written or removed. kept are those of the folder that the copy has
-// otherwise.
+// Sync brings the copy up to date, and returns the agents that were written or removed. kept are those of the folder
+// that the copy has otherwise.
 func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil { // the data folder, which has secrets
 		return nil, nil, err
@@ -80,7 +80,8 @@ func (s Seed) one(n *note, name string, theirs, ours unit) (bool, error) {
 	untouched := copied && have == last || !copied && ours == nil || n.Writing == name
 	switch {
 	case have == want:
-		if n.Copied[name] = want; want == "" {
+		n.Copied[name] = want
+		if want == "" {
 			delete(n.Copied, name)
 		}
 		return false, nil
@@ -95,7 +96,8 @@ func (s Seed) one(n *note, name string, theirs, ours unit) (bool, error) {
 		return false, err
 	}
 	n.Writing = ""
-	if n.Copied[name] = want; want == "" {
+	n.Copied[name] = want
+	if want == "" {
 		delete(n.Copied, name)
 	}
 	return true, nil
@@ -223,7 +225,8 @@ func unitsOf(dir string) (map[string]unit, error) {
 			return nil, err
 		}
 		top, _, inFolder := strings.Cut(at, string(filepath.Separator))
-		if units[top], err = unitOf(dir, top, inFolder); err != nil {
+		units[top], err = unitOf(dir, top, inFolder)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -239,7 +242,8 @@ func unitOf(dir, top string, inFolder bool) (unit, error) {
 			return err
 		}
 		if size += int(info.Size()); len(u) == maxFiles || size > maxBytes {
-			return fmt.Errorf("%s has more than %d files or %d bytes, which is not copied", filepath.Join(dir, top), maxFiles, maxBytes)
+			return fmt.Errorf("%s has more than %d files or %d bytes, which is not copied", filepath.Join(dir, top),
+				maxFiles, maxBytes)
 		}
 		text, err := os.ReadFile(filepath.Join(dir, at))
 		u[at] = file{text, info.Mode()}

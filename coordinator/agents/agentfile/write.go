@@ -100,8 +100,8 @@ func sweep(path string) {
 // lockPatience is how long a change waits for another one.
 const lockPatience = 10 * time.Second
 
-// lock keeps others out of a folder of agents. On a file system without locks there are none; then the comparison before a file is
-// replaced has to do.
+// lock keeps others out of a folder of agents. On a file system without locks there are none; then the comparison
+// before a file is replaced has to do.
 func lock(ctx context.Context, dir string) (release func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -114,7 +114,8 @@ func lock(ctx context.Context, dir string) (release func(), err error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
-		case err == nil, errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.EBADF), errors.Is(err, syscall.ENOSYS):
+		case err == nil, errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.EBADF),
+			errors.Is(err, syscall.ENOSYS):
 			return func() { f.Close() }, nil
 		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
 			f.Close()

@@ -53,13 +53,17 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 	d.Past.Own(ctx)
 	var all []checkup.Finding
 	if err := d.NATS.Storage(); err != nil {
-		all = append(all, checkup.Bad("nats-storage", "make room on the disk of NATS; where the server is one of its own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s", fault.Of(err).Message))
+		all = append(all, checkup.Bad("nats-storage", "make room on the disk of NATS; where the server is one of its "+
+			"own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s",
+			fault.Of(err).Message))
 	} else if err := d.Ready(); err != nil {
-		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs", "this coordinator is not ready: %v", err))
+		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs",
+			"this coordinator is not ready: %v", err))
 	}
 	s, err := d.NATS.Standing(ctx)
 	if err != nil {
-		all = append(all, checkup.Bad("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS", "NATS does not answer: %v", err))
+		all = append(all, checkup.Bad("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS",
+			"NATS does not answer: %v", err))
 	} else {
 		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.Ahead, s.Doubt))
 		all = append(all, replicas(s))
@@ -90,12 +94,16 @@ func replicas(s bus.Standing) checkup.Finding {
 	case s.Cluster == "":
 		return checkup.Good("replicas", "a single NATS server: it keeps everything once")
 	case least < 2:
-		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them", "NATS is a cluster, and every record stands on one of its servers alone")
+		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them",
+			"NATS is a cluster, and every record stands on one of its servers alone")
 	case len(behind) > 0:
-		return checkup.Odd("replicas", "bring these servers back and wait until they have caught up; take no other one down meanwhile ('nats stream report')",
-			"%d replicas, of which some are away or not complete: %s", least, strings.Join(slices.Sorted(maps.Keys(behind)), ", "))
+		return checkup.Odd("replicas", "bring these servers back and wait until they have caught up; take no other "+
+			"one down meanwhile ('nats stream report')",
+			"%d replicas, of which some are away or not complete: %s", least,
+			strings.Join(slices.Sorted(maps.Keys(behind)), ", "))
 	case least%2 == 0:
-		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3: two copies need both servers, and so are less safe to stand still than one", "%d replicas", least)
+		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3: two copies need both servers, and so are less safe "+
+			"to stand still than one", "%d replicas", least)
 	}
 	return checkup.Good("replicas", "%d replicas, all complete", least)
 }
@@ -104,7 +112,8 @@ func replicas(s bus.Standing) checkup.Finding {
 // by intention.
 func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 	for _, s := range streams {
-		const advice = "give the stream more room ('nats stream edit %s --max-bytes=…'), or keep less (RUN_RETENTION, RUN_KEEP)"
+		const advice = "give the stream more room ('nats stream edit %s --max-bytes=…'), or keep less " +
+			"(RUN_RETENTION, RUN_KEEP)"
 		say := fmt.Sprintf("stream %s holds %s", s.Name, checkup.Size(s.Bytes))
 		if s.MaxBytes > 0 {
 			say += " of " + checkup.Size(s.MaxBytes)
@@ -144,7 +153,8 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 		}
 		versions[cmp.Or(m.Version, version.Unknown)]++
 		if m.Ticked {
-			if f := checkup.Clock("the clock of runner "+name, m.Ahead, 500*time.Millisecond); f.Verdict != checkup.OK { // its beat took a while to come
+			// its beat took a while to come
+			if f := checkup.Clock("the clock of runner "+name, m.Ahead, 500*time.Millisecond); f.Verdict != checkup.OK {
 				all = append(all, f)
 			}
 		}
@@ -153,12 +163,14 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 		all = append(all, checkup.Good("clocks", "the clocks of all runners agree with the coordinator's"))
 	}
 	if len(open) > 0 {
-		all = append(all, checkup.Bad("worker-secrets", "hide the file from programs: AO_HIDE of that worker names it, or its folder (Linux with Landlock), or the profile gets a sandbox",
+		all = append(all, checkup.Bad("worker-secrets", "hide the file from programs: AO_HIDE of that worker names "+
+			"it, or its folder (Linux with Landlock), or the profile gets a sandbox",
 			"executor programs can read what a worker logs in with, and then do what it may: %s", some(open)))
 	}
 	switch {
 	case len(silent) > 0:
-		all = append(all, checkup.Odd("runners", "look whether these workers run, and reach NATS; a runner that is gone for good is removed by itself, or by 'ao runners delete'", "silent: %s", some(silent)))
+		all = append(all, checkup.Odd("runners", "look whether these workers run, and reach NATS; a runner that is "+
+			"gone for good is removed by itself, or by 'ao runners delete'", "silent: %s", some(silent)))
 	case online == 0:
 		all = append(all, checkup.Odd("runners", "start a worker: nobody takes runs", "there are no runners"))
 	default:
@@ -196,7 +208,8 @@ func judgedVersions(coordinators, runners map[string]int) checkup.Finding {
 	maps.Copy(known, runners)
 	delete(known, version.Unknown)
 	if len(known) > 1 {
-		return checkup.Odd("versions", "bring all to one version when it suits: coordinators first, then workers", "%s", say)
+		return checkup.Odd("versions", "bring all to one version when it suits: coordinators first, then workers", "%s",
+			say)
 	}
 	return checkup.Good("versions", "%s", say)
 }
@@ -226,7 +239,8 @@ func (d *Doctor) checkQueues() checkup.Finding {
 	}
 	if len(lonely) > 0 {
 		slices.Sort(lonely)
-		return checkup.Odd("queues", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
+		return checkup.Odd("queues", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says "+
+			"it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
 			"runs wait for a runner that is not there: %s", some(lonely))
 	}
 	return checkup.Good("queues", "every queue in which runs wait has a runner")
@@ -235,7 +249,8 @@ func (d *Doctor) checkQueues() checkup.Finding {
 func (d *Doctor) checkPending() checkup.Finding {
 	waiting, _, _ := d.History.Counts()
 	if waiting*4 >= d.Most*3 {
-		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429", "%d runs wait, of %d that may", waiting, d.Most)
+		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429",
+			"%d runs wait, of %d that may", waiting, d.Most)
 	}
 	return checkup.Good("waiting", "%d runs wait, of %d that may", waiting, d.Most)
 }
@@ -249,7 +264,8 @@ func (d *Doctor) checkAgents() (all []checkup.Finding) {
 		if b.RunnerID != "" {
 			where += " of " + b.RunnerID
 		}
-		all = append(all, checkup.Bad("agents", "mend the file; a coordinator's is read again when it changes, a worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
+		all = append(all, checkup.Bad("agents", "mend the file; a coordinator's is read again when it changes, a "+
+			"worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
 		list, _ := d.Agents.Agents("")
@@ -287,10 +303,13 @@ func owing(owed []run.Run, dead int, now time.Time) (all []checkup.Finding) {
 		}
 	}
 	if late > 0 {
-		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status owed' lists them: is the parent session busy, does the receiver answer?", "%d are owed for more than %v, one since %s", late, long, first.UTC().Format(time.RFC3339)))
+		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status owed' lists them: is the parent session "+
+			"busy, does the receiver answer?", "%d are owed for more than %v, one since %s", late, long, first.UTC().
+			Format(time.RFC3339)))
 	}
 	if dead > 0 {
-		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver RUN' tries one again", "%d were given up after all tries", dead))
+		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver "+
+			"RUN' tries one again", "%d were given up after all tries", dead))
 	}
 	if len(all) == 0 {
 		all = append(all, checkup.Good("callbacks", "%d owed, none for long", len(owed)))

@@ -22,10 +22,14 @@ func TestJudgedReplicas(t *testing.T) {
 		say  string
 	}{
 		{"one server", bus.Standing{Streams: []bus.StreamStanding{stream(1)}}, checkup.OK, "a single NATS server"},
-		{"three", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(3)}}, checkup.OK, "3 replicas, all complete"},
-		{"a cluster that keeps one copy", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(1)}}, checkup.Warn, "on one of its servers alone"},
+		{"three", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(3)}}, checkup.OK,
+			"3 replicas, all complete"},
+		{"a cluster that keeps one copy",
+			bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(1)}}, checkup.Warn,
+			"on one of its servers alone"},
 		{"two", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(2)}}, checkup.Warn, "2 replicas"},
-		{"one is away", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3, "b"), stream(3, "b", "c")}}, checkup.Warn, "away or not complete: b, c"},
+		{"one is away", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3, "b"), stream(3, "b", "c")}},
+			checkup.Warn, "away or not complete: b, c"},
 	} {
 		if f := replicas(tt.s); f.Verdict != tt.want || !strings.Contains(f.Say, tt.say) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, f, tt.want, tt.say)
@@ -49,10 +53,12 @@ func TestJudgedCallbacks(t *testing.T) {
 	}{
 		{"none", nil, 0, checkup.OK, "0 owed"},
 		{"owed since a moment", []run.Run{ended(time.Minute), {}}, 0, checkup.OK, "2 owed"},
-		{"owed for long", []run.Run{ended(time.Minute), ended(time.Hour), ended(16 * time.Minute)}, 0, checkup.Warn, "2 are owed for more than 15m0s, one since " + now.Add(-time.Hour).UTC().Format(time.RFC3339)},
+		{"owed for long", []run.Run{ended(time.Minute), ended(time.Hour), ended(16 * time.Minute)}, 0, checkup.Warn,
+			"2 are owed for more than 15m0s, one since " + now.Add(-time.Hour).UTC().Format(time.RFC3339)},
 		{"given up", nil, 3, checkup.Warn, "3 were given up"},
 	} {
-		if all := owing(tt.owed, tt.dead, now); len(all) != 1 || all[0].Verdict != tt.want || !strings.Contains(all[0].Say, tt.say) {
+		if all := owing(tt.owed, tt.dead, now); len(all) != 1 || all[0].Verdict != tt.want ||
+			!strings.Contains(all[0].Say, tt.say) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, all, tt.want, tt.say)
 		}
 	}
@@ -69,9 +75,11 @@ func TestJudgedVersions(t *testing.T) {
 	}{
 		{"all of one", of{"v2": 2}, of{"v2": 3}, checkup.OK, "coordinators: 2 of version v2; runners: 3 of version v2"},
 		{"no runner", of{"v2": 1}, nil, checkup.OK, "coordinators: 1 of version v2"},
-		{"an older coordinator", of{"v1": 1, "v2": 1}, of{"v2": 1}, checkup.Warn, "coordinators: 1 of version v1, 1 of version v2; runners: 1 of version v2"},
+		{"an older coordinator", of{"v1": 1, "v2": 1}, of{"v2": 1}, checkup.Warn,
+			"coordinators: 1 of version v1, 1 of version v2; runners: 1 of version v2"},
 		{"older runners", of{"v2": 1}, of{"v1": 4}, checkup.Warn, "runners: 4 of version v1"},
-		{"a build without a version", of{"v2": 1, "unknown": 1}, of{"unknown": 1}, checkup.OK, "1 of version unknown, 1 of version v2; runners: 1 of version unknown"},
+		{"a build without a version", of{"v2": 1, "unknown": 1}, of{"unknown": 1}, checkup.OK,
+			"1 of version unknown, 1 of version v2; runners: 1 of version unknown"},
 	} {
 		if f := judgedVersions(tt.coordinators, tt.runners); f.Verdict != tt.want || !strings.HasSuffix(f.Say, tt.say) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, f, tt.want, tt.say)

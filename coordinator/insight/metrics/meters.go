@@ -23,8 +23,8 @@ var watchedReasons = []string{dispatch.CodeUnmatched, run.CodeDisconnected}
 // same ends the help of what every coordinator counts from the stream.
 const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
 
-// Meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the projection is told by one goroutine, in the
-// order of the stream.
+// Meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the projection is told by
+// one goroutine, in the order of the stream.
 type Meters struct {
 	*tally
 	*timings
@@ -73,7 +73,8 @@ func New(r *metric.Registry, profileOf func(runner string) string) Meters {
 func newTally(r *metric.Registry, profileOf func(runner string) string) *tally {
 	agents, profiles := metric.NewBound(meteredAgents), metric.NewBound(meteredProfiles)
 	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+same, "agent", "type")
-	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is that of the runner that had it last, none where nobody began it."+same, "agent", "profile", "outcome")
+	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is "+
+		"that of the runner that had it last, none where nobody began it."+same, "agent", "profile", "outcome")
 	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+same, "profile")
 	return &tally{
 		accepted: metric.NewCells(func(k [2]string) *metric.Counter { return accepted.Of(agents.Of(k[0]), k[1]) }),
@@ -87,29 +88,38 @@ func newTally(r *metric.Registry, profileOf func(runner string) string) *tally {
 
 func newTimings(r *metric.Registry) *timings {
 	m := &timings{ways: map[string]ways{}}
-	unqueued := r.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run to its place in a queue: what storing it takes, or its session's turn and a runner that matches."+same, metric.Slow, "type")
-	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for a free slot."+same, metric.Slow, "type")
-	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+same, metric.Slow, "type")
+	unqueued := r.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run to its place in a queue: what "+
+		"storing it takes, or its session's turn and a runner that matches."+same, metric.Slow, "type")
+	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for "+
+		"a free slot."+same, metric.Slow, "type")
+	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+same,
+		metric.Slow, "type")
 	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+same, metric.Slow, "type")
 	for _, t := range []string{run.Procedural, run.Autonomous, metric.Other} {
 		m.ways[t] = ways{unqueued.Of(t), queued.Of(t), execution.Of(t), whole.Of(t)}
 	}
-	told := r.Histogram("ao_run_told_seconds", "From the end of a run to the record that its parent session was told (parent), or its callback_url (webhook)."+same, metric.Slow, "way")
+	told := r.Histogram("ao_run_told_seconds", "From the end of a run to the record that its parent session was told "+
+		"(parent), or its callback_url (webhook)."+same, metric.Slow, "way")
 	m.parent, m.hook = told.Of("parent"), told.Of("webhook")
 	return m
 }
 
 func newTroubles(r *metric.Registry) *troubles {
-	failed := r.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error; those that another attempt followed too."+same, "reason")
-	offered := r.Counter("ao_offers_checked_total", "Results of runs with an output schema that this coordinator has checked, by what the run became. Others may check the same.", "outcome")
-	tried := r.Counter("ao_webhook_tries_total", "Tries to deliver an HTTP callback: delivered, failed (another follows) or dead.", "result")
+	failed := r.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error; those that "+
+		"another attempt followed too."+same, "reason")
+	offered := r.Counter("ao_offers_checked_total", "Results of runs with an output schema that this coordinator has "+
+		"checked, by what the run became. Others may check the same.", "outcome")
+	tried := r.Counter("ao_webhook_tries_total", "Tries to deliver an HTTP callback: delivered, failed (another "+
+		"follows) or dead.", "result")
 	m := &troubles{
 		failed:  metric.NewCells(func(reason string) *metric.Counter { return failed.Of(reason) }),
 		reasons: metric.NewBound(meteredReasons),
-		lost:    r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+same).Of(),
+		lost: r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+
+			same).Of(),
 		offered: metric.NewCells(func(s run.Status) *metric.Counter { return offered.Of(string(s)) }),
-		refused: r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not match the schema.").Of(),
-		tried:   metric.NewCells(func(s string) *metric.Counter { return tried.Of(s) }),
+		refused: r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not "+
+			"match the schema.").Of(),
+		tried: metric.NewCells(func(s string) *metric.Counter { return tried.Of(s) }),
 	}
 	for _, reason := range watchedReasons {
 		m.failed.Of(m.reasons.Of(reason))
@@ -153,7 +163,8 @@ func remember(profileOf func(string) string) func(string) string {
 		defer mu.Unlock()
 		p, ok := known[runner]
 		if !ok {
-			if p = profileOf(runner); p == "" {
+			p = profileOf(runner)
+			if p == "" {
 				return "unknown"
 			}
 			if len(known) >= 10_000 {

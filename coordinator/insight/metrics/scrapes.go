@@ -77,8 +77,8 @@ func (o *Scrapes) Begin() (end func()) {
 	}
 }
 
-// meet has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter that is first seen
-// at 20 has had no increase for who watches it.
+// meet has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter
+// that is first seen at 20 has had no increase for who watches it.
 func (o *Scrapes) meet() {
 	agents, err := o.Agents.Agents("")
 	if err != nil { // not read yet
@@ -146,19 +146,24 @@ func (o *Scrapes) seeRuns() func(*metric.Scrape) {
 	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+same, "state")
 	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); beyond it new ones get 429.")
 	depth := r.Gauge("ao_queue_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+same, "queue")
-	oldest := r.Gauge("ao_queue_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 where none does."+same, "queue")
+	oldest := r.Gauge("ao_queue_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 "+
+		"where none does."+same, "queue")
 	served := r.Gauge("ao_queue_served", "1: an online runner takes from this queue; 0: none does."+same, "queue")
-	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no runner matches."+same)
-	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where there is none."+same)
+	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no "+
+		"runner matches."+same)
+	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where "+
+		"there is none."+same)
 	lanes := r.Gauge("ao_queues", "Queues for special demands that are in use."+same)
-	most := r.Gauge("ao_queues_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are free, and runners' agents have as many beside them.")
+	most := r.Gauge("ao_queues_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are "+
+		"free, and runners' agents have as many beside them.")
 	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+same, "status")
 	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+same)
 	at, cancel := context.WithCancel(context.Background())
 	cancel() // a look waits for nothing
 	return func(s *metric.Scrape) {
 		now := o.Status(at)
-		for state, n := range map[string]int{"pending": now.Runs.Pending, "claimed": now.Runs.Claimed, "running": now.Runs.Running, "stopping": now.Runs.Stopping, "ended": now.Runs.Ended} {
+		for state, n := range map[string]int{"pending": now.Runs.Pending, "claimed": now.Runs.Claimed,
+			"running": now.Runs.Running, "stopping": now.Runs.Stopping, "ended": now.Runs.Ended} {
 			s.Set(runs, float64(n), state)
 		}
 		s.Set(limit, float64(o.Pending))
@@ -185,8 +190,10 @@ func (o *Scrapes) seeRunners() func(*metric.Scrape) {
 	labels := []string{"runner", "host", "profile"}
 	slots := r.Gauge("ao_runner_slots", "How many runs an online runner may have at once."+same, labels...)
 	busy := r.Gauge("ao_runner_slots_busy", "How many of these slots are taken."+same, labels...)
-	heard := r.Gauge("ao_runner_silence_seconds", "How long a registered runner was not heard of; largest of each profile.", "profile")
-	agents := r.Gauge("ao_agents", "Agents, by status; broken: files that could not be read, here or at a runner.", "status")
+	heard := r.Gauge("ao_runner_silence_seconds", "How long a registered runner was not heard of; largest of each "+
+		"profile.", "profile")
+	agents := r.Gauge("ao_agents", "Agents, by status; broken: files that could not be read, here or at a runner.",
+		"status")
 	return func(s *metric.Scrape) {
 		more, silent := [2]int{}, map[string]float64{}
 		for i, v := range o.Views() {
@@ -225,10 +232,13 @@ func (o *Scrapes) seeRunners() func(*metric.Scrape) {
 func (o *Scrapes) seeDebts() func(*metric.Scrape) {
 	r := o.Metrics
 	owed := r.Gauge("ao_callbacks_owed", "Ended runs that their parent session is yet to be told of."+same)
-	oldest := r.Gauge("ao_callbacks_owed_oldest_seconds", "How long the one that ended first has been owed; it waits as long as its parent has something under way. 0: nothing is owed."+same)
+	oldest := r.Gauge("ao_callbacks_owed_oldest_seconds", "How long the one that ended first has been owed; it waits "+
+		"as long as its parent has something under way. 0: nothing is owed."+same)
 	hooks := r.Gauge("ao_webhooks_owed", "HTTP callbacks with tries left."+same)
-	overdue := r.Gauge("ao_webhooks_overdue_seconds", "How long the next try of an HTTP callback is overdue; 0 where none is."+same)
-	dead := r.Gauge("ao_webhooks_dead", "HTTP callbacks that were given up; GET /callbacks?status=dead lists them."+same)
+	overdue := r.Gauge("ao_webhooks_overdue_seconds", "How long the next try of an HTTP callback is overdue; 0 where "+
+		"none is."+same)
+	dead := r.Gauge("ao_webhooks_dead", "HTTP callbacks that were given up; GET /callbacks?status=dead lists them."+
+		same)
 	return func(s *metric.Scrape) {
 		d := o.History.Debts()
 		s.Set(owed, float64(d.Children))
@@ -244,26 +254,34 @@ func (o *Scrapes) seeFold() func(*metric.Scrape) {
 	r := o.Metrics
 	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
 	seq := r.Gauge("ao_fold_sequence", "Sequence of the newest record of the history that this coordinator has read.")
-	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, ignored (late, twice or without a key, which is normal), unknown (of a newer version) or unreadable.", "result")
+	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, "+
+		"ignored (late, twice or without a key, which is normal), unknown (of a newer version) or unreadable.",
+		"result")
 	return func(s *metric.Scrape) {
 		s.Set(ready, number(o.Ready() == nil))
 		s.Set(seq, float64(o.History.Seq()))
 		n := o.History.Stats()
-		for result, v := range map[string]uint64{"applied": n.Applied, "ignored": n.Ignored, "unknown": n.Unknown, "unreadable": n.Unreadable} {
+		for result, v := range map[string]uint64{"applied": n.Applied, "ignored": n.Ignored, "unknown": n.Unknown,
+			"unreadable": n.Unreadable} {
 			s.Set(records, float64(v), result)
 		}
 	}
 }
 
-// seeStreams shows how full the streams are, and how far the fold is behind. Where NATS does not say so at once, nothing is shown.
+// seeStreams shows how full the streams are, and how far the fold is behind. Where NATS does not say so at once,
+// nothing is shown.
 func (o *Scrapes) seeStreams() func(*metric.Scrape) {
 	r := o.Metrics
-	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what publishers left and was refused."+same, "stream")
+	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what "+
+		"publishers left and was refused."+same, "stream")
 	size := r.Gauge("ao_stream_bytes", "Bytes in a stream."+same, "stream")
-	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be written to it; EVENTS and AUDIT let go of their oldest."+same, "stream")
+	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be "+
+		"written to it; EVENTS and AUDIT let go of their oldest."+same, "stream")
 	behind := r.Gauge("ao_fold_lag_records", "Records of the history that this coordinator has not read yet.")
-	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer ones; else 0.")
-	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix time; 0: never."+same)
+	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer "+
+		"ones; else 0.")
+	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix "+
+		"time; 0: never."+same)
 	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit}
 	return func(s *metric.Scrape) {
 		if !o.Stream.Connected() {

@@ -15,8 +15,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Status is how everything stands, in little: what a look once a second can afford. It costs what there are of queues, of runners and of
-// runs under way, however many wait or have ended.
+// Status is how everything stands, in little: what a look once a second can afford. It costs what there are of queues,
+// of runners and of runs under way, however many wait or have ended.
 type Status struct {
 	At       time.Time         `json:"at"`
 	Since    time.Time         `json:"since"` // this coordinator's start: totals begin there
@@ -85,7 +85,8 @@ type Overview struct {
 // Status tells how everything stands.
 func (o *Overview) Status(ctx context.Context) Status {
 	o.Past.Own(ctx)
-	s := Status{At: time.Now().UTC(), Since: o.Began.UTC(), Sequence: o.History.Seq(), Totals: o.History.Totals(), Runners: map[string]int{}, Pending: o.Most}
+	s := Status{At: time.Now().UTC(), Since: o.Began.UTC(), Sequence: o.History.Seq(), Totals: o.History.Totals(),
+		Runners: map[string]int{}, Pending: o.Most}
 	s.Runs.Pending, _, s.Runs.Ended = o.History.Counts()
 	busy := map[string]int{}
 	o.History.Begun(func(a projection.Active) bool {
@@ -113,13 +114,17 @@ func (o *Overview) Status(ctx context.Context) Status {
 			w = baseWant(l.Lane)
 		}
 		delete(wants, l.Lane)
-		served := w.Lane() == l.Lane && o.Runners.LaneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
+		// whose entry is gone nobody takes from; and what matches a lane is remembered
+		served := w.Lane() == l.Lane && o.Runners.LaneMatches(l.Lane, w)
 		s.Queues = append(s.Queues, QueueStatus{l.Lane, waitingIn(l), explain.WantedOf(w), served})
 	}
 	for lane, w := range wants {
 		s.Queues = append(s.Queues, QueueStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.LaneMatches(lane, w)})
 	}
-	slices.SortFunc(s.Queues, func(a, b QueueStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Queue, b.Queue)) })
+	slices.SortFunc(s.Queues, func(a, b QueueStatus) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs),
+			cmp.Compare(a.Queue, b.Queue))
+	})
 	for _, m := range o.Members() {
 		if m.Status == runnerapi.Left {
 			continue
@@ -132,7 +137,8 @@ func (o *Overview) Status(ctx context.Context) Status {
 	return s
 }
 
-// baseWant is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as much as the name does.
+// baseWant is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as
+// much as the name does.
 func baseWant(lane string) runnerapi.Want {
 	kind, rest, _ := strings.Cut(lane, ".")
 	profile, _, _ := strings.Cut(rest, ".")

@@ -13,11 +13,12 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestASlowStoreDelaysNoCallback: a waiting run gets its agent's new definition, which reads and writes the object store, and that hangs.
-// Parents are told meanwhile, results checked, silent runners removed, and trees stopped.
+// TestASlowStoreDelaysNoCallback: a waiting run gets its agent's new definition, which reads and writes the object
+// store, and that hangs. Parents are told meanwhile, results checked, silent runners removed, and trees stopped.
 func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	t.Parallel()
-	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour, Patience: runnerapi.Patience{Remove: 4 * time.Second}})
+	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour,
+		Patience: runnerapi.Patience{Remove: 4 * time.Second}})
 	hangs := make(chan struct{})
 	c.Dispatch.Fleet = hanging{c.Dispatch.Fleet, hangs}
 	launch(t, c)

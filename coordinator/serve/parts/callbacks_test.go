@@ -32,7 +32,8 @@ func newFamily(t *testing.T, c *Coordinator) family {
 	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"thinks"}`)); err != nil {
 		t.Fatal(err)
 	}
-	f := family{t, c, runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8}}
+	f := family{t, c, runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv",
+		ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8}}
 	register(t, c, f.r)
 	answers(t, c.bus, f.r)
 	return f
@@ -64,7 +65,8 @@ func (f family) ends(id string, o run.Outcome) {
 func (f family) end(a projection.Active, o run.Outcome) {
 	f.Helper()
 	put(f.T, f.c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
-		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result, At: time.Now()})
+		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: a.Attempt,
+			Status: o.Status, Error: o.Error, Result: o.Result, At: time.Now()})
 	natstest.Until(f.T, a.Spec.ID+" has ended", func() bool { return f.c.History.Ended(a.Spec.ID) })
 }
 
@@ -120,8 +122,12 @@ func TestAnIdleParentIsToldAtOnce(t *testing.T) {
 		name, want string
 		how        run.Outcome
 	}{
-		{"data", "<agent-callback session=%q status=\"completed\">\n## Child Result\n\n{\n  \"z\": 1,\n  \"a\": []\n}\n</agent-callback>\n\nPlease continue with the orchestration based on this result.", data(`{"z":1,"a":[]}`)},
-		{"failure", "<agent-callback session=%q status=\"failed\">\n## Error\n\nout of ideas\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration.", broke("out of ideas")},
+		{"data", "<agent-callback session=%q status=\"completed\">\n## Child Result\n\n{\n  \"z\": 1,\n  \"a\": " +
+			"[]\n}\n</agent-callback>\n\nPlease continue with the orchestration based on this result.",
+			data(`{"z":1,"a":[]}`)},
+		{"failure", "<agent-callback session=%q status=\"failed\">\n## Error\n\nout of " +
+			"ideas\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration.",
+			broke("out of ideas")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f.T = t
@@ -136,7 +142,8 @@ func TestAnIdleParentIsToldAtOnce(t *testing.T) {
 			if want := fmt.Sprintf(tt.want, child.SessionID); prompt != want {
 				t.Errorf("got\n%s\nwant\n%s", prompt, want)
 			}
-			if turn.Spec.Type != run.Resume || turn.Spec.Agent != "thinker" || turn.Spec.Mode != run.AsyncPoll || turn.Spec.Parent != "" {
+			if turn.Spec.Type != run.Resume || turn.Spec.Agent != "thinker" || turn.Spec.Mode != run.AsyncPoll ||
+				turn.Spec.Parent != "" {
 				t.Errorf("the turn is %+v", turn.Spec)
 			}
 			if got := f.call(child.RunID); got.Status != run.CallDelivered || got.RunID != turn.Spec.ID {
@@ -153,7 +160,8 @@ func TestAnIdleParentIsToldAtOnce(t *testing.T) {
 // Busy parents: what ends meanwhile comes together when the turn ends, however it ends.
 func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	for _, how := range []run.Outcome{said("ok"), broke("no"), {Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}} {
+	for _, how := range []run.Outcome{said("ok"), broke("no"),
+		{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}} {
 		t.Run(string(how.Status), func(t *testing.T) {
 			f.T = t
 			parent := f.start("")
@@ -169,13 +177,17 @@ func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
 			}
 			f.end(turn, how)
 			next, prompt := f.turn(parent.SessionID)
-			if !strings.HasPrefix(prompt, `<agent-callback type="aggregated" count="2">`) || strings.Index(prompt, "### Child: "+b.SessionID+" (status: completed)") > strings.Index(prompt, "### Child: "+a.SessionID+" (status: failed)") ||
-				strings.Count(prompt, "</agent-callback>") != 1 || !strings.HasSuffix(prompt, "Please continue with the orchestration based on these results.") {
+			if !strings.HasPrefix(prompt, `<agent-callback type="aggregated" count="2">`) ||
+				strings.Index(prompt, "### Child: "+b.SessionID+" (status: completed)") > strings.Index(prompt,
+					"### Child: "+a.SessionID+" (status: failed)") ||
+				strings.Count(prompt, "</agent-callback>") != 1 ||
+				!strings.HasSuffix(prompt, "Please continue with the orchestration based on these results.") {
 				t.Errorf("got\n%s", prompt)
 			}
 			f.ends(c.RunID, said("third"))
 			f.ends(next.Spec.ID, said("ok"))
-			if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, c.SessionID) || strings.Contains(prompt, a.SessionID) {
+			if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, c.SessionID) ||
+				strings.Contains(prompt, a.SessionID) {
 				t.Errorf("got\n%s", prompt)
 			}
 		})
@@ -207,7 +219,8 @@ func TestEveryEndOfAChildIsTold(t *testing.T) {
 			}
 			child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `"` + more)
 			tt.end(child)
-			if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, tt.want) || !strings.Contains(prompt, "## Error") {
+			if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, tt.want) ||
+				!strings.Contains(prompt, "## Error") {
 				t.Errorf("got\n%s", prompt)
 			}
 		})
@@ -230,7 +243,8 @@ func TestAChainOfThree(t *testing.T) {
 	f.ends(told.Spec.ID, said("ok"))
 	f.ends(leaf.RunID, said("from the leaf"))
 	turn, prompt := f.turn(middle.SessionID)
-	if !strings.Contains(prompt, "from the leaf") || turn.Spec.Mode != run.AsyncCallback || turn.Spec.Parent != top.SessionID {
+	if !strings.Contains(prompt, "from the leaf") || turn.Spec.Mode != run.AsyncCallback ||
+		turn.Spec.Parent != top.SessionID {
 		t.Errorf("got %+v\n%s", turn.Spec, prompt)
 	}
 	f.ends(turn.Spec.ID, said("the middle's last answer"))
@@ -256,7 +270,8 @@ func TestAParentThatCannotBeTold(t *testing.T) {
 	if _, err := f.c.Stop(t.Context(), never.RunID); err != nil {
 		t.Fatal(err)
 	}
-	for id, reason := range map[string]string{orphan.RunID: "parent_gone", unbegun.RunID: "session_never_began", mute.RunID: "procedural_agent_no_resume"} {
+	for id, reason := range map[string]string{orphan.RunID: "parent_gone", unbegun.RunID: "session_never_began",
+		mute.RunID: "procedural_agent_no_resume"} {
 		f.ends(id, said("ok"))
 		if got := f.call(id); got.Status != run.CallUndeliverable || got.Reason != reason {
 			t.Errorf("got %+v, want %s", got, reason)
@@ -307,8 +322,10 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	turn := f.claim(parent.RunID)
 	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
 	f.ends(a.RunID, said("a"))
-	stale := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []projection.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
-	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "") // so that the last run is another one
+	stale := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
+		Children: []projection.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
+	// so that the last run is another one
+	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "")
 	f.end(turn, said("ok"))
 	f.ends(b.RunID, said("b"))
 	f.ends(again.RunID, said("ok"))
@@ -320,7 +337,8 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestALookBeforeTheLastTurnTellsNobody: a look may wait for room. Whom the turn answers to, and how, the session's last run decides.
+// TestALookBeforeTheLastTurnTellsNobody: a look may wait for room. Whom the turn answers to, and how, the session's
+// last run decides.
 func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	top, parent := f.start(""), f.start("")
@@ -333,7 +351,8 @@ func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
 	if !ok {
 		t.Fatal("the parent is owed nothing")
 	}
-	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback","parent_session_id":"`+top.SessionID+`"}`, "")
+	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback",`+
+		`"parent_session_id":"`+top.SessionID+`"}`, "")
 	f.ends(again.RunID, said("ok"))
 	if told, err := f.c.Telling.Tell(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("told %d, %v", told, err)
@@ -386,7 +405,8 @@ func TestTheEndThatNoCoordinatorSaw(t *testing.T) {
 	<-over
 	text := "in the dark"
 	put(t, b, subject.Ended(subject.Partition(child.Spec.SessionID), child.Spec.ID, child.Key),
-		run.Ended{V: run.Version, SessionID: child.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}, At: time.Now()})
+		run.Ended{V: run.Version, SessionID: child.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
+			Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}, At: time.Now()})
 	f.c = begin(t, natstest.Open(t, s), Config{})
 	if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, text) {
 		t.Errorf("got\n%s", prompt)
@@ -414,8 +434,12 @@ func TestAHundredChildren(t *testing.T) {
 	for i, a := range begun {
 		wg.Go(func() {
 			text := fmt.Sprint("answer ", i)
-			body, _ := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}, At: time.Now()})
-			if _, err := f.c.bus.Append(t.Context(), bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+			body, _ := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(),
+				Nonce: "n", Attempt: 1, Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text},
+				At: time.Now()})
+			if _, err := f.c.bus.Append(t.Context(),
+				bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
+					Body: body}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -486,7 +510,8 @@ func TestLargeResults(t *testing.T) {
 			t.Errorf("child %d is not whole", i)
 		}
 	}
-	if !strings.Contains(seen, huge.SessionID) || !strings.Contains(seen, "GET /runs/"+huge.RunID+"/result has all of it") {
+	if !strings.Contains(seen, huge.SessionID) || !strings.Contains(seen, "GET /runs/"+huge.RunID+"/result has "+
+		"all of it") {
 		t.Errorf("the huge one: %.200s", seen[strings.Index(seen, huge.SessionID):])
 	}
 }
@@ -498,7 +523,8 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("ok"))
 	for _, above := range []string{child.SessionID, parent.SessionID} {
-		_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+parent.SessionID+`","prompt":"x","mode":"async_callback","parent_session_id":"`+above+`"}`), "", "")
+		_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+parent.SessionID+`","prompt":"x",`+
+			`"mode":"async_callback","parent_session_id":"`+above+`"}`), "", "")
 		if fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", above, err)
 		}

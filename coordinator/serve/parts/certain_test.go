@@ -42,7 +42,8 @@ func reconnectable(t *testing.T) (c *Coordinator, renew func(), js jetstream.Jet
 	}, js
 }
 
-// A NATS that comes back with another history: nobody is told of the old one, nor that all is ready, before the two were compared.
+// A NATS that comes back with another history: nobody is told of the old one, nor that all is ready, before the two
+// were compared.
 func TestAHistoryIsComparedBeforeItIsToldAgain(t *testing.T) {
 	t.Parallel()
 	c, renew, js := reconnectable(t)
@@ -61,11 +62,13 @@ func TestAHistoryIsComparedBeforeItIsToldAgain(t *testing.T) {
 			t.Error("it is ready by the old history")
 		}
 		for _, what := range []string{id, open.RunID} {
-			if _, err := c.Show(t.Context(), what); fault.KindOf(err) != fault.Unavailable && fault.KindOf(err) != fault.NotFound {
+			if _, err := c.Show(t.Context(), what); fault.KindOf(err) != fault.Unavailable &&
+				fault.KindOf(err) != fault.NotFound {
 				t.Errorf("a run that is gone: %v", err)
 			}
 		}
-		if _, err := c.Session(t.Context(), open.SessionID); fault.KindOf(err) != fault.Unavailable && fault.KindOf(err) != fault.NotFound {
+		if _, err := c.Session(t.Context(), open.SessionID); fault.KindOf(err) != fault.Unavailable &&
+			fault.KindOf(err) != fault.NotFound {
 			t.Errorf("a session that is gone: %v", err)
 		}
 		p, err := c.Runs(t.Context(), projection.Query{})

@@ -48,18 +48,22 @@ func newLease(c *Coordinator) *lease.Controller {
 
 func newFleet(c *Coordinator) *workerapi.Service {
 	payloads := &workerapi.Payloads{
-		Store: c.bus, History: c.History, Keys: c.keys, UnderWay: c.sessionsService.UnderWay, CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
+		Store: c.bus, History: c.History, Keys: c.keys, UnderWay: c.sessionsService.UnderWay,
+		CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
 	}
 	return &workerapi.Service{
-		Doors: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads, Audit: c.Audit,
+		Doors: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads,
+		Audit: c.Audit,
 	}
 }
 
 func newBeats(c *Coordinator) *workerapi.Beats {
 	return &workerapi.Beats{
-		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick, Refresh: c.registered.Refresh, Queues: c.Queues.Of,
+		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick,
+		Refresh: c.registered.Refresh, Queues: c.Queues.Of,
 		AttemptOf: c.ends.AttemptOf, CaughtUp: c.reads.CaughtUp,
-		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, APIURL: c.PublicURL,
+		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
+		APIURL:   c.PublicURL,
 	}
 }
 
@@ -76,13 +80,15 @@ func newCompletion(c *Coordinator) *completion.Controller {
 }
 
 func newResultCheck(c *Coordinator) *resultcheck.Controller {
-	r := resultcheck.New(resultcheck.Config{History: c.History, Words: c.ends, Meter: c.meters, Spans: c.Trace, Log: c.log})
+	r := resultcheck.New(resultcheck.Config{History: c.History, Words: c.ends, Meter: c.meters, Spans: c.Trace,
+		Log: c.log})
 	r.Pool.Idle = func() { c.scheduler.Wake(offered) }
 	return r
 }
 
 func newCallback(c *Coordinator) *callback.Controller {
-	t := callback.New(callback.Config{History: c.History, Records: c.records, Plans: planner{c.Plans}, Most: c.MaxPayload, Spans: c.Trace, Log: c.log})
+	t := callback.New(callback.Config{History: c.History, Records: c.records, Plans: planner{c.Plans},
+		Most: c.MaxPayload, Spans: c.Trace, Log: c.log})
 	t.Pool.Idle = func() { c.scheduler.Wake(callbackDue) }
 	return t
 }

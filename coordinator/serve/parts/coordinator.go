@@ -1,6 +1,6 @@
-// Package parts puts a coordinator together: it knows every part, and decides nothing. A coordinator keeps no state of its own that could
-// be lost: facts are on the RUNS stream (the projection folds them), definitions and registrations in key-value buckets. Any number of
-// them run side by side; what two try, compare-and-set decides.
+// Package parts puts a coordinator together: it knows every part, and decides nothing. A coordinator keeps no state of
+// its own that could be lost: facts are on the RUNS stream (the projection folds them), definitions and registrations
+// in key-value buckets. Any number of them run side by side; what two try, compare-and-set decides.
 package parts
 
 import (
@@ -60,18 +60,22 @@ type Config struct {
 	Patience       runnerapi.Patience // default 120 s until stale, 600 s until removed
 	Retention      time.Duration      // default 168 h: how long history and idempotency keys are kept at least
 	Keep           int                // default 1,000,000: ended runs kept at most
-	Reports        time.Duration      // default 10 min: how long callback records are kept at least, however few runs are
-	MaxPending     int                // default 100,000: waiting runs
-	MaxQueues      int                // default 256: queues of demands, and as many of runners' agents
-	MaxRunners     int                // default 4096: registered runners
-	MaxPayload     int64              // default 16 MiB: parameters with their agent, or a result
-	MaxDepth       int                // default 8: how many sessions may be above a run's own; negative: none, so no run has children
-	Retries        int                // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
-	WholeOnly      bool               // only an answer that is JSON as a whole counts, where nobody says so
-	Audit          *audit.Log         // who changed what; nil: it is not recorded
-	Trace          *trace.Tracer      // makes spans; default none
-	Webhooks       *webhook.Client    // delivers HTTP callbacks; default one that refuses every callback_url
-	Log            *slog.Logger       // default slog.Default()
+	// default 10 min: how long callback records are kept at least, however few runs are
+	Reports    time.Duration
+	MaxPending int   // default 100,000: waiting runs
+	MaxQueues  int   // default 256: queues of demands, and as many of runners' agents
+	MaxRunners int   // default 4096: registered runners
+	MaxPayload int64 // default 16 MiB: parameters with their agent, or a result
+	// default 8: how many sessions may be above a run's own; negative: none, so no run has children
+	MaxDepth int
+	// default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not
+	// at all
+	Retries   int
+	WholeOnly bool            // only an answer that is JSON as a whole counts, where nobody says so
+	Audit     *audit.Log      // who changed what; nil: it is not recorded
+	Trace     *trace.Tracer   // makes spans; default none
+	Webhooks  *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
+	Log       *slog.Logger    // default slog.Default()
 
 	// RecordVersion is the newest version of records that is read and written, default run.Version. Tests of several
 	// versions in one process raise it.
@@ -185,17 +189,21 @@ func (c *Coordinator) recording() {
 	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.Hearing.Listening}
 	c.torn = record.NewTorn(c.bus, c.History, c.reads, c.log)
 	c.ends = record.NewEnder(record.Needs{
-		Records: c.records, Stream: c.bus, History: c.History, Past: c.reads, Heard: c.Hearing, Stopper: c.commands, Spans: c.Trace, Log: c.log,
+		Records: c.records, Stream: c.bus, History: c.History, Past: c.reads, Heard: c.Hearing, Stopper: c.commands,
+		Spans: c.Trace, Log: c.log,
 	})
 }
 
 // submitting wires what callers ask of runs and sessions.
 func (c *Coordinator) submitting() {
 	c.runsService = runs.New(runs.Needs{
-		Limits:  runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries, WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
-		History: c.History, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads, Keys: c.bus.Bucket(subject.Idempotency),
+		Limits: runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries,
+			WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
+		History: c.History, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads,
+		Keys:   c.bus.Bucket(subject.Idempotency),
 		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
-		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
+		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
+		Room: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
 		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
 	})
 	c.Again = runs.NewAgain(c.runsService, c.History, c.Redeliver)
@@ -224,7 +232,8 @@ func (c *Coordinator) Ready() error {
 
 var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
 
-// Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be taken for new.
+// Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be
+// taken for new.
 func (c *Coordinator) Registries() error {
 	if c.Registry.Read() && c.Queues.Read() && c.Agents.Read() {
 		return nil

@@ -90,7 +90,8 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 			t.Errorf("%s took %v", what, time.Since(began))
 		}
 	}
-	done := func(do func() error) { // as callers do, it is asked again where NATS is slow; but nobody is to wait for a place
+	// as callers do, it is asked again where NATS is slow; but nobody is to wait for a place
+	done := func(do func() error) {
 		t.Helper()
 		natstest.Until(t, "it is done", func() bool {
 			err := do()
@@ -109,7 +110,8 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 	within("a session with an id of its caller's", func() {
 		var a runs.Accepted
 		done(func() (err error) {
-			a, err = c.Submit(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think","session_id":"ses_my-own"}`), "test", "key")
+			a, err = c.Submit(t.Context(),
+				[]byte(`{"agent_name":"thinker","prompt":"think","session_id":"ses_my-own"}`), "test", "key")
 			return err
 		})
 		f.ends(a.RunID, said("ok"))

@@ -15,8 +15,8 @@ import (
 	"ao/shared/run"
 )
 
-// Requests that nobody can take back - their callers may have left - do not wait for a NATS that went away after it had taken
-// what they wrote. They say that it may have been done, and asking again is safe.
+// Requests that nobody can take back - their callers may have left - do not wait for a NATS that went away after it had
+// taken what they wrote. They say that it may have been done, and asking again is safe.
 func TestNoRequestWaitsForEverForNATS(t *testing.T) {
 	t.Parallel()
 	for _, other := range []int{0, 1} { // the first two read on before they write: not where another door has written
@@ -62,7 +62,8 @@ func noRequestWaits(t *testing.T, other int) {
 	for _, d := range doors {
 		wg.Go(func() {
 			err := d.do(c)
-			if f := fault.Of(err); err == nil || f.Kind != fault.Unavailable || f.RetryAfter == 0 || f.Message != "NATS does not answer; what was asked for may have been done, and asking again is safe" {
+			if f := fault.Of(err); err == nil || f.Kind != fault.Unavailable || f.RetryAfter == 0 ||
+				f.Message != "NATS does not answer; what was asked for may have been done, and asking again is safe" {
 				t.Errorf("%s: got %v", d.name, err)
 			}
 			answers <- err

@@ -16,7 +16,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestWorkersAreToldOfTheirOwnRecords: what a worker may not read it is told, by the full subject with its key; no stars lead to another's.
+// TestWorkersAreToldOfTheirOwnRecords: what a worker may not read it is told, by the full subject with its key; no
+// stars lead to another's.
 func TestWorkersAreToldOfTheirOwnRecords(t *testing.T) {
 	t.Parallel()
 	server := natstest.Server(t)
@@ -34,23 +35,28 @@ func TestWorkersAreToldOfTheirOwnRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := w.Last(t.Context(), own); err != nil || m.Seq != seq || m.Subject != own || string(m.Body) != `{"v":1,"nonce":"n"}` || m.Time.IsZero() {
+	if m, err := w.Last(t.Context(), own); err != nil || m.Seq != seq || m.Subject != own ||
+		string(m.Body) != `{"v":1,"nonce":"n"}` || m.Time.IsZero() {
 		t.Errorf("own: %+v, %v", m, err)
 	}
 	if _, err := w.Last(t.Context(), subject.Ended("7", "run_a", "key_a")); !errors.Is(err, bus.ErrNone) {
 		t.Errorf("missing: %v", err)
 	}
 	for _, subj := range []string{
-		subject.Claimed("*", "*", "*"), subject.Claimed("7", "run_a", "*"), subject.Claimed("7", "*", "key_a"), subject.Claimed("*", "run_a", "key_a"), "ao.runs.7.claimed.>", "ao.runs.7.claimed.run_a.>",
-		subject.Queued("7", "procedural._._", "run_a", 1), subject.Stopping("7", "run_a"), "ao.runs.>", ">", "", "$KV.secrets.attempts", "ao.events.7.ses.run.message",
+		subject.Claimed("*", "*", "*"), subject.Claimed("7", "run_a", "*"), subject.Claimed("7", "*", "key_a"),
+		subject.Claimed("*", "run_a", "key_a"), "ao.runs.7.claimed.>", "ao.runs.7.claimed.run_a.>",
+		subject.Queued("7", "procedural._._", "run_a", 1), subject.Stopping("7", "run_a"), "ao.runs.>", ">", "",
+		"$KV.secrets.attempts", "ao.events.7.ses.run.message",
 	} {
-		if m, err := w.Last(t.Context(), subj); err == nil || errors.Is(err, bus.ErrNone) || fault.KindOf(err) == fault.Unavailable {
+		if m, err := w.Last(t.Context(), subj); err == nil || errors.Is(err, bus.ErrNone) ||
+			fault.KindOf(err) == fault.Unavailable {
 			t.Errorf("%s: %+v, %v", subj, m, err)
 		}
 	}
 }
 
-// TestRegistrationsAreForTheirSubject: permissions speak of subjects, so what is in the message must be what the subject says.
+// TestRegistrationsAreForTheirSubject: permissions speak of subjects, so what is in the message must be what the
+// subject says.
 func TestRegistrationsAreForTheirSubject(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -75,7 +81,8 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Request(t.Context(), tt.subject, raw); tt.want == 0 && err != nil || tt.want != 0 && fault.KindOf(err) != tt.want {
+		if _, err := b.Request(t.Context(), tt.subject, raw); tt.want == 0 && err != nil || tt.want != 0 &&
+			fault.KindOf(err) != tt.want {
 			t.Errorf("%s with door %q: %v", tt.subject, tt.door, err)
 		}
 		if tt.door == "DOOR" && c.Registry.Door(r.ID()) != tt.door {
@@ -84,7 +91,8 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 	}
 }
 
-// TestRefusedWorkersAreRecorded: a worker that wants to be another profile, or reads what is not its own, leaves a line in the audit log.
+// TestRefusedWorkersAreRecorded: a worker that wants to be another profile, or reads what is not its own, leaves a line
+// in the audit log.
 func TestRefusedWorkersAreRecorded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")

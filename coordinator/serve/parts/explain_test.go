@@ -50,11 +50,13 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	f := newFamily(t, c)
 	first := f.start("")
 	a := f.claim(first.RunID)
-	put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, a.Key), run.Bound{V: run.Version, SessionID: first.SessionID,
-		RunnerID: f.r.ID(), Attempt: 1, Model: "private", Hostname: "here", Profile: "mind", At: time.Now()})
+	put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, a.Key),
+		run.Bound{V: run.Version, SessionID: first.SessionID,
+			RunnerID: f.r.ID(), Attempt: 1, Model: "private", Hostname: "here", Profile: "mind", At: time.Now()})
 	f.end(a, said("one"))
 	words, last := story(explained(t, c, first.RunID))
-	if words != "accepted queued claimed bound completed" || last["bound"] != "the model side of its session is on host here alone, profile mind" {
+	if words != "accepted queued claimed bound completed" ||
+		last["bound"] != "the model side of its session is on host here alone, profile mind" {
 		t.Errorf("%s: %q", words, last["bound"])
 	}
 	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
@@ -62,7 +64,9 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	}
 	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")
 	e := explained(t, c, waits.RunID)
-	if e.WaitsFor.Reason != "session_host_gone" || e.WaitsFor.Wants.Hostname != "here" || !strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone (profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
+	if e.WaitsFor.Reason != "session_host_gone" || e.WaitsFor.Wants.Hostname != "here" ||
+		!strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone `+
+			`(profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
 		t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 	}
 }
@@ -73,7 +77,8 @@ func TestExplainCallbacks(t *testing.T) {
 	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
 	t.Cleanup(to.Close)
 	receivers, err := webhook.New(webhook.Config{Policy: webhook.Policy{
-		Hosts: []string{"127.0.0.1"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		Hosts: []string{"127.0.0.1"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +87,8 @@ func TestExplainCallbacks(t *testing.T) {
 	f := newFamily(t, c)
 	parent := f.start("")
 	f.ends(parent.RunID, said("well"))
-	child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `","callback_url":"` + to.URL + `"`)
+	child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `","callback_url":"` +
+		to.URL + `"`)
 	f.ends(child.RunID, said("done"))
 	turn, _ := f.turn(parent.SessionID)
 	natstest.Until(t, "a try was made", func() bool {
@@ -94,22 +100,27 @@ func TestExplainCallbacks(t *testing.T) {
 	if strings.Count(words, " webhook") == 2 { // the next try is made 5 s later: a slow machine sees it
 		words = strings.TrimSuffix(words, " webhook")
 	}
-	if words != "accepted queued claimed completed callback webhook" && words != "accepted queued claimed completed webhook callback" {
+	if words != "accepted queued claimed completed callback webhook" &&
+		words != "accepted queued claimed completed webhook callback" {
 		t.Errorf("the child: %s", words)
 	}
-	if last["callback"] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last["webhook"], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last["webhook"], "; tried again at 20") {
+	if last["callback"] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID ||
+		!strings.HasPrefix(last["webhook"], "a try of the HTTP callback failed: 503: ") ||
+		!strings.Contains(last["webhook"], "; tried again at 20") {
 		t.Errorf("the child: %v", last)
 	}
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.URL) {
 		t.Errorf("where to is shown: %s", raw)
 	}
 	words, last = story(explained(t, c, turn.Spec.ID))
-	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn tells its session of the end of 1 run" {
+	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn tells its session of the end "+
+		"of 1 run" {
 		t.Errorf("the turn: %s %v", words, last)
 	}
 }
 
-// TestExplainManyAttempts: a story has an end, however often a run was begun; and what it says is right at both of its ends.
+// TestExplainManyAttempts: a story has an end, however often a run was begun; and what it says is right at both of its
+// ends.
 func TestExplainManyAttempts(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -130,10 +141,13 @@ func TestExplainManyAttempts(t *testing.T) {
 		}
 		key := c.keys.Of(acc.RunID, n)
 		if n > 1 {
-			write(subject.Queued(part, a.Lane, acc.RunID, n), run.Queued{V: run.Version, Attempt: n, Key: key, Spec: *a.Spec})
+			write(subject.Queued(part, a.Lane, acc.RunID, n), run.Queued{V: run.Version, Attempt: n, Key: key,
+				Spec: *a.Spec})
 		}
-		write(subject.Claimed(part, acc.RunID, key), run.Claim{V: run.Version, SessionID: acc.SessionID, RunnerID: f.r.ID(), Instance: "one", Nonce: "secret", Attempt: n, At: time.Now()})
-		write(subject.Ended(part, acc.RunID, key), run.Ended{V: run.Version, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "secret", Attempt: n, Status: run.Failed,
+		write(subject.Claimed(part, acc.RunID, key), run.Claim{V: run.Version, SessionID: acc.SessionID,
+			RunnerID: f.r.ID(), Instance: "one", Nonce: "secret", Attempt: n, At: time.Now()})
+		write(subject.Ended(part, acc.RunID, key), run.Ended{V: run.Version, SessionID: acc.SessionID,
+			RunnerID: f.r.ID(), Nonce: "secret", Attempt: n, Status: run.Failed,
 			Error: fault.New(fault.Internal, "command_failed", fmt.Sprintf("try %d", n)), At: time.Now()})
 	}
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
@@ -147,19 +161,22 @@ func TestExplainManyAttempts(t *testing.T) {
 		}
 	}
 	words, last := story(e)
-	if len(failed) != 20 || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] || !failed["try 30"] {
+	if len(failed) != 20 || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] ||
+		!failed["try 30"] {
 		t.Errorf("told of: %v", failed)
 	}
-	if strings.Count(words, "left_out") != 1 || last["left_out"] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != "retry_pause" {
+	if strings.Count(words, "left_out") != 1 || last["left_out"] != "what was between the first attempts and "+
+		"attempt 13" || e.WaitsFor.Reason != "retry_pause" {
 		t.Errorf("%s: %v", words, last)
 	}
-	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") || strings.Contains(string(raw), c.keys.Of(acc.RunID, attempts)) {
+	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") ||
+		strings.Contains(string(raw), c.keys.Of(acc.RunID, attempts)) {
 		t.Errorf("%s", raw)
 	}
 }
 
-// TestExplainAnAttemptThatOverstepped: a record above the attempt's version is why another attempt follows, and nothing that stands
-// under its key is told of. A worker of that version writes all its records so.
+// TestExplainAnAttemptThatOverstepped: a record above the attempt's version is why another attempt follows, and nothing
+// that stands under its key is told of. A worker of that version writes all its records so.
 func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -168,13 +185,18 @@ func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 		acc := f.start(`,"max_attempts":2`)
 		part := subject.Partition(acc.SessionID)
 		a := active(t, c, acc.RunID, "is queued", isQueued)
-		put(t, c.bus, subject.Claimed(part, acc.RunID, a.Key), run.Claim{V: claims, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, At: time.Now()})
-		put(t, c.bus, subject.Ended(part, acc.RunID, a.Key), run.Ended{V: 99, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+		put(t, c.bus, subject.Claimed(part, acc.RunID, a.Key), run.Claim{V: claims, SessionID: acc.SessionID,
+			RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, At: time.Now()})
+		put(t, c.bus, subject.Ended(part, acc.RunID, a.Key),
+			run.Ended{V: 99, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
+				Status: run.Completed, At: time.Now()})
 		if err := c.reads.CaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		words, last := story(explained(t, c, acc.RunID))
-		if why := last["attempt_failed"]; !strings.Contains(why, "in a newer version") || !strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") || strings.Count(words, "attempt_failed") != 1 {
+		if why := last["attempt_failed"]; !strings.Contains(why, "in a newer version") ||
+			!strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") ||
+			strings.Count(words, "attempt_failed") != 1 {
 			t.Errorf("claimed in version %d: %s: %q", claims, words, why)
 		}
 		if claims != run.Version && last["claimed"] != "" {
@@ -190,7 +212,8 @@ func TestExplainAMovedRun(t *testing.T) {
 	f := newFamily(t, c)
 	acc := f.start("")
 	a := active(t, c, acc.RunID, "is queued", isQueued)
-	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
+	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1),
+		run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
 	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
 	words, last := story(explained(t, c, acc.RunID))
 	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last["moved"], "in queue autonomous.") {
@@ -213,14 +236,15 @@ func TestExplainWithoutNATS(t *testing.T) {
 		if words, _ := story(e); words != want || !strings.Contains(e.Incomplete, "NATS does not answer") {
 			t.Errorf("%s, want %s; %q", words, want, e.Incomplete)
 		}
-		if e.WaitsFor.Reason != "coordinator_not_ready" || e.WaitsFor.Message == "" || !strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
+		if e.WaitsFor.Reason != "coordinator_not_ready" || e.WaitsFor.Message == "" ||
+			!strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
 			t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 		}
 	}
 }
 
-// TestExplainWhatHasJustHappened: the record of an end may be read before the index has it. Then it is no failed attempt that another
-// follows, and once the index has it the run is explained by that.
+// TestExplainWhatHasJustHappened: the record of an end may be read before the index has it. Then it is no failed
+// attempt that another follows, and once the index has it the run is explained by that.
 func TestExplainWhatHasJustHappened(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -239,7 +263,8 @@ func TestExplainWhatHasJustHappened(t *testing.T) {
 	if words, _ := story(e); err != nil || words != "accepted queued claimed" {
 		t.Errorf("%v: %s", err, words)
 	}
-	if e = explained(t, c, acc.RunID); !strings.HasPrefix(e.Summary, "It completed, ") || e.WaitsFor != nil {
+	e = explained(t, c, acc.RunID)
+	if !strings.HasPrefix(e.Summary, "It completed, ") || e.WaitsFor != nil {
 		t.Errorf("%q", e.Summary)
 	}
 }

@@ -18,7 +18,8 @@ import (
 // numbered is an agent that wants a number under this name.
 func numbered(name, field string) agent.Blueprint {
 	b := echo(name)
-	b.ParametersSchema = json.RawMessage(`{"type":"object","required":["` + field + `"],"properties":{"` + field + `":{"type":"integer"}},"additionalProperties":false}`)
+	b.ParametersSchema = json.RawMessage(`{"type":"object","required":["` + field + `"],"properties":{"` +
+		field + `":{"type":"integer"}},"additionalProperties":false}`)
 	return b
 }
 
@@ -42,7 +43,8 @@ func bye(t testing.TB, c *Coordinator, r runnerapi.Runner) { t.Helper(); farewel
 // farewell is what a process says that was told to end: that it finishes what it has, or that it goes.
 func farewell(t testing.TB, c *Coordinator, r runnerapi.Runner, finishing bool) {
 	t.Helper()
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance, Finishing: finishing}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance,
+		Finishing: finishing}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,8 +57,8 @@ func shownAs(c *Coordinator) string {
 	return ""
 }
 
-// An upgrade refuses nobody: an agent stays after its last runner left, runs wait for the next one, and so on other coordinators and
-// after a restart of all of them.
+// An upgrade refuses nobody: an agent stays after its last runner left, runs wait for the next one, and so on other
+// coordinators and after a restart of all of them.
 func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
@@ -75,7 +77,8 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	if n := len(c.Runners()); n != 0 {
 		t.Errorf("%d runners are shown", n)
 	}
-	if a, err := c.Agents.View(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil || *a.Runners != 0 {
+	if a, err := c.Agents.View(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil ||
+		*a.Runners != 0 {
 		t.Errorf("the agent: %+v %v", a, err)
 	}
 	e, err := c.Explainer.Explain(t.Context(), ids[0], false)
@@ -109,7 +112,9 @@ func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 	if _, err := c.Register(t.Context(), two); err != nil { // at once: the process before has said that it ends
 		t.Fatal(err)
 	}
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: one.ID(), Instance: "one"}); fault.KindOf(err) != fault.Forbidden { // its successor stays
+	// its successor stays
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: one.ID(), Instance: "one"}); fault.KindOf(
+		err) != fault.Forbidden {
 		t.Errorf("the farewell of its predecessor: %v", err)
 	}
 	if got := shownAs(c); got != runnerapi.Online {
@@ -131,7 +136,8 @@ func TestAnOldWorkerDrainsAfterItsFarewell(t *testing.T) {
 	register(t, c, one)
 	bye(t, c, one)
 	beat := runnerapi.Beat{RunnerID: one.ID(), Instance: "one", Draining: true}
-	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || !r.Known || r.Superseded || shownAs(c) != runnerapi.Draining {
+	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || !r.Known || r.Superseded ||
+		shownAs(c) != runnerapi.Draining {
 		t.Errorf("answered %+v, it is shown as %q", r, shownAs(c))
 	}
 	natstest.Until(t, "it is gone", func() bool { return shownAs(c) == "" })
@@ -157,8 +163,8 @@ func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
 	submit(t, c, `{"agent_name":"a"}`, "")
 }
 
-// The same profile comes with another definition as soon as its runners drain: runs that nobody has begun go on with that where they fit
-// it, the others fail and say so; what was begun is left alone.
+// The same profile comes with another definition as soon as its runners drain: runs that nobody has begun go on with
+// that where they fit it, the others fail and say so; what was begun is left alone.
 func TestAnUpgradeChangesADefinition(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
@@ -174,7 +180,8 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	_, err := c.Register(t.Context(), elsewhere("two", after))
 	wantCode(t, err, "agent_name_collision") // one is online
 	farewell(t, c, one, true)
-	fits, not := submit(t, c, `{"agent_name":"a","parameters":{"n":3}}`, "").RunID, submit(t, c, `{"agent_name":"a","parameters":{"n":6}}`, "").RunID
+	fits, not := submit(t, c, `{"agent_name":"a","parameters":{"n":3}}`, "").RunID,
+		submit(t, c, `{"agent_name":"a","parameters":{"n":6}}`, "").RunID
 	bye(t, c, one)
 	same := submit(t, c, `{"agent_name":"same"}`, "").RunID
 	two := elsewhere("two", after, echo("same"))
@@ -182,8 +189,10 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	register(t, c, two)
 	hash := after.Hash()
 	for _, id := range []string{queued, fits} {
-		a := active(t, c, id, "is queued with the new definition", func(a projection.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
-		if w, _ := c.Queues.Want(a.Lane); !two.Satisfies(w) || a.Spec.Timeout != 7 || !strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
+		a := active(t, c, id, "is queued with the new definition",
+			func(a projection.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
+		if w, _ := c.Queues.Want(a.Lane); !two.Satisfies(w) || a.Spec.Timeout != 7 ||
+			!strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
 			t.Errorf("it is %+v in lane %s", a.Spec, a.Lane)
 		}
 		finish(t, c, claim(t, c, id, two))
@@ -194,7 +203,8 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	}
 	natstest.Until(t, "what does not fit has failed", func() bool { return c.History.Ended(not) })
 	r, err := c.Show(t.Context(), not)
-	if err != nil || r.Error == nil || r.Error.Code != "parameter_validation_failed" || !strings.Contains(r.Error.Message, `Agent "a" was given another definition`) {
+	if err != nil || r.Error == nil || r.Error.Code != "parameter_validation_failed" ||
+		!strings.Contains(r.Error.Message, `Agent "a" was given another definition`) {
 		t.Errorf("%+v %v", r, err)
 	}
 	finish(t, c, claim(t, c, same, two))
@@ -210,8 +220,8 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	}
 }
 
-// What decides a run's end stays as it was accepted. So a run of which the definition was changed and changed back ends well, by
-// whichever queue a runner takes it: the first one has the first definition.
+// What decides a run's end stays as it was accepted. So a run of which the definition was changed and changed back ends
+// well, by whichever queue a runner takes it: the first one has the first definition.
 func TestADefinitionThatIsChangedBack(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -225,7 +235,8 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 	two := elsewhere("two", after)
 	register(t, c, two)
 	hash := after.Hash()
-	a := active(t, c, id, "is queued with the new definition", func(a projection.Active) bool { return a.Spec.Owner == hash })
+	a := active(t, c, id, "is queued with the new definition",
+		func(a projection.Active) bool { return a.Spec.Owner == hash })
 	if a.Spec.Contract || a.Spec.Output != nil || a.Spec.Attempts != 0 {
 		t.Errorf("what decides its end has changed: %+v", a.Spec)
 	}
@@ -281,6 +292,7 @@ func TestARunThatNoCommandLineHoldsIsNotRenewed(t *testing.T) {
 	register(t, c, elsewhere("two", after))
 	natstest.Until(t, "the run has ended", func() bool {
 		r, err := c.Show(t.Context(), acc.RunID)
-		return err == nil && r.Status == run.Failed && r.Error != nil && strings.Contains(r.Error.Message, "cannot be passed to a command")
+		return err == nil && r.Status == run.Failed && r.Error != nil &&
+			strings.Contains(r.Error.Message, "cannot be passed to a command")
 	})
 }

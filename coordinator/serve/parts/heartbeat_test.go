@@ -10,8 +10,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// An attempt counts as alive by its key, whichever runner names it; of keys that nobody was handed nothing is kept, and no runner has
-// the sessions of another.
+// An attempt counts as alive by its key, whichever runner names it; of keys that nobody was handed nothing is kept, and
+// no runner has the sessions of another.
 func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -29,15 +29,17 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	}
 	for _, key := range append(keysOf(made), waits.Key) {
 		natstest.Until(t, fmt.Sprintf("nobody was heard to have %q", key), func() bool {
-			c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour)) // each time: a look that comes late listens anew
+			// each time: a look that comes late listens anew
+			c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
 			_, _, known := c.Hearing.Of(key)
 			return !known && c.Hearing.Silent(key)
 		})
 	}
 	sent := time.Now()
-	c.Fleet.Beats.Beat(t.Context(), runnerapi.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []runnerapi.Attempt{
-		{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
-	}})
+	c.Fleet.Beats.Beat(t.Context(), runnerapi.Beat{RunnerID: "rnr_unknown", Instance: "one",
+		Attempts: []runnerapi.Attempt{
+			{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
+		}})
 	c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
 	if seen, _, _ := c.Hearing.Of(begun.Key); c.Hearing.Silent(waits.Key) || seen.Before(sent) {
 		t.Errorf("the right keys do not count: %v, %t", seen, c.Hearing.Silent(waits.Key))
@@ -56,7 +58,8 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		if instance == "" {
 			instance = "one"
 		}
-		c.Fleet.Beats.Beat(t.Context(), runnerapi.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
+		c.Fleet.Beats.Beat(t.Context(), runnerapi.Beat{RunnerID: tt.runner, Instance: instance,
+			Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
 		var idle []string
 		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {
 			if s, err := c.History.Session(t.Context(), session); err == nil && s.Status == "idle" {

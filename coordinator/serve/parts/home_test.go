@@ -14,8 +14,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A session whose model side is on one host goes on there: by the demands of its next run, also of one that was accepted before
-// the executor had bound anything. Where nobody is there any more, a resume says so at once.
+// A session whose model side is on one host goes on there: by the demands of its next run, also of one that was
+// accepted before the executor had bound anything. Where nobody is there any more, a resume says so at once.
 func TestASessionGoesOnWhereItIs(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -27,12 +27,15 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	answers(t, b, there)
 	bind := func(first runs.Accepted) {
 		turn := f.claim(first.RunID)
-		put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, turn.Key), run.Bound{V: run.Version, SessionID: first.SessionID,
-			RunnerID: there.ID(), Attempt: 1, Model: "m", Hostname: "there", Profile: there.ExecutorProfile, At: time.Now()})
+		put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, turn.Key),
+			run.Bound{V: run.Version, SessionID: first.SessionID,
+				RunnerID: there.ID(), Attempt: 1, Model: "m", Hostname: "there", Profile: there.ExecutorProfile,
+				At: time.Now()})
 		early := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"and more"}`, "")
 		f.end(turn, said("one"))
 		a := active(t, c, early.RunID, "is queued", isQueued)
-		if want := (runnerapi.Want{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there", ProjectDir: a.Spec.Demands.ProjectDir}); a.Lane != want.Lane() {
+		if want := (runnerapi.Want{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there",
+			ProjectDir: a.Spec.Demands.ProjectDir}); a.Lane != want.Lane() {
 			t.Errorf("it is queued in %s, want %s", a.Lane, want.Lane())
 		}
 		claim(t, c, early.RunID, there)
@@ -40,12 +43,14 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	}
 	first := f.start("")
 	bind(first)
-	v, err := c.Validate(t.Context(), []byte(`{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`))
+	v, err := c.Validate(t.Context(),
+		[]byte(`{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`))
 	if err != nil || v.Demands.Hostname != "there" || !v.Available {
 		t.Errorf("a resume would demand %+v, %v", v, err)
 	}
 
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: there.ID(), Instance: there.Instance}); err != nil {
+	if err := c.Deregister(t.Context(),
+		runnerapi.Farewell{RunnerID: there.ID(), Instance: there.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	waiting := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`, "")
@@ -55,7 +60,8 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	}
 	natstest.Until(t, "the run has failed", func() bool { return c.History.Ended(waiting.RunID) })
 	natstest.Until(t, "a resume is refused", func() bool {
-		_, err = c.Submit(t.Context(), []byte(`{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`), "test", "")
+		_, err = c.Submit(t.Context(),
+			[]byte(`{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`), "test", "")
 		return err != nil
 	})
 	wantCode(t, err, "session_host_gone")
@@ -64,7 +70,9 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	}
 
 	register(t, c, there)
-	if _, err := c.Submit(t.Context(), []byte(`{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`), "test", ""); err != nil {
+	if _, err := c.Submit(t.Context(),
+		[]byte(`{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`), "test",
+		""); err != nil {
 		t.Errorf("the runner is back: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestIdleIsShown: a session is idle where its last run ended well and a live runner lists it, in every view at once; a run, a bad
-// end, silence or the runner's next word end that.
+// TestIdleIsShown: a session is idle where its last run ended well and a live runner lists it, in every view at once; a
+// run, a bad end, silence or the runner's next word end that.
 func TestIdleIsShown(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -24,15 +24,18 @@ func TestIdleIsShown(t *testing.T) {
 	beat := func(sessions ...string) runnerapi.BeatReply {
 		return heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "one", Idle: sessions})
 	}
-	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""), submit(t, c, `{"agent_name":"e","parameters":{}}`, "")
+	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""),
+		submit(t, c, `{"agent_name":"e","parameters":{}}`, "")
 	shows := func(session string) (all []string) {
 		v, err := c.History.Session(t.Context(), session)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, string(v.Status))
-		for _, status := range []run.SessionStatus{run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionFinished, run.SessionFailed} {
-			p, err := c.History.Sessions(t.Context(), projection.Query{Statuses: []string{string(status)}, Session: session})
+		for _, status := range []run.SessionStatus{run.SessionPending, run.SessionRunning, run.SessionIdle,
+			run.SessionFinished, run.SessionFailed} {
+			p, err := c.History.Sessions(t.Context(), projection.Query{Statuses: []string{string(status)},
+				Session: session})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +56,8 @@ func TestIdleIsShown(t *testing.T) {
 	is(good.SessionID, "running")
 	finish(t, c, first)
 	put(t, b, subject.Ended(subject.Partition(bad.SessionID), bad.RunID, other.Key),
-		run.Ended{V: run.Version, SessionID: bad.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "x", "x"), At: time.Now()})
+		run.Ended{V: run.Version, SessionID: bad.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed,
+			Error: fault.New(fault.Internal, "x", "x"), At: time.Now()})
 	natstest.Until(t, "the other has ended", func() bool { return c.History.Ended(bad.RunID) })
 	is(good.SessionID, "idle")
 	is(bad.SessionID, "failed")
@@ -63,7 +67,8 @@ func TestIdleIsShown(t *testing.T) {
 	is(good.SessionID, "idle")
 	heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "another process", Idle: nil})
 	is(good.SessionID, "idle")
-	natstest.Until(t, "a silent runner has nothing idle", func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })
+	natstest.Until(t, "a silent runner has nothing idle",
+		func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })
 	if reply := beat(good.SessionID, "ses_unknown"); reply.Forget != nil {
 		t.Errorf("told to forget %v", reply.Forget)
 	}
@@ -71,5 +76,6 @@ func TestIdleIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	// and the worker that it may end the process
-	natstest.Until(t, "the runner is told of the deletion", func() bool { return slices.Equal(beat(good.SessionID).Forget, []string{good.SessionID}) })
+	natstest.Until(t, "the runner is told of the deletion",
+		func() bool { return slices.Equal(beat(good.SessionID).Forget, []string{good.SessionID}) })
 }

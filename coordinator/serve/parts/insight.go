@@ -30,14 +30,17 @@ func (c *Coordinator) insight() {
 		},
 		Agent: c.Agents.Existing,
 	}
-	c.Overview = &status.Overview{History: c.History, Past: c.reads, Runners: c.Registry, Members: members, Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
+	c.Overview = &status.Overview{History: c.History, Past: c.reads, Runners: c.Registry, Members: members,
+		Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
 	c.Doctor = &doctor.Doctor{
 		NATS: c.bus, History: c.History, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
 		Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxPending,
 	}
-	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked, Version: c.RecordVersion}}
+	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked,
+		Version: c.RecordVersion}}
 	c.scrapes = &metrics.Scrapes{
-		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.History, Status: c.Overview.Status,
+		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.History,
+		Status:  c.Overview.Status,
 		Members: members, Views: c.Runners, Agents: c.Agents, ProfileOf: c.Agents.ProfileOf,
 		Ready: c.Ready, Lanes: c.Queues, Pending: c.MaxPending, Most: c.MaxQueues, Tally: c.meters,
 	}

@@ -18,7 +18,8 @@ func TestInsist(t *testing.T) {
 			want    error
 		}{
 			{[]error{nil}, nil},
-			{[]error{fault.New(fault.Unavailable, "", "no leader"), fault.New(fault.Unavailable, "", "no leader"), nil}, nil},
+			{[]error{fault.New(fault.Unavailable, "", "no leader"), fault.New(fault.Unavailable, "", "no leader"), nil},
+				nil},
 			{[]error{fault.New(fault.Unavailable, "", "no leader"), errors.ErrUnsupported}, errors.ErrUnsupported},
 		} {
 			asked := 0

@@ -26,8 +26,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A result that is said not to be there may be there all the same, as long as it is young: its parent is told when it can be read.
-// One that is not there a minute later is told as none.
+// A result that is said not to be there may be there all the same, as long as it is young: its parent is told when it
+// can be read. One that is not there a minute later is told as none.
 func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	raw, err := json.Marshal(said("the whole answer").Result)
@@ -42,8 +42,10 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 		child = f.child(parent.SessionID)
 		a := f.claim(child.RunID)
 		put(t, f.c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), run.Ended{
-			V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: ended,
-			Body: &run.Payload{Name: child.RunID + ".out", Parts: 1, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])},
+			V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
+			Status: run.Completed, At: ended,
+			Body: &run.Payload{Name: child.RunID + ".out", Parts: 1, Size: int64(len(raw)),
+				SHA256: hex.EncodeToString(sum[:])},
 		})
 		return parent, child
 	}
@@ -66,8 +68,8 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 	}
 }
 
-// A coordinator whose fold is behind does not give up an attempt that it has not read of yet; one that has read all gives up what is
-// none of the run's.
+// A coordinator whose fold is behind does not give up an attempt that it has not read of yet; one that has read all
+// gives up what is none of the run's.
 func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	a, b, slow := pair(t)
 	r := runner("one", echo("tool"))
@@ -75,21 +77,28 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	register(t, a, r)
 	id := submit(t, a, `{"agent_name":"tool","parameters":{"prompt":"x"},"max_attempts":2}`, "").RunID
 	first := claim(t, a, id, r)
-	natstest.Until(t, "the other one has read the claim", func() bool { at, ok := b.History.Active(id); return ok && at.Claim != nil })
+	natstest.Until(t, "the other one has read the claim", func() bool {
+		at, ok := b.History.Active(id)
+		return ok &&
+			at.Claim != nil
+	})
 
 	slow.mu.Lock() // from here on it reads nothing
 	put(t, a.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, first.Key),
-		run.Ended{V: run.Version, SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
+		run.Ended{V: run.Version, SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed,
+			At: time.Now()})
 	active(t, a, id, "is queued again", func(at projection.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
 	beat := func(key string) []string {
-		return heartbeat(t, b, runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance, Attempts: []runnerapi.Attempt{{RunID: id, Key: key}}}).GivenUp
+		return heartbeat(t, b, runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance,
+			Attempts: []runnerapi.Attempt{{RunID: id, Key: key}}}).GivenUp
 	}
 	if gone := beat(second.Key); len(gone) > 0 {
 		t.Error("an attempt that runs was given up")
 	}
 	slow.mu.Unlock()
-	natstest.Until(t, "what nobody has begun is given up", func() bool { return slices.Equal(beat("another"), []string{"another"}) })
+	natstest.Until(t, "what nobody has begun is given up",
+		func() bool { return slices.Equal(beat("another"), []string{"another"}) })
 	for key, want := range map[string][]string{first.Key: {first.Key}, second.Key: nil} {
 		if gone := beat(key); !slices.Equal(gone, want) {
 			t.Errorf("got %v, want %v", gone, want)
@@ -97,7 +106,8 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	}
 }
 
-// A coordinator that cannot read on refuses nothing for good, and says of nothing that it was done, by what it read last.
+// A coordinator that cannot read on refuses nothing for good, and says of nothing that it was done, by what it read
+// last.
 func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	a, b, slow := pair(t)
 	f := newFamily(t, a)
@@ -116,7 +126,8 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	for what, ask := range map[string]func() error{
 		"a session token": func() error { _, err := b.SessionOf(ctx, token); return err },
 		"a state": func() error {
-			_, err := b.Fleet.Payloads.Put(ctx, runnerapi.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name, Body: []byte("x")})
+			_, err := b.Fleet.Payloads.Put(ctx, runnerapi.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name,
+				Body: []byte("x")})
 			return err
 		},
 		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID, false); return err },
@@ -130,7 +141,8 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	}
 	wg.Wait()
 	slow.mu.Unlock()
-	natstest.Until(t, "the session is stopped", func() bool { _, err := b.StopSession(t.Context(), first.SessionID, false); return err == nil })
+	natstest.Until(t, "the session is stopped",
+		func() bool { _, err := b.StopSession(t.Context(), first.SessionID, false); return err == nil })
 	if now, ok := b.History.Active(id); !ok || !now.Stopping {
 		t.Errorf("its turn was not stopped: %+v", now)
 	}

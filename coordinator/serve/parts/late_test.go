@@ -17,8 +17,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A coordinator's dispatch is delayed until its run has ended elsewhere, and no worker serves that lane yet. History goes, and with it
-// the claim that would refuse the run: the lane no longer delivers it, and nobody takes it for a run that waits.
+// A coordinator's dispatch is delayed until its run has ended elsewhere, and no worker serves that lane yet. History
+// goes, and with it the claim that would refuse the run: the lane no longer delivers it, and nobody takes it for a run
+// that waits.
 func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
@@ -63,7 +64,8 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 		t.Errorf("the late record stands as record %d, %v", m.Seq, err)
 	}
 	want := seen(t, f.c.History.Lists)
-	for say, j := range map[string]*projection.Lists{"the other coordinator": other.History.Lists, "who reads anew": anew(t, f.c)} {
+	for say, j := range map[string]*projection.Lists{"the other coordinator": other.History.Lists,
+		"who reads anew": anew(t, f.c)} {
 		if got := seen(t, j); got != want {
 			t.Errorf("%s sees\n%s\nwant\n%s", say, got, want)
 		}

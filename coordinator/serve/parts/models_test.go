@@ -13,8 +13,10 @@ import (
 func TestModelsThatNoProfileAllows(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	for name, model := range map[string]string{"small": `,"model":"small-1"`, "large": `,"model":"large-1"`, "any": ""} {
-		if _, err := c.Agents.CreateAgent(t.Context(), []byte(fmt.Sprintf(`{"name":%q,"max_turns":3%s}`, name, model))); err != nil {
+	for name, model := range map[string]string{"small": `,"model":"small-1"`, "large": `,"model":"large-1"`,
+		"any": ""} {
+		if _, err := c.Agents.CreateAgent(t.Context(),
+			[]byte(fmt.Sprintf(`{"name":%q,"max_turns":3%s}`, name, model))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,7 +41,8 @@ func TestModelsThatNoProfileAllows(t *testing.T) {
 	try("any", "")
 	try("large", agent.CodeModel)
 	two := runner("two")
-	two.Hostname, two.ExecutorType, two.ExecutorProfile, two.Models = "other", run.Autonomous, "q", agent.Models{"large-*"}
+	two.Hostname, two.ExecutorType, two.ExecutorProfile, two.Models = "other", run.Autonomous, "q",
+		agent.Models{"large-*"}
 	register(t, c, two)
 	try("large", "")
 }

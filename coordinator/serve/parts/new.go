@@ -19,7 +19,8 @@ func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
 	history := projection.New(cfg.Bus, projection.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
+		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) },
+		Measure: c.metered(), Version: cfg.RecordVersion,
 		Key:     c.keys.Of,
 		Checked: c.keys.Marked,
 	})
@@ -27,7 +28,8 @@ func New(cfg Config) *Coordinator {
 	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Known: c.started.Load}
 	wireRegistry(c)
 	c.defining()
-	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
+	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove,
+		Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
 	wireRetention(c)
 	c.Leases = newLease(c)
@@ -48,7 +50,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.bus.Setup(ctx); err != nil {
 		return err
 	}
-	err := c.insist(ctx, "the deployment's secret", func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
+	err := c.insist(ctx, "the deployment's secret",
+		func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,8 @@ func (f family) offer(a projection.Active, o run.Outcome) {
 
 func (f family) offerAs(a projection.Active, e run.Ended) {
 	f.Helper()
-	e.V, e.SessionID, e.RunnerID, e.Nonce, e.Attempt, e.At = run.Version, a.Spec.SessionID, f.r.ID(), "n", a.Attempt, time.Now()
+	e.V, e.SessionID, e.RunnerID, e.Nonce, e.Attempt, e.At = run.Version, a.Spec.SessionID, f.r.ID(), "n", a.Attempt,
+		time.Now()
 	put(f.T, f.c.bus, subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), e)
 }
 
@@ -76,25 +77,39 @@ func TestOffersAreChecked(t *testing.T) {
 		res            *run.Result
 		result, fault_ string
 	}{
-		{"valid", &run.Result{Type: run.Autonomous, Data: []byte(`{"z":1,"n":12345678901234567890}`), SchemaValidation: []byte(valid), RawOutput: &text},
-			`{"result_type":"autonomous","result_text":null,"result_data":{"z":1,"n":12345678901234567890},"schema_validation":` + valid + `,"raw_output":"hello"}`, ``},
+		{"valid", &run.Result{Type: run.Autonomous, Data: []byte(`{"z":1,"n":12345678901234567890}`),
+			SchemaValidation: []byte(valid), RawOutput: &text},
+			`{"result_type":"autonomous","result_text":null,"result_data":{"z":1,"n":12345678901234567890},` +
+				`"schema_validation":` + valid + `,"raw_output":"hello"}`, ``},
 		{"valid, and its worker does not say so", &run.Result{Type: run.Autonomous, Data: []byte(`{"n":1}`)},
-			`{"result_type":"autonomous","result_text":null,"result_data":{"n":1},"schema_validation":{"valid":true,"schema_name":null,"schema_source":"request","retry_count":0}}`, ``},
-		{"no match", &run.Result{Type: run.Autonomous, Data: []byte(raw), SchemaValidation: []byte(valid), RawOutput: &raw},
-			`{"result_type":"autonomous","result_text":null,"result_data":null,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"request","retry_count":2},"raw_output":"{\"n\":\"one\"}"}`,
-			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 2 retries","errors":[{"path":"$.n","message":"'one' is not of type 'integer'"}],"last_output":"{\"n\":\"one\"}"}`},
+			`{"result_type":"autonomous","result_text":null,"result_data":{"n":1},"schema_validation":{"valid":true,` +
+				`"schema_name":null,"schema_source":"request","retry_count":0}}`, ``},
+		{"no match", &run.Result{Type: run.Autonomous, Data: []byte(raw), SchemaValidation: []byte(valid),
+			RawOutput: &raw},
+			`{"result_type":"autonomous","result_text":null,"result_data":null,"schema_validation":{"valid":false,` +
+				`"schema_name":null,"schema_source":"request","retry_count":2},"raw_output":"{\"n\":\"one\"}"}`,
+			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 2 retries",` +
+				`"errors":[{"path":"$.n","message":"'one' is not of type 'integer'"}],"last_output":"{\"n\":\"one\"}"}`},
 		{"a program's, no match", &run.Result{Type: run.Procedural, Data: []byte(`{}`), ExitCode: new(int)},
-			`{"result_type":"procedural","result_text":null,"result_data":{},"exit_code":0,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"request","retry_count":0}}`,
-			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries","errors":[{"path":"$.n","message":"'n' is a required property"}],"last_output":"{}"}`},
+			`{"result_type":"procedural","result_text":null,"result_data":{},"exit_code":0,` +
+				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"request","retry_count":0}}`,
+			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries",` +
+				`"errors":[{"path":"$.n","message":"'n' is a required property"}],"last_output":"{}"}`},
 		{"text", &run.Result{Type: run.Autonomous, Text: &text},
-			`{"result_type":"autonomous","result_text":null,"result_data":null,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"request","retry_count":0},"raw_output":"hello"}`,
-			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries","errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}],"last_output":"hello"}`},
+			`{"result_type":"autonomous","result_text":null,"result_data":null,"schema_validation":{"valid":false,` +
+				`"schema_name":null,"schema_source":"request","retry_count":0},"raw_output":"hello"}`,
+			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries",` +
+				`"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured ` +
+				`output"}],"last_output":"hello"}`},
 		{"null", &run.Result{Type: run.Autonomous, Data: []byte(`null`)}, ``,
 			`"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}]`},
-		{"both", &run.Result{Type: run.Autonomous, Data: []byte(`{"n":1}`), Text: &text}, ``, `result_text and result_data are there`},
+		{"both", &run.Result{Type: run.Autonomous, Data: []byte(`{"n":1}`), Text: &text}, ``,
+			`result_text and result_data are there`},
 		{"too deep", &run.Result{Type: run.Autonomous, Data: deep}, ``, `"error":"OutputSchemaValidationError"`},
 		{"nothing", nil, `null`,
-			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries","errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}],"last_output":""}`},
+			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries",` +
+				`"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured ` +
+				`output"}],"last_output":""}`},
 	} {
 		a := f.start(mustBe)
 		f.offer(f.claim(a.RunID), run.Outcome{Status: run.Completed, Result: tt.res})
@@ -114,7 +129,8 @@ func TestOffersAreChecked(t *testing.T) {
 	sound(t, f.c, completed, failed, 0)
 }
 
-// TestWhatIsOfferedAndIsNoCompletion: a worker that offers a failure fails, and one whose offer cannot be read fails, too.
+// TestWhatIsOfferedAndIsNoCompletion: a worker that offers a failure fails, and one whose offer cannot be read fails,
+// too.
 func TestWhatIsOfferedAndIsNoCompletion(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
@@ -124,13 +140,18 @@ func TestWhatIsOfferedAndIsNoCompletion(t *testing.T) {
 	}
 	for _, body := range []string{
 		`{"v":1,"runner_id":`,
-		`{"v":1,"runner_id":"rnr_x","status":"failed","at":"2026-01-02T03:04:05Z","result":{"result_type":"procedural","result_text":null,"result_data":[}}}`,
-		`{"v":1,"runner_id":"rnr_x","status":"completed","at":"2026-01-02T03:04:05Z","result":{"result_type":"procedural","result_text":null,"result_data":{"n":+1}}}`,
-		`{"v":1,"runner_id":"rnr_x","status":"failed","at":"2026-01-02T03:04:05Z","result":{"result_text":"a","schema_validation":{]}}`,
+		`{"v":1,"runner_id":"rnr_x","status":"failed","at":"2026-01-02T03:04:05Z",` +
+			`"result":{"result_type":"procedural","result_text":null,"result_data":[}}}`,
+		`{"v":1,"runner_id":"rnr_x","status":"completed","at":"2026-01-02T03:04:05Z",` +
+			`"result":{"result_type":"procedural","result_text":null,"result_data":{"n":+1}}}`,
+		`{"v":1,"runner_id":"rnr_x","status":"failed","at":"2026-01-02T03:04:05Z","result":{"result_text":"a",` +
+			`"schema_validation":{]}}`,
 	} {
 		b := f.start(mustBe)
 		act := f.claim(b.RunID)
-		if _, err := f.c.bus.Append(t.Context(), bus.Entry{Subject: subject.Offered(subject.Partition(b.SessionID), b.RunID, act.Key), Body: []byte(body)}); err != nil {
+		if _, err := f.c.bus.Append(t.Context(),
+			bus.Entry{Subject: subject.Offered(subject.Partition(b.SessionID), b.RunID, act.Key),
+				Body: []byte(body)}); err != nil {
 			t.Fatal(err)
 		}
 		if o := ended(t, f.c, b.RunID); o.Status != run.Failed || o.Error.Code != "result_unreadable" {
@@ -138,14 +159,15 @@ func TestWhatIsOfferedAndIsNoCompletion(t *testing.T) {
 		}
 	}
 	c := f.start(mustBe)
-	f.offerAs(f.claim(c.RunID), run.Ended{Status: run.Completed, Body: &run.Payload{Name: c.RunID + ".1.out", Parts: 0, Size: 3, SHA256: "x"}})
+	f.offerAs(f.claim(c.RunID),
+		run.Ended{Status: run.Completed, Body: &run.Payload{Name: c.RunID + ".1.out", Parts: 0, Size: 3, SHA256: "x"}})
 	if o := ended(t, f.c, c.RunID); o.Status != run.Failed || o.Error.Code != "result_unreadable" {
 		t.Errorf("got %s %v", o.Status, o.Error)
 	}
 }
 
-// TestLargeBodiesAreFetchedForTheCheck: input and result that went through the object store are checked as well, and the result stays
-// there.
+// TestLargeBodiesAreFetchedForTheCheck: input and result that went through the object store are checked as well, and
+// the result stays there.
 func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	long := strings.Repeat("x", record.MaxInline+1)
@@ -158,7 +180,8 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 		if act.Spec.Body == nil || !act.Spec.Contract {
 			t.Fatalf("%+v", act.Spec)
 		}
-		raw, _ := json.Marshal(run.Result{Type: run.Autonomous, Data: []byte(`{"n":` + tt.n + `,"long":"` + long + `"}`)})
+		raw, _ := json.Marshal(run.Result{Type: run.Autonomous,
+			Data: []byte(`{"n":` + tt.n + `,"long":"` + long + `"}`)})
 		ref, err := f.c.records.PutPayload(t.Context(), a.RunID+".1.out", raw)
 		if err != nil {
 			t.Fatal(err)
@@ -171,14 +194,17 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 		if o.Status == run.Completed && len(o.Result.Data) < record.MaxInline {
 			t.Errorf("the result has %d bytes", len(o.Result.Data))
 		}
-		if o.Status == run.Failed && (len(*o.Result.RawOutput) > 40<<10 || !strings.Contains(*o.Result.RawOutput, "[Cut here. Bytes missing: ")) {
+		if o.Status == run.Failed &&
+			(len(*o.Result.RawOutput) > 40<<10 ||
+				!strings.Contains(*o.Result.RawOutput, "[Cut here. Bytes missing: ")) {
 			t.Errorf("the evidence has %d bytes", len(*o.Result.RawOutput))
 		}
 	}
 	sound(t, f.c, 1, 1, 0)
 }
 
-// TestWhoSaysItHimselfHasNotCompleted: without a coordinator's mark a run with an output schema has failed, wherever one looks.
+// TestWhoSaysItHimselfHasNotCompleted: without a coordinator's mark a run with an output schema has failed, wherever
+// one looks.
 func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
@@ -190,12 +216,14 @@ func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 		t.Errorf("got %s %v %v", o.Status, o.Error, o.Result)
 	}
 	_, prompt := f.turn(parent.SessionID)
-	if !strings.Contains(prompt, `status="failed"`) || !strings.Contains(prompt, "The runner said itself") || strings.Contains(prompt, `"n"`) {
+	if !strings.Contains(prompt, `status="failed"`) || !strings.Contains(prompt, "The runner said itself") ||
+		strings.Contains(prompt, `"n"`) {
 		t.Errorf("the parent is told %s", prompt)
 	}
 	events, _, err := f.c.Events(t.Context(), a.SessionID, "", 0)
 	raw, _ := json.Marshal(events)
-	if err != nil || !strings.Contains(string(raw), run.EventFailed) || strings.Contains(string(raw), run.EventResult+`"`) {
+	if err != nil || !strings.Contains(string(raw), run.EventFailed) ||
+		strings.Contains(string(raw), run.EventResult+`"`) {
 		t.Errorf("events: %s %v", raw, err)
 	}
 	sound(t, f.c, 1, 1, 0)
@@ -228,7 +256,8 @@ func TestAnOfferEndsTheLease(t *testing.T) {
 	sound(t, f.c, 1, 1, 0)
 }
 
-// TestALostAttemptOffersNothingMore: the door is shut in the same batch, so that nobody sees a result that nobody checks.
+// TestALostAttemptOffersNothingMore: the door is shut in the same batch, so that nobody sees a result that nobody
+// checks.
 func TestALostAttemptOffersNothingMore(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
@@ -237,7 +266,8 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 	if o := ended(t, f.c, a.RunID); o.Error.Code != "runner_disconnected" {
 		t.Errorf("got %v", o.Error)
 	}
-	_, err := f.c.bus.Append(t.Context(), bus.Entry{Subject: subject.Offered(subject.Partition(a.SessionID), a.RunID, act.Key), Body: []byte(`{"v":1}`)})
+	_, err := f.c.bus.Append(t.Context(),
+		bus.Entry{Subject: subject.Offered(subject.Partition(a.SessionID), a.RunID, act.Key), Body: []byte(`{"v":1}`)})
 	if !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("an offer after the end: %v", err)
 	}
@@ -252,7 +282,8 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 	}
 }
 
-// TestAStopThatCrossesAnOffer: the offer is the attempt's natural end; a stop only keeps another attempt from following.
+// TestAStopThatCrossesAnOffer: the offer is the attempt's natural end; a stop only keeps another attempt from
+// following.
 func TestAStopThatCrossesAnOffer(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	release := holdChecks(t, f.c)
@@ -260,7 +291,8 @@ func TestAStopThatCrossesAnOffer(t *testing.T) {
 		data  string
 		first bool // the stop comes first
 		want  run.Status
-	}{{`{"n":1}`, false, run.Completed}, {`{"n":1}`, true, run.Completed}, {`{}`, false, run.Failed}, {`{}`, true, run.Failed}} {
+	}{{`{"n":1}`, false, run.Completed}, {`{"n":1}`, true, run.Completed}, {`{}`, false, run.Failed},
+		{`{}`, true, run.Failed}} {
 		a := f.start(mustBe + `,"max_attempts":3`)
 		act := f.claim(a.RunID)
 		stop := func() {
@@ -291,9 +323,13 @@ func TestAnOfferThatFailsTheCheckIsAnAttempt(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe + `,"max_attempts":2`)
 	f.offer(f.claim(a.RunID), data(`{}`))
-	second := active(t, f.c, a.RunID, "has another attempt", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+	second := active(t, f.c, a.RunID, "has another attempt", func(a projection.Active) bool {
+		return a.Attempt == 2 &&
+			a.QueuedSeq != 0
+	})
 	put(t, f.c.bus, subject.Claimed(subject.Partition(a.SessionID), a.RunID, second.Key),
-		run.Claim{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(), Instance: f.r.Instance, Nonce: "m", Attempt: 2, At: time.Now()})
+		run.Claim{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(), Instance: f.r.Instance, Nonce: "m",
+			Attempt: 2, At: time.Now()})
 	second = active(t, f.c, a.RunID, "is claimed again", func(a projection.Active) bool { return a.Claim != nil })
 	f.offer(second, data(`{"n":2}`))
 	if o := ended(t, f.c, a.RunID); o.Status != run.Completed || o.Attempt != 2 || string(o.Result.Data) != `{"n":2}` {
@@ -342,7 +378,8 @@ func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
 	}
 	for n, a := range all {
 		for _, c := range []*Coordinator{f.c, other} {
-			if o := ended(t, c, a.RunID); o.Status != run.Completed || string(o.Result.Data) != fmt.Sprintf(`{"n":%d}`, n) {
+			if o := ended(t, c, a.RunID); o.Status != run.Completed || string(o.Result.Data) != fmt.Sprintf(`{"n":%d}`,
+				n) {
 				t.Errorf("got %s %v", o.Status, o.Error)
 			}
 		}
@@ -353,14 +390,16 @@ func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
 // TestACallbackTurnKeepsItsSessionsOutputSchema, whatever the agent's is.
 func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	if _, err := f.c.Agents.CreateAgent(t.Context(), []byte(`{"name":"strict","output_schema":{"type":"object"}}`)); err != nil {
+	if _, err := f.c.Agents.CreateAgent(t.Context(),
+		[]byte(`{"name":"strict","output_schema":{"type":"object"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
 		agent, more, source, schema string
 		retries                     int
 	}{
-		{"thinker", mustBe + `,"output_schema_options":{"max_retries":5,"strict_json_only":true}`, run.SourceRequest, strings.TrimPrefix(mustBe, `,"output_schema":`), 5},
+		{"thinker", mustBe + `,"output_schema_options":{"max_retries":5,"strict_json_only":true}`, run.SourceRequest,
+			strings.TrimPrefix(mustBe, `,"output_schema":`), 5},
 		{"strict", "", run.SourceBlueprint, `{"type":"object"}`, 1},
 		{"thinker", "", "", "", 0},
 	} {
@@ -379,7 +418,9 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 			if turn.Spec.Contract != (tt.source != "") {
 				t.Fatalf("%s: contract %t", tt.agent, turn.Spec.Contract)
 			}
-			if o := turn.Spec.Output; tt.source == "" && o != nil || tt.source != "" && (o == nil || o.Source != tt.source || string(o.Schema) != tt.schema || o.Retries != tt.retries || o.Strict != (tt.retries == 5)) {
+			if o := turn.Spec.Output; tt.source == "" && o != nil || tt.source != "" &&
+				(o == nil || o.Source != tt.source || string(o.Schema) != tt.schema || o.Retries != tt.retries ||
+					o.Strict != (tt.retries == 5)) {
 				t.Errorf("%s: %+v", tt.agent, o)
 			}
 			act := f.claim(turn.Spec.ID)
@@ -397,18 +438,24 @@ func TestAnOfferOfTheLargestSizeEnds(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFamily(t, c)
 	for _, tt := range []struct{ name, head, tail string }{
-		{"fits the schema", `"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{"n":1,"x":"`, `"}}}`},
-		{"with a long account of its check", `"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{"n":1},"schema_validation":{"valid":true,"retry_count":1,"x":"`, `"}}}`},
+		{"fits the schema", `"status":"completed","result":{"result_type":"procedural","result_text":null,` +
+			`"result_data":{"n":1,"x":"`, `"}}}`},
+		{"with a long account of its check", `"status":"completed","result":{"result_type":"procedural",` +
+			`"result_text":null,"result_data":{"n":1},"schema_validation":{"valid":true,"retry_count":1,"x":"`, `"}}}`},
 		{"a failure", `"status":"failed","error":{"error":"no","message":"`, `"}}`},
 		{"a stop", `"status":"stopped","error":{"error":"no","message":"`, `"}}`},
 	} {
 		a := f.claim(f.start(mustBe).RunID)
-		head := fmt.Sprintf(`{"v":1,"session_id":%q,"runner_id":%q,"attempt":1,"at":"2026-01-01T00:00:00Z",`, a.Spec.SessionID, f.r.ID()) + tt.head
+		head := fmt.Sprintf(`{"v":1,"session_id":%q,"runner_id":%q,"attempt":1,"at":"2026-01-01T00:00:00Z",`,
+			a.Spec.SessionID, f.r.ID()) + tt.head
 		body := head + strings.Repeat("x", 1<<20-len(head)-len(tt.tail)) + tt.tail
-		if _, err := c.bus.Append(t.Context(), bus.Entry{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: []byte(body)}); err != nil {
+		if _, err := c.bus.Append(t.Context(),
+			bus.Entry{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
+				Body: []byte(body)}); err != nil {
 			t.Fatal(tt.name, err)
 		}
-		if o := ended(t, c, a.Spec.ID); o.Status == run.Completed || o.Error == nil || o.Error.Code != "result_too_large" {
+		if o := ended(t, c, a.Spec.ID); o.Status == run.Completed || o.Error == nil ||
+			o.Error.Code != "result_too_large" {
 			t.Errorf("%s: %s %v", tt.name, o.Status, o.Error)
 		}
 	}

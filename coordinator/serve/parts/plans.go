@@ -11,8 +11,8 @@ import (
 	"ao/coordinator/control/retention"
 )
 
-// plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history that is being read,
-// or that NATS has not confirmed.
+// plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history
+// that is being read, or that NATS has not confirmed.
 func (c *Coordinator) plans() []control.Plan {
 	sure := func() bool { return c.History.Sure() }
 	return []control.Plan{

@@ -16,7 +16,8 @@ import (
 	"ao/shared/run"
 )
 
-// told is a parent, started with more members, whose child has ended, and what tells it of that, which nobody has written.
+// told is a parent, started with more members, whose child has ended, and what tells it of that, which nobody has
+// written.
 func (p *prefix) told(more string) (parent, child runs.Accepted, records []bus.Entry) {
 	p.Helper()
 	release := p.holdTellings()
@@ -78,7 +79,8 @@ func TestAPrefixOfACallback(t *testing.T) {
 func (p *prefix) listThenTurn(session string) {
 	p.Helper()
 	part := subject.Partition(session)
-	lists, turns := p.records(subject.Callback(part, session, "*", 0), 1), p.records(subject.Accepted(part, session, "*"), 1)
+	lists, turns := p.records(subject.Callback(part, session, "*", 0), 1),
+		p.records(subject.Accepted(part, session, "*"), 1)
 	if len(lists) == 1 && len(turns) == 1 && lists[0].Seq > turns[0].Seq {
 		p.Errorf("record %d is the list of turn %d", lists[0].Seq, turns[0].Seq)
 	}
@@ -95,7 +97,8 @@ func TestACallbackIsAListThenItsTurn(t *testing.T) {
 	p.listThenTurn(parent.SessionID)
 	for _, m := range p.records(subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 1) {
 		var list run.Callback
-		if err := json.Unmarshal(m.Body, &list); err != nil || list.TurnID != turn.Spec.ID || list.RunID != parent.RunID {
+		if err := json.Unmarshal(m.Body, &list); err != nil || list.TurnID != turn.Spec.ID ||
+			list.RunID != parent.RunID {
 			t.Errorf("%+v %v", list, err)
 		}
 	}
@@ -122,7 +125,8 @@ func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 	})
 }
 
-// The tree above is stopped between a list and its turn: the turn is stopped before it begins, and nobody is told of the child.
+// The tree above is stopped between a list and its turn: the turn is stopped before it begins, and nobody is told of
+// the child.
 func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		top := p.start("")
@@ -136,9 +140,11 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 		}
 		p.k = 0 // the list stands
 		p.write(records, nil)
-		natstest.Until(t, "nobody is to be told of the child", func() bool { return p.call(child.RunID).Status == run.CallSuppressed })
+		natstest.Until(t, "nobody is to be told of the child",
+			func() bool { return p.call(child.RunID).Status == run.CallSuppressed })
 		natstest.Until(t, "a record says so", func() bool {
-			all, err := p.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 0, 100)
+			all, err := p.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID),
+				parent.SessionID, "*", 0), 0, 100)
 			return err == nil && len(all) == 2 && strings.Contains(string(all[1].Body), `"suppressed":true`)
 		})
 		turn := p.records(subject.Accepted(subject.Partition(parent.SessionID), parent.SessionID, "*"), 1)
@@ -162,9 +168,11 @@ func TestALargeListIsTaken(t *testing.T) {
 	text := strings.Repeat("x", 130<<10)
 	child := f.start("")
 	f.ends(child.RunID, said(text))
-	o.Children = append(o.Children, projection.Child{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed})
+	o.Children = append(o.Children, projection.Child{RunID: child.RunID, SessionID: child.SessionID,
+		Status: run.Completed})
 	for len(o.Children) < 1000 {
-		o.Children = append(o.Children, projection.Child{RunID: run.NewID(), SessionID: run.NewSessionID(), Status: run.Completed})
+		o.Children = append(o.Children, projection.Child{RunID: run.NewID(), SessionID: run.NewSessionID(),
+			Status: run.Completed})
 	}
 	turn, err := f.c.Telling.Prepare(t.Context(), o)
 	if err != nil || turn.Told != 1000 || len(turn.Records[1].Body) < record.MaxInline*9/10 {
@@ -175,8 +183,8 @@ func TestALargeListIsTaken(t *testing.T) {
 	}
 }
 
-// Two coordinators tell one parent at the same moment: the first list decides, and there is one turn, whichever of their records
-// come between.
+// Two coordinators tell one parent at the same moment: the first list decides, and there is one turn, whichever of
+// their records come between.
 func TestTwoTellOneParent(t *testing.T) {
 	for _, way := range []string{"together", "one by one"} {
 		t.Run(way, func(t *testing.T) {
@@ -185,7 +193,8 @@ func TestTwoTellOneParent(t *testing.T) {
 				o, _ := p.c.History.OwingOf(parent.SessionID)
 				theirs := p.telling(o)
 				p.write(mine, nil)
-				add := map[string]func(context.Context, ...bus.Entry) (uint64, error){"together": p.c.bus.AppendAll, "one by one": p.c.bus.AppendEach}[way]
+				add := map[string]func(context.Context, ...bus.Entry) (uint64, error){"together": p.c.bus.AppendAll,
+					"one by one": p.c.bus.AppendEach}[way]
 				if _, err := add(t.Context(), theirs...); !errors.Is(err, bus.ErrTaken) {
 					t.Errorf("the second list: %v", err)
 				}

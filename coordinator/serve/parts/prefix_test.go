@@ -101,7 +101,8 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 		f      *fault.Fault
 	}{
 		{"stopped in its queue", true, run.Stopped, fault.New(fault.Internal, "stopped", "Stopped before it began")},
-		{"never matched", false, run.Failed, fault.New(fault.Internal, "no_matching_runner", "No matching runner available within timeout").With("limit", "RUN_NO_MATCH_TIMEOUT")},
+		{"never matched", false, run.Failed, fault.New(fault.Internal, "no_matching_runner",
+			"No matching runner available within timeout").With("limit", "RUN_NO_MATCH_TIMEOUT")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
@@ -127,7 +128,11 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 		a := active(t, p.c, id, "is queued", isQueued)
 		all, err := p.c.ends.Ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
 		p.write(all, err)
-		natstest.Until(t, "the claim is read", func() bool { a, ok := p.c.History.Active(id); return !ok || a.Claim != nil })
+		natstest.Until(t, "the claim is read", func() bool {
+			a, ok := p.c.History.Active(id)
+			return !ok ||
+				a.Claim != nil
+		})
 		if _, err := p.c.Stop(t.Context(), id); fault.KindOf(err) != fault.Conflict {
 			t.Errorf("the stop of a run that failed: %v", err)
 		}
@@ -143,12 +148,14 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := p.start(fmt.Sprintf(`%s,"max_attempts":%d`, mustBe, attempts)).RunID
 				a := p.claim(id)
-				p.write(p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected, "gone")))
+				p.write(p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
+					"gone")))
 				if attempts == 1 {
 					p.endsOnce(id, run.Failed, run.CodeDisconnected)
 					return
 				}
-				second := active(t, p.c, id, "has its second attempt", func(a projection.Active) bool { return a.Attempt == 2 && isQueued(a) })
+				second := active(t, p.c, id, "has its second attempt",
+					func(a projection.Active) bool { return a.Attempt == 2 && isQueued(a) })
 				if second.EndSeq != 0 {
 					t.Error("the second attempt is ended by what ended the first")
 				}
@@ -167,9 +174,11 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start(mustBe).RunID
 		a := p.claim(id)
-		all, err := p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected, "gone"))
+		all, err := p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
+			"gone"))
 		p.write(all, err)
-		put(t, p.c.bus, all[1].Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
+		put(t, p.c.bus, all[1].Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(),
+			Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
 		p.endsOnce(id, run.Failed, "exit")
 	})
 }
@@ -177,17 +186,22 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 // The record of a session under its caller's own id carries its run: the id stands for that run and no other, and it is
 // begun once.
 func TestAPrefixOfASessionAndItsRun(t *testing.T) {
-	for name, more := range map[string]string{"a runner is there": "", "nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`, "it is large": `,"parameters":{"prompt":"` + strings.Repeat("x", record.MaxInline) + `"}`} {
+	for name, more := range map[string]string{"a runner is there": "",
+		"nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`,
+		"it is large":          `,"parameters":{"prompt":"` + strings.Repeat("x", record.MaxInline) + `"}`} {
 		t.Run(name, func(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := "ses_my-own"
-				body := strings.Replace(`{"agent_name":"thinker","session_id":"`+id+`","prompt":"think"`+more+`}`, `"prompt":"think","parameters"`, `"parameters"`, 1)
+				body := strings.Replace(`{"agent_name":"thinker","session_id":"`+id+`","prompt":"think"`+more+`}`,
+					`"prompt":"think","parameters"`, `"parameters"`, 1)
 				spec := p.beginning(body)
 				for range 2 { // before it is accepted, and after
-					if _, err := p.c.Submit(t.Context(), []byte(body), "another", ""); fault.KindOf(err) != fault.Conflict {
+					if _, err := p.c.Submit(t.Context(), []byte(body), "another",
+						""); fault.KindOf(err) != fault.Conflict {
 						t.Fatalf("the same id for another run: %v", err)
 					}
-					natstest.Until(t, "the session is known", func() bool { _, err := p.c.History.Session(t.Context(), id); return err == nil })
+					natstest.Until(t, "the session is known",
+						func() bool { _, err := p.c.History.Session(t.Context(), id); return err == nil })
 				}
 				if strings.Contains(more, "nowhere") {
 					if r, err := p.c.Stop(t.Context(), spec.ID); err != nil || r.Status != run.Stopped {
@@ -196,7 +210,8 @@ func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 				} else {
 					p.ends(spec.ID, said("ok"))
 				}
-				if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.SessionID != id || !strings.Contains(body, string(r.Parameters)[1:len(r.Parameters)-1]) {
+				if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.SessionID != id ||
+					!strings.Contains(body, string(r.Parameters)[1:len(r.Parameters)-1]) {
 					t.Errorf("%+v %v", r, err)
 				}
 				part := subject.Partition(id)
@@ -234,7 +249,8 @@ func (p *prefix) beginning(body string) run.Spec {
 	return plan.Spec
 }
 
-// Who wrote a session's record may be so slow that another writes its run, which ends and is deleted: it is not begun twice.
+// Who wrote a session's record may be so slow that another writes its run, which ends and is deleted: it is not begun
+// twice.
 func TestALateRunOfADeletedSession(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
@@ -259,7 +275,8 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.c.Once.BringBack(t.Context(), p.c.runsService, plan, runs.Once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
+		if got, err := p.c.Once.BringBack(t.Context(), p.c.runsService, plan,
+			runs.Once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
 			t.Errorf("%+v %v", got, err)
 		}
 		p.ends(spec.ID, said("ok"))
@@ -274,7 +291,8 @@ func TestALateWordOnASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
 		put(t, p.c.bus, subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.Of(spec.ID, 1)),
-			run.Ended{V: run.Version, SessionID: spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+			run.Ended{V: run.Version, SessionID: spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1,
+				Status: run.Completed, At: time.Now()})
 		p.ends(spec.ID, said("ok"))
 		if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.Status != run.Completed {
 			t.Errorf("%+v %v", r, err)
@@ -289,7 +307,10 @@ func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
 		part := subject.Partition(spec.SessionID)
 		put(t, p.c.bus, subject.Deleted(part, spec.SessionID), run.Deleted{V: run.Version, At: time.Now()})
-		natstest.Until(t, "nothing is promised", func() bool { return p.c.History.Deleted(spec.SessionID) && len(p.c.History.Promised()) == 0 })
+		natstest.Until(t, "nothing is promised", func() bool {
+			return p.c.History.Deleted(spec.SessionID) &&
+				len(p.c.History.Promised()) == 0
+		})
 		after := submit(t, p.c, `{"agent_name":"thinker","prompt":"think"}`, "")
 		p.ends(after.RunID, said("ok"))
 		_ = newCompletion(p.c).Reconcile(t.Context())
@@ -310,7 +331,8 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 			a := p.start(`,"additional_demands":{"hostname":"late"}`)
 			waits := active(t, p.c, a.RunID, "waits", func(a projection.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
-			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).Lane(), *waits.Spec, 1)
+			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).Lane(), *waits.Spec,
+				1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -46,8 +46,8 @@ func seen(t testing.TB, j *projection.Lists) string {
 	return string(raw)
 }
 
-// A parent was told of one child, and of another by a turn that ended before it began; then it is deleted. Who reads what is left
-// of the history sees of the children what was seen before.
+// A parent was told of one child, and of another by a turn that ended before it began; then it is deleted. Who reads
+// what is left of the history sees of the children what was seen before.
 func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
@@ -71,7 +71,8 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 		}
 		return err == nil
 	})
-	for _, tt := range []struct{ id, want string }{{first.RunID, run.CallDelivered}, {second.RunID, run.CallUndeliverable}} {
+	for _, tt := range []struct{ id, want string }{{first.RunID, run.CallDelivered},
+		{second.RunID, run.CallUndeliverable}} {
 		if got := f.call(tt.id); got.Status != tt.want {
 			t.Errorf("%s: %+v, want %s", tt.id, got, tt.want)
 		}
@@ -79,14 +80,17 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 	if got, want := seen(t, anew(t, f.c)), seen(t, f.c.History.Lists); got != want {
 		t.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}
-	lists, err := f.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 0, 10)
-	if err != nil || len(lists) != 1 || !strings.Contains(string(lists[0].Body), first.RunID) || len(lists[0].Body) > 400 {
+	lists, err := f.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID), parent.SessionID,
+		"*", 0), 0, 10)
+	if err != nil || len(lists) != 1 || !strings.Contains(string(lists[0].Body), first.RunID) ||
+		len(lists[0].Body) > 400 {
 		t.Errorf("of its callbacks are left %+v, %v; want the list, without what the turn said", lists, err)
 	}
 	if r, err := f.c.Auditor.Ledger(t.Context()); err != nil || !r.OK {
 		t.Errorf("ledger: %+v %v", r.Wrong, err)
 	}
-	left, err := f.c.bus.Records(t.Context(), "ao.runs."+subject.Partition(parent.SessionID)+".*."+parent.RunID+".>", 0, 10)
+	left, err := f.c.bus.Records(t.Context(), "ao.runs."+subject.Partition(parent.SessionID)+".*."+parent.RunID+".>", 0,
+		10)
 	if err != nil || len(left) > 0 {
 		t.Errorf("%d records of a deleted run are left: %v", len(left), err)
 	}
@@ -101,7 +105,8 @@ func TestADeletionInVainLeavesNoRecord(t *testing.T) {
 	for range 200 { // until a run comes in between the look and the record
 		resumed := make(chan runs.Accepted, 1)
 		go func() {
-			a, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+first.SessionID+`","type":"resume_session","prompt":"more"}`), "test", "")
+			a, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+first.SessionID+`","type":"resume_session",`+
+				`"prompt":"more"}`), "test", "")
 			if err != nil {
 				a = runs.Accepted{}
 			}
@@ -126,14 +131,15 @@ func TestADeletionInVainLeavesNoRecord(t *testing.T) {
 	}
 }
 
-// A turn that is accepted right behind the deletion of its session: the deletion counts, and everybody sees the same, also when the
-// session is deleted once more.
+// A turn that is accepted right behind the deletion of its session: the deletion counts, and everybody sees the same,
+// also when the session is deleted once more.
 func TestATurnBehindADeletion(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 		s := f.start("")
 		f.ends(s.RunID, said("kept nowhere"))
-		late, err := f.c.Plans.Plan(t.Context(), run.Request{Type: run.Resume, SessionID: s.SessionID, Mode: run.AsyncPoll, Parameters: json.RawMessage(`{"prompt":"late"}`)})
+		late, err := f.c.Plans.Plan(t.Context(), run.Request{Type: run.Resume, SessionID: s.SessionID,
+			Mode: run.AsyncPoll, Parameters: json.RawMessage(`{"prompt":"late"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +158,8 @@ func TestATurnBehindADeletion(t *testing.T) {
 		if err != nil {
 			t.Errorf("again %t: %v", again, err)
 		}
-		if live, fresh := seen(t, f.c.History.Lists), seen(t, anew(t, f.c)); live != fresh || strings.Contains(fresh, s.RunID) {
+		if live, fresh := seen(t, f.c.History.Lists), seen(t, anew(t, f.c)); live != fresh ||
+			strings.Contains(fresh, s.RunID) {
 			t.Errorf("again %t: live\n%s\nfresh\n%s", again, live, fresh)
 		}
 	}

@@ -23,7 +23,8 @@ import (
 // A runner that starts anew while it is told to drain is told again: it is the runner that is to go, not the process.
 func TestADrainMeetsARestart(t *testing.T) {
 	t.Parallel()
-	for name, slow := range map[string]time.Duration{"that says so": 0, "that does not answer in time": 1200 * time.Millisecond} {
+	for name, slow := range map[string]time.Duration{"that says so": 0,
+		"that does not answer in time": 1200 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) { drainMeetsRestart(t, slow) })
 	}
 }
@@ -155,7 +156,8 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	}
 }
 
-// A process that has registered listens a moment later, and one whose connection was cut is back within a second: neither is dead.
+// A process that has registered listens a moment later, and one whose connection was cut is back within a second:
+// neither is dead.
 func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
 	metrics := metric.New("test")
 	b, err := bus.Open(natstest.Conn(t, natstest.Server(t)), bus.Config{Log: natstest.Log(t), Metrics: metrics})
@@ -168,7 +170,8 @@ func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
 		return metrictest.Read(t, w.Body.String()).Sum("ao_nats_request_seconds")
 	}
 	c := begin(t, b, Config{})
-	natstest.Until(t, "the second process is refused", func() bool { // again where this machine stood still for longer than is waited
+	// again where this machine stood still for longer than is waited
+	natstest.Until(t, "the second process is refused", func() bool {
 		one, two := runner("one"), runner("two")
 		one.ProjectDir = t.TempDir()
 		two.ProjectDir = one.ProjectDir
@@ -194,7 +197,8 @@ func TestASuccessorEndsWhatACrashLeft(t *testing.T) {
 	natstest.Until(t, "the old attempt is given up", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 
-// Only one definition of a name at a time, also where the owner itself comes back with another one and a replica has the first.
+// Only one definition of a name at a time, also where the owner itself comes back with another one and a replica has
+// the first.
 func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	replica := runner("one", echo("a"))
@@ -258,7 +262,8 @@ func TestALateFarewellTakesNoSuccessorOut(t *testing.T) {
 	}
 	register(t, c, runner("two", echo("a")))
 	c.Registry.Put(id, old) // as if the news had not come
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); fault.KindOf(err) != fault.Forbidden {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); fault.KindOf(
+		err) != fault.Forbidden {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id); err != nil {

@@ -34,16 +34,19 @@ func wireRegistry(c *Coordinator) {
 
 // defining makes who knows the definitions of agents and output schemas.
 func (c *Coordinator) defining() {
-	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Users: c.schemaUsers, Naming: func(ctx context.Context, schema string) ([]string, error) {
-		return c.Agents.Naming(ctx, schema)
-	}}
+	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Users: c.schemaUsers,
+		Naming: func(ctx context.Context, schema string) ([]string, error) {
+			return c.Agents.Naming(ctx, schema)
+		}}
 	c.Drafts = &drafts.Store{
 		Log: c.log, Bucket: c.bus.Bucket(subject.Drafts), Ready: func() bool { return c.Registries() == nil },
 		Editable: func(ctx context.Context, name string) error { return c.Agents.Editable(ctx, name) },
 		Exists:   func(name string) bool { return c.Agents.Exists(name) },
 	}
 	c.Agents = agents.New(agents.Config{
-		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Seed: c.AgentsSeed, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries, Gone: c.Drafts.Forget,
+		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Seed: c.AgentsSeed,
+		Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries,
+		Gone: c.Drafts.Forget,
 		Schema: func(ctx context.Context, name string) error {
 			_, err := c.Schemas.Schema(ctx, name)
 			return err
@@ -65,10 +68,13 @@ func (c *Coordinator) schemaUsers() (map[string][]string, error) {
 
 // wireRunners makes how runners come and go.
 func wireRunners(c *Coordinator) {
-	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands}
+	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names,
+		Commands: c.commands}
 	c.Registrar = &runners.Registrar{
-		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
-		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.Queues,
+		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), Most: c.MaxRunners,
+		APIURL:   c.PublicURL,
+		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands,
+		Queues:   c.Queues,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
 		Attempts: c.History.BegunBy, Running: c.History.BegunCounts, Abandon: c.Leases.Abandon,
 	}
@@ -90,13 +96,15 @@ type removals struct{ log *audit.Log }
 
 // Removed records that a runner was.
 func (r removals) Removed(runner string) {
-	r.log.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
+	r.log.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed,
+		Targets: audit.Targets{Runner: runner}})
 }
 
 // wireRetention makes who lets go of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
-		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOf, Stream: c.bus, History: c.History,
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOf, Stream: c.bus,
+		History: c.History,
 	}
 	c.room = &retention.Room{Log: c.log, Stream: c.bus}
 }
@@ -117,14 +125,16 @@ func wireQueues(c *Coordinator) {
 		*queues.Announcer
 	}{c.Registry, c.news}
 	c.Queues = queues.New(queues.Config{
-		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: consumers, History: known, Runners: served,
+		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: consumers, History: known,
+		Runners: served,
 	})
 	judged := struct {
 		*runners.Registry
 		*lease.Hearing
 		*lease.Controller
 	}{c.Registry, c.Hearing, c.Leases}
-	c.Lanes = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.bus, History: known, Runners: judged})
+	c.Lanes = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.bus,
+		History: known, Runners: judged})
 }
 
 // audience is the runners that are told of their queues.

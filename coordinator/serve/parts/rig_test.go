@@ -21,7 +21,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says when.
+// begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says
+// when.
 func begin(t testing.TB, b *bus.Bus, cfg Config) *Coordinator {
 	t.Helper()
 	c, _ := beginFor(t, b, cfg)
@@ -73,7 +74,8 @@ func holdAll(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
 		return nil
 	}
 	for n := range p.Slots {
-		natstest.Until(t, "there is a slot", func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", held) })
+		natstest.Until(t, "there is a slot",
+			func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", held) })
 	}
 	return sync.OnceFunc(func() { close(until) })
 }
@@ -81,7 +83,8 @@ func holdAll(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
 // runner is a process with these agents.
 func runner(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	return runnerapi.Runner{
-		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural",
+			ExecutorType: run.Procedural},
 		Instance: instance, MaxConcurrentRuns: 8, Agents: agents,
 	}
 }
@@ -91,7 +94,8 @@ func echo(name string) agent.Blueprint {
 	return agent.Blueprint{Name: name, Type: run.Procedural, Command: "./" + name, Status: agent.Active}
 }
 
-// register tries again where a slow machine makes a process that is gone look alive, or another registration came between.
+// register tries again where a slow machine makes a process that is gone look alive, or another registration came
+// between.
 func register(t testing.TB, c *Coordinator, r runnerapi.Runner) (reg runnerapi.Registered) {
 	t.Helper()
 	natstest.Until(t, r.ID()+" is registered", func() bool {
@@ -158,7 +162,8 @@ func claim(t testing.TB, c *Coordinator, id string, r runnerapi.Runner) projecti
 	t.Helper()
 	a := active(t, c, id, "is queued", isQueued)
 	put(t, c.bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
-		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id, Attempt: a.Attempt, At: time.Now()})
+		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id,
+			Attempt: a.Attempt, At: time.Now()})
 	return active(t, c, id, "is claimed", func(a projection.Active) bool { return a.Claim != nil })
 }
 
@@ -176,7 +181,8 @@ func heartbeat(t testing.TB, c *Coordinator, b runnerapi.Beat) runnerapi.BeatRep
 func finish(t testing.TB, c *Coordinator, a projection.Active) {
 	t.Helper()
 	put(t, c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
-		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed, At: time.Now()})
+		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed,
+			At: time.Now()})
 	natstest.Until(t, a.Spec.ID+" has ended", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 

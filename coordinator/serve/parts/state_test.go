@@ -16,7 +16,8 @@ import (
 
 // part asks for a part of a payload, or brings one, as the worker of an attempt does.
 func part(a projection.Active, name string, body string) runnerapi.PartRequest {
-	return runnerapi.PartRequest{RunID: a.Spec.ID, SessionID: a.Spec.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name, Body: []byte(body)}
+	return runnerapi.PartRequest{RunID: a.Spec.ID, SessionID: a.Spec.SessionID, Attempt: a.Attempt, Key: a.Key,
+		Name: name, Body: []byte(body)}
 }
 
 // keeps has an attempt keep a state, as a worker does.
@@ -30,7 +31,8 @@ func (f family) keeps(a projection.Active, state string) (name string) {
 		}
 	}
 	put(f.T, f.c.bus, subject.Bound(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
-		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt, Model: pointer, At: time.Now()})
+		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt, Model: pointer,
+			At: time.Now()})
 	natstest.Until(f.T, "the session is bound", func() bool { return f.c.History.Model(a.Spec.SessionID) == pointer })
 	return name
 }
@@ -40,7 +42,8 @@ func (f family) resume(session string) projection.Active {
 	return f.claim(submit(f.T, f.c, `{"session_id":"`+session+`","prompt":"go on"}`, "").RunID)
 }
 
-// A worker writes the result of the attempt that it holds, and nothing more: not under other names, nor once the attempt is over.
+// A worker writes the result of the attempt that it holds, and nothing more: not under other names, nor once the
+// attempt is over.
 func TestAnAttemptWritesItsOwnResult(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.claim(f.start("").RunID)
@@ -52,7 +55,8 @@ func TestAnAttemptWritesItsOwnResult(t *testing.T) {
 	if err := write(own); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{a.Spec.ID + ".junk", a.Spec.ID + ".2.out", a.Spec.ID + ".ab.in", a.Spec.ID, own + "x"} {
+	for _, name := range []string{a.Spec.ID + ".junk", a.Spec.ID + ".2.out", a.Spec.ID + ".ab.in", a.Spec.ID,
+		own + "x"} {
 		if err := write(name); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("%s is written: %v", name, err)
 		}
@@ -63,8 +67,8 @@ func TestAnAttemptWritesItsOwnResult(t *testing.T) {
 	}
 }
 
-// TestStates: what a run keeps is written by it alone and while it is under way, read by those of its session while they are, and
-// removed when the session goes on by another one, or is deleted.
+// TestStates: what a run keeps is written by it alone and while it is under way, read by those of its session while
+// they are, and removed when the session goes on by another one, or is deleted.
 func TestStates(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	first := f.claim(f.start("").RunID)
@@ -85,8 +89,10 @@ func TestStates(t *testing.T) {
 	forged := part(next, name, "")
 	forged.Key = other.Key
 	for what, p := range map[string]runnerapi.PartRequest{
-		"another session's run": part(other, name, ""), "one that says it is of the session": stolen, "a wrong key": forged,
-		"an attempt that is over": part(first, name, ""), "an input of the session's": part(next, first.Spec.ID+".x.in", ""),
+		"another session's run": part(other, name, ""), "one that says it is of the session": stolen,
+		"a wrong key":             forged,
+		"an attempt that is over": part(first, name, ""), "an input of the session's": part(next, first.Spec.ID+".x.in",
+			""),
 	} {
 		if body, err := get(p); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("%s gets %q, %v", what, body, err)
@@ -94,7 +100,8 @@ func TestStates(t *testing.T) {
 	}
 	// Nor does who binds it get it: a worker writes that record as it likes.
 	put(t, f.c.bus, subject.Bound(subject.Partition(other.Spec.SessionID), other.Spec.ID, other.Key),
-		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt, Model: runnerapi.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
+		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt,
+			Model: runnerapi.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
 	if err := f.c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +111,8 @@ func TestStates(t *testing.T) {
 	own, _ := runnerapi.StateName(runnerapi.StatePointer(next.Spec.ID, next.Attempt))
 	for what, p := range map[string]runnerapi.PartRequest{
 		"the earlier run's": part(next, name, "x"), "by an attempt that is over": part(first, name, "x"),
-		"another attempt's": part(next, strings.Replace(own, ".1.", ".2.", 1), "x"), "another session's": part(other, name, "x"),
+		"another attempt's": part(next, strings.Replace(own, ".1.", ".2.", 1), "x"),
+		"another session's": part(other, name, "x"),
 	} {
 		if _, err := f.c.Fleet.Payloads.Put(t.Context(), p); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("written: %s, %v", what, err)
@@ -149,7 +157,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestASessionsStateIsNotSwept: a session goes on by a state whose run is no longer kept; that is no payload of nobody's.
+// TestASessionsStateIsNotSwept: a session goes on by a state whose run is no longer kept; that is no payload of
+// nobody's.
 func TestASessionsStateIsNotSwept(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.claim(f.start("").RunID)

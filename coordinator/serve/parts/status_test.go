@@ -12,8 +12,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestALookDecidesNothing: a run waits in a queue whose entry is gone, so that its name is all that is known of it. Who looks at how
-// everything stands does not make the coordinators believe that a runner matches.
+// TestALookDecidesNothing: a run waits in a queue whose entry is gone, so that its name is all that is known of it. Who
+// looks at how everything stands does not make the coordinators believe that a runner matches.
 func TestALookDecidesNothing(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -21,11 +21,15 @@ func TestALookDecidesNothing(t *testing.T) {
 	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
 	a := active(t, c, acc.RunID, "waits", func(projection.Active) bool { return true })
 	gone := runnerapi.WantOf(a.Spec.AgentType, a.Spec.Demands, nil)
-	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
+	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1),
+		run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
 	active(t, c, acc.RunID, "is queued", isQueued)
 	for range 20 { // between two looks at what is silent
 		s := c.Overview.Status(t.Context())
-		i := slices.IndexFunc(s.Queues, func(l status.QueueStatus) bool { return l.Queue == gone.Lane() && l.Runs == 1 })
+		i := slices.IndexFunc(s.Queues, func(l status.QueueStatus) bool {
+			return l.Queue == gone.Lane() &&
+				l.Runs == 1
+		})
 		if i < 0 || s.Queues[i].Served || c.Registry.Matches(gone) {
 			t.Fatalf("%+v; a runner matches: %t", s.Queues, c.Registry.Matches(gone))
 		}

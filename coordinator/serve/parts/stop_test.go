@@ -35,7 +35,8 @@ func TestASessionCanBeDeletedAfterADeletionInVain(t *testing.T) {
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	a := claim(t, c, first.RunID, r)
-	put(t, c.bus, subject.Deleted(subject.Partition(first.SessionID), first.SessionID), run.Deleted{V: run.Version, At: time.Now()})
+	put(t, c.bus, subject.Deleted(subject.Partition(first.SessionID), first.SessionID),
+		run.Deleted{V: run.Version, At: time.Now()})
 	finish(t, c, a)
 	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
 		t.Fatalf("delete: %v", err)
@@ -58,7 +59,8 @@ func TestATurnAfterADeletionEndsAndGoes(t *testing.T) {
 	late := *a.Spec
 	late.ID, late.Type = run.NewID(), run.Resume
 	late.Input = &run.Input{Parameters: []byte(`{"prompt":"more"}`), Blueprint: []byte(`{"name":"talker"}`)}
-	put(t, c.bus, subject.Accepted(subject.Partition(late.SessionID), late.SessionID, late.ID), run.Accepted{V: run.Version, Spec: late})
+	put(t, c.bus, subject.Accepted(subject.Partition(late.SessionID), late.SessionID, late.ID),
+		run.Accepted{V: run.Version, Spec: late})
 	natstest.Until(t, "the late turn ends", func() bool { return c.History.Ended(late.ID) })
 	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
 		t.Fatalf("delete: %v", err)
@@ -135,7 +137,8 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 	var want uint64
 	say := func(a runs.Accepted) {
 		e := c.bus.Emitter()
-		if err := e.Emit(t.Context(), subject.Event(subject.Partition(a.SessionID), a.SessionID, a.RunID, run.EventMessage), []byte(`{}`)); err != nil {
+		if err := e.Emit(t.Context(), subject.Event(subject.Partition(a.SessionID), a.SessionID, a.RunID,
+			run.EventMessage), []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
 		seq, err := e.Flush(t.Context())
@@ -151,8 +154,10 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 	say(other)
 	claim(t, c, first.RunID, r) // afterwards: its lease is short
 	natstest.Until(t, "the lease is over", func() bool { return c.History.Ended(first.RunID) })
-	records, err := c.bus.Records(t.Context(), subject.Ended(subject.Partition(first.SessionID), first.RunID, "*"), 0, 1)
-	if err != nil || len(records) != 1 || !strings.Contains(string(records[0].Body), fmt.Sprintf(`"events":%d,`, want)) {
+	records, err := c.bus.Records(t.Context(), subject.Ended(subject.Partition(first.SessionID), first.RunID, "*"), 0,
+		1)
+	if err != nil || len(records) != 1 ||
+		!strings.Contains(string(records[0].Body), fmt.Sprintf(`"events":%d,`, want)) {
 		t.Errorf("want event %d named: %s %v", want, records[0].Body, err)
 	}
 }

@@ -24,14 +24,18 @@ func TestStopAtTheMomentOfAFailure(t *testing.T) {
 		id := f.start(`,"max_attempts":3`).RunID
 		a := f.claim(id)
 		part := subject.Partition(a.Spec.SessionID)
-		put(t, f.c.bus, subject.Ended(part, id, a.Key), run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "x", "x"), At: time.Now()})
+		put(t, f.c.bus, subject.Ended(part, id, a.Key), run.Ended{V: run.Version, SessionID: a.Spec.SessionID,
+			RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "x", "x"),
+			At: time.Now()})
 		if queued {
 			active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 })
 		}
-		put(t, f.c.bus, subject.Stopping(part, id), run.Stop{V: run.Version, SessionID: a.Spec.SessionID, At: time.Now()})
+		put(t, f.c.bus, subject.Stopping(part, id), run.Stop{V: run.Version, SessionID: a.Spec.SessionID,
+			At: time.Now()})
 		natstest.Until(t, "it has ended", func() bool { return f.c.History.Ended(id) })
 		r, err := f.c.Stop(t.Context(), id)
-		if err != nil || r.Status != run.Stopped || r.Error == nil || r.Error.Message != "Stopped before its attempt 2 began" {
+		if err != nil || r.Status != run.Stopped || r.Error == nil ||
+			r.Error.Message != "Stopped before its attempt 2 began" {
 			t.Errorf("queued %t: %+v %v", queued, r, err)
 		}
 	}
@@ -44,12 +48,14 @@ func TestAnInheritedParentClosesNoCircle(t *testing.T) {
 	f.ends(b.RunID, said("ok"))
 	a := f.start(`,"parent_session_id":"` + b.SessionID + `"`)
 	f.ends(a.RunID, said("ok"))
-	again := submit(t, f.c, `{"session_id":"`+b.SessionID+`","prompt":"x","mode":"async_callback","parent_session_id":"`+a.SessionID+`"}`, "")
+	again := submit(t, f.c, `{"session_id":"`+b.SessionID+`","prompt":"x","mode":"async_callback",`+
+		`"parent_session_id":"`+a.SessionID+`"}`, "")
 	f.ends(again.RunID, said("ok"))
 	if turn, _ := f.turn(a.SessionID); true {
 		f.ends(turn.Spec.ID, said("ok"))
 	}
-	_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+a.SessionID+`","prompt":"x","mode":"async_callback"}`), "", "")
+	_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+a.SessionID+`","prompt":"x","mode":"async_callback"}`),
+		"", "")
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "for ever") {
 		t.Errorf("got %v", err)
 	}
@@ -107,9 +113,11 @@ func TestAParentWhoseAgentIsAnotherIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	tool := runner("tools", echo("thinker"))
-	natstest.Until(t, "a runner has taken the name", func() bool { _, err := f.c.Register(t.Context(), tool); return err == nil })
+	natstest.Until(t, "a runner has taken the name",
+		func() bool { _, err := f.c.Register(t.Context(), tool); return err == nil })
 	f.end(child, said("late"))
-	if turn, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, "late") || turn.Spec.AgentType != run.Autonomous {
+	if turn, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, "late") ||
+		turn.Spec.AgentType != run.Autonomous {
 		t.Errorf("got %+v\n%s", turn.Spec, prompt)
 	}
 }
@@ -121,7 +129,8 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	f.ends(parent.RunID, said("ok"))
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("child"))
-	stale := projection.Owing{At: time.Now(), Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []projection.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
+	stale := projection.Owing{At: time.Now(), Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
+		Children: []projection.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
 	turn, _ := f.turn(parent.SessionID)
 	f.ends(turn.Spec.ID, said("ok"))
 	for range 3 {

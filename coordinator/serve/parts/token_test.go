@@ -9,13 +9,15 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestATokenWhileHistoryIsRead: a coordinator that does not know its runs at the moment says of no token that it is over.
+// TestATokenWhileHistoryIsRead: a coordinator that does not know its runs at the moment says of no token that it is
+// over.
 func TestATokenWhileHistoryIsRead(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Bus: natstest.Bus(t)})
 	c.started.Store(true)
 	id := run.NewID()
-	if _, err := c.SessionOf(t.Context(), runnerapi.SessionToken(id, 1, c.keys.Of(id, 1))); fault.KindOf(err) != fault.Unavailable {
+	if _, err := c.SessionOf(t.Context(), runnerapi.SessionToken(id, 1, c.keys.Of(id, 1))); fault.KindOf(
+		err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Two coordinators store the same large request, each with its own look of the agent: what the record names is what it says.
+// Two coordinators store the same large request, each with its own look of the agent: what the record names is what it
+// says.
 func TestALargeRequestThatTwoStore(t *testing.T) {
 	s := natstest.Server(t)
 	dir := t.TempDir()
@@ -53,10 +54,12 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 	}
 }
 
-// NATS lost a run's own records with a crash, and its worker said its last word all the same: a repeat of the request brings the
-// run back, and nothing of the old attempt is in its way; nor is the record that its session's id was chosen.
+// NATS lost a run's own records with a crash, and its worker said its last word all the same: a repeat of the request
+// brings the run back, and nothing of the old attempt is in its way; nor is the record that its session's id was
+// chosen.
 func TestARepeatAfterATornHistory(t *testing.T) {
-	for name, own := range map[string]string{"a new session": "", "an id of its own": `,"session_id":"` + run.NewSessionID() + `"`} {
+	for name, own := range map[string]string{"a new session": "", "an id of its own": `,"session_id":"` +
+		run.NewSessionID() + `"`} {
 		t.Run(name, func(t *testing.T) { repeatTorn(t, `{"agent_name":"thinker","prompt":"think"`+own+`}`) })
 	}
 }
@@ -72,7 +75,8 @@ func repeatTorn(t *testing.T, body string) {
 			t.Fatal(err)
 		}
 	}
-	put(t, f.c.bus, subject.Ended(part, lost.RunID, a.Key), run.Ended{V: run.Version, SessionID: lost.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+	put(t, f.c.bus, subject.Ended(part, lost.RunID, a.Key), run.Ended{V: run.Version, SessionID: lost.SessionID,
+		RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
 	anew := begin(t, f.c.bus, Config{})
 	register(t, anew, f.r)
 	if anew.History.Ended(lost.RunID) {
@@ -89,7 +93,8 @@ func repeatTorn(t *testing.T, body string) {
 	}
 }
 
-// A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up finds it taken.
+// A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up
+// finds it taken.
 func TestALateWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	late := func() (*runs.Plan, runs.Once) {
@@ -100,7 +105,8 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 		}
 		lost := runs.Once{Run: run.NewID(), Session: run.NewSessionID()}
 		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.Of(lost.Run, 1)),
-			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
+				Status: run.Completed, At: time.Now()})
 		return p, lost
 	}
 	p, lost := late()
@@ -119,15 +125,16 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	})
 }
 
-// NATS lost what came between the claim of an attempt and the last word of the next one, which its worker said all the same: when the
-// next attempt is begun again and its worker dies, that word keeps nobody from giving it up.
+// NATS lost what came between the claim of an attempt and the last word of the next one, which its worker said all the
+// same: when the next attempt is begun again and its worker dies, that word keeps nobody from giving it up.
 func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	id := f.start(`,"max_attempts":2`).RunID
 	first := f.claim(id)
 	word := func(n int, status run.Status) {
 		put(t, f.c.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, f.c.keys.Of(id, n)),
-			run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+			run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: n,
+				Status: status, At: time.Now()})
 	}
 	word(2, run.Completed)
 	word(1, run.Failed)
@@ -152,10 +159,12 @@ func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
 			first := claim(t, c, id, r)
 			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
 			word := func(key string, n int, status run.Status) {
-				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID,
+					RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 			}
 			if claimed {
-				put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
+				put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID,
+					RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
 			}
 			word(key, 2, run.Completed)
 			word(first.Key, 1, run.Failed)
@@ -172,13 +181,15 @@ func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
 	}
 }
 
-// Likewise a claim of the next attempt that its worker had on its way when NATS crashed: it stands before what queues the attempt then,
-// and counts for nothing. Its worker, while it is heard, keeps the attempt; it is given up like any other; and it can be stopped.
+// Likewise a claim of the next attempt that its worker had on its way when NATS crashed: it stands before what queues
+// the attempt then, and counts for nothing. Its worker, while it is heard, keeps the attempt; it is given up like any
+// other; and it can be stopped.
 func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		has, stop bool
-	}{{"its worker has the attempt", true, false}, {"its worker is gone", false, false}, {"it is stopped", true, true}} {
+	}{{"its worker has the attempt", true, false}, {"its worker is gone", false, false},
+		{"it is stopped", true, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
 			r := runner("one", echo("a"))
@@ -188,14 +199,19 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			first := claim(t, c, id, r)
 			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
 			word := func(key string, n int, status run.Status) {
-				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID,
+					RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 			}
-			put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
+			put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID,
+				RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
 			if !tt.has {
 				word(key, 2, run.Completed)
 			}
 			word(first.Key, 1, run.Failed)
-			second := active(t, c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+			second := active(t, c, id, "is queued again", func(a projection.Active) bool {
+				return a.Attempt == 2 &&
+					a.QueuedSeq != 0
+			})
 			passLane(t, c, second)
 			if tt.stop {
 				if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
@@ -220,7 +236,8 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			}
 			if !tt.has {
 				natstest.Until(t, "it is given up", func() bool { look(2 * time.Hour); return c.History.Ended(id) })
-				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 || got.Error == nil || got.Error.Code != run.CodeDisconnected {
+				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 ||
+					got.Error == nil || got.Error.Code != run.CodeDisconnected {
 					t.Errorf("%+v %v", got, err)
 				}
 				return

@@ -13,8 +13,8 @@ import (
 	"ao/shared/trace"
 )
 
-// TestTraceInTheRecord: a caller's trace stands in the run's record, and nothing where there is none. It is no part of what an
-// idempotency key compares.
+// TestTraceInTheRecord: a caller's trace stands in the run's record, and nothing where there is none. It is no part of
+// what an idempotency key compares.
 func TestTraceInTheRecord(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
@@ -42,8 +42,10 @@ func TestTraceInTheRecord(t *testing.T) {
 		ctx        context.Context
 		want       string
 	}{
-		{"queued", `{"agent_name":"a"}`, in(parent, "vendor=1"), `"trace":{"traceparent":"` + parent + `","tracestate":"vendor=1"}`},
-		{"accepted", `{"agent_name":"a","additional_demands":{"tags":["nowhere"]}}`, in(parent, ""), `"trace":{"traceparent":"` + parent + `"}`},
+		{"queued", `{"agent_name":"a"}`, in(parent, "vendor=1"), `"trace":{"traceparent":"` +
+			parent + `","tracestate":"vendor=1"}`},
+		{"accepted", `{"agent_name":"a","additional_demands":{"tags":["nowhere"]}}`, in(parent, ""),
+			`"trace":{"traceparent":"` + parent + `"}`},
 		{"none", `{"agent_name":"a"}`, t.Context(), ""},
 		{"invalid", `{"agent_name":"a"}`, in(strings.ToUpper(parent), "vendor=1"), ""},
 	} {

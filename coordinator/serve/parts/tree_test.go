@@ -26,7 +26,8 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	f.ends(child.RunID, said("ok"))
 	turn := func(parent string) runs.Accepted {
 		t.Helper()
-		return submit(t, f.c, `{"session_id":"`+child.SessionID+`","prompt":"x","mode":"async_callback","parent_session_id":"`+parent+`"}`, "")
+		return submit(t, f.c, `{"session_id":"`+child.SessionID+`","prompt":"x","mode":"async_callback",`+
+			`"parent_session_id":"`+parent+`"}`, "")
 	}
 	begun, waits, inside := turn(outside.SessionID), turn(outside.SessionID), turn(top.SessionID)
 	a := f.claim(begun.RunID)
@@ -35,7 +36,8 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	}
 	later := turn(outside.SessionID)
 	f.end(a, run.Outcome{Status: run.Stopped})
-	for r, want := range map[runs.Accepted]string{begun: run.CallOwed, waits: run.CallOwed, later: run.CallOwed, inside: run.CallSuppressed} {
+	for r, want := range map[runs.Accepted]string{begun: run.CallOwed, waits: run.CallOwed, later: run.CallOwed,
+		inside: run.CallSuppressed} {
 		natstest.Until(t, "it ends", func() bool { return f.c.History.Ended(r.RunID) })
 		shown, err := f.c.Show(t.Context(), r.RunID)
 		if err == nil && shown.Callback.Status == run.CallDelivered { // by the one turn that tells of some of them
@@ -45,16 +47,20 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 			t.Errorf("what becomes of its callback: %+v %v, want %s", shown.Callback, err, want)
 		}
 	}
-	natstest.Until(t, "a turn tells of some of them", func() bool { return len(f.c.History.Open(outside.SessionID)) > 0 })
+	natstest.Until(t, "a turn tells of some of them",
+		func() bool { return len(f.c.History.Open(outside.SessionID)) > 0 })
 }
 
-// What stands in the place of the wish to stop a tree may count for nothing: who stops it is told so, and does not try for ever.
+// What stands in the place of the wish to stop a tree may count for nothing: who stops it is told so, and does not try
+// for ever.
 func TestAStopOfATreeEnds(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	top := f.start("")
 	f.claim(top.RunID)
-	if _, err := f.c.bus.Append(t.Context(), bus.Entry{Subject: subject.Tree(subject.Partition(top.SessionID), top.SessionID, top.RunID), Body: []byte("{")}); err != nil {
+	if _, err := f.c.bus.Append(t.Context(),
+		bus.Entry{Subject: subject.Tree(subject.Partition(top.SessionID), top.SessionID, top.RunID),
+			Body: []byte("{")}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

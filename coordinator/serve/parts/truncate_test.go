@@ -15,11 +15,12 @@ import (
 	"ao/shared/run"
 )
 
-// Runs come all the time, history is truncated all the time, and what is open, waits, or is yet to be told stays; who reads the rest
-// sees the same.
+// Runs come all the time, history is truncated all the time, and what is open, waits, or is yet to be told stays; who
+// reads the rest sees the same.
 func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 	const keep = 5
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour, NoMatch: time.Hour}))
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour,
+		NoMatch: time.Hour}))
 	load := func() {
 		t.Helper()
 		ctx, enough := context.WithCancel(t.Context())
@@ -49,7 +50,8 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		parent := f.start("")
 		turn := f.claim(parent.RunID)
 		put(t, f.c.bus, subject.Bound(subject.Partition(parent.SessionID), turn.Spec.ID, turn.Key),
-			run.Bound{V: run.Version, SessionID: parent.SessionID, RunnerID: f.r.ID(), Attempt: 1, Model: "model of " + parent.SessionID, At: time.Now()})
+			run.Bound{V: run.Version, SessionID: parent.SessionID, RunnerID: f.r.ID(), Attempt: 1, Model: "model of " +
+				parent.SessionID, At: time.Now()})
 		next := submit(t, f.c, `{"type":"resume_session","session_id":"`+parent.SessionID+`","prompt":"and more"}`, "")
 		child, other := f.child(parent.SessionID), f.child(parent.SessionID)
 		f.ends(child.RunID, said("one"))
@@ -89,7 +91,8 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		if !strings.Contains(prompt, `count="2"`) || told.QueuedSeq == 0 {
 			t.Errorf("the parent is told %s", prompt)
 		}
-		if m, err := f.c.bus.Get(t.Context(), told.QueuedSeq); err != nil || !strings.Contains(string(m.Body), "model of "+parent.SessionID) {
+		if m, err := f.c.bus.Get(t.Context(), told.QueuedSeq); err != nil ||
+			!strings.Contains(string(m.Body), "model of "+parent.SessionID) {
 			t.Errorf("its turn goes on with another model session: %s %v", m.Body, err)
 		}
 		f.ends(told.Spec.ID, said("heard"))
@@ -118,8 +121,10 @@ func (f family) passes(a runs.Accepted) {
 		subj   string
 		record any
 	}{
-		{subject.Claimed(part, a.RunID, at.Key), run.Claim{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, At: time.Now()}},
-		{subject.Ended(part, a.RunID, at.Key), run.Ended{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()}},
+		{subject.Claimed(part, a.RunID, at.Key), run.Claim{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(),
+			Nonce: "n", Attempt: 1, At: time.Now()}},
+		{subject.Ended(part, a.RunID, at.Key), run.Ended{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(),
+			Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()}},
 	} {
 		put(f.T, f.c.bus, e.subj, e.record)
 	}
@@ -128,7 +133,8 @@ func (f family) passes(a runs.Accepted) {
 // sameForAll compares what the coordinator shows with what a projection shows that reads the stream anew.
 func (f family) sameForAll() {
 	f.Helper()
-	f.c.retained.Truncate(f.Context(), retention.Step) // one that was cut off may have truncated the stream and not the fold
+	// one that was cut off may have truncated the stream and not the fold
+	f.c.retained.Truncate(f.Context(), retention.Step)
 	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.History.Lists); got != want {
 		f.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}

@@ -31,7 +31,8 @@ func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
 	})
 }
 
-// Thousands may have waited for a runner: they are queued in the order in which they came, each once, also by two coordinators.
+// Thousands may have waited for a runner: they are queued in the order in which they came, each once, also by two
+// coordinators.
 func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 	server := natstest.Server(t)
 	one, other := begin(t, natstest.Open(t, server), Config{}), begin(t, natstest.Open(t, server), Config{})
@@ -58,7 +59,8 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 	}
 }
 
-// A session goes on with a run that was accepted before a runner began its first one; where nobody ever does, that run says so.
+// A session goes on with a run that was accepted before a runner began its first one; where nobody ever does, that run
+// says so.
 func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFamily(t, c)
@@ -66,7 +68,8 @@ func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 		return `{"type":"resume_session","session_id":"` + s.SessionID + `","prompt":"go on"}`
 	}
 	begun, ended := f.start(""), f.start("")
-	next, last, vain := submit(t, c, resume(begun), ""), submit(t, c, resume(begun), ""), submit(t, c, resume(ended), "")
+	next, last, vain := submit(t, c, resume(begun), ""), submit(t, c, resume(begun), ""),
+		submit(t, c, resume(ended), "")
 	for _, id := range []string{begun.RunID, next.RunID, last.RunID} {
 		f.ends(id, said("ok"))
 	}
