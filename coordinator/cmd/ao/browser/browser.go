@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// patience is how long an opener may take to fail. One that still runs then is taken to be the browser.
-const patience = 2 * time.Second
+// openTimeout is how long an opener may take to fail. One that still runs then is taken to be the browser.
+const openTimeout = 2 * time.Second
 
 // Open opens an address. The error says why nobody will see it.
 func Open(address string) error {
@@ -37,7 +37,7 @@ func Open(address string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-	case <-time.After(patience):
+	case <-time.After(openTimeout):
 	}
 	return nil
 }

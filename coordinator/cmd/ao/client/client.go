@@ -29,35 +29,35 @@ import (
 
 // Config says where the coordinator is.
 type Config struct {
-	URL      string        // default http://127.0.0.1:8765
-	Token    string        // shown to a coordinator that asks for one
-	CA       string        // file of authorities that are trusted beside the system's (AO_CA)
-	Name     string        // for which its certificate has to be good; default the host of URL
-	Pause    time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
-	Patience time.Duration // how long new tries go on while nobody answers; default DefaultPatience
-	Notice   func(string)  // what a person should know meanwhile; default: nobody listens
+	URL        string        // default http://127.0.0.1:8765
+	Token      string        // shown to a coordinator that asks for one
+	CA         string        // file of authorities that are trusted beside the system's (AO_CA)
+	Name       string        // for which its certificate has to be good; default the host of URL
+	RetryPause time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
+	RetryFor   time.Duration // how long new tries go on while nobody answers; default DefaultPatience
+	Notice     func(string)  // what a person should know meanwhile; default: nobody listens
 }
 
 // DefaultURL is where a coordinator listens when nobody says otherwise.
 const DefaultURL = "http://127.0.0.1:8765"
 
-// DefaultPatience is how long a request is made again while the coordinator is away or cannot work.
-const DefaultPatience = 5 * time.Minute
+// DefaultRetryFor is how long a request is made again while the coordinator is away or cannot work.
+const DefaultRetryFor = 5 * time.Minute
 
 const (
-	patience  = 30 * time.Second // for an answer that needs no waiting
-	maxAnswer = 256 << 20        // bytes of one answer
+	answerTimeout = 30 * time.Second // for an answer that needs no waiting
+	maxAnswer     = 256 << 20        // bytes of one answer
 )
 
 // Client is a coordinator as seen over HTTP.
 type Client struct {
-	base     string
-	token    string
-	http     *http.Client
-	reached  *atomic.Bool // somebody answered before, so silence is an outage and not a wrong address
-	pause    time.Duration
-	patience time.Duration
-	notice   func(string)
+	base       string
+	token      string
+	http       *http.Client
+	reached    *atomic.Bool // somebody answered before, so silence is an outage and not a wrong address
+	retryPause time.Duration
+	retryFor   time.Duration
+	notice     func(string)
 }
 
 // New checks the address; it connects to nothing yet.
@@ -73,13 +73,13 @@ func New(c Config) (*Client, error) {
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) { // not shown: it may be right but for a line's end
 		return nil, errors.New("the token has characters that no token has, spaces perhaps; give it as 'ao tokens create' printed it (AO_TOKEN or flag --token)")
 	}
-	believes, err := tlsroots.Config(c.CA)
+	tlsConfig, err := tlsroots.Config(c.CA)
 	if err != nil {
 		return nil, err
 	}
-	believes.ServerName = c.Name
+	tlsConfig.ServerName = c.Name
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = believes
+	transport.TLSClientConfig = tlsConfig
 	notice := c.Notice
 	if notice == nil {
 		notice = func(string) {}
@@ -88,16 +88,16 @@ func New(c Config) (*Client, error) {
 		base: strings.TrimRight(raw, "/"), token: c.Token,
 		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 
-		reached: new(atomic.Bool),
-		pause:   cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, DefaultPatience), notice: notice,
+		reached:    new(atomic.Bool),
+		retryPause: cmp.Or(c.RetryPause, 250*time.Millisecond), retryFor: cmp.Or(c.RetryFor, DefaultRetryFor), notice: notice,
 	}, nil
 }
 
 // URL is where the coordinator is.
 func (c *Client) URL() string { return c.base }
 
-// Quiet is the client without its notices: for what runs beside something that gives them.
-func (c *Client) Quiet() *Client {
+// WithoutNotices is the client without its notices: for what runs beside something that gives them.
+func (c *Client) WithoutNotices() *Client {
 	quiet := *c
 	quiet.notice = func(string) {}
 	return &quiet
@@ -121,7 +121,7 @@ type Call struct {
 
 // Do makes one request. The error is a *Refused, *Unreachable, *Lost or *Stranger, or the context's.
 func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
-	limited, cancel := context.WithTimeout(ctx, patience+call.Wait)
+	limited, cancel := context.WithTimeout(ctx, answerTimeout+call.Wait)
 	defer cancel()
 	req, err := c.request(limited, call)
 	if err != nil {
@@ -129,14 +129,14 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	}
 	res, err := c.send(req)
 	if err != nil {
-		return Answer{}, c.trouble(ctx, err)
+		return Answer{}, c.classify(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	doc, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
-		return Answer{}, c.trouble(ctx, err)
+		return Answer{}, c.classify(ctx, err)
 	}
-	return c.read(res, doc)
+	return c.parse(res, doc)
 }
 
 // Get is Do for a document that is only read.
@@ -153,32 +153,32 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, query url.Values, path .
 	}
 	res, err := c.send(req)
 	if err != nil {
-		return c.trouble(ctx, err)
+		return c.classify(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		doc, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 		if err != nil {
-			return c.trouble(ctx, err)
+			return c.classify(ctx, err)
 		}
-		_, err = c.read(res, doc)
+		_, err = c.parse(res, doc)
 		return err
 	}
-	source := &failing{r: res.Body}
+	source := &errorRecorder{r: res.Body}
 	_, err = io.Copy(w, source)
 	if source.err != nil {
-		return c.trouble(ctx, source.err)
+		return c.classify(ctx, source.err)
 	}
 	return err
 }
 
-// failing remembers what its reader failed with, to tell that from what a writer failed with.
-type failing struct {
+// errorRecorder remembers what its reader failed with, to tell that from what a writer failed with.
+type errorRecorder struct {
 	r   io.Reader
 	err error
 }
 
-func (f *failing) Read(b []byte) (int, error) {
+func (f *errorRecorder) Read(b []byte) (int, error) {
 	n, err := f.r.Read(b)
 	if err != nil && err != io.EOF {
 		f.err = err
@@ -221,8 +221,8 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	return req, nil
 }
 
-// read tells an answer of the API from a refusal, and both from somebody else's.
-func (c *Client) read(res *http.Response, doc []byte) (Answer, error) {
+// parse tells an answer of the API from a refusal, and both from somebody else's.
+func (c *Client) parse(res *http.Response, doc []byte) (Answer, error) {
 	doc = bytes.TrimSpace(doc)
 	a := Answer{Status: res.StatusCode, Doc: doc}
 	good := res.StatusCode >= 200 && res.StatusCode < 300
@@ -231,10 +231,10 @@ func (c *Client) read(res *http.Response, doc []byte) (Answer, error) {
 	}
 	var f fault.Fault
 	if !good && json.Unmarshal(doc, &f) == nil && f.Code != "" {
-		return a, &Refused{Status: res.StatusCode, Fault: &f, Doc: doc, RetryAfter: retryAfter(res)}
+		return a, &APIError{Status: res.StatusCode, Fault: &f, Doc: doc, RetryAfter: retryAfter(res)}
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	return a, &Stranger{URL: c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
+	return a, &NotCoordinator{URL: c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
 }
 
 func retryAfter(res *http.Response) time.Duration {
@@ -248,26 +248,26 @@ func retryAfter(res *http.Response) time.Duration {
 	return 0
 }
 
-// Insist is Do for a request that may be made twice: while the trouble is of a kind that passes it tries again, and says
+// DoWithRetry is Do for a request that may be made twice: while the trouble is of a kind that passes it tries again, and says
 // so, once at the beginning and then every half a minute. It gives up after the client's patience, or at once when nobody was ever reached.
-func (c *Client) Insist(ctx context.Context, call Call) (Answer, error) {
-	t := c.tries()
+func (c *Client) DoWithRetry(ctx context.Context, call Call) (Answer, error) {
+	t := c.newRetrier()
 	for {
 		a, err := c.Do(ctx, call)
-		if err == nil || !Passing(err) {
+		if err == nil || !Temporary(err) {
 			return a, err
 		}
-		if again := t.again(ctx, err); again != nil {
+		if again := t.wait(ctx, err); again != nil {
 			return a, again
 		}
 	}
 }
 
-// Key makes an idempotency key, so that a request can be made twice.
-func Key() string { return "ao-" + rand.Text() }
+// NewKey makes an idempotency key, so that a request can be made twice.
+func NewKey() string { return "ao-" + rand.Text() }
 
-// trouble classifies what the transport says.
-func (c *Client) trouble(ctx context.Context, err error) error {
+// classify classifies what the transport says.
+func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -285,7 +285,7 @@ func (c *Client) trouble(ctx context.Context, err error) error {
 	}
 	c.reached.Store(true)                                // there was a connection
 	if strings.Contains(err.Error(), "malformed HTTP") { // net/http has no error of its own for that
-		return &Stranger{URL: c.base}
+		return &NotCoordinator{URL: c.base}
 	}
-	return &Lost{URL: c.base, Cause: err}
+	return &ConnectionLost{URL: c.base, Cause: err}
 }

@@ -27,7 +27,7 @@ func against(t *testing.T, h http.HandlerFunc) (*Client, *atomic.Int32) {
 	var notices atomic.Int32
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	c, err := New(Config{URL: s.URL, Pause: time.Millisecond, Patience: 2 * time.Second, Notice: func(string) { notices.Add(1) }})
+	c, err := New(Config{URL: s.URL, RetryPause: time.Millisecond, RetryFor: 2 * time.Second, Notice: func(string) { notices.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +62,14 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"a document", "application/json", `{"a":1.50}`, 200, `ok {"a":1.50}`, false},
 		{"none", "", ``, 204, `ok `, false},
-		{"a refusal", "application/json", `{"error":"not_found","message":"no"}`, 404, "*client.Refused no", false},
-		{"busy", "application/json", `{"error":"unavailable","message":"later"}`, 503, "*client.Refused later", true},
-		{"somebody's page", "text/html", `<html>`, 200, "*client.Stranger", false},
-		{"a proxy's page", "text/html", `<html>`, 502, "*client.Stranger", true},
-		{"half a document", "application/json", `{"a":`, 200, "*client.Stranger", false},
-		{"an error of another API", "application/json", `{"detail":"x"}`, 400, "*client.Stranger", false},
-		{"an error that is no text", "application/json", `{"error":{"code":5}}`, 500, "*client.Stranger", false},
-		{"a redirect", "text/html", ``, 302, "*client.Stranger", false},
+		{"a refusal", "application/json", `{"error":"not_found","message":"no"}`, 404, "*client.APIError no", false},
+		{"busy", "application/json", `{"error":"unavailable","message":"later"}`, 503, "*client.APIError later", true},
+		{"somebody's page", "text/html", `<html>`, 200, "*client.NotCoordinator", false},
+		{"a proxy's page", "text/html", `<html>`, 502, "*client.NotCoordinator", true},
+		{"half a document", "application/json", `{"a":`, 200, "*client.NotCoordinator", false},
+		{"an error of another API", "application/json", `{"detail":"x"}`, 400, "*client.NotCoordinator", false},
+		{"an error that is no text", "application/json", `{"error":{"code":5}}`, 500, "*client.NotCoordinator", false},
+		{"a redirect", "text/html", ``, 302, "*client.NotCoordinator", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, _ := against(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -83,8 +83,8 @@ func TestAnswers(t *testing.T) {
 			if err != nil {
 				got = fmt.Sprintf("%T %v", err, err)
 			}
-			if !strings.HasPrefix(got, tt.want) || Passing(err) != tt.passing {
-				t.Errorf("got %s (passing %v), want %s (%v)", got, Passing(err), tt.want, tt.passing)
+			if !strings.HasPrefix(got, tt.want) || Temporary(err) != tt.passing {
+				t.Errorf("got %s (passing %v), want %s (%v)", got, Temporary(err), tt.want, tt.passing)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestCopy(t *testing.T) {
 			_, _ = io.WriteString(w, "a,b\r\n")
 		}
 	})
-	for path, want := range map[string]string{"whole": "a,b\r\n <nil>", "half": "a,b *client.Lost", "refused": " *client.Refused"} {
+	for path, want := range map[string]string{"whole": "a,b\r\n <nil>", "half": "a,b *client.ConnectionLost", "refused": " *client.APIError"} {
 		var b strings.Builder
 		err := c.Copy(t.Context(), &b, nil, path)
 		if got := fmt.Sprintf("%s %T", b.String(), err); got != want {
@@ -122,7 +122,7 @@ func nobody(t *testing.T) *Client {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	c, err := New(Config{URL: address, Pause: time.Millisecond})
+	c, err := New(Config{URL: address, RetryPause: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func nobody(t *testing.T) *Client {
 
 // TestNobodyThere: a wrong address is told at once, not after minutes of trying.
 func TestNobodyThere(t *testing.T) {
-	_, err := nobody(t).Insist(t.Context(), Call{Path: []string{"runs"}})
+	_, err := nobody(t).DoWithRetry(t.Context(), Call{Path: []string{"runs"}})
 	if _, ok := errors.AsType[*Unreachable](err); !ok {
 		t.Errorf("got %T %v", err, err)
 	}
@@ -153,7 +153,7 @@ func TestInsist(t *testing.T) {
 			_, _ = w.Write([]byte(`{"run_id":"run_1"}`))
 		}
 	})
-	a, err := c.Insist(t.Context(), Call{Method: http.MethodPost, Path: []string{"runs"}, Body: []byte(`{}`), Key: "k"})
+	a, err := c.DoWithRetry(t.Context(), Call{Method: http.MethodPost, Path: []string{"runs"}, Body: []byte(`{}`), Key: "k"})
 	if err != nil || string(a.Doc) != `{"run_id":"run_1"}` {
 		t.Fatalf("got %s, %v", a.Doc, err)
 	}
@@ -167,9 +167,9 @@ func TestInsist(t *testing.T) {
 
 func TestInsistGivesUp(t *testing.T) {
 	c, _ := against(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	c.patience = 20 * time.Millisecond
-	_, err := c.Insist(t.Context(), Call{Path: []string{"runs"}})
-	if _, ok := errors.AsType[*Lost](err); !ok {
+	c.retryFor = 20 * time.Millisecond
+	_, err := c.DoWithRetry(t.Context(), Call{Path: []string{"runs"}})
+	if _, ok := errors.AsType[*ConnectionLost](err); !ok {
 		t.Errorf("got %T %v", err, err)
 	}
 }
@@ -189,17 +189,17 @@ func TestAnOutageIsTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				var told []string
-				c, err := New(Config{Patience: 100 * time.Second, Notice: func(s string) {
+				c, err := New(Config{RetryFor: 100 * time.Second, Notice: func(s string) {
 					told = append(told, time.Since(begun).Round(5*time.Second).String()+" "+s)
 				}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				away := &Refused{Status: 503, Fault: fault.New(fault.Unavailable, "", "away"), RetryAfter: tt.retryAfter}
-				row := c.tries()
-				row.pauseAtLeast(5 * time.Second)
+				away := &APIError{Status: 503, Fault: fault.New(fault.Unavailable, "", "away"), RetryAfter: tt.retryAfter}
+				row := c.newRetrier()
+				row.setMinPause(5 * time.Second)
 				for err = nil; err == nil; {
-					err = row.again(t.Context(), away)
+					err = row.wait(t.Context(), away)
 				}
 				if got := strings.Join(told, "|"); !errors.Is(err, away) || got != tt.want {
 					t.Errorf("got %v\n%s\nwant\n%s", err, got, tt.want)
@@ -319,7 +319,7 @@ func TestFollowIsRefused(t *testing.T) {
 		_, _ = w.Write([]byte(`{"error":"not_found","message":"no such session"}`))
 	})
 	err := c.Follow(t.Context(), "ses_1", "", nil, func(Message) bool { return false })
-	if r, ok := errors.AsType[*Refused](err); !ok || r.Status != 404 {
+	if r, ok := errors.AsType[*APIError](err); !ok || r.Status != 404 {
 		t.Errorf("got %T %v", err, err)
 	}
 }
@@ -369,7 +369,7 @@ func TestTLS(t *testing.T) {
 		switch {
 		case tt.say == "" && err != nil, tt.say != "" && (err == nil || !strings.Contains(err.Error(), tt.say)):
 			t.Errorf("%s with %q: %v, want %q", tt.url, tt.ca, err, tt.say)
-		case err != nil && Passing(err):
+		case err != nil && Temporary(err):
 			t.Errorf("%v is said to pass", err)
 		}
 	}

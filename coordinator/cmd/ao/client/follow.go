@@ -30,7 +30,7 @@ func (c *Client) page(doc json.RawMessage, of string) (Page, error) {
 	var members map[string]json.RawMessage
 	var p Page
 	if json.Unmarshal(doc, &members) != nil || members[of] == nil || json.Unmarshal(members[of], &p.Items) != nil {
-		return p, &Stranger{URL: c.base, Status: http.StatusOK, Type: "application/json", Start: string(doc[:min(len(doc), 80)])}
+		return p, &NotCoordinator{URL: c.base, Status: http.StatusOK, Type: "application/json", Start: string(doc[:min(len(doc), 80)])}
 	}
 	for _, name := range []string{"next_cursor", "next"} {
 		if members[name] != nil && json.Unmarshal(members[name], &p.Next) != nil {
@@ -42,7 +42,7 @@ func (c *Client) page(doc json.RawMessage, of string) (Page, error) {
 
 // Events tells a session's events after a position, oldest first, until there are no more or tell has enough. The answer
 // is a position after the last one told; where tell had enough, one before it.
-func (c *Client) Events(ctx context.Context, session, after string, tell func(json.RawMessage) (enough bool)) (string, error) {
+func (c *Client) Events(ctx context.Context, session, after string, handle func(json.RawMessage) (enough bool)) (string, error) {
 	for {
 		q := url.Values{"limit": {"500"}}
 		if after != "" {
@@ -53,7 +53,7 @@ func (c *Client) Events(ctx context.Context, session, after string, tell func(js
 			return after, err
 		}
 		for _, e := range p.Items {
-			if tell(e) {
+			if handle(e) {
 				return after, nil
 			}
 		}
@@ -67,24 +67,24 @@ func (c *Client) Events(ctx context.Context, session, after string, tell func(js
 // Follow tells what happens in a session after a position (empty: from the beginning), as it happens, until tell has
 // enough or ctx ends. A connection that breaks is made again where it broke, so nothing is missed and nothing comes twice;
 // position, if not nil, learns how far it got.
-func (c *Client) Follow(ctx context.Context, session, after string, position func(string), tell func(Message) (enough bool)) error {
-	f := &follower{c: c, session: session, after: after, tries: c.tries(), tell: tell, moved: position}
-	if f.moved == nil {
-		f.moved = func(string) {}
+func (c *Client) Follow(ctx context.Context, session, after string, onPosition func(string), handle func(Message) (enough bool)) error {
+	f := &follower{c: c, session: session, after: after, retry: c.newRetrier(), handle: handle, onPosition: onPosition}
+	if f.onPosition == nil {
+		f.onPosition = func(string) {}
 	}
 	for {
 		err := f.stream(ctx)
 		switch {
-		case f.enough:
+		case f.done:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			continue
-		case !Passing(err):
+		case !Temporary(err):
 			return err
 		}
-		if err := f.tries.again(ctx, err); err != nil {
+		if err := f.retry.wait(ctx, err); err != nil {
 			return err
 		}
 	}
@@ -92,19 +92,19 @@ func (c *Client) Follow(ctx context.Context, session, after string, position fun
 
 // follower is how far a Follow has come.
 type follower struct {
-	c       *Client
-	session string
-	after   string // position of what was told last
-	tries   *tries
-	tell    func(Message) bool
-	moved   func(string)
-	enough  bool
+	c          *Client
+	session    string
+	after      string // position of what was told last
+	retry      *retrier
+	handle     func(Message) bool
+	onPosition func(string)
+	done       bool
 }
 
-// move notes that everything up to a position was told.
-func (f *follower) move(to string) {
+// advance notes that everything up to a position was told.
+func (f *follower) advance(to string) {
 	f.after = to
-	f.moved(to)
+	f.onPosition(to)
 }
 
 // stream is one connection. Without an error it wants to be made again at once.
@@ -117,29 +117,29 @@ func (f *follower) stream(ctx context.Context) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	s := newStream(res.Body, f.after)
-	for begun := time.Now(); ; {
+	for connected := time.Now(); ; {
 		m, err := s.Next()
-		f.tries.pauseAtLeast(s.Retry)
+		f.retry.setMinPause(s.Retry)
 		if err != nil {
-			if time.Since(begun) > 20*f.c.pause { // it was quiet, not broken
-				f.tries.well()
+			if time.Since(connected) > 20*f.c.retryPause { // it was quiet, not broken
+				f.retry.reset()
 			}
-			return &Lost{URL: f.c.base, Cause: err}
+			return &ConnectionLost{URL: f.c.base, Cause: err}
 		}
-		f.tries.well()
+		f.retry.reset()
 		switch m.Name {
 		case "gap": // an init follows
 		case "init":
 			before := f.after
-			if err := f.catchUp(ctx); err != nil || f.enough || f.after != before {
+			if err := f.catchUp(ctx); err != nil || f.done || f.after != before {
 				return err
 			}
-			f.move(m.ID) // there was nothing before it
+			f.advance(m.ID) // there was nothing before it
 		default:
-			f.enough = f.tell(m)
-			f.move(m.ID)
+			f.done = f.handle(m)
+			f.advance(m.ID)
 		}
-		if f.enough {
+		if f.done {
 			return nil
 		}
 	}
@@ -148,14 +148,14 @@ func (f *follower) stream(ctx context.Context) error {
 // catchUp tells what the list has beyond the position: a stream that begins with init tells only what comes after. Where
 // the list had something the position is behind it, else it stays.
 func (f *follower) catchUp(ctx context.Context) error {
-	any := false
+	found := false
 	at, err := f.c.Events(ctx, f.session, f.after, func(raw json.RawMessage) bool {
-		any = true
-		f.enough = f.tell(Message{Name: "event", Data: raw})
-		return f.enough
+		found = true
+		f.done = f.handle(Message{Name: "event", Data: raw})
+		return f.done
 	})
-	if any {
-		f.move(at)
+	if found {
+		f.advance(at)
 	}
 	return err
 }
@@ -170,13 +170,13 @@ func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*htt
 	if f.after != "" {
 		req.Header.Set("Last-Event-ID", f.after)
 	}
-	silent := time.AfterFunc(patience, cancel)
+	timeout := time.AfterFunc(answerTimeout, cancel)
 	res, err := f.c.send(req)
-	switch inTime := silent.Stop(); {
+	switch inTime := timeout.Stop(); {
 	case !inTime:
-		return nil, &Lost{URL: f.c.base, Cause: context.DeadlineExceeded}
+		return nil, &ConnectionLost{URL: f.c.base, Cause: context.DeadlineExceeded}
 	case err != nil:
-		return nil, f.c.trouble(ctx, err)
+		return nil, f.c.classify(ctx, err)
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -185,10 +185,10 @@ func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*htt
 	defer func() { _ = res.Body.Close() }()
 	doc, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
-		return nil, f.c.trouble(ctx, err)
+		return nil, f.c.classify(ctx, err)
 	}
-	if _, err := f.c.read(res, doc); err != nil {
+	if _, err := f.c.parse(res, doc); err != nil {
 		return nil, err
 	}
-	return nil, &Stranger{URL: f.c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
+	return nil, &NotCoordinator{URL: f.c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
 }

@@ -31,7 +31,7 @@ type stream struct {
 func newStream(r io.Reader, last string) *stream {
 	s := &stream{lines: bufio.NewScanner(r), id: last}
 	s.lines.Buffer(make([]byte, 0, 4096), maxLine)
-	s.lines.Split(lines())
+	s.lines.Split(splitLines())
 	return s
 }
 
@@ -79,8 +79,8 @@ func (s *stream) Next() (Message, error) {
 	return Message{}, io.EOF
 }
 
-// lines splits at LF, CR and CRLF, without waiting for what follows a CR, and drops a byte order mark at the start.
-func lines() bufio.SplitFunc {
+// splitLines splits at LF, CR and CRLF, without waiting for what follows a CR, and drops a byte order mark at the start.
+func splitLines() bufio.SplitFunc {
 	first, afterCR := true, false
 	return func(data []byte, atEOF bool) (int, []byte, error) {
 		skip := 0

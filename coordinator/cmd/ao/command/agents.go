@@ -24,7 +24,7 @@ func agentsCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&broken, "broken", false, "those that could not be read, of runners too, and why")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
 	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, cobra.ShellCompDirectiveNoFileComp))
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		if broken {
 			status = agent.Broken
 		}
@@ -47,18 +47,18 @@ func agentsCommand(a *app) *cobra.Command {
 
 func listAgents(a *app, p client.Page) error {
 	table := screen.NewTable("AGENT", "TYPE", "STATUS", "TAKES", "DESCRIPTION")
-	return a.list(p, "no agents; lay one into the coordinator's agents folder, or see 'ao agents create --help'", table, func(doc json.RawMessage) error {
+	return a.printList(p, "no agents; lay one into the coordinator's agents folder, or see 'ao agents create --help'", table, func(doc json.RawMessage) error {
 		var b agent.Blueprint
 		if err := json.Unmarshal(doc, &b); err != nil {
 			return err
 		}
-		table.Row(b.Name, b.Type, b.Status, screen.Cut(takes(doc), 40), a.last(b.Description))
+		table.Row(b.Name, b.Type, b.Status, screen.Truncate(parameterList(doc), 40), a.lastCell(b.Description))
 		return nil
 	})
 }
 
-// takes are an agent's parameters in a line, those it can do without in brackets.
-func takes(doc json.RawMessage) string {
+// parameterList are an agent's parameters in a line, those it can do without in brackets.
+func parameterList(doc json.RawMessage) string {
 	schema, err := schemaOf(doc)
 	if err != nil {
 		return ""
@@ -76,7 +76,7 @@ func takes(doc json.RawMessage) string {
 
 func listBroken(a *app, p client.Page) error {
 	between := ""
-	return a.list(p, "none is broken", nil, func(doc json.RawMessage) error {
+	return a.printList(p, "none is broken", nil, func(doc json.RawMessage) error {
 		var b struct {
 			agent.Bad
 			Runner string `json:"runner_id"` // whose it is; empty: the coordinator's
@@ -98,17 +98,17 @@ func listBroken(a *app, p client.Page) error {
 }
 
 func agentShowCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: oneOf("an agent"), ValidArgsFunction: completer{a}.agents}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		doc, err := a.client.Get(ctx, nil, "agents", args[0])
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(doc)
+			return a.printDoc(doc)
 		}
 		return showAgent(a, doc)
 	})
@@ -137,7 +137,7 @@ func showAgent(a *app, doc json.RawMessage) error {
 	if b.TimeoutSeconds > 0 {
 		f.Add("timeout", fmt.Sprintf("%d s", b.TimeoutSeconds))
 	}
-	f.Add("answer", outputOfAgent(b))
+	f.Add("answer", outputRule(b))
 	f.Add("command", b.Command)
 	f.Add("runner", b.RunnerID)
 	if b.ModifiedAt != nil {
@@ -182,14 +182,14 @@ const definition = `The definition is a JSON object: a file, '{…}' itself, or 
 
 func agentCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create DEFINITION", Short: "Create an agent", Args: oneOf("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition + `
+		Use: "create DEFINITION", Short: "Create an agent", Args: exactlyOne("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition + `
 
 An agent created here is autonomous unless its type says otherwise: its runs go to a worker that runs an autonomous profile
 (worker -x PROFILE), the one that executor_profile names where it does. Procedural agents lie in a runner's agents_dir.`,
 		Example: `  ao agents create '{"name":"note-taker","description":"Takes notes","system_prompt":"You take notes."}'` + "\n  ao agents create note-taker.json",
 	}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := a.object("definition", args[0])
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		body, err := a.readObject("definition", args[0])
 		if err != nil {
 			return err
 		}
@@ -207,9 +207,9 @@ func agentUpdateCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&status, "status", "", "active or inactive")
 	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive}, cobra.ShellCompDirectiveNoFileComp))
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		var body []byte
 		var err error
@@ -219,7 +219,7 @@ func agentUpdateCommand(a *app) *cobra.Command {
 		case status != "":
 			body, err = json.Marshal(map[string]string{"status": status})
 		default:
-			body, err = a.object("changes", args[1])
+			body, err = a.readObject("changes", args[1])
 		}
 		if err != nil {
 			return err
@@ -236,7 +236,7 @@ func saveAgent(ctx context.Context, a *app, call client.Call, done string) error
 	case err != nil:
 		return err
 	case a.json:
-		return a.doc(answer.Doc)
+		return a.printDoc(answer.Doc)
 	}
 	var b agent.Blueprint
 	if err := json.Unmarshal(answer.Doc, &b); err != nil {
@@ -247,10 +247,10 @@ func saveAgent(ctx context.Context, a *app, call client.Call, done string) error
 }
 
 func agentDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent that the coordinator keeps", Args: oneOf("an agent"), ValidArgsFunction: completer{a}.agents}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent that the coordinator keeps", Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		return a.delete(ctx, "agents", args[0])
 	})

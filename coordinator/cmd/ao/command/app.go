@@ -26,7 +26,7 @@ type app struct {
 	in       io.Reader
 	out      io.Writer
 	terminal bool // out is one, so what it is shown must not steer it
-	errs     *lines
+	errs     *lineWriter
 	now      func() time.Time
 
 	url    string
@@ -34,7 +34,7 @@ type app struct {
 	ca     string
 	json   bool
 	client *client.Client
-	acted  bool // the words were understood; what fails from here on is not their fault
+	parsed bool // the words were understood; what fails from here on is not their fault
 }
 
 // connect makes the client, once flags are read. Nothing is sent yet.
@@ -44,13 +44,13 @@ func (a *app) connect() error {
 	return err
 }
 
-// act is a command's work: what it fails with is not a misunderstanding, unless it says so (usagef).
-func (a *app) act(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+// withClient is a command's work: what it fails with is not a misunderstanding, unless it says so (usagef).
+func (a *app) withClient(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := a.connect(); err != nil {
 			return err
 		}
-		a.acted = true
+		a.parsed = true
 		return f(c.Context(), args)
 	}
 }
@@ -62,18 +62,18 @@ func (a *app) note(format string, args ...any) {
 	}
 }
 
-// doc prints a document of the API: for programs.
-func (a *app) doc(raw json.RawMessage) error {
+// printDoc prints a document of the API: for programs.
+func (a *app) printDoc(raw json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
 		return err
 	}
-	return a.print(a.shownJSON(b.Bytes()) + "\n")
+	return a.print(a.safeJSON(b.Bytes()) + "\n")
 }
 
-// pretty prints a document of the API: for people.
-func (a *app) pretty(raw json.RawMessage) error {
-	return a.print(a.shownJSON([]byte(indented(raw))) + "\n")
+// printPretty prints a document of the API: for people.
+func (a *app) printPretty(raw json.RawMessage) error {
+	return a.print(a.safeJSON([]byte(indented(raw))) + "\n")
 }
 
 func indented(raw json.RawMessage) string {
@@ -84,17 +84,17 @@ func indented(raw json.RawMessage) string {
 	return b.String()
 }
 
-func (a *app) shownJSON(raw []byte) string {
+func (a *app) safeJSON(raw []byte) string {
 	if a.terminal {
 		return screen.JSON(raw)
 	}
 	return string(raw)
 }
 
-// last is the last cell of a row: whole for a program that reads on, for a person not more than two lines or so.
-func (a *app) last(s string) string {
+// lastCell is the last cell of a row: whole for a program that reads on, for a person not more than two lines or so.
+func (a *app) lastCell(s string) string {
 	if a.terminal {
-		return screen.Cut(s, lastWidth)
+		return screen.Truncate(s, lastCellWidth)
 	}
 	return strings.TrimSpace(s)
 }
@@ -104,13 +104,13 @@ func (a *app) print(s string) error {
 	return err
 }
 
-// list prints documents one per line for programs; for people row adds each to a table, or, without one, shows it itself.
+// printList prints documents one per line for programs; for people row adds each to a table, or, without one, shows it itself.
 // none is what a person reads where there are none.
-func (a *app) list(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
+func (a *app) printList(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
 	for _, item := range p.Items {
 		show := row
 		if a.json {
-			show = a.doc
+			show = a.printDoc
 		}
 		if err := show(item); err != nil {
 			return err
@@ -128,13 +128,13 @@ func (a *app) list(p client.Page, none string, table *screen.Table, row func(jso
 	return table.Write(a.out)
 }
 
-// object reads a JSON object from a source; noun is what the object is called where it is none.
-func (a *app) object(noun, what string) ([]byte, error) {
-	raw, err := a.source(what)
+// readObject reads a JSON object from a source; noun is what the object is called where it is none.
+func (a *app) readObject(noun, what string) ([]byte, error) {
+	raw, err := a.readSource(what)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := param.Base(raw); err != nil {
+	if _, err := param.ParseObject(raw); err != nil {
 		switch {
 		case what == "-":
 			noun += " from standard input"
@@ -149,8 +149,8 @@ func (a *app) object(noun, what string) ([]byte, error) {
 // inline tells whether a source is the text itself.
 func inline(what string) bool { return strings.HasPrefix(strings.TrimSpace(what), "{") }
 
-// source reads what a flag or argument stands for: - is standard input, {…} is itself, anything else a file.
-func (a *app) source(what string) ([]byte, error) {
+// readSource reads what a flag or argument stands for: - is standard input, {…} is itself, anything else a file.
+func (a *app) readSource(what string) ([]byte, error) {
 	switch {
 	case what == "-":
 		return io.ReadAll(a.in)
@@ -159,18 +159,18 @@ func (a *app) source(what string) ([]byte, error) {
 	}
 	raw, err := os.ReadFile(what)
 	if err != nil {
-		return nil, usagef("%s; name a file, give {…} itself, or - for standard input", inWords(err))
+		return nil, usagef("%s; name a file, give {…} itself, or - for standard input", errorText(err))
 	}
 	return raw, nil
 }
 
-// lines writes whole lines, from several goroutines.
-type lines struct {
+// lineWriter writes whole lines, from several goroutines.
+type lineWriter struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (l *lines) println(s string) {
+func (l *lineWriter) println(s string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, _ = fmt.Fprintln(l.w, strings.TrimRight(s, "\n")) // nobody can be told that nobody can be told
@@ -201,7 +201,7 @@ func (s *seconds) Set(text string) error {
 }
 
 const (
-	noteWidth  = 60   // characters of a description beside a completion
-	lastWidth  = 160  // characters of a table's last column on a terminal
-	mostListed = 1000 // rows of a page
+	noteWidth     = 60   // characters of a description beside a completion
+	lastCellWidth = 160  // characters of a table's last column on a terminal
+	maxListed     = 1000 // rows of a page
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// audited is an entry of the audit as the API shows it.
-type audited struct {
+// auditEntry is an entry of the audit as the API shows it.
+type auditEntry struct {
 	Time  time.Time `json:"time"`
 	Door  string    `json:"door"`
 	Actor *struct {
@@ -40,19 +40,21 @@ type audited struct {
 	Count   uint64 `json:"count"`
 }
 
-// by is who did it, in a word.
-func (e audited) by() string {
+// actor is who did it, in a word.
+func (e auditEntry) actor() string {
 	if e.Actor == nil {
 		return ""
 	}
 	return cmp.Or(e.Actor.Name, e.Actor.Session, e.Actor.Runner, e.Actor.Credential, e.Actor.Kind)
 }
 
-// of is what it was about.
-func (e audited) of() string { return cmp.Or(e.Run, e.Session, e.Agent, e.Schema, e.Runner, e.Route) }
+// target is what it was about.
+func (e auditEntry) target() string {
+	return cmp.Or(e.Run, e.Session, e.Agent, e.Schema, e.Runner, e.Route)
+}
 
 // outcome is what came of it.
-func (e audited) outcome() string {
+func (e auditEntry) outcome() string {
 	if e.Count > 0 {
 		return strconv.FormatUint(e.Count, 10) + " more, only counted"
 	}
@@ -83,10 +85,10 @@ func auditCommand(a *app) *cobra.Command {
 		completeFlag(c, name, cobra.NoFileCompletions)
 	}
 	completeFlag(c, "run", completer{a}.runs)
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		if of != "" {
 			if err := run.CheckID(of); err != nil {
-				return usage{err}
+				return usageError{err}
 			}
 		}
 		q, err := f.query(a.now())
@@ -120,16 +122,16 @@ func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
 		return err
 	}
 	table := screen.NewTable("TIME", "BY", "FROM", "ACTION", "OF", "OUTCOME")
-	err = a.list(p, "no entries", table, func(doc json.RawMessage) error {
-		var e audited
+	err = a.printList(p, "no entries", table, func(doc json.RawMessage) error {
+		var e auditEntry
 		if err := json.Unmarshal(doc, &e); err != nil {
 			return err
 		}
-		table.Row(screen.At(a.now(), e.Time), e.by(), cmp.Or(e.From, e.Door), e.Action, e.of(), a.last(e.outcome()))
+		table.Row(screen.At(a.now(), e.Time), e.actor(), cmp.Or(e.From, e.Door), e.Action, e.target(), a.lastCell(e.outcome()))
 		return nil
 	})
 	if err == nil {
-		a.more(p, "audit")
+		a.noteMore(p, "audit")
 	}
 	return err
 }

@@ -19,12 +19,12 @@ import (
 	"ao/shared/strictjson"
 )
 
-// stride is how long one request waits for the end of a run.
-const stride = 20 * time.Second
+// longPoll is how long one request waits for the end of a run.
+const longPoll = 20 * time.Second
 
-// await waits for the end of a run, telling its progress on the way, prints its result, and ends with the run's exit
+// awaitRun waits for the end of a run, telling its progress on the way, prints its result, and ends with the run's exit
 // code. A limit of 0 is none. What is lost on the way is a connection, never the run.
-func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet bool) error {
+func (a *app) awaitRun(ctx context.Context, r run.Run, limit time.Duration, quiet bool) error {
 	waiting := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -33,21 +33,21 @@ func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet b
 	}
 	p := &progress{app: a, run: r.ID, session: r.SessionID, status: r.Status, quiet: quiet || a.json}
 	finish := p.follow(waiting)
-	doc, err := a.end(waiting, r.ID, p.state)
+	doc, err := a.waitForEnd(waiting, r.ID, p.state)
 	finish()
 	switch {
 	case ctx.Err() != nil && a.json:
-		return a.left(exitInterrupted, "interrupted", "interrupted; the run goes on", r)
+		return a.reportDetached(exitInterrupted, "interrupted", "interrupted; the run goes on", r)
 	case errors.Is(err, context.DeadlineExceeded) && a.json:
-		return a.left(exitGoesOn, "wait_timeout", "the time to wait was over; the run goes on", r)
+		return a.reportDetached(exitWaitTimeout, "wait_timeout", "the time to wait was over; the run goes on", r)
 	case ctx.Err() != nil:
 		a.note("\nThe run goes on.\n  ao wait %s   waits for it again\n  ao stop %s   stops it", r.ID, r.ID)
-		return ended(exitInterrupted)
+		return exitCode(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded):
 		a.note("%s goes on; 'ao wait %s' waits for it again, 'ao stop %s' stops it", r.ID, r.ID, r.ID)
-		return ended(exitGoesOn)
+		return exitCode(exitWaitTimeout)
 	case err != nil:
-		if client.Passing(err) {
+		if client.Temporary(err) {
 			a.note("Whatever became of the connection, the run goes on: 'ao wait %s' waits for it again", r.ID)
 		}
 		return err
@@ -55,23 +55,23 @@ func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet b
 	if err := json.Unmarshal(doc, &r); err != nil {
 		return err
 	}
-	return a.outcome(r, doc, p.said())
+	return a.printOutcome(r, doc, p.transcriptEnd())
 }
 
-// left tells a program which run it left alone, on standard error.
-func (a *app) left(code int, name, message string, r run.Run) error {
+// reportDetached tells a program which run it left alone, on standard error.
+func (a *app) reportDetached(code int, name, message string, r run.Run) error {
 	doc, err := json.Marshal(fault.New(fault.Unavailable, name, message).With("run_id", r.ID).With("session_id", r.SessionID))
 	if err != nil {
 		return err
 	}
 	a.errs.println(screen.JSON(doc))
-	return ended(code)
+	return exitCode(code)
 }
 
-// end asks until the run has ended; meanwhile state learns how it stands.
-func (a *app) end(ctx context.Context, id string, state func(run.Run)) (json.RawMessage, error) {
-	for each := time.Second; ; each = stride { // the first answer tells soon why a run waits
-		answer, err := a.client.Insist(ctx, client.Call{
+// waitForEnd asks until the run has ended; meanwhile state learns how it stands.
+func (a *app) waitForEnd(ctx context.Context, id string, state func(run.Run)) (json.RawMessage, error) {
+	for each := time.Second; ; each = longPoll { // the first answer tells soon why a run waits
+		answer, err := a.client.DoWithRetry(ctx, client.Call{
 			Path: []string{"runs", id, "wait"}, Query: url.Values{"timeout_seconds": {strconv.Itoa(int(each / time.Second))}}, Wait: each,
 		})
 		if err != nil || answer.Status != http.StatusAccepted {
@@ -87,13 +87,13 @@ func (a *app) end(ctx context.Context, id string, state func(run.Run)) (json.Raw
 
 // progress is what was told of a run so far.
 type progress struct {
-	app     *app
-	run     string
-	session string
-	quiet   bool // tell nothing
-	ended   bool
-	after   string // position of what was told last
-	told    []byte // the end of the messages that were told
+	app        *app
+	run        string
+	session    string
+	quiet      bool // tell nothing
+	ended      bool
+	after      string // position of what was told last
+	transcript []byte // the end of the messages that were told
 
 	mu     sync.Mutex
 	status run.Status
@@ -108,7 +108,7 @@ func (p *progress) follow(ctx context.Context) (finish func()) {
 	following, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := p.app.client.Quiet().Follow(following, p.session, "", func(at string) { p.after = at }, p.message)
+		err := p.app.client.WithoutNotices().Follow(following, p.session, "", func(at string) { p.after = at }, p.message)
 		if err != nil && following.Err() == nil {
 			p.app.note("its events cannot be shown: %v", err) // the run is waited for all the same
 		}
@@ -127,24 +127,24 @@ func (p *progress) event(raw json.RawMessage) (enough bool) {
 	if !ok || e.RunID != p.run {
 		return false
 	}
-	if p.ended = final(e); p.ended {
+	if p.ended = endsRun(e); p.ended {
 		return true // how it ended is told with the result
 	}
 	if e.Type != run.EventResult {
-		p.app.note("%s", stamped(e, told(e)))
+		p.app.note("%s", timestamped(e, describeEvent(e)))
 	}
-	var b body
+	var b eventBody
 	if e.Type == run.EventMessage && json.Unmarshal(e.Body, &b) == nil {
-		p.told = append(append(p.told, strings.TrimSpace(b.words())...), '\n')
-		p.told = p.told[max(0, len(p.told)-mostSaid):]
+		p.transcript = append(append(p.transcript, strings.TrimSpace(b.text())...), '\n')
+		p.transcript = p.transcript[max(0, len(p.transcript)-maxTranscript):]
 	}
 	return false
 }
 
-const mostSaid = 64 << 10 // bytes; what a run says of its failure is shorter
+const maxTranscript = 64 << 10 // bytes; what a run says of its failure is shorter
 
-// said is the end of what a run's messages told, once follow has finished.
-func (p *progress) said() string { return "\n" + strings.TrimSpace(string(p.told)) }
+// transcriptEnd is the end of what a run's messages told, once follow has finished.
+func (p *progress) transcriptEnd() string { return "\n" + strings.TrimSpace(string(p.transcript)) }
 
 func (p *progress) message(m client.Message) (enough bool) {
 	switch m.Name {
@@ -176,14 +176,14 @@ func (p *progress) state(r run.Run) {
 	}
 }
 
-// outcome prints what a run came to, its result on stdout and the rest beside it, and ends with its exit code. What was
+// printOutcome prints what a run came to, its result on stdout and the rest beside it, and ends with its exit code. What was
 // said on the way is not said again.
-func (a *app) outcome(r run.Run, doc json.RawMessage, said string) error {
+func (a *app) printOutcome(r run.Run, doc json.RawMessage, transcript string) error {
 	if a.json {
-		if err := a.doc(doc); err != nil {
+		if err := a.printDoc(doc); err != nil {
 			return err
 		}
-		return verdict(r)
+		return exitError(r)
 	}
 	var o struct {
 		Result *run.Result `json:"result"` // null: it left none
@@ -201,18 +201,18 @@ func (a *app) outcome(r run.Run, doc json.RawMessage, said string) error {
 			}
 		}
 	}
-	if r.Error != nil && strings.HasSuffix(said, "\n"+strings.TrimLeft(r.Error.Message, "…\n")) {
+	if r.Error != nil && strings.HasSuffix(transcript, "\n"+strings.TrimLeft(r.Error.Message, "…\n")) {
 		known := *r.Error
 		known.Message = ""
 		r.Error = &known
 	}
 	a.note("%s", summary(r, exitCode))
-	return verdict(r)
+	return exitError(r)
 }
 
-func verdict(r run.Run) error {
+func exitError(r run.Run) error {
 	if code := exitOf[r.Status]; code != exitDone {
-		return ended(code)
+		return exitCode(code)
 	}
 	return nil
 }
@@ -221,9 +221,9 @@ func verdict(r run.Run) error {
 func summary(r run.Run, exitCode *int) string {
 	s := string(r.Status)
 	if r.StartedAt != nil && r.EndedAt != nil {
-		s += " in " + screen.Took(r.EndedAt.Sub(*r.StartedAt))
+		s += " in " + screen.Duration(r.EndedAt.Sub(*r.StartedAt))
 	} else if r.EndedAt != nil {
-		s += " in " + screen.Took(r.EndedAt.Sub(r.CreatedAt))
+		s += " in " + screen.Duration(r.EndedAt.Sub(r.CreatedAt))
 	}
 	if exitCode != nil && *exitCode != 0 {
 		s += ", exit code " + strconv.Itoa(*exitCode)
@@ -236,31 +236,31 @@ func summary(r run.Run, exitCode *int) string {
 
 // showResult prints a result: text as it is, data as indented JSON; of a program's output its stdout.
 func showResult(a *app, res run.Result) error {
-	if o, ok := outputOf(res); ok {
+	if o, ok := programOutputOf(res); ok {
 		res.Text = &o.Stdout
 	}
 	switch {
 	case res.Text != nil && a.terminal:
-		return a.print(screen.Text(endLine(*res.Text)))
+		return a.print(screen.Text(withNewline(*res.Text)))
 	case res.Text != nil && res.Type == run.Autonomous: // a model ends its last line as it likes
-		return a.print(endLine(*res.Text))
+		return a.print(withNewline(*res.Text))
 	case res.Text != nil:
 		return a.print(*res.Text)
 	case len(res.Data) > 0:
-		return a.pretty(res.Data)
+		return a.printPretty(res.Data)
 	}
 	return nil
 }
 
-// output is what a program printed that printed no JSON.
-type output struct {
+// programOutput is what a program printed that printed no JSON.
+type programOutput struct {
 	Code   *int   `json:"return_code"`
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 }
 
-// outputOf tells whether a result is a program's output: these three members, and the run's own exit code.
-func outputOf(res run.Result) (o output, ok bool) {
+// programOutputOf tells whether a result is a program's output: these three members, and the run's own exit code.
+func programOutputOf(res run.Result) (o programOutput, ok bool) {
 	members, err := strictjson.Members(res.Data)
 	if err != nil || len(members) != 3 || res.Type != run.Procedural || res.ExitCode == nil {
 		return o, false
@@ -268,7 +268,7 @@ func outputOf(res run.Result) (o output, ok bool) {
 	return o, strictjson.Decode(res.Data, &o) == nil && o.Code != nil && *o.Code == *res.ExitCode
 }
 
-func endLine(s string) string {
+func withNewline(s string) string {
 	if s == "" || s[len(s)-1] == '\n' {
 		return s
 	}

@@ -38,7 +38,7 @@ begun after the backup: look at 'ao runs --status pending' before the workers ar
 runner_disconnected, unless its worker still runs and says otherwise. What was accepted after the backup is gone.`
 
 func backupCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "backup FILE", Short: "Write all that is kept in NATS into one file", Long: aboutBackup, Args: oneOf("a file")}
+	c := &cobra.Command{Use: "backup FILE", Short: "Write all that is kept in NATS into one file", Long: aboutBackup, Args: exactlyOne("a file")}
 	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, _ int, file string) error {
 		began := time.Now()
 		if file == "-" {
@@ -89,7 +89,7 @@ func noteBackup(ctx context.Context, a *app, nc *nats.Conn, began time.Time) {
 }
 
 func restoreCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "restore FILE", Short: "Make anew what 'ao backup' wrote, in an empty NATS", Long: aboutRestore, Args: oneOf("a file")}
+	c := &cobra.Command{Use: "restore FILE", Short: "Make anew what 'ao backup' wrote, in an empty NATS", Long: aboutRestore, Args: exactlyOne("a file")}
 	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, replicas int, file string) error {
 		in := a.in
 		if file != "-" {
@@ -137,7 +137,7 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 		var login bus.Login
 		if err := config.Parse(config.Program{Name: "ao"}, nil, os.LookupEnv, config.NATSURL.To(&url), config.NATSReplicas.To(&replicas),
 			config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key)); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		if a.url != "" {
 			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), bus.Shown(url))
@@ -145,7 +145,7 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 		if url == config.Embed {
 			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
 		}
-		a.acted = true
+		a.parsed = true
 		opts, err := login.Options()
 		if err != nil {
 			return err

@@ -25,15 +25,15 @@ func callbacksCommand(a *app) *cobra.Command {
 		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
 	}
 	filterFlags(a, c, &f, run.CallStatuses)
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
-		p, err := a.paged(ctx, "callbacks", f)
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
+		p, err := a.listPages(ctx, "callbacks", f)
 		if err != nil {
 			return err
 		}
 		statuses := strings.Split(f.status, ",")
 		wanted := func(status string) bool { return f.status == "" || slices.Contains(statuses, status) } // a run may call back twice
 		table := screen.NewTable("RUN", "ENDED", "TO", "CALLBACK", "TRIES", "NOTE")
-		err = a.list(p, "no callbacks", table, func(doc json.RawMessage) error {
+		err = a.printList(p, "no callbacks", table, func(doc json.RawMessage) error {
 			var r run.Run
 			if err := json.Unmarshal(doc, &r); err != nil {
 				return err
@@ -43,41 +43,41 @@ func callbacksCommand(a *app) *cobra.Command {
 				ended = screen.Age(a.now(), *r.EndedAt)
 			}
 			if c := r.Callback; c != nil && wanted(c.Status) {
-				table.Row(r.ID, ended, r.Parent, c.Status, "", a.last(callNote(*c)))
+				table.Row(r.ID, ended, r.Parent, c.Status, "", a.lastCell(callNote(*c)))
 			}
 			if c := r.HTTPCallback; c != nil && wanted(c.Status) {
 				tries := ""
 				if c.Tries > 0 {
 					tries = strconv.Itoa(c.Tries)
 				}
-				table.Row(r.ID, ended, screen.Cut(r.CallbackURL, 40), c.Status, tries, a.last(callNote(*c)))
+				table.Row(r.ID, ended, screen.Truncate(r.CallbackURL, 40), c.Status, tries, a.lastCell(callNote(*c)))
 			}
 			return nil
 		})
 		if err == nil {
-			a.more(p, "callbacks")
+			a.noteMore(p, "callbacks")
 		}
 		return err
 	})
-	var m many
+	var m bulk
 	again := &cobra.Command{
-		Use: "redeliver RUN | redeliver --status dead", Short: "Try the HTTP callback of a run again, now, or of all that match", Args: m.args(oneOf("a run")), ValidArgsFunction: completer{a}.runs,
+		Use: "redeliver RUN | redeliver --status dead", Short: "Try the HTTP callback of a run again, now, or of all that match", Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
 		Example: "  ao callbacks redeliver run_…\n  ao callbacks redeliver --status dead --since 2h",
 	}
-	manyFlags(a, again, &m, []string{run.CallDead, run.CallOwed})
-	again.RunE = a.act(func(ctx context.Context, args []string) error {
-		if m.narrowed() {
-			return m.act(ctx, a, "tell again of", "run", "callbacks", "redeliver")
+	addBulkFlags(a, again, &m, []string{run.CallDead, run.CallOwed})
+	again.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		if m.hasFilters() {
+			return m.apply(ctx, a, "tell again of", "run", "callbacks", "redeliver")
 		}
 		if err := run.CheckID(args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"callbacks", args[0], "redeliver"}})
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(answer.Doc)
+			return a.printDoc(answer.Doc)
 		}
 		a.note("the receiver of %s is told again; 'ao callbacks' shows how that went", args[0])
 		return nil

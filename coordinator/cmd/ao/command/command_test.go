@@ -209,9 +209,9 @@ hint: 'ao agents show web-crawler' lists what it takes
 			"ao: no schema (InvalidSchema)\n  details: Schema validation error at $.properties: x\n"},
 		{"an own hint", 409, `{"error":"conflict","message":"no","hint":"stop it first"}`, exitFailed, "ao: no (conflict)\nhint: stop it first\n"},
 		{"what a terminal would obey", 409, `{"error":"conflict","message":"\u001b[2Jgone\u202e","x\r":"\u0007"}`, exitFailed, `ao: \x1b[2Jgone\u202e (conflict)` + "\n" + `  x\r: \x07` + "\n"},
-		{"garbage", 200, `<html>hello</html>`, exitUnreached, "something that no coordinator says"},
-		{"an unknown document", 200, `{"things":[]}`, exitUnreached, "something that no coordinator says"},
-		{"an empty error", 500, ``, exitUnreached, "answered 500"},
+		{"garbage", 200, `<html>hello</html>`, exitUnreachable, "something that no coordinator says"},
+		{"an unknown document", 200, `{"things":[]}`, exitUnreachable, "something that no coordinator says"},
+		{"an empty error", 500, ``, exitUnreachable, "answered 500"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			url := answering(t, tt.status, tt.body)
@@ -232,7 +232,7 @@ func TestNobodyThere(t *testing.T) {
 	for _, tt := range []struct {
 		args string
 		code int
-	}{{"runs", exitUnreached}, {"run a", exitUnreached}, {"health", exitFailed}} {
+	}{{"runs", exitUnreachable}, {"run a", exitUnreachable}, {"health", exitFailed}} {
 		_, errs, code := ao(t, s.URL, "", strings.Fields(tt.args)...)
 		if code != tt.code || !strings.Contains(errs, "No coordinator answers at "+s.URL) || !strings.Contains(errs, "scripts/up") {
 			t.Errorf("%s: got %d, %q", tt.args, code, errs)
@@ -461,7 +461,7 @@ func TestValidateAnswers(t *testing.T) {
 // TestHelpTellsThePatience that the client has.
 func TestHelpTellsThePatience(t *testing.T) {
 	out, _, _ := ao(t, "", "", "run", "--help")
-	if want := fmt.Sprintf("for up to %g minutes", client.DefaultPatience.Minutes()); !strings.Contains(out, want) {
+	if want := fmt.Sprintf("for up to %g minutes", client.DefaultRetryFor.Minutes()); !strings.Contains(out, want) {
 		t.Errorf("want %q in %s", want, out)
 	}
 }
@@ -474,7 +474,7 @@ func TestWaitIsOver(t *testing.T) {
 		_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"running"}`)
 	})
 	_, errs, code := ao(t, url, "", "wait", runID, "--timeout", "1", "-q")
-	if code != exitGoesOn || !strings.Contains(errs, "run_1 goes on; 'ao wait run_1' waits for it again") {
+	if code != exitWaitTimeout || !strings.Contains(errs, "run_1 goes on; 'ao wait run_1' waits for it again") {
 		t.Errorf("got %d, %q", code, errs)
 	}
 }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	noFiles = cobra.ShellCompDirectiveNoFileComp
-	haste   = 2 * time.Second // a shell that waits longer seems broken
-	offered = "100"           // ids at most
+	noFiles           = cobra.ShellCompDirectiveNoFileComp
+	completionTimeout = 2 * time.Second // a shell that waits longer seems broken
+	completionLimit   = "100"           // ids at most
 )
 
 // completeFlag has the values of a flag completed by f.
@@ -28,8 +28,8 @@ func completeFlag(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 // completer offers what a word on the command line could become, as the coordinator knows it.
 type completer struct{ app *app }
 
-// offer are the names in a list of the API, each with words that tell it from the others. Whatever goes wrong offers none.
-func (k completer) offer(c *cobra.Command, of, name string, describe func(map[string]string) string) []string {
+// complete are the names in a list of the API, each with words that tell it from the others. Whatever goes wrong offers none.
+func (k completer) complete(c *cobra.Command, of, name string, describe func(map[string]string) string) []string {
 	if k.app.connect() != nil {
 		return nil
 	}
@@ -37,9 +37,9 @@ func (k completer) offer(c *cobra.Command, of, name string, describe func(map[st
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(ctx, haste)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	q := url.Values{"limit": {offered}}
+	q := url.Values{"limit": {completionLimit}}
 	if of == "agents" || of == "runners" || of == "schemas" {
 		q = nil
 	}
@@ -55,22 +55,22 @@ func (k completer) offer(c *cobra.Command, of, name string, describe func(map[st
 		}
 		words := map[string]string{}
 		for member, v := range members {
-			words[member] = plain(v)
+			words[member] = plainValue(v)
 		}
-		all = append(all, screen.Line(words[name])+"\t"+screen.Cut(describe(words), noteWidth))
+		all = append(all, screen.Line(words[name])+"\t"+screen.Truncate(describe(words), noteWidth))
 	}
 	return all
 }
 
-func described(names ...string) func(map[string]string) string {
+func describeBy(names ...string) func(map[string]string) string {
 	return func(words map[string]string) string {
-		var said []string
+		var parts []string
 		for _, n := range names {
 			if words[n] != "" {
-				said = append(said, words[n])
+				parts = append(parts, words[n])
 			}
 		}
-		return strings.Join(said, ", ")
+		return strings.Join(parts, ", ")
 	}
 }
 
@@ -78,29 +78,29 @@ func (k completer) agents(c *cobra.Command, args []string, _ string) ([]string, 
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return k.offer(c, "agents", "name", described("description")), noFiles
+	return k.complete(c, "agents", "name", describeBy("description")), noFiles
 }
 
 func (k completer) runs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return k.offer(c, "runs", "run_id", described("agent_name", "status")), noFiles
+	return k.complete(c, "runs", "run_id", describeBy("agent_name", "status")), noFiles
 }
 
 func (k completer) sessions(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return k.offer(c, "sessions", "session_id", described("agent_name", "status")), noFiles
+	return k.complete(c, "sessions", "session_id", describeBy("agent_name", "status")), noFiles
 }
 
 func (k completer) runners(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return k.offer(c, "runners", "runner_id", described("executor_profile", "hostname", "status")), noFiles
+	return k.complete(c, "runners", "runner_id", describeBy("executor_profile", "hostname", "status")), noFiles
 }
 
-// either offers runs, and sessions once somebody begins to type one.
-func (k completer) either(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// runsOrSessions offers runs, and sessions once somebody begins to type one.
+func (k completer) runsOrSessions(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case len(args) > 0:
 		return nil, noFiles
@@ -116,7 +116,7 @@ func (k completer) param(c *cobra.Command, args []string, typed string) ([]strin
 	if len(args) == 0 || strings.Contains(typed, "=") || k.app.connect() != nil {
 		return nil, none
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), haste)
+	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
 	doc, err := k.app.client.Get(ctx, nil, "agents", args[0])
 	if err != nil {
@@ -128,7 +128,7 @@ func (k completer) param(c *cobra.Command, args []string, typed string) ([]strin
 	}
 	var all []string
 	for _, f := range schema.Fields() {
-		all = append(all, screen.Line(f.Name)+"=\t"+screen.Cut(f.Type+" "+f.Description, noteWidth))
+		all = append(all, screen.Line(f.Name)+"=\t"+screen.Truncate(f.Type+" "+f.Description, noteWidth))
 	}
 	return all, noFiles | cobra.ShellCompDirectiveNoSpace
 }
@@ -137,5 +137,5 @@ func (k completer) schemas(c *cobra.Command, args []string, _ string) ([]string,
 	if len(args) > 0 && c.Name() != "run" && c.Name() != "validate" {
 		return nil, noFiles
 	}
-	return k.offer(c, "schemas", "name", func(words map[string]string) string { return words["description"] }), noFiles
+	return k.complete(c, "schemas", "name", func(words map[string]string) string { return words["description"] }), noFiles
 }

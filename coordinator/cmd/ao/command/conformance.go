@@ -35,7 +35,7 @@ func conformanceCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&config, "config", "", "the document's executor_config, a JSON object")
 	cmd.Flags().DurationVar(&c.Patience, "patience", 30*time.Second, "how long each answer may take")
 	cmd.Flags().DurationVar(&c.Grace, "grace", 5*time.Second, "how long it may take to end after SIGTERM or shutdown")
-	cmd.RunE = a.act(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			return usagef("name the program after --, for example: ao conformance -- ./my-executor")
 		}
@@ -67,12 +67,12 @@ func conformanceCommand(a *app) *cobra.Command {
 func showConformance(a *app, r conformance.Report) error {
 	var way error
 	if !r.OK {
-		way = ended(exitFailed)
+		way = exitCode(exitFailed)
 	}
 	if a.json {
 		doc, err := json.Marshal(r)
 		if err == nil {
-			err = a.doc(doc)
+			err = a.printDoc(doc)
 		}
 		if err != nil {
 			return err

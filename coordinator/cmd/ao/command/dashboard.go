@@ -19,28 +19,28 @@ Where the coordinator asks for tokens, the browser is logged in as the token tha
 minute. With --print the address is printed with that code, and nothing is opened: for a browser on another machine.`
 
 func dashboardCommand(a *app) *cobra.Command {
-	var only bool
+	var printOnly bool
 	c := &cobra.Command{Use: "dashboard", Short: "Open the dashboard in a browser", Args: cobra.NoArgs, Long: aboutDashboard}
-	c.Flags().BoolVar(&only, "print", false, "print the address, and open nothing")
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
-		plain, login, err := a.dashboard(ctx)
+	c.Flags().BoolVar(&printOnly, "print", false, "print the address, and open nothing")
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
+		plain, login, err := a.dashboardURLs(ctx)
 		if err != nil {
 			return err
 		}
-		if !only {
+		if !printOnly {
 			err := browser.Open(login)
 			if err == nil {
-				return a.address(plain)
+				return a.printAddress(plain)
 			}
-			a.note("no browser was opened: %s; open the address yourself", inWords(err))
+			a.note("no browser was opened: %s; open the address yourself", errorText(err))
 		}
-		return a.address(login)
+		return a.printAddress(login)
 	})
 	return c
 }
 
-// address prints where the dashboard is.
-func (a *app) address(at string) error {
+// printAddress prints where the dashboard is.
+func (a *app) printAddress(at string) error {
 	if !a.json {
 		return a.print(at + "\n")
 	}
@@ -48,11 +48,11 @@ func (a *app) address(at string) error {
 	if err != nil {
 		return err
 	}
-	return a.doc(doc)
+	return a.printDoc(doc)
 }
 
-// dashboard is the address of the dashboard, and the one that logs a browser in. The code is behind a #: no server and no log sees it.
-func (a *app) dashboard(ctx context.Context) (plain, login string, err error) {
+// dashboardURLs is the address of the dashboard, and the one that logs a browser in. The code is behind a #: no server and no log sees it.
+func (a *app) dashboardURLs(ctx context.Context) (plain, login string, err error) {
 	plain = a.client.URL() + "/ui/"
 	doc, err := a.client.Get(ctx, nil, "me")
 	if err != nil {

@@ -28,8 +28,8 @@ func doctorCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Look over the deployment and say what to mend", Long: aboutDoctor, Args: cobra.NoArgs}
 	c.Flags().StringVar(&monitor, "nats-monitor", "", "a NATS server's monitoring port, such as http://127.0.0.1:8222: it says when it writes to disk")
 	completeFlag(c, "nats-monitor", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
-		found := doctor.Look(ctx, doctor.Config{
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
+		found := doctor.Check(ctx, doctor.Config{
 			URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")),
 			Env: os.Getenv, Monitor: monitor,
 		})
@@ -45,7 +45,7 @@ func doctorCommand(a *app) *cobra.Command {
 			a.note("nothing could be looked at; give a token with scope admin, or the environment of a coordinator or worker")
 		}
 		if !well {
-			return ended(exitFailed)
+			return exitCode(exitFailed)
 		}
 		return nil
 	})
@@ -62,13 +62,13 @@ func showFindings(a *app, found []checkup.Finding, ok bool) error {
 		if err != nil {
 			return err
 		}
-		return a.doc(doc)
+		return a.printDoc(doc)
 	}
 	counts := map[checkup.Verdict]int{}
 	for _, f := range found {
 		counts[f.Verdict]++
 		f.Say, f.Advice = screen.Line(f.Say), screen.Line(f.Advice)
-		if err := a.print(doctor.Print(f) + "\n"); err != nil {
+		if err := a.print(doctor.Format(f) + "\n"); err != nil {
 			return err
 		}
 	}

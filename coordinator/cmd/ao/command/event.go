@@ -11,8 +11,8 @@ import (
 
 const eventWidth = 160 // characters of a tool's input or output that are shown
 
-// body is what of an event's members a person reads.
-type body struct {
+// eventBody is what of an event's members a person reads.
+type eventBody struct {
 	Role     string          `json:"role"`
 	Content  []run.Text      `json:"content"`
 	Tool     string          `json:"tool_name"`
@@ -26,8 +26,8 @@ type body struct {
 	ExitCode *int            `json:"exit_code"`
 }
 
-// words are the texts of a message.
-func (b body) words() string {
+// text are the texts of a message.
+func (b eventBody) text() string {
 	var texts []string
 	for _, t := range b.Content {
 		texts = append(texts, strings.TrimRight(t.Text, "\r\n"))
@@ -35,62 +35,62 @@ func (b body) words() string {
 	return strings.Join(texts, "\n")
 }
 
-// told is an event in words; nothing where it says nothing to a person.
-func told(e run.Event) string {
-	var b body
+// describeEvent is an event in words; nothing where it says nothing to a person.
+func describeEvent(e run.Event) string {
+	var b eventBody
 	if e.Body != nil && json.Unmarshal(e.Body, &b) != nil {
-		return e.Type + " " + screen.Cut(string(e.Body), eventWidth)
+		return e.Type + " " + screen.Truncate(string(e.Body), eventWidth)
 	}
 	switch e.Type {
 	case run.EventStart:
 		return strings.TrimSuffix(screen.Line("started on "+b.Runner), " on ")
 	case run.EventMessage:
-		return screen.Text(b.Role + ": " + b.words())
+		return screen.Text(b.Role + ": " + b.text())
 	case run.EventPreTool:
-		return screen.Line("tool "+b.Tool) + " " + screen.Cut(string(b.Input), eventWidth)
+		return screen.Line("tool "+b.Tool) + " " + screen.Truncate(string(b.Input), eventWidth)
 	case run.EventPostTool:
-		if s := plain(b.Error); s != "" {
-			return screen.Line("tool "+b.Tool) + " failed: " + screen.Cut(s, eventWidth)
+		if s := plainValue(b.Error); s != "" {
+			return screen.Line("tool "+b.Tool) + " failed: " + screen.Truncate(s, eventWidth)
 		}
-		return screen.Line("tool "+b.Tool) + " done: " + screen.Cut(plain(b.Output), eventWidth)
+		return screen.Line("tool "+b.Tool) + " done: " + screen.Truncate(plainValue(b.Output), eventWidth)
 	case run.EventResult:
 		text := string(b.Data)
 		if b.Text != nil {
 			text = *b.Text
 		}
-		return "result: " + screen.Cut(text, eventWidth)
+		return "result: " + screen.Truncate(text, eventWidth)
 	case run.EventCompleted:
 		return "completed"
 	case run.EventStopped:
 		return "stopped"
 	case run.EventFailed:
-		return "failed: " + failure(b)
+		return "failed: " + failureMessage(b)
 	}
-	return screen.Line(e.Type) + " " + screen.Cut(string(e.Body), eventWidth)
+	return screen.Line(e.Type) + " " + screen.Truncate(string(e.Body), eventWidth)
 }
 
-// failure finds the sentence in a run_failed: the error is an object with a message, or a code beside a message.
-func failure(b body) string {
+// failureMessage finds the sentence in a run_failed: the error is an object with a message, or a code beside a message.
+func failureMessage(b eventBody) string {
 	var inner struct {
 		Message string `json:"message"`
 	}
 	switch {
 	case json.Unmarshal(b.Error, &inner) == nil && inner.Message != "":
-		return screen.Cut(inner.Message, eventWidth)
+		return screen.Truncate(inner.Message, eventWidth)
 	case b.Message != "":
-		return screen.Cut(b.Message, eventWidth)
+		return screen.Truncate(b.Message, eventWidth)
 	}
-	return screen.Cut(plain(b.Error), eventWidth)
+	return screen.Truncate(plainValue(b.Error), eventWidth)
 }
 
-// stamped puts a time before what happened; further lines stand under the first.
-func stamped(e run.Event, what string) string {
+// timestamped puts a time before what happened; further lines stand under the first.
+func timestamped(e run.Event, what string) string {
 	const indent = "\n          "
 	return fmt.Sprintf("%s  %s", e.At.Local().Format("15:04:05"), strings.ReplaceAll(strings.TrimRight(what, "\n"), "\n", indent))
 }
 
-// final tells whether the event is the end of its run.
-func final(e run.Event) bool {
+// endsRun tells whether the event is the end of its run.
+func endsRun(e run.Event) bool {
 	return e.Type == run.EventCompleted || e.Type == run.EventFailed || e.Type == run.EventStopped
 }
 

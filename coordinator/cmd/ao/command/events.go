@@ -15,17 +15,17 @@ func eventsCommand(a *app) *cobra.Command {
 	var follow bool
 	var after string
 	c := &cobra.Command{
-		Use: "events SESSION|RUN", Short: "Show what happened in a session or a run, and what happens (-f)", Args: oneOf("a run or a session"),
+		Use: "events SESSION|RUN", Short: "Show what happened in a session or a run, and what happens (-f)", Args: exactlyOne("a run or a session"),
 		Long: `Show the events of a session, or of one run of it, oldest first. With -f those that come, too: of a run until it has
 ended, of a session until Ctrl-C. A connection that breaks is made again where it broke.`,
-		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: completer{a}.either,
+		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: completer{a}.runsOrSessions,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
 	c.Flags().StringVar(&after, "after", "", "only those after this position (<runs>-<events>)")
 	completeFlag(c, "after", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		w := watch{app: a, session: args[0]}
-		path, err := pathOf(args[0])
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		w := eventPrinter{app: a, session: args[0]}
+		path, err := apiPath(args[0])
 		if err != nil {
 			return err
 		}
@@ -45,16 +45,16 @@ ended, of a session until Ctrl-C. A connection that breaks is made again where i
 	return c
 }
 
-// watch shows the events of a session, or of one run of it.
-type watch struct {
+// eventPrinter shows the events of a session, or of one run of it.
+type eventPrinter struct {
 	app     *app
 	session string
 	run     string // only its events; empty: all
-	shown   string // the run whose events were shown last
+	lastRun string // the run whose events were shown last
 	err     error
 }
 
-func (w *watch) watch(ctx context.Context, after string, follow bool) error {
+func (w *eventPrinter) watch(ctx context.Context, after string, follow bool) error {
 	var err error
 	if follow {
 		err = w.app.client.Follow(ctx, w.session, after, nil, w.message)
@@ -65,13 +65,13 @@ func (w *watch) watch(ctx context.Context, after string, follow bool) error {
 	case w.err != nil:
 		return w.err
 	case ctx.Err() != nil && follow:
-		return ended(exitInterrupted)
+		return exitCode(exitInterrupted)
 	}
 	return err
 }
 
 // event shows an event; enough once the run that is watched has ended, or nobody reads any more.
-func (w *watch) event(raw json.RawMessage) (enough bool) {
+func (w *eventPrinter) event(raw json.RawMessage) (enough bool) {
 	e, ok := readEvent(raw)
 	if !ok || w.run != "" && e.RunID != w.run {
 		return false
@@ -79,22 +79,22 @@ func (w *watch) event(raw json.RawMessage) (enough bool) {
 	if w.err = w.print(e, raw); w.err != nil {
 		return true
 	}
-	return w.run != "" && final(e)
+	return w.run != "" && endsRun(e)
 }
 
-func (w *watch) print(e run.Event, raw json.RawMessage) error {
+func (w *eventPrinter) print(e run.Event, raw json.RawMessage) error {
 	if w.app.json {
-		return w.app.doc(raw)
+		return w.app.printDoc(raw)
 	}
 	head := ""
-	if e.RunID != w.shown && w.run == "" {
+	if e.RunID != w.lastRun && w.run == "" {
 		head = screen.Line(e.RunID) + "\n"
 	}
-	w.shown = e.RunID
-	return w.app.print(head + stamped(e, told(e)) + "\n")
+	w.lastRun = e.RunID
+	return w.app.print(head + timestamped(e, describeEvent(e)) + "\n")
 }
 
-func (w *watch) message(m client.Message) (enough bool) {
+func (w *eventPrinter) message(m client.Message) (enough bool) {
 	switch m.Name {
 	case "event":
 		return w.event(m.Data)

@@ -22,35 +22,35 @@ const (
 	exitFailed      = 1 // the run failed, or the coordinator refused
 	exitUsage       = 2
 	exitStopped     = 3
-	exitGoesOn      = 4 // the time to wait was over
-	exitUnreached   = 5
+	exitWaitTimeout = 4 // the time to wait was over
+	exitUnreachable = 5
 	exitInterrupted = 130
 )
 
 // exitOf is the exit code of a command that waited for a run.
 var exitOf = map[run.Status]int{run.Completed: exitDone, run.Failed: exitFailed, run.Stopped: exitStopped}
 
-// usage is words that were not understood.
-type usage struct{ error }
+// usageError is words that were not understood.
+type usageError struct{ error }
 
-func (u usage) Unwrap() error { return u.error }
+func (u usageError) Unwrap() error { return u.error }
 
-// mistyped is a parameter that is not of the type that the agent's schema wants.
-type mistyped struct{ error }
+// parameterError is a parameter that is not of the type that the agent's schema wants.
+type parameterError struct{ error }
 
-func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// ended is a way out about which everything was said already.
-type ended int
+// exitCode is a way out about which everything was said already.
+type exitCode int
 
-func (e ended) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
 // exit tells a person, or a program, what went wrong, and gives the exit code.
 func (a *app) exit(command string, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	if code, ok := errors.AsType[ended](err); ok {
+	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
 	p := a.problem(command, err)
@@ -73,11 +73,11 @@ type problem struct {
 }
 
 func (a *app) problem(command string, err error) problem {
-	if refused, ok := errors.AsType[*client.Refused](err); ok {
-		return problem{exitFailed, refusal(refused), refused.Doc}
+	if refused, ok := errors.AsType[*client.APIError](err); ok {
+		return problem{exitFailed, refusalLines(refused), refused.Doc}
 	}
-	told := func(code int, name string, hints ...string) problem {
-		text := inWords(err)
+	newProblem := func(code int, name string, hints ...string) problem {
+		text := errorText(err)
 		doc, _ := json.Marshal(fault.New(fault.Internal, name, text)) // a name and a text can always be written
 		p := problem{code: code, doc: doc, lines: []string{screen.Text(text)}}
 		for _, h := range hints {
@@ -86,52 +86,52 @@ func (a *app) problem(command string, err error) problem {
 		return p
 	}
 	switch {
-	case errors.As(err, new(mistyped)):
-		return told(exitFailed, "parameter_validation_failed", "'ao agents show AGENT' lists what it takes")
-	case errors.As(err, new(usage)) || !a.acted:
-		return told(exitUsage, "usage", "'"+command+" --help' tells what it takes")
+	case errors.As(err, new(parameterError)):
+		return newProblem(exitFailed, "parameter_validation_failed", "'ao agents show AGENT' lists what it takes")
+	case errors.As(err, new(usageError)) || !a.parsed:
+		return newProblem(exitUsage, "usage", "'"+command+" --help' tells what it takes")
 	case errors.Is(err, context.Canceled):
 		return problem{code: exitInterrupted, lines: []string{"interrupted"}, doc: json.RawMessage(`{"error":"interrupted","message":"interrupted"}`)}
 	case errors.Is(err, syscall.EPIPE): // who reads us has seen enough
 		return problem{code: exitDone}
 	case errors.As(err, new(*client.Unreachable)):
-		return told(exitUnreached, "unreachable", "start one with scripts/up, or say where it is with --url or AO_URL")
+		return newProblem(exitUnreachable, "unreachable", "start one with scripts/up, or say where it is with --url or AO_URL")
 	case errors.As(err, new(*client.Untrusted)):
-		return told(exitUnreached, "untrusted")
-	case errors.As(err, new(*client.Lost)):
-		return told(exitUnreached, "connection_lost", "'ao health' tells whether the coordinator is well")
-	case errors.As(err, new(*client.Stranger)):
-		return told(exitUnreached, "not_a_coordinator", "say where the coordinator is with --url or AO_URL")
+		return newProblem(exitUnreachable, "untrusted")
+	case errors.As(err, new(*client.ConnectionLost)):
+		return newProblem(exitUnreachable, "connection_lost", "'ao health' tells whether the coordinator is well")
+	case errors.As(err, new(*client.NotCoordinator)):
+		return newProblem(exitUnreachable, "not_a_coordinator", "say where the coordinator is with --url or AO_URL")
 	}
-	return told(exitFailed, "failed")
+	return newProblem(exitFailed, "failed")
 }
 
-// inWords is an error's text without what only Go's programmers read; a file that cannot be used is named.
-func inWords(err error) string {
+// errorText is an error's text without what only Go's programmers read; a file that cannot be used is named.
+func errorText(err error) string {
 	if file, ok := err.(*fs.PathError); ok {
 		return file.Path + ": " + fault.Plain(err)
 	}
 	return fault.Plain(err)
 }
 
-// refusal is the API's message, then all it says beside: every violation, the fields that are for people, what to do.
-func refusal(r *client.Refused) []string {
+// refusalLines is the API's message, then all it says beside: every violation, the fields that are for people, what to do.
+func refusalLines(r *client.APIError) []string {
 	lines := faultLines(r.Fault)
 	var hint, agent, field, scope, run, session string
 	for _, f := range r.Fault.Fields {
 		switch f.Name {
 		case "hint":
-			hint = plain(f.Value)
+			hint = plainValue(f.Value)
 		case "agent_name":
-			agent = plain(f.Value)
+			agent = plainValue(f.Value)
 		case "field":
-			field = plain(f.Value)
+			field = plainValue(f.Value)
 		case "scope":
-			scope = plain(f.Value)
+			scope = plainValue(f.Value)
 		case "run_id":
-			run = plain(f.Value)
+			run = plainValue(f.Value)
 		case "session_id":
-			session = plain(f.Value)
+			session = plainValue(f.Value)
 		}
 	}
 	switch {
@@ -149,10 +149,10 @@ func refusal(r *client.Refused) []string {
 	case r.Status == 503:
 		hint = "if it stays so: 'ao doctor' and the coordinator's log say what is missing"
 		if r.RetryAfter > time.Second { // less than that everybody says
-			hint = fmt.Sprintf("come again in %s; %s", screen.Took(r.RetryAfter), hint)
+			hint = fmt.Sprintf("come again in %s; %s", screen.Duration(r.RetryAfter), hint)
 		}
 	case r.RetryAfter > 0:
-		hint = fmt.Sprintf("come again in %s", screen.Took(r.RetryAfter))
+		hint = fmt.Sprintf("come again in %s", screen.Duration(r.RetryAfter))
 	case r.Status == 401:
 		hint = "put a token of this coordinator into AO_TOKEN (or --token); whoever runs it makes one with 'ao tokens create'"
 	case r.Status == 403 && scope != "":
@@ -164,8 +164,8 @@ func refusal(r *client.Refused) []string {
 	return lines
 }
 
-// silent are fields of a fault that say nothing to a person beside the message and the rest.
-var silent = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true, "retry_after_seconds": true}
+// omittedFields are fields of a fault that say nothing to a person beside the message and the rest.
+var omittedFields = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true, "retry_after_seconds": true}
 
 // faultLines is a fault of the API, or of a run, in lines: message and code, then its fields.
 func faultLines(f *fault.Fault) []string {
@@ -180,9 +180,9 @@ func faultLines(f *fault.Fault) []string {
 		switch {
 		case field.Name == "validation_errors" || field.Name == "errors":
 			lines = append(lines, violations(field)...)
-		case field.Name == "field" && strings.Contains(f.Message, plain(field.Value)):
-		case !silent[field.Name] && plain(field.Value) != "":
-			lines = append(lines, "  "+screen.Line(field.Name)+": "+strings.ReplaceAll(screen.Text(plain(field.Value)), "\n", "\n    "))
+		case field.Name == "field" && strings.Contains(f.Message, plainValue(field.Value)):
+		case !omittedFields[field.Name] && plainValue(field.Value) != "":
+			lines = append(lines, "  "+screen.Line(field.Name)+": "+strings.ReplaceAll(screen.Text(plainValue(field.Value)), "\n", "\n    "))
 		}
 	}
 	return lines
@@ -195,7 +195,7 @@ func violations(field fault.Field) []string {
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(raw, &all) != nil {
-		return []string{"  " + screen.Line(field.Name) + ": " + screen.Line(plain(field.Value))}
+		return []string{"  " + screen.Line(field.Name) + ": " + screen.Line(plainValue(field.Value))}
 	}
 	var lines []string
 	for _, v := range all {
@@ -204,8 +204,8 @@ func violations(field fault.Field) []string {
 	return lines
 }
 
-// plain is a field's value as a person reads it: a string as it is, anything else as JSON.
-func plain(value any) string {
+// plainValue is a field's value as a person reads it: a string as it is, anything else as JSON.
+func plainValue(value any) string {
 	raw, ok := value.(json.RawMessage)
 	if !ok {
 		return fmt.Sprint(value)

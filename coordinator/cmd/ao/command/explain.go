@@ -59,19 +59,19 @@ type candidate struct {
 
 func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain RUN", Short: "Tell why a run waits, or why it ended so, as a story with times", Args: oneOf("a run"), ValidArgsFunction: completer{a}.runs,
+		Use: "explain RUN", Short: "Tell why a run waits, or why it ended so, as a story with times", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
 		Long: "Tell why a run waits - which runner does not match in what, who has the slots, which run comes first - or why it ended so, and what\nhappened to it, with times.\n\nExit codes: 0 it is told, whatever became of the run; 1 there is no such run, or the coordinator refused.",
 	}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckID(args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		doc, err := a.client.Get(ctx, nil, "runs", args[0], "explain")
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(doc)
+			return a.printDoc(doc)
 		}
 		var e explanation
 		if err := json.Unmarshal(doc, &e); err != nil {
@@ -112,7 +112,7 @@ func showExplanation(a *app, e explanation) error {
 		if s.Attempt > 0 && e.MaxAttempts > 1 {
 			attempt = strconv.Itoa(s.Attempt)
 		}
-		table.Row(screen.Age(a.now(), s.At), "+"+screen.Took(s.At.Sub(e.Story[0].At)), attempt, s.What, a.last(s.Detail))
+		table.Row(screen.Age(a.now(), s.At), "+"+screen.Duration(s.At.Sub(e.Story[0].At)), attempt, s.What, a.lastCell(s.Detail))
 	}
 	if err := a.print("\n"); err != nil {
 		return err
@@ -135,13 +135,13 @@ func showCandidates(a *app, all []candidate, more int) error {
 			why = append(why, fmt.Sprintf("%s is %s, wanted %s", m.Field, plainList(m.Has), plainList(m.Wanted)))
 		}
 		for i, h := range r.Holds {
-			if i == mostHeld {
+			if i == maxHeld {
 				why = append(why, fmt.Sprintf("and %d more", r.Running-i))
 				break
 			}
-			why = append(why, fmt.Sprintf("%s (%s, %s)", h.RunID, h.Agent, screen.Took(a.now().Sub(h.Since))))
+			why = append(why, fmt.Sprintf("%s (%s, %s)", h.RunID, h.Agent, screen.Duration(a.now().Sub(h.Since))))
 		}
-		table.Row(r.ID, r.Status, screen.Cut(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", r.Running, r.Slots), a.last(strings.Join(why, "; ")))
+		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", r.Running, r.Slots), a.lastCell(strings.Join(why, "; ")))
 	}
 	if err := a.print("\n"); err != nil {
 		return err
@@ -155,14 +155,14 @@ func showCandidates(a *app, all []candidate, more int) error {
 	return nil
 }
 
-// mostHeld is how many of a runner's runs are named.
-const mostHeld = 3
+// maxHeld is how many of a runner's runs are named.
+const maxHeld = 3
 
 // plainList is a text, or texts with commas between them; nothing is none.
 func plainList(raw json.RawMessage) string {
 	var all []string
 	if json.Unmarshal(raw, &all) != nil {
-		if s := plain(raw); s != "" {
+		if s := plainValue(raw); s != "" {
 			return s
 		}
 		return "none"

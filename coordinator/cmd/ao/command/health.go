@@ -26,12 +26,12 @@ AO_TLS_CERT over https, believing that certificate alone, whatever names are in 
 
 func healthCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "health", Short: "Tell whether the coordinator is ready to work: exit code 0, else 1", Args: cobra.NoArgs, Long: aboutHealth}
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		asks, err := a.client, error(nil)
 		if cmp.Or(a.url, os.Getenv("AO_URL")) == "" {
-			asks, err = beside(os.Getenv)
+			asks, err = localCoordinator(os.Getenv)
 		}
 		var doc []byte
 		if err == nil {
@@ -43,17 +43,17 @@ func healthCommand(a *app) *cobra.Command {
 		switch {
 		case err != nil:
 			a.exit(c.CommandPath(), err)
-			return ended(exitFailed) // 2 and above mean something else to those who check
+			return exitCode(exitFailed) // 2 and above mean something else to those who check
 		case a.json:
-			return a.doc(doc)
+			return a.printDoc(doc)
 		}
 		return a.print("ready\n")
 	})
 	return c
 }
 
-// beside is the coordinator of this machine that has the same environment as we.
-func beside(env func(string) string) (*client.Client, error) {
+// localCoordinator is the coordinator of this machine that has the same environment as we.
+func localCoordinator(env func(string) string) (*client.Client, error) {
 	host, port, err := net.SplitHostPort(cmp.Or(env("AO_HTTP_ADDR"), config.HTTPAddr.Default))
 	if err != nil {
 		return nil, fmt.Errorf("AO_HTTP_ADDR %q is no address (host:port)", env("AO_HTTP_ADDR"))
@@ -66,15 +66,15 @@ func beside(env func(string) string) (*client.Client, error) {
 	if file == "" {
 		return client.New(client.Config{URL: "http://" + at})
 	}
-	name, err := nameIn(file)
+	name, err := certificateName(file)
 	if err != nil {
 		return nil, fmt.Errorf("AO_TLS_CERT %q: %w", file, err)
 	}
 	return client.New(client.Config{URL: "https://" + at, CA: file, Name: name})
 }
 
-// nameIn is a name for which a certificate is good.
-func nameIn(file string) (string, error) {
+// certificateName is a name for which a certificate is good.
+func certificateName(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("it cannot be read: %w", err)

@@ -31,8 +31,8 @@ AO_NATS_STORE says, such as 10GB. A later call looks again.
 --nats-staging names the data folder of a single NATS server over whose batches memory is to be mounted, as docker-compose.yml does. The
 folder for the mount is made, as who runs NATS must own it.`
 
-// noFolder wants no arguments: the folder is a flag's.
-func noFolder(_ *cobra.Command, args []string) error {
+// noArguments wants no arguments: the folder is a flag's.
+func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("it takes no arguments; did you mean --dir %s?", args[0])
 	}
@@ -44,7 +44,7 @@ func initCommand(a *app) *cobra.Command {
 	var workers, hosts, data, staging []string
 	var tls bool
 	c := &cobra.Command{
-		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: noFolder,
+		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: noArguments,
 		Example: "  ao init --dir /etc/ao\n  ao init --dir /etc/ao --tls --host nats --host coordinator --host 10.0.0.5",
 	}
 	c.Flags().StringVar(&dir, "dir", "", "where everything is to lie; made where it is missing")
@@ -55,11 +55,11 @@ func initCommand(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&staging, "nats-staging", nil, "data folder of a single NATS server: the folder is made over which memory is mounted for batches")
 	_ = c.MarkFlagRequired("dir") // fails only for a flag that does not exist
 	c.RunE = func(*cobra.Command, []string) error {
-		w := keyring.Wish{Dir: dir, TLS: tls, Hosts: hosts, Now: a.now(), Workers: map[string][]users.Profile{}}
+		w := keyring.Options{Dir: dir, TLS: tls, Hosts: hosts, Now: a.now(), Workers: map[string][]users.Profile{}}
 		for _, text := range workers {
-			name, profiles, err := confined(text)
+			name, profiles, err := parseWorker(text)
 			if err != nil {
-				return usage{err}
+				return usageError{err}
 			}
 			w.Workers[name] = profiles
 		}
@@ -76,18 +76,18 @@ func initCommand(a *app) *cobra.Command {
 			return usagef("AO_NATS_STORE: %w", err)
 		}
 		w.NATSData, w.Store, w.Staging = data, store, staging
-		a.acted = true
+		a.parsed = true
 		ring, err := keyring.Make(w)
 		if err != nil {
 			return err
 		}
-		return showRing(a, ring)
+		return showFiles(a, ring)
 	}
 	return c
 }
 
-// confined reads NAME=TYPE.PROFILE[,…].
-func confined(text string) (string, []users.Profile, error) {
+// parseWorker reads NAME=TYPE.PROFILE[,…].
+func parseWorker(text string) (string, []users.Profile, error) {
 	name, list, ok := strings.Cut(text, "=")
 	if !ok || list == "" || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || len(name) > 60 {
 		return "", nil, fmt.Errorf("worker %q: write NAME=TYPE.PROFILE, as text=procedural.text, with a name of letters, digits, '-' and '_'", text)
@@ -103,13 +103,13 @@ func confined(text string) (string, []users.Profile, error) {
 	return name, all, nil
 }
 
-func showRing(a *app, ring *keyring.Ring) error {
+func showFiles(a *app, ring *keyring.Result) error {
 	if a.json {
 		raw, err := json.Marshal(ring)
 		if err != nil {
 			return err
 		}
-		return a.doc(raw)
+		return a.printDoc(raw)
 	}
 	table := screen.NewTable("FILE", "", "WHAT")
 	for _, f := range ring.Files {

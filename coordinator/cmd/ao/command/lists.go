@@ -58,14 +58,14 @@ func (f filter) query(now time.Time) (url.Values, error) {
 		q.Set("roots", "true")
 	}
 	switch {
-	case f.limit < 1 || f.limit > mostListed:
-		return nil, usagef("limit must be from 1 to %d, got %d; --all lists everything", mostListed, f.limit)
+	case f.limit < 1 || f.limit > maxListed:
+		return nil, usagef("limit must be from 1 to %d, got %d; --all lists everything", maxListed, f.limit)
 	case f.all:
-		f.limit = mostListed // fewer pages; the reader sees one list
+		f.limit = maxListed // fewer pages; the reader sees one list
 	}
 	q.Set("limit", strconv.Itoa(f.limit))
 	if f.since != "" {
-		t, err := moment(now, f.since)
+		t, err := parseSince(now, f.since)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func (f filter) query(now time.Time) (url.Values, error) {
 	return q, nil
 }
 
-func moment(now time.Time, s string) (time.Time, error) {
+func parseSince(now time.Time, s string) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
@@ -87,8 +87,8 @@ func moment(now time.Time, s string) (time.Time, error) {
 	return time.Time{}, usagef("since %q: write a time span such as 2h or 30m, a day such as 2026-01-31, or a moment such as 2026-01-31T12:00:00Z", s)
 }
 
-// paged reads a page, or all of them, of a filtered list.
-func (a *app) paged(ctx context.Context, of string, f filter) (client.Page, error) {
+// listPages reads a page, or all of them, of a filtered list.
+func (a *app) listPages(ctx context.Context, of string, f filter) (client.Page, error) {
 	q, err := f.query(a.now())
 	if err != nil {
 		return client.Page{}, err
@@ -103,8 +103,8 @@ func (a *app) paged(ctx context.Context, of string, f filter) (client.Page, erro
 	return p, err
 }
 
-// more says how to go on after a page.
-func (a *app) more(p client.Page, of string) {
+// noteMore says how to go on after a page.
+func (a *app) noteMore(p client.Page, of string) {
 	if p.Next != "" {
 		a.errs.println(screen.Line(fmt.Sprintf("more: --cursor %s (or --all) with the same %s command", p.Next, of)))
 	}
@@ -118,8 +118,8 @@ func statuses[S ~string](all []S) []string {
 	return names
 }
 
-// someOf wants one argument or more, and says what of.
-func someOf(what string) cobra.PositionalArgs {
+// atLeastOne wants one argument or more, and says what of.
+func atLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return fmt.Errorf("which one? name %s, or several", what)
@@ -128,8 +128,8 @@ func someOf(what string) cobra.PositionalArgs {
 	}
 }
 
-// oneOf wants exactly one argument, and says what of.
-func oneOf(what string) cobra.PositionalArgs {
+// exactlyOne wants exactly one argument, and says what of.
+func exactlyOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return fmt.Errorf("which one? name %s, one at a time (got %d)", what, len(args))
@@ -138,13 +138,13 @@ func oneOf(what string) cobra.PositionalArgs {
 	}
 }
 
-// pathOf is where the API has what an id names.
-func pathOf(id string) ([]string, error) {
+// apiPath is where the API has what an id names.
+func apiPath(id string) ([]string, error) {
 	switch {
 	case run.CheckID(id) == nil:
 		return []string{"runs", id}, nil
 	case run.CheckSessionID(id) == nil:
 		return []string{"sessions", id}, nil
 	}
-	return nil, usage{errors.New(screen.Line(fmt.Sprintf("%.80q is neither a run (run_…) nor a session (ses_…); 'ao runs' and 'ao sessions' list them", id)))}
+	return nil, usageError{errors.New(screen.Line(fmt.Sprintf("%.80q is neither a run (run_…) nor a session (ses_…); 'ao runs' and 'ao sessions' list them", id)))}
 }

@@ -15,13 +15,13 @@ func meCommand(a *app) *cobra.Command {
 		Use: "me", Short: "Show as whom the coordinator knows you, and until when", Args: cobra.NoArgs,
 		Long: "Show as whom the coordinator knows you, and until when. With --json also the routes that you may use.",
 	}
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		doc, err := a.client.Get(ctx, nil, "me")
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(doc)
+			return a.printDoc(doc)
 		}
 		var me struct {
 			Name       string     `json:"name"`

@@ -25,8 +25,8 @@ type violation struct {
 	Column  int    `json:"column"`
 }
 
-// shown lists violations, one a line, each with its place.
-func shown(all []violation) string {
+// formatViolations lists violations, one a line, each with its place.
+func formatViolations(all []violation) string {
 	var b strings.Builder
 	for _, v := range all {
 		if v.Line > 0 {
@@ -42,7 +42,7 @@ func schemaValidateCommand(a *app) *cobra.Command {
 	var strict bool
 	c := &cobra.Command{
 		Use: "validate SCHEMA", Short: "Check an output schema, and what would be taken from an answer; store nothing",
-		Args: oneOf("a file with a schema, '{…}', or -"),
+		Args: exactlyOne("a file with a schema, '{…}', or -"),
 		Long: "Check a JSON Schema as the coordinator does, and say line and column of what is wrong. With --answer print the JSON that a\n" +
 			"worker would take from that answer.\n" +
 			"Exit codes: 0 it is valid, and so is the answer, 1 it is not, 2 the words were not understood, 5 no coordinator was reached.",
@@ -50,33 +50,33 @@ func schemaValidateCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&answer, "answer", "", "what a model said: a file, or - for standard input")
 	c.Flags().BoolVar(&strict, "strict-json", false, "the answer must be JSON as a whole; nothing is looked for in it")
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := validation(a, args[0], answer, strict)
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		body, err := validationBody(a, args[0], answer, strict)
 		if err != nil {
 			return err
 		}
-		doc, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas", "validate"}, Body: body})
+		doc, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas", "validate"}, Body: body})
 		if err != nil {
 			return err
 		}
-		return showVerdict(a, doc.Doc)
+		return showValidation(a, doc.Doc)
 	})
 	return c
 }
 
-// validation is the body of POST /schemas/validate. The schema is sent as text: it may be no JSON yet.
-func validation(a *app, schema, answer string, strict bool) ([]byte, error) {
+// validationBody is the body of POST /schemas/validate. The schema is sent as text: it may be no JSON yet.
+func validationBody(a *app, schema, answer string, strict bool) ([]byte, error) {
 	if schema == "-" && answer == "-" {
 		return nil, usagef("only one of schema and answer can come from standard input")
 	}
-	text, err := a.source(schema)
+	text, err := a.readSource(schema)
 	if err != nil {
 		return nil, err
 	}
 	body := map[string]any{"schema_text": string(text)}
 	switch {
 	case answer != "":
-		said, err := a.source(answer)
+		said, err := a.readSource(answer)
 		if err != nil {
 			return nil, err
 		}
@@ -90,8 +90,8 @@ func validation(a *app, schema, answer string, strict bool) ([]byte, error) {
 	return strictjson.Encode(body)
 }
 
-// showVerdict prints a verdict on a schema, and on an answer to it.
-func showVerdict(a *app, doc json.RawMessage) error {
+// showValidation prints a verdict on a schema, and on an answer to it.
+func showValidation(a *app, doc json.RawMessage) error {
 	var v struct {
 		Valid  bool        `json:"valid"`
 		Errors []violation `json:"errors"`
@@ -112,22 +112,22 @@ func showVerdict(a *app, doc json.RawMessage) error {
 	var err error
 	switch {
 	case a.json:
-		err = a.doc(doc)
+		err = a.printDoc(doc)
 	case !v.Valid:
-		err = a.print(shown(v.Errors))
+		err = a.print(formatViolations(v.Errors))
 	case v.Answer == nil:
 		err = a.print("valid\n")
 	case v.Answer.Chosen == nil:
 		a.note("%s", v.Answer.Message)
 	default:
 		chosen := v.Answer.Candidates[*v.Answer.Chosen]
-		err = a.pretty(json.RawMessage(chosen.Text))
+		err = a.printPretty(json.RawMessage(chosen.Text))
 		if bad {
-			a.note("%s", "the answer does not match:\n"+shown(chosen.Errors))
+			a.note("%s", "the answer does not match:\n"+formatViolations(chosen.Errors))
 		}
 	}
 	if err == nil && bad {
-		err = ended(exitFailed)
+		err = exitCode(exitFailed)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func agentPreviewCommand(a *app) *cobra.Command {
 	var params, prompt string
 	c := &cobra.Command{
 		Use: "preview AGENT|DEFINITION", Short: "Show what a run would be told, and which runners would take it; store nothing",
-		Args: oneOf("an agent, a file with a definition, '{…}', or -"), ValidArgsFunction: completer{a}.agents,
+		Args: exactlyOne("an agent, a file with a definition, '{…}', or -"), ValidArgsFunction: completer{a}.agents,
 		Long: "Show the system prompt and the prompt that a start of an agent would be given, and which runners would take it. A definition\n" +
 			"that is not stored yet is a file, '{…}' itself, or - for standard input.\n" +
 			"Exit codes: 0 the parameters are valid, 1 they are not, or the definition is refused.",
@@ -146,12 +146,12 @@ func agentPreviewCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&prompt, "prompt", "", "the parameter prompt")
 	c.MarkFlagsMutuallyExclusive("params", "prompt")
 	completeFlag(c, "prompt", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := previewOf(a, args[0], params, prompt)
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		body, err := previewBody(a, args[0], params, prompt)
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents", "preview"}, Body: body})
+		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents", "preview"}, Body: body})
 		if err != nil {
 			return err
 		}
@@ -160,17 +160,17 @@ func agentPreviewCommand(a *app) *cobra.Command {
 	return c
 }
 
-// previewOf is the body of POST /agents/preview. What is no file is an agent's name.
-func previewOf(a *app, what, params, prompt string) ([]byte, error) {
+// previewBody is the body of POST /agents/preview. What is no file is an agent's name.
+func previewBody(a *app, what, params, prompt string) ([]byte, error) {
 	var members []strictjson.Member
 	if _, err := os.Stat(what); errors.Is(err, os.ErrNotExist) && what != "-" && !inline(what) {
 		if err := agent.CheckName("agent", what); err != nil {
-			return nil, usage{err}
+			return nil, usageError{err}
 		}
 		raw, _ := strictjson.Encode(what) // a text
 		members = append(members, strictjson.Member{Key: "agent_name", Value: raw})
 	} else {
-		raw, err := a.object("definition", what)
+		raw, err := a.readObject("definition", what)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func previewOf(a *app, what, params, prompt string) ([]byte, error) {
 	}
 	switch {
 	case params != "":
-		raw, err := a.object("params", params)
+		raw, err := a.readObject("params", params)
 		if err != nil {
 			return nil, err
 		}
@@ -211,10 +211,10 @@ func showPreview(a *app, doc json.RawMessage) error {
 		return err
 	}
 	if a.json {
-		if err := a.doc(doc); err != nil || p.Valid {
+		if err := a.printDoc(doc); err != nil || p.Valid {
 			return err
 		}
-		return ended(exitFailed)
+		return exitCode(exitFailed)
 	}
 	var f screen.Facts
 	for _, text := range []struct {
@@ -245,8 +245,8 @@ func showPreview(a *app, doc json.RawMessage) error {
 		return err
 	}
 	if !p.Valid {
-		a.note("%s", "the parameters would be refused:\n"+shown(p.Wrong))
-		return ended(exitFailed)
+		a.note("%s", "the parameters would be refused:\n"+formatViolations(p.Wrong))
+		return exitCode(exitFailed)
 	}
 	return nil
 }

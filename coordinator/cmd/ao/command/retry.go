@@ -27,9 +27,9 @@ const retryExample = `  ao retry run_…
   ao retry --agent crawler --error timeout --since 2h
   ao retry --status failed,stopped --since 1h --yes`
 
-// again is what a retry has anew.
-type again struct {
-	given   []param.Given
+// retryFlags is what a retry has anew.
+type retryFlags struct {
+	given   []param.Argument
 	params  string
 	same    bool
 	timeout seconds
@@ -38,15 +38,15 @@ type again struct {
 }
 
 func retryCommand(a *app) *cobra.Command {
-	var m many
-	var o again
+	var m bulk
+	var o retryFlags
 	c := &cobra.Command{
 		Use: "retry RUN | retry --status failed [--agent AGENT]", Short: "Start a run like another one, or like all that match",
-		Long: retryLong, Example: retryExample, Args: m.args(oneOf("a run")), ValidArgsFunction: completer{a}.runs,
+		Long: retryLong, Example: retryExample, Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
 	}
 	f := c.Flags()
 	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "another parameter: name=value, name:=JSON, or name alone for true")
-	f.Var(typedFlag{&o.given, "text", func(s string) (param.Given, error) { return param.Text("prompt", s) }}, "prompt", "another prompt")
+	f.Var(typedFlag{&o.given, "text", func(s string) (param.Argument, error) { return param.Text("prompt", s) }}, "prompt", "another prompt")
 	f.StringVar(&o.params, "params", "", "all parameters as a JSON object: a file, '{…}', or - for standard input")
 	f.BoolVar(&o.same, "same-session", false, "as a further turn of the run's session; without it a new one begins")
 	f.Var(&o.timeout, "timeout", "another limit of the execution, such as 90s")
@@ -54,37 +54,37 @@ func retryCommand(a *app) *cobra.Command {
 	f.BoolVarP(&o.detach, "detach", "d", false, "do not wait: print the run's id and the session's")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not tell what happens on the way")
 	f.StringVar(&m.code, "error", "", "all whose error has this code, such as timeout")
-	manyFlags(a, c, &m, []string{string(run.Failed), string(run.Stopped), string(run.Completed)})
+	addBulkFlags(a, c, &m, []string{string(run.Failed), string(run.Stopped), string(run.Completed)})
 	for _, name := range []string{"param", "prompt", "timeout", "idempotency-key", "error"} {
 		completeFlag(c, name, cobra.NoFileCompletions)
 	}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			if len(o.given) > 0 || o.params != "" || o.same || o.timeout != 0 {
 				return usagef("what is to be another goes with one run; leave it out, or name the run")
 			}
-			return m.act(ctx, a, "start again", "run", "runs", "retry")
+			return m.apply(ctx, a, "start again", "run", "runs", "retry")
 		}
 		if err := run.CheckID(args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		body, err := o.body(ctx, a, args[0])
 		if err != nil {
 			return err
 		}
-		return follow(ctx, a, sent{[]string{"runs", args[0], "retry"}, body, m.key, o.detach, o.quiet})
+		return submit(ctx, a, submission{[]string{"runs", args[0], "retry"}, body, m.key, o.detach, o.quiet})
 	})
 	return c
 }
 
 // body is what is to be another.
-func (o again) body(ctx context.Context, a *app, id string) ([]byte, error) {
+func (o retryFlags) body(ctx context.Context, a *app, id string) ([]byte, error) {
 	var all []strictjson.Member
 	if o.same {
 		all = append(all, strictjson.Member{Key: "in", Value: json.RawMessage(`"same_session"`)})
 	}
 	if o.timeout != 0 {
-		all = append(all, number("timeout_seconds", int(time.Duration(o.timeout)/time.Second))...)
+		all = append(all, numberMember("timeout_seconds", int(time.Duration(o.timeout)/time.Second))...)
 	}
 	if o.params == "" && len(o.given) == 0 {
 		return strictjson.Object(all), nil
@@ -97,8 +97,8 @@ func (o again) body(ctx context.Context, a *app, id string) ([]byte, error) {
 }
 
 // parameters are the run's own, with those that are given in their place.
-func (o again) parameters(ctx context.Context, a *app, id string) (json.RawMessage, error) {
-	answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodGet, Path: []string{"runs", id}})
+func (o retryFlags) parameters(ctx context.Context, a *app, id string) (json.RawMessage, error) {
+	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodGet, Path: []string{"runs", id}})
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +108,11 @@ func (o again) parameters(ctx context.Context, a *app, id string) (json.RawMessa
 	}
 	raw := r.Parameters
 	if o.params != "" {
-		if raw, err = a.object("params", o.params); err != nil {
+		if raw, err = a.readObject("params", o.params); err != nil {
 			return nil, err
 		}
 	}
-	base, err := param.Base(raw)
+	base, err := param.ParseObject(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (o again) parameters(ctx context.Context, a *app, id string) (json.RawMessa
 	}
 	parameters, err := param.Object(base, o.given, schema)
 	if err != nil {
-		return nil, mistyped{err}
+		return nil, parameterError{err}
 	}
 	return parameters, nil
 }

@@ -23,17 +23,17 @@ import (
 
 // Main does what args say and gives the exit code (see exit.go).
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{in: in, out: out, terminal: isTerminal(out), errs: &lines{w: errs}, now: time.Now}
+	a := &app{in: in, out: out, terminal: isTerminal(out), errs: &lineWriter{w: errs}, now: time.Now}
 	root := a.root()
 	a.json = wantsJSON(args) // also of what is not understood
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	refuseShells(root)
+	checkShells(root)
 	at, err := root.ExecuteContextC(ctx)
-	if err != nil && !a.acted {
-		err = together(err)
+	if err != nil && !a.parsed {
+		err = flagGroupError(err)
 	}
 	return a.exit(at.CommandPath(), err)
 }
@@ -79,7 +79,7 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true, Version: version.Of(),
 	}
 	root.SetVersionTemplate(version.Line("ao"))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlag(err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+")")
 	root.PersistentFlags().StringVar(&a.token, "token", "", "API token, where the coordinator asks for one (better AO_TOKEN: others on this machine see flags)")
 	root.PersistentFlags().StringVar(&a.ca, "ca", "", "file of authorities that are trusted beside the system's, for https (AO_CA)")
@@ -102,8 +102,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// refuseShells has the command completion refuse a shell that it does not know. Root writes to its output by then.
-func refuseShells(root *cobra.Command) {
+// checkShells has the command completion refuse a shell that it does not know. Root writes to its output by then.
+func checkShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })
 	c := root.Commands()[i]
@@ -120,8 +120,8 @@ func refuseShells(root *cobra.Command) {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// plainFlag says what is wrong with a flag without the words of Go's own readers.
-func plainFlag(err error) error {
+// flagError says what is wrong with a flag without the words of Go's own readers.
+func flagError(err error) error {
 	var bad *pflag.InvalidValueError
 	switch e := err.(type) {
 	case *pflag.InvalidValueError:
@@ -156,8 +156,8 @@ var (
 	excluded = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
-// together says in words of ours which flags a command cannot do without, and which it takes one of.
-func together(err error) error {
+// flagGroupError says in words of ours which flags a command cannot do without, and which it takes one of.
+func flagGroupError(err error) error {
 	if m := required.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("give --%s, too", strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --"))
 	}

@@ -44,9 +44,9 @@ const runExample = `  ao run text-stats --param file=README.md
   ao run checksum-tree --project-dir . --param summary --detach
   echo '{"file":"README.md","top":3}' | ao run text-stats --params -`
 
-// order is what is asked for with `ao run` and `ao validate`.
-type order struct {
-	given    []param.Given // in the order typed
+// runFlags is what is asked for with `ao run` and `ao validate`.
+type runFlags struct {
+	given    []param.Argument // in the order typed
 	params   string
 	session  string
 	resume   string
@@ -57,17 +57,17 @@ type order struct {
 	tags     []string
 	timeout  seconds
 	attempts int
-	calls    bool
+	callback bool
 	url      string
 	key      string
-	output   wanted
+	output   outputOptions
 }
 
 // typedFlag adds to an order's parameters; several flags share one list, so that their order is that of the words.
 type typedFlag struct {
-	to   *[]param.Given
+	to   *[]param.Argument
 	kind string
-	read func(string) (param.Given, error)
+	read func(string) (param.Argument, error)
 }
 
 func (f typedFlag) String() string { return "" }
@@ -80,14 +80,14 @@ func (f typedFlag) Set(s string) error {
 	return err
 }
 
-func orderFlags(a *app, c *cobra.Command, o *order) {
+func addRunFlags(a *app, c *cobra.Command, o *runFlags) {
 	f := c.Flags()
 	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "a parameter: name=value, name:=JSON, or name alone for true")
-	f.Var(typedFlag{&o.given, "text", func(s string) (param.Given, error) {
+	f.Var(typedFlag{&o.given, "text", func(s string) (param.Argument, error) {
 		if s == "-" {
 			raw, err := io.ReadAll(a.in)
 			if err != nil {
-				return param.Given{}, err
+				return param.Argument{}, err
 			}
 			s = strings.TrimRight(string(raw), "\n")
 		}
@@ -102,10 +102,10 @@ func orderFlags(a *app, c *cobra.Command, o *order) {
 	f.StringVar(&o.profile, "profile", "", "only on runners with this executor profile")
 	f.StringArrayVar(&o.tags, "tag", nil, "only on runners with this tag; can be repeated")
 	f.IntVar(&o.attempts, "max-attempts", 0, "how often it may be begun when attempts fail or are lost; 0: as its agent says, else once")
-	f.BoolVar(&o.calls, "call-back", false, "tell the parent session of the end, with a turn of its own (mode async_callback)")
+	f.BoolVar(&o.callback, "call-back", false, "tell the parent session of the end, with a turn of its own (mode async_callback)")
 	f.StringVar(&o.url, "callback-url", "", "tell an HTTP receiver of the end")
 	f.Var(&o.timeout, "timeout", "limit of the execution, such as 90s")
-	outputFlags(a, c, &o.output)
+	addOutputFlags(a, c, &o.output)
 	c.MarkFlagsMutuallyExclusive("session", "resume")
 	completeFlag(c, "param", completer{a}.param)
 	completeFlag(c, "resume", completer{a}.sessions)
@@ -116,7 +116,7 @@ func orderFlags(a *app, c *cobra.Command, o *order) {
 }
 
 // one wants an agent's name, unless a session is resumed, which has one.
-func (o *order) args(_ *cobra.Command, args []string) error {
+func (o *runFlags) args(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
 		return fmt.Errorf("one agent at a time, got %d names; parameters are given as --param name=value", len(args))
@@ -127,61 +127,61 @@ func (o *order) args(_ *cobra.Command, args []string) error {
 }
 
 func runCommand(a *app) *cobra.Command {
-	var o order
+	var o runFlags
 	var detach, quiet bool
 	c := &cobra.Command{
 		Use: "run AGENT [--param name=value]...", Short: "Run an agent, wait for its end, print its result",
 		Long: runLong, Example: runExample, Args: o.args, ValidArgsFunction: completer{a}.agents,
 	}
-	orderFlags(a, c, &o)
+	addRunFlags(a, c, &o)
 	c.Flags().StringVar(&o.key, "idempotency-key", "", "the same key and the same order are one run, however often it is sent")
 	c.Flags().BoolVarP(&detach, "detach", "d", false, "do not wait: print the run's id and the session's")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
 	completeFlag(c, "idempotency-key", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := orderOf(ctx, a, o, args)
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		body, err := requestBody(ctx, a, o, args)
 		if err != nil {
 			return err
 		}
-		return follow(ctx, a, sent{[]string{"runs"}, body, o.key, detach, quiet})
+		return submit(ctx, a, submission{[]string{"runs"}, body, o.key, detach, quiet})
 	})
 	return c
 }
 
-// sent is an order as it goes out.
-type sent struct {
+// submission is an order as it goes out.
+type submission struct {
 	path          []string
 	body          []byte
 	key           string // empty: one of its own
 	detach, quiet bool
 }
 
-// follow sends an order, and waits for its run's end, unless nobody is to.
-func follow(ctx context.Context, a *app, o sent) error {
+// submit sends an order, and waits for its run's end, unless nobody is to.
+func submit(ctx context.Context, a *app, o submission) error {
 	created, doc, err := createRun(ctx, a, o.path, o.body, o.key)
 	switch {
 	case err != nil:
 		return err
 	case o.detach && a.json:
-		return a.doc(doc)
+		return a.printDoc(doc)
 	case o.detach:
 		return a.print(created.ID + "\t" + created.SessionID + "\n")
 	}
 	if !o.quiet {
 		a.note("%s in %s", created.ID, created.SessionID)
 	}
-	return a.await(ctx, created, 0, o.quiet)
+	return a.awaitRun(ctx, created, 0, o.quiet)
 }
 
 // createRun sends an order. It always carries a key, so that it can be sent again over a connection that broke.
 func createRun(ctx context.Context, a *app, path []string, body []byte, key string) (run.Run, json.RawMessage, error) {
 	if key == "" {
-		key = client.Key()
+		key = client.NewKey()
 	}
 	var created run.Run
-	answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
+	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	if err != nil {
-		if errors.Is(err, context.Canceled) || errors.As(err, new(*client.Lost)) {
+		if errors.Is(err, context.Canceled) || errors.As(err, new(*client.ConnectionLost)) {
 			a.note("Whether the run was accepted is not known; the same command with --idempotency-key %s tells, and starts none twice", key)
 		}
 		return created, nil, err
@@ -193,25 +193,25 @@ func createRun(ctx context.Context, a *app, path []string, body []byte, key stri
 }
 
 func validateCommand(a *app) *cobra.Command {
-	var o order
+	var o runFlags
 	c := &cobra.Command{
 		Use: "validate AGENT [--param name=value]...", Short: "Check what 'ao run' would be refused for; start nothing",
 		Args: o.args, ValidArgsFunction: completer{a}.agents,
 		Long: "Check an order as 'ao run' would send it, with the same flags, and start nothing.\n" +
 			"Exit codes, as of 'ao run': 0 it would be accepted, 1 it would not, 2 the words were not understood, 5 no coordinator was reached.",
 	}
-	orderFlags(a, c, &o)
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := orderOf(ctx, a, o, args)
+	addRunFlags(a, c, &o)
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		body, err := requestBody(ctx, a, o, args)
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
+		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
 		if err != nil {
 			return err
 		}
 		if a.json {
-			return a.doc(answer.Doc)
+			return a.printDoc(answer.Doc)
 		}
 		var v struct {
 			Available *bool `json:"runner_available"`
@@ -224,11 +224,11 @@ func validateCommand(a *app) *cobra.Command {
 	return c
 }
 
-// orderOf makes the body of a request out of the words.
-func orderOf(ctx context.Context, a *app, o order, args []string) ([]byte, error) {
+// requestBody makes the body of a request out of the words.
+func requestBody(ctx context.Context, a *app, o runFlags, args []string) ([]byte, error) {
 	req := request{Type: run.Start, Session: o.session, Mode: run.AsyncPoll, Parent: o.parent,
 		Timeout: int(time.Duration(o.timeout) / time.Second), Attempts: o.attempts, Callback: o.url}
-	if o.calls {
+	if o.callback {
 		req.Mode = run.AsyncCallback
 	}
 	if len(args) == 1 {
@@ -247,16 +247,16 @@ func orderOf(ctx context.Context, a *app, o order, args []string) ([]byte, error
 	if o.hostname != "" || o.profile != "" || len(o.tags) > 0 {
 		req.Demands = &run.Demands{Hostname: o.hostname, ExecutorProfile: o.profile, Tags: o.tags}
 	}
-	if err := o.output.into(a, &req); err != nil {
+	if err := o.output.apply(a, &req); err != nil {
 		return nil, err
 	}
 	var base []strictjson.Member
 	if o.params != "" {
-		raw, err := a.object("params", o.params)
+		raw, err := a.readObject("params", o.params)
 		if err != nil {
 			return nil, err
 		}
-		if base, err = param.Base(raw); err != nil {
+		if base, err = param.ParseObject(raw); err != nil {
 			return nil, err
 		}
 	}
@@ -265,23 +265,23 @@ func orderOf(ctx context.Context, a *app, o order, args []string) ([]byte, error
 		return nil, err
 	}
 	if req.Parameters, err = param.Object(base, o.given, schema); err != nil {
-		return nil, mistyped{err}
+		return nil, parameterError{err}
 	}
 	return strictjson.Encode(req)
 }
 
 // schemaFor is what the parameters are typed by. It is asked for only where it matters.
-func schemaFor(ctx context.Context, a *app, r request, given []param.Given) (param.Schema, error) {
+func schemaFor(ctx context.Context, a *app, r request, given []param.Argument) (param.Schema, error) {
 	switch {
 	case r.Type == run.Resume:
 		return param.Implicit, nil
-	case !param.Typed(given):
+	case !param.NeedsSchema(given):
 		return param.Schema{}, nil
 	}
 	if err := agent.CheckName("agent", r.Agent); err != nil {
-		return param.Schema{}, usage{err}
+		return param.Schema{}, usageError{err}
 	}
-	answer, err := a.client.Insist(ctx, client.Call{Path: []string{"agents", r.Agent}})
+	answer, err := a.client.DoWithRetry(ctx, client.Call{Path: []string{"agents", r.Agent}})
 	if err != nil {
 		return param.Schema{}, err
 	}

@@ -34,13 +34,13 @@ var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
 
 func runnersCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "runners", Short: "List the runners that take runs; send one away", Args: cobra.NoArgs}
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "runners", nil, "runners")
 		if err != nil {
 			return err
 		}
 		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARD", "FOLDER")
-		return a.list(p, "no runners; scripts/up starts one with the coordinator", table, func(doc json.RawMessage) error {
+		return a.printList(p, "no runners; scripts/up starts one with the coordinator", table, func(doc json.RawMessage) error {
 			var r runner
 			if err := json.Unmarshal(doc, &r); err != nil {
 				return err
@@ -53,16 +53,16 @@ func runnersCommand(a *app) *cobra.Command {
 			if r.LastBeat != nil {
 				heard = screen.Age(a.now(), *r.LastBeat)
 			}
-			table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Cut(r.Hostname, 30), slots, strconv.Itoa(len(r.Agents)),
-				screen.Cut(strings.Join(r.Tags, ","), 30), heard, tail(r.Dir, 40))
+			table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Truncate(r.Hostname, 30), slots, strconv.Itoa(len(r.Agents)),
+				screen.Truncate(strings.Join(r.Tags, ","), 30), heard, pathTail(r.Dir, 40))
 			return nil
 		})
 	})
 	drain := &cobra.Command{
 		Use: "delete RUNNER", Aliases: []string{"drain"}, Short: "Send a runner away: it takes no more runs, finishes its own, goes",
-		Args: oneOf("a runner"), ValidArgsFunction: completer{a}.runners,
+		Args: exactlyOne("a runner"), ValidArgsFunction: completer{a}.runners,
 	}
-	drain.RunE = a.act(func(ctx context.Context, args []string) error {
+	drain.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if !runnerID.MatchString(args[0]) {
 			return usagef("%.80q is no runner (rnr_…); 'ao runners' lists them", args[0])
 		}
@@ -71,7 +71,7 @@ func runnersCommand(a *app) *cobra.Command {
 		case err != nil:
 			return err
 		case a.json && len(answer.Doc) > 0:
-			return a.doc(answer.Doc)
+			return a.printDoc(answer.Doc)
 		}
 		a.note("%s takes no more runs, finishes its own, and goes", args[0])
 		return nil
@@ -80,8 +80,8 @@ func runnersCommand(a *app) *cobra.Command {
 	return c
 }
 
-// tail keeps the end of a path: the part that tells folders apart.
-func tail(path string, width int) string {
+// pathTail keeps the end of a path: the part that tells folders apart.
+func pathTail(path string, width int) string {
 	if r := []rune(path); len(r) > width {
 		return "…" + string(r[len(r)-width+1:])
 	}

@@ -37,53 +37,53 @@ func runsCommand(a *app) *cobra.Command {
 	completeFlag(c, "retry-of", completer{a}.runs)
 	completeFlag(c, "q", cobra.NoFileCompletions)
 	completeFlag(c, "runner", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		switch {
 		case count:
 			return countRuns(ctx, a, f)
 		case csv:
 			return runsAsCSV(ctx, a, f, c.Flags().Changed("limit"))
 		}
-		p, err := a.paged(ctx, "runs", f)
+		p, err := a.listPages(ctx, "runs", f)
 		if err != nil {
 			return err
 		}
 		table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
-		err = a.list(p, "no runs", table, func(doc json.RawMessage) error {
+		err = a.printList(p, "no runs", table, func(doc json.RawMessage) error {
 			var r run.Run
 			if err := json.Unmarshal(doc, &r); err != nil {
 				return err
 			}
-			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), tookOf(a, r), a.last(remark(r)))
+			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), durationOf(a, r), a.lastCell(runNote(r)))
 			return nil
 		})
 		if err == nil {
-			a.more(p, "runs")
+			a.noteMore(p, "runs")
 		}
 		return err
 	})
 	return c
 }
 
-// tookOf is how long a run has been going, or went.
-func tookOf(a *app, r run.Run) string {
-	begun := r.StartedAt
-	if begun == nil {
-		begun = r.ClaimedAt
+// durationOf is how long a run has been going, or went.
+func durationOf(a *app, r run.Run) string {
+	started := r.StartedAt
+	if started == nil {
+		started = r.ClaimedAt
 	}
 	switch {
-	case begun == nil:
+	case started == nil:
 		return ""
 	case r.EndedAt != nil:
-		return screen.Took(r.EndedAt.Sub(*begun))
+		return screen.Duration(r.EndedAt.Sub(*started))
 	case r.Status.Final():
 		return ""
 	}
-	return screen.Took(a.now().Sub(*begun))
+	return screen.Duration(a.now().Sub(*started))
 }
 
-// remark is the one thing to know of a run beside its status.
-func remark(r run.Run) string {
+// runNote is the one thing to know of a run beside its status.
+func runNote(r run.Run) string {
 	switch {
 	case r.Error != nil && r.Error.Message != "":
 		first, _, more := strings.Cut(r.Error.Message, "\n")
@@ -98,9 +98,9 @@ func remark(r run.Run) string {
 }
 
 func showCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show all that is known of a run or a session", Args: oneOf("a run or a session"), ValidArgsFunction: completer{a}.either}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		path, err := pathOf(args[0])
+	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show all that is known of a run or a session", Args: exactlyOne("a run or a session"), ValidArgsFunction: completer{a}.runsOrSessions}
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		path, err := apiPath(args[0])
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func showCommand(a *app) *cobra.Command {
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(doc)
+			return a.printDoc(doc)
 		case path[0] == "sessions":
 			return showSession(a, doc)
 		}
@@ -164,7 +164,7 @@ func showRun(a *app, doc json.RawMessage) error {
 	if r.TimeoutAt != nil && !r.Status.Final() {
 		f.Add("limit", r.TimeoutAt.Local().Format(time.DateTime))
 	}
-	f.Add("took", tookOf(a, r))
+	f.Add("took", durationOf(a, r))
 	if len(r.Parameters) > 0 {
 		f.Add("parameters", screen.JSON([]byte(indented(r.Parameters))))
 	}
@@ -194,16 +194,16 @@ func demands(d run.Demands) string {
 
 func resultCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's newest ended run", Args: oneOf("a run or a session"),
+		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's newest ended run", Args: exactlyOne("a run or a session"),
 		Long: `Print a result: text as it is, data as indented JSON. Of a program that printed no JSON what it printed, its standard error on
 standard error. With --json the whole result document.`,
-		ValidArgsFunction: completer{a}.either,
+		ValidArgsFunction: completer{a}.runsOrSessions,
 	}
 	var most int
 	c.Flags().IntVar(&most, "max-bytes", 0, "cut longer texts, so that about so many bytes are left; 0: the whole result")
 	completeFlag(c, "max-bytes", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		path, err := pathOf(args[0])
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		path, err := apiPath(args[0])
 		if err != nil {
 			return err
 		}
@@ -219,40 +219,40 @@ standard error. With --json the whole result document.`,
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(doc)
+			return a.printDoc(doc)
 		}
 		var res struct {
 			run.Result
-			cutDoc
+			truncation
 		}
 		if err := json.Unmarshal(doc, &res); err != nil {
 			return err
 		}
-		if o, ok := outputOf(res.Result); ok && o.Stderr != "" {
+		if o, ok := programOutputOf(res.Result); ok && o.Stderr != "" {
 			a.note("%s", o.Stderr)
 		}
 		if res.ExitCode != nil && *res.ExitCode != 0 {
 			a.note("its program ended with exit code %d", *res.ExitCode)
 		}
-		return showCut(a, res.Result, res.cutDoc)
+		return showTruncated(a, res.Result, res.truncation)
 	})
 	return c
 }
 
-// cutDoc is what a document says that was cut.
-type cutDoc struct {
+// truncation is what a document says that was cut.
+type truncation struct {
 	Truncated bool   `json:"truncated"`
 	Bytes     int    `json:"bytes"`
 	Head      string `json:"head"` // of what is too large even without its texts
 }
 
-// showCut prints a result, or what is left of it.
-func showCut(a *app, res run.Result, cut cutDoc) error {
+// showTruncated prints a result, or what is left of it.
+func showTruncated(a *app, res run.Result, cut truncation) error {
 	if cut.Truncated {
 		a.note("it was cut; the whole result has %d bytes", cut.Bytes)
 	}
 	if cut.Head != "" {
-		return a.print(a.last(cut.Head) + "\n")
+		return a.print(a.lastCell(cut.Head) + "\n")
 	}
 	return showResult(a, res)
 }
@@ -261,15 +261,15 @@ func waitCommand(a *app) *cobra.Command {
 	var limit seconds
 	var quiet bool
 	c := &cobra.Command{
-		Use: "wait RUN", Short: "Wait for a run's end and print its result, as 'ao run' does", Args: oneOf("a run"), ValidArgsFunction: completer{a}.runs,
+		Use: "wait RUN", Short: "Wait for a run's end and print its result, as 'ao run' does", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
 		Long: "Wait for a run's end, tell what happens on the way, print its result.\nExit codes: 0 completed, 1 failed, 3 stopped, 4 the time to wait was over and the run goes on.",
 	}
 	c.Flags().Var(&limit, "timeout", "how long to wait, such as 90s; the run goes on after it (default: to the end)")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
 	completeFlag(c, "timeout", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckID(args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		doc, err := a.client.Get(ctx, nil, "runs", args[0])
 		if err != nil {
@@ -279,15 +279,15 @@ func waitCommand(a *app) *cobra.Command {
 		if err := json.Unmarshal(doc, &r); err != nil {
 			return err
 		}
-		return a.await(ctx, r, time.Duration(limit), quiet || r.Status.Final())
+		return a.awaitRun(ctx, r, time.Duration(limit), quiet || r.Status.Final())
 	})
 	return c
 }
 
 func stopCommand(a *app) *cobra.Command {
-	var m many
+	var m bulk
 	c := &cobra.Command{
-		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or what runs and waits in sessions", Args: m.args(someOf("a run or a session")), ValidArgsFunction: completer{a}.either,
+		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or what runs and waits in sessions", Args: m.args(atLeastOne("a run or a session")), ValidArgsFunction: completer{a}.runsOrSessions,
 		Long: "Stop runs, or what runs in sessions; what waits in them is cancelled. 'ao wait RUN' tells when one has ended.\n" +
 			"What runs below goes on, and is named; with --tree it is stopped too, and what is started below later, until the session goes on.\n" +
 			"Of several, each is told to stop, also where another cannot be; the exit code is that of the first refusal.\n" +
@@ -296,15 +296,15 @@ func stopCommand(a *app) *cobra.Command {
 	}
 	var tree bool
 	c.Flags().BoolVar(&tree, "tree", false, "stop all that is below, too")
-	manyFlags(a, c, &m, []string{string(run.Pending), string(run.Claimed), string(run.Running)})
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		if m.narrowed() {
+	addBulkFlags(a, c, &m, []string{string(run.Pending), string(run.Claimed), string(run.Running)})
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
+		if m.hasFilters() {
 			m.tree = tree
-			return m.act(ctx, a, "stop", "run", "runs", "stop")
+			return m.apply(ctx, a, "stop", "run", "runs", "stop")
 		}
 		var paths [][]string
 		for _, id := range args { // nothing is stopped before all words are understood
-			path, err := pathOf(id)
+			path, err := apiPath(id)
 			if err != nil {
 				return err
 			}
@@ -339,7 +339,7 @@ func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) e
 		return err
 	}
 	if a.json {
-		return a.doc(answer.Doc)
+		return a.printDoc(answer.Doc)
 	}
 	var s struct {
 		Status string `json:"status"`

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// named is an output schema as the API shows it.
-type named struct {
+// outputSchema is an output schema as the API shows it.
+type outputSchema struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"schema"`
@@ -33,18 +33,18 @@ func schemasCommand(a *app) *cobra.Command {
 			"has another name.",
 		Example: "  ao schemas create findings --file findings.json\n  ao run security-scanner --prompt 'Look at src' --output-schema-name findings",
 	}
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "schemas", nil, "schemas")
 		if err != nil {
 			return err
 		}
 		table := screen.NewTable("SCHEMA", "CREATED", "DESCRIPTION")
-		return a.list(p, "no output schemas; see 'ao schemas create --help'", table, func(doc json.RawMessage) error {
-			var s named
+		return a.printList(p, "no output schemas; see 'ao schemas create --help'", table, func(doc json.RawMessage) error {
+			var s outputSchema
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}
-			table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.last(s.Description))
+			table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.lastCell(s.Description))
 			return nil
 		})
 	})
@@ -53,19 +53,19 @@ func schemasCommand(a *app) *cobra.Command {
 }
 
 func schemaShowCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: oneOf("an output schema"), ValidArgsFunction: completer{a}.schemas}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		doc, err := a.client.Get(ctx, nil, "schemas", args[0])
 		switch {
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(doc)
+			return a.printDoc(doc)
 		}
-		var s named
+		var s outputSchema
 		if err := json.Unmarshal(doc, &s); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func schemaShowCommand(a *app) *cobra.Command {
 		if err := f.Write(a.out); err != nil {
 			return err
 		}
-		return a.print("\n" + a.shownJSON([]byte(indented(s.Schema))) + "\n")
+		return a.print("\n" + a.safeJSON([]byte(indented(s.Schema))) + "\n")
 	})
 	return c
 }
@@ -84,21 +84,21 @@ func schemaShowCommand(a *app) *cobra.Command {
 func schemaCreateCommand(a *app) *cobra.Command {
 	var file, description string
 	c := &cobra.Command{
-		Use: "create NAME --file SCHEMA", Short: "Give an output schema a name", Args: oneOf("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "create NAME --file SCHEMA", Short: "Give an output schema a name", Args: exactlyOne("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
 		Long:    "Give a JSON Schema (draft-07) a name that runs and agents can say instead of it. It never changes.",
 		Example: `  ao schemas create findings --file findings.json --description 'What a review finds'` + "\n" + `  ao schemas create count --file '{"type":"object","required":["n"]}'`,
 	}
 	c.Flags().StringVar(&file, "file", "", "the schema: a file, '{…}' itself, or - for standard input")
 	c.Flags().StringVar(&description, "description", "", "what it is for")
 	completeFlag(c, "description", cobra.NoFileCompletions)
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		if file == "" {
 			return usagef("which schema? give it with --file: a file, '{…}' itself, or - for standard input")
 		}
-		schema, err := a.object("schema", file)
+		schema, err := a.readObject("schema", file)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func schemaCreateCommand(a *app) *cobra.Command {
 		case err != nil:
 			return err
 		case a.json:
-			return a.doc(answer.Doc)
+			return a.printDoc(answer.Doc)
 		}
 		a.note("%s is created", args[0])
 		return nil
@@ -120,18 +120,18 @@ func schemaCreateCommand(a *app) *cobra.Command {
 }
 
 func schemaDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent names", Args: oneOf("an output schema"), ValidArgsFunction: completer{a}.schemas}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent names", Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		return a.delete(ctx, "schemas", args[0])
 	})
 	return c
 }
 
-// wanted is what the answer of a run must be, as flags say it.
-type wanted struct {
+// outputOptions is what the answer of a run must be, as flags say it.
+type outputOptions struct {
 	schema  string
 	name    string
 	retries retries
@@ -152,7 +152,7 @@ func (r *retries) Set(text string) error {
 	return nil
 }
 
-func outputFlags(a *app, c *cobra.Command, w *wanted) {
+func addOutputFlags(a *app, c *cobra.Command, w *outputOptions) {
 	f := c.Flags()
 	f.StringVar(&w.schema, "output-schema", "", "the answer must match this JSON Schema: a file, '{…}' itself, or - for standard input")
 	f.StringVar(&w.name, "output-schema-name", "", "the answer must match the output schema of this name ('ao schemas')")
@@ -163,10 +163,10 @@ func outputFlags(a *app, c *cobra.Command, w *wanted) {
 	completeFlag(c, "output-retries", cobra.NoFileCompletions)
 }
 
-// into says it in a request.
-func (w wanted) into(a *app, r *request) error {
+// apply says it in a request.
+func (w outputOptions) apply(a *app, r *request) error {
 	if w.schema != "" {
-		raw, err := a.object("output-schema", w.schema)
+		raw, err := a.readObject("output-schema", w.schema)
 		if err != nil {
 			return err
 		}
@@ -182,8 +182,8 @@ func (w wanted) into(a *app, r *request) error {
 	return nil
 }
 
-// outputOfAgent is what an agent's answer must be, for people.
-func outputOfAgent(b agent.Blueprint) string {
+// outputRule is what an agent's answer must be, for people.
+func outputRule(b agent.Blueprint) string {
 	switch o := b.OutputSchemaOptions; {
 	case b.OutputSchema == nil && b.OutputSchemaName == "":
 		return ""

@@ -21,13 +21,13 @@ func sessionsCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{Use: "sessions", Short: "List sessions, the newest first; delete one", Args: cobra.NoArgs}
 	filterFlags(a, c, &f, statuses(sessionStatuses))
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
-		p, err := a.paged(ctx, "sessions", f)
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
+		p, err := a.listPages(ctx, "sessions", f)
 		if err != nil {
 			return err
 		}
 		table := screen.NewTable("SESSION", "AGENT", "STATUS", "RUNS", "CREATED", "CHANGED")
-		err = a.list(p, "no sessions", table, func(doc json.RawMessage) error {
+		err = a.printList(p, "no sessions", table, func(doc json.RawMessage) error {
 			var s run.Session
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
@@ -36,14 +36,14 @@ func sessionsCommand(a *app) *cobra.Command {
 			return nil
 		})
 		if err == nil {
-			a.more(p, "sessions")
+			a.noteMore(p, "sessions")
 		}
 		return err
 	})
-	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events; not while something runs in it", Args: oneOf("a session"), ValidArgsFunction: completer{a}.sessions}
-	gone.RunE = a.act(func(ctx context.Context, args []string) error {
+	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events; not while something runs in it", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
+	gone.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckSessionID(args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		return a.delete(ctx, "sessions", args[0])
 	})
@@ -58,7 +58,7 @@ func (a *app) delete(ctx context.Context, path ...string) error {
 	case err != nil:
 		return err
 	case a.json && len(answer.Doc) > 0:
-		return a.doc(answer.Doc)
+		return a.printDoc(answer.Doc)
 	case a.json:
 		return nil
 	}

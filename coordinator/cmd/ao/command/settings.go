@@ -18,7 +18,7 @@ func settingsCommand(a *app) *cobra.Command {
 			"Of secrets only whether they are set. It needs a token with scope admin.",
 	}
 	c.Flags().BoolVar(&changed, "changed", false, "only those that are no defaults")
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "settings", nil, "settings")
 		if err != nil {
 			return err
@@ -35,12 +35,12 @@ func settingsCommand(a *app) *cobra.Command {
 		}
 		p.Items = shown
 		table := screen.NewTable("SETTING", "VALUE", "SOURCE", "MEANING")
-		return a.list(p, "no settings", table, func(doc json.RawMessage) error {
+		return a.printList(p, "no settings", table, func(doc json.RawMessage) error {
 			var s config.InForce
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}
-			table.Row(s.Name, s.Value, s.Source, a.last(s.Help))
+			table.Row(s.Name, s.Value, s.Source, a.lastCell(s.Help))
 			return nil
 		})
 	})

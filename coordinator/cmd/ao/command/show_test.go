@@ -179,7 +179,7 @@ func TestATerminalIsNotSteered(t *testing.T) {
 // TestATableOnATerminal: lines that come in pieces are escaped whole, and their ends stay ends.
 func TestATableOnATerminal(t *testing.T) {
 	var out strings.Builder
-	f := &fitting{w: &out}
+	f := &safeWriter{w: &out}
 	for _, piece := range []string{"a,\x1b", "[2J\r", "\nb\r\nc", "\n"} {
 		if n, err := f.Write([]byte(piece)); n != len(piece) || err != nil {
 			t.Fatal(n, err)
@@ -196,9 +196,9 @@ func TestTheLastColumn(t *testing.T) {
 	for _, tt := range []struct {
 		terminal bool
 		want     int
-	}{{false, 199}, {true, lastWidth}} {
+	}{{false, 199}, {true, lastCellWidth}} {
 		a := &app{terminal: tt.terminal}
-		if got := len([]rune(a.last(text))); got != tt.want {
+		if got := len([]rune(a.lastCell(text))); got != tt.want {
 			t.Errorf("terminal %v: got %d characters, want %d", tt.terminal, got, tt.want)
 		}
 	}
@@ -222,7 +222,7 @@ func TestEventsInWords(t *testing.T) {
 		{`{"event_type":"message","role":5}`, `message {"role":5}`},
 	} {
 		e, ok := readEvent([]byte(tt.event))
-		if got := told(e); !ok || got != tt.want {
+		if got := describeEvent(e); !ok || got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.event, got, tt.want)
 		}
 	}

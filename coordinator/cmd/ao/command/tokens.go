@@ -42,7 +42,7 @@ func onFile(a *app, at func() (string, error), f func(path string, args []string
 		if err != nil {
 			return err
 		}
-		a.acted = true
+		a.parsed = true
 		return f(path, args)
 	}
 }
@@ -72,26 +72,26 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	}
 	completeFlag(c, "scope", cobra.FixedCompletions([]string{"read", "run", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = onFile(a, at, func(path string, _ []string) error {
-		until, err := untilOf(a, expires)
+		until, err := parseExpiry(a, expires)
 		if err != nil {
 			return err
 		}
 		if err := access.CheckName(name); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		if _, err := access.ReadScopes(strings.Join(scopes, ",")); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
 		made, err := access.Create(path, name, scopes, until)
 		if err != nil {
 			return err
 		}
 		if a.json {
-			doc, err := json.Marshal(token{Name: name, Scopes: scopes, Token: made, Expires: instant(until)})
+			doc, err := json.Marshal(token{Name: name, Scopes: scopes, Token: made, Expires: timePointer(until)})
 			if err != nil {
 				return err
 			}
-			return a.doc(doc)
+			return a.printDoc(doc)
 		}
 		if err := a.print(made + "\n"); err != nil {
 			return err
@@ -102,8 +102,8 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	return c
 }
 
-// untilOf reads how long a token is good; the zero time is for ever.
-func untilOf(a *app, expires string) (time.Time, error) {
+// parseExpiry reads how long a token is good; the zero time is for ever.
+func parseExpiry(a *app, expires string) (time.Time, error) {
 	if expires == "" {
 		return time.Time{}, nil
 	}
@@ -119,8 +119,8 @@ func untilOf(a *app, expires string) (time.Time, error) {
 	return a.now().Add(d), nil
 }
 
-// instant is a time that may be none.
-func instant(t time.Time) *time.Time {
+// timePointer is a time that may be none.
+func timePointer(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -137,11 +137,11 @@ func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
 		}
 		table := screen.NewTable("NAME", "SCOPES", "CREATED", "EXPIRES")
 		for _, e := range all {
-			doc := token{Name: e.Name, Scopes: strings.Split(e.Scopes, ","), Created: instant(e.Created), Expires: instant(e.Expires), Expired: e.Expired(a.now())}
+			doc := token{Name: e.Name, Scopes: strings.Split(e.Scopes, ","), Created: timePointer(e.Created), Expires: timePointer(e.Expires), Expired: e.Expired(a.now())}
 			if a.json {
 				raw, err := json.Marshal(doc)
 				if err == nil {
-					err = a.doc(raw)
+					err = a.printDoc(raw)
 				}
 				if err != nil {
 					return err
@@ -171,7 +171,7 @@ func date(t time.Time, none string) string {
 
 func tokenRevokeCommand(a *app, at func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
-		Use: "revoke NAME", Aliases: []string{"delete"}, Short: "Revoke a token: whoever shows it from now on is refused", Args: oneOf("a token"),
+		Use: "revoke NAME", Aliases: []string{"delete"}, Short: "Revoke a token: whoever shows it from now on is refused", Args: exactlyOne("a token"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			if path, err := at(); err == nil {

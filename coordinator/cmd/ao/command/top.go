@@ -17,8 +17,8 @@ import (
 	"ao/shared/run"
 )
 
-// standing is what of GET /status a person reads.
-type standing struct {
+// serverStatus is what of GET /status a person reads.
+type serverStatus struct {
 	At       time.Time      `json:"at"`
 	Since    time.Time      `json:"since"`
 	Runs     map[string]int `json:"runs"`
@@ -53,9 +53,9 @@ type queue struct {
 	} `json:"wants"`
 }
 
-// look is how everything stood at one moment.
-type look struct {
-	status  standing
+// snapshot is how everything stood at one moment.
+type snapshot struct {
+	status  serverStatus
 	runners []runner
 	runs    []run.Run
 	doc     json.RawMessage // all of it, as the API said it
@@ -64,41 +64,41 @@ type look struct {
 // The rhythm of looks, how long one may take, how many of them a rate is made of, and how many rows of each table are shown where
 // nothing limits them.
 const (
-	topEvery    = time.Second
-	topPatience = 5 * time.Second
-	topWindow   = 10
+	topInterval = time.Second
+	topTimeout  = 5 * time.Second
+	rateWindow  = 10
 	topRows     = 20
 )
 
 // top is a watch.
 type top struct {
-	app     *app
-	now     look
-	past    []look // before it, the newest last; of the same coordinator
-	trouble string // why the last look was in vain
+	app       *app
+	now       snapshot
+	previous  []snapshot // before it, the newest last; of the same coordinator
+	lastError string     // why the last look was in vain
 }
 
-// look asks how everything stands now.
-func (t *top) look(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, topPatience)
+// refresh asks how everything stands now.
+func (t *top) refresh(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, topTimeout)
 	defer cancel()
-	now, err := t.ask(limited)
+	now, err := t.fetch(limited)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = &client.Lost{URL: t.app.client.URL(), Cause: fmt.Errorf("no answer within %s", topPatience)}
+		err = &client.ConnectionLost{URL: t.app.client.URL(), Cause: fmt.Errorf("no answer within %s", topTimeout)}
 	}
 	if err != nil {
 		return err
 	}
 	if !now.status.Since.Equal(t.now.status.Since) { // another coordinator counts from another start
-		t.past = nil
-	} else if t.past = append(t.past, t.now); len(t.past) > topWindow {
-		t.past = slices.Delete(t.past, 0, 1)
+		t.previous = nil
+	} else if t.previous = append(t.previous, t.now); len(t.previous) > rateWindow {
+		t.previous = slices.Delete(t.previous, 0, 1)
 	}
-	t.now, t.trouble = now, ""
+	t.now, t.lastError = now, ""
 	return nil
 }
 
-func (t *top) ask(ctx context.Context) (now look, err error) {
+func (t *top) fetch(ctx context.Context) (now snapshot, err error) {
 	status, err := t.app.client.Get(ctx, nil, "status")
 	if err != nil {
 		return now, err
@@ -128,31 +128,31 @@ func (t *top) ask(ctx context.Context) (now look, err error) {
 		}
 		now.runs = append(now.runs, r)
 	}
-	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": orNone(runners.Items), "runs": orNone(runs.Items)})
+	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": nonNil(runners.Items), "runs": nonNil(runs.Items)})
 	return now, err
 }
 
-func orNone(all []json.RawMessage) []json.RawMessage {
+func nonNil(all []json.RawMessage) []json.RawMessage {
 	if all == nil {
 		return []json.RawMessage{}
 	}
 	return all
 }
 
-// show prints one picture, as plain text or as a document.
-func (t *top) show() error {
+// print prints one picture, as plain text or as a document.
+func (t *top) print() error {
 	if t.app.json {
-		return t.app.doc(t.now.doc)
+		return t.app.printDoc(t.now.doc)
 	}
-	return t.app.print(strings.Join(t.picture(0), "\n") + "\n")
+	return t.app.print(strings.Join(t.render(0), "\n") + "\n")
 }
 
 // rates are per second, over the last looks; not ok: there was only one.
 func (t *top) rates() (r totals, ok bool) {
-	if len(t.past) == 0 {
+	if len(t.previous) == 0 {
 		return r, false
 	}
-	now, then := t.now.status, t.past[0].status
+	now, then := t.now.status, t.previous[0].status
 	d := now.At.Sub(then.At).Seconds()
 	if d <= 0 {
 		return r, false
@@ -162,11 +162,11 @@ func (t *top) rates() (r totals, ok bool) {
 		per(now.Totals.Failed, then.Totals.Failed), per(now.Totals.Stopped, then.Totals.Stopped)}, true
 }
 
-// picture is everything in lines; height is how many there may be, 0: as many as there are.
-func (t *top) picture(height int) []string {
+// render is everything in lines; height is how many there may be, 0: as many as there are.
+func (t *top) render(height int) []string {
 	s := t.now.status
 	head := []string{
-		fmt.Sprintf("ao top  %s  %s  up %s", screen.Line(t.app.client.URL()), s.At.Local().Format(time.TimeOnly), screen.Took(s.At.Sub(s.Since))),
+		fmt.Sprintf("ao top  %s  %s  up %s", screen.Line(t.app.client.URL()), s.At.Local().Format(time.TimeOnly), screen.Duration(s.At.Sub(s.Since))),
 		fmt.Sprintf("runs     %d pending (of %d)  %d claimed  %d running  %d stopping  %d ended", s.Runs["pending"], s.MaxPending, s.Runs["claimed"], s.Runs["running"], s.Runs["stopping"], s.Runs["ended"]),
 	}
 	if r, ok := t.rates(); ok {
@@ -181,12 +181,12 @@ func (t *top) picture(height int) []string {
 		}
 	}
 	head = append(head, slots)
-	if t.trouble != "" {
-		head = append(head, "trouble  "+screen.Line(t.trouble)+"; what follows is of "+s.At.Local().Format(time.TimeOnly))
+	if t.lastError != "" {
+		head = append(head, "trouble  "+screen.Line(t.lastError)+"; what follows is of "+s.At.Local().Format(time.TimeOnly))
 	}
 	tables := [][]string{t.queues(), t.runnerRows(), t.runRows()}
 	if height > 0 {
-		fit(tables, height-len(head)-len(tables))
+		trimTables(tables, height-len(head)-len(tables))
 	}
 	for _, rows := range tables {
 		if len(rows) > 1 {
@@ -199,8 +199,8 @@ func (t *top) picture(height int) []string {
 	return head
 }
 
-// fit cuts tables, header lines and all, to so many lines together: the longest loses first.
-func fit(tables [][]string, most int) {
+// trimTables cuts tables, header lines and all, to so many lines together: the longest loses first.
+func trimTables(tables [][]string, most int) {
 	for {
 		sum, longest := 0, 0
 		for i, rows := range tables {
@@ -216,8 +216,8 @@ func fit(tables [][]string, most int) {
 	}
 }
 
-// rows is a table in lines.
-func rows(t *screen.Table) []string {
+// tableLines is a table in lines.
+func tableLines(t *screen.Table) []string {
 	var b bytes.Buffer
 	_ = t.Write(&b) // into memory
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
@@ -227,7 +227,7 @@ func (t *top) age(at *time.Time) string {
 	if at == nil {
 		return ""
 	}
-	return screen.Took(t.now.status.At.Sub(*at))
+	return screen.Duration(t.now.status.At.Sub(*at))
 }
 
 func (t *top) queues() []string {
@@ -243,11 +243,11 @@ func (t *top) queues() []string {
 		l.Wants.ExecutorType, l.Wants.ExecutorProfile = "", "" // its name says them
 		wants := demands(l.Wants.Demands)
 		if len(l.Wants.Agents) > 0 {
-			wants = strings.TrimSpace(wants + " agents=" + screen.Cut(strings.Join(l.Wants.Agents, ","), 40))
+			wants = strings.TrimSpace(wants + " agents=" + screen.Truncate(strings.Join(l.Wants.Agents, ","), 40))
 		}
 		table.Row(l.Queue, strconv.Itoa(l.Waiting), t.age(l.Oldest), served, wants)
 	}
-	return rows(table)
+	return tableLines(table)
 }
 
 func (t *top) runnerRows() []string {
@@ -261,15 +261,15 @@ func (t *top) runnerRows() []string {
 		if r.LastBeat != nil {
 			heard = screen.Age(t.now.status.At, *r.LastBeat)
 		}
-		table.Row(r.ID, r.Status, screen.Cut(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", busy, r.Slots), heard)
+		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", busy, r.Slots), heard)
 	}
-	return rows(table)
+	return tableLines(table)
 }
 
 func (t *top) runRows() []string {
 	table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
 	for _, r := range t.now.runs {
-		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), tookOf(t.app, r), screen.Cut(remark(r), noteWidth))
+		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), durationOf(t.app, r), screen.Truncate(runNote(r), noteWidth))
 	}
-	return rows(table)
+	return tableLines(table)
 }

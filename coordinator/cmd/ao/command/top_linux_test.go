@@ -90,11 +90,11 @@ func TestTopAtATerminal(t *testing.T) {
 				}
 				return
 			}
-			if !strings.HasPrefix(all, enterScreen+pictureHome+"ao top  http://127.0.0.1:") || !strings.Contains(all, clearLine+clearBelow) || !strings.Contains(all, leaveScreen) {
+			if !strings.HasPrefix(all, enterScreen+cursorHome+"ao top  http://127.0.0.1:") || !strings.Contains(all, clearLine+clearBelow) || !strings.Contains(all, leaveScreen) {
 				t.Errorf("%q", all)
 			}
 			picture, _, _ := strings.Cut(strings.TrimPrefix(all, enterScreen), clearBelow)
-			lines := strings.Split(strings.ReplaceAll(strings.TrimPrefix(picture, pictureHome), clearLine, ""), "\r\n")
+			lines := strings.Split(strings.ReplaceAll(strings.TrimPrefix(picture, cursorHome), clearLine, ""), "\r\n")
 			if len(lines) > 9 || lines[len(lines)-1] != "q ends" {
 				t.Errorf("%d lines: %q", len(lines), lines)
 			}

@@ -18,7 +18,7 @@ import (
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
-	pictureHome = "\x1b[H"
+	cursorHome  = "\x1b[H"
 	clearLine   = "\x1b[K"
 	clearBelow  = "\x1b[J"
 )
@@ -28,8 +28,8 @@ const (
 func (t *top) watch(ctx context.Context) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	out := t.screen()
-	restore, err := t.keys(quit)
+	out := t.terminal()
+	restore, err := t.watchKeys(quit)
 	if err != nil {
 		return err
 	}
@@ -40,10 +40,10 @@ func (t *top) watch(ctx context.Context) error {
 		}
 		defer func() { _ = t.app.print(leaveScreen) }()
 	}
-	tick := time.NewTicker(topEvery)
+	tick := time.NewTicker(topInterval)
 	defer tick.Stop()
 	for {
-		if err := t.paint(out); err != nil {
+		if err := t.draw(out); err != nil {
 			return err
 		}
 		select {
@@ -51,20 +51,20 @@ func (t *top) watch(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		err := t.look(ctx)
+		err := t.refresh(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case client.Passing(err):
-			t.trouble = err.Error()
+		case client.Temporary(err):
+			t.lastError = err.Error()
 		case err != nil:
 			return err
 		}
 	}
 }
 
-// screen is the terminal that pictures are painted on; nil where the output is none, or one that does not know how.
-func (t *top) screen() *os.File {
+// terminal is the terminal that pictures are painted on; nil where the output is none, or one that does not know how.
+func (t *top) terminal() *os.File {
 	f, ok := t.app.out.(*os.File)
 	if kind := os.Getenv("TERM"); !ok || t.app.json || kind == "" || kind == "dumb" || !term.IsTerminal(int(f.Fd())) {
 		return nil
@@ -72,10 +72,10 @@ func (t *top) screen() *os.File {
 	return f
 }
 
-// paint shows the picture: over the one before on a terminal, else behind it.
-func (t *top) paint(out *os.File) error {
+// draw shows the picture: over the one before on a terminal, else behind it.
+func (t *top) draw(out *os.File) error {
 	if out == nil {
-		if err := t.show(); err != nil || t.app.json {
+		if err := t.print(); err != nil || t.app.json {
 			return err
 		}
 		return t.app.print("\n")
@@ -85,25 +85,25 @@ func (t *top) paint(out *os.File) error {
 		width, height = 80, 24
 	}
 	var b strings.Builder
-	b.WriteString(pictureHome)
-	for i, line := range append(t.picture(height-1), "q ends") {
+	b.WriteString(cursorHome)
+	for i, line := range append(t.render(height-1), "q ends") {
 		if i > 0 {
 			b.WriteString("\r\n") // a raw terminal does not go back by itself
 		}
-		b.WriteString(screen.Cut(line, width) + clearLine)
+		b.WriteString(screen.Truncate(line, width) + clearLine)
 	}
 	return t.app.print(b.String() + clearBelow)
 }
 
-// keys has what is typed looked at, key by key where the input is a terminal: q and Ctrl-C quit. Whoever waits for a key can't be called
+// watchKeys has what is typed looked at, key by key where the input is a terminal: q and Ctrl-C quit. Whoever waits for a key can't be called
 // back; that one goes with the program.
-func (t *top) keys(quit func()) (restore func(), err error) {
+func (t *top) watchKeys(quit func()) (restore func(), err error) {
 	restore = func() {}
 	f, file := t.app.in.(*os.File)
 	switch {
 	case file && !term.IsTerminal(int(f.Fd())): // somebody else's input
 		return restore, nil
-	case file && t.screen() != nil:
+	case file && t.terminal() != nil:
 		before, err := term.MakeRaw(int(f.Fd()))
 		if err != nil {
 			return nil, err
@@ -136,15 +136,15 @@ with --json each is a document on a line: {"status":…,"runners":[…],"runs":[
 		Example: "  ao top\n  ao top --once --json | jq .status.queues",
 	}
 	c.Flags().BoolVar(&once, "once", false, "one picture, then end (rates need two: there are none)")
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		t := &top{app: a}
-		if err := t.look(ctx); err != nil || !once {
+		if err := t.refresh(ctx); err != nil || !once {
 			if err != nil {
 				return err
 			}
 			return t.watch(ctx)
 		}
-		return t.show()
+		return t.print()
 	})
 	return c
 }

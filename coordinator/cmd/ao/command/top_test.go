@@ -86,7 +86,7 @@ run_1  a      failed  1m ago   no such file
 		code int
 		say  string
 	}{
-		{"http://127.0.0.1:1", exitUnreached, "No coordinator answers"},
+		{"http://127.0.0.1:1", exitUnreachable, "No coordinator answers"},
 		{answering(t, 403, `{"error":"forbidden","message":"not for you"}`), exitFailed, "not for you"},
 		{answering(t, 200, `{}`), exitFailed, "how everything stands cannot be read"},
 	} {
@@ -171,7 +171,7 @@ func TestFit(t *testing.T) {
 		want string
 	}{{100, "[3 9 20]"}, {20, "[3 8 9]"}, {9, "[3 3 3]"}, {3, "[2 2 2]"}, {-5, "[2 2 2]"}} {
 		tables := [][]string{table(3), table(9), table(20)}
-		fit(tables, tt.most)
+		trimTables(tables, tt.most)
 		if got := fmt.Sprint([]int{len(tables[0]), len(tables[1]), len(tables[2])}); got != tt.want {
 			t.Errorf("%d lines: got %s, want %s", tt.most, got, tt.want)
 		}

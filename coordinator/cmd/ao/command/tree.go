@@ -40,31 +40,31 @@ type treeSession struct {
 }
 
 func treeCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and all below it, with their runs", Args: oneOf("a session"), ValidArgsFunction: completer{a}.sessions}
-	c.RunE = a.act(func(ctx context.Context, args []string) error {
+	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and all below it, with their runs", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckSessionID(args[0]); err != nil {
-			return usage{err}
+			return usageError{err}
 		}
-		p, err := treeOf(ctx, a, args[0])
+		p, err := readTree(ctx, a, args[0])
 		if err != nil {
 			return err
 		}
 		table := screen.NewTable("SESSION, RUNS", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
-		return a.list(p, "no sessions", table, func(doc json.RawMessage) error {
+		return a.printList(p, "no sessions", table, func(doc json.RawMessage) error {
 			var s treeSession
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}
-			branch(a, table, s)
+			addSession(a, table, s)
 			return nil
 		})
 	})
 	return c
 }
 
-// treeOf reads all pages of a tree.
-func treeOf(ctx context.Context, a *app, id string) (client.Page, error) {
-	q := url.Values{"limit": {strconv.Itoa(mostListed)}}
+// readTree reads all pages of a tree.
+func readTree(ctx context.Context, a *app, id string) (client.Page, error) {
+	q := url.Values{"limit": {strconv.Itoa(maxListed)}}
 	p, err := a.client.List(ctx, "sessions", q, "sessions", id, "tree")
 	for err == nil && p.Next != "" {
 		q.Set("cursor", p.Next)
@@ -75,8 +75,8 @@ func treeOf(ctx context.Context, a *app, id string) (client.Page, error) {
 	return p, err
 }
 
-// branch adds a session of a tree and its runs to a table.
-func branch(a *app, table *screen.Table, s treeSession) {
+// addSession adds a session of a tree and its runs to a table.
+func addSession(a *app, table *screen.Table, s treeSession) {
 	at := strings.Repeat("· ", s.Depth)
 	note, created := "", ""
 	if s.Deleted {
@@ -91,12 +91,12 @@ func branch(a *app, table *screen.Table, s treeSession) {
 	for _, r := range s.Runs {
 		for _, e := range r.Earlier {
 			of := run.Run{ClaimedAt: e.Claimed, StartedAt: e.Started, EndedAt: e.Ended, Error: e.Error, Status: run.Failed}
-			table.Row(at+"· "+r.ID, "", fmt.Sprintf("attempt %d", e.Attempt), "", tookOf(a, of), a.last(remark(of)))
+			table.Row(at+"· "+r.ID, "", fmt.Sprintf("attempt %d", e.Attempt), "", durationOf(a, of), a.lastCell(runNote(of)))
 		}
-		note := a.last(remark(r.Run))
+		note := a.lastCell(runNote(r.Run))
 		if len(r.Reports) > 0 {
 			note = strings.TrimSpace("reports " + strings.Join(r.Reports, ", ") + " " + note)
 		}
-		table.Row(at+"· "+r.ID, "", string(r.Status), screen.Age(a.now(), r.CreatedAt), tookOf(a, r.Run), note)
+		table.Row(at+"· "+r.ID, "", string(r.Status), screen.Age(a.now(), r.CreatedAt), durationOf(a, r.Run), note)
 	}
 }

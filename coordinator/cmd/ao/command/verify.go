@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// audit is what of GET /ledger a person reads.
-type audit struct {
+// verification is what of GET /ledger a person reads.
+type verification struct {
 	Sequence  uint64         `json:"sequence"`
 	Before    uint64         `json:"truncated_before"`
 	Records   uint64         `json:"records"`
@@ -36,8 +36,8 @@ type audit struct {
 	} `json:"wrong"`
 }
 
-// auditTime is how long an audit may take: the history may have millions of records, and another audit be first.
-const auditTime = 10 * time.Minute
+// verifyTimeout is how long an audit may take: the history may have millions of records, and another audit be first.
+const verifyTimeout = 10 * time.Minute
 
 const aboutVerify = `Read every record of the stream, without the coordinator's own view of them, and count anew: every accepted run waits,
 runs or has ended; no attempt was begun twice or has two last words; a session did one thing at a time, in order; every
@@ -48,29 +48,29 @@ understood, 5 no coordinator was reached, 130 interrupted.`
 
 func verifyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Prove from the stream that nothing was lost and nothing done twice", Long: aboutVerify, Args: cobra.NoArgs}
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
-		answer, err := a.client.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: auditTime})
+	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
+		answer, err := a.client.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: verifyTimeout})
 		if err != nil {
 			return err
 		}
-		var r audit
+		var r verification
 		if err := json.Unmarshal(answer.Doc, &r); err != nil || r.OK == nil {
 			return fmt.Errorf("the audit cannot be read: %.200s", answer.Doc)
 		}
 		if a.json {
-			err = a.doc(answer.Doc)
+			err = a.printDoc(answer.Doc)
 		} else {
-			err = showAudit(a, r)
+			err = showVerification(a, r)
 		}
 		if err == nil && !*r.OK {
-			return ended(exitFailed)
+			return exitCode(exitFailed)
 		}
 		return err
 	})
 	return c
 }
 
-func showAudit(a *app, r audit) error {
+func showVerification(a *app, r verification) error {
 	var f screen.Facts
 	parts := func(of map[string]int, names ...string) string {
 		var all []string
@@ -104,7 +104,7 @@ func showAudit(a *app, r audit) error {
 		if w.Sequence > 0 {
 			at = strconv.FormatUint(w.Sequence, 10)
 		}
-		table.Row(w.Kind, w.RunID, at, a.last(w.Message))
+		table.Row(w.Kind, w.RunID, at, a.lastCell(w.Message))
 	}
 	if err := table.Write(a.out); err != nil {
 		return err

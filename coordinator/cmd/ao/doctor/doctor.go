@@ -30,15 +30,15 @@ type Config struct {
 	Monitor        string              // URL of a NATS server's monitoring port; empty: it has none
 }
 
-// look is the time that one question may take.
-const look = 10 * time.Second
+// checkTimeout is the time that one question may take.
+const checkTimeout = 10 * time.Second
 
-// Look makes every check that can be made from here.
-func Look(ctx context.Context, c Config) []checkup.Finding {
+// Check makes every check that can be made from here.
+func Check(ctx context.Context, c Config) []checkup.Finding {
 	all := []checkup.Finding{checkup.Good("ao", "version %s (%s)", version.Of(), runtime.Version())}
-	told, report := c.coordinator(ctx)
-	all = append(all, told...)
-	all = append(all, c.reach(ctx, report)...)
+	findings, report := c.coordinator(ctx)
+	all = append(all, findings...)
+	all = append(all, c.network(ctx, report)...)
 	all = append(all, c.files()...)
 	all = append(all, c.profiles()...)
 	all = append(all, c.nats(ctx)...)
@@ -47,19 +47,19 @@ func Look(ctx context.Context, c Config) []checkup.Finding {
 
 // coordinator asks it what it sees. A nil report: it did not say.
 func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Report) {
-	asks, err := client.New(client.Config{URL: c.URL, Token: c.Token, CA: c.CA})
+	cl, err := client.New(client.Config{URL: c.URL, Token: c.Token, CA: c.CA})
 	if err != nil {
 		return []checkup.Finding{checkup.Bad("coordinator", "mend it", "%v", err)}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, look)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	_, err = asks.Get(ctx, nil, "ready") // it makes the connection, too, so that the next answer tells the time
-	refused := new(client.Refused)
+	_, err = cl.Get(ctx, nil, "ready") // it makes the connection, too, so that the next answer tells the time
+	refused := new(client.APIError)
 	if err != nil && !errors.As(err, &refused) {
 		return []checkup.Finding{checkup.Bad("coordinator", "start it, or say where it is: --url or AO_URL, --ca or AO_CA", "%v", err)}, nil
 	}
 	asked := time.Now()
-	doc, err := asks.Get(ctx, nil, "doctor")
+	doc, err := cl.Get(ctx, nil, "doctor")
 	took := time.Since(asked)
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
 		return []checkup.Finding{checkup.Bad("coordinator", "put a token of this coordinator into AO_TOKEN, one with scope admin; 'ao tokens create' makes one", "it answers, and refuses the token: %v", err)}, nil
@@ -82,21 +82,21 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	return append(all, r.Checks...), &r
 }
 
-// reach looks who gets in at the addresses.
-func (c Config) reach(ctx context.Context, r *checkup.Report) (all []checkup.Finding) {
+// network looks who gets in at the addresses.
+func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.Finding) {
 	base := cmp.Or(c.URL, client.DefaultURL)
 	if host := hostOf(base); r != nil && !local(host) {
-		if nobody, err := client.New(client.Config{URL: c.URL, CA: c.CA}); err == nil {
-			ctx, cancel := context.WithTimeout(ctx, look)
+		if anonymous, err := client.New(client.Config{URL: c.URL, CA: c.CA}); err == nil {
+			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 			defer cancel()
-			if _, err := nobody.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
+			if _, err := anonymous.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
 				all = append(all, checkup.Bad("http", "make tokens with 'ao tokens create' and name their file in AO_API_TOKENS", "%s answers everybody who reaches it, without a token", base))
 			}
 		}
 	}
 	here, _ := os.Hostname() // an empty name is nobody's
 	if r != nil && r.Private && r.Host != here && local(hostOf(base)) {
-		all = append(all, published(ctx, base)...)
+		all = append(all, exposed(ctx, base)...)
 	}
 	if r == nil || r.PublicURL == "" {
 		return all
@@ -107,7 +107,7 @@ func (c Config) reach(ctx context.Context, r *checkup.Report) (all []checkup.Fin
 	}
 	public, err := client.New(client.Config{URL: r.PublicURL, CA: c.CA})
 	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, look)
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		_, err = public.Get(ctx, nil, "health")
 	}
@@ -120,14 +120,14 @@ func (c Config) reach(ctx context.Context, r *checkup.Report) (all []checkup.Fin
 	return append(all, checkup.Good("public-url", "%s is reached from here", r.PublicURL))
 }
 
-// published looks whether a coordinator that says it is in a network of its own is handed on beyond this machine: at its other addresses.
-func published(ctx context.Context, base string) []checkup.Finding {
+// exposed looks whether a coordinator that says it is in a network of its own is handed on beyond this machine: at its other addresses.
+func exposed(ctx context.Context, base string) []checkup.Finding {
 	u, err := url.Parse(base)
 	addrs, listed := net.InterfaceAddrs()
 	if err != nil || listed != nil || u.Scheme != "http" {
 		return nil
 	}
-	asks := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
+	httpClient := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
 	for _, a := range addrs {
 		n, ok := a.(*net.IPNet)
 		if !ok || n.IP.IsLoopback() || n.IP.IsLinkLocalUnicast() {
@@ -139,7 +139,7 @@ func published(ctx context.Context, base string) []checkup.Finding {
 		if err != nil {
 			return nil
 		}
-		if res, err := asks.Do(req); err == nil {
+		if res, err := httpClient.Do(req); err == nil {
 			_ = res.Body.Close()
 			return []checkup.Finding{checkup.Odd("tls", "publish its port on 127.0.0.1 alone, or set AO_TLS_CERT and AO_TLS_KEY and take AO_PRIVATE_NETWORK away",
 				"HTTP is not encrypted, and is reached at %s, beyond the network of its own that AO_PRIVATE_NETWORK promises", at.Host)}
@@ -195,7 +195,7 @@ func (c Config) nats(ctx context.Context) (all []checkup.Finding) {
 		return []checkup.Finding{checkup.Not("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them", "NATS from here, and what its users may do: the environment names none")}
 	}
 	login := bus.Login{Creds: creds, CA: c.Env("AO_NATS_CA"), Cert: c.Env("AO_NATS_CERT"), Key: c.Env("AO_NATS_KEY")}
-	return onNATS(ctx, cmp.Or(address, config.NATSURL.Default), login)
+	return checkNATS(ctx, cmp.Or(address, config.NATSURL.Default), login)
 }
 
 // monitor asks a NATS server's monitoring port when it writes to disk.
@@ -203,7 +203,7 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	if c.Monitor == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, look)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var v struct {
 		Version   string `json:"version"`
@@ -218,10 +218,10 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 			} `json:"stats"`
 		} `json:"jetstream"`
 	}
-	asks, err := client.New(client.Config{URL: c.Monitor, CA: c.CA})
+	cl, err := client.New(client.Config{URL: c.Monitor, CA: c.CA})
 	if err == nil {
 		var doc json.RawMessage
-		if doc, err = asks.Get(ctx, nil, "varz"); err == nil {
+		if doc, err = cl.Get(ctx, nil, "varz"); err == nil {
 			err = json.Unmarshal(doc, &v)
 		}
 	}
@@ -238,8 +238,8 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	return append(all, checkup.Good("nats-sync", "every record is on disk before it is acknowledged"))
 }
 
-// Print is a finding on a line of its own, and its advice on the next.
-func Print(f checkup.Finding) string {
+// Format is a finding on a line of its own, and its advice on the next.
+func Format(f checkup.Finding) string {
 	line := fmt.Sprintf("%-4s  %-12s  %s", f.Verdict, f.Check, f.Say)
 	if f.Advice != "" {
 		line += "\n      → " + f.Advice

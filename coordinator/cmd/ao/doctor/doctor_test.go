@@ -91,14 +91,14 @@ func TestTheCoordinator(t *testing.T) {
 		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }), "public-url", checkup.Warn, "only the coordinator's machine reaches"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			has(t, Look(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want, tt.say)
+			has(t, Check(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want, tt.say)
 		})
 	}
-	nobody := Look(t.Context(), Config{URL: gone.URL, Env: env{}.get})
+	nobody := Check(t.Context(), Config{URL: gone.URL, Env: env{}.get})
 	has(t, nobody, "coordinator", checkup.Fail, "No coordinator answers")
 	has(t, nobody, "files", checkup.Skip, "the environment names none") // what can't be looked at from here is said
 	has(t, nobody, "nats", checkup.Skip, "the environment names none")
-	has(t, Look(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", checkup.Fail, "AO_CA")
+	has(t, Check(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", checkup.Fail, "AO_CA")
 }
 
 // TestANetworkOfItsOwn: a coordinator in a container misses no TLS where its port is this machine's alone, and does where it is not.
@@ -118,7 +118,7 @@ func TestANetworkOfItsOwn(t *testing.T) {
 		s.Start()
 		t.Cleanup(s.Close)
 		_, port, _ := net.SplitHostPort(l.Addr().String())
-		for _, f := range Look(t.Context(), Config{URL: "http://127.0.0.1:" + port, Env: env{}.get}) {
+		for _, f := range Check(t.Context(), Config{URL: "http://127.0.0.1:" + port, Env: env{}.get}) {
 			if f.Check == "tls" {
 				tls = append(tls, f)
 			}
@@ -248,7 +248,7 @@ func TestANATSForEverybody(t *testing.T) {
 	has(t, judged("nats://127.0.0.1:4222,nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "lets in everybody")
 }
 
-func judged(address string) []checkup.Finding { return []checkup.Finding{openTo(address)} }
+func judged(address string) []checkup.Finding { return []checkup.Finding{anonymousAccess(address)} }
 
 // TestTheMonitoringPort says when NATS writes to disk.
 func TestTheMonitoringPort(t *testing.T) {

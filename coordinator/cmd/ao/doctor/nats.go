@@ -16,9 +16,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// onNATS looks at a server as who logs in there: its version, whether it lets in everybody, and whether the credential may do more than
+// checkNATS looks at a server as who logs in there: its version, whether it lets in everybody, and whether the credential may do more than
 // its role needs.
-func onNATS(ctx context.Context, address string, login bus.Login) (all []checkup.Finding) {
+func checkNATS(ctx context.Context, address string, login bus.Login) (all []checkup.Finding) {
 	opts, err := login.Options()
 	if err != nil {
 		return []checkup.Finding{checkup.Bad("nats", "mend it", "%v", err)}
@@ -31,22 +31,22 @@ func onNATS(ctx context.Context, address string, login bus.Login) (all []checkup
 	defer nc.Close()
 	all = append(all, checkup.NATS(nc.ConnectedServerVersion()))
 	if login.Creds != "" {
-		all = append(all, d.may(ctx, nc, login.Creds)...)
+		all = append(all, d.checkPermissions(ctx, nc, login.Creds)...)
 	}
 	var tls []nats.Option
-	if strange, err := (bus.Login{CA: login.CA, Cert: login.Cert, Key: login.Key}).Options(); err == nil {
-		tls = strange
+	if withoutLogin, err := (bus.Login{CA: login.CA, Cert: login.Cert, Key: login.Key}).Options(); err == nil {
+		tls = withoutLogin
 	}
-	nobody, err := new(denials).connect(address, tls...)
+	anonymous, err := new(denials).connect(address, tls...)
 	if err != nil {
 		return append(all, checkup.Good("nats-users", "NATS at %s lets in nobody without a login", redacted(address)))
 	}
-	nobody.Close()
-	return append(all, openTo(address))
+	anonymous.Close()
+	return append(all, anonymousAccess(address))
 }
 
-// openTo judges a NATS that lets in everybody who reaches these addresses.
-func openTo(address string) checkup.Finding {
+// anonymousAccess judges a NATS that lets in everybody who reaches these addresses.
+func anonymousAccess(address string) checkup.Finding {
 	for one := range strings.SplitSeq(address, ",") {
 		if !local(hostOf(strings.TrimSpace(one))) {
 			return checkup.Bad("nats-users", "make users with 'ao init', and include nats/users.conf in the server's configuration", "NATS at %s lets in everybody who reaches it, and they may do everything", redacted(address))
@@ -63,7 +63,7 @@ type denials struct {
 
 func (d *denials) connect(address string, more ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(address, append([]nats.Option{
-		nats.Name("ao-doctor"), nats.Timeout(look / 2), nats.MaxReconnects(0), nats.NoReconnect(),
+		nats.Name("ao-doctor"), nats.Timeout(checkTimeout / 2), nats.MaxReconnects(0), nats.NoReconnect(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrPermissionViolation) {
 				d.mu.Lock()
@@ -79,7 +79,7 @@ func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 	d.mu.Lock()
 	before := d.n
 	d.mu.Unlock()
-	if do() != nil || nc.FlushTimeout(look/2) != nil {
+	if do() != nil || nc.FlushTimeout(checkTimeout/2) != nil {
 		return true
 	}
 	for range 100 { // the handler runs beside
@@ -94,31 +94,31 @@ func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 	return false
 }
 
-// may tries what no worker and no publisher needs. Nothing of it would change anything, also where it is allowed.
-func (d *denials) may(ctx context.Context, nc *nats.Conn, creds string) []checkup.Finding {
+// checkPermissions tries what no worker and no publisher needs. Nothing of it would change anything, also where it is allowed.
+func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds string) []checkup.Finding {
 	text, err := os.ReadFile(creds)
 	if err != nil {
 		return nil // told with the connection
 	}
-	who, err := users.Read("", text)
-	if err != nil || who.Role == "" {
+	user, err := users.Read("", text)
+	if err != nil || user.Role == "" {
 		return []checkup.Finding{checkup.Not("rights", "use the files that 'ao init' makes", "what %s may do: the file does not say whose it is", creds)}
 	}
-	if who.Role == users.Coordinator {
+	if user.Role == users.Coordinator {
 		return []checkup.Finding{checkup.Good("rights", "%s is a coordinator's: it may do everything; keep it from workers", creds)}
 	}
-	var too []string
+	var excess []string
 	for _, subject := range []string{">", "_INBOX.>", "ao.>", "$JS.>"} {
-		listens := func() error {
+		subscribe := func() error {
 			sub, err := nc.SubscribeSync(subject)
 			if err == nil {
 				defer func() { _ = sub.Unsubscribe() }()
-				err = nc.FlushTimeout(look / 2)
+				err = nc.FlushTimeout(checkTimeout / 2)
 			}
 			return err
 		}
-		if !d.refused(nc, listens) {
-			too = append(too, "listen to "+subject)
+		if !d.refused(nc, subscribe) {
+			excess = append(excess, "listen to "+subject)
 		}
 	}
 	for _, subject := range []string{"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.KV_secrets", "$SYS.REQ.SERVER.PING"} {
@@ -126,13 +126,13 @@ func (d *denials) may(ctx context.Context, nc *nats.Conn, creds string) []checku
 			break
 		}
 		if !d.refused(nc, func() error { return nc.Publish(subject, nil) }) {
-			too = append(too, "ask "+subject)
+			excess = append(excess, "ask "+subject)
 		}
 	}
-	if len(too) > 0 {
-		return []checkup.Finding{checkup.Bad("rights", "make users with 'ao init', and have the server use its nats/users.conf", "%s is a %s's, and may do what it must not: %s", creds, who.Role, strings.Join(too, ", "))}
+	if len(excess) > 0 {
+		return []checkup.Finding{checkup.Bad("rights", "make users with 'ao init', and have the server use its nats/users.conf", "%s is a %s's, and may do what it must not: %s", creds, user.Role, strings.Join(excess, ", "))}
 	}
-	return []checkup.Finding{checkup.Good("rights", "%s is a %s's, and is refused what no %s needs", creds, who.Role, who.Role)}
+	return []checkup.Finding{checkup.Good("rights", "%s is a %s's, and is refused what no %s needs", creds, user.Role, user.Role)}
 }
 
 // redacted hides what addresses say of user and password.

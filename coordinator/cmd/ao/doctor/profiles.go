@@ -32,7 +32,7 @@ func (c Config) profiles() (all []checkup.Finding) {
 		}
 	}
 	for _, name := range names {
-		if why := unfit(dir, name); why != "" {
+		if why := profileError(dir, name); why != "" {
 			all = append(all, checkup.Bad("profiles", advice, "profile %s does not load: %s", name, why))
 		}
 	}
@@ -42,8 +42,8 @@ func (c Config) profiles() (all []checkup.Finding) {
 	return all
 }
 
-// unfit says why a profile cannot be run; empty: nothing is seen.
-func unfit(dir, name string) string {
+// profileError says why a profile cannot be run; empty: nothing is seen.
+func profileError(dir, name string) string {
 	text, err := os.ReadFile(filepath.Join(dir, name+".json"))
 	if err != nil {
 		return fault.Plain(err)

@@ -20,8 +20,8 @@ import (
 	"ao/nats/users"
 )
 
-// Wish is what there is to be.
-type Wish struct {
+// Options is what there is to be.
+type Options struct {
 	Dir     string                     // made where it is missing
 	Workers map[string][]users.Profile // by name: workers that are confined to profiles, in folders worker-<name>
 	TLS     bool
@@ -47,28 +47,28 @@ type File struct {
 	What  string `json:"what"`
 }
 
-// Ring is what there is.
-type Ring struct {
-	Dir   string `json:"dir"`
-	Files []File `json:"files"`
-	TLS   bool   `json:"tls"`
-	Users []Name `json:"nats_users"`
+// Result is what there is.
+type Result struct {
+	Dir   string     `json:"dir"`
+	Files []File     `json:"files"`
+	TLS   bool       `json:"tls"`
+	Users []UserInfo `json:"nats_users"`
 }
 
-// Name is a user of NATS, without the secret.
-type Name struct {
+// UserInfo is a user of NATS, without the secret.
+type UserInfo struct {
 	Name  string     `json:"name"`
 	Role  users.Role `json:"role"`
 	Inbox string     `json:"inbox_prefix"`
 }
 
 // Changed tells whether anything was made, or made anew.
-func (r *Ring) Changed() bool {
+func (r *Result) Changed() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.State != Kept })
 }
 
 // Make makes what is missing. A second call changes nothing; one that was cut off is completed by the next.
-func Make(w Wish) (*Ring, error) {
+func Make(w Options) (*Result, error) {
 	if w.Now.IsZero() {
 		w.Now = time.Now()
 	}
@@ -87,7 +87,7 @@ func Make(w Wish) (*Ring, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("%s cannot be locked: %w", dir, err)
 	}
-	r := &Ring{Dir: dir}
+	r := &Result{Dir: dir}
 	all, err := r.users(w)
 	if err != nil {
 		return nil, err
@@ -99,17 +99,17 @@ func Make(w Wish) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.rights(all, tls); err != nil {
+	if err := r.permissions(all, tls); err != nil {
 		return nil, err
 	}
-	if err := r.stores(w); err != nil {
+	if err := r.storeLimits(w); err != nil {
 		return nil, err
 	}
-	return r, r.stagings(w)
+	return r, r.stagingFolders(w)
 }
 
-// rights renews the configuration of NATS in its place: what an operator added to it stays.
-func (r *Ring) rights(all []users.User, tls users.TLS) error {
+// permissions renews the configuration of NATS in its place: what an operator added to it stays.
+func (r *Result) permissions(all []users.User, tls users.TLS) error {
 	const name = "nats/users.conf"
 	text := users.Config(all, tls)
 	have, err := r.read(name)
@@ -118,22 +118,22 @@ func (r *Ring) rights(all []users.User, tls users.TLS) error {
 	}
 	if have != nil {
 		if text, err = users.Renew(string(have), all, tls); err != nil {
-			return fmt.Errorf("%s: %w", r.at(name), err)
+			return fmt.Errorf("%s: %w", r.path(name), err)
 		}
 	}
-	return r.derive(name, "who may do what at NATS: AO_NATS_USERS, or included by the server's configuration", text)
+	return r.writeDerived(name, "who may do what at NATS: AO_NATS_USERS, or included by the server's configuration", text)
 }
 
-// at is where a file is.
-func (r *Ring) at(name string) string { return filepath.Join(r.Dir, filepath.FromSlash(name)) }
+// path is where a file is.
+func (r *Result) path(name string) string { return filepath.Join(r.Dir, filepath.FromSlash(name)) }
 
-func (r *Ring) note(name, state, what string) {
+func (r *Result) record(name, state, what string) {
 	r.Files = append(r.Files, File{name, state, what})
 }
 
 // read gives a file's text; nil where there is none.
-func (r *Ring) read(name string) ([]byte, error) {
-	text, err := os.ReadFile(r.at(name))
+func (r *Result) read(name string) ([]byte, error) {
+	text, err := os.ReadFile(r.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -150,8 +150,8 @@ const (
 )
 
 // write puts a file in its place, whole or not at all.
-func (r *Ring) write(name string, mode fs.FileMode, text []byte) error {
-	path := r.at(name)
+func (r *Result) write(name string, mode fs.FileMode, text []byte) error {
+	path := r.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -173,8 +173,8 @@ func (r *Ring) write(name string, mode fs.FileMode, text []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// derive has a file that is made of others say what it should, and no secrets.
-func (r *Ring) derive(name, what, text string) error {
+// writeDerived has a file that is made of others say what it should, and no secrets.
+func (r *Result) writeDerived(name, what, text string) error {
 	have, err := r.read(name)
 	state := Kept
 	switch {
@@ -188,19 +188,19 @@ func (r *Ring) derive(name, what, text string) error {
 	if state != Kept {
 		err = r.write(name, public, []byte(text))
 	}
-	r.note(name, state, what)
+	r.record(name, state, what)
 	return err
 }
 
 // users makes the users that are missing, and gives all: those of earlier calls too.
-func (r *Ring) users(w Wish) ([]users.User, error) {
+func (r *Result) users(w Options) ([]users.User, error) {
 	type wanted struct {
 		role     users.Role
 		profiles []users.Profile
 		asked    bool
 	}
 	want := map[string]wanted{"coordinator": {users.Coordinator, nil, true}, "worker": {users.Worker, nil, true}, "publisher": {users.Publisher, nil, true}}
-	there, err := filepath.Glob(r.at("worker-*/" + credsFile))
+	there, err := filepath.Glob(r.path("worker-*/" + credsFile))
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (r *Ring) users(w Wish) ([]users.User, error) {
 			return nil, err
 		}
 		all = append(all, c.User)
-		r.Users = append(r.Users, Name{name, c.Role, c.Inbox()})
+		r.Users = append(r.Users, UserInfo{name, c.Role, c.Inbox()})
 	}
 	return all, nil
 }
@@ -234,7 +234,7 @@ func (r *Ring) users(w Wish) ([]users.User, error) {
 // credsFile is a user's file in the folder of its name.
 const credsFile = "nats.nk"
 
-func (r *Ring) user(name string, role users.Role, profiles []users.Profile, asked bool) (users.Credential, error) {
+func (r *Result) user(name string, role users.Role, profiles []users.Profile, explicit bool) (users.Credential, error) {
 	file := name + "/" + credsFile
 	text, err := r.read(file)
 	if err != nil {
@@ -244,22 +244,22 @@ func (r *Ring) user(name string, role users.Role, profiles []users.Profile, aske
 		c, err := users.Read(name, text)
 		switch {
 		case err != nil:
-			return c, fmt.Errorf("%s: %w; to have it made anew remove it", r.at(file), err)
-		case c.Role != role || asked && !slices.Equal(c.Profiles, profiles):
-			return c, fmt.Errorf("%s is the file of a %s with the profiles %v, not %v; to have it made anew remove it", r.at(file), c.Role, c.Profiles, profiles)
+			return c, fmt.Errorf("%s: %w; to have it made anew remove it", r.path(file), err)
+		case c.Role != role || explicit && !slices.Equal(c.Profiles, profiles):
+			return c, fmt.Errorf("%s is the file of a %s with the profiles %v, not %v; to have it made anew remove it", r.path(file), c.Role, c.Profiles, profiles)
 		}
-		r.note(file, Kept, of(c.User))
+		r.record(file, Kept, describe(c.User))
 		return c, nil
 	}
 	c, err := users.New(name, role, profiles...)
 	if err == nil {
 		err = r.write(file, secret, c.File())
 	}
-	r.note(file, Made, of(c.User))
+	r.record(file, Made, describe(c.User))
 	return c, err
 }
 
-func of(u users.User) string {
+func describe(u users.User) string {
 	if len(u.Profiles) > 0 {
 		return fmt.Sprintf("NATS user of a %s that runs %v only (AO_NATS_CREDS)", u.Role, u.Profiles)
 	}
@@ -267,9 +267,9 @@ func of(u users.User) string {
 }
 
 // tokens makes the API's tokens. A token is in its file and nowhere else; where that is missing another is made in its place.
-func (r *Ring) tokens() error {
+func (r *Result) tokens() error {
 	const hashes = "coordinator/tokens"
-	_, err := os.Stat(r.at(hashes))
+	_, err := os.Stat(r.path(hashes))
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return err
@@ -291,11 +291,11 @@ func (r *Ring) tokens() error {
 		}
 		if !missing {
 			state = Changed
-			if err := forget(r.at(hashes), name); err != nil {
+			if err := revoke(r.path(hashes), name); err != nil {
 				return err
 			}
 		}
-		token, err := access.Create(r.at(hashes), name, []string{name}, time.Time{})
+		token, err := access.Create(r.path(hashes), name, []string{name}, time.Time{})
 		if err == nil {
 			err = r.write(file, secret, []byte(token+"\n"))
 		}
@@ -304,13 +304,13 @@ func (r *Ring) tokens() error {
 		}
 		files = append(files, File{file, map[bool]string{true: Changed, false: Made}[text != nil], what})
 	}
-	r.note(hashes, state, "hashes of the API tokens (AO_API_TOKENS)")
+	r.record(hashes, state, "hashes of the API tokens (AO_API_TOKENS)")
 	r.Files = append(r.Files, files...)
 	return nil
 }
 
-// forget takes out the hash of a token that nobody has.
-func forget(hashes, name string) error {
+// revoke takes out the hash of a token that nobody has.
+func revoke(hashes, name string) error {
 	all, err := access.List(hashes)
 	if err != nil || !slices.ContainsFunc(all, func(e access.Entry) bool { return e.Name == name }) {
 		return err

@@ -53,7 +53,7 @@ var now = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 
 func TestWhatIsThereStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ring")
-	w := Wish{Dir: dir, TLS: true, Hosts: []string{"nats", "10.0.0.5"}, Now: now, Workers: map[string][]users.Profile{"text": {{Type: "procedural", Name: "text"}}}}
+	w := Options{Dir: dir, TLS: true, Hosts: []string{"nats", "10.0.0.5"}, Now: now, Workers: map[string][]users.Profile{"text": {{Type: "procedural", Name: "text"}}}}
 	r, err := Make(w)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestWhatIsThereStays(t *testing.T) {
 			t.Errorf("%s has the mode %s", name, text[:10])
 		}
 	}
-	for _, next := range []Wish{w, {Dir: dir, Now: now}, {Dir: dir, TLS: true, Hosts: []string{"nats"}, Now: now.AddDate(1, 0, 0)}} {
+	for _, next := range []Options{w, {Dir: dir, Now: now}, {Dir: dir, TLS: true, Hosts: []string{"nats"}, Now: now.AddDate(1, 0, 0)}} {
 		r, err := Make(next)
 		if err != nil || r.Changed() {
 			t.Errorf("again: %+v, %v", r, err)
@@ -100,7 +100,7 @@ func TestWhatIsThereStays(t *testing.T) {
 
 func TestWhatIsMissingIsMade(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Make(Wish{Dir: dir, Now: now}); err != nil {
+	if _, err := Make(Options{Dir: dir, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -120,7 +120,7 @@ func TestWhatIsMissingIsMade(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r, err := Make(Wish{Dir: dir, Now: now})
+			r, err := Make(Options{Dir: dir, Now: now})
 			if err != nil || !r.Changed() {
 				t.Fatal(r, err)
 			}
@@ -144,7 +144,7 @@ func TestWhatIsMissingIsMade(t *testing.T) {
 					t.Errorf("token %s: %v", name, err)
 				}
 			}
-			if r, err := Make(Wish{Dir: dir, Now: now}); err != nil || r.Changed() {
+			if r, err := Make(Options{Dir: dir, Now: now}); err != nil || r.Changed() {
 				t.Errorf("once more: %+v, %v", r, err)
 			}
 		})
@@ -154,7 +154,7 @@ func TestWhatIsMissingIsMade(t *testing.T) {
 // TestLater: TLS and workers come to a ring that has none, certificates are renewed in time, and no file is silently made another's.
 func TestLater(t *testing.T) {
 	dir := t.TempDir()
-	make := func(w Wish) *Ring {
+	make := func(w Options) *Result {
 		t.Helper()
 		w.Dir = dir
 		if w.Now.IsZero() {
@@ -166,7 +166,7 @@ func TestLater(t *testing.T) {
 		}
 		return r
 	}
-	states := func(r *Ring) (changed []string) {
+	states := func(r *Result) (changed []string) {
 		for _, f := range r.Files {
 			if f.State == Changed {
 				changed = append(changed, f.Path)
@@ -174,18 +174,18 @@ func TestLater(t *testing.T) {
 		}
 		return changed
 	}
-	make(Wish{})
-	if got := states(make(Wish{TLS: true})); !reflect.DeepEqual(got, []string{"nats/users.conf"}) {
+	make(Options{})
+	if got := states(make(Options{TLS: true})); !reflect.DeepEqual(got, []string{"nats/users.conf"}) {
 		t.Errorf("TLS: %v", got)
 	}
-	if got := states(make(Wish{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "mind"}}}})); !reflect.DeepEqual(got, []string{"nats/users.conf"}) {
+	if got := states(make(Options{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "mind"}}}})); !reflect.DeepEqual(got, []string{"nats/users.conf"}) {
 		t.Errorf("a worker: %v", got)
 	}
-	if got := states(make(Wish{TLS: true, Hosts: []string{"nats"}})); !reflect.DeepEqual(got, []string{"nats/server.crt", "coordinator/http.crt"}) {
+	if got := states(make(Options{TLS: true, Hosts: []string{"nats"}})); !reflect.DeepEqual(got, []string{"nats/server.crt", "coordinator/http.crt"}) {
 		t.Errorf("a host: %v", got)
 	}
 	late := now.AddDate(2, 0, -20)
-	if got := states(make(Wish{Now: late})); !reflect.DeepEqual(got, []string{"nats/server.crt", "coordinator/http.crt"}) {
+	if got := states(make(Options{Now: late})); !reflect.DeepEqual(got, []string{"nats/server.crt", "coordinator/http.crt"}) {
 		t.Errorf("renewal: %v", got)
 	}
 	if c := certOf(t, filepath.Join(dir, "nats/server.crt")); c.VerifyHostname("nats") != nil || c.NotAfter.Before(late.AddDate(1, 0, 0)) {
@@ -193,13 +193,13 @@ func TestLater(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, file, text string
-		w                Wish
+		w                Options
 		want             string
 	}{
-		{"other profiles", "", "", Wish{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "other"}}}}, "worker-mind/nats.nk"},
-		{"no seed", "worker/nats.nk", "# role: worker\n", Wish{}, "to have it made anew remove it"},
-		{"another key", "nats/server.key", "", Wish{}, "nats/server.crt and .key"},
-		{"an old authority", "", "", Wish{Now: now.AddDate(10, 0, -5)}, "remove the folder ca"},
+		{"other profiles", "", "", Options{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "other"}}}}, "worker-mind/nats.nk"},
+		{"no seed", "worker/nats.nk", "# role: worker\n", Options{}, "to have it made anew remove it"},
+		{"another key", "nats/server.key", "", Options{}, "nats/server.crt and .key"},
+		{"an old authority", "", "", Options{Now: now.AddDate(10, 0, -5)}, "remove the folder ca"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.file != "" {
@@ -240,7 +240,7 @@ func TestAFolderOfAnOlderVersion(t *testing.T) {
 	}
 	write(strings.Replace(text, "jetstream: enabled", "jetstream: {max_file: 1G}", 1))
 	changed := contents(t, dir)
-	if _, err := Make(Wish{Dir: dir, Now: now}); err == nil || !strings.Contains(err.Error(), "nats/users.conf") || !strings.Contains(err.Error(), "jetstream: enabled") {
+	if _, err := Make(Options{Dir: dir, Now: now}); err == nil || !strings.Contains(err.Error(), "nats/users.conf") || !strings.Contains(err.Error(), "jetstream: enabled") {
 		t.Errorf("changed by hand: %v", err)
 	}
 	if got := contents(t, dir); got[conf] != changed[conf] {
@@ -248,7 +248,7 @@ func TestAFolderOfAnOlderVersion(t *testing.T) {
 	}
 	write(text + "system_account: SYS\n")
 	for _, want := range []string{Changed, Kept} {
-		r, err := Make(Wish{Dir: dir, Now: now})
+		r, err := Make(Options{Dir: dir, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}

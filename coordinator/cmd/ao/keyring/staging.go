@@ -9,15 +9,15 @@ import (
 	"ao/nats/users"
 )
 
-// stagings makes the folders over which memory is mounted. Docker would make missing ones as root, and NATS could not make its
+// stagingFolders makes the folders over which memory is mounted. Docker would make missing ones as root, and NATS could not make its
 // stream there.
-func (r *Ring) stagings(w Wish) error {
+func (r *Result) stagingFolders(w Options) error {
 	for _, data := range w.Staging {
 		if _, err := os.Stat(data); err != nil { // a slip: no server looks there
 			return fmt.Errorf("the data folder of NATS: %w", err)
 		}
 		dir := disk.Batches(data, users.Own, subject.Runs)
-		name, err := r.below(dir)
+		name, err := r.relative(dir)
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (r *Ring) stagings(w Wish) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		r.note(name, state, "NATS puts batches of records aside here: mount memory over it")
+		r.record(name, state, "NATS puts batches of records aside here: mount memory over it")
 	}
 	return nil
 }

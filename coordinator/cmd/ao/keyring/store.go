@@ -10,9 +10,9 @@ import (
 	"ao/nats/disk"
 )
 
-// stores writes how much each NATS server may store at most into its data folder. A size that still fits is not made smaller:
+// storeLimits writes how much each NATS server may store at most into its data folder. A size that still fits is not made smaller:
 // a running server would refuse to read its configuration anew.
-func (r *Ring) stores(w Wish) error {
+func (r *Result) storeLimits(w Options) error {
 	folders := make([]disk.Folder, len(w.NATSData))
 	sharing := map[uint64]int{}
 	for i, dir := range w.NATSData {
@@ -24,16 +24,16 @@ func (r *Ring) stores(w Wish) error {
 		sharing[f.Device]++
 	}
 	for i, f := range folders {
-		if err := r.store(w.NATSData[i], f, sharing[f.Device], w.Store); err != nil {
+		if err := r.storeLimit(w.NATSData[i], f, sharing[f.Device], w.Store); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// store writes what one server may store; wished 0: what fits.
-func (r *Ring) store(dir string, f disk.Folder, sharing int, wished int64) error {
-	name, err := r.below(filepath.Join(dir, "store.conf"))
+// storeLimit writes what one server may store; wished 0: what fits.
+func (r *Result) storeLimit(dir string, f disk.Folder, sharing int, requested int64) error {
+	name, err := r.relative(filepath.Join(dir, "store.conf"))
 	if err != nil {
 		return err
 	}
@@ -41,27 +41,27 @@ func (r *Ring) store(dir string, f disk.Folder, sharing int, wished int64) error
 	if err != nil {
 		return err
 	}
-	size, had := wished, sizeIn(have)
+	size, current := requested, sizeIn(have)
 	if size == 0 {
 		size = f.Store(sharing)
 		if size == 0 {
 			return fmt.Errorf("the disk of %s does not say how large it is; set AO_NATS_STORE to what NATS may store at most, such as 10GB", dir)
 		}
-		if had > size && f.Fits(had, sharing) {
-			size = had
+		if current > size && f.Fits(current, sharing) {
+			size = current
 		}
 	}
-	err = r.derive(name, fmt.Sprintf("NATS stores %d MiB at most: included by the server's configuration%s", size>>20, misfit(f, size, sharing)),
+	err = r.writeDerived(name, fmt.Sprintf("NATS stores %d MiB at most: included by the server's configuration%s", size>>20, sizeWarning(f, size, sharing)),
 		fmt.Sprintf("# Made by 'ao init': how many bytes this server stores at most. Its configuration includes it in the block jetstream.\nmax_file_store: %d\n", size))
-	if err != nil && had > 0 {
-		r.Files[len(r.Files)-1] = File{name, Kept, fmt.Sprintf("NATS stores %d MiB at most; %d MiB could not be written: %v", had>>20, size>>20, err)}
+	if err != nil && current > 0 {
+		r.Files[len(r.Files)-1] = File{name, Kept, fmt.Sprintf("NATS stores %d MiB at most; %d MiB could not be written: %v", current>>20, size>>20, err)}
 		return nil // a full disk is no reason not to start what is there
 	}
 	return err
 }
 
-// misfit says what is wrong with a size, if anything.
-func misfit(f disk.Folder, size int64, sharing int) string {
+// sizeWarning says what is wrong with a size, if anything.
+func sizeWarning(f disk.Folder, size int64, sharing int) string {
 	switch {
 	case size < f.Limits:
 		return fmt.Sprintf("; its streams may hold %d MiB", f.Limits>>20)
@@ -71,8 +71,8 @@ func misfit(f disk.Folder, size int64, sharing int) string {
 	return ""
 }
 
-// below is a path as those of the other files are, from the ring's folder.
-func (r *Ring) below(path string) (string, error) {
+// relative is a path as those of the other files are, from the ring's folder.
+func (r *Result) relative(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func ReadSize(text string) (int64, error) {
 		factor *= unit
 	}
 	n, err := strconv.ParseInt(m[1], 10, 64)
-	if err != nil || n > mostStore/factor || n*factor < leastStore {
+	if err != nil || n > maxStore/factor || n*factor < minStore {
 		return 0, fmt.Errorf("size %q: write one from 64MB to 1024TB", text)
 	}
 	return n * factor, nil
@@ -122,6 +122,6 @@ func ReadSize(text string) (int64, error) {
 
 // What a server may be given: less holds no streams, and what is more is a slip.
 const (
-	leastStore = 64 << 20
-	mostStore  = 1 << 50
+	minStore = 64 << 20
+	maxStore = 1 << 50
 )

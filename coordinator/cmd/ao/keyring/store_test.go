@@ -27,7 +27,7 @@ func TestTheStoreOfNATSFollowsItsDisk(t *testing.T) {
 	}
 	store := func(wished int64) (int64, File) {
 		t.Helper()
-		r, err := Make(Wish{Dir: dir, Now: now, NATSData: []string{data}, Store: wished})
+		r, err := Make(Options{Dir: dir, Now: now, NATSData: []string{data}, Store: wished})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Make(Wish{Dir: t.TempDir(), Now: now, NATSData: dirs}); err != nil {
+	if _, err := Make(Options{Dir: t.TempDir(), Now: now, NATSData: dirs}); err != nil {
 		t.Fatal(err)
 	}
 	var all int64
@@ -117,7 +117,7 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 	if room, err := disk.RoomOf(dirs[0]); err != nil || all < 180<<20 || all > int64(room.Free) {
 		t.Errorf("three servers store %d bytes at most, their disk has %+v, %v", all, room, err)
 	}
-	if _, err := Make(Wish{Dir: t.TempDir(), Now: now, NATSData: []string{d.Path("nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
+	if _, err := Make(Options{Dir: t.TempDir(), Now: now, NATSData: []string{d.Path("nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
 	dir, data := t.TempDir(), t.TempDir()
 	for _, state := range []string{Made, Kept} {
-		r, err := Make(Wish{Dir: dir, Now: now, Staging: []string{data}})
+		r, err := Make(Options{Dir: dir, Now: now, Staging: []string{data}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
 			t.Errorf("the server's stream is not where memory is mounted: %v", err)
 		}
 	}
-	if _, err := Make(Wish{Dir: dir, Now: now, Staging: []string{filepath.Join(data, "nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
+	if _, err := Make(Options{Dir: dir, Now: now, Staging: []string{filepath.Join(data, "nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }

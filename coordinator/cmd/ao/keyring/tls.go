@@ -29,8 +29,8 @@ const (
 
 // certificates makes an authority and the servers' certificates, where they are wanted or there are some already. It gives what the
 // configuration of NATS says of them.
-func (r *Ring) certificates(w Wish, all []users.User) (users.TLS, error) {
-	_, err := os.Stat(r.at("ca/ca.crt"))
+func (r *Result) certificates(w Options, all []users.User) (users.TLS, error) {
+	_, err := os.Stat(r.path("ca/ca.crt"))
 	switch {
 	case err == nil:
 	case !errors.Is(err, fs.ErrNotExist):
@@ -45,14 +45,14 @@ func (r *Ring) certificates(w Wish, all []users.User) (users.TLS, error) {
 	}
 	root := string(encode("CERTIFICATE", ca.Raw))
 	for _, folder := range append([]string{"nats", "client"}, names(all)...) {
-		if err := r.derive(folder+"/ca.crt", "the authority (AO_NATS_CA, AO_CA)", root); err != nil {
+		if err := r.writeDerived(folder+"/ca.crt", "the authority (AO_NATS_CA, AO_CA)", root); err != nil {
 			return users.TLS{}, err
 		}
 	}
 	if err := r.certificate("nats/server", "of NATS", w, ca, key); err != nil {
 		return users.TLS{}, err
 	}
-	return users.TLS{Cert: r.at("nats/server.crt"), Key: r.at("nats/server.key")}, r.certificate("coordinator/http", "of the HTTP API (AO_TLS_CERT, AO_TLS_KEY)", w, ca, key)
+	return users.TLS{Cert: r.path("nats/server.crt"), Key: r.path("nats/server.key")}, r.certificate("coordinator/http", "of the HTTP API (AO_TLS_CERT, AO_TLS_KEY)", w, ca, key)
 }
 
 func names(all []users.User) (names []string) {
@@ -63,7 +63,7 @@ func names(all []users.User) (names []string) {
 }
 
 // authority reads the authority, or makes one. Its key signs certificates and is needed by no program.
-func (r *Ring) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func (r *Result) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	const file, what = "ca/ca", "signs the certificates; keep it off the servers"
 	cert, key, err := r.pair(file)
 	if err != nil {
@@ -71,28 +71,28 @@ func (r *Ring) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, e
 	}
 	if cert != nil {
 		if now.After(cert.NotAfter.Add(-renewal)) {
-			return nil, nil, fmt.Errorf("the authority %s.crt ends at %s: remove the folder ca and say 'ao init --tls' to have a new one, and give its ca.crt to every client", r.at(file), cert.NotAfter.Format(time.DateOnly))
+			return nil, nil, fmt.Errorf("the authority %s.crt ends at %s: remove the folder ca and say 'ao init --tls' to have a new one, and give its ca.crt to every client", r.path(file), cert.NotAfter.Format(time.DateOnly))
 		}
-		r.note(file+".key", Kept, what)
+		r.record(file+".key", Kept, what)
 		return cert, key, nil
 	}
 	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, err := draft("Agent Orchestrator authority", now, authorityYears)
+	template, err := newTemplate("Agent Orchestrator authority", now, authorityYears)
 	if err != nil {
 		return nil, nil, err
 	}
-	plan.IsCA, plan.BasicConstraintsValid, plan.MaxPathLenZero = true, true, true
-	plan.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
-	cert, err = r.sign(file, plan, plan, key, key)
-	r.note(file+".key", Made, what)
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	cert, err = r.sign(file, template, template, key, key)
+	r.record(file+".key", Made, what)
 	return cert, key, err
 }
 
 // certificate makes a server's certificate, or leaves one that is good for the hosts and a while.
-func (r *Ring) certificate(file, of string, w Wish, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {
+func (r *Result) certificate(file, of string, w Options, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {
 	have, _, err := r.pair(file)
 	if err != nil {
 		return err
@@ -113,36 +113,36 @@ func (r *Ring) certificate(file, of string, w Wish, ca *x509.Certificate, caKey 
 	}
 	what := "certificate " + of
 	if have != nil && !missing && w.Now.Before(have.NotAfter.Add(-renewal)) && have.CheckSignatureFrom(ca) == nil {
-		r.note(file+".crt", Kept, what+", good until "+have.NotAfter.Format(time.DateOnly))
+		r.record(file+".crt", Kept, what+", good until "+have.NotAfter.Format(time.DateOnly))
 		return nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	plan, err := draft("Agent Orchestrator", w.Now, certificateYears)
+	template, err := newTemplate("Agent Orchestrator", w.Now, certificateYears)
 	if err != nil {
 		return err
 	}
-	plan.KeyUsage = x509.KeyUsageDigitalSignature
-	plan.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} // the servers of a cluster are each other's clients
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} // the servers of a cluster are each other's clients
 	for _, h := range hosts {
-		if ip := net.ParseIP(h); ip == nil && !slices.Contains(plan.DNSNames, h) {
-			plan.DNSNames = append(plan.DNSNames, h)
-		} else if ip != nil && !slices.ContainsFunc(plan.IPAddresses, ip.Equal) {
-			plan.IPAddresses = append(plan.IPAddresses, ip)
+		if ip := net.ParseIP(h); ip == nil && !slices.Contains(template.DNSNames, h) {
+			template.DNSNames = append(template.DNSNames, h)
+		} else if ip != nil && !slices.ContainsFunc(template.IPAddresses, ip.Equal) {
+			template.IPAddresses = append(template.IPAddresses, ip)
 		}
 	}
-	if plan.NotAfter.After(ca.NotAfter) {
-		plan.NotAfter = ca.NotAfter
+	if template.NotAfter.After(ca.NotAfter) {
+		template.NotAfter = ca.NotAfter
 	}
-	_, err = r.sign(file, plan, ca, key, caKey)
-	r.note(file+".crt", state, what+", good until "+plan.NotAfter.Format(time.DateOnly))
+	_, err = r.sign(file, template, ca, key, caKey)
+	r.record(file+".crt", state, what+", good until "+template.NotAfter.Format(time.DateOnly))
 	return err
 }
 
-// draft is a certificate that is yet to be signed.
-func draft(name string, now time.Time, years int) (*x509.Certificate, error) {
+// newTemplate is a certificate that is yet to be signed.
+func newTemplate(name string, now time.Time, years int) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
@@ -151,8 +151,8 @@ func draft(name string, now time.Time, years int) (*x509.Certificate, error) {
 }
 
 // sign makes a certificate and keeps it with its key: the key first, so that a certificate without one never stands there.
-func (r *Ring) sign(file string, plan, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) (*x509.Certificate, error) {
-	raw, err := x509.CreateCertificate(rand.Reader, plan, parent, &key.PublicKey, parentKey)
+func (r *Result) sign(file string, template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (r *Ring) sign(file string, plan, parent *x509.Certificate, key, parentKey 
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(r.at(file + ".crt")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(r.path(file + ".crt")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if err := r.write(file+".key", secret, encode("PRIVATE KEY", der)); err != nil {
@@ -179,13 +179,13 @@ func encode(kind string, der []byte) []byte {
 }
 
 // pair reads a certificate and its key; none where the certificate is missing.
-func (r *Ring) pair(file string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func (r *Result) pair(file string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	cert, err := r.read(file + ".crt")
 	if cert == nil || err != nil {
 		return nil, nil, err
 	}
 	bad := func(why string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-		return nil, nil, fmt.Errorf("%s.crt and .key: %s; put back what was there, or remove both to have others made", r.at(file), why)
+		return nil, nil, fmt.Errorf("%s.crt and .key: %s; put back what was there, or remove both to have others made", r.path(file), why)
 	}
 	block, _ := pem.Decode(cert)
 	if block == nil {

@@ -23,47 +23,47 @@ const (
 	text              // a string whatever the schema says
 )
 
-// Given is one parameter as it was typed.
-type Given struct {
+// Argument is one parameter as it was typed.
+type Argument struct {
 	Key  string
 	text string
 	kind kind
 }
 
 // Parse reads key=value, key:=JSON, or a key alone, which stands for true.
-func Parse(arg string) (Given, error) {
+func Parse(arg string) (Argument, error) {
 	if !utf8.ValidString(arg) {
-		return Given{}, fmt.Errorf("parameter %.60q is not UTF-8; JSON can carry nothing else", arg)
+		return Argument{}, fmt.Errorf("parameter %.60q is not UTF-8; JSON can carry nothing else", arg)
 	}
 	key, value, ok := strings.Cut(arg, "=")
-	g := Given{Key: key, text: value}
+	g := Argument{Key: key, text: value}
 	switch before, isRaw := strings.CutSuffix(key, ":"); {
 	case !ok:
 		g.kind = bare
 	case isRaw:
 		g.Key, g.kind = before, raw
 		if err := strictjson.Check([]byte(value)); err != nil {
-			return Given{}, fmt.Errorf("parameter %s: %s; for plain text write %s=…", g.Key, said(err), g.Key)
+			return Argument{}, fmt.Errorf("parameter %s: %s; for plain text write %s=…", g.Key, withoutSubject(err), g.Key)
 		}
 	}
 	if g.Key == "" {
-		return Given{}, fmt.Errorf("parameter %.60q has no name; write name=value, or name:=JSON", arg)
+		return Argument{}, fmt.Errorf("parameter %.60q has no name; write name=value, or name:=JSON", arg)
 	}
 	return g, nil
 }
 
 // Text is a parameter that is a string whatever it looks like.
-func Text(key, value string) (Given, error) {
+func Text(key, value string) (Argument, error) {
 	if !utf8.ValidString(value) {
-		return Given{}, fmt.Errorf("%s is not UTF-8; JSON can carry nothing else", key)
+		return Argument{}, fmt.Errorf("%s is not UTF-8; JSON can carry nothing else", key)
 	}
-	return Given{Key: key, text: value, kind: text}, nil
+	return Argument{Key: key, text: value, kind: text}, nil
 }
 
-// Base reads a JSON object whose members come before those given one by one. The error does not say where it came from.
-func Base(doc []byte) ([]strictjson.Member, error) {
+// ParseObject reads a JSON object whose members come before those given one by one. The error does not say where it came from.
+func ParseObject(doc []byte) ([]strictjson.Member, error) {
 	if err := strictjson.Check(doc); err != nil {
-		return nil, errors.New(said(err))
+		return nil, errors.New(withoutSubject(err))
 	}
 	members, err := strictjson.Members(doc)
 	if err != nil {
@@ -72,17 +72,17 @@ func Base(doc []byte) ([]strictjson.Member, error) {
 	return members, nil
 }
 
-// Typed tells whether any of these needs the agent's schema to be read.
-func Typed(given []Given) bool {
-	return slices.ContainsFunc(given, func(g Given) bool { return g.kind == typed || g.kind == bare })
+// NeedsSchema tells whether any of these needs the agent's schema to be read.
+func NeedsSchema(given []Argument) bool {
+	return slices.ContainsFunc(given, func(g Argument) bool { return g.kind == typed || g.kind == bare })
 }
 
 // Object is the parameters: the members of base, then those given, in the order they were typed. One that is in both
 // takes its place from base and its value from given. A key given several times is an array.
-func Object(base []strictjson.Member, given []Given, s Schema) (json.RawMessage, error) {
+func Object(base []strictjson.Member, given []Argument, s Schema) (json.RawMessage, error) {
 	members := slices.Clone(base)
 	var keys []string
-	byKey := map[string][]Given{}
+	byKey := map[string][]Argument{}
 	for _, g := range given {
 		if byKey[g.Key] == nil {
 			keys = append(keys, g.Key)
@@ -115,8 +115,8 @@ func quote(s string) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// said is what package wire says of a text, where it is no request's body.
-func said(err error) string {
+// withoutSubject is what package wire says of a text, where it is no request's body.
+func withoutSubject(err error) string {
 	s := err.Error()
 	for _, subject := range []string{"The body is ", "The body "} {
 		if rest, ok := strings.CutPrefix(s, subject); ok {

@@ -113,7 +113,7 @@ func TestObject(t *testing.T) {
 }
 
 func build(base, args, schema string) (string, error) {
-	var given []Given
+	var given []Argument
 	for _, arg := range strings.Fields(args) {
 		g, err := Parse(arg)
 		if err != nil {
@@ -123,7 +123,7 @@ func build(base, args, schema string) (string, error) {
 	}
 	o, err := Object(nil, given, NewSchema(json.RawMessage(schema)))
 	if base != "" {
-		members, bad := Base([]byte(base))
+		members, bad := ParseObject([]byte(base))
 		if bad != nil {
 			return "", bad
 		}
@@ -156,7 +156,7 @@ func TestTextIsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Object(nil, []Given{g}, NewSchema(json.RawMessage(crawler)))
+	got, err := Object(nil, []Argument{g}, NewSchema(json.RawMessage(crawler)))
 	if err != nil || string(got) != `{"depth":"5 "}` {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -223,7 +223,7 @@ func FuzzObject(f *testing.F) {
 	f.Add("depth=3", "tags=a,b")
 	f.Add("a:=[1]", "level=x")
 	f.Fuzz(func(t *testing.T, one, two string) {
-		var given []Given
+		var given []Argument
 		for _, arg := range []string{one, two} {
 			if g, err := Parse(arg); err == nil {
 				given = append(given, g)

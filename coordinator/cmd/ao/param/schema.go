@@ -15,8 +15,8 @@ import (
 // Schema is an agent's parameters_schema as far as it helps to read what a person types. It decides nothing: the
 // coordinator validates. The zero value says nothing of any parameter.
 type Schema struct {
-	root    json.RawMessage
-	certain bool // only what holds in every case: no anyOf, oneOf, then, else
+	root          json.RawMessage
+	unconditional bool // only what holds in every case: no anyOf, oneOf, then, else
 }
 
 // NewSchema is a schema as the API shows it; null and none say nothing.
@@ -78,7 +78,7 @@ func (s Schema) field(name string, required bool) Field {
 	if len(f.Values) > 0 {
 		f.Example = f.Values[0]
 	}
-	f.Limits = Schema{root: s.root, certain: true}.limits(name)
+	f.Limits = Schema{root: s.root, unconditional: true}.limits(name)
 	return f
 }
 
@@ -163,7 +163,7 @@ func (s Schema) facets(node json.RawMessage, depth int) []facet {
 		all = append(all, s.facets(s.resolve(ref), depth+1)...)
 	}
 	combined, conditional := []string{"allOf", "anyOf", "oneOf"}, []string{"then", "else"}
-	if s.certain {
+	if s.unconditional {
 		combined, conditional = combined[:1], nil
 	}
 	for _, word := range combined {

@@ -10,7 +10,7 @@ import (
 )
 
 // value is what all that was given for one key comes to.
-func (s Schema) value(key string, given []Given) (json.RawMessage, error) {
+func (s Schema) value(key string, given []Argument) (json.RawMessage, error) {
 	facets := s.property(key)
 	types := typesOf(facets)
 	if len(given) == 1 {
@@ -25,7 +25,7 @@ func (s Schema) value(key string, given []Given) (json.RawMessage, error) {
 			}
 			return json.RawMessage("true"), nil
 		default:
-			return s.one(key, g.text, facets)
+			return s.convert(key, g.text, facets)
 		}
 	}
 	var texts []string
@@ -41,9 +41,9 @@ func (s Schema) value(key string, given []Given) (json.RawMessage, error) {
 	return s.array(key, texts, facets)
 }
 
-// one is a single text as the first type that it can be. Text is text where the schema allows a string or says nothing.
-func (s Schema) one(key, typed string, facets []facet) (json.RawMessage, error) {
-	if v, ok := enumerated(facets, typed); ok {
+// convert is a single text as the first type that it can be. Text is text where the schema allows a string or says nothing.
+func (s Schema) convert(key, typed string, facets []facet) (json.RawMessage, error) {
+	if v, ok := enumValue(facets, typed); ok {
 		return v, nil
 	}
 	types := typesOf(facets)
@@ -51,7 +51,7 @@ func (s Schema) one(key, typed string, facets []facet) (json.RawMessage, error) 
 		return quote(typed), nil
 	}
 	var failed error
-	for _, r := range readings {
+	for _, r := range conversions {
 		if !slices.Contains(types, r.kind) {
 			continue
 		}
@@ -73,8 +73,8 @@ func (s Schema) one(key, typed string, facets []facet) (json.RawMessage, error) 
 	return nil, fmt.Errorf("parameter %s must be %s, got %.60q; write %s=%s", key, nouns(types), typed, key, example(types))
 }
 
-// readings are the types in the order in which a text is tried.
-var readings = []struct {
+// conversions are the types in the order in which a text is tried.
+var conversions = []struct {
 	kind, noun, example string
 	read                func(string) (json.RawMessage, bool)
 }{
@@ -122,12 +122,12 @@ func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessa
 		switch {
 		case t == "":
 			parts = nil
-		case !nested(typesOf(s.items(facets, len(items)))):
+		case !holdCommas(typesOf(s.items(facets, len(items)))):
 			parts = strings.Split(t, ",")
 		}
 		for _, p := range parts {
 			of := s.items(facets, len(items))
-			v, err := s.one(key, p, of)
+			v, err := s.convert(key, p, of)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the whole of it",
 					key, len(items), nouns(typesOf(of)), p, key, example(typesOf(of)), key)
@@ -146,13 +146,13 @@ func joined(items []json.RawMessage) [][]byte {
 	return all
 }
 
-// nested tells whether values of these types hold commas of their own.
-func nested(types []string) bool {
+// holdCommas tells whether values of these types hold commas of their own.
+func holdCommas(types []string) bool {
 	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return t != "object" && t != "array" })
 }
 
-// enumerated is the member of an enum that was typed: the string itself, or another value as JSON writes it.
-func enumerated(facets []facet, typed string) (json.RawMessage, bool) {
+// enumValue is the member of an enum that was typed: the string itself, or another value as JSON writes it.
+func enumValue(facets []facet, typed string) (json.RawMessage, bool) {
 	var other json.RawMessage
 	for _, f := range facets {
 		for _, v := range f.enum() {
@@ -180,7 +180,7 @@ func compact(v json.RawMessage) string {
 
 func nouns(types []string) string {
 	var all []string
-	for _, r := range readings {
+	for _, r := range conversions {
 		if slices.Contains(types, r.kind) {
 			all = append(all, r.noun)
 		}
@@ -189,7 +189,7 @@ func nouns(types []string) string {
 }
 
 func example(types []string) string {
-	for _, r := range readings {
+	for _, r := range conversions {
 		if slices.Contains(types, r.kind) && (r.kind != "null" || len(types) == 1) {
 			return r.example
 		}

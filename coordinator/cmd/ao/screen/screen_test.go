@@ -105,7 +105,7 @@ func TestTook(t *testing.T) {
 		{-1, "0ms"}, {12 * time.Millisecond, "12ms"}, {3140 * time.Millisecond, "3.1s"}, {59999 * time.Millisecond, "59.9s"},
 		{2*time.Minute + 3*time.Second, "2m03s"}, {26*time.Hour + 5*time.Minute, "26h05m"},
 	} {
-		if got := Took(tt.d); got != tt.want {
+		if got := Duration(tt.d); got != tt.want {
 			t.Errorf("%v: got %q, want %q", tt.d, got, tt.want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestCut(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"short", "short"}, {"exactly 10", "exactly 10"}, {"more than that", "more than…"}, {"ein läängerer", "ein lääng…"}, {" a\nb ", `a\nb`},
 	} {
-		if got := Cut(tt.in, 10); got != tt.want {
+		if got := Truncate(tt.in, 10); got != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
 		}
 	}

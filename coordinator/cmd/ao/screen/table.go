@@ -100,8 +100,8 @@ func Age(now, t time.Time) string {
 	return t.Local().Format(time.DateOnly)
 }
 
-// Took is a duration with as many digits as are read.
-func Took(d time.Duration) string {
+// Duration is a duration with as many digits as are read.
+func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0ms"

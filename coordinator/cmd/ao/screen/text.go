@@ -18,11 +18,11 @@ func Line(s string) string { return escape(s, "", `\x%02x`) }
 // JSON is a JSON text that a terminal can be shown; it stays the same JSON.
 func JSON(raw []byte) string { return escape(string(raw), "\n\t", `\u%04x`) }
 
-var short = map[rune]string{'\n': `\n`, '\t': `\t`, '\r': `\r`}
+var shortEscapes = map[rune]string{'\n': `\n`, '\t': `\t`, '\r': `\r`}
 
 // escape writes every rune that is not fit to be shown as an escape: small is the format of those below 256.
 func escape(s, keep, small string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return unfit(r) || r == utf8.RuneError }) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return unsafe(r) || r == utf8.RuneError }) {
 		return s
 	}
 	var b strings.Builder
@@ -32,10 +32,10 @@ func escape(s, keep, small string) string {
 		switch {
 		case r == utf8.RuneError && w == 1:
 			fmt.Fprintf(&b, small, s[i])
-		case strings.ContainsRune(keep, r) || !unfit(r):
+		case strings.ContainsRune(keep, r) || !unsafe(r):
 			b.WriteString(s[i : i+w])
-		case short[r] != "":
-			b.WriteString(short[r])
+		case shortEscapes[r] != "":
+			b.WriteString(shortEscapes[r])
 		case r < 0x100:
 			fmt.Fprintf(&b, small, r)
 		default:
@@ -45,13 +45,13 @@ func escape(s, keep, small string) string {
 	return b.String()
 }
 
-// unfit tells whether a terminal would obey r, or show what follows in another order or on another line.
-func unfit(r rune) bool {
+// unsafe tells whether a terminal would obey r, or show what follows in another order or on another line.
+func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Cut is Line with at most width characters; what is missing is shown as an ellipsis.
-func Cut(s string, width int) string {
+// Truncate is Line with at most width characters; what is missing is shown as an ellipsis.
+func Truncate(s string, width int) string {
 	s = Line(strings.TrimSpace(s))
 	if utf8.RuneCountInString(s) <= width {
 		return s

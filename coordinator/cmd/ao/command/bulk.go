@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// many says which runs a command is about, and what was agreed to.
-type many struct {
+// bulk says which runs a command is about, and what was agreed to.
+type bulk struct {
 	status, agent, session, parent, since, code string
 
 	limit     int
@@ -29,8 +29,8 @@ type many struct {
 	key       string // of retries
 }
 
-// manyFlags are the flags by which a command is about all that match.
-func manyFlags(a *app, c *cobra.Command, m *many, statuses []string) {
+// addBulkFlags are the flags by which a command is about all that match.
+func addBulkFlags(a *app, c *cobra.Command, m *bulk, statuses []string) {
 	f := c.Flags()
 	f.StringVar(&m.status, "status", "", "all with this status: "+strings.Join(statuses, ", "))
 	f.StringVar(&m.agent, "agent", "", "all of this agent")
@@ -48,18 +48,18 @@ func manyFlags(a *app, c *cobra.Command, m *many, statuses []string) {
 	}
 }
 
-// narrowed tells whether the command is about all that match, and not about ids.
-func (m *many) narrowed() bool {
+// hasFilters tells whether the command is about all that match, and not about ids.
+func (m *bulk) hasFilters() bool {
 	return m.status+m.agent+m.session+m.parent+m.since+m.code != ""
 }
 
 // args wants ids, or filters.
-func (m *many) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
+func (m *bulk) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
-		case m.narrowed() && len(args) > 0:
+		case m.hasFilters() && len(args) > 0:
 			return errors.New("name ids, or filters such as --agent and --status, not both")
-		case m.narrowed():
+		case m.hasFilters():
 			return nil
 		}
 		return ids(c, args)
@@ -67,13 +67,13 @@ func (m *many) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 }
 
 // body is what is asked for, but for where to go on and how many are expected.
-func (m *many) body(now time.Time) (all []strictjson.Member, err error) {
+func (m *bulk) body(now time.Time) (all []strictjson.Member, err error) {
 	put := func(key string, v any) {
 		raw, _ := strictjson.Encode(v) // texts and numbers
 		all = append(all, strictjson.Member{Key: key, Value: raw})
 	}
-	if m.limit < 0 || m.limit > mostListed {
-		return nil, usagef("limit must be from 1 to %d, got %d", mostListed, m.limit)
+	if m.limit < 0 || m.limit > maxListed {
+		return nil, usagef("limit must be from 1 to %d, got %d", maxListed, m.limit)
 	}
 	for _, f := range []struct{ name, v string }{
 		{"status", m.status}, {"agent_name", m.agent}, {"session_id", m.session}, {"parent_session_id", m.parent}, {"error", m.code},
@@ -83,7 +83,7 @@ func (m *many) body(now time.Time) (all []strictjson.Member, err error) {
 		}
 	}
 	if m.since != "" {
-		t, err := moment(now, m.since)
+		t, err := parseSince(now, m.since)
 		if err != nil {
 			return nil, err
 		}
@@ -98,8 +98,8 @@ func (m *many) body(now time.Time) (all []strictjson.Member, err error) {
 	return all, nil
 }
 
-// act asks whether the runs that match are meant, and does it, call by call. verb says what: "stop".
-func (m *many) act(ctx context.Context, a *app, verb, noun string, path ...string) error {
+// apply asks whether the runs that match are meant, and does it, call by call. verb says what: "stop".
+func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...string) error {
 	body, err := m.body(a.now())
 	if err != nil {
 		return err
@@ -116,12 +116,12 @@ func (m *many) act(ctx context.Context, a *app, verb, noun string, path ...strin
 	if m.limit > 0 {
 		meant = min(n, m.limit)
 	}
-	if err := m.agreed(a, fmt.Sprintf("%s %s", verb, plural(meant, noun))); err != nil {
+	if err := m.confirm(a, fmt.Sprintf("%s %s", verb, plural(meant, noun))); err != nil {
 		return err
 	}
-	key, cursor, refused, expect := m.key, "", 0, number("expect", n)
+	key, cursor, refused, expect := m.key, "", 0, numberMember("expect", n)
 	if key == "" {
-		key = client.Key()
+		key = client.NewKey()
 	}
 	for page := 1; ; page++ {
 		members := append(body[:len(body):len(body)], expect...)
@@ -129,11 +129,11 @@ func (m *many) act(ctx context.Context, a *app, verb, noun string, path ...strin
 			raw, _ := strictjson.Encode(cursor)
 			members = append(body[:len(body):len(body)], strictjson.Member{Key: "cursor", Value: raw})
 		}
-		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
+		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
 		if err != nil {
 			return err
 		}
-		var done doneMany
+		var done bulkAnswer
 		if err := json.Unmarshal(answer.Doc, &done); err != nil {
 			return err
 		}
@@ -146,13 +146,13 @@ func (m *many) act(ctx context.Context, a *app, verb, noun string, path ...strin
 		}
 	}
 	if refused > 0 {
-		return ended(exitFailed)
+		return exitCode(exitFailed)
 	}
 	return nil
 }
 
-// doneMany is the API's answer.
-type doneMany struct {
+// bulkAnswer is the API's answer.
+type bulkAnswer struct {
 	Count   int      `json:"count"`
 	Runs    []string `json:"runs"`
 	Refused []struct {
@@ -163,9 +163,9 @@ type doneMany struct {
 }
 
 // show prints ids, one a line.
-func (d doneMany) show(a *app, doc json.RawMessage) error {
+func (d bulkAnswer) show(a *app, doc json.RawMessage) error {
 	if a.json {
-		return a.doc(doc)
+		return a.printDoc(doc)
 	}
 	for _, r := range d.Refused {
 		a.note("%s: %s (%s)", r.RunID, r.Error.Message, r.Error.Code)
@@ -177,14 +177,14 @@ func (d doneMany) show(a *app, doc json.RawMessage) error {
 	return a.print(b.String())
 }
 
-func number(key string, n int) []strictjson.Member {
+func numberMember(key string, n int) []strictjson.Member {
 	return []strictjson.Member{{Key: key, Value: json.RawMessage(strconv.Itoa(n))}}
 }
 
 // count is how many match: the API says so to who expects none.
-func (m *many) count(ctx context.Context, a *app, body []strictjson.Member, path []string) (int, error) {
-	_, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(append(body[:len(body):len(body)], number("expect", 0)...))})
-	if refused, ok := errors.AsType[*client.Refused](err); ok && refused.Fault.Code == "expect_mismatch" {
+func (m *bulk) count(ctx context.Context, a *app, body []strictjson.Member, path []string) (int, error) {
+	_, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(append(body[:len(body):len(body)], numberMember("expect", 0)...))})
+	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Fault.Code == "expect_mismatch" {
 		var f struct {
 			Count int `json:"count"`
 		}
@@ -193,8 +193,8 @@ func (m *many) count(ctx context.Context, a *app, body []strictjson.Member, path
 	return 0, err
 }
 
-// agreed asks a person at a terminal; a program says --yes.
-func (m *many) agreed(a *app, what string) error {
+// confirm asks a person at a terminal; a program says --yes.
+func (m *bulk) confirm(a *app, what string) error {
 	if m.yes {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (m *many) agreed(a *app, what string) error {
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
 		a.note("nothing was done")
-		return ended(exitFailed)
+		return exitCode(exitFailed)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func countRuns(ctx context.Context, a *app, f filter) error {
 	case err != nil:
 		return err
 	case a.json:
-		return a.doc(doc)
+		return a.printDoc(doc)
 	}
 	var n struct {
 		Count int  `json:"count"`
@@ -51,18 +51,18 @@ func runsAsCSV(ctx context.Context, a *app, f filter, limited bool) error {
 	q.Set("format", "csv")
 	var shown io.Writer = a.out
 	if a.terminal {
-		shown = &fitting{w: a.out}
+		shown = &safeWriter{w: a.out}
 	}
 	return a.client.Copy(ctx, shown, q, "runs")
 }
 
-// fitting writes whole lines that a terminal can be shown.
-type fitting struct {
+// safeWriter writes whole lines that a terminal can be shown.
+type safeWriter struct {
 	w    io.Writer
 	rest []byte // of a line that has not ended
 }
 
-func (f *fitting) Write(b []byte) (int, error) {
+func (f *safeWriter) Write(b []byte) (int, error) {
 	f.rest = append(f.rest, b...)
 	end := bytes.LastIndexByte(f.rest, '\n') + 1
 	whole := bytes.ReplaceAll(f.rest[:end], []byte("\r\n"), []byte("\n"))
