@@ -75,7 +75,7 @@ type Agents interface {
 
 // Previews shows what definitions would do, before they are stored.
 type Previews interface {
-	Schema(raw []byte) (preview.SchemaVerdict, error)
+	Schema(ctx context.Context, raw []byte) (preview.SchemaVerdict, error)
 	Preview(ctx context.Context, raw []byte) (preview.AgentPreview, error)
 }
 

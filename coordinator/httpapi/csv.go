@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
-	"ao/shared/fault"
 	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
@@ -21,11 +20,10 @@ const (
 
 // Limits of lists as CSV.
 const (
-	csvRows     = 100_000         // of one answer
-	csvPage     = 500             // rows that are read and sent at once
-	csvAtOnce   = 2               // answers under way; others wait
-	csvPatience = 5 * time.Second // for that
-	csvTrigger  = "=+-@＝＋－＠"
+	csvRows    = 100_000 // of one answer
+	csvPage    = 500     // rows that are read and sent at once
+	csvAtOnce  = 2       // answers under way; others wait
+	csvTrigger = "=+-@＝＋－＠"
 )
 
 // csvColumns are the columns of a list of runs, in their order.
@@ -43,14 +41,11 @@ func (a *runsAPI) table(g *gin.Context, q query) (any, error) {
 		return nil, err
 	}
 	ctx := g.Request.Context()
-	select {
-	case a.tables <- struct{}{}:
-	case <-time.After(csvPatience):
-		return nil, fault.Newf(fault.Unavailable, "%d tables are being read, the most there may be; come again later", csvAtOnce).After(csvPatience)
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := a.tables.take(ctx, caller(g))
+	if err != nil {
+		return nil, err
 	}
-	defer func() { <-a.tables }()
+	defer release()
 	text := appendRecord(nil, csvColumns...)
 	for begun := false; ; begun = true {
 		f.Limit = min(left, csvPage)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ao/coordinator/access"
 	"ao/coordinator/projection"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -94,15 +95,17 @@ func (nowhere) Position() uint64 { return 0 }
 // TestATableWaitsForAMoment: who reads a table slowly keeps others from theirs, but does not keep them waiting.
 func TestATableWaitsForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &runsAPI{tables: make(chan struct{}, csvAtOnce)}
+		a := &runsAPI{tables: newSlots("tables are being read", csvAtOnce, csvAtOnce)}
 		for range csvAtOnce {
-			a.tables <- struct{}{}
+			if _, err := a.tables.take(t.Context(), access.Anybody); err != nil {
+				t.Fatal(err)
+			}
 		}
 		g, _ := gin.CreateTestContext(httptest.NewRecorder())
 		g.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/runs?format=csv", nil)
 		began := time.Now()
 		_, err := a.table(g, query{values: url.Values{}})
-		if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || time.Since(began) != csvPatience {
+		if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || time.Since(began) != slotTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})

@@ -116,7 +116,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	return handlers{
 		login:     newLoginAPI(guard),
 		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
-		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends, tables: make(chan struct{}, csvAtOnce)},
+		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends, tables: newSlots("tables are being read", csvAtOnce, csvAtOnce)},
 		bulk:      &bulkAPI{cfg.Again, in, audited},
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},
@@ -124,7 +124,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		agents:    &agentsAPI{cfg.Agents, cfg.Drafts, in, audited},
 		drafts:    &draftsAPI{cfg.Drafts, in},
 		schemas:   &schemasAPI{cfg.Schemas, in, audited},
-		previews:  &previewAPI{cfg.Previews, in},
+		previews:  &previewAPI{cfg.Previews, in, newSlots("schemas are being validated", maxValidations, maxOwnValidations)},
 		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},
 		insight:   &insightAPI{cfg.Insight, cfg.Checkup, cfg.Trail, make(chan struct{}, 1)},
 		mcp:       &mcpSide{mcp, in, audited},

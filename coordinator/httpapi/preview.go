@@ -1,11 +1,22 @@
 package httpapi
 
-import "github.com/gin-gonic/gin"
+import (
+	"runtime"
+
+	"github.com/gin-gonic/gin"
+)
+
+// How many verdicts on schemas are worked out at once: each may take a processor for seconds.
+var (
+	maxOwnValidations = max(1, runtime.GOMAXPROCS(0)/4) // of one caller
+	maxValidations    = 2 * maxOwnValidations
+)
 
 // previewAPI answers what definitions would do, before they are stored.
 type previewAPI struct {
-	previews Previews
-	in       *intake
+	previews    Previews
+	in          *intake
+	validations *slots
 }
 
 func (a *previewAPI) schema(g *gin.Context, _ query) (any, error) {
@@ -13,7 +24,12 @@ func (a *previewAPI) schema(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.previews.Schema(raw)
+	release, err := a.validations.take(g.Request.Context(), caller(g))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return a.previews.Schema(g.Request.Context(), raw)
 }
 
 func (a *previewAPI) agent(g *gin.Context, _ query) (any, error) {

@@ -29,7 +29,7 @@ type runsAPI struct {
 	in       *intake
 	audit    *recorder
 	ends     *ends
-	tables   chan struct{} // holds one for each list that is answered as CSV
+	tables   *slots // lists that are answered as a file
 }
 
 // How long requests wait for the end of a run, in seconds.

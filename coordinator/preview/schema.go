@@ -3,6 +3,7 @@
 package preview
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -62,8 +63,8 @@ const (
 	maxWork       = 3 * time.Second
 )
 
-// Schema is the verdict on a schema, and on an answer to it.
-func (p *Previewer) Schema(raw []byte) (SchemaVerdict, error) {
+// Schema is the verdict on a schema, and on an answer to it. It ends with ctx.
+func (p *Previewer) Schema(ctx context.Context, raw []byte) (SchemaVerdict, error) {
 	var req SchemaRequest
 	if err := strictjson.DecodeFilled(raw, &req); err != nil {
 		return SchemaVerdict{}, err
@@ -80,7 +81,7 @@ func (p *Previewer) Schema(raw []byte) (SchemaVerdict, error) {
 	}
 	v := SchemaVerdict{Valid: true, Errors: []Located{}}
 	if req.Answer != nil {
-		v.Answer, err = p.answer(s, *req.Answer, p.strict(req.Options))
+		v.Answer, err = p.answer(ctx, s, *req.Answer, p.strict(req.Options))
 	}
 	return v, err
 }
@@ -116,14 +117,14 @@ func (p *Previewer) strict(o *run.OutputOptions) bool {
 }
 
 // answer is what a worker would take from an answer.
-func (p *Previewer) answer(s *schema.Schema, text string, strict bool) (*AnswerVerdict, error) {
+func (p *Previewer) answer(ctx context.Context, s *schema.Schema, text string, strict bool) (*AnswerVerdict, error) {
 	if len(text) > maxAnswer {
 		return nil, fault.Newf(fault.Invalid, "answer is %d bytes, at most %d can be tried", len(text), maxAnswer).
 			With("field", "answer")
 	}
-	until := time.Now().Add(maxWork)
-	late := func() bool { return time.Now().After(until) }
-	found := outputschema.Find(text, strict, func(v json.RawMessage) bool { return !late() && s.Check(v) == nil })
+	ctx, cancel := context.WithTimeout(ctx, maxWork)
+	defer cancel()
+	found := outputschema.Find(text, strict, func(v json.RawMessage) bool { return ctx.Err() == nil && s.Check(v) == nil })
 	a := &AnswerVerdict{Candidates: []Candidate{}, Found: len(found.Candidates)}
 	if found.Chosen < 0 {
 		a.Message = run.NoOutput
@@ -133,7 +134,10 @@ func (p *Previewer) answer(s *schema.Schema, text string, strict bool) (*AnswerV
 		if i >= maxCandidates && i != found.Chosen {
 			continue
 		}
-		if late() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil, ctx.Err()
+		}
+		if ctx.Err() != nil {
 			return nil, fault.New(fault.Invalid, "", "answer takes too long to check against this schema; send less "+
 				"of it, or simplify the schema").With("field", "answer")
 		}
