@@ -51,15 +51,15 @@ type boss struct {
 func newBoss(t testing.TB, b *bus.Bus) *boss {
 	t.Helper()
 	s := &boss{t: t, b: b, parts: map[string][]byte{}, answer: known}
-	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	beats, mute := context.WithCancel(ctx)
 	s.mute = mute
-	for subj, ctx := range map[string]context.Context{subject.AllFleet: ctx, subject.AllBeats: beats} {
-		door, err := b.Open(subj, "")
+	for subj, ctx := range map[string]context.Context{subject.AllRunnerAPI: ctx, subject.AllHeartbeats: beats} {
+		door, err := b.Listen(subj, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 		return p, fmt.Sprint(p.Name, "/", p.Part)
 	}
 	switch subj {
-	case subject.Fleet(runnerapi.OpRegister):
+	case subject.RunnerAPI(runnerapi.OpRegister):
 		var r runnerapi.Registration
 		json.Unmarshal(body, &r)
 		s.joins = append(s.joins, r)
@@ -89,26 +89,26 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 			return nil, s.refuse
 		}
 		return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}, APIURL: s.api, RecordVersion: s.allows, EventVersion: s.forms})
-	case subject.Fleet(runnerapi.OpDeregister):
+	case subject.RunnerAPI(runnerapi.OpDeregister):
 		var f runnerapi.Farewell
 		json.Unmarshal(body, &f)
 		if !slices.Contains(s.byes, f) { // it is said again where the answer is late
 			s.byes = append(s.byes, f)
 		}
 		return []byte("{}"), nil
-	case subject.Fleet(subject.OpRecord):
+	case subject.RunnerAPI(subject.OpRecord):
 		var r bus.RecordRequest
 		json.Unmarshal(body, &r)
 		s.looked.Add(1)
 		m, err := s.b.Last(ctx, r.Subject)
-		if errors.Is(err, bus.ErrNone) {
+		if errors.Is(err, bus.ErrNotFound) {
 			return nil, fault.New(fault.NotFound, "", "There is no such record")
 		}
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(bus.Record{Seq: m.Seq, Body: m.Body, At: m.Time})
-	case subject.Fleet(runnerapi.OpGetPart):
+	case subject.RunnerAPI(runnerapi.OpGetPart):
 		_, name := part()
 		if s.noParts != nil {
 			return nil, s.noParts
@@ -118,7 +118,7 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 			return nil, fault.New(fault.NotFound, "", "It is not kept any more, or it is damaged")
 		}
 		return body, nil
-	case subject.Fleet(runnerapi.OpDropState):
+	case subject.RunnerAPI(runnerapi.OpDropState):
 		p, _ := part()
 		for name := range s.parts {
 			if at, ok := runnerapi.StateOf(strings.Split(name, "/")[0]); ok && runnerapi.StatePointer(p.RunID, p.Attempt) != at {
@@ -128,7 +128,7 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 			}
 		}
 		return nil, nil
-	case subject.Fleet(runnerapi.OpPutPart):
+	case subject.RunnerAPI(runnerapi.OpPutPart):
 		p, name := part()
 		if s.onPart != nil {
 			if err := s.onPart(name); err != nil {
@@ -192,7 +192,7 @@ func (s *boss) record(subj string, into any) bool {
 	if err == nil {
 		err = json.Unmarshal(m.Body, into)
 	}
-	if err != nil && !errors.Is(err, bus.ErrNone) && fault.KindOf(err) != fault.Unavailable {
+	if err != nil && !errors.Is(err, bus.ErrNotFound) && fault.KindOf(err) != fault.Unavailable {
 		s.t.Error(err)
 	}
 	return err == nil
@@ -217,7 +217,7 @@ func (s *boss) tell(w *Worker, c runnerapi.Command) (r runnerapi.CommandReply) {
 func (s *boss) settled() {
 	s.t.Helper()
 	natstest.Until(s.t, "every queue message is acknowledged", func() bool {
-		l, err := s.b.LaneState(s.t.Context(), lane)
+		l, err := s.b.TaskQueueState(s.t.Context(), lane)
 		return err == nil && l.Pending == 0 && l.AckPending == 0
 	})
 }

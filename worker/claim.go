@@ -22,26 +22,26 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	e, nonce, err := w.records.claimed(a, since)
 	if err != nil {
 		w.log.Error("claim", "run", a, "err", err)
-		d.Later(again)
+		d.NakWithDelay(again)
 		return false
 	}
 	_, err = insist(w.end.dead, w.bus, e, mine(nonce), func(try int, err error) {
 		if try == 1 {
 			w.log.Warn("not known whether the claim stands; asking again", "run", a, "err", err)
 		}
-		d.Later(again)
+		d.NakWithDelay(again)
 	})
 	switch {
 	case errors.Is(err, bus.ErrTaken):
-		d.Done()
+		d.Ack()
 		w.counts.lost.Add(1)
 		w.log.Debug("another has the claim", "run", a)
 		return false
 	case err != nil:
-		d.Later(again)
+		d.NakWithDelay(again)
 		return false
 	}
-	d.Done()
+	d.Ack()
 	span.End()
 	w.spans.waited(a, d.Time)
 	w.counts.claimed.Add(1)

@@ -46,7 +46,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		return
 	}
 	if e.out == nil {
-		e.out = e.bus.Gatherer(e.a.wanted, e.seal)
+		e.out = e.bus.PackingEmitter(e.a.wanted, e.seal)
 	}
 	if err := e.send(ctx, bus.Entry{Subject: e.at(ev.Type), Body: raw}); err != nil {
 		e.lost++
@@ -56,7 +56,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 // send sends an event, with others where all can read that. The caller holds mu.
 func (e *events) send(ctx context.Context, event bus.Entry) error {
 	if e.packs && e.terms.packs() {
-		return e.out.Gather(ctx, event)
+		return e.out.EmitPacked(ctx, event)
 	}
 	alone := e.seal([]bus.Entry{event})
 	return e.out.Emit(ctx, alone.Subject, alone.Body)

@@ -21,7 +21,7 @@ type member struct {
 	bus    *bus.Bus
 	log    *slog.Logger
 
-	commands *bus.Door // opened by the first registration
+	commands *bus.Endpoint // opened by the first registration
 }
 
 // register asks once. It does not stop in the middle: an answer that nobody waits for would leave a runner behind.
@@ -32,8 +32,8 @@ func (m *member) register() (r runnerapi.Registered, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	at := subject.Fleet(runnerapi.OpRegister)
-	if m.bus.Door() != "" { // who may register as what is a question of permissions
+	at := subject.RunnerAPI(runnerapi.OpRegister)
+	if m.bus.CredentialID() != "" { // who may register as what is a question of permissions
 		at = subject.Register(m.ExecutorType, m.ExecutorProfile)
 	}
 	answer, err := m.bus.Request(ctx, at, ask)
@@ -47,7 +47,7 @@ func (m *member) register() (r runnerapi.Registered, err error) {
 		return r, fault.Newf(fault.Invalid, "The coordinator calls this runner %s, not %s: they are of different versions", r.RunnerID, m.id)
 	}
 	if m.commands == nil { // before it takes runs, so that each can be stopped and asked after; not before it is the runner
-		m.commands, err = m.bus.Open(subject.CommandsAt(m.bus.Door(), m.id), "")
+		m.commands, err = m.bus.Listen(subject.CommandsFor(m.bus.CredentialID(), m.id), "")
 	}
 	return r, err
 }
@@ -55,7 +55,7 @@ func (m *member) register() (r runnerapi.Registered, err error) {
 // sayWhy logs why a registration failed.
 func (m *member) sayWhy(err error) {
 	switch f := fault.Of(err); {
-	case errors.Is(err, bus.ErrNobody):
+	case errors.Is(err, bus.ErrNoResponders):
 		m.log.Warn("waiting for a coordinator: none answers on this NATS; start one with `coordinator`, `scripts/up` or `docker compose up`")
 	case f.Kind == fault.Conflict:
 		m.log.Warn("registration refused, trying again", "reason", f.Code, "message", f.Message)
@@ -71,7 +71,7 @@ func (m *member) beat(ctx context.Context, b runnerapi.Beat) (r runnerapi.BeatRe
 	if err != nil {
 		return r, err
 	}
-	answer, err := m.bus.Request(ctx, subject.Beats(m.id), ask)
+	answer, err := m.bus.Request(ctx, subject.Heartbeats(m.id), ask)
 	if err != nil {
 		return r, err
 	}
@@ -87,9 +87,9 @@ func (m *member) farewell(dead context.Context, finishing bool) {
 	}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(dead, 2*time.Second)
-		_, err = m.bus.Request(ctx, subject.Fleet(runnerapi.OpDeregister), ask)
+		_, err = m.bus.Request(ctx, subject.RunnerAPI(runnerapi.OpDeregister), ask)
 		cancel()
-		if err == nil || dead.Err() != nil || errors.Is(err, bus.ErrNobody) || fault.KindOf(err) == fault.Forbidden {
+		if err == nil || dead.Err() != nil || errors.Is(err, bus.ErrNoResponders) || fault.KindOf(err) == fault.Forbidden {
 			break
 		}
 		wait(dead, 200*time.Millisecond)

@@ -170,7 +170,7 @@ func (m *memory) tidy() {
 		}
 		ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name})
 		if err == nil {
-			_, err = m.bodies.bus.Request(ctx, subject.Fleet(runnerapi.OpDropState), ask)
+			_, err = m.bodies.bus.Request(ctx, subject.RunnerAPI(runnerapi.OpDropState), ask)
 		}
 		if err != nil {
 			m.bodies.log.Debug("an older state of the session is not removed yet", "run", a, "err", err)

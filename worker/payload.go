@@ -127,5 +127,5 @@ func (b *bodies) part(ctx context.Context, a *attempt, op, name string, n int, b
 	if err != nil {
 		return nil, err
 	}
-	return b.bus.Request(ctx, subject.Fleet(op), ask)
+	return b.bus.Request(ctx, subject.RunnerAPI(op), ask)
 }

@@ -63,7 +63,7 @@ func mine(nonce string) func([]byte) bool {
 // why ctx ended. failed hears of each try that nobody knows the end of.
 func insist(ctx context.Context, b *bus.Bus, e bus.Entry, own func([]byte) bool, failed func(try int, err error)) (seq uint64, err error) {
 	for try, pause := 1, 100*time.Millisecond; ctx.Err() == nil; try, pause = try+1, min(2*pause, 2*time.Second) {
-		if seq, err = b.Win(ctx, e, own); err == nil || errors.Is(err, bus.ErrTaken) {
+		if seq, err = b.AppendAndVerify(ctx, e, own); err == nil || errors.Is(err, bus.ErrTaken) {
 			return seq, err
 		}
 		failed(try, err)

@@ -42,8 +42,8 @@ func New(cfg Config) (*Worker, error) {
 		api: func() string { return cmp.Or(cfg.APIURL, w.terms.api()) }, attempts: &w.attempts, spans: w.spans,
 	}
 	w.slots.most, w.slots.end, w.slots.do, w.slots.next = me.MaxConcurrentRuns, &w.end, w.begin, make(chan bus.Delivery)
-	w.slots.taker = w.bus.Taker(w.slots.free, w.slots.accept)
-	w.lanes.take = w.slots.taker.Take
+	w.slots.taker = w.bus.Poller(w.slots.free, w.slots.accept)
+	w.lanes.take = w.slots.taker.Poll
 	w.bus.OnReconnect(w.pulse.now)
 	return w, nil
 }

@@ -15,7 +15,7 @@ type slots struct {
 	most  int
 	end   *ending
 	do    func(bus.Delivery) // brings one to its end
-	taker *bus.Taker
+	taker *bus.Poller
 
 	next chan bus.Delivery // to a goroutine that waits for work
 	runs sync.WaitGroup    // of the slots in use

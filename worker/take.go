@@ -14,7 +14,7 @@ func (w *Worker) begin(d bus.Delivery) {
 	q, partition, err := read(d)
 	if q.V > w.RecordVersion { // a newer worker may take it
 		w.log.Warn("a queued run is of a newer version than this worker; it comes again", "run", q.ID, "version", q.V, "reads", w.RecordVersion)
-		d.Later(again)
+		d.NakWithDelay(again)
 		return
 	}
 	if err != nil {
@@ -24,26 +24,26 @@ func (w *Worker) begin(d bus.Delivery) {
 	}
 	if q.Owner != "" && w.serves[q.Agent] != q.Owner {
 		w.log.Warn("a run of an agent that is not served here came; it comes again", "run", q.ID, "agent", q.Agent)
-		d.Later(again)
+		d.NakWithDelay(again)
 		return
 	}
 	a, begun := w.attempts.add(q.Key, func() *attempt { return w.adopt(q, partition) })
 	switch { // messages come more than once
 	case a == nil && begun:
-		d.Done()
+		d.Ack()
 		return
 	case a == nil:
-		d.Later(again)
+		d.NakWithDelay(again)
 		return
 	}
 	defer w.attempts.forget(a)
 	if err := w.bodies.load(a); err != nil {
 		w.log.Warn("input not fetched; the run comes again", "run", a, "err", err)
-		d.Later(again)
+		d.NakWithDelay(again)
 		return
 	}
 	if w.end.leaving.Load() {
-		d.GiveBack()
+		d.Nak()
 		return
 	}
 	if w.claim(a, d) {

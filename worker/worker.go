@@ -134,7 +134,7 @@ func runnerOf(cfg Config) runnerapi.Runner {
 	p := cfg.Profile
 	return runnerapi.Runner{
 		Identity: runnerapi.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
-		Version:  version.Of(), Instance: rand.Text(), Door: cfg.Bus.Door(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
+		Version:  version.Of(), Instance: rand.Text(), Door: cfg.Bus.CredentialID(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
 		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, defaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Models: p.AllowedModels(), Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
 	}
 }

@@ -76,7 +76,7 @@ func TestBegunOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.EnsureLane(t.Context(), "procedural.p._", 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), "procedural.p._", 1); err != nil {
 		t.Fatal(err)
 	}
 	s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
@@ -92,7 +92,7 @@ func TestBegunOnce(t *testing.T) {
 	}
 	s.settled()
 	natstest.Until(t, "the second lane is empty", func() bool {
-		l, err := b.LaneState(t.Context(), "procedural.p._")
+		l, err := b.TaskQueueState(t.Context(), "procedural.p._")
 		return err == nil && l.Pending == 0 && l.AckPending == 0
 	})
 	for id, n := range begun {
@@ -152,10 +152,10 @@ func claimReadBack(t *testing.T, confined bool) {
 	if _, err := s.b.Append(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.bus.Win(t.Context(), e, mine(nonce)); err != nil {
+	if _, err := w.bus.AppendAndVerify(t.Context(), e, mine(nonce)); err != nil {
 		t.Errorf("own claim not recognized: %v", err)
 	}
-	if _, err := w.bus.Win(t.Context(), e, mine(w.records.nonce())); !errors.Is(err, bus.ErrTaken) {
+	if _, err := w.bus.AppendAndVerify(t.Context(), e, mine(w.records.nonce())); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v, want taken", err)
 	}
 	if s.looked.Load() != map[bool]int32{true: 3}[confined] {
@@ -401,7 +401,7 @@ func TestLargeBodies(t *testing.T) {
 		s.t = t
 		s.with(func() { s.noParts = fault.New(fault.Unavailable, "", "away") })
 		q := s.queue(large(1))
-		natstest.Until(t, "it was tried", func() bool { l, err := b.LaneState(t.Context(), lane); return err == nil && l.AckPending == 1 })
+		natstest.Until(t, "it was tried", func() bool { l, err := b.TaskQueueState(t.Context(), lane); return err == nil && l.AckPending == 1 })
 		if _, ok := s.claim(q); ok {
 			t.Error("begun without its input")
 		}

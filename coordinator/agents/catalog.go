@@ -27,7 +27,7 @@ type Config struct {
 	Write   bool        // the files may be changed (AO_AGENTS_WRITABLE)
 	Seed    string      // folder of agents of which the first of Dirs has a copy; none: empty
 	Bucket  *bus.Bucket // of what came over the API
-	Insist  bus.Insist
+	Insist  bus.RetryFunc
 	Runners Runners
 	Schema  func(ctx context.Context, name string) error // a fault where there is no output schema of this name
 	Ready   func() error                                 // nil once agents and runners have been read
@@ -145,12 +145,12 @@ func (a *Catalog) Look(ctx context.Context, name string) (k *Resolved, ok bool, 
 	switch {
 	case err == nil:
 		a.put(name, raw, rev)
-	case errors.Is(err, bus.ErrNone):
+	case errors.Is(err, bus.ErrNotFound):
 		if err := a.cfg.Runners.Look(ctx, name); err != nil {
-			return k, false, bus.NotKnown(err)
+			return k, false, bus.ReadUnanswered(err)
 		}
 	default:
-		return k, false, bus.NotKnown(err)
+		return k, false, bus.ReadUnanswered(err)
 	}
 	k, ok = a.Find(name)
 	return k, ok, nil

@@ -39,7 +39,7 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	if errors.Is(err, bus.ErrTaken) {
 		return v, (&Resolved{Blueprint: b}).exists()
 	} else if err != nil {
-		return v, bus.NotStored(err)
+		return v, bus.WriteUnanswered(err)
 	}
 	a.put(b.Name, value, rev)
 	a.cfg.Gone(ctx, b.Name) // what was left of one that had the name before
@@ -88,7 +88,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 		if errors.Is(err, bus.ErrTaken) {
 			continue
 		} else if err != nil {
-			return after, bus.NotStored(err)
+			return after, bus.WriteUnanswered(err)
 		}
 		a.put(name, value, next)
 		return after, nil
@@ -180,7 +180,7 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 		if err := b.DeleteRev(ctx, name, rev); errors.Is(err, bus.ErrTaken) {
 			continue
 		} else if err != nil {
-			return bus.NotStored(err)
+			return bus.WriteUnanswered(err)
 		}
 		a.put(name, nil, rev+1) // its mark has that revision or a later one
 		a.cfg.Gone(ctx, name)
@@ -217,8 +217,8 @@ func (k *Resolved) ownedByRunner() error {
 
 // notOurs says why an agent that the bucket does not have cannot be changed.
 func (a *Catalog) notOurs(name string, err error) error {
-	if !errors.Is(err, bus.ErrNone) {
-		return bus.NotStored(err)
+	if !errors.Is(err, bus.ErrNotFound) {
+		return bus.WriteUnanswered(err)
 	}
 	k, ok := a.Find(name)
 	if ok && k.Owners != nil {

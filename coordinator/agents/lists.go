@@ -59,7 +59,7 @@ func (a *Catalog) Existing(ctx context.Context, name string) (*Resolved, error) 
 func (a *Catalog) Naming(ctx context.Context, schema string) (users []string, err error) {
 	stored, err := a.cfg.Bucket.List(ctx)
 	if err != nil {
-		return nil, bus.NotStored(err)
+		return nil, bus.WriteUnanswered(err)
 	}
 	for agent, v := range stored {
 		a.put(agent, v.Body, v.Rev)

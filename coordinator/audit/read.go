@@ -23,7 +23,7 @@ const (
 // source is the stream as all coordinators read it.
 type source interface {
 	AuditState(ctx context.Context) (stream.State, error)
-	Audited(ctx context.Context, after uint64, limit int) ([]stream.Message, error)
+	AuditEntries(ctx context.Context, after uint64, limit int) ([]stream.Message, error)
 }
 
 // Query is which entries are wanted, the newest first.
@@ -113,8 +113,8 @@ func (r *Reader) Audited(ctx context.Context, q Query) (Page, error) {
 // for them, for a moment.
 func (r *Reader) read(ctx context.Context, first, before uint64) (packs []stream.Message, err error) {
 	for range 10 {
-		packs, err = r.from.Audited(ctx, first-1, int(before-first))
-		if errors.Is(err, stream.ErrNone) {
+		packs, err = r.from.AuditEntries(ctx, first-1, int(before-first))
+		if errors.Is(err, stream.ErrNotFound) {
 			packs, err = nil, nil
 		}
 		if err != nil || len(packs) > 0 && packs[len(packs)-1].Seq >= before-1 {

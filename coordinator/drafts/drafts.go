@@ -78,10 +78,10 @@ func (s *Store) Get(ctx context.Context, name, side string) (Draft, error) {
 		return Draft{}, err
 	}
 	text, rev, err := s.Bucket.Get(ctx, at)
-	if errors.Is(err, bus.ErrNone) {
+	if errors.Is(err, bus.ErrNotFound) {
 		return Draft{}, none(name, side)
 	} else if err != nil {
-		return Draft{}, bus.NotKnown(err)
+		return Draft{}, bus.ReadUnanswered(err)
 	}
 	return draft(text, rev), nil
 }
@@ -128,7 +128,7 @@ func (s *Store) Put(ctx context.Context, name, side string, text []byte, match M
 func (s *Store) room(ctx context.Context, n int) error {
 	_, size, err := s.Bucket.Keys(ctx)
 	if err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	if size+uint64(n) > maxAll {
 		return fault.Newf(fault.TooLarge, "the drafts of all agents take %d bytes, and %d are allowed; delete some",
@@ -155,10 +155,10 @@ func (s *Store) Delete(ctx context.Context, name, side string, match Match) erro
 func (s *Store) change(ctx context.Context, at, name string, match Match, do func(old uint64) error) error {
 	for range 8 { // others may change it at the same time
 		text, rev, err := s.Bucket.Get(ctx, at)
-		if errors.Is(err, bus.ErrNone) {
+		if errors.Is(err, bus.ErrNotFound) {
 			text, rev = nil, 0
 		} else if err != nil {
-			return bus.NotStored(err)
+			return bus.WriteUnanswered(err)
 		}
 		now := Draft{}
 		if rev != 0 {
@@ -174,7 +174,7 @@ func (s *Store) change(ctx context.Context, at, name string, match Match, do fun
 		if _, ok := errors.AsType[*fault.Fault](err); ok || err == nil {
 			return err
 		}
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	return fault.Newf(fault.Conflict, "This draft of agent %q is being changed by others; try again", name).
 		With("agent_name", name)
@@ -194,7 +194,7 @@ func stale(name string, now Draft) error {
 func (s *Store) Sides(ctx context.Context) (map[string][]string, error) {
 	keys, _, err := s.Bucket.Keys(ctx)
 	if err != nil {
-		return nil, bus.NotKnown(err)
+		return nil, bus.ReadUnanswered(err)
 	}
 	all := map[string][]string{}
 	for _, k := range keys {
@@ -211,7 +211,7 @@ func (s *Store) Sides(ctx context.Context) (map[string][]string, error) {
 func (s *Store) Forget(ctx context.Context, name string) {
 	for _, side := range Sides {
 		at := name + "." + side
-		if _, _, err := s.Bucket.Get(ctx, at); errors.Is(err, bus.ErrNone) {
+		if _, _, err := s.Bucket.Get(ctx, at); errors.Is(err, bus.ErrNotFound) {
 			continue
 		}
 		if err := s.Bucket.Delete(ctx, at); err != nil {

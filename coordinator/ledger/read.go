@@ -108,7 +108,7 @@ func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uin
 			before, said = now, 0
 			continue
 		}
-		follows, err := b.Follows(ctx, now, last)
+		follows, err := b.HasRecords(ctx, now, last)
 		if err != nil || follows {
 			said = 0
 			continue

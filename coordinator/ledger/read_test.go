@@ -17,7 +17,7 @@ func stream(t testing.TB, b *bus.Bus, s *story) {
 	for _, m := range s.msgs {
 		all = append(all, bus.Entry{Subject: m.Subject, Body: m.Body})
 	}
-	if _, err := b.AppendAll(t.Context(), all...); err != nil {
+	if _, err := b.AppendBatch(t.Context(), all...); err != nil {
 		t.Error(err)
 	}
 }

@@ -53,7 +53,7 @@ func (l *Logins) End(ctx context.Context, id string) (first bool, err error) {
 // Over says whether a login was ended, or a code used.
 func (l *Logins) Over(ctx context.Context, id string) (bool, error) {
 	_, _, err := l.Bucket.Get(ctx, id)
-	if errors.Is(err, bus.ErrNone) {
+	if errors.Is(err, bus.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err

@@ -248,7 +248,7 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 		v.status = status[f.Kind]
 		raw, _ = strictjson.Encode(f)
 	}
-	if !subject.Answerable(to) { // nobody waits, or somebody wants to borrow our rights
+	if !subject.ReplyAllowed(to) { // nobody waits, or somebody wants to borrow our rights
 		return f
 	}
 	h := nats.Header{"status": {strconv.Itoa(v.status)}}

@@ -108,8 +108,8 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m Re
 		return
 	}
 	if now := r.live.snap; rec.N == now.Attempt {
-		if rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
-			a, l := r.change(), f.lines.lane(rec.Lane)
+		if rec.TaskQueue != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
+			a, l := r.change(), f.lines.lane(rec.TaskQueue)
 			l.into(r, m.Time.UnixNano())
 			r.renew(a, &q.Spec)
 			a.Lane, a.QueuedSeq = l.lane, ch.Seq
@@ -123,7 +123,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m Re
 	if now := r.live.snap; now.Key != "" || now.Claim != nil || r.base() != run.Pending {
 		return // the attempt before is under way, or the run is being ended
 	}
-	a, l := r.change(), f.lines.lane(rec.Lane)
+	a, l := r.change(), f.lines.lane(rec.TaskQueue)
 	if !a.open() {
 		r.session.open++
 	}

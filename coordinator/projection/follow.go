@@ -19,13 +19,13 @@ func (w *Follower) Run(ctx context.Context) error {
 	defer w.shelf.last()
 	last := w.shelf.restore(ctx)
 	for {
-		if err := w.read(ctx, last); !errors.Is(err, stream.ErrRewound) {
+		if err := w.read(ctx, last); !errors.Is(err, stream.ErrHistoryReplaced) {
 			return err
 		}
 		w.log.Error("NATS lost records or got older ones back; reading the history anew", "seq", w.p.Seq())
 		last = Record{}
 		w.reset()
-		w.shelf.drop(stream.ErrRewound)
+		w.shelf.drop(stream.ErrHistoryReplaced)
 		w.shelf.open(ctx) // perhaps it is another stream
 	}
 }
@@ -36,7 +36,7 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	wg.Go(func() {
-		if err := w.watch(ctx); errors.Is(err, stream.ErrRewound) {
+		if err := w.watch(ctx); errors.Is(err, stream.ErrHistoryReplaced) {
 			cancel(err)
 		}
 	})
@@ -45,8 +45,8 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 		w.p.apply(r)
 		return nil
 	})
-	if errors.Is(context.Cause(ctx), stream.ErrRewound) {
-		return stream.ErrRewound
+	if errors.Is(context.Cause(ctx), stream.ErrHistoryReplaced) {
+		return stream.ErrHistoryReplaced
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func (w *Follower) reset() {
 }
 
 // watch waits until the fold has reached what the stream held at the beginning; from then on it looks whether it misses
-// anything. It ends with ctx, or with ErrRewound.
+// anything. It ends with ctx, or with ErrHistoryReplaced.
 func (w *Follower) watch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if state, err := w.source.State(ctx); err == nil {
@@ -74,7 +74,7 @@ func (w *Follower) watch(ctx context.Context) error {
 	for first := uint64(0); ctx.Err() == nil; {
 		now, err := w.missed(ctx, first)
 		switch {
-		case errors.Is(err, stream.ErrRewound):
+		case errors.Is(err, stream.ErrHistoryReplaced):
 			return err
 		case err != nil: // NATS is away
 			pause(ctx, 100*time.Millisecond)
@@ -91,7 +91,7 @@ func (w *Follower) watch(ctx context.Context) error {
 // missed forgets what was truncated since the stream began with the given sequence, and tells where it begins now. History goes
 // while it is read, and a consumer that comes to the gap counts on as if nothing was there: a run of which only the end was not
 // read yet stays open here for ever. But nobody truncates past an open run, so once all is read that was there when it was
-// truncated, one that begins before the stream does has ended unseen: ErrRewound. What ended is only forgotten.
+// truncated, one that begins before the stream does has ended unseen: ErrHistoryReplaced. What ended is only forgotten.
 func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 	state, err := w.source.State(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 	case state.First <= first:
 		return first, nil
 	case w.p.truncated(state.First):
-		return first, stream.ErrRewound
+		return first, stream.ErrHistoryReplaced
 	}
 	return state.First, nil
 }

@@ -53,7 +53,7 @@ func (w *Follower) Await(ctx context.Context, seq uint64) error {
 		end := min(seq, state.Last)       // what is beyond the last one is there in vain, or yet to come
 		follows := true
 		if err == nil && end > at {
-			follows, err = w.source.Follows(ctx, at, end)
+			follows, err = w.source.HasRecords(ctx, at, end)
 		}
 		switch empty := err == nil && end > at && !follows; {
 		case !empty:

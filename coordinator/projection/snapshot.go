@@ -132,7 +132,7 @@ func (s *shelf) check(ctx context.Context, f *fold) (last Record, wrong, err err
 	}
 	for _, p := range lastPrints(f) {
 		m, err := s.source.Get(ctx, p.seq)
-		if errors.Is(err, stream.ErrNone) { // purged
+		if errors.Is(err, stream.ErrNotFound) { // purged
 			continue
 		}
 		if err != nil {

@@ -284,7 +284,7 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 		switch next, err := t.x.records.NextEvent(ctx, t.events, t.p.events); {
 		case err == nil && next.Seq <= about.run.events:
 			return false, nil
-		case err != nil && !errors.Is(err, stream.ErrNone):
+		case err != nil && !errors.Is(err, stream.ErrNotFound):
 			return false, err
 		}
 	}

@@ -35,7 +35,7 @@ func (x *Reader) body(ctx context.Context, seq uint64) ([]byte, error) {
 	}
 	for tries := 0; ; tries++ {
 		m, err := x.records.Get(ctx, seq)
-		if !errors.Is(err, stream.ErrNone) {
+		if !errors.Is(err, stream.ErrNotFound) {
 			return m.Body, err
 		}
 		if tries == 5 || seq+young < x.p.Seq() || ctx.Err() != nil {
@@ -59,7 +59,7 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	all := make([]byte, 0, max(0, min(p.Size, mostAtOnce)))
 	for n := range p.Parts {
 		part, err := x.records.GetPart(ctx, p.Name, n)
-		if errors.Is(err, stream.ErrNone) {
+		if errors.Is(err, stream.ErrNotFound) {
 			return nil, errNoBody
 		}
 		if err != nil {

@@ -52,7 +52,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 			for range 1500 { // more than it has asked for
 				a := b.actor(run.NewSessionID())
 				if all = append(all, a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)); len(all) >= 900 {
-					if _, err := conn.AppendAll(t.Context(), all...); err != nil {
+					if _, err := conn.AppendBatch(t.Context(), all...); err != nil {
 						t.Fatal(err)
 					}
 					all = nil

@@ -142,14 +142,14 @@ func shutting(a projection.Active, word bus.Entry) []bus.Entry {
 // endUnoffered says a last word if nothing was offered, so that no worker can come between.
 func (e *Ender) endUnoffered(ctx context.Context, a projection.Active, word bus.Entry) error {
 	all := shutting(a, word)
-	seq, err := e.Records.AppendAll(ctx, all...)
+	seq, err := e.Records.AppendBatch(ctx, all...)
 	switch {
 	case err == nil:
 		e.Records.Wrote(seq)
 		e.over(a, word)
 		return nil
 	case !errors.Is(err, bus.ErrTaken):
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	if err := e.Past.CaughtUp(ctx); err != nil {
 		return err
@@ -197,9 +197,9 @@ func (e *Ender) Say(ctx context.Context, a projection.Active, word bus.Entry) er
 	case taken && stands == noWord: // it was, and is gone: who removed it goes on
 		return nil
 	case taken:
-		return bus.NotStored(readErr)
+		return bus.WriteUnanswered(readErr)
 	}
-	return bus.NotStored(err)
+	return bus.WriteUnanswered(err)
 }
 
 // lastWord is what stands in the place of an attempt's last word.
@@ -215,7 +215,7 @@ const (
 // standing is which word stands under a subject, of an attempt that was begun or queued by a record.
 func (e *Ender) standing(ctx context.Context, subj string, since uint64) (lastWord, error) {
 	switch m, err := e.Stream.Last(ctx, subj); {
-	case errors.Is(err, bus.ErrNone):
+	case errors.Is(err, bus.ErrNotFound):
 		return noWord, nil
 	case err != nil:
 		return unknownWord, err
@@ -242,7 +242,7 @@ func (e *Ender) sayInstead(ctx context.Context, a projection.Active, word bus.En
 // purge removes what a subject holds before a record.
 func (e *Ender) purge(ctx context.Context, subj string, before uint64) error {
 	if err := e.Stream.Purge(ctx, subject.Runs, subj, before); err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	return nil
 }

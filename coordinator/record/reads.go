@@ -51,14 +51,14 @@ func (r *Reads) CaughtUp(ctx context.Context) error {
 	if err == nil {
 		err = r.history.Await(wait, s.Last)
 	}
-	return bus.NotSure(ctx, err)
+	return bus.OutcomeUnknown(ctx, err)
 }
 
 // Reached waits until the fold has a record that was written.
 func (r *Reads) Reached(ctx context.Context, seq uint64) error {
 	wait, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	return bus.NotSure(ctx, r.history.Await(wait, seq))
+	return bus.OutcomeUnknown(ctx, r.history.Await(wait, seq))
 }
 
 // Own waits until the fold has all records of this process, for a moment at most: a list that this coordinator gives after an answer

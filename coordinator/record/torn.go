@@ -44,7 +44,7 @@ func (t *Torn) Stands(ctx context.Context, run, session string) (bool, error) {
 	part := subject.Partition(session)
 	for _, filter := range []string{subject.QueuedOf(part, run), subject.Accepted(part, session, run)} {
 		if found, err := t.stream.Records(ctx, filter, 0, 1); err != nil {
-			return false, bus.NotStored(err)
+			return false, bus.WriteUnanswered(err)
 		} else if len(found) > 0 {
 			return true, nil
 		}
@@ -56,7 +56,7 @@ func (t *Torn) Stands(ctx context.Context, run, session string) (bool, error) {
 func (t *Torn) Unsay(ctx context.Context, run, session string) error {
 	s, err := t.stream.State(ctx)
 	if err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	if err := t.past.CaughtUp(ctx); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (t *Torn) unsay(ctx context.Context, run, session string, before uint64) er
 	part := subject.Partition(session)
 	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Offered(part, run, "*"), subject.Ended(part, run, "*"), subject.Stopping(part, run)} {
 		if err := t.stream.Purge(ctx, subject.Runs, filter, before); err != nil {
-			return bus.NotStored(err)
+			return bus.WriteUnanswered(err)
 		}
 	}
 	return nil

@@ -32,12 +32,12 @@ func (e *Ender) EndWaiting(ctx context.Context, a projection.Active, status run.
 		return err
 	}
 	last := all[1]
-	seq, err := e.Records.AppendAll(ctx, all...)
+	seq, err := e.Records.AppendBatch(ctx, all...)
 	if errors.Is(err, bus.ErrTaken) {
 		return e.endIgnored(ctx, a, status, last)
 	}
 	if err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	e.over(a, last)
 	return e.Past.Reached(ctx, seq)
@@ -90,10 +90,10 @@ func (e *Ender) endIgnored(ctx context.Context, a projection.Active, status run.
 // lastOr gives the message of a subject; one of sequence 0 where there is none.
 func (e *Ender) lastOr(ctx context.Context, subj string) (bus.Message, error) {
 	m, err := e.Stream.Last(ctx, subj)
-	if errors.Is(err, bus.ErrNone) {
+	if errors.Is(err, bus.ErrNotFound) {
 		return bus.Message{}, nil
 	} else if err != nil {
-		return m, bus.NotStored(err)
+		return m, bus.WriteUnanswered(err)
 	}
 	return m, nil
 }

@@ -43,7 +43,7 @@ type Writer struct {
 // stream is where records stand.
 type stream interface {
 	Append(ctx context.Context, e bus.Entry) (uint64, error)
-	AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
+	AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 	AppendEach(ctx context.Context, entries ...bus.Entry) (uint64, error)
 	Last(ctx context.Context, subj string) (bus.Message, error)
 	PutPart(ctx context.Context, name string, n int, body []byte) error
@@ -77,20 +77,20 @@ func (w *Writer) Put(ctx context.Context, e bus.Entry) error {
 	if _, readErr := w.stream.Last(ctx, e.Subject); readErr == nil { // the answer was lost, not the record
 		return nil
 	}
-	return bus.NotStored(err)
+	return bus.WriteUnanswered(err)
 }
 
-// AppendAll writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may
+// AppendBatch writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may
 // come to no more than the first of them, and others write meanwhile: each record says what has to follow, and whoever
 // finds that missing writes it (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
-func (w *Writer) AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error) {
+func (w *Writer) AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error) {
 	return w.AppendEither(ctx, entries, entries)
 }
 
-// AppendEither is AppendAll of records that are others where they are written one after the other.
+// AppendEither is AppendBatch of records that are others where they are written one after the other.
 func (w *Writer) AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error) {
-	seq, err := w.stream.AppendAll(ctx, together...)
-	if errors.Is(err, bus.ErrCrowded) {
+	seq, err := w.stream.AppendBatch(ctx, together...)
+	if errors.Is(err, bus.ErrTooManyBatches) {
 		return w.stream.AppendEach(ctx, apart...)
 	}
 	return seq, err
@@ -159,7 +159,7 @@ func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
 	// Named by what it holds: another coordinator may be storing the same run with another look of its agent.
 	ref, err := w.PutPayload(ctx, fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw)), raw)
 	if err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	s.Body, s.Input = ref, nil
 	return nil

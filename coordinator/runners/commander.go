@@ -40,7 +40,7 @@ func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Co
 	if err != nil {
 		return reply, err
 	}
-	raw, err := c.Bus.Request(ctx, subject.CommandsAt(c.Door(runner), runner), body)
+	raw, err := c.Bus.Request(ctx, subject.CommandsFor(c.Door(runner), runner), body)
 	if err != nil {
 		return reply, err
 	}
@@ -52,7 +52,7 @@ func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Co
 func (c *Commander) insistent(ctx context.Context, runner string, registered time.Time,
 	cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	reply, err := c.Command(ctx, runner, cmd)
-	if !errors.Is(err, bus.ErrNobody) || min(c.Listening(), time.Since(registered).Abs()) >= 2*back {
+	if !errors.Is(err, bus.ErrNoResponders) || min(c.Listening(), time.Since(registered).Abs()) >= 2*back {
 		return reply, err
 	}
 	select {

@@ -130,7 +130,7 @@ func (l *Leaving) drainOnce(ctx context.Context, id string) (chances, error) {
 	switch {
 	case err == nil && r.Answered(reply):
 		return done, nil
-	case errors.Is(err, bus.ErrNobody): // nobody is there to drain
+	case errors.Is(err, bus.ErrNoResponders): // nobody is there to drain
 		return l.drainNobody(ctx, id, r.Instance)
 	case fault.KindOf(err) == fault.Forbidden: // it is another process now
 		return manyChances, nil

@@ -49,7 +49,7 @@ func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error 
 			}
 			if ok && (o.Hash != hash || o.Profile != r.ExecutorProfile) {
 				if _, err := n.Registered.Refresh(ctx, o.Runner); err != nil {
-					return false, bus.NotStored(err)
+					return false, bus.WriteUnanswered(err)
 				}
 				if rival := n.rival(name, o, id, r.ExecutorProfile); rival != "" {
 					return false, collision(name, rival, "runner "+rival)
@@ -96,10 +96,10 @@ func (n *Names) owners(ctx context.Context) (map[string]owner, uint64, error) {
 	owners := map[string]owner{}
 	raw, rev, err := n.Bucket.Get(ctx, ownersKey)
 	switch {
-	case errors.Is(err, bus.ErrNone):
+	case errors.Is(err, bus.ErrNotFound):
 		return owners, 0, nil
 	case err != nil:
-		return nil, 0, bus.NotStored(err)
+		return nil, 0, bus.WriteUnanswered(err)
 	}
 	return owners, rev, json.Unmarshal(raw, &owners)
 }

@@ -154,7 +154,7 @@ func checkAgents(r runnerapi.Runner) error {
 func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner) (rev uint64, dead string, err error) {
 	rev, err = g.Registered.Refresh(ctx, id)
 	if err != nil {
-		return 0, "", bus.NotStored(err)
+		return 0, "", bus.WriteUnanswered(err)
 	}
 	there, ok := g.Registry.Of(id)
 	silent := time.Since(there.Heard)
@@ -165,7 +165,7 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner)
 	reply, err := g.Commands.insistent(ctx, id, there.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandPing})
 	alive := err == nil && there.Answered(reply)
 	switch {
-	case errors.Is(err, bus.ErrNobody):
+	case errors.Is(err, bus.ErrNoResponders):
 		return rev, there.Instance, nil
 	// or it hangs, and its leases are over
 	case alive && there.Proof == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease:
@@ -232,7 +232,7 @@ func (g *Registrar) endOld(ctx context.Context, r runnerapi.Runner, dead string)
 	}
 	if dead == "" {
 		_, err := g.Commands.Command(ctx, id, runnerapi.Command{Type: runnerapi.CommandPing})
-		if !errors.Is(err, bus.ErrNobody) || g.Commands.Listening() < 2*back {
+		if !errors.Is(err, bus.ErrNoResponders) || g.Commands.Listening() < 2*back {
 			return
 		}
 	}

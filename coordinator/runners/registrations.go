@@ -21,7 +21,7 @@ type Registrations struct {
 // revision, 0 where there is none.
 func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err error) {
 	value, rev, err := r.Bucket.Get(ctx, id)
-	if err != nil && !errors.Is(err, bus.ErrNone) {
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return 0, err
 	}
 	r.Note(id, value)
@@ -41,7 +41,7 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 	if errors.Is(err, bus.ErrTaken) {
 		return fault.Wrap(fault.Unavailable, "", "The runner registers just now; try again", err)
 	} else if err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	r.Note(id, value)
 	return nil
@@ -51,11 +51,11 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 func (r *Registrations) Stored(ctx context.Context, id string) (is runnerapi.Runner, rev uint64, err error) {
 	raw, rev, err := r.Bucket.Get(ctx, id)
 	switch {
-	case errors.Is(err, bus.ErrNone):
+	case errors.Is(err, bus.ErrNotFound):
 		r.Note(id, nil)
 		return is, 0, nil
 	case err != nil:
-		return is, 0, bus.NotStored(err)
+		return is, 0, bus.WriteUnanswered(err)
 	}
 	if err := json.Unmarshal(raw, &is); err != nil {
 		return is, 0, err
@@ -69,7 +69,7 @@ func (r *Registrations) drop(ctx context.Context, id string, rev uint64) error {
 	if err := r.Bucket.DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
 		return err
 	} else if err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	r.Note(id, nil)
 	return nil

@@ -23,7 +23,7 @@ type Config struct {
 	NoMatch  time.Duration // how long a run waits for a runner, and names are held
 	Patience runnerapi.Patience
 	Bucket   *bus.Bucket
-	Insist   bus.Insist
+	Insist   bus.RetryFunc
 	Changed  func() // is called when a runner registered
 }
 

@@ -99,7 +99,7 @@ type batch struct {
 func (a *Again) batch(ctx context.Context, m RetryMany) (*batch, error) {
 	sum, at := sha256.Sum256(fmt.Append(nil, m.what(), m.Filter.Limit, m.Filter.Cursor)), keyName(m.Scope, m.Key)
 	if m.Key != "" {
-		if b, err := a.batchOf(ctx, at, sum[:]); !errors.Is(err, bus.ErrNone) {
+		if b, err := a.batchOf(ctx, at, sum[:]); !errors.Is(err, bus.ErrNotFound) {
 			return b, err
 		}
 	}
@@ -122,16 +122,16 @@ func (a *Again) batch(ctx context.Context, m RetryMany) (*batch, error) {
 		return a.batchOf(ctx, at, sum[:])
 	}
 	if err != nil {
-		return nil, bus.NotStored(err)
+		return nil, bus.WriteUnanswered(err)
 	}
 	return b, nil
 }
 
-// batchOf is what a key stands for; ErrNone: nothing yet.
+// batchOf is what a key stands for; ErrNotFound: nothing yet.
 func (a *Again) batchOf(ctx context.Context, at string, sum []byte) (*batch, error) {
 	raw, _, err := a.runs.Once.keys.Get(ctx, at)
-	if err != nil && !errors.Is(err, bus.ErrNone) {
-		err = bus.NotStored(err)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		err = bus.WriteUnanswered(err)
 	}
 	if err != nil {
 		return nil, err

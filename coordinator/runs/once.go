@@ -57,8 +57,8 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 	sum, at := sha256.Sum256(body), keyName(scope, key)
 	if raw, _, err := i.keys.Get(ctx, at); err == nil {
 		return i.repeat(ctx, runs, body, scope, sum[:], raw)
-	} else if !errors.Is(err, bus.ErrNone) {
-		return Accepted{}, bus.NotStored(err)
+	} else if !errors.Is(err, bus.ErrNotFound) {
+		return Accepted{}, bus.WriteUnanswered(err)
 	}
 	p, err := runs.Check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
 	if err != nil {
@@ -70,7 +70,7 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 	}
 	state, err := i.stream.State(ctx)
 	if err != nil {
-		return Accepted{}, bus.NotStored(err)
+		return Accepted{}, bus.WriteUnanswered(err)
 	}
 	first := Once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.Spec.SessionID, run.NewSessionID()),
 		Last: state.Last}
@@ -81,11 +81,11 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 	if _, err := i.keys.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken) {
 		raw, _, err = i.keys.Get(ctx, at)
 		if err != nil {
-			return Accepted{}, bus.NotStored(err)
+			return Accepted{}, bus.WriteUnanswered(err)
 		}
 		return i.repeat(ctx, runs, body, scope, sum[:], raw)
 	} else if err != nil {
-		return Accepted{}, bus.NotStored(err)
+		return Accepted{}, bus.WriteUnanswered(err)
 	}
 	return runs.Place(ctx, p, first.Run, first.Session)
 }
@@ -147,7 +147,7 @@ func (i *Idempotency) BringBack(ctx context.Context, runs placing, p *Plan, firs
 func (i *Idempotency) truncated(ctx context.Context, last uint64) (bool, error) {
 	s, err := i.stream.State(ctx)
 	if err != nil {
-		return false, bus.NotStored(err)
+		return false, bus.WriteUnanswered(err)
 	}
 	return s.First > last+1, nil
 }

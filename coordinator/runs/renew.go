@@ -17,7 +17,7 @@ import (
 func (p *Planner) renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (run.Spec, error) {
 	s, err := p.history.Spec(ctx, s.ID)
 	if err != nil {
-		return s, bus.NotStored(err)
+		return s, bus.WriteUnanswered(err)
 	}
 	in := run.Input{}
 	if s.Input != nil {

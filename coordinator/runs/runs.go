@@ -52,7 +52,7 @@ type Needs struct {
 	Ready    func() error
 	Room     func() error         // refuses what would fill the history
 	Waiting  func(run.Run) string // why a run waits
-	Insist   bus.Insist
+	Insist   bus.RetryFunc
 
 	Spans   *trace.Tracer
 	Metrics *metric.Registry

@@ -160,7 +160,7 @@ func (s *Stopper) StopTree(ctx context.Context, session, root, own string) (stop
 	}
 	e := bus.Entry{Subject: subject.Tree(subject.Partition(session), session, root), Body: body}
 	if err := s.records.Put(ctx, e); err != nil {
-		return false, bus.NotSure(ctx, err)
+		return false, bus.OutcomeUnknown(ctx, err)
 	}
 	if err := s.past.CaughtUp(ctx); err != nil {
 		return false, err

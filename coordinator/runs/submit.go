@@ -174,7 +174,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	// Refused, or not answered: whose session is it? Its record names the run it began with.
 	m, readErr := r.stream.Last(ctx, session.Subject)
 	if readErr != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	var theirs run.Begun
 	if json.Unmarshal(m.Body, &theirs) != nil || theirs.RunID != p.Spec.ID {

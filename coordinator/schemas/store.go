@@ -83,7 +83,7 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	if _, err := b.Create(ctx, s.Name, value); errors.Is(err, bus.ErrTaken) {
 		return s, st.taken(ctx, s)
 	} else if err != nil {
-		return s, bus.NotStored(err)
+		return s, bus.WriteUnanswered(err)
 	}
 	return s, nil
 }
@@ -103,7 +103,7 @@ func (st *Store) taken(ctx context.Context, s Schema) error {
 func (st *Store) Schemas(ctx context.Context) ([]Schema, error) {
 	all, err := st.Bucket.List(ctx)
 	if err != nil {
-		return nil, bus.NotStored(err)
+		return nil, bus.WriteUnanswered(err)
 	}
 	list := make([]Schema, 0, len(all))
 	for name, v := range all {
@@ -153,10 +153,10 @@ func (st *Store) Schema(ctx context.Context, name string) (s Schema, err error) 
 	}
 	raw, _, err := st.Bucket.Get(ctx, name)
 	switch {
-	case errors.Is(err, bus.ErrNone):
+	case errors.Is(err, bus.ErrNotFound):
 		return s, run.SchemaNotFound(name)
 	case err != nil:
-		return s, bus.NotStored(err)
+		return s, bus.WriteUnanswered(err)
 	}
 	return s, json.Unmarshal(raw, &s)
 }
@@ -178,15 +178,15 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 	b := st.Bucket
 	for range 8 { // others may delete it, and create another, at the same time
 		_, rev, err := b.Get(ctx, name)
-		if errors.Is(err, bus.ErrNone) {
+		if errors.Is(err, bus.ErrNotFound) {
 			return nil
 		} else if err != nil {
-			return bus.NotStored(err)
+			return bus.WriteUnanswered(err)
 		}
 		if err := b.DeleteRev(ctx, name, rev); err == nil {
 			return nil
 		} else if !errors.Is(err, bus.ErrTaken) {
-			return bus.NotStored(err)
+			return bus.WriteUnanswered(err)
 		}
 	}
 	return fault.Newf(fault.Conflict, "Schema %q is being changed by others; try again", name).

@@ -105,7 +105,7 @@ func (s *stack) waiting(like runs.Accepted, n int) {
 		if len(batch) < cap(batch) && i < n-1 {
 			continue
 		}
-		if _, err := s.bus.AppendAll(s.t.Context(), batch...); err != nil {
+		if _, err := s.bus.AppendBatch(s.t.Context(), batch...); err != nil {
 			s.t.Fatal(err)
 		}
 		batch = batch[:0]

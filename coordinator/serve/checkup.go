@@ -123,7 +123,7 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 			"AO_NATS_USERS, and take AO_INSECURE_LISTEN away",
 			"the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
 	}
-	if s, err := p.bus.Standing(ctx); err == nil {
+	if s, err := p.bus.ServerHealth(ctx); err == nil {
 		room, _ := p.own.Room() // a file system that does not say has none
 		all = append(all, checkup.Store(s.Limits(), p.own.MaxStore(), room.All))
 	}
@@ -150,7 +150,7 @@ func synced(how string) checkup.Finding {
 
 // elsewhere judges the way to a NATS that is not in this process.
 func (p process) elsewhere(ctx context.Context) []checkup.Finding {
-	s, err := p.bus.Standing(ctx)
+	s, err := p.bus.ServerHealth(ctx)
 	if err != nil {
 		return nil // told with what else NATS is asked for
 	}
@@ -165,7 +165,7 @@ func (p process) elsewhere(ctx context.Context) []checkup.Finding {
 
 // aside tells where a server elsewhere puts batches aside, as far as it lets know: only with replicas it is always in
 // memory.
-func aside(s bus.Standing) checkup.Finding {
+func aside(s bus.ServerHealth) checkup.Finding {
 	const check = "nats-staging"
 	for _, stream := range s.Streams {
 		if stream.Name == subject.Runs && stream.Replicas > 1 {
@@ -180,7 +180,7 @@ func aside(s bus.Standing) checkup.Finding {
 }
 
 // way judges who gets in at a NATS elsewhere, and who can listen on the way; private: nobody else is in that network.
-func way(s bus.Standing, private bool) checkup.Finding {
+func way(s bus.ServerHealth, private bool) checkup.Finding {
 	const check = "nats-users"
 	switch {
 	case s.Open && !s.Local():

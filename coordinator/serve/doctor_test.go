@@ -161,7 +161,7 @@ func TestWhatTheFleetLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpRegister), raw); err != nil {
+	if _, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpRegister), raw); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "its clock is seen to be wrong", func() bool { // while it is heard
@@ -170,7 +170,7 @@ func TestWhatTheFleetLacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.bus.Request(t.Context(), subject.Beats(r.ID()), raw); err != nil {
+		if _, err := s.bus.Request(t.Context(), subject.Heartbeats(r.ID()), raw); err != nil {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(s.examined().Checks, func(f checkup.Finding) bool {

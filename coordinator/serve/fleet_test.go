@@ -285,12 +285,12 @@ func TestReplicas(t *testing.T) {
 	twin := first.runner
 	twin.Instance = "two"
 	raw, _ := json.Marshal(runnerapi.Registration{Runner: twin})
-	_, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpRegister), raw)
+	_, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpRegister), raw)
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Code != "runner_already_online" || f.Kind != fault.Conflict {
 		t.Errorf("a twin: %v", err)
 	}
 	raw, _ = json.Marshal(runnerapi.Farewell{RunnerID: first.id, Instance: "one"})
-	if _, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpDeregister), raw); err != nil {
+	if _, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpDeregister), raw); err != nil {
 		t.Fatal(err)
 	}
 	if a := s.get("/agents/tool").want(200); a["runner_id"] != second.ID() {

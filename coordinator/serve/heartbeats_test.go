@@ -42,7 +42,7 @@ func TestHeartbeatsOfUnknownRunnersKeepNothing(t *testing.T) {
 			defer func() { <-slots }()
 			id := fmt.Sprintf("rnr_%d", i)
 			body := fmt.Appendf(nil, `{"runner_id":%q,"instance":"x","attempts":[],"idle":[%s]}`, id, list)
-			answer, err := s.bus.Request(t.Context(), subject.Beats(id), body)
+			answer, err := s.bus.Request(t.Context(), subject.Heartbeats(id), body)
 			if err != nil {
 				t.Errorf("a heartbeat that fits is answered: %v", err)
 				return
@@ -68,7 +68,7 @@ func TestAHeartbeatThatIsTooLargeIsRefused(t *testing.T) {
 		"attempts": `{"runner_id":"rnr_x","instance":"x","attempts":[` +
 			strings.Repeat(`{"run_id":"run_1"},`, runnerapi.MaxBeatAttempts) + `{}]}`,
 	} {
-		_, err := s.bus.Request(t.Context(), subject.Beats("rnr_x"), []byte(body))
+		_, err := s.bus.Request(t.Context(), subject.Heartbeats("rnr_x"), []byte(body))
 		if fault.KindOf(err) != fault.TooLarge || !strings.Contains(fault.Of(err).Message, "several heartbeats") {
 			t.Errorf("%s: got %v", what, err)
 		}
@@ -98,7 +98,7 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := s.bus.Request(t.Context(), subject.Beats(w.id), body)
+	answer, err := s.bus.Request(t.Context(), subject.Heartbeats(w.id), body)
 	if err != nil {
 		t.Fatalf("%d bytes: %v", len(body), err)
 	}

@@ -69,7 +69,7 @@ func admit(t *testing.T, conf func(string) string) *admitted {
 func (a *admitted) login(name string) *bus.Bus {
 	a.t.Helper()
 	c := a.creds[name]
-	nc, err := nats.Connect(a.nats.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()),
+	nc, err := nats.Connect(a.nats.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()),
 		nats.Timeout(20*time.Second))
 	if err != nil {
 		a.t.Fatal(err)
@@ -109,7 +109,7 @@ func registration(id runnerapi.Identity, instance, secret, door string) string {
 // join registers a process and has it answer commands and send heartbeats until the test ends, or it is silenced.
 func (a *admitted) join(who, instance, secret string) (id string, silence *atomic.Bool) {
 	a.t.Helper()
-	b, door := a.login(who), a.creds[who].Door()
+	b, door := a.login(who), a.creds[who].CredentialID()
 	id, silence = text.ID(), new(atomic.Bool)
 	natstest.Until(a.t, "it is registered", func() bool {
 		_, err := a.ask(b, subject.Register(run.Procedural, "text"), registration(text, instance, secret, door))
@@ -121,7 +121,7 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	a.t.Cleanup(func() { cancel(); <-done; <-done })
-	commands, err := b.Open(subject.CommandsAt(door, id), "")
+	commands, err := b.Listen(subject.CommandsFor(door, id), "")
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 		for ctx.Err() == nil {
 			if !silence.Load() {
 				raw, _ := json.Marshal(map[string]any{"runner_id": id, "instance": instance, "secret": secret})
-				b.Request(ctx, subject.Beats(id), raw)
+				b.Request(ctx, subject.Heartbeats(id), raw)
 			}
 			select {
 			case <-ctx.Done():
@@ -166,8 +166,8 @@ func TestNobodyElseIsARunner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	victim, other := a.creds["victim"].Door(), a.creds["other"].Door()
-	leave, register := subject.Fleet(runnerapi.OpDeregister), subject.Fleet(runnerapi.OpRegister)
+	victim, other := a.creds["victim"].CredentialID(), a.creds["other"].CredentialID()
+	leave, register := subject.RunnerAPI(runnerapi.OpDeregister), subject.RunnerAPI(runnerapi.OpRegister)
 	own := text
 	own.ExecutorProfile = "other"
 	bad := "a guess of the secret"
@@ -182,15 +182,15 @@ func TestNobodyElseIsARunner(t *testing.T) {
 			id + `","instance":"one","secret":"` + mine + `"}`},
 		{"deregister: the owners' table", "other", leave, `{"runner_id":"_owners","instance":""}`},
 		{"deregister: no id", "worker", leave, `{"runner_id":""}`},
-		{"heartbeat: known instance", "other", subject.Beats(id), `{"runner_id":"` +
+		{"heartbeat: known instance", "other", subject.Heartbeats(id), `{"runner_id":"` +
 			id + `","instance":"one","idle":["ses_1"]}`},
-		{"heartbeat: guessed secret", "worker", subject.Beats(id), `{"runner_id":"` +
+		{"heartbeat: guessed secret", "worker", subject.Heartbeats(id), `{"runner_id":"` +
 			id + `","instance":"one","secret":"` + bad + `","draining":true}`},
-		{"heartbeat: stolen secret, another credential", "other", subject.Beats(id), `{"runner_id":"` +
+		{"heartbeat: stolen secret, another credential", "other", subject.Heartbeats(id), `{"runner_id":"` +
 			id + `","instance":"one","secret":"` + mine + `"}`},
-		{"heartbeat: under its own subject", "other", subject.Beats(own.ID()), `{"runner_id":"` +
+		{"heartbeat: under its own subject", "other", subject.Heartbeats(own.ID()), `{"runner_id":"` +
 			id + `","instance":"one","secret":"` + mine + `"}`},
-		{"heartbeat: the owners' table", "other", subject.Beats("_owners"), `{"runner_id":"_owners","instance":"one"}`},
+		{"heartbeat: the owners' table", "other", subject.Heartbeats("_owners"), `{"runner_id":"_owners","instance":"one"}`},
 		{"register: from another profile", "other", subject.Register(run.Procedural, "other"),
 			registration(text, "two", bad, other)},
 		{"register: the profile's subject", "other", subject.Register(run.Procedural, "text"),
@@ -274,7 +274,7 @@ func TestNobodyAnswersForARunner(t *testing.T) {
 		run.Claim{V: run.Version, SessionID: acc.SessionID, RunnerID: id, Instance: "one", Nonce: "n", Attempt: 1,
 			At: time.Now()})
 	impostor := a.login("victim")
-	commands, err := impostor.Open(subject.CommandsAt(a.creds["victim"].Door(), id), "")
+	commands, err := impostor.Listen(subject.CommandsFor(a.creds["victim"].CredentialID(), id), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestNobodyAnswersForARunner(t *testing.T) {
 	}
 	natstest.Until(t, "the identity is free", func() bool {
 		_, err := a.ask(a.login("victim"), subject.Register(run.Procedural, "text"),
-			registration(text, "two", "another secret of its own", a.creds["victim"].Door()))
+			registration(text, "two", "another secret of its own", a.creds["victim"].CredentialID()))
 		return err == nil
 	})
 }
@@ -304,14 +304,14 @@ func TestWorkersFromBefore(t *testing.T) {
 	// and users.conf is as old
 	a := admit(t, func(conf string) string { return strings.ReplaceAll(conf, ", share: true", "") })
 	id, _ := a.join("victim", "one", "")
-	leave := subject.Fleet(runnerapi.OpDeregister)
+	leave := subject.RunnerAPI(runnerapi.OpDeregister)
 	for _, body := range []string{`{"runner_id":"` + id + `"}`, `{"runner_id":"` + id + `","instance":"two"}`} {
 		if _, err := a.ask(a.login("other"), leave, body); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
 	natstest.Until(t, "it is heard", func() bool {
-		answer, err := a.ask(a.login("victim"), subject.Beats(id), `{"runner_id":"`+id+`","instance":"one"}`)
+		answer, err := a.ask(a.login("victim"), subject.Heartbeats(id), `{"runner_id":"`+id+`","instance":"one"}`)
 		return err == nil && strings.Contains(answer, `"known":true,"superseded":false`)
 	})
 	a.finds("nats-users", checkup.Warn, "older version: NATS does not tell coordinators whose credential a worker's "+

@@ -408,7 +408,7 @@ func TestServingMeansOverNATSToo(t *testing.T) {
 		c.Server = s.nats
 		c.Serving = func(string) {
 			_, err := s.nc.Request(subject.APIAgentsList, nil, 10*time.Second)
-			_, other := s.nc.Request(subject.Fleet(runnerapi.OpGetPart), []byte("{}"), 10*time.Second)
+			_, other := s.nc.Request(subject.RunnerAPI(runnerapi.OpGetPart), []byte("{}"), 10*time.Second)
 			asked <- errors.Join(err, other)
 		}
 	})

@@ -65,7 +65,7 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 			r := proceduralOf("made-up", fmt.Sprint("host", i))
 			r.Agents = []agent.Blueprint{echo(fmt.Sprint("made-up-", i))}
 			raw, _ := json.Marshal(runnerapi.Registration{Runner: r})
-			if _, err := s.bus.Request(attack, subject.Fleet(runnerapi.OpRegister), raw); err != nil &&
+			if _, err := s.bus.Request(attack, subject.RunnerAPI(runnerapi.OpRegister), raw); err != nil &&
 				attack.Err() == nil {
 				if refused[1].Add(1) == 1 && !strings.Contains(err.Error(), "profile") {
 					t.Errorf("the refusal is %v", err)

@@ -274,8 +274,8 @@ func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *wor
 	}
 	var answer []byte
 	natstest.Until(s.t, "somebody takes registrations", func() bool {
-		answer, err = s.bus.Request(ctx, subject.Fleet(runnerapi.OpRegister), raw)
-		return !errors.Is(err, bus.ErrNobody)
+		answer, err = s.bus.Request(ctx, subject.RunnerAPI(runnerapi.OpRegister), raw)
+		return !errors.Is(err, bus.ErrNoResponders)
 	})
 	if err != nil {
 		s.t.Fatalf("register: %v", err)
@@ -289,8 +289,8 @@ func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *wor
 		defer w.mu.Unlock()
 		return r.MaxConcurrentRuns - len(w.attempts)
 	}
-	var taker *bus.Taker
-	taker = s.bus.Taker(free, func(ctx context.Context, d bus.Delivery) {
+	var taker *bus.Poller
+	taker = s.bus.Poller(free, func(ctx context.Context, d bus.Delivery) {
 		var q run.Queued
 		if err := json.Unmarshal(d.Body, &q); err != nil {
 			s.t.Errorf("a queued record cannot be read: %v", err)
@@ -302,8 +302,8 @@ func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *wor
 			w.attempt(ctx, d, q, stop)
 		})
 	})
-	w.take = func(lane string) { loops.Go(func() { taker.Take(ctx, lane) }) }
-	commands, err := s.bus.Open(subject.Commands(w.id), "")
+	w.take = func(lane string) { loops.Go(func() { taker.Poll(ctx, lane) }) }
+	commands, err := s.bus.Listen(subject.Commands(w.id), "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -346,11 +346,11 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 		Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now(), Proves: !w.old})
 	if _, err := b.Append(ctx, bus.Entry{Subject: subject.Claimed(part, q.ID, q.Key), Body: claim}); err != nil {
 		if errors.Is(err, bus.ErrTaken) {
-			d.Done()
+			d.Ack()
 		}
 		return
 	}
-	d.Done()
+	d.Ack()
 	outcome := make(chan run.Outcome, 1)
 	go func() { outcome <- w.do(q) }()
 	var o run.Outcome
@@ -445,7 +445,7 @@ func (w *worker) beat(ctx context.Context) {
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	answer, err := w.stack.bus.Request(ctx, subject.Beats(w.id), raw)
+	answer, err := w.stack.bus.Request(ctx, subject.Heartbeats(w.id), raw)
 	var reply runnerapi.BeatReply
 	if err == nil && json.Unmarshal(answer, &reply) == nil {
 		w.serves(reply.Lanes)

@@ -146,7 +146,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpRegister), raw)
+	answer, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpRegister), raw)
 	if err != nil || !strings.Contains(string(answer), `"api_url":"`+s.url+`"`) {
 		t.Errorf("it serves at %s, and workers are told %s (%v)", s.url, answer, err)
 	}

@@ -12,7 +12,7 @@ import (
 // TestWhereAServerElsewherePutsBatchesAside: known with replicas only, and else it is said how to find out.
 func TestWhereAServerElsewherePutsBatchesAside(t *testing.T) {
 	for replicas, want := range map[int]checkup.Verdict{3: checkup.OK, 1: checkup.Skip} {
-		f := aside(bus.Standing{Streams: []bus.StreamStanding{{Name: subject.Events, Replicas: 4 - replicas},
+		f := aside(bus.ServerHealth{Streams: []bus.StreamHealth{{Name: subject.Events, Replicas: 4 - replicas},
 			{Name: subject.Runs, Replicas: replicas}}})
 		if f.Check != "nats-staging" || f.Verdict != want ||
 			strings.Contains(f.Advice, "findmnt") != (want == checkup.Skip) {
@@ -26,16 +26,16 @@ func TestTheWayToNATS(t *testing.T) {
 	const here, there = "nats://127.0.0.1:4222", "nats://nats:4222"
 	for _, tt := range []struct {
 		name    string
-		at      bus.Standing
+		at      bus.ServerHealth
 		private bool
 		want    checkup.Verdict
 	}{
-		{"plain, elsewhere", bus.Standing{URL: there}, false, checkup.Warn},
-		{"plain, in a network of its own", bus.Standing{URL: there}, true, checkup.OK},
-		{"open, in a network of its own", bus.Standing{URL: there, Open: true}, true, checkup.Fail},
-		{"with TLS", bus.Standing{URL: there, TLS: true}, false, checkup.OK},
-		{"plain, here", bus.Standing{URL: here}, false, checkup.OK},
-		{"open, here", bus.Standing{URL: here, Open: true}, false, checkup.OK},
+		{"plain, elsewhere", bus.ServerHealth{URL: there}, false, checkup.Warn},
+		{"plain, in a network of its own", bus.ServerHealth{URL: there}, true, checkup.OK},
+		{"open, in a network of its own", bus.ServerHealth{URL: there, Open: true}, true, checkup.Fail},
+		{"with TLS", bus.ServerHealth{URL: there, TLS: true}, false, checkup.OK},
+		{"plain, here", bus.ServerHealth{URL: here}, false, checkup.OK},
+		{"open, here", bus.ServerHealth{URL: here, Open: true}, false, checkup.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if f := way(tt.at, tt.private); f.Verdict != tt.want || f.Check != "nats-users" {

@@ -47,7 +47,7 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 		return err
 	}
 	if err := t.records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
-		return bus.NotSure(ctx, err)
+		return bus.OutcomeUnknown(ctx, err)
 	}
 	return t.Deleted(ctx, part, id, runs)
 }
@@ -57,7 +57,7 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 func (t *Service) Deleted(ctx context.Context, part, id string, runs []string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
-		return bus.NotSure(ctx, err)
+		return bus.OutcomeUnknown(ctx, err)
 	}
 	if err := t.reads.Reached(ctx, m.Seq); err != nil {
 		return err
@@ -76,10 +76,10 @@ func (t *Service) Deleted(ctx context.Context, part, id string, runs []string) e
 // later turn outlived: its subject takes one message, and the next deletion needs it.
 func (t *Service) undelete(ctx context.Context, part, session string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, session))
-	if errors.Is(err, bus.ErrNone) {
+	if errors.Is(err, bus.ErrNotFound) {
 		return nil
 	} else if err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	if err := t.reads.Reached(ctx, m.Seq); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (t *Service) undelete(ctx context.Context, part, session string) error {
 		}
 	}
 	if err := t.stream.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (t *Service) runsBefore(ctx context.Context, part, session string, before u
 	for after := uint64(0); ; {
 		records, err := t.stream.Records(ctx, "ao.runs."+part+".>", after, 500)
 		if err != nil {
-			return nil, bus.NotStored(err)
+			return nil, bus.WriteUnanswered(err)
 		}
 		for _, m := range records {
 			rec, err := subject.Parse(m.Subject)
@@ -149,15 +149,15 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 	}
 	for _, f := range filters {
 		if err := t.stream.Purge(ctx, subject.Runs, f, before); err != nil {
-			return bus.NotStored(err)
+			return bus.WriteUnanswered(err)
 		}
 	}
 	if err := t.stream.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	if err := t.stream.DropPayloads(ctx,
 		func(name string, _ time.Time) bool { return slices.Contains(runs, t.runOf(name)) }); err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (t *Service) lists(ctx context.Context, part, session string, before uint64
 	for after := uint64(0); ; {
 		page, err := t.stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
 		if err != nil {
-			return nil, bus.NotStored(err)
+			return nil, bus.WriteUnanswered(err)
 		}
 		for _, m := range page {
 			after = m.Seq
@@ -184,7 +184,7 @@ func (t *Service) lists(ctx context.Context, part, session string, before uint64
 			}
 			claims, err := t.stream.Records(ctx, subject.Claimed(part, l.record.Turn(), "*"), 0, 1000)
 			if err != nil {
-				return nil, bus.NotStored(err)
+				return nil, bus.WriteUnanswered(err)
 			}
 			l.begun = slices.ContainsFunc(claims, func(m bus.Message) bool {
 				var claim run.Claim
@@ -205,7 +205,7 @@ func (t *Service) drop(ctx context.Context, l list, before uint64) error {
 		return nil
 	}
 	if err := t.stream.Purge(ctx, subject.Runs, l.at, before); err != nil {
-		return bus.NotStored(err)
+		return bus.WriteUnanswered(err)
 	}
 	if !l.begun {
 		return nil

@@ -14,15 +14,15 @@ import (
 
 // Open makes workers find us; what it returns answers them.
 func (s *Service) Open() (serve func(context.Context) error, err error) {
-	beats, err := s.Doors.Open(subject.AllBeats, "") // every coordinator hears every beat
+	beats, err := s.Doors.Listen(subject.AllHeartbeats, "") // every coordinator hears every beat
 	if err != nil {
 		return nil, err
 	}
-	asks, err := s.Doors.Open(subject.AllFleet, subject.Coordinators)
+	asks, err := s.Doors.Listen(subject.AllRunnerAPI, subject.Coordinators)
 	return func(ctx context.Context) error { return s.serve(ctx, beats, asks) }, err
 }
 
-func (s *Service) serve(ctx context.Context, beats, asks *bus.Door) error {
+func (s *Service) serve(ctx context.Context, beats, asks *bus.Endpoint) error {
 	ops := map[string]func(context.Context, []byte) ([]byte, error){
 		runnerapi.OpRegister: answer(func(ctx context.Context, r runnerapi.Registration) (any, error) {
 			runner, err := r.Admitted()
@@ -52,7 +52,7 @@ func (s *Service) serve(ctx context.Context, beats, asks *bus.Door) error {
 		heard <- beats.Serve(ctx, s.hearBeat)
 	}()
 	err := asks.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
-		name, as, _ := strings.Cut(strings.TrimPrefix(subj, subject.Fleet("")), ".")
+		name, as, _ := strings.Cut(strings.TrimPrefix(subj, subject.RunnerAPI("")), ".")
 		op, ok := ops[name]
 		if !ok || as != "" && name != runnerapi.OpRegister {
 			return nil, fault.Newf(fault.NotFound, "no operation %q", subj)

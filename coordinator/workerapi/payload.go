@@ -37,7 +37,7 @@ func (p *Payloads) Get(ctx context.Context, r runnerapi.PartRequest) ([]byte, er
 		return nil, err
 	}
 	body, err := p.Store.GetPart(ctx, r.Name, r.Part)
-	if errors.Is(err, bus.ErrNone) {
+	if errors.Is(err, bus.ErrNotFound) {
 		return nil, fault.Wrap(fault.NotFound, "", "It is not kept any more, or it is damaged", err)
 	}
 	return body, err

@@ -30,9 +30,9 @@ func (s *Service) beatAt(ctx context.Context, subj string, b runnerapi.Beat) (ru
 	if err := runnerapi.CheckID(b.RunnerID); err != nil {
 		return runnerapi.BeatReply{}, err
 	}
-	if subj != subject.Beats(b.RunnerID) {
+	if subj != subject.Heartbeats(b.RunnerID) {
 		return runnerapi.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s",
-			subject.Beats(b.RunnerID))
+			subject.Heartbeats(b.RunnerID))
 	}
 	return s.Beats.Beat(ctx, b)
 }

@@ -26,16 +26,16 @@ type LaneReach struct {
 // ReachOf tells a registered runner where everything is.
 func ReachOf(url string, r runnerapi.Registered) Reach {
 	reach := Reach{
-		URL: url, Stream: subject.Runs, Lanes: []LaneReach{}, Beats: subject.Beats(r.RunnerID),
+		URL: url, Stream: subject.Runs, Lanes: []LaneReach{}, Beats: subject.Heartbeats(r.RunnerID),
 		BeatEvery: r.BeatEvery.Seconds(), Lease: r.Lease.Seconds(),
 		Commands: subject.Commands(r.RunnerID), Fleet: map[string]string{},
 	}
 	for _, lane := range r.Lanes {
-		reach.Lanes = append(reach.Lanes, LaneReach{lane, subject.LaneDurable(lane)})
+		reach.Lanes = append(reach.Lanes, LaneReach{lane, subject.TaskQueueDurable(lane)})
 	}
 	for _, op := range []string{runnerapi.OpRegister, runnerapi.OpDeregister, runnerapi.OpGetPart, runnerapi.OpPutPart,
 		runnerapi.OpDropState, subject.OpRecord} {
-		reach.Fleet[op] = subject.Fleet(op)
+		reach.Fleet[op] = subject.RunnerAPI(op)
 	}
 	return reach
 }

@@ -39,7 +39,7 @@ func (s *Service) recordOf(ctx context.Context, r bus.RecordRequest) (any, error
 		}
 	}
 	m, err := s.Stream.Last(ctx, r.Subject)
-	if errors.Is(err, bus.ErrNone) {
+	if errors.Is(err, bus.ErrNotFound) {
 		return nil, fault.New(fault.NotFound, "", "There is no such record")
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Service is what workers ask over NATS. Its Audit may be nil.
 type Service struct {
 	Doors interface {
-		Open(subj, queue string) (*bus.Door, error)
+		Listen(subj, queue string) (*bus.Endpoint, error)
 	}
 	Stream interface {
 		Last(ctx context.Context, subj string) (bus.Message, error)

@@ -42,7 +42,7 @@ const (
 // an inbox message that the file does not hold harms nobody: a restored inbox names what it is given anew differently (bus.InboxBefore).
 var order = []string{
 	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
-	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.Lanes), kv(subject.Secrets),
+	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.TaskQueues), kv(subject.Secrets),
 	kv(subject.Logins), subject.Audit, kv(subject.Drafts),
 }
 

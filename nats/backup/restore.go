@@ -321,7 +321,7 @@ func (s *reader) config(replicas int) (json.RawMessage, error) {
 			return nil, broken(err)
 		}
 	}
-	meta[bus.InboxBefore] = bus.BeforeRestore(meta[bus.InboxBefore], s.Created, state.LastSeq)
+	meta[bus.InboxPastKey] = bus.InboxPast(meta[bus.InboxPastKey], s.Created, state.LastSeq)
 	raw, err := json.Marshal(meta)
 	if err != nil {
 		return nil, err

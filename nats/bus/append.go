@@ -85,20 +85,20 @@ type Log struct {
 	*Conn
 	reader  *Reader
 	group   *group        // perhaps another Bus's (Config.With)
-	slots   chan struct{} // one for each batch of AppendAll that is under way
+	slots   chan struct{} // one for each batch of AppendBatch that is under way
 	crowded atomic.Int64  // until when a batch that is refused is not sent again, in nanoseconds
 }
 
 func newLog(conn *Conn, reader *Reader) *Log {
 	b := &Log{Conn: conn, reader: reader, slots: make(chan struct{}, maxBatches)}
-	if b.group = newGroup(b); conn.cfg.With != nil {
-		b.group = conn.cfg.With.group
+	if b.group = newGroup(b); conn.cfg.GroupWith != nil {
+		b.group = conn.cfg.GroupWith.group
 	}
 	return b
 }
 
 // Append writes one message whose subject has none yet. ErrTaken: it has. An Unavailable fault may mean that
-// it was written all the same (see Win). Appends that wait at the same moment share one write to disk; a lone
+// it was written all the same (see AppendAndVerify). Appends that wait at the same moment share one write to disk; a lone
 // one never waits for company.
 func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
@@ -118,7 +118,7 @@ func (b *Log) sure(ctx context.Context, entries ...Entry) error {
 	switch {
 	case err == nil:
 		return ErrTaken
-	case errors.Is(err, ErrNone):
+	case errors.Is(err, ErrNotFound):
 		return neither(err)
 	}
 	return err
@@ -128,12 +128,12 @@ func (b *Log) sure(ctx context.Context, entries ...Entry) error {
 func (b *Log) find(ctx context.Context, entries ...Entry) (Message, error) {
 	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
 		for _, e := range entries {
-			if m, err := b.reader.Last(ctx, e.Subject); !errors.Is(err, ErrNone) {
+			if m, err := b.reader.Last(ctx, e.Subject); !errors.Is(err, ErrNotFound) {
 				return m, err
 			}
 		}
 		if !b.clustered() || time.Now().Add(pause).After(end) || ctx.Err() != nil {
-			return Message{}, ErrNone
+			return Message{}, ErrNotFound
 		}
 		rest(ctx, pause)
 	}
@@ -141,7 +141,7 @@ func (b *Log) find(ctx context.Context, entries ...Entry) (Message, error) {
 
 // neither is what became of a record that is not there; where NATS does not write at all, that is what is to be told.
 func neither(cause error) error {
-	if errors.Is(cause, ErrUnwritten) {
+	if errors.Is(cause, ErrStorageFailing) {
 		return cause
 	}
 	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor refused for good; try again", cause).After(time.Second)
@@ -162,11 +162,11 @@ func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	return a.Seq, err
 }
 
-// AppendAll writes all entries as one batch, next to each other in the stream, and gives the last one's sequence.
-// ErrTaken: at least one subject has its message, nothing was written. ErrCrowded: nothing was written, AppendEach may
+// AppendBatch writes all entries as one batch, next to each other in the stream, and gives the last one's sequence.
+// ErrTaken: at least one subject has its message, nothing was written. ErrTooManyBatches: nothing was written, AppendEach may
 // do. A NATS that crashes meanwhile may leave the first of them: whoever reads them has to go on from each such
 // beginning (decision 0033).
-func (b *Log) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err error) {
+func (b *Log) AppendBatch(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	switch {
 	case len(entries) == 0:
 		return 0, nil
@@ -215,11 +215,11 @@ func (b *Log) slot(ctx context.Context) (free func(), err error) {
 
 // crowded is a batch that was not taken. A server whose disk is full cannot put its members aside, and says the same as one with too many.
 func crowded(cause error) error {
-	return fault.Wrap(fault.Unavailable, "", "NATS took no batch of records: there are too many at once, or its disk is full; nothing was written, try again in a moment", errors.Join(ErrCrowded, cause)).After(time.Second)
+	return fault.Wrap(fault.Unavailable, "", "NATS took no batch of records: there are too many at once, or its disk is full; nothing was written, try again in a moment", errors.Join(ErrTooManyBatches, cause)).After(time.Second)
 }
 
-// ErrCrowded is in the fault of AppendAll when NATS takes no further batch. Single records are still taken.
-var ErrCrowded = errors.New("too many batches at once")
+// ErrTooManyBatches is in the fault of AppendBatch when NATS takes no further batch. Single records are still taken.
+var ErrTooManyBatches = errors.New("too many batches at once")
 
 // doubt is how long nobody else insists after a batch was refused in vain.
 const doubt = 2 * time.Second
@@ -232,7 +232,7 @@ func (b *Log) insist(ctx context.Context, try func() (uint64, error)) (uint64, e
 		left = 0
 	}
 	seq, err := insist(ctx, left, try)
-	if errors.Is(err, ErrCrowded) {
+	if errors.Is(err, ErrTooManyBatches) {
 		b.crowded.Store(time.Now().Add(doubt).UnixNano())
 	}
 	return seq, err
@@ -292,11 +292,11 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	return a.Seq, err
 }
 
-// Win is Append for those who must know: when the append is refused or stays unanswered, the record is read
+// AppendAndVerify is Append for those who must know: when the append is refused or stays unanswered, the record is read
 // back, and mine says whether its body is the caller's own (it compares a nonce). nil: it stands and is mine.
 // ErrTaken: it is another's. An Unavailable fault: nobody can say yet; do the same again later, never give up
 // what depends on it.
-func (b *Log) Win(ctx context.Context, e Entry, mine func(body []byte) bool) (seq uint64, err error) {
+func (b *Log) AppendAndVerify(ctx context.Context, e Entry, mine func(body []byte) bool) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
 	if err == nil {
 		return seq, nil
@@ -306,7 +306,7 @@ func (b *Log) Win(ctx context.Context, e Entry, mine func(body []byte) bool) (se
 	}
 	m, back := b.find(ctx, e)
 	switch {
-	case errors.Is(back, ErrNone):
+	case errors.Is(back, ErrNotFound):
 		return 0, neither(err)
 	case back != nil:
 		return 0, back

@@ -27,8 +27,8 @@ func (b *Log) AppendAudit(ctx context.Context, id string, body []byte) error {
 	return err
 }
 
-// Audited gives at most limit messages of AUDIT with sequences greater than after, in order.
-func (b *Reader) Audited(ctx context.Context, after uint64, limit int) ([]Message, error) {
+// AuditEntries gives at most limit messages of AUDIT with sequences greater than after, in order.
+func (b *Reader) AuditEntries(ctx context.Context, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Audit, subject.AllAudit, after, limit)
 }
 

@@ -82,11 +82,11 @@ func BenchmarkEvents(b *testing.B) {
 				b.ResetTimer()
 				for range 8 {
 					all.Go(func() {
-						e := bb.Gatherer(b.Context(), seal)
+						e := bb.PackingEmitter(b.Context(), seal)
 						for n := range b.N / 8 {
 							var err error
 							if event := numbered(n, 500); way == "packs" {
-								err = e.Gather(b.Context(), event)
+								err = e.EmitPacked(b.Context(), event)
 							} else {
 								err = e.Emit(b.Context(), event.Subject, event.Body)
 							}

@@ -82,7 +82,7 @@ func (k *Bucket) err(ctx context.Context, err error) error {
 	case errors.Is(err, jetstream.ErrKeyExists), code(err) == codeWrongLast:
 		return ErrTaken
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
-		return ErrNone
+		return ErrNotFound
 	case errors.Is(err, jetstream.ErrInvalidKey):
 		return fault.Wrap(fault.Invalid, "", "A key is letters, digits, '-', '_', '=', '.' and '/'", err)
 	}
@@ -101,7 +101,7 @@ func (k *Bucket) expect(ctx context.Context, write func() (uint64, error)) (uint
 	}
 }
 
-// Get gives the value of a key and its revision, or ErrNone.
+// Get gives the value of a key and its revision, or ErrNotFound.
 func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, err error) {
 	ctx, done := k.b.within(ctx, k.b.brief())
 	defer done()
@@ -112,7 +112,7 @@ func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, 
 	if k.b.clustered() {
 		m, header, err := k.b.leaders(ctx, k.stream(), lookup{Subject: k.prefix() + key})
 		if err == nil && deleted(header) {
-			err = ErrNone
+			err = ErrNotFound
 		}
 		if err != nil {
 			return nil, 0, k.err(ctx, err)
@@ -258,7 +258,7 @@ func (k *Bucket) newest(ctx context.Context) (rev uint64, err error) {
 		return 0, nil
 	}
 	m, _, err := k.b.leaders(ctx, k.stream(), lookup{Subject: k.prefix() + ">"})
-	if errors.Is(err, ErrNone) {
+	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
 	return m.Seq, err
@@ -349,7 +349,7 @@ func (w *watching) forget(ctx context.Context) error {
 		// The list may come from a replica that lags behind, and the key be there.
 		if _, _, err := w.Get(ctx, key); err == nil {
 			continue
-		} else if !errors.Is(err, ErrNone) {
+		} else if !errors.Is(err, ErrNotFound) {
 			return err
 		}
 		delete(w.known, key)

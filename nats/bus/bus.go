@@ -25,9 +25,9 @@ type (
 var (
 	// ErrTaken says that somebody else was first: the subject has its one message, the key its entry, the
 	// revision is no longer the newest.
-	ErrTaken   = errors.New("taken")
-	ErrNone    = stream.ErrNone
-	ErrRewound = stream.ErrRewound
-	// ErrNobody says that nobody answers requests on that subject now.
-	ErrNobody = fault.New(fault.Unavailable, "", "Nobody answers at the moment; try again")
+	ErrTaken           = errors.New("taken")
+	ErrNotFound        = stream.ErrNotFound
+	ErrHistoryReplaced = stream.ErrHistoryReplaced
+	// ErrNoResponders says that nobody answers requests on that subject now.
+	ErrNoResponders = fault.New(fault.Unavailable, "", "Nobody answers at the moment; try again")
 )

@@ -31,7 +31,7 @@ func CallerOf(ctx context.Context) Caller {
 // write the header itself.
 func (b *Requests) withCaller(ctx context.Context, m *nats.Msg) context.Context {
 	text := m.Header.Get(callerHeader)
-	if text == "" || b.Door() == "" {
+	if text == "" || b.CredentialID() == "" {
 		return ctx
 	}
 	var info struct {
@@ -43,7 +43,7 @@ func (b *Requests) withCaller(ctx context.Context, m *nats.Msg) context.Context 
 	}
 	c := Caller{Unnamed: info.User == "" && info.Kind == ""}
 	if info.Kind == "Client" { // a leaf node speaks for others
-		c.Credential = subject.Door(info.User)
+		c.Credential = subject.CredentialID(info.User)
 	}
 	return context.WithValue(ctx, callerKey{}, c)
 }

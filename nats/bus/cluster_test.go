@@ -94,7 +94,7 @@ func TestRacersInAClusterThatLosesItsLeader(t *testing.T) {
 					nonce := fmt.Sprint(racer, "-", n)
 					var seq uint64
 					err := until(t.Context(), t, func(ctx context.Context) (err error) {
-						seq, err = b.Win(ctx, bus.Entry{Subject: ended(n), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
+						seq, err = b.AppendAndVerify(ctx, bus.Entry{Subject: ended(n), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
 						return err
 					})
 					progress.step()
@@ -174,7 +174,7 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lane = "procedural.test._"
-	if err := writer.EnsureLane(t.Context(), lane, 1); err != nil {
+	if err := writer.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -190,7 +190,7 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 		for tick := time.NewTicker(2 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			n := runs.Load()
 			if until(ctx, t, func(ctx context.Context) error {
-				_, err := writer.Win(ctx, bus.Entry{Subject: queued(n), Body: []byte("x")}, func([]byte) bool { return true })
+				_, err := writer.AppendAndVerify(ctx, bus.Entry{Subject: queued(n), Body: []byte("x")}, func([]byte) bool { return true })
 				return err
 			}) == nil {
 				runs.Add(1)
@@ -212,14 +212,14 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 	}
 	var mu sync.Mutex
 	deliveries := map[string]int{}
-	taker := reader.Taker(func() int { return 8 }, func(_ context.Context, d bus.Delivery) {
+	taker := reader.Poller(func() int { return 8 }, func(_ context.Context, d bus.Delivery) {
 		mu.Lock()
 		defer mu.Unlock()
 		deliveries[d.Subject]++
-		d.Done()
+		d.Ack()
 		taken.step()
 	})
-	wg.Go(func() { _ = taker.Take(ctx, lane) })
+	wg.Go(func() { _ = taker.Poll(ctx, lane) })
 	wg.Go(func() { // who changes a definition
 		for tick := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			_ = until(ctx, t, func(ctx context.Context) error {
@@ -294,7 +294,7 @@ func TestALeaderThatHangsAndComesBack(t *testing.T) {
 		for range n {
 			e := bus.Entry{Subject: subject.Stopping("7", "run_"+strconv.FormatUint(written.Add(1), 10))}
 			natstest.Until(t, "a record is written", func() bool {
-				_, err := b.Win(t.Context(), e, func([]byte) bool { return true })
+				_, err := b.AppendAndVerify(t.Context(), e, func([]byte) bool { return true })
 				return err == nil
 			})
 		}
@@ -321,7 +321,7 @@ func TestALeaderThatHangsAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; !errors.Is(err, bus.ErrRewound) || time.Since(lost) < 2*time.Second { // Disbelieve's
+	if err := <-ended; !errors.Is(err, bus.ErrHistoryReplaced) || time.Since(lost) < 2*time.Second { // Disbelieve's
 		t.Errorf("the records are gone: got %v after %v", err, time.Since(lost))
 	}
 }
@@ -334,7 +334,7 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 		err = b.Setup(t.Context())
 	}
 	if err == nil {
-		err = b.EnsureLane(t.Context(), "procedural.test._", 1)
+		err = b.EnsureTaskQueue(t.Context(), "procedural.test._", 1)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -408,7 +408,7 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 		if err := until(t.Context(), t, func(ctx context.Context) error { return values.DeleteRev(ctx, key, rev) }); err != nil && !errors.Is(err, bus.ErrTaken) {
 			t.Error(err)
 		}
-		if _, _, err := read(); !errors.Is(err, bus.ErrNone) {
+		if _, _, err := read(); !errors.Is(err, bus.ErrNotFound) {
 			t.Errorf("deleted, and there: %v", err)
 		}
 	}
@@ -440,7 +440,7 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 	if err := appendTwo(second, 3*time.Second); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("nobody can know whether it will stand: %v", err)
 	}
-	_, err = second.AppendAll(t.Context(), bus.Entry{Subject: ended(2)}, bus.Entry{Subject: ended(3)})
+	_, err = second.AppendBatch(t.Context(), bus.Entry{Subject: ended(2)}, bus.Entry{Subject: ended(3)})
 	if fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("nobody can know whether it will stand: %v", err)
 	}

@@ -52,7 +52,7 @@ func away(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrUnwritten): // nats.go has several words for a context that ended
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrStorageFailing): // nats.go has several words for a context that ended
 		return context.Cause(ctx)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		if cause := context.Cause(ctx); fault.KindOf(cause) == fault.Unavailable {

@@ -43,7 +43,7 @@ type Conn struct {
 func newConn(nc *nats.Conn, js jetstream.JetStream, cfg Config) *Conn {
 	b := &Conn{nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), revived: make(chan struct{})}
 	b.sinks = newSinks(b)
-	b.meter = newMeter(cfg.Metrics, nc, health{b.Connected, b.Storage, b.Generation, b.Dropped})
+	b.meter = newMeter(cfg.Metrics, nc, health{b.Connected, b.Storage, b.Reconnects, b.Dropped})
 	b.link.Store(newLink())
 	b.hear()
 	b.met()
@@ -106,15 +106,15 @@ func (b *Conn) revive() {
 	}
 }
 
-// Door is the token under which we are spoken to where we logged in; "": we did not.
-func (b *Conn) Door() string { return subject.DoorOf(b.nc.Opts.InboxPrefix) }
+// CredentialID is the token under which we are spoken to where we logged in; "": we did not.
+func (b *Conn) CredentialID() string { return subject.CredentialIDOf(b.nc.Opts.InboxPrefix) }
 
 // Connected says whether NATS is reachable now.
 func (b *Conn) Connected() bool { return b.nc.IsConnected() }
 
-// Generation counts the reconnects: two equal answers mean that nothing was missed in between on that account.
+// Reconnects counts the reconnects: two equal answers mean that nothing was missed in between on that account.
 // nats.go counts one before the first message goes over it, and calls the handlers some time later.
-func (b *Conn) Generation() uint64 { return b.nc.Stats().Reconnects }
+func (b *Conn) Reconnects() uint64 { return b.nc.Stats().Reconnects }
 
 // Dropped counts how often messages of this connection were dropped since this process was too slow.
 func (b *Conn) Dropped() uint64 { return b.dropped.Load() }

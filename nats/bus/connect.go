@@ -34,7 +34,7 @@ func Options(name string, log *slog.Logger) []nats.Option {
 				log.Warn("NATS is away, reconnecting", "err", err)
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS is back", "url", Shown(nc.ConnectedUrl())) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS is back", "url", RedactURL(nc.ConnectedUrl())) }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			subject := ""
 			if s != nil {
@@ -55,19 +55,19 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 			return nc, nil
 		}
 		if what := distrust(err); what != "" {
-			return nil, fmt.Errorf("NATS at %s: %w; %s", Shown(address), worded{err}, what)
+			return nil, fmt.Errorf("NATS at %s: %w; %s", RedactURL(address), worded{err}, what)
 		}
 		if refused(err) {
-			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_CREDS, and whether the server has this user", Shown(address), worded{err})
+			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_CREDS, and whether the server has this user", RedactURL(address), worded{err})
 		}
 		if time.Since(said) > 5*time.Second {
 			log.Warn("waiting for NATS: start one with `nats-server -js`, or `docker compose up nats`, or set AO_NATS_URL to another address (\"embed\" runs one in this process)",
-				"url", Shown(address), "err", worded{err})
+				"url", RedactURL(address), "err", worded{err})
 			said = time.Now()
 		}
 		rest(ctx, 250*time.Millisecond)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set AO_NATS_URL", Shown(address), worded{err})
+			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set AO_NATS_URL", RedactURL(address), worded{err})
 		}
 	}
 }
@@ -97,8 +97,8 @@ func refused(err error) bool {
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrNkeyButNoSigCB)
 }
 
-// Shown is an address, or a comma list of them, as people may see it: without user, password or token.
-func Shown(raw string) string {
+// RedactURL is an address, or a comma list of them, as people may see it: without user, password or token.
+func RedactURL(raw string) string {
 	parts := strings.Split(raw, ",")
 	for i, p := range parts {
 		u, err := url.Parse(strings.TrimSpace(p))

@@ -52,7 +52,7 @@ func (b *Conn) leaders(ctx context.Context, stream string, what lookup) (m Messa
 	case err != nil:
 		return m, nil, err
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return m, nil, ErrNone
+		return m, nil, ErrNotFound
 	case answer.Error != nil:
 		return m, nil, away(ctx, wrap("stream "+stream, answer.Error))
 	}
@@ -83,7 +83,7 @@ func stored(r *nats.Msg) (Message, error) {
 	switch status := r.Header.Get("Status"); status {
 	case "":
 	case "404":
-		return Message{}, ErrNone
+		return Message{}, ErrNotFound
 	default:
 		return Message{}, fmt.Errorf("direct get: %s %s", status, r.Header.Get("Description"))
 	}

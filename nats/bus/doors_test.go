@@ -114,7 +114,7 @@ func TestBucket(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	k := natstest.Bus(t).Bucket(subject.Agents)
-	if _, _, err := k.Get(ctx, "a"); !errors.Is(err, bus.ErrNone) {
+	if _, _, err := k.Get(ctx, "a"); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("get: %v", err)
 	}
 	rev, err := k.Create(ctx, "a", []byte("1"))
@@ -161,13 +161,13 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	k := b.Bucket(subject.Lanes)
+	k := b.Bucket(subject.TaskQueues)
 	k.Put(t.Context(), "a", []byte("1"))
 	k.Put(t.Context(), "b", []byte("1"))
 	var mu sync.Mutex
 	view := map[string]string{"listed": "0"} // and gone before the watch begins
 	background(t, func(ctx context.Context) error {
-		return p.Bus(t).Bucket(subject.Lanes).Watch(ctx, map[string]bus.Value{"listed": {Rev: 1}}, func(c bus.Change) error {
+		return p.Bus(t).Bucket(subject.TaskQueues).Watch(ctx, map[string]bus.Value{"listed": {Rev: 1}}, func(c bus.Change) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if c.Deleted {
@@ -196,7 +196,7 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 	k.Put(t.Context(), "c", []byte("3"))
 	k.Delete(t.Context(), "a")
 	is("map[c:3]")
-	if err := b.Purge(t.Context(), "KV_"+subject.Lanes, "$KV."+subject.Lanes+".c", 0); err != nil { // gone without a word
+	if err := b.Purge(t.Context(), "KV_"+subject.TaskQueues, "$KV."+subject.TaskQueues+".c", 0); err != nil { // gone without a word
 		t.Fatal(err)
 	}
 	p.Kill()
@@ -219,7 +219,7 @@ func TestPayloads(t *testing.T) {
 	if got, err := b.GetPart(ctx, "run_1", 0); err != nil || !bytes.Equal(got, big) {
 		t.Errorf("got %d bytes, %v", len(got), err)
 	}
-	if _, err := b.GetPart(ctx, "run_1", 7); !errors.Is(err, bus.ErrNone) {
+	if _, err := b.GetPart(ctx, "run_1", 7); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("missing part: %v", err)
 	}
 	if err := b.PutPart(ctx, "run_2", 0, append(big, 'x')); fault.KindOf(err) != fault.TooLarge {
@@ -240,29 +240,29 @@ func TestPayloads(t *testing.T) {
 func TestRequestsAndTheirFaults(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	if _, err := b.Request(t.Context(), subject.Fleet("x"), nil); !errors.Is(err, bus.ErrNobody) {
-		t.Errorf("got %v, want ErrNobody", err)
+	if _, err := b.Request(t.Context(), subject.RunnerAPI("x"), nil); !errors.Is(err, bus.ErrNoResponders) {
+		t.Errorf("got %v, want ErrNoResponders", err)
 	}
 	background(t, func(ctx context.Context) error {
-		return b.Serve(ctx, subject.AllFleet, subject.Coordinators, func(_ context.Context, subj string, body []byte) ([]byte, error) {
+		return b.Serve(ctx, subject.AllRunnerAPI, subject.Coordinators, func(_ context.Context, subj string, body []byte) ([]byte, error) {
 			switch subj {
-			case subject.Fleet("fault"):
+			case subject.RunnerAPI("fault"):
 				return nil, fault.New(fault.Conflict, "agent_name_collision", "taken").With("agent_name", "a")
-			case subject.Fleet("error"):
+			case subject.RunnerAPI("error"):
 				return nil, errors.New("secret")
 			}
 			return append([]byte(subj+" "), body...), nil
 		})
 	})
 	natstest.Until(t, "an answer", func() bool {
-		r, err := b.Request(t.Context(), subject.Fleet("echo"), []byte("hi"))
+		r, err := b.Request(t.Context(), subject.RunnerAPI("echo"), []byte("hi"))
 		return err == nil && string(r) == "ao.fleet.echo hi"
 	})
-	_, err := b.Request(t.Context(), subject.Fleet("fault"), nil)
+	_, err := b.Request(t.Context(), subject.RunnerAPI("fault"), nil)
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Conflict || f.Code != "agent_name_collision" || f.Message != "taken" || len(f.Fields) != 1 {
 		t.Errorf("got %#v", err)
 	}
-	_, err = b.Request(t.Context(), subject.Fleet("error"), nil)
+	_, err = b.Request(t.Context(), subject.RunnerAPI("error"), nil)
 	if fault.KindOf(err) != fault.Internal || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}

@@ -57,7 +57,7 @@ func TestDoubtIsTold(t *testing.T) {
 				}
 				return nil
 			})
-			if tt.lost && (!errors.Is(err, bus.ErrRewound) || len(doubts) != 1 || !doubts[0]) {
+			if tt.lost && (!errors.Is(err, bus.ErrHistoryReplaced) || len(doubts) != 1 || !doubts[0]) {
 				t.Errorf("got %v after the doubts %v", err, doubts)
 			}
 			if !tt.lost && (err != enough || len(doubts) != 2 || !doubts[0] || doubts[1]) {
@@ -118,17 +118,17 @@ func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 						return err
 					}
 				}
-				was := b.Generation()
+				was := b.Reconnects()
 				if err := conn.ForceReconnect(); err != nil {
 					return err
 				}
-				natstest.Until(t, "it is connected again", func() bool { return b.Generation() != was })
+				natstest.Until(t, "it is connected again", func() bool { return b.Reconnects() != was })
 				if b.Confirmed() {
 					t.Error("it is connected again, nobody has looked, and it is confirmed")
 				}
 				return write()
 			})
-			if tt.lost && (!errors.Is(err, bus.ErrRewound) || b.Confirmed()) || !tt.lost && err != enough {
+			if tt.lost && (!errors.Is(err, bus.ErrHistoryReplaced) || b.Confirmed()) || !tt.lost && err != enough {
 				t.Errorf("got %v, confirmed %t", err, b.Confirmed())
 			}
 		})
@@ -166,7 +166,7 @@ func TestAPurgedRecordHidesNoReplacedHistory(t *testing.T) {
 		err := errors.Join(js.DeleteStream(t.Context(), subject.Runs), b.Setup(t.Context()), write(11))
 		return errors.Join(err, b.Purge(t.Context(), subject.Runs, ended(13), 0), write(14))
 	})
-	if !errors.Is(err, bus.ErrRewound) {
+	if !errors.Is(err, bus.ErrHistoryReplaced) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -23,14 +23,14 @@ const (
 // gatherTime is the longest that an event waits for others before it is sent.
 const gatherTime = 50 * time.Millisecond
 
-// Seal makes one message of events that go together, one or more.
-type Seal func(events []Entry) Entry
+// PackFunc makes one message of events that go together, one or more.
+type PackFunc func(events []Entry) Entry
 
 // Emitter writes a run's events without waiting for each. Its methods may be called at any time, from anywhere.
 type Emitter struct {
 	b    *Conn
 	ctx  context.Context // ends when what has no answer yet is not wanted any more
-	seal Seal
+	seal PackFunc
 	id   string
 
 	mu       sync.Mutex
@@ -54,11 +54,11 @@ type emission struct {
 }
 
 // Emitter makes an Emitter of single messages.
-func (b *Log) Emitter() *Emitter { return b.Gatherer(context.Background(), nil) }
+func (b *Log) Emitter() *Emitter { return b.PackingEmitter(context.Background(), nil) }
 
-// Gatherer makes an Emitter that gathers events until seal makes a message of them. When ctx ends it gives up what has
+// PackingEmitter makes an Emitter that gathers events until seal makes a message of them. When ctx ends it gives up what has
 // no answer yet.
-func (b *Log) Gatherer(ctx context.Context, seal Seal) *Emitter {
+func (b *Log) PackingEmitter(ctx context.Context, seal PackFunc) *Emitter {
 	return &Emitter{b: b.Conn, ctx: ctx, seal: seal, id: nuid.Next()}
 }
 
@@ -72,9 +72,9 @@ func (e *Emitter) Emit(ctx context.Context, subject string, body []byte) error {
 	return e.until(ctx, e.roomy)
 }
 
-// Gather sends an event: at once where nothing is without an answer, else together with those that follow until there
+// EmitPacked sends an event: at once where nothing is without an answer, else together with those that follow until there
 // is one. It waits for that no longer than 50 ms. Otherwise it is as Emit.
-func (e *Emitter) Gather(ctx context.Context, event Entry) error {
+func (e *Emitter) EmitPacked(ctx context.Context, event Entry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	most := mostPacked(e.b.nc)

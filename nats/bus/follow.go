@@ -71,7 +71,7 @@ func (b *Reader) followOnce(ctx context.Context, stream string, after *uint64, f
 	})
 }
 
-// FollowRuns is Follow of every record behind the last one that the caller has; none: of all. ErrRewound: what f was given, or
+// FollowRuns is Follow of every record behind the last one that the caller has; none: of all. ErrHistoryReplaced: what f was given, or
 // the caller has, is not what RUNS holds any more. Until that is believed doubt hears true, and false if it was not so.
 func (b *Reader) FollowRuns(ctx context.Context, last Message, doubt func(bool), f func(Message) error) error {
 	var recent []Message // the last that were read, without their bodies
@@ -104,7 +104,7 @@ func (b *Reader) FollowRuns(ctx context.Context, last Message, doubt func(bool),
 		case b.clustered() && time.Since(doubted) < b.disbelief:
 			return errDoubt
 		}
-		return &stopped{ErrRewound}
+		return &stopped{ErrHistoryReplaced}
 	}
 	return b.follow(ctx, subject.Runs, last.Seq, nil, sure, func(m Message) error {
 		read(m)
@@ -133,7 +133,7 @@ func (b *Reader) holds(ctx context.Context, recent []Message) (bool, error) {
 	}
 	for _, r := range slices.Backward(recent) {
 		m, err := b.Get(ctx, r.Seq)
-		if errors.Is(err, ErrNone) { // purged: the one before may tell
+		if errors.Is(err, ErrNotFound) { // purged: the one before may tell
 			continue
 		}
 		return err == nil && m.Subject == r.Subject && m.Time.Equal(r.Time), err

@@ -50,7 +50,7 @@ func TestFollowLivesThroughKilledServers(t *testing.T) {
 			for n := 0; ctx.Err() == nil; n++ {
 				e := bus.Entry{Subject: subject.Ended("7", "run_"+strconv.Itoa(w)+"_"+strconv.Itoa(n), "k"), Body: []byte("x")}
 				for ctx.Err() == nil {
-					_, err := b.Win(ctx, e, func(body []byte) bool { return bytes.Equal(body, e.Body) })
+					_, err := b.AppendAndVerify(ctx, e, func(body []byte) bool { return bytes.Equal(body, e.Body) })
 					if err == nil {
 						written.Add(1)
 						break
@@ -117,7 +117,7 @@ func TestWinTellsMineFromAnothers(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	win := func(nonce string) error {
-		_, err := b.Win(t.Context(), bus.Entry{Subject: ended(1), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
+		_, err := b.AppendAndVerify(t.Context(), bus.Entry{Subject: ended(1), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
 		return err
 	}
 	if err := win("a"); err != nil {
@@ -138,7 +138,7 @@ func TestWinWithAnUnansweredPublish(t *testing.T) {
 	win := func(d time.Duration, nonce string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
-		_, err := b.Win(ctx, bus.Entry{Subject: ended(1), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
+		_, err := b.AppendAndVerify(ctx, bus.Entry{Subject: ended(1), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
 		return err
 	}
 	p.Pause() // the publish lies in the server's socket; nobody answers
@@ -160,12 +160,12 @@ func TestAwayIsUnavailableAtOnce(t *testing.T) {
 	b := p.Bus(t)
 	reconnects := make(chan struct{}, 1)
 	b.OnReconnect(func() { reconnects <- struct{}{} })
-	before := b.Generation()
+	before := b.Reconnects()
 	p.Kill()
 	natstest.Until(t, "the loss is noticed", func() bool { return !b.Connected() })
 	start := time.Now()
 	_, errAppend := b.Append(t.Context(), bus.Entry{Subject: ended(1)})
-	_, errAll := b.AppendAll(t.Context(), bus.Entry{Subject: ended(2)}, bus.Entry{Subject: ended(3)})
+	_, errAll := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(2)}, bus.Entry{Subject: ended(3)})
 	_, errLast := b.Last(t.Context(), ended(1))
 	_, errState := b.State(t.Context())
 	_, errEvents := b.Events(t.Context(), subject.AllEvents, 0, 10)
@@ -181,7 +181,7 @@ func TestAwayIsUnavailableAtOnce(t *testing.T) {
 	}
 	p.Start()
 	<-reconnects
-	if b.Generation() == before {
+	if b.Reconnects() == before {
 		t.Error("the generation did not change")
 	}
 	if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(1)}); err != nil {

@@ -108,7 +108,7 @@ func (m *mute) answer(msg *nats.Msg) {
 func (m *mute) gather(e *bus.Emitter, events ...bus.Entry) {
 	m.t.Helper()
 	for _, one := range events {
-		if err := e.Gather(m.t.Context(), one); err != nil {
+		if err := e.EmitPacked(m.t.Context(), one); err != nil {
 			m.t.Fatal(err)
 		}
 	}
@@ -126,7 +126,7 @@ func flushed(t testing.TB, e *bus.Emitter) (uint64, error) {
 func TestEventsGoTogetherWhileOthersAreOnTheirWay(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.Gatherer(t.Context(), seal)
+	e := m.b.PackingEmitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	first := m.next()
 	if first.Subject == packs || first.Header.Get("Nats-Msg-Id") == "" {
@@ -164,7 +164,7 @@ func TestEventsGoTogetherWhileOthersAreOnTheirWay(t *testing.T) {
 func TestNoEventWaitsLong(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.Gatherer(t.Context(), seal)
+	e := m.b.PackingEmitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	m.next()
 	shortest := time.Hour
@@ -192,7 +192,7 @@ func TestNoEventWaitsLong(t *testing.T) {
 func TestWhatIsGatheredGoesWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.Gatherer(t.Context(), seal)
+	e := m.b.PackingEmitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	last, shortest := m.next(), time.Hour
 	for n := 1; n < 20; n++ {
@@ -211,7 +211,7 @@ func TestWhatIsGatheredGoesWithTheAnswer(t *testing.T) {
 func TestAPackIsBounded(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.Gatherer(t.Context(), seal)
+	e := m.b.PackingEmitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	m.next()
 	n := 0
@@ -241,7 +241,7 @@ func TestAPackIsBounded(t *testing.T) {
 func TestAPackThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.Gatherer(t.Context(), seal)
+	e := m.b.PackingEmitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	first := m.next()
 	m.gather(e, numbered(1, 0), numbered(2, 0))
@@ -273,7 +273,7 @@ func TestAPackThatIsNotAnswered(t *testing.T) {
 func TestWhatIsStoredIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.Gatherer(t.Context(), seal)
+	e := m.b.PackingEmitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	first := m.next()
 	single := numbered(1, 0)
@@ -322,9 +322,9 @@ func TestAPackFitsAMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := b.Gatherer(t.Context(), seal)
+	e := b.PackingEmitter(t.Context(), seal)
 	for n := range 2 * runs.MaxPacked {
-		if err := e.Gather(t.Context(), numbered(n, 1000)); err != nil {
+		if err := e.EmitPacked(t.Context(), numbered(n, 1000)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -339,7 +339,7 @@ func TestEventsThatNobodyWantsAnyMore(t *testing.T) {
 	m := newMute(t)
 	over := errors.New("given up")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	e := m.b.Gatherer(ctx, seal)
+	e := m.b.PackingEmitter(ctx, seal)
 	m.gather(e, numbered(0, 0), numbered(1, 0))
 	done := make(chan error, 1)
 	go func() {
@@ -359,7 +359,7 @@ func TestPackedEventsAreAllThereOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	e := b.Gatherer(t.Context(), seal)
+	e := b.PackingEmitter(t.Context(), seal)
 	const all = 3000
 	var wg sync.WaitGroup
 	halfway := make(chan struct{})
@@ -368,7 +368,7 @@ func TestPackedEventsAreAllThereOnceAndInOrder(t *testing.T) {
 			if n == all/2 {
 				close(halfway)
 			}
-			if err := e.Gather(t.Context(), numbered(n, 0)); err != nil {
+			if err := e.EmitPacked(t.Context(), numbered(n, 0)); err != nil {
 				t.Error(err)
 			}
 			if n%100 == 0 { // so that it is long enough under way

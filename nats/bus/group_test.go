@@ -129,17 +129,17 @@ func batchesIn(t *testing.T, b *Bus) bool {
 	return false
 }
 
-func TestAppendAllIsAllOrNone(t *testing.T) {
+func TestAppendBatchIsAllOrNone(t *testing.T) {
 	t.Parallel()
 	b := open(t, true)
 	ctx := t.Context()
 	e := func(n int) Entry { return Entry{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")} }
-	seq, err := b.AppendAll(ctx, e(1), e(2), e(3))
+	seq, err := b.AppendBatch(ctx, e(1), e(2), e(3))
 	if err != nil || seq != 3 {
 		t.Fatalf("got %d, %v, want sequence 3", seq, err)
 	}
 	for _, bad := range [][]Entry{{e(4), e(2)}, {e(2), e(4)}, {e(4), e(4)}, {e(4), e(5), e(3), e(6)}} {
-		if _, err := b.AppendAll(ctx, bad...); !errors.Is(err, ErrTaken) {
+		if _, err := b.AppendBatch(ctx, bad...); !errors.Is(err, ErrTaken) {
 			t.Errorf("got %v, want ErrTaken", err)
 		}
 	}
@@ -198,15 +198,15 @@ func TestOneInsistsForAll(t *testing.T) {
 	}
 	began := time.Now()
 	for n := range 16 {
-		if _, err := b.AppendAll(t.Context(), pair(n)...); !errors.Is(err, ErrCrowded) {
-			t.Fatalf("got %v, want ErrCrowded", err)
+		if _, err := b.AppendBatch(t.Context(), pair(n)...); !errors.Is(err, ErrTooManyBatches) {
+			t.Fatalf("got %v, want ErrTooManyBatches", err)
 		}
 	}
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("16 refusals took %v", took)
 	}
 	held(true)
-	if seq, err := b.AppendAll(t.Context(), pair(0)...); err != nil || seq == 0 {
+	if seq, err := b.AppendBatch(t.Context(), pair(0)...); err != nil || seq == 0 {
 		t.Errorf("got %d, %v, though there is room again", seq, err)
 	}
 }
@@ -262,7 +262,7 @@ func TestABusAppendsWithAnother(t *testing.T) {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	with := openOn(t, s, Config{With: b})
+	with := openOn(t, s, Config{GroupWith: b})
 	with.nc.Close()
 	var all sync.WaitGroup
 	for n := range 200 {

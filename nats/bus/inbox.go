@@ -31,8 +31,8 @@ func (b *Queues) Inbox(ctx context.Context, do func(context.Context, InboxMessag
 	if err != nil {
 		return err
 	}
-	var t *Taker
-	t = b.Taker(
+	var t *Poller
+	t = b.Poller(
 		func() int { return inboxWorkers - int(busy.Load()) },
 		func(ctx context.Context, d Delivery) {
 			busy.Add(1)
@@ -55,8 +55,8 @@ func judge(ctx context.Context, d Delivery, err error) {
 	}
 	if err != nil {
 		d.b.log.WarnContext(ctx, "an inbox message comes again", "seq", d.Seq, "attempts", d.Attempts, "err", err)
-		d.Later(min(time.Second<<min(d.Attempts, 5), 30*time.Second))
+		d.NakWithDelay(min(time.Second<<min(d.Attempts, 5), 30*time.Second))
 		return
 	}
-	d.Done()
+	d.Ack()
 }

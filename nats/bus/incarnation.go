@@ -10,13 +10,13 @@ import (
 	"ao/nats/subject"
 )
 
-// InboxBefore is a member of the inbox stream's metadata, which a restored inbox has: what the stream was before, and up to which
+// InboxPastKey is a member of the inbox stream's metadata, which a restored inbox has: what the stream was before, and up to which
 // sequence; with commas where it was restored several times. Messages up to there keep their keys.
-const InboxBefore = "ao.inbox.before"
+const InboxPastKey = "ao.inbox.before"
 
-// BeforeRestore is what InboxBefore is to say of an inbox that was made then, had given sequences up to last, and is restored now;
+// InboxPast is what InboxBefore is to say of an inbox that was made then, had given sequences up to last, and is restored now;
 // before is what it said until now.
-func BeforeRestore(before string, created time.Time, last uint64) string {
+func InboxPast(before string, created time.Time, last uint64) string {
 	this := fmt.Sprintf("%s@%d", incarnation(created), last)
 	if before == "" {
 		return this
@@ -45,7 +45,7 @@ func (b *Queues) inboxKeys(ctx context.Context) (func(seq uint64) string, error)
 		s, err := b.js.Stream(ctx, subject.Inbox)
 		if err == nil {
 			i := s.CachedInfo()
-			return func(seq uint64) string { return inboxKey(i.Config.Metadata[InboxBefore], i.Created, seq) }, nil
+			return func(seq uint64) string { return inboxKey(i.Config.Metadata[InboxPastKey], i.Created, seq) }, nil
 		}
 		if ctx.Err() == nil {
 			b.log.WarnContext(ctx, "waiting for the inbox", "err", err)

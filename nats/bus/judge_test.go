@@ -54,7 +54,7 @@ func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
 				}
 				return tt.probed, 0
 			})
-			full := func() bool { return errors.Is(b.Judge(t.Context(), tt.stream), bus.ErrUnwritten) }
+			full := func() bool { return errors.Is(b.Judge(t.Context(), tt.stream), bus.ErrStorageFailing) }
 			if tt.full { // unless this machine is slow
 				natstest.Until(t, "its disk is taken for full", full)
 			} else if full() {
@@ -174,7 +174,7 @@ func TestAServerThatWasSlowIsLookedAtAgain(t *testing.T) {
 				}
 				return "-", 0
 			})
-			if err := tt.write(b); !errors.Is(err, bus.ErrUnwritten) {
+			if err := tt.write(b); !errors.Is(err, bus.ErrStorageFailing) {
 				t.Errorf("after %d answers: %v", told.Load(), err)
 			}
 		})

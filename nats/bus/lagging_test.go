@@ -173,10 +173,10 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 		}
 	}
 	for n := range 5 {
-		if follows, err := b.Follows(t.Context(), seq-1, seq); err != nil || !follows {
+		if follows, err := b.HasRecords(t.Context(), seq-1, seq); err != nil || !follows {
 			t.Errorf("a record that a fold waits for, try %d: %t, %v", n, follows, err)
 		}
-		if follows, err := b.Follows(t.Context(), seq, seq+5); err != nil || follows {
+		if follows, err := b.HasRecords(t.Context(), seq, seq+5); err != nil || follows {
 			t.Errorf("a record that there isn't, try %d: %t, %v", n, follows, err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 		"half a part":    func() error { _, err := b.GetPart(t.Context(), "run_5.in", 0); return err },
 	} {
 		for n := range 5 {
-			if err := read(); !errors.Is(err, bus.ErrNone) {
+			if err := read(); !errors.Is(err, bus.ErrNotFound) {
 				t.Errorf("%s that there isn't, try %d: %v", what, n, err)
 			}
 		}

@@ -47,7 +47,7 @@ func (l Login) Options() ([]nats.Option, error) {
 			}
 		}
 		// A server whose users are being changed refuses for a moment; that is no reason to stay away for ever.
-		opts = append(opts, login, nats.CustomInboxPrefix(subject.Inboxes(subject.Door(key))), nats.IgnoreAuthErrorAbort())
+		opts = append(opts, login, nats.CustomInboxPrefix(subject.InboxPrefix(subject.CredentialID(key))), nats.IgnoreAuthErrorAbort())
 	}
 	own, err := l.tls()
 	if own != nil {
@@ -56,8 +56,8 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, err
 }
 
-// Secrets are the files that nobody else should read.
-func (l Login) Secrets() []string { return []string{l.Creds, l.Key} }
+// SecretFiles are the files that nobody else should read.
+func (l Login) SecretFiles() []string { return []string{l.Creds, l.Key} }
 
 // tls is nil where nothing was said: then TLS is spoken if the server asks for it, and the system's authorities are trusted.
 func (l Login) tls() (*tls.Config, error) {

@@ -2,11 +2,11 @@ package bus
 
 import "context"
 
-// Insist does again and again what NATS does not answer, until it is done or refused, or ctx ends.
-type Insist func(ctx context.Context, what string, f func() error) error
+// RetryFunc does again and again what NATS does not answer, until it is done or refused, or ctx ends.
+type RetryFunc func(ctx context.Context, what string, f func() error) error
 
 // Mirror reads the bucket once, says so, and follows it until ctx ends. A deleted key has no value.
-func (k *Bucket) Mirror(ctx context.Context, insist Insist, put func(key string, value []byte, rev uint64), read func()) error {
+func (k *Bucket) Mirror(ctx context.Context, insist RetryFunc, put func(key string, value []byte, rev uint64), read func()) error {
 	var have map[string]Value
 	err := insist(ctx, "what is registered", func() (err error) {
 		have, err = k.List(ctx)

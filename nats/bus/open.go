@@ -25,14 +25,14 @@ type Config struct {
 	// Confined is for a worker on a NATS that asks who it is: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
 	Confined bool
 
-	// With is another Bus of this process: what is appended here goes with its appends, over its connection and with its rights.
+	// GroupWith is another Bus of this process: what is appended here goes with its appends, over its connection and with its rights.
 	// So both share each sync to disk.
-	With *Bus
+	GroupWith *Bus
 
 	// Disk says what keeps an embedded server from writing; nil: nothing. Without it a server that does not write is told by its silence.
 	Disk func() error
-	// Made is called when Setup has seen to the streams; nil: nobody wants to know.
-	Made func()
+	// OnSetup is called when Setup has seen to the streams; nil: nobody wants to know.
+	OnSetup func()
 
 	Metrics *metric.Registry // default nil: nothing is counted
 }

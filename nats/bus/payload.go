@@ -87,13 +87,13 @@ func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) er
 // kept is what an error of the object store means: it has many, and all but "there is none" are NATS's trouble.
 func kept(ctx context.Context, err error) error {
 	err = away(ctx, wrap("payload", err))
-	if _, said := errors.AsType[*fault.Fault](err); err == nil || said || errors.Is(err, ErrNone) || ctx.Err() != nil {
+	if _, said := errors.AsType[*fault.Fault](err); err == nil || said || errors.Is(err, ErrNotFound) || ctx.Err() != nil {
 		return err
 	}
 	return unreachable(err)
 }
 
-// GetPart gives a part of a payload, or ErrNone.
+// GetPart gives a part of a payload, or ErrNotFound.
 func (b *Store) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 	if b.clustered() {
 		if body, err := b.leadersPart(ctx, part(name, n)); err != errManyMessages {
@@ -111,9 +111,9 @@ func (b *Store) GetPart(ctx context.Context, name string, n int) ([]byte, error)
 	case errors.Is(err, jetstream.ErrObjectNotFound) && b.clustered(): // the leader has it
 		return nil, unreachable(err)
 	case errors.Is(err, jetstream.ErrObjectNotFound):
-		return nil, ErrNone
+		return nil, ErrNotFound
 	case errors.Is(err, jetstream.ErrDigestMismatch):
-		return nil, fmt.Errorf("%w: it is damaged (%w)", ErrNone, err)
+		return nil, fmt.Errorf("%w: it is damaged (%w)", ErrNotFound, err)
 	}
 	return body, kept(ctx, err)
 }
@@ -133,14 +133,14 @@ func (b *Store) leadersPart(ctx context.Context, object string) ([]byte, error) 
 		case err != nil:
 			return nil, fmt.Errorf("payload %s: %w", object, err)
 		case info.Deleted, info.NUID == read:
-			return nil, ErrNone
+			return nil, ErrNotFound
 		case info.Size == 0:
 			return nil, nil
 		case info.Chunks != 1:
 			return nil, errManyMessages
 		}
 		m, _, err = b.leaders(ctx, stream, lookup{Subject: prefix + ".C." + info.NUID})
-		if errors.Is(err, ErrNone) { // put anew in between?
+		if errors.Is(err, ErrNotFound) { // put anew in between?
 			read = info.NUID
 			continue
 		}
@@ -148,7 +148,7 @@ func (b *Store) leadersPart(ctx context.Context, object string) ([]byte, error) 
 			return nil, kept(ctx, err)
 		}
 		if sum := digest(m.Body); sum != info.Digest {
-			return nil, fmt.Errorf("%w: it is damaged (%s, not %s)", ErrNone, sum, info.Digest)
+			return nil, fmt.Errorf("%w: it is damaged (%s, not %s)", ErrNotFound, sum, info.Digest)
 		}
 		return m.Body, nil
 	}

@@ -49,7 +49,7 @@ func TestAPartIsOneMessage(t *testing.T) {
 	if _, err := js.Publish(t.Context(), "$O."+subject.Payloads+".C."+first.NUID, []byte("damage")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.GetPart(t.Context(), "run_1.in", 0); !errors.Is(err, bus.ErrNone) {
+	if _, err := b.GetPart(t.Context(), "run_1.in", 0); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -22,7 +22,7 @@ type Reader struct {
 	disbelief time.Duration
 }
 
-// Last gives the one message of a subject of RUNS, or ErrNone.
+// Last gives the one message of a subject of RUNS, or ErrNotFound.
 func (b *Reader) Last(ctx context.Context, subj string) (Message, error) {
 	if b.cfg.Confined {
 		return b.told(ctx, subj)
@@ -52,10 +52,10 @@ func (b *Reader) told(ctx context.Context, subj string) (m Message, err error) {
 	}
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
-	answer, err := b.asks(ctx, subject.Fleet(subject.OpRecord), ask)
+	answer, err := b.asks(ctx, subject.RunnerAPI(subject.OpRecord), ask)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
-		return m, ErrNone
+		return m, ErrNotFound
 	case err != nil:
 		return m, err
 	}
@@ -66,7 +66,7 @@ func (b *Reader) told(ctx context.Context, subj string) (m Message, err error) {
 	return Message{Seq: r.Seq, Subject: subj, Body: r.Body, Time: r.At}, nil
 }
 
-// Get gives the message of RUNS with that sequence, or ErrNone.
+// Get gives the message of RUNS with that sequence, or ErrNotFound.
 func (b *Reader) Get(ctx context.Context, seq uint64) (Message, error) {
 	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
 	return b.surely(ctx, m, err, subject.Runs, lookup{Seq: seq})
@@ -74,7 +74,7 @@ func (b *Reader) Get(ctx context.Context, seq uint64) (Message, error) {
 
 // surely asks a stream's leader for what there is none of: in a cluster any replica may have said so, and have yet to catch up.
 func (b *Reader) surely(ctx context.Context, m Message, err error, stream string, what lookup) (Message, error) {
-	if !errors.Is(err, ErrNone) || !b.clustered() {
+	if !errors.Is(err, ErrNotFound) || !b.clustered() {
 		return m, err
 	}
 	m, _, err = b.leaders(ctx, stream, what)
@@ -86,12 +86,12 @@ func (b *Reader) Events(ctx context.Context, filter string, after uint64, limit 
 	return b.read(ctx, subject.Events, filter, after, limit)
 }
 
-// NextEvent gives the first message of EVENTS under a filter with a sequence greater than after, or ErrNone.
+// NextEvent gives the first message of EVENTS under a filter with a sequence greater than after, or ErrNotFound.
 func (b *Reader) NextEvent(ctx context.Context, filter string, after uint64) (Message, error) {
 	return b.next(ctx, subject.Events, filter, after)
 }
 
-// next gives the first message of a stream under a filter with a sequence greater than after, or ErrNone. It asks for the message
+// next gives the first message of a stream under a filter with a sequence greater than after, or ErrNotFound. It asks for the message
 // alone: a page of one would have the server count what follows, over all subjects of the stream.
 func (b *Reader) next(ctx context.Context, stream, filter string, after uint64) (Message, error) {
 	what := lookup{Seq: after + 1, Next: filter}
@@ -115,10 +115,10 @@ func (b *Reader) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	if b.clustered() {
 		m, _, err = b.leaders(ctx, subject.Events, what)
 	}
-	if !b.clustered() || err != nil && !errors.Is(err, ErrNone) {
+	if !b.clustered() || err != nil && !errors.Is(err, ErrNotFound) {
 		m, err = b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
 	}
-	if errors.Is(err, ErrNone) {
+	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
 	return m.Seq, err
@@ -129,11 +129,11 @@ func (b *Reader) Records(ctx context.Context, filter string, after uint64, limit
 	return b.read(ctx, subject.Runs, filter, after, limit)
 }
 
-// Follows tells whether RUNS holds any record with a sequence greater than after and at most as great as last. In a cluster its leader
+// HasRecords tells whether RUNS holds any record with a sequence greater than after and at most as great as last. In a cluster its leader
 // says that there is none: a replica that lags, or cannot write any more, says so of what it has yet to get.
-func (b *Reader) Follows(ctx context.Context, after, last uint64) (bool, error) {
+func (b *Reader) HasRecords(ctx context.Context, after, last uint64) (bool, error) {
 	m, err := b.next(ctx, subject.Runs, anything, after)
-	if errors.Is(err, ErrNone) {
+	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	return err == nil && m.Seq <= last, err
@@ -183,7 +183,7 @@ func (b *Reader) page(ctx context.Context, stream, filter string, after uint64, 
 			return page, pending != "0" && pending != "", nil
 		}
 		m, err := stored(r)
-		if errors.Is(err, ErrNone) {
+		if errors.Is(err, ErrNotFound) {
 			return page, false, nil
 		}
 		if err != nil {

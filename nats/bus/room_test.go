@@ -90,7 +90,7 @@ func TestSmallDisksHaveSmallerStreams(t *testing.T) {
 			if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "first", "key"), Body: make([]byte, 8<<10)}); err != nil {
 				t.Fatal(err)
 			}
-			s, err := b.Standing(t.Context())
+			s, err := b.ServerHealth(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestTheAuditNeedsNoRoomOfItsOwn(t *testing.T) {
 	if err := b.Setup(t.Context()); err != nil || b.Storage() != nil {
 		t.Errorf("without room: %v, %v", err, b.Storage())
 	}
-	if st, err := b.Standing(t.Context()); err != nil || len(st.Streams) != 4 {
+	if st, err := b.ServerHealth(t.Context()); err != nil || len(st.Streams) != 4 {
 		t.Errorf("%d streams, %v", len(st.Streams), err)
 	}
 	if _, err := b.AuditState(t.Context()); fault.KindOf(err) != fault.NotFound {

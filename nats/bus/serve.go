@@ -28,7 +28,7 @@ const (
 // Requests asks other processes, and answers them.
 type Requests struct{ *Conn }
 
-// Request asks and gives the answer. ErrNobody: nobody listens on that subject. A fault that the answering side
+// Request asks and gives the answer. ErrNoResponders: nobody listens on that subject. A fault that the answering side
 // returned comes back as that fault. Without a deadline in ctx it waits 10 s.
 func (b *Requests) Request(ctx context.Context, subject string, body []byte) ([]byte, error) {
 	most := patience
@@ -39,7 +39,7 @@ func (b *Requests) Request(ctx context.Context, subject string, body []byte) ([]
 	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body}, most)
 	b.meter.asked.Since(began)
 	if errors.Is(err, nats.ErrNoResponders) {
-		return nil, ErrNobody
+		return nil, ErrNoResponders
 	}
 	if err != nil {
 		return nil, err
@@ -67,22 +67,22 @@ func readFault(kind string, body []byte) error {
 // with the same queue share them; with an empty queue each process gets all. f runs in many goroutines; its
 // error goes back as a fault.
 func (b *Requests) Serve(ctx context.Context, subject, queue string, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
-	d, err := b.Open(subject, queue)
+	d, err := b.Listen(subject, queue)
 	if err != nil {
 		return away(ctx, err)
 	}
 	return d.Serve(ctx, f)
 }
 
-// Door is a subject whose requests already come here; they wait for Serve.
-type Door struct {
+// Endpoint is a subject whose requests already come here; they wait for Serve.
+type Endpoint struct {
 	b   *Requests
 	sub *nats.Subscription
 }
 
-// Open is the first half of Serve: when it returns without an error, who asks finds somebody.
-func (b *Requests) Open(subject, queue string) (d *Door, err error) {
-	d = &Door{b: b}
+// Listen is the first half of Serve: when it returns without an error, who asks finds somebody.
+func (b *Requests) Listen(subject, queue string) (d *Endpoint, err error) {
+	d = &Endpoint{b: b}
 	if queue == "" {
 		d.sub, err = b.nc.SubscribeSync(subject)
 	} else {
@@ -96,7 +96,7 @@ func (b *Requests) Open(subject, queue string) (d *Door, err error) {
 }
 
 // Serve answers what comes; see Bus.Serve.
-func (d *Door) Serve(ctx context.Context, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
+func (d *Endpoint) Serve(ctx context.Context, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	load := newLoad(servingBytes)
@@ -122,7 +122,7 @@ func (d *Door) Serve(ctx context.Context, f func(ctx context.Context, subject st
 }
 
 // close takes no more; what has come by then is served.
-func (d *Door) close(serve func(*nats.Msg)) {
+func (d *Endpoint) close(serve func(*nats.Msg)) {
 	if d.b.nc.IsConnected() && d.sub.Drain() == nil {
 		d.b.nc.FlushTimeout(time.Second)
 	}
@@ -171,7 +171,7 @@ func (l *load) give(n int) {
 
 // answer sends a handler's value or error to who asked.
 func (b *Requests) answer(m *nats.Msg, body []byte, err error) {
-	if !subject.Answerable(m.Reply) {
+	if !subject.ReplyAllowed(m.Reply) {
 		if err != nil {
 			b.log.Debug("a message without a reply subject that may be answered", "subject", m.Subject, "err", err)
 		}

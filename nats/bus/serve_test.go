@@ -20,7 +20,7 @@ func TestADoorHoldsSoManyBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := b.Open("test.door", "")
+	d, err := b.Listen("test.door", "")
 	if err != nil {
 		t.Fatal(err)
 	}

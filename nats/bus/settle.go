@@ -32,20 +32,20 @@ func deliveryOf(b *Conn, m *nats.Msg) (Delivery, bool) {
 	}, true
 }
 
-// Done ends the loan: what the message asked for is durable elsewhere. It does not wait; if it is lost the
+// Ack ends the loan: what the message asked for is durable elsewhere. It does not wait; if it is lost the
 // message comes again.
-func (d Delivery) Done() { d.settle("+ACK") }
+func (d Delivery) Ack() { d.settle("+ACK") }
 
-// Later asks for the message again after a pause.
-func (d Delivery) Later(pause time.Duration) {
+// NakWithDelay asks for the message again after a pause.
+func (d Delivery) NakWithDelay(pause time.Duration) {
 	ask, _ := json.Marshal(struct {
 		Delay time.Duration `json:"delay"`
 	}{pause})
 	d.settle("-NAK " + string(ask))
 }
 
-// GiveBack hands a surplus back, for somebody else to take at once.
-func (d Delivery) GiveBack() { d.settle("-NAK") }
+// Nak hands a surplus back, for somebody else to take at once.
+func (d Delivery) Nak() { d.settle("-NAK") }
 
 // Reject keeps the message with the reason in REJECTED and ends the loan; while it can't be kept there, the
 // message comes again.
@@ -62,11 +62,11 @@ func (d Delivery) Reject(ctx context.Context, reason string) {
 	}
 	if err != nil {
 		d.b.log.WarnContext(ctx, "a rejected message could not be kept, it comes again", "subject", d.Subject, "err", err)
-		d.Later(5 * time.Second)
+		d.NakWithDelay(5 * time.Second)
 		return
 	}
 	d.b.meter.rejected.Inc()
-	d.Done()
+	d.Ack()
 }
 
 // settle is the only place that acknowledges.

@@ -39,8 +39,8 @@ func (b *Bus) Setup(ctx context.Context) error {
 	for {
 		err := (&setup{Conn: b.Conn, kept: b.Store}).all(ctx)
 		b.cramped.Store(nil)
-		if err == nil && b.cfg.Made != nil {
-			b.cfg.Made()
+		if err == nil && b.cfg.OnSetup != nil {
+			b.cfg.OnSetup()
 		}
 		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
 			return err
@@ -77,7 +77,7 @@ func (b *setup) all(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.Lanes, subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts} {
+	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.TaskQueues, subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts} {
 		if err := b.try(ctx, "bucket "+name, func(ctx context.Context) error { return b.bucket(ctx, name) }); err != nil {
 			return err
 		}

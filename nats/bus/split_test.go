@@ -38,7 +38,7 @@ func TestRunsCanBeSplit(t *testing.T) {
 	for i := range 400 {
 		all = append(all, entry(fmt.Sprintf("ses_%d", i), fmt.Sprintf("run_%d", i)))
 	}
-	if _, err := b.AppendAll(ctx, all...); err != nil {
+	if _, err := b.AppendBatch(ctx, all...); err != nil {
 		t.Fatal(err)
 	}
 
@@ -123,10 +123,10 @@ func TestRunsCanBeSplit(t *testing.T) {
 		}
 	}
 	for _, session := range []string{"ses_1", "ses_2", "ses_3", "ses_4", "ses_5"} { // in both halves
-		if _, err := b.AppendAll(ctx, entry(session, "run_a"), entry(session, "run_b")); err != nil {
+		if _, err := b.AppendBatch(ctx, entry(session, "run_a"), entry(session, "run_b")); err != nil {
 			t.Fatalf("a batch of %s in partition %s: %v", session, subject.Partition(session), err)
 		}
-		if _, err := b.AppendAll(ctx, entry(session, "run_c"), entry(session, "run_a")); !errors.Is(err, bus.ErrTaken) {
+		if _, err := b.AppendBatch(ctx, entry(session, "run_c"), entry(session, "run_a")); !errors.Is(err, bus.ErrTaken) {
 			t.Fatalf("a batch with a subject that is taken: %v", err)
 		}
 	}

@@ -105,7 +105,7 @@ func TestManyBatchesAtOnce(t *testing.T) {
 	for n := range 300 {
 		wg.Go(func() {
 			run := "run_" + strconv.Itoa(n)
-			if _, err := b.AppendAll(t.Context(), bus.Entry{Subject: subject.Claimed("7", run, "k")}, bus.Entry{Subject: subject.Ended("7", run, "k")}); err != nil {
+			if _, err := b.AppendBatch(t.Context(), bus.Entry{Subject: subject.Claimed("7", run, "k")}, bus.Entry{Subject: subject.Ended("7", run, "k")}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -122,7 +122,7 @@ func crowd(t *testing.T) (nc *nats.Conn, b *bus.Bus, commit func()) {
 	t.Helper()
 	s := natstest.Server(t)
 	nc = natstest.Conn(t, s)
-	b, err := bus.Open(nc, bus.Config{Made: s.Stage, Log: natstest.Log(t)})
+	b, err := bus.Open(nc, bus.Config{OnSetup: s.Stage, Log: natstest.Log(t)})
 	if err == nil {
 		err = b.Setup(t.Context())
 	}
@@ -155,7 +155,7 @@ func crowd(t *testing.T) (nc *nats.Conn, b *bus.Bus, commit func()) {
 func TestTooManyBatchesAreSaidToBe(t *testing.T) {
 	t.Parallel()
 	_, b, _ := crowd(t)
-	_, err := b.AppendAll(t.Context(), bus.Entry{Subject: ended(1)}, bus.Entry{Subject: ended(2)})
+	_, err := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(1)}, bus.Entry{Subject: ended(2)})
 	if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || !strings.Contains(f.Message, "too many at once") {
 		t.Errorf("got %v", err)
 	}
@@ -171,7 +171,7 @@ func TestABatchIsTriedAgainUntilThereIsRoom(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		if seq, err := b.AppendAll(t.Context(), bus.Entry{Subject: ended(1)}, bus.Entry{Subject: ended(2)}); err != nil || seq != 4 {
+		if seq, err := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(1)}, bus.Entry{Subject: ended(2)}); err != nil || seq != 4 {
 			t.Errorf("got %d, %v, want sequence 4", seq, err)
 		}
 	})

@@ -19,8 +19,8 @@ import (
 // is started anew. So a write that stays unanswered for impatience has its stream examined. Where the server answers for the stream
 // and writes nothing to it, writes are refused at once with the cause, until one would be answered again.
 
-// ErrUnwritten is in every fault about a stream that NATS does not write to, although it answers.
-var ErrUnwritten = errors.New("NATS does not write")
+// ErrStorageFailing is in every fault about a stream that NATS does not write to, although it answers.
+var ErrStorageFailing = errors.New("NATS does not write")
 
 // probing is how long an answer that needs the stream's file is awaited.
 const probing = 700 * time.Millisecond
@@ -63,7 +63,7 @@ func (b *Conn) disk() error {
 	if err == nil {
 		return nil
 	}
-	return fault.Wrap(fault.Unavailable, "", "NATS in this process stores nothing: "+err.Error()+"; it goes on by itself once there is room", ErrUnwritten).After(5 * time.Second)
+	return fault.Wrap(fault.Unavailable, "", "NATS in this process stores nothing: "+err.Error()+"; it goes on by itself once there is room", ErrStorageFailing).After(5 * time.Second)
 }
 
 // sink is a stream as something that is written to.
@@ -82,7 +82,7 @@ type condition struct {
 
 func newSinks(b *Conn) map[string]*sink {
 	all := map[string]*sink{}
-	for _, stream := range []string{subject.Runs, subject.Rejected, "KV_" + subject.Agents, "KV_" + subject.Schemas, "KV_" + subject.Runners, "KV_" + subject.Lanes,
+	for _, stream := range []string{subject.Runs, subject.Rejected, "KV_" + subject.Agents, "KV_" + subject.Schemas, "KV_" + subject.Runners, "KV_" + subject.TaskQueues,
 		"KV_" + subject.Idempotency, "KV_" + subject.Secrets, "KV_" + subject.Logins, "KV_" + subject.Drafts, "OBJ_" + subject.Payloads} {
 		s := &sink{b: b, stream: stream}
 		s.now.Store(&condition{over: make(chan struct{})})
@@ -157,7 +157,7 @@ func (s *sink) judge(ctx context.Context) error {
 	if after, ok := s.last(ctx); !ok || after != before || time.Since(asked) > prompt { // it is slow
 		return nil
 	}
-	return fault.Wrap(fault.Unavailable, "", "NATS answers and stores nothing (stream "+s.stream+"): its disk is probably full, or has failed; make room there, then restart the NATS server", ErrUnwritten).After(5 * time.Second)
+	return fault.Wrap(fault.Unavailable, "", "NATS answers and stores nothing (stream "+s.stream+"): its disk is probably full, or has failed; make room there, then restart the NATS server", ErrStorageFailing).After(5 * time.Second)
 }
 
 // recovered says whether the next write may be tried. Where nothing but a write tells, one is tried every two seconds.

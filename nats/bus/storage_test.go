@@ -33,13 +33,13 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 	}
 	d.Fill()
 	began := time.Now()
-	if _, err := b.AppendAll(t.Context(), record("a"), record("b")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || time.Since(began) > 8*time.Second {
+	if _, err := b.AppendBatch(t.Context(), record("a"), record("b")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || time.Since(began) > 8*time.Second {
 		t.Errorf("a batch: %v after %v", err, time.Since(began))
 	}
 	for name, write := range map[string]func() error{
 		"one record": func() error { _, err := b.Append(t.Context(), record("alone")); return err },
 		"a claim": func() error {
-			_, err := b.Win(t.Context(), record("won"), func([]byte) bool { return false })
+			_, err := b.AppendAndVerify(t.Context(), record("won"), func([]byte) bool { return false })
 			return err
 		},
 		"a key": func() error {
@@ -56,15 +56,15 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 			began := time.Now()
 			err := write()
 			took := time.Since(began)
-			if !errors.Is(err, bus.ErrUnwritten) || fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || took > limit {
+			if !errors.Is(err, bus.ErrStorageFailing) || fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || took > limit {
 				t.Errorf("%s, try %d: %v after %v; want it told within %v that the disk is full", name, try, err, took, limit)
 			}
 		}
 	}
-	if _, err := b.AppendAll(t.Context(), record("a"), record("b")); !errors.Is(err, bus.ErrUnwritten) {
+	if _, err := b.AppendBatch(t.Context(), record("a"), record("b")); !errors.Is(err, bus.ErrStorageFailing) {
 		t.Errorf("a batch, when it is known: %v", err)
 	}
-	if err := b.Storage(); !errors.Is(err, bus.ErrUnwritten) {
+	if err := b.Storage(); !errors.Is(err, bus.ErrStorageFailing) {
 		t.Errorf("Storage: %v", err)
 	}
 	if m, err := b.Get(t.Context(), first); err != nil || len(m.Body) != 8<<10 {
@@ -73,7 +73,7 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 	fresh := openOn(t, p) // has written nothing yet
 	natstest.Until(t, "who writes nothing is told, too", func() bool { return fresh.CheckStorage(t.Context()) != nil })
 	d.Leave(8 << 20) // too little for the server to be started anew by itself, as one that is embedded would be
-	if _, err := b.Append(t.Context(), record("before")); !errors.Is(err, bus.ErrUnwritten) {
+	if _, err := b.Append(t.Context(), record("before")); !errors.Is(err, bus.ErrStorageFailing) {
 		t.Errorf("with room, before a restart: %v", err)
 	}
 	p.Stop()

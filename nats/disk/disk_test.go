@@ -38,7 +38,7 @@ func TestWhatAServerIsToStore(t *testing.T) {
 func TestAFolderIsReadAsAServerLeavesIt(t *testing.T) {
 	dir := t.TempDir()
 	b := natstest.Bus(t, func(c *embed.Config) { c.StoreDir = dir }, natstest.MaxStore(1<<40))
-	s, err := b.Standing(t.Context())
+	s, err := b.ServerHealth(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 func TestTheStoreOfOurConfigurationHasRoomForAllStreams(t *testing.T) {
 	data := t.TempDir()
 	b := natstest.Bus(t, natstest.MaxStore(1<<40), func(c *embed.Config) { c.StoreDir = data }) // as large as they are where there is room
-	s, err := b.Standing(t.Context())
+	s, err := b.ServerHealth(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

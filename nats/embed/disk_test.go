@@ -29,22 +29,22 @@ func TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom(t *testing.T) {
 		d.Fill()
 		natstest.Until(t, "it does not write", func() bool {
 			_, err := b.Append(t.Context(), record("full"+string(rune('a'+round))))
-			return errors.Is(err, bus.ErrUnwritten)
+			return errors.Is(err, bus.ErrStorageFailing)
 		})
-		before := b.Generation()
+		before := b.Reconnects()
 		d.Leave(8 << 20)
 		looked := time.Now()
 		natstest.Until(t, "it was looked at several times", func() bool { return time.Since(looked) > 2*time.Second })
-		if err := b.CheckStorage(t.Context()); !errors.Is(err, bus.ErrUnwritten) || b.Generation() != before {
-			t.Errorf("with little room it is left as it is: %v, %d restarts", err, b.Generation()-before)
+		if err := b.CheckStorage(t.Context()); !errors.Is(err, bus.ErrStorageFailing) || b.Reconnects() != before {
+			t.Errorf("with little room it is left as it is: %v, %d restarts", err, b.Reconnects()-before)
 		}
 		d.Free()
 		natstest.Until(t, "it writes again", func() bool {
 			_, err := b.Append(t.Context(), record("again"+string(rune('a'+round))))
 			return err == nil || errors.Is(err, bus.ErrTaken)
 		})
-		if b.Generation() != before+1 {
-			t.Errorf("%d restarts, want 1", b.Generation()-before)
+		if b.Reconnects() != before+1 {
+			t.Errorf("%d restarts, want 1", b.Reconnects()-before)
 		}
 		if m, err := b.Get(t.Context(), seq); err != nil || len(m.Body) != len(kept.Body) {
 			t.Errorf("what was acknowledged: %v", err)

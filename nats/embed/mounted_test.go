@@ -28,7 +28,7 @@ func TestMountedMemory(t *testing.T) {
 		"new": func(*testing.T, string) {},
 		"of an older version": func(t *testing.T, data string) {
 			p := natstest.Proc(t, natstest.StoreDir(data), natstest.Staging("disk"))
-			if _, err := p.Bus(t).AppendAll(t.Context(), pair("older")...); err != nil {
+			if _, err := p.Bus(t).AppendBatch(t.Context(), pair("older")...); err != nil {
 				t.Fatal(err)
 			}
 			opened(t, p.Conn(t), "left")
@@ -53,7 +53,7 @@ func TestMountedMemory(t *testing.T) {
 					t.Fatalf("start %d: %d batches lie in memory, want the one that is open; on disk %d, were %d", i, in, out, left)
 				}
 				run := fmt.Sprint("run", i)
-				if _, err := b.AppendAll(t.Context(), pair(run)...); err != nil {
+				if _, err := b.AppendBatch(t.Context(), pair(run)...); err != nil {
 					t.Fatal(err)
 				}
 				if i%2 == 0 {
@@ -72,7 +72,7 @@ func TestMountedMemory(t *testing.T) {
 			if err := errors.Join(remade(t, p), p.Bus(t).Setup(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.AppendAll(t.Context(), pair("anew")...); err != nil {
+			if _, err := b.AppendBatch(t.Context(), pair("anew")...); err != nil {
 				t.Errorf("in a stream that was made anew: %v", err)
 			}
 		})
@@ -86,10 +86,10 @@ func tooLarge(t *testing.T, b *bus.Bus) {
 	for i := range 6 {
 		large = append(large, bus.Entry{Subject: subject.Claimed("01", fmt.Sprint("large", i), "key"), Body: make([]byte, 256<<10)})
 	}
-	if _, err := b.AppendAll(t.Context(), large...); !errors.Is(err, bus.ErrCrowded) {
+	if _, err := b.AppendBatch(t.Context(), large...); !errors.Is(err, bus.ErrTooManyBatches) {
 		t.Errorf("a batch that is too large for the memory: %v", err)
 	}
-	if _, err := b.Last(t.Context(), large[0].Subject); !errors.Is(err, bus.ErrNone) {
+	if _, err := b.Last(t.Context(), large[0].Subject); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("something of it stands: %v", err)
 	}
 	if _, err := b.AppendEach(t.Context(), large...); err != nil {
@@ -105,7 +105,7 @@ func tooLarge(t *testing.T, b *bus.Bus) {
 		})
 	}
 	together.Wait()
-	if _, err := b.AppendAll(t.Context(), pair("small")...); err != nil {
+	if _, err := b.AppendBatch(t.Context(), pair("small")...); err != nil {
 		t.Errorf("a small one after it: %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestAFolderBeforeItsStream(t *testing.T) {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.AppendAll(t.Context(), pair("run")...); err != nil {
+	if _, err := b.AppendBatch(t.Context(), pair("run")...); err != nil {
 		t.Fatal(err)
 	}
 	if got := said.lines(); len(got) != 1 || !strings.Contains(got[0], "Missing stream metafile") || !strings.Contains(got[0], filepath.Join(subject.Runs, "meta.inf")) {

@@ -88,7 +88,7 @@ func TestBatchesArePutAsideInMemory(t *testing.T) {
 			t.Fatalf("start %d: %d batches lie in memory, want the one that is open", i, n)
 		}
 		name := fmt.Sprint("run", i)
-		if _, err := b.AppendAll(t.Context(), pair(name)...); err != nil {
+		if _, err := b.AppendBatch(t.Context(), pair(name)...); err != nil {
 			t.Fatal(err)
 		}
 		s.Restart()
@@ -123,7 +123,7 @@ func TestBatchesStayOnDisk(t *testing.T) {
 			if got := s.Staging(); got.Dir != "" || !strings.Contains(got.Why, tt.why) {
 				t.Errorf("%+v, want why: %s", got, tt.why)
 			}
-			if _, err := b.AppendAll(t.Context(), pair("run")...); err != nil {
+			if _, err := b.AppendBatch(t.Context(), pair("run")...); err != nil {
 				t.Fatal(err)
 			}
 			stands(t, b, "run")
@@ -172,7 +172,7 @@ func TestMemoryThatGoesWhileBatchesCome(t *testing.T) {
 				load.Go(func() {
 					for i := 0; ctx.Err() == nil; i++ {
 						name := fmt.Sprintf("r%d_%d", w, i)
-						if _, err := b.AppendAll(t.Context(), pair(name)...); err == nil {
+						if _, err := b.AppendBatch(t.Context(), pair(name)...); err == nil {
 							done.Store(name, true)
 							written.Add(1)
 						}
@@ -209,7 +209,7 @@ func TestAStreamMadeAnewIsStaged(t *testing.T) {
 	if to, err := os.Readlink(link); err != nil || filepath.Dir(to) != s.Staging().Dir {
 		t.Errorf("%q, %v", to, err)
 	}
-	if _, err := b.AppendAll(t.Context(), pair("run")...); err != nil {
+	if _, err := b.AppendBatch(t.Context(), pair("run")...); err != nil {
 		t.Fatal(err)
 	}
 	stands(t, b, "run")
@@ -244,7 +244,7 @@ func TestNoAcknowledgedBatchIsLostWithItsServer(t *testing.T) {
 		load.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				name := fmt.Sprintf("r%d_%d", w, i)
-				if _, err := b.AppendAll(ctx, pair(name)...); err != nil {
+				if _, err := b.AppendBatch(ctx, pair(name)...); err != nil {
 					<-time.After(5 * time.Millisecond) // it is away
 					continue
 				}
@@ -287,7 +287,7 @@ func TestAKilledServerEndsItsBatch(t *testing.T) {
 		return all
 	}
 	began := time.Now()
-	if _, err := b.AppendAll(t.Context(), batch("first")...); err != nil {
+	if _, err := b.AppendBatch(t.Context(), batch("first")...); err != nil {
 		t.Fatal(err)
 	}
 	took := time.Since(began)
@@ -297,7 +297,7 @@ func TestAKilledServerEndsItsBatch(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		answer := make(chan error, 1)
 		go func() {
-			_, err := b.AppendAll(ctx, all...)
+			_, err := b.AppendBatch(ctx, all...)
 			answer <- err
 		}()
 		<-time.After(took * time.Duration(point) / (points - 4)) // up to a little after its end
@@ -350,7 +350,7 @@ func TestAForeignFolderIsLeftAlone(t *testing.T) {
 	if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what a killed server left is there: %v", err)
 	}
-	if _, err := b.AppendAll(t.Context(), pair("run")...); err != nil {
+	if _, err := b.AppendBatch(t.Context(), pair("run")...); err != nil {
 		t.Error(err)
 	}
 }

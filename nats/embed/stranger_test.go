@@ -101,7 +101,7 @@ func TestAnotherUser(t *testing.T) {
 		dir := laid(t, data)
 		natstest.Until(t, "it is the server's one folder", func() bool { return slices.Equal(all(t, shm, 0), []string{dir}) })
 		run, secret := fmt.Sprint("run", start), fmt.Sprint("secret", start)
-		if _, err := b.AppendAll(t.Context(), pair(run)...); err != nil {
+		if _, err := b.AppendBatch(t.Context(), pair(run)...); err != nil {
 			t.Fatal(err)
 		}
 		opened(t, p.Conn(t), secret)
@@ -172,7 +172,7 @@ func TestAServerTrustsItsOwnFolderAlone(t *testing.T) {
 	s = natstest.Server(t, natstest.StoreDir(data), natstest.Staging(shm))
 	b := natstest.Open(t, s)
 	stands(t, b, "mine")
-	if _, err := b.Last(t.Context(), forged.Subject); !errors.Is(err, bus.ErrNone) {
+	if _, err := b.Last(t.Context(), forged.Subject); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("a record out of another's folder stands: %v", err)
 	}
 	if to, err := os.Readlink(link); err != nil || filepath.Dir(to) != s.Staging().Dir {

@@ -32,19 +32,19 @@ func admitted(file string) (*server.Options, map[users.Role]users.Credential, er
 			return nil, nil, err
 		}
 		own[role] = c
-		opts.Nkeys = append(opts.Nkeys, &server.NkeyUser{Nkey: c.Key, Account: opts.Accounts[at], Permissions: permissions(c.Rights(nil))})
+		opts.Nkeys = append(opts.Nkeys, &server.NkeyUser{Nkey: c.Key, Account: opts.Accounts[at], Permissions: permissions(c.Permissions(nil))})
 	}
 	return opts, own, nil
 }
 
 // permissions are rights as the server keeps them.
-func permissions(r users.Rights) *server.Permissions {
+func permissions(r users.Permissions) *server.Permissions {
 	p := &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: r.Publish, Deny: r.Refused},
+		Publish:   &server.SubjectPermission{Allow: r.Publish, Deny: r.Deny},
 		Subscribe: &server.SubjectPermission{Allow: r.Subscribe},
 	}
-	if r.Answers {
-		p.Response = &server.ResponsePermission{MaxMsgs: users.Answers, Expires: users.AnswersFor}
+	if r.AllowResponses {
+		p.Response = &server.ResponsePermission{MaxMsgs: users.MaxResponses, Expires: users.ResponseWindow}
 	}
 	return p
 }
@@ -52,7 +52,7 @@ func permissions(r users.Rights) *server.Permissions {
 // DialAs is Dial with the rights of that role, where others have to log in.
 func (s *Server) DialAs(role users.Role, opts ...nats.Option) (*nats.Conn, error) {
 	if c, ok := s.own[role]; ok {
-		opts = append(opts[:len(opts):len(opts)], nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()))
+		opts = append(opts[:len(opts):len(opts)], nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()))
 	}
 	return nats.Connect("", append([]nats.Option{nats.InProcessServer(s)}, opts...)...)
 }

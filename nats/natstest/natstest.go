@@ -62,7 +62,7 @@ func Conn(t testing.TB, s *embed.Server) *nats.Conn {
 // Open is a bus on a connection of its own to a server, without Setup.
 func Open(t testing.TB, s *embed.Server) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(Conn(t, s), bus.Config{Made: s.Stage, Log: Log(t)})
+	b, err := bus.Open(Conn(t, s), bus.Config{OnSetup: s.Stage, Log: Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

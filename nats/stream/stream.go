@@ -24,9 +24,9 @@ type State struct {
 }
 
 var (
-	// ErrNone says that there is nothing under that subject, sequence, key or name.
-	ErrNone = errors.New("none")
-	// ErrRewound says that a stream is not the one that was read: it lost records and gave their sequences to others, or
+	// ErrNotFound says that there is nothing under that subject, sequence, key or name.
+	ErrNotFound = errors.New("none")
+	// ErrHistoryReplaced says that a stream is not the one that was read: it lost records and gave their sequences to others, or
 	// truncated some that had not been read.
-	ErrRewound = errors.New("rewound")
+	ErrHistoryReplaced = errors.New("rewound")
 )

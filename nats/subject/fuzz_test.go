@@ -20,7 +20,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		made := map[Kind]func() string{
-			QueuedKind:   func() string { return Queued(r.Partition, r.Lane, r.Run, r.N) },
+			QueuedKind:   func() string { return Queued(r.Partition, r.TaskQueue, r.Run, r.N) },
 			SessionKind:  func() string { return Session(r.Partition, r.Session) },
 			AcceptedKind: func() string { return Accepted(r.Partition, r.Session, r.Run) },
 			ClaimedKind:  func() string { return Claimed(r.Partition, r.Run, r.Key) },
@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 			TreeKind:     func() string { return Tree(r.Partition, r.Session, r.Run) },
 			CallbackKind: func() string { return "ao.runs." + r.Partition + ".callback." + r.Session + "." + r.Run },
 		}[r.Kind]()
-		if made != text || strings.Count(r.Lane, ".") != map[bool]int{true: 2}[r.Kind == QueuedKind] {
+		if made != text || strings.Count(r.TaskQueue, ".") != map[bool]int{true: 2}[r.Kind == QueuedKind] {
 			t.Errorf("%q is read as %+v, which is %q", text, r, made)
 		}
 	})

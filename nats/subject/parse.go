@@ -61,7 +61,7 @@ func (k Kind) String() string {
 type Record struct {
 	Kind      Kind
 	Partition string
-	Lane      string // queued
+	TaskQueue string // queued
 	Session   string // session, accepted, deleted, tree; callback: the parent
 	Run       string
 	Key       string // claimed, bound, offered, ended
@@ -108,7 +108,7 @@ func (r Record) read(tokens, rest string) (Record, error) {
 		token := rest[:end]
 		switch tokens[i] {
 		case 'l':
-			r.Lane = token
+			r.TaskQueue = token
 		case 's':
 			r.Session = token
 		case 'r':

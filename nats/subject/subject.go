@@ -24,7 +24,7 @@ const (
 	Agents      = "agents"
 	Schemas     = "schemas"
 	Runners     = "runners"
-	Lanes       = "lanes"
+	TaskQueues  = "lanes"
 	Idempotency = "idempotency"
 	Secrets     = "secrets"
 	Drafts      = "drafts"   // schemas of agents that are being written
@@ -65,8 +65,8 @@ const (
 
 // AllBeats is every runner's heartbeat, AllFleet every request of workers to coordinators.
 const (
-	AllBeats = "ao.beats.*"
-	AllFleet = "ao.fleet.>"
+	AllHeartbeats = "ao.beats.*"
+	AllRunnerAPI  = "ao.fleet.>"
 )
 
 // partitions is fixed for ever: records of a session are found under its partition.
@@ -159,8 +159,8 @@ func Notified(partition, run string, n int) string {
 // LastBackup is the key in the bucket Secrets under which stands when the last whole backup was begun.
 const LastBackup = "last_backup"
 
-// TryKey is the key in the bucket Idempotency under which a coordinator takes the n-th try of a run's HTTP callback.
-func TryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
+// WebhookTryKey is the key in the bucket Idempotency under which a coordinator takes the n-th try of a run's HTTP callback.
+func WebhookTryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
 
 // Deleted takes the end of a session.
 func Deleted(partition, session string) string {
@@ -180,35 +180,35 @@ func SessionEvents(session string) string {
 // RunEvents is every event of a run.
 func RunEvents(session, run string) string { return Event(Partition(session), session, run, "*") }
 
-// Beats is a runner's heartbeat, a request.
-func Beats(runner string) string { return "ao.beats." + runner }
+// Heartbeats is a runner's heartbeat, a request.
+func Heartbeats(runner string) string { return "ao.beats." + runner }
 
 // Commands is what a runner is told, a request.
 func Commands(runner string) string { return "ao.commands." + runner }
 
-// Fleet is an operation that workers ask of coordinators.
-func Fleet(op string) string { return "ao.fleet." + op }
+// RunnerAPI is an operation that workers ask of coordinators.
+func RunnerAPI(op string) string { return "ao.fleet." + op }
 
-// Lane is the name of a queue. Profile "_" is any profile, match "_" no further demand.
-func Lane(executorType, profile, match string) string {
+// TaskQueue is the name of a queue. Profile "_" is any profile, match "_" no further demand.
+func TaskQueue(executorType, profile, match string) string {
 	return executorType + "." + profile + "." + match
 }
 
-// BaseLane tells whether a lane is named by type and profile alone.
-func BaseLane(lane string) bool { return strings.HasSuffix(lane, "._") }
+// IsBaseTaskQueue tells whether a lane is named by type and profile alone.
+func IsBaseTaskQueue(lane string) bool { return strings.HasSuffix(lane, "._") }
 
-// LaneFilter is every queued run of a lane.
-func LaneFilter(lane string) string { return "ao.runs.*.queued." + lane + ".*.*" }
+// TaskQueueFilter is every queued run of a lane.
+func TaskQueueFilter(lane string) string { return "ao.runs.*.queued." + lane + ".*.*" }
 
-// LaneOf is the lane of a consumer of RUNS; not ok: it is of none.
-func LaneOf(durable string) (lane string, ok bool) {
+// TaskQueueOf is the lane of a consumer of RUNS; not ok: it is of none.
+func TaskQueueOf(durable string) (lane string, ok bool) {
 	lane, ok = strings.CutPrefix(durable, "lane=")
 	return strings.ReplaceAll(lane, "=", "."), ok
 }
 
-// LaneDurable is the consumer of a lane. Its separator '=' cannot stand in a token, so two lanes never share
+// TaskQueueDurable is the consumer of a lane. Its separator '=' cannot stand in a token, so two lanes never share
 // a name.
-func LaneDurable(lane string) string {
+func TaskQueueDurable(lane string) string {
 	name := []byte("lane=" + lane)
 	for i, c := range name {
 		if c == '.' {

@@ -6,12 +6,12 @@ import (
 )
 
 func TestParseReadsWhatTheFunctionsWrite(t *testing.T) {
-	lane := Lane("procedural", "text", "_")
+	lane := TaskQueue("procedural", "text", "_")
 	for _, tt := range []struct {
 		subject string
 		want    Record
 	}{
-		{Queued("7", lane, "run_1", 2), Record{Kind: QueuedKind, Partition: "7", Lane: lane, Run: "run_1", N: 2}},
+		{Queued("7", lane, "run_1", 2), Record{Kind: QueuedKind, Partition: "7", TaskQueue: lane, Run: "run_1", N: 2}},
 		{Session("7", "ses_1"), Record{Kind: SessionKind, Partition: "7", Session: "ses_1"}},
 		{Accepted("7", "ses_1", "run_1"), Record{Kind: AcceptedKind, Partition: "7", Session: "ses_1", Run: "run_1"}},
 		{Claimed("7", "run_1", "k"), Record{Kind: ClaimedKind, Partition: "7", Run: "run_1", Key: "k"}},
@@ -49,7 +49,7 @@ func TestParseRefusesWhatIsNoRecord(t *testing.T) {
 }
 
 func TestParseAllocatesNothing(t *testing.T) {
-	s := Queued("7", Lane("procedural", "text", "_"), "run_1", 2)
+	s := Queued("7", TaskQueue("procedural", "text", "_"), "run_1", 2)
 	if n := testing.AllocsPerRun(100, func() { Parse(s) }); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
 	}
@@ -78,13 +78,13 @@ func TestPartitionIsFixedForEver(t *testing.T) {
 	}
 }
 
-func TestLaneDurablesDoNotCollide(t *testing.T) {
+func TestTaskQueueDurablesDoNotCollide(t *testing.T) {
 	seen := map[string]string{}
 	for _, lane := range []string{
-		Lane("procedural", "text", "_"), Lane("procedural", "text-_", "_"), Lane("procedural", "text_", "_"), Lane("procedural", "_", "text"),
-		Lane("procedural", "a-b", "c"), Lane("procedural", "a", "b-c"), Lane("procedural-a", "b", "c"),
+		TaskQueue("procedural", "text", "_"), TaskQueue("procedural", "text-_", "_"), TaskQueue("procedural", "text_", "_"), TaskQueue("procedural", "_", "text"),
+		TaskQueue("procedural", "a-b", "c"), TaskQueue("procedural", "a", "b-c"), TaskQueue("procedural-a", "b", "c"),
 	} {
-		name := LaneDurable(lane)
+		name := TaskQueueDurable(lane)
 		if strings.ContainsAny(name, ".*> /\\") {
 			t.Errorf("%s: %q is no legal name of a consumer", lane, name)
 		}
@@ -92,7 +92,7 @@ func TestLaneDurablesDoNotCollide(t *testing.T) {
 			t.Errorf("%s and %s share %q", lane, other, name)
 		}
 		seen[name] = lane
-		if of, ok := LaneOf(name); !ok || of != lane {
+		if of, ok := TaskQueueOf(name); !ok || of != lane {
 			t.Errorf("%q is of lane %q, want %q", name, of, lane)
 		}
 	}

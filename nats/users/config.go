@@ -10,13 +10,13 @@ import (
 
 // The accounts.
 const (
-	Own        = "AO" // coordinators, and the streams
-	Workers    = "WORKERS"
-	Publishers = "PUBLISHERS"
+	AccountCoordinators = "AO" // coordinators, and the streams
+	accountWorkers      = "WORKERS"
+	accountPublishers   = "PUBLISHERS"
 )
 
 // account is where a role logs in.
-var account = map[Role]string{Coordinator: Own, Worker: Workers, Publisher: Publishers}
+var account = map[Role]string{Coordinator: AccountCoordinators, Worker: accountWorkers, Publisher: accountPublishers}
 
 // Account is where a role logs in.
 func (r Role) Account() string { return account[r] }
@@ -24,8 +24,8 @@ func (r Role) Account() string { return account[r] }
 // Who may answer may do it so often for each message that it was handed, for so long: several times, since a run is put off again
 // and again while nobody can say whether its claim stands.
 const (
-	Answers    = 4
-	AnswersFor = time.Minute
+	MaxResponses   = 4
+	ResponseWindow = time.Minute
 )
 
 // TLS is where a server finds its certificate, as its configuration has it. No Cert: no TLS.
@@ -80,14 +80,14 @@ func (u User) write(b *strings.Builder, all []User) {
 		b.WriteString("}\n")
 		return
 	}
-	r := u.Rights(all)
+	r := u.Permissions(all)
 	b.WriteString(", permissions: {\n        publish: {allow: " + list(r.Publish))
-	if len(r.Refused) > 0 {
-		b.WriteString(", deny: " + list(r.Refused))
+	if len(r.Deny) > 0 {
+		b.WriteString(", deny: " + list(r.Deny))
 	}
 	b.WriteString("}\n        subscribe: {allow: " + list(r.Subscribe) + "}\n")
-	if r.Answers {
-		fmt.Fprintf(b, "        allow_responses: {max: %d, expires: %q}\n", Answers, AnswersFor)
+	if r.AllowResponses {
+		fmt.Fprintf(b, "        allow_responses: {max: %d, expires: %q}\n", MaxResponses, ResponseWindow)
 	}
 	b.WriteString("      }}\n")
 }
@@ -99,7 +99,7 @@ func list(subjects []string) string { return `["` + strings.Join(subjects, `", "
 func exports(role Role, all []User) (lines []string) {
 	switch role {
 	case Worker:
-		return []string{fmt.Sprintf("{service: %q, accounts: [%s]}", subject.AllCommands, Own)}
+		return []string{fmt.Sprintf("{service: %q, accounts: [%s]}", subject.AllCommands, AccountCoordinators)}
 	case Publisher:
 		return nil
 	}
@@ -117,7 +117,7 @@ func exports(role Role, all []User) (lines []string) {
 	}
 	for _, u := range all {
 		if u.Role == Publisher {
-			lines = append(lines, fmt.Sprintf("{stream: %q, accounts: [%s]}", u.Inbox()+".>", Publishers))
+			lines = append(lines, fmt.Sprintf("{stream: %q, accounts: [%s]}", u.InboxPrefix()+".>", accountPublishers))
 		}
 	}
 	return lines
@@ -125,18 +125,18 @@ func exports(role Role, all []User) (lines []string) {
 
 func imports(role Role, all []User) (lines []string) {
 	if role == Coordinator {
-		return []string{fmt.Sprintf("{service: {account: %s, subject: %q}}", Workers, subject.AllCommands)}
+		return []string{fmt.Sprintf("{service: {account: %s, subject: %q}}", accountWorkers, subject.AllCommands)}
 	}
 	for _, s := range services[role] {
 		more := ""
 		if s.named {
 			more = share
 		}
-		lines = append(lines, fmt.Sprintf("{service: {account: %s, subject: %q}%s}", Own, s.subject, more))
+		lines = append(lines, fmt.Sprintf("{service: {account: %s, subject: %q}%s}", AccountCoordinators, s.subject, more))
 	}
 	for _, u := range all {
 		if role == Publisher && u.Role == Publisher {
-			lines = append(lines, fmt.Sprintf("{stream: {account: %s, subject: %q}}", Own, u.Inbox()+".>"))
+			lines = append(lines, fmt.Sprintf("{stream: {account: %s, subject: %q}}", AccountCoordinators, u.InboxPrefix()+".>"))
 		}
 	}
 	return lines

@@ -43,7 +43,7 @@ func (c Credential) File() []byte {
 	if len(c.Profiles) > 0 {
 		fmt.Fprintf(&b, "%s%s\n", profilesLine, strings.Join(c.profiles(), " "))
 	}
-	fmt.Fprintf(&b, "# public key: %s, inbox prefix: %s\n%s\n", c.Key, c.Inbox(), c.seed)
+	fmt.Fprintf(&b, "# public key: %s, inbox prefix: %s\n%s\n", c.Key, c.InboxPrefix(), c.seed)
 	return b.Bytes()
 }
 

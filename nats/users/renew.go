@@ -42,7 +42,7 @@ func Renew(have string, all []User, tls TLS) (string, error) {
 // version does not.
 func Named(conf string) bool {
 	for _, s := range services[Worker] {
-		line := fmt.Sprintf("{service: {account: %s, subject: %q}", Own, s.subject)
+		line := fmt.Sprintf("{service: {account: %s, subject: %q}", AccountCoordinators, s.subject)
 		if s.named && strings.Contains(conf, line) && !strings.Contains(conf, line+share) {
 			return false
 		}

@@ -46,7 +46,7 @@ func own(t *testing.T, conf string) (string, users.Credential) {
 		t.Fatal(err)
 	}
 	for _, add := range [][2]string{
-		{"  PUBLISHERS {\n    users: [\n", "      # grafana\n      {nkey: " + c.Key + ", permissions: {\n        publish: {allow: [\"ao.api.runs.get\"]}\n        subscribe: {allow: [\"" + c.Inbox() + ".>\"]}\n      }}\n"},
+		{"  PUBLISHERS {\n    users: [\n", "      # grafana\n      {nkey: " + c.Key + ", permissions: {\n        publish: {allow: [\"ao.api.runs.get\"]}\n        subscribe: {allow: [\"" + c.InboxPrefix() + ".>\"]}\n      }}\n"},
 		{"accounts {\n", "  SYS: {users: [{user: admin, password: secret}]}\n"},
 		{"}\n", "system_account: SYS\n"},
 	} {
@@ -85,7 +85,7 @@ func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 		s := natstest.Server(t, natstest.Listen("127.0.0.1:0"), func(c *embed.Config) { c.Users = file })
 		login := func(c users.Credential) *nats.Conn {
 			t.Helper()
-			nc, err := nats.Connect(s.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()), nats.Timeout(20*time.Second))
+			nc, err := nats.Connect(s.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()), nats.Timeout(20*time.Second))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		co.Flush()
-		for name, subj := range map[string]string{"worker": subject.Fleet("deregister"), "worker-text": subject.Beats("rnr_1"), "worker-mind": subject.Register("autonomous", "llm")} {
+		for name, subj := range map[string]string{"worker": subject.RunnerAPI("deregister"), "worker-text": subject.Heartbeats("rnr_1"), "worker-mind": subject.Register("autonomous", "llm")} {
 			forged := &nats.Msg{Subject: subj, Header: nats.Header{"Nats-Request-Info": {`{"user":"` + all["publisher"].Key + `","kind":"Client"}`}}}
 			m, err := login(all[name]).RequestMsg(forged, 20*time.Second)
 			if err != nil {

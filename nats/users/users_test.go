@@ -61,7 +61,7 @@ func newPlace(t *testing.T) *place {
 		t.Fatal(err)
 	}
 	for _, lane := range []string{"procedural.text._", "autonomous.mind._", "autonomous._._", "procedural.text.0123456789abcdef"} {
-		if err := p.bus.EnsureLane(t.Context(), lane, 1); err != nil {
+		if err := p.bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.bus.Append(t.Context(), bus.Entry{Subject: subject.Queued("7", lane, "run_"+strings.ReplaceAll(lane, ".", "-"), 1), Body: []byte(`{"key":"secret"}`)}); err != nil {
@@ -91,7 +91,7 @@ func newPlace(t *testing.T) *place {
 func (p *place) login(name string) (*nats.Conn, <-chan string) {
 	p.t.Helper()
 	c, refused := p.users[name], make(chan string, 64)
-	nc, err := nats.Connect(p.server.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()), nats.Timeout(20*time.Second), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	nc, err := nats.Connect(p.server.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()), nats.Timeout(20*time.Second), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		refused <- err.Error()
 	}))
 	if err != nil {
@@ -180,7 +180,7 @@ func TestWhatACredentialMustNotDoTheServerRefuses(t *testing.T) {
 	inboxes := func(but string) (all []string) {
 		for name, c := range p.users {
 			if name != but {
-				all = append(all, c.Inbox()+".>", subject.CommandsAt(c.Door(), "*"), subject.CommandsAt(c.Door(), "rnr_1"))
+				all = append(all, c.InboxPrefix()+".>", subject.CommandsFor(c.CredentialID(), "*"), subject.CommandsFor(c.CredentialID(), "rnr_1"))
 			}
 		}
 		return all
@@ -282,35 +282,35 @@ func TestWhatACredentialIsFor(t *testing.T) {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
-	for _, subj := range []string{subject.Fleet("deregister"), subject.Fleet("record"), subject.Register("procedural", "text")} {
+	for _, subj := range []string{subject.RunnerAPI("deregister"), subject.RunnerAPI("record"), subject.Register("procedural", "text")} {
 		if r, err := w.Request(subj, nil, 30*time.Second); err != nil || string(r.Data) != "{}" {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
 	for _, lane := range []string{"procedural.text._", "procedural.text.0123456789abcdef"} {
-		m, err := w.Request(subject.Pull(subject.LaneDurable(lane)), []byte(`{"batch":1,"expires":5000000000}`), 30*time.Second)
+		m, err := w.Request(subject.Pull(subject.TaskQueueDurable(lane)), []byte(`{"batch":1,"expires":5000000000}`), 30*time.Second)
 		if err != nil || !strings.HasPrefix(m.Reply, "$JS.ACK.RUNS.") {
 			t.Fatalf("%s: %v", lane, err)
 		}
 		quiet(t, w, refused)
-		for range users.Answers {
+		for range users.MaxResponses {
 			w.Publish(m.Reply, []byte("+ACK"))
 		}
 		quiet(t, w, refused)
 		natstest.Until(t, "it is acknowledged", func() bool {
-			s, err := p.bus.LaneState(t.Context(), lane)
+			s, err := p.bus.TaskQueueState(t.Context(), lane)
 			return err == nil && s.AckFloor > 0 && s.AckPending == 0
 		})
 		if w.Publish(m.Reply, []byte("+ACK")); refusal(t, w, refused) == "" {
 			t.Error("acknowledged for ever")
 		}
 	}
-	door := p.users["worker-text"].Door()
-	if _, err := w.Subscribe(subject.CommandsAt(door, "rnr_1"), func(m *nats.Msg) { m.Respond([]byte("yes")) }); err != nil {
+	door := p.users["worker-text"].CredentialID()
+	if _, err := w.Subscribe(subject.CommandsFor(door, "rnr_1"), func(m *nats.Msg) { m.Respond([]byte("yes")) }); err != nil {
 		t.Fatal(err)
 	}
 	quiet(t, w, refused)
-	if r, err := p.co.Request(subject.CommandsAt(door, "rnr_1"), nil, 30*time.Second); err != nil || string(r.Data) != "yes" {
+	if r, err := p.co.Request(subject.CommandsFor(door, "rnr_1"), nil, 30*time.Second); err != nil || string(r.Data) != "yes" {
 		t.Errorf("command: %v", err)
 	}
 	pub, refused := p.login("publisher")
@@ -322,12 +322,12 @@ func TestWhatACredentialIsFor(t *testing.T) {
 	if r, err := pub.Request(subject.InboxRuns, []byte("{}"), 30*time.Second); err != nil || !strings.Contains(string(r.Data), `"seq"`) {
 		t.Errorf("inbox: %v", err)
 	}
-	answers, err := pub.SubscribeSync(p.users["publisher"].Inbox() + ".later")
+	answers, err := pub.SubscribeSync(p.users["publisher"].InboxPrefix() + ".later")
 	if err != nil {
 		t.Fatal(err)
 	}
 	quiet(t, pub, refused)
-	p.co.Publish(p.users["publisher"].Inbox()+".later", []byte("taken"))
+	p.co.Publish(p.users["publisher"].InboxPrefix()+".later", []byte("taken"))
 	if m, err := answers.NextMsg(5 * time.Second); err != nil || string(m.Data) != "taken" {
 		t.Errorf("the answer to an inbox message: %v", err)
 	}
@@ -363,8 +363,8 @@ func TestOnlyUsersLogIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := bus.Open(nc, bus.Config{})
-		if err != nil || b.Door() != c.Door() {
-			t.Errorf("%s: door %q, %v, want %q", name, b.Door(), err, c.Door())
+		if err != nil || b.CredentialID() != c.CredentialID() {
+			t.Errorf("%s: door %q, %v, want %q", name, b.CredentialID(), err, c.CredentialID())
 		}
 		nc.Close()
 	}
@@ -387,7 +387,7 @@ func TestAHistoryFromBeforeMovesIntoTheAccount(t *testing.T) {
 	}
 	for _, with := range []string{"", file} {
 		if with != "" {
-			if err := os.Rename(filepath.Join(dir, "jetstream", "$G"), filepath.Join(dir, "jetstream", users.Own)); err != nil {
+			if err := os.Rename(filepath.Join(dir, "jetstream", "$G"), filepath.Join(dir, "jetstream", users.AccountCoordinators)); err != nil {
 				t.Fatal(err)
 			}
 		}

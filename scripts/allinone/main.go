@@ -40,7 +40,7 @@ func main() {
 		append(settings, config.LogLevel.To(&level), config.LogFormat.To(&format))...)
 	c.Log = config.Logger(os.Stderr, level, format)
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
-	w.Secrets = c.NATS.Login.Secrets()
+	w.Secrets = c.NATS.Login.SecretFiles()
 	c.Metrics = metric.New("allinone")
 	w.Metrics = c.Metrics
 	if err := run(c, w); err != nil {
@@ -98,7 +98,7 @@ func run(c coordinator.Config, w worker.Config) error {
 		select {
 		case <-serving: // a worker that came before would find nobody
 			var err error
-			w.Bus, err = bus.Open(nc, bus.Config{With: <-own, Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()})
+			w.Bus, err = bus.Open(nc, bus.Config{GroupWith: <-own, Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()})
 			if err == nil {
 				err = worker.Run(ctx, w, profiles)
 			}

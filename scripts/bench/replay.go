@@ -64,7 +64,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	var slowest time.Duration // of records that come while the snapshot is written, from the append to the fold
 	for begin = time.Now(); whole.Saved().Seq == 0 && time.Since(begin) < time.Minute; {
 		at := time.Now()
-		seq, err := records.AppendAll(ctx, ended(1)...)
+		seq, err := records.AppendBatch(ctx, ended(1)...)
 		if err == nil {
 			err = whole.Await(ctx, seq)
 		}
@@ -137,7 +137,7 @@ func fill(ctx context.Context, b *bus.Bus, runs int) error {
 	g.SetLimit(8)
 	for left := runs; left > 0; left -= write {
 		g.Go(func() error {
-			_, err := b.AppendAll(ctx, ended(min(left, write))...)
+			_, err := b.AppendBatch(ctx, ended(min(left, write))...)
 			return err
 		})
 	}
@@ -160,7 +160,7 @@ func ended(runs int) (all []bus.Entry) {
 			V: run.Version, SessionID: spec.SessionID, RunnerID: "rnr_0123456789abcdef01234567", Nonce: key, Attempt: 1, Status: run.Completed, StartedAt: &now, At: now,
 			Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"return_code":0,"stdout":"` + strings.Repeat("y", 60) + `","stderr":""}`)},
 		})
-		all = append(all, bus.Entry{Subject: subject.Queued(part, subject.Lane("procedural", "_", "_"), spec.ID, 1), Body: queued},
+		all = append(all, bus.Entry{Subject: subject.Queued(part, subject.TaskQueue("procedural", "_", "_"), spec.ID, 1), Body: queued},
 			bus.Entry{Subject: subject.Claimed(part, spec.ID, key), Body: claimed}, bus.Entry{Subject: subject.Ended(part, spec.ID, key), Body: word})
 	}
 	return all

@@ -145,7 +145,7 @@ func oneRole(ctx context.Context) error {
 	ended := make(chan error, 1)
 	cfg.Opened = func(own *bus.Bus) {
 		go func() {
-			b, err := bus.Open(nc, bus.Config{With: own, Disk: cfg.Server.Disk(), Log: quiet()})
+			b, err := bus.Open(nc, bus.Config{GroupWith: own, Disk: cfg.Server.Disk(), Log: quiet()})
 			if err == nil {
 				err = work(ctx, b)
 			}

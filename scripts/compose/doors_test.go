@@ -29,7 +29,7 @@ func (s *stack) keys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.inbox = c.Inbox()
+	s.inbox = c.InboxPrefix()
 }
 
 func (s *stack) made(t *testing.T, name string) string {

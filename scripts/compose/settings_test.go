@@ -107,7 +107,7 @@ func TestKeysOfModels(t *testing.T) {
 func TestBatchesInMemory(t *testing.T) {
 	const nats, volume = "/data", "/own/1" // one volume, as NATS and init see it
 	of := services(t, "docker-compose.yml")
-	at := disk.Batches(nats, users.Own, subject.Runs) + ":"
+	at := disk.Batches(nats, users.AccountCoordinators, subject.Runs) + ":"
 	i := slices.IndexFunc(of["nats"].Tmpfs, func(s string) bool { return strings.HasPrefix(s, at) })
 	if i < 0 {
 		t.Fatalf("NATS has %q in memory, want %s", of["nats"].Tmpfs, at)

@@ -40,7 +40,7 @@ func (s *stack) aside(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(out, &mounted)
 	}
-	if at := disk.Batches("/data", users.Own, subject.Runs); err != nil || mounted[at] == "" {
+	if at := disk.Batches("/data", users.AccountCoordinators, subject.Runs); err != nil || mounted[at] == "" {
 		t.Errorf("NATS has %v in memory, %v; want %s", mounted, err, at)
 	}
 	nc, err := s.coordinator(t)
@@ -52,7 +52,7 @@ func (s *stack) aside(t *testing.T) {
 	if r, err := nc.RequestMsg(open, 5*time.Second); err != nil || len(r.Data) > 0 {
 		t.Fatalf("NATS does not put a batch aside: %v, %+v", err, r)
 	}
-	volume := disk.Batches("/own/1", users.Own, subject.Runs)
+	volume := disk.Batches("/own/1", users.AccountCoordinators, subject.Runs)
 	if left := s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "ls", "init", "-A", volume); left != "" {
 		t.Errorf("the batch that is open lies on disk: %s", left)
 	}
@@ -74,7 +74,7 @@ func (s *stack) coordinator(t *testing.T) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nats.Connect(s.nats, login, nats.CustomInboxPrefix(c.Inbox()))
+	return nats.Connect(s.nats, login, nats.CustomInboxPrefix(c.InboxPrefix()))
 }
 
 // killed kills NATS while batches come, and with it what it has put aside: its container's memory goes. What was acknowledged stands.

@@ -32,12 +32,12 @@ var wires = []struct {
 	{subject.Ended("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Ended) }},
 	{subject.Event("*", "*", "*", "*"), workers, (*besieged).events},
 	{subject.RejectedRuns, workers, func(b *besieged) []shot { return each(subject.RejectedRuns, junk...) }},
-	{subject.Beats("*"), workers, (*besieged).heartbeats},
-	{subject.Fleet("*"), workers, (*besieged).asks},
+	{subject.Heartbeats("*"), workers, (*besieged).heartbeats},
+	{subject.RunnerAPI("*"), workers, (*besieged).asks},
 	{subject.Register("*", "*"), workers[:1], func(b *besieged) []shot { return b.registrations(subject.Register("procedural", "evil")) }},
 	{subject.Register("autonomous", "mind"), workers, func(b *besieged) []shot { return b.registrations(subject.Register("autonomous", "mind")) }},
 	{subject.Pull("*"), workers, func(b *besieged) []shot {
-		return each(subject.Pull(subject.LaneDurable(subject.Lane("autonomous", "mind", "_"))), append(junk, `{"batch":2000000000,"expires":9000000000000000000}`, `{"batch":-1}`, `{"batch":1,"idle_heartbeat":1}`)...)
+		return each(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))), append(junk, `{"batch":2000000000,"expires":9000000000000000000}`, `{"batch":-1}`, `{"batch":1,"idle_heartbeat":1}`)...)
 	}},
 	{subject.APIRunsCreate, publishers, func(b *besieged) []shot {
 		return each(subject.APIRunsCreate, append(junk, `{"agent_name":"nobodys"}`, `{"session_id":"ses_nobodys","prompt":"x"}`)...)
@@ -139,7 +139,7 @@ func (b *besieged) everySubjectHasARow() {
 		if u.Role == users.Coordinator || u.Name == "worker-test" { // the honest one's
 			continue
 		}
-		for _, to := range u.Rights(all).Publish {
+		for _, to := range u.Permissions(all).Publish {
 			if !slices.Contains(rows[to], u.Name) {
 				b.t.Errorf("%s may write to %s, and wires has no row for that: say what an intruder would send there", u.Name, to)
 			}
@@ -209,7 +209,7 @@ func (b *besieged) events() (all []shot) {
 func (b *besieged) heartbeats() (all []shot) {
 	for _, instance := range []string{"", "x", b.victim.instance} {
 		for _, more := range []string{"", `,"draining":true`, `,"attempts":[{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","key":"00000000000000000000000000000000"}]`, `,"idle":["` + b.victim.holds + `","` + b.victim.session + `"]`} {
-			all = append(all, shot{subject.Beats(b.victim.runner), `{"runner_id":"` + b.victim.runner + `","instance":"` + instance + `"` + more + `}`})
+			all = append(all, shot{subject.Heartbeats(b.victim.runner), `{"runner_id":"` + b.victim.runner + `","instance":"` + instance + `"` + more + `}`})
 		}
 	}
 	for i := range 50 {
@@ -217,28 +217,28 @@ func (b *besieged) heartbeats() (all []shot) {
 		for j := range sessions {
 			sessions[j] = fmt.Sprintf(`"ses_%d_%d"`, i, j)
 		}
-		all = append(all, shot{subject.Beats(fmt.Sprintf("rnr_%d", i)), fmt.Sprintf(`{"runner_id":"rnr_%d","instance":"x","idle":[%s]}`, i, strings.Join(sessions, ","))})
+		all = append(all, shot{subject.Heartbeats(fmt.Sprintf("rnr_%d", i)), fmt.Sprintf(`{"runner_id":"rnr_%d","instance":"x","idle":[%s]}`, i, strings.Join(sessions, ","))})
 	}
-	return append(all, each(subject.Beats(b.victim.runner), junk...)...)
+	return append(all, each(subject.Heartbeats(b.victim.runner), junk...)...)
 }
 
 // asks are a worker's questions to coordinators, in others' names.
 func (b *besieged) asks() (all []shot) {
 	for _, id := range []string{b.victim.runner, "_owners", "", ">", "../x", "rnr_nobodys"} {
 		for _, instance := range []string{"", "x", b.victim.instance} {
-			all = append(all, shot{subject.Fleet("deregister"), `{"runner_id":"` + id + `","instance":"` + instance + `"}`})
+			all = append(all, shot{subject.RunnerAPI("deregister"), `{"runner_id":"` + id + `","instance":"` + instance + `"}`})
 		}
 	}
 	for _, op := range []string{"payload_get", "payload_put", "state_drop"} {
 		for _, name := range []string{b.victim.run + ".in", b.victim.held + ".out", b.victim.held + ".1.state", "../../x", ""} {
-			all = append(all, shot{subject.Fleet(op), `{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name + `","part":-1,"body":"eA=="}`})
+			all = append(all, shot{subject.RunnerAPI(op), `{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name + `","part":-1,"body":"eA=="}`})
 		}
 	}
 	for _, of := range []string{"ao.runs.>", "ao.runs.*.claimed." + b.victim.held + ".*", "ao.runs.*.queued.>", "$KV.secrets.attempts", subject.Session("1", b.victim.holds)} {
-		all = append(all, shot{subject.Fleet("record"), `{"subject":"` + of + `"}`})
+		all = append(all, shot{subject.RunnerAPI("record"), `{"subject":"` + of + `"}`})
 	}
 	for _, op := range []string{"deregister", "payload_get", "payload_put", "state_drop", "record", "nothing"} {
-		all = append(all, each(subject.Fleet(op), junk...)...)
+		all = append(all, each(subject.RunnerAPI(op), junk...)...)
 	}
 	return all
 }
@@ -290,7 +290,7 @@ func (b *besieged) ownRun() {
 	b.has(b.post("/agents", `{"name":"taken","executor_profile":"mind"}`), 201)
 	r := b.post("/runs", `{"agent_name":"taken","prompt":"x"}`)
 	b.has(r, 201)
-	m := ask(subject.Pull(subject.LaneDurable(subject.Lane("autonomous", "mind", "_"))), `{"batch":1,"expires":15000000000}`)
+	m := ask(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))), `{"batch":1,"expires":15000000000}`)
 	key, p := reply{text: string(m.Data)}.at("key"), subject.Partition(r.at("session_id"))
 	if key == "" || (reply{text: string(m.Data)}).at("run_id") != r.at("run_id") {
 		b.t.Fatalf("it was handed %s %s", m.Subject, m.Data)

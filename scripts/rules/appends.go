@@ -16,7 +16,7 @@ var cutIn = map[string]string{
 	"coordinator/control/dispatch/dispatch.go:write": "coordinator/serve/parts.TestAPrefixOfQueuedRuns",
 	"coordinator/record/waiting.go:EndWaiting":       "coordinator/serve/parts.TestAPrefixOfTheEndOfAWaitingRun",
 	"coordinator/record/ender.go:endUnoffered":       "coordinator/serve/parts.TestAPrefixOfTheEndOfAnAttemptWithASchema",
-	"coordinator/record/writer.go:AppendAll":         "", // those above call it, or the next
+	"coordinator/record/writer.go:AppendBatch":       "", // those above call it, or the next
 	"coordinator/record/writer.go:AppendEither":      "",
 }
 
@@ -31,7 +31,7 @@ func cutAppends(h *House) []string {
 		}
 		for _, d := range f.Go.Decls {
 			fn, ok := d.(*ast.FuncDecl)
-			if !ok || !appendsAll(fn) {
+			if !ok || !appendsBatch(fn) {
 				continue
 			}
 			at := f.Path + ":" + fn.Name.Name
@@ -54,12 +54,12 @@ func cutAppends(h *House) []string {
 	return broken
 }
 
-// appendsAll tells whether a function calls AppendAll of the bus, or of the writer.
-func appendsAll(fn *ast.FuncDecl) (found bool) {
+// appendsBatch tells whether a function calls AppendBatch of the bus, or of the writer.
+func appendsBatch(fn *ast.FuncDecl) (found bool) {
 	ast.Inspect(fn, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
 			s, ok := call.Fun.(*ast.SelectorExpr)
-			found = found || ok && (s.Sel.Name == "AppendAll" || s.Sel.Name == "AppendEither")
+			found = found || ok && (s.Sel.Name == "AppendBatch" || s.Sel.Name == "AppendEither")
 		}
 		return !found
 	})

@@ -108,11 +108,11 @@ func TestRulesBite(t *testing.T) {
 		{"a controller that asks for much", "coordinator/control/lease/x.go", file("package lease\ntype y interface {\n" + strings.Repeat("\tF()\n", 9) + "}\ntype x struct {\n\ta interface {\n\t\ty\n\t\tG()\n\t}\n}\n"), "ao/coordinator/control/lease.x asks an interface of 10 methods"},
 		{"one that asks three", "coordinator/control/lease/x.go", file("package lease\ntype x struct {\n\ta, b interface{ F() }\n\tc interface{ G() }\n\td int\n}\n"), ""},
 
-		{"several records at once", "coordinator/runs/x.go", file("package runs\nfunc f() { b.AppendAll() }\n"), "f writes several records at once"},
+		{"several records at once", "coordinator/runs/x.go", file("package runs\nfunc f() { b.AppendBatch() }\n"), "f writes several records at once"},
 		{"by another name", "coordinator/runs/x.go", file("package runs\nfunc (c C) f() { c.AppendEither() }\n"), "f writes several records at once"},
-		{"a use whose test is gone", "coordinator/runs/submit.go", file("package runs\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator/serve/parts.TestAPrefixOfASessionAndItsRun"},
+		{"a use whose test is gone", "coordinator/runs/submit.go", file("package runs\nfunc store() { b.AppendBatch() }\n"), "there is no test coordinator/serve/parts.TestAPrefixOfASessionAndItsRun"},
 		{"a use that is gone", "coordinator/runs/submit.go", file("package runs\n"), "coordinator/runs/submit.go:store writes no batch any more"},
-		{"a measurement", "scripts/bench/x.go", file("package main\nfunc f() { b.AppendAll() }\n"), ""},
+		{"a measurement", "scripts/bench/x.go", file("package main\nfunc f() { b.AppendBatch() }\n"), ""},
 
 		{"a code on no page", "coordinator/runs/x.go", file(fails + "var err = fault.New(fault.Conflict, \"odd\", \"\")\n"), "x.go:3: the code odd is in no table of the HTTP answers in shared/docs/http.md"},
 		{"of a run's end", "coordinator/runs/x.go", file(fails + "const codeOdd = \"odd\"\n\nvar err = fault.Wrap(fault.Internal, codeOdd, \"\", nil)\n"), "x.go:5: the code odd is in no table of the ends of runs"},

@@ -56,7 +56,7 @@ type Config struct {
 	Records interface {
 		Callback(o projection.Owing, reported int, turn run.Spec) ([]bus.Entry, error) // the list, then the turn
 		Offload(ctx context.Context, s *run.Spec) error
-		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
+		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		Wrote(seq uint64)
 	}
 	Plans interface { // check a turn as they check what callers send
@@ -118,7 +118,7 @@ func (c *Controller) Tell(ctx context.Context, o projection.Owing) (told int, er
 	if !c.holds(o) {
 		return 0, bus.ErrTaken
 	}
-	seq, err := c.Records.AppendAll(ctx, t.Records...)
+	seq, err := c.Records.AppendBatch(ctx, t.Records...)
 	if err == nil {
 		c.Records.Wrote(seq)
 		t.span.End()

@@ -42,7 +42,7 @@ type Controller struct {
 	Records interface {
 		Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
 		Put(ctx context.Context, e bus.Entry) error
-		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
+		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
 	Fleet   Fleet

@@ -89,7 +89,7 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 		return false
 	}
 	if len(batch) > 1 {
-		switch _, err := c.Records.AppendAll(ctx, batch...); {
+		switch _, err := c.Records.AppendBatch(ctx, batch...); {
 		case err == nil:
 			return true
 		case fault.KindOf(err) == fault.Unavailable:

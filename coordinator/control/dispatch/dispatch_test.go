@@ -83,7 +83,7 @@ type records interface {
 	EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 }
 
-func (u *unwritable) AppendAll(context.Context, ...bus.Entry) (uint64, error) {
+func (u *unwritable) AppendBatch(context.Context, ...bus.Entry) (uint64, error) {
 	u.batches++
 	return 0, fault.New(fault.Unavailable, "", "NATS does not write")
 }

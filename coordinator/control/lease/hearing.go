@@ -26,7 +26,7 @@ type Hearing struct {
 
 // connection is what attempts are heard over.
 type connection interface {
-	Generation() uint64 // changes when it was renewed
+	Reconnects() uint64 // changes when it was renewed
 	Dropped() uint64    // messages that nobody took in time
 }
 
@@ -49,7 +49,7 @@ func (h *Hearing) Restart(why string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.since, h.last = at, time.Now()
-	h.gen, h.drops = h.connection.Generation(), h.connection.Dropped()
+	h.gen, h.drops = h.connection.Reconnects(), h.connection.Dropped()
 	h.log.Debug("leases: listening anew", "why", why)
 }
 
@@ -70,7 +70,7 @@ func (h *Hearing) interrupted() string {
 
 // moved tells whether the connection was renewed, or dropped something. The caller holds mu.
 func (h *Hearing) moved() bool {
-	return h.gen != h.connection.Generation() || h.drops != h.connection.Dropped()
+	return h.gen != h.connection.Reconnects() || h.drops != h.connection.Dropped()
 }
 
 // Listening is how long everything that is said has been heard without interruption.

@@ -29,12 +29,12 @@ type ControllerConfig struct {
 	Log       *slog.Logger
 	Table     *Table
 	Consumers interface {
-		Lanes(context.Context) ([]string, error)
-		LaneState(ctx context.Context, lane string) (bus.LaneState, error)
-		EnsureLane(ctx context.Context, lane string, start uint64) error
-		DropLane(ctx context.Context, lane string) error
+		ListTaskQueues(context.Context) ([]string, error)
+		TaskQueueState(ctx context.Context, lane string) (bus.TaskQueueState, error)
+		EnsureTaskQueue(ctx context.Context, lane string, start uint64) error
+		DeleteTaskQueue(ctx context.Context, lane string) error
 		Last(ctx context.Context, subj string) (bus.Message, error)
-		Generation() uint64 // counts the times that NATS was away
+		Reconnects() uint64 // counts the times that NATS was away
 	}
 	History interface {
 		Active(id string) (projection.Active, bool)
@@ -75,7 +75,7 @@ func (t *Controller) Begin() { t.was, t.looked = t.past(), time.Now() }
 
 // past changes when NATS was away, or its history was replaced.
 func (t *Controller) past() [2]uint64 {
-	return [2]uint64{t.cfg.Consumers.Generation(), t.cfg.History.Anew()}
+	return [2]uint64{t.cfg.Consumers.Reconnects(), t.cfg.History.Anew()}
 }
 
 // Reconcile looks whether NATS was away, and after the lanes where it is time.
@@ -137,9 +137,9 @@ func (t *Controller) oldest(passed map[string]uint64, age time.Duration) map[str
 // Mend makes the lane of a queued run again where its consumer is missing or past the run, unless a runner has it. a may be old: a
 // worker that has begun the run since is why the consumer is past it.
 func (t *Controller) Mend(ctx context.Context, a projection.Active) (has bool, err error) {
-	s, err := t.cfg.Consumers.LaneState(ctx, a.Lane)
+	s, err := t.cfg.Consumers.TaskQueueState(ctx, a.Lane)
 	switch {
-	case errors.Is(err, bus.ErrNone):
+	case errors.Is(err, bus.ErrNotFound):
 	case err != nil:
 		return false, err
 	case s.AckFloor >= a.QueuedSeq, s.Delivered >= a.QueuedSeq && s.AckPending == 0:
@@ -153,13 +153,13 @@ func (t *Controller) Mend(ctx context.Context, a projection.Active) (has bool, e
 			return has, err
 		}
 		t.cfg.Log.Warn("a queue is past a run that nobody has; its consumer is made again", "queue", a.Lane, "sequence", a.QueuedSeq)
-		if err := t.cfg.Consumers.DropLane(ctx, a.Lane); err != nil {
+		if err := t.cfg.Consumers.DeleteTaskQueue(ctx, a.Lane); err != nil {
 			return false, err
 		}
 	default:
 		return false, nil
 	}
-	return false, t.cfg.Consumers.EnsureLane(ctx, a.Lane, a.QueuedSeq)
+	return false, t.cfg.Consumers.EnsureTaskQueue(ctx, a.Lane, a.QueuedSeq)
 }
 
 // forestalled tells whether somebody has begun a queued run that nobody has begun, by the history: NATS lost what had queued it before,
@@ -168,7 +168,7 @@ func (t *Controller) Mend(ctx context.Context, a projection.Active) (has bool, e
 func (t *Controller) forestalled(ctx context.Context, a projection.Active) (bool, error) {
 	m, err := t.cfg.Consumers.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key))
 	switch {
-	case errors.Is(err, bus.ErrNone):
+	case errors.Is(err, bus.ErrNotFound):
 		return false, nil
 	case err != nil, m.Seq > a.QueuedSeq, !t.cfg.Runners.Silent(a.Key):
 		return true, err
@@ -205,8 +205,8 @@ func (t *Controller) prune(ctx context.Context) {
 	spared := t.spared()
 	maps.DeleteFunc(t.idle, func(lane string, _ idleness) bool { return !spared[lane] })
 	for lane := range spared {
-		s, err := t.cfg.Consumers.LaneState(ctx, lane)
-		if err != nil && !errors.Is(err, bus.ErrNone) {
+		s, err := t.cfg.Consumers.TaskQueueState(ctx, lane)
+		if err != nil && !errors.Is(err, bus.ErrNotFound) {
 			continue
 		}
 		at, seen := t.idle[lane]
@@ -231,7 +231,7 @@ const orphaned = 5 * time.Minute
 // sweep removes the consumers of queues that have had no entry for long, but not over runs that wait. A queue of type and profile alone
 // has no entry: the registered runners are what it is there for.
 func (t *Controller) sweep(ctx context.Context) {
-	lanes, err := t.cfg.Consumers.Lanes(ctx)
+	lanes, err := t.cfg.Consumers.ListTaskQueues(ctx)
 	if err != nil {
 		t.cfg.Log.Warn("queues not looked through; trying again", "err", err)
 		return
@@ -241,7 +241,7 @@ func (t *Controller) sweep(ctx context.Context) {
 		_, entry := t.cfg.Table.Want(lane)
 		_, based := base[lane]
 		without[lane] = !entry && !based
-		if without[lane] && subject.BaseLane(lane) {
+		if without[lane] && subject.IsBaseTaskQueue(lane) {
 			t.cfg.Table.doubt(lane) // any coordinator may remove its consumer
 		}
 	}

@@ -72,8 +72,8 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 		}
 	}
 	natstest.Until(t, "the consumer of the queue that made room is gone", func() bool {
-		_, err := c.Bus.LaneState(t.Context(), idle)
-		return errors.Is(err, bus.ErrNone)
+		_, err := c.Bus.TaskQueueState(t.Context(), idle)
+		return errors.Is(err, bus.ErrNotFound)
 	})
 	for _, a := range append(all, other) {
 		coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, a.RunID, r))
@@ -93,18 +93,18 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
 	}
 	kept, waits := lane("gpu"), lane("eu")
-	if err := c.Bus.Bucket(subject.Lanes).Delete(t.Context(), waits); err != nil {
+	if err := c.Bus.Bucket(subject.TaskQueues).Delete(t.Context(), waits); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "its entry is gone", func() bool { _, ok := c.Queues.Want(waits); return !ok })
 	orphan, base := runnerapi.Want{Type: run.Procedural, Tags: []string{"old"}}.Lane(), r.BaseLanes()[0]
-	if err := c.Bus.EnsureLane(t.Context(), orphan, 1); err != nil {
+	if err := c.Bus.EnsureTaskQueue(t.Context(), orphan, 1); err != nil {
 		t.Fatal(err)
 	}
 	lanes := c.Lanes.Anew()
 	orphans := lanes.Orphans()
 	lanes.Sweep(t.Context())
-	all, err := c.Bus.Lanes(t.Context())
+	all, err := c.Bus.ListTaskQueues(t.Context())
 	if err != nil || !slices.Contains(all, orphan) || orphans[orphan].IsZero() {
 		t.Fatalf("the first look left %q, %v, and notes %v", all, err, orphans)
 	}
@@ -115,7 +115,7 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 		orphans[lane] = time.Now().Add(-time.Hour)
 	}
 	lanes.Sweep(t.Context())
-	if all, err = c.Bus.Lanes(t.Context()); err != nil || slices.Contains(all, orphan) {
+	if all, err = c.Bus.ListTaskQueues(t.Context()); err != nil || slices.Contains(all, orphan) {
 		t.Errorf("it stays: %q %v", all, err)
 	}
 	for _, lane := range []string{kept, waits, base} {
@@ -133,10 +133,10 @@ func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup
-	taker := c.Bus.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Done() })
-	taking.Go(func() { _ = taker.Take(ctx, a.Lane) })
+	taker := c.Bus.Poller(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Ack() })
+	taking.Go(func() { _ = taker.Poll(ctx, a.Lane) })
 	natstest.Until(t, "the delivery is settled", func() bool {
-		s, err := c.Bus.LaneState(t.Context(), a.Lane)
+		s, err := c.Bus.TaskQueueState(t.Context(), a.Lane)
 		return err == nil && s.AckFloor >= a.QueuedSeq
 	})
 	enough()
@@ -150,7 +150,7 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 	coordinatortest.Register(t, c, r)
 	made := func(lane string) time.Time {
 		t.Helper()
-		s, err := c.Bus.LaneState(t.Context(), lane)
+		s, err := c.Bus.TaskQueueState(t.Context(), lane)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	orphans[gone] = time.Now().Add(-time.Hour)
 	lanes.Sweep(t.Context())
 	has := func() []string {
-		all, err := c.Bus.Lanes(t.Context())
+		all, err := c.Bus.ListTaskQueues(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,13 +33,13 @@ func (s *Table) Ensure(ctx context.Context, lane string, w runnerapi.Want, calle
 		if _, err := s.cfg.Entries.Create(ctx, lane, value); err == nil {
 			s.put(lane, value)
 		} else if !errors.Is(err, bus.ErrTaken) {
-			return "", bus.NotStored(err)
+			return "", bus.WriteUnanswered(err)
 		} else if err := s.refresh(ctx, lane); err != nil {
-			return "", bus.NotStored(err)
+			return "", bus.WriteUnanswered(err)
 		}
 	}
-	if err := s.cfg.Consumers.EnsureLane(ctx, lane, s.cfg.History.Oldest()); err != nil {
-		return "", bus.NotStored(err)
+	if err := s.cfg.Consumers.EnsureTaskQueue(ctx, lane, s.cfg.History.Oldest()); err != nil {
+		return "", bus.WriteUnanswered(err)
 	}
 	used = new(atomic.Int64)
 	used.Store(time.Now().UnixNano())

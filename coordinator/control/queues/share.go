@@ -61,7 +61,7 @@ func (s *Table) reserve(ctx context.Context, lane string, q queue, again bool) e
 			return s.usedUp(q, all, mine)
 		}
 		if _, err := s.retire(ctx, victim); err != nil {
-			return bus.NotStored(err)
+			return bus.WriteUnanswered(err)
 		}
 	}
 }

@@ -22,8 +22,8 @@ type Config struct {
 	Most      int // queues of demands, and as many of runners' agents
 	Entries   *bus.Bucket
 	Consumers interface {
-		EnsureLane(ctx context.Context, lane string, start uint64) error
-		DropLane(ctx context.Context, lane string) error
+		EnsureTaskQueue(ctx context.Context, lane string, start uint64) error
+		DeleteTaskQueue(ctx context.Context, lane string) error
 		Insist(ctx context.Context, what string, f func() error) error // until NATS answers
 	}
 	History interface {
@@ -114,7 +114,7 @@ func (s *Table) Wants() map[string]runnerapi.Want {
 // refresh reads a queue's entry anew: another coordinator may have made or removed it a moment ago.
 func (s *Table) refresh(ctx context.Context, lane string) error {
 	value, _, err := s.cfg.Entries.Get(ctx, lane)
-	if err != nil && !errors.Is(err, bus.ErrNone) {
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return err
 	}
 	s.put(lane, value)
@@ -164,7 +164,7 @@ func (s *Table) retire(ctx context.Context, lane string) (gone bool, err error) 
 	}
 	if errors.Is(err, bus.ErrTaken) {
 		return false, s.refresh(ctx, lane)
-	} else if err != nil && !errors.Is(err, bus.ErrNone) {
+	} else if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return false, err
 	}
 	s.put(lane, nil)
@@ -203,12 +203,12 @@ func (s *Table) CloseDue(ctx context.Context) error {
 func (s *Table) close(ctx context.Context, lane string) error {
 	needed, err := s.needed(ctx, lane)
 	if err == nil && !needed {
-		if err = s.cfg.Consumers.DropLane(ctx, lane); err == nil {
+		if err = s.cfg.Consumers.DeleteTaskQueue(ctx, lane); err == nil {
 			needed, err = s.needed(ctx, lane)
 		}
 	}
 	if err == nil && needed {
-		err = s.cfg.Consumers.EnsureLane(ctx, lane, s.cfg.History.Oldest())
+		err = s.cfg.Consumers.EnsureTaskQueue(ctx, lane, s.cfg.History.Oldest())
 	}
 	return err
 }
@@ -218,7 +218,7 @@ func (s *Table) needed(ctx context.Context, lane string) (bool, error) {
 	_, _, err := s.cfg.Entries.Get(ctx, lane)
 	if err == nil {
 		return true, nil
-	} else if !errors.Is(err, bus.ErrNone) {
+	} else if !errors.Is(err, bus.ErrNotFound) {
 		return false, err
 	}
 	if err := s.cfg.History.CaughtUp(ctx); err != nil {

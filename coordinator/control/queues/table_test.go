@@ -26,7 +26,7 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 	var wg sync.WaitGroup
 	t.Cleanup(wg.Wait)
 	t.Cleanup(cancel)
-	taker := b.Taker(func() int { return 8 }, func(ctx context.Context, d bus.Delivery) {
+	taker := b.Poller(func() int { return 8 }, func(ctx context.Context, d bus.Delivery) {
 		var q run.Queued
 		if err := json.Unmarshal(d.Body, &q); err != nil {
 			t.Error(err)
@@ -45,7 +45,7 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 				t.Error(err)
 			}
 		}
-		d.Done()
+		d.Ack()
 	})
 	open := map[string]context.CancelFunc{}
 	var mu sync.Mutex
@@ -57,7 +57,7 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 			if now[lane] = true; open[lane] == nil && ctx.Err() == nil {
 				take, stop := context.WithCancel(ctx)
 				open[lane] = stop
-				wg.Go(func() { _ = taker.Take(take, lane) })
+				wg.Go(func() { _ = taker.Poll(take, lane) })
 			}
 		}
 		for lane, stop := range open {
@@ -67,7 +67,7 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 			}
 		}
 	}
-	commands, err := b.Open(subject.Commands(r.ID()), "")
+	commands, err := b.Listen(subject.Commands(r.ID()), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 		for ctx.Err() == nil {
 			ask, _ := json.Marshal(runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance})
 			var reply runnerapi.BeatReply
-			if answer, err := b.Request(ctx, subject.Beats(r.ID()), ask); err == nil && json.Unmarshal(answer, &reply) == nil && reply.Known {
+			if answer, err := b.Request(ctx, subject.Heartbeats(r.ID()), ask); err == nil && json.Unmarshal(answer, &reply) == nil && reply.Known {
 				serves(reply.Lanes)
 			}
 			select {
@@ -100,8 +100,8 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 	t.Helper()
 	for i, c := range all {
 		a, ok := c.History.Active(id)
-		s, err := c.Bus.LaneState(t.Context(), a.Lane)
-		_, _, entry := c.Bus.Bucket(subject.Lanes).Get(t.Context(), a.Lane)
+		s, err := c.Bus.TaskQueueState(t.Context(), a.Lane)
+		_, _, entry := c.Bus.Bucket(subject.TaskQueues).Get(t.Context(), a.Lane)
 		known, made, closing := c.Queues.Knows(a.Lane)
 		t.Errorf("coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
 			i, ok, a.Claim != nil, a.Lane, a.QueuedSeq, s, err, entry, known, made, closing)
@@ -117,7 +117,7 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	for i := range 40 {
 		want := runnerapi.Want{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
 		lane := want.Lane()
-		if err := goes.Bus.EnsureLane(t.Context(), lane, 1); err != nil { // its entry is gone
+		if err := goes.Bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil { // its entry is gone
 			t.Fatal(err)
 		}
 		var both sync.WaitGroup
@@ -132,7 +132,7 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 			}
 		})
 		both.Wait()
-		if _, err := goes.Bus.LaneState(t.Context(), lane); err != nil {
+		if _, err := goes.Bus.TaskQueueState(t.Context(), lane); err != nil {
 			t.Fatalf("round %d: its consumer: %v", i, err)
 		}
 		if _, err := comes.Queues.Retire(t.Context(), lane); err != nil { // room for the next
@@ -162,14 +162,14 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	again() // as if it had not
 	second := coordinatortest.Submit(t, late, body, "")
 	late.Queues.Put(lane, nil) // now it has
-	before, err := goes.Bus.LaneState(t.Context(), lane)
+	before, err := goes.Bus.TaskQueueState(t.Context(), lane)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := goes.Queues.Close(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := goes.Bus.LaneState(t.Context(), lane); err != nil || !now.Created.Equal(before.Created) {
+	if now, err := goes.Bus.TaskQueueState(t.Context(), lane); err != nil || !now.Created.Equal(before.Created) {
 		t.Errorf("a queue is closed in which a run waits: %+v %v", now, err)
 	}
 	taking(t, natstest.Open(t, s), r)

@@ -223,7 +223,7 @@ type taken struct {
 
 // take says whether this coordinator makes the try.
 func (c *Controller) take(ctx context.Context, d projection.Hook) (bool, error) {
-	key := subject.TryKey(d.RunID, d.N+1)
+	key := subject.WebhookTryKey(d.RunID, d.N+1)
 	mine, err := json.Marshal(taken{c.self, time.Now().UTC()})
 	if err != nil {
 		return false, err
@@ -365,7 +365,7 @@ func (c *Controller) Redeliver(ctx context.Context, id string) (run.Run, error) 
 		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).With("run_id", id)
 	}
 	if err := c.append(ctx, d, run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
-		return r, bus.NotStored(err)
+		return r, bus.WriteUnanswered(err)
 	}
 	if err := c.Records.CaughtUp(ctx); err != nil {
 		return r, err

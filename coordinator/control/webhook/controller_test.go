@@ -207,7 +207,7 @@ func seize(t *testing.T, c *parts.Coordinator, id string, n int) {
 	t.Helper()
 	mine, err := json.Marshal(webhook.Taken{By: "another", At: time.Now().Add(-24 * time.Hour)})
 	if err == nil {
-		_, err = c.Bus.Bucket(subject.Idempotency).Put(t.Context(), subject.TryKey(id, n), mine)
+		_, err = c.Bus.Bucket(subject.Idempotency).Put(t.Context(), subject.WebhookTryKey(id, n), mine)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 		if wasSeized {
 			seize(t, c, id, 1)
 		}
-		_, rev, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(id, 1))
+		_, rev, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.WebhookTryKey(id, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}
-	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(unknown.RunID, 1)); !errors.Is(err, bus.ErrNone) {
+	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.WebhookTryKey(unknown.RunID, 1)); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("taken all the same: %v", err)
 	}
 }

@@ -29,8 +29,8 @@ const few = 5
 type Doctor struct {
 	NATS interface {
 		Storage() error
-		Standing(ctx context.Context) (bus.Standing, error)
-		Survey(ctx context.Context, subj string, within time.Duration) ([][]byte, error)
+		ServerHealth(ctx context.Context) (bus.ServerHealth, error)
+		RequestMany(ctx context.Context, subj string, within time.Duration) ([][]byte, error)
 	}
 	History interface {
 		Counts() (waiting, begun, ended int)
@@ -60,12 +60,12 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs",
 			"this coordinator is not ready: %v", err))
 	}
-	s, err := d.NATS.Standing(ctx)
+	s, err := d.NATS.ServerHealth(ctx)
 	if err != nil {
 		all = append(all, checkup.Bad("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS",
 			"NATS does not answer: %v", err))
 	} else {
-		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.Ahead, s.Doubt))
+		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.ClockOffset, s.ClockError))
 		all = append(all, replicas(s))
 		all = append(all, fill(s.Streams)...)
 		if s.MaxStore > 0 {
@@ -80,7 +80,7 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 }
 
 // replicas judges how many servers keep what is written.
-func replicas(s bus.Standing) checkup.Finding {
+func replicas(s bus.ServerHealth) checkup.Finding {
 	least, behind := 0, map[string]bool{}
 	for _, one := range s.Streams {
 		if least == 0 || one.Replicas < least {
@@ -110,7 +110,7 @@ func replicas(s bus.Standing) checkup.Finding {
 
 // fill judges how full the streams are. RUNS refuses new runs at nine tenths; what has old entries give way is full
 // by intention.
-func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
+func fill(streams []bus.StreamHealth) (all []checkup.Finding) {
 	for _, s := range streams {
 		const advice = "give the stream more room ('nats stream edit %s --max-bytes=…'), or keep less " +
 			"(RUN_RETENTION, RUN_KEEP)"
@@ -119,7 +119,7 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 			say += " of " + checkup.Size(s.MaxBytes)
 		}
 		switch {
-		case !s.Refuses || s.MaxBytes == 0:
+		case !s.RejectsWhenFull || s.MaxBytes == 0:
 			all = append(all, checkup.Good("streams", "%s", say))
 		case s.Bytes >= s.MaxBytes/10*9:
 			all = append(all, checkup.Bad("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused", say))
@@ -188,7 +188,7 @@ const surveyTime = 300 * time.Millisecond
 // checkVersions asks all coordinators for their versions, and judges them with those of the runners.
 func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
 	coordinators := map[string]int{}
-	answers, _ := d.NATS.Survey(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
+	answers, _ := d.NATS.RequestMany(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
 	for _, a := range answers {
 		coordinators[versions.ProgramIn(a)]++
 	}

@@ -12,23 +12,23 @@ import (
 
 // TestJudgedReplicas: how many servers keep what is written, and whether they have it.
 func TestJudgedReplicas(t *testing.T) {
-	stream := func(n int, behind ...string) bus.StreamStanding {
-		return bus.StreamStanding{Name: "RUNS", Replicas: n, Behind: behind}
+	stream := func(n int, behind ...string) bus.StreamHealth {
+		return bus.StreamHealth{Name: "RUNS", Replicas: n, Behind: behind}
 	}
 	for _, tt := range []struct {
 		name string
-		s    bus.Standing
+		s    bus.ServerHealth
 		want checkup.Verdict
 		say  string
 	}{
-		{"one server", bus.Standing{Streams: []bus.StreamStanding{stream(1)}}, checkup.OK, "a single NATS server"},
-		{"three", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(3)}}, checkup.OK,
+		{"one server", bus.ServerHealth{Streams: []bus.StreamHealth{stream(1)}}, checkup.OK, "a single NATS server"},
+		{"three", bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(3), stream(3)}}, checkup.OK,
 			"3 replicas, all complete"},
 		{"a cluster that keeps one copy",
-			bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(1)}}, checkup.Warn,
+			bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(3), stream(1)}}, checkup.Warn,
 			"on one of its servers alone"},
-		{"two", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(2)}}, checkup.Warn, "2 replicas"},
-		{"one is away", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3, "b"), stream(3, "b", "c")}},
+		{"two", bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(2)}}, checkup.Warn, "2 replicas"},
+		{"one is away", bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(3, "b"), stream(3, "b", "c")}},
 			checkup.Warn, "away or not complete: b, c"},
 	} {
 		if f := replicas(tt.s); f.Verdict != tt.want || !strings.Contains(f.Say, tt.say) {

@@ -120,7 +120,7 @@ func (n *narrator) readAll(g *errgroup.Group, get func() ([]bus.Message, error),
 		switch {
 		case err == nil:
 			say(all)
-		case errors.Is(err, bus.ErrNone):
+		case errors.Is(err, bus.ErrNotFound):
 		case fault.KindOf(err) == fault.Unavailable:
 			n.unread = cmp.Or(n.unread, err)
 		default:
@@ -151,7 +151,7 @@ func (n *narrator) whole(m bus.Message) {
 		n.add(m, 0, stepAccepted, say)
 	}
 	if rec.Kind == subject.QueuedKind {
-		n.add(m, rec.N, stepQueued, "in queue "+rec.Lane)
+		n.add(m, rec.N, stepQueued, "in queue "+rec.TaskQueue)
 		if q, err := run.DecodeQueued(m.Body, nil); err == nil {
 			n.bounds[rec.N] = max(n.bounds[rec.N], q.RecordVersion, 1)
 		}

@@ -124,7 +124,7 @@ func unix(at time.Time) float64 {
 // lastBackup is when the last backup was begun, zero: there was none; known: NATS has said so.
 func (o *Scrapes) lastBackup(ctx context.Context) (at time.Time, known bool, err error) {
 	text, _, err := o.Backups.Get(ctx, subject.LastBackup)
-	if errors.Is(err, bus.ErrNone) {
+	if errors.Is(err, bus.ErrNotFound) {
 		return at, true, nil
 	}
 	if err == nil {

@@ -538,7 +538,7 @@ func (f family) cannotTell(o projection.Owing) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := f.c.records.AppendAll(f.Context(), turn.Records...); !errors.Is(err, bus.ErrTaken) {
+	if _, err := f.c.records.AppendBatch(f.Context(), turn.Records...); !errors.Is(err, bus.ErrTaken) {
 		f.Errorf("an old look told the parent again: %v", err)
 	}
 }

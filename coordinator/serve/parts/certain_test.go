@@ -34,11 +34,11 @@ func reconnectable(t *testing.T) (c *Coordinator, renew func(), js jetstream.Jet
 	}
 	return begin(t, b, Config{}), func() {
 		t.Helper()
-		was := b.Generation()
+		was := b.Reconnects()
 		if err := nc.ForceReconnect(); err != nil {
 			t.Fatal(err)
 		}
-		natstest.Until(t, "it is connected again", func() bool { return b.Generation() != was })
+		natstest.Until(t, "it is connected again", func() bool { return b.Reconnects() != was })
 	}, js
 }
 
@@ -84,20 +84,22 @@ func TestQueuesAreServedSoonAfterNATSIsBack(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*Coordinator, string) error{
 		"lost": func(*Coordinator, string) error { return nil },
-		"past": func(c *Coordinator, lane string) error { return c.bus.EnsureLane(context.Background(), lane, 1000) },
+		"past": func(c *Coordinator, lane string) error {
+			return c.bus.EnsureTaskQueue(context.Background(), lane, 1000)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, renew, _ := reconnectable(t)
 			register(t, c, runner("one", echo("a")))
 			a := active(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, "is queued", isQueued)
-			if err := errors.Join(c.bus.DropLane(t.Context(), a.Lane), spoil(c, a.Lane)); err != nil {
+			if err := errors.Join(c.bus.DeleteTaskQueue(t.Context(), a.Lane), spoil(c, a.Lane)); err != nil {
 				t.Fatal(err)
 			}
 			renew()
 			began := time.Now()
 			natstest.Until(t, "the queue is served", func() bool {
-				s, err := c.bus.LaneState(t.Context(), a.Lane)
+				s, err := c.bus.TaskQueueState(t.Context(), a.Lane)
 				return err == nil && s.AckFloor < a.QueuedSeq && s.Pending == 1
 			})
 			t.Logf("after %s", time.Since(began))

@@ -123,7 +123,7 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 }
 
 // insisting is Coordinator.insist for those who ask for it by an interface.
-type insisting bus.Insist
+type insisting bus.RetryFunc
 
 // Insist calls f until NATS answers.
 func (i insisting) Insist(ctx context.Context, what string, f func() error) error {

@@ -95,7 +95,7 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 		t.Helper()
 		natstest.Until(t, "it is done", func() bool {
 			err := do()
-			if errors.Is(err, bus.ErrCrowded) || err != nil && fault.KindOf(err) != fault.Unavailable {
+			if errors.Is(err, bus.ErrTooManyBatches) || err != nil && fault.KindOf(err) != fault.Unavailable {
 				t.Fatal(err)
 			}
 			return err == nil

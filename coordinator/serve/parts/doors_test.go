@@ -39,7 +39,7 @@ func TestWorkersAreToldOfTheirOwnRecords(t *testing.T) {
 		string(m.Body) != `{"v":1,"nonce":"n"}` || m.Time.IsZero() {
 		t.Errorf("own: %+v, %v", m, err)
 	}
-	if _, err := w.Last(t.Context(), subject.Ended("7", "run_a", "key_a")); !errors.Is(err, bus.ErrNone) {
+	if _, err := w.Last(t.Context(), subject.Ended("7", "run_a", "key_a")); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("missing: %v", err)
 	}
 	for _, subj := range []string{
@@ -48,7 +48,7 @@ func TestWorkersAreToldOfTheirOwnRecords(t *testing.T) {
 		subject.Queued("7", "procedural._._", "run_a", 1), subject.Stopping("7", "run_a"), "ao.runs.>", ">", "",
 		"$KV.secrets.attempts", "ao.events.7.ses.run.message",
 	} {
-		if m, err := w.Last(t.Context(), subj); err == nil || errors.Is(err, bus.ErrNone) ||
+		if m, err := w.Last(t.Context(), subj); err == nil || errors.Is(err, bus.ErrNotFound) ||
 			fault.KindOf(err) == fault.Unavailable {
 			t.Errorf("%s: %+v, %v", subj, m, err)
 		}
@@ -67,13 +67,13 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 		want    fault.Kind
 	}{
 		{subject.Register("procedural", "procedural"), "DOOR", 0},
-		{subject.Fleet(runnerapi.OpRegister), "", 0},
+		{subject.RunnerAPI(runnerapi.OpRegister), "", 0},
 		{subject.Register("procedural", "other"), "", fault.Forbidden},
 		{subject.Register("autonomous", "procedural"), "", fault.Forbidden},
-		{subject.Fleet(runnerapi.OpRegister) + ".procedural", "", fault.Forbidden},
-		{subject.Fleet(runnerapi.OpDeregister) + ".procedural.procedural", "", fault.NotFound},
-		{subject.Fleet(runnerapi.OpRegister), "a.b", fault.Invalid},
-		{subject.Fleet(runnerapi.OpRegister), "*", fault.Invalid},
+		{subject.RunnerAPI(runnerapi.OpRegister) + ".procedural", "", fault.Forbidden},
+		{subject.RunnerAPI(runnerapi.OpDeregister) + ".procedural.procedural", "", fault.NotFound},
+		{subject.RunnerAPI(runnerapi.OpRegister), "a.b", fault.Invalid},
+		{subject.RunnerAPI(runnerapi.OpRegister), "*", fault.Invalid},
 	} {
 		r := runner("i")
 		r.Door = tt.door
@@ -108,8 +108,8 @@ func TestRefusedWorkersAreRecorded(t *testing.T) {
 		say     any
 	}{
 		{subject.Register("procedural", "other"), runnerapi.Registration{Runner: r}},
-		{subject.Fleet(subject.OpRecord), bus.RecordRequest{Subject: subject.Claimed("*", "*", "*")}},
-		{subject.Fleet(runnerapi.OpPutPart), runnerapi.PartRequest{RunID: "run_a", Attempt: 1, Key: "guess"}},
+		{subject.RunnerAPI(subject.OpRecord), bus.RecordRequest{Subject: subject.Claimed("*", "*", "*")}},
+		{subject.RunnerAPI(runnerapi.OpPutPart), runnerapi.PartRequest{RunID: "run_a", Attempt: 1, Key: "guess"}},
 	} {
 		raw, err := json.Marshal(ask.say)
 		if err != nil {

@@ -25,7 +25,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
 	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
 	lane := runnerapi.Want{Type: run.Autonomous, Profile: "elsewhere"}.Lane()
-	if err := f.c.bus.EnsureLane(t.Context(), lane, 1); err != nil {
+	if err := f.c.bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	queue := func(a projection.Active) string {
@@ -60,7 +60,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	if state, err := f.c.bus.State(t.Context()); err != nil || state.First <= over.ClaimSeq {
 		t.Fatalf("the claim stands: history begins with record %d, %v", state.First, err)
 	}
-	if m, err := f.c.bus.Last(t.Context(), late); !errors.Is(err, bus.ErrNone) {
+	if m, err := f.c.bus.Last(t.Context(), late); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("the late record stands as record %d, %v", m.Seq, err)
 	}
 	want := seen(t, f.c.History.Lists)
@@ -80,18 +80,18 @@ func firstOf(t *testing.T, b *bus.Bus, lane string) string {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	handed := make(chan string, 100)
-	taker := b.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) {
+	taker := b.Poller(func() int { return 1 }, func(_ context.Context, d bus.Delivery) {
 		var q run.Queued
 		if err := json.Unmarshal(d.Body, &q); err != nil {
 			t.Error(err)
 		}
-		d.Done()
+		d.Ack()
 		handed <- q.ID
 	})
 	var taking sync.WaitGroup
 	defer taking.Wait()
 	defer enough()
-	taking.Go(func() { _ = taker.Take(ctx, lane) })
+	taking.Go(func() { _ = taker.Poll(ctx, lane) })
 	select {
 	case id := <-handed:
 		return id

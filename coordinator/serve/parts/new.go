@@ -29,7 +29,7 @@ func New(cfg Config) *Coordinator {
 	wireRegistry(c)
 	c.defining()
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove,
-		Survey: cfg.Bus.Survey, Log: cfg.Log})
+		Survey: cfg.Bus.RequestMany, Log: cfg.Log})
 	c.recording()
 	wireRetention(c)
 	c.Leases = newLease(c)

@@ -40,7 +40,7 @@ func (p *prefix) told(more string) (parent, child runs.Accepted, records []bus.E
 // mute writes no callback.
 type mute struct{ *record.Writer }
 
-func (mute) AppendAll(context.Context, ...bus.Entry) (uint64, error) { return 0, errors.New("muted") }
+func (mute) AppendBatch(context.Context, ...bus.Entry) (uint64, error) { return 0, errors.New("muted") }
 
 // holdTellings keeps the coordinator from telling anybody.
 func (p *prefix) holdTellings() (release func()) {
@@ -178,7 +178,7 @@ func TestALargeListIsTaken(t *testing.T) {
 	if err != nil || turn.Told != 1000 || len(turn.Records[1].Body) < record.MaxInline*9/10 {
 		t.Fatalf("%d children are told in %d bytes: %v", turn.Told, len(turn.Records[1].Body), err)
 	}
-	if _, err := f.c.records.AppendAll(t.Context(), turn.Records...); err != nil {
+	if _, err := f.c.records.AppendBatch(t.Context(), turn.Records...); err != nil {
 		t.Errorf("a list of %d bytes: %v", len(turn.Records[0].Body), err)
 	}
 }
@@ -193,7 +193,7 @@ func TestTwoTellOneParent(t *testing.T) {
 				o, _ := p.c.History.OwingOf(parent.SessionID)
 				theirs := p.telling(o)
 				p.write(mine, nil)
-				add := map[string]func(context.Context, ...bus.Entry) (uint64, error){"together": p.c.bus.AppendAll,
+				add := map[string]func(context.Context, ...bus.Entry) (uint64, error){"together": p.c.bus.AppendBatch,
 					"one by one": p.c.bus.AppendEach}[way]
 				if _, err := add(t.Context(), theirs...); !errors.Is(err, bus.ErrTaken) {
 					t.Errorf("the second list: %v", err)

@@ -41,7 +41,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	var told []string
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan struct{})
-	d, err := b.Open(subject.Commands(one.ID()), "")
+	d, err := b.Listen(subject.Commands(one.ID()), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func wireQueues(c *Coordinator) {
 		*queues.Announcer
 	}{c.Registry, c.news}
 	c.Queues = queues.New(queues.Config{
-		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: consumers, History: known,
+		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.TaskQueues), Consumers: consumers, History: known,
 		Runners: served,
 	})
 	judged := struct {

@@ -34,10 +34,10 @@ func passLane(t *testing.T, c *Coordinator, a projection.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup
-	taker := c.bus.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Done() })
-	taking.Go(func() { _ = taker.Take(ctx, a.Lane) })
+	taker := c.bus.Poller(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Ack() })
+	taking.Go(func() { _ = taker.Poll(ctx, a.Lane) })
 	natstest.Until(t, "the delivery is settled", func() bool {
-		s, err := c.bus.LaneState(t.Context(), a.Lane)
+		s, err := c.bus.TaskQueueState(t.Context(), a.Lane)
 		return err == nil && s.AckFloor >= a.QueuedSeq
 	})
 	enough()

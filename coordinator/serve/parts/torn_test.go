@@ -260,7 +260,7 @@ func TestAFoldThatKnowsNothingRemovesNothing(t *testing.T) {
 	queued, accepted, none := run.NewID(), run.NewID(), run.NewID()
 	session := run.NewSessionID()
 	part := subject.Partition(session)
-	put(t, b, subject.Queued(part, subject.Lane("x", "y", "z"), queued, 1), run.Queued{})
+	put(t, b, subject.Queued(part, subject.TaskQueue("x", "y", "z"), queued, 1), run.Queued{})
 	put(t, b, subject.Accepted(part, session, accepted), run.Accepted{})
 	for id, want := range map[string]bool{queued: true, accepted: true, none: false} {
 		if got, err := blank.torn.Stands(t.Context(), id, session); got != want || err != nil {

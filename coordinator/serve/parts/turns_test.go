@@ -18,14 +18,14 @@ func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
 	register(t, c, runner("one", echo("a")))
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
 	lane := active(t, c, id, "is queued", isQueued).Lane
-	if err := c.bus.Bucket(subject.Lanes).Delete(t.Context(), lane); err != nil {
+	if err := c.bus.Bucket(subject.TaskQueues).Delete(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.bus.DropLane(t.Context(), lane); err != nil {
+	if err := c.bus.DeleteTaskQueue(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the run can be delivered again, and runners are told", func() bool {
-		s, err := c.bus.LaneState(t.Context(), lane)
+		s, err := c.bus.TaskQueueState(t.Context(), lane)
 		_, known := c.Queues.Want(lane)
 		return err == nil && s.Pending == 1 && known
 	})
@@ -54,7 +54,7 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 		}
 		last = a.QueuedSeq
 	}
-	if s, err := one.bus.LaneState(t.Context(), "autonomous._._"); err != nil || s.Pending != runs {
+	if s, err := one.bus.TaskQueueState(t.Context(), "autonomous._._"); err != nil || s.Pending != runs {
 		t.Errorf("%d are queued, %v", s.Pending, err)
 	}
 }

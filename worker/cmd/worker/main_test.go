@@ -183,7 +183,7 @@ func TestSigterm(t *testing.T) {
 				t.Fatal(err)
 			}
 			const lane = "procedural._._"
-			if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+			if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 				t.Fatal(err)
 			}
 			var wg sync.WaitGroup
@@ -191,10 +191,10 @@ func TestSigterm(t *testing.T) {
 			t.Cleanup(func() { cancel(); wg.Wait() })
 			gone, agents := make(chan struct{}, 1), ""
 			wg.Go(func() { // the coordinator's side
-				b.Serve(ctx, subject.AllFleet, "", func(_ context.Context, subj string, body []byte) ([]byte, error) {
+				b.Serve(ctx, subject.AllRunnerAPI, "", func(_ context.Context, subj string, body []byte) ([]byte, error) {
 					var r runnerapi.Registration
 					json.Unmarshal(body, &r)
-					if subj == subject.Fleet(runnerapi.OpDeregister) {
+					if subj == subject.RunnerAPI(runnerapi.OpDeregister) {
 						gone <- struct{}{}
 					} else {
 						agents = fmt.Sprint(runnerapi.Names(runnerapi.AgentSet(r.Agents)))
@@ -203,7 +203,7 @@ func TestSigterm(t *testing.T) {
 				})
 			})
 			wg.Go(func() {
-				b.Serve(ctx, subject.AllBeats, "", func(context.Context, string, []byte) ([]byte, error) {
+				b.Serve(ctx, subject.AllHeartbeats, "", func(context.Context, string, []byte) ([]byte, error) {
 					return json.Marshal(runnerapi.BeatReply{Known: true, Lanes: []string{lane}})
 				})
 			})

@@ -140,7 +140,7 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 			return usageError{err}
 		}
 		if a.url != "" {
-			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), bus.Shown(url))
+			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), bus.RedactURL(url))
 		}
 		if url == config.Embed {
 			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
@@ -157,7 +157,7 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 			return err
 		}
 		defer nc.Close()
-		a.note("%s: NATS at %s", c.Name(), bus.Shown(nc.ConnectedUrl()))
+		a.note("%s: NATS at %s", c.Name(), bus.RedactURL(nc.ConnectedUrl()))
 		if err := f(c.Context(), nc, replicas, args[0]); err != nil {
 			if c.Context().Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 				err = fmt.Errorf("%w: NATS did not answer that; has it JetStream, and is AO_NATS_CREDS the credential of a coordinator (coordinator/nats.nk)? No other may do this", err)

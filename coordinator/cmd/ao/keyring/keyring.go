@@ -226,7 +226,7 @@ func (r *Result) users(w Options) ([]users.User, error) {
 			return nil, err
 		}
 		all = append(all, c.User)
-		r.Users = append(r.Users, UserInfo{name, c.Role, c.Inbox()})
+		r.Users = append(r.Users, UserInfo{name, c.Role, c.InboxPrefix()})
 	}
 	return all, nil
 }

@@ -16,7 +16,7 @@ func (r *Result) stagingFolders(w Options) error {
 		if _, err := os.Stat(data); err != nil { // a slip: no server looks there
 			return fmt.Errorf("the data folder of NATS: %w", err)
 		}
-		dir := disk.Batches(data, users.Own, subject.Runs)
+		dir := disk.Batches(data, users.AccountCoordinators, subject.Runs)
 		name, err := r.relative(dir)
 		if err != nil {
 			return err

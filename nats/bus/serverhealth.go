@@ -13,44 +13,44 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Standing is how the server that we talk to, and the streams, stand.
-type Standing struct {
-	Version string        // of the server
-	URL     string        // of the server, without credentials; empty: it is in this process
-	Cluster string        // its name; empty: a single server
-	Open    bool          // nobody has to log in
-	TLS     bool          // the connection is encrypted
-	Ahead   time.Duration // by how much the server's clock is before ours
-	Doubt   time.Duration // and how little that is certain
-	Streams []StreamStanding
+// ServerHealth is how the server that we talk to, and the streams, stand.
+type ServerHealth struct {
+	Version     string        // of the server
+	URL         string        // of the server, without credentials; empty: it is in this process
+	Cluster     string        // its name; empty: a single server
+	Open        bool          // nobody has to log in
+	TLS         bool          // the connection is encrypted
+	ClockOffset time.Duration // by how much the server's clock is before ours
+	ClockError  time.Duration // and how little that is certain
+	Streams     []StreamHealth
 
 	MaxStore uint64 // what the account may store at most, in bytes; 0: as much as the server stores, which it does not tell
 }
 
 // Limits is what the streams may hold in all.
-func (s Standing) Limits() (sum uint64) {
+func (s ServerHealth) Limits() (sum uint64) {
 	for _, one := range s.Streams {
 		sum += one.MaxBytes * uint64(max(one.Replicas, 1))
 	}
 	return sum
 }
 
-// StreamStanding is how a stream stands.
-type StreamStanding struct {
-	Name     string
-	Bytes    uint64
-	MaxBytes uint64 // 0: no limit
-	Refuses  bool   // it takes no more when it is full; else the oldest give way
-	Replicas int    // as configured
-	Leader   string
-	Behind   []string // servers whose copy is not complete, or that are away
+// StreamHealth is how a stream stands.
+type StreamHealth struct {
+	Name            string
+	Bytes           uint64
+	MaxBytes        uint64 // 0: no limit
+	RejectsWhenFull bool   // it takes no more when it is full; else the oldest give way
+	Replicas        int    // as configured
+	Leader          string
+	Behind          []string // servers whose copy is not complete, or that are away
 }
 
-// Standing asks how everything stands.
-func (b *Bus) Standing(ctx context.Context) (s Standing, err error) {
+// ServerHealth asks how everything stands.
+func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 	ctx, done := b.linked(ctx)
 	defer done()
-	s = Standing{
+	s = ServerHealth{
 		Version: b.nc.ConnectedServerVersion(), URL: address(b.nc.ConnectedUrlRedacted()), Cluster: b.nc.ConnectedClusterName(),
 		Open: !b.nc.AuthRequired(), TLS: b.nc.TLSRequired(),
 	}
@@ -67,11 +67,11 @@ func (b *Bus) Standing(ctx context.Context) (s Standing, err error) {
 			return s, away(ctx, wrap("stream "+name, err))
 		}
 		info := stream.CachedInfo()
-		if took := time.Since(asked); !info.TimeStamp.IsZero() && (s.Doubt == 0 || took/2 < s.Doubt) {
-			s.Doubt = took / 2
-			s.Ahead = info.TimeStamp.Sub(asked.Add(took / 2))
+		if took := time.Since(asked); !info.TimeStamp.IsZero() && (s.ClockError == 0 || took/2 < s.ClockError) {
+			s.ClockError = took / 2
+			s.ClockOffset = info.TimeStamp.Sub(asked.Add(took / 2))
 		}
-		one := StreamStanding{Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)), Refuses: info.Config.Discard == jetstream.DiscardNew, Replicas: info.Config.Replicas}
+		one := StreamHealth{Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)), RejectsWhenFull: info.Config.Discard == jetstream.DiscardNew, Replicas: info.Config.Replicas}
 		if c := info.Cluster; c != nil {
 			one.Leader = c.Leader
 			for _, r := range c.Replicas {
@@ -96,7 +96,7 @@ func address(raw string) string {
 }
 
 // Local tells whether only this machine reaches the server's address.
-func (s Standing) Local() bool {
+func (s ServerHealth) Local() bool {
 	u, err := url.Parse(s.URL)
 	if s.URL == "" || err != nil {
 		return true

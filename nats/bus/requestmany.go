@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Survey asks all who listen to a subject, and gives the answers that come within a time. Nobody listening is no answer, and
+// RequestMany asks all who listen to a subject, and gives the answers that come within a time. Nobody listening is no answer, and
 // no error.
-func (b *Requests) Survey(ctx context.Context, subj string, within time.Duration) (answers [][]byte, err error) {
+func (b *Requests) RequestMany(ctx context.Context, subj string, within time.Duration) (answers [][]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	sub, err := b.nc.SubscribeSync(b.nc.NewInbox())

@@ -14,7 +14,7 @@ import (
 	"ao/nats/subject"
 )
 
-var lane = subject.Lane("procedural", "text", "_")
+var lane = subject.TaskQueue("procedural", "text", "_")
 
 func queue(t testing.TB, b *bus.Bus, lane string, from, to int) {
 	t.Helper()
@@ -43,7 +43,7 @@ type slots struct {
 	busy  atomic.Int64
 	done  atomic.Int64
 	seen  sync.Map // sequence -> true
-	taker *bus.Taker
+	taker *bus.Poller
 	work  func(bus.Delivery)
 	wg    sync.WaitGroup
 }
@@ -60,7 +60,7 @@ func (s *slots) do(_ context.Context, d bus.Delivery) {
 		if s.work != nil {
 			s.work(d)
 		}
-		d.Done()
+		d.Ack()
 		if _, twice := s.seen.LoadOrStore(d.Seq, true); !twice {
 			s.done.Add(1)
 		}
@@ -70,12 +70,12 @@ func (s *slots) do(_ context.Context, d bus.Delivery) {
 // worker takes from lanes until the test ends, or stop is called.
 func worker(t testing.TB, b *bus.Bus, n int64, work func(bus.Delivery), lanes ...string) (s *slots, stop func()) {
 	s = &slots{t: t, n: n, work: work}
-	s.taker = b.Taker(s.free, s.do)
+	s.taker = b.Poller(s.free, s.do)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, l := range lanes {
 		wg.Go(func() {
-			if err := s.taker.Take(ctx, l); !errors.Is(err, context.Canceled) {
+			if err := s.taker.Poll(ctx, l); !errors.Is(err, context.Canceled) {
 				t.Errorf("take: %v", err)
 			}
 		})
@@ -92,9 +92,9 @@ func worker(t testing.TB, b *bus.Bus, n int64, work func(bus.Delivery), lanes ..
 func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	other := subject.Lane("procedural", "_", "_")
+	other := subject.TaskQueue("procedural", "_", "_")
 	for _, l := range []string{lane, other} {
-		if err := b.EnsureLane(t.Context(), l, 1); err != nil {
+		if err := b.EnsureTaskQueue(t.Context(), l, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
 	natstest.Until(t, "all runs are taken", func() bool { return s.done.Load() == 1000 })
 	natstest.Until(t, "all are settled", func() bool {
 		for _, l := range []string{lane, other} {
-			if st, err := b.LaneState(t.Context(), l); err != nil || st.AckPending != 0 || st.Pending != 0 {
+			if st, err := b.TaskQueueState(t.Context(), l); err != nil || st.AckPending != 0 || st.Pending != 0 {
 				return false
 			}
 		}
@@ -115,7 +115,7 @@ func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
 func TestABusyWorkerHoardsNothing(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	hold := make(chan struct{})
@@ -130,22 +130,22 @@ func TestABusyWorkerHoardsNothing(t *testing.T) {
 func TestALeavingWorkerGivesBack(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	// It claims to have slots, and hands back what it gets.
 	ctx, cancel := context.WithCancel(t.Context())
 	var handed atomic.Int64
-	first := b.Taker(func() int { return 4 }, func(_ context.Context, d bus.Delivery) {
+	first := b.Poller(func() int { return 4 }, func(_ context.Context, d bus.Delivery) {
 		if handed.Add(1) < 100 {
-			d.GiveBack()
+			d.Nak()
 		} else {
-			d.Later(time.Millisecond)
+			d.NakWithDelay(time.Millisecond)
 			cancel()
 		}
 	})
 	queue(t, b, lane, 0, 4)
-	first.Take(ctx, lane)
+	first.Poll(ctx, lane)
 	s, _ := worker(t, b, 1, nil, lane)
 	natstest.Until(t, "the next worker does them all", func() bool { return s.done.Load() == 4 })
 }
@@ -155,18 +155,18 @@ func TestALaneBeginsWhereItIsToldAndIsNeverMoved(t *testing.T) {
 	b := natstest.Bus(t)
 	ctx := t.Context()
 	queue(t, b, lane, 0, 10)
-	if _, err := b.LaneState(ctx, lane); !errors.Is(err, bus.ErrNone) {
-		t.Fatalf("got %v, want ErrNone", err)
+	if _, err := b.TaskQueueState(ctx, lane); !errors.Is(err, bus.ErrNotFound) {
+		t.Fatalf("got %v, want ErrNotFound", err)
 	}
 	pending := func() uint64 {
-		st, err := b.LaneState(ctx, lane)
+		st, err := b.TaskQueueState(ctx, lane)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return st.Pending
 	}
 	for _, tt := range []struct{ start, want uint64 }{{6, 5}, {1, 5}, {0, 5}, {6, 5}} {
-		if err := b.EnsureLane(ctx, lane, tt.start); err != nil {
+		if err := b.EnsureTaskQueue(ctx, lane, tt.start); err != nil {
 			t.Fatalf("start %d: %v", tt.start, err)
 		}
 		if got := pending(); got != tt.want {
@@ -174,11 +174,11 @@ func TestALaneBeginsWhereItIsToldAndIsNeverMoved(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := b.DropLane(ctx, lane); err != nil {
+		if err := b.DeleteTaskQueue(ctx, lane); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.EnsureLane(ctx, lane, 0); err != nil {
+	if err := b.EnsureTaskQueue(ctx, lane, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := pending(); got != 10 {
@@ -191,16 +191,16 @@ func TestTakeGoesOnWhenTheLaneIsMadeAgain(t *testing.T) {
 	b := natstest.Bus(t)
 	ctx := t.Context()
 	s, _ := worker(t, b, 2, nil, lane) // before the lane is there
-	if err := b.EnsureLane(ctx, lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(ctx, lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	queue(t, b, lane, 0, 5)
 	natstest.Until(t, "runs are taken", func() bool { return s.done.Load() == 5 })
-	if err := b.DropLane(ctx, lane); err != nil {
+	if err := b.DeleteTaskQueue(ctx, lane); err != nil {
 		t.Fatal(err)
 	}
 	queue(t, b, lane, 5, 10)
-	if err := b.EnsureLane(ctx, lane, 6); err != nil {
+	if err := b.EnsureTaskQueue(ctx, lane, 6); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the later runs are taken", func() bool { return s.done.Load() == 10 })
@@ -210,7 +210,7 @@ func TestTakeGoesOnAfterTheServerWasKilled(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	s, _ := worker(t, p.Bus(t), 4, nil, lane)
@@ -226,19 +226,19 @@ func TestTakeGoesOnAfterTheServerWasKilled(t *testing.T) {
 func TestRejectKeepsTheMessageWithItsReason(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
 	s := &slots{t: t, n: 1}
-	s.taker = b.Taker(s.free, func(ctx context.Context, d bus.Delivery) { d.Reject(ctx, "cannot be\nread") })
+	s.taker = b.Poller(s.free, func(ctx context.Context, d bus.Delivery) { d.Reject(ctx, "cannot be\nread") })
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { s.taker.Take(ctx, lane) })
+	wg.Go(func() { s.taker.Poll(ctx, lane) })
 	t.Cleanup(wg.Wait)
 	t.Cleanup(cancel)
 	queue(t, b, lane, 0, 1)
 	natstest.Until(t, "it is settled", func() bool {
-		st, err := b.LaneState(t.Context(), lane)
+		st, err := b.TaskQueueState(t.Context(), lane)
 		return err == nil && st.AckFloor > 0 && st.Pending == 0 && st.AckPending == 0
 	})
 	if st, err := b.StreamState(t.Context(), subject.Rejected); err != nil || st.Msgs != 1 {
@@ -251,7 +251,7 @@ func BenchmarkTake(bb *testing.B) {
 		bb.Run(strconv.FormatInt(n, 10)+" slots", func(bb *testing.B) {
 			b := natstest.Proc(bb).Bus(bb)
 			queue(bb, b, lane, 0, bb.N)
-			if err := b.EnsureLane(context.Background(), lane, 1); err != nil {
+			if err := b.EnsureTaskQueue(context.Background(), lane, 1); err != nil {
 				bb.Fatal(err)
 			}
 			bb.ResetTimer()

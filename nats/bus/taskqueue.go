@@ -14,8 +14,8 @@ import (
 // Queues hands out what waits: queued runs by their lanes, and what publishers leave at the inbox.
 type Queues struct{ *Conn }
 
-// LaneState is how far a lane's consumer is.
-type LaneState struct {
+// TaskQueueState is how far a lane's consumer is.
+type TaskQueueState struct {
 	Delivered  uint64 // sequence in RUNS of the newest delivery
 	AckFloor   uint64 // everything up to this sequence in RUNS is settled
 	Pending    uint64 // waiting to be delivered
@@ -28,13 +28,13 @@ type LaneState struct {
 // paused while it asked for more. It is acked as soon as its claim stands, and whoever gets it once more loses the claim.
 const ackWait = 5 * time.Second
 
-// EnsureLane makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
+// EnsureTaskQueue makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
 // left as it is, wherever it started: it is created, never updated. One that is being deleted at this moment is made again after it; the
 // server may have torn the files of the new one away with those of the old, and what is left serves until a restart and no longer.
-func (b *Queues) EnsureLane(ctx context.Context, lane string, start uint64) error {
+func (b *Queues) EnsureTaskQueue(ctx context.Context, lane string, start uint64) error {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
-	name := subject.LaneDurable(lane)
+	name := subject.TaskQueueDurable(lane)
 	cfg := jetstream.ConsumerConfig{
 		Durable:       name,
 		Description:   "lane " + lane,
@@ -45,7 +45,7 @@ func (b *Queues) EnsureLane(ctx context.Context, lane string, start uint64) erro
 		MaxDeliver:    -1,
 		MaxAckPending: 16384,
 		MaxWaiting:    4096,
-		FilterSubject: subject.LaneFilter(lane),
+		FilterSubject: subject.TaskQueueFilter(lane),
 	}
 	for try := 1; ; try++ {
 		err := askAgain(ctx, func(ctx context.Context) error {
@@ -77,41 +77,41 @@ func exists(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerExists)
 }
 
-// LaneState gives the state of the lane's consumer, or ErrNone.
-func (b *Queues) LaneState(ctx context.Context, lane string) (LaneState, error) {
+// TaskQueueState gives the state of the lane's consumer, or ErrNotFound.
+func (b *Queues) TaskQueueState(ctx context.Context, lane string) (TaskQueueState, error) {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	var c jetstream.Consumer
 	err := askAgain(ctx, func(ctx context.Context) (err error) {
-		c, err = b.js.Consumer(ctx, subject.Runs, subject.LaneDurable(lane))
+		c, err = b.js.Consumer(ctx, subject.Runs, subject.TaskQueueDurable(lane))
 		return err
 	})
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return LaneState{}, ErrNone
+		return TaskQueueState{}, ErrNotFound
 	}
 	if err != nil {
-		return LaneState{}, away(ctx, wrap("queue "+lane, err))
+		return TaskQueueState{}, away(ctx, wrap("queue "+lane, err))
 	}
 	i := c.CachedInfo()
-	return LaneState{
+	return TaskQueueState{
 		Delivered: i.Delivered.Stream, AckFloor: i.AckFloor.Stream, Pending: i.NumPending,
 		AckPending: i.NumAckPending, Pulls: i.NumWaiting, Created: i.Created,
 	}, nil
 }
 
-// DropLane deletes the lane's consumer; one that isn't there is no error.
-func (b *Queues) DropLane(ctx context.Context, lane string) error {
+// DeleteTaskQueue deletes the lane's consumer; one that isn't there is no error.
+func (b *Queues) DeleteTaskQueue(ctx context.Context, lane string) error {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
-	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.LaneDurable(lane))
+	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.TaskQueueDurable(lane))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
 	return away(ctx, wrap("queue "+lane, err))
 }
 
-// Lanes lists the lanes that have a consumer.
-func (b *Queues) Lanes(ctx context.Context) (lanes []string, err error) {
+// ListTaskQueues lists the lanes that have a consumer.
+func (b *Queues) ListTaskQueues(ctx context.Context) (lanes []string, err error) {
 	ctx, done := b.linked(ctx)
 	defer done()
 	s, err := b.js.Stream(ctx, subject.Runs)
@@ -120,7 +120,7 @@ func (b *Queues) Lanes(ctx context.Context) (lanes []string, err error) {
 	}
 	names := s.ConsumerNames(ctx)
 	for name := range names.Name() {
-		if lane, ok := subject.LaneOf(name); ok {
+		if lane, ok := subject.TaskQueueOf(name); ok {
 			lanes = append(lanes, lane)
 		}
 	}

@@ -13,12 +13,12 @@ func TestSurvey(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
-	if got, err := b.Survey(t.Context(), "who", 5*time.Second); err != nil || len(got) != 0 {
+	if got, err := b.RequestMany(t.Context(), "who", 5*time.Second); err != nil || len(got) != 0 {
 		t.Errorf("nobody: %q, %v", got, err)
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		ctx, cancel := context.WithCancel(context.Background())
-		door, err := natstest.Open(t, s).Open("who", "")
+		door, err := natstest.Open(t, s).Listen("who", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestSurvey(t *testing.T) {
 		t.Cleanup(func() { cancel(); <-ended })
 	}
 	natstest.Until(t, "all three answer", func() bool {
-		got, err := b.Survey(t.Context(), "who", 500*time.Millisecond)
+		got, err := b.RequestMany(t.Context(), "who", 500*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}

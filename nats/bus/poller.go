@@ -16,9 +16,9 @@ const fresh = 50 * time.Millisecond
 // lineRoom is the largest number of messages under way to one line.
 const lineRoom = 2048
 
-// Taker takes runs from lanes into slots that are counted elsewhere. It asks for messages only while slots are
+// Poller takes runs from lanes into slots that are counted elsewhere. It asks for messages only while slots are
 // free, for no more than are free, and hands back at once what comes when none is.
-type Taker struct {
+type Poller struct {
 	b    *Conn
 	free func() int
 	do   func(context.Context, Delivery)
@@ -35,15 +35,15 @@ type line struct {
 	again *time.Timer
 }
 
-// Taker makes a Taker. free gives the number of free slots. do gets a delivery; it must have taken its slot when
+// Poller makes a Taker. free gives the number of free slots. do gets a delivery; it must have taken its slot when
 // it returns, and must not block: the work goes on in a goroutine of its own. Both are called by one goroutine
 // at a time.
-func (b *Queues) Taker(free func() int, do func(context.Context, Delivery)) *Taker {
-	return &Taker{b: b.Conn, free: free, do: do, lines: map[*line]struct{}{}}
+func (b *Queues) Poller(free func() int, do func(context.Context, Delivery)) *Poller {
+	return &Poller{b: b.Conn, free: free, do: do, lines: map[*line]struct{}{}}
 }
 
 // Wake says that slots have become free. It costs little and never blocks.
-func (t *Taker) Wake() {
+func (t *Poller) Wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for l := range t.lines {
@@ -57,13 +57,13 @@ func (t *Taker) Wake() {
 	}
 }
 
-// Take takes from a lane until ctx ends; several lanes may be taken from at once. While the lane has no
+// Poll takes from a lane until ctx ends; several lanes may be taken from at once. While the lane has no
 // consumer, or NATS is away, it waits for it. It returns ctx's error.
-func (t *Taker) Take(ctx context.Context, lane string) error {
-	return t.take(ctx, subject.Runs, subject.LaneDurable(lane))
+func (t *Poller) Poll(ctx context.Context, lane string) error {
+	return t.take(ctx, subject.Runs, subject.TaskQueueDurable(lane))
 }
 
-func (t *Taker) take(ctx context.Context, stream, durable string) error {
+func (t *Poller) take(ctx context.Context, stream, durable string) error {
 	for ctx.Err() == nil {
 		reconnected := t.b.reconnect()
 		err := t.takeOnce(ctx, stream, durable, reconnected)
@@ -81,7 +81,7 @@ func (t *Taker) take(ctx context.Context, stream, durable string) error {
 }
 
 // takeOnce is one subscription's life.
-func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
+func (t *Poller) takeOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
 	p, err := newPuller(t.b, stream, durable, 2*lineRoom)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnecte
 
 // room is for how many more messages there are slots. While what is asked for goes a long way yet, it is none: one request for
 // many, not one for each. The caller holds the lock.
-func (t *Taker) room(l *line) int {
+func (t *Poller) room(l *line) int {
 	free := min(t.free(), lineRoom)
 	if 2*l.p.asked > free {
 		return 0
@@ -138,7 +138,7 @@ func (t *Taker) room(l *line) int {
 }
 
 // ask asks for as many messages as slots are free and not about to be filled by another lane.
-func (t *Taker) ask(l *line) error {
+func (t *Poller) ask(l *line) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	want := t.room(l)
@@ -160,7 +160,7 @@ func (t *Taker) ask(l *line) error {
 }
 
 // hand hands a delivery over, or back.
-func (t *Taker) hand(ctx context.Context, l *line, m *nats.Msg) error {
+func (t *Poller) hand(ctx context.Context, l *line, m *nats.Msg) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	record, err := l.p.hear(m)
@@ -172,7 +172,7 @@ func (t *Taker) hand(ctx context.Context, l *line, m *nats.Msg) error {
 		return nil
 	}
 	if t.free() <= 0 || ctx.Err() != nil {
-		d.GiveBack()
+		d.Nak()
 		return nil
 	}
 	t.do(ctx, d)
@@ -184,7 +184,7 @@ const quiet = 20 * time.Millisecond
 
 // leave ends a line and hands back what it had not handed over. A pull cannot be taken back, and what the server
 // sends to one whose subscription has just ended is lost until AckWait: so it listens a little longer.
-func (t *Taker) leave(l *line) {
+func (t *Poller) leave(l *line) {
 	t.mu.Lock()
 	delete(t.lines, l)
 	t.mu.Unlock()
@@ -212,10 +212,10 @@ func (t *Taker) leave(l *line) {
 }
 
 // giveBack hands back what came to a line that leaves: with a pause, so that it doesn't come to the same line.
-func (t *Taker) giveBack(l *line, m *nats.Msg) {
+func (t *Poller) giveBack(l *line, m *nats.Msg) {
 	if record, _ := l.p.hear(m); record {
 		if d, ok := deliveryOf(t.b, m); ok {
-			d.Later(5 * quiet)
+			d.NakWithDelay(5 * quiet)
 		}
 	}
 }

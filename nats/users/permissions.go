@@ -46,18 +46,18 @@ type User struct {
 	Profiles []Profile // of a worker: these alone; none: whatever it registers as
 }
 
-// Door is the token under which the user is spoken to.
-func (u User) Door() string { return subject.Door(u.Key) }
+// CredentialID is the token under which the user is spoken to.
+func (u User) CredentialID() string { return subject.CredentialID(u.Key) }
 
-// Inbox is the prefix of the user's inboxes; it may listen to no others.
-func (u User) Inbox() string { return subject.Inboxes(u.Door()) }
+// InboxPrefix is the prefix of the user's inboxes; it may listen to no others.
+func (u User) InboxPrefix() string { return subject.InboxPrefix(u.CredentialID()) }
 
-// Rights are a user's permissions, as the server has them.
-type Rights struct {
-	Publish   []string // subjects it may publish to, and send requests to
-	Refused   []string // but for these
-	Subscribe []string
-	Answers   bool // it may answer what it is asked, and acknowledge what it is handed
+// Permissions are a user's permissions, as the server has them.
+type Permissions struct {
+	Publish        []string // subjects it may publish to, and send requests to
+	Deny           []string // but for these
+	Subscribe      []string
+	AllowResponses bool // it may answer what it is asked, and acknowledge what it is handed
 }
 
 // service is a subject of the coordinators' account that others may send requests to.
@@ -72,9 +72,9 @@ type service struct {
 // services are what each role may do, beside having an inbox: this list is the whole of it.
 var services = map[Role][]service{
 	Worker: {
-		{subject: subject.Fleet("*"), named: true}, // registration excepted: see rights
+		{subject: subject.RunnerAPI("*"), named: true}, // registration excepted: see rights
 		{subject: subject.Register("*", "*"), named: true},
-		{subject: subject.Beats("*"), named: true},
+		{subject: subject.Heartbeats("*"), named: true},
 		{subject: subject.Claimed("*", "*", "*")},
 		{subject: subject.Bound("*", "*", "*")},
 		{subject: subject.Offered("*", "*", "*")},
@@ -93,14 +93,14 @@ var services = map[Role][]service{
 	},
 }
 
-// Rights are the permissions of a user among others.
-func (u User) Rights(others []User) Rights {
+// Permissions are the permissions of a user among others.
+func (u User) Permissions(others []User) Permissions {
 	if u.Role == Coordinator {
-		return Rights{Publish: []string{">"}, Subscribe: []string{">"}}
+		return Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 	}
-	r := Rights{Subscribe: []string{u.Inbox() + ".>"}, Answers: u.Role == Worker}
+	r := Permissions{Subscribe: []string{u.InboxPrefix() + ".>"}, AllowResponses: u.Role == Worker}
 	if u.Role == Worker {
-		r.Subscribe = append(r.Subscribe, subject.CommandsAt(u.Door(), "*"))
+		r.Subscribe = append(r.Subscribe, subject.CommandsFor(u.CredentialID(), "*"))
 	}
 	for _, s := range services[u.Role] {
 		if !s.indirect {
@@ -115,9 +115,9 @@ func (u User) Rights(others []User) Rights {
 
 // confine leaves a worker its own profiles: it registers as one of these, and is refused the lanes of profiles that others run.
 // The lanes of its own cannot be listed beforehand: those with further demands are made as runs come, and a consumer's name is one token.
-func (u User) confine(r *Rights, others []User) {
+func (u User) confine(r *Permissions, others []User) {
 	r.Publish = slices.DeleteFunc(r.Publish, func(s string) bool { return s == subject.Register("*", "*") })
-	r.Refused = append(r.Refused, subject.Fleet("register"))
+	r.Deny = append(r.Deny, subject.RunnerAPI("register"))
 	kinds := map[string]bool{}
 	for _, p := range u.Profiles {
 		kinds[p.Type] = true
@@ -125,13 +125,13 @@ func (u User) confine(r *Rights, others []User) {
 	}
 	for _, kind := range []string{"autonomous", "procedural"} {
 		if !kinds[kind] {
-			r.Refused = append(r.Refused, pullOf(kind, "_"))
+			r.Deny = append(r.Deny, pullOf(kind, "_"))
 		}
 	}
 	for _, other := range others {
 		for _, p := range other.Profiles {
-			if lane := pullOf(p.Type, p.Name); !slices.Contains(u.Profiles, p) && !slices.Contains(r.Refused, lane) {
-				r.Refused = append(r.Refused, lane)
+			if lane := pullOf(p.Type, p.Name); !slices.Contains(u.Profiles, p) && !slices.Contains(r.Deny, lane) {
+				r.Deny = append(r.Deny, lane)
 			}
 		}
 	}
@@ -139,5 +139,5 @@ func (u User) confine(r *Rights, others []User) {
 
 // pullOf is the request for runs of a profile that want nothing else.
 func pullOf(kind, profile string) string {
-	return subject.Pull(subject.LaneDurable(subject.Lane(kind, profile, "_")))
+	return subject.Pull(subject.TaskQueueDurable(subject.TaskQueue(kind, profile, "_")))
 }

@@ -5,15 +5,15 @@ import "strings"
 // inboxes is how the inboxes of those who log in begin; their doors follow. It is no "_INBOX.", so that nobody can listen to all.
 const inboxes = "_INBOX_"
 
-// Door is the token under which a user of NATS is spoken to: no other may listen there. It is made of the user's public nkey, so
+// CredentialID is the token under which a user of NATS is spoken to: no other may listen there. It is made of the user's public nkey, so
 // that the user and who writes the permissions agree without a word.
-func Door(publicKey string) string { return publicKey[:min(len(publicKey), 20)] }
+func CredentialID(publicKey string) string { return publicKey[:min(len(publicKey), 20)] }
 
-// Inboxes is the prefix of all inboxes of a user, as nats.CustomInboxPrefix takes it.
-func Inboxes(door string) string { return inboxes + door }
+// InboxPrefix is the prefix of all inboxes of a user, as nats.CustomInboxPrefix takes it.
+func InboxPrefix(door string) string { return inboxes + door }
 
-// DoorOf is the door whose inboxes have that prefix; "": nobody's in particular.
-func DoorOf(inbox string) string {
+// CredentialIDOf is the door whose inboxes have that prefix; "": nobody's in particular.
+func CredentialIDOf(inbox string) string {
 	door, ok := strings.CutPrefix(inbox, inboxes)
 	if !ok {
 		return ""
@@ -21,8 +21,8 @@ func DoorOf(inbox string) string {
 	return door
 }
 
-// CommandsAt is Commands of a runner that logged in: its user's own. Where nobody logs in there is no door.
-func CommandsAt(door, runner string) string {
+// CommandsFor is Commands of a runner that logged in: its user's own. Where nobody logs in there is no door.
+func CommandsFor(door, runner string) string {
 	if door == "" {
 		return Commands(runner)
 	}
@@ -38,7 +38,7 @@ const OpRecord = "record"
 // Register is the request to register a runner of a profile: who may make it is a question of permissions. Where nobody logs in
 // it is Fleet("register").
 func Register(executorType, profile string) string {
-	return Fleet("register") + "." + executorType + "." + profile
+	return RunnerAPI("register") + "." + executorType + "." + profile
 }
 
 // Pull is the request for a lane's next runs, by its durable consumer; "*" is any.
@@ -47,8 +47,8 @@ func Pull(durable string) string { return "$JS.API.CONSUMER.MSG.NEXT." + Runs + 
 // Acks is how the acknowledgements of what lanes deliver begin.
 const Acks = "$JS.ACK." + Runs + ".*.>"
 
-// Answerable tells whether a request's reply subject may be answered: an inbox, not what servers and streams listen to. An answer
+// ReplyAllowed tells whether a request's reply subject may be answered: an inbox, not what servers and streams listen to. An answer
 // is sent with the rights of who answers, so that who asks could borrow them otherwise.
-func Answerable(reply string) bool {
+func ReplyAllowed(reply string) bool {
 	return reply != "" && reply[0] != '$' && !strings.HasPrefix(reply, "ao.")
 }
