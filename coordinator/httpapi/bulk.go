@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -65,7 +64,7 @@ func (a *bulkAPI) stop(g *gin.Context, _ query) (any, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	done, err := a.again.StopAll(context.WithoutCancel(g.Request.Context()), m, tree)
+	done, err := a.again.StopAll(g.Request.Context(), m, tree)
 	return a.done(g, done, audit.Targets{Tree: tree}, err)
 }
 
@@ -81,7 +80,7 @@ func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
 	if m.Key, err = idempotencyKey(g.Request.Header); err != nil {
 		return nil, err
 	}
-	done, err := a.again.RetryAll(context.WithoutCancel(g.Request.Context()), m)
+	done, err := a.again.RetryAll(g.Request.Context(), m)
 	return a.done(g, done, audit.Targets{}, err)
 }
 
@@ -94,7 +93,7 @@ func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
 	if m.Filter, err = listing(q); err != nil {
 		return nil, err
 	}
-	done, err := a.again.RedeliverAll(context.WithoutCancel(g.Request.Context()), m)
+	done, err := a.again.RedeliverAll(g.Request.Context(), m)
 	return a.done(g, done, audit.Targets{}, err)
 }
 

@@ -29,7 +29,7 @@ func (a *Again) StopAll(ctx context.Context, m Many, tree bool) (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
-	done, err := each(ctx, bySession(picked), func(ctx context.Context, id string) (string, error) {
+	done, err := each(context.WithoutCancel(ctx), bySession(picked), func(ctx context.Context, id string) (string, error) {
 		_, err := a.runs.StopRun(ctx, id, tree)
 		return id, err
 	})
@@ -74,7 +74,7 @@ func (a *Again) RetryAll(ctx context.Context, m RetryMany) (Done, error) {
 	for _, id := range slices.Backward(b.Runs) {
 		groups = append(groups, []string{id})
 	}
-	done, err := each(ctx, groups, func(ctx context.Context, id string) (string, error) {
+	done, err := each(context.WithoutCancel(ctx), groups, func(ctx context.Context, id string) (string, error) {
 		acc, err := a.retry(ctx, Retry{Of: id, Scope: m.Scope, Key: derived(of, id)})
 		return acc.RunID, err
 	})
@@ -118,7 +118,7 @@ func (a *Again) batch(ctx context.Context, m RetryMany) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = a.runs.Once.keys.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken) { // another one was faster
+	if _, err = a.runs.Once.keys.Create(context.WithoutCancel(ctx), at, raw); errors.Is(err, bus.ErrTaken) { // another one was faster
 		return a.batchOf(ctx, at, sum[:])
 	}
 	if err != nil {
@@ -170,7 +170,7 @@ func (a *Again) RedeliverAll(ctx context.Context, m Many) (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
-	done, err := each(ctx, bySession(picked), func(ctx context.Context, id string) (string, error) {
+	done, err := each(context.WithoutCancel(ctx), bySession(picked), func(ctx context.Context, id string) (string, error) {
 		_, err := a.redeliver(ctx, id)
 		return id, err
 	})

@@ -70,7 +70,8 @@ func (a *Again) ofRuns(m Many) source {
 type pickedRun struct{ id, session string }
 
 // pick finds the runs that a call is about, newest first, and where the next call goes on; next is empty where these
-// are all. It refuses a caller who expects another number.
+// are all. It refuses a caller who expects another number. It ends with ctx: where the caller hangs up meanwhile,
+// nothing is done with any run.
 func (a *Again) pick(ctx context.Context, s source, m Many) (picked []pickedRun, next string, err error) {
 	a.runs.reads.Own(ctx)
 	most := cmp.Or(m.Filter.Limit, MaxMany)
@@ -94,12 +95,18 @@ func (a *Again) pick(ctx context.Context, s source, m Many) (picked []pickedRun,
 	return picked, next, nil
 }
 
+// page lists a page. A list may end early with ctx, so its page counts only while ctx goes on.
+func (s source) page(ctx context.Context, q projection.Query) (page []run.Run, next string, err error) {
+	page, next, err = s.list(ctx, q)
+	return page, next, cmp.Or(err, ctx.Err())
+}
+
 // find finds at most so many. It asks for no more than are missing, so that the end of a page is where the next call
 // goes on.
 func (s source) find(ctx context.Context, q projection.Query, most int) (picked []pickedRun, next string, err error) {
 	for len(picked) < most {
 		q.Limit = min(most-len(picked), MaxMany)
-		page, end, err := s.list(ctx, q)
+		page, end, err := s.page(ctx, q)
 		if err != nil {
 			return nil, "", err
 		}
@@ -128,7 +135,7 @@ func (s source) total(ctx context.Context, q projection.Query) (n int, err error
 	}
 	for {
 		q.Limit = MaxMany
-		page, next, err := s.list(ctx, q)
+		page, next, err := s.page(ctx, q)
 		if err != nil {
 			return 0, err
 		}

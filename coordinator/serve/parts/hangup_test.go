@@ -1,0 +1,74 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"ao/coordinator/projection"
+	"ao/coordinator/runs"
+	"ao/nats/natstest"
+	"ao/shared/run"
+)
+
+// impatient is a history whose reader hangs up during the first page. It has a row to a page.
+type impatient struct {
+	runs.Known
+	hangUp context.CancelFunc
+	pages  int
+}
+
+func (i *impatient) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
+	i.pages++
+	i.hangUp()
+	q.Limit = 1
+	return i.Known.Runs(context.WithoutCancel(ctx), q)
+}
+
+func (i *impatient) Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error) {
+	i.pages++
+	i.hangUp()
+	q.Limit = 1
+	return i.Known.Callbacks(context.WithoutCancel(ctx), q)
+}
+
+// TestPickingEndsWithItsCaller: who hangs up while runs are picked has none of them stopped, retried or redelivered.
+func TestPickingEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	const all = 4
+	ids := make([]string, 0, all)
+	for range all {
+		ids = append(ids, submit(t, c, `{"agent_name":"a"}`, "").RunID)
+	}
+	for name, do := range map[string]func(context.Context, *runs.Again) (runs.Done, error){
+		"stop": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
+			return a.StopAll(ctx, runs.Many{Filter: projection.Query{Agent: "a"}}, false)
+		},
+		"counted stop": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
+			one := 1
+			return a.StopAll(ctx, runs.Many{Filter: projection.Query{Agent: "a", Limit: 1}, Error: "x", Expect: &one}, false)
+		},
+		"retry": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
+			m := runs.RetryMany{Many: runs.Many{Filter: projection.Query{Statuses: []string{"completed"}}}}
+			return a.RetryAll(ctx, m)
+		},
+		"redeliver": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
+			return a.RedeliverAll(ctx, runs.Many{Filter: projection.Query{Agent: "a"}})
+		},
+	} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		i := &impatient{Known: c.History, hangUp: hangUp}
+		done, err := do(ctx, runs.NewAgain(c.runsService, i, c.Redeliver))
+		if !errors.Is(err, context.Canceled) || done.Count != 0 || i.pages != 1 {
+			t.Errorf("%s: %d pages, %+v, %v", name, i.pages, done, err)
+		}
+	}
+	for _, id := range ids {
+		if got, err := c.History.Get(t.Context(), id); err != nil || got.Status != run.Pending {
+			t.Errorf("%s: %s, %v", id, got.Status, err)
+		}
+	}
+}
