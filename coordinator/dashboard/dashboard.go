@@ -14,7 +14,9 @@ import (
 	"sync"
 )
 
-//go:embed ui
+// The dashboard's own modules are in ui/dist/app.js; scripts/bundles/app makes it.
+//
+//go:embed ui/index.html ui/*.css ui/dist/app.js ui/vendor
 var embedded embed.FS
 
 // Root is the path below which every page of the dashboard is.

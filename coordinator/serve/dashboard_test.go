@@ -116,7 +116,7 @@ func TestTheShell(t *testing.T) {
 	s.post("/ui/", "{}", s.admin).want(405)
 }
 
-var assetOf = regexp.MustCompile(`(/ui/assets/[0-9a-f]{16})/app\.js`)
+var assetOf = regexp.MustCompile(`(/ui/assets/[0-9a-f]{16})/dist/app\.js`)
 
 // TestAssets: a file is found under the content of all of them alone, is kept for ever, and comes compressed.
 func TestAssets(t *testing.T) {
@@ -126,7 +126,7 @@ func TestAssets(t *testing.T) {
 	if found == nil {
 		t.Fatal("the page names no app.js")
 	}
-	at := found[1] + "/app.js"
+	at := found[1] + "/dist/app.js"
 	plain := s.plainly("GET", at, "Accept-Encoding: gzip;q=0, br")
 	packed := s.plainly("GET", at, "Accept-Encoding: br, gzip")
 	for name, want := range map[string]string{
@@ -152,8 +152,11 @@ func TestAssets(t *testing.T) {
 	if g := s.plainly("HEAD", at); g.status != 200 || g.body != "" {
 		t.Errorf("HEAD: %d %q", g.status, g.body)
 	}
-	for _, path := range []string{found[1] + "/none.js", found[1] + "/", "/ui/assets/0123456789abcdef/app.js",
-		"/ui/assets/../assets/app.js", found[1] + "/..%2f..%2fdashboard.go"} {
+	// Neither what is no file, nor the sources of app.js.
+	for _, path := range []string{
+		found[1] + "/none.js", found[1] + "/app.js", found[1] + "/lib/api.js", found[1] + "/",
+		"/ui/assets/0123456789abcdef/dist/app.js", "/ui/assets/../assets/app.js", found[1] + "/..%2f..%2fdashboard.go",
+	} {
 		g := s.plainly("GET", path)
 		if g.status != 404 || g.header.Get("Content-Type") != "application/json" ||
 			g.header.Get("Cache-Control") != "no-store" {

@@ -134,7 +134,11 @@ func TestTabLeavesTheEditor(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	s := up(t)
 	p := open(t, s, "/ui/agents")
-	tree := eval[string](p, `import(new URL("markdown.js", document.querySelector("script[type=module]").src)).then((m) => JSON.stringify(m.parse("&amp; &copy; <b>x</b>\n\n|a|\n|-|\n|b|")))`)
+	made, err := filepath.Glob("../../coordinator/dashboard/ui/vendor/markdown-*.js")
+	if err != nil || len(made) != 1 {
+		t.Fatalf("%q, %v", made, err)
+	}
+	tree := eval[string](p, `import(new URL("../vendor/`+filepath.Base(made[0])+`", document.querySelector("script[type=module]").src)).then((m) => JSON.stringify(m.parse("&amp; &copy; <b>x</b>\n\n|a|\n|-|\n|b|")))`)
 	for _, want := range []string{`"value":"& © "`, `"type":"html"`, `"type":"tableCell"`} {
 		if !strings.Contains(tree, want) {
 			t.Errorf("the tree lacks %s: %s", want, tree)

@@ -70,8 +70,7 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 
 // straight starts and stops runs and reads the list after each, by the same functions as the pages.
 const straight = `(async () => {
-	const base = document.querySelector("script[type=module]").src;
-	const { get, send } = await import(new URL("lib/api.js", base));
+	const { get, send } = (await import(document.querySelector("script[type=module]").src)).api;
 	const missing = [];
 	const list = async () => (await get("/runs", {agent_name: "turns"})).runs;
 	for (let n = 0; n < 6; n++) {

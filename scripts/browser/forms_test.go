@@ -60,9 +60,7 @@ func TestForms(t *testing.T) {
 	s := up(t)
 	p := open(t, s, "/ui/agents")
 	eval[bool](p, `(async () => {
-		const base = document.querySelector("script[type=module]").src;
-		window.plan = await import(new URL("lib/form/plan.js", base));
-		window.value = await import(new URL("lib/form/value.js", base));
+		Object.assign(window, await import(document.querySelector("script[type=module]").src));
 		return true;
 	})()`)
 	for i, tt := range hardSchemas {

@@ -91,7 +91,7 @@ func TestLateRefusal(t *testing.T) {
 	s := guard(t)
 	p := tab(t, s.stack, "/ui/runs")
 	p.until(`document.querySelector("form.login")`)
-	eval[bool](p, `import(new URL("lib/api.js", document.querySelector("script[type=module]").src)).then((api) => {
+	eval[bool](p, `import(document.querySelector("script[type=module]").src).then(({ api }) => {
 		const real = window.fetch;
 		window.fetch = (...asked) => real(...asked).then((answer) => new Promise((done) => (window.comes = () => done(answer))));
 		window.late = api.get("/status").catch((err) => err.status);

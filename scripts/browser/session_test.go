@@ -102,7 +102,7 @@ func TestTheNewerState(t *testing.T) {
 	p := open(t, up(t), "/ui/runs")
 	states := `[{"status":"pending","attempt":1},{"status":"claimed","attempt":1},{"status":"running","attempt":1},{"status":"pending","attempt":1,"next_attempt_at":"2026-01-31T12:00:00Z"},` +
 		`{"status":"pending","attempt":2},{"status":"running","attempt":2},{"status":"completed","attempt":2}]`
-	wrong := eval[string](p, `import(new URL("lib/runs.js", document.querySelector("script[type=module]").src)).then(({ newer }) => {
+	wrong := eval[string](p, `import(document.querySelector("script[type=module]").src).then(({ runs: { newer } }) => {
 		const all = `+states+`, wrong = [];
 		for (const [i, a] of all.entries()) for (const [j, b] of all.entries()) if (newer(a, b) !== undefined && JSON.stringify({ ...newer(a, b), children: undefined }) !== JSON.stringify(all[Math.max(i, j)])) wrong.push([i, j]);
 		return JSON.stringify(wrong);

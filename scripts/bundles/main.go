@@ -1,8 +1,10 @@
-// Bundles makes the vendored modules in coordinator/dashboard/ui/vendor from npm packages, byte for byte the same each
-// time, and keeps axe-core, unchanged and compressed, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs esbuild:
+// Bundles makes what a browser loads of the dashboard, byte for byte the same each time: one file of our own modules
+// (coordinator/dashboard/ui/dist), and libraries from npm packages (ui/vendor). It keeps axe-core, unchanged and
+// compressed, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs esbuild:
 //
+//	scripts/bundles/app         # bundles our own modules: after each change of one
 //	cd scripts/bundles
-//	GOWORK=off go run . make    # makes the bundles, from the packages in lock.json
+//	GOWORK=off go run . make    # makes all bundles, from the packages in lock.json
 //	GOWORK=off go run . check   # makes them and compares: nothing is written
 //	GOWORK=off go run . lock    # takes the versions of "wants" in lock.json, resolves them, and makes the bundles
 package main
@@ -28,7 +30,7 @@ const (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run . make | check | lock")
+		fmt.Fprintln(os.Stderr, "usage: go run . app | make | check | lock")
 		os.Exit(2)
 	}
 	err := run(os.Args[1])
@@ -42,44 +44,85 @@ func main() {
 	}
 }
 
-func run(what string) error {
+func run(command string) error {
+	switch command {
+	case "app":
+		return makeApp()
+	case "check":
+		return check()
+	case "make", "lock":
+		return makeAll(command == "lock")
+	default:
+		return fmt.Errorf("%q is none of app, make, check, lock", command)
+	}
+}
+
+// makeApp bundles our own modules.
+func makeApp() error {
+	app, err := bundleApp()
+	if err != nil {
+		return err
+	}
+	return write(app, dist)
+}
+
+// check compares our own bundle first: that needs no npm package.
+func check() error {
+	app, err := bundleApp()
+	if err != nil {
+		return err
+	}
+	if err := compare(app); err != nil {
+		return fmt.Errorf("%w; run scripts/bundles/app", err)
+	}
 	lock, err := readLock()
 	if err != nil {
 		return err
 	}
+	made, bundles, err := lock.make(false)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(bundles, lock.Bundles) {
+		return fmt.Errorf("%s names other bundles than its packages make: %v", lockFile, bundles)
+	}
+	return compare(made)
+}
+
+// makeAll makes the vendored bundles, and then ours, which names them.
+func makeAll(resolve bool) error {
+	lock, err := readLock()
+	if err != nil {
+		return err
+	}
+	made, bundles, err := lock.make(resolve)
+	if err != nil {
+		return err
+	}
+	lock.Bundles = bundles
+	return errors.Join(write(made, vendor, axe), lock.write(), makeApp())
+}
+
+// make builds the vendored bundles in a folder of its own.
+func (l *Lock) make(resolve bool) (files, []Bundle, error) {
 	dir, err := os.MkdirTemp("", "bundles")
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	if what == "lock" {
-		if err := lock.resolve(dir); err != nil {
-			return err
+	if resolve {
+		if err := l.resolve(dir); err != nil {
+			return nil, nil, err
 		}
 	}
-	if err := lock.fetch(dir); err != nil {
-		return err
+	if err := l.fetch(dir); err != nil {
+		return nil, nil, err
 	}
-	made, bundles, err := build(dir)
-	if err != nil {
-		return err
-	}
-	switch what {
-	case "check":
-		return compare(made, bundles, lock.Bundles)
-	case "make", "lock":
-		lock.Bundles = bundles
-		return errors.Join(write(made), lock.write())
-	default:
-		return fmt.Errorf("%q is none of make, check, lock", what)
-	}
+	return build(dir)
 }
 
 // compare says which committed file is not what was made.
-func compare(made files, got, want []Bundle) error {
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("%s names other bundles than its packages make: %v", lockFile, got)
-	}
+func compare(made files) error {
 	for _, name := range slices.Sorted(maps.Keys(made)) {
 		b, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -117,9 +160,9 @@ func unpacked(b []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// write replaces the folders vendor and axe.
-func write(made files) error {
-	for _, dir := range []string{vendor, axe} {
+// write replaces folders by what was made.
+func write(made files, folders ...string) error {
+	for _, dir := range folders {
 		if err := os.RemoveAll(filepath.Join(root, dir)); err != nil {
 			return err
 		}

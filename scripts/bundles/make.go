@@ -41,7 +41,7 @@ func patched(args api.OnLoadArgs) (api.OnLoadResult, error) {
 	return api.OnLoadResult{Contents: &s, Loader: api.LoaderJS}, nil
 }
 
-// files are what is made, by their paths from root. base.js, editor.js and markdown.js export what the bundle of that name
+// files are what is made, by their paths from root. base.js, editor.js and markdown.js name what the bundle of that name
 // exports, so that no page has to know a hash.
 type files map[string][]byte
 
@@ -50,7 +50,7 @@ func build(dir string) (files, []Bundle, error) {
 	made, notices := files{}, map[string][]byte{}
 	var bundles []Bundle
 	for _, name := range []string{"base", "editor", "markdown"} {
-		out, inputs, err := bundle(dir, name)
+		out, exports, inputs, err := bundle(dir, name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("bundle %s: %w", name, err)
 		}
@@ -58,7 +58,7 @@ func build(dir string) (files, []Bundle, error) {
 		b := Bundle{File: fmt.Sprintf("%s-%x.js", name, sum[:5]), SHA256: fmt.Sprintf("%x", sum)}
 		bundles = append(bundles, b)
 		made[vendor+"/"+b.File] = out
-		made[path.Join(vendor, "..", name+".js")] = fmt.Appendf(nil, "// Made by scripts/bundles.\nexport * from \"./vendor/%s\";\n", b.File)
+		made[path.Join(ui, name+".js")] = reexport(b.File, exports)
 		for _, in := range inputs {
 			if err := notice(dir, in, notices); err != nil {
 				return nil, nil, err
@@ -92,11 +92,16 @@ func packed(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
+// reexport is a module that exports what a vendored bundle does.
+func reexport(file string, names []string) []byte {
+	return fmt.Appendf(nil, "// Made by scripts/bundles.\nexport {\n  %s,\n} from \"./vendor/%s\";\n", strings.Join(names, ",\n  "), file)
+}
+
 // bundle makes one file. inputs are the paths, below dir, of what of the packages is in it.
-func bundle(dir, name string) (out []byte, inputs []string, err error) {
+func bundle(dir, name string) (out []byte, exports, inputs []string, err error) {
 	entry, err := os.ReadFile(filepath.Join("entries", name+".js"))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	r := api.Build(api.BuildOptions{
 		Stdin:         &api.StdinOptions{Contents: string(entry), ResolveDir: dir, Sourcefile: name + ".js"},
@@ -121,24 +126,26 @@ func bundle(dir, name string) (out []byte, inputs []string, err error) {
 		}}},
 	})
 	if len(r.Errors) > 0 {
-		return nil, nil, fmt.Errorf("esbuild: %s", r.Errors[0].Text)
+		return nil, nil, nil, fmt.Errorf("esbuild: %s", r.Errors[0].Text)
 	}
 	var meta struct {
 		Outputs map[string]struct {
-			Inputs map[string]struct{ BytesInOutput int }
+			Exports []string
+			Inputs  map[string]struct{ BytesInOutput int }
 		}
 	}
 	if err := json.Unmarshal([]byte(r.Metafile), &meta); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, o := range meta.Outputs {
+		exports = slices.Sorted(slices.Values(o.Exports))
 		for input, in := range o.Inputs {
 			if in.BytesInOutput > 0 && strings.HasPrefix(input, "node_modules/") {
 				inputs = append(inputs, input)
 			}
 		}
 	}
-	return r.OutputFiles[0].Contents, inputs, nil
+	return r.OutputFiles[0].Contents, exports, inputs, nil
 }
 
 // notice adds the licence of the package that input is of.

@@ -1,14 +1,21 @@
 package rules
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"maps"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// The dashboard's own code; what is vendored is searched when its bundles are made.
+// The dashboard's own code, the bundle made of it with the hashes of its modules, and the vendored bundles, which are
+// searched when they are made.
 const (
 	browserCode     = "coordinator/dashboard/ui/"
+	browserBundle   = browserCode + "dist/"
+	browserSources  = browserBundle + "sources.txt"
 	browserVendored = browserCode + "vendor/"
 )
 
@@ -25,6 +32,35 @@ func textOnly(h *House) (broken []string) {
 			if sink := htmlSinks.FindString(line); sink != "" {
 				broken = append(broken, fmt.Sprintf("%s:%d uses %s; make elements, and set their text", f.Path, n+1, sink))
 			}
+		}
+	}
+	return broken
+}
+
+// bundled compares each module of the dashboard with the hash that scripts/bundles/app noted of it.
+func bundled(h *House) (broken []string) {
+	got, want := map[string]string{}, map[string]string{}
+	for _, f := range h.Files {
+		name, own := strings.CutPrefix(f.Path, browserCode)
+		switch {
+		case f.Path == browserSources:
+			for line := range strings.Lines(f.Text) {
+				sum, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+				want[name] = sum
+			}
+		case own && path.Ext(name) == ".js" && !strings.HasPrefix(f.Path, browserBundle) && !strings.HasPrefix(f.Path, browserVendored):
+			sum := sha256.Sum256([]byte(f.Text))
+			got[name] = fmt.Sprintf("%x", sum[:8])
+		}
+	}
+	if maps.Equal(got, want) {
+		return nil
+	}
+	all := maps.Clone(got)
+	maps.Copy(all, want)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if got[name] != want[name] {
+			broken = append(broken, browserCode+name+" is not as it was bundled; run scripts/bundles/app")
 		}
 	}
 	return broken

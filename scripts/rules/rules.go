@@ -38,6 +38,7 @@ var All = []Rule{
 	{"a package of the coordinator has few users", "what everybody imports cannot be changed without everybody", fewImporters},
 	{"a lock is its owner's", "who takes another type's lock has to know when that type takes it too", ownLocks},
 	{"the dashboard makes no HTML of text", "what an agent answered would run in the browser of who reads it", textOnly},
+	{"the dashboard is bundled after each change", "a browser loads the bundle, not the modules that are read and changed", bundled},
 	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
 }
 

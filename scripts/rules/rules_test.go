@@ -54,8 +54,11 @@ func TestRulesBite(t *testing.T) {
 		{"a test server in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), ""},
 		{"ao knows the coordinator", "coordinator/cmd/ao/main.go", file("package main\nimport _ \"ao/coordinator/serve/parts\"\n"), "ao/coordinator/cmd/ao may not use ao/coordinator"},
 
-		{"a page sets HTML", "coordinator/dashboard/ui/pages/run.js", file("el.innerHTML = text;\n"), "pages/run.js:1 uses innerHTML"},
-		{"a page sets text", "coordinator/dashboard/ui/pages/run.js", file("el.textContent = text; evaluate(text);\n"), ""},
+		{"a page sets HTML", "coordinator/dashboard/ui/dist/app.js", file("el.innerHTML = text;\n"), "dist/app.js:1 uses innerHTML"},
+		{"a page sets text", "coordinator/dashboard/ui/dist/app.js", file("el.textContent = text; evaluate(text);\n"), ""},
+		{"a page that is in no bundle", "coordinator/dashboard/ui/pages/run.js", file("show();\n"), "ui/pages/run.js is not as it was bundled"},
+		{"a page that was deleted", "coordinator/dashboard/ui/dist/sources.txt", file("0123456789abcdef pages/run.js\n"), "ui/pages/run.js is not as it was bundled"},
+		{"a vendored bundle", "coordinator/dashboard/ui/vendor/base-0.js", file("show();\n"), ""},
 		{"a second door to schemas", "shared/agent/a.go", file("package agent\nimport _ \"github.com/qri-io/jsonschema\"\n"), "only ao/shared/schema may use github.com/qri-io/jsonschema"},
 		{"nats.go in subject", "nats/subject/s.go", file("package subject\nimport _ \"github.com/nats-io/nats.go\"\n"), "may use github.com/nats-io/nats.go"},
 		{"nats.go in the coordinator", "coordinator/runs/c.go", file("package runs\nimport _ \"github.com/nats-io/nats.go/jetstream\"\n"), "may use github.com/nats-io/nats.go/jetstream"},

@@ -6,51 +6,61 @@ import { setTheme, theme } from "./lib/format.js";
 import { Failed, Loading } from "./lib/components.js";
 import { backoff } from "./lib/api.js";
 import { Shell } from "./shell.js";
+import Overview from "./pages/overview.js";
+import Runs from "./pages/runs.js";
+import Run from "./pages/run.js";
+import Sessions from "./pages/sessions.js";
+import Session from "./pages/session.js";
+import Tree from "./pages/tree.js";
+import Agents from "./pages/agents.js";
+import Agent from "./pages/agent.js";
+import Schemas from "./pages/schemas.js";
+import NewRun from "./pages/newrun.js";
+import Runners from "./pages/runners.js";
+import Queues from "./pages/queues.js";
+import Callbacks from "./pages/callbacks.js";
+import Settings from "./pages/settings.js";
+import Login from "./pages/login.js";
+import NotFound from "./pages/notfound.js";
 
-// Pages are loaded when they are first shown. Each exports a component by default, which gets the path's params.
+// What the tests in a browser call of the bundle.
+export * as api from "./lib/api.js";
+export * as plan from "./lib/form/plan.js";
+export * as runs from "./lib/runs.js";
+export * as value from "./lib/form/value.js";
+
+// Each page gets the params of its path.
 const pages = [
-  ["/ui", () => import("./pages/overview.js")],
-  ["/ui/runs", () => import("./pages/runs.js")],
-  ["/ui/runs/:id", () => import("./pages/run.js")],
-  ["/ui/sessions", () => import("./pages/sessions.js")],
-  ["/ui/sessions/:id", () => import("./pages/session.js")],
-  ["/ui/sessions/:id/tree", () => import("./pages/tree.js")],
-  ["/ui/agents", () => import("./pages/agents.js")],
-  ["/ui/agents/:name", () => import("./pages/agent.js")],
-  ["/ui/schemas", () => import("./pages/schemas.js")],
-  ["/ui/schemas/:name", () => import("./pages/schemas.js")],
-  ["/ui/new", () => import("./pages/newrun.js")],
-  ["/ui/runners", () => import("./pages/runners.js")],
-  ["/ui/queues", () => import("./pages/queues.js")],
-  ["/ui/callbacks", () => import("./pages/callbacks.js")],
-  ["/ui/settings", () => import("./pages/settings.js")],
-  ["/ui/login", () => import("./pages/login.js")],
+  ["/ui", Overview],
+  ["/ui/runs", Runs],
+  ["/ui/runs/:id", Run],
+  ["/ui/sessions", Sessions],
+  ["/ui/sessions/:id", Session],
+  ["/ui/sessions/:id/tree", Tree],
+  ["/ui/agents", Agents],
+  ["/ui/agents/:name", Agent],
+  ["/ui/schemas", Schemas],
+  ["/ui/schemas/:name", Schemas],
+  ["/ui/new", NewRun],
+  ["/ui/runners", Runners],
+  ["/ui/queues", Queues],
+  ["/ui/callbacks", Callbacks],
+  ["/ui/settings", Settings],
+  ["/ui/login", Login],
 ];
 
-const loaded = new Map(); // by pattern: the page's component
-
 function find(path) {
-  for (const [pattern, load] of pages) {
+  for (const [pattern, page] of pages) {
     const params = match(pattern, path);
-    if (params) return { pattern, load, params };
+    if (params) return { page, params };
   }
-  return { pattern: "", load: () => import("./pages/notfound.js"), params: {} };
+  return { page: NotFound, params: {} };
 }
 
 function Route() {
   const { path } = address.value;
-  const { pattern, load, params } = find(path);
-  const [state, setState] = useState({});
-  useEffect(() => {
-    let gone = false;
-    if (loaded.has(pattern)) return;
-    load().then((m) => (loaded.set(pattern, m.default), gone || setState({ pattern })), (error) => gone || setState({ pattern, error }));
-    return () => (gone = true);
-  }, [pattern]);
-  const Shown = loaded.get(pattern);
-  if (Shown) return html`<${Shown} key=${path} ...${params} />`;
-  if (state.error && state.pattern === pattern) return html`<${Failed} error=${state.error} what="This page" reload=${() => location.reload()} />`;
-  return html`<${Loading} />`;
+  const { page: Shown, params } = find(path);
+  return html`<${Shown} key=${path} ...${params} />`;
 }
 
 function App() {

@@ -1,2 +1,4 @@
 // Made by scripts/bundles.
-export * from "./vendor/markdown-3cf813b87a.js";
+export {
+  parse,
+} from "./vendor/markdown-3cf813b87a.js";

@@ -6,6 +6,7 @@ import { liveState } from "./lib/live.js";
 import { reachable, send } from "./lib/api.js";
 import { setTheme, setZone, theme, zone, zoneName } from "./lib/format.js";
 import { Button, Icon, Toasts, toast } from "./lib/components.js";
+import Palette from "./pages/palette.js";
 
 const places = [
   [["overview", "/ui/", "Overview"], ["runs", "/ui/runs", "Runs"], ["sessions", "/ui/sessions", "Sessions"]],
@@ -57,14 +58,10 @@ function Navigation({ onSearch }) {
     <${Foot} />`;
 }
 
-// The palette is loaded when it is first asked for.
+// usePalette opens the palette by its key, too.
 function usePalette() {
-  const [Palette, setPalette] = useState(null);
   const [open, setOpen] = useState(false);
-  const show = () => {
-    setOpen(true);
-    if (!Palette) import("./pages/palette.js").then((m) => setPalette(() => m.default), (err) => (setOpen(false), toast(err.message, { kind: "bad" })));
-  };
+  const show = () => setOpen(true);
   useEffect(() => {
     const key = (e) => {
       if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey) || e.altKey || e.shiftKey) return;
@@ -74,7 +71,7 @@ function usePalette() {
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
   });
-  return [show, open && Palette ? html`<${Palette} onClose=${() => setOpen(false)} />` : null];
+  return [show, open ? html`<${Palette} onClose=${() => setOpen(false)} />` : null];
 }
 
 /** Shell is everything around the page. */

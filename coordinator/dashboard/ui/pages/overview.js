@@ -4,8 +4,9 @@ import { get, seg } from "../lib/api.js";
 import { query } from "../lib/router.js";
 import { may, me } from "../lib/rights.js";
 import { count, ms, plural } from "../lib/format.js";
-import { Card, Hostile, Icon, Loaded, Loading, Page, Status, Text, Time, Took, useEvery, useResource, visible } from "../lib/components.js";
+import { Card, Hostile, Icon, Loaded, Page, Status, Text, Time, Took, useEvery, useResource, visible } from "../lib/components.js";
 import { About, ended } from "../lib/runs.js";
+import FirstMinute from "./firstminute.js";
 import { Proof } from "./proof.js";
 
 const kept = 90; // answers of /status that rates and curves are made of, one every two seconds
@@ -23,18 +24,9 @@ export default function Overview() {
   const first = empty || query.value.has("first");
   return html`<${Page} title="Overview" actions=${html`<${Proof} kind=${first ? "" : "primary"} />`}>
     <${Warnings} />
-    ${first && html`<${First} />`}
+    ${first && html`<${FirstMinute} />`}
     <${Loaded} resource=${status} what="The status">${(s) => !empty && html`<${Now} status=${s} points=${points} />`}<//>
   <//>`;
-}
-
-// First is what somebody sees who has just started.
-function First() {
-  const [Shown, setShown] = useState(null);
-  useEffect(() => {
-    import("./firstminute.js").then((m) => setShown(() => m.default));
-  }, []);
-  return Shown ? html`<${Shown} />` : html`<${Loading} />`;
 }
 
 function Warnings() {
