@@ -96,8 +96,8 @@ func TestExplainTheEnd(t *testing.T) {
 	if got, want := steps(e), "accepted queued/1 claimed/1 started/1 completed/1"; got != want {
 		t.Errorf("completed: %s", got)
 	}
-	if !strings.HasPrefix(e.Summary, "It completed, ") ||
-		!strings.Contains(e.Summary, "after runner "+w.id+" began it.") || e.Story[2].Detail != "by runner "+w.id ||
+	if !strings.HasPrefix(e.Summary, "It completed ") ||
+		!strings.Contains(e.Summary, " after runner "+w.id+" claimed it.") || e.Story[2].Detail != "by runner "+w.id ||
 		!strings.HasPrefix(e.Story[1].Detail, "in queue procedural.procedural.") {
 		t.Errorf("%q %+v", e.Summary, e.Story)
 	}
@@ -106,7 +106,7 @@ func TestExplainTheEnd(t *testing.T) {
 	s.until(once.RunID, run.Failed)
 	e = s.explain(once.RunID, &secret)
 	if got := steps(e); got != "accepted queued/1 claimed/1 started/1 failed/1" ||
-		!strings.HasPrefix(e.Summary, "It failed: no such file at all (command_failed), ") {
+		!strings.HasSuffix(e.Summary, " claimed it: no such file at all (command_failed).") {
 		t.Errorf("failed: %s %q", got, e.Summary)
 	}
 
@@ -127,7 +127,7 @@ func TestExplainTheEnd(t *testing.T) {
 	s.until(stopped.RunID, run.Stopped)
 	e = s.explain(stopped.RunID, &secret)
 	if steps(e) != "accepted queued/1 claimed/1 started/1 stopping stopped/1" ||
-		!strings.HasPrefix(e.Summary, "It was stopped, ") {
+		!strings.HasPrefix(e.Summary, "It was stopped ") {
 		t.Errorf("stopped: %s %q", steps(e), e.Summary)
 	}
 
@@ -135,7 +135,7 @@ func TestExplainTheEnd(t *testing.T) {
 	s.until(lost.RunID, run.Running)
 	e = s.explain(lost.RunID, &secret)
 	if o := e.WaitsFor; o.Reason != "runner" || o.Runner != w.id || o.Until == nil || o.Heard == nil ||
-		!o.Lease.After(*o.Heard) || !strings.HasPrefix(e.Summary, "It runs on runner "+w.id+", for ") {
+		!o.Lease.After(*o.Heard) || !strings.HasPrefix(e.Summary, "It has been running on runner "+w.id+" for ") {
 		t.Errorf("running: %+v %q", o, e.Summary)
 	}
 	w.silence()
@@ -145,8 +145,8 @@ func TestExplainTheEnd(t *testing.T) {
 		t.Errorf("lost: %s", got)
 	}
 	if got := e.Story[4].Detail; got != "runner "+w.id+" was lost: no heartbeat within the lease" ||
-		!strings.HasPrefix(e.Summary, "It failed because its runner "+
-			w.id+" was lost: no heartbeat within the lease, ") {
+		!strings.HasSuffix(e.Summary, " after runner "+
+			w.id+" claimed it: the runner was lost, no heartbeat within the lease.") {
 		t.Errorf("%q %q", got, e.Summary)
 	}
 
@@ -188,7 +188,7 @@ func TestExplainTheWait(t *testing.T) {
 		e := s.explain(retried.RunID, &secret)
 		o := e.WaitsFor
 		return o.Reason == "retry_pause" && o.Until.After(time.Now().Add(-time.Minute)) &&
-			strings.Contains(e.Summary, "of 9 failed; the next one is queued in ")
+			strings.Contains(e.Summary, "of 9 failed. The next one is queued in ")
 	})
 	s.post("/runs/"+retried.RunID+"/stop", "").want(200)
 	// stopped; or failed, where its next attempt was faster
@@ -200,10 +200,10 @@ func TestExplainTheWait(t *testing.T) {
 	turn := s.submit(`{"session_id":"` + busy.SessionID + `","prompt":"next"}`)
 	e := s.explain(turn.RunID, &secret)
 	if o := e.WaitsFor; o.Reason != "session_turn" || o.RunID != busy.RunID || *o.Ahead != 1 ||
-		e.Summary != "It waits for its turn: 1 run of its session comes first, now "+busy.RunID+", which is running." {
+		e.Summary != "It waits for its turn in the session: 1 run is ahead of it, first "+busy.RunID+" (running)." {
 		t.Errorf("turn: %+v %q", o, e.Summary)
 	}
-	if got := steps(e); got != "accepted" || !strings.Contains(e.Story[0].Detail, "a further turn of its session; "+
+	if got := steps(e); got != "accepted" || !strings.Contains(e.Story[0].Detail, "as another turn of its session; "+
 		"not queued at once") {
 		t.Errorf("turn: %+v", e.Story)
 	}
@@ -221,8 +221,8 @@ func TestExplainTheWait(t *testing.T) {
 		o.Runners[0].Holds[0].RunID != busy.RunID || o.Runners[0].Holds[0].Agent != "plain" {
 		t.Errorf("slot: %+v", o.Runners)
 	}
-	if !strings.HasPrefix(e.Summary, "It waits for a free slot: 1 of 1 slots of 1 matching runner are taken; 1 run "+
-		"is before it in queue autonomous._._, where it waits for ") {
+	if !strings.HasPrefix(e.Summary, "It waits for a free slot: 1 of 1 slots of 1 matching runner are in use; 1 run "+
+		"is ahead of it in queue autonomous._._, where it has waited ") {
 		t.Errorf("slot: %q", e.Summary)
 	}
 
@@ -242,17 +242,17 @@ func TestExplainTheWait(t *testing.T) {
 		wrong = append(wrong, c.ExecutorProfile+" "+string(raw))
 	}
 	if want := []string{
-		`brain [{"field":"hostname","wanted":"mars","has":"brain","message":"hostname is brain instead of mars"},` +
-			`{"field":"tags","wanted":["moon"],"has":["gpu"],"message":"tags are [gpu], without [moon]"}]`,
-		`choosy [{"field":"executor_profile","wanted":"brain","has":"choosy","message":"executor_profile is choosy ` +
-			`instead of brain"},{"field":"hostname","wanted":"mars","has":"elsewhere","message":"hostname is ` +
-			`elsewhere instead of mars"},{"field":"tags","wanted":["gpu","moon"],"has":["eu"],"message":"tags are ` +
-			`[eu], without [gpu moon]"}]`,
+		`brain [{"field":"hostname","wanted":"mars","has":"brain","message":"hostname is brain, not mars"},` +
+			`{"field":"tags","wanted":["moon"],"has":["gpu"],"message":"tags [gpu] lack [moon]"}]`,
+		`choosy [{"field":"executor_profile","wanted":"brain","has":"choosy","message":"executor_profile is choosy, ` +
+			`not brain"},{"field":"hostname","wanted":"mars","has":"elsewhere","message":"hostname is ` +
+			`elsewhere, not mars"},{"field":"tags","wanted":["gpu","moon"],"has":["eu"],"message":"tags ` +
+			`[eu] lack [gpu moon]"}]`,
 	}; !slices.Equal(wrong, want) {
 		t.Errorf("match: got\n%s", strings.Join(wrong, "\n"))
 	}
 	for _, want := range []string{"matches type=autonomous profile=brain hostname=mars tags=[gpu moon]: none of 2 " +
-		"online runners does (closest: " + w.id + ", but its hostname is brain instead of mars, and 1 more). It " +
+		"online runners matches (closest: " + w.id + ", hostname is brain, not mars, and 1 more). It " +
 		"fails in "} {
 		if !strings.Contains(e.Summary, want) {
 			t.Errorf("match: %q", e.Summary)
@@ -358,8 +358,8 @@ func TestExplainAnswersThatDoNotFit(t *testing.T) {
 	if got := steps(e); got != "accepted queued/1 claimed/1 started/1 rejected/1 offered/1 checked/1 completed/1" {
 		t.Fatalf("%s", got)
 	}
-	if e.Story[4].Detail != "answer 2 of 3: it does not match the output schema - $.n: it is too small" ||
-		!strings.HasSuffix(e.Story[5].Detail, "; the session was asked again once") {
+	if e.Story[4].Detail != "answer 2 of 3 does not match the output schema: $.n: it is too small" ||
+		!strings.HasSuffix(e.Story[5].Detail, "; the agent was asked again once") {
 		t.Errorf("%+v", e.Story)
 	}
 }

@@ -125,7 +125,7 @@ func TestExplainAnswersInAPack(t *testing.T) {
 		w.tell(q, rejected(3, "two fit"))
 		return counted(`{"valid":true,"retry_count":3}`)
 	}))
-	const says = "answer %d of 3: it does not match the output schema - $: %s"
+	const says = "answer %d of 3 does not match the output schema: $: %s"
 	want := []string{fmt.Sprintf(says, 1, "nothing fits"), fmt.Sprintf(says, 2, "one fits"),
 		fmt.Sprintf(says, 3, "two fit")}
 	if !slices.Equal(got, want) {

@@ -157,7 +157,7 @@ func TestCommandLine(t *testing.T) {
 		s.contains(out, "no_matching_runner", "executor_type is procedural, wanted autonomous", "It waits for a runner that matches type=autonomous: none of 1 online runner does")
 		says(s, 0, "stop", id)
 		out, _ = says(s, 0, "explain", id)
-		s.contains(out, "It was stopped", "no runner had begun it", "Stopped before it began")
+		s.contains(out, "It was stopped", "before a runner claimed it", "Stopped before it began")
 		says(s, 2, "explain", "x*y")
 		says(s, 1, "explain", "run_none")
 	})

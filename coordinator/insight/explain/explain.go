@@ -77,25 +77,10 @@ func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint6
 // conclusion says in a sentence how a run ended.
 func conclusion(t projection.Trace, story []Step) string {
 	r := t.Run
-	say := "It " + string(r.Status)
-	if r.Status == run.Stopped {
-		say = "It was stopped"
-	}
-	switch {
-	case lost(r.Error):
-		say = fmt.Sprintf("It failed because its runner %s was lost", r.RunnerID)
-		if why, _ := field(r.Error, "detail"); why != "" {
-			say += ": " + brief(why, 200)
-		}
-	case r.Status == run.Failed && r.Error != nil && r.Error.Message != "":
-		say += ": " + brief(r.Error.Message, 200) + " (" + r.Error.Code + ")"
-	case r.Status == run.Failed && r.Error != nil:
-		say += ": " + r.Error.Code
-	}
-	begun := r.ClaimedAt
+	claimed := r.ClaimedAt
 	for _, s := range story { // by one clock, where the records are to be had
 		if s.What == stepClaimed {
-			begun = &s.At
+			claimed = &s.At
 		}
 	}
 	end := r.EndedAt
@@ -104,17 +89,38 @@ func conclusion(t projection.Trace, story []Step) string {
 			end = &s.At
 		}
 	}
+	say := "It " + string(r.Status)
+	if r.Status == run.Stopped {
+		say = "It was stopped"
+	}
 	switch {
 	case end == nil:
-	case r.RunnerID == "" || begun == nil:
-		say += fmt.Sprintf(", %s after it was accepted; no runner had begun it", span(end.Sub(r.CreatedAt)))
+	case r.RunnerID == "" || claimed == nil:
+		say += fmt.Sprintf(" %s after it was accepted, before a runner claimed it", span(end.Sub(r.CreatedAt)))
 	default:
-		say += fmt.Sprintf(", %s after runner %s began it", span(end.Sub(*begun)), r.RunnerID)
+		say += fmt.Sprintf(" %s after runner %s claimed it", span(end.Sub(*claimed)), r.RunnerID)
 	}
 	if r.MaxAttempts > 1 {
 		say += fmt.Sprintf(" (attempt %d of %d)", r.Attempt, r.MaxAttempts)
 	}
-	return say + "."
+	return say + reason(r) + "."
+}
+
+// reason says why a run failed; nothing for one that did not.
+func reason(r run.Run) string {
+	switch {
+	case lost(r.Error):
+		say := ": the runner was lost"
+		if why, _ := field(r.Error, "detail"); why != "" {
+			say += ", " + brief(why, 200)
+		}
+		return say
+	case r.Status != run.Failed || r.Error == nil:
+		return ""
+	case r.Error.Message == "":
+		return ": " + r.Error.Code
+	}
+	return ": " + brief(r.Error.Message, 200) + " (" + r.Error.Code + ")"
 }
 
 // tell is the story, as much of it as can be read; the error says why it lacks something.

@@ -35,15 +35,15 @@ func mismatch(field string, wanted, has any) Mismatch {
 	m := Mismatch{Field: field, Wanted: wanted, Has: has}
 	switch field {
 	case "tags":
-		m.Message = fmt.Sprintf("tags are %v, without %v", has, wanted)
+		m.Message = fmt.Sprintf("tags %v lack %v", has, wanted)
 	case "require_matching_tags":
-		m.Message = fmt.Sprintf("tags are %v, and it takes only runs with one in common", has)
+		m.Message = fmt.Sprintf("it takes only runs that ask for one of its tags %v", has)
 	case "model":
-		m.Message = fmt.Sprintf("models are %v, without %v", has, wanted)
+		m.Message = fmt.Sprintf("models %v do not include %v", has, wanted)
 	case "agent":
-		m.Message = fmt.Sprintf("agents do not have %v as it was when the run was accepted", wanted)
+		m.Message = fmt.Sprintf("agent %v is not registered as it was when the run was accepted", wanted)
 	default:
-		m.Message = fmt.Sprintf("%s is %v instead of %v", field, has, wanted)
+		m.Message = fmt.Sprintf("%s is %v, not %v", field, has, wanted)
 	}
 	return m
 }

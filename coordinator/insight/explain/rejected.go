@@ -76,7 +76,7 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 				}
 				if r := rejection(e); r != nil {
 					r.At = m.Time.UTC()
-					say := fmt.Sprintf("answer %d of %d: it does not match the output schema - %s", r.Number, r.Of, r.Message)
+					say := fmt.Sprintf("answer %d of %d does not match the output schema: %s", r.Number, r.Of, r.Message)
 					steps = append(steps, Step{At: r.At, What: stepRejected, Detail: brief(say, detailLength), rejected: r})
 				}
 			}

@@ -143,10 +143,10 @@ func (n *narrator) whole(m bus.Message) {
 	if m.Seq == n.t.Whole[0] {
 		say := "for agent " + n.t.Run.Agent
 		if n.t.Run.Type == run.Resume {
-			say += ", a further turn of its session"
+			say += ", as another turn of its session"
 		}
 		if rec.Kind == subject.AcceptedKind {
-			say += "; not queued at once: another run of its session came first, or no runner matched"
+			say += "; not queued at once: another run of the session was ahead of it, or no runner matched"
 		}
 		n.add(m, 0, stepAccepted, say)
 	}
@@ -170,7 +170,7 @@ func (n *narrator) claim(at int, m bus.Message) {
 
 // started is the worker's word, not a record's.
 func (n *narrator) started(behind uint64, at int, when time.Time) {
-	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: stepStarted, Detail: "its executor runs"}, behind, len(n.all)})
+	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: stepStarted, Detail: "the executor is running"}, behind, len(n.all)})
 }
 
 func (n *narrator) bound(at int, m bus.Message) {
@@ -178,9 +178,9 @@ func (n *narrator) bound(at int, m bus.Message) {
 	if json.Unmarshal(m.Body, &b) != nil {
 		return
 	}
-	say := "its session can go on anywhere"
+	say := "its session can continue on any host"
 	if b.Hostname != "" {
-		say = "the model side of its session is on host " + b.Hostname + " alone"
+		say = "its session is stored only on host " + b.Hostname
 	}
 	if b.Profile != "" {
 		say += ", profile " + b.Profile
@@ -197,7 +197,7 @@ func (n *narrator) offer(at int, m bus.Message) {
 	if e.Result != nil {
 		var v run.Validation
 		if json.Unmarshal(e.Result.SchemaValidation, &v) == nil && v.Retries > 0 {
-			say += fmt.Sprintf("; the session was asked again %s", times(v.Retries))
+			say += fmt.Sprintf("; the agent was asked again %s", times(v.Retries))
 		}
 	}
 	n.add(m, at, stepOffered, say)
@@ -261,7 +261,7 @@ func gone(f *fault.Fault) string {
 func say(f *fault.Fault) string {
 	switch {
 	case f == nil:
-		return "without a reason"
+		return "no reason was given"
 	case f.Message == "":
 		return f.Code
 	}
@@ -287,7 +287,7 @@ func field(f *fault.Fault, name string) (string, bool) {
 
 func (n *narrator) stop(m bus.Message) {
 	if m.Seq > n.t.Whole[0] {
-		n.add(m, 0, stepStopping, "somebody wants it stopped")
+		n.add(m, 0, stepStopping, "a stop was requested")
 	}
 }
 
@@ -306,7 +306,7 @@ func (n *narrator) callback(near []bus.Message) {
 	for _, m := range slices.Backward(near) { // a turn before may have been in vain
 		var c run.Callback
 		if m.Seq <= n.t.Turn+1 && json.Unmarshal(m.Body, &c) == nil && slices.Contains(c.Children, n.t.Run.ID) {
-			n.add(m, 0, stepCallback, fmt.Sprintf("its parent session %s is told of its end by run %s", n.t.Run.Parent, c.Turn()))
+			n.add(m, 0, stepCallback, fmt.Sprintf("run %s tells the parent session %s that it ended", c.Turn(), n.t.Run.Parent))
 			return
 		}
 	}
@@ -317,7 +317,7 @@ func (n *narrator) tells(near []bus.Message) {
 	for _, m := range near {
 		var c run.Callback
 		if json.Unmarshal(m.Body, &c) == nil && !c.Suppressed && c.Turn() == n.t.Run.ID {
-			n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session of the end of %s", count(len(c.Children), "run")))
+			n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session that %s ended", count(len(c.Children), "run")))
 			return
 		}
 	}
@@ -332,8 +332,8 @@ func (n *narrator) hooks(all []bus.Message) {
 			continue
 		}
 		say := map[string]string{
-			run.NotifyDelivered: "the receiver of the HTTP callback took it", run.NotifyAgain: "somebody asked for the HTTP callback again",
-			run.NotifyDead: "the HTTP callback was given up", run.NotifyFailed: "a try of the HTTP callback failed",
+			run.NotifyDelivered: "the receiver accepted the webhook", run.NotifyAgain: "a new delivery of the webhook was requested",
+			run.NotifyDead: "the last delivery of the webhook failed, no other follows", run.NotifyFailed: "a delivery of the webhook failed",
 		}[h.Status]
 		if h.HTTP != 0 && h.Status != run.NotifyDelivered {
 			say += fmt.Sprintf(": %d", h.HTTP)
@@ -342,10 +342,10 @@ func (n *narrator) hooks(all []bus.Message) {
 			say += ": " + h.Reason
 		}
 		if h.Next != nil {
-			say += "; tried again at " + h.Next.UTC().Format(time.RFC3339)
+			say += "; the next delivery is at " + h.Next.UTC().Format(time.RFC3339)
 		}
 		if i == 1 && len(left) > 0 {
-			say += fmt.Sprintf(" (%s after it left out)", count(len(left), "step"))
+			say += fmt.Sprintf(" (%s left out after it)", count(len(left), "step"))
 		}
 		n.add(m, 0, stepWebhook, say)
 	}
@@ -365,11 +365,11 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 		}
 		if cut && !gap && s.Attempt > 2 {
 			gap = true
-			steps = append(steps, Step{At: s.At, What: stepLeftOut, Detail: fmt.Sprintf("what was between the first attempts and attempt %d", s.Attempt)})
+			steps = append(steps, Step{At: s.At, What: stepLeftOut, Detail: fmt.Sprintf("the steps between the first attempts and attempt %d", s.Attempt)})
 		}
 		if s.What == stepQueued {
 			if where := fmt.Sprint(s.Attempt); where == lane {
-				s.What, s.Detail = stepMoved, s.Detail+": its agent was announced anew"
+				s.What, s.Detail = stepMoved, s.Detail+": a runner registered its agent again"
 			} else {
 				lane = where
 			}
@@ -403,7 +403,7 @@ func (n *narrator) known() {
 	put(n.t.Whole[0], &r.CreatedAt, 0, stepAccepted, "for agent "+r.Agent)
 	if r.RunnerID != "" {
 		put(n.t.Claim, r.ClaimedAt, r.Attempt, stepClaimed, "by runner "+r.RunnerID)
-		put(n.t.Claim, r.StartedAt, r.Attempt, stepStarted, "its executor runs")
+		put(n.t.Claim, r.StartedAt, r.Attempt, stepStarted, "the executor is running")
 	}
 	if detail := "on runner " + r.RunnerID; r.Status.Final() {
 		if r.Status != run.Completed {

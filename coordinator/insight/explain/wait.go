@@ -65,23 +65,23 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 	now := time.Now()
 	if err := x.Ready(); err != nil {
 		say := fault.Of(err).Message
-		return &Obstacle{Reason: waitsForCoordinator, Message: say}, fmt.Sprintf("It is %s; this coordinator is not ready: %s.", r.Status, say)
+		return &Obstacle{Reason: waitsForCoordinator, Message: say}, fmt.Sprintf("It is %s. This coordinator is not ready: %s.", r.Status, say)
 	}
 	if a.Claim != nil {
 		return x.underway(r, a, now)
 	}
 	if a.Stopping {
-		return &Obstacle{Reason: waitsForStop}, "It is being stopped: no further attempt follows."
+		return &Obstacle{Reason: waitsForStop}, "It is being stopped: no other attempt follows."
 	}
 	open := x.History.Open(r.SessionID)
 	if i := slices.IndexFunc(open, func(o projection.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
 		first := open[0]
 		return &Obstacle{Reason: waitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
-			fmt.Sprintf("It waits for its turn: %s of its session come%s first, now %s, which is %s.", count(i, "run"), singular(i), first.Spec.ID, first.Status)
+			fmt.Sprintf("It waits for its turn in the session: %s ahead of it, first %s (%s).", are(i, "run"), first.Spec.ID, first.Status)
 	}
 	if a.NotBefore.After(now) {
 		until := a.NotBefore.UTC()
-		return &Obstacle{Reason: waitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
+		return &Obstacle{Reason: waitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed. The next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
 	}
 	w := x.Waits.Want(a)
 	if !x.Runners.Matches(w) {
@@ -100,17 +100,17 @@ func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Ob
 	switch {
 	case a.OfferSeq != 0:
 		o.Reason, o.Until, o.Heard, o.Lease = waitsForCheck, nil, nil, nil
-		return o, fmt.Sprintf("Runner %s has offered its result; a coordinator checks it against the output schema.", o.Runner)
+		return o, fmt.Sprintf("Runner %s has sent a result. A coordinator is checking it against the output schema.", o.Runner)
 	case a.Claim.RunnerID == "":
-		return &Obstacle{Reason: waitsForStop}, "A coordinator ends it: no runner has begun it."
+		return &Obstacle{Reason: waitsForStop}, "A coordinator is ending it. No runner has claimed it."
 	case a.Stopping:
 		o.Reason = waitsForStop
-		return o, fmt.Sprintf("Somebody wants it stopped; runner %s is told so until it has ended it.", o.Runner) + heardOf(o, now)
+		return o, fmt.Sprintf("A stop was requested. Runner %s has been asked to end it.", o.Runner) + heardOf(o, now)
 	case a.Started != nil:
 		began = *a.Started
-		return o, fmt.Sprintf("It runs on runner %s, for %s.", o.Runner, span(now.Sub(began))) + heardOf(o, now) + limit(r, now)
+		return o, fmt.Sprintf("It has been running on runner %s for %s.", o.Runner, span(now.Sub(began))) + heardOf(o, now) + limit(r, now)
 	}
-	return o, fmt.Sprintf("Runner %s took it %s ago and has not said yet that it runs.", o.Runner, span(now.Sub(began))) + heardOf(o, now)
+	return o, fmt.Sprintf("Runner %s claimed it %s ago. Its executor has not started yet.", o.Runner, span(now.Sub(began))) + heardOf(o, now)
 }
 
 // heardOf is a sentence about a runner that is silent for longer than it should be.
@@ -122,36 +122,37 @@ func heardOf(o *Obstacle, now time.Time) string {
 	if silent < lease/2 {
 		return ""
 	}
-	return fmt.Sprintf(" That runner has not been heard of for %s; it is given up after %s.", span(silent), span(lease))
+	return fmt.Sprintf(" The runner last confirmed it %s ago. After %s without a heartbeat the attempt fails.", span(silent), span(lease))
 }
 
 func limit(r run.Run, now time.Time) string {
 	if r.TimeoutAt == nil {
 		return ""
 	}
-	return fmt.Sprintf(" Its time is over in %s.", span(r.TimeoutAt.Sub(now)))
+	return fmt.Sprintf(" It times out in %s.", span(r.TimeoutAt.Sub(now)))
 }
 
 // unmatched is a run that no online runner could take.
 func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Want, now time.Time, inside bool) (*Obstacle, string) {
 	all := x.candidates(w)
 	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
-	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
+	say, advice := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w)), ""
 	if home := x.History.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
 		return one.Status == runnerapi.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
 	}) {
 		o.Reason = waitsForHost
-		say = fmt.Sprintf("It waits for host %q: the model side of its session is there alone (profile %s), and no runner is; start a worker there, or a new session: ", home.Hostname, home.ExecutorProfile)
+		say = fmt.Sprintf("It waits for host %q, where its session is stored (profile %s): ", home.Hostname, home.ExecutorProfile)
+		advice = " Start a worker there, or start a new session."
 	}
 	switch {
 	case all.registered == 0:
-		say += "none is registered"
+		say += "no runner is registered"
 	case all.online == 0:
 		say += fmt.Sprintf("none of %s is online", count(all.registered, "registered runner"))
 	default:
-		say += fmt.Sprintf("none of %s does", count(all.online, "online runner"))
+		say += fmt.Sprintf("none of %s matches", count(all.online, "online runner"))
 		if near := all.all[0]; len(near.Mismatches) > 0 && !inside {
-			say += fmt.Sprintf(" (closest: %s, but its %s)", near.ID, differs(near.Mismatches))
+			say += fmt.Sprintf(" (closest: %s, %s)", near.ID, differs(near.Mismatches))
 		}
 	}
 	say += x.parted(a.Spec)
@@ -159,9 +160,9 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Want, 
 		until := since.Add(x.NoMatch).UTC()
 		since = since.UTC()
 		o.Since, o.Until = &since, &until
-		say += fmt.Sprintf(". It fails in %s if that stays so", span(until.Sub(now)))
+		say += fmt.Sprintf(". It fails in %s unless one comes online", span(until.Sub(now)))
 	}
-	return o, say + "."
+	return o, say + "." + advice
 }
 
 // waiting is a run that some online runner could take.
@@ -170,9 +171,9 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.Want, no
 		o := &Obstacle{Reason: waitsForQueue, Queue: w.Lane(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {
 			o.Reason = waitsForQueues
-			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", x.Most)
+			return o, fmt.Sprintf("It waits for a free queue: its caller has used its share of the %d queues (AO_MAX_QUEUES). A caller may use as many as are free.", x.Most)
 		}
-		return o, "It is its turn, and a coordinator queues it in a moment."
+		return o, "It is next. A coordinator is about to queue it."
 	}
 	all := x.candidates(w)
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
@@ -180,12 +181,12 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.Want, no
 	say := ""
 	if n, since, ok := x.History.Ahead(r.ID); ok {
 		o.Ahead, o.Since = &n, &since
-		say = fmt.Sprintf("; %s before it in queue %s, where it waits for %s", are(n, "run"), a.Lane, span(now.Sub(since)))
+		say = fmt.Sprintf("; %s ahead of it in queue %s, where it has waited %s", are(n, "run"), a.Lane, span(now.Sub(since)))
 	}
-	full := fmt.Sprintf("%d of %d slots of %s are taken", all.taken, all.slots, count(all.matching, "matching runner"))
+	full := fmt.Sprintf("%d of %d slots of %s are in use", all.taken, all.slots, count(all.matching, "matching runner"))
 	if all.taken < all.slots {
 		o.Reason = waitsForClaim
-		return o, "It waits to be taken: " + full + say + "."
+		return o, "It waits to be claimed: " + full + say + "."
 	}
 	return o, "It waits for a free slot: " + full + say + "."
 }
@@ -217,12 +218,12 @@ func (x *Explainer) WaitingFor(r run.Run) string {
 		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
 	}
 	if a.NotBefore.After(time.Now()) {
-		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("its next attempt: number %d is queued at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
 	if w := x.Waits.Want(a); !x.Runners.Matches(w) {
 		why := x.parted(a.Spec)
 		if home := x.History.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
-			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)
+			why = fmt.Sprintf(" (its session is stored only on host %q: start a worker there, or start a new session)", home.Hostname)
 		}
 		return fmt.Sprintf("a runner: none online matches %s%s", describe(w), why)
 	}
@@ -261,13 +262,6 @@ func count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-func singular(n int) string {
-	if n == 1 {
-		return "s"
-	}
-	return ""
 }
 
 // are is count with its verb.

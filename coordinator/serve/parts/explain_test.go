@@ -56,7 +56,7 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	f.end(a, said("one"))
 	words, last := story(explained(t, c, first.RunID))
 	if words != "accepted queued claimed bound completed" ||
-		last["bound"] != "the model side of its session is on host here alone, profile mind" {
+		last["bound"] != "its session is stored only on host here, profile mind" {
 		t.Errorf("%s: %q", words, last["bound"])
 	}
 	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
@@ -65,8 +65,8 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")
 	e := explained(t, c, waits.RunID)
 	if e.WaitsFor.Reason != "session_host_gone" || e.WaitsFor.Wants.Hostname != "here" ||
-		!strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone `+
-			`(profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
+		!strings.Contains(e.Summary, `It waits for host "here", where its session is stored `+
+			`(profile mind): no runner is registered`) || !strings.HasSuffix(e.Summary, ", or start a new session.") {
 		t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 	}
 }
@@ -104,17 +104,17 @@ func TestExplainCallbacks(t *testing.T) {
 		words != "accepted queued claimed completed webhook callback" {
 		t.Errorf("the child: %s", words)
 	}
-	if last["callback"] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID ||
-		!strings.HasPrefix(last["webhook"], "a try of the HTTP callback failed: 503: ") ||
-		!strings.Contains(last["webhook"], "; tried again at 20") {
+	if last["callback"] != "run "+turn.Spec.ID+" tells the parent session "+parent.SessionID+" that it ended" ||
+		!strings.HasPrefix(last["webhook"], "a delivery of the webhook failed: 503: ") ||
+		!strings.Contains(last["webhook"], "; the next delivery is at 20") {
 		t.Errorf("the child: %v", last)
 	}
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.URL) {
 		t.Errorf("where to is shown: %s", raw)
 	}
 	words, last = story(explained(t, c, turn.Spec.ID))
-	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn tells its session of the end "+
-		"of 1 run" {
+	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn tells its session that "+
+		"1 run ended" {
 		t.Errorf("the turn: %s %v", words, last)
 	}
 }
@@ -165,7 +165,7 @@ func TestExplainManyAttempts(t *testing.T) {
 		!failed["try 30"] {
 		t.Errorf("told of: %v", failed)
 	}
-	if strings.Count(words, "left_out") != 1 || last["left_out"] != "what was between the first attempts and "+
+	if strings.Count(words, "left_out") != 1 || last["left_out"] != "the steps between the first attempts and "+
 		"attempt 13" || e.WaitsFor.Reason != "retry_pause" {
 		t.Errorf("%s: %v", words, last)
 	}
@@ -237,7 +237,7 @@ func TestExplainWithoutNATS(t *testing.T) {
 			t.Errorf("%s, want %s; %q", words, want, e.Incomplete)
 		}
 		if e.WaitsFor.Reason != "coordinator_not_ready" || e.WaitsFor.Message == "" ||
-			!strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
+			!strings.Contains(e.Summary, "This coordinator is not ready: NATS is not reachable") {
 			t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 		}
 	}
@@ -264,7 +264,7 @@ func TestExplainWhatHasJustHappened(t *testing.T) {
 		t.Errorf("%v: %s", err, words)
 	}
 	e = explained(t, c, acc.RunID)
-	if !strings.HasPrefix(e.Summary, "It completed, ") || e.WaitsFor != nil {
+	if !strings.HasPrefix(e.Summary, "It completed ") || e.WaitsFor != nil {
 		t.Errorf("%q", e.Summary)
 	}
 }
