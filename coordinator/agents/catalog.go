@@ -22,31 +22,31 @@ var ErrNone = errors.New("no such agent")
 
 // Config is what a Catalog is made of; all of it is required.
 type Config struct {
-	Log     *slog.Logger
-	Dirs    []string    // of files
-	Write   bool        // the files may be changed (AO_AGENTS_WRITABLE)
-	Seed    string      // folder of agents of which the first of Dirs has a copy; none: empty
-	Bucket  *bus.Bucket // of what came over the API
-	Insist  bus.RetryFunc
-	Runners Runners
-	Schema  func(ctx context.Context, name string) error // a fault where there is no output schema of this name
-	Ready   func() error                                 // nil once agents and runners have been read
-	Gone    func(ctx context.Context, name string)       // drops what belongs to an agent that is gone
+	Log      *slog.Logger
+	Dirs     []string    // of files
+	Write    bool        // the files may be changed (AO_AGENTS_WRITABLE)
+	Seed     string      // folder of agents of which the first of Dirs has a copy; none: empty
+	Bucket   *bus.Bucket // of what came over the API
+	Retry    bus.RetryFunc
+	Runners  Runners
+	Schema   func(ctx context.Context, name string) error // a fault where there is no output schema of this name
+	Ready    func() error                                 // nil once agents and runners have been read
+	OnDelete func(ctx context.Context, name string)       // drops what belongs to an agent that is gone
 }
 
 // Runners announce agents of their own.
 type Runners interface {
 	Agent(name string) (*Resolved, bool)
-	Agents() map[string]agent.Blueprint           // as readers see them
-	Serving(name, hash string) int                // how many online runners have this definition
-	Broken() []agent.Bad                          // files that runners could not read
-	Look(ctx context.Context, agent string) error // reads anew who announced it
+	Agents() map[string]agent.Blueprint              // as readers see them
+	Serving(name, hash string) int                   // how many online runners have this definition
+	Broken() []agent.Bad                             // files that runners could not read
+	Refresh(ctx context.Context, agent string) error // reads anew who announced it
 }
 
 // Catalog has all definitions. First one wins: a file is loaded before the API can create its name.
 type Catalog struct {
-	cfg  Config
-	read atomic.Bool
+	cfg    Config
+	loaded atomic.Bool
 
 	folders *folders
 
@@ -71,11 +71,11 @@ func New(cfg Config) *Catalog {
 func (a *Catalog) Watch(ctx context.Context) error {
 	a.folders.load(false)
 	go a.folders.watch(ctx)
-	return a.cfg.Bucket.Mirror(ctx, a.cfg.Insist, a.put, func() { a.read.Store(true) })
+	return a.cfg.Bucket.Mirror(ctx, a.cfg.Retry, a.put, func() { a.loaded.Store(true) })
 }
 
-// Read tells whether the bucket has been read.
-func (a *Catalog) Read() bool { return a.read.Load() }
+// Loaded tells whether the bucket has been read.
+func (a *Catalog) Loaded() bool { return a.loaded.Load() }
 
 // put notes what the bucket has under a name, nil: nothing, at a revision. Several bring that, and who was slow may
 // bring what is older than what is known. Revision 0 is of a key of which the bucket has not even the mark of its
@@ -133,9 +133,9 @@ func (a *Catalog) Find(name string) (*Resolved, bool) {
 	return a.cfg.Runners.Agent(name)
 }
 
-// Look is Find for callers: one that is not known here may have been made over another coordinator, or announced to it,
+// Lookup is Find for callers: one that is not known here may have been made over another coordinator, or announced to it,
 // a moment ago.
-func (a *Catalog) Look(ctx context.Context, name string) (k *Resolved, ok bool, err error) {
+func (a *Catalog) Lookup(ctx context.Context, name string) (k *Resolved, ok bool, err error) {
 	if k, ok := a.Find(name); ok || agent.CheckName("agent_name", name) != nil {
 		return k, ok, nil
 	}
@@ -146,7 +146,7 @@ func (a *Catalog) Look(ctx context.Context, name string) (k *Resolved, ok bool, 
 	case err == nil:
 		a.put(name, raw, rev)
 	case errors.Is(err, bus.ErrNotFound):
-		if err := a.cfg.Runners.Look(ctx, name); err != nil {
+		if err := a.cfg.Runners.Refresh(ctx, name); err != nil {
 			return k, false, bus.ReadUnanswered(err)
 		}
 	default:

@@ -18,15 +18,15 @@ import (
 
 // CreateAgent stores a definition; a name that exists is a conflict.
 func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
-	b, err := readOwn(raw)
+	b, err := readDefinition(raw)
 	v := (&Resolved{Blueprint: b}).view(nil)
 	if err != nil {
 		return v, err
 	}
 	if k, ok := a.Find(b.Name); ok {
-		return v, k.exists()
+		return v, k.errExists()
 	}
-	if err := a.haveSchema(ctx, b); err != nil {
+	if err := a.checkSchema(ctx, b); err != nil {
 		return v, err
 	}
 	now := time.Now().UTC()
@@ -37,17 +37,17 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	}
 	rev, err := a.cfg.Bucket.Create(ctx, b.Name, value)
 	if errors.Is(err, bus.ErrTaken) {
-		return v, (&Resolved{Blueprint: b}).exists()
+		return v, (&Resolved{Blueprint: b}).errExists()
 	} else if err != nil {
 		return v, bus.WriteUnanswered(err)
 	}
 	a.put(b.Name, value, rev)
-	a.cfg.Gone(ctx, b.Name) // what was left of one that had the name before
+	a.cfg.OnDelete(ctx, b.Name) // what was left of one that had the name before
 	return v, nil
 }
 
-// readOwn reads a definition that the coordinator may own.
-func readOwn(raw []byte) (agent.Blueprint, error) {
+// readDefinition reads a definition that the coordinator may own.
+func readDefinition(raw []byte) (agent.Blueprint, error) {
 	b, err := agent.Read(raw, run.Autonomous)
 	switch {
 	case err != nil:
@@ -72,13 +72,13 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 	if err != nil {
 		return View{}, err
 	}
-	if f, ok := a.folders.now(name); ok {
+	if f, ok := a.folders.current(name); ok {
 		return a.changeFile(ctx, f, changes, match)
 	}
 	for range 8 { // others may change it at the same time
 		old, rev, err := a.cfg.Bucket.Get(ctx, name)
 		if err != nil {
-			return View{}, a.notOurs(name, err)
+			return View{}, a.errNotEditable(name, err)
 		}
 		after, value, err := a.changed(ctx, old, changes, match)
 		if err != nil {
@@ -93,7 +93,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 		a.put(name, value, next)
 		return after, nil
 	}
-	return View{}, beingChanged(name)
+	return View{}, errBeingChanged(name)
 }
 
 // changed is a stored definition with changes.
@@ -116,14 +116,14 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.
 	if err != nil {
 		return after, nil, err
 	}
-	b, err := readOwn(merged)
+	b, err := readDefinition(merged)
 	if err != nil {
 		return after, nil, err
 	}
-	if err := unrenamed(name, b); err != nil {
+	if err := checkSameName(name, b); err != nil {
 		return after, nil, err
 	}
-	if err := a.haveSchema(ctx, b); err != nil {
+	if err := a.checkSchema(ctx, b); err != nil {
 		return after, nil, err
 	}
 	now := time.Now().UTC()
@@ -132,8 +132,8 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.
 	return (&Resolved{Blueprint: b}).view(nil), value, err
 }
 
-// unrenamed refuses a change of the name.
-func unrenamed(name string, b agent.Blueprint) error {
+// checkSameName refuses a change of the name.
+func checkSameName(name string, b agent.Blueprint) error {
 	if b.Name == name {
 		return nil
 	}
@@ -158,10 +158,10 @@ func merge(base []byte, changes []strictjson.Member) ([]byte, error) {
 
 // DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
 func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) error {
-	if f, ok := a.folders.now(name); ok {
-		err := a.folders.remove(ctx, f, f.seen(match))
+	if f, ok := a.folders.current(name); ok {
+		err := a.folders.remove(ctx, f, f.checkUnchanged(match))
 		if err == nil {
-			a.cfg.Gone(ctx, name)
+			a.cfg.OnDelete(ctx, name)
 		}
 		return err
 	}
@@ -169,7 +169,7 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 	for range 8 { // others may change it at the same time
 		old, rev, err := b.Get(ctx, name)
 		if err != nil {
-			return a.notOurs(name, err)
+			return a.errNotEditable(name, err)
 		}
 		var before agent.Blueprint
 		if err := json.Unmarshal(old, &before); err == nil { // what cannot be read can still be deleted
@@ -183,21 +183,21 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 			return bus.WriteUnanswered(err)
 		}
 		a.put(name, nil, rev+1) // its mark has that revision or a later one
-		a.cfg.Gone(ctx, name)
+		a.cfg.OnDelete(ctx, name)
 		return nil
 	}
-	return beingChanged(name)
+	return errBeingChanged(name)
 }
 
-func beingChanged(name string) error {
+func errBeingChanged(name string) error {
 	return fault.Newf(fault.Conflict, "Agent %q is being changed by others; try again", name)
 }
 
-// exists refuses a second agent of this name, and says what can be done with the first.
-func (k *Resolved) exists() error {
+// errExists refuses a second agent of this name, and says what can be done with the first.
+func (k *Resolved) errExists() error {
 	switch {
 	case k.Owners != nil:
-		return k.ownedByRunner()
+		return k.errOwnedByRunner()
 	case k.file != nil:
 		return fault.Newf(fault.Conflict, "There is an agent %q already, defined by a file: change the file, or take "+
 			"another name", k.Name).With("agent_name", k.Name)
@@ -206,8 +206,8 @@ func (k *Resolved) exists() error {
 		With("agent_name", k.Name)
 }
 
-// ownedByRunner says what is possible with the name of a runner's agent.
-func (k *Resolved) ownedByRunner() error {
+// errOwnedByRunner says what is possible with the name of a runner's agent.
+func (k *Resolved) errOwnedByRunner() error {
 	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of "+
 		"profile %q, or take another name. "+
 		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or with DELETE /runners/{id} of that "+
@@ -215,14 +215,14 @@ func (k *Resolved) ownedByRunner() error {
 		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.Profile)
 }
 
-// notOurs says why an agent that the bucket does not have cannot be changed.
-func (a *Catalog) notOurs(name string, err error) error {
+// errNotEditable says why an agent that the bucket does not have cannot be changed.
+func (a *Catalog) errNotEditable(name string, err error) error {
 	if !errors.Is(err, bus.ErrNotFound) {
 		return bus.WriteUnanswered(err)
 	}
 	k, ok := a.Find(name)
 	if ok && k.Owners != nil {
-		return k.ownedByRunner()
+		return k.errOwnedByRunner()
 	}
 	for _, b := range a.folders.unreadable() {
 		if b.Name == name {
@@ -233,8 +233,8 @@ func (a *Catalog) notOurs(name string, err error) error {
 	return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 }
 
-// haveSchema tells whether the schema exists that an agent names.
-func (a *Catalog) haveSchema(ctx context.Context, b agent.Blueprint) error {
+// checkSchema tells whether the schema exists that an agent names.
+func (a *Catalog) checkSchema(ctx context.Context, b agent.Blueprint) error {
 	if b.OutputSchemaName == "" {
 		return nil
 	}

@@ -35,12 +35,12 @@ type folders struct {
 	write bool // the files may be changed
 	seed  *agentfile.Seed
 
-	loading sync.Mutex // one reads the folders at a time
-	mu      sync.RWMutex
-	files   map[string]*Resolved
-	broken  []agent.Bad
-	print   string // of the folders, when they were read last
-	seeded  string // likewise, of the seed
+	loading         sync.Mutex // one reads the folders at a time
+	mu              sync.RWMutex
+	files           map[string]*Resolved
+	broken          []agent.Bad
+	fingerprint     string // of the folders, when they were read last
+	seedFingerprint string // likewise, of the seed
 }
 
 // watch looks at the folders once a second.
@@ -65,8 +65,8 @@ func (a *folders) get(name string) (*Resolved, bool) {
 	return k, ok
 }
 
-// now is the file that defines an agent, as the folders are at this moment.
-func (a *folders) now(name string) (f ownFile, ok bool) {
+// current is the file that defines an agent, as the folders are at this moment.
+func (a *folders) current(name string) (f ownFile, ok bool) {
 	a.load(false)
 	k, ok := a.get(name)
 	if ok {
@@ -92,21 +92,21 @@ func (a *folders) unreadable() []agent.Bad {
 }
 
 // load reads the folders again where anything in them changed; anew: in any case.
-func (a *folders) load(anew bool) {
+func (a *folders) load(force bool) {
 	a.loading.Lock()
 	defer a.loading.Unlock()
-	a.sync()
-	print := fingerprint(a.dirs)
+	a.syncSeed()
+	current := fingerprint(a.dirs)
 	a.mu.RLock()
-	same := print == a.print
+	same := current == a.fingerprint
 	a.mu.RUnlock()
-	if same && !anew {
+	if same && !force {
 		return
 	}
 	files, broken := map[string]ownFile{}, []agent.Bad{}
 	now := time.Now().UTC()
 	for _, dir := range a.dirs {
-		good, bad, err := agent.Load(dir, run.Autonomous, ours)
+		good, bad, err := agent.Load(dir, run.Autonomous, checkOwnable)
 		if err != nil {
 			bad = append(bad, agent.Bad{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
 		}
@@ -118,7 +118,7 @@ func (a *folders) load(anew bool) {
 				continue
 			}
 			f.CreatedAt, f.ModifiedAt = &now, &now
-			files[f.Name] = ownFile{File: f, dir: dir, reason: a.locked(dir, f.Path)}
+			files[f.Name] = ownFile{File: f, dir: dir, reason: a.lockedReason(dir, f.Path)}
 		}
 	}
 	for _, b := range broken {
@@ -137,11 +137,11 @@ func (a *folders) load(anew bool) {
 		}
 		all[name] = defined(f.Blueprint, &f)
 	}
-	a.files, a.broken, a.print = all, broken, print
+	a.files, a.broken, a.fingerprint = all, broken, current
 }
 
-// ours refuses what the coordinator cannot own.
-func ours(f agent.File) error {
+// checkOwnable refuses what the coordinator cannot own.
+func checkOwnable(f agent.File) error {
 	if f.Type == run.Procedural {
 		return errors.New(procedural)
 	}
@@ -176,16 +176,16 @@ func fingerprint(dirs []string) string {
 	return b.String()
 }
 
-// sync brings the copy of the seed up to date where anything in that changed.
-func (a *folders) sync() {
+// syncSeed brings the copy of the seed up to date where anything in that changed.
+func (a *folders) syncSeed() {
 	if a.seed == nil {
 		return
 	}
-	print := fingerprint([]string{a.seed.From})
-	if print == a.seeded {
+	current := fingerprint([]string{a.seed.From})
+	if current == a.seedFingerprint {
 		return
 	}
-	a.seeded = print
+	a.seedFingerprint = current
 	changed, kept, err := a.seed.Sync(context.Background())
 	if err != nil {
 		a.log.Warn("agents could not be copied", "from", a.seed.From, "to", a.seed.To, "err", err)
@@ -195,8 +195,8 @@ func (a *folders) sync() {
 	}
 }
 
-// locked says why a file cannot be changed here.
-func (a *folders) locked(dir, path string) string {
+// lockedReason says why a file cannot be changed here.
+func (a *folders) lockedReason(dir, path string) string {
 	if !a.write {
 		return "it is defined by a file, and AO_AGENTS_WRITABLE is off: change the file"
 	}
@@ -209,7 +209,7 @@ func (a *folders) locked(dir, path string) string {
 // change replaces members of an agent's file.
 func (a *folders) change(ctx context.Context, f ownFile, patch []strictjson.Member, check agentfile.Check) error {
 	if !a.write {
-		return f.notWritable()
+		return f.errNotWritable()
 	}
 	defer a.load(true)
 	_, err := agentfile.Change(ctx, f.dir, f.Path, patch, check)
@@ -219,39 +219,39 @@ func (a *folders) change(ctx context.Context, f ownFile, patch []strictjson.Memb
 // remove deletes an agent's files.
 func (a *folders) remove(ctx context.Context, f ownFile, before func(agent.Blueprint) error) error {
 	if !a.write {
-		return f.notWritable()
+		return f.errNotWritable()
 	}
 	defer a.load(true)
 	return agentfile.Remove(ctx, f.dir, f.Path, before)
 }
 
-// seen refuses a change of a file that defines another agent by now, or that is not what the caller saw.
-func (f ownFile) seen(match Match) func(agent.Blueprint) error {
+// checkUnchanged refuses a change of a file that defines another agent by now, or that is not what the caller saw.
+func (f ownFile) checkUnchanged(match Match) func(agent.Blueprint) error {
 	return func(b agent.Blueprint) error {
 		if b.Name != f.Name {
-			return beingChanged(f.Name)
+			return errBeingChanged(f.Name)
 		}
 		f.Blueprint = b
 		return match.check((&Resolved{Blueprint: b, file: &f}).view(nil))
 	}
 }
 
-// notWritable refuses to change an agent's file.
-func (f ownFile) notWritable() error {
+// errNotWritable refuses to change an agent's file.
+func (f ownFile) errNotWritable() error {
 	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on",
 		f.Name).With("agent_name", f.Name)
 }
 
 // changeFile is ChangeAgent of an agent that a file defines.
 func (a *Catalog) changeFile(ctx context.Context, f ownFile, patch []strictjson.Member, match Match) (View, error) {
-	err := a.folders.change(ctx, f, patch, agentfile.Check{Before: f.seen(match), After: func(b agent.Blueprint) error {
-		if err := unrenamed(f.Name, b); err != nil {
+	err := a.folders.change(ctx, f, patch, agentfile.Check{Before: f.checkUnchanged(match), After: func(b agent.Blueprint) error {
+		if err := checkSameName(f.Name, b); err != nil {
 			return err
 		}
 		if b.Type == run.Procedural {
 			return fault.New(fault.Invalid, "", procedural).With("field", "type")
 		}
-		return a.haveSchema(ctx, b)
+		return a.checkSchema(ctx, b)
 	}})
 	if err != nil {
 		return View{}, err

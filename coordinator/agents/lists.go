@@ -46,17 +46,17 @@ func (a *Catalog) BrokenAgents() []agent.Bad {
 	return append(a.folders.unreadable(), a.cfg.Runners.Broken()...)
 }
 
-// Existing is Look for an agent that has to be there, active or not.
-func (a *Catalog) Existing(ctx context.Context, name string) (*Resolved, error) {
-	k, ok, err := a.Look(ctx, name)
+// Get is Look for an agent that has to be there, active or not.
+func (a *Catalog) Get(ctx context.Context, name string) (*Resolved, error) {
+	k, ok, err := a.Lookup(ctx, name)
 	if err == nil && !ok {
 		err = fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 	}
 	return k, err
 }
 
-// Naming lists the agents that name an output schema, also those that another coordinator stored a moment ago.
-func (a *Catalog) Naming(ctx context.Context, schema string) (users []string, err error) {
+// UsingSchema lists the agents that name an output schema, also those that another coordinator stored a moment ago.
+func (a *Catalog) UsingSchema(ctx context.Context, schema string) (users []string, err error) {
 	stored, err := a.cfg.Bucket.List(ctx)
 	if err != nil {
 		return nil, bus.WriteUnanswered(err)
@@ -75,7 +75,7 @@ func (a *Catalog) Naming(ctx context.Context, schema string) (users []string, er
 
 // Usable is Look for a run: an unknown agent is 404, an inactive one 409.
 func (a *Catalog) Usable(ctx context.Context, name string) (*Resolved, error) {
-	k, ok, err := a.Look(ctx, name)
+	k, ok, err := a.Lookup(ctx, name)
 	switch {
 	case err != nil:
 		return k, err

@@ -17,32 +17,32 @@ type Resolved struct {
 	ProfileTimeout int               // and the profile's upper bound, seconds
 	Online         bool              // likewise: a runner that has it is online
 
-	file *ownFile        // that defines it; nil: there is none
-	raw  json.RawMessage // the blueprint as a run carries it, where it was made before
-	lane string          // of runs that ask for nothing beyond it; likewise
+	file  *ownFile        // that defines it; nil: there is none
+	raw   json.RawMessage // the blueprint as a run carries it, where it was made before
+	queue string          // of runs that ask for nothing beyond it; likewise
 }
 
 // Announced is an agent that a runner announced.
 func Announced(b agent.Blueprint, by runnerapi.Runner, id string, online bool) *Resolved {
 	b.RunnerID = id
 	return (&Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds,
-		Online: online}).prepared()
+		Online: online}).precomputed()
 }
 
 // defined is an agent of the coordinators' own; file defines it, nil: it came over the API.
 func defined(b agent.Blueprint, file *ownFile) *Resolved {
-	return (&Resolved{Blueprint: b, file: file}).prepared()
+	return (&Resolved{Blueprint: b, file: file}).precomputed()
 }
 
-// prepared works out once what every run of the agent needs of it.
-func (k *Resolved) prepared() *Resolved {
+// precomputed works out once what every run of the agent needs of it.
+func (k *Resolved) precomputed() *Resolved {
 	k.raw, _ = k.Snapshot() // it was read from JSON
-	k.lane = k.Want(k.Demanded(run.Demands{})).Lane()
+	k.queue = k.Want(k.MergedDemands(run.Demands{})).Lane()
 	return k
 }
 
-// Shown is the definition as readers see it, with how many online runners have it.
-func (k *Resolved) Shown(runners int) agent.Blueprint {
+// WithRunners is the definition as readers see it, with how many online runners have it.
+func (k *Resolved) WithRunners(runners int) agent.Blueprint {
 	b := k.Blueprint
 	b.Runners = &runners
 	return b
@@ -63,9 +63,9 @@ func (k *Resolved) ownerDemands() run.Demands {
 	return run.Demands{ExecutorProfile: k.Profile, ExecutorType: k.Type}
 }
 
-// Demanded is what a run of the agent demands, which asks for these itself; first are demands that come before the
+// MergedDemands is what a run of the agent demands, which asks for these itself; first are demands that come before the
 // agent's own.
-func (k *Resolved) Demanded(first run.Demands, also ...run.Demands) run.Demands {
+func (k *Resolved) MergedDemands(first run.Demands, also ...run.Demands) run.Demands {
 	d := run.Merge(k.ownerDemands(), first, run.Demands{ExecutorProfile: k.ExecutorProfile})
 	if k.Demands != nil {
 		d = run.Merge(d, *k.Demands)
@@ -79,12 +79,12 @@ func (k *Resolved) Demanded(first run.Demands, also ...run.Demands) run.Demands 
 // Want is what a run with these demands wants of a runner.
 func (k *Resolved) Want(d run.Demands) runnerapi.Want { return runnerapi.WantOf(k.Type, d, k.Owners) }
 
-// LaneOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
-func (k *Resolved) LaneOf(w runnerapi.Want, asked ...run.Demands) string {
-	if k.lane == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.None() }) {
+// QueueOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
+func (k *Resolved) QueueOf(w runnerapi.Want, asked ...run.Demands) string {
+	if k.queue == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.None() }) {
 		return w.Lane()
 	}
-	return k.lane
+	return k.queue
 }
 
 // OwnerHash is the definition of a runner-owned agent, as its owner announced it; empty for others.

@@ -15,7 +15,7 @@ func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
 		Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, Owners: map[string]string{"b": "2", "a": "1"},
 		Profile: "p"}
 	kept := plain
-	kept.lane = plain.Want(plain.Demanded(run.Demands{})).Lane()
+	kept.queue = plain.Want(plain.MergedDemands(run.Demands{})).Lane()
 	for _, tt := range []struct {
 		affinity run.Demands
 		asked    []run.Demands
@@ -29,8 +29,8 @@ func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
 		{asked: []run.Demands{{}, {ExecutorProfile: "other"}}},
 		{affinity: run.Demands{Hostname: "there"}},
 	} {
-		want := kept.Want(kept.Demanded(tt.affinity, tt.asked...))
-		if got := kept.LaneOf(want, append(tt.asked, tt.affinity)...); got != want.Lane() {
+		want := kept.Want(kept.MergedDemands(tt.affinity, tt.asked...))
+		if got := kept.QueueOf(want, append(tt.asked, tt.affinity)...); got != want.Lane() {
 			t.Errorf("%+v: lane %s, want %s", tt, got, want.Lane())
 		}
 	}

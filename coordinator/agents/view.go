@@ -13,9 +13,9 @@ import (
 
 // The origins of agents.
 const (
-	OfAPI    = "api"
-	OfFile   = "file"
-	OfRunner = "runner"
+	FromAPI    = "api"
+	FromFile   = "file"
+	FromRunner = "runner"
 )
 
 // View is an agent as readers of the API see it.
@@ -33,15 +33,15 @@ func (k *Resolved) view(runners Runners) View {
 	switch {
 	case k.Owners != nil:
 		return View{
-			Blueprint: k.Shown(runners.Serving(k.Name, k.OwnerHash())), Origin: OfRunner,
+			Blueprint: k.WithRunners(runners.Serving(k.Name, k.OwnerHash())), Origin: FromRunner,
 			Reason: "it belongs to runner " + k.RunnerID + ": change it in the agents_dir of profile " +
 				k.Profile + ", or save a copy",
 		}
 	case k.file != nil:
-		return View{Blueprint: k.Blueprint, Origin: OfFile, Path: k.file.Path, Editable: k.file.reason == "",
+		return View{Blueprint: k.Blueprint, Origin: FromFile, Path: k.file.Path, Editable: k.file.reason == "",
 			Reason: k.file.reason}
 	}
-	return View{Blueprint: k.Blueprint, Origin: OfAPI, Editable: true}
+	return View{Blueprint: k.Blueprint, Origin: FromAPI, Editable: true}
 }
 
 // View is one agent by its name, with where it comes from.
@@ -49,7 +49,7 @@ func (a *Catalog) View(ctx context.Context, name string) (View, error) {
 	if k, ok := a.Find(name); ok && k.file != nil { // its file may have changed a moment ago
 		a.folders.load(false)
 	}
-	k, err := a.Existing(ctx, name)
+	k, err := a.Get(ctx, name)
 	if err != nil {
 		return View{}, err
 	}

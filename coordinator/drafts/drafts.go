@@ -79,7 +79,7 @@ func (s *Store) Get(ctx context.Context, name, side string) (Draft, error) {
 	}
 	text, rev, err := s.Bucket.Get(ctx, at)
 	if errors.Is(err, bus.ErrNotFound) {
-		return Draft{}, none(name, side)
+		return Draft{}, errNone(name, side)
 	} else if err != nil {
 		return Draft{}, bus.ReadUnanswered(err)
 	}
@@ -90,7 +90,7 @@ func draft(text []byte, rev uint64) Draft {
 	return Draft{string(text), strconv.FormatUint(rev, 10)}
 }
 
-func none(name, side string) error {
+func errNone(name, side string) error {
 	return fault.Newf(fault.NotFound, "Agent %q has no draft of its %s schema", name, side).With("agent_name", name)
 }
 
@@ -109,7 +109,7 @@ func (s *Store) Put(ctx context.Context, name, side string, text []byte, match M
 	if err := s.Editable(ctx, name); err != nil {
 		return "", err
 	}
-	if err := s.room(ctx, len(text)); err != nil {
+	if err := s.checkSpace(ctx, len(text)); err != nil {
 		return "", err
 	}
 	var rev uint64
@@ -124,8 +124,8 @@ func (s *Store) Put(ctx context.Context, name, side string, text []byte, match M
 	return strconv.FormatUint(rev, 10), err
 }
 
-// room refuses a text for which there is no room.
-func (s *Store) room(ctx context.Context, n int) error {
+// checkSpace refuses a text for which there is no room.
+func (s *Store) checkSpace(ctx context.Context, n int) error {
 	_, size, err := s.Bucket.Keys(ctx)
 	if err != nil {
 		return bus.WriteUnanswered(err)
@@ -145,7 +145,7 @@ func (s *Store) Delete(ctx context.Context, name, side string, match Match) erro
 	}
 	return s.change(ctx, at, name, match, func(old uint64) error {
 		if old == 0 {
-			return none(name, side)
+			return errNone(name, side)
 		}
 		return s.Bucket.DeleteRev(ctx, at, old)
 	})
@@ -165,7 +165,7 @@ func (s *Store) change(ctx context.Context, at, name string, match Match, do fun
 			now = draft(text, rev)
 		}
 		if match != nil && !match(now.Tag) {
-			return stale(name, now)
+			return errStale(name, now)
 		}
 		err = do(rev)
 		if errors.Is(err, bus.ErrTaken) {
@@ -180,8 +180,8 @@ func (s *Store) change(ctx context.Context, at, name string, match Match, do fun
 		With("agent_name", name)
 }
 
-// stale is the refusal of a change of what its caller did not see.
-func stale(name string, now Draft) error {
+// errStale is the refusal of a change of what its caller did not see.
+func errStale(name string, now Draft) error {
 	f := fault.New(fault.Stale, "", "The draft has changed since it was read; look at current, and send its ETag as "+
 		"If-Match").With("agent_name", name)
 	if now.Tag == "" {
@@ -223,13 +223,13 @@ func (s *Store) Forget(ctx context.Context, name string) {
 // The rhythm of looking for drafts without an agent, and how long an agent may be missing: who edits a file by hand may
 // move it away for a while.
 const (
-	every = time.Minute
-	grace = 10 * time.Minute
+	sweepInterval = time.Minute
+	grace         = 10 * time.Minute
 )
 
 // Run removes drafts whose agents are gone, until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	t := time.NewTicker(every)
+	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
 	for {
 		select {
@@ -250,14 +250,14 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) {
 	if err != nil {
 		return // NATS is away: later
 	}
-	for _, name := range s.gone(all, now) {
+	for _, name := range s.expired(all, now) {
 		s.Forget(ctx, name)
 		s.Log.Info("drafts are gone with their agent", "agent", name)
 	}
 }
 
-// gone notes which agents are missing, and gives those that have been for long enough.
-func (s *Store) gone(all map[string][]string, now time.Time) (names []string) {
+// expired notes which agents are missing, and gives those that have been for long enough.
+func (s *Store) expired(all map[string][]string, now time.Time) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	still := map[string]time.Time{}

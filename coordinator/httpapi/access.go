@@ -110,7 +110,7 @@ func (a *guard) ofSession(g *gin.Context, own string, right access.Right) error 
 		if session == "" || err != nil { // there is none like that; the route says so
 			return err
 		}
-		return a.sessions.Within(g.Request.Context(), session, own, right == access.Reads)
+		return a.sessions.RequireDescendant(g.Request.Context(), session, own, right == access.Reads)
 	}
 	return access.ErrNotForSessions
 }
@@ -147,7 +147,7 @@ func (a *guard) family(g *gin.Context, own string) error {
 		if named = true; run.CheckSessionID(id) != nil { // or it is empty
 			continue // the route says so
 		}
-		if err := a.sessions.Within(g.Request.Context(), id, own, true); err != nil {
+		if err := a.sessions.RequireDescendant(g.Request.Context(), id, own, true); err != nil {
 			return err
 		}
 	}

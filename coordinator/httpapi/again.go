@@ -14,7 +14,7 @@ func (a *runsAPI) again(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := runs.Retry{Of: id, Scope: caller(g).Keys()}
+	q := runs.Retry{RunID: id, Scope: caller(g).Keys()}
 	if g.Request.ContentLength != 0 {
 		if q.Changes, err = a.in.body(g); err != nil {
 			return nil, err
@@ -24,7 +24,7 @@ func (a *runsAPI) again(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	if own := caller(g).Session; own != "" {
-		q.As = func(ctx context.Context, request []byte) ([]byte, error) {
+		q.ForSession = func(ctx context.Context, request []byte) ([]byte, error) {
 			return a.sessions.AsSession(ctx, own, request)
 		}
 	}

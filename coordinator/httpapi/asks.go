@@ -37,9 +37,9 @@ type Runs interface {
 // Again starts runs like ones that there are, and does what is asked of many.
 type Again interface {
 	Retry(ctx context.Context, q runs.Retry) (runs.Accepted, error)
-	RetryAll(ctx context.Context, m runs.RetryMany) (runs.Done, error)
-	StopAll(ctx context.Context, m runs.Many, tree bool) (runs.Done, error)
-	RedeliverAll(ctx context.Context, m runs.Many) (runs.Done, error)
+	RetryAll(ctx context.Context, m runs.RetrySelection) (runs.BulkResult, error)
+	StopAll(ctx context.Context, m runs.Selection, tree bool) (runs.BulkResult, error)
+	RedeliverAll(ctx context.Context, m runs.Selection) (runs.BulkResult, error)
 }
 
 // Callbacks tells which runs call back, and has an HTTP callback tried again.
@@ -58,7 +58,7 @@ type Sessions interface {
 	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
 	DeleteSession(ctx context.Context, id string) error
 	SessionOf(ctx context.Context, token string) (session string, err error)
-	Within(ctx context.Context, session, own string, itself bool) error
+	RequireDescendant(ctx context.Context, session, own string, itself bool) error
 	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
 }
 

@@ -73,7 +73,7 @@ func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := runs.RetryMany{Many: manyRuns(&q), Scope: caller(g).Keys()}
+	m := runs.RetrySelection{Selection: manyRuns(&q), Scope: caller(g).Keys()}
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -89,7 +89,7 @@ func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := runs.Many{Expect: expected(&q)}
+	m := runs.Selection{Expect: expected(&q)}
 	if m.Filter, err = listing(q); err != nil {
 		return nil, err
 	}
@@ -98,15 +98,15 @@ func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
 }
 
 // done answers, and notes how many it was.
-func (a *bulkAPI) done(g *gin.Context, done runs.Done, t audit.Targets, err error) (any, error) {
+func (a *bulkAPI) done(g *gin.Context, done runs.BulkResult, t audit.Targets, err error) (any, error) {
 	t.Runs = done.Count
 	a.audit.changed(g, t)
 	return done, err
 }
 
 // manyRuns reads which runs a call is about. What is wrong is noted in q.
-func manyRuns(q *query) runs.Many {
-	m := runs.Many{Error: q.text("error"), Expect: expected(q)}
+func manyRuns(q *query) runs.Selection {
+	m := runs.Selection{Error: q.text("error"), Expect: expected(q)}
 	var err error
 	if m.Filter, err = listingRuns(*q); q.err == nil {
 		q.err = err

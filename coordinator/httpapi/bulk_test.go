@@ -14,16 +14,16 @@ import (
 // endless does what is asked of many for as long as its caller waits.
 type endless struct{ Again }
 
-func (endless) StopAll(ctx context.Context, _ runs.Many, _ bool) (runs.Done, error) {
+func (endless) StopAll(ctx context.Context, _ runs.Selection, _ bool) (runs.BulkResult, error) {
 	<-ctx.Done()
-	return runs.Done{}, ctx.Err()
+	return runs.BulkResult{}, ctx.Err()
 }
 
-func (e endless) RetryAll(ctx context.Context, _ runs.RetryMany) (runs.Done, error) {
-	return e.StopAll(ctx, runs.Many{}, false)
+func (e endless) RetryAll(ctx context.Context, _ runs.RetrySelection) (runs.BulkResult, error) {
+	return e.StopAll(ctx, runs.Selection{}, false)
 }
 
-func (e endless) RedeliverAll(ctx context.Context, m runs.Many) (runs.Done, error) {
+func (e endless) RedeliverAll(ctx context.Context, m runs.Selection) (runs.BulkResult, error) {
 	return e.StopAll(ctx, m, false)
 }
 

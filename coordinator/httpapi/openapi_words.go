@@ -18,7 +18,7 @@ var words = map[string][]string{
 	"RunWithResult.mode":            {run.AsyncPoll, run.Sync, run.AsyncCallback},
 	"Session.agent_type":            {run.Autonomous, run.Procedural},
 	"Agent.type":                    {run.Autonomous, run.Procedural},
-	"Agent.origin":                  {agents.OfAPI, agents.OfFile, agents.OfRunner},
+	"Agent.origin":                  {agents.FromAPI, agents.FromFile, agents.FromRunner},
 	"Agent.status":                  {"active", "inactive"},
 	"Result.result_type":            {run.Autonomous, run.Procedural},
 	"OutputOptions.validation_mode": {"lenient", "strict"},

@@ -65,10 +65,10 @@ type executor struct {
 
 // registered answers a registration.
 type registered struct {
-	RunnerID  string          `json:"runner_id"`
-	Heartbeat int             `json:"heartbeat_interval_seconds"`
-	NATS      workerapi.Reach `json:"nats"`
-	APIURL    string          `json:"api_url"` // where this API is, as workers reach it
+	RunnerID  string               `json:"runner_id"`
+	Heartbeat int                  `json:"heartbeat_interval_seconds"`
+	NATS      workerapi.Connection `json:"nats"`
+	APIURL    string               `json:"api_url"` // where this API is, as workers reach it
 
 	RecordVersion int `json:"record_version,omitempty"` // the newest version of records that the worker may write; 0: 1
 	EventVersion  int `json:"event_version,omitempty"`  // the newest form of events that it may write; 0: 1
@@ -88,7 +88,7 @@ func (a *runnersAPI) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registered{done.RunnerID, done.HeartbeatSeconds, workerapi.ReachOf(a.nats, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
+	return registered{done.RunnerID, done.HeartbeatSeconds, workerapi.ConnectionOf(a.nats, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
 }
 
 func readRunner(raw []byte) (runnerapi.Runner, error) {

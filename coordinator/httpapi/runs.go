@@ -87,7 +87,7 @@ func (a *runsAPI) taken(g *gin.Context, submit func(context.Context) (runs.Accep
 	case err != nil:
 		return nil, err
 	case !ended && a.ends.waiting.Err() == nil:
-		return reply{http.StatusAccepted, at, acc.Late(wait)}, nil
+		return reply{http.StatusAccepted, at, acc.TimedOut(wait)}, nil
 	case !ended: // we end
 		return reply{http.StatusAccepted, at, acc}, nil
 	}

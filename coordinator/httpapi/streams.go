@@ -157,7 +157,7 @@ func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) 
 		case a.ends.waiting.Err() != nil: // we end
 			return s.tell("", sayTimeout, acc)
 		case waiting.Err() != nil:
-			return s.tell("", sayTimeout, acc.Late(wait))
+			return s.tell("", sayTimeout, acc.TimedOut(wait))
 		case err != nil:
 			return err
 		}

@@ -26,7 +26,7 @@ type Sessions interface {
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
-	Within(ctx context.Context, session, own string, itself bool) error
+	RequireDescendant(ctx context.Context, session, own string, itself bool) error
 	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
 }
 

@@ -37,7 +37,7 @@ func (a *API) mayUse(x *call, session string, itself bool) error {
 		return err
 	}
 	if own := x.who.Session; own != "" {
-		return a.cfg.Sessions.Within(x.ctx, session, own, itself)
+		return a.cfg.Sessions.RequireDescendant(x.ctx, session, own, itself)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (a *API) sessions(x *call) (any, error) {
 		if in.Parent == "" {
 			in.Parent = own
 		}
-		if err := a.cfg.Sessions.Within(x.ctx, in.Parent, own, true); err != nil {
+		if err := a.cfg.Sessions.RequireDescendant(x.ctx, in.Parent, own, true); err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	case !ended && s.ended.Err() == nil:
-		return reply{202, acc.Late(wait)}, nil
+		return reply{202, acc.TimedOut(wait)}, nil
 	case !ended: // we end
 		return reply{202, acc}, nil
 	}

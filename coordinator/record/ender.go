@@ -42,7 +42,7 @@ type Needs struct {
 		Silent(key string) bool // nobody was heard, for a lease of listening, to have an attempt whose claim is not known
 	}
 	Stopper interface {
-		TellStop(ctx context.Context, a projection.Active) // once; the leases repeat it
+		SendStop(ctx context.Context, a projection.Active) // once; the leases repeat it
 	}
 	Spans *trace.Tracer
 	Log   *slog.Logger

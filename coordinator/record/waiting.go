@@ -82,7 +82,7 @@ func (e *Ender) endIgnored(ctx context.Context, a projection.Active, status run.
 	var early run.Claim
 	if json.Unmarshal(claim.Body, &early) == nil {
 		a.Claim, a.Key = &early, key
-		go e.Stopper.TellStop(context.WithoutCancel(ctx), a)
+		go e.Stopper.SendStop(context.WithoutCancel(ctx), a)
 	}
 	return e.Past.CaughtUp(ctx)
 }
@@ -108,7 +108,7 @@ func (e *Ender) Stop(ctx context.Context, a projection.Active) error {
 		return err
 	}
 	if a.OfferSeq == 0 { // else its worker has done its part, and what becomes of the offer decides
-		go e.Stopper.TellStop(context.WithoutCancel(ctx), a)
+		go e.Stopper.SendStop(context.WithoutCancel(ctx), a)
 	}
 	return nil
 }

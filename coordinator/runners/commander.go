@@ -13,19 +13,19 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// back is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not
+// reconnectTime is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not
 // listen yet.
-const back = 1500 * time.Millisecond
+const reconnectTime = 1500 * time.Millisecond
 
 // Commander asks runners.
 type Commander struct {
 	Bus interface {
 		Request(ctx context.Context, subj string, body []byte) ([]byte, error)
 	}
-	Door func(runner string) string // the part of its subject that nobody else listens on
-	Log  *slog.Logger
+	Credential func(runner string) string // the part of its subject that nobody else listens on
+	Log        *slog.Logger
 
-	Listening func() time.Duration // for how long everything that is said has been heard
+	ListeningFor func() time.Duration // for how long everything that is said has been heard
 }
 
 // Command asks something of a runner; it answers within a second or counts as silent.
@@ -40,31 +40,31 @@ func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Co
 	if err != nil {
 		return reply, err
 	}
-	raw, err := c.Bus.Request(ctx, subject.CommandsFor(c.Door(runner), runner), body)
+	raw, err := c.Bus.Request(ctx, subject.CommandsFor(c.Credential(runner), runner), body)
 	if err != nil {
 		return reply, err
 	}
 	return reply, json.Unmarshal(raw, &reply)
 }
 
-// insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment
+// commandWithRetry is command to a process that may be on its way back: that nobody listens is believed when it is so a moment
 // later too, where connections were cut, or the runner registered, just now.
-func (c *Commander) insistent(ctx context.Context, runner string, registered time.Time,
+func (c *Commander) commandWithRetry(ctx context.Context, runner string, registered time.Time,
 	cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	reply, err := c.Command(ctx, runner, cmd)
-	if !errors.Is(err, bus.ErrNoResponders) || min(c.Listening(), time.Since(registered).Abs()) >= 2*back {
+	if !errors.Is(err, bus.ErrNoResponders) || min(c.ListeningFor(), time.Since(registered).Abs()) >= 2*reconnectTime {
 		return reply, err
 	}
 	select {
 	case <-ctx.Done():
 		return reply, ctx.Err()
-	case <-time.After(back):
+	case <-time.After(reconnectTime):
 		return c.Command(ctx, runner, cmd)
 	}
 }
 
-// TellStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
-func (c *Commander) TellStop(ctx context.Context, a projection.Active) {
+// SendStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
+func (c *Commander) SendStop(ctx context.Context, a projection.Active) {
 	_, err := c.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandStop, RunID: a.Spec.ID,
 		Key: a.Key})
 	if err != nil {

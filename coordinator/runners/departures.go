@@ -15,59 +15,59 @@ import (
 
 // Departures is which runners left, for as long as a run may wait for one.
 type Departures struct {
-	within time.Duration // so long
-	Began  time.Time     // this process did, and may have before its runners were back
+	within    time.Duration // so long
+	StartedAt time.Time     // this process did, and may have before its runners were back
 
-	mu   sync.Mutex
-	left map[[2]string]time.Time // by host and profile: when a runner left
-	gone map[string]time.Time    // by the names of its agents: likewise
+	mu     sync.Mutex
+	hosts  map[[2]string]time.Time // by host and profile: when a runner left
+	agents map[string]time.Time    // by the names of its agents: likewise
 }
 
-// note notes that a runner left, with its host and profile, and its agents.
-func (d *Departures) note(r runnerapi.Runner) {
+// add notes that a runner left, with its host and profile, and its agents.
+func (d *Departures) add(r runnerapi.Runner) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(d.left, func(_ [2]string, at time.Time) bool { return now.Sub(at) > d.within })
-	maps.DeleteFunc(d.gone, func(_ string, at time.Time) bool { return now.Sub(at) > d.within })
+	maps.DeleteFunc(d.hosts, func(_ [2]string, at time.Time) bool { return now.Sub(at) > d.within })
+	maps.DeleteFunc(d.agents, func(_ string, at time.Time) bool { return now.Sub(at) > d.within })
 	for name := range r.Set {
-		d.gone[name] = now
+		d.agents[name] = now
 	}
-	d.left[[2]string{r.Hostname, r.ExecutorProfile}] = now
+	d.hosts[[2]string{r.Hostname, r.ExecutorProfile}] = now
 }
 
-// young tells whether this process began a moment ago.
-func (d *Departures) young() bool {
+// justStarted tells whether this process began a moment ago.
+func (d *Departures) justStarted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Since(d.Began) < d.within
+	return time.Since(d.StartedAt) < d.within
 }
 
-// had tells whether a runner that announced an agent left a moment ago.
-func (d *Departures) had(name string) bool {
+// announced tells whether a runner that announced an agent left a moment ago.
+func (d *Departures) announced(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Since(d.gone[name]) < d.within
+	return time.Since(d.agents[name]) < d.within
 }
 
-// from tells whether a runner left this host with this profile within the time before, or may have before this process
+// leftHost tells whether a runner left this host with this profile within the time before, or may have before this process
 // knew.
-func (d *Departures) from(home run.Demands, within time.Duration) bool {
+func (d *Departures) leftHost(home run.Demands, within time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	left, ok := d.left[[2]string{home.Hostname, home.ExecutorProfile}]
-	return ok && time.Since(left) < within || time.Since(d.Began) < within
+	left, ok := d.hosts[[2]string{home.Hostname, home.ExecutorProfile}]
+	return ok && time.Since(left) < within || time.Since(d.StartedAt) < within
 }
 
-// MayCome tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it
+// Temporary tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it
 // left no longer ago than a run would wait for it (RUN_NO_MATCH_TIMEOUT), or this process began then, and may have
 // begun before its runners were back.
-func (d *Departures) MayCome(err error) bool {
+func (d *Departures) Temporary(err error) bool {
 	if !errors.Is(err, agents.ErrNone) {
 		return false
 	}
-	return d.young() || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
+	return d.justStarted() || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
 		name, _ := f.Value.(string)
-		return f.Name == "agent_name" && d.had(name)
+		return f.Name == "agent_name" && d.announced(name)
 	})
 }

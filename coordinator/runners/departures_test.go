@@ -21,12 +21,12 @@ func TestWhichAgentsMayCome(t *testing.T) {
 	}
 	may := func(agent string) bool {
 		_, err := c.Submit(t.Context(), []byte(`{"agent_name":"`+agent+`"}`), "test", "")
-		return c.Registry.Departed.MayCome(err)
+		return c.Registry.Departed.Temporary(err)
 	}
 	natstest.Until(t, "its agent is gone", func() bool { return may("back") })
 	if !may("back") || !may("other") ||
-		c.Registry.Departed.MayCome(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) ||
-		c.Registry.Departed.MayCome(nil) {
+		c.Registry.Departed.Temporary(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) ||
+		c.Registry.Departed.Temporary(nil) {
 		t.Error("just begun")
 	}
 	ago := func(since time.Duration) {

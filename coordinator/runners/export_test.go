@@ -38,7 +38,7 @@ func (r *Registry) Fill(m runnerapi.Runner, id string, size int) {
 func (d *Departures) Begin(began time.Time, agent string, left time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.Began, d.gone[agent] = began, left
+	d.StartedAt, d.agents[agent] = began, left
 }
 
 func (g *Registrar) TakeOver(ctx context.Context, id string, r runnerapi.Runner) (uint64, string, error) {
@@ -53,8 +53,8 @@ func (r *Registrations) Write(ctx context.Context, id string, value []byte, rev 
 	return r.write(ctx, id, value, rev)
 }
 
-func (l *Leaving) Remove(ctx context.Context, id, instance string) error {
-	return l.remove(ctx, id, is(instance))
+func (l *Deregistrar) Remove(ctx context.Context, id, instance string) error {
+	return l.remove(ctx, id, sameProcess(instance))
 }
 
 func (n *Names) Change(ctx context.Context, f func(map[string]Owner) (bool, error)) error {

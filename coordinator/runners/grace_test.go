@@ -23,7 +23,7 @@ func TestWhatEndsAGrace(t *testing.T) {
 			natstest.Until(t, "it is over", func() bool {
 				c.Registry.Silence(one.ID(), long)
 				impatient(t, c)
-				_, rev, err := c.Registrar.Registered.Stored(t.Context(), one.ID())
+				_, rev, err := c.Registrar.Registered.Load(t.Context(), one.ID())
 				return err == nil && rev == 0
 			})
 		},

@@ -8,12 +8,12 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// now is how a member stands. The caller holds mu.
-func (m *member) now(r *Registry) runnerapi.Member {
+// snapshot is how a member stands. The caller holds mu.
+func (m *member) snapshot(r *Registry) runnerapi.Member {
 	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed,
-		Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
+		Ahead: m.clockAhead, Ticked: !m.clockSeen.IsZero(), Size: m.size}
 	if !m.LeftAt.IsZero() {
-		at.Left, at.Until = m.left, m.until(r.cfg.NoMatch)
+		at.Left, at.Until = m.left, m.graceEnd(r.cfg.NoMatch)
 	}
 	return at
 }
@@ -23,43 +23,43 @@ func (r *Registry) Members() []runnerapi.Member { return r.list(nil) }
 
 // list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask
 // for no lock.
-func (r *Registry) list(want func(*member) bool) []runnerapi.Member {
+func (r *Registry) list(match func(*member) bool) []runnerapi.Member {
 	r.mu.RLock()
-	all := r.listed(want)
+	all := r.listLocked(match)
 	r.mu.RUnlock()
-	byAge(all) // readers may be many, and are slower than what has to be written
+	sortByPrecedence(all) // readers may be many, and are slower than what has to be written
 	return all
 }
 
-// listed is list in no order. The caller holds mu.
-func (r *Registry) listed(want func(*member) bool) (all []runnerapi.Member) {
+// listLocked is list in no order. The caller holds mu.
+func (r *Registry) listLocked(match func(*member) bool) (all []runnerapi.Member) {
 	for _, m := range r.members {
-		if want == nil || want(m) {
-			all = append(all, m.now(r))
+		if match == nil || match(m) {
+			all = append(all, m.snapshot(r))
 		}
 	}
 	return all
 }
 
-// Of is a registered runner.
-func (r *Registry) Of(id string) (runnerapi.Member, bool) {
+// Runner is a registered runner.
+func (r *Registry) Runner(id string) (runnerapi.Member, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m, ok := r.members[id]
 	if !ok {
 		return runnerapi.Member{}, false
 	}
-	return m.now(r), true
+	return m.snapshot(r), true
 }
 
-// voice is the order of statuses in which runners speak for an agent.
-var voice = []string{runnerapi.Online, runnerapi.Draining, runnerapi.Left, runnerapi.Stale, runnerapi.Removed}
+// statusOrder is the order of statuses in which runners speak for an agent.
+var statusOrder = []string{runnerapi.Online, runnerapi.Draining, runnerapi.Left, runnerapi.Stale, runnerapi.Removed}
 
-// byAge puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then
+// sortByPrecedence puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then
 // the others, the youngest first.
-func byAge(all []runnerapi.Member) {
+func sortByPrecedence(all []runnerapi.Member) {
 	slices.SortFunc(all, func(a, b runnerapi.Member) int {
-		if c := cmp.Compare(slices.Index(voice, a.Status), slices.Index(voice, b.Status)); c != 0 {
+		if c := cmp.Compare(slices.Index(statusOrder, a.Status), slices.Index(statusOrder, b.Status)); c != 0 {
 			return c
 		}
 		age := a.RegisteredAt.Compare(b.RegisteredAt)
@@ -70,9 +70,9 @@ func byAge(all []runnerapi.Member) {
 	})
 }
 
-// until is when the grace of a runner that left is over. One built before farewells were said twice goes on beating
+// graceEnd is when the grace of a runner that left is over. One built before farewells were said twice goes on beating
 // after its only one.
-func (m *member) until(grace time.Duration) time.Time {
+func (m *member) graceEnd(grace time.Duration) time.Time {
 	from := m.left
 	if m.heard.After(from) {
 		from = m.heard
@@ -80,19 +80,19 @@ func (m *member) until(grace time.Duration) time.Time {
 	return from.Add(grace)
 }
 
-// Own are the queues of registered runners' own agents.
-func (r *Registry) Own() map[string]bool {
+// AgentQueues are the queues of registered runners' own agents.
+func (r *Registry) AgentQueues() map[string]bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	all := map[string]bool{}
 	for _, m := range r.members {
-		all[m.own] = true
+		all[m.agentQueue] = true
 	}
 	return all
 }
 
-// Base are the queues of type and profile alone that registered runners take from.
-func (r *Registry) Base() map[string]runnerapi.Want {
+// SharedQueues are the queues of type and profile alone that registered runners take from.
+func (r *Registry) SharedQueues() map[string]runnerapi.Want {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	all := map[string]runnerapi.Want{}
@@ -119,8 +119,8 @@ func (r *Registry) Satisfied(w runnerapi.Want) bool {
 	return false
 }
 
-// Takers are the online runners that satisfy w.
-func (r *Registry) Takers(w runnerapi.Want) (ids []string) {
+// OnlineMatches are the online runners that satisfy w.
+func (r *Registry) OnlineMatches(w runnerapi.Want) (ids []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {

@@ -57,7 +57,7 @@ func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error 
 			}
 			names = append(names, name)
 		}
-		return len(names) > 0, n.give(owners, id, r, names)
+		return len(names) > 0, n.assign(owners, id, r, names)
 	})
 }
 
@@ -87,7 +87,7 @@ func (n *Names) rival(name string, o owner, id, profile string) string {
 
 // has tells whether a runner announced this definition.
 func (n *Names) has(id, name, hash string) bool {
-	m, ok := n.Runners.Of(id)
+	m, ok := n.Runners.Runner(id)
 	return ok && m.Set[name] == hash
 }
 
@@ -132,16 +132,16 @@ func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool,
 	return fault.New(fault.Unavailable, "", "Many runners register at once; try again").After(time.Second)
 }
 
-// free takes the names away that a runner had, where no replica of it has them.
-func (n *Names) free(ctx context.Context, gone runnerapi.Runner) error {
+// release takes the names away that a runner had, where no replica of it has them.
+func (n *Names) release(ctx context.Context, removed runnerapi.Runner) error {
 	return n.change(ctx, func(owners map[string]owner) (bool, error) {
 		changed := false
-		for name, hash := range gone.Set {
-			if o, ok := owners[name]; !ok || o.Hash != hash || o.Profile != gone.ExecutorProfile {
+		for name, hash := range removed.Set {
+			if o, ok := owners[name]; !ok || o.Hash != hash || o.Profile != removed.ExecutorProfile {
 				continue
 			}
-			if heir := n.heir(name, hash, gone.ExecutorProfile); heir != "" {
-				owners[name] = owner{hash, gone.ExecutorType, gone.ExecutorProfile, heir, time.Now().UTC()}
+			if heir := n.replica(name, hash, removed.ExecutorProfile); heir != "" {
+				owners[name] = owner{hash, removed.ExecutorType, removed.ExecutorProfile, heir, time.Now().UTC()}
 			} else {
 				delete(owners, name)
 			}
@@ -151,8 +151,8 @@ func (n *Names) free(ctx context.Context, gone runnerapi.Runner) error {
 	})
 }
 
-// heir is another runner of the same profile that announced the same definition.
-func (n *Names) heir(name, hash, profile string) string {
+// replica is another runner of the same profile that announced the same definition.
+func (n *Names) replica(name, hash, profile string) string {
 	if all := n.Runners.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(
 		all) > 0 {
 		return all[0].ID
@@ -169,12 +169,12 @@ func (o owner) size(name string) int {
 	return len(name) + len(o.Hash) + len(o.Type) + len(o.Profile) + len(o.Runner) + members
 }
 
-// vacant is how old an entry of the table of names is that may go where no registered runner announces it.
-const vacant = time.Minute
+// unusedAfter is how old an entry of the table of names is that may go where no registered runner announces it.
+const unusedAfter = time.Minute
 
-// give gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there
+// assign gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there
 // is no room, names go that no other runner announces. Who needs no more than before is not refused.
-func (n *Names) give(owners map[string]owner, id string, m runnerapi.Runner, names []string) error {
+func (n *Names) assign(owners map[string]owner, id string, m runnerapi.Runner, names []string) error {
 	sharer := func(o owner) string { return o.Type + "." + o.Profile }
 	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
 	count := func() (all, own int) {
@@ -195,7 +195,7 @@ func (n *Names) give(owners map[string]owner, id string, m runnerapi.Runner, nam
 	if own <= before || own <= ownersBytes-all {
 		return nil
 	}
-	n.vacate(owners, id, m)
+	n.dropUnused(owners, id, m)
 	all, own = count()
 	if own <= before || own <= ownersBytes-all {
 		return nil
@@ -207,8 +207,8 @@ func (n *Names) give(owners map[string]owner, id string, m runnerapi.Runner, nam
 		sharer(now), before, free, ownersBytes).After(30 * time.Second)
 }
 
-// vacate drops names that nobody announces: those that this runner announced before, and any other's that are not new.
-func (n *Names) vacate(owners map[string]owner, id string, m runnerapi.Runner) {
+// dropUnused drops names that nobody announces: those that this runner announced before, and any other's that are not new.
+func (n *Names) dropUnused(owners map[string]owner, id string, m runnerapi.Runner) {
 	announced := map[string]bool{}
 	for _, other := range n.Runners.list(func(at *member) bool { return at.id != id }) {
 		for name := range other.Set {
@@ -217,6 +217,6 @@ func (n *Names) vacate(owners map[string]owner, id string, m runnerapi.Runner) {
 	}
 	maps.DeleteFunc(owners, func(name string, o owner) bool {
 		_, kept := m.Set[name]
-		return !kept && !announced[name] && (o.Runner == id || time.Since(o.At) > vacant)
+		return !kept && !announced[name] && (o.Runner == id || time.Since(o.At) > unusedAfter)
 	})
 }

@@ -19,9 +19,9 @@ func foreign(ctx context.Context, r runnerapi.Runner) bool {
 	return by != "" && r.Door != "" && r.Door != by
 }
 
-// ownDoor refuses a registration that wants its commands sent to another credential, and fills in its own where it
+// setCredential refuses a registration that wants its commands sent to another credential, and fills in its own where it
 // names none.
-func ownDoor(ctx context.Context, r *runnerapi.Runner) error {
+func setCredential(ctx context.Context, r *runnerapi.Runner) error {
 	if foreign(ctx, *r) {
 		return fault.New(fault.Forbidden, "", "door: a runner is told its commands at its own NATS credential; leave "+
 			"door out, or name that").With("field", "door")
@@ -32,8 +32,8 @@ func ownDoor(ctx context.Context, r *runnerapi.Runner) error {
 	return nil
 }
 
-// mayLeave refuses who deregisters another's runner.
-func mayLeave(ctx context.Context, r runnerapi.Runner, f runnerapi.Farewell) error {
+// checkDeregister refuses who deregisters another's runner.
+func checkDeregister(ctx context.Context, r runnerapi.Runner, f runnerapi.Farewell) error {
 	if f.Instance == "" || !r.IsProcess(f.Instance, f.Secret) || foreign(ctx, r) {
 		return fault.New(fault.Forbidden, "", "Only the process that registered this runner may deregister it: send "+
 			"its instance and secret, with its NATS credential. "+
@@ -43,9 +43,9 @@ func mayLeave(ctx context.Context, r runnerapi.Runner, f runnerapi.Farewell) err
 	return nil
 }
 
-// Beat notes that a runner's process was heard. Superseded: another process is that runner. A request that says to be
+// Heartbeat notes that a runner's process was heard. Superseded: another process is that runner. A request that says to be
 // the registered process, and does not prove it, is refused.
-func (r *Registry) Beat(ctx context.Context, b runnerapi.Beat) (m runnerapi.Runner, known, superseded bool, err error) {
+func (r *Registry) Heartbeat(ctx context.Context, b runnerapi.Beat) (m runnerapi.Runner, known, superseded bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.members[b.RunnerID]
@@ -56,7 +56,7 @@ func (r *Registry) Beat(ctx context.Context, b runnerapi.Beat) (m runnerapi.Runn
 		}
 		at.unnamed = bus.CallerOf(ctx).Unnamed
 	}
-	m, known, superseded = r.heardNow(b.RunnerID, b.Instance, b.Draining)
+	m, known, superseded = r.heardLocked(b.RunnerID, b.Instance, b.Draining)
 	return m, known, superseded, nil
 }
 
@@ -64,11 +64,11 @@ func (r *Registry) Beat(ctx context.Context, b runnerapi.Beat) (m runnerapi.Runn
 func (r *Registry) Heard(id, instance string) (m runnerapi.Runner, known, superseded bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.heardNow(id, instance, false)
+	return r.heardLocked(id, instance, false)
 }
 
-// heardNow is heard for who holds mu. A runner that left is known no more, also where it still finishes.
-func (r *Registry) heardNow(id, instance string, draining bool) (m runnerapi.Runner, known, superseded bool) {
+// heardLocked is heard for who holds mu. A runner that left is known no more, also where it still finishes.
+func (r *Registry) heardLocked(id, instance string, draining bool) (m runnerapi.Runner, known, superseded bool) {
 	at, ok := r.members[id]
 	switch {
 	case !ok:
@@ -81,10 +81,10 @@ func (r *Registry) heardNow(id, instance string, draining bool) (m runnerapi.Run
 		}
 		return at.Runner, false, false
 	}
-	if at.status(r) != runnerapi.Online || draining != at.going {
-		r.forget()
+	if at.status(r) != runnerapi.Online || draining != at.reportsDraining {
+		r.dropCache()
 	}
-	at.heard, at.going = time.Now(), draining
+	at.heard, at.reportsDraining = time.Now(), draining
 	return at.Runner, true, false
 }
 

@@ -24,7 +24,7 @@ type Registrar struct {
 	Lease      time.Duration
 	Heartbeat  time.Duration // told to runners: how often they say what they are, and
 	BeatEvery  time.Duration // what they run
-	Most       int           // registered runners
+	MaxRunners int           // registered runners
 	APIURL     string        // told to runners
 	Registry   *Registry
 	Registered *Registrations
@@ -45,7 +45,7 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 	if err := checkRunner(r); err != nil {
 		return runnerapi.Registered{}, err
 	}
-	if err := ownDoor(ctx, &r); err != nil {
+	if err := setCredential(ctx, &r); err != nil {
 		return runnerapi.Registered{}, err
 	}
 	id := r.ID()
@@ -81,7 +81,7 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 		return runnerapi.Registered{}, err
 	}
 	g.Registry.Heard(id, r.Instance) // it is there
-	g.endOld(ctx, r, dead)
+	g.abandonOld(ctx, r, dead)
 	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents",
 		runnerapi.Names(r.Set))
 	records, events := g.Versions()
@@ -156,13 +156,13 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner)
 	if err != nil {
 		return 0, "", bus.WriteUnanswered(err)
 	}
-	there, ok := g.Registry.Of(id)
+	there, ok := g.Registry.Runner(id)
 	silent := time.Since(there.Heard)
 	if !ok || there.Leaving || !there.LeftAt.IsZero() || there.Instance == r.Instance &&
 		(there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there.Runner) {
 		return rev, "", nil
 	}
-	reply, err := g.Commands.insistent(ctx, id, there.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandPing})
+	reply, err := g.Commands.commandWithRetry(ctx, id, there.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandPing})
 	alive := err == nil && there.Answered(reply)
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
@@ -199,15 +199,15 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 		}
 	}
 	kind, say := fault.Busy, "a profile may have as many as are free"
-	if all >= g.Most {
+	if all >= g.MaxRunners {
 		kind, say = fault.Unavailable, "that is the most there may be"
 	}
 	switch {
-	case !there && !share.Has(g.Most, all, mine):
+	case !there && !share.Has(g.MaxRunners, all, mine):
 		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, "+
 			"and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; who is silent goes "+
 			"by itself",
-			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.Most-all, 0), say).After(30 * time.Second)
+			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.MaxRunners-all, 0), say).After(30 * time.Second)
 	case own+size > registryBytes-bytes:
 		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d "+
 			"bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end "+
@@ -218,10 +218,10 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	return nil
 }
 
-// endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing
+// abandonOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing
 // what it has: where it is there, or may be on its way back, the leases decide. The new process has its answer before
 // that is done: it is not to be taken for dead, since it does not listen yet.
-func (g *Registrar) endOld(ctx context.Context, r runnerapi.Runner, dead string) {
+func (g *Registrar) abandonOld(ctx context.Context, r runnerapi.Runner, dead string) {
 	id := r.ID()
 	old := slices.DeleteFunc(g.Attempts(id), func(a projection.Active) bool {
 		// who has another door may listen there
@@ -232,7 +232,7 @@ func (g *Registrar) endOld(ctx context.Context, r runnerapi.Runner, dead string)
 	}
 	if dead == "" {
 		_, err := g.Commands.Command(ctx, id, runnerapi.Command{Type: runnerapi.CommandPing})
-		if !errors.Is(err, bus.ErrNoResponders) || g.Commands.Listening() < 2*back {
+		if !errors.Is(err, bus.ErrNoResponders) || g.Commands.ListeningFor() < 2*reconnectTime {
 			return
 		}
 	}

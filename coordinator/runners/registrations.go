@@ -13,8 +13,8 @@ import (
 // Registrations are those of runners, as bucket `runners` has them. What is read or written is noted at once, before
 // the bucket says so.
 type Registrations struct {
-	Bucket *bus.Bucket
-	Note   func(id string, value []byte) // nil: there is none
+	Bucket   *bus.Bucket
+	OnChange func(id string, value []byte) // nil: there is none
 }
 
 // Refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its
@@ -24,7 +24,7 @@ func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return 0, err
 	}
-	r.Note(id, value)
+	r.OnChange(id, value)
 	return rev, nil
 }
 
@@ -43,34 +43,34 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	r.Note(id, value)
+	r.OnChange(id, value)
 	return nil
 }
 
-// Stored reads a registration, and notes what it read. Revision 0: there is none.
-func (r *Registrations) Stored(ctx context.Context, id string) (is runnerapi.Runner, rev uint64, err error) {
+// Load reads a registration, and notes what it read. Revision 0: there is none.
+func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.Runner, rev uint64, err error) {
 	raw, rev, err := r.Bucket.Get(ctx, id)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		r.Note(id, nil)
-		return is, 0, nil
+		r.OnChange(id, nil)
+		return stored, 0, nil
 	case err != nil:
-		return is, 0, bus.WriteUnanswered(err)
+		return stored, 0, bus.WriteUnanswered(err)
 	}
-	if err := json.Unmarshal(raw, &is); err != nil {
-		return is, 0, err
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		return stored, 0, err
 	}
-	r.Note(id, raw)
-	return is, rev, nil
+	r.OnChange(id, raw)
+	return stored, rev, nil
 }
 
-// drop takes a registration away that was read with this revision. ErrTaken: it has changed meanwhile.
-func (r *Registrations) drop(ctx context.Context, id string, rev uint64) error {
+// remove takes a registration away that was read with this revision. ErrTaken: it has changed meanwhile.
+func (r *Registrations) remove(ctx context.Context, id string, rev uint64) error {
 	if err := r.Bucket.DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
 		return err
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	r.Note(id, nil)
+	r.OnChange(id, nil)
 	return nil
 }

@@ -23,7 +23,7 @@ type Config struct {
 	NoMatch  time.Duration // how long a run waits for a runner, and names are held
 	Patience runnerapi.Patience
 	Bucket   *bus.Bucket
-	Insist   bus.RetryFunc
+	Retry    bus.RetryFunc
 	Changed  func() // is called when a runner registered
 }
 
@@ -32,49 +32,49 @@ type Registry struct {
 	cfg      Config
 	Departed *Departures
 
-	read    atomic.Bool
+	loaded  atomic.Bool
 	changes atomic.Uint64 // how often a registration has
 
 	mu      sync.RWMutex
 	members map[string]*member
 	// by lane: does an online runner match; forgotten when a runner changes, and after a second
-	matched map[string]bool
-	owned   map[string]*agents.Resolved // runner-owned agents by name; likewise
-	forgot  time.Time                   // when both were forgotten last
+	matched  map[string]bool
+	owned    map[string]*agents.Resolved // runner-owned agents by name; likewise
+	cachedAt time.Time                   // when both were forgotten last
 }
 
 // New makes a registry; Watch has it read.
 func New(cfg Config) *Registry {
-	departed := &Departures{within: cfg.NoMatch, Began: time.Now(), left: map[[2]string]time.Time{},
-		gone: map[string]time.Time{}}
+	departed := &Departures{within: cfg.NoMatch, StartedAt: time.Now(), hosts: map[[2]string]time.Time{},
+		agents: map[string]time.Time{}}
 	return &Registry{cfg: cfg, Departed: departed, members: map[string]*member{}, matched: map[string]bool{}}
 }
 
-// Read tells whether the bucket has been read.
-func (r *Registry) Read() bool { return r.read.Load() }
+// Loaded tells whether the bucket has been read.
+func (r *Registry) Loaded() bool { return r.loaded.Load() }
 
 // Changes counts registrations that changed.
 func (r *Registry) Changes() uint64 { return r.changes.Load() }
 
 type member struct {
 	runnerapi.Runner
-	id    string
-	heard time.Time
-	own   string // the queue of its agents; empty: it has none
-	size  int    // of its registration, in bytes
+	id         string
+	heard      time.Time
+	agentQueue string // the queue of its agents; empty: it has none
+	size       int    // of its registration, in bytes
 
-	left  time.Time // when it left, by this process; zero: it did not
-	going bool      // it said in a beat that it takes no more
+	left            time.Time // when it left, by this process; zero: it did not
+	reportsDraining bool      // it said in a beat that it takes no more
 
-	unnamed bool          // its last heartbeat came from a NATS that does not say with whose credential
-	ahead   time.Duration // by how much its clock is before ours: the least that its beats said of late
-	ticked  time.Time     // when that was said; zero: it never was
+	unnamed    bool          // its last heartbeat came from a NATS that does not say with whose credential
+	clockAhead time.Duration // by how much its clock is before ours: the least that its beats said of late
+	clockSeen  time.Time     // when that was said; zero: it never was
 }
 
 // Watch reads the bucket and follows it.
 func (r *Registry) Watch(ctx context.Context) error {
-	return r.cfg.Bucket.Mirror(ctx, r.cfg.Insist, func(id string, value []byte, _ uint64) { r.Put(id, value) },
-		func() { r.read.Store(true) })
+	return r.cfg.Bucket.Mirror(ctx, r.cfg.Retry, func(id string, value []byte, _ uint64) { r.Put(id, value) },
+		func() { r.loaded.Store(true) })
 }
 
 // Put notes what the bucket has under a runner's id; nil: nothing.
@@ -84,10 +84,10 @@ func (r *Registry) Put(id string, value []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.forget()
+	defer r.dropCache()
 	if value == nil {
 		if m := r.members[id]; m != nil && m.LeftAt.IsZero() {
-			r.Departed.note(m.Runner)
+			r.Departed.add(m.Runner)
 		}
 		delete(r.members, id)
 		return
@@ -99,28 +99,28 @@ func (r *Registry) Put(id string, value []byte) {
 	}
 	m.size = len(value)
 	if w, ok := m.OwnWant(); ok {
-		m.own = w.Lane()
+		m.agentQueue = w.Lane()
 	}
 	old, ok := r.members[id]
 	if ok && old.Instance == m.Instance {
-		m.heard, m.ahead, m.ticked, m.unnamed, m.going = old.heard, old.ahead, old.ticked, old.unnamed, old.going
+		m.heard, m.clockAhead, m.clockSeen, m.unnamed, m.reportsDraining = old.heard, old.clockAhead, old.clockSeen, old.unnamed, old.reportsDraining
 	}
-	m.leaveSince(old)
+	m.setLeft(old)
 	r.members[id] = &m
 	r.changes.Add(1)
 	r.cfg.Changed()
 }
 
-// forget drops what is made from members. The caller holds mu.
-func (r *Registry) forget() {
+// dropCache drops what is made from members. The caller holds mu.
+func (r *Registry) dropCache() {
 	clear(r.matched)
-	r.owned, r.forgot = nil, time.Now()
+	r.owned, r.cachedAt = nil, time.Now()
 }
 
-// remembered is how long it counts what was made of members: who is silent is online no more without anybody's doing.
-const remembered = time.Second
+// cacheTTL is how long it counts what was made of members: who is silent is online no more without anybody's doing.
+const cacheTTL = time.Second
 
-func stale(forgot time.Time) bool { return time.Since(forgot) >= remembered }
+func cacheExpired(cachedAt time.Time) bool { return time.Since(cachedAt) >= cacheTTL }
 
 func (m *member) status(r *Registry) string {
 	if !m.LeftAt.IsZero() {
@@ -130,28 +130,28 @@ func (m *member) status(r *Registry) string {
 		return runnerapi.Left
 	}
 	s := r.cfg.Patience.Status(time.Since(m.heard))
-	if s == runnerapi.Online && (m.Draining || m.going) {
+	if s == runnerapi.Online && (m.Draining || m.reportsDraining) {
 		return runnerapi.Draining
 	}
 	return s
 }
 
 // Matches tells whether an online runner would take runs that want w.
-func (r *Registry) Matches(w runnerapi.Want) bool { return r.LaneMatches(w.Lane(), w) }
+func (r *Registry) Matches(w runnerapi.Want) bool { return r.QueueMatches(w.Lane(), w) }
 
-// LaneMatches is Matches for who knows the name of its queue.
-func (r *Registry) LaneMatches(lane string, w runnerapi.Want) bool {
+// QueueMatches is Matches for who knows the name of its queue.
+func (r *Registry) QueueMatches(queue string, w runnerapi.Want) bool {
 	r.mu.RLock()
-	ok, known := r.matched[lane]
-	known = known && !stale(r.forgot)
+	ok, known := r.matched[queue]
+	known = known && !cacheExpired(r.cachedAt)
 	r.mu.RUnlock()
 	if known {
 		return ok
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if stale(r.forgot) {
-		r.forget()
+	if cacheExpired(r.cachedAt) {
+		r.dropCache()
 	}
 	ok = false
 	for _, m := range r.members {
@@ -160,12 +160,12 @@ func (r *Registry) LaneMatches(lane string, w runnerapi.Want) bool {
 			break
 		}
 	}
-	r.matched[lane] = ok
+	r.matched[queue] = ok
 	return ok
 }
 
-// Door is the token under which a runner is told something; "" where it did not log in, or is not known.
-func (r *Registry) Door(id string) string {
+// Credential is the token under which a runner is told something; "" where it did not log in, or is not known.
+func (r *Registry) Credential(id string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if m := r.members[id]; m != nil {
@@ -174,9 +174,9 @@ func (r *Registry) Door(id string) string {
 	return ""
 }
 
-// Tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference
+// ObserveClock notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference
 // counts.
-func (r *Registry) Tick(id string, at time.Time) {
+func (r *Registry) ObserveClock(id string, at time.Time) {
 	if at.IsZero() {
 		return
 	}
@@ -187,9 +187,9 @@ func (r *Registry) Tick(id string, at time.Time) {
 	if m == nil {
 		return
 	}
-	if ahead := at.Sub(now.Round(0)); m.ticked.IsZero() || ahead.Abs() <= m.ahead.Abs() ||
-		now.Sub(m.ticked) > time.Minute {
-		m.ahead, m.ticked = ahead, now
+	if ahead := at.Sub(now.Round(0)); m.clockSeen.IsZero() || ahead.Abs() <= m.clockAhead.Abs() ||
+		now.Sub(m.clockSeen) > time.Minute {
+		m.clockAhead, m.clockSeen = ahead, now
 	}
 }
 
@@ -204,12 +204,12 @@ func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
 		}
 	}
 	r.mu.RUnlock()
-	return r.Departed.from(home, within)
+	return r.Departed.leftHost(home, within)
 }
 
-// leaveSince notes when a runner left: now, where old says that it was known and there before; else what its
+// setLeft notes when a runner left: now, where old says that it was known and there before; else what its
 // registration says, which may be by a clock that is ahead.
-func (m *member) leaveSince(old *member) {
+func (m *member) setLeft(old *member) {
 	now := time.Now()
 	switch {
 	case m.LeftAt.IsZero():

@@ -17,12 +17,12 @@ func newRunMeter(r *metric.Registry) runMeter {
 	}
 }
 
-// answered measures how long after its end the result of a run was there for a caller who waits.
-func (m runMeter) answered(o Outcome) {
+// observeAnswer measures how long after its end the result of a run was there for a caller who waits.
+func (m runMeter) observeAnswer(o Outcome) {
 	if o.EndedAt != nil {
 		m.answer.Since(*o.EndedAt)
 	}
 }
 
-// took counts the size of an accepted run's input.
-func (m runMeter) took(in *run.Input) { m.input.Observe(float64(in.Size())) }
+// observeInput counts the size of an accepted run's input.
+func (m runMeter) observeInput(in *run.Input) { m.input.Observe(float64(in.Size())) }

@@ -25,22 +25,22 @@ func (o Outcome) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Late answers a caller whose wait was over before the run: the ids, which limit it was, and who set it. The run goes
-// on.
-type Late struct {
+// WaitTimeout answers a caller whose wait was over before the run: the ids, which limit it was, and who set it. The run
+// goes on.
+type WaitTimeout struct {
 	Accepted
 	Limit   string  `json:"limit"`
 	Seconds float64 `json:"timeout_seconds"`
 	By      string  `json:"timeout_by"` // request, default
 }
 
-// Late says that a caller has waited for so long.
-func (a Accepted) Late(wait time.Duration) Late {
+// TimedOut says that a caller has waited for so long.
+func (a Accepted) TimedOut(wait time.Duration) WaitTimeout {
 	by := "default"
 	if a.Wait != nil {
 		by = "request"
 	}
-	return Late{a, "wait_seconds", wait.Seconds(), by}
+	return WaitTimeout{a, "wait_seconds", wait.Seconds(), by}
 }
 
 // Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended
@@ -69,7 +69,7 @@ func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool
 	if r.history.Done(ctx, a.RunID) != nil {
 		return o, false, nil
 	}
-	err = r.insist(ctx, "how a run ended", func() error {
+	err = r.retry(ctx, "how a run ended", func() error {
 		if err != nil && ctx.Err() != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool
 	})
 	switch {
 	case err == nil && o.Status.Final():
-		r.meter.answered(o)
+		r.meter.observeAnswer(o)
 		return o, true, nil
 	case err == nil, fault.KindOf(err) == fault.Unavailable: // open again: NATS has lost its end
 		return o, false, nil
@@ -134,14 +134,14 @@ func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Cou
 func (r *Service) Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error {
 	return r.history.WatchRuns(ctx, q, after, func(i projection.Item) error {
 		if changed, ok := i.Data.(projection.RunsChanged); ok {
-			explained(changed.Runs, r.waiting)
+			addWaitReasons(changed.Runs, r.waiting)
 		}
 		return emit(i)
 	})
 }
 
-// explained adds to the rows of a list why each waits.
-func explained(rows []run.Run, waiting func(run.Run) string) {
+// addWaitReasons adds to the rows of a list why each waits.
+func addWaitReasons(rows []run.Run, waiting func(run.Run) string) {
 	for i, one := range rows {
 		rows[i].WaitingFor = waiting(one)
 	}
@@ -151,6 +151,6 @@ func explained(rows []run.Run, waiting func(run.Run) string) {
 func (r *Service) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
 	r.reads.Own(ctx)
 	p, err := r.history.Runs(ctx, q)
-	explained(p.Runs, r.waiting)
+	addWaitReasons(p.Runs, r.waiting)
 	return p, err
 }

@@ -81,8 +81,8 @@ func (p *Planner) TooLarge(in *run.Input) error {
 // Planner checks requests, and plans their runs.
 type Planner struct {
 	limits   Limits
-	history  planning
-	past     past
+	history  planHistory
+	reads    catchUp
 	agents   Agents
 	runners  Runners
 	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name

@@ -18,15 +18,15 @@ import (
 // Plan is a request that passed every check: what will be stored, and what its run wants.
 type Plan struct {
 	Spec      run.Spec
-	want      runnerapi.Want
-	lane      string // that of want
+	routing   runnerapi.Want
+	queue     string // that of want
 	ownID     bool   // the caller chose the session's id
 	schemaRaw json.RawMessage
 	wait      *int // wait_seconds
 }
 
-// draft is a plan in the making: each step checks a part of the request, and adds what the run has of it.
-type draft struct {
+// planBuilder is a plan in the making: each step checks a part of the request, and adds what the run has of it.
+type planBuilder struct {
 	Plan
 	by         *Planner
 	req        run.Request
@@ -38,14 +38,15 @@ type draft struct {
 }
 
 // steps are every check of a request, in the order of their refusals: the first one counts.
-var steps = []func(*draft, context.Context) error{
-	(*draft).session, (*draft).known, (*draft).parent, (*draft).callbacks, (*draft).parameters, (*draft).demands,
-	(*draft).model, (*draft).input,
+var steps = []func(*planBuilder, context.Context) error{
+	(*planBuilder).session, (*planBuilder).resolveAgent, (*planBuilder).parent, (*planBuilder).callbacks,
+	(*planBuilder).parameters, (*planBuilder).demands,
+	(*planBuilder).model, (*planBuilder).input,
 }
 
 // Plan checks a request, step by step.
 func (p *Planner) Plan(ctx context.Context, req run.Request) (*Plan, error) {
-	d := &draft{by: p, req: req, name: req.AgentName}
+	d := &planBuilder{by: p, req: req, name: req.AgentName}
 	d.wait = req.WaitSeconds
 	d.Spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID,
 		CreatedAt: time.Now().UTC()}
@@ -58,7 +59,7 @@ func (p *Planner) Plan(ctx context.Context, req run.Request) (*Plan, error) {
 }
 
 // session looks for the session that the run goes on with, or that it is to begin under an id of the caller's.
-func (d *draft) session(ctx context.Context) error {
+func (d *planBuilder) session(ctx context.Context) error {
 	if d.req.SessionID == "" {
 		return nil
 	}
@@ -67,11 +68,11 @@ func (d *draft) session(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return d.goesOn(s)
+		return d.resume(s)
 	}
 	d.ownID = true
 	if err == nil {
-		return sessionExists(d.req.SessionID)
+		return errSessionExists(d.req.SessionID)
 	} else if fault.KindOf(err) != fault.NotFound {
 		return err
 	}
@@ -82,8 +83,8 @@ func (d *draft) session(ctx context.Context) error {
 	return nil
 }
 
-// goesOn takes from a session what its next run has of it.
-func (d *draft) goesOn(s run.Session) error {
+// resume takes from a session what its next run has of it.
+func (d *planBuilder) resume(s run.Session) error {
 	if d.name != "" && d.name != s.Agent {
 		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID,
 			s.Agent).With("field", "agent_name")
@@ -97,20 +98,20 @@ func (d *draft) goesOn(s run.Session) error {
 	return nil
 }
 
-// known looks for the agent, and whether it can go on with the session.
-func (d *draft) known(ctx context.Context) (err error) {
+// resolveAgent looks for the agent, and whether it can go on with the session.
+func (d *planBuilder) resolveAgent(ctx context.Context) (err error) {
 	d.agent, err = d.by.agents.Usable(ctx, d.name)
 	if err != nil || d.req.Type != run.Resume {
 		return err
 	}
-	if err := d.by.resumable(ctx, d.agent, d.req.SessionID); err != nil {
+	if err := d.by.checkResumable(ctx, d.agent, d.req.SessionID); err != nil {
 		return err
 	}
-	return d.by.atHome(d.req.SessionID)
+	return d.by.checkAffinity(d.req.SessionID)
 }
 
 // parent looks for the session that starts the run.
-func (d *draft) parent(ctx context.Context) error {
+func (d *planBuilder) parent(ctx context.Context) error {
 	if d.req.ParentSessionID == "" {
 		return nil
 	}
@@ -123,13 +124,13 @@ func (d *draft) parent(ctx context.Context) error {
 	}
 	d.Spec.Depth = above.Depth + 1
 	if d.Spec.Depth > d.by.limits.Depth {
-		return tooDeep(above, d.by.limits.Depth)
+		return errTooDeep(above, d.by.limits.Depth)
 	}
 	return nil
 }
 
 // callbacks checks who is to be told of the end.
-func (d *draft) callbacks(context.Context) error {
+func (d *planBuilder) callbacks(context.Context) error {
 	tells := d.req.Mode == run.AsyncCallback
 	if tells && d.Spec.Parent == "" && d.req.CallbackURL == "" {
 		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of "+
@@ -148,7 +149,7 @@ func (d *draft) callbacks(context.Context) error {
 }
 
 // parameters checks them against what the agent takes.
-func (d *draft) parameters(context.Context) error {
+func (d *planBuilder) parameters(context.Context) error {
 	s, err := d.agent.InputSchema(d.req.Type)
 	if err != nil {
 		return agent.InvalidSchema("parameters_schema", err)
@@ -158,20 +159,20 @@ func (d *draft) parameters(context.Context) error {
 		return err
 	}
 	if wrong := s.CheckUpTo(d.req.Parameters, d.by.limits.Payload); len(wrong) > 0 {
-		return unfit("Parameters do not match agent's parameters_schema", d.name, wrong, d.schemaRaw)
+		return errParameters("Parameters do not match agent's parameters_schema", d.name, wrong, d.schemaRaw)
 	}
 	return d.agent.Takes(d.req.Parameters)
 }
 
 // demands merges what the request, the session and the agent want of a runner, and sets the limits of the execution.
-func (d *draft) demands(context.Context) error {
+func (d *planBuilder) demands(context.Context) error {
 	if profile := d.req.AdditionalDemands.ExecutorProfile; profile != "" {
 		if err := agent.CheckName("additional_demands.executor_profile", profile); err != nil {
 			return err
 		}
 	}
 	d.asked = []run.Demands{{ProjectDir: d.req.ProjectDir}, d.req.AdditionalDemands}
-	d.Spec.Demands = d.agent.Demanded(d.affinity, d.asked...)
+	d.Spec.Demands = d.agent.MergedDemands(d.affinity, d.asked...)
 	d.Spec.ProjectDir = cmp.Or(d.sessionDir, d.Spec.Demands.ProjectDir)
 	d.Spec.Agent, d.Spec.AgentType, d.Spec.Owner = d.name, d.agent.Type, d.agent.OwnerHash()
 	d.Spec.Timeout, d.Spec.TimeoutBy = timeout(&d.req, d.agent)
@@ -200,17 +201,17 @@ func asked(req *run.Request) *run.Asked {
 }
 
 // model checks that a runner may use the agent's, and finds the run's lane.
-func (d *draft) model(context.Context) error {
-	d.want = d.agent.Want(d.Spec.Demands)
-	if err := d.by.runners.Permit(d.want, d.agent.Model); err != nil {
+func (d *planBuilder) model(context.Context) error {
+	d.routing = d.agent.Want(d.Spec.Demands)
+	if err := d.by.runners.Permit(d.routing, d.agent.Model); err != nil {
 		return err
 	}
-	d.lane = d.agent.LaneOf(d.want, append(d.asked, d.affinity)...)
+	d.queue = d.agent.QueueOf(d.routing, append(d.asked, d.affinity)...)
 	return nil
 }
 
 // input is what the executor gets: the parameters, the agent as it is now, and what the answer must be.
-func (d *draft) input(ctx context.Context) error {
+func (d *planBuilder) input(ctx context.Context) error {
 	snapshot, err := d.agent.Snapshot()
 	if err != nil {
 		return err
@@ -224,33 +225,33 @@ func (d *draft) input(ctx context.Context) error {
 	return d.by.TooLarge(d.Spec.Input)
 }
 
-// unfit refuses parameters that do not match a schema, with everything that is wrong.
-func unfit(say, agent string, wrong []schema.Violation, parametersSchema json.RawMessage) *fault.Fault {
+// errParameters refuses parameters that do not match a schema, with everything that is wrong.
+func errParameters(message, agent string, wrong []schema.Violation, parametersSchema json.RawMessage) *fault.Fault {
 	first := wrong[0].Path + ": " + wrong[0].Message
 	if more := len(wrong) - 1; more > 0 {
 		first += fmt.Sprintf(" (and %d more)", more)
 	}
-	return fault.New(fault.Invalid, "parameter_validation_failed", say).
+	return fault.New(fault.Invalid, "parameter_validation_failed", message).
 		With("agent_name", agent).With("validation_errors", wrong).With("parameters_schema", parametersSchema).
 		First(first)
 }
 
-// tooDeep refuses a child: agents that start themselves would go on for ever.
-func tooDeep(above run.Session, most int) error {
+// errTooDeep refuses a child: agents that start themselves would go on for ever.
+func errTooDeep(above run.Session, most int) error {
 	return fault.New(fault.Invalid, "too_deep", fmt.Sprintf("Session %s is %d below the first of its chain, and runs "+
 		"may be %d deep (AO_MAX_DEPTH); do the work here, or start it without a parent", above.ID, above.Depth, most)).
 		With("field", "parent_session_id").With("parent_session_id", above.ID).With("depth", above.Depth+1).
 		With("max_depth", most)
 }
 
-func sessionExists(id string) error {
+func errSessionExists(id string) error {
 	return fault.Newf(fault.Conflict, "session %s exists already; leave session_id out for a new one, or resume it",
 		id).With("session_id", id).With("field", "session_id")
 }
 
-// resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
+// checkResumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
 // before a runner begins it, the turns that follow end, too (projection.Index.Vain, decision 0024).
-func (p *Planner) resumable(ctx context.Context, a *agents.Resolved, session string) error {
+func (p *Planner) checkResumable(ctx context.Context, a *agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume",
 			"Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
@@ -258,17 +259,17 @@ func (p *Planner) resumable(ctx context.Context, a *agents.Resolved, session str
 	if p.history.Resumes(session) {
 		return nil
 	}
-	if err := p.past.CaughtUp(ctx); err != nil { // another coordinator may have told so a moment ago
+	if err := p.reads.CaughtUp(ctx); err != nil { // another coordinator may have told so a moment ago
 		return err
 	}
 	if p.history.Resumes(session) {
 		return nil
 	}
-	say := "never began, so there is nothing to resume; start a new session"
+	reason := "never began, so there is nothing to resume; start a new session"
 	if open := p.history.Open(session); len(open) > 0 && open[0].Spec.Type == run.Start {
-		say = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
+		reason = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
 	}
-	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).
+	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+reason).
 		With("session_id", session)
 }
 
@@ -280,9 +281,9 @@ func (p *Planner) affinity(session, dir string) run.Demands {
 	return home
 }
 
-// atHome tells, before a resume is accepted, whether there is any runner where the session can go on. One that was
-// there a moment ago may come back, so that the run may wait for it; waitingFor says so.
-func (p *Planner) atHome(session string) error {
+// checkAffinity tells, before a resume is accepted, whether there is any runner where the session can go on. One that
+// was there a moment ago may come back, so that the run may wait for it; waitingFor says so.
+func (p *Planner) checkAffinity(session string) error {
 	home := p.history.Home(session)
 	if home.Hostname == "" || p.runners.Seen(home, p.limits.NoMatch) {
 		return nil
@@ -300,14 +301,14 @@ var defaultTimeout = map[string]int{run.Procedural: 300, run.Autonomous: 3600}
 // timeout is the limit of the execution and who set it. The agent's, else its profile's value is the upper bound.
 func timeout(req *run.Request, a *agents.Resolved) (seconds int, by string) {
 	seconds, by = defaultTimeout[a.Type], "default"
-	bound, bounder := a.TimeoutSeconds, "agent"
-	if bound == 0 {
-		bound, bounder = a.ProfileTimeout, "profile"
+	limit, limitBy := a.TimeoutSeconds, "agent"
+	if limit == 0 {
+		limit, limitBy = a.ProfileTimeout, "profile"
 	}
-	if bound > 0 {
-		seconds, by = bound, bounder
+	if limit > 0 {
+		seconds, by = limit, limitBy
 	}
-	if req.TimeoutSeconds != nil && (bound == 0 || *req.TimeoutSeconds < bound) {
+	if req.TimeoutSeconds != nil && (limit == 0 || *req.TimeoutSeconds < limit) {
 		seconds, by = *req.TimeoutSeconds, "request"
 	}
 	return seconds, by

@@ -14,7 +14,7 @@ import (
 // does not fit. What decides its end stays as it was accepted, its output schema and how often it may be begun: a
 // runner that still has the definition of before may take it from its first queue, and coordinators of before know no
 // other.
-func (p *Planner) renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (run.Spec, error) {
+func (p *Planner) renewed(ctx context.Context, s run.Spec, resolved *agents.Resolved) (run.Spec, error) {
 	s, err := p.history.Spec(ctx, s.ID)
 	if err != nil {
 		return s, bus.WriteUnanswered(err)
@@ -23,28 +23,29 @@ func (p *Planner) renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (
 	if s.Input != nil {
 		in = *s.Input
 	}
-	takes, err := k.InputSchema(s.Type)
+	takes, err := resolved.InputSchema(s.Type)
 	if err != nil {
 		return s, agent.InvalidSchema("parameters_schema", err)
 	}
 	if wrong := takes.CheckUpTo(in.Parameters, p.limits.Payload); len(wrong) > 0 {
-		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do "+
-			"not match its new parameters_schema", k.Name)
-		return s, unfit(say, k.Name, wrong, takes.Raw())
+		message := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's "+
+			"parameters do "+
+			"not match its new parameters_schema", resolved.Name)
+		return s, errParameters(message, resolved.Name, wrong, takes.Raw())
 	}
-	if err := k.Takes(in.Parameters); err != nil { // a coordinator of before may have accepted them
+	if err := resolved.Takes(in.Parameters); err != nil { // a coordinator of before may have accepted them
 		return s, err
 	}
 	var asked run.Request
 	if s.TimeoutBy == "request" {
 		asked.TimeoutSeconds = &s.Timeout
 	}
-	s.Timeout, s.TimeoutBy = timeout(&asked, k)
-	in.Blueprint, err = k.Snapshot()
+	s.Timeout, s.TimeoutBy = timeout(&asked, resolved)
+	in.Blueprint, err = resolved.Snapshot()
 	if err != nil {
 		return s, err
 	}
-	s.AgentType, s.Owner, s.Demands = k.Type, k.OwnerHash(), k.Demanded(s.Demands)
+	s.AgentType, s.Owner, s.Demands = resolved.Type, resolved.OwnerHash(), resolved.MergedDemands(s.Demands)
 	s.Input, s.Body = &in, nil
 	return s, p.TooLarge(&in)
 }

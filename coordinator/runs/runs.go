@@ -31,10 +31,10 @@ type Limits struct {
 type Needs struct {
 	Limits  Limits
 	History interface {
-		planning
-		showing
-		stopping
-		answered
+		planHistory
+		readHistory
+		stopHistory
+		keyHistory
 	}
 	Stream  Stream
 	Records Records
@@ -46,13 +46,13 @@ type Needs struct {
 	Runners Runners
 	Queues  Queues
 
-	Schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
-	Callback func(url string) error                                         // refuses a URL that is not to be told
-	Version  func() int                                                     // of the records that are written
-	Ready    func() error
-	Room     func() error         // refuses what would fill the history
-	Waiting  func(run.Run) string // why a run waits
-	Insist   bus.RetryFunc
+	Schema    func(ctx context.Context, name string) (schemas.Schema, error) // by its name
+	Callback  func(url string) error                                         // refuses a URL that is not to be told
+	Version   func() int                                                     // of the records that are written
+	Ready     func() error
+	CheckDisk func() error         // refuses what would fill the history
+	Waiting   func(run.Run) string // why a run waits
+	Retry     bus.RetryFunc
 
 	Spans   *trace.Tracer
 	Metrics *metric.Registry
@@ -102,7 +102,7 @@ type Agents interface {
 type Runners interface {
 	Seen(home run.Demands, within time.Duration) bool
 	Permit(w runnerapi.Want, model string) error
-	LaneMatches(lane string, w runnerapi.Want) bool
+	QueueMatches(lane string, w runnerapi.Want) bool
 	Matches(w runnerapi.Want) bool
 }
 
@@ -111,21 +111,21 @@ type Queues interface {
 	Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error)
 }
 
-// past waits until the fold has what was written.
-type past interface {
+// catchUp waits until the fold has what was written.
+type catchUp interface {
 	CaughtUp(ctx context.Context) error            // all that was written before
 	Reached(ctx context.Context, seq uint64) error // that record
 }
 
 // Freshness waits for what readers are to see. Where NATS does not answer, what is known has to do: only past says so.
 type Freshness interface {
-	past
+	catchUp
 	Current(ctx context.Context) // what the stream holds now
 	Own(ctx context.Context)     // what this process has written
 }
 
-// planning is what the history tells who checks a request.
-type planning interface {
+// planHistory is what the history tells who checks a request.
+type planHistory interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Spec(ctx context.Context, id string) (run.Spec, error)
 	Deleted(session string) bool
@@ -135,8 +135,8 @@ type planning interface {
 	Open(session string) []projection.Active
 }
 
-// showing is what it tells who asks for runs.
-type showing interface {
+// readHistory is what it tells who asks for runs.
+type readHistory interface {
 	Counts() (waiting, begun, ended int)
 	Covered(session string) bool // what it starts is stopped at once, as far as the fold knows
 	Open(session string) []projection.Active
@@ -149,8 +149,8 @@ type showing interface {
 	Done(ctx context.Context, id string) error
 }
 
-// stopping is what it tells who stops them.
-type stopping interface {
+// stopHistory is what it tells who stops them.
+type stopHistory interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Active(id string) (projection.Active, bool)
 	Below(session string, most int) (n int, oldest []string)
@@ -158,8 +158,8 @@ type stopping interface {
 	TreeStopped(session string) bool
 }
 
-// answered is what it tells of a request that comes again.
-type answered interface {
+// keyHistory is what it tells of a request that comes again.
+type keyHistory interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Deleted(session string) bool
 }

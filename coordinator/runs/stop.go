@@ -17,8 +17,8 @@ import (
 type Stopper struct {
 	ends    Ends
 	records Records
-	history stopping
-	past    past
+	history stopHistory
+	reads   catchUp
 	show    func(ctx context.Context, id string) (run.Run, error)
 	version func() int // of the records that are written
 }
@@ -36,7 +36,7 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 		case ok && a.EndSeq != 0: // it is being ended
 			err = s.ends.EndAsCarried(ctx, a)
 			if err == nil {
-				err = s.past.CaughtUp(ctx)
+				err = s.reads.CaughtUp(ctx)
 			}
 		case r.Status == run.Stopped || ok && a.Stopping && a.Claim != nil:
 			return s.show(ctx, id)
@@ -48,10 +48,10 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 		case a.Claim == nil:
 			err = s.ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
 			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
-				err = s.past.CaughtUp(ctx)
+				err = s.reads.CaughtUp(ctx)
 			}
 		default:
-			err = s.wishStop(ctx, a)
+			err = s.requestStop(ctx, a)
 		}
 		if err != nil {
 			return r, err
@@ -60,12 +60,12 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 	return run.Run{}, fault.Newf(fault.Unavailable, "run %s is changing; try again", id).After(time.Second)
 }
 
-// wishStop has an attempt stopped, and the fold know it.
-func (s *Stopper) wishStop(ctx context.Context, a projection.Active) error {
+// requestStop has an attempt stopped, and the fold know it.
+func (s *Stopper) requestStop(ctx context.Context, a projection.Active) error {
 	if err := s.ends.Stop(ctx, a); err != nil {
 		return err
 	}
-	return s.past.CaughtUp(ctx)
+	return s.reads.CaughtUp(ctx)
 }
 
 // Below are the runs below a session that have not ended: those that go on after a stop, or that are stopped with it.
@@ -81,12 +81,12 @@ type StoppedRun struct {
 	Below *Below `json:"open_below,omitempty"` // nil: there is nothing
 }
 
-// maxNamed is how many runs below a session an answer names.
-const maxNamed = 100
+// maxListedBelow is how many runs below a session an answer names.
+const maxListedBelow = 100
 
 // Below are the open runs below a session at this moment; nil: there are none.
 func (s *Stopper) Below(session string, stopping bool) *Below {
-	n, oldest := s.history.Below(session, maxNamed)
+	n, oldest := s.history.Below(session, maxListedBelow)
 	if n == 0 {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (s *Stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun
 
 func (s *Stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRun, err error) {
 	for range TreeTries {
-		if err := s.past.CaughtUp(ctx); err != nil {
+		if err := s.reads.CaughtUp(ctx); err != nil {
 			return stopped, err
 		}
 		r, err := s.history.Get(ctx, id)
@@ -162,7 +162,7 @@ func (s *Stopper) StopTree(ctx context.Context, session, root, own string) (stop
 	if err := s.records.Put(ctx, e); err != nil {
 		return false, bus.OutcomeUnknown(ctx, err)
 	}
-	if err := s.past.CaughtUp(ctx); err != nil {
+	if err := s.reads.CaughtUp(ctx); err != nil {
 		return false, err
 	}
 	return s.history.TreeStopped(session), nil

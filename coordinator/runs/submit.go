@@ -20,24 +20,24 @@ import (
 // Service takes runs, shows them, and stops them.
 type Service struct {
 	*Stopper
-	Plans   *Planner
-	Once    *Idempotency
-	records Records
-	stream  Stream
-	torn    Torn
-	history showing
-	reads   Freshness
-	runners Runners
-	queues  Queues
-	version func() int // of the records that are written
-	ready   func() error
-	room    func() error         // refuses what would fill the history
-	waiting func(run.Run) string // why a run waits
-	insist  func(ctx context.Context, what string, f func() error) error
-	spans   *trace.Tracer
-	meter   runMeter
-	most    int          // waiting runs
-	entered atomic.Int64 // submissions under way
+	Plans       *Planner
+	Idempotency *Idempotency
+	records     Records
+	stream      Stream
+	torn        Torn
+	history     readHistory
+	reads       Freshness
+	runners     Runners
+	queues      Queues
+	version     func() int // of the records that are written
+	ready       func() error
+	checkDisk   func() error         // refuses what would fill the history
+	waiting     func(run.Run) string // why a run waits
+	retry       func(ctx context.Context, what string, f func() error) error
+	spans       *trace.Tracer
+	meter       runMeter
+	maxWaiting  int          // waiting runs
+	submitting  atomic.Int64 // submissions under way
 }
 
 // Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
@@ -45,13 +45,13 @@ type Service struct {
 // caller's idempotency key, scope whose key it is.
 func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	if len(key) > MaxKey {
-		return Accepted{}, keyTooLong()
+		return Accepted{}, errKeyTooLong()
 	}
-	return r.take(ctx, plain{r}, body, scope, key)
+	return r.accept(ctx, plain{r}, body, scope, key)
 }
 
-// take has one who checks and stores take a request.
-func (r *Service) take(ctx context.Context, by asking, body []byte, scope, key string) (Accepted, error) {
+// accept has one who checks and stores take a request.
+func (r *Service) accept(ctx context.Context, by submission, body []byte, scope, key string) (Accepted, error) {
 	ctx, span := r.spans.Begin(ctx, trace.Producer, "submit")
 	a, err := r.submit(ctx, by, body, scope, key)
 	span.Went(err)
@@ -61,13 +61,13 @@ func (r *Service) take(ctx context.Context, by asking, body []byte, scope, key s
 	return a, err
 }
 
-func (r *Service) submit(ctx context.Context, by asking, body []byte, scope, key string) (Accepted, error) {
+func (r *Service) submit(ctx context.Context, by submission, body []byte, scope, key string) (Accepted, error) {
 	if err := r.ready(); err != nil {
 		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).
 			After(time.Second)
 	}
 	if key != "" {
-		return r.Once.submit(ctx, by, body, scope, key)
+		return r.Idempotency.submit(ctx, by, body, scope, key)
 	}
 	p, err := by.Check(ctx, body, scope)
 	if err != nil {
@@ -77,21 +77,21 @@ func (r *Service) submit(ctx context.Context, by asking, body []byte, scope, key
 }
 
 // plain takes requests as they are.
-type plain struct{ placing }
+type plain struct{ placer }
 
-// Waits is how a request's caller wants to learn of the end.
-func (plain) Waits(body []byte) (mode string, seconds *int, err error) {
+// WaitMode is how a request's caller wants to learn of the end.
+func (plain) WaitMode(body []byte) (mode string, seconds *int, err error) {
 	req, err := run.ReadRequest(body)
 	return req.Mode, req.WaitSeconds, err
 }
 
 // Check reads a body and makes every check; too many waiting runs are told first.
 func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
-	if waiting, _, _ := r.history.Counts(); waiting+int(r.entered.Load()) >= r.most {
+	if waiting, _, _ := r.history.Counts(); waiting+int(r.submitting.Load()) >= r.maxWaiting {
 		return nil, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come "+
 			"again later", waiting).After(2 * time.Second)
 	}
-	if err := r.room(); err != nil {
+	if err := r.checkDisk(); err != nil {
 		return nil, err
 	}
 	req, err := run.ReadRequest(body)
@@ -111,13 +111,13 @@ func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (
 	if p.Spec.SessionID == "" {
 		p.Spec.SessionID = sessionID
 	}
-	r.entered.Add(1)
-	defer r.entered.Add(-1)
+	r.submitting.Add(1)
+	defer r.submitting.Add(-1)
 	input := p.Spec.Input // it may be stored elsewhere
 	if err := r.store(ctx, p); err != nil {
 		return Accepted{}, err
 	}
-	r.meter.took(input)
+	r.meter.observeInput(input)
 	return Accepted{p.Spec.ID, p.Spec.SessionID, run.Pending, p.Spec.RetryOf, p.Spec.Mode, p.wait, true}, nil
 }
 
@@ -145,7 +145,7 @@ func (r *Service) Validate(ctx context.Context, body []byte) (Validation, error)
 		return Validation{}, err
 	}
 	return Validation{true, p.Spec.Agent, p.Spec.Type, p.Spec.Demands, p.Spec.Timeout, p.schemaRaw, p.Spec.Output,
-		r.runners.Matches(p.want)}, nil
+		r.runners.Matches(p.routing)}, nil
 }
 
 // store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
@@ -154,14 +154,14 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 		return err
 	}
 	part := subject.Partition(p.Spec.SessionID)
-	entry, err := r.First(ctx, part, p)
+	entry, err := r.FirstRecord(ctx, part, p)
 	if err != nil {
 		return err
 	}
 	if !p.ownID {
 		return r.records.Put(ctx, entry)
 	}
-	together, apart, err := r.Beginning(part, p.Spec, entry)
+	together, apart, err := r.SessionRecords(part, p.Spec, entry)
 	if err != nil {
 		return err
 	}
@@ -176,25 +176,25 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	if readErr != nil {
 		return bus.WriteUnanswered(err)
 	}
-	var theirs run.Begun
-	if json.Unmarshal(m.Body, &theirs) != nil || theirs.RunID != p.Spec.ID {
-		return sessionExists(p.Spec.SessionID)
+	var stored run.Begun
+	if json.Unmarshal(m.Body, &stored) != nil || stored.RunID != p.Spec.ID {
+		return errSessionExists(p.Spec.SessionID)
 	}
 	if err := r.reads.CaughtUp(ctx); err != nil {
 		return err
 	}
 	// The other one may not have been written, or be lost with a crash of NATS.
-	if stands, err := r.torn.Stands(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || stands {
+	if exists, err := r.torn.Stands(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || exists {
 		return err
 	}
 	return r.records.Put(ctx, apart[1])
 }
 
-// Beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it
-// is accepted, and the run's first. The one before the other: whose session it is, is decided when its run may be
+// SessionRecords are the records that begin a session under its caller's own id: the session's, which carries the run
+// as it is accepted, and the run's first. The one before the other: whose session it is, is decided when its run may be
 // taken. Written one by one the run is accepted, not queued: its writer may be so slow that it comes behind the run's
 // end and the session's deletion, and what is queued a worker may begin.
-func (r *Service) Beginning(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
+func (r *Service) SessionRecords(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
 	accepted, err := run.Accepted{V: r.version(), Spec: s}.Encode()
 	if err != nil {
 		return nil, nil, err
@@ -205,14 +205,14 @@ func (r *Service) Beginning(part string, s run.Spec, first bus.Entry) (together,
 	return []bus.Entry{session, first}, []bus.Entry{session, last}, err
 }
 
-// First is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
-func (r *Service) First(ctx context.Context, part string, p *Plan) (bus.Entry, error) {
-	if p.Spec.Type == run.Start && r.runners.LaneMatches(p.lane, p.want) && !r.stopped(p.Spec.Parent) {
-		lane, err := r.queues.Ensure(ctx, p.lane, p.want, p.Spec.Caller, false)
+// FirstRecord is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
+func (r *Service) FirstRecord(ctx context.Context, part string, p *Plan) (bus.Entry, error) {
+	if p.Spec.Type == run.Start && r.runners.QueueMatches(p.queue, p.routing) && !r.stopped(p.Spec.Parent) {
+		queue, err := r.queues.Ensure(ctx, p.queue, p.routing, p.Spec.Caller, false)
 		if err != nil {
 			return bus.Entry{}, err
 		}
-		return r.records.Queued(part, lane, p.Spec, 1)
+		return r.records.Queued(part, queue, p.Spec, 1)
 	}
 	body, err := run.Accepted{V: r.version(), Spec: p.Spec}.Encode()
 	return bus.Entry{Subject: subject.Accepted(part, p.Spec.SessionID, p.Spec.ID), Body: body}, err
@@ -223,7 +223,7 @@ func (r *Service) stopped(parent string) bool { return parent != "" && r.history
 
 // callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to
 // whoever its run counts to.
-func callerOf(history showing, scope string) string {
+func callerOf(history readHistory, scope string) string {
 	if session, ok := strings.CutPrefix(scope, "session:"); ok {
 		for _, a := range history.Open(session) {
 			if a.Claim != nil {
@@ -237,8 +237,8 @@ func callerOf(history showing, scope string) string {
 }
 
 // Renewed is a waiting run with another definition of its agent.
-func (r *Service) Renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (run.Spec, error) {
-	s, err := r.Plans.renewed(ctx, s, k)
+func (r *Service) Renewed(ctx context.Context, s run.Spec, resolved *agents.Resolved) (run.Spec, error) {
+	s, err := r.Plans.renewed(ctx, s, resolved)
 	if err != nil {
 		return s, err
 	}

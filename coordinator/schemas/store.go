@@ -39,10 +39,10 @@ type Row struct {
 
 // Store has all of them.
 type Store struct {
-	Users  func() (map[string][]string, error) // the agents that name a schema, by its name, as far as is known here
-	Log    *slog.Logger
-	Bucket *bus.Bucket
-	Naming func(ctx context.Context, schema string) (agents []string, err error) // the agents that name a schema
+	UsersByName func() (map[string][]string, error) // the agents that name a schema, by its name, as far as is known here
+	Log         *slog.Logger
+	Bucket      *bus.Bucket
+	AgentsUsing func(ctx context.Context, schema string) (agents []string, err error) // the agents that name a schema
 }
 
 // maxDescription is the longest description of a schema, in bytes.
@@ -81,21 +81,21 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	}
 	b := st.Bucket
 	if _, err := b.Create(ctx, s.Name, value); errors.Is(err, bus.ErrTaken) {
-		return s, st.taken(ctx, s)
+		return s, st.errTaken(ctx, s)
 	} else if err != nil {
 		return s, bus.WriteUnanswered(err)
 	}
 	return s, nil
 }
 
-// taken says that there is a schema of this name, and whether it is the same one.
-func (st *Store) taken(ctx context.Context, s Schema) error {
-	say := "schemas never change, so give this one another name"
+// errTaken says that there is a schema of this name, and whether it is the same one.
+func (st *Store) errTaken(ctx context.Context, s Schema) error {
+	hint := "schemas never change, so give this one another name"
 	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description &&
 		agent.Same(old.Schema, s.Schema) {
-		say = "it is this very one, so nothing needs to be done"
+		hint = "it is this very one, so nothing needs to be done"
 	}
-	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, say).
+	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, hint).
 		With("output_schema_name", s.Name)
 }
 
@@ -125,7 +125,7 @@ func (st *Store) Rows(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := st.Users()
+	users, err := st.UsersByName()
 	rows := make([]Row, len(all))
 	for i, s := range all {
 		rows[i] = s.Row(users[s.Name])
@@ -139,7 +139,7 @@ func (st *Store) RowOf(ctx context.Context, name string) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	users, err := st.Users()
+	users, err := st.UsersByName()
 	return s.Row(users[name]), err
 }
 
@@ -166,7 +166,7 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 	if _, err := st.Schema(ctx, name); err != nil {
 		return err
 	}
-	users, err := st.Naming(ctx, name)
+	users, err := st.AgentsUsing(ctx, name)
 	switch {
 	case err != nil:
 		return err

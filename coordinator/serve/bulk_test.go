@@ -69,12 +69,12 @@ func TestManyRunsAreStopped(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", tt.body, g.status, g.body, tt.status, tt.say)
 		}
 	}
-	first := into[runs.Done](s.post("/runs/stop", `{"agent_name":"nobodys","status":"pending","limit":2,"expect":5}`),
+	first := into[runs.BulkResult](s.post("/runs/stop", `{"agent_name":"nobodys","status":"pending","limit":2,"expect":5}`),
 		200)
 	if first.Count != 2 || !slices.Equal(first.Runs, []string{mine[4], mine[3]}) || first.Next == "" {
 		t.Errorf("the newest two: %+v", first)
 	}
-	rest := into[runs.Done](s.post("/runs/stop", `{"agent_name":"nobodys","expect":3}`), 200)
+	rest := into[runs.BulkResult](s.post("/runs/stop", `{"agent_name":"nobodys","expect":3}`), 200)
 	if rest.Count != 3 || rest.Next != "" {
 		t.Errorf("the rest: %+v", rest)
 	}
@@ -84,13 +84,13 @@ func TestManyRunsAreStopped(t *testing.T) {
 	if r := into[run.Run](s.get("/runs/"+held.RunID), 200); r.Status != run.Running {
 		t.Errorf("a run that does not match is %s", r.Status)
 	}
-	all := into[runs.Done](s.post("/runs/stop", `{"expect":1}`), 200)
+	all := into[runs.BulkResult](s.post("/runs/stop", `{"expect":1}`), 200)
 	if all.Count != 1 || all.Runs[0] != held.RunID {
 		t.Errorf("all that have not ended: %+v", all)
 	}
 	free()
 	s.until(held.RunID, run.Stopped)
-	if d := into[runs.Done](s.post("/runs/stop", `{"agent_name":"tool"}`), 200); d.Count != 0 || d.Runs == nil {
+	if d := into[runs.BulkResult](s.post("/runs/stop", `{"agent_name":"tool"}`), 200); d.Count != 0 || d.Runs == nil {
 		t.Errorf("nothing: %+v", d)
 	}
 	s.verified()
@@ -128,7 +128,7 @@ func TestManyRunsAreRetried(t *testing.T) {
 	}
 	body := filter + `,"status":"failed","expect":6}`
 	const key = "Idempotency-Key: all"
-	done := into[runs.Done](s.post("/runs/retry", body, key), 200)
+	done := into[runs.BulkResult](s.post("/runs/retry", body, key), 200)
 	if done.Count != 6 || len(done.Refused) != 0 || done.Next != "" {
 		t.Fatalf("%+v", done)
 	}
@@ -139,11 +139,11 @@ func TestManyRunsAreRetried(t *testing.T) {
 		}
 	}
 	// there are twelve that match now
-	if again := into[runs.Done](s.post("/runs/retry", body, key), 200); !slices.Equal(again.Runs, done.Runs) {
+	if again := into[runs.BulkResult](s.post("/runs/retry", body, key), 200); !slices.Equal(again.Runs, done.Runs) {
 		t.Errorf("a repeat gives %+v, want %+v", again, done)
 	}
 	// who looked again meanwhile
-	if again := into[runs.Done](s.post("/runs/retry", strings.Replace(body, "6}", "12}", 1), key),
+	if again := into[runs.BulkResult](s.post("/runs/retry", strings.Replace(body, "6}", "12}", 1), key),
 		200); !slices.Equal(again.Runs, done.Runs) {
 		t.Errorf("a repeat with another number gives %+v, want %+v", again, done)
 	}
@@ -154,15 +154,15 @@ func TestManyRunsAreRetried(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 
-	one := into[runs.Done](s.post("/runs/retry", `{"agent_name":"else"}`), 200)
-	two := into[runs.Done](s.post("/runs/retry", `{"agent_name":"else"}`), 200)
+	one := into[runs.BulkResult](s.post("/runs/retry", `{"agent_name":"else"}`), 200)
+	two := into[runs.BulkResult](s.post("/runs/retry", `{"agent_name":"else"}`), 200)
 	if one.Count != 1 || !slices.Contains(two.Runs, one.Runs[0]) {
 		t.Errorf("without a key: %+v, then %+v", one, two)
 	}
 	pages, next := 0, ""
 	var made []string
 	for {
-		d := into[runs.Done](s.post("/runs/retry", `{"agent_name":"tool","error":"timeout","limit":1,"cursor":"`+
+		d := into[runs.BulkResult](s.post("/runs/retry", `{"agent_name":"tool","error":"timeout","limit":1,"cursor":"`+
 			next+`"}`), 200)
 		made, pages = append(made, d.Runs...), pages+1
 		next = d.Next
@@ -187,7 +187,7 @@ func TestWhatCannotBeRetriedIsTold(t *testing.T) {
 	s.until(kept.RunID, run.Failed)
 	s.until(gone.RunID, run.Failed)
 	s.call("DELETE", "/agents/passing", "").want(204)
-	d := into[runs.Done](s.post("/runs/retry", `{"status":"failed"}`), 200)
+	d := into[runs.BulkResult](s.post("/runs/retry", `{"status":"failed"}`), 200)
 	if d.Count != 1 || len(d.Refused) != 1 || d.Refused[0].RunID != gone.RunID ||
 		d.Refused[0].Error.Code != "not_found" {
 		t.Errorf("%+v", d)
@@ -232,11 +232,11 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	answer.Store(http.StatusOK)
-	if d := into[runs.Done](s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":3}`), 200); d.Count != 3 {
+	if d := into[runs.BulkResult](s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":3}`), 200); d.Count != 3 {
 		t.Errorf("%+v", d)
 	}
 	natstest.Until(t, "three are delivered", func() bool { return status(run.CallDelivered) == 3 })
-	if d := into[runs.Done](s.post("/callbacks/redeliver", `{"agent_name":"tool"}`), 200); d.Count != 0 {
+	if d := into[runs.BulkResult](s.post("/callbacks/redeliver", `{"agent_name":"tool"}`), 200); d.Count != 0 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -290,7 +290,7 @@ func TestABatchThatWasCutOffGoesOn(t *testing.T) {
 			natstest.Until(t, "it goes through",
 				func() bool { return s.post("/runs/retry", body, tt.headers...).status == 200 })
 			once("repeated", all)
-			if d := into[runs.Done](s.post("/runs/retry", body, tt.headers...), 200); d.Count != all {
+			if d := into[runs.BulkResult](s.post("/runs/retry", body, tt.headers...), 200); d.Count != all {
 				t.Errorf("it is about %d runs", d.Count)
 			}
 		})

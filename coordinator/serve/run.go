@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 	door.api.Store(cfg.api(c, link, door, &answers))
 	err = serve(ctx, c, door, func(ctx context.Context) error {
 		return natsapi.Run(ctx, link.conn, link.bus, natsapi.Config{
-			Runs: c, Agents: c.Agents, MayCome: c.Registry.Departed.MayCome, Metadata: c.Metadata(),
+			Runs: c, Agents: c.Agents, MayCome: c.Registry.Departed.Temporary, Metadata: c.Metadata(),
 			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Trace: cfg.HTTP.Trace, Metrics: cfg.Metrics, Log: cfg.Log,
 			Serving: func() {
 				answers.Store(true)

@@ -39,7 +39,7 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	}
 	runs := t.history.RunsOf(id)
 	part := subject.Partition(id)
-	if err := t.undelete(ctx, part, id); err != nil {
+	if err := t.clearDeletion(ctx, part, id); err != nil {
 		return err
 	}
 	body, err := json.Marshal(run.Deleted{V: t.version(), Parent: s.Parent, At: time.Now().UTC()})
@@ -49,12 +49,12 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	if err := t.records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
 		return bus.OutcomeUnknown(ctx, err)
 	}
-	return t.Deleted(ctx, part, id, runs)
+	return t.FinishDelete(ctx, part, id, runs)
 }
 
-// Deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that
+// FinishDelete does what follows from the record of a deletion. A run that came in before it keeps the session; one that
 // came behind it ends by itself (session_deleted), whatever the session looks like meanwhile.
-func (t *Service) Deleted(ctx context.Context, part, id string, runs []string) error {
+func (t *Service) FinishDelete(ctx context.Context, part, id string, runs []string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
 		return bus.OutcomeUnknown(ctx, err)
@@ -65,16 +65,16 @@ func (t *Service) Deleted(ctx context.Context, part, id string, runs []string) e
 	if t.history.DeletedAt(id) == m.Seq {
 		return t.purge(ctx, part, id, runs, m.Seq)
 	}
-	if err := t.undelete(ctx, part, id); err != nil {
+	if err := t.clearDeletion(ctx, part, id); err != nil {
 		t.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
 	}
 	return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).
 		With("session_id", id)
 }
 
-// undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a
+// clearDeletion takes a deletion away that was not honoured, since something of the session ran or waited then, or that a
 // later turn outlived: its subject takes one message, and the next deletion needs it.
-func (t *Service) undelete(ctx context.Context, part, session string) error {
+func (t *Service) clearDeletion(ctx context.Context, part, session string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, session))
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil
@@ -131,12 +131,12 @@ func (t *Service) runsBefore(ctx context.Context, part, session string, before u
 // purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice
 // changes nothing; what a crash leaves behind is no longer seen by anybody and goes with the history.
 func (t *Service) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
-	lists, err := t.lists(ctx, part, session, before)
+	lists, err := t.callbackRecords(ctx, part, session, before)
 	if err != nil {
 		return err
 	}
 	for _, l := range lists {
-		if err := t.drop(ctx, l, before); err != nil {
+		if err := t.dropCallback(ctx, l, before); err != nil {
 			return err
 		}
 	}
@@ -162,15 +162,15 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 	return nil
 }
 
-// list is a callback record of a session that is deleted.
-type list struct {
-	at     string // its subject
-	record run.Callback
-	begun  bool // a runner claimed its turn
+// callbackRecord is a callback record of a session that is deleted.
+type callbackRecord struct {
+	subject string // its subject
+	record  run.Callback
+	claimed bool // a runner claimed its turn
 }
 
-// lists finds a session's callback records before a sequence.
-func (t *Service) lists(ctx context.Context, part, session string, before uint64) (all []list, err error) {
+// callbackRecords finds a session's callback records before a sequence.
+func (t *Service) callbackRecords(ctx context.Context, part, session string, before uint64) (all []callbackRecord, err error) {
 	for after := uint64(0); ; {
 		page, err := t.stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
 		if err != nil {
@@ -178,7 +178,7 @@ func (t *Service) lists(ctx context.Context, part, session string, before uint64
 		}
 		for _, m := range page {
 			after = m.Seq
-			l := list{at: m.Subject}
+			l := callbackRecord{subject: m.Subject}
 			if m.Seq >= before || json.Unmarshal(m.Body, &l.record) != nil {
 				continue
 			}
@@ -186,7 +186,7 @@ func (t *Service) lists(ctx context.Context, part, session string, before uint64
 			if err != nil {
 				return nil, bus.WriteUnanswered(err)
 			}
-			l.begun = slices.ContainsFunc(claims, func(m bus.Message) bool {
+			l.claimed = slices.ContainsFunc(claims, func(m bus.Message) bool {
 				var claim run.Claim
 				return json.Unmarshal(m.Body, &claim) == nil && claim.RunnerID != ""
 			})
@@ -198,16 +198,16 @@ func (t *Service) lists(ctx context.Context, part, session string, before uint64
 	}
 }
 
-// drop removes a callback record. The children of a turn that was claimed stay told, for who reads the history anew
+// dropCallback removes a callback record. The children of a turn that was claimed stay told, for who reads the history anew
 // too: what says so is written again, without the turn's text.
-func (t *Service) drop(ctx context.Context, l list, before uint64) error {
-	if l.begun && len(l.record.Next) == 0 {
+func (t *Service) dropCallback(ctx context.Context, l callbackRecord, before uint64) error {
+	if l.claimed && len(l.record.Next) == 0 {
 		return nil
 	}
-	if err := t.stream.Purge(ctx, subject.Runs, l.at, before); err != nil {
+	if err := t.stream.Purge(ctx, subject.Runs, l.subject, before); err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	if !l.begun {
+	if !l.claimed {
 		return nil
 	}
 	l.record.Next = nil
@@ -215,5 +215,5 @@ func (t *Service) drop(ctx context.Context, l list, before uint64) error {
 	if err != nil {
 		return err
 	}
-	return t.records.Put(ctx, bus.Entry{Subject: l.at, Body: body})
+	return t.records.Put(ctx, bus.Entry{Subject: l.subject, Body: body})
 }

@@ -17,7 +17,7 @@ import (
 type Needs struct {
 	History interface {
 		History
-		underWay
+		attemptHistory
 	}
 	Reads   runs.Freshness
 	Stops   Stops
@@ -47,8 +47,8 @@ type History interface {
 	DeletedAt(session string) uint64
 }
 
-// underWay is what it tells of attempts.
-type underWay interface {
+// attemptHistory is what it tells of attempts.
+type attemptHistory interface {
 	Active(id string) (projection.Active, bool)
 	Ready() error
 }

@@ -97,13 +97,13 @@ func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s Stop
 	return s, err
 }
 
-// generations is how far down a session's descendants are looked for.
-const generations = 1000
+// maxGenerations is how far down a session's descendants are looked for.
+const maxGenerations = 1000
 
-// Descends tells whether a session is below another one: started by it, or by one that is below it. An unknown session
+// IsDescendant tells whether a session is below another one: started by it, or by one that is below it. An unknown session
 // is NotFound.
-func (t *Service) Descends(ctx context.Context, session, from string) (bool, error) {
-	for n := range generations {
+func (t *Service) IsDescendant(ctx context.Context, session, from string) (bool, error) {
+	for n := range maxGenerations {
 		s, err := t.history.Session(ctx, session)
 		if err != nil && n > 0 && fault.KindOf(err) == fault.NotFound { // one in between was deleted
 			return false, nil
@@ -133,7 +133,7 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 			"token's own session %s; leave it out", session).With("field", "parent_session_id")
 	}
 	if req.Type == run.Resume {
-		if err := t.Within(ctx, req.SessionID, session, false); err != nil {
+		if err := t.RequireDescendant(ctx, req.SessionID, session, false); err != nil {
 			return nil, err
 		}
 	}
@@ -153,9 +153,9 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 	return strictjson.Object(append(members, strictjson.Member{Key: "parent_session_id", Value: parent})), nil
 }
 
-// Within refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is
+// RequireDescendant refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is
 // NotFound.
-func (t *Service) Within(ctx context.Context, session, own string, itself bool) error {
+func (t *Service) RequireDescendant(ctx context.Context, session, own string, itself bool) error {
 	if session == own && itself {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (t *Service) Within(ctx context.Context, session, own string, itself bool) 
 		return fault.New(fault.Forbidden, "", "A session cannot do that to itself with its own token; its turn ends "+
 			"when its run does").With("session_id", own)
 	}
-	below, err := t.Descends(ctx, session, own)
+	below, err := t.IsDescendant(ctx, session, own)
 	if err == nil && !below {
 		return fault.Newf(fault.Forbidden, "Session %s was not started by session %s, whose token this is, nor by a "+
 			"session below it", session, own).With("session_id", session)

@@ -14,8 +14,8 @@ type Tokens struct {
 	started func() bool // keys and registries are read
 	ready   func() error
 	keys    Keys
-	history underWay
-	past    interface {
+	history attemptHistory
+	reads   interface {
 		CaughtUp(ctx context.Context) error // the fold has what was written before
 	}
 }
@@ -31,14 +31,14 @@ func (t *Tokens) SessionOf(ctx context.Context, token string) (session string, e
 		[]byte(token)) != 1 {
 		return "", fault.New(fault.Unauthorized, "", "This session token is none of this deployment's")
 	}
-	session, ok = t.UnderWay(id, attempt)
+	session, ok = t.ActiveSession(id, attempt)
 	if ok {
 		return session, nil
 	}
-	if err := t.past.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
+	if err := t.reads.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 		return "", err
 	}
-	session, ok = t.UnderWay(id, attempt)
+	session, ok = t.ActiveSession(id, attempt)
 	if ok {
 		return session, nil
 	}
@@ -49,8 +49,8 @@ func (t *Tokens) SessionOf(ctx context.Context, token string) (session string, e
 		With("run_id", id)
 }
 
-// UnderWay gives the session of an attempt that is begun and not ended.
-func (t *Tokens) UnderWay(id string, attempt int) (session string, ok bool) {
+// ActiveSession gives the session of an attempt that is begun and not ended.
+func (t *Tokens) ActiveSession(id string, attempt int) (session string, ok bool) {
 	a, ok := t.history.Active(id)
 	if !ok || a.Claim == nil || a.Claim.RunnerID == "" || a.Attempt != attempt {
 		return "", false

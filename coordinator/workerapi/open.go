@@ -14,57 +14,57 @@ import (
 
 // Open makes workers find us; what it returns answers them.
 func (s *Service) Open() (serve func(context.Context) error, err error) {
-	beats, err := s.Doors.Listen(subject.AllHeartbeats, "") // every coordinator hears every beat
+	beats, err := s.Endpoints.Listen(subject.AllHeartbeats, "") // every coordinator hears every beat
 	if err != nil {
 		return nil, err
 	}
-	asks, err := s.Doors.Listen(subject.AllRunnerAPI, subject.Coordinators)
-	return func(ctx context.Context) error { return s.serve(ctx, beats, asks) }, err
+	requests, err := s.Endpoints.Listen(subject.AllRunnerAPI, subject.Coordinators)
+	return func(ctx context.Context) error { return s.serve(ctx, beats, requests) }, err
 }
 
-func (s *Service) serve(ctx context.Context, beats, asks *bus.Endpoint) error {
+func (s *Service) serve(ctx context.Context, beats, requests *bus.Endpoint) error {
 	ops := map[string]func(context.Context, []byte) ([]byte, error){
-		runnerapi.OpRegister: answer(func(ctx context.Context, r runnerapi.Registration) (any, error) {
+		runnerapi.OpRegister: handler(func(ctx context.Context, r runnerapi.Registration) (any, error) {
 			runner, err := r.Admitted()
 			var done runnerapi.Registered
 			if err == nil {
 				done, err = s.Runners.Register(ctx, runner)
 			}
-			s.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
+			s.record(ctx, audit.Register, "", claimedIdentity{r.ID(), r.Hostname}, err)
 			return done, err
 		}),
-		runnerapi.OpDeregister: answer(func(ctx context.Context, f runnerapi.Farewell) (any, error) {
+		runnerapi.OpDeregister: handler(func(ctx context.Context, f runnerapi.Farewell) (any, error) {
 			err := s.Leaving.Deregister(ctx, f)
 			proven := ""
 			if f.Secret != "" && err == nil {
 				proven = f.RunnerID
 			}
-			s.record(ctx, audit.Deregister, proven, claimed{runner: f.RunnerID}, err)
+			s.record(ctx, audit.Deregister, proven, claimedIdentity{runner: f.RunnerID}, err)
 			return struct{}{}, err
 		}),
-		runnerapi.OpGetPart:   bytesOf(s.Payloads.Get),
-		runnerapi.OpPutPart:   bytesOf(s.Payloads.Put),
-		runnerapi.OpDropState: bytesOf(s.Payloads.Drop),
-		subject.OpRecord:      answer(s.recordOf),
+		runnerapi.OpGetPart:   partHandler(s.Payloads.Get),
+		runnerapi.OpPutPart:   partHandler(s.Payloads.Put),
+		runnerapi.OpDropState: partHandler(s.Payloads.Drop),
+		subject.OpRecord:      handler(s.lookupRecord),
 	}
 	heard := make(chan error, 1)
 	go func() {
-		heard <- beats.Serve(ctx, s.hearBeat)
+		heard <- beats.Serve(ctx, s.handleHeartbeat)
 	}()
-	err := asks.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
+	err := requests.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
 		name, as, _ := strings.Cut(strings.TrimPrefix(subj, subject.RunnerAPI("")), ".")
 		op, ok := ops[name]
 		if !ok || as != "" && name != runnerapi.OpRegister {
 			return nil, fault.Newf(fault.NotFound, "no operation %q", subj)
 		}
 		if name == runnerapi.OpRegister {
-			if err := fewAgents(body); err != nil {
+			if err := checkAgentCount(body); err != nil {
 				return nil, err
 			}
 		}
 		if as != "" {
-			if r, err := registersAs(as, body); err != nil {
-				s.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
+			if r, err := readRegistration(as, body); err != nil {
+				s.record(ctx, audit.Register, "", claimedIdentity{r.ID(), r.Hostname}, err)
 				return nil, err
 			}
 		}

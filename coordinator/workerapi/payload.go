@@ -26,14 +26,14 @@ type Payloads struct {
 	Keys interface {
 		Check(run string, attempt int, key string) error
 	}
-	UnderWay func(run string, attempt int) (session string, ok bool)
-	CaughtUp func(ctx context.Context) error // waits until the fold has what NATS has
-	Most     int64                           // bytes of a result or a state
+	ActiveSession func(run string, attempt int) (session string, ok bool)
+	CaughtUp      func(ctx context.Context) error // waits until the fold has what NATS has
+	MaxBytes      int64                           // bytes of a result or a state
 }
 
 // Get hands a worker one part of a payload of the attempt it holds, or of a state that its session has kept.
 func (p *Payloads) Get(ctx context.Context, r runnerapi.PartRequest) ([]byte, error) {
-	if err := p.mayTouch(ctx, r, false); err != nil {
+	if err := p.authorize(ctx, r, false); err != nil {
 		return nil, err
 	}
 	body, err := p.Store.GetPart(ctx, r.Name, r.Part)
@@ -45,21 +45,21 @@ func (p *Payloads) Get(ctx context.Context, r runnerapi.PartRequest) ([]byte, er
 
 // Put takes one part of a result, or of a state, of the attempt that the worker holds.
 func (p *Payloads) Put(ctx context.Context, r runnerapi.PartRequest) ([]byte, error) {
-	if err := p.mayTouch(ctx, r, true); err != nil {
+	if err := p.authorize(ctx, r, true); err != nil {
 		return nil, err
 	}
-	if len(r.Body) > runnerapi.PartSize || int64(r.Part) > p.Most/runnerapi.PartSize ||
-		int64(r.Part)*runnerapi.PartSize+int64(len(r.Body)) > p.Most {
+	if len(r.Body) > runnerapi.PartSize || int64(r.Part) > p.MaxBytes/runnerapi.PartSize ||
+		int64(r.Part)*runnerapi.PartSize+int64(len(r.Body)) > p.MaxBytes {
 		return nil, fault.Newf(fault.TooLarge, "a result or a state may have %d bytes, in parts of %d (AO_MAX_PAYLOAD)",
-			p.Most, runnerapi.PartSize)
+			p.MaxBytes, runnerapi.PartSize)
 	}
 	return nil, p.Store.PutPart(ctx, r.Name, r.Part, r.Body)
 }
 
-// mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. What
+// authorize: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. What
 // is written is the attempt's own result or state, while it is under way; a state of any run of its session is read
 // then.
-func (p *Payloads) mayTouch(ctx context.Context, r runnerapi.PartRequest, write bool) error {
+func (p *Payloads) authorize(ctx context.Context, r runnerapi.PartRequest, write bool) error {
 	if err := p.Keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func (p *Payloads) mayTouch(ctx context.Context, r runnerapi.PartRequest, write 
 
 // sessionOf is the session of an attempt that is under way.
 func (p *Payloads) sessionOf(ctx context.Context, r runnerapi.PartRequest) (string, error) {
-	session, ok := p.UnderWay(r.RunID, r.Attempt)
+	session, ok := p.ActiveSession(r.RunID, r.Attempt)
 	if !ok {
 		if err := p.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 			return "", err
 		}
-		session, ok = p.UnderWay(r.RunID, r.Attempt)
+		session, ok = p.ActiveSession(r.RunID, r.Attempt)
 	}
 	switch {
 	case ok:

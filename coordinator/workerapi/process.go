@@ -10,15 +10,15 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// hearBeat answers a heartbeat. A runner's subject is for that runner alone.
-func (s *Service) hearBeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
+// handleHeartbeat answers a heartbeat. A runner's subject is for that runner alone.
+func (s *Service) handleHeartbeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
 	b, err := runnerapi.ReadBeat(body)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.beatAt(ctx, subj, b)
+	reply, err := s.heartbeat(ctx, subj, b)
 	if fault.KindOf(err) == fault.Forbidden {
-		s.record(ctx, audit.Heartbeat, "", claimed{runner: b.RunnerID}, err)
+		s.record(ctx, audit.Heartbeat, "", claimedIdentity{runner: b.RunnerID}, err)
 	}
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (s *Service) hearBeat(ctx context.Context, subj string, body []byte) ([]byt
 	return json.Marshal(reply)
 }
 
-func (s *Service) beatAt(ctx context.Context, subj string, b runnerapi.Beat) (runnerapi.BeatReply, error) {
+func (s *Service) heartbeat(ctx context.Context, subj string, b runnerapi.Beat) (runnerapi.BeatReply, error) {
 	if err := runnerapi.CheckID(b.RunnerID); err != nil {
 		return runnerapi.BeatReply{}, err
 	}

@@ -11,9 +11,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// registersAs tells whether a registration is for the profile that its subject names: that is what the server's
+// readRegistration tells whether a registration is for the profile that its subject names: that is what the server's
 // permissions are about.
-func registersAs(as string, body []byte) (r runnerapi.Registration, err error) {
+func readRegistration(as string, body []byte) (r runnerapi.Registration, err error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return r, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
 	}
@@ -23,9 +23,9 @@ func registersAs(as string, body []byte) (r runnerapi.Registration, err error) {
 	return r, nil
 }
 
-// recordOf tells a worker, which may not read the history, what stands under a subject of its own attempt. The subject
+// lookupRecord tells a worker, which may not read the history, what stands under a subject of its own attempt. The subject
 // holds the attempt's key, which nobody finds by trying; one with wildcards is none.
-func (s *Service) recordOf(ctx context.Context, r bus.RecordRequest) (any, error) {
+func (s *Service) lookupRecord(ctx context.Context, r bus.RecordRequest) (any, error) {
 	at, err := subject.Parse(r.Subject)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "", "The subject is not that of a record", err)

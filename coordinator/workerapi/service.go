@@ -15,7 +15,7 @@ import (
 
 // Service is what workers ask over NATS. Its Audit may be nil.
 type Service struct {
-	Doors interface {
+	Endpoints interface {
 		Listen(subj, queue string) (*bus.Endpoint, error)
 	}
 	Stream interface {
@@ -27,13 +27,13 @@ type Service struct {
 	Leaving interface {
 		Deregister(ctx context.Context, f runnerapi.Farewell) error
 	}
-	Beats    *Beats
+	Beats    *Heartbeats
 	Payloads *Payloads
 	Audit    *audit.Log
 }
 
-// fewAgents refuses a registration with too many agents before they are read: a few bytes each would take hundreds.
-func fewAgents(body []byte) error {
+// checkAgentCount refuses a registration with too many agents before they are read: a few bytes each would take hundreds.
+func checkAgentCount(body []byte) error {
 	var in struct {
 		Agents []json.RawMessage `json:"agents"`
 	}
@@ -43,8 +43,8 @@ func fewAgents(body []byte) error {
 	return nil
 }
 
-// answer reads a request of type T and writes what f makes of it.
-func answer[T any](f func(context.Context, T) (any, error)) func(context.Context, []byte) ([]byte, error) {
+// handler reads a request of type T and writes what f makes of it.
+func handler[T any](f func(context.Context, T) (any, error)) func(context.Context, []byte) ([]byte, error) {
 	return func(ctx context.Context, body []byte) ([]byte, error) {
 		var in T
 		if err := json.Unmarshal(body, &in); err != nil {
@@ -58,7 +58,7 @@ func answer[T any](f func(context.Context, T) (any, error)) func(context.Context
 	}
 }
 
-func bytesOf(f func(context.Context, runnerapi.PartRequest) ([]byte, error)) func(context.Context, []byte) ([]byte,
+func partHandler(f func(context.Context, runnerapi.PartRequest) ([]byte, error)) func(context.Context, []byte) ([]byte,
 	error) {
 	return func(ctx context.Context, body []byte) ([]byte, error) {
 		var in runnerapi.PartRequest

@@ -14,7 +14,7 @@ func TestTooManyAgentsAreNotRead(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"executor_type":"` + run.Procedural + `","agents":[` +
 		strings.Repeat("{},", runners.MaxAgents) + `{}]}`)
-	if err := fewAgents(body); fault.KindOf(err) != fault.Invalid {
+	if err := checkAgentCount(body); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("got %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func Change(ctx context.Context, dir, path string, members []strictjson.Member, 
 		if err := check.Before(before); err != nil {
 			return old, err
 		}
-		next, err := edited(old, members)
+		next, err := applyChanges(old, members)
 		if err != nil {
 			return old, err
 		}
@@ -64,7 +64,7 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 	error)) error {
 	release, err := lock(ctx, dir)
 	if err != nil {
-		return explained(err, path)
+		return explain(err, path)
 	}
 	defer release()
 	for range tries {
@@ -73,7 +73,7 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		}
 		old, err := agent.ReadFiles(path)
 		if err != nil {
-			return explained(err, path)
+			return explain(err, path)
 		}
 		before, err := old.Blueprint(run.Autonomous)
 		if err != nil {
@@ -86,14 +86,14 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		}
 		done, err := swap(old, next)
 		if done || err != nil {
-			return explained(err, path)
+			return explain(err, path)
 		}
 	}
 	return fault.Newf(fault.Conflict, "%s is being changed by others; try again", path).With("path", path)
 }
 
-// edited makes the new texts.
-func edited(old agent.Files, members []strictjson.Member) (agent.Files, error) {
+// applyChanges makes the new texts.
+func applyChanges(old agent.Files, members []strictjson.Member) (agent.Files, error) {
 	next, now := old, map[string]json.RawMessage{}
 	current, err := strictjson.Members(old.JSON)
 	if err != nil {
@@ -143,18 +143,18 @@ func promptOf(old []byte, value json.RawMessage) ([]byte, error) {
 // done.
 func swap(old, next agent.Files) (done bool, err error) {
 	writes := []write{
-		{at: agent.PromptPath(old.Path), old: old.Prompt, next: next.Prompt},
-		{at: old.Path, old: old.JSON, next: next.JSON},
+		{path: agent.PromptPath(old.Path), old: old.Prompt, next: next.Prompt},
+		{path: old.Path, old: old.JSON, next: next.JSON},
 	}
 	if next.JSON == nil { // without it there is no agent: it goes first
 		slices.Reverse(writes)
 	}
 	writes = slices.DeleteFunc(writes, func(w write) bool {
-		return w.at == "" || bytes.Equal(w.old, w.next) && (w.old == nil) == (w.next == nil)
+		return w.path == "" || bytes.Equal(w.old, w.next) && (w.old == nil) == (w.next == nil)
 	})
 	for i := range writes {
 		defer writes[i].discard()
-		if err := writes[i].aside(); err != nil {
+		if err := writes[i].stage(); err != nil {
 			return false, err
 		}
 	}
@@ -174,25 +174,25 @@ func swap(old, next agent.Files) (done bool, err error) {
 	return true, nil
 }
 
-// explained tells a person what the system's error means.
-func explained(err error, path string) error {
+// explain tells a person what the system's error means.
+func explain(err error, path string) error {
 	if _, ok := errors.AsType[*fault.Fault](err); ok || err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	say, kind := "", fault.Conflict
+	reason, kind := "", fault.Conflict
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		say, kind = "its disk is full; nothing was changed, make room and try again", fault.Unavailable
+		reason, kind = "its disk is full; nothing was changed, make room and try again", fault.Unavailable
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		say = "this coordinator may not write there"
+		reason = "this coordinator may not write there"
 	case errors.Is(err, fs.ErrNotExist):
-		say = "it is not there any more"
+		reason = "it is not there any more"
 	case errors.Is(err, context.DeadlineExceeded):
-		say, kind = "another process has the folder locked; try again", fault.Unavailable
+		reason, kind = "another process has the folder locked; try again", fault.Unavailable
 	default:
-		say, kind = "its file system answers with an error, which the log has; nothing was changed", fault.Unavailable
+		reason, kind = "its file system answers with an error, which the log has; nothing was changed", fault.Unavailable
 	}
-	return fault.Wrap(kind, "", fmt.Sprintf("%s cannot be changed: %s", path, say), err).With("path", path)
+	return fault.Wrap(kind, "", fmt.Sprintf("%s cannot be changed: %s", path, reason), err).With("path", path)
 }
 
 // Locked says why a file cannot be changed; nil: it can, as far as one sees without trying.
@@ -210,7 +210,7 @@ func Locked(dir, path string) error {
 		case at == "" || at != path && errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return explained(err, path)
+			return explain(err, path)
 		case info.Mode()&fs.ModeSymlink != 0:
 			return refuse("%s is a symbolic link; change what it leads to", at)
 		case !info.IsDir() && !info.Mode().IsRegular():
@@ -225,5 +225,7 @@ func Locked(dir, path string) error {
 	return nil
 }
 
-// aside is what the name of a file begins with that is written beside path.
-func aside(path string) string { return "." + strings.TrimPrefix(filepath.Base(path), ".") + ".ao-" }
+// tempPrefix is what the name of a file begins with that is written beside path.
+func tempPrefix(path string) string {
+	return "." + strings.TrimPrefix(filepath.Base(path), ".") + ".ao-"
+}

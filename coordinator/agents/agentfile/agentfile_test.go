@@ -103,10 +103,10 @@ func TestTwoFilesChangeTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writes := []write{{at: agent.PromptPath(at), old: old.Prompt, next: []byte("new")},
-		{at: at, old: old.JSON, next: []byte("{}")}}
+	writes := []write{{path: agent.PromptPath(at), old: old.Prompt, next: []byte("new")},
+		{path: at, old: old.JSON, next: []byte("{}")}}
 	for i := range writes {
-		if err := writes[i].aside(); err != nil {
+		if err := writes[i].stage(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.ENOENT}:  {fault.Conflict, "not there any more"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EIO}:     {fault.Unavailable, "answers with an error"},
 	} {
-		got := explained(err, "/a/x.json")
+		got := explain(err, "/a/x.json")
 		if fault.KindOf(got) != want.kind || !strings.Contains(fault.Of(got).Message, want.say) {
 			t.Errorf("%v: %v", err, got)
 		}
@@ -173,7 +173,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	old, fresh := filepath.Join(dir, ".x.json.ao-1"), filepath.Join(dir, ".x.json.ao-2")
 	put(t, old, "half")
 	put(t, fresh, "half")
-	past := time.Now().Add(-2 * stale)
+	past := time.Now().Add(-2 * staleAfter)
 	if err := os.Chtimes(old, past, past); err != nil {
 		t.Fatal(err)
 	}

@@ -24,11 +24,11 @@ type Seed struct {
 	From, To string
 }
 
-// noteFile, below the copy, has what was copied last.
-const noteFile = ".ao/seed"
+// seedStateFile, below the copy, has what was copied last.
+const seedStateFile = ".ao/seed"
 
-// note is what was copied last: of each agent the hash of its files, and the agent whose copy was being written.
-type note struct {
+// seedState is what was copied last: of each agent the hash of its files, and the agent whose copy was being written.
+type seedState struct {
 	Copied  map[string]string `json:"copied"`
 	Writing string            `json:"writing,omitempty"`
 }
@@ -47,11 +47,11 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 		return nil, nil, err
 	}
 	defer release()
-	shipped, err := unitsOf(s.From)
+	shipped, err := readAgents(s.From)
 	if err != nil {
 		return nil, nil, err
 	}
-	mine, err := unitsOf(s.To)
+	copies, err := readAgents(s.To)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,28 +60,28 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(union(shipped, n.Copied))) {
-		done, err := s.one(&n, name, shipped[name], mine[name])
+		done, err := s.syncAgent(&n, name, shipped[name], copies[name])
 		if err != nil {
 			return changed, kept, fmt.Errorf("agent %s: %w", name, err)
 		}
 		if done {
 			changed = append(changed, name)
-		} else if theirs, ours := shipped[name].hash(), mine[name].hash(); theirs != "" && theirs != ours {
+		} else if source, copied := shipped[name].hash(), copies[name].hash(); source != "" && source != copied {
 			kept = append(kept, name)
 		}
 	}
 	return changed, kept, s.write(n)
 }
 
-// one brings the copy of one agent up to date; false: it stays as it is.
-func (s Seed) one(n *note, name string, theirs, ours unit) (bool, error) {
+// syncAgent brings the copy of one agent up to date; false: it stays as it is.
+func (s Seed) syncAgent(n *seedState, name string, source, copy agentFiles) (bool, error) {
 	last, copied := n.Copied[name]
-	have, want := ours.hash(), theirs.hash()
-	untouched := copied && have == last || !copied && ours == nil || n.Writing == name
+	copyHash, sourceHash := copy.hash(), source.hash()
+	untouched := copied && copyHash == last || !copied && copy == nil || n.Writing == name
 	switch {
-	case have == want:
-		n.Copied[name] = want
-		if want == "" {
+	case copyHash == sourceHash:
+		n.Copied[name] = sourceHash
+		if sourceHash == "" {
 			delete(n.Copied, name)
 		}
 		return false, nil
@@ -92,20 +92,20 @@ func (s Seed) one(n *note, name string, theirs, ours unit) (bool, error) {
 	if err := s.write(*n); err != nil {
 		return false, err
 	}
-	if err := theirs.replace(s.To, ours); err != nil {
+	if err := source.replace(s.To, copy); err != nil {
 		return false, err
 	}
 	n.Writing = ""
-	n.Copied[name] = want
-	if want == "" {
+	n.Copied[name] = sourceHash
+	if sourceHash == "" {
 		delete(n.Copied, name)
 	}
 	return true, nil
 }
 
-func (s Seed) read() (note, error) {
-	n := note{Copied: map[string]string{}}
-	raw, err := os.ReadFile(filepath.Join(s.To, noteFile))
+func (s Seed) read() (seedState, error) {
+	n := seedState{Copied: map[string]string{}}
+	raw, err := os.ReadFile(filepath.Join(s.To, seedStateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
 	}
@@ -118,19 +118,19 @@ func (s Seed) read() (note, error) {
 	return n, err
 }
 
-func (s Seed) write(n note) error {
+func (s Seed) write(n seedState) error {
 	raw, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	return place(filepath.Join(s.To, noteFile), raw, 0o644)
+	return writeFile(filepath.Join(s.To, seedStateFile), raw, 0o644)
 }
 
-// place writes a file aside and renames it.
-func place(at string, text []byte, mode fs.FileMode) error {
-	w := write{at: at, next: text}
+// writeFile writes a file aside and renames it.
+func writeFile(at string, text []byte, mode fs.FileMode) error {
+	w := write{path: at, next: text}
 	defer w.discard()
-	err := w.aside()
+	err := w.stage()
 	if err == nil {
 		err = os.Chmod(w.temporary, mode)
 	}
@@ -140,15 +140,15 @@ func place(at string, text []byte, mode fs.FileMode) error {
 	return err
 }
 
-// unit is the files of an agent, by their path below the folder of agents; nil: there is no such agent.
-type unit map[string]file
+// agentFiles is the files of an agent, by their path below the folder of agents; nil: there is no such agent.
+type agentFiles map[string]file
 
 type file struct {
 	text []byte
 	mode fs.FileMode
 }
 
-func union(a map[string]unit, b map[string]string) map[string]bool {
+func union(a map[string]agentFiles, b map[string]string) map[string]bool {
 	all := map[string]bool{}
 	for name := range a {
 		all[name] = true
@@ -160,7 +160,7 @@ func union(a map[string]unit, b map[string]string) map[string]bool {
 }
 
 // hash tells the contents of units apart; empty: there is none.
-func (u unit) hash() string {
+func (u agentFiles) hash() string {
 	if u == nil {
 		return ""
 	}
@@ -173,7 +173,7 @@ func (u unit) hash() string {
 }
 
 // replace writes the files of an agent into a folder of agents, and removes those that it has no more.
-func (u unit) replace(dir string, old unit) error {
+func (u agentFiles) replace(dir string, old agentFiles) error {
 	for _, at := range slices.Sorted(maps.Keys(u)) {
 		full := filepath.Join(dir, at)
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
@@ -186,7 +186,7 @@ func (u unit) replace(dir string, old unit) error {
 		if u[at].mode&0o100 != 0 {
 			mode = 0o755
 		}
-		if err := place(full, u[at].text, mode); err != nil {
+		if err := writeFile(full, u[at].text, mode); err != nil {
 			return err
 		}
 	}
@@ -204,38 +204,38 @@ func (u unit) replace(dir string, old unit) error {
 
 // Limits of what is copied: a folder of agents, not of anything.
 const (
-	maxUnits = 1000
-	maxFiles = 100
-	maxBytes = 4 << 20 // of one agent
+	maxAgents = 1000
+	maxFiles  = 100
+	maxBytes  = 4 << 20 // of one agent
 )
 
-// unitsOf reads the agents of a folder: <name>/agent.json with what is beside it, and <name>.json.
-func unitsOf(dir string) (map[string]unit, error) {
+// readAgents reads the agents of a folder: <name>/agent.json with what is beside it, and <name>.json.
+func readAgents(dir string) (map[string]agentFiles, error) {
 	all, err := agent.Places(dir)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) > maxUnits {
-		return nil, fmt.Errorf("%s has %d agents, %d are copied at most", dir, len(all), maxUnits)
+	if len(all) > maxAgents {
+		return nil, fmt.Errorf("%s has %d agents, %d are copied at most", dir, len(all), maxAgents)
 	}
-	units := map[string]unit{}
+	agents := map[string]agentFiles{}
 	for _, path := range all {
 		at, err := filepath.Rel(dir, path)
 		if err != nil {
 			return nil, err
 		}
 		top, _, inFolder := strings.Cut(at, string(filepath.Separator))
-		units[top], err = unitOf(dir, top, inFolder)
+		agents[top], err = readAgent(dir, top, inFolder)
 		if err != nil {
 			return nil, err
 		}
 	}
-	return units, nil
+	return agents, nil
 }
 
-// unitOf reads the files of one agent.
-func unitOf(dir, top string, inFolder bool) (unit, error) {
-	u, size := unit{}, 0
+// readAgent reads the files of one agent.
+func readAgent(dir, top string, inFolder bool) (agentFiles, error) {
+	u, size := agentFiles{}, 0
 	add := func(at string) error {
 		info, err := os.Stat(filepath.Join(dir, at))
 		if err != nil || !info.Mode().IsRegular() {

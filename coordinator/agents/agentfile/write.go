@@ -13,24 +13,24 @@ import (
 
 // write is one file that is to have another text.
 type write struct {
-	at        string
+	path      string
 	old, next []byte // nil: there is no such file
 	temporary string
 }
 
-// aside writes the new text to a file beside the old one, with its permissions, and syncs it.
-func (w *write) aside() error {
-	sweep(w.at)
+// stage writes the new text to a file beside the old one, with its permissions, and syncs it.
+func (w *write) stage() error {
+	sweep(w.path)
 	if w.next == nil {
 		return nil
 	}
 	mode := fs.FileMode(0o644)
 	var owner *syscall.Stat_t
-	if info, err := os.Stat(w.at); err == nil {
+	if info, err := os.Stat(w.path); err == nil {
 		mode = info.Mode().Perm()
 		owner, _ = info.Sys().(*syscall.Stat_t)
 	}
-	f, err := os.CreateTemp(filepath.Dir(w.at), aside(w.at)+"*")
+	f, err := os.CreateTemp(filepath.Dir(w.path), tempPrefix(w.path)+"*")
 	if err != nil {
 		return err
 	}
@@ -45,9 +45,9 @@ func (w *write) aside() error {
 // commit puts the new text in its place.
 func (w *write) commit() error {
 	if w.next == nil {
-		return os.Remove(w.at)
+		return os.Remove(w.path)
 	}
-	err := os.Rename(w.temporary, w.at)
+	err := os.Rename(w.temporary, w.path)
 	if err == nil {
 		w.temporary = ""
 	}
@@ -69,9 +69,9 @@ func commit(writes []write) error {
 
 // undo puts the old text back after another file could not be written.
 func (w write) undo() error {
-	back := write{at: w.at, old: w.next, next: w.old}
+	back := write{path: w.path, old: w.next, next: w.old}
 	defer back.discard()
-	return errors.Join(back.aside(), back.commit())
+	return errors.Join(back.stage(), back.commit())
 }
 
 // discard removes what was written aside and not used.
@@ -81,24 +81,24 @@ func (w *write) discard() {
 	}
 }
 
-// stale is the age at which a file that was written aside belongs to nobody: its process has ended.
-const stale = time.Hour
+// staleAfter is the age at which a file that was written aside belongs to nobody: its process has ended.
+const staleAfter = time.Hour
 
 // sweep removes what a process that ended left beside path.
 func sweep(path string) {
 	entries, _ := os.ReadDir(filepath.Dir(path)) // who cannot read it will not write it either
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), aside(path)) {
+		if !strings.HasPrefix(e.Name(), tempPrefix(path)) {
 			continue
 		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > stale {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
 			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
 		}
 	}
 }
 
-// lockPatience is how long a change waits for another one.
-const lockPatience = 10 * time.Second
+// lockTimeout is how long a change waits for another one.
+const lockTimeout = 10 * time.Second
 
 // lock keeps others out of a folder of agents. On a file system without locks there are none; then the comparison
 // before a file is replaced has to do.
@@ -107,7 +107,7 @@ func lock(ctx context.Context, dir string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -17,7 +17,7 @@ import (
 // Fleet is who takes runs, and from which queues.
 type Fleet interface {
 	Matches(w runnerapi.Want) bool
-	LaneMatches(lane string, w runnerapi.Want) bool
+	QueueMatches(lane string, w runnerapi.Want) bool
 	Changes() uint64 // how often registrations have changed
 	Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error)
 	IsMade(lane string) bool

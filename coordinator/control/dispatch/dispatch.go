@@ -244,7 +244,7 @@ func (c *Controller) waitOf(a projection.Active, now time.Time) (w *wait, matche
 		want := c.Want(a)
 		w = &wait{want: want, lane: want.Lane(), since: now}
 	}
-	if c.Fleet.LaneMatches(w.lane, w.want) {
+	if c.Fleet.QueueMatches(w.lane, w.want) {
 		return w, true
 	}
 	// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
@@ -253,7 +253,7 @@ func (c *Controller) waitOf(a projection.Active, now time.Time) (w *wait, matche
 		return w, false
 	}
 	w.want, w.lane, w.moves = want, want.Lane(), trouble{}
-	return w, c.Fleet.LaneMatches(w.lane, want)
+	return w, c.Fleet.QueueMatches(w.lane, want)
 }
 
 // unmatchedSince is since when the sweeps have found no online runner for a lane.

@@ -108,7 +108,7 @@ func TestNoRunOvertakesOneThatWasNotQueued(t *testing.T) {
 // everywhere is a fleet in which some runner takes any run.
 type everywhere struct{ dispatch.Fleet }
 
-func (everywhere) LaneMatches(string, runnerapi.Want) bool { return true }
+func (everywhere) QueueMatches(string, runnerapi.Want) bool { return true }
 
 func (everywhere) Matches(runnerapi.Want) bool { return true }
 

@@ -14,7 +14,7 @@ import (
 // the definition that it was accepted with, another definition counts that the same profile has now.
 func (c *Controller) Want(a projection.Active) runnerapi.Want {
 	if k, changed := c.successor(a); changed {
-		return k.Want(k.Demanded(c.demands(a.Spec)))
+		return k.Want(k.MergedDemands(c.demands(a.Spec)))
 	}
 	return c.exactly(a.Spec)
 }

@@ -26,12 +26,12 @@ type Config struct {
 
 // Runners are those that are registered.
 type Runners interface {
-	Silent() []runnerapi.Runner                                   // for longer than a runner is kept
-	Parted(lease time.Duration) (ended, over []runnerapi.Runner)  // told to end and silent for a lease; left, and its grace is over
-	Ended(ctx context.Context, r runnerapi.Runner) error          // notes that its process is gone
-	ForgetProcess(ctx context.Context, r runnerapi.Runner) error  // where it is that process still
-	ForgetDeparted(ctx context.Context, r runnerapi.Runner) error // where it has not been back
-	Removed(runner string)                                        // notes who was
+	Expired() []runnerapi.Runner                                   // for longer than a runner is kept
+	Departed(lease time.Duration) (ended, over []runnerapi.Runner) // told to end and silent for a lease; left, and its grace is over
+	ProcessGone(ctx context.Context, r runnerapi.Runner) error     // notes that its process is gone
+	RemoveProcess(ctx context.Context, r runnerapi.Runner) error   // where it is that process still
+	RemoveDeparted(ctx context.Context, r runnerapi.Runner) error  // where it has not been back
+	Removed(runner string)                                         // notes who was
 }
 
 // Controller looks for silence. It has a loop of its own: where others write for long, nobody is taken for silent.
@@ -54,7 +54,7 @@ func (e *Controller) Reconcile(ctx context.Context) error {
 	heard := e.listening()
 	var gone []runnerapi.Runner
 	if heard >= e.Patience {
-		gone = e.Runners.Silent()
+		gone = e.Runners.Expired()
 	}
 	if heard >= e.Lease {
 		e.part(ctx)
@@ -81,7 +81,7 @@ func (e *Controller) listening() time.Duration {
 func (e *Controller) remove(ctx context.Context, r runnerapi.Runner) {
 	id := r.ID()
 	e.Log.Warn("runner removed: no heartbeat", "runner", id, "after", e.Patience)
-	if err := e.Runners.ForgetProcess(ctx, r); err != nil {
+	if err := e.Runners.RemoveProcess(ctx, r); err != nil {
 		e.Log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
 		return
 	}
@@ -95,14 +95,14 @@ func (e *Controller) remove(ctx context.Context, r runnerapi.Runner) {
 
 // part notes the ends of runners that have parted. What NATS does not take is tried again a second later.
 func (e *Controller) part(ctx context.Context) {
-	ended, over := e.Runners.Parted(e.Lease)
+	ended, over := e.Runners.Departed(e.Lease)
 	for _, r := range ended {
-		if err := e.Runners.Ended(ctx, r); err != nil {
+		if err := e.Runners.ProcessGone(ctx, r); err != nil {
 			e.Log.Warn("a runner's end is not noted; trying again", "runner", r.ID(), "err", err)
 		}
 	}
 	for _, r := range over {
-		if err := e.Runners.ForgetDeparted(ctx, r); err != nil {
+		if err := e.Runners.RemoveDeparted(ctx, r); err != nil {
 			e.Log.Warn("a runner that left is not removed; trying again", "runner", r.ID(), "err", err)
 			continue
 		}

@@ -38,7 +38,7 @@ type Config struct {
 	}
 	Commands interface {
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
-		TellStop(ctx context.Context, a projection.Active)
+		SendStop(ctx context.Context, a projection.Active)
 		Proven(runner string, reply runnerapi.CommandReply) bool // the answer is of the process that registered
 	}
 	Hearing *Hearing
@@ -77,7 +77,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	})
 	lost := c.Hearing.lost(underway)
 	for _, a := range c.stopping(underway) {
-		go c.Commands.TellStop(ctx, a)
+		go c.Commands.SendStop(ctx, a)
 	}
 	for _, a := range lost {
 		c.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.Judge(ctx, a, "no heartbeat within the lease") })

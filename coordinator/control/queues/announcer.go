@@ -14,7 +14,7 @@ import (
 type Announcer struct {
 	Log     *slog.Logger
 	Runners interface {
-		Takers(runnerapi.Want) []string                 // the online ones that satisfy it
+		OnlineMatches(runnerapi.Want) []string          // the online ones that satisfy it
 		Runner(id string) (r runnerapi.Runner, ok bool) // a registered one
 		Queues(runnerapi.Runner) []string               // that one takes from
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
@@ -27,7 +27,7 @@ type Announcer struct {
 
 // Announce has the runners that satisfy w told of their queues.
 func (a *Announcer) Announce(w runnerapi.Want) {
-	takers := a.Runners.Takers(w)
+	takers := a.Runners.OnlineMatches(w)
 	a.mu.Lock()
 	if a.news == nil {
 		a.news = map[string]bool{}

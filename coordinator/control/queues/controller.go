@@ -45,7 +45,7 @@ type ControllerConfig struct {
 		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		Base() map[string]runnerapi.Want                                  // the queues of type and profile alone that they take from
+		SharedQueues() map[string]runnerapi.Want                          // the queues of type and profile alone that they take from
 		Satisfied(runnerapi.Want) bool                                    // does any, online or not
 		Silent(key string) bool                                           // was nobody heard to have an attempt that nobody has begun
 		Judge(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
@@ -236,7 +236,7 @@ func (t *Controller) sweep(ctx context.Context) {
 		t.cfg.Log.Warn("queues not looked through; trying again", "err", err)
 		return
 	}
-	without, base := map[string]bool{}, t.cfg.Runners.Base()
+	without, base := map[string]bool{}, t.cfg.Runners.SharedQueues()
 	for _, lane := range lanes {
 		_, entry := t.cfg.Table.Want(lane)
 		_, based := base[lane]

@@ -91,7 +91,7 @@ const warm = 2 * time.Second
 // unused is the queue that can go for q: in which no run waits, which no registered runner has for its agents, and that was not used for
 // longest; one of q's own sharer first, else of somebody who has more. Empty: there is none. closing is how many are going already.
 func (s *Table) unused(q queue) (found string, closing int) {
-	own := s.cfg.Runners.Own()
+	own := s.cfg.Runners.AgentQueues()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	_, by := s.sharedBy(q.ofRunners())

@@ -21,8 +21,8 @@ func (nothingWaits) CaughtUp(context.Context) error { return nil }
 // owners are registered runners whose own agents have these queues.
 type owners map[string]bool
 
-func (o owners) Own() map[string]bool  { return o }
-func (owners) Announce(runnerapi.Want) {}
+func (o owners) AgentQueues() map[string]bool { return o }
+func (owners) Announce(runnerapi.Want)        {}
 
 // Which queue goes when room is needed: one that nobody uses, of one's own first, else of who has more.
 func TestWhichQueueMakesRoom(t *testing.T) {

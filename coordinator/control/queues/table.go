@@ -32,8 +32,8 @@ type Config struct {
 		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		Own() map[string]bool    // the queues of registered runners' own agents
-		Announce(runnerapi.Want) // has runners told of a queue that was made
+		AgentQueues() map[string]bool // the queues of registered runners' own agents
+		Announce(runnerapi.Want)      // has runners told of a queue that was made
 	}
 }
 

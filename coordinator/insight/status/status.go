@@ -71,8 +71,8 @@ type Overview struct {
 	}
 	Past    interface{ Own(ctx context.Context) }
 	Runners interface {
-		Base() map[string]runnerapi.Want
-		LaneMatches(lane string, w runnerapi.Want) bool
+		SharedQueues() map[string]runnerapi.Want
+		QueueMatches(lane string, w runnerapi.Want) bool
 	}
 	Queues interface {
 		Wants() map[string]runnerapi.Want
@@ -106,7 +106,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 	lanes, unqueued := o.History.Lines()
 	s.Unqueued = waitingIn(unqueued)
 	wants := o.Queues.Wants() // in use, or that a runner takes from
-	maps.Copy(wants, o.Runners.Base())
+	maps.Copy(wants, o.Runners.SharedQueues())
 	s.Queues = make([]QueueStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
 		w, ok := wants[l.Lane]
@@ -115,11 +115,11 @@ func (o *Overview) Status(ctx context.Context) Status {
 		}
 		delete(wants, l.Lane)
 		// whose entry is gone nobody takes from; and what matches a lane is remembered
-		served := w.Lane() == l.Lane && o.Runners.LaneMatches(l.Lane, w)
+		served := w.Lane() == l.Lane && o.Runners.QueueMatches(l.Lane, w)
 		s.Queues = append(s.Queues, QueueStatus{l.Lane, waitingIn(l), explain.WantedOf(w), served})
 	}
 	for lane, w := range wants {
-		s.Queues = append(s.Queues, QueueStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.LaneMatches(lane, w)})
+		s.Queues = append(s.Queues, QueueStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.QueueMatches(lane, w)})
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueStatus) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs),

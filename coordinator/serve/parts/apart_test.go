@@ -51,7 +51,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	f.offer(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
 	natstest.Until(t, "the result is checked", func() bool { return c.History.Ended(checked.RunID) })
 	natstest.Until(t, "the silent runner is removed", func() bool {
-		_, there := c.Registry.Of(silent)
+		_, there := c.Registry.Runner(silent)
 		return !there
 	})
 	if _, err := c.StopSession(t.Context(), top.SessionID, true); err != nil {

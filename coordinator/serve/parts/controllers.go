@@ -48,18 +48,18 @@ func newLease(c *Coordinator) *lease.Controller {
 
 func newFleet(c *Coordinator) *workerapi.Service {
 	payloads := &workerapi.Payloads{
-		Store: c.bus, History: c.History, Keys: c.keys, UnderWay: c.sessionsService.UnderWay,
-		CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
+		Store: c.bus, History: c.History, Keys: c.keys, ActiveSession: c.sessionsService.ActiveSession,
+		CaughtUp: c.reads.CaughtUp, MaxBytes: c.MaxPayload,
 	}
 	return &workerapi.Service{
-		Doors: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads,
+		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads,
 		Audit: c.Audit,
 	}
 }
 
-func newBeats(c *Coordinator) *workerapi.Beats {
-	return &workerapi.Beats{
-		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick,
+func newBeats(c *Coordinator) *workerapi.Heartbeats {
+	return &workerapi.Heartbeats{
+		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Heartbeat, Tick: c.Registry.ObserveClock,
 		Refresh: c.registered.Refresh, Queues: c.Queues.Of,
 		AttemptOf: c.ends.AttemptOf, CaughtUp: c.reads.CaughtUp,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },

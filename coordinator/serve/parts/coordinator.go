@@ -115,14 +115,14 @@ type Coordinator struct {
 	Config
 	*runsService
 	*sessionsService
-	Again      *runs.Again
+	Again      *runs.Bulk
 	Explainer  *explain.Explainer
 	Preview    *preview.Previewer
 	Overview   *status.Overview
 	Doctor     *doctor.Doctor
 	Auditor    *ledger.Auditor
 	Registrar  *runners.Registrar
-	Leaving    *runners.Leaving
+	Leaving    *runners.Deregistrar
 	Fleet      *workerapi.Service
 	Registry   *runners.Registry
 	Queues     *queues.Table
@@ -147,7 +147,7 @@ type Coordinator struct {
 	torn       *record.Torn
 	commands   *runners.Commander
 	registered *runners.Registrations
-	announced  *runners.Announced
+	announced  *runners.RunnerAgents
 	versions   *versions.Versions
 	news       *queues.Announcer
 	retained   *retention.Controller
@@ -186,7 +186,7 @@ func (c *Coordinator) recording() {
 	c.reads = record.NewReads(c.bus, c.History)
 	c.records = record.NewWriter(c.bus, c.History, c.keys, c.versions)
 	c.Hearing = lease.NewHearing(c.bus, c.Lease, c.log)
-	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.Hearing.Listening}
+	c.commands = &runners.Commander{Bus: c.bus, Credential: c.Registry.Credential, Log: c.log, ListeningFor: c.Hearing.Listening}
 	c.torn = record.NewTorn(c.bus, c.History, c.reads, c.log)
 	c.ends = record.NewEnder(record.Needs{
 		Records: c.records, Stream: c.bus, History: c.History, Past: c.reads, Heard: c.Hearing, Stopper: c.commands,
@@ -203,10 +203,10 @@ func (c *Coordinator) submitting() {
 		Keys:   c.bus.Bucket(subject.Idempotency),
 		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
-		Room: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
-		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
+		CheckDisk: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
+		Retry: c.insist, Spans: c.Trace, Metrics: c.Metrics,
 	})
-	c.Again = runs.NewAgain(c.runsService, c.History, c.Redeliver)
+	c.Again = runs.NewBulk(c.runsService, c.History, c.Redeliver)
 	c.sessionsService = sessions.New(sessions.Needs{
 		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
 		Version: c.versions.Now, RunOf: runnerapi.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
@@ -235,7 +235,7 @@ var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners
 // Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be
 // taken for new.
 func (c *Coordinator) Registries() error {
-	if c.Registry.Read() && c.Queues.Read() && c.Agents.Read() {
+	if c.Registry.Loaded() && c.Queues.Read() && c.Agents.Loaded() {
 		return nil
 	}
 	return errStarting

@@ -85,8 +85,8 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 			fault.KindOf(err) != tt.want {
 			t.Errorf("%s with door %q: %v", tt.subject, tt.door, err)
 		}
-		if tt.door == "DOOR" && c.Registry.Door(r.ID()) != tt.door {
-			t.Errorf("its door is %q", c.Registry.Door(r.ID()))
+		if tt.door == "DOOR" && c.Registry.Credential(r.ID()) != tt.door {
+			t.Errorf("its door is %q", c.Registry.Credential(r.ID()))
 		}
 	}
 }

@@ -157,7 +157,7 @@ func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
 	farewell(t, c, one, true)
 	natstest.Until(t, "it has left", func() bool { return shownAs(c) == "" })
 	natstest.Until(t, "that is stored", func() bool {
-		m, _, err := c.registered.Stored(t.Context(), one.ID())
+		m, _, err := c.registered.Load(t.Context(), one.ID())
 		return err == nil && !m.LeftAt.IsZero()
 	})
 	submit(t, c, `{"agent_name":"a"}`, "")

@@ -13,7 +13,7 @@ import (
 
 // impatient is a history whose reader hangs up during the first page. It has a row to a page.
 type impatient struct {
-	runs.Known
+	runs.Index
 	hangUp context.CancelFunc
 	pages  int
 }
@@ -22,14 +22,14 @@ func (i *impatient) Runs(ctx context.Context, q projection.Query) (projection.Pa
 	i.pages++
 	i.hangUp()
 	q.Limit = 1
-	return i.Known.Runs(context.WithoutCancel(ctx), q)
+	return i.Index.Runs(context.WithoutCancel(ctx), q)
 }
 
 func (i *impatient) Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error) {
 	i.pages++
 	i.hangUp()
 	q.Limit = 1
-	return i.Known.Callbacks(context.WithoutCancel(ctx), q)
+	return i.Index.Callbacks(context.WithoutCancel(ctx), q)
 }
 
 // TestPickingEndsWithItsCaller: who hangs up while runs are picked has none of them stopped, retried or redelivered.
@@ -43,25 +43,25 @@ func TestPickingEndsWithItsCaller(t *testing.T) {
 	for range all {
 		ids = append(ids, submit(t, c, `{"agent_name":"a"}`, "").RunID)
 	}
-	for name, do := range map[string]func(context.Context, *runs.Again) (runs.Done, error){
-		"stop": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
-			return a.StopAll(ctx, runs.Many{Filter: projection.Query{Agent: "a"}}, false)
+	for name, do := range map[string]func(context.Context, *runs.Bulk) (runs.BulkResult, error){
+		"stop": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
+			return a.StopAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a"}}, false)
 		},
-		"counted stop": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
+		"counted stop": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
 			one := 1
-			return a.StopAll(ctx, runs.Many{Filter: projection.Query{Agent: "a", Limit: 1}, Error: "x", Expect: &one}, false)
+			return a.StopAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a", Limit: 1}, Error: "x", Expect: &one}, false)
 		},
-		"retry": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
-			m := runs.RetryMany{Many: runs.Many{Filter: projection.Query{Statuses: []string{"completed"}}}}
+		"retry": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
+			m := runs.RetrySelection{Selection: runs.Selection{Filter: projection.Query{Statuses: []string{"completed"}}}}
 			return a.RetryAll(ctx, m)
 		},
-		"redeliver": func(ctx context.Context, a *runs.Again) (runs.Done, error) {
-			return a.RedeliverAll(ctx, runs.Many{Filter: projection.Query{Agent: "a"}})
+		"redeliver": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
+			return a.RedeliverAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a"}})
 		},
 	} {
 		ctx, hangUp := context.WithCancel(t.Context())
-		i := &impatient{Known: c.History, hangUp: hangUp}
-		done, err := do(ctx, runs.NewAgain(c.runsService, i, c.Redeliver))
+		i := &impatient{Index: c.History, hangUp: hangUp}
+		done, err := do(ctx, runs.NewBulk(c.runsService, i, c.Redeliver))
 		if !errors.Is(err, context.Canceled) || done.Count != 0 || i.pages != 1 {
 			t.Errorf("%s: %d pages, %+v, %v", name, i.pages, done, err)
 		}

@@ -20,7 +20,7 @@ func (c *Coordinator) insight() {
 	c.Explainer = &explain.Explainer{
 		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.Told},
 		History: c.History, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
-		Members: members, Parting: c.announced.Parting, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
+		Members: members, Parting: c.announced.Departure, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
 	}
 	c.Preview = &preview.Previewer{
 		WholeOnly: c.WholeOnly, Runners: c.Explainer.Candidates,
@@ -28,10 +28,10 @@ func (c *Coordinator) insight() {
 			s, err := c.Schemas.Schema(ctx, name)
 			return s.Schema, err
 		},
-		Agent: c.Agents.Existing,
+		Agent: c.Agents.Get,
 	}
 	c.Overview = &status.Overview{History: c.History, Past: c.reads, Runners: c.Registry, Members: members,
-		Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
+		Queues: c.Queues, Began: c.Registry.Departed.StartedAt, Most: c.MaxPending}
 	c.Doctor = &doctor.Doctor{
 		NATS: c.bus, History: c.History, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
 		Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxPending,
@@ -52,7 +52,7 @@ func (c *Coordinator) metered() func(projection.Step) {
 		return nil
 	}
 	c.meters = metrics.New(c.Metrics, func(runner string) string { // its profile; empty: it is not registered
-		m, _ := c.Registry.Of(runner)
+		m, _ := c.Registry.Runner(runner)
 		return m.ExecutorProfile
 	})
 	return c.meters.Step

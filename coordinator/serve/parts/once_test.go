@@ -67,7 +67,7 @@ func TestAKeyWithoutARunStoresIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := runs.Once{Body: sum[:], Run: run.NewID(), Session: run.NewSessionID(), Last: state.Last}
+	left := runs.IdempotencyRecord{Body: sum[:], Run: run.NewID(), Session: run.NewSessionID(), Last: state.Last}
 	raw, err := json.Marshal(left)
 	if err == nil {
 		_, err = c.bus.Bucket(subject.Idempotency).Create(t.Context(), hex.EncodeToString(name[:]), raw)

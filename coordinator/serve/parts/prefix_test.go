@@ -239,11 +239,11 @@ func (p *prefix) beginning(body string) run.Spec {
 		p.Fatal(err)
 	}
 	part := subject.Partition(plan.Spec.SessionID)
-	first, err := p.c.First(p.Context(), part, plan)
+	first, err := p.c.FirstRecord(p.Context(), part, plan)
 	if err != nil {
 		p.Fatal(err)
 	}
-	together, apart, err := p.c.Beginning(part, plan.Spec, first)
+	together, apart, err := p.c.SessionRecords(part, plan.Spec, first)
 	p.late = apart[1]
 	p.write(together, err)
 	return plan.Spec
@@ -275,8 +275,8 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.c.Once.BringBack(t.Context(), p.c.runsService, plan,
-			runs.Once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
+		if got, err := p.c.Idempotency.Restore(t.Context(), p.c.runsService, plan,
+			runs.IdempotencyRecord{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
 			t.Errorf("%+v %v", got, err)
 		}
 		p.ends(spec.ID, said("ok"))

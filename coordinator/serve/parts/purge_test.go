@@ -153,7 +153,7 @@ func TestATurnBehindADeletion(t *testing.T) {
 		if again {
 			err = f.c.DeleteSession(t.Context(), s.SessionID)
 		} else {
-			err = f.c.Deleted(t.Context(), part, s.SessionID, []string{s.RunID})
+			err = f.c.FinishDelete(t.Context(), part, s.SessionID, []string{s.RunID})
 		}
 		if err != nil {
 			t.Errorf("again %t: %v", again, err)

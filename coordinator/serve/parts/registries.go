@@ -22,11 +22,11 @@ import (
 func wireRegistry(c *Coordinator) {
 	bucket := c.bus.Bucket(subject.Runners)
 	c.Registry = runners.New(runners.Config{
-		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Patience: c.Patience, Bucket: bucket, Insist: c.insist,
+		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Patience: c.Patience, Bucket: bucket, Retry: c.insist,
 		Changed: func() { c.scheduler.Wake(registered) },
 	})
-	c.registered = &runners.Registrations{Bucket: bucket, Note: c.Registry.Put}
-	c.announced = &runners.Announced{Runners: c.Registry, Names: &runners.Names{
+	c.registered = &runners.Registrations{Bucket: bucket, OnChange: c.Registry.Put}
+	c.announced = &runners.RunnerAgents{Runners: c.Registry, Names: &runners.Names{
 		Bucket: bucket, Runners: c.Registry, Registered: c.registered,
 		Taken: func(name string) bool { return c.Agents.Has(name) },
 	}}
@@ -34,9 +34,9 @@ func wireRegistry(c *Coordinator) {
 
 // defining makes who knows the definitions of agents and output schemas.
 func (c *Coordinator) defining() {
-	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Users: c.schemaUsers,
-		Naming: func(ctx context.Context, schema string) ([]string, error) {
-			return c.Agents.Naming(ctx, schema)
+	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), UsersByName: c.schemaUsers,
+		AgentsUsing: func(ctx context.Context, schema string) ([]string, error) {
+			return c.Agents.UsingSchema(ctx, schema)
 		}}
 	c.Drafts = &drafts.Store{
 		Log: c.log, Bucket: c.bus.Bucket(subject.Drafts), Ready: func() bool { return c.Registries() == nil },
@@ -45,8 +45,8 @@ func (c *Coordinator) defining() {
 	}
 	c.Agents = agents.New(agents.Config{
 		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Seed: c.AgentsSeed,
-		Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries,
-		Gone: c.Drafts.Forget,
+		Bucket: c.bus.Bucket(subject.Agents), Retry: c.insist, Runners: c.announced, Ready: c.Registries,
+		OnDelete: c.Drafts.Forget,
 		Schema: func(ctx context.Context, name string) error {
 			_, err := c.Schemas.Schema(ctx, name)
 			return err
@@ -68,10 +68,10 @@ func (c *Coordinator) schemaUsers() (map[string][]string, error) {
 
 // wireRunners makes how runners come and go.
 func wireRunners(c *Coordinator) {
-	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names,
+	c.Leaving = &runners.Deregistrar{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names,
 		Commands: c.commands}
 	c.Registrar = &runners.Registrar{
-		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), Most: c.MaxRunners,
+		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), MaxRunners: c.MaxRunners,
 		APIURL:   c.PublicURL,
 		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands,
 		Queues:   c.Queues,
@@ -79,7 +79,7 @@ func wireRunners(c *Coordinator) {
 		Attempts: c.History.BegunBy, Running: c.History.BegunCounts, Abandon: c.Leases.Abandon,
 	}
 	known := struct {
-		*runners.Leaving
+		*runners.Deregistrar
 		removals
 	}{c.Leaving, removals{c.Audit}}
 	attempts := struct {
@@ -140,8 +140,8 @@ func wireQueues(c *Coordinator) {
 // audience is the runners that are told of their queues.
 type audience struct{ c *Coordinator }
 
-// Takers are the online ones that satisfy it.
-func (a audience) Takers(w runnerapi.Want) []string { return a.c.Registry.Takers(w) }
+// OnlineMatches are the online ones that satisfy it.
+func (a audience) OnlineMatches(w runnerapi.Want) []string { return a.c.Registry.OnlineMatches(w) }
 
 // Command has one do something.
 func (a audience) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
@@ -153,7 +153,7 @@ func (a audience) Queues(r runnerapi.Runner) []string { return a.c.Queues.Of(r) 
 
 // Runner is a registered one.
 func (a audience) Runner(id string) (runnerapi.Runner, bool) {
-	m, ok := a.c.Registry.Of(id)
+	m, ok := a.c.Registry.Runner(id)
 	return m.Runner, ok
 }
 

@@ -97,20 +97,20 @@ func repeatTorn(t *testing.T, body string) {
 // finds it taken.
 func TestALateWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
-	late := func() (*runs.Plan, runs.Once) {
+	late := func() (*runs.Plan, runs.IdempotencyRecord) {
 		t.Helper()
 		p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost := runs.Once{Run: run.NewID(), Session: run.NewSessionID()}
+		lost := runs.IdempotencyRecord{Run: run.NewID(), Session: run.NewSessionID()}
 		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.Of(lost.Run, 1)),
 			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
 				Status: run.Completed, At: time.Now()})
 		return p, lost
 	}
 	p, lost := late()
-	if _, err := f.c.Once.BringBack(t.Context(), f.c.runsService, p, lost); err != nil {
+	if _, err := f.c.Idempotency.Restore(t.Context(), f.c.runsService, p, lost); err != nil {
 		t.Fatal(err)
 	}
 	f.ends(lost.Run, said("ok"))

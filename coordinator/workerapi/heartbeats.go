@@ -9,8 +9,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Beats answers the heartbeats of workers.
-type Beats struct {
+// Heartbeats answers the heartbeats of workers.
+type Heartbeats struct {
 	History interface {
 		Active(id string) (projection.Active, bool)
 		Ended(id string) bool
@@ -37,22 +37,22 @@ type Beats struct {
 
 // Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is
 // refused.
-func (b *Beats) Beat(ctx context.Context, said runnerapi.Beat) (runnerapi.BeatReply, error) {
+func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Beat) (runnerapi.BeatReply, error) {
 	now := time.Now()
-	r, known, superseded, err := b.runner(ctx, said)
+	r, known, superseded, err := b.runner(ctx, beat)
 	if err != nil {
 		return runnerapi.BeatReply{}, err
 	}
 	records, events := b.Versions()
 	reply := runnerapi.BeatReply{
-		Known: known || said.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL,
+		Known: known || beat.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
-		b.Tick(said.RunnerID, said.At)
+		b.Tick(beat.RunnerID, beat.At)
 		reply.Lanes = b.Queues(r)
-		b.History.Idle(said.RunnerID, said.Idle)
-		for _, session := range said.Idle {
+		b.History.Idle(beat.RunnerID, beat.Idle)
+		for _, session := range beat.Idle {
 			if b.History.Gone(session) {
 				reply.Forget = append(reply.Forget, session)
 			}
@@ -63,9 +63,9 @@ func (b *Beats) Beat(ctx context.Context, said runnerapi.Beat) (runnerapi.BeatRe
 		defer cancel()
 		return b.CaughtUp(ctx) == nil
 	})
-	for _, at := range said.Attempts {
-		switch givenUp, stop := b.attempt(at, said.Instance, now, current); {
-		case givenUp:
+	for _, at := range beat.Attempts {
+		switch abandoned, stop := b.attempt(at, beat.Instance, now, current); {
+		case abandoned:
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		case stop:
 			reply.Stop = append(reply.Stop, at.Key)
@@ -76,27 +76,27 @@ func (b *Beats) Beat(ctx context.Context, said runnerapi.Beat) (runnerapi.BeatRe
 
 // runner looks for whose heartbeat it is. One that seems superseded may be the successor, and that is not known here
 // yet: who is sent away wrongly ends.
-func (b *Beats) runner(ctx context.Context, said runnerapi.Beat) (r runnerapi.Runner, known, superseded bool,
+func (b *Heartbeats) runner(ctx context.Context, beat runnerapi.Beat) (r runnerapi.Runner, known, superseded bool,
 	err error) {
-	r, known, superseded, err = b.Runner(ctx, said)
+	r, known, superseded, err = b.Runner(ctx, beat)
 	if !superseded {
 		return r, known, false, err
 	}
-	if _, unread := b.Refresh(ctx, said.RunnerID); unread != nil {
+	if _, unread := b.Refresh(ctx, beat.RunnerID); unread != nil {
 		return r, known, false, err
 	}
-	return b.Runner(ctx, said)
+	return b.Runner(ctx, beat)
 }
 
 // attempt notes one that is alive, and says what its worker is to do with it.
-func (b *Beats) attempt(at runnerapi.Attempt, instance string, now time.Time, current func() bool) (givenUp,
+func (b *Heartbeats) attempt(at runnerapi.Attempt, instance string, now time.Time, current func() bool) (abandoned,
 	stop bool) {
 	a, ok := b.History.Active(at.RunID)
 	if !ok {
 		return b.History.Ended(at.RunID), false
 	}
 	switch n := b.AttemptOf(a, at.Key); {
-	case n > 0 && n < a.Next(), b.another(at, instance, current):
+	case n > 0 && n < a.Next(), b.heldByOther(at, instance, current):
 		return true, false
 	case n == 0: // a key that nobody was handed: nothing is kept of it
 		return false, false
@@ -108,9 +108,9 @@ func (b *Beats) attempt(at runnerapi.Attempt, instance string, now time.Time, cu
 	return false, a.Stopping && a.OfferSeq == 0
 }
 
-// another tells whether a run has been begun under another key, or by another process, by the history as NATS has it
+// heldByOther tells whether a run has been begun under another key, or by another process, by the history as NATS has it
 // now: a fold that is behind may not have read yet what a worker has begun.
-func (b *Beats) another(at runnerapi.Attempt, instance string, current func() bool) bool {
+func (b *Heartbeats) heldByOther(at runnerapi.Attempt, instance string, current func() bool) bool {
 	is := func() bool {
 		a, ok := b.History.Active(at.RunID)
 		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)

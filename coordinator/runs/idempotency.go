@@ -14,9 +14,9 @@ import (
 	"ao/shared/run"
 )
 
-// Once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing
-// stores it under the same ids.
-type Once struct {
+// IdempotencyRecord is what an idempotency key stands for. It is written before the run, so that a repeat whose run is
+// missing stores it under the same ids.
+type IdempotencyRecord struct {
 	Body    []byte `json:"body"` // SHA-256 of the request's body
 	Run     string `json:"run_id"`
 	Session string `json:"session_id"`
@@ -30,20 +30,20 @@ const MaxKey = 255
 type Idempotency struct {
 	keys    Keys
 	stream  Stream
-	history answered
+	history keyHistory
 	torn    Torn
 }
 
-// placing checks requests, and stores their runs under given ids.
-type placing interface {
+// placer checks requests, and stores their runs under given ids.
+type placer interface {
 	Check(ctx context.Context, body []byte, scope string) (*Plan, error)
 	Place(ctx context.Context, p *Plan, run, session string) (Accepted, error)
 }
 
-// asking also knows how who asks wants to learn of the end.
-type asking interface {
-	placing
-	Waits(body []byte) (mode string, seconds *int, err error)
+// submission also knows how who asks wants to learn of the end.
+type submission interface {
+	placer
+	WaitMode(body []byte) (mode string, seconds *int, err error)
 }
 
 // keyName is what a caller's key is stored under.
@@ -53,7 +53,7 @@ func keyName(scope, key string) string {
 }
 
 // submit takes a request under a caller's key, or gives the answer that the key had.
-func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scope, key string) (Accepted, error) {
+func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, scope, key string) (Accepted, error) {
 	sum, at := sha256.Sum256(body), keyName(scope, key)
 	if raw, _, err := i.keys.Get(ctx, at); err == nil {
 		return i.repeat(ctx, runs, body, scope, sum[:], raw)
@@ -72,7 +72,7 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 	if err != nil {
 		return Accepted{}, bus.WriteUnanswered(err)
 	}
-	first := Once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.Spec.SessionID, run.NewSessionID()),
+	first := IdempotencyRecord{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.Spec.SessionID, run.NewSessionID()),
 		Last: state.Last}
 	raw, err := json.Marshal(first)
 	if err != nil {
@@ -91,9 +91,10 @@ func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scop
 }
 
 // repeat gives the first answer again, and stores the run where that did not come to pass.
-func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scope string, sum, raw []byte) (Accepted,
+func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, scope string, sum,
+	raw []byte) (Accepted,
 	error) {
-	var first Once
+	var first IdempotencyRecord
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return Accepted{}, err
 	}
@@ -102,7 +103,7 @@ func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scop
 			"This Idempotency-Key was used with another body; use a new key for a new request").
 			With("run_id", first.Run)
 	}
-	mode, wait, err := runs.Waits(body)
+	mode, wait, err := runs.WaitMode(body)
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -128,12 +129,12 @@ func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scop
 	if err := i.torn.Unsay(ctx, first.Run, first.Session); err != nil {
 		return Accepted{}, err
 	}
-	return i.BringBack(ctx, runs, p, first)
+	return i.Restore(ctx, runs, p, first)
 }
 
-// BringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked,
+// Restore stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked,
 // and before the run stood again, is no word on this one either.
-func (i *Idempotency) BringBack(ctx context.Context, runs placing, p *Plan, first Once) (Accepted, error) {
+func (i *Idempotency) Restore(ctx context.Context, runs placer, p *Plan, first IdempotencyRecord) (Accepted, error) {
 	a, err := runs.Place(ctx, p, first.Run, first.Session)
 	if err == nil {
 		i.torn.UnsayEarlier(ctx, first.Run, first.Session)

@@ -9,31 +9,31 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Announced are the agents of runners.
-type Announced struct {
+// RunnerAgents are the agents of runners.
+type RunnerAgents struct {
 	Runners *Registry
 	Names   *Names
 }
 
 // Agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where
 // none is online, the one that came last.
-func (a *Announced) Agent(name string) (*agents.Resolved, bool) {
+func (a *RunnerAgents) Agent(name string) (*agents.Resolved, bool) {
 	k, ok := a.Runners.announced()[name]
 	return k, ok
 }
 
 // Agents are all of them, as readers see them.
-func (a *Announced) Agents() map[string]agent.Blueprint {
+func (a *RunnerAgents) Agents() map[string]agent.Blueprint {
 	members := a.Runners.list(nil)
 	all := map[string]agent.Blueprint{}
 	for name, k := range a.Runners.announced() {
-		all[name] = k.Shown(serving(members, name, k.OwnerHash()))
+		all[name] = k.WithRunners(serving(members, name, k.OwnerHash()))
 	}
 	return all
 }
 
 // Serving is how many online runners have this definition of an agent.
-func (a *Announced) Serving(name, hash string) int {
+func (a *RunnerAgents) Serving(name, hash string) int {
 	return serving(a.Runners.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)
 }
 
@@ -47,7 +47,7 @@ func serving(all []runnerapi.Member, name, hash string) (n int) {
 }
 
 // Broken are the files that runners could not read, with why.
-func (a *Announced) Broken() (all []agent.Bad) {
+func (a *RunnerAgents) Broken() (all []agent.Bad) {
 	for _, m := range a.Runners.list(func(m *member) bool { return m.LeftAt.IsZero() && len(m.Broken) > 0 }) {
 		for _, b := range m.Broken {
 			b.RunnerID, b.Status = m.ID, agent.Broken
@@ -57,9 +57,9 @@ func (a *Announced) Broken() (all []agent.Bad) {
 	return all
 }
 
-// Look reads anew who has an agent's name, and what that runner announced: another coordinator may have registered it a
+// Refresh reads anew who has an agent's name, and what that runner announced: another coordinator may have registered it a
 // moment ago.
-func (a *Announced) Look(ctx context.Context, agent string) error {
+func (a *RunnerAgents) Refresh(ctx context.Context, agent string) error {
 	owners, _, err := a.Names.owners(ctx)
 	if err == nil && owners[agent].Runner != "" {
 		_, err = a.Names.Registered.Refresh(ctx, owners[agent].Runner)
@@ -67,9 +67,9 @@ func (a *Announced) Look(ctx context.Context, agent string) error {
 	return err
 }
 
-// Parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an
+// Departure is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an
 // agent that no runner owns neither is so.
-func (a *Announced) Parting(name string) (left, until time.Time, ok bool) {
+func (a *RunnerAgents) Departure(name string) (left, until time.Time, ok bool) {
 	all := a.Runners.list(func(m *member) bool { return m.Set[name] != "" })
 	if len(all) == 0 || all[0].Status != runnerapi.Left {
 		return left, until, false
@@ -80,7 +80,7 @@ func (a *Announced) Parting(name string) (left, until time.Time, ok bool) {
 // ownedBy are the agents of these runners.
 func ownedBy(all []runnerapi.Member) map[string]*agents.Resolved {
 	owned := map[string]*agents.Resolved{}
-	byAge(all)
+	sortByPrecedence(all)
 	for i := range all {
 		m := &all[i]
 		if m.Over() {
@@ -99,17 +99,17 @@ func ownedBy(all []runnerapi.Member) map[string]*agents.Resolved {
 func (r *Registry) announced() map[string]*agents.Resolved {
 	r.mu.RLock()
 	owned := r.owned
-	if stale(r.forgot) {
+	if cacheExpired(r.cachedAt) {
 		owned = nil
 	}
 	r.mu.RUnlock()
 	if owned == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if stale(r.forgot) {
-			r.forget()
+		if cacheExpired(r.cachedAt) {
+			r.dropCache()
 		}
-		owned = ownedBy(r.listed(nil))
+		owned = ownedBy(r.listLocked(nil))
 		r.owned = owned
 	}
 	return owned

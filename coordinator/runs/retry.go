@@ -21,56 +21,56 @@ const (
 
 // Retry asks for a run like one that there is.
 type Retry struct {
-	Of      string
+	RunID   string
 	Changes []byte // members of the request that are others; empty: none
 	Scope   string // whose request it is
 	Key     string // the caller's idempotency key; empty: none
 
-	// As makes the request a session's own; nil: it is nobody's.
-	As func(ctx context.Context, request []byte) ([]byte, error)
+	// ForSession makes the request a session's own; nil: it is nobody's.
+	ForSession func(ctx context.Context, request []byte) ([]byte, error)
 }
 
-// Again starts runs like ones that there are, and does what is asked of many.
-type Again struct {
+// Bulk starts runs like ones that there are, and does what is asked of many.
+type Bulk struct {
 	runs      *Service
-	of        Known
+	index     Index
 	redeliver func(ctx context.Context, id string) (run.Run, error)
 }
 
-// Known tells what there is.
-type Known interface {
+// Index tells what there is.
+type Index interface {
 	Spec(ctx context.Context, id string) (run.Spec, error)
 	Session(ctx context.Context, id string) (run.Session, error)
 	Lists
 }
 
-// NewAgain makes an Again. redeliver has the HTTP callback of a run tried again.
-func NewAgain(s *Service, of Known, redeliver func(ctx context.Context, id string) (run.Run, error)) *Again {
-	return &Again{s, of, redeliver}
+// NewBulk makes an Again. redeliver has the HTTP callback of a run tried again.
+func NewBulk(s *Service, of Index, redeliver func(ctx context.Context, id string) (run.Run, error)) *Bulk {
+	return &Bulk{s, of, redeliver}
 }
 
 // Retry starts a run like another one: the same request, with changes, checked against today's agent.
-func (a *Again) Retry(ctx context.Context, q Retry) (Accepted, error) {
+func (a *Bulk) Retry(ctx context.Context, q Retry) (Accepted, error) {
 	if len(q.Key) > MaxKey {
-		return Accepted{}, keyTooLong()
+		return Accepted{}, errKeyTooLong()
 	}
 	return a.retry(ctx, q)
 }
 
-func (a *Again) retry(ctx context.Context, q Retry) (Accepted, error) {
+func (a *Bulk) retry(ctx context.Context, q Retry) (Accepted, error) {
 	c, err := readChanges(q.Changes)
 	if err != nil {
 		return Accepted{}, err
 	}
-	acc, err := a.runs.take(ctx, retrying{a, q, c}, slices.Concat([]byte("retry "+q.Of+"\n"), q.Changes), q.Scope,
+	acc, err := a.runs.accept(ctx, retrying{a, q, c}, slices.Concat([]byte("retry "+q.RunID+"\n"), q.Changes), q.Scope,
 		q.Key)
-	acc.RetryOf = q.Of
+	acc.RetryOf = q.RunID
 	return acc, err
 }
 
 // retrying checks and stores a retry.
 type retrying struct {
-	*Again
+	*Bulk
 	q       Retry
 	changes changes
 }
@@ -83,7 +83,7 @@ func (r retrying) Check(ctx context.Context, _ []byte, scope string) (*Plan, err
 	}
 	p, err := r.runs.Check(ctx, body, scope)
 	if err == nil {
-		p.Spec.RetryOf = r.q.Of
+		p.Spec.RetryOf = r.q.RunID
 	}
 	return p, err
 }
@@ -93,8 +93,8 @@ func (r retrying) Place(ctx context.Context, p *Plan, runID, sessionID string) (
 	return r.runs.Place(ctx, p, runID, sessionID)
 }
 
-// Waits is how the caller wants to learn of the end: nobody waits for a retry who does not say so.
-func (r retrying) Waits([]byte) (mode string, seconds *int, err error) {
+// WaitMode is how the caller wants to learn of the end: nobody waits for a retry who does not say so.
+func (r retrying) WaitMode([]byte) (mode string, seconds *int, err error) {
 	return r.changes.Mode, r.changes.WaitSeconds, nil
 }
 
@@ -146,8 +146,8 @@ func readChanges(raw []byte) (c changes, err error) {
 	return c, nil
 }
 
-// instead are the members that others take the place of.
-var instead = map[string][]string{
+// replaces are the members that others take the place of.
+var replaces = map[string][]string{
 	"prompt":             {"parameters"},
 	"execution_mode":     {"mode"},
 	"output_schema":      {"output_schema_name"},
@@ -155,27 +155,27 @@ var instead = map[string][]string{
 }
 
 // request is the body of POST /runs for a retry: what was asked for, as it was sent, and the changes.
-func (a *Again) request(ctx context.Context, q Retry, c changes) ([]byte, error) {
-	s, err := a.of.Spec(ctx, q.Of)
+func (a *Bulk) request(ctx context.Context, q Retry, c changes) ([]byte, error) {
+	s, err := a.index.Spec(ctx, q.RunID)
 	if err != nil {
 		return nil, err
 	}
 	parent := s.Parent
 	if c.In == InSameSession {
-		if of, err := a.of.Session(ctx, s.SessionID); err == nil && of.Parent == parent {
+		if of, err := a.index.Session(ctx, s.SessionID); err == nil && of.Parent == parent {
 			parent = "" // the session's own counts, also where it is gone
 		}
 	}
-	if q.As != nil {
+	if q.ForSession != nil {
 		parent = ""
 	}
-	members, err := asRequest(s, c.In, parent)
+	members, err := requestMembers(s, c.In, parent)
 	if err != nil {
 		return nil, err
 	}
 	members = slices.DeleteFunc(members, func(m strictjson.Member) bool {
 		return slices.ContainsFunc(c.members, func(other strictjson.Member) bool {
-			return other.Key == m.Key || slices.Contains(instead[other.Key], m.Key)
+			return other.Key == m.Key || slices.Contains(replaces[other.Key], m.Key)
 		})
 	})
 	for _, m := range c.members {
@@ -184,14 +184,14 @@ func (a *Again) request(ctx context.Context, q Retry, c changes) ([]byte, error)
 		}
 	}
 	body := strictjson.Object(members)
-	if q.As != nil {
-		return q.As(ctx, body)
+	if q.ForSession != nil {
+		return q.ForSession(ctx, body)
 	}
 	return body, nil
 }
 
-// asRequest is what was asked for, member by member. Parameters and schemas stay as they were sent.
-func asRequest(s run.Spec, in, parent string) (all []strictjson.Member, err error) {
+// requestMembers is what was asked for, member by member. Parameters and schemas stay as they were sent.
+func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err error) {
 	put := func(key string, v any) {
 		raw, wrong := strictjson.Encode(v)
 		if err == nil {
@@ -247,8 +247,8 @@ func asRequest(s run.Spec, in, parent string) (all []strictjson.Member, err erro
 	return all, err
 }
 
-// derived is an idempotency key that no caller can send: of what it stands for.
-func derived(parts ...string) string {
+// derivedKey is an idempotency key that no caller can send: of what it stands for.
+func derivedKey(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		h.Write([]byte(p))
@@ -257,7 +257,7 @@ func derived(parts ...string) string {
 	return "\x00" + hex.EncodeToString(h.Sum(nil))
 }
 
-func keyTooLong() *fault.Fault {
+func errKeyTooLong() *fault.Fault {
 	return fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).
 		With("field", "Idempotency-Key")
 }

@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxMany is how many runs one call may be about.
-const MaxMany = 1000
+// MaxBulk is how many runs one call may be about.
+const MaxBulk = 1000
 
-// manyAtOnce is how many of them are worked on at a time.
-const manyAtOnce = 8
+// bulkConcurrency is how many of them are worked on at a time.
+const bulkConcurrency = 8
 
-// Many says which runs a call is about.
-type Many struct {
+// Selection says which runs a call is about.
+type Selection struct {
 	Filter projection.Query // its limit is how many at most
 	Error  string           // the code of their errors; empty: any
 	Expect *int             // how many match, as the caller has seen; nil: it does not say
 }
 
-// Done is what became of them.
-type Done struct {
+// BulkResult is what became of them.
+type BulkResult struct {
 	Count   int       `json:"count"`
 	Runs    []string  `json:"runs"`
 	Refused []Refused `json:"refused,omitempty"`
@@ -49,19 +49,19 @@ type Lists interface {
 
 // source is a list, as far as many runs are picked of it.
 type source struct {
-	list  func(ctx context.Context, q projection.Query) (page []run.Run, next string, err error)
-	count func(ctx context.Context, q projection.Query) (projection.Count, error) // nil: by listing all
-	wants func(run.Run) bool                                                      // nil: all of them
+	list    func(ctx context.Context, q projection.Query) (page []run.Run, next string, err error)
+	count   func(ctx context.Context, q projection.Query) (projection.Count, error) // nil: by listing all
+	matches func(run.Run) bool                                                      // nil: all of them
 }
 
 // ofRuns is the list of runs.
-func (a *Again) ofRuns(m Many) source {
-	s := source{count: a.of.Count, list: func(ctx context.Context, q projection.Query) ([]run.Run, string, error) {
-		p, err := a.of.Runs(ctx, q)
+func (a *Bulk) ofRuns(m Selection) source {
+	s := source{count: a.index.Count, list: func(ctx context.Context, q projection.Query) ([]run.Run, string, error) {
+		p, err := a.index.Runs(ctx, q)
 		return p.Runs, p.Next, err
 	}}
 	if m.Error != "" {
-		s.count, s.wants = nil, func(r run.Run) bool { return r.Error != nil && r.Error.Code == m.Error }
+		s.count, s.matches = nil, func(r run.Run) bool { return r.Error != nil && r.Error.Code == m.Error }
 	}
 	return s
 }
@@ -72,9 +72,9 @@ type pickedRun struct{ id, session string }
 // pick finds the runs that a call is about, newest first, and where the next call goes on; next is empty where these
 // are all. It refuses a caller who expects another number. It ends with ctx: where the caller hangs up meanwhile,
 // nothing is done with any run.
-func (a *Again) pick(ctx context.Context, s source, m Many) (picked []pickedRun, next string, err error) {
+func (a *Bulk) pick(ctx context.Context, s source, m Selection) (picked []pickedRun, next string, err error) {
 	a.runs.reads.Own(ctx)
-	most := cmp.Or(m.Filter.Limit, MaxMany)
+	most := cmp.Or(m.Filter.Limit, MaxBulk)
 	first := m.Filter.Cursor
 	picked, next, err = s.find(ctx, m.Filter, most)
 	if err != nil || m.Expect == nil {
@@ -105,14 +105,14 @@ func (s source) page(ctx context.Context, q projection.Query) (page []run.Run, n
 // goes on.
 func (s source) find(ctx context.Context, q projection.Query, most int) (picked []pickedRun, next string, err error) {
 	for len(picked) < most {
-		q.Limit = min(most-len(picked), MaxMany)
+		q.Limit = min(most-len(picked), MaxBulk)
 		page, end, err := s.page(ctx, q)
 		if err != nil {
 			return nil, "", err
 		}
 		budget.Sent(ctx) // nothing is kept of the rows but their ids
 		for _, r := range page {
-			if s.wants == nil || s.wants(r) {
+			if s.matches == nil || s.matches(r) {
 				picked = append(picked, pickedRun{r.ID, r.SessionID})
 			}
 		}
@@ -134,14 +134,14 @@ func (s source) total(ctx context.Context, q projection.Query) (n int, err error
 		}
 	}
 	for {
-		q.Limit = MaxMany
+		q.Limit = MaxBulk
 		page, next, err := s.page(ctx, q)
 		if err != nil {
 			return 0, err
 		}
 		budget.Sent(ctx)
 		for _, r := range page {
-			if s.wants == nil || s.wants(r) {
+			if s.matches == nil || s.matches(r) {
 				n++
 			}
 		}
@@ -188,7 +188,7 @@ func each(ctx context.Context, groups [][]string, do func(ctx context.Context, i
 	error) {
 	all := make([][]outcome, len(groups))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(manyAtOnce)
+	g.SetLimit(bulkConcurrency)
 	for i, ids := range groups {
 		g.Go(func() error {
 			for _, id := range ids {
@@ -219,9 +219,9 @@ func each(ctx context.Context, groups [][]string, do func(ctx context.Context, i
 	return done, err
 }
 
-// about tells of runs in their order: what came of them and, where the caller wants to know, why nothing did.
-func (o outcomes) about(ids []string, next string, refusals bool) Done {
-	d := Done{Runs: []string{}, Next: next}
+// result tells of runs in their order: what came of them and, where the caller wants to know, why nothing did.
+func (o outcomes) result(ids []string, next string, refusals bool) BulkResult {
+	d := BulkResult{Runs: []string{}, Next: next}
 	for _, id := range ids {
 		switch one, ok := o[id]; {
 		case !ok:

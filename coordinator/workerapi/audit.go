@@ -10,21 +10,21 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// claimed is as whom somebody speaks; nothing of it is proven.
-type claimed struct{ runner, host string }
+// claimedIdentity is as whom somebody speaks; nothing of it is proven.
+type claimedIdentity struct{ runner, host string }
 
 // record writes the line of what a worker asked over NATS. Who did it is the credential that the server names, and the
 // runner whose process proved to be it; the rest is only claimed.
-func (s *Service) record(ctx context.Context, action, proven string, as claimed, err error) {
+func (s *Service) record(ctx context.Context, action, proven string, as claimedIdentity, err error) {
 	if s.Audit == nil {
 		return
 	}
-	as = claimed{as.runner[:min(len(as.runner), 80)], as.host[:min(len(as.host), 255)]}
+	as = claimedIdentity{as.runner[:min(len(as.runner), 80)], as.host[:min(len(as.host), 255)]}
 	who := &audit.Actor{Kind: audit.Publisher, Credential: bus.CallerOf(ctx).Credential, Runner: proven}
 	if who.Credential != "" || proven != "" {
 		who.Kind = audit.Runner
 	}
-	if as != (claimed{}) {
+	if as != (claimedIdentity{}) {
 		who.Claimed = &audit.Claim{Runner: as.runner, Host: as.host}
 	}
 	e := audit.Entry{Door: audit.Fleet, Actor: who, Action: action, Targets: audit.Targets{Runner: as.runner}}
@@ -41,5 +41,5 @@ func (s *Service) recordRefusal(ctx context.Context, op string, err error) {
 	if op == runnerapi.OpGetPart || op == subject.OpRecord {
 		action = audit.Read
 	}
-	s.record(ctx, action, "", claimed{}, err)
+	s.record(ctx, action, "", claimedIdentity{}, err)
 }

@@ -5,11 +5,11 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Reach is what a program that registered over HTTP must know to take runs over NATS (shared/docs/protocol.md).
-type Reach struct {
+// Connection is what a program that registered over HTTP must know to take runs over NATS (shared/docs/protocol.md).
+type Connection struct {
 	URL       string            `json:"url"`
 	Stream    string            `json:"stream"`
-	Lanes     []LaneReach       `json:"lanes"`
+	Lanes     []QueueConsumer   `json:"lanes"`
 	Beats     string            `json:"beats"` // a request every BeatEvery
 	BeatEvery float64           `json:"beat_every_seconds"`
 	Lease     float64           `json:"lease_seconds"`
@@ -17,25 +17,25 @@ type Reach struct {
 	Fleet     map[string]string `json:"fleet"`    // operations, each a request
 }
 
-// LaneReach is a queue and its durable pull consumer.
-type LaneReach struct {
+// QueueConsumer is a queue and its durable pull consumer.
+type QueueConsumer struct {
 	Lane     string `json:"lane"`
 	Consumer string `json:"consumer"`
 }
 
-// ReachOf tells a registered runner where everything is.
-func ReachOf(url string, r runnerapi.Registered) Reach {
-	reach := Reach{
-		URL: url, Stream: subject.Runs, Lanes: []LaneReach{}, Beats: subject.Heartbeats(r.RunnerID),
+// ConnectionOf tells a registered runner where everything is.
+func ConnectionOf(url string, r runnerapi.Registered) Connection {
+	c := Connection{
+		URL: url, Stream: subject.Runs, Lanes: []QueueConsumer{}, Beats: subject.Heartbeats(r.RunnerID),
 		BeatEvery: r.BeatEvery.Seconds(), Lease: r.Lease.Seconds(),
 		Commands: subject.Commands(r.RunnerID), Fleet: map[string]string{},
 	}
 	for _, lane := range r.Lanes {
-		reach.Lanes = append(reach.Lanes, LaneReach{lane, subject.TaskQueueDurable(lane)})
+		c.Lanes = append(c.Lanes, QueueConsumer{lane, subject.TaskQueueDurable(lane)})
 	}
 	for _, op := range []string{runnerapi.OpRegister, runnerapi.OpDeregister, runnerapi.OpGetPart, runnerapi.OpPutPart,
 		runnerapi.OpDropState, subject.OpRecord} {
-		reach.Fleet[op] = subject.RunnerAPI(op)
+		c.Fleet[op] = subject.RunnerAPI(op)
 	}
-	return reach
+	return c
 }
