@@ -75,9 +75,9 @@ func run(c coordinator.Config, w worker.Config) error {
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	own, serving, ready := make(chan *bus.Bus, 1), make(chan struct{}), make(chan struct{})
-	joining := newJoining()
-	w.Ready, w.NotReady = func() { joining.over(); close(ready) }, joining.refused
-	c.AlsoReady = joining.why
+	joining := newReadiness()
+	w.Ready, w.NotReady = func() { joining.done(); close(ready) }, joining.registrationFailed
+	c.AlsoReady = joining.err
 	c.Server, c.Opened = server, func(b *bus.Bus) { own <- b }
 	c.Serving = func(url string) {
 		close(serving)
@@ -88,7 +88,7 @@ func run(c coordinator.Config, w worker.Config) error {
 			case <-ctx.Done():
 				return
 			}
-			hello(url, server.URL(), c, example(profiles, w.ProjectDir))
+			printWelcome(url, server.URL(), c, example(profiles, w.ProjectDir))
 		}()
 	}
 	decided := make(chan error, 1)
@@ -111,7 +111,7 @@ func run(c coordinator.Config, w worker.Config) error {
 	case err = <-decided: // it could not begin, or broke
 		return err
 	case err = <-worked:
-		joining.over()
+		joining.done()
 	}
 	if err == nil && ctx.Err() == nil {
 		c.Log.Warn("the worker was drained; the coordinator goes on, start again to have a worker again")
@@ -162,8 +162,8 @@ func installed(name string) bool {
 	return err == nil
 }
 
-// near is how a program is called that lies beside this one, from the folder that this one was started in; where none does, by its name.
-func near(name string) string {
+// relativePath is how a program is called that lies beside this one, from the folder that this one was started in; where none does, by its name.
+func relativePath(name string) string {
 	self, err := os.Executable()
 	if err != nil {
 		return name
@@ -182,10 +182,10 @@ func near(name string) string {
 	return path
 }
 
-// hello tells what to try, with the addresses where they are not the usual ones, and what it takes where not everybody may.
+// printWelcome tells what to try, with the addresses where they are not the usual ones, and what it takes where not everybody may.
 // body is a request that works here, and words are the same for ao; empty: there is no such example.
-func hello(url, nats string, c coordinator.Config, try sample) {
-	ao, at, header, first := near("ao"), "", "", ""
+func printWelcome(url, nats string, c coordinator.Config, try sample) {
+	ao, at, header, first := relativePath("ao"), "", "", ""
 	if url != "http://127.0.0.1:8765" {
 		ao += " --url " + url
 	}

@@ -108,7 +108,7 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	report := tell()
+	report := newReporter()
 	free := make(chan struct{}, slots)
 	for range slots {
 		free <- struct{}{}
@@ -122,7 +122,7 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 				return
 			}
 			m.Ack()
-			report.began(m.Data())
+			report.started(m.Data())
 			js.Publish(ctx, "floor.ended."+id, []byte(`{"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{},"exit_code":0}}`))
 		}()
 	}, jetstream.PullMaxMessages(slots))

@@ -21,10 +21,10 @@ type load struct {
 }
 
 func (l load) String() string {
-	return fmt.Sprintf("%7.0f/s  p50 %-9s p99 %-9s", l.perSecond, round(l.p50), round(l.p99))
+	return fmt.Sprintf("%7.0f/s  p50 %-9s p99 %-9s", l.perSecond, roundDuration(l.p50), roundDuration(l.p99))
 }
 
-func round(d time.Duration) time.Duration {
+func roundDuration(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond)
 	}
@@ -35,8 +35,8 @@ func client(conns int) *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns, MaxConnsPerHost: conns}}
 }
 
-// closed keeps so many requests under way for a while: each client sends its next one when the answer is there.
-func closed(ctx context.Context, url string, body []byte, clients int, d time.Duration) load {
+// closedLoop keeps so many requests under way for a while: each client sends its next one when the answer is there.
+func closedLoop(ctx context.Context, url string, body []byte, clients int, d time.Duration) load {
 	end := time.Now().Add(d)
 	return requests(ctx, url, body, clients, func() bool { return time.Now().Before(end) })
 }
@@ -51,11 +51,11 @@ func burst(ctx context.Context, url string, body []byte, clients, n int) load {
 func requests(ctx context.Context, url string, body []byte, clients int, more func() bool) load {
 	c := client(clients)
 	defer c.CloseIdleConnections()
-	return crowd(ctx, clients, more, func() error { return post(c, url, body) })
+	return runLoops(ctx, clients, more, func() error { return post(c, url, body) })
 }
 
-// crowd does something in so many loops as long as there is more, and times what went well.
-func crowd(ctx context.Context, loops int, more func() bool, once func() error) load {
+// runLoops does something in so many loops as long as there is more, and times what went well.
+func runLoops(ctx context.Context, loops int, more func() bool, once func() error) load {
 	var mu sync.Mutex
 	var took []time.Duration
 	var errors atomic.Int64
@@ -78,7 +78,7 @@ func crowd(ctx context.Context, loops int, more func() bool, once func() error) 
 		})
 	}
 	wg.Wait()
-	return sum(took, time.Since(begin), int(errors.Load()))
+	return summarize(took, time.Since(begin), int(errors.Load()))
 }
 
 func post(c *http.Client, url string, body []byte) error {
@@ -94,7 +94,7 @@ func post(c *http.Client, url string, body []byte) error {
 	return err
 }
 
-func sum(took []time.Duration, all time.Duration, errors int) load {
+func summarize(took []time.Duration, all time.Duration, errors int) load {
 	if len(took) == 0 {
 		return load{errors: errors}
 	}

@@ -103,7 +103,7 @@ type bench struct {
 }
 
 func (b bench) part(ctx context.Context, part, fsync string) error {
-	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.apart, "watch": b.watch, "ui": b.ui}
+	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.isolation, "watch": b.watch, "ui": b.ui}
 	f, ok := parts[part]
 	if !ok {
 		return fmt.Errorf("no part %q; there are sync, async, spawn, heap, replay, apart, watch, ui", part)
@@ -117,16 +117,16 @@ var body = map[string][]byte{
 	"async": []byte(`{"agent_name":"noop","parameters":{"text":"` + strings.Repeat("x", 600) + `"}}`),
 }
 
-// entrant is a side that takes turns with others.
-type entrant struct {
+// contender is a side that takes turns with others.
+type contender struct {
 	name string
 	*side
 	loads []load
 	used  [][]time.Duration
 }
 
-// enter starts the sides of a comparison.
-func enter(ctx context.Context, names []string, all []layout) (list []*entrant, end func(), err error) {
+// launchAll starts the sides of a comparison.
+func launchAll(ctx context.Context, names []string, all []layout) (list []*contender, end func(), err error) {
 	end = func() {
 		for _, e := range list {
 			e.end()
@@ -138,7 +138,7 @@ func enter(ctx context.Context, names []string, all []layout) (list []*entrant, 
 			end()
 			return nil, nil, err
 		}
-		list = append(list, &entrant{name: names[i], side: s})
+		list = append(list, &contender{name: names[i], side: s})
 	}
 	return list, end, nil
 }
@@ -154,7 +154,7 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 	if b.before != "" {
 		names, sides = append(names, "before"), append(sides, layout{name: "ours", program: b.before, fsync: fsync})
 	}
-	all, end, err := enter(ctx, append(names, "ours"), append(sides, b.ours(fsync)))
+	all, end, err := launchAll(ctx, append(names, "ours"), append(sides, b.ours(fsync)))
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 	floor, ours := all[0], all[len(all)-1]
 	for i, clients := range b.clients {
 		for _, e := range all {
-			closed(ctx, e.url, body["sync"], clients, time.Second) // warm
+			closedLoop(ctx, e.url, body["sync"], clients, time.Second) // warm
 			e.loads, e.used = nil, nil
 		}
 		for range b.rounds {
@@ -170,7 +170,7 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 				if e == ours && i == len(b.clients)-1 {
 					e.profile(b.profile, b.length)
 				}
-				l, used := e.measure(func() load { return closed(ctx, e.url, body["sync"], clients, b.length) })
+				l, used := e.measure(func() load { return closedLoop(ctx, e.url, body["sync"], clients, b.length) })
 				e.loads, e.used = append(e.loads, l), append(e.used, used)
 			}
 		}
@@ -199,12 +199,12 @@ func (b bench) async(ctx context.Context, fsync string) error {
 			names, sides = append(names, "before without fsync"), append(sides, layout{name: "ours", program: b.before, fsync: "2m"})
 		}
 	}
-	all, end, err := enter(ctx, names, sides)
+	all, end, err := launchAll(ctx, names, sides)
 	if err != nil {
 		return err
 	}
 	defer end()
-	completed := map[*entrant][]load{}
+	completed := map[*contender][]load{}
 	for round := range b.rounds + 1 {
 		for _, e := range all {
 			begin, n := time.Now(), b.burst
@@ -214,7 +214,7 @@ func (b bench) async(ctx context.Context, fsync string) error {
 			}
 			l, used := e.measure(func() load {
 				l := burst(ctx, e.url, body["async"], 64, n)
-				err = e.drained(ctx)
+				err = e.waitDrained(ctx)
 				return l
 			})
 			if err != nil {
@@ -246,16 +246,16 @@ func (b bench) spawn(ctx context.Context, fsync string) error {
 	for _, name := range []string{"true", "hello", "report"} {
 		for _, clients := range []int{16, 64} {
 			body := []byte(`{"agent_name":"` + name + `","parameters":{},"mode":"sync"}`)
-			closed(ctx, ours.url, body, clients, time.Second)
-			bare(ctx, ours.program(name), slotsOfSpawn, time.Second)
+			closedLoop(ctx, ours.url, body, clients, time.Second)
+			spawnLoop(ctx, ours.program(name), spawnSlots, time.Second)
 			var o, f []load
 			var oc [][]time.Duration
 			for range b.rounds {
-				f = append(f, bare(ctx, ours.program(name), slotsOfSpawn, b.length))
-				l, c := ours.measure(func() load { return closed(ctx, ours.url, body, clients, b.length) })
+				f = append(f, spawnLoop(ctx, ours.program(name), spawnSlots, b.length))
+				l, c := ours.measure(func() load { return closedLoop(ctx, ours.url, body, clients, b.length) })
 				o, oc = append(o, l), append(oc, c)
 			}
-			fmt.Printf("%-7s bare loop ×%d  %s\n        ours, %2d callers %s  cpu/run %s   ×%.2f\n", name, slotsOfSpawn, median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
+			fmt.Printf("%-7s bare loop ×%d  %s\n        ours, %2d callers %s  cpu/run %s   ×%.2f\n", name, spawnSlots, median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
 		}
 	}
 	return nil
@@ -269,17 +269,17 @@ func (b bench) heap(ctx context.Context, fsync string) error {
 	}
 	defer ours.end()
 	burst(ctx, ours.url, body["async"], 64, 2000)
-	if err := ours.drained(ctx); err != nil {
+	if err := ours.waitDrained(ctx); err != nil {
 		return err
 	}
 	before, err := ours.heap()
 	if err != nil {
 		return err
 	}
-	if l := b.keep(ctx, ours.url); l.errors > 0 {
+	if l := b.createRuns(ctx, ours.url); l.errors > 0 {
 		return fmt.Errorf("%d runs were refused", l.errors)
 	}
-	if err := ours.drained(ctx); err != nil {
+	if err := ours.waitDrained(ctx); err != nil {
 		return err
 	}
 	after, err := ours.heap()
@@ -290,8 +290,8 @@ func (b bench) heap(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// keep starts the runs that are kept.
-func (b bench) keep(ctx context.Context, url string) load {
+// createRuns starts the runs that are kept.
+func (b bench) createRuns(ctx context.Context, url string) load {
 	if b.prompt == 0 {
 		return burst(ctx, url, body["async"], 64, b.kept)
 	}
@@ -299,7 +299,7 @@ func (b bench) keep(ctx context.Context, url string) load {
 	left.Store(int64(b.kept))
 	c := client(64)
 	defer c.CloseIdleConnections()
-	return crowd(ctx, 64, func() bool { return left.Add(-1) >= 0 }, func() error {
+	return runLoops(ctx, 64, func() bool { return left.Add(-1) >= 0 }, func() error {
 		return post(c, url, []byte(`{"agent_name":"noop","parameters":{"prompt":"`+prose(b.prompt)+`"}}`))
 	})
 }

@@ -26,17 +26,17 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	server, err := embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync, Log: quiet()})
+	server, err := embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync, Log: warnLogger()})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	nc, err := server.Dial(bus.Options("bench", quiet())...)
+	nc, err := server.Dial(bus.Options("bench", warnLogger())...)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	records, err := bus.Open(nc, bus.Config{Log: quiet()})
+	records, err := bus.Open(nc, bus.Config{Log: warnLogger()})
 	if err == nil {
 		err = records.Setup(ctx)
 	}
@@ -44,7 +44,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		return err
 	}
 	begin := time.Now()
-	if err := fill(ctx, records, b.history); err != nil {
+	if err := writeHistory(ctx, records, b.history); err != nil {
 		return err
 	}
 	state, err := records.State(ctx)
@@ -64,7 +64,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	var slowest time.Duration // of records that come while the snapshot is written, from the append to the fold
 	for begin = time.Now(); whole.Saved().Seq == 0 && time.Since(begin) < time.Minute; {
 		at := time.Now()
-		seq, err := records.AppendBatch(ctx, ended(1)...)
+		seq, err := records.AppendBatch(ctx, endedRuns(1)...)
 		if err == nil {
 			err = whole.Await(ctx, seq)
 		}
@@ -102,7 +102,7 @@ type follower struct {
 
 func follow(ctx context.Context, b *bus.Bus, dir string) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	p := projection.New(b, projection.Config{Log: quiet(), Dir: dir})
+	p := projection.New(b, projection.Config{Log: warnLogger(), Dir: dir})
 	f := &follower{Projection: p.Projection, Index: p.Index, Lives: p.Lives, Follower: p.Follower}
 	over := make(chan struct{})
 	begin := time.Now()
@@ -130,22 +130,22 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// fill writes a history of ended runs, a third of a thousand in each write.
-func fill(ctx context.Context, b *bus.Bus, runs int) error {
+// writeHistory writes a history of ended runs, a third of a thousand in each write.
+func writeHistory(ctx context.Context, b *bus.Bus, runs int) error {
 	const write = 333
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
 	for left := runs; left > 0; left -= write {
 		g.Go(func() error {
-			_, err := b.AppendBatch(ctx, ended(min(left, write))...)
+			_, err := b.AppendBatch(ctx, endedRuns(min(left, write))...)
 			return err
 		})
 	}
 	return g.Wait()
 }
 
-// ended are the records of runs that ended well, each of a session of its own.
-func ended(runs int) (all []bus.Entry) {
+// endedRuns are the records of runs that ended well, each of a session of its own.
+func endedRuns(runs int) (all []bus.Entry) {
 	now := time.Now().UTC()
 	parameters := json.RawMessage(`{"text":"` + strings.Repeat("x", 200) + `"}`)
 	for range runs {

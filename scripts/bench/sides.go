@@ -38,7 +38,7 @@ var roles = map[string]func(context.Context) error{
 	"floor-coordinator": func(ctx context.Context) error {
 		return floorCoordinator(ctx, os.Getenv("AO_BENCH_HTTP"), os.Getenv("AO_BENCH_NATS"))
 	},
-	"floor-worker":     func(ctx context.Context) error { return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotsOf()) },
+	"floor-worker":     func(ctx context.Context) error { return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotCount()) },
 	"ours-coordinator": ourCoordinator,
 	"ours-worker":      ourWorker,
 	"one":              oneRole,
@@ -53,7 +53,7 @@ func natsRole(ctx context.Context) error {
 	go debug()
 	all := strings.Split(strings.ReplaceAll(os.Getenv("AO_BENCH_NATS"), "nats://", ""), ",")
 	i, _ := strconv.Atoi(os.Getenv("AO_BENCH_SERVER"))
-	c := embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: all[i], Sync: os.Getenv("AO_BENCH_SYNC"), Log: quiet()}
+	c := embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: all[i], Sync: os.Getenv("AO_BENCH_SYNC"), Log: warnLogger()}
 	if len(all) > 1 {
 		c.StoreDir, c.Name = filepath.Join(c.StoreDir, "nats", strconv.Itoa(i)), "bench-"+strconv.Itoa(i)
 		c.Routes = strings.Split(os.Getenv("AO_BENCH_ROUTES"), ",")
@@ -68,14 +68,14 @@ func natsRole(ctx context.Context) error {
 	return nil
 }
 
-func quiet() *slog.Logger {
+func warnLogger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 func ourCoordinator(ctx context.Context) error {
 	config.Collect()
 	go debug()
-	cfg, err := configured()
+	cfg, err := coordinatorConfig()
 	if err != nil {
 		return err
 	}
@@ -109,16 +109,16 @@ func ourWorker(ctx context.Context) error {
 	}
 	config.Collect()
 	go debug()
-	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", quiet())
+	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", warnLogger())
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Log: quiet()})
+	b, err := bus.Open(nc, bus.Config{Log: warnLogger()})
 	if err != nil {
 		return err
 	}
-	return work(ctx, b)
+	return runWorker(ctx, b)
 }
 
 // oneRole is NATS, coordinator and worker in one process, as scripts/up has them.
@@ -128,16 +128,16 @@ func oneRole(ctx context.Context) error {
 	}
 	config.Collect()
 	go debug()
-	cfg, err := configured()
+	cfg, err := coordinatorConfig()
 	if err != nil {
 		return err
 	}
-	cfg.NATS = serve.NATSConfig{URL: config.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: quiet()}
+	cfg.NATS = serve.NATSConfig{URL: config.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: warnLogger()}
 	if cfg.Server, err = serve.OpenNATS(cfg.NATS); err != nil {
 		return err
 	}
 	defer cfg.Server.Close()
-	nc, err := cfg.Server.DialWorker(ctx, "worker", quiet())
+	nc, err := cfg.Server.DialWorker(ctx, "worker", warnLogger())
 	if err != nil {
 		return err
 	}
@@ -145,9 +145,9 @@ func oneRole(ctx context.Context) error {
 	ended := make(chan error, 1)
 	cfg.Opened = func(own *bus.Bus) {
 		go func() {
-			b, err := bus.Open(nc, bus.Config{GroupWith: own, Disk: cfg.Server.Disk(), Log: quiet()})
+			b, err := bus.Open(nc, bus.Config{GroupWith: own, Disk: cfg.Server.Disk(), Log: warnLogger()})
 			if err == nil {
-				err = work(ctx, b)
+				err = runWorker(ctx, b)
 			}
 			ended <- err
 		}()
@@ -156,26 +156,26 @@ func oneRole(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// work is a worker on a Bus.
-func work(ctx context.Context, b *bus.Bus) error {
+// runWorker is a worker on a Bus.
+func runWorker(ctx context.Context, b *bus.Bus) error {
 	cfg := worker.Config{
-		Bus: b, Log: quiet(), ProjectDir: projectOf(), Tags: tagsOf(),
-		Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slotsOf()},
+		Bus: b, Log: warnLogger(), ProjectDir: projectDir(), Tags: workerTags(),
+		Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slotCount()},
 	}
-	report := tell()
+	report := newReporter()
 	if os.Getenv("AO_BENCH_KIND") == "spawn" {
 		dir := filepath.Join(os.Getenv("AO_BENCH_DIR"), "agents")
-		if err := scripts(dir); err != nil {
+		if err := writeScripts(dir); err != nil {
 			return err
 		}
-		cfg.Profile.AgentsDir, cfg.Profile.MaxConcurrentRuns = dir, slotsOfSpawn
+		cfg.Profile.AgentsDir, cfg.Profile.MaxConcurrentRuns = dir, spawnSlots
 	} else {
 		cfg.Executor = noop{}
 		if report != nil {
-			cfg.Executor = telling{report, os.Getenv("AO_BENCH_HOLD") != ""}
+			cfg.Executor = reportingNoop{report, os.Getenv("AO_BENCH_HOLD") != ""}
 		}
 		if os.Getenv("AO_BENCH_KIND") == "ui" {
-			cfg.Executor = talker{}
+			cfg.Executor = eventSender{}
 		}
 		cfg.Agents = []agent.Blueprint{{Name: "noop", Type: run.Procedural, Command: "noop", Status: agent.Active}}
 	}
@@ -193,8 +193,8 @@ func work(ctx context.Context, b *bus.Bus) error {
 	return w.Run(ctx)
 }
 
-// slotsOfSpawn is how many programs run at once, on both sides.
-const slotsOfSpawn = 16
+// spawnSlots is how many programs run at once, on both sides.
+const spawnSlots = 16
 
 // programs are what part spawn runs: a shell script each, but for true.
 var programs = map[string]string{
@@ -203,7 +203,7 @@ var programs = map[string]string{
 	"report": `ls -l /etc | awk '{n++; s+=$5} END {printf "{\"files\":%d,\"bytes\":%d}\n", n, s}'`,
 }
 
-func scripts(dir string) error {
+func writeScripts(dir string) error {
 	for name, script := range programs {
 		command := name
 		if script != "" {
@@ -284,7 +284,7 @@ func launch(ctx context.Context, l layout) (*side, error) {
 		}
 		s.procs = append(s.procs, p)
 		if i == len(nats)-1 && role == "nats" {
-			if err := dialable(ctx, nats); err != nil {
+			if err := waitDialable(ctx, nats); err != nil {
 				s.end()
 				return nil, err
 			}
@@ -306,12 +306,12 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	return s, nil
 }
 
-// dialable waits until each server takes connections and JetStream works; a cluster has to find a leader first.
-func dialable(ctx context.Context, all []string) error {
+// waitDialable waits until each server takes connections and JetStream works; a cluster has to find a leader first.
+func waitDialable(ctx context.Context, all []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, address := range all {
-		nc, err := bus.Connect(ctx, address, "probe", quiet())
+		nc, err := bus.Connect(ctx, address, "probe", warnLogger())
 		if err != nil {
 			return err
 		}
@@ -387,8 +387,8 @@ func (s *side) profile(dir string, d time.Duration) {
 	}
 }
 
-// drained waits until nothing waits or runs any more.
-func (s *side) drained(ctx context.Context) error {
+// waitDrained waits until nothing waits or runs any more.
+func (s *side) waitDrained(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -419,10 +419,10 @@ func (s *side) heap() (int64, error) {
 	return strconv.ParseInt(string(text), 10, 64)
 }
 
-// bare spawns the program in a loop, with pipes for what it prints, and does nothing else.
-func bare(ctx context.Context, program string, loops int, d time.Duration) load {
+// spawnLoop spawns the program in a loop, with pipes for what it prints, and does nothing else.
+func spawnLoop(ctx context.Context, program string, loops int, d time.Duration) load {
 	end := time.Now().Add(d)
-	return crowd(ctx, loops, func() bool { return time.Now().Before(end) }, func() error {
+	return runLoops(ctx, loops, func() bool { return time.Now().Before(end) }, func() error {
 		var out, err strings.Builder
 		cmd := exec.Command(program)
 		cmd.Stdout, cmd.Stderr = &out, &err

@@ -17,8 +17,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browse starts a headless Chromium, which ends with the context that it returns.
-func browse(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// startBrowser starts a headless Chromium, which ends with the context that it returns.
+func startBrowser(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1400, 1000))
 	alloc, stop := chromedp.NewExecAllocator(ctx, options...)
 	browser, end := chromedp.NewContext(alloc)

@@ -24,11 +24,11 @@ const (
 
 // The budgets of the dashboard.
 const (
-	mostFirstLoad = 150.0 * 1024 // bytes, compressed
-	mostRequests  = 12           // of the first load, files and calls of the API
-	mostNodes     = 3000
-	mostGrowth    = 10.0 // MiB of heap
-	mostFrame     = 50.0 // ms, p95
+	maxFirstLoad = 150.0 * 1024 // bytes, compressed
+	maxRequests  = 12           // of the first load, files and calls of the API
+	maxNodes     = 3000
+	maxGrowth    = 10.0 // MiB of heap
+	maxFrame     = 50.0 // ms, p95
 )
 
 // screen is a browser before a side.
@@ -47,13 +47,13 @@ func (b bench) ui(ctx context.Context, fsync string) error {
 		return err
 	}
 	defer ours.end()
-	browser, end, err := browse(ctx)
+	browser, end, err := startBrowser(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
 	s := screen{ours, browser, b}
-	for _, part := range []func(context.Context) error{s.firstLoad, s.events, s.tree, s.list, s.busy} {
+	for _, part := range []func(context.Context) error{s.firstLoad, s.events, s.tree, s.list, s.changingPages} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ func (b bench) ui(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// verdict is a figure beside its budget.
-func verdict(value, most float64, unit string) string {
+// compareToBudget is a figure beside its budget.
+func compareToBudget(value, most float64, unit string) string {
 	word := "held"
 	if value > most {
 		word = "MISSED"
@@ -83,8 +83,8 @@ func (s screen) firstLoad(context.Context) error {
 		if err != nil {
 			return err
 		}
-		kib := verdict(bytes/1024, mostFirstLoad/1024, "KiB")
-		asked := verdict(float64(requests), mostRequests, "requests")
+		kib := compareToBudget(bytes/1024, maxFirstLoad/1024, "KiB")
+		asked := compareToBudget(float64(requests), maxRequests, "requests")
 		fmt.Printf("first load of %-16s %4.0f ms, %s, %s, %d of them for files\n", path, at, kib, asked, files)
 	}
 	return nil
@@ -131,14 +131,14 @@ func (s screen) eventsOf(ctx context.Context, of string) error {
 	}
 	nodes, err := eval[float64](p, `document.querySelectorAll("*").length`)
 	fmt.Printf("%d events on the page of /%s: heap %.1f MiB, then %.1f: %s more; %s; all shown after %.1f s; frames meanwhile %s: p95 %s\n",
-		s.uiEvents, of, before, after, verdict(after-before, mostGrowth, "MiB"), verdict(nodes, mostNodes, "nodes"),
-		took.Seconds(), f, verdict(f.P95, mostFrame, "ms"))
+		s.uiEvents, of, before, after, compareToBudget(after-before, maxGrowth, "MiB"), compareToBudget(nodes, maxNodes, "nodes"),
+		took.Seconds(), f, compareToBudget(f.P95, maxFrame, "ms"))
 	return err
 }
 
 // tree is the page of a session with thousands below it.
 func (s screen) tree(ctx context.Context) error {
-	root, err := s.grow(ctx)
+	root, err := s.createTree(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,12 +159,12 @@ func (s screen) tree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.scrolled(p, fmt.Sprintf("a tree of %d sessions: all there after %.0f ms, %d requests, %d of them for files, %.0f KiB; unfolded in %.0f ms",
+	return s.printScrolling(p, fmt.Sprintf("a tree of %d sessions: all there after %.0f ms, %d requests, %d of them for files, %.0f KiB; unfolded in %.0f ms",
 		treeSessions, shown.Seconds()*1000, requests, files, bytes/1024, unfold))
 }
 
-// scrolled prints what a page says of itself while it is scrolled, and after it.
-func (s screen) scrolled(p *tab, what string) error {
+// printScrolling prints what a page says of itself while it is scrolled, and after it.
+func (s screen) printScrolling(p *tab, what string) error {
 	f, err := p.frames(5*time.Second, `document.querySelector("[data-scroller]").scrollBy(0, 400)`)
 	if err != nil {
 		return err
@@ -175,16 +175,16 @@ func (s screen) scrolled(p *tab, what string) error {
 	}
 	heap, err := p.heap()
 	fmt.Printf("%s; %s; heap %.1f MiB; frames while it scrolls %s: p95 %s\n",
-		what, verdict(nodes, mostNodes, "nodes"), heap, f, verdict(f.P95, mostFrame, "ms"))
+		what, compareToBudget(nodes, maxNodes, "nodes"), heap, f, compareToBudget(f.P95, maxFrame, "ms"))
 	return err
 }
 
 // list is the page of runs where there are very many.
 func (s screen) list(ctx context.Context) error {
-	if l := burst(ctx, s.url, prompted(), 64, s.uiRuns); l.errors > 0 {
+	if l := burst(ctx, s.url, promptBody(), 64, s.uiRuns); l.errors > 0 {
 		return fmt.Errorf("%d runs were refused", l.errors)
 	}
-	if err := s.drained(ctx); err != nil {
+	if err := s.waitDrained(ctx); err != nil {
 		return err
 	}
 	p, err := visit(s.browser, s.base+"/ui/runs?flat=1")
@@ -203,27 +203,27 @@ func (s screen) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.scrolled(p, fmt.Sprintf("a list of %d runs: shown after %.0f ms, %d requests, %d of them for files, %.0f KiB; a search answers in %.0f ms",
+	return s.printScrolling(p, fmt.Sprintf("a list of %d runs: shown after %.0f ms, %d requests, %d of them for files, %.0f KiB; a search answers in %.0f ms",
 		s.uiRuns, at, requests, files, bytes/1024, found))
 }
 
-// prompted is a request with a prompt as people write them.
-func prompted() []byte {
+// promptBody is a request with a prompt as people write them.
+func promptBody() []byte {
 	const sentence = "Read the report of last week and tell what changed. "
 	return []byte(`{"agent_name":"noop","parameters":{"prompt":"` + strings.Repeat(sentence, 5) + `"}}`)
 }
 
-// busy is what is drawn while runs come and end, at a rate.
-func (s screen) busy(ctx context.Context) error {
+// changingPages is what is drawn while runs come and end, at a rate.
+func (s screen) changingPages(ctx context.Context) error {
 	for _, path := range []string{"/ui/runs", "/ui/runs?flat=1", "/ui/"} {
-		if err := s.busyOn(ctx, path); err != nil {
+		if err := s.changingPage(ctx, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s screen) busyOn(ctx context.Context, path string) error {
+func (s screen) changingPage(ctx context.Context, path string) error {
 	p, err := visit(s.browser, s.base+path)
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func (s screen) busyOn(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	refused, stop := s.offer(ctx)
+	refused, stop := s.startAtRate(ctx)
 	f, err := p.frames(10*time.Second, "")
 	sent := stop()
 	if err != nil {
@@ -245,12 +245,12 @@ func (s screen) busyOn(ctx context.Context, path string) error {
 	}
 	after, err := p.heap()
 	fmt.Printf("%-15s while %.0f runs/s come (%d refused): frames %s: p95 %s; at rest %s; heap %s more\n",
-		path, float64(sent)/10, refused.Load(), f, verdict(f.P95, mostFrame, "ms"), still, verdict(max(0, after-before), mostGrowth, "MiB"))
+		path, float64(sent)/10, refused.Load(), f, compareToBudget(f.P95, maxFrame, "ms"), still, compareToBudget(max(0, after-before), maxGrowth, "MiB"))
 	return err
 }
 
-// offer starts runs at a rate, whatever comes back, until stop, which tells how many.
-func (s screen) offer(ctx context.Context) (refused *atomic.Int64, stop func() int64) {
+// startAtRate starts runs at a rate, whatever comes back, until stop, which tells how many.
+func (s screen) startAtRate(ctx context.Context) (refused *atomic.Int64, stop func() int64) {
 	const every = 10 * time.Millisecond
 	ctx, cancel := context.WithCancel(ctx)
 	refused = &atomic.Int64{}
@@ -260,7 +260,7 @@ func (s screen) offer(ctx context.Context) (refused *atomic.Int64, stop func() i
 	g.Go(func() error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
-		body := prompted()
+		body := promptBody()
 		for {
 			select {
 			case <-ctx.Done():
@@ -281,8 +281,8 @@ func (s screen) offer(ctx context.Context) (refused *atomic.Int64, stop func() i
 	return refused, func() int64 { cancel(); _ = g.Wait(); c.CloseIdleConnections(); return sent.Load() }
 }
 
-// grow makes a tree of sessions, level by level, and returns its root.
-func (s screen) grow(ctx context.Context) (root string, err error) {
+// createTree makes a tree of sessions, level by level, and returns its root.
+func (s screen) createTree(ctx context.Context) (root string, err error) {
 	all := make([]string, treeSessions)
 	if _, all[0], err = s.start(ctx, `{"agent_name":"noop","parameters":{"prompt":"the root"}}`); err != nil {
 		return "", err
@@ -301,7 +301,7 @@ func (s screen) grow(ctx context.Context) (root string, err error) {
 			return "", err
 		}
 	}
-	return all[0], s.drained(ctx)
+	return all[0], s.waitDrained(ctx)
 }
 
 // start starts a run.
@@ -326,10 +326,10 @@ func (s screen) start(ctx context.Context, body string) (id, session string, err
 	return made.Run, made.Session, nil
 }
 
-// talker is a noop that tells as many events as its parameters ask for, some seconds after its start.
-type talker struct{}
+// eventSender is a noop that tells as many events as its parameters ask for, some seconds after its start.
+type eventSender struct{}
 
-func (talker) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+func (eventSender) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	var ask struct{ Events, After int }
 	_ = json.Unmarshal(inv.Parameters, &ask)
 	if ask.Events > 0 {

@@ -24,18 +24,18 @@ func (b bench) watch(ctx context.Context, fsync string) error {
 	}
 	defer ours.end()
 	clients := b.clients[len(b.clients)-1]
-	closed(ctx, ours.url, body["sync"], clients, time.Second) // warm
+	closedLoop(ctx, ours.url, body["sync"], clients, time.Second) // warm
 	var alone, watched []load
 	var usedAlone, usedWatched [][]time.Duration
 	var read int64
 	for range b.rounds {
-		l, used := ours.measure(func() load { return closed(ctx, ours.url, body["sync"], clients, b.length) })
+		l, used := ours.measure(func() load { return closedLoop(ctx, ours.url, body["sync"], clients, b.length) })
 		alone, usedAlone = append(alone, l), append(usedAlone, used)
-		bytes, stop, err := watching(ctx, strings.TrimSuffix(ours.url, "/runs")+"/sse/runs")
+		bytes, stop, err := openWatchers(ctx, strings.TrimSuffix(ours.url, "/runs")+"/sse/runs")
 		if err != nil {
 			return err
 		}
-		l, used = ours.measure(func() load { return closed(ctx, ours.url, body["sync"], clients, b.length) })
+		l, used = ours.measure(func() load { return closedLoop(ctx, ours.url, body["sync"], clients, b.length) })
 		watched, usedWatched = append(watched, l), append(usedWatched, used)
 		stop()
 		read += bytes.Load()
@@ -47,8 +47,8 @@ func (b bench) watch(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// watching opens the live lists and reads them until stop; bytes counts what came.
-func watching(ctx context.Context, url string) (bytes *atomic.Int64, stop func(), err error) {
+// openWatchers opens the live lists and reads them until stop; bytes counts what came.
+func openWatchers(ctx context.Context, url string) (bytes *atomic.Int64, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	bytes = &atomic.Int64{}
 	var wg sync.WaitGroup

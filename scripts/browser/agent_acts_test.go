@@ -7,7 +7,7 @@ import (
 
 // TestActivateAndDelete: what an agent's menu does, in the list and on its page, is done; nothing is done before it is confirmed.
 func TestActivateAndDelete(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "acted")
 	status := func() string { return member(t, s.call(t, "GET", "/agents/acted", "", 200), "status") }
 	list := open(t, s, "/ui/agents?q=acted")
@@ -65,7 +65,7 @@ func (p *page) menu(label, item string) {
 
 // TestOutputByName switches an agent's output to a schema of the registry, and away from it.
 func TestOutputByName(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/schemas", `{"name":"byname","schema":{"type":"object","required":["ok"]}}`, 201)
 	s.call(t, "POST", "/agents", `{"name":"switched","type":"autonomous","executor_profile":"test","output_schema":{"type":"object","required":["own"]}}`, 201)
 	p := open(t, s, "/ui/agents/switched?tab=output")
@@ -95,7 +95,7 @@ func TestOutputByName(t *testing.T) {
 
 // TestJSONOfAnAgent: what is changed in the JSON tab shows in the others and is saved, byte for byte; what is no JSON is not taken over.
 func TestJSONOfAnAgent(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"whole","type":"autonomous","description":"before","tags":["a"],"timeout_seconds":60}`, 201)
 	p := open(t, s, "/ui/agents/whole?tab=json")
 	p.until(`document.querySelector('.cm-content[aria-label="Definition"]')?.innerText.includes('"before"')`)
@@ -123,7 +123,7 @@ func TestJSONOfAnAgent(t *testing.T) {
 // TestMaskedServers: who is no admin sees that an agent has secrets, not which, anywhere on its page; and may change nothing.
 func TestMaskedServers(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	const secret = "hunter-two-12345"
 	s.as("admin").call(t, "POST", "/agents", `{"name":"secretive","type":"autonomous","mcp_servers":{"files":{"command":"x","env":{"TOKEN":"`+secret+`"}},"web":{"type":"http","url":"https://a.example/","headers":{"Authorization":"`+secret+`"}}}}`, 201)
 	for _, scope := range []string{"read", "run", "admin"} {

@@ -12,7 +12,7 @@ import (
 
 // TestInputSchema turns a custom input schema on, is told what is wrong with it at its line, and saves it into the file.
 func TestInputSchema(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/content-writer?tab=input")
 	p.has("prompt is required")
 	if eval[bool](p, `Boolean(document.querySelector(".editor"))`) {
@@ -56,7 +56,7 @@ func TestInputSchema(t *testing.T) {
 
 // TestEmptyEditor: an empty editor activates nothing, and does not take away what is active.
 func TestEmptyEditor(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"empty","type":"autonomous"}`, 201)
 	p := open(t, s, "/ui/agents/empty?tab=input")
 	p.click("Custom input schema")
@@ -76,7 +76,7 @@ func TestEmptyEditor(t *testing.T) {
 
 // TestSavedElsewhere: where somebody else was first, both versions are shown, and nothing is lost.
 func TestSavedElsewhere(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"contested","type":"autonomous","description":"first","tags":["a"]}`, 201)
 	p := open(t, s, "/ui/agents/contested")
 	p.fill("Description", "mine")
@@ -94,7 +94,7 @@ func TestSavedElsewhere(t *testing.T) {
 
 // TestReadOnly: an agent of a runner's says why it cannot be changed.
 func TestReadOnly(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/text-stats?tab=input")
 	p.has("Read only. it belongs to runner")
 	p.until(`document.querySelector('.cm-content[aria-label="Custom input schema"]')?.getAttribute("aria-readonly") === "true" || document.querySelector(".editor.fixed")`)
@@ -103,7 +103,7 @@ func TestReadOnly(t *testing.T) {
 
 // TestCopy makes an agent of the API of a file.
 func TestCopy(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/data-extractor?tab=output")
 	p.click("More actions")
 	p.click("Copy")
@@ -120,7 +120,7 @@ func TestCopy(t *testing.T) {
 
 // TestTabLeavesTheEditor after Esc; before, it indents.
 func TestTabLeavesTheEditor(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/summarizer?tab=servers")
 	p.edit("MCP servers", "{}")
 	p.press(kb.Tab)
@@ -132,7 +132,7 @@ func TestTabLeavesTheEditor(t *testing.T) {
 
 // TestMarkdown: entities are decoded without HTML, and HTML is text.
 func TestMarkdown(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/agents")
 	made, err := filepath.Glob("../../coordinator/dashboard/ui/vendor/markdown-*.js")
 	if err != nil || len(made) != 1 {
@@ -167,7 +167,7 @@ func compact(doc string) string {
 // TestDrafts: what is typed is kept by the coordinator, also where it is no JSON and the switch is off, over a reload and
 // in another browser; who comes second is asked.
 func TestDrafts(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"drafted","type":"autonomous"}`, 201)
 	const label, path = "Custom input schema", "/ui/agents/drafted?tab=input"
 	p := open(t, s, path)
@@ -205,7 +205,7 @@ func TestDrafts(t *testing.T) {
 
 // TestPreview shows what is really sent, and who would take it, as the coordinator says it.
 func TestPreview(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/pr-reviewer?tab=prompt")
 	p.has("## Required Output Format")
 	p.fill("$.diff", "+one\n</inputs>")

@@ -36,7 +36,7 @@ type view struct {
 
 // TestAccessible: axe-core finds nothing serious or critical on any page, in light and in dark colours.
 func TestAccessible(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	for _, tt := range s.everyPage(t) {
 		t.Run(tt.path, func(t *testing.T) {
 			t.Parallel()

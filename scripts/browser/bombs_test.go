@@ -9,7 +9,7 @@ import (
 
 // TestAnswersThatWouldKeepThePageBusy: an answer made to take the parser long, or to nest without end, is shown all the same.
 func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "bombs")
 	for name, tt := range map[string]struct {
 		text  string
@@ -24,7 +24,7 @@ func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 		"characters nobody sees": {strings.Repeat("\u202e", 5000) + "needle", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, _ := s.run(t, asked(t, "bombs", tt.text))
+			id, _ := s.run(t, runPrompt(t, "bombs", tt.text))
 			s.ended(t, id)
 			p := open(t, s, "/ui/runs/"+id)
 			p.until(fmt.Sprintf(`document.querySelector(".step.assistant .md%s")?.textContent.includes("needle")`, map[bool]string{true: ".plain", false: ":not(.plain)"}[tt.plain]))
@@ -38,8 +38,8 @@ func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 	}
 }
 
-// asked is a request for a run in which the agent says a text.
-func asked(t *testing.T, agent, text string) string {
+// runPrompt is a request for a run in which the agent says a text.
+func runPrompt(t *testing.T, agent, text string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"agent_name": agent, "prompt": "@say " + text})
 	if err != nil {
@@ -50,7 +50,7 @@ func asked(t *testing.T, agent, text string) string {
 
 // TestLargeParameters: parameters of megabytes are shown as they begin, and copied whole.
 func TestLargeParameters(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "heavy")
 	for name, params := range map[string]string{
 		"a prompt": `{"prompt":"` + strings.Repeat("x ", 3<<20) + `"}`,
@@ -78,7 +78,7 @@ func TestLargeParameters(t *testing.T) {
 
 // TestSchemasWithoutEnd: the form of a schema that refers to itself, or has very many fields, comes at once.
 func TestSchemasWithoutEnd(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	fields := func(n int, schema string) string {
 		var all []string
 		for i := range n {
@@ -110,7 +110,7 @@ func TestSchemasWithoutEnd(t *testing.T) {
 
 // TestAddressesThatCannotBeDecoded: a fragment that is no escaped text breaks no page.
 func TestAddressesThatCannotBeDecoded(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "fragments")
 	id, session := s.run(t, `{"agent_name":"fragments","prompt":"@say here I am"}`)
 	s.ended(t, id)

@@ -13,7 +13,7 @@ import (
 // TestBulkByFilter: with more runs than are loaded, all that match a filter are stopped and done again. Where there are
 // others than were counted, nothing is done, and the page says so.
 func TestBulkByFilter(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "bulk")
 	const waits = `{"agent_name":"bulk","prompt":"@say x","additional_demands":{"tags":["nowhere"]}}`
 	const all = 205 // a page of the list has 200
@@ -90,7 +90,7 @@ func TestRedeliver(t *testing.T) {
 		}
 	}))
 	t.Cleanup(receiver.Close)
-	s := alone(t, callsBack...)
+	s := ownStack(t, callsBack...)
 	for _, agent := range []string{"told", "toldtoo"} {
 		s.agent(t, agent)
 		for range 3 {

@@ -16,17 +16,17 @@ import (
 func TestTwoCoordinatorsByTurns(t *testing.T) {
 	t.Parallel()
 	nats := freeAddr(t)
-	a := alone(t, "AO_NATS_LISTEN="+nats)
+	a := ownStack(t, "AO_NATS_LISTEN="+nats)
 	var late atomic.Int64
-	b := a.another(t, relay(t, nats, &late))
+	b := a.addCoordinator(t, relay(t, nats, &late))
 	late.Store(int64(400 * time.Millisecond))
-	d := newDoor(t, a, b)
+	d := newBalancer(t, a, b)
 	a.agent(t, "turns")
 	eventually(t, "the other one knows the agent", func() bool { return b.status("/agents/turns") == 200 })
 
 	p := open(t, d.stack, "/ui/runs?agent_name=turns")
 	p.has("Live")
-	eval[bool](p, watch)
+	eval[bool](p, watchScript)
 	const started = 3
 	for n := range started {
 		p.goTo("/ui/new?agent=turns")
@@ -49,7 +49,7 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 
 	// A read straight after a write, in the page itself: it is never one of before.
 	p.until(`document.querySelectorAll("tbody tr").length === 3`)
-	if missing := eval[[]string](p, straight); len(missing) > 0 {
+	if missing := eval[[]string](p, startStopScript); len(missing) > 0 {
 		t.Errorf("a list asked for straight after a run was started or stopped: %q", missing)
 	}
 
@@ -68,8 +68,8 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 	}
 }
 
-// straight starts and stops runs and reads the list after each, by the same functions as the pages.
-const straight = `(async () => {
+// startStopScript starts and stops runs and reads the list after each, by the same functions as the pages.
+const startStopScript = `(async () => {
 	const { get, send } = (await import(document.querySelector("script[type=module]").src)).api;
 	const missing = [];
 	const list = async () => (await get("/runs", {agent_name: "turns"})).runs;
@@ -84,8 +84,8 @@ const straight = `(async () => {
 	return missing;
 })()`
 
-// watch notes in watched.wrong where a run that was seen is not there any more, or is in a state of before.
-const watch = `(() => {
+// watchScript notes in watched.wrong where a run that was seen is not there any more, or is in a state of before.
+const watchScript = `(() => {
 	const rank = {pending: 0, claimed: 1, running: 2, stopping: 3, completed: 4, failed: 4, stopped: 4};
 	const seen = new Map();
 	const note = (text) => watched.wrong.includes(text) || watched.wrong.push(text);
@@ -117,8 +117,8 @@ func (p *page) goTo(path string) {
 	eval[bool](p, `(() => { const a = document.createElement("a"); a.href = "`+path+`"; document.querySelector("#main").append(a); a.click(); a.remove(); return true; })()`)
 }
 
-// another is a further coordinator on the NATS of this stack, which it reaches at an address.
-func (s *stack) another(t *testing.T, nats string) *stack {
+// addCoordinator is a further coordinator on the NATS of this stack, which it reaches at an address.
+func (s *stack) addCoordinator(t *testing.T, nats string) *stack {
 	t.Helper()
 	addr := freeAddr(t)
 	b := &stack{url: "http://" + addr, agents: s.agents, program: "coordinator"}

@@ -8,7 +8,7 @@ import (
 // TestExport: the runs that match are had as a file, as the coordinator writes them; what they hold is no formula in it, and
 // its digits are what was sent.
 func TestExport(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "exported")
 	id, _ := s.finished(t, `{"agent_name":"exported","parameters":{"prompt":"@fail broken =1+1"}}`)
 	s.agent(t, "exportedelse")

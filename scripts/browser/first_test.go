@@ -4,7 +4,7 @@ import "testing"
 
 // TestTheFirstMinute: from an empty page to a moving tree with one press, then the proof.
 func TestTheFirstMinute(t *testing.T) {
-	s := alone(t)
+	s := ownStack(t)
 	p := open(t, s, "/ui/")
 	p.click("Show me")
 	p.until(`document.querySelectorAll(".minitree li").length >= 5`)

@@ -57,7 +57,7 @@ var hardSchemas = []struct{ schema, good, bad string }{
 // TestForms: for each schema the form keeps a value as it came, its text is accepted by the coordinator, and every
 // refusal has a field: one whose path leads to the place that the refusal names.
 func TestForms(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/agents")
 	eval[bool](p, `(async () => {
 		Object.assign(window, await import(document.querySelector("script[type=module]").src));
@@ -91,7 +91,7 @@ func TestForms(t *testing.T) {
 			}
 			for _, e := range body.Errors {
 				at := eval[string](p, `plan.place(plan.leaves(plan.plan(`+quoted+`, value.read(`+strconv.Quote(tt.bad)+`))), `+strconv.Quote(e.Path)+`)?.path ?? "nowhere"`)
-				if at == "$" && e.Path != "$" && !wholly(e.Path, tt.schema) || at != e.Path && !strings.HasPrefix(e.Path, at) {
+				if at == "$" && e.Path != "$" && !fillAndSubmit(e.Path, tt.schema) || at != e.Path && !strings.HasPrefix(e.Path, at) {
 					t.Errorf("the error of %s is shown at %s", e.Path, at)
 				}
 			}
@@ -99,9 +99,9 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// wholly says that a path's first name is no property of the schema and is not in the value, so that only the form as a
+// fillAndSubmit says that a path's first name is no property of the schema and is not in the value, so that only the form as a
 // whole can show what is wrong with it.
-func wholly(path, schema string) bool {
+func fillAndSubmit(path, schema string) bool {
 	name := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("$.[]'", r) })[0]
 	return !strings.Contains(schema, strconv.Quote(name)+":")
 }

@@ -10,7 +10,7 @@ const hostile = `<img src=x onerror=\"window.taken=1\"><script>window.taken=1</s
 
 // TestHostileNamesOnEveryPage: what callers and agents write makes no elements, on no page, and hides nothing.
 func TestHostileNamesOnEveryPage(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"hostilenames","type":"autonomous","executor_profile":"test","description":"`+hostile+`","tags":["`+"evil"+`"],"system_prompt":"`+hostile+`",
 		"parameters_schema":{"type":"object","title":"`+hostile+`","properties":{"prompt":{"type":"string","title":"`+hostile+`","description":"`+hostile+`","default":"`+hostile+`","examples":["`+hostile+`"]}}}}`, 201)
 	s.call(t, "POST", "/schemas", `{"name":"hostileschema","description":"`+hostile+`","schema":{"type":"object","title":"`+hostile+`"}}`, 201)
@@ -42,7 +42,7 @@ func TestHostileNamesOnEveryPage(t *testing.T) {
 
 // TestMembersOfPrototypes: parameters called like members of a language's own objects go through a form as all others.
 func TestMembersOfPrototypes(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"prototypes","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object","properties":{
 		"__proto__":{"type":"string"},"toString":{"type":"string"},"hasOwnProperty":{"type":"integer"},"constructor":{"type":"object","properties":{"prototype":{"type":"string"}}}}}}`, 201)
 	p := open(t, s, "/ui/new?agent=prototypes")

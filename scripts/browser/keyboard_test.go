@@ -12,7 +12,7 @@ import (
 // TestKeyboardOnly walks from the login to a run's result without a mouse. Every stop of Tab can be seen.
 func TestKeyboardOnly(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	s.as("admin").agent(t, "bykeys")
 	p := tab(t, s.stack, "/ui/")
 	p.until(`document.activeElement?.type === "password"`)

@@ -13,16 +13,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// guarded is a stack that asks for tokens: one of each scope, by its name.
-type guarded struct {
+// tokenStack is a stack that asks for tokens: one of each scope, by its name.
+type tokenStack struct {
 	*stack
 	file   string
 	tokens map[string]string
 }
 
-func guard(t *testing.T, env ...string) guarded {
+func newTokenStack(t *testing.T, env ...string) tokenStack {
 	t.Helper()
-	g := guarded{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[string]string{}}
+	g := tokenStack{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[string]string{}}
 	for _, scope := range []string{"read", "run", "admin"} {
 		token, err := access.Create(g.file, "the-"+scope, []string{scope}, time.Time{})
 		if err != nil {
@@ -30,12 +30,12 @@ func guard(t *testing.T, env ...string) guarded {
 		}
 		g.tokens[scope] = token
 	}
-	g.stack = alone(t, append(env, "AO_API_TOKENS="+g.file)...)
+	g.stack = ownStack(t, append(env, "AO_API_TOKENS="+g.file)...)
 	return g
 }
 
 // as is a caller of the stack with the token of a scope.
-func (g guarded) as(scope string) *stack { return &stack{url: g.url, token: g.tokens[scope]} }
+func (g tokenStack) as(scope string) *stack { return &stack{url: g.url, token: g.tokens[scope]} }
 
 // logIn pastes a token.
 func (p *page) logIn(token string) {
@@ -60,7 +60,7 @@ func (p *page) me() string {
 // TestLogIn: a page that is asked for is shown after the login, no script sees the cookie, a reload keeps it, and logging out ends it.
 func TestLogIn(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	p := tab(t, s.stack, "/ui/runs?status=failed")
 	p.until(`document.querySelector("form.login")`)
 	for _, found := range append(p.axe("light", ""), p.axe("dark", "")...) {
@@ -88,7 +88,7 @@ func TestLogIn(t *testing.T) {
 // TestLateRefusal: the refusal of what was asked before a login asks for no other one when it comes after it.
 func TestLateRefusal(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	p := tab(t, s.stack, "/ui/runs")
 	p.until(`document.querySelector("form.login")`)
 	eval[bool](p, `import(document.querySelector("script[type=module]").src).then(({ api }) => {
@@ -112,7 +112,7 @@ func TestLateRefusal(t *testing.T) {
 // TestReturnTo: a login leads to the dashboard alone, wherever a link says.
 func TestReturnTo(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	p := tab(t, s.stack, "/ui/login?return_to="+"https%3A%2F%2Fevil.example%2Fui%2F")
 	p.logIn(s.tokens["read"])
 	p.shows("/ui/")
@@ -129,7 +129,7 @@ func TestReturnTo(t *testing.T) {
 // TestCodeOfAo: the address of 'ao dashboard' logs a browser in, once, and the code stays in no address.
 func TestCodeOfAo(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	var made struct{ Code string }
 	if err := json.Unmarshal([]byte(s.as("admin").call(t, "POST", "/login/codes", "", 200)), &made); err != nil || made.Code == "" {
 		t.Fatal("there is no code", err)
@@ -149,7 +149,7 @@ func TestCodeOfAo(t *testing.T) {
 // TestCodeOfAnother: a link with somebody's code does not take the place of a login by itself.
 func TestCodeOfAnother(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	code := func() string {
 		return strings.Trim(member(t, s.as("read").call(t, "POST", "/login/codes", "", 200), "code"), `"`)
 	}
@@ -174,7 +174,7 @@ func TestCodeOfAnother(t *testing.T) {
 // TestTwoStacksOnOneHost do not log each other out.
 func TestTwoStacksOnOneHost(t *testing.T) {
 	t.Parallel()
-	one, two := guard(t), guard(t)
+	one, two := newTokenStack(t), newTokenStack(t)
 	p := tab(t, one.stack, "/ui/runs", two.stack)
 	p.logIn(one.tokens["run"])
 	p.shows("/ui/runs")
@@ -198,7 +198,7 @@ func TestTwoStacksOnOneHost(t *testing.T) {
 // TestRevokedInMidStream: the page of a token that is revoked asks for another, and comes back.
 func TestRevokedInMidStream(t *testing.T) {
 	t.Parallel()
-	s := guard(t)
+	s := newTokenStack(t)
 	p := tab(t, s.stack, "/ui/runs")
 	p.logIn(s.tokens["read"])
 	p.shows("/ui/runs")

@@ -16,7 +16,7 @@ func (p *page) about(agent string) {
 
 // TestARowOpens: a press beside the link of a row opens it, too, and what the list was filtered by is there on the way back.
 func TestARowOpens(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	id, session := s.prompted(t, "rowopens", `@say look for zebras`)
 	p := open(t, s, "/ui/runs")
 	p.fill("Search runs", "zebras")
@@ -35,7 +35,7 @@ func TestARowOpens(t *testing.T) {
 
 // TestTheEndBeforeTheStream: a run that ends after its page was loaded and before its live stream is open is shown as ended.
 func TestTheEndBeforeTheStream(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "endsbetween")
 	id, _ := s.run(t, `{"agent_name":"endsbetween","prompt":"@sleep 600s"}`)
 	p := open(t, s, "/ui/runs?agent_name=endsbetween")
@@ -57,7 +57,7 @@ func TestTheEndBeforeTheStream(t *testing.T) {
 
 // TestStopAllBelow: a session that has ended and its tree stop what still runs below.
 func TestStopAllBelow(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "stopabove")
 	s.agent(t, "stopbelow")
 	for _, path := range []string{"", "/tree"} {
@@ -74,7 +74,7 @@ func TestStopAllBelow(t *testing.T) {
 
 // TestALineBreakAtTheEnd: a form says that a value ends with a line break, and Ctrl+Enter starts its run.
 func TestALineBreakAtTheEnd(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "linebreak")
 	p := open(t, s, "/ui/new?agent=linebreak")
 	p.fill("$.prompt", "@say one\n")
@@ -88,7 +88,7 @@ func TestALineBreakAtTheEnd(t *testing.T) {
 
 // TestStartInSight: on a narrow page the button that starts a run is seen while the form above it is filled in.
 func TestStartInSight(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "startsnarrow")
 	p := open(t, s, "/ui/new?agent=startsnarrow")
 	p.do(chromedp.EmulateViewport(390, 844))

@@ -17,7 +17,7 @@ const hard = `{"type":"object","required":["n","nested"],"properties":{
 
 // TestNewRun fills in a form made of a schema. What is stored has the digits and the order of the form.
 func TestNewRun(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"hard","type":"autonomous","parameters_schema":`+hard+`}`, 201)
 	p := open(t, s, "/ui/new?agent=hard")
 	p.fill("$.n", "9223372036854775807")
@@ -39,7 +39,7 @@ func TestNewRun(t *testing.T) {
 
 // TestNewRunRefused: each error of the coordinator stands at its field, and the first one gets the focus.
 func TestNewRunRefused(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"refusing","type":"autonomous","parameters_schema":`+hard+`}`, 201)
 	p := open(t, s, "/ui/new?agent=refusing")
 	p.fill("$['10']", "1.5")
@@ -62,7 +62,7 @@ func TestNewRunRefused(t *testing.T) {
 
 // TestJSONKeepsWhatWasTyped: what is edited as JSON is sent byte for byte.
 func TestJSONKeepsWhatWasTyped(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"asjson","type":"autonomous","parameters_schema":{"type":"object","properties":{"b":{"type":"number"},"a":{}}}}`, 201)
 	p := open(t, s, "/ui/new?agent=asjson")
 	p.click("JSON")
@@ -79,7 +79,7 @@ func TestJSONKeepsWhatWasTyped(t *testing.T) {
 
 // TestLines: the lines of ao and curl do what the button does, whatever stands in the parameters.
 func TestLines(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/new?agent=content-writer")
 	const hostile = "it's $(touch /nonexistent) `id` \\ \"q\" -x\n--detach; exit 3 \u202e %s !"
 	p.fill("$.prompt", hostile)
@@ -111,7 +111,7 @@ func TestLines(t *testing.T) {
 
 // TestRunAgain does a run again with one parameter changed. What was left alone is as it was sent, digit by digit.
 func TestRunAgain(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"retried","type":"autonomous","parameters_schema":{"type":"object","properties":{"word":{"type":"string"},"n":{"type":"number"},"deep":{}}}}`, 201)
 	first := s.call(t, "POST", "/runs", `{"agent_name":"retried","parameters":{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"one"}}`, 201)
 	id := strings.Trim(member(t, first, "run_id"), `"`)
@@ -132,7 +132,7 @@ func TestRunAgain(t *testing.T) {
 
 // TestResume sends a prompt and nothing else.
 func TestResume(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"talker","type":"autonomous","parameters_schema":{"type":"object","required":["topic"],"properties":{"topic":{"type":"string"}}}}`, 201)
 	first := s.call(t, "POST", "/runs", `{"agent_name":"talker","parameters":{"topic":"x"}}`, 201)
 	session := strings.Trim(member(t, first, "session_id"), `"`)
@@ -149,7 +149,7 @@ func TestResume(t *testing.T) {
 
 // TestTurnAgain does a turn of a session again: a prompt, in the same session.
 func TestTurnAgain(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"turner","type":"autonomous","parameters_schema":{"type":"object","properties":{"topic":{"type":"string"}}}}`, 201)
 	first := s.call(t, "POST", "/runs", `{"agent_name":"turner","parameters":{"topic":"x"},"mode":"sync"}`, 200)
 	session := strings.Trim(member(t, first, "session_id"), `"`)

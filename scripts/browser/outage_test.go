@@ -10,14 +10,14 @@ import (
 // itself: nothing of what happened meanwhile is missing or there twice.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	s := alone(t)
-	d := newDoor(t, s)
+	s := ownStack(t)
+	d := newBalancer(t, s)
 	s.agent(t, "outlasts")
 	_, session := s.finished(t, `{"agent_name":"outlasts","prompt":"@say before"}`)
 	slow, _ := s.run(t, `{"agent_name":"outlasts","prompt":"@sleep 600s"}`)
 	list := open(t, d.stack, "/ui/runs?agent_name=outlasts")
 	list.until(row("@sleep 600s") + `?.innerText.includes("running")`)
-	pages := []*page{list, list.beside(d.stack, "/ui/sessions/"+session), list.beside(d.stack, "/ui/runs/"+slow), list.beside(d.stack, "/ui/")}
+	pages := []*page{list, list.openTab(d.stack, "/ui/sessions/"+session), list.openTab(d.stack, "/ui/runs/"+slow), list.openTab(d.stack, "/ui/")}
 	for _, p := range pages {
 		p.until(`document.querySelector(".connection").innerText.match(/Live|Connected/)`)
 		eval[bool](p, `(window.same = true)`) // gone with a reload

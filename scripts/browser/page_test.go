@@ -46,8 +46,8 @@ func tab(t *testing.T, s *stack, path string, others ...*stack) *page {
 	return show(t, s, path, chromium, others, chromedp.WithNewBrowserContext())
 }
 
-// beside shows another path in a further tab of the same browser.
-func (p *page) beside(s *stack, path string) *page {
+// openTab shows another path in a further tab of the same browser.
+func (p *page) openTab(s *stack, path string) *page {
 	p.t.Helper()
 	n := show(p.t, s, path, p.ctx, nil)
 	n.until("document.querySelector('.page')")
@@ -104,7 +104,7 @@ var enable = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 func observe(ev any, own []string, note func(string, ...any)) {
 	switch ev := ev.(type) {
 	case *runtime.EventExceptionThrown:
-		note("exception: %s", described(ev.ExceptionDetails))
+		note("exception: %s", exceptionText(ev.ExceptionDetails))
 	case *runtime.EventConsoleAPICalled:
 		if ev.Type == runtime.ConsoleAPICalledTypeError || ev.Type == runtime.ConsoleAPICalledTypeWarning {
 			for _, a := range ev.Args {
@@ -124,7 +124,7 @@ func observe(ev any, own []string, note func(string, ...any)) {
 	}
 }
 
-func described(e *runtime.ExceptionDetails) string {
+func exceptionText(e *runtime.ExceptionDetails) string {
 	if e.Exception != nil {
 		return e.Exception.Description
 	}

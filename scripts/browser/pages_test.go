@@ -8,7 +8,7 @@ import (
 
 // TestEveryPage: each page loads with few nodes, has a heading, and fits into a wide window and a narrow one.
 func TestEveryPage(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.call(t, "POST", "/runs", `{"agent_name":"summarizer","prompt":"Look","mode":"sync"}`, 200)
 	p := open(t, s, "/ui/")
 	for _, path := range []string{

@@ -4,7 +4,7 @@ import "testing"
 
 // TestActionsOfAPage: the palette has what the page behind it can do. What needs to be confirmed is asked for all the same.
 func TestActionsOfAPage(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "palette")
 	id, _ := s.run(t, `{"agent_name":"palette","prompt":"@sleep 600s"}`)
 	p := open(t, s, "/ui/runs/"+id)
@@ -27,7 +27,7 @@ func TestActionsOfAPage(t *testing.T) {
 
 // TestAuditSince: the audit log is narrowed to a span of time, and what it is narrowed by stands in the address.
 func TestAuditSince(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "audited")
 	p := open(t, s, "/ui/settings?tab=audit&action=agent.create")
 	p.has("audited")

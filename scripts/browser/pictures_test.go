@@ -23,15 +23,15 @@ var (
 	pictures    = flag.String("pictures", "", "folder for pictures of every page, narrow and wide, in light and dark colours, with much to show and with nothing")
 )
 
-const mostOfPicture = 150 << 10 // bytes
+const maxDifference = 150 << 10 // bytes
 
 // TestScreenshots writes what the documents show. Look at each before it is committed.
 func TestScreenshots(t *testing.T) {
 	if !*screenshots {
 		t.Skip("-screenshots writes the pictures of the documents")
 	}
-	s := alone(t)
-	f := s.furnish(t)
+	s := ownStack(t)
+	f := s.createFixtures(t)
 	dir := "../../shared/docs/dashboard"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -40,13 +40,13 @@ func TestScreenshots(t *testing.T) {
 		{"overview", "/ui/", "light"}, {"runs", "/ui/runs", "dark"}, {"run", "/ui/runs/" + f.rejected, "light"}, {"session", "/ui/sessions/" + f.parent, "light"},
 		{"tree", "/ui/sessions/" + f.parent + "/tree", "dark"}, {"agent", "/ui/agents/report-reader?tab=output", "light"}, {"newrun", "/ui/new?agent=report-reader", "dark"},
 	} {
-		p := s.portrait(t, one.path)
+		p := s.waitForPicture(t, one.path)
 		if one.name == "overview" {
 			p.until(`document.querySelectorAll(".curve").length > 1`)
 		}
 		shot := paletted(t, p.picture(one.theme, 1280, 800))
-		if len(shot) > mostOfPicture {
-			t.Errorf("%s has %d bytes, %d are the most", one.name, len(shot), mostOfPicture)
+		if len(shot) > maxDifference {
+			t.Errorf("%s has %d bytes, %d are the most", one.name, len(shot), maxDifference)
 		}
 		if err := os.WriteFile(filepath.Join(dir, one.name+".png"), shot, 0o644); err != nil {
 			t.Fatal(err)
@@ -59,10 +59,10 @@ func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("-pictures DIR writes pictures of every page")
 	}
-	s := alone(t)
+	s := ownStack(t)
 	list := []string{"/ui/", "/ui/runs", "/ui/sessions", "/ui/agents", "/ui/schemas", "/ui/new", "/ui/runners", "/ui/queues", "/ui/callbacks", "/ui/settings", "/ui/settings?tab=doctor", "/ui/settings?tab=settings", "/ui/settings?tab=audit"}
 	s.pictures(t, "none", append(list, "/ui/nothing-here", "/ui/runs/run_1", "/ui/login"))
-	f := s.furnish(t)
+	f := s.createFixtures(t)
 	for _, tab := range strings.Fields("general input output prompt servers runners json") {
 		list = append(list, "/ui/agents/report-reader?tab="+tab)
 	}
@@ -74,7 +74,7 @@ func TestPictures(t *testing.T) {
 func (s *stack) pictures(t *testing.T, kind string, paths []string) {
 	t.Helper()
 	for n, path := range paths {
-		p := s.portrait(t, path)
+		p := s.waitForPicture(t, path)
 		for _, theme := range []string{"light", "dark"} {
 			for _, size := range [][2]int64{{360, 780}, {1280, 800}, {2560, 1300}} {
 				name := fmt.Sprintf("%s-%02d-%d-%s.png", kind, n, size[0], theme)
@@ -86,8 +86,8 @@ func (s *stack) pictures(t *testing.T, kind string, paths []string) {
 	}
 }
 
-// portrait is a page in a tab of its own: one with a draft asks before it is left.
-func (s *stack) portrait(t *testing.T, path string) *page {
+// waitForPicture is a page in a tab of its own: one with a draft asks before it is left.
+func (s *stack) waitForPicture(t *testing.T, path string) *page {
 	t.Helper()
 	p := tab(t, s, path)
 	p.settled()
@@ -132,11 +132,11 @@ func paletted(t *testing.T, raw []byte) []byte {
 	return out.Bytes()
 }
 
-// furnished are things to look at.
-type furnished struct{ parent, rejected, waiting, hostile string }
+// fixtureIDs are things to look at.
+type fixtureIDs struct{ parent, rejected, waiting, hostile string }
 
-// furnish makes what a stack has after some work.
-func (s *stack) furnish(t *testing.T) (f furnished) {
+// createFixtures makes what a stack has after some work.
+func (s *stack) createFixtures(t *testing.T) (f fixtureIDs) {
 	t.Helper()
 	s.call(t, "POST", "/schemas", `{"name":"finding","description":"What a reader of reports has found","schema":{"type":"object","required":["title","severity"],"properties":{"title":{"type":"string"},"severity":{"enum":["low","medium","high"]}}}}`, 201)
 	s.call(t, "POST", "/schemas", `{"name":"person","description":"A name and where it stands","schema":{"type":"object","required":["name"]}}`, 201)
@@ -148,7 +148,7 @@ func (s *stack) furnish(t *testing.T) (f furnished) {
 	for _, name := range []string{"analyst", "fact-checker", "translator", "editor-of-the-long-quarterly-report-for-the-board"} {
 		s.agent(t, name)
 	}
-	f.parent = s.family(t)
+	f.parent = s.createFamily(t)
 	schema := `{"type":"object","required":["title","severity"],"properties":{"title":{"type":"string"},"severity":{"enum":["low","medium","high"]}}}`
 	f.rejected, _ = s.finished(t, `{"agent_name":"analyst","prompt":"@say Looking at the figures of the third quarter\n@tool read {\"path\":\"/srv/reports/q3.md\",\"from\":1} => {\"lines\":412,\"size\":9223372036854775807}\n@metadata {\"model\":\"example-model\",\"usage\":{\"input_tokens\":18234,\"output_tokens\":912},\"total_cost_usd\":0.0712}\n@json {\"title\":7,\"severity\":\"grave\"}","output_schema":`+schema+`}`)
 	f.waiting, _ = s.run(t, `{"agent_name":"translator","prompt":"Translate the report","additional_demands":{"hostname":"gpu-host-17.internal.example","tags":["gpu","a-very-long-tag-of-a-runner"]}}`)
@@ -169,8 +169,8 @@ func (s *stack) furnish(t *testing.T) (f furnished) {
 	return f
 }
 
-// family is a session with children, one of which failed, that goes on when they have ended.
-func (s *stack) family(t *testing.T) (session string) {
+// createFamily is a session with children, one of which failed, that goes on when they have ended.
+func (s *stack) createFamily(t *testing.T) (session string) {
 	t.Helper()
 	ask := func(agent, prompt string) string {
 		return `@child ` + agent + ` async_callback {\"prompt\":\"` + prompt + `\"}\n`

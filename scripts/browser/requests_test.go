@@ -18,7 +18,7 @@ const mostRequests = 12
 
 // TestRequests counts what the first load of each page asks for, by a browser that has nothing stored.
 func TestRequests(t *testing.T) {
-	s := alone(t)
+	s := ownStack(t)
 	for _, tt := range s.everyPage(t) {
 		t.Run(tt.path, func(t *testing.T) {
 			if asked := s.firstLoad(t, tt.path); len(asked) > mostRequests {

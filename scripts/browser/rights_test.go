@@ -36,7 +36,7 @@ type control struct {
 // rights allows it, and says what it needs elsewhere. No page asks for what it may not have.
 func TestControlsByScope(t *testing.T) {
 	t.Parallel()
-	s := guard(t, callsBack...)
+	s := newTokenStack(t, callsBack...)
 	paths := s.controlled(t)
 	for _, scope := range []string{"read", "run", "admin"} {
 		t.Run(scope, func(t *testing.T) {
@@ -96,7 +96,7 @@ func (p *page) controls() []control {
 }
 
 // controlled makes what there has to be for every control to be there, and lists the pages that have them.
-func (g guarded) controlled(t *testing.T) []view {
+func (g tokenStack) controlled(t *testing.T) []view {
 	t.Helper()
 	s := g.as("admin")
 	s.agent(t, "controlled")

@@ -57,7 +57,7 @@ func row(text string) string {
 
 // TestRunsLive: what starts appears, what changes changes in its place, and nothing moves under the pointer.
 func TestRunsLive(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.prompted(t, "livelist", `@say the first`)
 	p := open(t, s, "/ui/runs?agent_name=livelist")
 	p.has("@say the first")
@@ -79,7 +79,7 @@ func TestRunsLive(t *testing.T) {
 
 // TestRunsAddress: filters stand in the address, so that reload, the back button and a link to it show the same.
 func TestRunsAddress(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "addressed")
 	good, _ := s.run(t, `{"agent_name":"addressed","prompt":"@say well done"}`)
 	bad, _ := s.run(t, `{"agent_name":"addressed","prompt":"@fail broken It broke"}`)
@@ -100,7 +100,7 @@ func TestRunsAddress(t *testing.T) {
 
 // TestRunsFolded: what is below a root is folded beneath it, and its failure is seen when it is unfolded.
 func TestRunsFolded(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "foldedroot")
 	s.agent(t, "foldedchild")
 	_, session := s.finished(t, `{"agent_name":"foldedroot","prompt":"@say root"}`)
@@ -116,7 +116,7 @@ func TestRunsFolded(t *testing.T) {
 
 // TestStopMany: the count is named, and that many are stopped.
 func TestStopMany(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "manystops")
 	var ids []string
 	for range 3 {
@@ -141,7 +141,7 @@ func TestStopMany(t *testing.T) {
 
 // TestRunAgainFromItsPage: a double click in the dialog is one run, with the same digits.
 func TestRunAgainFromItsPage(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`
 	s.call(t, "POST", "/agents", `{"name":"again-page","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`, 201)
 	id, _ := s.finished(t, `{"agent_name":"again-page","parameters":`+parameters+`}`)
@@ -165,7 +165,7 @@ func TestRunAgainFromItsPage(t *testing.T) {
 
 // TestWhy: what a waiting run waits for is said by the coordinator, runner by runner.
 func TestWhy(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "waits")
 	id, _ := s.run(t, `{"agent_name":"waits","prompt":"x","additional_demands":{"tags":["gpu"]}}`)
 	p := open(t, s, "/ui/runs/"+id)
@@ -187,7 +187,7 @@ func unquoted(t *testing.T, text string) (s string) {
 
 // TestRejected: a rejected answer stands beside the sentence that refused it.
 func TestRejected(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "rejected")
 	id, _ := s.finished(t, `{"agent_name":"rejected","prompt":"@json {\"summary\":5}","output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
 	p := open(t, s, "/ui/runs/"+id)
@@ -198,7 +198,7 @@ func TestRejected(t *testing.T) {
 
 // TestEventLink: an event has an address of its own.
 func TestEventLink(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	id, _ := s.prompted(t, "linked", `@say one\n@tool look {\"n\":1.50} => [1e400]\n@say two`)
 	p := open(t, s, "/ui/runs/"+id+"#"+id+"-3")
 	p.until(`document.querySelector(".step.target")?.innerText.includes("look")`)
@@ -208,7 +208,7 @@ func TestEventLink(t *testing.T) {
 
 // TestManyEvents: a page keeps the newest events of a run that tells very many, and says what it left out.
 func TestManyEvents(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "talkative")
 	var prompt strings.Builder
 	for n := range 5600 {
@@ -230,7 +230,7 @@ func TestManyEvents(t *testing.T) {
 
 // TestReconnect: a page whose coordinator is away says so, and misses nothing of what happened meanwhile.
 func TestReconnect(t *testing.T) {
-	s := alone(t)
+	s := ownStack(t)
 	p := open(t, s, "/ui/runs")
 	p.has("No run yet")
 	s.finished(t, `{"agent_name":"content-writer","prompt":"@say before"}`)
@@ -252,7 +252,7 @@ func (s *stack) restart(t *testing.T, meanwhile func()) {
 
 // TestScroll: of a long list only what is near is in the document, and scrolling brings the rest.
 func TestScroll(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "longlist")
 	var last string
 	for n := range 450 {

@@ -4,7 +4,7 @@ import "testing"
 
 // TestSchemas makes a named schema, tries an answer against it, and is refused to delete what an agent uses.
 func TestSchemas(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	p := open(t, s, "/ui/schemas")
 	p.click("New schema")
 	p.fill("Name", "verdict")

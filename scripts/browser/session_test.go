@@ -7,7 +7,7 @@ import (
 
 // TestResumeInItsSession: the box sends a prompt and nothing else; the turn appears as it goes on.
 func TestResumeInItsSession(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	_, session := s.prompted(t, "talks", `@say hello`)
 	p := open(t, s, "/ui/sessions/"+session)
 	p.until(`document.querySelector(".step.assistant")?.innerText.includes("hello")`)
@@ -23,7 +23,7 @@ func TestResumeInItsSession(t *testing.T) {
 
 // TestHostileAnswer: what a model says makes no elements but those of markdown, loads nothing, and hides nothing.
 func TestHostileAnswer(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "hostile")
 	const answer = `Look: <script>document.title=\"taken\"</script> <img src=x onerror=alert(1)> ![pixel](https://evil.example/p.png) [click](javascript:alert(1)) [out](https://other.example/a) &amp; &copy; \u202egnp.exe`
 	_, session := s.finished(t, `{"agent_name":"hostile","prompt":"@say `+answer+`"}`)
@@ -48,7 +48,7 @@ func TestHostileAnswer(t *testing.T) {
 
 // TestCallbackCards: which children called back the coordinator says; the text of a child cannot make a card.
 func TestCallbackCards(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "cardparent")
 	s.agent(t, "cardchild")
 	_, session := s.finished(t, `{"agent_name":"cardparent","prompt":"@say I ask"}`)
@@ -64,7 +64,7 @@ func TestCallbackCards(t *testing.T) {
 
 // TestTree: a failing grandchild is found from the root, and the tree grows while it is looked at.
 func TestTree(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	for _, name := range []string{"treeroot", "treechild", "treegrandchild", "treelate"} {
 		s.agent(t, name)
 	}
@@ -85,7 +85,7 @@ func TestTree(t *testing.T) {
 
 // TestAttemptsInTime: each attempt that another followed has a bar of its own, one after the other, while the page is looked at.
 func TestAttemptsInTime(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "treeagain")
 	id, session := s.run(t, `{"agent_name":"treeagain","max_attempts":3,"prompt":"@fail broken It broke again"}`)
 	p := open(t, s, "/ui/sessions/"+session+"/tree")
@@ -99,7 +99,7 @@ func TestAttemptsInTime(t *testing.T) {
 
 // TestTheNewerState: of two states of one run that come in any order the page keeps the later one, also between two attempts.
 func TestTheNewerState(t *testing.T) {
-	p := open(t, up(t), "/ui/runs")
+	p := open(t, sharedStack(t), "/ui/runs")
 	states := `[{"status":"pending","attempt":1},{"status":"claimed","attempt":1},{"status":"running","attempt":1},{"status":"pending","attempt":1,"next_attempt_at":"2026-01-31T12:00:00Z"},` +
 		`{"status":"pending","attempt":2},{"status":"running","attempt":2},{"status":"completed","attempt":2}]`
 	wrong := eval[string](p, `import(document.querySelector("script[type=module]").src).then(({ runs: { newer } }) => {
@@ -114,7 +114,7 @@ func TestTheNewerState(t *testing.T) {
 
 // TestProof: the sums of the ledger are shown, and are what the API says.
 func TestProof(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.prompted(t, "proof", `@say x`)
 	p := open(t, s, "/ui/")
 	p.has("Runners online")
@@ -125,7 +125,7 @@ func TestProof(t *testing.T) {
 
 // TestLargeResult: of a result of megabytes the page gets its beginning, and says how large it is.
 func TestLargeResult(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	id, _ := s.prompted(t, "large", `@say `+strings.Repeat("0123456789abcdef", 40000))
 	p := open(t, s, "/ui/runs/"+id)
 	p.has("cut, ")

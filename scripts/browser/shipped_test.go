@@ -36,7 +36,7 @@ type filled []struct{ path, value string }
 
 // TestShippedForms fills in the form of every agent of this repository that has a schema.
 func TestShippedForms(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	missing := map[string]bool{}
 	for _, name := range shipped(t) {
 		missing[name] = true

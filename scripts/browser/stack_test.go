@@ -76,8 +76,8 @@ type stack struct {
 
 var shared stack
 
-// up is the stack that tests share: each has agents and runs of its own names in it.
-func up(t *testing.T) *stack {
+// sharedStack is the stack that tests share: each has agents and runs of its own names in it.
+func sharedStack(t *testing.T) *stack {
 	t.Helper()
 	shared.once.Do(func() { shared.start(t) })
 	if shared.cmd == nil {
@@ -91,8 +91,8 @@ func up(t *testing.T) *stack {
 	return &shared
 }
 
-// alone is a stack of this test's own.
-func alone(t *testing.T, env ...string) *stack {
+// ownStack is a stack of this test's own.
+func ownStack(t *testing.T, env ...string) *stack {
 	t.Helper()
 	var s stack
 	t.Cleanup(func() {

@@ -10,13 +10,13 @@ import (
 // closed others do, and none misses anything.
 func TestTwelveTabs(t *testing.T) {
 	t.Parallel()
-	s := alone(t)
-	d := newDoor(t, s)
+	s := ownStack(t)
+	d := newBalancer(t, s)
 	_, session := s.prompted(t, "twelve", "@say first")
 	browser := open(t, d.stack, "/ui/settings") // the tabs are of this one's browser
 	var tabs []*page
 	for n := range 12 {
-		tabs = append(tabs, browser.beside(d.stack, []string{"/ui/runs?agent_name=twelve", "/ui/sessions/" + session}[n%2]))
+		tabs = append(tabs, browser.openTab(d.stack, []string{"/ui/runs?agent_name=twelve", "/ui/sessions/" + session}[n%2]))
 		tabs[n].has("Live")
 	}
 	for round := range 4 {
@@ -26,7 +26,7 @@ func TestTwelveTabs(t *testing.T) {
 			p.has(text)
 			p.has("Live")
 		}
-		if most := d.most.Load(); most != 2 && round == 0 { // later, what a closed tab has read may end a moment after the next has begun
+		if most := d.perTurn.Load(); most != 2 && round == 0 { // later, what a closed tab has read may end a moment after the next has begun
 			t.Errorf("up to %d streams were read, want one for each of the two", most)
 		}
 		eventually(t, "the tabs that are left read two streams", func() bool { return d.streams.Load() == 2 })

@@ -12,7 +12,7 @@ import (
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	nats := freeAddr(t)
-	s := alone(t, "AO_NATS_LISTEN="+nats, "RUN_LEASE=3")
+	s := ownStack(t, "AO_NATS_LISTEN="+nats, "RUN_LEASE=3")
 	var said bytes.Buffer
 	worker := exec.Command(filepath.Join(bin, "worker"), "-x", "test")
 	worker.Env = append(s.env, "AO_NATS_URL=nats://"+nats, "AO_DATA_DIR="+t.TempDir(), "AO_HOSTNAME=second")
@@ -50,7 +50,7 @@ func TestTakeover(t *testing.T) {
 
 // TestUsage: what an executor told of tokens and cost is added up; where it told nothing there is a dash, never a zero.
 func TestUsage(t *testing.T) {
-	s := up(t)
+	s := sharedStack(t)
 	s.agent(t, "spender")
 	silent, _ := s.run(t, `{"agent_name":"spender","prompt":"@say nothing of it"}`)
 	s.ended(t, silent)

@@ -11,15 +11,15 @@ import (
 // "run attempt end". The lines of all of them stand in one file in the order of their writing (O_APPEND), each of 64 bytes: a write
 // that SIGKILL meets ends at a page's boundary (Linux, generic_perform_write), and no line has one within.
 const (
-	begin = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT $$" >> "%[1]s/begun"` + "\n"
-	over  = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT end" >> "%[1]s/begun"` + "\n"
+	recordStart = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT $$" >> "%[1]s/begun"` + "\n"
+	recordEnd   = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT end" >> "%[1]s/begun"` + "\n"
 )
 
 // bigResult is how many bytes the text in the result of agent big has.
 const bigResult = 400 << 10
 
-// flagsOf reads --seconds and --until.
-const flagsOf = `seconds=1 until=1
+// parseFlags reads --seconds and --until.
+const parseFlags = `seconds=1 until=1
 while [ $# -gt 1 ]; do case "$1" in --seconds) seconds=$2;; --until) until=$2;; esac; shift 2; done
 `
 
@@ -27,7 +27,7 @@ while [ $# -gt 1 ]; do case "$1" in --seconds) seconds=$2;; --until) until=$2;; 
 var procedural = map[string]string{
 	"quick": `echo '{"ok":true}'`,
 	// It leaves a daemon behind, and a child that does not hear SIGTERM and keeps the pipes.
-	"slow": flagsOf + `setsid sleep 300 </dev/null >/dev/null 2>&1 &
+	"slow": parseFlags + `setsid sleep 300 </dev/null >/dev/null 2>&1 &
 (trap '' TERM; sleep 300; sleep 300) &
 sleep "$seconds"; echo '{"ok":true}'`,
 	"big":   `printf '{"text":"'; head -c ` + fmt.Sprint(bigResult) + ` /dev/zero | tr '\0' x; printf '"}'`,
@@ -35,33 +35,33 @@ sleep "$seconds"; echo '{"ok":true}'`,
 	"hang": `(trap '' TERM; setsid sleep 300; sleep 300) &
 trap 'exit 7' TERM; sleep 300 & wait; sleep 300`,
 	"weigh": `n=0; for a in "$@"; do n=$((n+${#a})); done; echo "{\"bytes\":$n}"`,
-	"flaky": flagsOf + `[ "$AGENT_ORCHESTRATOR_ATTEMPT" -ge "$until" ] || { echo 'not yet' >&2; exit 4; }; echo '{"ok":true}'`,
+	"flaky": parseFlags + `[ "$AGENT_ORCHESTRATOR_ATTEMPT" -ge "$until" ] || { echo 'not yet' >&2; exit 4; }; echo '{"ok":true}'`,
 }
 
-// talk is the autonomous agent's executor. It keeps what it was told, which the judge reads, and does what stands at the
+// talkerScript is the autonomous agent's executor. It keeps what it was told, which the judge reads, and does what stands at the
 // beginning of a prompt.
-const talk = begin + `doc="%[1]s/prompts/$AGENT_ORCHESTRATOR_RUN_ID.$AGENT_ORCHESTRATOR_ATTEMPT"
+const talkerScript = recordStart + `doc="%[1]s/prompts/$AGENT_ORCHESTRATOR_RUN_ID.$AGENT_ORCHESTRATOR_ATTEMPT"
 cat > "$doc"
 echo "{\"type\":\"bind\",\"executor_session_id\":\"model-$AGENT_SESSION_ID\"}"
 echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"I heard you."}]}'
 if grep -q '"prompt":"do=slow' "$doc"; then sleep 1; fi
 if grep -q '"prompt":"do=fail' "$doc"; then echo 'it went wrong' >&2; exit 3; fi
 if grep -q '"prompt":"do=hang' "$doc"; then (trap '' TERM; sleep 300) & sleep 300; fi
-` + over + `echo '{"type":"result","result_type":"autonomous","result_text":"heard"}'
+` + recordEnd + `echo '{"type":"result","result_type":"autonomous","result_text":"heard"}'
 `
 
-// layOut writes the agents, the profiles and the folders.
-func (s *stack) layOut() error {
+// writeFiles writes the agents, the profiles and the folders.
+func (s *stack) writeFiles() error {
 	files := map[string]string{
 		"profiles/proc.json":    `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":6,"env":["` + envToken + `"]}`,
 		"profiles/talk.json":    `{"type":"autonomous","command":"` + s.path("exec", "talk") + `","max_concurrent_runs":6,"env":["` + envToken + `"]}`,
-		"exec/talk":             script(s.dir, talk),
+		"exec/talk":             script(s.dir, talkerScript),
 		"own/talker/agent.json": `{"name":"talker","description":"keeps what it is told","type":"autonomous","demands":{"executor_profile":"talk"}}`,
 		"begun":                 "",
 	}
 	for name, text := range procedural {
 		files["agents/"+name+"/agent.json"] = fmt.Sprintf(`{"name":%q,"description":"of a fault test","type":"procedural","command":"./run"}`, name)
-		files["agents/"+name+"/run"] = script(s.dir, begin) + text + "\n"
+		files["agents/"+name+"/run"] = script(s.dir, recordStart) + text + "\n"
 	}
 	for _, dir := range []string{"logs", "work", "prompts", "bin"} {
 		if err := os.MkdirAll(s.path(dir), 0o755); err != nil {

@@ -11,8 +11,8 @@ import (
 
 // The lines by which a callback names its children.
 var (
-	oneChild  = regexp.MustCompile(`(?m)^<agent-callback session="([^"]+)" status=`)
-	someChild = regexp.MustCompile(`(?m)^### Child: (\S+) \(status:`)
+	singleChild = regexp.MustCompile(`(?m)^<agent-callback session="([^"]+)" status=`)
+	childOfMany = regexp.MustCompile(`(?m)^### Child: (\S+) \(status:`)
 )
 
 // told children are named in a prompt.
@@ -20,39 +20,39 @@ func childrenIn(prompt string) (ids []string) {
 	if !strings.Contains(prompt, "<agent-callback ") {
 		return nil
 	}
-	for _, m := range append(oneChild.FindAllStringSubmatch(prompt, -1), someChild.FindAllStringSubmatch(prompt, -1)...) {
+	for _, m := range append(singleChild.FindAllStringSubmatch(prompt, -1), childOfMany.FindAllStringSubmatch(prompt, -1)...) {
 		ids = append(ids, m[1])
 	}
 	return ids
 }
 
-// callbacks waits until nothing is owed any more, or for so long, and judges then: each ended child was told of in exactly one
+// checkCallbacks waits until nothing is owed any more, or for so long, and judges then: each ended child was told of in exactly one
 // callback turn that a runner began.
-func (j *judge) callbacks(ctx context.Context) {
+func (j *verifier) checkCallbacks(ctx context.Context) {
 	prompts := map[string]string{} // of turns, by run
-	var wrong []finding
-	_ = within(ctx, delivering, "every callback is delivered", func() bool {
-		list, err := j.list(ctx, j.s.urls[0], "")
+	var wrong []violation
+	_ = waitWithin(ctx, deliveryTimeout, "every callback is delivered", func() bool {
+		list, err := j.listRuns(ctx, j.s.urls[0], "")
 		if err != nil {
 			return false
 		}
 		j.runs = list
-		wrong = j.deliveries(ctx, prompts)
+		wrong = j.compareDeliveries(ctx, prompts)
 		return len(wrong) == 0
 	})
 	for _, f := range wrong {
-		j.b.complain(f.ids, "%s", f.what)
+		j.b.addViolation(f.ids, "%s", f.what)
 	}
 }
 
-// deliveries compares what is owed with what was told.
-func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wrong []finding) {
+// compareDeliveries compares what is owed with what was told.
+func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]string) (wrong []violation) {
 	mine := map[string]bool{}
 	for _, e := range j.b.accepted() {
 		mine[e.run] = true
 	}
 	type pair struct{ parent, child string }
-	owed, told := map[pair]int{}, map[pair]int{}
+	owed, delivered := map[pair]int{}, map[pair]int{}
 	by := map[pair][]string{}
 	var children, turns, lost int
 	for _, v := range j.runs {
@@ -62,8 +62,8 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 		children++
 		p := pair{v.Parent, v.Session}
 		by[p] = append(by[p], v.ID)
-		if !final(v.Status) {
-			wrong = append(wrong, finding{what: "child " + v.ID + " has not ended", ids: []string{v.ID, v.Session, v.Parent}})
+		if !isFinal(v.Status) {
+			wrong = append(wrong, violation{what: "child " + v.ID + " has not ended", ids: []string{v.ID, v.Session, v.Parent}})
 			continue
 		}
 		owed[p]++
@@ -74,10 +74,10 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 		}
 		prompt, ok := prompts[id]
 		if !ok {
-			var whole view
-			a := ask(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists leave out what is large
+			var whole runView
+			a := request(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists leave out what is large
 			if a.code != http.StatusOK || a.decode(&whole) != nil {
-				wrong = append(wrong, finding{what: fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body), ids: []string{id}})
+				wrong = append(wrong, violation{what: fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body), ids: []string{id}})
 				continue
 			}
 			prompt = whole.Parameters.Prompt
@@ -85,7 +85,7 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 		}
 		ids := childrenIn(prompt)
 		if len(ids) == 0 {
-			wrong = append(wrong, finding{what: fmt.Sprintf("run %s of session %s is nobody's and no callback: %.200q", id, v.Session, prompt), ids: []string{id, v.Session}})
+			wrong = append(wrong, violation{what: fmt.Sprintf("run %s of session %s is nobody's and no callback: %.200q", id, v.Session, prompt), ids: []string{id, v.Session}})
 		}
 		turns++
 		if v.Runner == "" { // no runner began it: its children are owed again
@@ -97,23 +97,23 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 				child = c.Session
 			}
 			p := pair{v.Session, child}
-			told[p]++
+			delivered[p]++
 			by[p] = append(by[p], id)
 		}
 		if v.Status == "completed" {
-			if t, err := j.s.told(id, v.Attempt); err != nil || t.Parameters.Prompt != prompt {
-				wrong = append(wrong, finding{what: fmt.Sprintf("the executor of callback run %s was told something else than the run says: %v %.200q", id, err, t.Parameters.Prompt), ids: []string{id}})
+			if t, err := j.s.readInvocation(id, v.Attempt); err != nil || t.Parameters.Prompt != prompt {
+				wrong = append(wrong, violation{what: fmt.Sprintf("the executor of callback run %s was told something else than the run says: %v %.200q", id, err, t.Parameters.Prompt), ids: []string{id}})
 			}
 		}
 	}
 	for p, n := range owed {
-		if told[p] != n {
-			wrong = append(wrong, finding{what: fmt.Sprintf("parent %s was told %d times of %d ends of child %s", p.parent, told[p], n, p.child), ids: append(by[p], p.parent, p.child)})
+		if delivered[p] != n {
+			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s was told %d times of %d ends of child %s", p.parent, delivered[p], n, p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
-	for p, n := range told {
+	for p, n := range delivered {
 		if owed[p] == 0 {
-			wrong = append(wrong, finding{what: fmt.Sprintf("parent %s was told %d times of %s, which is no child of it", p.parent, n, p.child), ids: append(by[p], p.parent, p.child)})
+			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s was told %d times of %s, which is no child of it", p.parent, n, p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
 	j.r.Children, j.r.CallbackTurns, j.r.TurnsNotBegun = children, turns, lost

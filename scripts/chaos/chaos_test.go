@@ -22,7 +22,7 @@ func run(t *testing.T, mode string, length time.Duration, servers int) report {
 	if testing.Short() || length == 0 {
 		t.Skip("left out by -short, or by its length of 0")
 	}
-	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raced, requireAll: true, fsync: "2m", level: "info", out: t.Output()}
+	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raceEnabled, requireAll: true, fsync: "2m", level: "info", out: t.Output()}
 	r, err := o.run(t.Context())
 	for _, wrong := range r.Wrong {
 		t.Error(wrong)
@@ -64,7 +64,7 @@ func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 			for range 50 {
 				f := next()
 				all = append(all, f)
-				if f.target >= len(v.all) || f.after < v.least || f.hold < 0 || f.hold > v.longest+time.Millisecond {
+				if f.target >= len(v.all) || f.after < v.minPause || f.duration < 0 || f.duration > v.maxDuration+time.Millisecond {
 					t.Errorf("group %s: %+v", v.name, f)
 				}
 			}
@@ -78,9 +78,9 @@ func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 
 // TestTheJudgeFinds forges what must not be, and looks whether the judge says so.
 func TestTheJudgeFinds(t *testing.T) {
-	attempt := func(n int) *entry { return &entry{run: "run_1", kind: "quick", attempts: n} }
-	failed := func(code string, attempt int) view {
-		v := view{ID: "run_1", Status: "failed", Attempt: attempt}
+	attempt := func(n int) *trackedRun { return &trackedRun{run: "run_1", kind: "quick", attempts: n} }
+	failed := func(code string, attempt int) runView {
+		v := runView{ID: "run_1", Status: "failed", Attempt: attempt}
 		v.Error = &struct {
 			Code    string `json:"error"`
 			Message string `json:"message"`
@@ -89,34 +89,34 @@ func TestTheJudgeFinds(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		say string
-		e   *entry
-		v   view
+		e   *trackedRun
+		v   runView
 		odd bool
 	}{
-		{"completed", attempt(1), view{Status: "completed", Attempt: 1}, false},
-		{"still running", attempt(1), view{Status: "running", Attempt: 1}, true},
-		{"stopped by nobody", attempt(1), view{Status: "stopped", Attempt: 1}, true},
-		{"stopped as asked", &entry{kind: "hang", attempts: 1, stop: true}, view{Status: "stopped", Attempt: 1}, false},
+		{"completed", attempt(1), runView{Status: "completed", Attempt: 1}, false},
+		{"still running", attempt(1), runView{Status: "running", Attempt: 1}, true},
+		{"stopped by nobody", attempt(1), runView{Status: "stopped", Attempt: 1}, true},
+		{"stopped as asked", &trackedRun{kind: "hang", attempts: 1, stop: true}, runView{Status: "stopped", Attempt: 1}, false},
 		{"lost with its worker", attempt(1), failed("runner_disconnected", 1), false},
 		{"lost although an attempt was left", attempt(2), failed("runner_disconnected", 1), true},
-		{"an attempt too many", attempt(1), view{Status: "completed", Attempt: 2}, true},
-		{"an error of its kind", &entry{kind: "fails", attempts: 1}, failed("command_failed", 1), false},
+		{"an attempt too many", attempt(1), runView{Status: "completed", Attempt: 2}, true},
+		{"an error of its kind", &trackedRun{kind: "fails", attempts: 1}, failed("command_failed", 1), false},
 		{"an error that no run of its kind has", attempt(1), failed("command_failed", 1), true},
-		{"a turn whose session never began", &entry{kind: "talk", attempts: 1, turn: 1}, failed("session_never_began", 1), true},
-		{"a hanging one that completed", &entry{kind: "hang", attempts: 1, stop: true}, view{Status: "completed", Attempt: 1}, true},
+		{"a turn whose session never began", &trackedRun{kind: "talk", attempts: 1, turn: 1}, failed("session_never_began", 1), true},
+		{"a hanging one that completed", &trackedRun{kind: "hang", attempts: 1, stop: true}, runView{Status: "completed", Attempt: 1}, true},
 	} {
-		if why := odd(tt.e, tt.v); (why != "") != tt.odd {
+		if why := unexpectedEnd(tt.e, tt.v); (why != "") != tt.odd {
 			t.Errorf("%s: the judge says %q", tt.say, why)
 		}
 	}
-	b := &book{}
+	b := &tracker{}
 	e := attempt(1)
-	b.saw(e, "completed", "a")
-	b.saw(e, "running", "b")
+	b.observe(e, "completed", "a")
+	b.observe(e, "running", "b")
 	if len(b.wrong) != 0 || b.stale != 1 {
 		t.Errorf("a late reading: %v", b.wrong)
 	}
-	if b.saw(e, "failed", "b"); len(b.wrong) != 1 {
+	if b.observe(e, "failed", "b"); len(b.wrong) != 1 {
 		t.Error("an end that changed was not found")
 	}
 }
@@ -135,34 +135,34 @@ func TestTheLongestGap(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	at := []time.Time{begin.Add(2 * time.Second), begin.Add(9 * time.Second), begin.Add(99 * time.Second)}
 	rand.Shuffle(len(at), func(i, j int) { at[i], at[j] = at[j], at[i] })
-	if got := gap(at, begin, 10*time.Second); got != "7s" {
+	if got := longestGap(at, begin, 10*time.Second); got != "7s" {
 		t.Errorf("got %s", got)
 	}
 }
 
 // What a ledger finds is a gap of a torn history where something of the session was cut off, and nowhere else; some things are none anywhere.
 func TestGaps(t *testing.T) {
-	j := &judge{
-		b:    &book{entries: []*entry{{run: "run_3", session: "ses_cut"}}},
-		runs: map[string]view{"run_1": {Session: "ses_cut"}, "run_2": {Session: "ses_whole"}},
+	j := &verifier{
+		b:    &tracker{entries: []*trackedRun{{run: "run_3", session: "ses_cut"}}},
+		runs: map[string]runView{"run_1": {Session: "ses_cut"}, "run_2": {Session: "ses_whole"}},
 		torn: map[string]bool{"ses_cut": true, "run_4": true},
 	}
 	for _, tt := range []struct {
-		defect
+		ledgerViolation
 		want bool
 	}{
-		{defect{Kind: "two_at_once", Run: "run_1"}, true},
-		{defect{Kind: "two_at_once", Run: "run_2"}, false},
-		{defect{Kind: "unknown_run", Run: "run_3"}, true}, // only its client knows it
-		{defect{Kind: "unknown_run", Run: "run_4"}, true},
-		{defect{Kind: "unknown_run", Run: "run_5"}, false},
-		{defect{Kind: "begun_twice", Run: "run_1"}, true},
-		{defect{Kind: "unreadable_record", Run: "run_1"}, false},
-		{defect{Kind: "callback_twice", Run: "run_2"}, false},
-		{defect{Kind: "sum"}, true},
+		{ledgerViolation{Kind: "two_at_once", Run: "run_1"}, true},
+		{ledgerViolation{Kind: "two_at_once", Run: "run_2"}, false},
+		{ledgerViolation{Kind: "unknown_run", Run: "run_3"}, true}, // only its client knows it
+		{ledgerViolation{Kind: "unknown_run", Run: "run_4"}, true},
+		{ledgerViolation{Kind: "unknown_run", Run: "run_5"}, false},
+		{ledgerViolation{Kind: "begun_twice", Run: "run_1"}, true},
+		{ledgerViolation{Kind: "unreadable_record", Run: "run_1"}, false},
+		{ledgerViolation{Kind: "callback_twice", Run: "run_2"}, false},
+		{ledgerViolation{Kind: "sum"}, true},
 	} {
-		if got := j.gap(tt.defect); got != tt.want {
-			t.Errorf("%+v: %t", tt.defect, got)
+		if got := j.isExpectedGap(tt.ledgerViolation); got != tt.want {
+			t.Errorf("%+v: %t", tt.ledgerViolation, got)
 		}
 	}
 }
@@ -181,11 +181,11 @@ func TestWholeRecords(t *testing.T) {
 		within, end int64
 		records     int
 	}{{0, 0, 0}, {39, 0, 0}, {40, 40, 1}, {61, 40, 1}, {62, 62, 2}, {161, 62, 2}, {162, 162, 3}} {
-		if end, records := whole(raw, tt.within); end != tt.end || records != tt.records {
+		if end, records := wholeRecords(raw, tt.within); end != tt.end || records != tt.records {
 			t.Errorf("within %d: %d records up to %d, want %d up to %d", tt.within, records, end, tt.records, tt.end)
 		}
 	}
-	if end, records := whole(make([]byte, 100), 50); end != 0 || records != 0 {
+	if end, records := wholeRecords(make([]byte, 100), 50); end != 0 || records != 0 {
 		t.Errorf("of no records: %d up to %d", records, end)
 	}
 }
@@ -204,7 +204,7 @@ func TestSeams(t *testing.T) {
 		raw = append(raw, body...)
 	}
 	for from, want := range map[int64][]int64{0: {at[2], at[3], at[7]}, at[3]: {at[3], at[7]}, at[3] + 1: {at[7]}} {
-		if got := seams(raw, from); !slices.Equal(got, want) {
+		if got := batchSeams(raw, from); !slices.Equal(got, want) {
 			t.Errorf("from %d: %v, want %v", from, got, want)
 		}
 	}

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// ids are those of runs and sessions in a record, wherever in it.
-var ids = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
+// idPattern are those of runs and sessions in a record, wherever in it.
+var idPattern = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
 
-// most is how much is cut off, in bytes.
-const most = 64 << 10
+// maxCut is how much is cut off, in bytes.
+const maxCut = 64 << 10
 
 // cut takes 8 to 64 KiB from the end of the newest file of RUNS, some records at least, and notes what the records were
 // about that are gone with it. With inside it cuts between two records of one batch, where the last 64 KiB have such a
 // place. It gives how many bytes and how many whole records these were.
-func (j *judge) cut(rng *rand.Rand, inside bool) (c cutting, err error) {
+func (j *verifier) cut(rng *rand.Rand, inside bool) (c cutResult, err error) {
 	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
 	if err != nil {
 		return c, err
@@ -39,40 +39,40 @@ func (j *judge) cut(rng *rand.Rand, inside bool) (c cutting, err error) {
 		return c, err
 	}
 	size := int64(len(raw))
-	left := size - min(size, 8<<10+rng.Int64N(most-8<<10))
-	if places := seams(raw, size-most); inside && len(places) > 0 {
+	left := size - min(size, 8<<10+rng.Int64N(maxCut-8<<10))
+	if places := batchSeams(raw, size-maxCut); inside && len(places) > 0 {
 		left, c.inside = places[rng.IntN(len(places))], true
 	}
-	_, all := whole(raw, size)
-	end, kept := whole(raw, left)
-	for _, id := range ids.FindAll(raw[end:], -1) {
+	_, all := wholeRecords(raw, size)
+	end, kept := wholeRecords(raw, left)
+	for _, id := range idPattern.FindAll(raw[end:], -1) {
 		j.torn[string(id)] = true
 	}
 	c.bytes, c.records = size-left, all-kept
 	return c, os.Truncate(newest, left)
 }
 
-// cutting is what was cut off.
-type cutting struct {
+// cutResult is what was cut off.
+type cutResult struct {
 	bytes   int64
 	records int  // whole ones
 	inside  bool // between two records of one batch
 }
 
-// batch is the id of the batch that a record was written with, as NATS keeps it.
-var batch = regexp.MustCompile(`Nats-Batch-Id: ?([0-9A-Za-z]+)\r\n`)
+// batchID is the id of the batch that a record was written with, as NATS keeps it.
+var batchID = regexp.MustCompile(`Nats-Batch-Id: ?([0-9A-Za-z]+)\r\n`)
 
-// seams are the places from an offset on between two records of one batch.
-func seams(raw []byte, from int64) (places []int64) {
+// batchSeams are the places from an offset on between two records of one batch.
+func batchSeams(raw []byte, from int64) (places []int64) {
 	var before string
 	for at, next := int64(0), int64(0); ; at = next {
-		n := length(raw, at)
+		n := recordLength(raw, at)
 		if n == 0 {
 			return places
 		}
 		next = at + n
 		var id string
-		if m := batch.FindSubmatch(raw[at:next]); m != nil {
+		if m := batchID.FindSubmatch(raw[at:next]); m != nil {
 			id = string(m[1])
 		}
 		if id != "" && id == before && at >= from {
@@ -82,12 +82,12 @@ func seams(raw []byte, from int64) (places []int64) {
 	}
 }
 
-// whole is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it.
+// wholeRecords is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it.
 // Where the file makes no sense nothing is taken for whole.
-func whole(raw []byte, within int64) (end int64, records int) {
-	for end+header <= int64(len(raw)) {
-		switch n := length(raw, end); {
-		case n == 0 && binary.LittleEndian.Uint32(raw[end:])&^(1<<31) < header:
+func wholeRecords(raw []byte, within int64) (end int64, records int) {
+	for end+minRecord <= int64(len(raw)) {
+		switch n := recordLength(raw, end); {
+		case n == 0 && binary.LittleEndian.Uint32(raw[end:])&^(1<<31) < minRecord:
 			return 0, 0
 		case n == 0, end+n > within:
 			return end, records
@@ -98,37 +98,37 @@ func whole(raw []byte, within int64) (end int64, records int) {
 	return end, records
 }
 
-// header is the smallest record, in bytes.
-const header = 22
+// minRecord is the smallest record, in bytes.
+const minRecord = 22
 
-// length is how long the record is that begins at an offset: it begins with that in four bytes, whose highest bit is a
+// recordLength is how long the record is that begins at an offset: it begins with that in four bytes, whose highest bit is a
 // mark. 0: there is no whole one.
-func length(raw []byte, at int64) int64 {
-	if at+header > int64(len(raw)) {
+func recordLength(raw []byte, at int64) int64 {
+	if at+minRecord > int64(len(raw)) {
 		return 0
 	}
 	n := int64(binary.LittleEndian.Uint32(raw[at:]) &^ (1 << 31))
-	if n < header || at+n > int64(len(raw)) {
+	if n < minRecord || at+n > int64(len(raw)) {
 		return 0
 	}
 	return n
 }
 
-// gaps are what a ledger may find in a history whose end was cut off, in a session of which something was cut off: words about runs,
+// expectedGaps are what a ledger may find in a history whose end was cut off, in a session of which something was cut off: words about runs,
 // attempts or claims that are gone, what workers who knew them still said next, and claims that are made again (how often anything was
 // begun is told by the executors). What else is done, twice or wrongly, is not among them.
-var gaps = map[string]bool{
+var expectedGaps = map[string]bool{
 	"unknown_run": true, "ended_unclaimed": true, "begun_twice": true, "begun_after_end": true, "two_last_words": true, "attempt_out_of_turn": true,
 	"wrong_key": true, "wrong_runner": true, "two_at_once": true, "out_of_order": true, "callback_wrong": true, "callback_twice": true,
 }
 
-// gap tells whether a finding may be one. The sums, which are of no run, are not even then.
-func (j *judge) gap(w defect) bool {
-	return w.Kind == "sum" || gaps[w.Kind] && j.touched(w.Run)
+// isExpectedGap tells whether a finding may be one. The sums, which are of no run, are not even then.
+func (j *verifier) isExpectedGap(w ledgerViolation) bool {
+	return w.Kind == "sum" || expectedGaps[w.Kind] && j.wasTorn(w.Run)
 }
 
-// touched tells whether something of a run, or of its session, was cut off.
-func (j *judge) touched(id string) bool {
+// wasTorn tells whether something of a run, or of its session, was cut off.
+func (j *verifier) wasTorn(id string) bool {
 	if j.torn[id] || j.torn[j.runs[id].Session] {
 		return true
 	}

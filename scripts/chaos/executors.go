@@ -14,23 +14,23 @@ import (
 	"strings"
 )
 
-// try is one attempt of a run, as its executor wrote it down.
-type try struct {
-	begins int // how often
-	begin  int // line of the first
-	end    int // line; 0: none
+// attemptLog is one attempt of a run, as its executor wrote it down.
+type attemptLog struct {
+	starts     int // how often
+	firstStart int // line of the first
+	end        int // line; 0: none
 }
 
-// begun is what the executors wrote, by run and attempt.
-type begun map[string]map[int]*try
+// executorLog is what the executors wrote, by run and attempt.
+type executorLog map[string]map[int]*attemptLog
 
-// readBegun reads the file of all executors' lines.
-func (s *stack) readBegun() (begun, error) {
+// readExecutorLog reads the file of all executors' lines.
+func (s *stack) readExecutorLog() (executorLog, error) {
 	raw, err := os.ReadFile(s.path("begun"))
 	if err != nil {
 		return nil, err
 	}
-	all := begun{}
+	all := executorLog{}
 	for n, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
 		f := strings.Fields(line)
 		if len(f) == 0 {
@@ -44,82 +44,82 @@ func (s *stack) readBegun() (begun, error) {
 			return nil, fmt.Errorf("line %d of the executors' file is %q", n+1, line)
 		}
 		if all[f[0]] == nil {
-			all[f[0]] = map[int]*try{}
+			all[f[0]] = map[int]*attemptLog{}
 		}
 		t := all[f[0]][attempt]
 		if t == nil {
-			t = &try{}
+			t = &attemptLog{}
 			all[f[0]][attempt] = t
 		}
 		if f[2] == "end" {
 			t.end = n + 1
 			continue
 		}
-		if t.begins++; t.begins == 1 {
-			t.begin = n + 1
+		if t.starts++; t.starts == 1 {
+			t.firstStart = n + 1
 		}
 	}
 	return all, nil
 }
 
-// executors judges what was begun: once in each attempt, no more attempts than were asked for, nothing that nobody knows, the
+// checkExecutors judges what was begun: once in each attempt, no more attempts than were asked for, nothing that nobody knows, the
 // turns of a session one after the other in the order of their acceptance, and each with what its caller sent.
-func (j *judge) executors() (err error) {
-	if j.lines, err = j.s.readBegun(); err != nil {
+func (j *verifier) checkExecutors() (err error) {
+	if j.lines, err = j.s.readExecutorLog(); err != nil {
 		return err
 	}
-	most, sessions := map[string]int{}, map[string][]*entry{}
+	most, sessions := map[string]int{}, map[string][]*trackedRun{}
 	for _, e := range j.b.accepted() {
 		most[e.run] = e.attempts
 		if e.turn > 0 {
 			sessions[e.session] = append(sessions[e.session], e)
 		}
 		if e.sum != "" {
-			j.heard(e)
+			j.checkPrompt(e)
 		}
 	}
 	for id, tries := range j.lines {
 		v, ok := j.runs[id]
 		if !ok {
-			j.b.complain([]string{id}, "run %s was begun and is not known", id)
+			j.b.addViolation([]string{id}, "run %s was begun and is not known", id)
 		}
 		for n, t := range tries {
-			j.r.Begun++
-			if t.begins != 1 {
-				j.b.complain([]string{id, v.Session}, "attempt %d of run %s was begun %d times", n, id, t.begins)
+			j.r.Attempts++
+			if t.starts != 1 {
+				j.b.addViolation([]string{id, v.Session}, "attempt %d of run %s was begun %d times", n, id, t.starts)
 			}
 			if n > max(most[id], 1) || n < 1 {
-				j.b.complain([]string{id, v.Session}, "run %s was begun in attempt %d of %d", id, n, max(most[id], 1))
+				j.b.addViolation([]string{id, v.Session}, "run %s was begun in attempt %d of %d", id, n, max(most[id], 1))
 			}
 		}
 	}
 	for id, v := range j.runs {
 		if t := j.lines[id][v.Attempt]; v.Status == "completed" && t == nil {
-			j.b.complain([]string{id, v.Session}, "run %s completed in attempt %d, which no executor began", id, v.Attempt)
+			j.b.addViolation([]string{id, v.Session}, "run %s completed in attempt %d, which no executor began", id, v.Attempt)
 		}
 	}
 	for id, turns := range sessions {
-		j.order(id, turns)
+		j.checkOrder(id, turns)
 	}
 	return nil
 }
 
-// order judges one session.
-func (j *judge) order(session string, turns []*entry) {
-	slices.SortFunc(turns, func(a, b *entry) int { return a.turn - b.turn })
+// checkOrder judges one session.
+func (j *verifier) checkOrder(session string, turns []*trackedRun) {
+	slices.SortFunc(turns, func(a, b *trackedRun) int { return a.turn - b.turn })
 	last, before := 0, ""
 	for _, e := range turns {
 		t := j.lines[e.run][1]
 		if t == nil {
 			continue
 		}
-		if t.begin < last {
-			j.b.complain([]string{e.run, before, session}, "turn %d of session %s was begun before an earlier one, %s", e.turn, session, before)
+		if t.firstStart < last {
+			j.b.addViolation([]string{e.run, before, session}, "turn %d of session %s was begun before an earlier one, %s", e.turn, session, before)
 		}
-		last, before = t.begin, e.run
+		last, before = t.firstStart, e.run
 	}
 	type span struct {
-		try
+		attemptLog
 		run string
 	}
 	var all []span
@@ -131,36 +131,36 @@ func (j *judge) order(session string, turns []*entry) {
 			all = append(all, span{*t, id})
 		}
 	}
-	slices.SortFunc(all, func(a, b span) int { return a.begin - b.begin })
+	slices.SortFunc(all, func(a, b span) int { return a.firstStart - b.firstStart })
 	for i := 1; i < len(all); i++ {
 		// One that was given up may still run for a moment, where its worker could not hear of it.
-		if a := all[i-1]; j.runs[a.run].Status == "completed" && (a.end == 0 || a.end > all[i].begin) {
-			j.b.complain([]string{a.run, all[i].run, session}, "run %s of session %s was begun while %s was under way", all[i].run, session, a.run)
+		if a := all[i-1]; j.runs[a.run].Status == "completed" && (a.end == 0 || a.end > all[i].firstStart) {
+			j.b.addViolation([]string{a.run, all[i].run, session}, "run %s of session %s was begun while %s was under way", all[i].run, session, a.run)
 		}
 	}
 }
 
-// heard judges what the executor of a turn was given.
-func (j *judge) heard(e *entry) {
+// checkPrompt judges what the executor of a turn was given.
+func (j *verifier) checkPrompt(e *trackedRun) {
 	v := j.runs[e.run]
 	if v.Status != "completed" {
 		return // it may have been killed before it wrote it down
 	}
-	told, err := j.s.told(e.run, v.Attempt)
+	got, err := j.s.readInvocation(e.run, v.Attempt)
 	if err != nil {
-		j.b.complain([]string{e.run}, "what the executor of %s was told: %v", e.run, err)
+		j.b.addViolation([]string{e.run}, "what the executor of %s was told: %v", e.run, err)
 		return
 	}
-	if sum := sha256.Sum256([]byte(told.Parameters.Prompt)); hex.EncodeToString(sum[:]) != e.sum {
-		j.b.complain([]string{e.run}, "the executor of %s got another prompt than its caller sent: %.80q", e.run, told.Parameters.Prompt)
+	if sum := sha256.Sum256([]byte(got.Parameters.Prompt)); hex.EncodeToString(sum[:]) != e.sum {
+		j.b.addViolation([]string{e.run}, "the executor of %s got another prompt than its caller sent: %.80q", e.run, got.Parameters.Prompt)
 	}
-	if want := "model-" + e.session; e.turn > 0 && told.Model != want {
-		j.b.complain([]string{e.run, e.session}, "the resume %s got executor_session_id %q, not %q", e.run, told.Model, want)
+	if want := "model-" + e.session; e.turn > 0 && got.Model != want {
+		j.b.addViolation([]string{e.run, e.session}, "the resume %s got executor_session_id %q, not %q", e.run, got.Model, want)
 	}
 }
 
-// told is what an executor of the autonomous agent kept of its invocation.
-type told struct {
+// invocation is what an executor of the autonomous agent kept of its invocation.
+type invocation struct {
 	Mode       string `json:"mode"`
 	Model      string `json:"executor_session_id"`
 	Parameters struct {
@@ -168,7 +168,7 @@ type told struct {
 	} `json:"parameters"`
 }
 
-func (s *stack) told(run string, attempt int) (t told, err error) {
+func (s *stack) readInvocation(run string, attempt int) (t invocation, err error) {
 	raw, err := os.ReadFile(s.path("prompts", fmt.Sprintf("%s.%d", run, attempt)))
 	if err == nil {
 		err = json.Unmarshal(raw, &t)
@@ -176,33 +176,33 @@ func (s *stack) told(run string, attempt int) (t told, err error) {
 	return t, err
 }
 
-// leftBehind judges what is left: of the executors while the workers still run, of the programs after their end, in the logs.
-func (j *judge) leftBehind(ctx context.Context) {
+// checkLeftovers judges what is left: of the executors while the workers still run, of the programs after their end, in the logs.
+func (j *verifier) checkLeftovers(ctx context.Context) {
 	var left []string
-	executor := j.s.executor
-	if err := within(ctx, sweeping, "nothing of an executor is left", func() bool { left = processes(executor); return len(left) == 0 }); err != nil {
-		j.b.complain(nil, "%v: %s", err, strings.Join(left, "; "))
+	executor := j.s.isExecutor
+	if err := waitWithin(ctx, cleanupTimeout, "nothing of an executor is left", func() bool { left = processes(executor); return len(left) == 0 }); err != nil {
+		j.b.addViolation(nil, "%v: %s", err, strings.Join(left, "; "))
 	}
-	if err := j.s.end(); err != nil {
-		j.b.complain(nil, "%v", err)
+	if err := j.s.shutDown(); err != nil {
+		j.b.addViolation(nil, "%v", err)
 	}
 	ours := func(pid string) bool {
 		exe, _ := os.Readlink(filepath.Join("/proc", pid, "exe"))
 		return strings.HasPrefix(exe, j.s.path("bin")+"/") || executor(pid)
 	}
-	if err := within(ctx, sweeping, "nothing of the programs is left", func() bool { left = processes(ours); return len(left) == 0 }); err != nil {
-		j.b.complain(nil, "%v: %s", err, strings.Join(left, "; "))
+	if err := waitWithin(ctx, cleanupTimeout, "nothing of the programs is left", func() bool { left = processes(ours); return len(left) == 0 }); err != nil {
+		j.b.addViolation(nil, "%v: %s", err, strings.Join(left, "; "))
 	}
 	for _, p := range j.s.all() {
-		for _, death := range p.deaths {
-			j.b.complain([]string{p.name}, "%s", death)
+		for _, death := range p.unexpectedExits {
+			j.b.addViolation([]string{p.name}, "%s", death)
 		}
 		j.readLog(p)
 	}
 }
 
-// executor tells whether a process is one of an executor's of this stack, or was started by one.
-func (s *stack) executor(pid string) bool {
+// isExecutor tells whether a process is one of an executor's of this stack, or was started by one.
+func (s *stack) isExecutor(pid string) bool {
 	env, _ := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 	env = append([]byte{0}, env...)
 	return bytes.Contains(env, []byte("\x00"+envToken+"="+s.token+"\x00")) && bytes.Contains(env, []byte("\x00AGENT_ORCHESTRATOR_RUN_ID="))
@@ -226,16 +226,16 @@ func processes(is func(pid string) bool) (found []string) {
 }
 
 // readLog looks for what must not be in a log, and counts its errors.
-func (j *judge) readLog(p *process) {
+func (j *verifier) readLog(p *process) {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {
-		j.b.complain([]string{p.name}, "%v", err)
+		j.b.addViolation([]string{p.name}, "%v", err)
 		return
 	}
 	for line := range strings.Lines(string(raw)) {
 		switch {
 		case strings.Contains(line, "DATA RACE"), strings.HasPrefix(line, "panic:"), strings.HasPrefix(line, "fatal error:"):
-			j.b.complain([]string{p.name}, "the log of %s has %s", p.name, strings.TrimSpace(line))
+			j.b.addViolation([]string{p.name}, "the log of %s has %s", p.name, strings.TrimSpace(line))
 		case strings.Contains(line, "level=ERROR"):
 			j.r.LogErrors++
 		}

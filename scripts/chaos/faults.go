@@ -18,20 +18,20 @@ const (
 
 // fault is one of the plan: after a while, this happens to a process, for so long.
 type fault struct {
-	after  time.Duration // since the one before was over
-	kind   string
-	target int // which of the victims
-	hold   time.Duration
+	after    time.Duration // since the one before was over
+	kind     string
+	target   int // which of the victims
+	duration time.Duration
 }
 
 // victims are processes of which one at a time is hit. Each coordinator and each worker is a group of its own; so is a single
 // NATS server, and all servers of a cluster, which needs two of three.
 type victims struct {
-	name        string
-	all         []*process
-	least, most time.Duration // between two faults
-	longest     time.Duration // of a pause or an outage
-	back        func(ctx context.Context, i int) error
+	name               string
+	all                []*process
+	minPause, maxPause time.Duration // between two faults
+	maxDuration        time.Duration // of a pause or an outage
+	recovered          func(ctx context.Context, i int) error
 }
 
 // plan is a function of the seed and the group: the n-th fault of a group is the same in every run.
@@ -41,14 +41,14 @@ func plan(seed uint64, group int, v victims) func() fault {
 		return least + time.Duration(rng.Int64N(int64(most-least)))
 	}
 	return func() fault {
-		f := fault{after: between(v.least, v.most), target: rng.IntN(len(v.all))}
+		f := fault{after: between(v.minPause, v.maxPause), target: rng.IntN(len(v.all))}
 		switch n := rng.IntN(10); {
 		case n < 4:
-			f.kind, f.hold = crash, between(0, min(v.longest, 3*time.Second))
+			f.kind, f.duration = crash, between(0, min(v.maxDuration, 3*time.Second))
 		case n < 7:
-			f.kind, f.hold = freeze, between(min(v.longest, time.Second), v.longest+time.Millisecond)
+			f.kind, f.duration = freeze, between(min(v.maxDuration, time.Second), v.maxDuration+time.Millisecond)
 		default:
-			f.kind, f.hold = restart, between(0, min(v.longest, 2*time.Second))
+			f.kind, f.duration = restart, between(0, min(v.maxDuration, 2*time.Second))
 		}
 		return f
 	}
@@ -57,7 +57,7 @@ func plan(seed uint64, group int, v victims) func() fault {
 // chaos is the faults of a run.
 type chaos struct {
 	s     *stack
-	b     *book
+	b     *tracker
 	mu    sync.Mutex
 	count map[string]int // by kind and program
 }
@@ -76,7 +76,7 @@ func (s *stack) groups() []victims {
 	if len(s.nats) > 1 {
 		longest = 6 * time.Second
 	}
-	return append(all, victims{"nats", s.nats, 5 * time.Second, 15 * time.Second, longest, s.natsBack})
+	return append(all, victims{"nats", s.nats, 5 * time.Second, 15 * time.Second, longest, s.waitForNATS})
 }
 
 // run makes faults until ctx ends; what it began to do it finishes: everything runs when it returns.
@@ -93,21 +93,21 @@ func (c *chaos) run(ctx context.Context) {
 					return
 				case <-time.After(f.after):
 				}
-				c.do(ctx, begin, v, f)
+				c.inject(ctx, begin, v, f)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// do does one fault and undoes it.
-func (c *chaos) do(ctx context.Context, begin time.Time, v victims, f fault) {
+// inject does one fault and undoes it.
+func (c *chaos) inject(ctx context.Context, begin time.Time, v victims, f fault) {
 	p := v.all[f.target]
 	c.mu.Lock()
-	c.count[f.kind+" "+v.kindOf()]++
+	c.count[f.kind+" "+v.program()]++
 	c.mu.Unlock()
-	c.s.say("%6.1fs  %-8s %-14s for %s", time.Since(begin).Seconds(), f.kind, p.name, f.hold.Round(10*time.Millisecond))
-	hold := time.NewTimer(f.hold)
+	c.s.logf("%6.1fs  %-8s %-14s for %s", time.Since(begin).Seconds(), f.kind, p.name, f.duration.Round(10*time.Millisecond))
+	hold := time.NewTimer(f.duration)
 	defer hold.Stop()
 	wait := func() {
 		select {
@@ -127,7 +127,7 @@ func (c *chaos) do(ctx context.Context, begin time.Time, v victims, f fault) {
 		err = p.start()
 	case restart:
 		if late := p.stop(60 * time.Second); late != nil {
-			c.b.complain([]string{p.name}, "%v", late)
+			c.b.addViolation([]string{p.name}, "%v", late)
 		}
 		wait()
 		err = p.start()
@@ -135,15 +135,15 @@ func (c *chaos) do(ctx context.Context, begin time.Time, v victims, f fault) {
 	if err == nil {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), 90*time.Second)
 		defer cancel()
-		err = v.back(back, f.target)
+		err = v.recovered(back, f.target)
 	}
 	if err != nil {
-		c.b.complain([]string{p.name}, "after %s: %v", f.kind, err)
+		c.b.addViolation([]string{p.name}, "after %s: %v", f.kind, err)
 	}
 }
 
-// kindOf is the program of the victims: the name without its number.
-func (v victims) kindOf() string {
+// program is the program of the victims: the name without its number.
+func (v victims) program() string {
 	program, _, _ := strings.Cut(v.name, "-")
 	return program
 }

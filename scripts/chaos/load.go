@@ -12,11 +12,11 @@ import (
 
 // load is the clients' requests. Each client goes to either coordinator, and to the other one when it gets no answer.
 type load struct {
-	*book
-	s    *stack
-	may  abilities
-	over context.Context // ends when no new runs are wanted
-	hard context.Context // ends when clients must give up
+	*tracker
+	s        *stack
+	supports features
+	loadCtx  context.Context // ends when no new runs are wanted
+	hardCtx  context.Context // ends when clients must give up
 
 	round int  // of several loads on one stack
 	torn  bool // records may be lost: that something is not known any more is judged later
@@ -28,15 +28,15 @@ type client struct {
 	n    int
 	rng  *rand.Rand
 	at   int // the coordinator it talks to
-	made int
-	open []*entry // that it follows
+	sent int
+	open []*trackedRun // that it follows
 }
 
 // clients of procedural agents, and of sessions.
 const (
 	jobClients     = 5
 	sessionClients = 4
-	openAtOnce     = 5
+	maxOpen        = 5
 )
 
 // run lets all clients work until over ends and they have brought what they began to an answer.
@@ -44,12 +44,12 @@ func (l *load) run() {
 	var wg sync.WaitGroup
 	for n := range jobClients + sessionClients {
 		c := &client{load: l, n: n, rng: rand.New(rand.NewPCG(l.s.seed, uint64(100+n+1000*l.round))), at: n}
-		work := c.jobs
+		work := c.runJobs
 		if n >= jobClients {
-			if !l.may.sessions {
+			if !l.supports.sessions {
 				break
 			}
-			work = c.sessions
+			work = c.runSessions
 		}
 		wg.Go(work)
 	}
@@ -61,25 +61,25 @@ func (c *client) url() string { return c.s.urls[c.at%len(c.s.urls)] }
 // pause waits a random while; false: no new runs are wanted.
 func (c *client) pause(least, most time.Duration) bool {
 	select {
-	case <-c.over.Done():
+	case <-c.loadCtx.Done():
 		return false
 	case <-time.After(least + time.Duration(c.rng.Int64N(int64(most-least)))):
 		return true
 	}
 }
 
-// breathe is a moment between two tries of the same thing.
-func (c *client) breathe() {
+// backOff is a moment between two tries of the same thing.
+func (c *client) backOff() {
 	select {
-	case <-c.hard.Done():
+	case <-c.hardCtx.Done():
 	case <-time.After(time.Duration(20+c.rng.IntN(80)) * time.Millisecond):
 	}
 }
 
-// one is a new entry with a key of its own.
-func (c *client) one(kind, mode, body string, args ...any) *entry {
-	c.made++
-	return &entry{client: c.n, round: c.round, key: fmt.Sprintf("%s-%d-%d-%d", c.s.token, c.round, c.n, c.made), kind: kind, mode: mode, attempts: 1,
+// newRun is a new entry with a key of its own.
+func (c *client) newRun(kind, mode, body string, args ...any) *trackedRun {
+	c.sent++
+	return &trackedRun{client: c.n, round: c.round, key: fmt.Sprintf("%s-%d-%d-%d", c.s.token, c.round, c.n, c.sent), kind: kind, mode: mode, attempts: 1,
 		body: fmt.Appendf(nil, `{"mode":%q,`+body+`}`, append([]any{mode}, args...)...)}
 }
 
@@ -91,19 +91,19 @@ type accepted struct {
 
 // post has a run taken: it repeats the request, to the other coordinator, until there is an answer. false: there is none, or
 // the run was refused, which only a further turn of a session may be.
-func (c *client) post(e *entry) bool {
+func (c *client) post(e *trackedRun) bool {
 	c.add(e)
 	e.posted = time.Now()
-	for c.hard.Err() == nil {
-		patience := 4 * time.Second
+	for c.hardCtx.Err() == nil {
+		timeout := 4 * time.Second
 		switch {
 		case e.mode == "sync":
-			patience = 15 * time.Second
+			timeout = 15 * time.Second
 		case c.rng.IntN(12) == 0: // cut off by the client's own doing
-			patience = time.Duration(1+c.rng.IntN(25)) * time.Millisecond
+			timeout = time.Duration(1+c.rng.IntN(25)) * time.Millisecond
 		}
 		url := c.url()
-		a := ask(c.hard, url, "POST", "/runs", e.body, e.key, patience)
+		a := request(c.hardCtx, url, "POST", "/runs", e.body, e.key, timeout)
 		c.mu.Lock()
 		e.tries++
 		c.posts++
@@ -111,36 +111,36 @@ func (c *client) post(e *entry) bool {
 			c.repeats++
 		}
 		c.mu.Unlock()
-		if a.code >= http.StatusInternalServerError && !a.away() {
-			c.complain([]string{e.key, e.session}, "POST /runs (%s, %s) was answered with %d %.300s", e.kind, url, a.code, a.body)
+		if a.code >= http.StatusInternalServerError && !a.unavailable() {
+			c.addViolation([]string{e.key, e.session}, "POST /runs (%s, %s) was answered with %d %.300s", e.kind, url, a.code, a.body)
 		}
 		// Agents go with the last runner that has them, and all may be restarting.
 		homeless := a.code == http.StatusNotFound && bytes.Contains(a.body, []byte("There is no agent"))
-		if a.away() || homeless || a.code >= http.StatusInternalServerError {
+		if a.unavailable() || homeless || a.code >= http.StatusInternalServerError {
 			c.at++
-			c.breathe()
+			c.backOff()
 			continue
 		}
-		if !c.answer(e, a, url) {
+		if !c.checkAnswer(e, a, url) {
 			return false
 		}
 		if c.rng.IntN(10) == 0 { // once more, although it was answered
 			c.at++
-			if a := ask(c.hard, c.url(), "POST", "/runs", e.body, e.key, patience); !a.away() {
-				c.answer(e, a, c.url())
+			if a := request(c.hardCtx, c.url(), "POST", "/runs", e.body, e.key, timeout); !a.unavailable() {
+				c.checkAnswer(e, a, c.url())
 			}
 		}
 		if c.rng.IntN(4) == 0 { // what one coordinator answered, the other knows
 			c.at++
-			c.look(e)
+			c.getRun(e)
 		}
 		return true
 	}
 	return false
 }
 
-// answer reads the answer to a request for a run.
-func (c *client) answer(e *entry, a answer, url string) bool {
+// checkAnswer reads the answer to a request for a run.
+func (c *client) checkAnswer(e *trackedRun, a answer, url string) bool {
 	var got accepted
 	err := a.decode(&got)
 	if err != nil || a.code != http.StatusCreated && a.code != http.StatusOK && a.code != http.StatusAccepted || got.Run == "" {
@@ -150,10 +150,10 @@ func (c *client) answer(e *entry, a answer, url string) bool {
 			c.mu.Unlock()
 			return false
 		}
-		if c.lost(a) {
+		if c.mayBeLost(a) {
 			return false
 		}
-		c.complain([]string{e.key, e.run, e.session}, "POST /runs (%s, try %d, %s) was answered with %d %.300s", e.kind, e.tries, url, a.code, a.body)
+		c.addViolation([]string{e.key, e.run, e.session}, "POST /runs (%s, try %d, %s) was answered with %d %.300s", e.kind, e.tries, url, a.code, a.body)
 		return false
 	}
 	c.mu.Lock()
@@ -170,88 +170,88 @@ func (c *client) answer(e *entry, a answer, url string) bool {
 	session := e.session
 	c.mu.Unlock()
 	if !first && was != got.Run || session != got.Session {
-		c.complain([]string{e.key, e.run, got.Run}, "the repeat of a request (%s) got other ids: %s %s, not %s %s", e.kind, got.Run, got.Session, was, session)
+		c.addViolation([]string{e.key, e.run, got.Run}, "the repeat of a request (%s) got other ids: %s %s, not %s %s", e.kind, got.Run, got.Session, was, session)
 	}
 	if a.code == http.StatusOK {
-		c.saw(e, got.Status, url)
+		c.observe(e, got.Status, url)
 	}
 	return true
 }
 
-// look reads a run once. That it is not known is wrong, whoever is asked.
-func (c *client) look(e *entry) (v view, ok bool) {
+// getRun reads a run once. That it is not known is wrong, whoever is asked.
+func (c *client) getRun(e *trackedRun) (v runView, ok bool) {
 	url := c.url()
-	a := ask(c.hard, url, "GET", "/runs/"+e.run, nil, "", 4*time.Second)
-	return v, c.read(e, a, url, &v)
+	a := request(c.hardCtx, url, "GET", "/runs/"+e.run, nil, "", 4*time.Second)
+	return v, c.checkRun(e, a, url, &v)
 }
 
-func (c *client) read(e *entry, a answer, url string, v *view) bool {
+func (c *client) checkRun(e *trackedRun, a answer, url string, v *runView) bool {
 	switch {
-	case a.away():
+	case a.unavailable():
 		c.at++
 		return false
-	case c.lost(a):
+	case c.mayBeLost(a):
 		return false
 	case a.code != http.StatusOK && a.code != http.StatusAccepted || a.decode(v) != nil || v.ID != e.run:
-		c.complain([]string{e.run}, "GET run %s at %s, answered before (%s): %d %.300s", e.run, url, e.kind, a.code, a.body)
+		c.addViolation([]string{e.run}, "GET run %s at %s, answered before (%s): %d %.300s", e.run, url, e.kind, a.code, a.body)
 		return false
 	}
-	c.saw(e, v.Status, url)
+	c.observe(e, v.Status, url)
 	return true
 }
 
 // wait waits for a run's end, for so long at most.
-func (c *client) wait(e *entry, d time.Duration) bool {
-	for end := time.Now().Add(d); time.Now().Before(end) && c.hard.Err() == nil && c.over.Err() == nil; {
-		var v view
+func (c *client) wait(e *trackedRun, d time.Duration) bool {
+	for end := time.Now().Add(d); time.Now().Before(end) && c.hardCtx.Err() == nil && c.loadCtx.Err() == nil; {
+		var v runView
 		url := c.url()
-		a := ask(c.over, url, "GET", "/runs/"+e.run+"/wait?timeout_seconds=2", nil, "", 5*time.Second)
-		if c.over.Err() != nil {
+		a := request(c.loadCtx, url, "GET", "/runs/"+e.run+"/wait?timeout_seconds=2", nil, "", 5*time.Second)
+		if c.loadCtx.Err() != nil {
 			return false
 		}
-		if !c.read(e, a, url, &v) {
-			c.breathe()
-		} else if final(v.Status) {
+		if !c.checkRun(e, a, url, &v) {
+			c.backOff()
+		} else if isFinal(v.Status) {
 			return true
 		}
 	}
 	return false
 }
 
-// follow keeps at most so many open: it waits for the oldest.
-func (c *client) follow(e *entry) {
+// track keeps at most so many open: it waits for the oldest.
+func (c *client) track(e *trackedRun) {
 	c.open = append(c.open, e)
-	for len(c.open) > openAtOnce && c.over.Err() == nil {
+	for len(c.open) > maxOpen && c.loadCtx.Err() == nil {
 		c.wait(c.open[0], 30*time.Second) // whether it ends at all is the judge's question
 		c.open = c.open[1:]
 	}
 }
 
 // lost: what the client speaks of may have been cut off.
-func (c *client) lost(a answer) bool { return c.torn && a.code == http.StatusNotFound }
+func (c *client) mayBeLost(a answer) bool { return c.torn && a.code == http.StatusNotFound }
 
-// halt stops a run, again and again until that is answered.
-func (c *client) halt(e *entry) {
+// stopRun stops a run, again and again until that is answered.
+func (c *client) stopRun(e *trackedRun) {
 	c.mu.Lock()
 	e.stop = true
 	c.mu.Unlock()
-	for c.hard.Err() == nil {
+	for c.hardCtx.Err() == nil {
 		url := c.url()
-		a := ask(c.hard, url, "POST", "/runs/"+e.run+"/stop", nil, "", 6*time.Second)
+		a := request(c.hardCtx, url, "POST", "/runs/"+e.run+"/stop", nil, "", 6*time.Second)
 		switch {
-		case a.away():
+		case a.unavailable():
 			c.at++
-			c.breathe()
+			c.backOff()
 			continue
-		case c.lost(a):
+		case c.mayBeLost(a):
 		case a.code == http.StatusConflict && bytes.Contains(a.body, []byte("has ended already")):
 		case a.code == http.StatusOK || a.code == http.StatusAccepted:
-			var v view
-			if a.decode(&v) == nil && final(v.Status) {
-				c.saw(e, v.Status, url)
+			var v runView
+			if a.decode(&v) == nil && isFinal(v.Status) {
+				c.observe(e, v.Status, url)
 			}
 		default:
-			c.complain([]string{e.run}, "POST stop (%s, %s): %d %.300s", e.kind, url, a.code, a.body)
+			c.addViolation([]string{e.run}, "POST stop (%s, %s): %d %.300s", e.kind, url, a.code, a.body)
 		}
 		return
 	}

@@ -78,12 +78,12 @@ func main() {
 	}
 }
 
-var saying sync.Mutex
+var printMu sync.Mutex
 
-// say prints a line for who looks on.
-func (o options) say(format string, args ...any) {
-	saying.Lock()
-	defer saying.Unlock()
+// logf prints a line for who looks on.
+func (o options) logf(format string, args ...any) {
+	printMu.Lock()
+	defer printMu.Unlock()
 	fmt.Fprintf(o.out, format+"\n", args...)
 }
 
@@ -93,16 +93,16 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 32)
 	}
-	o.say("chaos: -seed %d -for %s -nats %d -mode %s", o.seed, o.length, o.nats, o.mode)
+	o.logf("chaos: -seed %d -for %s -nats %d -mode %s", o.seed, o.length, o.nats, o.mode)
 	r = report{Seed: o.seed, Mode: o.mode, NATS: o.nats, Race: o.race}
 	s, err := newStack(ctx, o)
 	if err != nil {
 		return r, err
 	}
 	defer func() {
-		s.abandon()
+		s.killAll()
 		if s.keep = s.keep || !r.OK && ctx.Err() == nil || len(r.Wrong) > 0; s.keep {
-			o.say("logs and data are kept in %s", s.dir)
+			o.logf("logs and data are kept in %s", s.dir)
 		}
 		s.remove()
 	}()
@@ -110,12 +110,12 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	if err := s.up(ctx); err != nil {
 		return r, fmt.Errorf("start: %w", err)
 	}
-	o.say("up after %s; it breaks for %s", time.Since(begin).Round(100*time.Millisecond), o.length)
-	j := &judge{s: s, b: &book{}, r: &r, torn: map[string]bool{}}
+	o.logf("up after %s; it breaks for %s", time.Since(begin).Round(100*time.Millisecond), o.length)
+	j := &verifier{s: s, b: &tracker{}, r: &r, torn: map[string]bool{}}
 	if o.mode == "torn" {
-		err = j.tears(ctx)
+		err = j.runTorn(ctx)
 	} else {
-		err = j.faults(ctx)
+		err = j.runFaults(ctx)
 	}
 	r.Duration = time.Since(begin).Round(time.Second).String()
 	if ctx.Err() != nil {

@@ -69,9 +69,9 @@ func (s *stack) addNATS(n int) error {
 	return nil
 }
 
-// natsBack waits until a server answers, and in a cluster until it is one of it again: its replicas of our streams are current.
-func (s *stack) natsBack(ctx context.Context, i int) error {
-	return until(ctx, s.natsURLs[i]+" answers", func() bool {
+// waitForNATS waits until a server answers, and in a cluster until it is one of it again: its replicas of our streams are current.
+func (s *stack) waitForNATS(ctx context.Context, i int) error {
+	return waitUntil(ctx, s.natsURLs[i]+" answers", func() bool {
 		nc, err := nats.Connect(s.natsURLs[i], nats.Timeout(time.Second), nats.NoReconnect())
 		if err != nil {
 			return false

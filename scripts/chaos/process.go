@@ -18,12 +18,12 @@ type process struct {
 	dir  string
 	log  string // file that all its lives write to
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	done   chan struct{}
-	asked  bool     // its end is our doing
-	lives  int      // how often it was started
-	deaths []string // ends that nobody asked for
+	mu              sync.Mutex
+	cmd             *exec.Cmd
+	done            chan struct{}
+	intended        bool     // its end is our doing
+	starts          int      // how often it was started
+	unexpectedExits []string // ends that nobody asked for
 }
 
 func (p *process) start() error {
@@ -34,8 +34,8 @@ func (p *process) start() error {
 		return err
 	}
 	defer log.Close()
-	p.lives++
-	fmt.Fprintf(log, "=== life %d of %s, %s\n", p.lives, p.name, time.Now().UTC().Format(stamp))
+	p.starts++
+	fmt.Fprintf(log, "=== life %d of %s, %s\n", p.starts, p.name, time.Now().UTC().Format(timeFormat))
 	cmd := exec.Command(p.path)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -43,13 +43,13 @@ func (p *process) start() error {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	done := make(chan struct{})
-	p.cmd, p.done, p.asked = cmd, done, false
+	p.cmd, p.done, p.intended = cmd, done, false
 	go func() {
 		err := cmd.Wait()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !p.asked {
-			p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself at %s: %v; its last line: %s", p.name, time.Now().UTC().Format(stamp), err, lastLine(p.log)))
+		if !p.intended {
+			p.unexpectedExits = append(p.unexpectedExits, fmt.Sprintf("%s ended by itself at %s: %v; its last line: %s", p.name, time.Now().UTC().Format(timeFormat), err, lastLine(p.log)))
 		}
 		close(done)
 	}()
@@ -66,8 +66,8 @@ func lastLine(path string) string {
 	return string(raw[bytes.LastIndexByte(raw, '\n')+1:])
 }
 
-// stamp is how times are written, as in the programs' own logs.
-const stamp = "2006-01-02T15:04:05.000Z07:00"
+// timeFormat is how times are written, as in the programs' own logs.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
@@ -81,7 +81,7 @@ func (p *process) signal(s syscall.Signal) {
 	default:
 	}
 	if s == syscall.SIGKILL || s == syscall.SIGTERM {
-		p.asked = true
+		p.intended = true
 	}
 	p.cmd.Process.Signal(s)
 }
@@ -89,29 +89,29 @@ func (p *process) signal(s syscall.Signal) {
 // kill ends it as a crash would.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
-	p.ended(time.Minute)
+	p.waitExit(time.Minute)
 }
 
 // stop ends it as an operator would. One that does not end in time is killed; that is an error.
-func (p *process) stop(patience time.Duration) error {
+func (p *process) stop(timeout time.Duration) error {
 	p.signal(syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
-	if p.ended(patience) {
+	if p.waitExit(timeout) {
 		return nil
 	}
 	p.kill()
-	return fmt.Errorf("%s did not end within %s of SIGTERM", p.name, patience)
+	return fmt.Errorf("%s did not end within %s of SIGTERM", p.name, timeout)
 }
 
-// ended waits until it is over; true for one that never began.
-func (p *process) ended(patience time.Duration) bool {
+// waitExit waits until it is over; true for one that never began.
+func (p *process) waitExit(timeout time.Duration) bool {
 	p.mu.Lock()
 	done := p.done
 	p.mu.Unlock()
 	if done == nil {
 		return true
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(timeout)
 	defer limit.Stop()
 	select {
 	case <-done:

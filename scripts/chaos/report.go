@@ -23,8 +23,8 @@ type report struct {
 	Repeats       int            `json:"of_them_repeats"`
 	Runs          map[string]int `json:"runs_by_outcome"`
 	Kinds         map[string]int `json:"runs_by_kind"`
-	Begun         int            `json:"attempts_begun"`
-	Further       int            `json:"runs_with_further_attempts"`
+	Attempts      int            `json:"attempts_begun"`
+	Retried       int            `json:"runs_with_further_attempts"`
 	Faults        map[string]int `json:"faults"`
 	Children      int            `json:"children_that_call_back"`
 	CallbackTurns int            `json:"callback_turns"`
@@ -41,9 +41,9 @@ type report struct {
 }
 
 // print tells the result to a person, and of what is wrong what the logs say.
-func (j *judge) print() {
-	saying.Lock()
-	defer saying.Unlock()
+func (j *verifier) print() {
+	printMu.Lock()
+	defer printMu.Unlock()
 	r, out := j.r, j.s.out
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
@@ -52,11 +52,11 @@ func (j *judge) print() {
 	row("duration", r.Duration)
 	if r.Runs != nil {
 		row("requests for runs", fmt.Sprintf("%d, of them repeats %d", r.Posts, r.Repeats))
-		row("runs by outcome", counts(r.Runs))
-		row("runs by kind", counts(r.Kinds))
-		row("attempts begun", fmt.Sprintf("%d, runs with further attempts %d", r.Begun, r.Further))
+		row("runs by outcome", formatCounts(r.Runs))
+		row("runs by kind", formatCounts(r.Kinds))
+		row("attempts begun", fmt.Sprintf("%d, runs with further attempts %d", r.Attempts, r.Retried))
 		row("children that call back", fmt.Sprintf("%d, told in %d turns, of which %d were not begun", r.Children, r.CallbackTurns, r.TurnsNotBegun))
-		row("faults", counts(r.Faults))
+		row("faults", formatCounts(r.Faults))
 		row("longest", fmt.Sprintf("wait of a client for the answer of one run %s, time without any answer %s, without any end %s", r.LongestAnswer, r.NoAnswer, r.NoEnd))
 		row("reads behind an end that was told elsewhere", r.StaleReads)
 		row("ledger", r.Ledger)
@@ -68,8 +68,8 @@ func (j *judge) print() {
 	row("wrong", len(j.b.wrong))
 	w.Flush()
 	for i, f := range j.b.wrong {
-		if f.again > 0 {
-			f.what += fmt.Sprintf(" (and %d times more)", f.again)
+		if f.repeats > 0 {
+			f.what += fmt.Sprintf(" (and %d times more)", f.repeats)
 		}
 		r.Wrong = append(r.Wrong, f.what)
 		fmt.Fprintf(out, "WRONG (seed %d): %s\n", r.Seed, f.what)
@@ -81,8 +81,8 @@ func (j *judge) print() {
 	}
 }
 
-// counts writes a map of numbers, the largest first.
-func counts(m map[string]int) string {
+// formatCounts writes a map of numbers, the largest first.
+func formatCounts(m map[string]int) string {
 	var parts []string
 	for _, k := range slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		if m[a] != m[b] {
@@ -95,11 +95,11 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// traced lines of a log are shown at most, the last ones.
-const traced = 5
+// maxTraceLines lines of a log are shown at most, the last ones.
+const maxTraceLines = 5
 
 // trace shows what the logs and the executors' file say of a run, a session or a program.
-func (j *judge) trace(id string) {
+func (j *verifier) trace(id string) {
 	if id == "" {
 		return
 	}
@@ -117,7 +117,7 @@ func (j *judge) trace(id string) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			if strings.Contains(lines.Text(), id) || strings.HasSuffix(name, "/"+id+".log") {
-				if found = append(found, lines.Text()); len(found) > traced {
+				if found = append(found, lines.Text()); len(found) > maxTraceLines {
 					found = found[1:]
 				}
 			}

@@ -40,8 +40,8 @@ type stack struct {
 	autonomous                  bool // the workers of this tree can run autonomous profiles
 }
 
-// until polls, 50 ms apart, until ok or the end of ctx.
-func until(ctx context.Context, what string, ok func() bool) error {
+// waitUntil polls, 50 ms apart, until ok or the end of ctx.
+func waitUntil(ctx context.Context, what string, ok func() bool) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -54,11 +54,11 @@ func until(ctx context.Context, what string, ok func() bool) error {
 	return nil
 }
 
-// within is until with a limit of its own.
-func within(ctx context.Context, d time.Duration, what string, ok func() bool) error {
+// waitWithin is until with a limit of its own.
+func waitWithin(ctx context.Context, d time.Duration, what string, ok func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	return until(ctx, fmt.Sprintf("%s, within %s", what, d), ok)
+	return waitUntil(ctx, fmt.Sprintf("%s, within %s", what, d), ok)
 }
 
 // newStack builds the programs and lays everything out; nothing runs yet.
@@ -72,7 +72,7 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 		return nil, err
 	}
 	s := &stack{options: o, root: root, dir: dir, token: filepath.Base(dir)}
-	if err := errors.Join(s.build(ctx), s.layOut(), s.addNATS(o.nats)); err != nil {
+	if err := errors.Join(s.build(ctx), s.writeFiles(), s.addNATS(o.nats)); err != nil {
 		s.remove()
 		return nil, err
 	}
@@ -147,24 +147,24 @@ func (s *stack) all() []*process { return slices.Concat(s.nats, s.coordinators, 
 func (s *stack) up(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	if err := s.revive(); err != nil {
+	if err := s.startMissing(); err != nil {
 		return err
 	}
 	for i := range s.nats {
-		if err := s.natsBack(ctx, i); err != nil {
+		if err := s.waitForNATS(ctx, i); err != nil {
 			return err
 		}
 	}
 	for _, url := range s.urls {
-		if err := until(ctx, url+" is ready", func() bool { return s.revive() == nil && s.ready(ctx, url) }); err != nil {
+		if err := waitUntil(ctx, url+" is ready", func() bool { return s.startMissing() == nil && s.ready(ctx, url) }); err != nil {
 			return err
 		}
 	}
-	return s.fleet(ctx)
+	return s.waitForRunners(ctx)
 }
 
-// revive starts what does not run. What ended by itself is told of in the end.
-func (s *stack) revive() error {
+// startMissing starts what does not run. What ended by itself is told of in the end.
+func (s *stack) startMissing() error {
 	for _, p := range s.all() {
 		p.signal(syscall.SIGCONT)
 		if p.running() {
@@ -178,25 +178,25 @@ func (s *stack) revive() error {
 }
 
 func (s *stack) ready(ctx context.Context, url string) bool {
-	a := ask(ctx, url, "GET", "/ready", nil, "", 2*time.Second)
+	a := request(ctx, url, "GET", "/ready", nil, "", 2*time.Second)
 	return a.code == http.StatusOK
 }
 
-// fleet waits until every worker's runners are online in the eyes of both coordinators.
-func (s *stack) fleet(ctx context.Context) error {
+// waitForRunners waits until every worker's runners are online in the eyes of both coordinators.
+func (s *stack) waitForRunners(ctx context.Context) error {
 	want := workers
 	if s.autonomous {
 		want *= 2
 	}
 	for _, url := range s.urls {
-		if err := until(ctx, "all workers are online at "+url, func() bool {
+		if err := waitUntil(ctx, "all workers are online at "+url, func() bool {
 			var list struct {
 				Runners []struct {
 					Status string `json:"status"`
 				} `json:"runners"`
 			}
 			n := 0
-			if ask(ctx, url, "GET", "/runners", nil, "", 2*time.Second).decode(&list) == nil {
+			if request(ctx, url, "GET", "/runners", nil, "", 2*time.Second).decode(&list) == nil {
 				for _, r := range list.Runners {
 					if r.Status == "online" {
 						n++
@@ -211,8 +211,8 @@ func (s *stack) fleet(ctx context.Context) error {
 	return nil
 }
 
-// end stops everything in order, workers first, and tells what did not end by itself.
-func (s *stack) end() error {
+// shutDown stops everything in order, workers first, and tells what did not end by itself.
+func (s *stack) shutDown() error {
 	var mu sync.Mutex
 	var errs []error
 	for _, group := range [][]*process{s.workers, s.coordinators, s.nats} {
@@ -231,12 +231,12 @@ func (s *stack) end() error {
 	return errors.Join(errs...)
 }
 
-// abandon ends everything at once, however it stands, and what executors may have left behind.
-func (s *stack) abandon() {
+// killAll ends everything at once, however it stands, and what executors may have left behind.
+func (s *stack) killAll() {
 	for _, p := range s.all() {
 		p.kill()
 	}
-	for _, found := range processes(s.executor) {
+	for _, found := range processes(s.isExecutor) {
 		first, _, _ := strings.Cut(found, " ")
 		if pid, err := strconv.Atoi(first); err == nil {
 			syscall.Kill(pid, syscall.SIGKILL)

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// abilities are the parts of the load that this version of the product takes.
-type abilities struct {
+// features are the parts of the load that this version of the product takes.
+type features struct {
 	sessions  bool // autonomous profiles: sessions, resumes
 	callbacks bool // mode async_callback
 	attempts  bool // max_attempts
 }
 
-// jobs is the life of a client of procedural agents.
-func (c *client) jobs() {
+// runJobs is the life of a client of procedural agents.
+func (c *client) runJobs() {
 	for c.pause(10*time.Millisecond, 120*time.Millisecond) {
 		switch n := c.rng.IntN(100); {
 		case n < 25:
-			c.post(c.one("quick", "sync", `"agent_name":"quick","wait_seconds":10`))
+			c.post(c.newRun("quick", "sync", `"agent_name":"quick","wait_seconds":10`))
 		case n < 100:
-			if e, stop := c.job(n, "async_poll", ""); c.post(e) {
+			if e, stop := c.newJob(n, "async_poll", ""); c.post(e) {
 				c.finish(e, stop)
 			}
 		}
@@ -32,52 +32,52 @@ func (c *client) jobs() {
 }
 
 // finish stops a run after a moment where that is its lot, and follows it.
-func (c *client) finish(e *entry, stop bool) {
+func (c *client) finish(e *trackedRun, stop bool) {
 	if stop && c.rng.IntN(5) < 3 {
 		c.pause(time.Millisecond, 1500*time.Millisecond)
 	}
 	if stop {
-		c.halt(e)
+		c.stopRun(e)
 	}
-	c.follow(e)
+	c.track(e)
 }
 
-// job is a procedural run of a random kind; n is from 25 to 99.
-func (c *client) job(n int, mode, more string) (e *entry, stop bool) {
+// newJob is a procedural run of a random kind; n is from 25 to 99.
+func (c *client) newJob(n int, mode, more string) (e *trackedRun, stop bool) {
 	switch {
 	case n < 48:
-		e = c.one("quick", mode, `"agent_name":"quick"`+more)
+		e = c.newRun("quick", mode, `"agent_name":"quick"`+more)
 	case n < 62:
-		e = c.one("slow", mode, `"agent_name":"slow","parameters":{"seconds":%.2f}`+more, 0.2+1.8*c.rng.Float64())
+		e = c.newRun("slow", mode, `"agent_name":"slow","parameters":{"seconds":%.2f}`+more, 0.2+1.8*c.rng.Float64())
 	case n < 68:
-		e = c.one("big", mode, `"agent_name":"big"`+more)
+		e = c.newRun("big", mode, `"agent_name":"big"`+more)
 	case n < 75:
-		e = c.one("fails", mode, `"agent_name":"fails"`+more)
+		e = c.newRun("fails", mode, `"agent_name":"fails"`+more)
 	case n < 85:
-		e, stop = c.one("hang", mode, `"agent_name":"hang","timeout_seconds":%d`+more, c.hanging()), true
+		e, stop = c.newRun("hang", mode, `"agent_name":"hang","timeout_seconds":%d`+more, c.hangTimeout()), true
 	case n < 88:
-		e = c.one("timeout", mode, `"agent_name":"hang","timeout_seconds":%d`+more, 1+c.rng.IntN(4))
-	case n < 93 || !c.may.attempts:
-		e = c.weigh(mode, more)
+		e = c.newRun("timeout", mode, `"agent_name":"hang","timeout_seconds":%d`+more, 1+c.rng.IntN(4))
+	case n < 93 || !c.supports.attempts:
+		e = c.newWeigh(mode, more)
 	default:
 		most := 2 + c.rng.IntN(2)
-		e = c.one("flaky", mode, `"agent_name":"flaky","parameters":{"until":%d},"max_attempts":%d`+more, 1+c.rng.IntN(3), most)
+		e = c.newRun("flaky", mode, `"agent_name":"flaky","parameters":{"until":%d},"max_attempts":%d`+more, 1+c.rng.IntN(3), most)
 		e.attempts = most
 		stop = c.rng.IntN(5) == 0
 	}
 	return e, stop
 }
 
-// hanging is the limit of runs that are to be stopped. A torn history may have lost the stop.
-func (c *client) hanging() int {
+// hangTimeout is the limit of runs that are to be stopped. A torn history may have lost the stop.
+func (c *client) hangTimeout() int {
 	if c.torn {
 		return 10
 	}
 	return 40
 }
 
-// weigh is a run with large parameters. A command line's argument has 128 KiB at most, so they come in pieces.
-func (c *client) weigh(mode, more string) *entry {
+// newWeigh is a run with large parameters. A command line's argument has 128 KiB at most, so they come in pieces.
+func (c *client) newWeigh(mode, more string) *trackedRun {
 	var params strings.Builder
 	pieces, size := 3+c.rng.IntN(12), 100<<10
 	total := 0
@@ -89,33 +89,33 @@ func (c *client) weigh(mode, more string) *entry {
 		fmt.Fprintf(&params, `%q:%q`, key, value)
 		total += len("--"+key) + len(value)
 	}
-	e := c.one("weigh", mode, `"agent_name":"weigh","parameters":{%s}`+more, params.String())
+	e := c.newRun("weigh", mode, `"agent_name":"weigh","parameters":{%s}`+more, params.String())
 	e.bytes = total
 	return e
 }
 
-// say is a turn of the autonomous agent: a start where session is empty, else a resume.
-func (c *client) say(kind, mode, session, prompt, more string) *entry {
+// newTurn is a turn of the autonomous agent: a start where session is empty, else a resume.
+func (c *client) newTurn(kind, mode, session, prompt, more string) *trackedRun {
 	quoted, err := json.Marshal(prompt)
 	if err != nil {
 		panic(err)
 	}
 	sum := sha256.Sum256([]byte(prompt))
-	var e *entry
+	var e *trackedRun
 	if session == "" {
-		e = c.one(kind, mode, `"agent_name":"talker","parameters":{"prompt":%s}`+more, quoted)
+		e = c.newRun(kind, mode, `"agent_name":"talker","parameters":{"prompt":%s}`+more, quoted)
 	} else {
-		e = c.one(kind, mode, `"type":"resume_session","session_id":%q,"parameters":{"prompt":%s}`+more, session, quoted)
+		e = c.newRun(kind, mode, `"type":"resume_session","session_id":%q,"parameters":{"prompt":%s}`+more, session, quoted)
 		e.session = session
 	}
 	e.sum = hex.EncodeToString(sum[:])
 	return e
 }
 
-// sessions is the life of a client that talks: a session at a time, with turns, and children that call back.
-func (c *client) sessions() {
+// runSessions is the life of a client that talks: a session at a time, with turns, and children that call back.
+func (c *client) runSessions() {
 	for c.pause(10*time.Millisecond, 200*time.Millisecond) {
-		first := c.say("talk", "async_poll", "", "hello", "")
+		first := c.newTurn("talk", "async_poll", "", "hello", "")
 		if !c.post(first) || !c.wait(first, 20*time.Second) || c.outcome(first) != "completed" {
 			continue
 		}
@@ -125,23 +125,23 @@ func (c *client) sessions() {
 				return
 			}
 			switch n := c.rng.IntN(100); {
-			case n < 45 && c.may.callbacks:
-				c.child(first.session)
+			case n < 45 && c.supports.callbacks:
+				c.startChild(first.session)
 			case n < 70:
 				for range 1 + c.rng.IntN(3) {
 					turns++
-					c.turn(first.session, turns)
+					c.sendTurn(first.session, turns)
 				}
 			default:
 				turns++
-				c.turn(first.session, turns)
+				c.sendTurn(first.session, turns)
 			}
 		}
 	}
 }
 
-// turn is one further turn of a session.
-func (c *client) turn(session string, n int) {
+// sendTurn is one further turn of a session.
+func (c *client) sendTurn(session string, n int) {
 	kind, prompt, mode := "talk", fmt.Sprintf("turn %d", n), "async_poll"
 	stop := false
 	switch k := c.rng.IntN(100); {
@@ -160,55 +160,55 @@ func (c *client) turn(session string, n int) {
 	if mode == "sync" {
 		more = `,"wait_seconds":8`
 	} else if kind == "talk hangs" {
-		more = fmt.Sprintf(`,"timeout_seconds":%d`, c.hanging())
+		more = fmt.Sprintf(`,"timeout_seconds":%d`, c.hangTimeout())
 	}
-	e := c.say(kind, mode, session, prompt, more)
+	e := c.newTurn(kind, mode, session, prompt, more)
 	e.turn = n
 	if c.post(e) && mode != "sync" {
 		c.finish(e, stop)
 	}
 }
 
-// child is a run that calls a parent session back, now and then with a child of its own.
-func (c *client) child(parent string) {
+// startChild is a run that calls a parent session back, now and then with a child of its own.
+func (c *client) startChild(parent string) {
 	more := fmt.Sprintf(`,"parent_session_id":%q`, parent)
 	if c.rng.IntN(4) > 0 {
-		e, stop := c.job(25+c.rng.IntN(75), "async_callback", more)
+		e, stop := c.newJob(25+c.rng.IntN(75), "async_callback", more)
 		e.parent = parent
 		if c.post(e) {
 			c.finish(e, stop)
 		}
 		return
 	}
-	middle := c.say("talk", "async_callback", "", "do=slow child", more)
+	middle := c.newTurn("talk", "async_callback", "", "do=slow child", more)
 	middle.parent = parent
 	if !c.post(middle) || c.rng.IntN(2) == 0 || !c.wait(middle, 20*time.Second) || c.outcome(middle) != "completed" {
 		return
 	}
-	e := c.one("quick", "async_callback", `"agent_name":"quick","parent_session_id":%q`, middle.session)
+	e := c.newRun("quick", "async_callback", `"agent_name":"quick","parent_session_id":%q`, middle.session)
 	e.parent = middle.session
 	if c.post(e) {
-		c.follow(e)
+		c.track(e)
 	}
 }
 
-// probe finds out what this version takes, and says what it does not.
-func (s *stack) probe(l *load) error {
-	l.may.sessions = s.autonomous
+// detectFeatures finds out what this version takes, and says what it does not.
+func (s *stack) detectFeatures(l *load) error {
+	l.supports.sessions = s.autonomous
 	try := func(body string) bool {
-		a := ask(l.hard, s.urls[0], "POST", "/runs/validate", []byte(body), "", 10*time.Second)
+		a := request(l.hardCtx, s.urls[0], "POST", "/runs/validate", []byte(body), "", 10*time.Second)
 		return a.code == http.StatusOK || a.code == http.StatusNotFound // the parent of the question is nobody
 	}
-	l.may.attempts = try(`{"agent_name":"quick","max_attempts":2}`)
-	l.may.callbacks = s.autonomous && try(`{"agent_name":"quick","mode":"async_callback","parent_session_id":"ses_nobody"}`)
-	for what, has := range map[string]bool{"sessions and resumes (autonomous profiles)": l.may.sessions, "callbacks (mode async_callback)": l.may.callbacks, "further attempts (max_attempts)": l.may.attempts} {
+	l.supports.attempts = try(`{"agent_name":"quick","max_attempts":2}`)
+	l.supports.callbacks = s.autonomous && try(`{"agent_name":"quick","mode":"async_callback","parent_session_id":"ses_nobody"}`)
+	for what, has := range map[string]bool{"sessions and resumes (autonomous profiles)": l.supports.sessions, "callbacks (mode async_callback)": l.supports.callbacks, "further attempts (max_attempts)": l.supports.attempts} {
 		if has {
 			continue
 		}
 		if s.requireAll {
 			return fmt.Errorf("this version does not take %s; -require-callbacks=false leaves them out", what)
 		}
-		s.say("LEFT OUT of the load, since this version does not take it: %s", what)
+		s.logf("LEFT OUT of the load, since this version does not take it: %s", what)
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func restored(t *testing.T, s *stack) {
 		}
 		return s.get("/agents/text-stats", nil)
 	})
-	s.tell(t)
-	id, err := s.insist(t.Context(), "restored")
+	s.writeStory(t)
+	id, err := s.createRun(t.Context(), "restored")
 	if err != nil {
 		t.Fatal(err)
 	}

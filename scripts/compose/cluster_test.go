@@ -23,7 +23,7 @@ func TestCluster(t *testing.T) {
 		s.stores(t, fmt.Sprintf("nats-%d", n+1), fmt.Sprintf("/own/%d", n+1), 3)
 	}
 	confinedCluster(t, s)
-	sane(t, s)
+	checkSecrets(t, s)
 	second := *s
 	second.http = "http://127.0.0.1:" + os.Getenv("AO_HTTP_PORT_2")
 	s.until(t, time.Minute, "the second coordinator is ready", func() error { return second.get("/ready", nil) })
@@ -48,7 +48,7 @@ func TestCluster(t *testing.T) {
 func confinedCluster(t *testing.T, s *stack) {
 	s.until(t, 90*time.Second, "every container is as it should be", func() error {
 		for _, id := range strings.Fields(s.docker(t, "ps", "-q")) {
-			if err := sound(id); err != nil {
+			if err := checkContainer(id); err != nil {
 				return err
 			}
 		}

@@ -45,20 +45,20 @@ func TestStack(t *testing.T) {
 		{"it becomes ready", ready},
 		{"NATS stores what fits on its disk", stored},
 		{"NATS puts batches aside in memory", remembered},
-		{"keys and tokens are made once", once},
-		{"who shows nothing gets nothing", strangers},
-		{"nobody is root, the root file system is read-only, and there are limits", confined},
+		{"keys and tokens are made once", checkInitOnce},
+		{"who shows nothing gets nothing", checkUnauthenticated},
+		{"nobody is root, the root file system is read-only, and there are limits", checkConfined},
 		{"images and programs tell their version", versioned},
 		{"a run over HTTP", overHTTP},
 		{"a run by the ao command", byCommand},
-		{"the doctor on its host warns of nothing", sane},
+		{"the doctor on its host warns of nothing", checkSecrets},
 		{"a run over NATS", overNATS},
 		{"three workers share the agents", scaled},
 		{"a rolling restart of each service loses nothing", rolling},
 		{"NATS is killed while batches come, and nothing is lost", killed},
 		{"the history outlives the containers", recreated},
 		{"a backup outlives everything", restored},
-		{"agents of one's own are mounted, and no program of a run reads a secret", prying},
+		{"agents of one's own are mounted, and no program of a run reads a secret", checkUnreadable},
 		{"agents by models", models},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
@@ -94,11 +94,11 @@ func ready(t *testing.T, s *stack) {
 	s.until(t, time.Minute, "/ready says 200", func() error { return s.get("/ready", nil) })
 	s.until(t, time.Minute, "a runner is online", func() error { return s.online(1) })
 	s.until(t, time.Minute, "text-stats is announced", func() error { return s.get("/agents/text-stats", nil) })
-	s.tell(t)
+	s.writeStory(t)
 }
 
-// tell writes the story into the workers' workspace.
-func (s *stack) tell(t *testing.T) {
+// writeStory writes the story into the workers' workspace.
+func (s *stack) writeStory(t *testing.T) {
 	t.Helper()
 	s.docker(t, "exec", "-T", "worker-procedural", "sh", "-c", fmt.Sprintf("printf %%s '%s' >%s", text, story))
 }
@@ -245,7 +245,7 @@ func recreated(t *testing.T, s *stack) {
 		t.Errorf("the first run, after all containers were made anew: %v", err)
 	}
 	s.until(t, time.Minute, "a new run completes", func() error {
-		id, err := s.insist(t.Context(), "after")
+		id, err := s.createRun(t.Context(), "after")
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (s *stack) load(t *testing.T) *load {
 		l.callers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				key := fmt.Sprintf("%s-%d-%d", t.Name(), caller, n)
-				id, err := s.insist(t.Context(), key)
+				id, err := s.createRun(t.Context(), key)
 				if err != nil {
 					t.Errorf("%s: %v", key, err)
 					return
@@ -83,9 +83,9 @@ func (l *load) settle(what string) {
 	l.t.Logf("%d runs accepted and completed during %s", len(ids), what)
 }
 
-// insist asks for a run until it is told which, or the request itself is at fault. The session's id is the caller's: it is written in one
+// createRun asks for a run until it is told which, or the request itself is at fault. The session's id is the caller's: it is written in one
 // batch with the run.
-func (s *stack) insist(ctx context.Context, key string) (string, error) {
+func (s *stack) createRun(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	session := fmt.Sprintf("ses_%x", sha256.Sum224([]byte(key)))

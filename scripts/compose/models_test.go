@@ -75,7 +75,7 @@ func models(t *testing.T, s *stack) {
 			}
 			s.docker(t, "--profile", strings.TrimSuffix(tt.profile, "-code"), "up", "-d", "--no-build", tt.service)
 			s.until(t, 90*time.Second, tt.service+" is healthy", func() error {
-				return sound(s.docker(t, "--profile", strings.TrimSuffix(tt.profile, "-code"), "ps", "-q", tt.service))
+				return checkContainer(s.docker(t, "--profile", strings.TrimSuffix(tt.profile, "-code"), "ps", "-q", tt.service))
 			})
 			agent := fmt.Sprintf(`{"name":"asked-by-%s","description":"asks","executor_profile":%q}`, tt.profile, tt.profile)
 			cmd := exec.CommandContext(t.Context(), s.ao, "agents", "create", agent)

@@ -19,7 +19,7 @@ import (
 )
 
 // sane: a stack as it is made needs nothing to be mended, seen from the machine that it runs on.
-func sane(t *testing.T, s *stack) {
+func checkSecrets(t *testing.T, s *stack) {
 	cmd := exec.CommandContext(t.Context(), s.ao, "doctor", "--json")
 	cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
 	out, err := cmd.Output()
@@ -51,10 +51,10 @@ words=$(wc -w < "$file") || exit 1
 echo "$words words"
 `
 
-// prying has an agent look for the worker's credential, for a model's key and for the files of settings in all that it can read, over
+// checkUnreadable has an agent look for the worker's credential, for a model's key and for the files of settings in all that it can read, over
 // restarts of its container. Where nothing is hidden it finds them, and the doctor says so. It is mounted with AO_AGENTS, as another
 // that is put there later.
-func prying(t *testing.T, s *stack) {
+func checkUnreadable(t *testing.T, s *stack) {
 	dir := t.TempDir()
 	put := func(name, text string, mode os.FileMode) string {
 		t.Helper()
@@ -111,7 +111,7 @@ func prying(t *testing.T, s *stack) {
 	up := func() {
 		t.Helper()
 		s.docker(t, "up", "-d", "--no-build", "--scale", "worker-procedural=1", "worker-procedural")
-		s.until(t, time.Minute, "the worker is healthy", func() error { return sound(s.docker(t, "ps", "-q", "worker-procedural")) })
+		s.until(t, time.Minute, "the worker is healthy", func() error { return checkContainer(s.docker(t, "ps", "-q", "worker-procedural")) })
 		s.until(t, 3*time.Minute, // a runner that was in the backup is online until RUNNER_STALE_THRESHOLD
 			"one runner is online", func() error { return s.online(1) })
 	}
@@ -136,7 +136,7 @@ func prying(t *testing.T, s *stack) {
 		if out, err := exec.Command("docker", "restart", "-t", "30", s.docker(t, "ps", "-q", "worker-procedural")).CombinedOutput(); err != nil {
 			t.Fatalf("docker restart: %v\n%s", err, out)
 		}
-		s.until(t, time.Minute, "the worker is healthy again", func() error { return sound(s.docker(t, "ps", "-q", "worker-procedural")) })
+		s.until(t, time.Minute, "the worker is healthy again", func() error { return checkContainer(s.docker(t, "ps", "-q", "worker-procedural")) })
 	}
 	var r result
 	s.until(t, time.Minute, "the agent that was put into AO_AGENTS is there", func() error {

@@ -35,13 +35,13 @@ func (s *stack) stores(t *testing.T, service, volume string, sharing int64) {
 			said = strings.TrimSpace(after)
 		}
 	}
-	if want := friendly(size); said != want {
+	if want := formatBytes(size); said != want {
 		t.Errorf("%s says that it stores %q at most, init wrote %d bytes, which are %q", service, said, size, want)
 	}
 }
 
-// friendly is how the server shows a number of bytes.
-func friendly(bytes int64) string {
+// formatBytes is how the server shows a number of bytes.
+func formatBytes(bytes int64) string {
 	n, unit := float64(bytes), "B"
 	for _, next := range []string{"KB", "MB", "GB", "TB"} {
 		if n >= 1024 {

@@ -10,8 +10,8 @@ import (
 	"ao/nats/subject"
 )
 
-// trail is what a coordinator tells of what was done to agents: the status by request, of those that this test has made.
-func (s *stack) trail() (statuses map[string]int, gaps int, whole bool) {
+// auditTrail is what a coordinator tells of what was done to agents: the status by request, of those that this test has made.
+func (s *stack) auditTrail() (statuses map[string]int, gaps int, whole bool) {
 	statuses = map[string]int{}
 	for cursor := ""; ; {
 		r := s.get("/audit?action=agent.create&limit=7&cursor=" + cursor)
@@ -44,8 +44,8 @@ func (s *stack) trail() (statuses map[string]int, gaps int, whole bool) {
 func TestTheAuditOutlivesAServer(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)
-	one := upon(t, c.URL(), "AO_NATS_REPLICAS=3")
-	two := upon(t, c.URL(), "AO_NATS_REPLICAS=3")
+	one := upOn(t, c.URL(), "AO_NATS_REPLICAS=3")
+	two := upOn(t, c.URL(), "AO_NATS_REPLICAS=3")
 	js, err := c.Conn(t).JetStream()
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestTheAuditOutlivesAServer(t *testing.T) {
 		t.Helper()
 		for name, s := range map[string]*stack{"one": one, "the other": two} {
 			s.within(time.Minute, when+": "+name+" coordinator tells all", func() bool {
-				statuses, gaps, whole := s.trail()
+				statuses, gaps, whole := s.auditTrail()
 				if gaps > 0 {
 					t.Fatalf("%s: %d gaps", when, gaps)
 				}

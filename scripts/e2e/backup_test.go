@@ -17,7 +17,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Skip("a cluster is restored by nats/backup's own test")
 	}
 	first := natstest.Proc(t)
-	s := upon(t, first.URL())
+	s := upOn(t, first.URL())
 	gate := filepath.Join(s.dir, "gate")
 	begun := filepath.Join(s.dir, "begun")
 	agents := func(s *stack) {
@@ -72,7 +72,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The coordinator's own folder is the one of before: its snapshot of the history is of another one.
-	r := upon(t, second.URL(), "AO_DATA_DIR="+filepath.Join(s.dir, "data"))
+	r := upOn(t, second.URL(), "AO_DATA_DIR="+filepath.Join(s.dir, "data"))
 	agents(r)
 	r.worker()
 	if got := r.get("/runs/" + ended + "/result").text; !strings.Contains(got, `"quick":true`) {

@@ -17,11 +17,11 @@ import (
 func TestAnOldDataFolder(t *testing.T) {
 	t.Parallel()
 	withOld(t)
-	s := prepared(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_PROFILES=test,mind", "AO_HOSTNAME=all", "RUN_LEASE=15s")
+	s := prepare(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_PROFILES=test,mind", "AO_HOSTNAME=all", "RUN_LEASE=15s")
 	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
 	s.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec"}`)
-	s.agent("echo", note+`printf '%s' "$2"`, "")
-	s.agent("gate", note+gate, "")
+	s.agent("echo", startNote+`printf '%s' "$2"`, "")
+	s.agent("gate", startNote+gate, "")
 	all := launch(t, old+"allinone", s.dir, s.env)
 	begin := func(version string) {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestAnOldDataFolder(t *testing.T) {
 	s.has(s.post("/agents", `{"name":"talker","executor_profile":"mind"}`), 201)
 	s.has(s.post("/schemas", `{"name":"findings","schema":`+findings+`}`), 201)
 	ended := s.sync("echo", `{"word":"first"}`).at("run_id")
-	session := s.sync("talker", prompted("word 0\n@say noted")).at("session_id")
+	session := s.sync("talker", promptParams("word 0\n@say noted")).at("session_id")
 	const keyed = `{"agent_name":"echo","parameters":{"word":"keyed"}}`
 	once := s.post("/runs", keyed, "Idempotency-Key", "of before").at("run_id")
 	s.ended(once)
@@ -45,13 +45,13 @@ func TestAnOldDataFolder(t *testing.T) {
 		// One is under way and ends with the program; the others wait behind it, for the next one.
 		held := fmt.Sprintf("turn-%d", turn)
 		under := s.run(`{"agent_name":"gate","parameters":{"name":"` + held + `"}}`)
-		s.began(held)
+		s.waitGate(held)
 		var waiting []string
 		for i := range 5 {
 			waiting = append(waiting, s.run(fmt.Sprintf(`{"agent_name":"echo","parameters":{"word":"waits %d"}}`, i)))
 		}
 		all.signal(syscall.SIGTERM)
-		s.open(held)
+		s.openGate(held)
 		all.ends(s)
 		begin(version)
 
@@ -62,10 +62,10 @@ func TestAnOldDataFolder(t *testing.T) {
 		}
 		s.has(s.get("/runs/"+ended+"/result"), 200, "first")
 		s.same("what its key is answered with", s.post("/runs", keyed, "Idempotency-Key", "of before").at("run_id"), once)
-		r := s.post("/runs", `{"session_id":"`+session+`","parameters":`+prompted("@recall")+`,"mode":"sync"}`)
+		r := s.post("/runs", `{"session_id":"`+session+`","parameters":`+promptParams("@recall")+`,"mode":"sync"}`)
 		s.has(r, 200, `word 0`)
 		s.contains(s.messages(session), "noted")
-		r = s.post("/runs", `{"agent_name":"talker","output_schema_name":"findings","mode":"sync","parameters":`+prompted(`@json {"issues":[],"summary":"fits"}`)+`}`)
+		r = s.post("/runs", `{"agent_name":"talker","output_schema_name":"findings","mode":"sync","parameters":`+promptParams(`@json {"issues":[],"summary":"fits"}`)+`}`)
 		s.has(r, 200, `"summary":"fits"`)
 		for id, n := range s.begun() {
 			if n != 1 {
@@ -84,11 +84,11 @@ func TestAnOldDataFolder(t *testing.T) {
 func TestAnOldFolderOfKeys(t *testing.T) {
 	t.Parallel()
 	withOld(t)
-	ring := keys(t, old)
-	env, address := behind(t, ring, "RUN_LEASE=15s")
-	s := prepared(t, "embed", env...)
+	ring := initKeys(t, old)
+	env, address := startBehindUsers(t, ring, "RUN_LEASE=15s")
+	s := prepare(t, "embed", env...)
 	s.version = old
-	s.agent("echo", note+`printf '%s' "$2"`, "")
+	s.agent("echo", startNote+`printf '%s' "$2"`, "")
 	s.coordinator = launch(t, old+"coordinator", s.dir, s.env)
 	s.ready()
 	s.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec"}`)
@@ -101,7 +101,7 @@ func TestAnOldFolderOfKeys(t *testing.T) {
 	mind := launch(t, old+"worker", s.dir, slices.Concat(s.env, as(ring, address, "worker-mind"), []string{"AO_HOSTNAME=mind", "AO_PROFILES=mind"}))
 	s.online("mind")
 	s.has(s.post("/agents", `{"name":"talker","executor_profile":"mind"}`), 201)
-	session := s.sync("talker", prompted("remember the milk\n@say noted")).at("session_id")
+	session := s.sync("talker", promptParams("remember the milk\n@say noted")).at("session_id")
 	work := func(coordinators ...*stack) {
 		t.Helper()
 		for _, c := range coordinators {
@@ -109,7 +109,7 @@ func TestAnOldFolderOfKeys(t *testing.T) {
 				r := c.post("/runs", `{"agent_name":"echo","parameters":{"word":"`+host+`"},"additional_demands":{"hostname":"`+host+`"},"mode":"sync"}`)
 				c.has(r, 200, `"status":"completed"`, `"stdout":"`+host+`"`)
 			}
-			c.has(c.post("/runs", `{"session_id":"`+session+`","parameters":`+prompted("@recall")+`,"mode":"sync"}`), 200, "remember the milk")
+			c.has(c.post("/runs", `{"session_id":"`+session+`","parameters":`+promptParams("@recall")+`,"mode":"sync"}`), 200, "remember the milk")
 		}
 	}
 	beside := *s

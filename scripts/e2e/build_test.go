@@ -18,8 +18,8 @@ const (
 	builtOf = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// stamped is how a build is told its version and its commit.
-func stamped(version, commit string) string {
+// linkerFlags is how a build is told its version and its commit.
+func linkerFlags(version, commit string) string {
 	return "-X ao/shared/version.stamp=" + version + " -X ao/shared/version.commit=" + commit
 }
 
@@ -28,9 +28,9 @@ func TestEveryBuildIsStamped(t *testing.T) {
 	t.Parallel()
 	labels := "LABEL org.opencontainers.image.version=$AO_VERSION org.opencontainers.image.revision=$AO_REVISION"
 	for file, lines := range map[string][]string{
-		"scripts/up":                 {stamped("$version", "$commit")},
-		"coordinator/Dockerfile":     {stamped("$AO_VERSION", "$AO_REVISION"), labels},
-		"worker/Dockerfile":          {stamped("$AO_VERSION", "$AO_REVISION"), labels},
+		"scripts/up":                 {linkerFlags("$version", "$commit")},
+		"coordinator/Dockerfile":     {linkerFlags("$AO_VERSION", "$AO_REVISION"), labels},
+		"worker/Dockerfile":          {linkerFlags("$AO_VERSION", "$AO_REVISION"), labels},
 		"docker-compose.yml":         {"\n  AO_VERSION:", "\n  AO_REVISION:"},
 		"docker-compose.cluster.yml": {"\n  AO_VERSION:", "\n  AO_REVISION:"},
 	} {

@@ -15,19 +15,19 @@ import (
 	"ao/nats/natstest"
 )
 
-// boss is the program of parents: it writes down what it is told.
-const boss = `#!/bin/sh
+// parentScript is the program of parents: it writes down what it is told.
+const parentScript = `#!/bin/sh
 cat >> "told-$AGENT_SESSION_ID"
 echo >> "told-$AGENT_SESSION_ID"
 echo noted
 `
 
-// parents starts a worker that runs parents and children, and makes their agents.
-func (s *stack) parents() *program {
+// startParentWorker starts a worker that runs parents and children, and makes their agents.
+func (s *stack) startParentWorker() *program {
 	s.t.Helper()
-	s.write("profiles/boss", boss)
+	s.write("profiles/boss", parentScript)
 	s.write("profiles/boss.json", `{"type":"autonomous","command":"./boss"}`)
-	s.write("profiles/think", thinks)
+	s.write("profiles/think", simulatedAgent)
 	s.write("profiles/think.json", `{"type":"autonomous","command":"./think","max_concurrent_runs":8}`)
 	p := s.runner("family", "AO_PROFILES=think,boss")
 	s.until("both runners are online", func() bool { return strings.Count(s.get("/runners").text, `"hostname":"family"`) == 2 })
@@ -36,8 +36,8 @@ func (s *stack) parents() *program {
 	return p
 }
 
-// parent is a session that waits for its children.
-func (s *stack) parent() string {
+// startParent is a session that waits for its children.
+func (s *stack) startParent() string {
 	s.t.Helper()
 	r := s.ended(s.run(`{"agent_name":"boss","prompt":"begin"}`))
 	if r.at("status") != "completed" {
@@ -46,13 +46,13 @@ func (s *stack) parent() string {
 	return r.at("session_id")
 }
 
-func (s *stack) child(parent, prompt string) string {
+func (s *stack) startChild(parent, prompt string) string {
 	s.t.Helper()
 	return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"mode":"async_callback","parent_session_id":%q}`, prompt, parent))
 }
 
-// told are the turns of a parent that its program was given, as JSON documents, without the prompt: that is said in the parameters.
-func (s *stack) told(parent string) []string {
+// parentTurns are the turns of a parent that its program was given, as JSON documents, without the prompt: that is said in the parameters.
+func (s *stack) parentTurns(parent string) []string {
 	raw, err := os.ReadFile(filepath.Join(s.dir, "told-"+parent))
 	if err != nil {
 		s.t.Fatal(err)
@@ -71,20 +71,20 @@ func (s *stack) told(parent string) []string {
 func TestACallbackSurvivesARestartOfEverything(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.parents()
-	parent := s.parent()
-	child := s.child(parent, "wait-dark")
+	s.startParentWorker()
+	parent := s.startParent()
+	child := s.startChild(parent, "wait-dark")
 	s.status(child, "running")
 	session := s.get("/runs/" + child).at("session_id")
 	s.coordinator.kill()
 	s.write("open-wait-dark", "")
 	s.until("the child has answered", func() bool { return strings.Contains(strings.Join(s.lines("turns"), " "), "end:"+session) })
-	s.whole.Kill()
-	s.whole.Start()
+	s.allServers.Kill()
+	s.allServers.Start()
 	s.coordinator.start()
 	s.ready()
-	s.until("the parent is told", func() bool { return len(s.told(parent)) == 2 })
-	if got := s.told(parent)[1]; strings.Count(got, `<agent-callback session=\"`+session+`\" status=\"completed\">`) != 1 || !strings.Contains(got, "answer to wait-dark") || !strings.Contains(got, `"mode":"resume"`) {
+	s.until("the parent is told", func() bool { return len(s.parentTurns(parent)) == 2 })
+	if got := s.parentTurns(parent)[1]; strings.Count(got, `<agent-callback session=\"`+session+`\" status=\"completed\">`) != 1 || !strings.Contains(got, "answer to wait-dark") || !strings.Contains(got, `"mode":"resume"`) {
 		t.Errorf("the parent was told %s", got)
 	}
 	s.until("nothing is under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
@@ -92,15 +92,15 @@ func TestACallbackSurvivesARestartOfEverything(t *testing.T) {
 	if r.at("callback.status") != "delivered" || r.at("callback.callback_run_id") != s.get("/sessions/"+parent).at("last_run_id") {
 		t.Errorf("the child says %s", r.text)
 	}
-	s.verified()
+	s.checkLedger()
 	out, _, code := s.ao("callbacks")
 	if code != 0 || !strings.Contains(out, child) || !strings.Contains(out, "delivered") {
 		t.Errorf("ao callbacks: %d\n%s", code, out)
 	}
 }
 
-// verified is the ledger's word.
-func (s *stack) verified() {
+// checkLedger is the ledger's word.
+func (s *stack) checkLedger() {
 	s.t.Helper()
 	if out, errs, code := s.ao("verify"); code != 0 {
 		s.t.Errorf("ao verify: exit code %d\n%s%s", code, out, errs)
@@ -111,31 +111,31 @@ func (s *stack) verified() {
 func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	w := s.parents()
-	parent := s.parent()
-	lost, stopped, failed := s.child(parent, "wait-lost"), s.child(parent, "wait-stopped"), s.child(parent, "fail-soon")
+	w := s.startParentWorker()
+	parent := s.startParent()
+	lost, stopped, failed := s.startChild(parent, "wait-lost"), s.startChild(parent, "wait-stopped"), s.startChild(parent, "fail-soon")
 	s.status(lost, "running")
 	s.status(stopped, "running")
 	s.has(s.post("/runs/"+stopped+"/stop", ""), 200)
 	for _, id := range []string{stopped, failed} {
 		s.until("the parent is told of "+id, func() bool {
-			return strings.Contains(strings.Join(s.told(parent), "\n"), s.get("/runs/"+id).at("session_id"))
+			return strings.Contains(strings.Join(s.parentTurns(parent), "\n"), s.get("/runs/"+id).at("session_id"))
 		})
 	}
 	s.until("the parent has nothing under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
 	w.kill()
 	w.start()
 	s.until("the parent is told of the lost one", func() bool {
-		return strings.Contains(strings.Join(s.told(parent), "\n"), "Runner disconnected during execution")
+		return strings.Contains(strings.Join(s.parentTurns(parent), "\n"), "Runner disconnected during execution")
 	})
 	s.until("nothing is under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
-	all := strings.Join(s.told(parent), "\n")
+	all := strings.Join(s.parentTurns(parent), "\n")
 	for _, id := range []string{lost, stopped, failed} {
 		if n := strings.Count(all, s.get("/runs/"+id).at("session_id")); n != 1 {
 			t.Errorf("the parent was told %d times of %s", n, id)
 		}
 	}
-	s.verified()
+	s.checkLedger()
 }
 
 // An HTTP callback is tried again by another process than the one that failed, and a dead one when somebody asks for it.
@@ -175,5 +175,5 @@ func TestHTTPCallbacks(t *testing.T) {
 	if _, errs, code := s.ao("callbacks", "redeliver", id); code != 1 || !strings.Contains(errs, "no HTTP callback that failed") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
-	s.verified()
+	s.checkLedger()
 }

@@ -18,17 +18,17 @@ import (
 	"ao/worker/claudecode/standin"
 )
 
-// patience is for what the real claude does: it takes seconds to start, on a busy machine many.
-const patience = 4 * time.Minute
+// claudeTimeout is for what the real claude does: it takes seconds to start, on a busy machine many.
+const claudeTimeout = 4 * time.Minute
 
 // startTool is what claude calls the tool of the orchestrator's MCP server that starts an agent.
 const startTool = "mcp__orchestrator__start_agent_session"
 
-// thought is what an agent's model answers to its newest message.
-type thought func(last string, r standin.Request) standin.Answer
+// answerFunc is what an agent's model answers to its newest message.
+type answerFunc func(last string, r standin.Request) standin.Answer
 
-// claudes is a stack whose agents are all run by the real claude program, and think as the story says.
-type claudes struct {
+// claudeStack is a stack whose agents are all run by the real claude program, and think as the story says.
+type claudeStack struct {
 	*stack
 	worker *program
 	api    *standin.API
@@ -36,14 +36,14 @@ type claudes struct {
 	tmp    string // of the worker and its programs
 }
 
-// think starts one of a claude program: an agent for each thought, with more members of its definition. Every agent has the orchestrator's MCP
+// newClaudeStack starts one of a claude program: an agent for each thought, with more members of its definition. Every agent has the orchestrator's MCP
 // server, whose tools the model gets at once.
-func think(t *testing.T, claude string, thoughts map[string]thought, more map[string]string) *claudes {
+func newClaudeStack(t *testing.T, claude string, thoughts map[string]answerFunc, more map[string]string) *claudeStack {
 	t.Helper()
 	if rolling {
 		t.Skip("the models of these stories take an error for an answer, and do not call again when NATS has no leader")
 	}
-	c := &claudes{stack: up(t), key: "sk-ant-" + rand.Text()}
+	c := &claudeStack{stack: up(t), key: "sk-ant-" + rand.Text()}
 	c.api = standin.Decide(t, func(r standin.Request) standin.Answer {
 		for name, do := range thoughts {
 			if !strings.Contains(string(r.System), "You are the "+name+" of a story.") {
@@ -78,9 +78,9 @@ func think(t *testing.T, claude string, thoughts map[string]thought, more map[st
 }
 
 // ended waits for a run's end and gives the run.
-func (c *claudes) ended(id string) (r reply) {
+func (c *claudeStack) ended(id string) (r reply) {
 	c.t.Helper()
-	c.within(patience, "run "+id+" has ended", func() bool {
+	c.within(claudeTimeout, "run "+id+" has ended", func() bool {
 		r = c.get("/runs/" + id)
 		return r.at("completed_at") != ""
 	})
@@ -88,7 +88,7 @@ func (c *claudes) ended(id string) (r reply) {
 }
 
 // processes are the claude processes of an agent that were started: what was written down of each.
-func (c *claudes) processes(agent string) (all [][]string) {
+func (c *claudeStack) processes(agent string) (all [][]string) {
 	raw, err := os.ReadFile(filepath.Join(c.dir, "calls"))
 	if err != nil && !os.IsNotExist(err) {
 		c.t.Fatal(err)
@@ -102,7 +102,7 @@ func (c *claudes) processes(agent string) (all [][]string) {
 }
 
 // runsOf are a session's runs, the first one first.
-func (c *claudes) runsOf(session string) (all []reply) {
+func (c *claudeStack) runsOf(session string) (all []reply) {
 	c.t.Helper()
 	var page struct {
 		Runs []struct {
@@ -119,10 +119,10 @@ func (c *claudes) runsOf(session string) (all []reply) {
 	return all
 }
 
-// settled waits until nothing is open in these sessions, and nobody is to be told of any end; children stand before their parents.
-func (c *claudes) settled(sessions ...string) {
+// waitSettled waits until nothing is open in these sessions, and nobody is to be told of any end; children stand before their parents.
+func (c *claudeStack) waitSettled(sessions ...string) {
 	c.t.Helper()
-	c.within(patience, "all is over", func() bool {
+	c.within(claudeTimeout, "all is over", func() bool {
 		for _, session := range sessions {
 			if slices.ContainsFunc(c.runsOf(session), func(r reply) bool {
 				return r.at("completed_at") == "" || r.at("mode") == "async_callback" && r.at("callback.status") != "delivered"
@@ -134,8 +134,8 @@ func (c *claudes) settled(sessions ...string) {
 	})
 }
 
-// toldOnce checks that each ended run of a child was told to its parent, in one of the parent's turns and once.
-func (c *claudes) toldOnce(child, parent string) {
+// checkCallbackOnce checks that each ended run of a child was told to its parent, in one of the parent's turns and once.
+func (c *claudeStack) checkCallbackOnce(child, parent string) {
 	c.t.Helper()
 	turns := map[string]string{}
 	var all strings.Builder
@@ -154,8 +154,8 @@ func (c *claudes) toldOnce(child, parent string) {
 	}
 }
 
-// secretsKept looks for keys and tokens wherever somebody could read them.
-func (c *claudes) secretsKept() {
+// checkSecrets looks for keys and tokens wherever somebody could read them.
+func (c *claudeStack) checkSecrets() {
 	c.t.Helper()
 	texts := map[string]string{"the coordinator's log": c.coordinator.log.String(), "the worker's log": c.worker.log.String()}
 	var sessions struct {
@@ -203,7 +203,7 @@ var found = regexp.MustCompile(`leak-[A-Z0-9]+`)
 func TestThreeLevelsOfClaudes(t *testing.T) {
 	t.Parallel()
 	leak := "leak-" + rand.Text()
-	above := func(child, prompt string) thought {
+	above := func(child, prompt string) answerFunc {
 		return func(last string, r standin.Request) standin.Answer {
 			switch {
 			case strings.Contains(last, "<agent-callback") && found.MatchString(last):
@@ -218,7 +218,7 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 			return nil
 		}
 	}
-	c := think(t, standin.Claude(t), map[string]thought{
+	c := newClaudeStack(t, standin.Claude(t), map[string]answerFunc{
 		"orchestrator": above("researcher", "Find leaks in the code"),
 		"researcher":   above("scanner", "Scan it"),
 		"scanner": func(last string, r standin.Request) standin.Answer {
@@ -240,7 +240,7 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 		t.Fatalf("the orchestrator: %s", first.text)
 	}
 	top := first.at("session_id")
-	c.within(patience, "the scanner's word has come to the top", func() bool {
+	c.within(claudeTimeout, "the scanner's word has come to the top", func() bool {
 		return strings.Contains(c.get("/sessions/"+top+"/result").at("result_text"), leak)
 	})
 	if got := c.get("/sessions/" + top + "/result").at("result_text"); got != "It comes down to "+leak {
@@ -248,7 +248,7 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 	}
 	middle := c.get("/sessions?parent_session_id=" + top).at("sessions.0.session_id")
 	low := c.get("/sessions?parent_session_id=" + middle).at("sessions.0.session_id")
-	c.settled(low, middle, top)
+	c.waitSettled(low, middle, top)
 
 	scan := c.runsOf(low)
 	if len(scan) != 1 {
@@ -258,8 +258,8 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 	if p := c.processes("scanner"); len(p) != 2 || strings.Contains(strings.Join(p[0], " "), "--resume=") || !strings.Contains(strings.Join(p[1], " "), " --resume=") {
 		t.Errorf("the scanner's processes: %q", p)
 	}
-	c.toldOnce(low, middle)
-	c.toldOnce(middle, top)
+	c.checkCallbackOnce(low, middle)
+	c.checkCallbackOnce(middle, top)
 	for parent, child := range map[string]string{top: middle, middle: low} {
 		events := c.messages(parent)
 		c.contains(events, `"event_type":"pre_tool"`, `"event_type":"post_tool"`, `"tool_name":"`+startTool+`"`, `"tool_output":"{\"run_id\":\"`, child)
@@ -267,24 +267,24 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 	for _, session := range []string{top, middle, low} {
 		c.contains(c.messages(session), `"metadata":{"model":`, `"total_cost_usd":`, `"output_tokens":`, `"num_turns":`)
 	}
-	c.verified()
-	c.secretsKept()
+	c.checkLedger()
+	c.checkSecrets()
 }
 
 // A child that is waited for is a tool that gives its result. A call that does not fit the child's parameters_schema comes back as
 // the API's whole answer, and by that the model mends it. The session's next turn, by another worker process, tells its own cost.
 func TestAClaudeMendsItsCall(t *testing.T) {
 	t.Parallel()
-	standin.Each(t, aClaudeMendsItsCall)
+	standin.Each(t, testCorrectedCall)
 }
 
-func aClaudeMendsItsCall(t *testing.T, claude string) {
+func testCorrectedCall(t *testing.T, claude string) {
 	const schema = `{"type":"object","required":["url","depth"],"properties":{"url":{"type":"string","format":"uri"},"depth":{"type":"integer","minimum":1}},"additionalProperties":false}`
 	const bad, good = `{"url":"not-a-url","depth":0,"zz":1}`, `{"depth":2,"url":"http://example.com/?a=1&b=2"}`
 	call := func(parameters string) standin.Answer {
 		return standin.Uses(startTool, map[string]any{"agent_name": "crawler", "parameters": json.RawMessage(parameters), "mode": "sync", "wait_seconds": 600})
 	}
-	c := think(t, claude, map[string]thought{
+	c := newClaudeStack(t, claude, map[string]answerFunc{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
 			switch {
 			case strings.Contains(last, "And now?"):
@@ -351,14 +351,14 @@ func aClaudeMendsItsCall(t *testing.T, claude string) {
 	if one := cost[next.at("run_id")]; one <= 0 || math.Abs(cost[top.at("run_id")]-3*one) > 1e-9 {
 		t.Errorf("a turn that asked the model three times and one that asked it once cost %v", cost)
 	}
-	c.verified()
-	c.secretsKept()
+	c.checkLedger()
+	c.checkSecrets()
 }
 
 // A stop ends claude and all that it started, also while it waits for a child, which goes on by itself until it is stopped likewise.
 func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 	t.Parallel()
-	c := think(t, standin.Claude(t), map[string]thought{
+	c := newClaudeStack(t, standin.Claude(t), map[string]answerFunc{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
 			if strings.Contains(last, "Begin") && r.Has(startTool) {
 				return standin.Uses(startTool, map[string]any{"agent_name": "sleeper", "prompt": "Sleep", "wait_seconds": 600})
@@ -379,7 +379,7 @@ func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 		return all
 	}
 	run := c.run(`{"agent_name":"orchestrator","prompt":"Begin"}`)
-	c.within(patience, "the sleeper sleeps", func() bool { return len(c.lines("pids")) == 2 })
+	c.within(claudeTimeout, "the sleeper sleeps", func() bool { return len(c.lines("pids")) == 2 })
 	child := c.get("/runs?agent_name=sleeper").at("runs.0.run_id")
 
 	c.has(c.post("/runs/"+run+"/stop", ""), 200)
@@ -401,6 +401,6 @@ func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 		t.Errorf("the sleeper: %s", r.text)
 	}
 	c.gone(append(pids("sleeper"), c.lines("pids")...))
-	c.verified()
-	c.secretsKept()
+	c.checkLedger()
+	c.checkSecrets()
 }

@@ -84,7 +84,7 @@ func TestCommandLine(t *testing.T) {
 	s.story("detached, watched, waited for, stopped", func(s *stack) {
 		out, _ := says(s, 0, "run", "-d", "gate", "-p", "n=cli")
 		id, session, _ := strings.Cut(strings.TrimSpace(out), "\t")
-		s.began("cli")
+		s.waitGate("cli")
 		out, told := says(s, 4, "wait", id, "--timeout", "1s")
 		s.same("what it printed", out, "")
 		s.contains(told, "goes on", "ao wait "+id)
@@ -110,7 +110,7 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("after Ctrl-C the run is %s", st)
 		}
 
-		s.open("cli")
+		s.openGate("cli")
 		out, _ = says(s, 0, "wait", id)
 		s.same("its result", out, "{\n  \"gate\": \"cli\"\n}\n")
 		for _, of := range []string{id, session} {
@@ -128,7 +128,7 @@ func TestCommandLine(t *testing.T) {
 
 		out, _ = says(s, 0, "--json", "run", "-d", "gate", "-p", "n=cli2")
 		id = field(out, "run_id")
-		s.began("cli2")
+		s.waitGate("cli2")
 		out, _ = says(s, 0, "stop", id)
 		s.contains(out, id)
 		says(s, 3, "wait", id)
@@ -140,13 +140,13 @@ func TestCommandLine(t *testing.T) {
 	s.story("why a run waits, why it ended so, and how everything stands", func(s *stack) {
 		out, _ := says(s, 0, "--json", "run", "-d", "gate", "-p", "n=why")
 		id := field(out, "run_id")
-		s.began("why")
+		s.waitGate("why")
 		s.status(id, "running")
 		out, _ = says(s, 0, "explain", id)
 		s.contains(out, "It runs on runner rnr_", "accepted", "queued", "claimed", "by runner rnr_", "started")
 		out, _ = says(s, 0, "top", "--once")
 		s.contains(out, "1 running", "rnr_", "online", "host-1", id, "gate", "procedural.")
-		s.open("why")
+		s.openGate("why")
 		says(s, 0, "wait", "-q", id)
 		out, _ = says(s, 0, "--json", "explain", id)
 		s.same("its end", field(out, "story.4.what"), "completed")
@@ -165,7 +165,7 @@ func TestCommandLine(t *testing.T) {
 	s.story("a session followed live", func(s *stack) {
 		out, _ := says(s, 0, "run", "-d", "gate", "-p", "n=follow")
 		id, session, _ := strings.Cut(strings.TrimSpace(out), "\t")
-		s.began("follow")
+		s.waitGate("follow")
 		cmd := exec.Command(filepath.Join(bin, "ao"), "events", "-f", session)
 		cmd.Env = append(os.Environ(), s.env...)
 		var told lockedBuffer
@@ -174,7 +174,7 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.until("the start is told", func() bool { return strings.Contains(told.String(), "started on") })
-		s.open("follow")
+		s.openGate("follow")
 		s.until("the end is told", func() bool { return strings.Contains(told.String(), "completed") })
 		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
@@ -244,11 +244,11 @@ func TestCommandLine(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		s.began("restart")
+		s.waitGate("restart")
 		s.coordinator.kill()
 		s.coordinator.start()
 		s.ready()
-		s.open("restart")
+		s.openGate("restart")
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%v: %s", err, told.String())
 		}

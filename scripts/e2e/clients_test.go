@@ -59,23 +59,23 @@ func TestClientSnippets(t *testing.T) {
 			for _, agent := range []string{"text-stats", "failing", "nobody"} {
 				t.Run(agent, func(t *testing.T) {
 					t.Parallel()
-					d := newRoughDoor(t, s.url, agent)
+					d := newFaultyProxy(t, s.url, agent)
 					c := exec.Command(args[0], args[1:]...)
 					var out, errs bytes.Buffer
 					c.Dir, c.Env, c.Stdout, c.Stderr = t.TempDir(), append(os.Environ(), "AO_URL="+d.url), &out, &errs
 					if err := c.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 						t.Fatal(err)
 					}
-					d.judge(t, agent, c.ProcessState.ExitCode(), out.String(), errs.String())
+					d.checkClient(t, agent, c.ProcessState.ExitCode(), out.String(), errs.String())
 				})
 			}
 		})
 	}
 }
 
-// roughDoor stands before a coordinator and has clients ask for another agent. For text-stats itself it is rough: it answers each request
+// faultyProxy stands before a coordinator and has clients ask for another agent. For text-stats itself it is rough: it answers each request
 // with 429 and with 503 first, hands it on and loses the answer, and lets it through then.
-type roughDoor struct {
+type faultyProxy struct {
 	url string
 
 	mu   sync.Mutex
@@ -83,10 +83,10 @@ type roughDoor struct {
 	runs map[string]bool
 }
 
-func newRoughDoor(t *testing.T, to, agent string) *roughDoor {
+func newFaultyProxy(t *testing.T, to, agent string) *faultyProxy {
 	const asked = "text-stats"
 	rough := agent == asked
-	d := &roughDoor{seen: map[string]int{}, runs: map[string]bool{}}
+	d := &faultyProxy{seen: map[string]int{}, runs: map[string]bool{}}
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
 		what := r.Method + " " + r.URL.Path + " " + r.Header.Get("Idempotency-Key")
@@ -100,7 +100,7 @@ func newRoughDoor(t *testing.T, to, agent string) *roughDoor {
 			return
 		}
 		body, _ := io.ReadAll(r.Body) // a client that goes away is judged by what it does
-		status, answer := d.handOn(t, to, r, strings.ReplaceAll(string(body), asked, agent))
+		status, answer := d.forward(t, to, r, strings.ReplaceAll(string(body), asked, agent))
 		if rough && n == 3 {
 			c, _, err := http.NewResponseController(w).Hijack()
 			if err == nil {
@@ -117,8 +117,8 @@ func newRoughDoor(t *testing.T, to, agent string) *roughDoor {
 	return d
 }
 
-// handOn asks the coordinator, and notes which run it answers with.
-func (d *roughDoor) handOn(t *testing.T, to string, r *http.Request, body string) (int, []byte) {
+// forward asks the coordinator, and notes which run it answers with.
+func (d *faultyProxy) forward(t *testing.T, to string, r *http.Request, body string) (int, []byte) {
 	req, err := http.NewRequestWithContext(r.Context(), r.Method, to+r.URL.RequestURI(), strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
@@ -143,8 +143,8 @@ func (d *roughDoor) handOn(t *testing.T, to string, r *http.Request, body string
 	return res.StatusCode, answer
 }
 
-// judge looks at what a client did and said.
-func (d *roughDoor) judge(t *testing.T, agent string, code int, out, errs string) {
+// checkClient looks at what a client did and said.
+func (d *faultyProxy) checkClient(t *testing.T, agent string, code int, out, errs string) {
 	t.Helper()
 	var answer struct {
 		Words  int
@@ -184,7 +184,7 @@ func interpreted(program string) func(*testing.T, string) []string {
 // compiled builds a Go program: 'go run' has an exit code of its own.
 func compiled(t *testing.T, path string) []string {
 	program := strings.TrimSuffix(path, ".go")
-	must(t, filepath.Dir(path), "go", "build", "-o", program, path)
+	runCommand(t, filepath.Dir(path), "go", "build", "-o", program, path)
 	return []string{program}
 }
 
@@ -203,7 +203,7 @@ func typescript(t *testing.T, path string) []string {
 		t.Logf("TYPES ARE NOT CHECKED: there is no tsc (%v)", err)
 		return []string{"node", path}
 	}
-	must(t, filepath.Dir(path), tsc, "--strict", "--target", "es2022", "--module", "es2022", filepath.Base(path))
+	runCommand(t, filepath.Dir(path), tsc, "--strict", "--target", "es2022", "--module", "es2022", filepath.Base(path))
 	program := strings.TrimSuffix(path, ".ts") + ".mjs"
 	if err := os.Rename(strings.TrimSuffix(path, ".ts")+".js", program); err != nil {
 		t.Fatal(err)
@@ -246,8 +246,8 @@ var compiler = sync.OnceValues(func() (string, error) {
 	return tsc, nil
 })
 
-// must runs a command that has to succeed.
-func must(t *testing.T, dir, program string, args ...string) {
+// runCommand runs a command that has to succeed.
+func runCommand(t *testing.T, dir, program string, args ...string) {
 	t.Helper()
 	c := exec.Command(program, args...)
 	c.Dir = dir

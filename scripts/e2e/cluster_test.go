@@ -19,23 +19,23 @@ var (
 	rolling   = os.Getenv("AO_STORIES_NATS") == "rolling"
 )
 
-// rolls tells whether this NATS loses its servers meanwhile.
-func (s *stack) rolls() bool { return rolling && s.whole != nil }
+// isRolling tells whether this NATS loses its servers meanwhile.
+func (s *stack) isRolling() bool { return rolling && s.allServers != nil }
 
-// again repeats what is answered with 503 while a rolling cluster has no leader.
-func (s *stack) again(ask func() reply) reply {
-	for end := time.Now().Add(2 * stall()); ; time.Sleep(5 * time.Millisecond) {
-		if r := ask(); r.code != 503 || !s.rolls() || time.Now().After(end) {
+// retryUnavailable repeats what is answered with 503 while a rolling cluster has no leader.
+func (s *stack) retryUnavailable(ask func() reply) reply {
+	for end := time.Now().Add(2 * maxStall()); ; time.Sleep(5 * time.Millisecond) {
+		if r := ask(); r.code != 503 || !s.isRolling() || time.Now().After(end) {
 			return r
 		}
 	}
 }
 
-// shows wants the answer to a GET to have a status and these parts: at once, but while a rolling cluster has no leader a coordinator
+// checkGet wants the answer to a GET to have a status and these parts: at once, but while a rolling cluster has no leader a coordinator
 // answers with what it knows.
-func (s *stack) shows(path string, code int, parts ...string) {
+func (s *stack) checkGet(path string, code int, parts ...string) {
 	s.t.Helper()
-	r, end := s.get(path), time.Now().Add(stall())
+	r, end := s.get(path), time.Now().Add(maxStall())
 	lacks := func(part string) bool { return !strings.Contains(r.text, part) }
 	for ; (r.code != code || slices.ContainsFunc(parts, lacks)) && time.Now().Before(end); r = s.get(path) {
 		time.Sleep(5 * time.Millisecond)
@@ -49,10 +49,10 @@ type servers interface {
 	Start()
 }
 
-// stall is what a bound on time may be exceeded by: nothing where NATS stays, and on a rolling cluster the 10 s that a change of
+// maxStall is what a bound on time may be exceeded by: nothing where NATS stays, and on a rolling cluster the 10 s that a change of
 // leader may take at most (issue: leader changes stall nothing for more than 10 s). Silence is longer by that, too, before it counts
 // for good: a coordinator that lost its connection listens anew, and the other one does not.
-func stall() time.Duration {
+func maxStall() time.Duration {
 	if rolling {
 		return 10 * time.Second
 	}
@@ -62,31 +62,31 @@ func stall() time.Duration {
 func upOnCluster(t testing.TB, env ...string) *stack {
 	t.Helper()
 	c := natstest.Cluster(t)
-	s := upon(t, c.URL(), append([]string{"AO_NATS_REPLICAS=3"}, env...)...)
-	s.nats, s.whole = c.Servers[0], c
+	s := upOn(t, c.URL(), append([]string{"AO_NATS_REPLICAS=3"}, env...)...)
+	s.nats, s.allServers = c.Servers[0], c
 	if rolling {
-		r := &roller{c: c}
-		s.whole = r
+		r := &serverRoller{c: c}
+		s.allServers = r
 		r.roll(t)
 	}
 	return s
 }
 
-// roller kills the second and the third server by turns; the first one is the story's own to kill, and so is the whole.
-type roller struct {
+// serverRoller kills the second and the third server by turns; the first one is the story's own to kill, and so is the whole.
+type serverRoller struct {
 	c     *natstest.ClusterProcs
 	mu    sync.Mutex // held while NATS as a whole is away, and while a server is killed or started
 	whole int        // how often it was
 }
 
 // Kill kills all servers, and has the roller wait.
-func (r *roller) Kill() { r.mu.Lock(); r.whole++; r.c.Kill() }
+func (r *serverRoller) Kill() { r.mu.Lock(); r.whole++; r.c.Kill() }
 
 // Start starts all servers; the roller goes on.
-func (r *roller) Start() { r.c.Start(); r.mu.Unlock() }
+func (r *serverRoller) Start() { r.c.Start(); r.mu.Unlock() }
 
 // roll begins at once, so that no story is too short for it, and ends with the test.
-func (r *roller) roll(t testing.TB) {
+func (r *serverRoller) roll(t testing.TB) {
 	t.Helper()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -126,8 +126,8 @@ func (r *roller) roll(t testing.TB) {
 func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)
-	s := upon(t, c.URL(), "AO_NATS_REPLICAS=3", "RUN_LEASE=10s")
-	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s := upOn(t, c.URL(), "AO_NATS_REPLICAS=3", "RUN_LEASE=10s")
+	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	s.worker()
 	s.worker()
 	var mu sync.Mutex
@@ -147,7 +147,7 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 				case <-tick.C:
 				}
 				key := fmt.Sprintf("c-%d-%d", client, n)
-				id := insist(t, key, `{"agent_name":"quick"}`, s)
+				id := createRun(t, key, `{"agent_name":"quick"}`, s)
 				if id == "" {
 					return
 				}
@@ -183,7 +183,7 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if statuses := s.judge(ids); statuses["completed"] != len(ids) {
+	if statuses := s.verify(ids); statuses["completed"] != len(ids) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
 	if begun := s.begun(); len(begun) != len(ids) {

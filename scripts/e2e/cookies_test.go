@@ -11,7 +11,7 @@ import (
 )
 
 // cookie logs in with a token and gives the header that a browser sends from then on.
-func (b *besieged) cookie(who string) string {
+func (b *securityStack) cookie(who string) string {
 	b.t.Helper()
 	r := b.asked("POST", "/login", `{"token":"`+b.tokens[who]+`"}`)
 	value, _, _ := strings.Cut(r.header.Get("Set-Cookie"), ";")
@@ -22,7 +22,7 @@ func (b *besieged) cookie(who string) string {
 }
 
 // asked makes one request with these headers and no others; of a live stream it reads the beginning.
-func (b *besieged) asked(method, path, body string, headers ...string) reply {
+func (b *securityStack) asked(method, path, body string, headers ...string) reply {
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.url+path, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
@@ -47,68 +47,68 @@ func (b *besieged) asked(method, path, body string, headers ...string) reply {
 	return reply{res.StatusCode, res.Header, string(text), err}
 }
 
-// ours is what a browser says of a page of ours, and theirs what it says of others, or says nothing.
-const ours = "Sec-Fetch-Site: same-origin"
+// sameOrigin is what a browser says of a page of ours, and theirs what it says of others, or says nothing.
+const sameOrigin = "Sec-Fetch-Site: same-origin"
 
-var theirs = [][]string{
+var otherOrigins = [][]string{
 	nil,
 	{"Origin: http://evil.example"}, {"Origin: null"}, {"Origin: http://127.0.0.1:1"},
 	{"Sec-Fetch-Site: cross-site"}, {"Sec-Fetch-Site: same-site"}, {"Sec-Fetch-Site: none"},
 	{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"},
-	{ours, "Origin: http://evil.example"},
+	{sameOrigin, "Origin: http://evil.example"},
 }
 
 // TestEveryCookieAtEveryRoute: a browser's login opens what its token opens, to a page of ours; to any other page, and once it has ended,
 // it opens nothing that is not open to all.
 func TestEveryCookieAtEveryRoute(t *testing.T) {
 	t.Parallel()
-	b := siege(t)
+	b := newSecurityStack(t)
 	cookies := map[string]string{"read": b.cookie("read"), "run": b.cookie("run"), "admin": b.cookie("admin"), "ended": b.cookie("admin")}
-	if r := b.asked("POST", "/logout", "", cookies["ended"], ours); r.code != 204 {
+	if r := b.asked("POST", "/logout", "", cookies["ended"], sameOrigin); r.code != 204 {
 		t.Fatalf("logout: %d %s", r.code, r.text)
 	}
 	for _, gate := range gates {
-		b.row(gate.route, func(b *besieged) {
+		b.row(gate.route, func(b *securityStack) {
 			method, path, _ := strings.Cut(gate.route, " ")
 			path = strings.NewReplacer("{id}", "run_nobodys", "{name}", "nobodys", "{side}", "input").Replace(path)
 			const body = `{"zz":1}`
 			for who, cookie := range cookies {
 				may := gate.scope == "open" || who != "ended" && slices.Index(scopes, who) >= slices.Index(scopes, gate.scope)
-				if r := b.asked(method, path, body, cookie, ours); refused(r) == may || r.code >= 500 || r.err != nil {
+				if r := b.asked(method, path, body, cookie, sameOrigin); refused(r) == may || r.code >= 500 || r.err != nil {
 					b.t.Errorf("%s at %s: %d %.300s %v, may it: %v", who, gate.route, r.code, r.text, r.err, may)
 				}
-				for _, page := range theirs {
+				for _, page := range otherOrigins {
 					r := b.asked(method, path, body, append([]string{cookie}, page...)...)
-					open := gate.scope == "open" && !slices.ContainsFunc(page, foreign)
+					open := gate.scope == "open" && !slices.ContainsFunc(page, crossSite)
 					if r.code >= 500 || r.err != nil || refused(r) == open || strings.Contains(r.text, b.victim.run) {
 						b.t.Errorf("%s at %s for %v: %d %.300s %v", who, gate.route, page, r.code, r.text, r.err)
 					}
 				}
 			}
-			for _, page := range theirs { // a token does not make a foreign page ours
+			for _, page := range otherOrigins { // a token does not make a foreign page ours
 				r := b.asked(method, path, body, append([]string{"Authorization: Bearer " + b.tokens["admin"]}, page...)...)
-				if refused(r) != slices.ContainsFunc(page, foreign) {
+				if refused(r) != slices.ContainsFunc(page, crossSite) {
 					b.t.Errorf("the admin's token at %s for %v: %d %.300s", gate.route, page, r.code, r.text)
 				}
 			}
-			b.stands("a cookie")
+			b.checkHealthy("a cookie")
 		})
 	}
-	b.strangersLogIn(cookies["admin"])
-	b.survives()
+	b.checkForeignLogins(cookies["admin"])
+	b.checkAtEnd()
 }
 
-// foreign says that a header is one that a page of ours never sends.
-func foreign(header string) bool {
+// crossSite says that a header is one that a page of ours never sends.
+func crossSite(header string) bool {
 	return strings.HasPrefix(header, "Origin:") || header == "Sec-Fetch-Site: cross-site" || header == "Sec-Fetch-Site: same-site"
 }
 
 // strangersLogIn: no credential but an API token, or a code that one has made, once, becomes a cookie.
-func (b *besieged) strangersLogIn(cookie string) {
+func (b *securityStack) checkForeignLogins(cookie string) {
 	b.t.Helper()
 	_, value, _ := strings.Cut(cookie, "=")
 	var made struct{ Code string }
-	if r := b.asked("POST", "/login/codes", "", cookie, ours); json.Unmarshal([]byte(r.text), &made) != nil || made.Code == "" {
+	if r := b.asked("POST", "/login/codes", "", cookie, sameOrigin); json.Unmarshal([]byte(r.text), &made) != nil || made.Code == "" {
 		b.t.Fatalf("a code: %d %s", r.code, r.text)
 	}
 	if r := b.asked("POST", "/login", `{"code":"`+made.Code+`"}`); r.code != 200 {

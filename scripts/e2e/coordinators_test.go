@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// thinks is the program of an autonomous profile: it notes when a turn of its session begins and ends, and does what its prompt
+// simulatedAgent is the program of an autonomous profile: it notes when a turn of its session begins and ends, and does what its prompt
 // says: wait-NAME until the gate is open, fail-…, big-… for an answer that is large; anything else is answered at once.
-const thinks = `#!/bin/sh
+const simulatedAgent = `#!/bin/sh
 p=$(sed 's/.*"prompt":"\([^"]*\)".*/\1/' | cut -c1-40)
 echo "begin:$AGENT_SESSION_ID:$p" >> turns
 trap 'echo "end:$AGENT_SESSION_ID:$p" >> turns; exit 1' TERM
@@ -27,10 +27,10 @@ esac
 echo "answer to $p"
 `
 
-// thinker starts a worker that runs procedural and autonomous agents, and makes the agent "plain" for it.
-func (s *stack) thinker(host string, more ...string) *program {
+// simulatedWorker starts a worker that runs procedural and autonomous agents, and makes the agent "plain" for it.
+func (s *stack) simulatedWorker(host string, more ...string) *program {
 	s.t.Helper()
-	s.write("profiles/think", thinks)
+	s.write("profiles/think", simulatedAgent)
 	s.write("profiles/think.json", `{"type":"autonomous","command":"./think","max_concurrent_runs":8}`)
 	p := s.runner(host, append([]string{"AO_PROFILES=test,think"}, more...)...)
 	s.until("both runners of "+host+" are online", func() bool { return strings.Count(s.get("/runners").text, `"hostname":"`+host+`"`) == 2 })
@@ -75,7 +75,7 @@ func TestTwoCoordinators(t *testing.T) {
 	a.agent("fails", `exit 3`, "")
 	a.agent("gate", gate, "")
 	b := a.another()
-	a.thinker("one")
+	a.simulatedWorker("one")
 	// story tells one with both, seen from it.
 	story := func(name string, tell func(a, b *stack)) {
 		a.story(name, func(a *stack) {
@@ -94,12 +94,12 @@ func TestTwoCoordinators(t *testing.T) {
 			}
 			r := a.post("/runs", `{"agent_name":"quick"}`)
 			id, session := r.at("run_id"), r.at("session_id")
-			b.shows("/runs/"+id, 200, `"session_id":"`+session+`"`)
-			b.shows("/sessions/"+session, 200, `"last_run_id":"`+id+`"`)
-			b.shows("/sessions/"+session+"/events", 200)
-			b.shows("/runs/"+id+"/wait", 200, `"status":"completed"`)
-			a.shows("/runs?limit=5", 200, id)
-			a.shows("/sessions?limit=5", 200, session)
+			b.checkGet("/runs/"+id, 200, `"session_id":"`+session+`"`)
+			b.checkGet("/sessions/"+session, 200, `"last_run_id":"`+id+`"`)
+			b.checkGet("/sessions/"+session+"/events", 200)
+			b.checkGet("/runs/"+id+"/wait", 200, `"status":"completed"`)
+			a.checkGet("/runs?limit=5", 200, id)
+			a.checkGet("/sessions?limit=5", 200, session)
 
 			hello := func() (run, session string) { // ended when this is back, as far as this one is concerned
 				r := a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
@@ -107,22 +107,22 @@ func TestTwoCoordinators(t *testing.T) {
 				return r.at("run_id"), r.at("session_id")
 			}
 			id, _ = hello()
-			b.shows("/runs/"+id, 200, `"status":"completed"`)
+			b.checkGet("/runs/"+id, 200, `"status":"completed"`)
 			id, _ = hello()
-			b.shows("/runs/"+id+"/result", 200, `"result_text":"answer to hello"`)
+			b.checkGet("/runs/"+id+"/result", 200, `"result_text":"answer to hello"`)
 			_, session = hello()
-			b.shows("/sessions/"+session, 200, `"status":"finished"`)
+			b.checkGet("/sessions/"+session, 200, `"status":"finished"`)
 			_, session = hello()
-			b.shows("/sessions/"+session+"/result", 200, `"result_text":"answer to hello"`)
+			b.checkGet("/sessions/"+session+"/result", 200, `"result_text":"answer to hello"`)
 			_, session = hello()
-			b.shows("/sessions/"+session+"/events", 200, `"run_completed"`)
+			b.checkGet("/sessions/"+session+"/events", 200, `"run_completed"`)
 			_, session = hello()
 			b.has(b.post("/runs", `{"session_id":"`+session+`","prompt":"again","mode":"sync"}`), 200, `"result_text":"answer to again"`)
-			a.shows("/sessions/"+session, 200, `"status":"finished"`, `"runs":2`)
+			a.checkGet("/sessions/"+session, 200, `"status":"finished"`, `"runs":2`)
 			if r := a.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
 				a.t.Errorf("DELETE: %d %s", r.code, r.text)
 			}
-			b.shows("/sessions/"+session, 404)
+			b.checkGet("/sessions/"+session, 404)
 		}
 	})
 
@@ -140,7 +140,7 @@ func TestTwoCoordinators(t *testing.T) {
 				a.same("what waited", a.ended(later).at("status"), "stopped")
 			}
 			b.same("the run", b.ended(first).at("status"), "stopped")
-			a.shows("/runs/"+first+"/wait", 200, `"status":"stopped"`)
+			a.checkGet("/runs/"+first+"/wait", 200, `"status":"stopped"`)
 			a.has(a.post("/runs/"+first+"/stop", ""), 200, `"status":"stopped"`)
 		}
 	})
@@ -160,7 +160,7 @@ func TestTwoCoordinators(t *testing.T) {
 			failed[id] = r.at("error.error")
 			for _, st := range []*stream{here, there} {
 				st.event(id, "run_"+r.at("status"))
-				st.find("the end of "+id, func(p piece) bool {
+				st.find("the end of "+id, func(p sseEvent) bool {
 					return p.name == "run_updated" && p.at("run_id") == id && p.at("status") == r.at("status")
 				})
 			}
@@ -212,7 +212,7 @@ func TestTwoCoordinators(t *testing.T) {
 		b.ready()
 		b.same("after a crash", b.post("/runs", `{"agent_name":"quick","session_id":"ses_key"}`, "Idempotency-Key", "one of both").at("run_id"), ids[0])
 		b.has(b.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", "one of both"), 409, `"error":"idempotency_key_reused"`)
-		a.shows("/sessions/ses_key", 200, `"runs":1`)
+		a.checkGet("/sessions/ses_key", 200, `"runs":1`)
 	})
 
 	story("turns in order over both", func(a, b *stack) {
@@ -225,8 +225,8 @@ func TestTwoCoordinators(t *testing.T) {
 			last, want = at.resume("ses_order", prompt), append(want, prompt)
 		}
 		s := []*stack{a, b}
-		s[0].shows("/sessions/ses_order", 200, `"runs":11`)
-		a.open("wait-order")
+		s[0].checkGet("/sessions/ses_order", 200, `"runs":11`)
+		a.openGate("wait-order")
 		b.same("the last", b.ended(last).at("status"), "completed")
 		a.same("the turns", strings.Join(a.turns("ses_order"), " "), strings.Join(want, " "))
 		var wg sync.WaitGroup
@@ -265,7 +265,7 @@ func TestTwoCoordinators(t *testing.T) {
 }
 
 // events are the session events of a stream, one a line.
-func events(all []piece) (lines []string) {
+func events(all []sseEvent) (lines []string) {
 	for _, p := range all {
 		if p.name == "event" || p.name == "run_failed" {
 			lines = append(lines, p.name+" "+p.at("run_id")+" "+p.at("event_type"))
@@ -278,7 +278,7 @@ func events(all []piece) (lines []string) {
 func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 	t.Parallel()
 	a := up(t)
-	a.agent("quick", note+`echo '{"ok":true}'`, "")
+	a.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	b := a.another()
 	a.worker()
 	b.until("the other knows the agent", func() bool { return b.get("/agents/quick").code == 200 })
@@ -291,7 +291,7 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for i := range all / clients {
 				key := fmt.Sprintf("die-%d-%d", c, i)
-				id := insist(t, key, `{"agent_name":"quick"}`, both[(c+i)%2], both[(c+i+1)%2])
+				id := createRun(t, key, `{"agent_name":"quick"}`, both[(c+i)%2], both[(c+i+1)%2])
 				if id == "" {
 					return
 				}
@@ -310,7 +310,7 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 		s.ready()
 	}
 	wg.Wait()
-	if statuses := a.judge(ids); statuses["completed"] != all || len(ids) != all {
+	if statuses := a.verify(ids); statuses["completed"] != all || len(ids) != all {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
 	if n := len(a.begun()); n != all {
@@ -337,7 +337,7 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 		longest = max(longest, ends[i].Sub(ends[i-1]))
 	}
 	t.Logf("%d runs in %s, four coordinators killed; the longest time between two ends was %s", all, ends[len(ends)-1].Sub(ends[0]).Round(time.Millisecond), longest.Round(time.Millisecond))
-	if longest > 10*time.Second+stall() { // the lease is 2 s, and is begun anew where this machine stalls; the rest is the stall's
+	if longest > 10*time.Second+maxStall() { // the lease is 2 s, and is begun anew where this machine stalls; the rest is the stall's
 		t.Errorf("nothing ended for %s", longest)
 	}
 }

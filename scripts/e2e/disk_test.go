@@ -19,7 +19,7 @@ func smallStack(t *testing.T, program string) (*stack, *natstest.Disk) {
 	addr, nats := natstest.FreeAddr(t), natstest.FreeAddr(t)
 	s := &stack{t: t, dir: dir, url: "http://" + addr, agents: filepath.Join(dir, "agents")}
 	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":4}`)
-	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	s.env = []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=" + nats, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + filepath.Join(d.Dir, "data"), "AO_URL=" + s.url,
 		"AO_PROFILES_DIR=" + filepath.Join(dir, "profiles"), "AO_PROFILES=test", "RUN_LEASE=10s"}
 	s.coordinator = launchOn(t, d, program, dir, s.env)
@@ -31,8 +31,8 @@ func smallStack(t *testing.T, program string) (*stack, *natstest.Disk) {
 	return s, d
 }
 
-// takes posts a run whose input takes some room.
-func takes(s *stack, n int) reply {
+// acceptsRuns posts a run whose input takes some room.
+func acceptsRuns(s *stack, n int) reply {
 	body := fmt.Sprintf(`{"agent_name":"quick","parameters":{"x":%q}}`, strings.Repeat("x", 16<<10))
 	return s.post("/runs", body, "Idempotency-Key", fmt.Sprint("disk-", n))
 }
@@ -52,7 +52,7 @@ func TestAFullDisk(t *testing.T) {
 				s.until("a run is refused for the disk", func() bool {
 					n++
 					began := time.Now()
-					r := takes(s, n)
+					r := acceptsRuns(s, n)
 					if took := time.Since(began); took > 5*time.Second { // two where nobody else needs this machine
 						t.Errorf("%d after %v: %s", r.code, took, r.text)
 					}
@@ -64,16 +64,16 @@ func TestAFullDisk(t *testing.T) {
 			}
 			for n < 5 {
 				n++
-				ids = append(ids, takes(s, n).at("run_id"))
+				ids = append(ids, acceptsRuns(s, n).at("run_id"))
 			}
-			s.judge(ids)
+			s.verify(ids)
 			fill()
 			s.until("it is not ready, for the disk", func() bool {
 				r := s.get("/ready")
 				return r.code == 503 && strings.Contains(r.text, "disk")
 			})
 			began := time.Now()
-			s.has(takes(s, 0), 503, "disk")
+			s.has(acceptsRuns(s, 0), 503, "disk")
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("when it is known, a run is refused after %v", took)
 			}
@@ -87,13 +87,13 @@ func TestAFullDisk(t *testing.T) {
 			d.Free()
 			s.until("it is ready again", func() bool { return s.get("/ready").code == 200 })
 			s.until("a run is taken again", func() bool {
-				r := takes(s, 0)
+				r := acceptsRuns(s, 0)
 				if r.code == 201 {
 					ids = append(ids, r.at("run_id"))
 				}
 				return r.code == 201
 			})
-			if statuses := s.judge(ids); statuses["completed"] == 0 {
+			if statuses := s.verify(ids); statuses["completed"] == 0 {
 				t.Errorf("statuses %v", statuses)
 			}
 			s.contains(s.get("/metrics").text, `ao_nats_storage_failing{connection="ao-coordinator"} 0`, "ao_ready 1")

@@ -13,7 +13,7 @@ import (
 // TestExamplesCanBeEdited: with what scripts/up sets, its example agents are edited in a copy, and the repository stays as it is.
 func TestExamplesCanBeEdited(t *testing.T) {
 	t.Parallel()
-	s := shipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
+	s := upShipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
 	for i, set := range s.env {
 		if dir, ok := strings.CutPrefix(set, "AGENT_ORCHESTRATOR_AGENTS_DIR="); ok {
 			s.env[i] = "AO_AGENTS_SEED=" + dir

@@ -14,7 +14,7 @@ func TestEvents(t *testing.T) {
 	s := up(t, "RUN_NO_MATCH_TIMEOUT=2s")
 	s.agent("talks", `echo 'half of it' >&2; echo 'all of it' >&2; echo '{"a":[1.10]}'`, "")
 	s.agent("fails", `echo bad >&2; exit 1`, "")
-	s.agent("hang", note+`sleep 60`, "")
+	s.agent("hang", startNote+`sleep 60`, "")
 	s.agent("gate", gate, "")
 	s.worker()
 	s.has(s.post("/agents", `{"name":"plain"}`), 201)
@@ -63,20 +63,20 @@ func TestEvents(t *testing.T) {
 		r := s.sync("talks", `{}`)
 		id, session := r.at("run_id"), r.at("session_id")
 		live.event(id, "run_completed")
-		live.find("the end", func(p piece) bool {
+		live.find("the end", func(p sseEvent) bool {
 			return p.name == "run_updated" && p.at("run_id") == id && p.at("status") == "completed"
 		})
-		live.find("the session's end", func(p piece) bool {
+		live.find("the session's end", func(p sseEvent) bool {
 			return p.name == "session_updated" && p.at("session_id") == session && p.at("status") == "finished"
 		})
-		live.find("the session", func(p piece) bool { return p.name == "session_created" && p.at("session_id") == session })
-		s.same("the events", strings.Join(live.told(), " "), "run_start message message result run_completed")
+		live.find("the session", func(p sseEvent) bool { return p.name == "session_created" && p.at("session_id") == session })
+		s.same("the events", strings.Join(live.finished(), " "), "run_start message message result run_completed")
 		live.stop()
 		// That a run is running no record says: it is told to those who read just then, at the position where they are, and not again.
-		told := slices.CompactFunc(slices.Clone(live.pieces()), func(a, b piece) bool { return a.id == b.id })[1:]
+		told := slices.CompactFunc(slices.Clone(live.pieces()), func(a, b sseEvent) bool { return a.id == b.id })[1:]
 
 		// Cut anywhere: what follows comes once more, nothing twice, nothing is missing. Runs and sessions are told as they are now.
-		text := func(all []piece) string {
+		text := func(all []sseEvent) string {
 			var b strings.Builder
 			for _, p := range all {
 				if p.name != "event" {
@@ -87,18 +87,18 @@ func TestEvents(t *testing.T) {
 			return b.String()
 		}
 		for i := range told {
-			again := s.sessions("", append([]piece{first}, told...)[i].id)
+			again := s.sessions("", append([]sseEvent{first}, told...)[i].id)
 			s.until("all that follows is told", func() bool { return len(again.pieces()) >= len(told)-i })
 			s.same(fmt.Sprintf("after piece %d", i), text(again.pieces()), text(told[i:]))
 			again.stop()
 		}
 		one := s.sessions("?session_id="+session, "")
-		s.contains(one.find("init", func(p piece) bool { return p.name == "init" }).data, `{"sessions":[{"session_id":"`+session+`"`, `"run_id":"`+id+`"`)
+		s.contains(one.find("init", func(p sseEvent) bool { return p.name == "init" }).data, `{"sessions":[{"session_id":"`+session+`"`, `"run_id":"`+id+`"`)
 
 		if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
 			t.Errorf("%d %s", r.code, r.text)
 		}
-		s.same("session_deleted", one.find("the deletion", func(p piece) bool { return p.name == "session_deleted" }).at("session_id"), session)
+		s.same("session_deleted", one.find("the deletion", func(p sseEvent) bool { return p.name == "session_deleted" }).at("session_id"), session)
 		s.has(s.do("GET", "/sse/sessions", "", "Last-Event-ID", "not-a-position"), 400, `"error":"invalid_request"`)
 		gap := s.sessions("", "999999999-0")
 		s.until("a position that is not kept", func() bool { return len(gap.pieces()) >= 2 })
@@ -109,7 +109,7 @@ func TestEvents(t *testing.T) {
 		live := s.sessions("", "")
 		failed := func(id, code string) {
 			s.t.Helper()
-			p := live.find("run_failed of "+code, func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == id })
+			p := live.find("run_failed of "+code, func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == id })
 			s.same("its code", p.at("error.error"), code)
 			s.same("the event's code", live.event(id, "run_failed").at("error.error"), code)
 		}
@@ -146,10 +146,10 @@ func TestEvents(t *testing.T) {
 			}
 		}
 		id := s.run(`{"agent_name":"gate","parameters":{"n":"two"}}`)
-		s.began("two")
+		s.waitGate("two")
 		waited := make(chan reply, 1)
 		go func() { waited <- b.get("/runs/" + id + "/wait?timeout_seconds=30") }()
-		s.open("two")
+		s.openGate("two")
 		s.has(<-waited, 200, `"status":"completed"`)
 		live.event(id, "run_completed")
 		s.same("the result", s.result(id), b.result(id))

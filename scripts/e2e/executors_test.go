@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// oddities is a oneshot executor that does what its prompt says, none of it well.
-const oddities = `#!/bin/sh
+// executorCases is a oneshot executor that does what its prompt says, none of it well.
+const executorCases = `#!/bin/sh
 document=$(cat)
 bind='{"type":"bind","executor_session_id":"m"}'
 case "$document" in
@@ -50,8 +50,8 @@ while read -r line; do
 done
 `
 
-// plug starts a worker with executors of these names and makes an agent of each.
-func plug(t *testing.T, programs map[string]string, profiles map[string]string) (*stack, *program) {
+// addExecutors starts a worker with executors of these names and makes an agent of each.
+func addExecutors(t *testing.T, programs map[string]string, profiles map[string]string) (*stack, *program) {
 	s := up(t)
 	var names []string
 	for name, text := range programs {
@@ -70,7 +70,7 @@ func plug(t *testing.T, programs map[string]string, profiles map[string]string) 
 // TestBadExecutors: whatever a program does, its run has a clear end, and nothing of it is left.
 func TestBadExecutors(t *testing.T) {
 	t.Parallel()
-	s, _ := plug(t, map[string]string{"odd": oddities}, map[string]string{"odd": `,"command":"./odd-exec"`})
+	s, _ := addExecutors(t, map[string]string{"odd": executorCases}, map[string]string{"odd": `,"command":"./odd-exec"`})
 	for _, tt := range []struct {
 		prompt, status string
 		parts          []string // of the run and its result
@@ -136,14 +136,14 @@ func (c *chat) is(want string) {
 // it, the session goes on with another.
 func TestAPersistentExecutor(t *testing.T) {
 	t.Parallel()
-	s, w := plug(t, map[string]string{"stay": staying}, map[string]string{"stay": `,"command":"./stay-exec","lifecycle":"persistent"`})
+	s, w := addExecutors(t, map[string]string{"stay": staying}, map[string]string{"stay": `,"command":"./stay-exec","lifecycle":"persistent"`})
 	live := s.sessions("", "")
 	c := chat{s: s}
 	_, first := c.turn("hello")
 	pid := first.at("result_data.pid")
 	s.contains(first.text, `"n":1,"first":"start"`)
 	c.is("idle")
-	live.find("that the session is idle", func(p piece) bool {
+	live.find("that the session is idle", func(p sseEvent) bool {
 		return p.name == "session_updated" && p.at("session_id") == c.session && p.at("status") == "idle"
 	})
 	_, next := c.turn("again")
@@ -213,7 +213,7 @@ func TestTheExamplesOfExecutors(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err == nil {
 		profiles["stay"] = fmt.Sprintf(`,"command":%q,"lifecycle":"persistent"`, filepath.Join(examples, "chat-py"))
 	}
-	s, w := plug(t, nil, profiles)
+	s, w := addExecutors(t, nil, profiles)
 	id := s.run(`{"agent_name":"echo","prompt":"say \"ünïcödé\" & \\n"}`)
 	s.ended(id)
 	s.contains(s.result(id), `"result_text":"say \"ünïcödé\" & \\n"`)

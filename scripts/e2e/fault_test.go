@@ -23,11 +23,11 @@ func (s *stack) begun() map[string]int {
 	return n
 }
 
-const note = `echo "$AGENT_ORCHESTRATOR_RUN_ID" >> begun
+const startNote = `echo "$AGENT_ORCHESTRATOR_RUN_ID" >> begun
 `
 
 // judge: every accepted run has ended exactly once, the last word stays the same, and nothing was begun twice.
-func (s *stack) judge(ids []string) map[string]int {
+func (s *stack) verify(ids []string) map[string]int {
 	s.t.Helper()
 	statuses := map[string]int{}
 	for _, id := range ids {
@@ -48,7 +48,7 @@ func (s *stack) judge(ids []string) map[string]int {
 func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("slow", note+`while [ ! -e open ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
+	s.agent("slow", startNote+`while [ ! -e open ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
 	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
 	w := s.worker()
 	var ids []string
@@ -59,7 +59,7 @@ func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
 	w.kill() // one is begun, four wait
 	s.write("open", "")
 	s.worker()
-	statuses := s.judge(ids)
+	statuses := s.verify(ids)
 	if statuses["completed"] < 4 || s.get("/runs/"+ids[0]).at("error.error") != "runner_disconnected" {
 		t.Errorf("statuses %v, the begun one: %s", statuses, s.get("/runs/"+ids[0]).text)
 	}
@@ -68,7 +68,7 @@ func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
 func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("hang", note+`echo $$ > pid; sleep 60`, "")
+	s.agent("hang", startNote+`echo $$ > pid; sleep 60`, "")
 	w := s.worker()
 	id := s.run(`{"agent_name":"hang"}`)
 	s.status(id, "running")
@@ -77,13 +77,13 @@ func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
 		pid, _ = os.ReadFile(filepath.Join(s.dir, "pid"))
 		return len(pid) > 0
 	})
-	killed, heard := time.Now(), s.coordinator.anew()
+	killed, heard := time.Now(), s.coordinator.restartsOfLeases()
 	w.kill()
 	r := s.ended(id)
 	if r.at("status") != "failed" || r.at("error.error") != "runner_disconnected" || r.at("error.message") != "Runner disconnected during execution" {
 		t.Errorf("got %s", r.text)
 	}
-	if took := time.Since(killed); took > 7*time.Second+s.late(heard, 2*time.Second)+stall() { // lease 2 s, and 2 s; the rest is this machine's
+	if took := time.Since(killed); took > 7*time.Second+s.leaseMargin(heard, 2*time.Second)+maxStall() { // lease 2 s, and 2 s; the rest is this machine's
 		t.Errorf("the lease of 2 s ended after %s", took)
 	}
 	s.until("the executor is gone with its worker", func() bool {
@@ -98,8 +98,8 @@ func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
 func TestWorkerThatComesBackIsTheSameRunnerAtOnce(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_LEASE=20s")
-	s.agent("hang", note+`sleep 60`, "")
-	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.agent("hang", startNote+`sleep 60`, "")
+	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	w := s.worker()
 	before := s.get("/runners").at("runners.0.runner_id")
 	id := s.run(`{"agent_name":"hang"}`)
@@ -120,7 +120,7 @@ func TestWorkerThatComesBackIsTheSameRunnerAtOnce(t *testing.T) {
 func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	s.worker()
 	var mu sync.Mutex
 	var ids []string
@@ -136,7 +136,7 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 				}
 				// The client repeats with its key until it has an answer: that is what the key is for.
 				key := fmt.Sprintf("client-%d-%d", c, i)
-				id := insist(t, key, `{"agent_name":"quick"}`, s)
+				id := createRun(t, key, `{"agent_name":"quick"}`, s)
 				if id == "" {
 					return
 				}
@@ -156,7 +156,7 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if statuses := s.judge(ids); statuses["completed"] != len(ids) {
+	if statuses := s.verify(ids); statuses["completed"] != len(ids) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
 	begun := s.begun()
@@ -168,7 +168,7 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 func TestNATSKilledDuringAThousandRuns(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_LEASE=10s")
-	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	s.worker()
 	s.worker()
 	const all, clients = 1000, 16
@@ -180,7 +180,7 @@ func TestNATSKilledDuringAThousandRuns(t *testing.T) {
 		wg.Go(func() {
 			for i := range all / clients {
 				key := fmt.Sprintf("n-%d-%d", c, i)
-				id := insist(t, key, `{"agent_name":"quick"}`, s)
+				id := createRun(t, key, `{"agent_name":"quick"}`, s)
 				if id == "" {
 					return
 				}
@@ -202,7 +202,7 @@ func TestNATSKilledDuringAThousandRuns(t *testing.T) {
 		s.nats.Start()
 	}
 	wg.Wait()
-	statuses := s.judge(ids)
+	statuses := s.verify(ids)
 	if len(ids) != all/clients*clients || statuses["completed"]+statuses["failed"] != len(ids) {
 		t.Errorf("%d accepted, statuses %v", len(ids), statuses)
 	}
@@ -214,14 +214,14 @@ func TestNATSKilledDuringAThousandRuns(t *testing.T) {
 func TestAResultThatComesWhileNATSIsAwayIsDeliveredAfterwards(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_LEASE=3s")
-	s.agent("slow", note+`sleep 2; echo '{"late":true}'`, "")
+	s.agent("slow", startNote+`sleep 2; echo '{"late":true}'`, "")
 	s.worker()
 	id := s.run(`{"agent_name":"slow"}`)
 	s.until("its executor has begun", func() bool { return s.begun()[id] == 1 })
-	s.whole.Kill()
+	s.allServers.Kill()
 	away := time.Now()
 	s.until("NATS as a whole was away for two leases; the run ended meanwhile", func() bool { return time.Since(away) > 6*time.Second })
-	s.whole.Start()
+	s.allServers.Start()
 	if r := s.ended(id); r.at("status") != "completed" {
 		t.Errorf("got %s", r.text)
 	}

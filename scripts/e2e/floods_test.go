@@ -17,33 +17,33 @@ import (
 // TestOneCallerTakesEverything: who has one token, or none, takes all that there is of something, and keeps it. Others have theirs.
 func TestOneCallerTakesEverything(t *testing.T) {
 	t.Parallel()
-	b := siege(t, "AO_BODY_MEMORY=64MiB", "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
+	b := newSecurityStack(t, "AO_BODY_MEMORY=64MiB", "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
 	for _, flood := range []struct {
 		name, who string
-		takes     func(b *besieged, who string) (release func())
+		takes     func(b *securityStack, who string) (release func())
 	}{
-		{"slow bodies", "read", (*besieged).slowBodies},
-		{"idle connections", "nobody", (*besieged).idleConnections},
-		{"live streams", "read", (*besieged).liveStreams},
-		{"queues", "run", (*besieged).tagSubsets},
-		{"an agent that starts itself", "run", (*besieged).startsItself},
-		{"what no client sends", "read", (*besieged).oddRequests},
+		{"slow bodies", "read", (*securityStack).slowBodies},
+		{"idle connections", "nobody", (*securityStack).idleConnections},
+		{"live streams", "read", (*securityStack).liveStreams},
+		{"queues", "run", (*securityStack).tagSubsets},
+		{"an agent that starts itself", "run", (*securityStack).startsItself},
+		{"what no client sends", "read", (*securityStack).oddRequests},
 	} {
-		b.row(flood.name, func(b *besieged) {
+		b.row(flood.name, func(b *securityStack) {
 			release := flood.takes(b, flood.who)
-			b.stands(flood.name)
+			b.checkHealthy(flood.name)
 			release()
 		})
 	}
-	b.lateComers()
-	b.survives()
+	b.checkLateWorkers()
+	b.checkAtEnd()
 }
 
 // address is where the coordinator's HTTP API listens.
-func (b *besieged) address() string { return strings.TrimPrefix(b.url, "http://") }
+func (b *securityStack) address() string { return strings.TrimPrefix(b.url, "http://") }
 
 // slowBodies begins sixty requests with bodies of 16 MiB, sends most of each, and waits.
-func (b *besieged) slowBodies(who string) (release func()) {
+func (b *securityStack) slowBodies(who string) (release func()) {
 	part := make([]byte, 12<<20)
 	for i := range part {
 		part[i] = ' '
@@ -71,7 +71,7 @@ func (b *besieged) slowBodies(who string) (release func()) {
 }
 
 // idleConnections opens 20,000, or as many as this process may have, and says nothing.
-func (b *besieged) idleConnections(string) (release func()) {
+func (b *securityStack) idleConnections(string) (release func()) {
 	var open []net.Conn
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -95,7 +95,7 @@ func (b *besieged) idleConnections(string) (release func()) {
 }
 
 // liveStreams opens as many as it gets. Another token still gets twenty.
-func (b *besieged) liveStreams(who string) (release func()) {
+func (b *securityStack) liveStreams(who string) (release func()) {
 	var open []io.Closer
 	listen := func(who string) int {
 		req, err := http.NewRequest("GET", b.url+"/sse/sessions", nil)
@@ -130,7 +130,7 @@ func (b *besieged) liveStreams(who string) (release func()) {
 }
 
 // tagSubsets asks for runs with every set of the honest runner's tags, each of which is a queue of its own.
-func (b *besieged) tagSubsets(who string) (release func()) {
+func (b *securityStack) tagSubsets(who string) (release func()) {
 	for set := 1; set < 1<<len(honestTags); set++ {
 		var tags []string
 		for i, tag := range honestTags {
@@ -143,17 +143,17 @@ func (b *besieged) tagSubsets(who string) (release func()) {
 			b.t.Errorf("set %d: %d %s", set, r.code, r.text)
 		}
 	}
-	b.lateComers()
+	b.checkLateWorkers()
 	return func() {}
 }
 
 // startsItself runs an agent that starts itself, which is to start itself.
-func (b *besieged) startsItself(who string) (release func()) {
+func (b *securityStack) startsItself(who string) (release func()) {
 	b.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec","max_concurrent_runs":8}`)
 	mind := b.runner("mind", append(as(b.ring, b.nats, "worker-mind"), "AO_PROFILES=mind")...)
 	b.online("mind")
 	b.has(b.post("/agents", `{"name":"again","executor_profile":"mind"}`), 201)
-	r := b.as(who, "POST", "/runs", `{"agent_name":"again","parameters":`+prompted(strings.Repeat("@child again async_poll ", 40)+"@say I am the last")+`}`)
+	r := b.as(who, "POST", "/runs", `{"agent_name":"again","parameters":`+promptParams(strings.Repeat("@child again async_poll ", 40)+"@say I am the last")+`}`)
 	b.has(r, 201)
 	b.until("one of them is refused its child", func() bool { return b.runs("agent_name=again&status=failed") == 1 })
 	b.has(b.get("/runs?agent_name=again&status=failed"), 200, "too_deep")
@@ -164,7 +164,7 @@ func (b *besieged) startsItself(who string) (release func()) {
 }
 
 // oddRequests are refused in JSON, as all are.
-func (b *besieged) oddRequests(who string) (release func()) {
+func (b *securityStack) oddRequests(who string) (release func()) {
 	head := "\r\nHost: " + b.address() + "\r\nAuthorization: Bearer " + b.tokens[who] + "\r\nConnection: close\r\n"
 	for _, text := range []string{
 		"GET /% HTTP/1.1" + head + "\r\n",

@@ -89,24 +89,24 @@ var hostileBodies = []string{
 // TestEveryCredentialAtEveryRoute: who must not enter is refused, whatever is asked for, and learns nothing; who may enter breaks nothing.
 func TestEveryCredentialAtEveryRoute(t *testing.T) {
 	t.Parallel()
-	b := siege(t)
+	b := newSecurityStack(t)
 	b.has(b.post("/agents", `{"name":"theirs"}`), 201)
 	b.has(b.post("/schemas", `{"name":"theirs","schema":{"type":"object"}}`), 201)
 	b.everyRouteHasARow()
 	of := map[string]string{"run": b.victim.run, "held run": b.victim.held, "session": b.victim.session, "held session": b.victim.holds, "runner": b.victim.runner, "agent": "theirs", "schema": "theirs"}
 	nobodys := map[string]string{"run": "run_nobodys", "held run": "run_nobodys", "session": "ses_nobodys", "held session": "ses_nobodys", "runner": "rnr_nobodys", "agent": "nobodys", "schema": "nobodys"}
 	for _, gate := range gates {
-		b.row(gate.route, func(b *besieged) {
+		b.row(gate.route, func(b *securityStack) {
 			method, path, _ := strings.Cut(gate.route, " ")
 			at := func(ids map[string]string) string {
 				return strings.NewReplacer("{id}", ids[gate.names], "{name}", ids[gate.names], "{side}", "input").Replace(path)
 			}
-			for _, who := range strangers {
+			for _, who := range callers {
 				scope := slices.Index(scopes, who)
 				own := who == "session" && gate.session == "own"
 				if gate.scope == "open" || scope >= slices.Index(scopes, gate.scope) || who == "session" && gate.session == "shared" {
 					for _, body := range hostileBodies {
-						r := b.knock(who, method, at(nobodys), body)
+						r := b.request(who, method, at(nobodys), body)
 						if refused(r) || r.code >= 500 || r.err != nil || r.code/100 == 2 && method != "GET" && !harmless[path] {
 							b.t.Errorf("%s at %s with %.60q: %d %.300s %v", who, gate.route, body, r.code, r.text, r.err)
 						}
@@ -117,7 +117,7 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 					continue
 				}
 				for _, body := range []string{"", `{"agent_name":"theirs","name":"theirs","session_id":"` + b.victim.session + `","parent_session_id":"` + b.victim.session + `","prompt":"x"}`} {
-					r := b.knock(who, method, at(of), body)
+					r := b.request(who, method, at(of), body)
 					empty := own && r.code == 200 && gate.names == "" && method == "GET" // a list of its own
 					if !empty && !refused(r) && (!own || r.code/100 != 4) {
 						b.t.Errorf("%s at %s: %d %.300s", who, gate.route, r.code, r.text)
@@ -130,18 +130,18 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 					}
 				}
 			}
-			b.stands("it")
+			b.checkHealthy("it")
 		})
 	}
 	for _, name := range []string{"agents", "schemas"} {
 		b.has(b.get("/"+name+"/theirs"), 200)
 	}
 	b.through()
-	b.survives()
+	b.checkAtEnd()
 }
 
 // everyRouteHasARow fails where the API has a route that gates says nothing of, or the other way round.
-func (b *besieged) everyRouteHasARow() {
+func (b *securityStack) everyRouteHasARow() {
 	b.t.Helper()
 	var document struct {
 		Paths map[string]map[string]json.RawMessage
@@ -173,7 +173,7 @@ func (b *besieged) everyRouteHasARow() {
 
 // through is the way in of an executor inside the worker: its environment, which holds no credential, and its gateway, where it is let
 // in as its session.
-func (b *besieged) through() {
+func (b *securityStack) through() {
 	b.t.Helper()
 	for _, variable := range b.lines("env-intruder") {
 		name, value, _ := strings.Cut(variable, "=")
@@ -197,15 +197,15 @@ func (b *besieged) through() {
 			}
 		}
 	}
-	b.stands("an executor at every route")
+	b.checkHealthy("an executor at every route")
 }
 
-// knock makes one request; of a live stream it reads the beginning.
-func (b *besieged) knock(who, method, path, body string) reply {
+// request makes one request; of a live stream it reads the beginning.
+func (b *securityStack) request(who, method, path, body string) reply {
 	return b.at(b.url+path, b.tokens[who], method, body)
 }
 
-func (b *besieged) at(url, token, method, body string) reply {
+func (b *securityStack) at(url, token, method, body string) reply {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))

@@ -32,10 +32,10 @@ func message(at, body string, headers ...string) *nats.Msg {
 // ask requests, and gives the answer with the code of its header status.
 func (p publisher) ask(at, body string, headers ...string) reply {
 	p.t.Helper()
-	if p.rolls() && at == "ao.api.runs.create" {
+	if p.isRolling() && at == "ao.api.runs.create" {
 		headers = keyed(headers)
 	}
-	return p.again(func() (r reply) {
+	return p.retryUnavailable(func() (r reply) {
 		m, err := p.nc.RequestMsg(message(at, body, headers...), 30*time.Second)
 		if err != nil {
 			p.t.Fatalf("%s: %v", at, err)
@@ -49,17 +49,17 @@ func (p publisher) ask(at, body string, headers ...string) reply {
 // leave puts a message into the inbox; it is stored when leave returns.
 func (p publisher) leave(body string, headers ...string) {
 	p.t.Helper()
-	if p.rolls() {
+	if p.isRolling() {
 		headers = keyed(headers)
 	}
 	var m *nats.Msg
 	var err error
-	for end := time.Now().Add(2 * stall()); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * maxStall()); ; time.Sleep(5 * time.Millisecond) {
 		m, err = p.nc.RequestMsg(message(subject.InboxRuns, body, headers...), 5*time.Second)
 		if err == nil && !strings.Contains(string(m.Data), "error") {
 			return
 		}
-		if !p.rolls() || time.Now().After(end) {
+		if !p.isRolling() || time.Now().After(end) {
 			p.t.Fatalf("inbox: %v %v", err, m)
 		}
 	}

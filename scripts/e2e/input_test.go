@@ -143,7 +143,7 @@ func TestInput(t *testing.T) {
 			s.has(s.get("/sse/sessions?session_id="+id), 400, `"field":"session_id"`)
 		}
 		for _, path := range []string{"/runs/run_none", "/runs/run_none/result", "/runs/run_none/wait", "/sessions/ses_none", "/sessions/ses_none/result", "/sessions/ses_none/events", "/sessions/ses_none/tree", "/sse/sessions?session_id=ses_none"} {
-			s.shows(path, 404, `"error":"not_found"`) // a stream that cannot begin yet has begun with 200, and says it then
+			s.checkGet(path, 404, `"error":"not_found"`) // a stream that cannot begin yet has begun with 200, and says it then
 		}
 		s.has(s.do("DELETE", "/runners/rnr_*", ""), 400, `"field":"runner_id"`)
 		s.has(s.do("DELETE", "/runners/rnr_none", ""), 404, `"error":"not_found"`)

@@ -11,9 +11,9 @@ import (
 // Contract section 5, silence: stale and back, removed with agents and runs, drained. The lease is so long that it decides nothing.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
-	silence := 10*time.Second + stall() // so long that nobody misses that a runner is stale
+	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
 	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=60s")
-	s.agent("hang", note+`sleep 60`, "")
+	s.agent("hang", startNote+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	s.write("profiles/lone.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../lone","max_concurrent_runs":2}`)
 	s.write("lone/only/agent.json", `{"name":"only","command":"./run"}`)
@@ -55,7 +55,7 @@ func TestRemoval(t *testing.T) {
 			s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
 			for _, st := range []*stream{live, there} {
 				st.event(run, "run_failed")
-				st.find("run_failed", func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == run })
+				st.find("run_failed", func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == run })
 			}
 		}
 		t.Logf("removed after %s of silence; the runs had failed after %s", silence, time.Since(began).Round(time.Millisecond))
@@ -67,7 +67,7 @@ func TestRemoval(t *testing.T) {
 		a.signal(syscall.SIGCONT)
 		c.signal(syscall.SIGCONT)
 		s.same("back again", s.online("a")+s.online("c"), id["a"]+id["c"])
-		s.open("x")
+		s.openGate("x")
 		s.has(s.sync("only", `{"n":"x"}`), 200, `"status":"completed"`)
 		s.same("the lost run", s.get("/runs/"+lost).at("error.error"), "runner_disconnected")
 		s.until("what was given up is killed", func() bool { return s.runnerOf("a", "running") == "0" })
@@ -75,13 +75,13 @@ func TestRemoval(t *testing.T) {
 
 	s.story("a drained one takes no more, finishes, and goes with its agents", func(s *stack) {
 		runs := s.run(`{"agent_name":"only","parameters":{"n":"drain"}}`)
-		s.began("drain")
+		s.waitGate("drain")
 		s.status(runs, "running") // a coordinator knows that from a beat
 		s.has(b2.do("DELETE", "/runners/"+id["c"], ""), 202, `"status":"draining"`)
 		s.until("it is draining", func() bool { return s.runnerOf("c", "status") == "draining" })
 		waits := s.run(`{"agent_name":"only","parameters":{"n":"never"}}`)
 		s.same("the running one", s.get("/runs/"+runs).at("status"), "running")
-		s.open("drain")
+		s.openGate("drain")
 		s.same("the running one", s.ended(runs).at("status"), "completed")
 		if code := c.ends(s); code != 0 {
 			t.Errorf("the worker ended with %d", code)
@@ -100,7 +100,7 @@ func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	s := up(t, "RUN_LEASE=2s")
-	s.thinker("home")
+	s.simulatedWorker("home")
 	for i, tt := range []struct {
 		name          string
 		kill, another bool
@@ -115,13 +115,13 @@ func TestTakeover(t *testing.T) {
 			if tt.another {
 				s = s.another() // looked at from here; the first one dies
 			}
-			w := s.thinker(host)
+			w := s.simulatedWorker(host)
 			r := s.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync","session_id":"`+parent+`","additional_demands":{"hostname":"home"}}`)
 			s.has(r, 200, `"status":"completed"`)
 			child := s.run(`{"agent_name":"plain","prompt":"wait-ever","mode":"async_callback","parent_session_id":"` + parent + `","additional_demands":{"hostname":"` + host + `"}}`)
 			s.status(child, "running")
 			s.has(s.get("/runs/"+child), 200, `"callback":{"status":"waiting"}`)
-			killed, heard := time.Now(), s.coordinator.anew()
+			killed, heard := time.Now(), s.coordinator.restartsOfLeases()
 			w.kill()
 			if tt.kill {
 				first.kill()
@@ -129,7 +129,7 @@ func TestTakeover(t *testing.T) {
 			if tt.kill && !tt.another {
 				first.start()
 				s.ready()
-				heard = first.anew()
+				heard = first.restartsOfLeases()
 			}
 			var took, told time.Duration
 			s.until("the run has failed", func() bool {
@@ -142,9 +142,9 @@ func TestTakeover(t *testing.T) {
 			})
 			s.has(s.get("/runs/"+child), 200, `"error":"runner_disconnected"`)
 			t.Logf("lease %s, %s: failed after %s, the parent told after %s", lease, tt.name, took.Round(time.Millisecond), told.Round(time.Millisecond))
-			most := tt.most + 3*time.Second + s.late(heard, lease) + stall() // 3 s are this machine's
+			most := tt.most + 3*time.Second + s.leaseMargin(heard, lease) + maxStall() // 3 s are this machine's
 			if tt.kill && !tt.another {
-				most += stall() // the start of a coordinator needs a leader, and afterwards the end of the run does
+				most += maxStall() // the start of a coordinator needs a leader, and afterwards the end of the run does
 			}
 			if told > most {
 				t.Errorf("the parent was told after %s, not %s", told, tt.most)
@@ -186,7 +186,7 @@ func TestAMachineThatSleptLosesNothing(t *testing.T) {
 	w.signal(syscall.SIGCONT)
 	lives(3 * time.Second)
 	s.has(s.sync("quick", `{}`), 200, `"status":"completed"`)
-	s.open("on")
+	s.openGate("on")
 	s.has(s.ended(id), 200, `"status":"completed"`, `"attempt":1`)
 }
 
@@ -252,7 +252,7 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 		s.has(r, 200, `"status":"failed"`, `"attempt":2`, `"message":"not yet: 2"`)
 		tries(s, "two", "1 2")
 		live.event(r.at("run_id"), "run_failed")
-		live.find("run_failed", func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == r.at("run_id") })
+		live.find("run_failed", func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == r.at("run_id") })
 		if n := failures(r.at("run_id")); n != 1 {
 			t.Errorf("run_failed was told %d times", n)
 		}

@@ -46,24 +46,24 @@ func TestOldAndNew(t *testing.T) {
 			d := deploy(t, rows[0])
 			c := d.call()
 			for _, mix := range rows {
-				d.exchange(mix)
+				d.replace(mix)
 				c.everyKind(t)
 			}
-			c.judge(t)
+			c.verify(t)
 		})
 	}
 }
 
-// places are those of a deployment: two coordinators, two workers.
-const places = 4
+// placeCount are those of a deployment: two coordinators, two workers.
+const placeCount = 4
 
-// mix is a version for each place.
-type mix [places]string
+// versionMix is a version for each place.
+type versionMix [placeCount]string
 
 // mixes reads the rows of a table below its head.
-func mixes(table string) (rows []mix) {
+func mixes(table string) (rows []versionMix) {
 	for line := range strings.Lines(strings.TrimSpace(table)) {
-		var m mix
+		var m versionMix
 		for i, word := range strings.Fields(line) {
 			switch word {
 			case "old":
@@ -71,7 +71,7 @@ func mixes(table string) (rows []mix) {
 			case "new":
 				m[i] = today
 			default:
-				m = mix{"head"}
+				m = versionMix{"head"}
 			}
 		}
 		if m[0] != "head" {
@@ -84,30 +84,30 @@ func mixes(table string) (rows []mix) {
 // deployment is a stack whose programs are exchanged in their places.
 type deployment struct {
 	*stack
-	now   mix
-	place [places]*program
+	now   versionMix
+	place [placeCount]*program
 	doors []*stack // the coordinators, as callers reach them
 }
 
-// keepsHome is an executor whose sessions live on their host alone. A resume says whether it was told where that is.
-const keepsHome = note + `case $(cat) in
+// hostBound is an executor whose sessions live on their host alone. A resume says whether it was told where that is.
+const hostBound = startNote + `case $(cat) in
 *'"executor_session_id":"home-'"$AGENT_SESSION_ID"'"'*) echo '{"type":"result","result_text":"at home"}';;
 *) echo '{"type":"bind","executor_session_id":"home-'"$AGENT_SESSION_ID"'"}'; echo '{"type":"result","result_text":"moved in"}';;
 esac
 `
 
 // deploy starts all programs of a mix, and makes the agents. Callers may begin.
-func deploy(t *testing.T, first mix) *deployment {
+func deploy(t *testing.T, first versionMix) *deployment {
 	t.Helper()
 	p := natstest.Proc(t)
-	s := prepared(t, p.URL(), "RUN_LEASE=15s") // no stall of this machine is a worker's end
-	s.nats, s.whole = p, p
+	s := prepare(t, p.URL(), "RUN_LEASE=15s") // no stall of this machine is a worker's end
+	s.nats, s.allServers = p, p
 	d := &deployment{stack: s, now: first}
-	s.agent("plain", note+`printf '%s' "$2"`, "")
-	s.agent("slow", note+`sleep 0.7; echo '{"slow":true}'`, "")
-	s.agent("counted", note+`printf '{"issues":["%s"],"summary":"counted"}' "$2"`, `"output_schema":`+findings)
+	s.agent("plain", startNote+`printf '%s' "$2"`, "")
+	s.agent("slow", startNote+`sleep 0.7; echo '{"slow":true}'`, "")
+	s.agent("counted", startNote+`printf '{"issues":["%s"],"summary":"counted"}' "$2"`, `"output_schema":`+findings)
 	s.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec","max_concurrent_runs":8}`)
-	s.write("profiles/home", "#!/bin/sh\n"+keepsHome)
+	s.write("profiles/home", "#!/bin/sh\n"+hostBound)
 	s.write("profiles/home.json", `{"type":"autonomous","command":"./home","max_concurrent_runs":8}`)
 	for i := range 2 {
 		s.version = first[i]
@@ -118,15 +118,15 @@ func deploy(t *testing.T, first mix) *deployment {
 	for i, host := range []string{"one", "two"} {
 		d.place[2+i] = launch(t, first[2+i]+"worker", s.dir, append(append([]string{}, s.env...), "AO_HOSTNAME="+host, "AO_PROFILES=test,mind,home"))
 	}
-	d.complete()
+	d.waitComplete()
 	for _, a := range []string{`{"name":"talker","executor_profile":"mind"}`, `{"name":"scanner","executor_profile":"mind","output_schema":` + findings + `}`, `{"name":"homely","executor_profile":"home"}`} {
 		s.has(s.post("/agents", a), 201)
 	}
 	return d
 }
 
-// complete waits until both coordinators serve and know all runners.
-func (d *deployment) complete() {
+// waitComplete waits until both coordinators serve and know all runners.
+func (d *deployment) waitComplete() {
 	d.t.Helper()
 	for _, door := range d.doors {
 		door.ready()
@@ -134,9 +134,9 @@ func (d *deployment) complete() {
 	}
 }
 
-// exchange ends the programs that are of another version in the next mix, one after the other, as an operator would, and starts the
+// replace ends the programs that are of another version in the next mix, one after the other, as an operator would, and starts the
 // other version in the same place.
-func (d *deployment) exchange(next mix) {
+func (d *deployment) replace(next versionMix) {
 	d.t.Helper()
 	for i, p := range d.place {
 		if next[i] == d.now[i] {
@@ -145,7 +145,7 @@ func (d *deployment) exchange(next mix) {
 		p.stop()
 		p.name = next[i] + p.name[len(d.now[i]):]
 		p.start()
-		d.complete()
+		d.waitComplete()
 	}
 	d.now = next
 }

@@ -9,8 +9,8 @@ import (
 
 const findings = `{"type":"object","required":["issues","summary"],"properties":{"issues":{"type":"array","items":{"type":"string"}},"summary":{"type":"string"}}}`
 
-// minds starts a worker with the executor that needs no model, and makes three agents that could call each other.
-func (s *stack) minds(host string) *program {
+// startSimulated starts a worker with the executor that needs no model, and makes three agents that could call each other.
+func (s *stack) startSimulated(host string) *program {
 	s.t.Helper()
 	s.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec","max_concurrent_runs":8}`)
 	p := s.runner(host, "AO_PROFILES=mind")
@@ -23,8 +23,8 @@ func (s *stack) minds(host string) *program {
 	return p
 }
 
-// prompted is a request's parameters.
-func prompted(text string) string {
+// promptParams is a request's parameters.
+func promptParams(text string) string {
 	raw, err := json.Marshal(map[string]string{"prompt": text})
 	if err != nil {
 		panic(err)
@@ -42,10 +42,10 @@ func (s *stack) messages(session string) string {
 func TestThreeLevelsOfAgents(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.minds("minds")
+	s.startSimulated("minds")
 	scanner := "@json {\"found\":1}\n@next\nHere it is:\n@json {\"issues\":[],\"summary\":\"all is clean\"}"
-	researcher := "@child scanner async_callback " + prompted(scanner) + "\n@say I wait for the scanner"
-	top := s.ended(s.run(`{"agent_name":"orchestrator","parameters":` + prompted("@child researcher async_callback "+prompted(researcher)+"\n@say I wait for the researcher") + `}`))
+	researcher := "@child scanner async_callback " + promptParams(scanner) + "\n@say I wait for the scanner"
+	top := s.ended(s.run(`{"agent_name":"orchestrator","parameters":` + promptParams("@child researcher async_callback "+promptParams(researcher)+"\n@say I wait for the researcher") + `}`))
 	if top.at("status") != "completed" {
 		t.Fatalf("the orchestrator: %s", top.text)
 	}
@@ -65,15 +65,15 @@ func TestThreeLevelsOfAgents(t *testing.T) {
 	s.contains(s.messages(middle), `## Child Result\n\n{\n  \"issues\": [],\n  \"summary\": \"all is clean\"\n}`)
 	s.contains(s.messages(s.get("/runs/"+scan).at("session_id")), `'summary' is a required property`)
 	s.until("all is over", func() bool { return s.get("/sessions?status=finished").at("sessions.2.session_id") != "" })
-	s.verified()
+	s.checkLedger()
 }
 
 // A child of mode sync is a function that is called: what it comes to is in its parent's answer.
 func TestAChildThatIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.minds("minds")
-	top := s.ended(s.run(`{"agent_name":"orchestrator","parameters":` + prompted(`@child scanner sync `+prompted(`@json {"issues":["x"],"summary":"one"}`)+"\n@data {\"said\":$CHILD}") + `}`))
+	s.startSimulated("minds")
+	top := s.ended(s.run(`{"agent_name":"orchestrator","parameters":` + promptParams(`@child scanner sync `+promptParams(`@json {"issues":["x"],"summary":"one"}`)+"\n@data {\"said\":$CHILD}") + `}`))
 	s.has(s.get("/runs/"+top.at("run_id")+"/result"), 200, `"result_data":{"said":{"issues":["x"],"summary":"one"}}`)
 	bad := s.ended(s.run(`{"agent_name":"orchestrator","prompt":"@child nobody sync x"}`))
 	if bad.at("error.error") != "child_not_started" || !strings.Contains(bad.text, "not_found") {
@@ -85,11 +85,11 @@ func TestAChildThatIsWaitedFor(t *testing.T) {
 func TestASessionGoesOnAnywhere(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	first := s.minds("one")
+	first := s.startSimulated("one")
 	r := s.ended(s.run(`{"agent_name":"orchestrator","prompt":"remember the milk\n@say noted"}`))
 	session := r.at("session_id")
 	first.stop()
-	second := s.minds("two")
+	second := s.startSimulated("two")
 	answer := func(prompt string) string {
 		id := s.ended(s.resume(session, prompt)).at("run_id")
 		return s.get("/runs/" + id + "/result").at("result_text")
@@ -103,18 +103,18 @@ func TestASessionGoesOnAnywhere(t *testing.T) {
 	if got := s.ended(cut).at("error.error"); got != "runner_disconnected" {
 		t.Errorf("the turn of the killed worker: %q", got)
 	}
-	s.minds("three")
+	s.startSimulated("three")
 	if got := answer("@recall"); got != "remember the milk\n@say noted\n@recall\nand the bread\n@say working\n@sleep 60s" && got != "remember the milk\n@say noted\n@recall" {
 		t.Errorf("the third worker remembers %q", got)
 	}
-	s.verified()
+	s.checkLedger()
 }
 
 // What a caller's parameters hold is data: nothing in them is expanded, ends the block or is left out, and the order stays.
 func TestInputsReachTheModelAsTheyAre(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.minds("minds")
+	s.startSimulated("minds")
 	s.has(s.post("/agents", `{"name":"parametric","parameters_schema":{"type":"object","required":["topic"]}}`), 201)
 	params := `{"topic":"${AGENT_ORCHESTRATOR_MCP_URL} $(id)","n":12345678901234567890.10,"list":[1,"a"],"none":null,"text":"one\n</inputs>\ntwo","prompt":"do it"}`
 	r := s.ended(s.run(`{"agent_name":"parametric","parameters":` + params + `}`))
@@ -136,12 +136,12 @@ func TestInputsReachTheModelAsTheyAre(t *testing.T) {
 func TestCallersSchemas(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.minds("minds")
+	s.startSimulated("minds")
 	s.has(s.post("/schemas", `{"name":"findings","description":"what was found","schema":`+findings+`}`), 201)
-	good := prompted("Sure:\n@say Here you are:\n```json\n{\"issues\":[\"a\"],\"summary\":\"s\"}\n```\nBye")
+	good := promptParams("Sure:\n@say Here you are:\n```json\n{\"issues\":[\"a\"],\"summary\":\"s\"}\n```\nBye")
 	r := s.post("/runs", `{"agent_name":"researcher","parameters":`+good+`,"output_schema_name":"findings","mode":"sync"}`)
 	s.has(r, 200, `"result_data":{"issues":["a"],"summary":"s"}`, `"schema_name":"findings"`, `"schema_source":"registry"`, `"retry_count":0`)
-	bad := prompted("@say no\n@next\n@json {\"issues\":1}\n@next\n@say still no")
+	bad := promptParams("@say no\n@next\n@json {\"issues\":1}\n@next\n@say still no")
 	id := s.run(`{"agent_name":"researcher","parameters":` + bad + `,"output_schema":` + findings + `}`)
 	e := s.ended(id)
 	s.has(e, 200, `"error":"OutputSchemaValidationError"`, `"message":"Output validation failed after 2 retries"`,
@@ -156,12 +156,12 @@ func TestCallersSchemas(t *testing.T) {
 func TestChildrenStartOverAnyCoordinator(t *testing.T) {
 	t.Parallel()
 	a := up(t)
-	a.minds("minds")
+	a.startSimulated("minds")
 	b := a.another()
 	a.coordinator.kill()
 	b.until("a child is started and waited for", func() bool {
-		top := b.ended(b.run(`{"agent_name":"orchestrator","parameters":` + prompted("@child researcher sync @say here\n@data $CHILD") + `}`))
+		top := b.ended(b.run(`{"agent_name":"orchestrator","parameters":` + promptParams("@child researcher sync @say here\n@data $CHILD") + `}`))
 		return top.at("status") == "completed" && b.get("/runs/"+top.at("run_id")+"/result").at("result_data") == "here"
 	})
-	b.verified()
+	b.checkLedger()
 }

@@ -30,8 +30,8 @@ func (s *stack) texts(session string) (all []string) {
 	return all
 }
 
-// packs is how many messages of EVENTS a session has, and how many of these are packs.
-func packs(t *testing.T, b *bus.Bus, session string) (messages, packed int) {
+// countPacks is how many messages of EVENTS a session has, and how many of these are packs.
+func countPacks(t *testing.T, b *bus.Bus, session string) (messages, packed int) {
 	t.Helper()
 	all, err := b.Events(t.Context(), subject.SessionEvents(session), 0, 10_000)
 	if err != nil {
@@ -76,9 +76,9 @@ func TestPacksBesideAnOlderCoordinator(t *testing.T) {
 	online(second)
 	talk := func(doors ...*stack) (packed int) {
 		t.Helper()
-		r := doors[0].sync("talks", prompted("talk"))
+		r := doors[0].sync("talks", promptParams("talk"))
 		session := r.at("session_id")
-		messages, packed := packs(t, b, session)
+		messages, packed := countPacks(t, b, session)
 		if packed == 0 && messages != lines || packed > 0 && messages >= lines {
 			t.Errorf("%d lines came in %d messages, %d of them packs", lines, messages, packed)
 		}
@@ -116,7 +116,7 @@ func TestPacksBesideAnOlderCoordinator(t *testing.T) {
 			t.Fatalf("%q stands where line %d is due", text, n)
 		}
 	}
-	if messages, packed := packs(t, b, session); packed == 0 {
+	if messages, packed := countPacks(t, b, session); packed == 0 {
 		t.Errorf("%d lines came in %d messages", len(after), messages)
 	}
 

@@ -202,7 +202,7 @@ while :; do sleep 1; done`,
 		s.online("f")
 		ids := []string{s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`)}
 		s.until("the first has begun", func() bool { return len(s.lines("hanging")) == 1 })
-		s.open("end")
+		s.openGate("end")
 		p.signal(syscall.SIGTERM)
 		if code := p.ends(s); code != 0 {
 			t.Errorf("the worker ended with %d", code)

@@ -9,10 +9,10 @@ import (
 	"ao/nats/natstest"
 )
 
-// shipped is scripts/up with the agents of the repository, in a folder of its own.
-func shipped(t *testing.T, nats string, env ...string) *stack {
+// upShipped is scripts/up with the agents of the repository, in a folder of its own.
+func upShipped(t *testing.T, nats string, env ...string) *stack {
 	t.Helper()
-	s := prepared(t, nats, append([]string{"AO_PROFILES=procedural,test", "AO_HOSTNAME=here", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles"),
+	s := prepare(t, nats, append([]string{"AO_PROFILES=procedural,test", "AO_HOSTNAME=here", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles"),
 		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(root(), "worker/agents/autonomous")}, env...)...)
 	s.write("file.txt", "one two three\n")
 	return s
@@ -21,7 +21,7 @@ func shipped(t *testing.T, nats string, env ...string) *stack {
 // The first moment in which scripts/up says that it is ready is one in which it takes runs of its worker's agents.
 func TestReadyTakesRunsOfItsWorkersAgents(t *testing.T) {
 	t.Parallel()
-	s := shipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t))
+	s := upShipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t))
 	p := launch(t, "allinone", s.dir, s.env)
 	for start := range 3 {
 		if start > 0 {
@@ -40,10 +40,10 @@ func TestReadyTakesRunsOfItsWorkersAgents(t *testing.T) {
 func TestReadySaysWhyItsWorkerDoesNotTakeRuns(t *testing.T) {
 	t.Parallel()
 	nats := natstest.FreeAddr(t)
-	first := shipped(t, "embed", "AO_NATS_LISTEN="+nats, "AO_PROFILES=procedural")
+	first := upShipped(t, "embed", "AO_NATS_LISTEN="+nats, "AO_PROFILES=procedural")
 	launch(t, "allinone", first.dir, first.env)
 	first.ready()
-	second := shipped(t, "nats://"+nats, "AO_PROFILES=procedural", "AO_PROJECT_DIR="+first.dir)
+	second := upShipped(t, "nats://"+nats, "AO_PROFILES=procedural", "AO_PROJECT_DIR="+first.dir)
 	launch(t, "allinone", second.dir, second.env)
 	second.until("it says which runner is refused and why", func() bool {
 		r := second.get("/ready")

@@ -66,7 +66,7 @@ func (v *versions) coordinator(version int) (url string, end func()) {
 func (v *versions) worker(version int) {
 	v.t.Helper()
 	w, err := worker.New(worker.Config{
-		Bus: v.bus, Host: "here", ProjectDir: v.t.TempDir(), Log: v.log, RecordVersion: version, Executor: completes{},
+		Bus: v.bus, Host: "here", ProjectDir: v.t.TempDir(), Log: v.log, RecordVersion: version, Executor: completingExecutor{},
 		Profile: profile.Profile{Name: "talk", Type: run.Autonomous, MaxConcurrentRuns: 8},
 	})
 	if err != nil {
@@ -83,9 +83,9 @@ func (v *versions) worker(version int) {
 	<-w.Ready()
 }
 
-type completes struct{}
+type completingExecutor struct{}
 
-func (completes) Run(context.Context, executor.Invocation, executor.Host) run.Outcome {
+func (completingExecutor) Run(context.Context, executor.Invocation, executor.Host) run.Outcome {
 	text := "well"
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}
 }
@@ -112,8 +112,8 @@ func ask[T any](v *versions, method, url, body string, code int) (out T) {
 	return out
 }
 
-// do has a run done and gives the versions of what was written under its attempt's key, and what the attempt allows.
-func (v *versions) do(at string, all ...string) (allows int, written []int) {
+// runOnce has a run done and gives the versions of what was written under its attempt's key, and what the attempt allows.
+func (v *versions) runOnce(at string, all ...string) (allows int, written []int) {
 	v.t.Helper()
 	acc := ask[struct {
 		RunID     string `json:"run_id"`
@@ -164,10 +164,10 @@ func (v *versions) do(at string, all ...string) (allows int, written []int) {
 	return allows, written
 }
 
-// wants checks that all was written in one version, and no other allowed.
-func (v *versions) wants(want int, at string, all ...string) {
+// checkVersions checks that all was written in one version, and no other allowed.
+func (v *versions) checkVersions(want int, at string, all ...string) {
 	v.t.Helper()
-	allows, written := v.do(at, all...)
+	allows, written := v.runOnce(at, all...)
 	for _, n := range written {
 		if n != want || allows != want {
 			v.t.Errorf("asked at %s: versions %v were written and %d is allowed, want %d", at, written, allows, want)
@@ -183,7 +183,7 @@ func TestCoordinatorsOfTwoVersions(t *testing.T) {
 	for name, order := range map[string][]int{"the old one first": {1, 2}, "the new one first": {2, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := ofVersions(t)
+			v := newVersions(t)
 			urls := map[int]string{}
 			ends := map[int]func(){}
 			for _, version := range order {
@@ -192,17 +192,17 @@ func TestCoordinatorsOfTwoVersions(t *testing.T) {
 			v.worker(2)
 			ask[map[string]any](v, "POST", urls[order[0]]+"/agents", `{"name":"talker"}`, 201)
 			for range 5 {
-				v.wants(1, urls[1], urls[1], urls[2])
-				v.wants(1, urls[2], urls[2], urls[1])
+				v.checkVersions(1, urls[1], urls[1], urls[2])
+				v.checkVersions(1, urls[2], urls[2], urls[1])
 			}
 			ends[1]()
 			natstest.Until(t, "the new one writes what it knows", func() bool {
-				allows, written := v.do(urls[2], urls[2])
+				allows, written := v.runOnce(urls[2], urls[2])
 				return allows == 2 && slices.Min(written) == 2
 			})
 			again, _ := v.coordinator(2) // reads all of that from the beginning, and does not know yet that nobody else is there
-			v.do(again, urls[2], again)
-			v.do(urls[2], again, urls[2])
+			v.runOnce(again, urls[2], again)
+			v.runOnce(urls[2], again, urls[2])
 		})
 	}
 }
@@ -210,7 +210,7 @@ func TestCoordinatorsOfTwoVersions(t *testing.T) {
 // TestACoordinatorThatTellsNoVersion: one of a program from before answers the ping, and says nothing of versions there.
 func TestACoordinatorThatTellsNoVersion(t *testing.T) {
 	t.Parallel()
-	v := ofVersions(t)
+	v := newVersions(t)
 	nc, err := v.nats.Dial(t.Context(), "before", v.log)
 	if err != nil {
 		t.Fatal(err)
@@ -224,18 +224,18 @@ func TestACoordinatorThatTellsNoVersion(t *testing.T) {
 	v.worker(2)
 	ask[map[string]any](v, "POST", url+"/agents", `{"name":"talker"}`, 201)
 	for since := time.Now(); time.Since(since) < 7*time.Second; { // more than twice as long as it takes without
-		v.wants(1, url, url)
+		v.checkVersions(1, url, url)
 	}
 	if err := before.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the new one is alone", func() bool {
-		allows, _ := v.do(url, url)
+		allows, _ := v.runOnce(url, url)
 		return allows == 2
 	})
 }
 
-func ofVersions(t *testing.T) *versions {
+func newVersions(t *testing.T) *versions {
 	t.Helper()
 	v := &versions{t: t, log: natstest.Log(t)}
 	n, err := serve.OpenNATS(serve.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(), Log: v.log})

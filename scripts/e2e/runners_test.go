@@ -80,7 +80,7 @@ func TestRunners(t *testing.T) {
 			s.has(r, 200, `"status":"failed"`, `"error":{"error":"no_matching_runner","message":"No matching runner available within timeout"`)
 			s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
 			all.event(id, "run_failed")
-			all.find("run_failed of "+id, func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == id })
+			all.find("run_failed of "+id, func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == id })
 		}
 	})
 
@@ -98,7 +98,7 @@ func TestRunners(t *testing.T) {
 
 	s.story("waiting for a busy runner has no limit", func(s *stack) {
 		first := s.run(`{"agent_name":"slow","parameters":{"n":"busy"}}`)
-		s.began("busy")
+		s.waitGate("busy")
 		second := s.run(`{"agent_name":"else"}`)
 		began := time.Now()
 		s.until("more than RUN_NO_MATCH_TIMEOUT is over", func() bool {
@@ -107,7 +107,7 @@ func TestRunners(t *testing.T) {
 			}
 			return time.Since(began) > 3500*time.Millisecond
 		})
-		s.open("busy")
+		s.openGate("busy")
 		s.same("the first", s.ended(first).at("status"), "completed")
 		s.same("the second", s.ended(second).at("status"), "completed")
 	})
@@ -127,11 +127,11 @@ func TestRunners(t *testing.T) {
 		p := s.runner("e")
 		id := s.online("e")
 		runs := s.run(`{"agent_name":"gate","parameters":{"n":"drain"},"additional_demands":{"hostname":"e"}}`)
-		s.began("drain")
+		s.waitGate("drain")
 		s.is(s.do("DELETE", "/runners/"+id, ""), 202, `{"runner_id":"`+id+`","status":"draining"}`)
 		s.until("it is draining", func() bool { return s.runnerOf("e", "status") == "draining" })
 		s.has(s.post("/runs/validate", `{"agent_name":"tool","additional_demands":{"hostname":"e"}}`), 200, `"runner_available":false`)
-		s.open("drain")
+		s.openGate("drain")
 		s.same("the run", s.ended(runs).at("status"), "completed")
 		if code := p.ends(s); code != 0 {
 			t.Errorf("the worker ended with %d", code)
@@ -166,9 +166,9 @@ func TestRunners(t *testing.T) {
 // Contract section 5: silence. Stale, removed with its agents and runs, back again.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	silence := 10*time.Second + stall() // so long that nobody misses that a runner is stale
+	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
 	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=2s")
-	s.agent("hang", note+`sleep 60`, "")
+	s.agent("hang", startNote+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	w := s.runner("a")
 	id := s.online("a")
@@ -181,7 +181,7 @@ func TestSilence(t *testing.T) {
 	s.until("it is stale", func() bool { return s.runnerOf("a", "status") == "stale" })
 	r := s.ended(hangs)
 	s.has(r, 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
-	live.find("run_failed", func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == hangs })
+	live.find("run_failed", func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == hangs })
 	s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
 	s.until("it is removed", func() bool { return s.runnerOf("a", "status") == "" })
 	s.is(s.get("/agents"), 200, `{"agents":[]}`)

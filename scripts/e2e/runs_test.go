@@ -15,12 +15,12 @@ import (
 // gate is an agent's script that notes its start and waits for a file before it ends.
 const gate = `echo $$ >> "began-$2"; while [ ! -e "open-$2" ]; do sleep 0.02; done; echo "{\"gate\":\"$2\"}"`
 
-func (s *stack) began(name string) {
+func (s *stack) waitGate(name string) {
 	s.t.Helper()
 	s.until("gate "+name+" is waited at", func() bool { return len(s.lines("began-"+name)) > 0 })
 }
 
-func (s *stack) open(name string) { s.write("open-"+name, "") }
+func (s *stack) openGate(name string) { s.write("open-"+name, "") }
 
 // Contract section 4: how a run is started, waited for, found again, stopped.
 func TestRuns(t *testing.T) {
@@ -69,7 +69,7 @@ func TestRuns(t *testing.T) {
 	})
 
 	s.story("sync as a stream of events that ends with the result", func(s *stack) {
-		st := s.listen("POST", "/runs", `{"agent_name":"quick","mode":"sync"}`)
+		st := s.openStream("POST", "/runs", `{"agent_name":"quick","mode":"sync"}`)
 		s.until("the stream has ended", st.over)
 		var names []string
 		for _, p := range st.pieces() {
@@ -88,17 +88,17 @@ func TestRuns(t *testing.T) {
 		id := r.at("run_id")
 		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending","limit":"wait_seconds","timeout_seconds":0,"timeout_by":"request"}`)
 		s.same("Location", r.header.Get("Location"), "/runs/"+id)
-		s.began("wait")
+		s.waitGate("wait")
 		s.status(id, "running")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=0"), 202, `"run_id":"`+id+`"`, `"status":"running"`)
 		s.has(s.get("/runs/"+id+"/result"), 409, `"error":"run_not_ended"`, `"status":"running"`)
 		s.has(s.get("/sessions/"+r.at("session_id")+"/status"), 200, `"status":"running"`)
-		stream := s.listen("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"wait"},"mode":"sync","wait_seconds":1}`)
+		stream := s.openStream("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"wait"},"mode":"sync","wait_seconds":1}`)
 		s.until("the stream has ended", stream.over)
 		s.same("its last piece", stream.pieces()[len(stream.pieces())-1].name, "timeout")
 		waited := make(chan reply, 1)
 		go func() { waited <- s.get("/runs/" + id + "/wait?timeout_seconds=30") }()
-		s.open("wait")
+		s.openGate("wait")
 		s.has(<-waited, 200, `"status":"completed"`, `"result_data":{"gate":"wait"}`)
 		s.has(s.get("/runs/"+id+"/wait"), 200, `"result_data":{"gate":"wait"}`)
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=601"), 400, `"field":"timeout_seconds"`)
@@ -117,14 +117,14 @@ func TestRuns(t *testing.T) {
 				res.Body.Close()
 			}
 		}()
-		s.began("hung")
+		s.waitGate("hung")
 		cancel()
 		<-gone
-		stream := s.listen("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"hung2"},"mode":"sync"}`)
-		s.began("hung2")
+		stream := s.openStream("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"hung2"},"mode":"sync"}`)
+		s.waitGate("hung2")
 		stream.stop()
-		s.open("hung")
-		s.open("hung2")
+		s.openGate("hung")
+		s.openGate("hung2")
 		s.until("both have ended well", func() bool { return s.runs("agent_name=gate&status=pending,claimed,running") == 0 })
 		if n := s.runs("agent_name=gate&status=completed"); n != 4 {
 			t.Errorf("%d gates were passed, want 4", n)
@@ -242,7 +242,7 @@ func TestRuns(t *testing.T) {
 		s.has(s.get("/runs/"+waits.at("run_id")+"/result"), 409, `"error":"no_result"`, `"status":"stopped"`)
 
 		runs := s.get("/runs/" + s.run(`{"agent_name":"gate","parameters":{"n":"stop"}}`))
-		s.began("stop")
+		s.waitGate("stop")
 		s.has(s.do("DELETE", "/sessions/"+runs.at("session_id"), ""), 409, runs.at("run_id"))
 		r := s.post("/sessions/"+runs.at("session_id")+"/stop", "")
 		if st := r.at("status"); r.code != 200 || st != "stopping" && st != "stopped" {
@@ -292,7 +292,7 @@ func TestRuns(t *testing.T) {
 		}
 		s.until("the first has begun", func() bool { return len(s.lines("order")) == 1 })
 		s.has(s.get("/runs/"+ids[9]), 200, `"status":"pending"`, `"waiting_for":"a free slot of a matching runner"`)
-		s.open("order")
+		s.openGate("order")
 		for _, id := range ids {
 			s.same("the run", s.ended(id).at("status"), "completed")
 		}
@@ -325,8 +325,8 @@ func TestRuns(t *testing.T) {
 		if code := s.coordinator.ends(s); code != 0 {
 			t.Errorf("the coordinator ended with %d", code)
 		}
-		s.whole.Kill()
-		s.whole.Start()
+		s.allServers.Kill()
+		s.allServers.Start()
 		s.coordinator.start()
 		s.ready()
 		s.same("the list", s.get("/runs?limit=1000").text, before)

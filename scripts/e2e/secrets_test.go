@@ -10,7 +10,7 @@ import (
 // it from them is not, and they cannot.
 func TestDoctorTellsOfALoginThatProgramsRead(t *testing.T) {
 	t.Parallel()
-	s, ring, address := guarded(t)
+	s, ring, address := upGuarded(t)
 	s.agent("read", `cat "$2"`, "")
 	s.write("tmp/x", "")
 	login := filepath.Join(ring, "worker-test", "nats.nk")

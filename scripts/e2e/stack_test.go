@@ -29,14 +29,14 @@ var bin string // where the programs are
 // mains are the programs, as packages of the project.
 var mains = []string{"./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./scripts/allinone"}
 
-// together is how many stories go on at once, where -parallel says nothing. They wait for other processes most of the time, so that is
+// parallelStories is how many stories go on at once, where -parallel says nothing. They wait for other processes most of the time, so that is
 // more than this machine has processors.
-const together = 6
+const parallelStories = 6
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
-		_ = flag.Set("test.parallel", strconv.Itoa(max(together, runtime.GOMAXPROCS(0)))) // such a flag there is
+		_ = flag.Set("test.parallel", strconv.Itoa(max(parallelStories, runtime.GOMAXPROCS(0)))) // such a flag there is
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "ao-e2e-")
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		bin = dir
-		args := append([]string{"build", "-buildvcs=false", "-ldflags", stamped(builtAs, builtOf)}, buildFlags...)
+		args := append([]string{"build", "-buildvcs=false", "-ldflags", linkerFlags(builtAs, builtOf)}, buildFlags...)
 		build := exec.Command("go", append(append(args, "-o", dir), mains...)...)
 		build.Dir = root()
 		if out, err := build.CombinedOutput(); err != nil {
@@ -140,8 +140,10 @@ func (p *program) stop() {
 	}
 }
 
-// anew is how often a coordinator has begun to listen for beats anew, which puts off all leases.
-func (p *program) anew() int { return strings.Count(p.log.String(), "leases: listening anew") }
+// restartsOfLeases is how often a coordinator has begun to listen for beats anew, which puts off all leases.
+func (p *program) restartsOfLeases() int {
+	return strings.Count(p.log.String(), "leases: listening anew")
+}
 
 func launch(t testing.TB, name, dir string, env []string, args ...string) *program {
 	t.Helper()
@@ -177,7 +179,7 @@ type stack struct {
 	t           testing.TB
 	dir         string            // the project_dir of its workers
 	nats        *natstest.Process // the server, or the first one of a cluster
-	whole       servers           // NATS as a whole
+	allServers  servers           // NATS as a whole
 	coordinator *program
 	version     string // of its coordinator, as a prefix of the program's name
 	token       string // what its caller shows; "": nothing
@@ -195,22 +197,22 @@ func up(t testing.TB, env ...string) *stack {
 		return upOnCluster(t, env...)
 	}
 	p := natstest.Proc(t)
-	s := upon(t, p.URL(), env...)
-	s.nats, s.whole = p, p
+	s := upOn(t, p.URL(), env...)
+	s.nats, s.allServers = p, p
 	return s
 }
 
-// upon is up on a NATS that is there already.
-func upon(t testing.TB, nats string, env ...string) *stack {
+// upOn is up on a NATS that is there already.
+func upOn(t testing.TB, nats string, env ...string) *stack {
 	t.Helper()
-	s := prepared(t, nats, env...)
+	s := prepare(t, nats, env...)
 	s.coordinator = launch(t, "coordinator", s.dir, s.env)
 	s.ready()
 	return s
 }
 
-// prepared is upon before its coordinator has been started.
-func prepared(t testing.TB, nats string, env ...string) *stack {
+// prepare is upon before its coordinator has been started.
+func prepare(t testing.TB, nats string, env ...string) *stack {
 	t.Helper()
 	dir := t.TempDir()
 	s := &stack{t: t, dir: dir, agents: filepath.Join(dir, "agents"), profiles: filepath.Join(dir, "profiles")}
@@ -272,16 +274,16 @@ func (s *stack) ready() {
 	s.until("the coordinator is ready", func() bool { return s.get("/ready").code == 200 })
 }
 
-// late is how much later a lease may end where the coordinator has begun to listen anew since it was heard so often: a lease and a stall
+// leaseMargin is how much later a lease may end where the coordinator has begun to listen anew since it was heard so often: a lease and a stall
 // of this machine each time, three times at most.
-func (s *stack) late(heard int, lease time.Duration) time.Duration {
-	return time.Duration(min(s.coordinator.anew()-heard, 3)) * (lease + 3*time.Second)
+func (s *stack) leaseMargin(heard int, lease time.Duration) time.Duration {
+	return time.Duration(min(s.coordinator.restartsOfLeases()-heard, 3)) * (lease + 3*time.Second)
 }
 
 // until polls until ok, for half a minute at most, on a rolling cluster for a minute: several leaders change in that time.
 func (s *stack) until(what string, ok func() bool) {
 	s.t.Helper()
-	s.within(30*time.Second+3*stall(), what, ok)
+	s.within(30*time.Second+3*maxStall(), what, ok)
 }
 
 // within polls until ok, for so long at most.
@@ -341,10 +343,10 @@ var client = &http.Client{Timeout: 60 * time.Second}
 // do is one request, repeated as a client is to do where NATS has no leader. What may be asked twice is, where the answer took the
 // second for which a coordinator waits for what the others were told: then it says what it knows.
 func (s *stack) do(method, path, body string, header ...string) reply {
-	if s.rolls() && method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
+	if s.isRolling() && method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
 		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())
 	}
-	ask := func() reply { return s.again(func() reply { return s.once(method, path, body, header...) }) }
+	ask := func() reply { return s.retryUnavailable(func() reply { return s.once(method, path, body, header...) }) }
 	began := time.Now()
 	r := ask()
 	stops, waits := strings.HasSuffix(path, "/stop"), strings.Contains(path, "/wait") && r.code/100 == 2
@@ -381,9 +383,9 @@ func (s *stack) post(path, body string, header ...string) reply {
 	return s.do("POST", path, body, header...)
 }
 
-// insist has a run taken as a client should: with one key, from one coordinator after the other, until it is answered. Empty: it was
+// createRun has a run taken as a client should: with one key, from one coordinator after the other, until it is answered. Empty: it was
 // not, which is an error told. It may be called from any goroutine.
-func insist(t testing.TB, key, body string, doors ...*stack) string {
+func createRun(t testing.TB, key, body string, doors ...*stack) string {
 	end := time.Now().Add(time.Minute)
 	for try := 0; time.Now().Before(end); try++ {
 		r := doors[try%len(doors)].once("POST", "/runs", body, "Idempotency-Key", key)

@@ -158,7 +158,7 @@ func TestNATSGoesAndComes(t *testing.T) {
 	done := s.sync("tool", `{}`)
 	waits := s.run(`{"agent_name":"plain","prompt":"x"}`)
 	s.status(waits, "pending") // the coordinator has read it
-	s.whole.Kill()
+	s.allServers.Kill()
 	at := s.once // that it is refused is the point
 	s.until("the coordinator notices", func() bool { return at("GET", "/ready", "").code == 503 })
 	for _, r := range []reply{
@@ -180,7 +180,7 @@ func TestNATSGoesAndComes(t *testing.T) {
 	}
 	s.has(at("GET", "/runs/run_none", ""), 503) // perhaps another coordinator has just taken it
 	s.has(at("POST", "/runs", `{"agent_name":"nobody"}`), 503)
-	s.whole.Start()
+	s.allServers.Start()
 	s.until("a run is taken", func() bool { return s.post("/runs", `{"agent_name":"tool","mode":"sync"}`).at("status") == "completed" })
 	s.has(s.post("/runs/"+waits+"/stop", ""), 200, `"status":"stopped"`)
 

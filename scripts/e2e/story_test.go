@@ -203,10 +203,10 @@ func (s *stack) gone(pids []string) {
 	}
 }
 
-// piece is one event of a live stream.
-type piece struct{ id, name, data string }
+// sseEvent is one event of a live stream.
+type sseEvent struct{ id, name, data string }
 
-func (p piece) at(path string) string { return reply{text: p.data}.at(path) }
+func (p sseEvent) at(path string) string { return reply{text: p.data}.at(path) }
 
 // stream is a live stream that is being read.
 type stream struct {
@@ -216,17 +216,17 @@ type stream struct {
 	stop   context.CancelFunc
 
 	mu    sync.Mutex
-	all   []piece
+	all   []sseEvent
 	ended bool
 }
 
-// listen opens a live stream; it ends with the story. On a rolling cluster it does as an EventSource: where NATS has no leader it
+// openStream opens a live stream; it ends with the story. On a rolling cluster it does as an EventSource: where NATS has no leader it
 // comes back, with its position.
-func (s *stack) listen(method, path, body string, header ...string) *stream {
+func (s *stack) openStream(method, path, body string, header ...string) *stream {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.t.Cleanup(cancel)
-	if s.rolls() && method == "POST" {
+	if s.isRolling() && method == "POST" {
 		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())
 	}
 	open := func(header ...string) (*http.Response, error) {
@@ -241,7 +241,7 @@ func (s *stack) listen(method, path, body string, header ...string) *stream {
 		return http.DefaultClient.Do(req)
 	}
 	res, err := open(header...)
-	for end := time.Now().Add(2 * stall()); err == nil && res.StatusCode == 503 && s.rolls() && time.Now().Before(end); res, err = open(header...) {
+	for end := time.Now().Add(2 * maxStall()); err == nil && res.StatusCode == 503 && s.isRolling() && time.Now().Before(end); res, err = open(header...) {
 		res.Body.Close()
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -253,7 +253,7 @@ func (s *stack) listen(method, path, body string, header ...string) *stream {
 	go func() {
 		defer close(done)
 		st.read(res.Body)
-		for s.rolls() && method == "GET" && ctx.Err() == nil {
+		for s.isRolling() && method == "GET" && ctx.Err() == nil {
 			from := header
 			if all := st.pieces(); len(all) > 0 {
 				from = []string{"Last-Event-ID", all[len(all)-1].id}
@@ -273,16 +273,16 @@ func (s *stack) listen(method, path, body string, header ...string) *stream {
 func (s *stack) sessions(query, after string) *stream {
 	s.t.Helper()
 	if after != "" {
-		return s.listen("GET", "/sse/sessions"+query, "", "Last-Event-ID", after)
+		return s.openStream("GET", "/sse/sessions"+query, "", "Last-Event-ID", after)
 	}
-	st := s.listen("GET", "/sse/sessions"+query, "")
-	st.find("what there is", func(p piece) bool { return p.name == "init" })
+	st := s.openStream("GET", "/sse/sessions"+query, "")
+	st.find("what there is", func(p sseEvent) bool { return p.name == "init" })
 	return st
 }
 
 func (st *stream) read(body io.ReadCloser) {
 	defer body.Close()
-	var p piece
+	var p sseEvent
 	for in := bufio.NewReader(body); ; {
 		line, err := in.ReadString('\n')
 		if err != nil {
@@ -293,13 +293,13 @@ func (st *stream) read(body io.ReadCloser) {
 		}
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch {
-		case line == "\n" && p.name == "error" && st.s.rolls():
-			p = piece{}
+		case line == "\n" && p.name == "error" && st.s.isRolling():
+			p = sseEvent{}
 		case line == "\n" && p.name != "":
 			st.mu.Lock()
 			st.all = append(st.all, p)
 			st.mu.Unlock()
-			p = piece{}
+			p = sseEvent{}
 		case name == "id":
 			p.id = value
 		case name == "event":
@@ -310,7 +310,7 @@ func (st *stream) read(body io.ReadCloser) {
 	}
 }
 
-func (st *stream) pieces() []piece {
+func (st *stream) pieces() []sseEvent {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.all[:len(st.all):len(st.all)]
@@ -323,7 +323,7 @@ func (st *stream) over() bool {
 }
 
 // find waits for a piece.
-func (st *stream) find(what string, is func(piece) bool) (found piece) {
+func (st *stream) find(what string, is func(sseEvent) bool) (found sseEvent) {
 	st.s.t.Helper()
 	st.s.until("the stream tells "+what, func() bool {
 		for _, p := range st.pieces() {
@@ -338,15 +338,15 @@ func (st *stream) find(what string, is func(piece) bool) (found piece) {
 }
 
 // event waits for a session event of a run.
-func (st *stream) event(run, kind string) piece {
+func (st *stream) event(run, kind string) sseEvent {
 	st.s.t.Helper()
-	return st.find(kind+" of "+run, func(p piece) bool {
+	return st.find(kind+" of "+run, func(p sseEvent) bool {
 		return p.name == "event" && p.at("run_id") == run && p.at("event_type") == kind
 	})
 }
 
-// told are the session events of a stream, in their order.
-func (st *stream) told() (kinds []string) {
+// finished are the session events of a stream, in their order.
+func (st *stream) finished() (kinds []string) {
 	for _, p := range st.pieces() {
 		if p.name == "event" {
 			kinds = append(kinds, p.at("event_type"))

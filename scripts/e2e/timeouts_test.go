@@ -18,7 +18,7 @@ func TestTimeouts(t *testing.T) {
 	s.write("hasty/late/run", "#!/bin/sh\nsleep 60\n")
 	s.write("hasty/later/agent.json", `{"name":"later","command":"./run","timeout_seconds":20}`)
 	s.write("hasty/later/run", "#!/bin/sh\nsleep 60\n")
-	s.thinker("one")
+	s.simulatedWorker("one")
 	s.runner("two", "AO_PROFILES=hasty")
 	s.online("two")
 	s.has(s.post("/agents", `{"name":"quick","timeout_seconds":1}`), 201)
@@ -72,10 +72,10 @@ func TestTimeouts(t *testing.T) {
 		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending","limit":"wait_seconds","timeout_seconds":1,"timeout_by":"request"}`)
 		s.status(id, "running")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=1"), 202, `"status":"running"`)
-		st := s.listen("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"goes"},"mode":"sync","wait_seconds":1}`)
-		last := st.find("the end of the wait", func(p piece) bool { return p.name == "timeout" })
+		st := s.openStream("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"goes"},"mode":"sync","wait_seconds":1}`)
+		last := st.find("the end of the wait", func(p sseEvent) bool { return p.name == "timeout" })
 		s.contains(last.data, `"limit":"wait_seconds","timeout_seconds":1,"timeout_by":"request"`)
-		s.open("goes")
+		s.openGate("goes")
 		for _, id := range []string{id, last.at("run_id")} {
 			s.has(s.ended(id), 200, `"status":"completed"`)
 			if strings.Contains(s.get("/runs/"+id).text, "timeout_seconds") {

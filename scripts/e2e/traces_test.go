@@ -175,9 +175,9 @@ func TestOneTrace(t *testing.T) {
 	s.agent("leaf", `[ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || exit 3
 printf '{"traceparent":"%s","tracestate":"%s"}' "$TRACEPARENT" "$TRACESTATE"`, `"max_attempts":2`)
 	s.worker()
-	s.minds("minds")
-	scanner := prompted("@json {\"wrong\":\"sesame\"}\n@next\n@json {\"issues\":[],\"summary\":\"sesame\"}")
-	top := s.ended(s.post("/runs", `{"agent_name":"orchestrator","parameters":`+prompted("@child scanner async_callback "+scanner+"\n@child leaf sync {\"secret\":\"sesame\"}\n@data {\"said\":$CHILD}")+`}`,
+	s.startSimulated("minds")
+	scanner := promptParams("@json {\"wrong\":\"sesame\"}\n@next\n@json {\"issues\":[],\"summary\":\"sesame\"}")
+	top := s.ended(s.post("/runs", `{"agent_name":"orchestrator","parameters":`+promptParams("@child scanner async_callback "+scanner+"\n@child leaf sync {\"secret\":\"sesame\"}\n@data {\"said\":$CHILD}")+`}`,
 		"Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id"))
 	c.want(s, callersTrace, "b7ad6b7169203331", `
 POST /runs
@@ -400,7 +400,7 @@ func TestATraceIsHandedOn(t *testing.T) {
 	s.agent("leaf", told, "")
 	s.agent("dies", `[ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || exec sleep 60; `+told, `"max_attempts":2`)
 	w := s.worker()
-	s.minds("minds")
+	s.startSimulated("minds")
 	result := func(id string) string {
 		s.t.Helper()
 		s.ended(id)
@@ -417,7 +417,7 @@ func TestATraceIsHandedOn(t *testing.T) {
 	s.worker()
 	s.same("after a wait", result(waits), want)
 	s.same("the next attempt", result(lost), want)
-	child := s.post("/runs", `{"agent_name":"orchestrator","parameters":`+prompted("@child leaf sync {}\n@data $CHILD")+`}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id")
+	child := s.post("/runs", `{"agent_name":"orchestrator","parameters":`+promptParams("@child leaf sync {}\n@data $CHILD")+`}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id")
 	s.same("a child", result(child), want)
 
 	// A process that stays finds the first turn's in its environment, and those of further turns in their lines.

@@ -18,10 +18,10 @@ func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 	for _, name := range []string{"orchestrator", "kid"} {
 		s.has(s.post("/agents", `{"name":"`+name+`"}`), 201)
 	}
-	grow := strings.Repeat("@child kid async_callback "+prompted("@sleep 50ms\n@child kid async_poll "+prompted("@sleep 60s")+"\n@sleep 60s")+"\n@sleep 20ms\n", 8) + "@sleep 60s"
+	grow := strings.Repeat("@child kid async_callback "+promptParams("@sleep 50ms\n@child kid async_poll "+promptParams("@sleep 60s")+"\n@sleep 60s")+"\n@sleep 20ms\n", 8) + "@sleep 60s"
 	const children = 200
-	script := strings.Repeat("@child kid async_callback "+prompted(grow)+"\n", children) + "@sleep 60s"
-	top := s.run(`{"agent_name":"orchestrator","parameters":` + prompted(script) + `}`)
+	script := strings.Repeat("@child kid async_callback "+promptParams(grow)+"\n", children) + "@sleep 60s"
+	top := s.run(`{"agent_name":"orchestrator","parameters":` + promptParams(script) + `}`)
 	session := s.get("/runs/" + top).at("session_id")
 	s.until("it grows in the third generation", func() bool {
 		return s.runs("agent_name=kid") >= children && strings.Contains(s.get("/runs?agent_name=kid&limit=1000").text, `"depth":2`)
@@ -63,5 +63,5 @@ func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 	if after := s.runs("agent_name=kid"); after != before+1 {
 		t.Errorf("%d runs were new", after-before-1)
 	}
-	s.verified()
+	s.checkLedger()
 }

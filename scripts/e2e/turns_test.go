@@ -14,7 +14,7 @@ func TestTurns(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	s.agent("gate", gate, "")
-	s.thinker("one")
+	s.simulatedWorker("one")
 	begin := func(s *stack, session, prompt, more string) string {
 		s.t.Helper()
 		return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"session_id":%q%s}`, prompt, session, more))
@@ -37,7 +37,7 @@ func TestTurns(t *testing.T) {
 		s.coordinator.start()
 		s.ready()
 		s.same("the turns so far", strings.Join(s.turns("ses_a"), " "), "wait-a")
-		s.open("wait-a")
+		s.openGate("wait-a")
 		s.same("the last", s.ended(after).at("status"), "completed")
 		s.has(s.get("/runs/"+last), 200, `"status":"completed"`)
 		s.has(s.get("/runs/"+failing), 200, `"status":"failed"`, `no answer to fail-a`)
@@ -68,7 +68,7 @@ func TestTurns(t *testing.T) {
 		s.has(s.do("DELETE", "/sessions/ses_c", ""), 409, `"run_id":"`+first+`"`, `stop it first`)
 		big := s.resume("ses_c", "big-"+strings.Repeat("y", 300_000))
 		s.has(s.do("DELETE", "/sessions/ses_c", ""), 409, `2 runs`)
-		s.open("wait-c")
+		s.openGate("wait-c")
 		r := s.ended(big)
 		s.has(r, 200, `"status":"completed"`)
 		s.has(s.get("/runs/"+big+"/result"), 200, `xxxxanswer to big-yyy`)
@@ -76,7 +76,7 @@ func TestTurns(t *testing.T) {
 		s.has(s.do("DELETE", "/sessions/ses_w", ""), 409, `"run_id":"`+waits+`"`)
 		s.has(s.post("/runs/"+waits+"/stop", ""), 200)
 		ids := []string{"ses_c", "ses_w", first, big, waits}
-		if left := left(s, b, ids...); len(left) < 12 || !strings.Contains(strings.Join(left, " "), "payload") {
+		if left := missingIDs(s, b, ids...); len(left) < 12 || !strings.Contains(strings.Join(left, " "), "payload") {
 			s.t.Errorf("before: %q", left)
 		}
 		for _, session := range ids[:2] {
@@ -91,7 +91,7 @@ func TestTurns(t *testing.T) {
 		s.has(s.get("/runs/"+big), 404)
 		s.has(s.get("/runs/"+big+"/result"), 404)
 		s.same("the list", fmt.Sprint(s.runs("session_id=ses_c")), "0")
-		s.same("what is left", strings.Join(left(s, b, ids...), "\n"), kept("ses_c", "ses_w"))
+		s.same("what is left", strings.Join(missingIDs(s, b, ids...), "\n"), countSessions("ses_c", "ses_w"))
 		s.has(s.do("DELETE", "/sessions/ses_c", ""), 404)
 	})
 
@@ -119,7 +119,7 @@ func TestTurns(t *testing.T) {
 		}
 		s.same("it goes on", s.get("/runs/"+told).at("status"), "running")
 		check()
-		s.open("wait-p2")
+		s.openGate("wait-p2")
 		s.has(s.ended(told), 200, `"status":"completed"`)
 		s.has(s.get("/runs/"+told+"/result"), 200, `answer to wait-p2`)
 		check()
@@ -142,7 +142,7 @@ func TestTurns(t *testing.T) {
 		child := begin(s, "ses_q1", "hello", parent("ses_q"))
 		s.has(s.ended(child), 200, `"callback":{"status":"owed"}`)
 		s.has(s.do("DELETE", "/sessions/ses_q1", ""), 409, `"run_id":"`+child+`"`, `yet to be told`)
-		s.open("wait-q")
+		s.openGate("wait-q")
 		s.until("the parent is told", func() bool { return s.get("/runs/"+child).at("callback.status") == "delivered" })
 		turn := s.get("/runs/" + child).at("callback.callback_run_id")
 		s.has(s.ended(turn), 200, `"status":"completed"`, `"session_id":"ses_q"`)
@@ -153,8 +153,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// kept is all that may be left of deleted sessions: that they are deleted, so that nobody uses their ids again.
-func kept(sessions ...string) string {
+// countSessions is all that may be left of deleted sessions: that they are deleted, so that nobody uses their ids again.
+func countSessions(sessions ...string) string {
 	var gone []string
 	for _, id := range sessions {
 		gone = append(gone, subject.Deleted(subject.Partition(id), id))
@@ -162,8 +162,8 @@ func kept(sessions ...string) string {
 	return strings.Join(gone, "\n")
 }
 
-// left is what NATS holds that names any of these ids: records, events, payloads.
-func left(s *stack, b *bus.Bus, ids ...string) (all []string) {
+// missingIDs is what NATS holds that names any of these ids: records, events, payloads.
+func missingIDs(s *stack, b *bus.Bus, ids ...string) (all []string) {
 	s.t.Helper()
 	add := func(kind, name, body string) {
 		for _, id := range ids {

@@ -16,17 +16,17 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	other := s.another()
 	define := func(schema string) {
 		t.Helper()
-		s.agent("tool", note+`sleep 0.02; echo '{"ok":true}'`, `"parameters_schema":{"type":"object","properties":{"n":`+schema+`}}`)
+		s.agent("tool", startNote+`sleep 0.02; echo '{"ok":true}'`, `"parameters_schema":{"type":"object","properties":{"n":`+schema+`}}`)
 	}
 	define(`{"type":"integer"}`)
 	s.agent("gate", gate, "")
 	one, two := s.runner("a"), s.runner("b")
 	s.online("a")
 	s.online("b")
-	all := callers(t, `{"agent_name":"tool","parameters":{"n":1}}`, s, other)
+	all := startCallers(t, `{"agent_name":"tool","parameters":{"n":1}}`, s, other)
 
-	s.whole.Kill()
-	s.whole.Start()
+	s.allServers.Kill()
+	s.allServers.Start()
 	all.more(s, 20)
 	for _, c := range []*stack{s, other} {
 		c.coordinator.stop()
@@ -36,14 +36,14 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	}
 
 	s.run(`{"agent_name":"gate","parameters":{"n":"long"},"additional_demands":{"hostname":"a"}}`)
-	s.began("long")
+	s.waitGate("long")
 	one.signal(syscall.SIGTERM)
 	for _, c := range []*stack{s, other} {
 		c.until("it drains", func() bool { return c.runnerOf("a", "status") == "draining" })
 		c.has(c.get("/metrics"), 200, `ao_runners{status="draining"} 1`)
 	}
 	s.has(s.get("/agents/gate"), 200, `"status":"active"`, `"runners":1`)
-	s.open("long")
+	s.openGate("long")
 	if code := one.ends(s); code != 0 {
 		t.Errorf("the worker ended with %d", code)
 	}
@@ -81,7 +81,7 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	all.more(s, 20)
 	ids := all.end()
 	s.has(s.ended(misfit), 200, `"status":"failed"`, `"error":{"error":"parameter_validation_failed","message":"Agent \"tool\" was given another definition while this run waited`)
-	if statuses := s.judge(ids); statuses["completed"] != len(ids) {
+	if statuses := s.verify(ids); statuses["completed"] != len(ids) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
 	if begun := s.begun(); len(begun) != len(ids) || begun[misfit] != 0 {
@@ -89,16 +89,16 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	}
 }
 
-// calling is some callers that start one run after the other until they are told to end.
-type calling struct {
+// backgroundCalls is some callers that start one run after the other until they are told to end.
+type backgroundCalls struct {
 	stop chan struct{}
 	wg   sync.WaitGroup
 	mu   sync.Mutex
 	ids  []string
 }
 
-func callers(t testing.TB, body string, doors ...*stack) *calling {
-	c := &calling{stop: make(chan struct{})}
+func startCallers(t testing.TB, body string, doors ...*stack) *backgroundCalls {
+	c := &backgroundCalls{stop: make(chan struct{})}
 	for who := range 4 {
 		c.wg.Go(func() {
 			rest := time.NewTicker(50 * time.Millisecond)
@@ -109,7 +109,7 @@ func callers(t testing.TB, body string, doors ...*stack) *calling {
 					return
 				case <-rest.C:
 				}
-				id := insist(t, fmt.Sprintf("caller-%d-%d", who, i), body, doors[who%len(doors)], doors[(who+1)%len(doors)])
+				id := createRun(t, fmt.Sprintf("caller-%d-%d", who, i), body, doors[who%len(doors)], doors[(who+1)%len(doors)])
 				if id == "" {
 					return
 				}
@@ -124,7 +124,7 @@ func callers(t testing.TB, body string, doors ...*stack) *calling {
 }
 
 // more waits until so many more runs are accepted.
-func (c *calling) more(s *stack, n int) {
+func (c *backgroundCalls) more(s *stack, n int) {
 	s.t.Helper()
 	accepted := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.ids) }
 	before := accepted()
@@ -132,7 +132,7 @@ func (c *calling) more(s *stack, n int) {
 }
 
 // end ends the callers, and gives the runs that were accepted.
-func (c *calling) end() []string {
+func (c *backgroundCalls) end() []string {
 	c.mu.Lock()
 	select {
 	case <-c.stop:

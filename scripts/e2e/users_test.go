@@ -14,16 +14,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// guarded is a stack as `ao init` guards it: its NATS, inside the first coordinator, wants users and TLS.
-func guarded(t *testing.T, env ...string) (s *stack, ring, address string) {
+// upGuarded is a stack as `ao init` guards it: its NATS, inside the first coordinator, wants users and TLS.
+func upGuarded(t *testing.T, env ...string) (s *stack, ring, address string) {
 	t.Helper()
-	ring = keys(t, today)
-	env, address = behind(t, ring, env...)
-	return upon(t, "embed", env...), ring, address
+	ring = initKeys(t, today)
+	env, address = startBehindUsers(t, ring, env...)
+	return upOn(t, "embed", env...), ring, address
 }
 
-// keys is a folder as 'ao init' of a version makes it.
-func keys(t *testing.T, version string) (ring string) {
+// initKeys is a folder as 'ao init' of a version makes it.
+func initKeys(t *testing.T, version string) (ring string) {
 	t.Helper()
 	if onCluster {
 		t.Skip("its NATS is its own")
@@ -41,8 +41,8 @@ func initialize(t *testing.T, version, ring string) {
 	}
 }
 
-// behind is the environment of a coordinator whose embedded NATS lets in the users of a folder only, and where that is.
-func behind(t *testing.T, ring string, env ...string) (all []string, address string) {
+// startBehindUsers is the environment of a coordinator whose embedded NATS lets in the users of a folder only, and where that is.
+func startBehindUsers(t *testing.T, ring string, env ...string) (all []string, address string) {
 	t.Helper()
 	at := natstest.FreeAddr(t)
 	return append([]string{"AO_NATS_LISTEN=" + at, "AO_NATS_USERS=" + ring + "/nats/users.conf"}, env...), "tls://" + at
@@ -56,7 +56,7 @@ func as(ring, address, user string) []string {
 // Everything that runs do is done by programs that may do what is on their lists and no more, and nothing of it is refused.
 func TestUsersMayDoTheirWork(t *testing.T) {
 	t.Parallel()
-	s, ring, address := guarded(t)
+	s, ring, address := upGuarded(t)
 	s.agent("echo", `printf '%s' "$2"`, "")
 	s.agent("big", `printf '"'; head -c 600000 /dev/zero | tr '\0' x; printf '"'`, "")
 	s.agent("wait", `exec sleep 60`, "")
@@ -73,7 +73,7 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 	}
 
 	s.same("a plain run", s.sync("echo", `{"word":"hello"}`).at("result.result_data.stdout"), "hello")
-	s.same("a large input", s.sync("talker", prompted("@say "+strings.Repeat("z", 400_000))).at("status"), "completed")
+	s.same("a large input", s.sync("talker", promptParams("@say "+strings.Repeat("z", 400_000))).at("status"), "completed")
 	s.same("a large result", fmt.Sprint(len(s.sync("big", `{}`).at("result.result_data"))), "600000")
 
 	var burst []string
@@ -90,15 +90,15 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 	second.post("/runs/"+waits+"/stop", "")
 	s.same("a stopped run", s.ended(waits).at("status"), "stopped")
 
-	r := s.sync("talker", prompted("remember the milk\n@say noted"))
+	r := s.sync("talker", promptParams("remember the milk\n@say noted"))
 	session := r.at("session_id")
-	r = s.post("/runs", `{"session_id":"`+session+`","parameters":`+prompted("@recall")+`,"mode":"sync"}`)
+	r = s.post("/runs", `{"session_id":"`+session+`","parameters":`+promptParams("@recall")+`,"mode":"sync"}`)
 	s.same("what a session remembers", r.at("result.result_text"), "remember the milk\n@say noted")
 	s.contains(s.messages(session), "noted", "remember the milk")
 
-	r = s.sync("scanner", prompted("@json {\"found\":1}\n@next\n@json {\"issues\":[],\"summary\":\"clean\"}"))
+	r = s.sync("scanner", promptParams("@json {\"found\":1}\n@next\n@json {\"issues\":[],\"summary\":\"clean\"}"))
 	s.same("an offered result", r.at("result.result_data.summary"), "clean")
-	parent := s.ended(s.run(`{"agent_name":"talker","parameters":` + prompted("@child talker async_callback @say from below\n@say I wait") + `}`))
+	parent := s.ended(s.run(`{"agent_name":"talker","parameters":` + promptParams("@child talker async_callback @say from below\n@say I wait") + `}`))
 	s.until("the child's word has come", func() bool {
 		return strings.Contains(s.messages(parent.at("session_id")), "from below")
 	})
@@ -143,7 +143,7 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 // Who is not let in ends at once and says which setting is to be looked at.
 func TestUsersWhoAreNotLetIn(t *testing.T) {
 	t.Parallel()
-	s, ring, address := guarded(t)
+	s, ring, address := upGuarded(t)
 	s.agent("echo", `printf '%s' "$2"`, "")
 	stranger := filepath.Join(t.TempDir(), "ring")
 	if out, errs, code := s.exec("ao", "", nil, "init", "--dir", stranger, "--tls"); code != 0 {

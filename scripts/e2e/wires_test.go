@@ -16,37 +16,41 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// shot is one hostile message.
-type shot struct{ to, body string }
+// natsMessage is one hostile message.
+type natsMessage struct{ to, body string }
 
 // wires is every subject that somebody beside coordinators may write to, as nats/users has it, who that is, and what an intruder with
 // that credential sends there. Nobody else gets a message through; and what gets through harms nobody.
 var wires = []struct {
 	subject string
 	by      []string
-	shots   func(b *besieged) []shot
+	shots   func(b *securityStack) []natsMessage
 }{
-	{subject.Claimed("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Claimed) }},
-	{subject.Bound("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Bound) }},
-	{subject.Offered("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Offered) }},
-	{subject.Ended("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Ended) }},
-	{subject.Event("*", "*", "*", "*"), workers, (*besieged).events},
-	{subject.RejectedRuns, workers, func(b *besieged) []shot { return each(subject.RejectedRuns, junk...) }},
-	{subject.Heartbeats("*"), workers, (*besieged).heartbeats},
-	{subject.RunnerAPI("*"), workers, (*besieged).asks},
-	{subject.Register("*", "*"), workers[:1], func(b *besieged) []shot { return b.registrations(subject.Register("procedural", "evil")) }},
-	{subject.Register("autonomous", "mind"), workers, func(b *besieged) []shot { return b.registrations(subject.Register("autonomous", "mind")) }},
-	{subject.Pull("*"), workers, func(b *besieged) []shot {
-		return each(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))), append(junk, `{"batch":2000000000,"expires":9000000000000000000}`, `{"batch":-1}`, `{"batch":1,"idle_heartbeat":1}`)...)
+	{subject.Claimed("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Claimed) }},
+	{subject.Bound("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Bound) }},
+	{subject.Offered("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Offered) }},
+	{subject.Ended("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Ended) }},
+	{subject.Event("*", "*", "*", "*"), workers, (*securityStack).events},
+	{subject.RejectedRuns, workers, func(b *securityStack) []natsMessage { return each(subject.RejectedRuns, malformedBodies...) }},
+	{subject.Heartbeats("*"), workers, (*securityStack).heartbeats},
+	{subject.RunnerAPI("*"), workers, (*securityStack).asks},
+	{subject.Register("*", "*"), workers[:1], func(b *securityStack) []natsMessage { return b.registrations(subject.Register("procedural", "evil")) }},
+	{subject.Register("autonomous", "mind"), workers, func(b *securityStack) []natsMessage { return b.registrations(subject.Register("autonomous", "mind")) }},
+	{subject.Pull("*"), workers, func(b *securityStack) []natsMessage {
+		return each(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))), append(malformedBodies, `{"batch":2000000000,"expires":9000000000000000000}`, `{"batch":-1}`, `{"batch":1,"idle_heartbeat":1}`)...)
 	}},
-	{subject.APIRunsCreate, publishers, func(b *besieged) []shot {
-		return each(subject.APIRunsCreate, append(junk, `{"agent_name":"nobodys"}`, `{"session_id":"ses_nobodys","prompt":"x"}`)...)
+	{subject.APIRunsCreate, publishers, func(b *securityStack) []natsMessage {
+		return each(subject.APIRunsCreate, append(malformedBodies, `{"agent_name":"nobodys"}`, `{"session_id":"ses_nobodys","prompt":"x"}`)...)
 	}},
-	{subject.APIRunsGet, publishers, func(b *besieged) []shot { return each(subject.APIRunsGet, append(junk, "run_nobodys", "*", ">")...) }},
-	{subject.APIRunsStop, publishers, func(b *besieged) []shot { return each(subject.APIRunsStop, append(junk, "run_nobodys", "*", ">")...) }},
-	{subject.APIAgentsList, publishers, func(b *besieged) []shot { return each(subject.APIAgentsList, junk...) }},
-	{subject.InboxRuns, publishers, func(b *besieged) []shot {
-		return each(subject.InboxRuns, append(junk, `{"agent_name":"nobodys"}`, `{"agent_name":"echo","mode":"sync"}`)...)
+	{subject.APIRunsGet, publishers, func(b *securityStack) []natsMessage {
+		return each(subject.APIRunsGet, append(malformedBodies, "run_nobodys", "*", ">")...)
+	}},
+	{subject.APIRunsStop, publishers, func(b *securityStack) []natsMessage {
+		return each(subject.APIRunsStop, append(malformedBodies, "run_nobodys", "*", ">")...)
+	}},
+	{subject.APIAgentsList, publishers, func(b *securityStack) []natsMessage { return each(subject.APIAgentsList, malformedBodies...) }},
+	{subject.InboxRuns, publishers, func(b *securityStack) []natsMessage {
+		return each(subject.InboxRuns, append(malformedBodies, `{"agent_name":"nobodys"}`, `{"agent_name":"echo","mode":"sync"}`)...)
 	}},
 }
 
@@ -56,11 +60,11 @@ var (
 	publishers = []string{"publisher"}
 )
 
-var junk = []string{``, `{`, `null`, `[]`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), strings.Repeat("x", 900_000)}
+var malformedBodies = []string{``, `{`, `null`, `[]`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), strings.Repeat("x", 900_000)}
 
-func each(to string, bodies ...string) (all []shot) {
+func each(to string, bodies ...string) (all []natsMessage) {
 	for _, body := range bodies {
-		all = append(all, shot{to, body})
+		all = append(all, natsMessage{to, body})
 	}
 	return all
 }
@@ -68,31 +72,31 @@ func each(to string, bodies ...string) (all []shot) {
 // TestEveryCredentialAtEverySubject: the server refuses what is not on a user's list, and what it lets through changes nothing of others.
 func TestEveryCredentialAtEverySubject(t *testing.T) {
 	t.Parallel()
-	b := siege(t)
+	b := newSecurityStack(t)
 	b.everySubjectHasARow()
 	b.nobodyLogsIn()
 	for _, wire := range wires {
 		for _, user := range []string{"worker", "worker-mind", "publisher"} {
-			b.row(user+" at "+wire.subject, func(b *besieged) {
+			b.row(user+" at "+wire.subject, func(b *securityStack) {
 				shots, may := wire.shots(b), slices.Contains(wire.by, user)
 				if !may {
 					shots = shots[:min(len(shots), 20)]
 				}
-				if refused := b.fire(user, shots); may && refused > 0 || !may && refused < len(shots) {
+				if refused := b.publish(user, shots); may && refused > 0 || !may && refused < len(shots) {
 					b.t.Errorf("%d of %d messages were refused by the server", refused, len(shots))
 				}
-				b.stands("it")
+				b.checkHealthy("it")
 			})
 		}
 	}
-	b.row("a worker with a run of its own", (*besieged).ownRun)
-	b.nothingForged()
-	b.lateComers()
-	b.survives()
+	b.row("a worker with a run of its own", (*securityStack).ownRun)
+	b.checkNothingForged()
+	b.checkLateWorkers()
+	b.checkAtEnd()
 }
 
-// fire sends messages as a user, each as a request, and gives how many the server refused.
-func (b *besieged) fire(user string, shots []shot) (refused int) {
+// publish sends messages as a user, each as a request, and gives how many the server refused.
+func (b *securityStack) publish(user string, shots []natsMessage) (refused int) {
 	b.t.Helper()
 	nc := b.login(user)
 	defer nc.Close()
@@ -117,7 +121,7 @@ func (b *besieged) fire(user string, shots []shot) (refused int) {
 }
 
 // everySubjectHasARow fails where nats/users lets somebody write to a subject that wires says nothing of.
-func (b *besieged) everySubjectHasARow() {
+func (b *securityStack) everySubjectHasARow() {
 	b.t.Helper()
 	var all []users.User
 	for _, name := range []string{"coordinator", "worker", "worker-test", "worker-mind", "publisher"} {
@@ -148,9 +152,9 @@ func (b *besieged) everySubjectHasARow() {
 }
 
 // nobodyLogsIn: who has no credential of this deployment gets no connection.
-func (b *besieged) nobodyLogsIn() {
+func (b *securityStack) nobodyLogsIn() {
 	b.t.Helper()
-	foreign := keys(b.t.(*testing.T), today)
+	foreign := initKeys(b.t.(*testing.T), today)
 	for name, from := range map[string]string{"no key": "", "a key of another deployment": foreign} {
 		opts := []nats.Option{nats.RootCAs(filepath.Join(b.ring, "worker", "ca.crt")), nats.Timeout(20 * time.Second)}
 		if from != "" {
@@ -168,48 +172,48 @@ func (b *besieged) nobodyLogsIn() {
 }
 
 // records are of attempts that the intruder was not handed: what others have, and what nobody has.
-func (b *besieged) records(at func(partition, run, key string) string) (all []shot) {
+func (b *securityStack) records(at func(partition, run, key string) string) (all []natsMessage) {
 	bodies := append([]string{
 		`{"v":99}`, `{"v":2}`, `{"v":-1}`, `{"v":1e99}`,
 		`{"v":1,"session_id":"` + b.victim.holds + `","runner_id":"` + b.victim.runner + `","instance":"x","nonce":"x","attempt":1,"status":"completed","result":{"result_type":"procedural","result_text":"forged"},"at":"2026-01-01T00:00:00Z"}`,
 		`{"v":1,"session_id":"` + b.victim.session + `","attempt":100,"status":"failed","error":{"error":"forged","message":"forged"},"executor_session_id":"forged"}`,
-	}, junk...)
+	}, malformedBodies...)
 	for _, run := range []string{b.victim.held, b.victim.run, "run_nobodys"} {
 		for i, body := range bodies {
-			all = append(all, shot{at(subject.Partition(b.victim.holds), run, fmt.Sprintf("%031xf", i)), body})
+			all = append(all, natsMessage{at(subject.Partition(b.victim.holds), run, fmt.Sprintf("%031xf", i)), body})
 		}
 	}
-	return append(all, shot{at("64", "run_a", "k"), `{"v":99}`}, shot{at("x", "_", "-"), `{"v":99}`})
+	return append(all, natsMessage{at("64", "run_a", "k"), `{"v":99}`}, natsMessage{at("x", "_", "-"), `{"v":99}`})
 }
 
-// forged is what no reader may be shown.
-const forged = "forged-by-a-worker"
+// forgedMessages is what no reader may be shown.
+const forgedMessages = "forged-by-a-worker"
 
 // events are of others' sessions: their life cycle is told by the records alone.
-func (b *besieged) events() (all []shot) {
+func (b *securityStack) events() (all []natsMessage) {
 	for _, kind := range []string{"run_start", "run_completed", "run_failed", "run_stopped", "result", "session_deleted", "evil"} {
 		for _, at := range [][2]string{{b.victim.holds, b.victim.held}, {b.victim.session, b.victim.run}} {
-			all = append(all, shot{subject.Event(subject.Partition(at[0]), at[0], at[1], kind),
-				fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forged)})
+			all = append(all, natsMessage{subject.Event(subject.Partition(at[0]), at[0], at[1], kind),
+				fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forgedMessages)})
 		}
 	}
-	member := fmt.Sprintf(`{"event_type":"message","session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","role":%[3]q,"content":[{"type":"text","text":%[3]q}]}`, b.victim.holds, b.victim.held, forged)
+	member := fmt.Sprintf(`{"event_type":"message","session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","role":%[3]q,"content":[{"type":"text","text":%[3]q}]}`, b.victim.holds, b.victim.held, forgedMessages)
 	proof := fmt.Sprintf(`"proof":"%032x"`, 1)
 	packs := append([]string{
 		`{"events":[` + member + `]}`, `{"events":[` + member + `,` + member + `],` + proof + `}`, `{"events":[` + strings.Repeat("{},", 100_000) + `{}],` + proof + `}`,
 		`{"events":[` + strings.Repeat(member+",", 2000) + member + `],` + proof + `}`, `{"events":[{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}],` + proof + `}`,
-	}, junk...)
-	for kind, bodies := range map[string][]string{"evil": junk, run.PackKind: packs} {
+	}, malformedBodies...)
+	for kind, bodies := range map[string][]string{"evil": malformedBodies, run.PackKind: packs} {
 		all = append(all, each(subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, kind), bodies...)...)
 	}
 	return all
 }
 
 // heartbeats say that others are dead, or that thousands are alive.
-func (b *besieged) heartbeats() (all []shot) {
+func (b *securityStack) heartbeats() (all []natsMessage) {
 	for _, instance := range []string{"", "x", b.victim.instance} {
 		for _, more := range []string{"", `,"draining":true`, `,"attempts":[{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","key":"00000000000000000000000000000000"}]`, `,"idle":["` + b.victim.holds + `","` + b.victim.session + `"]`} {
-			all = append(all, shot{subject.Heartbeats(b.victim.runner), `{"runner_id":"` + b.victim.runner + `","instance":"` + instance + `"` + more + `}`})
+			all = append(all, natsMessage{subject.Heartbeats(b.victim.runner), `{"runner_id":"` + b.victim.runner + `","instance":"` + instance + `"` + more + `}`})
 		}
 	}
 	for i := range 50 {
@@ -217,34 +221,34 @@ func (b *besieged) heartbeats() (all []shot) {
 		for j := range sessions {
 			sessions[j] = fmt.Sprintf(`"ses_%d_%d"`, i, j)
 		}
-		all = append(all, shot{subject.Heartbeats(fmt.Sprintf("rnr_%d", i)), fmt.Sprintf(`{"runner_id":"rnr_%d","instance":"x","idle":[%s]}`, i, strings.Join(sessions, ","))})
+		all = append(all, natsMessage{subject.Heartbeats(fmt.Sprintf("rnr_%d", i)), fmt.Sprintf(`{"runner_id":"rnr_%d","instance":"x","idle":[%s]}`, i, strings.Join(sessions, ","))})
 	}
-	return append(all, each(subject.Heartbeats(b.victim.runner), junk...)...)
+	return append(all, each(subject.Heartbeats(b.victim.runner), malformedBodies...)...)
 }
 
 // asks are a worker's questions to coordinators, in others' names.
-func (b *besieged) asks() (all []shot) {
+func (b *securityStack) asks() (all []natsMessage) {
 	for _, id := range []string{b.victim.runner, "_owners", "", ">", "../x", "rnr_nobodys"} {
 		for _, instance := range []string{"", "x", b.victim.instance} {
-			all = append(all, shot{subject.RunnerAPI("deregister"), `{"runner_id":"` + id + `","instance":"` + instance + `"}`})
+			all = append(all, natsMessage{subject.RunnerAPI("deregister"), `{"runner_id":"` + id + `","instance":"` + instance + `"}`})
 		}
 	}
 	for _, op := range []string{"payload_get", "payload_put", "state_drop"} {
 		for _, name := range []string{b.victim.run + ".in", b.victim.held + ".out", b.victim.held + ".1.state", "../../x", ""} {
-			all = append(all, shot{subject.RunnerAPI(op), `{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name + `","part":-1,"body":"eA=="}`})
+			all = append(all, natsMessage{subject.RunnerAPI(op), `{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name + `","part":-1,"body":"eA=="}`})
 		}
 	}
 	for _, of := range []string{"ao.runs.>", "ao.runs.*.claimed." + b.victim.held + ".*", "ao.runs.*.queued.>", "$KV.secrets.attempts", subject.Session("1", b.victim.holds)} {
-		all = append(all, shot{subject.RunnerAPI("record"), `{"subject":"` + of + `"}`})
+		all = append(all, natsMessage{subject.RunnerAPI("record"), `{"subject":"` + of + `"}`})
 	}
 	for _, op := range []string{"deregister", "payload_get", "payload_put", "state_drop", "record", "nothing"} {
-		all = append(all, each(subject.RunnerAPI(op), junk...)...)
+		all = append(all, each(subject.RunnerAPI(op), malformedBodies...)...)
 	}
 	return all
 }
 
 // registrations are of runners that are others', or that nobody is.
-func (b *besieged) registrations(to string) (all []shot) {
+func (b *securityStack) registrations(to string) (all []natsMessage) {
 	parts := strings.Split(to, ".")
 	kind, profile := parts[3], parts[4]
 	runner := func(host, dir, profile, more string) string {
@@ -257,13 +261,13 @@ func (b *besieged) registrations(to string) (all []shot) {
 		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[`+strings.Repeat(`{"name":"a","type":"procedural","command":"x","status":"active"},`, 5000)+`{}]`, 1),
 		runner(strings.Repeat("h", 100_000), "/evil", profile, ""), runner("../../x", "\\u0000", profile, ""), runner("*", ">", profile, `,"max_concurrent_runs":-1`))
 	for i := range 300 {
-		all = append(all, shot{to, strings.Replace(runner(fmt.Sprintf("made-up-%d", i), "/evil", profile, ""), `"agents":[]`, fmt.Sprintf(`"agents":[{"name":"evil-%d","type":"procedural","command":"./evil","status":"active"}]`, i), 1)})
+		all = append(all, natsMessage{to, strings.Replace(runner(fmt.Sprintf("made-up-%d", i), "/evil", profile, ""), `"agents":[]`, fmt.Sprintf(`"agents":[{"name":"evil-%d","type":"procedural","command":"./evil","status":"active"}]`, i), 1)})
 	}
-	return append(all, each(to, junk...)...)
+	return append(all, each(to, malformedBodies...)...)
 }
 
 // nothingForged: readers of others' sessions are shown what the records say.
-func (b *besieged) nothingForged() {
+func (b *securityStack) checkNothingForged() {
 	b.t.Helper()
 	for _, session := range []string{b.victim.session, b.victim.holds} {
 		for _, path := range []string{"", "/status", "/result", "/events?limit=1000"} {
@@ -275,7 +279,7 @@ func (b *besieged) nothingForged() {
 }
 
 // ownRun is taken by the intruder as a worker takes one: with its key the intruder ends that run, whatever it writes, and no other.
-func (b *besieged) ownRun() {
+func (b *securityStack) ownRun() {
 	b.t.Helper()
 	nc := b.login("worker-mind")
 	ask := func(to, body string) *nats.Msg {
@@ -300,11 +304,11 @@ func (b *besieged) ownRun() {
 		ask(at(p, r.at("run_id"), key), `{"v":99,"session_id":"`+b.victim.session+`","status":"completed"}`)
 	}
 	b.same("the intruder's run", b.ended(r.at("run_id")).at("status"), "failed")
-	b.stands("it")
+	b.checkHealthy("it")
 }
 
 // lateComers: honest workers with demands of their own still register, and get their runs.
-func (b *besieged) lateComers() {
+func (b *securityStack) checkLateWorkers() {
 	b.t.Helper()
 	late := b.runner("late", append(as(b.ring, b.nats, "worker-test"), "AO_TAGS=late")...)
 	b.online("late")

@@ -25,9 +25,9 @@ next:
 	return ""
 }
 
-// pause stops a process as SIGSTOP does, and returns when each of its threads has stopped; it goes on at the end of the test at the
+// pauseWorker stops a process as SIGSTOP does, and returns when each of its threads has stopped; it goes on at the end of the test at the
 // latest.
-func (s *stack) pause(p *program) {
+func (s *stack) pauseWorker(p *program) {
 	s.t.Helper()
 	p.signal(syscall.SIGSTOP)
 	s.t.Cleanup(func() { p.signal(syscall.SIGCONT) })
@@ -48,16 +48,16 @@ func (s *stack) pause(p *program) {
 func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("late", note+`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
-	s.agent("hang", note+`trap "" TERM; echo $$ >> hangs; while :; do sleep 0.1; done`, "")
-	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.agent("late", startNote+`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
+	s.agent("hang", startNote+`trap "" TERM; echo $$ >> hangs; while :; do sleep 0.1; done`, "")
+	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	s.agent("twice", `echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.02; done`, `"max_attempts":2`)
 	w := s.worker()
 	late, hang, twice := s.run(`{"agent_name":"late"}`), s.run(`{"agent_name":"hang"}`), s.run(`{"agent_name":"twice"}`)
 	s.until("all have begun", func() bool {
 		return len(s.lines("lates")) == 1 && len(s.lines("hangs")) == 1 && len(s.lines("twices")) == 1
 	})
-	s.pause(w)
+	s.pauseWorker(w)
 	lost := func(id string) {
 		t.Helper()
 		r := s.ended(id)
@@ -68,8 +68,8 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	}
 	lost(late)
 	lost(hang)
-	s.pause(s.coordinator) // so that it is the stream that says no, before a coordinator can
-	s.open("late")
+	s.pauseWorker(s.coordinator) // so that it is the stream that says no, before a coordinator can
+	s.openGate("late")
 	w.signal(syscall.SIGCONT)
 	s.until("the worker says that its last word was refused", func() bool { return w.line("level=WARN", "last word refused", late) != "" })
 	s.contains(w.line("last word refused", late), "of the late one", "status=completed")
@@ -87,7 +87,7 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	lost(hang)
 	again := s.run(`{"agent_name":"quick"}`)
 	s.same("a run after it", s.ended(again).at("status"), "completed")
-	s.judge([]string{late, hang, again})
+	s.verify([]string{late, hang, again})
 }
 
 // Contract section 8: whatever an executor left behind itself, a stop and a natural end leave nothing of it.
@@ -118,7 +118,7 @@ func TestNothingOfATreeIsLeft(t *testing.T) {
 				s.until("its tree stands", func() bool { return len(s.lines("pids")) >= 3 })
 				want := "stopped"
 				if end == "by itself" {
-					s.open("end")
+					s.openGate("end")
 					want = "completed"
 				} else {
 					var wg sync.WaitGroup
@@ -153,7 +153,7 @@ func (s *stack) ends(r reply) string {
 func TestStopsThatCrossWithTheEnd(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("short", note+`sleep 0.2; echo '{"ok":true}'`, "")
+	s.agent("short", startNote+`sleep 0.2; echo '{"ok":true}'`, "")
 	s.worker()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -187,8 +187,8 @@ func TestStopsThatCrossWithTheEnd(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s.judge(ids)
-	if again := s.judge(ids); fmt.Sprint(again) != fmt.Sprint(count) {
+	s.verify(ids)
+	if again := s.verify(ids); fmt.Sprint(again) != fmt.Sprint(count) {
 		t.Errorf("ends changed from %v to %v", count, again)
 	}
 	t.Logf("ends: %v", count)
@@ -205,11 +205,11 @@ func TestStopWhileTheRunnerIsUnreachable(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := up(t, "RUN_LEASE="+tt.lease)
-			s.agent("hang", note+`echo $$ >> pids; sleep 60`, "")
+			s.agent("hang", startNote+`echo $$ >> pids; sleep 60`, "")
 			w := s.worker()
 			id := s.run(`{"agent_name":"hang"}`)
 			s.until("it has begun", func() bool { return len(s.lines("pids")) == 1 })
-			s.pause(w)
+			s.pauseWorker(w)
 			for range 2 {
 				s.has(s.post("/runs/"+id+"/stop", ""), 200, `"status":"stopping"`)
 			}
@@ -233,11 +233,11 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	s.agent("twice", `trap "" TERM; echo $$ >> first; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 1 ] || { echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"; exit; }; while :; do sleep 0.1; done`, `"max_attempts":2`)
-	s.agent("once", note+`echo $$ >> once; while [ ! -e open-once ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
+	s.agent("once", startNote+`echo $$ >> once; while [ ! -e open-once ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
 	w := s.worker()
 	twice, once := s.run(`{"agent_name":"twice"}`), s.run(`{"agent_name":"once"}`)
 	s.until("both have begun", func() bool { return len(s.lines("first")) == 1 && len(s.lines("once")) == 1 })
-	s.pause(s.coordinator)
+	s.pauseWorker(s.coordinator)
 	s.gone(s.lines("first"))
 	s.until("the worker says why", func() bool {
 		return w.line("level=WARN", "heartbeats were not answered", "the run may be attempted again", twice) != ""
@@ -249,9 +249,9 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	r := s.ended(twice)
 	s.has(r, 200, `"status":"completed"`, `"attempt":2`)
 	s.same("its result", s.get("/runs/"+twice+"/result").at("result_data.attempt"), "2")
-	s.open("once")
+	s.openGate("once")
 	s.same("the other run", s.ended(once).at("status"), "completed")
-	s.judge([]string{once})
+	s.verify([]string{once})
 }
 
 // What an executor bound comes back at the session's next turn, also on another worker and after a failed run; the runs'

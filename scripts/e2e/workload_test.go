@@ -22,34 +22,34 @@ var kinds = []struct {
 	round func(c *workload, n int)
 }{
 	{"a plain run", func(c *workload, n int) {
-		c.wants(c.run(`{"agent_name":"plain","parameters":{"n":"%d"}}`, n), fmt.Sprint(n))
+		c.waitFor(c.run(`{"agent_name":"plain","parameters":{"n":"%d"}}`, n), fmt.Sprint(n))
 	}},
-	{"a run that takes a while", func(c *workload, _ int) { c.wants(c.run(`{"agent_name":"slow"}`), `"slow":true`) }},
+	{"a run that takes a while", func(c *workload, _ int) { c.waitFor(c.run(`{"agent_name":"slow"}`), `"slow":true`) }},
 	{"a procedural result that must fit a schema", func(c *workload, n int) {
-		c.wants(c.run(`{"agent_name":"counted","parameters":{"n":"number %d"}}`, n), fmt.Sprintf(`{"issues":["number %d"],"summary":"counted"}`, n), `"valid":true`)
+		c.waitFor(c.run(`{"agent_name":"counted","parameters":{"n":"number %d"}}`, n), fmt.Sprintf(`{"issues":["number %d"],"summary":"counted"}`, n), `"valid":true`)
 	}},
 	{"a model's result that fits its schema at the second try", func(c *workload, n int) {
-		c.wants(c.run(`{"agent_name":"scanner","parameters":%s}`, prompted(fmt.Sprintf("@json {\"found\":1}\n@next\n@json {\"issues\":[],\"summary\":\"scan %d\"}", n))), fmt.Sprintf(`"summary":"scan %d"`, n), `"valid":true`)
+		c.waitFor(c.run(`{"agent_name":"scanner","parameters":%s}`, promptParams(fmt.Sprintf("@json {\"found\":1}\n@next\n@json {\"issues\":[],\"summary\":\"scan %d\"}", n))), fmt.Sprintf(`"summary":"scan %d"`, n), `"valid":true`)
 	}},
 	{"a session that remembers, two turns at a time", func(c *workload, n int) {
 		first, second := c.turn("talker", fmt.Sprintf("word %d\n@say noted", n)), c.turn("talker", "@recall")
-		c.wants(first, "noted")
-		c.wants(second, fmt.Sprintf("word %d\\n", n), fmt.Sprintf("word %d\\n", max(n-20, 0)))
+		c.waitFor(first, "noted")
+		c.waitFor(second, fmt.Sprintf("word %d\\n", n), fmt.Sprintf("word %d\\n", max(n-20, 0)))
 	}},
 	{"a session that lives on its host alone", func(c *workload, n int) {
-		c.wants(c.turn("homely", "hello"), map[bool]string{true: "moved in", false: "at home"}[n == 0])
+		c.waitFor(c.turn("homely", "hello"), map[bool]string{true: "moved in", false: "at home"}[n == 0])
 	}},
 	{"a child that calls its parent back", func(c *workload, n int) {
-		parent := c.wants(c.run(`{"agent_name":"talker","parameters":%s}`, prompted("@say I wait")), "I wait").at("session_id")
-		child := c.run(`{"agent_name":"talker","mode":"async_callback","parent_session_id":%q,"parameters":%s}`, parent, prompted(fmt.Sprintf("@say from below %d", n)))
-		c.wants(child, "from below")
+		parent := c.waitFor(c.run(`{"agent_name":"talker","parameters":%s}`, promptParams("@say I wait")), "I wait").at("session_id")
+		child := c.run(`{"agent_name":"talker","mode":"async_callback","parent_session_id":%q,"parameters":%s}`, parent, promptParams(fmt.Sprintf("@say from below %d", n)))
+		c.waitFor(child, "from below")
 		c.until("the parent is told", func() bool {
 			return strings.Contains(c.get("/sessions/"+parent+"/events?limit=1000").text, fmt.Sprintf("from below %d", n))
 		})
 	}},
 	{"bodies larger than a message", func(c *workload, n int) {
 		large := strings.Repeat("z", 300_000)
-		c.wants(c.run(`{"agent_name":"talker","parameters":%s}`, prompted(fmt.Sprintf("@say %d %s", n, large))), fmt.Sprintf("%d %s", n, large))
+		c.waitFor(c.run(`{"agent_name":"talker","parameters":%s}`, promptParams(fmt.Sprintf("@say %d %s", n, large))), fmt.Sprintf("%d %s", n, large))
 	}},
 	{"a run that a publisher left in the inbox", func(c *workload, n int) {
 		word := fmt.Sprintf("left-%d", n)
@@ -88,7 +88,7 @@ func (d *deployment) call() *workload {
 	d.t.Cleanup(func() { c.end(); nc.Close() })
 	for i, kind := range kinds {
 		c.wg.Go(func() {
-			for n := 0; c.goesOn(); n++ {
+			for n := 0; c.checkProgress(); n++ {
 				kind.round(c, n)
 				c.round[i].Add(1)
 				select {
@@ -101,7 +101,7 @@ func (d *deployment) call() *workload {
 	return c
 }
 
-func (c *workload) goesOn() bool {
+func (c *workload) checkProgress() bool {
 	select {
 	case <-c.stop:
 		return false
@@ -111,7 +111,7 @@ func (c *workload) goesOn() bool {
 }
 
 func (c *workload) end() {
-	if c.goesOn() || c.t.Failed() {
+	if c.checkProgress() || c.t.Failed() {
 		select {
 		case <-c.stop:
 		default:
@@ -168,7 +168,7 @@ func (c *workload) run(format string, values ...any) string {
 	if c.next.Add(1)%2 == 0 {
 		slices.Reverse(doors)
 	}
-	id := insist(c.t, fmt.Sprintf("key-%d", c.next.Add(1)), body, doors...)
+	id := createRun(c.t, fmt.Sprintf("key-%d", c.next.Add(1)), body, doors...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.accepted = append(c.accepted, id)
@@ -181,17 +181,17 @@ func (c *workload) turn(agent, text string) string {
 	session := c.sessions[agent]
 	c.mu.Unlock()
 	if session != "" {
-		return c.run(`{"type":"resume_session","session_id":%q,"parameters":%s}`, session, prompted(text))
+		return c.run(`{"type":"resume_session","session_id":%q,"parameters":%s}`, session, promptParams(text))
 	}
-	id := c.run(`{"agent_name":%q,"parameters":%s}`, agent, prompted(text))
+	id := c.run(`{"agent_name":%q,"parameters":%s}`, agent, promptParams(text))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sessions[agent] = c.get("/runs/" + id).at("session_id")
 	return id
 }
 
-// wants waits for the end of a run, which must be completed with these parts in its result.
-func (c *workload) wants(id string, parts ...string) (r reply) {
+// waitFor waits for the end of a run, which must be completed with these parts in its result.
+func (c *workload) waitFor(id string, parts ...string) (r reply) {
 	if id == "" {
 		return r // told already
 	}
@@ -212,9 +212,9 @@ func (c *workload) wants(id string, parts ...string) (r reply) {
 	return r
 }
 
-// judge ends the work and looks at all of it: in the stream, in what programs noted when they began, and through coordinators and 'ao
+// verify ends the work and looks at all of it: in the stream, in what programs noted when they began, and through coordinators and 'ao
 // verify' of both versions.
-func (c *workload) judge(t *testing.T) {
+func (c *workload) verify(t *testing.T) {
 	t.Helper()
 	c.end()
 	s := c.d.doors[0]

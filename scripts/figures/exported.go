@@ -27,7 +27,7 @@ func (c code) exported() {
 		}
 	}
 	fmt.Printf("exported names that no other package uses: %d\n", len(lonely))
-	c.show(lonely, func(f function) string { return f.name })
+	c.printTop(lonely, func(f function) string { return f.name })
 }
 
 func (c code) imported(p *packages.Package) bool {

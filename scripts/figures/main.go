@@ -65,15 +65,15 @@ func (c code) functions() {
 	slices.SortFunc(all, func(a, b function) int { return b.lines - a.lines })
 	long := slices.DeleteFunc(slices.Clone(all), func(f function) bool { return f.lines <= 60 })
 	fmt.Printf("functions: %d, median %d lines, over 60 lines %d, longest %d\n", len(all), all[len(all)/2].lines, len(long), all[0].lines)
-	c.show(long, func(f function) string { return fmt.Sprintf("%4d lines  %s", f.lines, f.name) })
+	c.printTop(long, func(f function) string { return fmt.Sprintf("%4d lines  %s", f.lines, f.name) })
 	slices.SortStableFunc(all, func(a, b function) int { return b.complexity - a.complexity })
 	branched := slices.DeleteFunc(slices.Clone(all), func(f function) bool { return f.complexity <= 15 })
 	fmt.Printf("complexity (McCabe) over 15: %d, highest %d\n", len(branched), all[0].complexity)
-	c.show(branched, func(f function) string { return fmt.Sprintf("%4d  %s", f.complexity, f.name) })
+	c.printTop(branched, func(f function) string { return fmt.Sprintf("%4d  %s", f.complexity, f.name) })
 }
 
-// show names what was counted, where that is wanted.
-func (c code) show(all []function, line func(function) string) {
+// printTop names what was counted, where that is wanted.
+func (c code) printTop(all []function, line func(function) string) {
 	for _, f := range all {
 		if c.list {
 			fmt.Println("  ", line(f))
@@ -133,7 +133,7 @@ func (c code) methods() {
 		most = all[0]
 	}
 	fmt.Printf("types with more than 25 methods, promoted ones too: %d, most %s (%d)\n", len(all), most.name, most.lines)
-	c.show(all, func(f function) string { return fmt.Sprintf("%4d  %s", f.lines, f.name) })
+	c.printTop(all, func(f function) string { return fmt.Sprintf("%4d  %s", f.lines, f.name) })
 }
 
 // arrows counts, for each folder, the arrows between its files: one file uses what another declares. They are put in the order in which the

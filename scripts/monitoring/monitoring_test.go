@@ -153,7 +153,7 @@ func dashboard(t *testing.T) (all []expression) {
 var (
 	names   = regexp.MustCompile(`\b(?:(?:ao|go|process|node)_[a-z0-9_]+|up\b)`)
 	foreign = regexp.MustCompile(`^(?:up|node_.*)$`) // of Prometheus itself, and of the exporter on NATS's machine
-	picks   = regexp.MustCompile(`\b((?:ao|go|process)_[a-z0-9_]+)\{([^}]*)\}`)
+	selects = regexp.MustCompile(`\b((?:ao|go|process)_[a-z0-9_]+)\{([^}]*)\}`)
 	matches = regexp.MustCompile(`([a-zA-Z_]+)\s*(?:=~|!~|!=|=)\s*"`)
 	suffix  = regexp.MustCompile(`_(bucket|sum|count)$`)
 	strs    = regexp.MustCompile(`"[^"]*"`)
@@ -202,7 +202,7 @@ func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
 				t.Errorf("%s: there is no %s", e.where, name)
 			}
 		}
-		for _, m := range picks.FindAllStringSubmatch(e.expr, -1) {
+		for _, m := range selects.FindAllStringSubmatch(e.expr, -1) {
 			f, ok := families[suffix.ReplaceAllString(m[1], "")]
 			for _, label := range matches.FindAllStringSubmatch(m[2], -1) {
 				if ok && !slices.Contains(f.Labels, label[1]) && !slices.Contains([]string{"instance", "job", "le"}, label[1]) {

@@ -22,8 +22,8 @@ const (
 // htmlSinks take text and make elements or code of it.
 var htmlSinks = regexp.MustCompile(`\b(innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|srcdoc|document\.write(ln)?|DOMParser|createContextualFragment|setHTMLUnsafe|eval|new Function)\b`)
 
-// textOnly has the dashboard show text as text.
-func textOnly(h *House) (broken []string) {
+// noHTMLSinks has the dashboard show text as text.
+func noHTMLSinks(h *House) (broken []string) {
 	for _, f := range h.Files {
 		if !strings.HasPrefix(f.Path, browserCode) || strings.HasPrefix(f.Path, browserVendored) || !strings.HasSuffix(f.Path, ".js") {
 			continue

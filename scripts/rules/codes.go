@@ -40,8 +40,8 @@ const (
 	byEnd    = "the ends of runs"
 )
 
-// codesTold holds the codes in the source against those in the pages' tables, both ways.
-func codesTold(h *House) []string {
+// documentedCodes holds the codes in the source against those in the pages' tables, both ways.
+func documentedCodes(h *House) []string {
 	told, broken := codesOf(h)
 	tables := codeTables(h)
 	for _, c := range told {
@@ -49,13 +49,13 @@ func codesTold(h *House) []string {
 			broken = append(broken, fmt.Sprintf("%s: the code %s is in no table of %s in %s", c.at, c.code, or(by, "codes"), in))
 		}
 	}
-	broken = append(broken, untold(told, tables)...)
+	broken = append(broken, unusedCodes(told, tables)...)
 	slices.Sort(broken)
 	return slices.Compact(broken)
 }
 
 // missing is the page, and its tables, that should have a code and have not; empty: none.
-func (c toldCode) missing(tables map[string]map[string]bool) (by, in string) {
+func (c usedCode) missing(tables map[string]map[string]bool) (by, in string) {
 	by, in = c.by(), codePage(c.pkg)
 	if by == byAnswer && tables[httpPage+by][c.code] {
 		return "", ""
@@ -69,8 +69,8 @@ func (c toldCode) missing(tables map[string]map[string]bool) (by, in string) {
 	return "", ""
 }
 
-// untold are the codes of the tables that nothing tells.
-func untold(told []toldCode, tables map[string]map[string]bool) (broken []string) {
+// unusedCodes are the codes of the tables that nothing tells.
+func unusedCodes(told []usedCode, tables map[string]map[string]bool) (broken []string) {
 	source := map[string]bool{} // every code, and by what it is told
 	for _, c := range told {
 		by := c.by()
@@ -99,7 +99,7 @@ func or(a, b string) string {
 }
 
 // by says what the code is told by; empty: by either.
-func (c toldCode) by() string {
+func (c usedCode) by() string {
 	tree, _, _ := strings.Cut(strings.TrimPrefix(c.pkg, "ao/"), "/")
 	switch {
 	case c.kind == "" || tree == "worker":

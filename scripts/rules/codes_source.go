@@ -13,7 +13,7 @@ import (
 )
 
 // A toldCode is a code that some line gives to an error that callers see.
-type toldCode struct {
+type usedCode struct {
 	code string
 	kind string // of the fault, as package fault names it; empty: not known here
 	pkg  string
@@ -21,20 +21,20 @@ type toldCode struct {
 }
 
 // A taker is a function, or a closure, one of whose parameters is a code.
-type taker struct {
+type codeParameter struct {
 	index int
 	kind  string // of what it makes; empty: its first argument says it
 }
 
 // codeSource is what the search knows of the source: all names are PACKAGE.NAME, also those of methods.
 type codeSource struct {
-	consts  map[string]string        // constants that are strings
-	lists   map[string][]string      // the strings in lists and maps of packages
-	funcs   map[string]*ast.FuncDecl // functions, not methods
-	takers  map[string]taker
-	methods map[string]bool // the bare names of takers that were found
-	told    []toldCode
-	unread  []string // lines whose code cannot be seen
+	consts     map[string]string        // constants that are strings
+	lists      map[string][]string      // the strings in lists and maps of packages
+	funcs      map[string]*ast.FuncDecl // functions, not methods
+	takers     map[string]codeParameter
+	methods    map[string]bool // the bare names of takers that were found
+	found      []usedCode
+	unresolved []string // lines whose code cannot be seen
 }
 
 // writtenError is a body that is written by hand.
@@ -42,8 +42,8 @@ var writtenError = regexp.MustCompile(`"error": ?"([A-Za-z_]+)"`)
 
 // codesOf finds the codes that are given to errors, and the places where one cannot be found: a code is a literal, a
 // constant, a variable or parameter that holds one, or a choice of such.
-func codesOf(h *House) (told []toldCode, unread []string) {
-	s := &codeSource{map[string]string{}, map[string][]string{}, map[string]*ast.FuncDecl{}, map[string]taker{
+func codesOf(h *House) (told []usedCode, unread []string) {
+	s := &codeSource{map[string]string{}, map[string][]string{}, map[string]*ast.FuncDecl{}, map[string]codeParameter{
 		"ao/shared/fault.New": {index: 1}, "ao/shared/fault.Wrap": {index: 1}, "ao/shared/httpserver.problem": {kind: "Invalid"},
 	}, map[string]bool{}, nil, nil}
 	var files []File
@@ -56,7 +56,7 @@ func codesOf(h *House) (told []toldCode, unread []string) {
 		}
 	}
 	for known := -1; known < len(s.takers); { // until nobody was found who passes a parameter on
-		known, s.told, s.unread = len(s.takers), nil, nil
+		known, s.found, s.unresolved = len(s.takers), nil, nil
 		for _, f := range files {
 			for _, d := range f.Go.Decls {
 				s.search(f, d)
@@ -64,9 +64,9 @@ func codesOf(h *House) (told []toldCode, unread []string) {
 		}
 	}
 	for _, code := range s.lists["ao/shared/fault.codes"] { // what kinds are called that have no more telling code
-		s.told = append(s.told, toldCode{code, "Invalid", "ao/shared/fault", "shared/fault/fault.go"})
+		s.found = append(s.found, usedCode{code, "Invalid", "ao/shared/fault", "shared/fault/fault.go"})
 	}
-	return s.told, s.unread
+	return s.found, s.unresolved
 }
 
 // declare notes what a file gives names to.
@@ -120,7 +120,7 @@ func literal(e ast.Expr) (string, bool) {
 }
 
 // A codePlace is one declaration, in which the search is.
-type codePlace struct {
+type codeScanner struct {
 	*codeSource
 	file    File
 	imports map[string]string          // by the name in the file
@@ -132,7 +132,7 @@ type codePlace struct {
 
 // search takes the codes in a declaration.
 func (s *codeSource) search(f File, d ast.Decl) {
-	p := &codePlace{s, f, map[string]string{}, map[string][]*ast.FuncType{}, map[*ast.FuncType]ast.Node{}, map[string][]ast.Expr{}, map[string]bool{}}
+	p := &codeScanner{s, f, map[string]string{}, map[string][]*ast.FuncType{}, map[*ast.FuncType]ast.Node{}, map[string][]ast.Expr{}, map[string]bool{}}
 	for _, i := range f.Go.Imports {
 		full, _ := strconv.Unquote(i.Path.Value)
 		name := path.Base(full)
@@ -150,20 +150,20 @@ func (s *codeSource) search(f File, d ast.Decl) {
 		case *ast.CallExpr:
 			for _, name := range p.called(n.Fun) {
 				if t, ok := s.takers[name]; ok && t.index < len(n.Args) {
-					p.take(n.Args[t.index], or(t.kind, kindOf(n.Args[0])), true)
+					p.recordParameter(n.Args[t.index], or(t.kind, kindOf(n.Args[0])), true)
 					break
 				}
 			}
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				if to, ok := left.(*ast.SelectorExpr); ok && to.Sel.Name == "Code" && len(n.Lhs) == len(n.Rhs) {
-					p.take(n.Rhs[i], p.made(to.X), false) // it may be another thing's Code
+					p.recordParameter(n.Rhs[i], p.made(to.X), false) // it may be another thing's Code
 				}
 			}
 		case *ast.BasicLit:
 			if text, ok := literal(n); ok {
 				for _, m := range writtenError.FindAllStringSubmatch(text, -1) {
-					p.tell(m[1], "", n)
+					p.record(m[1], "", n)
 				}
 			}
 		}
@@ -171,13 +171,13 @@ func (s *codeSource) search(f File, d ast.Decl) {
 	})
 }
 
-func (p *codePlace) function(name string, t *ast.FuncType, where ast.Node) {
+func (p *codeScanner) function(name string, t *ast.FuncType, where ast.Node) {
 	p.takes[name] = append(p.takes[name], t)
 	p.ranges[t] = where
 }
 
 // assigned notes what local variables are given, and closures by their names.
-func (p *codePlace) assigned(n ast.Node) {
+func (p *codeScanner) assigned(n ast.Node) {
 	note := func(name string, e ast.Expr) {
 		p.given[name] = append(p.given[name], e)
 		if c, ok := e.(*ast.FuncLit); ok {
@@ -199,10 +199,10 @@ func (p *codePlace) assigned(n ast.Node) {
 }
 
 // closure is the name of one: it may be handed on within its file, under the same name.
-func (p *codePlace) closure(name string) string { return p.file.Path + "." + name }
+func (p *codeScanner) closure(name string) string { return p.file.Path + "." + name }
 
 // called are the names that a call may mean.
-func (p *codePlace) called(fun ast.Expr) []string {
+func (p *codeScanner) called(fun ast.Expr) []string {
 	switch fun := fun.(type) {
 	case *ast.Ident:
 		return []string{p.closure(fun.Name), p.file.Package() + "." + fun.Name}
@@ -230,7 +230,7 @@ func kindOf(e ast.Expr) string {
 }
 
 // made is the kind with which a local variable's error was made; empty where that is not seen.
-func (p *codePlace) made(e ast.Expr) string {
+func (p *codeScanner) made(e ast.Expr) string {
 	name, ok := e.(*ast.Ident)
 	if !ok || len(p.given[name.Name]) == 0 {
 		return ""
@@ -251,26 +251,26 @@ func (p *codePlace) made(e ast.Expr) string {
 	}
 }
 
-func (p *codePlace) tell(code, kind string, n ast.Node) {
+func (p *codeScanner) record(code, kind string, n ast.Node) {
 	at := fmt.Sprintf("%s:%d", p.file.Path, p.file.fset.Position(n.Pos()).Line)
-	p.told = append(p.told, toldCode{code, kind, p.file.Package(), at})
+	p.found = append(p.found, usedCode{code, kind, p.file.Package(), at})
 }
 
-// take notes the codes that an expression may be.
-func (p *codePlace) take(e ast.Expr, kind string, must bool) {
+// recordParameter notes the codes that an expression may be.
+func (p *codeScanner) recordParameter(e ast.Expr, kind string, must bool) {
 	codes, seen := p.values(e, kind)
 	if must && !seen {
-		p.unread = append(p.unread, fmt.Sprintf("%s: the code of this error cannot be seen; give a literal or a constant", p.file.fset.Position(e.Pos())))
+		p.unresolved = append(p.unresolved, fmt.Sprintf("%s: the code of this error cannot be seen; give a literal or a constant", p.file.fset.Position(e.Pos())))
 	}
 	for _, code := range codes {
 		if code != "" { // else the kind's own
-			p.tell(code, kind, e)
+			p.record(code, kind, e)
 		}
 	}
 }
 
 // values are the strings that an expression may be; seen is false where there may be others.
-func (p *codePlace) values(e ast.Expr, kind string) (codes []string, seen bool) {
+func (p *codeScanner) values(e ast.Expr, kind string) (codes []string, seen bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		text, ok := literal(e)
@@ -299,7 +299,7 @@ func (p *codePlace) values(e ast.Expr, kind string) (codes []string, seen bool) 
 	return nil, false
 }
 
-func (p *codePlace) anyOf(all []ast.Expr, kind string) (codes []string, seen bool) {
+func (p *codeScanner) anyOf(all []ast.Expr, kind string) (codes []string, seen bool) {
 	seen = len(all) > 0
 	for _, e := range all {
 		some, ok := p.values(e, kind)
@@ -309,7 +309,7 @@ func (p *codePlace) anyOf(all []ast.Expr, kind string) (codes []string, seen boo
 }
 
 // returned is what a function of one result gives.
-func (p *codePlace) returned(fn *ast.FuncDecl, kind string) ([]string, bool) {
+func (p *codeScanner) returned(fn *ast.FuncDecl, kind string) ([]string, bool) {
 	if fn == nil {
 		return nil, false
 	}
@@ -324,7 +324,7 @@ func (p *codePlace) returned(fn *ast.FuncDecl, kind string) ([]string, bool) {
 }
 
 // variable is what a name may stand for. A parameter makes its function a taker, whose calls are searched, too.
-func (p *codePlace) variable(name *ast.Ident, kind string) ([]string, bool) {
+func (p *codeScanner) variable(name *ast.Ident, kind string) ([]string, bool) {
 	if text, ok := p.consts[p.file.Package()+"."+name.Name]; ok {
 		return []string{text}, true
 	}
@@ -338,7 +338,7 @@ func (p *codePlace) variable(name *ast.Ident, kind string) ([]string, bool) {
 		for _, t := range types {
 			if i := parameter(t, name.Name); i >= 0 && p.ranges[t].Pos() <= name.Pos() && name.Pos() < p.ranges[t].End() {
 				if _, ok := p.takers[function]; !ok {
-					p.takers[function], p.methods[function[strings.LastIndexByte(function, '.')+1:]] = taker{i, kind}, true
+					p.takers[function], p.methods[function[strings.LastIndexByte(function, '.')+1:]] = codeParameter{i, kind}, true
 				}
 				seen = seen || len(p.given[name.Name]) == 0
 			}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// rooms is the plan of the house: which of our own packages a room may use. Of the rows that cover a package the one with
+// packageImports is the plan of the house: which of our own packages a room may use. Of the rows that cover a package the one with
 // the closest pattern holds. The arrows: shared ← nats ← {coordinator, worker} ← scripts; coordinator and worker never
 // meet but in the messages between them. Within shared, a row may use the rows above it only.
-var rooms = []struct {
+var packageImports = []struct {
 	room string
 	may  []string
 }{
@@ -107,8 +107,8 @@ var inTests = []struct {
 	{"ao/worker/...", []string{"ao/shared/...", "ao/nats/...", "ao/worker/..."}},
 }
 
-// doors says which packages alone may use a technology; everybody else knows the one who holds the door.
-var doors = []struct {
+// technologyUsers says which packages alone may use a technology; everybody else knows the one who holds the door.
+var technologyUsers = []struct {
 	what   string
 	rooms  []string // in code
 	tests  []string // in tests, beside those
@@ -156,8 +156,8 @@ var doors = []struct {
 		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker; a person's browser is nobody's run"},
 }
 
-// requires says which go.mod alone may name a module, directly or indirectly: what one program needs is no part of the others.
-var requires = []struct {
+// moduleUsers says which go.mod alone may name a module, directly or indirectly: what one program needs is no part of the others.
+var moduleUsers = []struct {
 	what   string
 	only   string
 	reason string
@@ -200,7 +200,7 @@ func ownImports(h *House) []string {
 // allowed gives the patterns that a file's imports of our own packages must match.
 func allowed(f File) (may []string, known bool) {
 	closest := -1
-	for _, row := range rooms {
+	for _, row := range packageImports {
 		near := 2 * len(strings.TrimSuffix(row.room, "/..."))
 		if !strings.HasSuffix(row.room, "/...") {
 			near++ // the package itself is closer than the tree it is the root of
@@ -224,7 +224,7 @@ func foreignImports(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
 		for _, used := range f.Imports() {
-			for _, d := range doors {
+			for _, d := range technologyUsers {
 				if !covers(d.what, used) || anyCovers(d.rooms, f.Package()) || f.IsTest() && anyCovers(d.tests, f.Package()) {
 					continue
 				}
@@ -244,7 +244,7 @@ func foreignModules(h *House) []string {
 		}
 		for line := range strings.Lines(f.Text) {
 			module, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "require "), " ")
-			for _, r := range requires {
+			for _, r := range moduleUsers {
 				if module == r.what && f.Path != r.only {
 					broken = append(broken, fmt.Sprintf("%s: only %s may require %s: %s", f.Path, r.only, r.what, r.reason))
 				}

@@ -27,17 +27,17 @@ var All = []Rule{
 	{"packages are named for what they provide", "a package without a subject collects what nobody wants to place", packageNames},
 	{"files of code under 500 lines", "a longer file holds two things; tests may be long, they are read one by one", fileLength},
 	{"the top level is the user's", "who opens the repository sees the rooms and nothing else", topLevel},
-	{"nothing is left open", "a note in the code is seen by nobody; do it now, or write an issue", leftOpen},
-	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", sleeping},
-	{"what the threat model shows is there", "a row whose test is gone claims what nothing shows", shownTests},
-	{"documented commands keep secrets closed", "who copies a command from a document copies its mistakes", closedSecrets},
+	{"nothing is left open", "a note in the code is seen by nobody; do it now, or write an issue", openNotes},
+	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", noSleeps},
+	{"what the threat model shows is there", "a row whose test is gone claims what nothing shows", threatModelTests},
+	{"documented commands keep secrets closed", "who copies a command from a document copies its mistakes", documentedSecrets},
 	{"records written together are cut in a test", "a crash of NATS may leave the first of them, whatever a batch promises", cutAppends},
-	{"the codes of errors are the codes on the pages", "programs branch on codes: one that is on no page surprises them, one that is never sent misleads them", codesTold},
+	{"the codes of errors are the codes on the pages", "programs branch on codes: one that is on no page surprises them, one that is never sent misleads them", documentedCodes},
 	{"nobody knows everybody", "a type with two hundred methods is read by nobody, and a change to it can break everything", smallTypes},
 	{"a controller asks of few", "what asks everybody has to be understood with everybody", smallControllers},
 	{"a package of the coordinator has few users", "what everybody imports cannot be changed without everybody", fewImporters},
 	{"a lock is its owner's", "who takes another type's lock has to know when that type takes it too", ownLocks},
-	{"the dashboard makes no HTML of text", "what an agent answered would run in the browser of who reads it", textOnly},
+	{"the dashboard makes no HTML of text", "what an agent answered would run in the browser of who reads it", noHTMLSinks},
 	{"the dashboard is bundled after each change", "a browser loads the bundle, not the modules that are read and changed", bundled},
 	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
 }
@@ -93,7 +93,7 @@ func topLevel(h *House) []string {
 // Composed, so that this file does not break its own rule.
 var openWords = []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
 
-func leftOpen(h *House) []string {
+func openNotes(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
 		if f.Go == nil && !f.IsScript() && !slices.Contains([]string{".yml", ".conf", ".md", ".json"}, path.Ext(f.Path)) && path.Base(f.Path) != "Dockerfile" {
@@ -112,7 +112,7 @@ func leftOpen(h *House) []string {
 	return broken
 }
 
-func sleeping(h *House) []string {
+func noSleeps(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
 		if f.Go == nil || !f.IsTest() {

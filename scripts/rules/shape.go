@@ -24,11 +24,11 @@ const shared = "ao/nats/bus"
 // smallTypes has nobody know everybody.
 func smallTypes(h *House) []string {
 	methods, foreign := sizes(h)
-	return append(beyond(methods, maxMethods, "has %d methods, %d are the most: give what belongs together a type of its own"),
-		beyond(foreign, maxForeign, "has %d fields of other packages' types, %d are the most: it knows too many; ask for what it needs by a small interface")...)
+	return append(aboveLimit(methods, maxMethods, "has %d methods, %d are the most: give what belongs together a type of its own"),
+		aboveLimit(foreign, maxForeign, "has %d fields of other packages' types, %d are the most: it knows too many; ask for what it needs by a small interface")...)
 }
 
-func beyond(count map[string]int, most int, say string) (broken []string) {
+func aboveLimit(count map[string]int, most int, say string) (broken []string) {
 	for _, at := range slices.Sorted(maps.Keys(count)) {
 		if n := count[at]; n > most {
 			broken = append(broken, at+" "+fmt.Sprintf(say, n, most))
@@ -55,7 +55,7 @@ func sizes(h *House) (methods, foreign map[string]int) {
 				}
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					measure(s, types, f.Package(), ours, methods, foreign, embeds)
+					countMembers(s, types, f.Package(), ours, methods, foreign, embeds)
 				}
 			}
 		}
@@ -70,8 +70,8 @@ func sizes(h *House) (methods, foreign map[string]int) {
 	return whole, foreign
 }
 
-// measure notes what a type declares.
-func measure(s ast.Spec, types declared, home string, ours map[string]string, methods, foreign map[string]int, embeds map[string][]string) {
+// countMembers notes what a type declares.
+func countMembers(s ast.Spec, types declared, home string, ours map[string]string, methods, foreign map[string]int, embeds map[string][]string) {
 	spec, ok := s.(*ast.TypeSpec)
 	if !ok {
 		return

@@ -34,8 +34,8 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// in plans something.
-func (c *clock) in(micros float64, do func()) {
+// after plans something.
+func (c *clock) after(micros float64, do func()) {
 	c.order++
 	heap.Push(&c.events, event{c.now + micros, c.order, do})
 }
@@ -75,7 +75,7 @@ func (p *cores) use(micros float64, then func()) {
 
 func (p *cores) begin(j job) {
 	p.used += j.micros
-	p.c.in(j.micros, func() {
+	p.c.after(j.micros, func() {
 		if len(p.queue) > 0 {
 			next := p.queue[0]
 			p.queue = p.queue[1:]
@@ -101,7 +101,7 @@ func (d *disk) commit(n int, then func()) {
 	d.until = max(d.until, d.c.now) + took
 	d.used += took
 	d.writes++
-	d.c.in(d.until-d.c.now, then)
+	d.c.after(d.until-d.c.now, then)
 }
 
 // writer is a process's way to a stream: one batch under way at a time, the next one takes all that waits (decision 0010).
@@ -126,7 +126,7 @@ func (w *writer) flush() {
 	if w.busy = len(batch) > 0; !w.busy {
 		return
 	}
-	w.nats.use(natsAppend*float64(len(batch)), func() {
+	w.nats.use(natsAppendCost*float64(len(batch)), func() {
 		w.disk.commit(len(batch), func() {
 			w.flush()
 			for _, then := range batch {

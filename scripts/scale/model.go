@@ -12,15 +12,15 @@ import (
 // What one step costs, in microseconds of processor time. The sums of a run are those that scripts/bench measured for 128 callers
 // (shared/docs/performance.md): NATS 103, coordinator 113, worker 49, and what the callers themselves take of the two cores.
 const (
-	natsAppend  = 22.0 // three of them
-	natsDeliver = 9.0  // to a worker, and of each record to each fold that wants it
-	coSubmit    = 50.0
-	coFold      = 12.0 // three records
-	coAnswer    = 27.0
-	woClaim     = 22.0
-	woEnd       = 27.0
-	caller      = 61.0
-	hop         = 60.0 // a message between two processes, on one machine or in one network
+	natsAppendCost = 22.0 // three of them
+	natsDeliver    = 9.0  // to a worker, and of each record to each fold that wants it
+	coSubmit       = 50.0
+	coFold         = 12.0 // three records
+	coAnswer       = 27.0
+	woClaim        = 22.0
+	woEnd          = 27.0
+	caller         = 61.0
+	hop            = 60.0 // a message between two processes, on one machine or in one network
 )
 
 // always is a commit with fsync: measured 3.4 ms with 30 messages, 3.8 with 60, 5.1 with 128, and 0.4 alone.
@@ -119,7 +119,7 @@ func simulate(p plan) result {
 	}
 	s.from = p.Seconds * 1e6 / 4
 	for range p.Callers {
-		s.call(true)
+		s.request(true)
 	}
 	if p.Callers == 0 {
 		s.arrive()
@@ -141,14 +141,14 @@ func (s *system) writers(n int) (all [][]*writer) {
 
 // arrive is an open load: exponential pauses.
 func (s *system) arrive() {
-	s.in(s.rng.ExpFloat64()/s.Rate*1e6, func() {
-		s.call(false)
+	s.after(s.rng.ExpFloat64()/s.Rate*1e6, func() {
+		s.request(false)
 		s.arrive()
 	})
 }
 
-// call is a run's way, from its request to its answer.
-func (s *system) call(again bool) {
+// request is a run's way, from its request to its answer.
+func (s *system) request(again bool) {
 	began := s.now
 	partition, _ := strconv.Atoi(subject.Partition("ses_" + strconv.Itoa(s.session())))
 	stream := partition * s.Streams / 64
@@ -161,22 +161,22 @@ func (s *system) call(again bool) {
 		s.perStream[stream]++
 	}
 	answered := func() {
-		s.in(hop, func() {
+		s.after(hop, func() {
 			s.all++
 			if s.now >= s.from {
 				s.done++
 				s.took = append(s.took, (s.now-began)/1000)
 			}
 			if again {
-				s.coordinators[0].use(caller, func() { s.call(true) })
+				s.coordinators[0].use(caller, func() { s.request(true) })
 			}
 		})
 	}
-	s.in(hop, func() {
+	s.after(hop, func() {
 		s.coordinators[home].use(coSubmit, func() {
 			s.submit[home][stream].append(func() {
-				s.fold(stream, home, nil)
-				s.nats[stream].use(natsDeliver, func() { s.in(hop, func() { s.take(stream, home, answered) }) })
+				s.project(stream, home, nil)
+				s.nats[stream].use(natsDeliver, func() { s.after(hop, func() { s.take(stream, home, answered) }) })
 			})
 		})
 	})
@@ -187,12 +187,12 @@ func (s *system) take(stream, home int, answered func()) {
 	do := func(w int) {
 		s.workers[w].use(woClaim, func() {
 			s.work[w][stream].append(func() {
-				s.fold(stream, home, nil)
-				s.in(s.rng.ExpFloat64()*s.Exec*1000, func() {
+				s.project(stream, home, nil)
+				s.after(s.rng.ExpFloat64()*s.Exec*1000, func() {
 					s.workers[w].use(woEnd, func() {
 						s.work[w][stream].append(func() {
 							s.release(w)
-							s.fold(stream, home, answered)
+							s.project(stream, home, answered)
 						})
 					})
 				})
@@ -219,14 +219,14 @@ func (s *system) release(w int) {
 	s.slots[w]++
 }
 
-// fold brings a record to who reads it; its home answers.
-func (s *system) fold(stream, home int, answer func()) {
+// project brings a record to who reads it; its home answers.
+func (s *system) project(stream, home int, answer func()) {
 	for i, co := range s.coordinators {
 		if s.Own && i != home {
 			continue
 		}
 		s.nats[stream].use(natsDeliver, func() {
-			s.in(hop, func() {
+			s.after(hop, func() {
 				s.folds[i].use(coFold, func() {
 					if i == home && answer != nil {
 						co.use(coAnswer, answer)

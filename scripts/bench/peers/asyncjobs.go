@@ -19,9 +19,9 @@ func asyncjobsQueue(slots int, most time.Duration) *asyncjobs.Queue {
 	return &asyncjobs.Queue{Name: "DEFAULT", MaxRunTime: most, MaxTries: 100, MaxConcurrent: slots}
 }
 
-func asyncjobsIn(most time.Duration) func(context.Context, *bench, plan) (*system, error) {
+func launchAsyncjobs(most time.Duration) func(context.Context, *bench, plan) (*system, error) {
 	return func(ctx context.Context, b *bench, p plan) (*system, error) {
-		return launched(ctx, b, p, func(s *system) error {
+		return launchSystem(ctx, b, p, func(s *system) error {
 			at, err := b.nats(ctx, s, p)
 			if err != nil {
 				return err
@@ -47,7 +47,7 @@ func asyncjobsIn(most time.Duration) func(context.Context, *bench, plan) (*syste
 				return err == nil && q.Stream.State.Msgs == 0, err
 			}
 			s.worker = func(name string, env ...string) (*proc, error) {
-				return s.role("asyncjobs-worker", name, append(env, "AO_PEERS_SERVER="+at.nats, "AO_PEERS_MOST="+most.String(),
+				return s.startRole("asyncjobs-worker", name, append(env, "AO_PEERS_SERVER="+at.nats, "AO_PEERS_MOST="+most.String(),
 					"AO_PEERS_QUEUE="+strconv.Itoa(p.slots), "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
 			}
 			return nil
@@ -77,7 +77,7 @@ func asyncjobsWorker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := tell()
+	r := newReport()
 	router := asyncjobs.NewTaskRouter()
 	err = router.HandleFunc("noop", func(ctx context.Context, _ asyncjobs.Logger, t *asyncjobs.Task) (any, error) {
 		var job []byte

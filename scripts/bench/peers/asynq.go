@@ -25,9 +25,9 @@ const (
 	asynqQuick = "quick" // tuned, and a job that was lost is tried again at once
 )
 
-func asynqOn(redis []string, set string) func(context.Context, *bench, plan) (*system, error) {
+func launchAsynq(redis []string, set string) func(context.Context, *bench, plan) (*system, error) {
 	return func(ctx context.Context, b *bench, p plan) (*system, error) {
-		return launched(ctx, b, p, func(s *system) error {
+		return launchSystem(ctx, b, p, func(s *system) error {
 			addr, err := b.redis(ctx, s, redis)
 			if err != nil {
 				return err
@@ -48,7 +48,7 @@ func asynqOn(redis []string, set string) func(context.Context, *bench, plan) (*s
 				return err == nil && q.Pending+q.Active+q.Scheduled+q.Retry == 0, err
 			}
 			s.worker = func(name string, env ...string) (*proc, error) {
-				return s.role("asynq-worker", name, append(env, "AO_PEERS_SERVER="+addr, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
+				return s.startRole("asynq-worker", name, append(env, "AO_PEERS_SERVER="+addr, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
 			}
 			return nil
 		})
@@ -71,7 +71,7 @@ func asynqWorker(ctx context.Context) error {
 		opt.PoolSize = 2 * slots
 		cfg.TaskCheckInterval = 5 * time.Millisecond
 	}
-	r := tell()
+	r := newReport()
 	server := asynq.NewServer(opt, cfg)
 	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error { return r.work(ctx, t.Payload()) })); err != nil {
 		return err
@@ -84,25 +84,25 @@ func asynqWorker(ctx context.Context) error {
 
 // redis starts a Redis server and gives its address.
 func (b *bench) redis(ctx context.Context, s *system, keep []string) (string, error) {
-	path, err := find("redis-server")
+	path, err := findProgram("redis-server")
 	if err != nil {
 		return "", err
 	}
-	addr, err := free()
+	addr, err := freeAddr()
 	if err != nil {
 		return "", err
 	}
 	host, port, _ := net.SplitHostPort(addr)
 	args := append([]string{"--bind", host, "--port", port, "--dir", s.dir}, keep...)
-	p, err := s.add(child{kind: "servers", name: "redis", path: path, args: args, log: s.logOf("redis")})
+	p, err := s.startProcess(child{kind: "servers", name: "redis", path: path, args: args, log: s.logFile("redis")})
 	if err != nil {
 		return "", err
 	}
-	return addr, listening(ctx, p, addr)
+	return addr, waitListening(ctx, p, addr)
 }
 
-// listening waits until somebody answers at an address.
-func listening(ctx context.Context, p *proc, addr string) error {
+// waitListening waits until somebody answers at an address.
+func waitListening(ctx context.Context, p *proc, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return poll(ctx, 10*time.Millisecond, func() (bool, error) {

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// measured is what a contender's rounds gave.
-type measured struct {
+// totals is what a contender's rounds gave.
+type totals struct {
 	accepted, completed []float64
 	answered            []float64 // where callers can wait for results
 	cpu                 map[string][]time.Duration
-	low, high           times
+	low, high           latencies
 	wrong               error
 }
 
 // compare gives no-op jobs to all, in turns: a b c a b c. Each is started anew for its turn, so that the others do not run
 // meanwhile and nobody has a longer history than another.
 func (b *bench) compare(ctx context.Context, all []contender) error {
-	results := make([]measured, len(all))
+	results := make([]totals, len(all))
 	for round := range b.rounds {
 		for i, c := range all {
 			m := &results[i]
 			if m.wrong != nil {
 				continue
 			}
-			b.say("round %d of %d: %s, %s", round+1, b.rounds, c.name, c.durable)
+			b.logf("round %d of %d: %s, %s", round+1, b.rounds, c.name, c.durable)
 			if err := b.turn(ctx, c, m); err != nil {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
 				m.wrong = err
-				b.say("%s: %v", c.name, err)
+				b.logf("%s: %v", c.name, err)
 			}
 		}
 	}
@@ -42,19 +42,19 @@ func (b *bench) compare(ctx context.Context, all []contender) error {
 }
 
 // turn is one round of one contender.
-func (b *bench) turn(ctx context.Context, c contender, m *measured) (err error) {
+func (b *bench) turn(ctx context.Context, c contender, m *totals) (err error) {
 	s, err := c.launch(ctx, b, plan{contender: c, slots: b.slots})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		err = s.explained(err)
+		err = s.withLogs(err)
 		s.end()
 	}()
 	if err := b.warm(ctx, s); err != nil {
 		return err
 	}
-	r, err := b.rush(ctx, s)
+	r, err := b.measureBurst(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -67,11 +67,11 @@ func (b *bench) turn(ctx context.Context, c contender, m *measured) (err error) 
 	}
 	loads := []struct {
 		rate float64
-		how  handing
-		into *times
+		how  submitFunc
+		into *latencies
 	}{{b.low, s.accept, &m.low}, {b.share * r.completed, s.accept, &m.high}}
 	if s.answer != nil {
-		most, err := b.answered(ctx, s)
+		most, err := b.measureAnswered(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -80,12 +80,12 @@ func (b *bench) turn(ctx context.Context, c contender, m *measured) (err error) 
 		loads[2].how, loads[3].how, loads[3].rate = s.answer, s.answer, b.share*most
 	}
 	for i, load := range loads {
-		began, took, late, err := b.paced(ctx, s, load.rate, load.how)
+		began, took, late, err := b.measurePaced(ctx, s, load.rate, load.how)
 		if err != nil {
 			return err
 		}
 		if late > time.Second {
-			b.say("%s: at %.0f jobs/s the producer itself was %s late", c.name, load.rate, late)
+			b.logf("%s: at %.0f jobs/s the producer itself was %s late", c.name, load.rate, late)
 		}
 		if i < 2 {
 			load.into.began = append(load.into.began, began...)
@@ -96,7 +96,7 @@ func (b *bench) turn(ctx context.Context, c contender, m *measured) (err error) 
 	return nil
 }
 
-func (b *bench) table(all []contender, results []measured, fsync bool) {
+func (b *bench) table(all []contender, results []totals, fsync bool) {
 	title, empty := "Every accepted job is on disk before it is accepted (fsync)", true
 	if !fsync {
 		title = "Accepted before it is on disk for sure"
@@ -136,7 +136,7 @@ func (b *bench) table(all []contender, results []measured, fsync bool) {
 			answered = fmt.Sprintf("%.0f", median(m.answered))
 		}
 		fmt.Fprintf(b.out, "| %s | %s | %.0f | %.0f | %s | %d µs: %d + %d + %d | %s | %s | %s | %s |\n", name, settings, median(m.accepted), median(m.completed), answered,
-			(s + w + p).Microseconds(), s.Microseconds(), w.Microseconds(), p.Microseconds(), pair(m.low.began), pair(m.low.answered), pair(m.high.began), pair(m.high.answered))
+			(s + w + p).Microseconds(), s.Microseconds(), w.Microseconds(), p.Microseconds(), formatQuantiles(m.low.began), formatQuantiles(m.low.answered), formatQuantiles(m.high.began), formatQuantiles(m.high.answered))
 	}
 	fmt.Fprintln(b.out)
 }

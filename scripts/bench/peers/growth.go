@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// growing gives the parts that measure what ours costs as it grows, one thing at a time.
-func (b *bench) growing(parts []string, sizes map[string]string) (todo []func(context.Context) error, err error) {
+// growthParts gives the parts that measure what ours costs as it grows, one thing at a time.
+func (b *bench) growthParts(parts []string, sizes map[string]string) (todo []func(context.Context) error, err error) {
 	all := map[string]func(context.Context, []int) error{"queued": b.queued, "queues": b.queues, "workers": b.workers, "payload": b.payload, "history": b.history}
 	for _, part := range parts {
 		measure, ok := all[part]
 		if !ok {
 			return nil, fmt.Errorf("-parts %q: there are queued, queues, workers, payload, history", part)
 		}
-		list, err := numbers(sizes[part])
+		list, err := parseInts(sizes[part])
 		if err != nil {
 			return nil, fmt.Errorf("-parts %s: %w", part, err)
 		}
@@ -38,8 +38,8 @@ func (b *bench) growing(parts []string, sizes map[string]string) (todo []func(co
 // million runs that wait may be more than the machine has.
 const memoryLimit = "6GiB"
 
-// grown is ours, set for such a part.
-func (b *bench) grown(ctx context.Context, fsync string, p plan) (*system, error) {
+// launchGrowth is ours, set for such a part.
+func (b *bench) launchGrowth(ctx context.Context, fsync string, p plan) (*system, error) {
 	p.name, p.every = "ours", fsync
 	p.env = append(p.env, "GOMEMLIMIT="+memoryLimit)
 	if p.slots == 0 {
@@ -48,8 +48,8 @@ func (b *bench) grown(ctx context.Context, fsync string, p plan) (*system, error
 	return launchOurs(ctx, b, p)
 }
 
-// alone is what one caller sees who waits for each run: p50 and p99.
-func (b *bench) alone(ctx context.Context, s *system, length time.Duration) (string, error) {
+// singleCaller is what one caller sees who waits for each run: p50 and p99.
+func (b *bench) singleCaller(ctx context.Context, s *system, length time.Duration) (string, error) {
 	var took []time.Duration
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		begin := time.Now()
@@ -58,15 +58,15 @@ func (b *bench) alone(ctx context.Context, s *system, length time.Duration) (str
 		}
 		took = append(took, time.Since(begin))
 	}
-	s.take()
-	return pair(took), nil
+	s.takeDelays()
+	return formatQuantiles(took), nil
 }
 
-func (b *bench) head(title, how string, columns ...string) {
+func (b *bench) tableHead(title, how string, columns ...string) {
 	fmt.Fprintf(b.out, "### %s\n\n%s\n\n| %s |\n|%s\n", title, how, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 }
 
-func (b *bench) row(cells ...any) {
+func (b *bench) tableRow(cells ...any) {
 	text := make([]string, len(cells))
 	for i, c := range cells {
 		text[i] = fmt.Sprint(c)
@@ -74,16 +74,16 @@ func (b *bench) row(cells ...any) {
 	fmt.Fprintf(b.out, "| %s |\n", strings.Join(text, " | "))
 }
 
-func whole(n int) string { return strconv.Itoa(n) }
+func formatInt(n int) string { return strconv.Itoa(n) }
 
-func per(f float64) string { return fmt.Sprintf("%.0f", f) }
+func formatRate(f float64) string { return fmt.Sprintf("%.0f", f) }
 
 func mib(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
 func memory(procs []*proc, name string) int64 {
 	for _, p := range procs {
 		if p.name == name {
-			return resident(p.cmd.Process.Pid)
+			return residentMemory(p.cmd.Process.Pid)
 		}
 	}
 	return 0
@@ -117,12 +117,12 @@ func (b *bench) restart(ctx context.Context, s *system) (ended, ready time.Durat
 	if _, err = b.coordinator(s); err != nil {
 		return ended, 0, err
 	}
-	err = s.serving(ctx)
+	err = s.waitReady(ctx)
 	return ended, time.Since(begin), err
 }
 
-// serving waits until the coordinator says that it is ready.
-func (s *system) serving(ctx context.Context) error {
+// waitReady waits until the coordinator says that it is ready.
+func (s *system) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	return poll(ctx, 2*time.Millisecond, func() (bool, error) {
@@ -138,26 +138,26 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 		s.at.env = append(s.at.env, "AO_BENCH_DATA="+filepath.Join(s.dir, "coordinator"))
 		return nil
 	}
-	s, err := b.grown(ctx, "2m", p)
+	s, err := b.launchGrowth(ctx, "2m", p)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		err = s.explained(err)
+		err = s.withLogs(err)
 		s.end()
 	}()
-	b.head("Runs that wait", "Sync every 2 min, so that the queue is filled in reasonable time. The drain is a second worker with "+whole(b.slots)+" slots that joins for "+b.length.String()+"; the restart is the coordinator's, after a clean end. GOMEMLIMIT="+memoryLimit+".",
+	b.tableHead("Runs that wait", "Sync every 2 min, so that the queue is filled in reasonable time. The drain is a second worker with "+formatInt(b.slots)+" slots that joins for "+b.length.String()+"; the restart is the coordinator's, after a clean end. GOMEMLIMIT="+memoryLimit+".",
 		"waiting", "filled at, runs/s", "accepting one: p50 / p99", "list of 50: p50 / p99", "drained at, runs/s", "coordinator's heap", "NATS's memory", "restart: end + start")
 	for begun, have := time.Now(), 0; len(lengths) > 0; lengths = lengths[1:] {
-		b.say("queued: %d", lengths[0])
-		n, took, err := b.hand(ctx, s.accept, b.producers, lengths[0]-have, max(b.fill-time.Since(begun), time.Second))
+		b.logf("queued: %d", lengths[0])
+		n, took, err := b.submit(ctx, s.accept, b.producers, lengths[0]-have, max(b.fill-time.Since(begun), time.Second))
 		if err != nil {
 			return err
 		}
 		have += n
-		name := whole(have)
+		name := formatInt(have)
 		if have < lengths[0] {
-			name += " (of " + whole(lengths[0]) + ", -fill " + b.fill.String() + " was over)"
+			name += " (of " + formatInt(lengths[0]) + ", -fill " + b.fill.String() + " was over)"
 		}
 		accept, err := timed(200, func() error { return s.accept(ctx, job(time.Now(), b.text)) })
 		if err != nil {
@@ -185,8 +185,8 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 		if err != nil {
 			return err
 		}
-		b.row(name, per(float64(n)/took.Seconds()), accept, list, per(rate), mib(heap), mib(nats), ms(ended)+" + "+ms(ready))
-		if name != whole(lengths[0]) {
+		b.tableRow(name, formatRate(float64(n)/took.Seconds()), accept, list, formatRate(rate), mib(heap), mib(nats), ms(ended)+" + "+ms(ready))
+		if name != formatInt(lengths[0]) {
 			break
 		}
 	}
@@ -196,7 +196,7 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 
 // drain lets a further worker take runs for a while, and tells how many a second, and how many.
 func (b *bench) drain(ctx context.Context, s *system, most int) (float64, int, error) {
-	if err := s.join(ctx, "worker-2", "AO_BENCH_SLOTS="+whole(b.slots)); err != nil {
+	if err := s.addWorker(ctx, "worker-2", "AO_BENCH_SLOTS="+formatInt(b.slots)); err != nil {
 		return 0, 0, err
 	}
 	workers := s.workers()
@@ -204,13 +204,13 @@ func (b *bench) drain(ctx context.Context, s *system, most int) (float64, int, e
 	begin := time.Now()
 	wait, cancel := context.WithTimeout(ctx, b.length)
 	defer cancel()
-	err := poll(wait, time.Millisecond, func() (bool, error) { return w.told.begun() >= most, nil })
-	n, took := w.told.begun(), time.Since(begin)
-	s.leave(w, (*proc).end)
+	err := poll(wait, time.Millisecond, func() (bool, error) { return w.told.started() >= most, nil })
+	n, took := w.told.started(), time.Since(begin)
+	s.removeWorker(w, (*proc).end)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = ctx.Err()
 	}
-	return float64(n) / took.Seconds(), w.told.begun(), err
+	return float64(n) / took.Seconds(), w.told.started(), err
 }
 
 func timed(n int, once func() error) (string, error) {
@@ -222,19 +222,19 @@ func timed(n int, once func() error) (string, error) {
 		}
 		took = append(took, time.Since(begin))
 	}
-	return pair(took), nil
+	return formatQuantiles(took), nil
 }
 
 // queues: runs that ask for different things, one worker that has all of them.
 func (b *bench) queues(ctx context.Context, counts []int) error {
-	b.head("Queues", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+".", "queues", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
+	b.tableHead("Queues", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+".", "queues", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range counts {
-		b.say("queues: %d", n)
+		b.logf("queues: %d", n)
 		tags := []string{} // a worker may have 64: two of 16 and 16 make 256 queues
 		for i := range 16 {
-			tags = append(tags, "a"+whole(i), "b"+whole(i))
+			tags = append(tags, "a"+formatInt(i), "b"+formatInt(i))
 		}
-		s, err := b.grown(ctx, b.fsync, plan{env: []string{"AO_BENCH_TAGS=" + strings.Join(tags, ",")}})
+		s, err := b.launchGrowth(ctx, b.fsync, plan{env: []string{"AO_BENCH_TAGS=" + strings.Join(tags, ",")}})
 		if err != nil {
 			return err
 		}
@@ -242,61 +242,61 @@ func (b *bench) queues(ctx context.Context, counts []int) error {
 		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
 		demand := func() string {
 			i := int(turn.Add(1)) % max(n, 1)
-			return `,"additional_demands":{"tags":["a` + whole(i%16) + `","b` + whole(i/16%16) + `"]}`
+			return `,"additional_demands":{"tags":["a` + formatInt(i%16) + `","b` + formatInt(i/16%16) + `"]}`
 		}
 		s.accept = func(ctx context.Context, job []byte) error { return post(ctx, c, s.at.base, demand(), job) }
 		s.answer = func(ctx context.Context, job []byte) error {
 			return post(ctx, c, s.at.base, `,"mode":"sync"`+demand(), job)
 		}
-		r, alone, err := b.bothOf(ctx, s)
-		err = s.explained(err)
+		r, alone, err := b.burstAndSingle(ctx, s)
+		err = s.withLogs(err)
 		c.CloseIdleConnections()
 		s.end()
 		if err != nil {
 			return err
 		}
-		b.row(n, per(r.accepted), per(r.completed), r.cost(), alone)
+		b.tableRow(n, formatRate(r.accepted), formatRate(r.completed), r.cpuPerJob(), alone)
 	}
 	fmt.Fprintln(b.out)
 	return nil
 }
 
-// bothOf warms a system, and gives a burst's figures and those of one caller who waits.
-func (b *bench) bothOf(ctx context.Context, s *system) (rush, string, error) {
+// burstAndSingle warms a system, and gives a burst's figures and those of one caller who waits.
+func (b *bench) burstAndSingle(ctx context.Context, s *system) (burst, string, error) {
 	if err := b.warm(ctx, s); err != nil {
-		return rush{}, "", err
+		return burst{}, "", err
 	}
-	r, err := b.rush(ctx, s)
+	r, err := b.measureBurst(ctx, s)
 	if err != nil {
 		return r, "", err
 	}
-	alone, err := b.alone(ctx, s, b.length)
+	alone, err := b.singleCaller(ctx, s, b.length)
 	return r, alone, err
 }
 
-func (r rush) cost() string {
+func (r burst) cpuPerJob() string {
 	sum := r.cpu["servers"] + r.cpu["workers"] + r.cpu["producers"]
 	return fmt.Sprintf("%d µs: %d + %d + %d", sum.Microseconds(), r.cpu["servers"].Microseconds(), r.cpu["workers"].Microseconds(), r.cpu["producers"].Microseconds())
 }
 
 // workers: processes that share one queue.
 func (b *bench) workers(ctx context.Context, counts []int) error {
-	b.head("Workers", fmt.Sprintf("Processes on the same machine, which share %d slots. fsync %s.", b.slots, b.fsync),
+	b.tableHead("Workers", fmt.Sprintf("Processes on the same machine, which share %d slots. fsync %s.", b.slots, b.fsync),
 		"worker processes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99", "memory of all workers")
 	for _, n := range counts {
-		b.say("workers: %d", n)
-		s, err := b.grown(ctx, b.fsync, plan{contender: contender{workers: n}})
+		b.logf("workers: %d", n)
+		s, err := b.launchGrowth(ctx, b.fsync, plan{contender: contender{workers: n}})
 		if err != nil {
 			return err
 		}
-		r, alone, err := b.bothOf(ctx, s)
-		err = s.explained(err)
+		r, alone, err := b.burstAndSingle(ctx, s)
+		err = s.withLogs(err)
 		_, held := usage(s.procs)
 		s.end()
 		if err != nil {
 			return err
 		}
-		b.row(n, per(r.accepted), per(r.completed), r.cost(), alone, mib(held["workers"]))
+		b.tableRow(n, formatRate(r.accepted), formatRate(r.completed), r.cpuPerJob(), alone, mib(held["workers"]))
 	}
 	fmt.Fprintln(b.out)
 	return nil
@@ -304,23 +304,23 @@ func (b *bench) workers(ctx context.Context, counts []int) error {
 
 // payload: parameters of a size; what is larger than 256 KiB goes to the object store.
 func (b *bench) payload(ctx context.Context, sizes []int) error {
-	b.head("Size of the parameters", "fsync "+b.fsync+". The results are `{}`.", "bytes", "accepted/s", "completed/s", "MiB/s", "CPU per run", "one caller who waits: p50 / p99")
+	b.tableHead("Size of the parameters", "fsync "+b.fsync+". The results are `{}`.", "bytes", "accepted/s", "completed/s", "MiB/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range sizes {
-		b.say("payload: %d", n)
+		b.logf("payload: %d", n)
 		sized := *b
 		sized.text = n
 		sized.jobs = max(min(b.jobs, 512<<20/max(n, 1)), 1) // half a GiB at most
-		s, err := sized.grown(ctx, b.fsync, plan{})
+		s, err := sized.launchGrowth(ctx, b.fsync, plan{})
 		if err != nil {
 			return err
 		}
-		r, alone, err := sized.bothOf(ctx, s)
-		err = s.explained(err)
+		r, alone, err := sized.burstAndSingle(ctx, s)
+		err = s.withLogs(err)
 		s.end()
 		if err != nil {
 			return err
 		}
-		b.row(n, per(r.accepted), per(r.completed), fmt.Sprintf("%.1f", r.completed*float64(n)/(1<<20)), r.cost(), alone)
+		b.tableRow(n, formatRate(r.accepted), formatRate(r.completed), fmt.Sprintf("%.1f", r.completed*float64(n)/(1<<20)), r.cpuPerJob(), alone)
 	}
 	fmt.Fprintln(b.out)
 	return nil
@@ -328,21 +328,21 @@ func (b *bench) payload(ctx context.Context, sizes []int) error {
 
 // history: ended runs that the coordinator remembers.
 func (b *bench) history(ctx context.Context, lengths []int) error {
-	b.head("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's first start, which reads all of it; later ones begin from its snapshot. GOMEMLIMIT="+memoryLimit+".",
+	b.tableHead("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's first start, which reads all of it; later ones begin from its snapshot. GOMEMLIMIT="+memoryLimit+".",
 		"ended runs", "first start", "one caller who waits: p50 / p99", "list of 50: p50 / p99", "coordinator's heap", "NATS's memory", "on disk", "restart: end + start", "restart after kill -9")
 	for _, n := range lengths {
-		b.say("history: %d", n)
-		cells, err := b.remembered(ctx, n)
+		b.logf("history: %d", n)
+		cells, err := b.historyRow(ctx, n)
 		if err != nil {
 			return err
 		}
-		b.row(cells...)
+		b.tableRow(cells...)
 	}
 	fmt.Fprintln(b.out)
 	return nil
 }
 
-func (b *bench) remembered(ctx context.Context, n int) (cells []any, err error) {
+func (b *bench) historyRow(ctx context.Context, n int) (cells []any, err error) {
 	var begin time.Time
 	p := plan{idle: true, before: func(s *system) error {
 		s.at.env = append(s.at.env, "AO_BENCH_DATA="+filepath.Join(s.dir, "coordinator"))
@@ -350,7 +350,7 @@ func (b *bench) remembered(ctx context.Context, n int) (cells []any, err error) 
 		if n == 0 {
 			return nil
 		}
-		w, err := start(child{name: "history", path: b.program, env: append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE=history", "AO_BENCH_HISTORY="+whole(n)), log: s.logOf("history")})
+		w, err := start(child{name: "history", path: b.program, env: append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE=history", "AO_BENCH_HISTORY="+formatInt(n)), log: s.logFile("history")})
 		if err != nil {
 			return err
 		}
@@ -362,25 +362,25 @@ func (b *bench) remembered(ctx context.Context, n int) (cells []any, err error) 
 			return ctx.Err()
 		}
 	}}
-	s, err := b.grown(ctx, b.fsync, p)
+	s, err := b.launchGrowth(ctx, b.fsync, p)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		err = s.explained(err)
+		err = s.withLogs(err)
 		s.end()
 	}()
-	if err := s.serving(ctx); err != nil {
+	if err := s.waitReady(ctx); err != nil {
 		return nil, err
 	}
 	first := time.Since(begin)
-	if err := s.join(ctx, "worker-1"); err != nil {
+	if err := s.addWorker(ctx, "worker-1"); err != nil {
 		return nil, err
 	}
 	if err := b.warm(ctx, s); err != nil {
 		return nil, err
 	}
-	alone, err := b.alone(ctx, s, b.length)
+	alone, err := b.singleCaller(ctx, s, b.length)
 	if err != nil {
 		return nil, err
 	}
@@ -395,7 +395,7 @@ func (b *bench) remembered(ctx context.Context, n int) (cells []any, err error) 
 	if err != nil {
 		return nil, err
 	}
-	nats, disk := memory(s.procs, "nats"), size(s.dir)
+	nats, disk := memory(s.procs, "nats"), diskUsage(s.dir)
 	ended, ready, err := b.restart(ctx, s)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 const queue = "QUEUE"
 
 func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
-	return launched(ctx, b, p, func(s *system) error {
+	return launchSystem(ctx, b, p, func(s *system) error {
 		at, err := b.nats(ctx, s, p)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
 			return err == nil && info.State.Msgs == 0, err
 		}
 		s.worker = func(name string, env ...string) (*proc, error) {
-			return s.role("jetstream-worker", name, append(append(env, p.env...), "AO_PEERS_SERVER="+url, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
+			return s.startRole("jetstream-worker", name, append(append(env, p.env...), "AO_PEERS_SERVER="+url, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
 		}
 		return nil
 	})
@@ -81,7 +81,7 @@ func jetstreamWorker(ctx context.Context) error {
 		return err
 	}
 	free := make(chan struct{}, slots)
-	r := tell()
+	r := newReport()
 	beat, _ := time.ParseDuration(os.Getenv("AO_PEERS_BEAT")) // how often a job that goes on says so; 0: never
 	consume, err := c.Consume(func(m jetstream.Msg) {
 		free <- struct{}{}

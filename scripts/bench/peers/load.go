@@ -20,20 +20,20 @@ func (b *bench) warm(ctx context.Context, s *system) error {
 	}); err != nil {
 		return fmt.Errorf("it takes no jobs: %w", last)
 	}
-	n, _, err := b.hand(ctx, s.accept, b.producers, 20*b.producers, b.length/6+100*time.Millisecond)
+	n, _, err := b.submit(ctx, s.accept, b.producers, 20*b.producers, b.length/6+100*time.Millisecond)
 	if err != nil {
 		return err
 	}
-	err = s.settled(ctx, n+1)
-	s.take()
+	err = s.waitSettled(ctx, n+1)
+	s.takeDelays()
 	return err
 }
 
-// handing is one way to hand a job over.
-type handing func(ctx context.Context, job []byte) error
+// submitFunc is one way to hand a job over.
+type submitFunc func(ctx context.Context, job []byte) error
 
-// hand lets so many producers hand over jobs, at most so many and so long, and tells how many, and how long it took.
-func (b *bench) hand(ctx context.Context, how handing, producers, most int, length time.Duration) (int, time.Duration, error) {
+// submit lets so many producers hand over jobs, at most so many and so long, and tells how many, and how long it took.
+func (b *bench) submit(ctx context.Context, how submitFunc, producers, most int, length time.Duration) (int, time.Duration, error) {
 	begin := time.Now()
 	end := begin.Add(length)
 	var left, accepted atomic.Int64
@@ -61,58 +61,58 @@ func (b *bench) hand(ctx context.Context, how handing, producers, most int, leng
 	return int(accepted.Load()), time.Since(begin), first
 }
 
-// answered is how many callers a second get their results, when as many wait as there are slots.
-func (b *bench) answered(ctx context.Context, s *system) (float64, error) {
-	base := s.begun()
-	n, took, err := b.hand(ctx, s.answer, b.slots, b.jobs, b.length)
+// measureAnswered is how many callers a second get their results, when as many wait as there are slots.
+func (b *bench) measureAnswered(ctx context.Context, s *system) (float64, error) {
+	base := s.started()
+	n, took, err := b.submit(ctx, s.answer, b.slots, b.jobs, b.length)
 	if err == nil {
-		err = s.settled(ctx, base+n)
+		err = s.waitSettled(ctx, base+n)
 	}
-	s.take()
+	s.takeDelays()
 	return float64(n) / took.Seconds(), err
 }
 
-// rush is a burst: what is accepted and completed a second, and what a job costs.
-type rush struct {
+// burst is a burst: what is accepted and completed a second, and what a job costs.
+type burst struct {
 	accepted, completed float64
 	jobs                int
 	cpu                 map[string]time.Duration // a job's, by kind of process
 }
 
-func (b *bench) rush(ctx context.Context, s *system) (rush, error) {
-	base := s.begun()
+func (b *bench) measureBurst(ctx context.Context, s *system) (burst, error) {
+	base := s.started()
 	before, _ := usage(s.procs)
-	mine := own()
+	mine := ownCPU()
 	begin := time.Now()
-	n, took, err := b.hand(ctx, s.accept, b.producers, b.jobs, b.length)
+	n, took, err := b.submit(ctx, s.accept, b.producers, b.jobs, b.length)
 	if err == nil {
-		err = s.settled(ctx, base+n)
+		err = s.waitSettled(ctx, base+n)
 	}
 	if err != nil {
-		return rush{}, err
+		return burst{}, err
 	}
 	if n == 0 {
-		return rush{}, fmt.Errorf("no job was accepted in %s", b.length)
+		return burst{}, fmt.Errorf("no job was accepted in %s", b.length)
 	}
 	all := time.Since(begin)
 	after, _ := usage(s.procs)
-	s.take()
-	r := rush{accepted: float64(n) / took.Seconds(), completed: float64(n) / all.Seconds(), jobs: n, cpu: map[string]time.Duration{"producers": (own() - mine) / time.Duration(n)}}
+	s.takeDelays()
+	r := burst{accepted: float64(n) / took.Seconds(), completed: float64(n) / all.Seconds(), jobs: n, cpu: map[string]time.Duration{"producers": (ownCPU() - mine) / time.Duration(n)}}
 	for kind, c := range after {
 		r.cpu[kind] = (c - before[kind]) / time.Duration(n)
 	}
 	return r, nil
 }
 
-// times are how long jobs took from the moment when they were due: until they began, and until the caller had the result.
-type times struct{ began, answered []time.Duration }
+// latencies are how long jobs took from the moment when they were due: until they began, and until the caller had the result.
+type latencies struct{ began, answered []time.Duration }
 
-// paced hands over jobs at a rate, however slowly they are taken. It gives the times until they began, and until they were handed
+// measurePaced hands over jobs at a rate, however slowly they are taken. It gives the times until they began, and until they were handed
 // over, and by how much the last one was handed in after it was due.
-func (b *bench) paced(ctx context.Context, s *system, rate float64, how handing) (began, took []time.Duration, late time.Duration, err error) {
+func (b *bench) measurePaced(ctx context.Context, s *system, rate float64, how submitFunc) (began, took []time.Duration, late time.Duration, err error) {
 	n := max(int(rate*b.length.Seconds()), 1)
-	base := s.begun()
-	s.take()
+	base := s.started()
+	s.takeDelays()
 	var mu sync.Mutex
 	var first error
 	var wg sync.WaitGroup
@@ -140,8 +140,8 @@ func (b *bench) paced(ctx context.Context, s *system, rate float64, how handing)
 	if first != nil {
 		return nil, nil, late, first
 	}
-	err = s.settled(ctx, base+n)
-	return s.take(), took, late, err
+	err = s.waitSettled(ctx, base+n)
+	return s.takeDelays(), took, late, err
 }
 
 // quantile gives one of sorted values.
@@ -152,7 +152,7 @@ func quantile(all []time.Duration, q float64) time.Duration {
 	return all[min(int(float64(len(all))*q), len(all)-1)]
 }
 
-func pair(all []time.Duration) string {
+func formatQuantiles(all []time.Duration) string {
 	if len(all) == 0 {
 		return "–"
 	}

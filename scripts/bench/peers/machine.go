@@ -31,7 +31,7 @@ func (b *bench) machine() string {
 	var versions []string
 	versions = append(versions, runtime.Version())
 	for _, server := range []string{"redis-server", "postgres"} {
-		path, err := find(server)
+		path, err := findProgram(server)
 		if err != nil {
 			continue
 		}

@@ -101,32 +101,32 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 		}
 	}
 	if *growth {
-		todo, err := b.growing(words(*parts), map[string]string{"queued": *queued, "queues": *queues, "workers": *workers, "payload": *payloads, "history": *history})
+		todo, err := b.growthParts(splitList(*parts), map[string]string{"queued": *queued, "queues": *queues, "workers": *workers, "payload": *payloads, "history": *history})
 		if err != nil {
 			return err
 		}
-		return b.inside(ctx, todo)
+		return b.runInTempDir(ctx, todo)
 	}
 	var todo []func(context.Context) error
-	for _, part := range words(*only) {
+	for _, part := range splitList(*only) {
 		switch part {
 		case "jobs":
-			chosen, err := b.choose(words(*systems))
+			chosen, err := b.selectContenders(splitList(*systems))
 			if err != nil {
 				return err
 			}
 			todo = append(todo, func(ctx context.Context) error { return b.compare(ctx, chosen) })
 		case "recovery":
-			todo = append(todo, func(ctx context.Context) error { return b.recovery(ctx, words(*systems)) })
+			todo = append(todo, func(ctx context.Context) error { return b.recovery(ctx, splitList(*systems)) })
 		default:
 			return fmt.Errorf("-only %q: there are jobs and recovery", part)
 		}
 	}
-	return b.inside(ctx, todo)
+	return b.runInTempDir(ctx, todo)
 }
 
-// inside measures in a folder of its own, with the program built.
-func (b *bench) inside(ctx context.Context, todo []func(context.Context) error) (err error) {
+// runInTempDir measures in a folder of its own, with the program built.
+func (b *bench) runInTempDir(ctx context.Context, todo []func(context.Context) error) (err error) {
 	if b.dir, err = os.MkdirTemp("", "ao-peers-"); err != nil {
 		return err
 	}
@@ -155,15 +155,15 @@ func (b *bench) inside(ctx context.Context, todo []func(context.Context) error) 
 
 // build makes the program whose roles are ours and the floor.
 func build(ctx context.Context, program string) error {
-	root, err := rootOf()
+	root, err := scriptsDir()
 	if err != nil {
 		return err
 	}
-	return output(ctx, root, "go", "build", "-o", program, "./bench")
+	return runCommand(ctx, root, "go", "build", "-o", program, "./bench")
 }
 
-// rootOf is the folder of the module ao/scripts, found from where this program was started.
-func rootOf() (string, error) {
+// scriptsDir is the folder of the module ao/scripts, found from where this program was started.
+func scriptsDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -180,12 +180,12 @@ func rootOf() (string, error) {
 	}
 }
 
-func words(list string) []string {
+func splitList(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-func numbers(list string) (all []int, err error) {
-	for _, w := range words(list) {
+func parseInts(list string) (all []int, err error) {
+	for _, w := range splitList(list) {
 		n, err := strconv.Atoi(w)
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("%q: use numbers such as 1,10,100", list)
@@ -196,6 +196,6 @@ func numbers(list string) (all []int, err error) {
 	return all, nil
 }
 
-func (b *bench) say(format string, args ...any) {
+func (b *bench) logf(format string, args ...any) {
 	fmt.Fprintf(b.log, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

@@ -25,8 +25,8 @@ func launchOurs(ctx context.Context, b *bench, p plan) (*system, error) {
 	return pipeline(ctx, b, p, "ours")
 }
 
-// place is where the processes of such a pipeline are found.
-type place struct {
+// endpoints is where the processes of such a pipeline are found.
+type endpoints struct {
 	name  string // ours or floor
 	nats  string // URL
 	base  string // of the HTTP API
@@ -35,7 +35,7 @@ type place struct {
 }
 
 func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, error) {
-	return launched(ctx, b, p, func(s *system) error {
+	return launchSystem(ctx, b, p, func(s *system) error {
 		at, err := b.nats(ctx, s, p)
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 		slots := strconv.Itoa(max(p.slots/max(p.workers, 1), 1))
 		s.worker = func(worker string, env ...string) (*proc, error) {
 			env = append(append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE="+name+"-worker", "AO_BENCH_TELL=1", "AO_BENCH_DEBUG=127.0.0.1:0", "AO_BENCH_WORKER="+worker, "AO_BENCH_SLOTS="+slots), env...)
-			return start(child{kind: "workers", name: worker, path: b.program, env: env, tells: true, log: s.logOf(worker)})
+			return start(child{kind: "workers", name: worker, path: b.program, env: env, tells: true, log: s.logFile(worker)})
 		}
 		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
 		s.closes = append(s.closes, c.CloseIdleConnections)
@@ -71,17 +71,17 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 }
 
 // nats starts a NATS server that writes to disk as the plan says.
-func (b *bench) nats(ctx context.Context, s *system, p plan) (*place, error) {
+func (b *bench) nats(ctx context.Context, s *system, p plan) (*endpoints, error) {
 	var ports [3]string
 	for i := range ports {
 		var err error
-		if ports[i], err = free(); err != nil {
+		if ports[i], err = freeAddr(); err != nil {
 			return nil, err
 		}
 	}
-	at := &place{nats: "nats://" + ports[0], base: "http://" + ports[1], debug: ports[2]}
+	at := &endpoints{nats: "nats://" + ports[0], base: "http://" + ports[1], debug: ports[2]}
 	at.env = append([]string{"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=" + at.nats, "AO_BENCH_SYNC=" + p.sync()}, p.env...)
-	if _, err := s.add(child{kind: "servers", name: "nats", path: b.program, env: append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"), log: s.logOf("nats")}); err != nil {
+	if _, err := s.startProcess(child{kind: "servers", name: "nats", path: b.program, env: append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"), log: s.logFile("nats")}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -97,7 +97,7 @@ func (b *bench) nats(ctx context.Context, s *system, p plan) (*place, error) {
 
 func (b *bench) coordinator(s *system) (*proc, error) {
 	env := append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE="+s.at.name+"-coordinator", "AO_BENCH_DEBUG="+s.at.debug)
-	return s.add(child{kind: "servers", name: "coordinator", path: b.program, env: env, log: s.logOf("coordinator")})
+	return s.startProcess(child{kind: "servers", name: "coordinator", path: b.program, env: env, log: s.logFile("coordinator")})
 }
 
 // post starts a run; more is what the request says beside agent and parameters.
@@ -134,8 +134,8 @@ func do(c *http.Client, req *http.Request) (string, error) {
 	return string(text), err
 }
 
-// seen is a run as the API shows it.
-type seen struct {
+// runState is a run as the API shows it.
+type runState struct {
 	ID     string `json:"run_id"`
 	Status string `json:"status"`
 	Error  *struct {
@@ -143,8 +143,8 @@ type seen struct {
 	} `json:"error"`
 }
 
-func look(ctx context.Context, base, id string) (seen, error) {
-	var r seen
+func getRun(ctx context.Context, base, id string) (runState, error) {
+	var r runState
 	text, err := get(ctx, http.DefaultClient, base+"/runs/"+id)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &r)
@@ -152,8 +152,8 @@ func look(ctx context.Context, base, id string) (seen, error) {
 	return r, err
 }
 
-// size is what a folder holds on disk, in bytes.
-func size(dir string) (n int64) {
+// diskUsage is what a folder holds on disk, in bytes.
+func diskUsage(dir string) (n int64) {
 	filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if info, err := d.Info(); err == nil {

@@ -43,7 +43,7 @@ var program = sync.OnceValues(func() (path string, err error) {
 	return path, build(context.Background(), path)
 })
 
-func built(t *testing.T) string {
+func programPath(t *testing.T) string {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -52,13 +52,13 @@ func built(t *testing.T) string {
 	return path
 }
 
-var unlikely = regexp.MustCompile(`\d{4,}\.\d s`)
+var implausible = regexp.MustCompile(`\d{4,}\.\d s`)
 
 // measure runs the command, small, and gives what it printed.
 func measure(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	args = append([]string{"-program", built(t)}, args...)
+	args = append([]string{"-program", programPath(t)}, args...)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := command(ctx, args, &out, t.Output()); err != nil {
@@ -67,7 +67,7 @@ func measure(t *testing.T, args ...string) string {
 	if strings.Contains(out.String(), "FAILED") {
 		t.Errorf("%v:\n%s", args, &out)
 	}
-	if unlikely.MatchString(out.String()) {
+	if implausible.MatchString(out.String()) {
 		t.Errorf("%v: a time of an hour and more, which nothing here takes:\n%s", args, &out)
 	}
 	return out.String()
@@ -79,7 +79,7 @@ func TestJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			for _, c := range contenders() {
-				if err := have(c.needs); err != nil && strings.HasPrefix(c.name, name) {
+				if err := missingProgram(c.needs); err != nil && strings.HasPrefix(c.name, name) {
 					t.Skip(err)
 				}
 			}
@@ -96,14 +96,14 @@ func TestJobs(t *testing.T) {
 // TestRecovery kills a worker of ours and one of the plain queue; what the others take for it is too long for a test.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
-	for _, l := range losses() {
+	for _, l := range lossCases() {
 		if !strings.HasPrefix(l.settings, "RUN_LEASE") && !strings.HasPrefix(l.settings, "AckWait") {
 			continue
 		}
 		t.Run(l.name+" "+l.settings, func(t *testing.T) {
 			t.Parallel()
 			b := small(t)
-			wait, err := b.killed(t.Context(), l)
+			wait, err := b.startAndKill(t.Context(), l)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestRecovery(t *testing.T) {
 
 func small(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{program: built(t), out: t.Output(), log: t.Output(), dir: t.TempDir(), text: 100, producers: 4, slots: 8, jobs: 100, length: 200 * time.Millisecond, patience: 30 * time.Second}
+	b := &bench{program: programPath(t), out: t.Output(), log: t.Output(), dir: t.TempDir(), text: 100, producers: 4, slots: 8, jobs: 100, length: 200 * time.Millisecond, patience: 30 * time.Second}
 	return b
 }
 
@@ -156,13 +156,13 @@ func TestFlagsThatCannotBe(t *testing.T) {
 // TestTold reads what a worker writes.
 func TestTold(t *testing.T) {
 	at := time.Now()
-	if got := handedIn(job(at, 10)); got != at.UnixNano() {
+	if got := submittedAt(job(at, 10)); got != at.UnixNano() {
 		t.Errorf("got %d, want %d", got, at.UnixNano())
 	}
-	if got := handedIn([]byte(`{"at": 17, "text": ""}`)); got != 17 {
+	if got := submittedAt([]byte(`{"at": 17, "text": ""}`)); got != 17 {
 		t.Errorf("as PostgreSQL writes it: got %d, want 17", got)
 	}
-	if got := handedIn([]byte(`{}`)); got != 1 {
+	if got := submittedAt([]byte(`{}`)); got != 1 {
 		t.Errorf("a job without a time: got %d, want 1", got)
 	}
 }

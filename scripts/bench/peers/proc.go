@@ -145,7 +145,7 @@ func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64
 		for up, depth := pid, 0; up > 1 && depth < 8; up, depth = all[up].parent, depth+1 {
 			if k := kind[up]; k != "" {
 				cpu[k] += e.cpu
-				memory[k] += resident(pid)
+				memory[k] += residentMemory(pid)
 				break
 			}
 		}
@@ -153,8 +153,8 @@ func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64
 	return cpu, memory
 }
 
-// resident is the memory that belongs to a process alone, in bytes.
-func resident(pid int) int64 {
+// residentMemory is the memory that belongs to a process alone, in bytes.
+func residentMemory(pid int) int64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
@@ -168,8 +168,8 @@ func resident(pid int) int64 {
 	return 0
 }
 
-// own is the processor time of this process, which is the producer.
-func own() time.Duration {
+// ownCPU is the processor time of this process, which is the producer.
+func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
@@ -177,27 +177,27 @@ func own() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-var given = map[string]bool{} // by free
+var usedPorts = map[string]bool{} // by free
 
-// free is an address on 127.0.0.1 that nobody listens on and that is given once: below the ports that systems give to outgoing
+// freeAddr is an address on 127.0.0.1 that nobody listens on and that is given once: below the ports that systems give to outgoing
 // connections and to listeners that name none, any of which could have it by the time it is used.
-func free() (string, error) {
+func freeAddr() (string, error) {
 	for range 1000 {
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(22000)))
 		if err != nil {
 			continue
 		}
 		l.Close()
-		if address := l.Addr().String(); !given[address] {
-			given[address] = true
+		if address := l.Addr().String(); !usedPorts[address] {
+			usedPorts[address] = true
 			return address, nil
 		}
 	}
 	return "", errors.New("no port from 10000 to 32000 is free")
 }
 
-// find is a program, on PATH or in the usual places.
-func find(name string) (string, error) {
+// findProgram is a program, on PATH or in the usual places.
+func findProgram(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
@@ -210,8 +210,8 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("there is no %s on PATH or in the usual places", name)
 }
 
-// output runs a program to its end; what it says is in the error.
-func output(ctx context.Context, dir, path string, args ...string) error {
+// runCommand runs a program to its end; what it says is in the error.
+func runCommand(ctx context.Context, dir, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=") // off is for this module only

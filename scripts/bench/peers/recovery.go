@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// loss is a way in which a killed worker's job can be settled.
-type loss struct {
+// lossCase is a way in which a killed worker's job can be settled.
+type lossCase struct {
 	name, settings string
 	rule           string // by which it is found out
 	settled        string // what is waited for
@@ -24,7 +24,7 @@ type loss struct {
 	never          bool // it takes too long to be waited for
 }
 
-func losses() []loss {
+func lossCases() []lossCase {
 	postgres, redis := []string{"postgres", "initdb"}, []string{"redis-server"}
 	ours := func(lease string) plan {
 		p := plan{contender: contender{name: "ours", fsync: true, launch: launchOurs}}
@@ -34,19 +34,19 @@ func losses() []loss {
 		return p
 	}
 	asynqIn := func(set string) plan {
-		return plan{contender: contender{name: "asynq", fsync: true, needs: redis, launch: asynqOn(redisAlways, set)}}
+		return plan{contender: contender{name: "asynq", fsync: true, needs: redis, launch: launchAsynq(redisAlways, set)}}
 	}
 	riverIn := func(set string) plan {
-		return plan{contender: contender{name: "river", fsync: true, needs: postgres, launch: riverOn("on", set)}}
+		return plan{contender: contender{name: "river", fsync: true, needs: postgres, launch: launchRiver("on", set)}}
 	}
 	jetstreamIn := func(env ...string) plan {
 		return plan{contender: contender{name: "jetstream", fsync: true, launch: launchJetstream}, env: env}
 	}
 	asyncjobsFor := func(most time.Duration) plan {
-		return plan{contender: contender{name: "asyncjobs", fsync: true, launch: asyncjobsIn(most)}}
+		return plan{contender: contender{name: "asyncjobs", fsync: true, launch: launchAsyncjobs(most)}}
 	}
 	const again = "begun again by another worker"
-	return []loss{
+	return []lossCase{
 		{name: "ours", rule: "no beat within the lease, 15 s", settled: "declared lost (failed)", plan: ours("")},
 		{name: "ours", settings: "max_attempts 2", rule: "the same", settled: again, plan: ours(""), again: "worker-2", attempts: 2},
 		{name: "ours", settings: "max_attempts 2, the killed worker is started again at once", rule: "the new one takes over from the old one", settled: "begun again by it", plan: ours(""), again: "worker-1", after: true, attempts: 2},
@@ -67,11 +67,11 @@ func losses() []loss {
 // then waited for at the same time, as they do nothing but wait.
 func (b *bench) recovery(ctx context.Context, names []string) error {
 	missing := map[string]bool{}
-	all := slices.DeleteFunc(losses(), func(l loss) bool {
+	all := slices.DeleteFunc(lossCases(), func(l lossCase) bool {
 		if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(l.name, n) }) {
 			return true
 		}
-		err := have(l.plan.needs)
+		err := missingProgram(l.plan.needs)
 		if err != nil && !missing[l.name] {
 			fmt.Fprintf(b.out, "SKIPPED: %s: %v\n\n", l.name, err)
 			missing[l.name] = true
@@ -91,8 +91,8 @@ func (b *bench) recovery(ctx context.Context, names []string) error {
 		if l.never {
 			continue
 		}
-		b.say("recovery: %s, %s", l.name, l.settings)
-		wait, err := b.killed(ctx, l)
+		b.logf("recovery: %s, %s", l.name, l.settings)
+		wait, err := b.startAndKill(ctx, l)
 		if err != nil {
 			wrong[i] = err
 			continue
@@ -124,16 +124,16 @@ func (b *bench) recovery(ctx context.Context, names []string) error {
 	return nil
 }
 
-// killed launches a system, kills the worker that is at its job, and gives the function that waits until the job is settled.
-func (b *bench) killed(ctx context.Context, l loss) (func() (time.Duration, error), error) {
+// startAndKill launches a system, kills the worker that is at its job, and gives the function that waits until the job is settled.
+func (b *bench) startAndKill(ctx context.Context, l lossCase) (func() (time.Duration, error), error) {
 	l.plan.slots, l.plan.hold = 4, true
 	s, err := l.plan.launch(ctx, b, l.plan)
 	if err != nil {
 		return nil, err
 	}
-	wait, err := b.kill(ctx, l, s)
+	wait, err := b.killWorker(ctx, l, s)
 	if err != nil {
-		err = s.explained(err)
+		err = s.withLogs(err)
 		s.end()
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (b *bench) killed(ctx context.Context, l loss) (func() (time.Duration, erro
 	}, nil
 }
 
-func (b *bench) kill(ctx context.Context, l loss, s *system) (func(context.Context) (time.Duration, error), error) {
+func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(context.Context) (time.Duration, error), error) {
 	start, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	base, run := "", ""
@@ -156,17 +156,17 @@ func (b *bench) kill(ctx context.Context, l loss, s *system) (func(context.Conte
 			return last == nil, nil
 		}
 		base = s.at.base
-		run, last = create(start, base, l.attempts)
+		run, last = createRun(start, base, l.attempts)
 		return last == nil, nil
 	}); err != nil {
 		return nil, fmt.Errorf("it takes no jobs: %w", last)
 	}
-	if err := poll(start, time.Millisecond, func() (bool, error) { return s.begun() == 1, nil }); err != nil {
+	if err := poll(start, time.Millisecond, func() (bool, error) { return s.started() == 1, nil }); err != nil {
 		return nil, fmt.Errorf("the job does not begin: %w", err)
 	}
 	if l.name == "ours" { // its worker has told that it runs
 		if err := poll(start, 5*time.Millisecond, func() (bool, error) {
-			r, err := look(start, base, run)
+			r, err := getRun(start, base, run)
 			return r.Status == "running", err
 		}); err != nil {
 			return nil, err
@@ -174,31 +174,31 @@ func (b *bench) kill(ctx context.Context, l loss, s *system) (func(context.Conte
 	}
 	victim := s.workers()[0]
 	if l.again != "" && !l.after {
-		if err := s.join(start, l.again); err != nil {
+		if err := s.addWorker(start, l.again); err != nil {
 			return nil, err
 		}
 	}
-	s.leave(victim, (*proc).kill)
+	s.removeWorker(victim, (*proc).kill)
 	begin := time.Now()
 	if l.after {
-		if err := s.join(start, l.again); err != nil {
+		if err := s.addWorker(start, l.again); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context) (time.Duration, error) {
 		err := poll(ctx, 2*time.Millisecond, func() (bool, error) {
 			if l.again != "" {
-				return s.begun() > 1, nil
+				return s.started() > 1, nil
 			}
-			r, err := look(ctx, base, run)
+			r, err := getRun(ctx, base, run)
 			return r.Status == "failed", err
 		})
 		return time.Since(begin), err
 	}, nil
 }
 
-// create starts a run of ours and gives its id.
-func create(ctx context.Context, base string, attempts int) (string, error) {
+// createRun starts a run of ours and gives its id.
+func createRun(ctx context.Context, base string, attempts int) (string, error) {
 	body := `{"agent_name":"noop","parameters":` + string(job(time.Now(), 1))
 	if attempts > 0 {
 		body += fmt.Sprintf(`,"max_attempts":%d`, attempts)
@@ -212,7 +212,7 @@ func create(ctx context.Context, base string, attempts int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var r seen
+	var r runState
 	err = json.Unmarshal([]byte(text), &r)
 	return r.ID, err
 }

@@ -33,15 +33,15 @@ type riverJob struct {
 
 func (riverJob) Kind() string { return "noop" }
 
-func riverOn(commit, set string) func(context.Context, *bench, plan) (*system, error) {
+func launchRiver(commit, set string) func(context.Context, *bench, plan) (*system, error) {
 	return func(ctx context.Context, b *bench, p plan) (*system, error) {
-		return launched(ctx, b, p, func(s *system) error {
+		return launchSystem(ctx, b, p, func(s *system) error {
 			addr, err := b.postgres(ctx, s, commit)
 			if err != nil {
 				return err
 			}
 			url := "postgres://peers@" + addr + "/postgres?sslmode=disable"
-			pool, err := pooled(ctx, url, set)
+			pool, err := openPool(ctx, url, set)
 			if err != nil {
 				return err
 			}
@@ -52,14 +52,14 @@ func riverOn(commit, set string) func(context.Context, *bench, plan) (*system, e
 				return fmt.Errorf("PostgreSQL does not answer: %w", err)
 			}
 			driver := riverpgxv5.New(pool)
-			m, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: silent()})
+			m, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: discardLogger()})
 			if err != nil {
 				return err
 			}
 			if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 				return err
 			}
-			client, err := river.NewClient(driver, &river.Config{Logger: silent()})
+			client, err := river.NewClient(driver, &river.Config{Logger: discardLogger()})
 			if err != nil {
 				return err
 			}
@@ -77,14 +77,14 @@ func riverOn(commit, set string) func(context.Context, *bench, plan) (*system, e
 				slots = 2000
 			}
 			s.worker = func(name string, env ...string) (*proc, error) {
-				return s.role("river-worker", name, append(env, "AO_PEERS_SERVER="+url, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(slots/max(p.workers, 1), 1)))...)
+				return s.startRole("river-worker", name, append(env, "AO_PEERS_SERVER="+url, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(slots/max(p.workers, 1), 1)))...)
 			}
 			return nil
 		})
 	}
 }
 
-func pooled(ctx context.Context, url, set string) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, url, set string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func pooled(ctx context.Context, url, set string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 type riverNoop struct {
 	river.WorkerDefaults[riverJob]
@@ -112,19 +112,19 @@ func riverWorker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pool, err := pooled(ctx, os.Getenv("AO_PEERS_SERVER"), set)
+	pool, err := openPool(ctx, os.Getenv("AO_PEERS_SERVER"), set)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	cfg := &river.Config{Logger: silent(), Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: slots}}}
+	cfg := &river.Config{Logger: discardLogger(), Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: slots}}}
 	if set != riverUsual {
 		cfg.FetchCooldown, cfg.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
 	}
 	if set == riverQuick {
 		cfg.JobTimeout, cfg.RescueStuckJobsAfter = 10*time.Second, 10*time.Second
 	}
-	r := tell()
+	r := newReport()
 	river.AddWorker(cfg.Workers, riverNoop{report: r})
 	client, err := river.NewClient(riverpgxv5.New(pool), cfg)
 	if err != nil {
@@ -142,15 +142,15 @@ func riverWorker(ctx context.Context) error {
 
 // postgres makes a database cluster and starts its server; commit is synchronous_commit. Everybody on 127.0.0.1 may connect.
 func (b *bench) postgres(ctx context.Context, s *system, commit string) (string, error) {
-	initdb, err := find("initdb")
+	initdb, err := findProgram("initdb")
 	if err != nil {
 		return "", err
 	}
-	path, err := find("postgres")
+	path, err := findProgram("postgres")
 	if err != nil {
 		return "", err
 	}
-	addr, err := free()
+	addr, err := freeAddr()
 	if err != nil {
 		return "", err
 	}
@@ -168,7 +168,7 @@ func (b *bench) postgres(ctx context.Context, s *system, commit string) (string,
 			return "", err
 		}
 	}
-	made, err := start(child{name: "initdb", path: initdb, args: []string{"-D", data, "-U", "peers", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"}, user: as, log: s.logOf("postgres")})
+	made, err := start(child{name: "initdb", path: initdb, args: []string{"-D", data, "-U", "peers", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"}, user: as, log: s.logFile("postgres")})
 	if err != nil {
 		return "", err
 	}
@@ -182,11 +182,11 @@ func (b *bench) postgres(ctx context.Context, s *system, commit string) (string,
 		return "", fmt.Errorf("initdb: %w", made.state)
 	}
 	args := []string{"-D", data, "-c", "listen_addresses=" + host, "-c", "port=" + port, "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "synchronous_commit=" + commit}
-	p, err := s.add(child{kind: "servers", name: "postgres", path: path, args: args, user: as, quit: syscall.SIGINT, log: s.logOf("postgres")})
+	p, err := s.startProcess(child{kind: "servers", name: "postgres", path: path, args: args, user: as, quit: syscall.SIGINT, log: s.logFile("postgres")})
 	if err != nil {
 		return "", err
 	}
-	return addr, listening(ctx, p, addr)
+	return addr, waitListening(ctx, p, addr)
 }
 
 // postgresUser is who PostgreSQL is to be where this is root, which it refuses to be.

@@ -45,14 +45,14 @@ type system struct {
 	answer func(ctx context.Context, job []byte) error     // hands a job over and waits for its result; nil: nobody can
 	empty  func(ctx context.Context) (bool, error)         // nothing waits or runs any more
 	worker func(name string, env ...string) (*proc, error) // starts a worker process
-	at     *place                                          // of ours and the floor
+	at     *endpoints                                      // of ours and the floor
 	closes []func()                                        // of connections
 
 	before int // what workers that have been taken away began
 }
 
-// launched starts what was planned: its servers by build, then its workers.
-func launched(ctx context.Context, b *bench, p plan, build func(s *system) error) (*system, error) {
+// launchSystem starts what was planned: its servers by build, then its workers.
+func launchSystem(ctx context.Context, b *bench, p plan, build func(s *system) error) (*system, error) {
 	dir, err := os.MkdirTemp(b.dir, "system-")
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func launched(ctx context.Context, b *bench, p plan, build func(s *system) error
 		return nil, err
 	}
 	if err := build(s); err != nil {
-		err = s.explained(err)
+		err = s.withLogs(err)
 		s.end()
 		return nil, err
 	}
@@ -75,8 +75,8 @@ func launched(ctx context.Context, b *bench, p plan, build func(s *system) error
 		if p.hold {
 			env = []string{"AO_BENCH_HOLD=1", "AO_PEERS_HOLD=1"}
 		}
-		if err := s.join(ctx, fmt.Sprintf("worker-%d", i+1), env...); err != nil {
-			err = s.explained(err)
+		if err := s.addWorker(ctx, fmt.Sprintf("worker-%d", i+1), env...); err != nil {
+			err = s.withLogs(err)
 			s.end()
 			return nil, err
 		}
@@ -84,8 +84,8 @@ func launched(ctx context.Context, b *bench, p plan, build func(s *system) error
 	return s, nil
 }
 
-// join adds a worker and waits until it takes jobs.
-func (s *system) join(ctx context.Context, name string, env ...string) error {
+// addWorker adds a worker and waits until it takes jobs.
+func (s *system) addWorker(ctx context.Context, name string, env ...string) error {
 	w, err := s.worker(name, env...)
 	if err != nil {
 		return err
@@ -94,19 +94,19 @@ func (s *system) join(ctx context.Context, name string, env ...string) error {
 	return w.ready(ctx)
 }
 
-// leave takes a worker away.
-func (s *system) leave(w *proc, how func(*proc)) {
+// removeWorker takes a worker away.
+func (s *system) removeWorker(w *proc, how func(*proc)) {
 	how(w)
 	for i, p := range s.procs {
 		if p == w {
-			s.before += w.told.begun()
+			s.before += w.told.started()
 			s.procs = append(s.procs[:i], s.procs[i+1:]...)
 			return
 		}
 	}
 }
 
-func (s *system) add(c child) (*proc, error) {
+func (s *system) startProcess(c child) (*proc, error) {
 	p, err := start(c)
 	if err == nil {
 		s.procs = append(s.procs, p)
@@ -145,27 +145,27 @@ func (s *system) workers() (all []*proc) {
 	return all
 }
 
-// begun is how many jobs its workers have begun since the start.
-func (s *system) begun() int {
+// started is how many jobs its workers have begun since the start.
+func (s *system) started() int {
 	n := s.before
 	for _, w := range s.workers() {
-		n += w.told.begun()
+		n += w.told.started()
 	}
 	return n
 }
 
-func (s *system) take() (took []time.Duration) {
+func (s *system) takeDelays() (took []time.Duration) {
 	for _, w := range s.workers() {
-		took = append(took, w.told.take()...)
+		took = append(took, w.told.takeDelays()...)
 	}
 	return took
 }
 
-// settled waits until so many jobs have begun and nothing is left to do.
-func (s *system) settled(ctx context.Context, begun int) error {
+// waitSettled waits until so many jobs have begun and nothing is left to do.
+func (s *system) waitSettled(ctx context.Context, begun int) error {
 	last, since := -1, time.Now()
 	err := poll(ctx, 2*time.Millisecond, func() (bool, error) {
-		n := s.begun()
+		n := s.started()
 		if n != last {
 			last, since = n, time.Now()
 		}
@@ -193,24 +193,24 @@ var roles = map[string]func(context.Context) error{
 	"jetstream-worker": jetstreamWorker,
 }
 
-// role starts this program as a worker.
-func (s *system) role(kind, name string, env ...string) (*proc, error) {
+// startRole starts this program as a worker.
+func (s *system) startRole(kind, name string, env ...string) (*proc, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return start(child{kind: "workers", name: name, path: self, env: append(env, "AO_PEERS_ROLE="+kind), tells: true, log: s.logOf(name)})
+	return start(child{kind: "workers", name: name, path: self, env: append(env, "AO_PEERS_ROLE="+kind), tells: true, log: s.logFile(name)})
 }
 
-// logOf is the file into which a process of the system writes what it says.
-func (s *system) logOf(name string) string { return filepath.Join(s.dir, name+".log") }
+// logFile is the file into which a process of the system writes what it says.
+func (s *system) logFile(name string) string { return filepath.Join(s.dir, name+".log") }
 
-// explained is an error with the last words of all that have said anything.
-func (s *system) explained(err error) error {
+// withLogs is an error with the last words of all that have said anything.
+func (s *system) withLogs(err error) error {
 	if err == nil {
 		return nil
 	}
-	files, _ := filepath.Glob(s.logOf("*"))
+	files, _ := filepath.Glob(s.logFile("*"))
 	for _, path := range files {
 		text, _ := os.ReadFile(path)
 		if text = bytes.TrimSpace(text); len(text) > 0 {
@@ -231,27 +231,27 @@ func contenders() []contender {
 	return []contender{
 		{name: "floor", durable: always, fsync: true, launch: launchFloor},
 		{name: "ours", durable: always, fsync: true, usual: true, launch: launchOurs},
-		{name: "asynq", settings: "AOF always", durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqUsual)},
-		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 8 worker processes", workers: 8, durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqTuned)},
-		{name: "river", durable: always, fsync: true, usual: true, needs: postgres, launch: riverOn("on", riverUsual)},
-		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always, fsync: true, needs: postgres, launch: riverOn("on", riverTuned)},
-		{name: "asyncjobs", settings: "sync_interval: always", durable: always, fsync: true, launch: asyncjobsIn(time.Minute)},
-		{name: "asyncjobs, tuned", settings: "sync_interval: always; 8 worker processes", workers: 8, durable: always, fsync: true, launch: asyncjobsIn(time.Minute)},
+		{name: "asynq", settings: "AOF always", durable: always, fsync: true, needs: redis, launch: launchAsynq(redisAlways, asynqUsual)},
+		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 8 worker processes", workers: 8, durable: always, fsync: true, needs: redis, launch: launchAsynq(redisAlways, asynqTuned)},
+		{name: "river", durable: always, fsync: true, usual: true, needs: postgres, launch: launchRiver("on", riverUsual)},
+		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always, fsync: true, needs: postgres, launch: launchRiver("on", riverTuned)},
+		{name: "asyncjobs", settings: "sync_interval: always", durable: always, fsync: true, launch: launchAsyncjobs(time.Minute)},
+		{name: "asyncjobs, tuned", settings: "sync_interval: always; 8 worker processes", workers: 8, durable: always, fsync: true, launch: launchAsyncjobs(time.Minute)},
 		{name: "jetstream", settings: "sync_interval: always", durable: always, fsync: true, launch: launchJetstream},
 
 		{name: "floor", settings: "sync every 2 min", durable: flushed, launch: launchFloor},
 		{name: "ours", settings: "AO_NATS_SYNC=2m", durable: flushed, launch: launchOurs},
-		{name: "asynq", durable: "memory, a snapshot after 1 to 60 min", usual: true, needs: redis, launch: asynqOn(redisUsual, asynqUsual)},
-		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 8 worker processes", workers: 8, durable: "fsync every second", needs: redis, launch: asynqOn(redisEverysec, asynqTuned)},
-		{name: "river, tuned", settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: "fsync within 0.6 s", needs: postgres, launch: riverOn("off", riverTuned)},
-		{name: "asyncjobs", durable: flushed, usual: true, launch: asyncjobsIn(time.Minute)},
-		{name: "asyncjobs, tuned", settings: "8 worker processes", workers: 8, durable: flushed, launch: asyncjobsIn(time.Minute)},
+		{name: "asynq", durable: "memory, a snapshot after 1 to 60 min", usual: true, needs: redis, launch: launchAsynq(redisUsual, asynqUsual)},
+		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 8 worker processes", workers: 8, durable: "fsync every second", needs: redis, launch: launchAsynq(redisEverysec, asynqTuned)},
+		{name: "river, tuned", settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: "fsync within 0.6 s", needs: postgres, launch: launchRiver("off", riverTuned)},
+		{name: "asyncjobs", durable: flushed, usual: true, launch: launchAsyncjobs(time.Minute)},
+		{name: "asyncjobs, tuned", settings: "8 worker processes", workers: 8, durable: flushed, launch: launchAsyncjobs(time.Minute)},
 		{name: "jetstream", durable: flushed, usual: true, launch: launchJetstream},
 	}
 }
 
-// choose gives those that were asked for and whose servers are here, and says which are not.
-func (b *bench) choose(names []string) (all []contender, err error) {
+// selectContenders gives those that were asked for and whose servers are here, and says which are not.
+func (b *bench) selectContenders(names []string) (all []contender, err error) {
 	missing := map[string]bool{}
 	known := map[string]bool{}
 	for _, c := range contenders() {
@@ -264,7 +264,7 @@ func (b *bench) choose(names []string) (all []contender, err error) {
 		if !wanted {
 			continue
 		}
-		if err := have(c.needs); err != nil {
+		if err := missingProgram(c.needs); err != nil {
 			if !missing[err.Error()] {
 				fmt.Fprintf(b.out, "SKIPPED: %s: %v\n\n", strings.Split(c.name, ",")[0], err)
 			}
@@ -284,10 +284,10 @@ func (b *bench) choose(names []string) (all []contender, err error) {
 	return all, nil
 }
 
-// have tells which program is missing.
-func have(programs []string) error {
+// missingProgram tells which program is missing.
+func missingProgram(programs []string) error {
 	for _, name := range programs {
-		if _, err := find(name); err != nil {
+		if _, err := findProgram(name); err != nil {
 			return err
 		}
 	}

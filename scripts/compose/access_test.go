@@ -62,7 +62,7 @@ func (s *stack) verify(t *testing.T) {
 	}
 }
 
-func once(t *testing.T, s *stack) {
+func checkInitOnce(t *testing.T, s *stack) {
 	const sums = "cd /keys && find . -type f | sort | xargs sha256sum"
 	before := s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "init", "-c", sums)
 	s.docker(t, "up", "-d", "--no-build")
@@ -79,7 +79,7 @@ func once(t *testing.T, s *stack) {
 	}
 }
 
-func strangers(t *testing.T, s *stack) {
+func checkUnauthenticated(t *testing.T, s *stack) {
 	for _, token := range []string{"", "Bearer aot_nobody"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.http+"/runs", nil)
 		if err != nil {
@@ -109,7 +109,7 @@ func strangers(t *testing.T, s *stack) {
 	}
 }
 
-func confined(t *testing.T, s *stack) {
+func checkConfined(t *testing.T, s *stack) {
 	for _, service := range []string{"coordinator", "worker-procedural"} {
 		if uid := s.docker(t, "exec", "-T", service, "id", "-u"); uid == "0" {
 			t.Errorf("%s runs as root", service)
@@ -120,7 +120,7 @@ func confined(t *testing.T, s *stack) {
 	}
 	s.until(t, time.Minute, "every container is as it should be", func() error {
 		for _, id := range strings.Fields(s.docker(t, "ps", "-q")) {
-			if err := sound(id); err != nil {
+			if err := checkContainer(id); err != nil {
 				return err
 			}
 		}
@@ -128,8 +128,8 @@ func confined(t *testing.T, s *stack) {
 	})
 }
 
-// sound tells what is wrong with a container.
-func sound(id string) error {
+// checkContainer tells what is wrong with a container.
+func checkContainer(id string) error {
 	out, err := exec.Command("docker", "inspect", id).Output()
 	if err != nil {
 		return err

@@ -23,16 +23,16 @@ func (a answer) decode(v any) error {
 	return json.Unmarshal(a.body, v)
 }
 
-// away tells whether there was no answer, or one that only asks for patience.
-func (a answer) away() bool {
+// unavailable tells whether there was no answer, or one that only asks for patience.
+func (a answer) unavailable() bool {
 	return a.err != nil || a.code == http.StatusServiceUnavailable || a.code == http.StatusTooManyRequests
 }
 
-var web = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second}}
+var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second}}
 
-// ask makes one request and reads the whole answer, in so much time.
-func ask(ctx context.Context, url, method, path string, body []byte, key string, patience time.Duration) answer {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// request makes one request and reads the whole answer, in so much time.
+func request(ctx context.Context, url, method, path string, body []byte, key string, timeout time.Duration) answer {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url+path, bytes.NewReader(body))
 	if err != nil {
@@ -41,7 +41,7 @@ func ask(ctx context.Context, url, method, path string, body []byte, key string,
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	r, err := web.Do(req)
+	r, err := httpClient.Do(req)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -50,8 +50,8 @@ func ask(ctx context.Context, url, method, path string, body []byte, key string,
 	return answer{r.StatusCode, bytes.TrimSpace(text), err}
 }
 
-// view is a run as a coordinator shows it.
-type view struct {
+// runView is a run as a coordinator shows it.
+type runView struct {
 	ID         string `json:"run_id"`
 	Session    string `json:"session_id"`
 	Agent      string `json:"agent_name"`
@@ -73,12 +73,12 @@ type view struct {
 	Ended   *time.Time `json:"completed_at"`
 }
 
-func final(status string) bool {
+func isFinal(status string) bool {
 	return status == "completed" || status == "failed" || status == "stopped"
 }
 
 // outcome is a status, of a failed run with the code of its error.
-func (v view) outcome() string {
+func (v runView) outcome() string {
 	if v.Status == "failed" && v.Error != nil {
 		return "failed " + v.Error.Code
 	}

@@ -39,7 +39,7 @@ func filler(n int) string {
 	return s
 }
 
-func handedIn(job []byte) int64 {
+func submittedAt(job []byte) int64 {
 	_, rest, _ := bytes.Cut(job, []byte(`"at":`))
 	rest = bytes.TrimLeft(rest, " ") // PostgreSQL writes JSON anew
 	end := bytes.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
@@ -50,7 +50,7 @@ func handedIn(job []byte) int64 {
 // report is the worker's side.
 type report chan [2]int64
 
-func tell() report {
+func newReport() report {
 	r := make(report, 1024)
 	go func() {
 		out := bufio.NewWriter(os.Stdout)
@@ -64,12 +64,12 @@ func tell() report {
 	return r
 }
 
-func (r report) ready()           { r <- [2]int64{} }
-func (r report) began(job []byte) { r <- [2]int64{handedIn(job), time.Now().UnixNano()} }
+func (r report) ready()             { r <- [2]int64{} }
+func (r report) started(job []byte) { r <- [2]int64{submittedAt(job), time.Now().UnixNano()} }
 
 // work is what a job is: nothing, or in a worker that holds its jobs, no end.
 func (r report) work(ctx context.Context, job []byte) error {
-	r.began(job)
+	r.started(job)
 	if os.Getenv("AO_PEERS_HOLD") != "" {
 		<-ctx.Done()
 		return ctx.Err()
@@ -107,13 +107,13 @@ func (t *tally) read(r io.Reader) {
 	}
 }
 
-func (t *tally) begun() int {
+func (t *tally) started() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
 }
 
-func (t *tally) take() []time.Duration {
+func (t *tally) takeDelays() []time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	took := t.took

@@ -14,23 +14,23 @@ import (
 	"testing"
 )
 
-// door is the one address of several coordinators: it gives each of them every so many-th request.
-type door struct {
+// balancer is the one address of several coordinators: it gives each of them every so many-th request.
+type balancer struct {
 	*stack
 	coordinators []*url.URL
 	turn         atomic.Int64
 	streams      atomic.Int32 // that are read now
-	most         atomic.Int32 // that were read at once
+	perTurn      atomic.Int32 // that were read at once
 
-	mu   sync.Mutex
-	open context.Context // ends when the door is closed
-	shut context.CancelFunc
+	mu        sync.Mutex
+	open      context.Context // ends when the door is closed
+	closeFunc context.CancelFunc
 }
 
-func newDoor(t *testing.T, coordinators ...*stack) *door {
+func newBalancer(t *testing.T, coordinators ...*stack) *balancer {
 	t.Helper()
-	d := &door{}
-	d.open, d.shut = context.WithCancel(context.Background())
+	d := &balancer{}
+	d.open, d.closeFunc = context.WithCancel(context.Background())
 	for _, c := range coordinators {
 		u, err := url.Parse(c.url)
 		if err != nil {
@@ -47,20 +47,20 @@ func newDoor(t *testing.T, coordinators ...*stack) *door {
 }
 
 // close answers every request with 503 from now on, and cuts the streams.
-func (d *door) close() {
+func (d *balancer) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.shut()
+	d.closeFunc()
 }
 
 // reopen lets requests through again.
-func (d *door) reopen() {
+func (d *balancer) reopen() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open, d.shut = context.WithCancel(context.Background())
+	d.open, d.closeFunc = context.WithCancel(context.Background())
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	open := d.open
 	d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/sse/") {
 		n := d.streams.Add(1)
 		defer d.streams.Add(-1)
-		for most := d.most.Load(); n > most && !d.most.CompareAndSwap(most, n); most = d.most.Load() {
+		for most := d.perTurn.Load(); n > most && !d.perTurn.CompareAndSwap(most, n); most = d.perTurn.Load() {
 		}
 	}
 	to := d.coordinators[int(d.turn.Add(1))%len(d.coordinators)]

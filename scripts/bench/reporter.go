@@ -30,15 +30,15 @@ import (
 //	AO_BENCH_<NAME>   the coordinator's setting NAME, such as AO_BENCH_RUN_LEASE
 //	AO_BENCH_HISTORY  how many ended runs role history writes
 
-// told reports runs to whoever started this worker: 16 bytes each, the number "at" of the parameters and the time
+// reporter reports runs to whoever started this worker: 16 bytes each, the number "at" of the parameters and the time
 // when the run began here, both in nanoseconds since 1970, little-endian. Two zeros first: it takes runs from now on.
-type told chan [2]int64
+type reporter chan [2]int64
 
-func tell() told {
+func newReporter() reporter {
 	if os.Getenv("AO_BENCH_TELL") == "" {
 		return nil
 	}
-	t := make(told, 1024)
+	t := make(reporter, 1024)
 	go func() {
 		out := bufio.NewWriter(os.Stdout)
 		for pair := range t {
@@ -51,14 +51,14 @@ func tell() told {
 	return t
 }
 
-func (t told) ready() {
+func (t reporter) ready() {
 	if t != nil {
 		t <- [2]int64{}
 	}
 }
 
-// began is called with something that holds "at":NUMBER.
-func (t told) began(job []byte) {
+// started is called with something that holds "at":NUMBER.
+func (t reporter) started(job []byte) {
 	if t == nil {
 		return
 	}
@@ -68,14 +68,14 @@ func (t told) began(job []byte) {
 	t <- [2]int64{max(at, 1), time.Now().UnixNano()}
 }
 
-// telling is a noop that reports.
-type telling struct {
-	told
+// reportingNoop is a noop that reports.
+type reportingNoop struct {
+	reporter
 	hold bool
 }
 
-func (t telling) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	t.began(inv.Parameters)
+func (t reportingNoop) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	t.started(inv.Parameters)
 	if t.hold {
 		<-ctx.Done()
 		return run.Outcome{Status: run.Stopped}
@@ -83,30 +83,30 @@ func (t telling) Run(ctx context.Context, inv executor.Invocation, host executor
 	return noop{}.Run(ctx, inv, host)
 }
 
-// slotsOf is how many runs a worker has at once.
-func slotsOf() int {
+// slotCount is how many runs a worker has at once.
+func slotCount() int {
 	if n, err := strconv.Atoi(os.Getenv("AO_BENCH_SLOTS")); err == nil && n > 0 {
 		return n
 	}
 	return slots
 }
 
-// projectOf is what tells a worker from others of the same machine; empty: nothing does.
-func projectOf() string {
+// projectDir is what tells a worker from others of the same machine; empty: nothing does.
+func projectDir() string {
 	if name := os.Getenv("AO_BENCH_WORKER"); name != "" {
 		return filepath.Join(os.Getenv("AO_BENCH_DIR"), name)
 	}
 	return ""
 }
 
-func tagsOf() []string {
+func workerTags() []string {
 	return strings.FieldsFunc(os.Getenv("AO_BENCH_TAGS"), func(r rune) bool { return r == ',' })
 }
 
-// configured is the coordinator's configuration: the defaults, but for what AO_BENCH_<NAME> says.
-func configured() (cfg serve.Config, err error) {
+// coordinatorConfig is the coordinator's configuration: the defaults, but for what AO_BENCH_<NAME> says.
+func coordinatorConfig() (cfg serve.Config, err error) {
 	err = config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) { return os.LookupEnv("AO_BENCH_" + name) }, cfg.Settings()...)
-	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), quiet()
+	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), warnLogger()
 	cfg.NATS = serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS"), DataDir: os.Getenv("AO_BENCH_DATA")}
 	return cfg, err
 }
@@ -117,17 +117,17 @@ func historyRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", quiet())
+	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", warnLogger())
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Log: quiet()})
+	b, err := bus.Open(nc, bus.Config{Log: warnLogger()})
 	if err != nil {
 		return err
 	}
 	if err := b.Setup(ctx); err != nil {
 		return err
 	}
-	return fill(ctx, b, n)
+	return writeHistory(ctx, b, n)
 }

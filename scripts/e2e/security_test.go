@@ -21,8 +21,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// besieged is an honest deployment with all that guards it (users of NATS, TLS, API tokens), and everything that an intruder may hold.
-type besieged struct {
+// securityStack is an honest deployment with all that guards it (users of NATS, TLS, API tokens), and everything that an intruder may hold.
+type securityStack struct {
 	*stack     // as its honest caller, with a token of scope admin
 	ring, nats string
 	victim     victim
@@ -39,20 +39,20 @@ type victim struct {
 	instance       string // of the honest worker's process: it is in every claim, and no secret
 }
 
-// strangers are the callers over HTTP, from nobody to the one who may do everything.
-var strangers = []string{"nobody", "made-up", "expired", "revoked", "session", "ended session", "read", "run", "admin"}
+// callers are the callers over HTTP, from nobody to the one who may do everything.
+var callers = []string{"nobody", "made-up", "expired", "revoked", "session", "ended session", "read", "run", "admin"}
 
 // honestTags are those of the honest runner.
 var honestTags = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 
-// siege starts the deployment. Its honest parts are coordinator, the worker "honest" of the profile test, and the caller that stands asks as.
-func siege(t *testing.T, env ...string) *besieged {
+// newSecurityStack starts the deployment. Its honest parts are coordinator, the worker "honest" of the profile test, and the caller that stands asks as.
+func newSecurityStack(t *testing.T, env ...string) *securityStack {
 	t.Helper()
-	ring := keys(t, today)
+	ring := initKeys(t, today)
 	tokens := filepath.Join(ring, "coordinator", "tokens")
-	env, address := behind(t, ring, append([]string{"AO_API_TOKENS=" + tokens, "RUN_LEASE=10s", "AO_LOG_LEVEL=info", "AO_DRAIN_GRACE=10s"}, env...)...)
-	s := prepared(t, "embed", env...)
-	b := &besieged{stack: s, ring: ring, nats: address, tokens: map[string]string{"nobody": "", "made-up": access.NewToken()}}
+	env, address := startBehindUsers(t, ring, append([]string{"AO_API_TOKENS=" + tokens, "RUN_LEASE=10s", "AO_LOG_LEVEL=info", "AO_DRAIN_GRACE=10s"}, env...)...)
+	s := prepare(t, "embed", env...)
+	b := &securityStack{stack: s, ring: ring, nats: address, tokens: map[string]string{"nobody": "", "made-up": access.NewToken()}}
 	for _, name := range []string{"expired", "revoked", "read", "run", "admin"} {
 		scope, expires := name, time.Now().Add(time.Hour)
 		if name == "expired" || name == "revoked" {
@@ -72,8 +72,8 @@ func siege(t *testing.T, env ...string) *besieged {
 	}
 	s.token = b.tokens["admin"]
 	s.env = append(s.env, "AO_TOKEN="+s.token)
-	s.agent("echo", note+`printf '%s' "$2"`, "")
-	s.agent("gate", note+`env > "env-$2"; echo "$AGENT_ORCHESTRATOR_API_URL" > "url-$2"; `+gate, "")
+	s.agent("echo", startNote+`printf '%s' "$2"`, "")
+	s.agent("gate", startNote+`env > "env-$2"; echo "$AGENT_ORCHESTRATOR_API_URL" > "url-$2"; `+gate, "")
 	s.coordinator = launch(t, "coordinator", s.dir, s.env)
 	s.ready()
 	s.runner("honest", append(as(ring, address, "worker-test"), "AO_TAGS="+strings.Join(honestTags, ","))...)
@@ -85,8 +85,8 @@ func siege(t *testing.T, env ...string) *besieged {
 	r = s.post("/runs", `{"agent_name":"gate","parameters":{"name":"victim"}}`)
 	b.victim.held, b.victim.holds = r.at("run_id"), r.at("session_id")
 	own := s.run(`{"agent_name":"gate","parameters":{"name":"intruder"}}`)
-	s.began("victim")
-	s.began("intruder")
+	s.waitGate("victim")
+	s.waitGate("intruder")
 	s.status(b.victim.held, "running")
 	b.gateway = strings.TrimSpace(strings.Join(s.lines("url-intruder"), ""))
 	b.tokens["session"], b.tokens["ended session"] = b.sessionToken(own), b.sessionToken(b.victim.run)
@@ -95,7 +95,7 @@ func siege(t *testing.T, env ...string) *besieged {
 }
 
 // instance is the process of a runner, as coordinators have it.
-func (b *besieged) instance(runner string) string {
+func (b *securityStack) instance(runner string) string {
 	b.t.Helper()
 	js, err := b.login("coordinator").JetStream()
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *besieged) instance(runner string) string {
 }
 
 // sessionToken is what the executor of a run is known by, as its worker makes it of the attempt's key.
-func (b *besieged) sessionToken(id string) string {
+func (b *securityStack) sessionToken(id string) string {
 	b.t.Helper()
 	js, err := b.login("coordinator").JetStream()
 	if err != nil {
@@ -136,7 +136,7 @@ func (b *besieged) sessionToken(id string) string {
 }
 
 // login connects to NATS as a user of the folder.
-func (b *besieged) login(user string) *nats.Conn {
+func (b *securityStack) login(user string) *nats.Conn {
 	b.t.Helper()
 	opts, err := bus.Login{Creds: filepath.Join(b.ring, user, "nats.nk"), CA: filepath.Join(b.ring, user, "ca.crt")}.Options()
 	if err != nil {
@@ -151,14 +151,14 @@ func (b *besieged) login(user string) *nats.Conn {
 }
 
 // as makes a request with a credential.
-func (b *besieged) as(who, method, path, body string, header ...string) reply {
+func (b *securityStack) as(who, method, path, body string, header ...string) reply {
 	own := *b.stack
 	own.token = b.tokens[who]
 	return own.once(method, path, body, header...)
 }
 
 // row tells one row of a table, as a test of its own. Whatever is told, the coordinator's memory is bounded.
-func (b *besieged) row(name string, tell func(*besieged)) {
+func (b *securityStack) row(name string, tell func(*securityStack)) {
 	b.t.(*testing.T).Run(name, func(t *testing.T) {
 		own, at := *b, *b.stack
 		own.stack, at.t = &at, t
@@ -168,13 +168,13 @@ func (b *besieged) row(name string, tell func(*besieged)) {
 			t.Fatal(err)
 		}
 		tell(&own)
-		own.bounded()
+		own.checkMemory()
 	})
 }
 
-// stands fails unless the honest deployment goes on as if nothing had been: it is ready, takes a run and completes it, and what is
+// checkHealthy fails unless the honest deployment goes on as if nothing had been: it is ready, takes a run and completes it, and what is
 // others' is as it was.
-func (b *besieged) stands(what string) {
+func (b *securityStack) checkHealthy(what string) {
 	b.t.Helper()
 	if r := b.once("GET", "/ready", ""); r.code != 200 {
 		b.t.Fatalf("after %s: GET /ready: %d %s", what, r.code, r.text)
@@ -194,22 +194,22 @@ func (b *besieged) stands(what string) {
 	}
 }
 
-// survives is the end of every siege: what was under way completes, the stream proves that every promise was kept, and all of it holds
+// checkAtEnd is the end of every siege: what was under way completes, the stream proves that every promise was kept, and all of it holds
 // for a coordinator that reads the history anew.
-func (b *besieged) survives() {
+func (b *securityStack) checkAtEnd() {
 	b.t.Helper()
-	b.stands("all of it")
+	b.checkHealthy("all of it")
 	b.coordinator.stop()
 	b.forgetSnapshots()
 	b.coordinator.start()
 	b.ready()
 	b.online("honest")
 	b.status(b.victim.held, "running") // its next heartbeat says so
-	b.stands("a restart")
-	b.open("victim")
-	b.open("intruder")
+	b.checkHealthy("a restart")
+	b.openGate("victim")
+	b.openGate("intruder")
 	b.same("what was under way", b.ended(b.victim.held).at("status"), "completed")
-	b.verified()
+	b.checkLedger()
 	for id, n := range b.begun() {
 		if n != 1 {
 			b.t.Errorf("run %s was begun %d times", id, n)
@@ -221,7 +221,7 @@ func (b *besieged) survives() {
 }
 
 // forgetSnapshots has the next coordinator read all records themselves.
-func (b *besieged) forgetSnapshots() {
+func (b *securityStack) forgetSnapshots() {
 	b.t.Helper()
 	err := filepath.WalkDir(filepath.Join(b.dir, "data"), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".snapshot") {
@@ -235,7 +235,7 @@ func (b *besieged) forgetSnapshots() {
 }
 
 // memory is VmRSS or VmHWM (the peak) of the coordinator, in MiB.
-func (b *besieged) memory(which string) int {
+func (b *securityStack) memory(which string) int {
 	b.t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.coordinator.cmd.Process.Pid))
 	if err != nil {
@@ -252,18 +252,18 @@ func (b *besieged) memory(which string) int {
 	return kib >> 10
 }
 
-// mostGrowth is how much a coordinator's memory may grow under a flood, in MiB; the race detector takes five times as much, and more.
-func mostGrowth() int {
+// maxGrowth is how much a coordinator's memory may grow under a flood, in MiB; the race detector takes five times as much, and more.
+func maxGrowth() int {
 	if len(buildFlags) > 0 {
 		return 1500
 	}
 	return 400
 }
 
-// bounded fails where the coordinator's memory has grown beyond what it may, at its peak in this row.
-func (b *besieged) bounded() {
+// checkMemory fails where the coordinator's memory has grown beyond what it may, at its peak in this row.
+func (b *securityStack) checkMemory() {
 	b.t.Helper()
-	if peak := b.memory("VmHWM"); peak > b.before+mostGrowth() {
+	if peak := b.memory("VmHWM"); peak > b.before+maxGrowth() {
 		b.t.Errorf("memory went from %d to %d MiB", b.before, peak)
 	}
 }

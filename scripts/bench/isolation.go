@@ -15,14 +15,14 @@ const (
 	hangingWebhooks = 40
 )
 
-// apart is what one caller who waits sees of that, beside a side that has nothing else to do.
-func (b bench) apart(ctx context.Context, fsync string) error {
+// isolation is what one caller who waits sees of that, beside a side that has nothing else to do.
+func (b bench) isolation(ctx context.Context, fsync string) error {
 	free, burdened := b.ours(fsync), b.ours(fsync)
 	burdened.env = []string{
 		"AO_BENCH_AO_CALLBACK_HOSTS=*", "AO_BENCH_AO_CALLBACK_NETWORKS=127.0.0.0/8",
 		"AO_BENCH_AO_CALLBACK_SECRET=whsec_" + base64.StdEncoding.EncodeToString([]byte(rand.Text()+rand.Text())),
 	}
-	all, end, err := enter(ctx, []string{"alone", "burdened"}, []layout{free, burdened})
+	all, end, err := launchAll(ctx, []string{"alone", "burdened"}, []layout{free, burdened})
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (b bench) apart(ctx context.Context, fsync string) error {
 	}
 	for round := range b.rounds + 1 {
 		for _, e := range all {
-			l, used := e.measure(func() load { return closed(ctx, e.url, body["sync"], 1, b.length) })
+			l, used := e.measure(func() load { return closedLoop(ctx, e.url, body["sync"], 1, b.length) })
 			if round > 0 { // the first one warms
 				e.loads, e.used = append(e.loads, l), append(e.used, used)
 			}

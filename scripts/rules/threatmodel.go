@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// shown is a test that a document points to: its folder, a dot, its name.
-var shown = regexp.MustCompile("`([a-z][a-z/]*)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+// threatModel is a test that a document points to: its folder, a dot, its name.
+var threatModel = regexp.MustCompile("`([a-z][a-z/]*)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
-// shownTests sees to it that the tests in the threat model exist: a row whose test is gone claims what nothing shows.
-func shownTests(h *House) []string {
+// threatModelTests sees to it that the tests in the threat model exist: a row whose test is gone claims what nothing shows.
+func threatModelTests(h *House) []string {
 	tests := testsOf(h)
 	var broken []string
 	for _, f := range h.Files {
 		if f.Path != "shared/docs/security.md" {
 			continue
 		}
-		for _, m := range shown.FindAllStringSubmatch(f.Text, -1) {
+		for _, m := range threatModel.FindAllStringSubmatch(f.Text, -1) {
 			if at := m[1] + "." + m[2]; !tests[at] {
 				broken = append(broken, fmt.Sprintf("%s: there is no test %s", f.Path, at))
 			}

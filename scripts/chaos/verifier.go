@@ -1,0 +1,360 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// verifier compares what the clients were answered and what the executors wrote down with what the coordinators say.
+type verifier struct {
+	s *stack
+	b *tracker
+	r *report
+
+	runs  map[string]runView // by id, as the coordinators agree
+	lines executorLog        // what the executors wrote
+	torn  map[string]bool    // runs and sessions of which records were cut off, by id
+}
+
+// The patience with an end, once nothing is broken any more. The longest runs have 40 seconds, back-offs of further attempts
+// and a few leases come on top.
+const (
+	settleTimeout   = 150 * time.Second
+	deliveryTimeout = 60 * time.Second
+	cleanupTimeout  = 15 * time.Second
+)
+
+// runFaults is the whole story of the mode of that name.
+func (j *verifier) runFaults(ctx context.Context) error {
+	loadCtx, endLoad := context.WithTimeout(ctx, j.s.length)
+	defer endLoad()
+	hardCtx, endHard := context.WithTimeout(ctx, j.s.length+2*time.Minute)
+	defer endHard()
+	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx}
+	if err := j.s.detectFeatures(l); err != nil {
+		return err
+	}
+	c := &chaos{s: j.s, b: j.b, count: map[string]int{}}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	wg.Go(func() { c.run(loadCtx) })
+	wg.Go(l.run)
+	wg.Wait()
+	j.r.Faults = c.count
+	j.s.logf("faults and load are over after %s; now everything has to end", time.Since(begin).Round(time.Second))
+	if err := j.s.up(ctx); err != nil {
+		return fmt.Errorf("after the faults: %w", err)
+	}
+	j.settle(ctx)
+	j.checkCallbacks(ctx) // they are runs of their own: what they are is known when nothing is owed any more
+	j.settle(ctx)
+	if err := j.readRuns(ctx); err != nil {
+		return err
+	}
+	j.checkEnds()
+	if err := j.checkExecutors(); err != nil {
+		return err
+	}
+	j.checkResults(ctx)
+	j.checkLedger(ctx)
+	j.measureGaps(begin)
+	if err := j.restartAndCompare(ctx); err != nil {
+		return err
+	}
+	j.checkLeftovers(ctx)
+	return nil
+}
+
+// settle waits until no run is open in the eyes of both coordinators; false: some do not end.
+func (j *verifier) settle(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for _, at := range j.s.urls {
+		var open []string
+		err := waitUntil(ctx, "no run is open at "+at, func() bool {
+			list, err := j.listRuns(ctx, at, "&status=pending,claimed,running,stopping")
+			if err == nil || ctx.Err() == nil {
+				open = open[:0]
+				for id, v := range list {
+					open = append(open, id, v.Session)
+				}
+			}
+			return err == nil && len(list) == 0
+		})
+		if err != nil {
+			j.b.addViolation(open, "%v, for %s after the last fault; %d are", err, settleTimeout, len(open)/2)
+			return false
+		}
+	}
+	return true
+}
+
+// listRuns reads all runs from a coordinator.
+func (j *verifier) listRuns(ctx context.Context, at, filter string) (map[string]runView, error) {
+	all := map[string]runView{}
+	for cursor := ""; ; {
+		var page struct {
+			Runs []runView `json:"runs"`
+			Next string    `json:"next_cursor"`
+		}
+		a := request(ctx, at, "GET", "/runs?limit=1000"+filter+cursor, nil, "", 30*time.Second)
+		if err := a.decode(&page); err != nil || a.code != http.StatusOK {
+			return nil, fmt.Errorf("list of runs at %s: %d %.200s %v", at, a.code, a.body, err)
+		}
+		for _, v := range page.Runs {
+			all[v.ID] = v
+		}
+		if page.Next == "" {
+			return all, nil
+		}
+		cursor = "&cursor=" + url.QueryEscape(page.Next)
+	}
+}
+
+// readRuns takes what both coordinators say, which must be the same, and compares it with what was seen before. A turn that tells of a
+// child may begin between the two lists: what differs is looked at again for a while.
+func (j *verifier) readRuns(ctx context.Context) error {
+	var first map[string]runView
+	for try := 0; ; try++ {
+		var wrong map[string]string
+		var err error
+		if first, wrong, err = j.compare(ctx); err != nil {
+			return err
+		}
+		if len(wrong) == 0 {
+			break
+		}
+		if try == 10 {
+			for id, what := range wrong {
+				j.b.addViolation([]string{id}, "%s", what)
+			}
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	for id, was := range j.runs {
+		if v, ok := first[id]; !ok || isFinal(was.Status) && v.outcome() != was.outcome() {
+			j.b.addViolation([]string{id}, "run %s was %s and is %s now", id, was.outcome(), v.outcome())
+		}
+	}
+	j.runs = first
+	return nil
+}
+
+// compare lists the runs at both coordinators and says what differs, by the run.
+func (j *verifier) compare(ctx context.Context) (first map[string]runView, wrong map[string]string, err error) {
+	if first, err = j.listRuns(ctx, j.s.urls[0], ""); err != nil {
+		return nil, nil, err
+	}
+	second, err := j.listRuns(ctx, j.s.urls[1], "")
+	if err != nil {
+		return nil, nil, err
+	}
+	wrong = map[string]string{}
+	for id, v := range first {
+		if w, ok := second[id]; !ok || w.outcome() != v.outcome() || w.Attempt != v.Attempt {
+			wrong[id] = fmt.Sprintf("run %s is %s (attempt %d) at one coordinator and %s (attempt %d) at the other", id, v.outcome(), v.Attempt, w.outcome(), w.Attempt)
+		}
+	}
+	for id := range second {
+		if _, ok := first[id]; !ok {
+			wrong[id] = fmt.Sprintf("run %s is known at one coordinator only", id)
+		}
+	}
+	return first, wrong, nil
+}
+
+// checkEnds judges every run by its kind.
+func (j *verifier) checkEnds() {
+	byRun := map[string]*trackedRun{}
+	j.r.Runs, j.r.Kinds = map[string]int{}, map[string]int{}
+	parents := map[string]bool{}
+	for _, v := range j.runs {
+		if v.Mode == "async_callback" {
+			parents[v.Parent] = true
+		}
+	}
+	for _, e := range j.b.accepted() {
+		if other := byRun[e.run]; other != nil {
+			j.b.addViolation([]string{e.run, e.key, other.key}, "two requests with different keys got the same run %s", e.run)
+		}
+		byRun[e.run] = e
+		v, ok := j.runs[e.run]
+		if !ok {
+			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was answered and is not known", e.run, e.kind)
+			continue
+		}
+		j.b.observe(e, v.Status, "the end")
+		j.r.Runs[v.outcome()]++
+		j.r.Kinds[e.kind]++
+		if v.Attempt > 1 {
+			j.r.Retried++
+		}
+		if why := unexpectedEnd(e, v); why != "" {
+			j.b.addViolation([]string{e.run, e.session}, "run %s (%s) ended as %s, attempt %d of %d: %s", e.run, e.kind, v.outcome(), v.Attempt, e.attempts, why)
+		}
+	}
+	for id, v := range j.runs {
+		if byRun[id] == nil && !(v.Type == "resume_session" && parents[v.Session]) {
+			j.b.addViolation([]string{id, v.Session}, "run %s of session %s is nobody's: no client was told of it, and its session has no children", id, v.Session)
+		}
+	}
+	j.r.StaleReads = j.b.stale
+	j.r.Posts, j.r.Repeats, j.r.LongestAnswer = j.b.posts, j.b.repeats, j.b.longest.Round(time.Millisecond).String()
+}
+
+// unexpectedEnd says what is wrong with the end of a run, by its kind; "" is well.
+func unexpectedEnd(e *trackedRun, v runView) string {
+	code := ""
+	if v.Error != nil {
+		code = v.Error.Code
+	}
+	may := map[string]string{ // the error that belongs to the kind
+		"fails": "command_failed", "flaky": "command_failed", "timeout": "timeout",
+	}[e.kind]
+	switch {
+	case !isFinal(v.Status):
+		return "it has not ended"
+	case v.Status == "stopped" && !e.stop:
+		return "nobody stopped it"
+	case v.Status == "completed" && slices.Contains([]string{"fails", "timeout", "hang", "talk fails", "talk hangs"}, e.kind):
+		return "it cannot have completed"
+	case v.Attempt > e.attempts:
+		return "more attempts than were asked for"
+	case v.Status != "failed" || code == "runner_disconnected" && (e.stop || v.Attempt == e.attempts):
+		return ""
+	case code == "runner_disconnected" || v.Attempt < e.attempts && !e.stop:
+		return "attempts were left"
+	case code == may && may != "", e.kind == "talk fails" && code != "":
+		return ""
+	case (e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop was late
+		return ""
+	}
+	return "that error is not to be expected: " + v.Error.Message
+}
+
+// measureGaps measures how long nothing came.
+func (j *verifier) measureGaps(begin time.Time) {
+	var answers, ends []time.Time
+	for _, e := range j.b.accepted() {
+		answers = append(answers, e.answered)
+	}
+	for _, v := range j.runs {
+		if v.Ended != nil {
+			ends = append(ends, *v.Ended)
+		}
+	}
+	j.r.NoAnswer, j.r.NoEnd = longestGap(answers, begin, j.s.length), longestGap(ends, begin, j.s.length)
+}
+
+// longestGap is the longest time between two moments of a span.
+func longestGap(at []time.Time, begin time.Time, length time.Duration) string {
+	end := begin.Add(length)
+	at = slices.DeleteFunc(append(at, begin, end), func(t time.Time) bool { return t.Before(begin) || t.After(end) })
+	slices.SortFunc(at, time.Time.Compare)
+	var most time.Duration
+	for i := 1; i < len(at); i++ {
+		most = max(most, at[i].Sub(at[i-1]))
+	}
+	return most.Round(time.Millisecond).String()
+}
+
+// restartAndCompare kills both coordinators: what they read anew from the stream must be what they said before.
+func (j *verifier) restartAndCompare(ctx context.Context) error {
+	for _, p := range j.s.coordinators {
+		p.kill()
+	}
+	if err := j.s.up(ctx); err != nil {
+		return fmt.Errorf("after the coordinators were killed for the second reading: %w", err)
+	}
+	j.settle(ctx)
+	return j.readRuns(ctx)
+}
+
+// ledgerAnswer is what GET /ledger says.
+type ledgerAnswer struct {
+	OK      bool              `json:"ok"`
+	Count   int               `json:"wrong_count"`
+	Foreign int               `json:"foreign_records"`
+	Wrong   []ledgerViolation `json:"wrong"`
+}
+
+// ledgerViolation is a thing that the ledger says is wrong.
+type ledgerViolation struct {
+	Kind    string `json:"kind"`
+	Run     string `json:"run_id"`
+	Message string `json:"message"`
+}
+
+// readLedgers asks both coordinators whether the stream itself is in order; false: there was no answer, which is said.
+func (j *verifier) readLedgers(ctx context.Context) (all []ledgerAnswer, ok bool) {
+	for _, at := range j.s.urls {
+		var l ledgerAnswer
+		a := request(ctx, at, "GET", "/ledger", nil, "", 60*time.Second)
+		switch {
+		case a.code == http.StatusNotFound && !j.s.requireAll:
+			j.r.Ledger = "not there yet"
+			j.s.logf("LEFT OUT of the judgement, since this version does not have it: GET /ledger")
+			return nil, false
+		case a.code != http.StatusOK || a.decode(&l) != nil:
+			j.b.addViolation(nil, "the ledger of %s: %d %.400s %v", at, a.code, a.body, a.err)
+			return nil, false
+		}
+		if l.Foreign > 0 { // nobody here writes without a key
+			j.b.addViolation(nil, "the ledger of %s calls %d records foreign", at, l.Foreign)
+		}
+		all = append(all, l)
+	}
+	return all, true
+}
+
+// checkLedger wants it in order.
+func (j *verifier) checkLedger(ctx context.Context) {
+	all, ok := j.readLedgers(ctx)
+	if !ok {
+		return
+	}
+	j.r.Ledger = "in order"
+	for _, l := range all {
+		if !l.OK {
+			j.r.Ledger = fmt.Sprintf("%d wrong", l.Count)
+		}
+		for _, w := range l.Wrong {
+			j.b.addViolation([]string{w.Run}, "ledger: %s: %s (%s)", w.Kind, w.Message, w.Run)
+		}
+	}
+}
+
+// checkResults reads back what went through large bodies.
+func (j *verifier) checkResults(ctx context.Context) {
+	for _, e := range j.b.accepted() {
+		if j.runs[e.run].Status != "completed" || e.kind != "weigh" && e.kind != "big" {
+			continue
+		}
+		var res struct {
+			Data struct {
+				Bytes int    `json:"bytes"`
+				Text  string `json:"text"`
+			} `json:"result_data"`
+		}
+		a := request(ctx, j.s.urls[e.client%len(j.s.urls)], "GET", "/runs/"+e.run+"/result", nil, "", 20*time.Second)
+		switch err := a.decode(&res); {
+		case err != nil || a.code != http.StatusOK:
+			j.b.addViolation([]string{e.run}, "the result of %s cannot be read: %d %.200s %v", e.run, a.code, a.body, err)
+		case e.kind == "weigh" && res.Data.Bytes != e.bytes:
+			j.b.addViolation([]string{e.run}, "the executor of %s got %d bytes of parameters, not %d", e.run, res.Data.Bytes, e.bytes)
+		case e.kind == "big" && res.Data.Text != strings.Repeat("x", bigResult):
+			j.b.addViolation([]string{e.run}, "the result of %s has %d bytes, not %d", e.run, len(res.Data.Text), bigResult)
+		}
+	}
+}
