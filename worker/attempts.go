@@ -14,33 +14,33 @@ import (
 	"ao/shared/trace"
 )
 
-// Why an attempt's executor is ended.
+// Why an attempt's executor was ended.
 var (
-	errFenced     = errors.New("killed, as heartbeats were not answered for nearly a lease and the run may be attempted again")
+	errFenced     = errors.New("heartbeats were not answered for nearly a lease and the run may be attempted again")
 	errStopped    = errors.New("stopped")
-	errGivenUp    = errors.New("given up by the coordinator")
-	errShutdown   = errors.New("the worker ends")
-	errSuperseded = errors.New("another process is this runner now (same hostname, project_dir and profile); this one ends")
+	errAbandoned  = errors.New("abandoned by the coordinator")
+	errShutdown   = errors.New("the worker shuts down")
+	errSuperseded = errors.New("another process has registered as this runner (same hostname, project_dir and profile)")
 )
 
-// attempt is one that was handed to this worker. What stands below guarded changes, and is guarded by the lock of attempts.
+// attempt is an attempt delivered to this worker. The lock of attempts guards the fields of guarded.
 type attempt struct {
 	run.Queued
-	partition string
-	ctx       context.Context // ends, with a cause, when the executor is to end
-	cancel    context.CancelCauseFunc
-	killed    context.Context // ends when the executor is to be killed at once, whatever grace it is in
-	kill      context.CancelFunc
-	unread    *fault.Fault // its input can never be read; the run fails by that
-	span      trace.Span
-	wanted    context.Context // ends with the worker, or when the coordinator gave the attempt up: no last word is wanted
-	unwant    context.CancelCauseFunc
+	partition     string
+	ctx           context.Context // ends, with a cause, when the executor must end
+	cancel        context.CancelCauseFunc
+	killed        context.Context // ends when the executor must be killed without grace
+	kill          context.CancelFunc
+	inputErr      *fault.Fault // the input can never be read; fails the run
+	span          trace.Span
+	recordCtx     context.Context // ends with the worker, or when the attempt is abandoned: no more records
+	cancelRecords context.CancelCauseFunc
 
 	guarded struct {
-		begun   bool       // the claim stands
-		started *time.Time // its executor runs since
-		over    bool       // its executor has ended
-		heard   time.Time  // a coordinator surely knew of it then; zero: not known yet
+		claimed   bool       // its claim is committed
+		started   *time.Time // when its executor started
+		finished  bool       // its executor has returned
+		lastAcked time.Time  // when a coordinator last acknowledged it; zero: never
 	}
 }
 
@@ -49,104 +49,105 @@ func (a *attempt) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("id", a.ID), slog.String("agent", a.Agent), slog.Int("attempt", a.Attempt))
 }
 
-// drop ends the attempt's executor for a reason that makes its last word unwanted. Where the next attempt may have begun, it
-// is killed.
-func (a *attempt) drop(why error) {
-	a.unwant(why)
+// discard ends the attempt's executor and all its records. Where the next attempt may have started, the executor is
+// killed.
+func (a *attempt) discard(why error) {
+	a.cancelRecords(why)
 	a.cancel(why)
 	if a.Again(a.Attempt) {
 		a.kill()
 	}
 }
 
-// attempts are those that were handed to this worker and are not forgotten.
+// attempts are the attempts of this process.
 type attempts struct {
 	mu  sync.Mutex
 	all map[string]*attempt // by key
 }
 
-// add makes the attempt of a key. Where it is here already it gives nil, and whether that one is begun.
+// add makes the attempt of a key. If it exists already, add returns nil and whether that attempt is claimed.
 func (s *attempts) add(key string, make func() *attempt) (a *attempt, begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if there := s.all[key]; there != nil {
-		return nil, there.guarded.begun
+		return nil, there.guarded.claimed
 	}
 	a = make()
 	s.all[key] = a
 	return a, false
 }
 
-// forget ends what waits for an attempt, and forgets it.
+// forget releases an attempt and everything that waits for it.
 func (s *attempts) forget(a *attempt) {
 	a.cancel(nil)
 	a.kill()
-	a.unwant(nil)
+	a.cancelRecords(nil)
 	s.mu.Lock()
 	delete(s.all, a.Key)
 	s.mu.Unlock()
 }
 
-// begin notes that an attempt's claim stands.
-func (s *attempts) begin(a *attempt) {
+// markClaimed records that the attempt's claim is committed.
+func (s *attempts) markClaimed(a *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.guarded.begun = true
+	a.guarded.claimed = true
 }
 
-// start notes that an attempt's executor runs from now on.
-func (s *attempts) start(a *attempt) {
+// markStarted records that the attempt's executor starts now.
+func (s *attempts) markStarted(a *attempt) {
 	now := time.Now().UTC()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.guarded.started = &now
 }
 
-// started is when an attempt's executor began to run; nil: it never did.
-func (s *attempts) started(a *attempt) *time.Time {
+// startedAt returns when the attempt's executor started; nil: never.
+func (s *attempts) startedAt(a *attempt) *time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return a.guarded.started
 }
 
-// done notes that an attempt's executor has ended.
-func (s *attempts) done(a *attempt) {
+// markFinished records that the attempt's executor has returned.
+func (s *attempts) markFinished(a *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.guarded.over = true
+	a.guarded.finished = true
 }
 
-// alive lists the attempts begun here and not forgotten, for a beat.
-func (s *attempts) alive() []runnerapi.Attempt {
+// listClaimed lists the claimed attempts, for a heartbeat.
+func (s *attempts) listClaimed() []runnerapi.Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]runnerapi.Attempt, 0, len(s.all))
 	for key, a := range s.all {
-		if a.guarded.begun {
-			all = append(all, runnerapi.Attempt{RunID: a.ID, SessionID: a.SessionID, Key: key, StartedAt: a.guarded.started})
+		if a.guarded.claimed {
+			all = append(all, runnerapi.Attempt{RunID: a.ID, SessionID: a.SessionID, Key: key,
+				StartedAt: a.guarded.started})
 		}
 	}
 	return all
 }
 
-// running lists some of the runs that are waited for.
-func (s *attempts) running() []string {
+// runIDs lists the ids of at most 10 running runs.
+func (s *attempts) runIDs() []string {
 	var ids []string
-	for _, a := range s.alive() {
+	for _, a := range s.listClaimed() {
 		ids = append(ids, a.RunID)
 	}
 	slices.Sort(ids)
 	return ids[:min(len(ids), 10)]
 }
 
-// has tells whether an attempt is here, begun or about to be.
+// has reports whether an attempt is here, claimed or about to be.
 func (s *attempts) has(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[key] != nil
 }
 
-// stop ends an attempt's executor; its last word says that it was stopped, unless it had ended by itself.
+// stop ends an attempt's executor. Its end record says that it was stopped, unless it had ended by itself.
 func (s *attempts) stop(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,54 +159,57 @@ func (s *attempts) stop(key string) bool {
 	return true
 }
 
-// giveUp kills an attempt that is over for the coordinator; a last word would be refused. One whose executor is done is
-// left alone: its last word is on its way, or stands already, and the stream says which. Nil: there was nothing to kill.
-func (s *attempts) giveUp(key string) *attempt {
+// abandon kills an attempt that has ended for the coordinator, which would refuse its end record. An attempt whose
+// executor has returned is left alone: its end record is under way, and the stream decides. Nil: there was nothing to
+// kill.
+func (s *attempts) abandon(key string) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.all[key]
-	if a == nil || a.guarded.over || a.wanted.Err() != nil {
+	if a == nil || a.guarded.finished || a.recordCtx.Err() != nil {
 		return nil
 	}
-	a.drop(errGivenUp)
+	a.discard(errAbandoned)
 	return a
 }
 
-// heard notes that a coordinator knows of these attempts. sent is when it was told of them, which cannot be later than when
-// it heard.
-func (s *attempts) heard(named []runnerapi.Attempt, sent time.Time) {
+// markAcked records that a coordinator knows these attempts. sent is when the heartbeat was sent, never later than
+// its receipt.
+func (s *attempts) markAcked(named []runnerapi.Attempt, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range named {
-		if a := s.all[n.Key]; a != nil && a.guarded.heard.Before(sent) {
-			a.guarded.heard = sent
+		if a := s.all[n.Key]; a != nil && a.guarded.lastAcked.Before(sent) {
+			a.guarded.lastAcked = sent
 		}
 	}
 }
 
-// fence kills the attempts that nobody has answered for since so long and whose run may be attempted again, and tells of each.
+// fence kills the attempts that no coordinator acknowledged within limit and whose run may be attempted again. It
+// reports each.
 func (s *attempts) fence(now time.Time, limit time.Duration, tell func(a *attempt, silent time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.all {
-		silent := now.Sub(a.guarded.heard)
-		if !a.Again(a.Attempt) || a.guarded.over || a.guarded.heard.IsZero() || silent < limit || a.wanted.Err() != nil {
+		silent := now.Sub(a.guarded.lastAcked)
+		if !a.Again(a.Attempt) || a.guarded.finished || a.guarded.lastAcked.IsZero() || silent < limit ||
+			a.recordCtx.Err() != nil {
 			continue
 		}
-		a.drop(errFenced)
+		a.discard(errFenced)
 		tell(a, silent)
 	}
 }
 
-// abandon ends every executor for this reason. wanted: their last words are.
-func (s *attempts) abandon(why error, wanted bool) {
+// endAll ends every executor for this reason. wanted: their end records are still appended.
+func (s *attempts) endAll(why error, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.all {
 		if wanted {
 			a.cancel(why)
 		} else {
-			a.drop(why)
+			a.discard(why)
 		}
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// do does what a command says.
-func (w *Worker) do(c runnerapi.Command) (runnerapi.CommandReply, error) {
-	reply := runnerapi.CommandReply{Instance: w.me.Instance, Secret: w.me.secret}
-	if (c.Type == runnerapi.CommandLanes || c.Type == runnerapi.CommandDrain) && c.Instance != w.me.Instance {
-		return reply, fault.Newf(fault.Forbidden, "The command %s names another process than this one; the answer to the next heartbeat says it too", c.Type)
+// command does what a coordinator's command says.
+func (w *Worker) command(c runnerapi.Command) (runnerapi.CommandReply, error) {
+	reply := runnerapi.CommandReply{Instance: w.client.Instance, Secret: w.client.secret}
+	if (c.Type == runnerapi.CommandLanes || c.Type == runnerapi.CommandDrain) && c.Instance != w.client.Instance {
+		return reply,
+			fault.Newf(fault.Forbidden,
+				"command %s is for another process of this runner; the reply to the next heartbeat tells this one",
+				c.Type)
 	}
 	switch c.Type {
 	case runnerapi.CommandPing:
@@ -18,11 +21,11 @@ func (w *Worker) do(c runnerapi.Command) (runnerapi.CommandReply, error) {
 	case runnerapi.CommandStop:
 		reply.Has = w.attempts.stop(c.Key)
 	case runnerapi.CommandLanes:
-		w.lanes.set(c.Lanes)
+		w.queues.set(c.Lanes)
 	case runnerapi.CommandDrain:
-		w.end.goAway()
+		w.shutdown.requestDrain()
 	default:
-		return reply, fault.Newf(fault.Invalid, "This worker knows no command %q", c.Type)
+		return reply, fault.Newf(fault.Invalid, "unknown command %q", c.Type)
 	}
 	return reply, nil
 }

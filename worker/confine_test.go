@@ -17,7 +17,8 @@ import (
 func confined(t *testing.T, settings, program string) func(*Config) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"p.json": `{"command":"./program",` + settings + `}`, "program": "#!/bin/sh\n" + program + "\n"} {
+	for name, text := range map[string]string{"p.json": `{"command":"./program",` + settings + `}`,
+		"program": "#!/bin/sh\n" + program + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -29,20 +30,25 @@ func confined(t *testing.T, settings, program string) func(*Config) {
 	return func(c *Config) { c.Executor, c.Profile, c.ProjectDir = nil, p, t.TempDir() }
 }
 
-// TestAProfileConfinesItsPrograms: oneshot and persistent ones; the limit that one hits is in the run's error; the temporary folder is
-// gone when the run is over, or its process.
+// TestAProfileConfinesItsPrograms: oneshot and persistent ones; the limit that one hits is in the run's error; the
+// temporary folder is gone when the run is over, or its process.
 func TestAProfileConfinesItsPrograms(t *testing.T) {
 	t.Parallel()
 	model := func(q *run.Queued) { q.AgentType, q.Timeout = run.Autonomous, 60 }
 	const full = `head -c 3000000 /dev/zero >"$TMPDIR/f"`
 	for _, tt := range []struct{ name, settings, program, want string }{
 		{"oneshot", `"type":"autonomous","limits":{"file_mb":1}`, full + `; exit $?`, "executor_failed file_mb"},
-		{"persistent", `"type":"autonomous","lifecycle":"persistent","limits":{"file_mb":1}`, `read -r line; ` + full + `; exit $?`, "executor_failed file_mb"},
-		{"oneshot in a sandbox", `"type":"autonomous","limits":{"file_mb":1},"sandbox":"bubblewrap"`, full + `; exit $?`, "executor_failed file_mb"},
-		{"persistent in a sandbox", `"type":"autonomous","lifecycle":"persistent","limits":{"file_mb":1},"sandbox":"bubblewrap"`, `read -r line; ` + full + `; exit $?`, "executor_failed file_mb"},
+		{"persistent", `"type":"autonomous","lifecycle":"persistent","limits":{"file_mb":1}`,
+			`read -r line; ` + full + `; exit $?`, "executor_failed file_mb"},
+		{"oneshot in a sandbox", `"type":"autonomous","limits":{"file_mb":1},"sandbox":"bubblewrap"`,
+			full + `; exit $?`, "executor_failed file_mb"},
+		{"persistent in a sandbox",
+			`"type":"autonomous","lifecycle":"persistent","limits":{"file_mb":1},"sandbox":"bubblewrap"`,
+			`read -r line; ` + full + `; exit $?`, "executor_failed file_mb"},
 		{"the gateway from a sandbox", `"type":"autonomous","sandbox":"bubblewrap"`, `url=${AGENT_ORCHESTRATOR_API_URL#http://}; path=/${url#*/} host=${url%%/*}; body='{"text":"ok"}'
 exec bash -c "exec 3<>/dev/tcp/\${0%:*}/\${0#*:} && printf 'GET %s/state HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n' '$path' '$host' >&3 && head -1 <&3 | cut -d/ -f1" "$host"`, "completed HTTP"},
-		{"no gateway without a network", `"type":"autonomous","sandbox":{"kind":"bubblewrap","network":false}`, `echo "url:$AGENT_ORCHESTRATOR_API_URL"`, "completed url:"},
+		{"no gateway without a network", `"type":"autonomous","sandbox":{"kind":"bubblewrap","network":false}`,
+			`echo "url:$AGENT_ORCHESTRATOR_API_URL"`, "completed url:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,9 +58,9 @@ exec bash -c "exec 3<>/dev/tcp/\${0%:*}/\${0#*:} && printf 'GET %s/state HTTP/1.
 				}
 			}
 			b := natstest.Bus(t)
-			s := newBoss(t, b)
+			s := newFakeCoordinator(t, b)
 			start(t, b, nil, confined(t, tt.settings, tt.program))
-			e := s.ended(s.queue(model))
+			e := s.waitEnded(s.enqueue(model))
 			got := string(e.Status)
 			switch {
 			case e.Error != nil:

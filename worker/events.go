@@ -15,103 +15,108 @@ import (
 	"ao/shared/run"
 )
 
-// maxEvent is the largest event, in bytes; it must fit into one message.
+// maxEvent is the largest event, in bytes; an event must fit into one message.
 const maxEvent = 512 << 10
 
-// emit writes an event. It waits while too much is not written yet, until the executor is to end; what comes then is left out.
+// emit appends an event. It waits while too many are unwritten; once the executor must end, further events are
+// dropped.
 func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	if kind == executor.LineBind {
-		e.bind(body)
+		e.onBind(body)
 		return
 	}
 	if !slices.Contains(run.ToldKinds, kind) {
-		e.log.Warn("an executor's event is of no known kind and left out", "run", e.a, "kind", kind)
-		say := fmt.Sprintf("An event of the kind %.80q is left out: executors tell %s", kind, strings.Join(run.ToldKinds, ", "))
+		e.log.Warn("executor's event has an unknown kind, dropped", "run", e.attempt, "kind", kind)
+		say := fmt.Sprintf("an event of the unknown kind %.80q is dropped; known kinds: %s", kind,
+			strings.Join(run.ToldKinds, ", "))
 		kind, body = run.EventMessage, run.Say("system", say)
 	}
-	ev := run.Event{Type: kind, SessionID: e.a.SessionID, RunID: e.a.ID, At: time.Now().UTC(), Body: body}
+	ev := run.Event{Type: kind, SessionID: e.attempt.SessionID, RunID: e.attempt.ID, At: time.Now().UTC(), Body: body}
 	raw, err := json.Marshal(ev)
 	if len(raw) > maxEvent {
-		e.leftOut(ctx, len(raw))
+		e.dropOversized(ctx, len(raw))
 		return
 	}
 	if err != nil {
-		e.log.Warn("an executor's event is not readable and left out", "run", e.a, "kind", kind, "err", err)
+		e.log.Warn("executor's event is unreadable, dropped", "run", e.attempt, "kind", kind, "err", err)
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lost > 0 {
-		e.lost++
+	if e.dropped > 0 {
+		e.dropped++
 		return
 	}
-	if e.out == nil {
-		e.out = e.bus.PackingEmitter(e.a.wanted, e.seal)
+	if e.emitter == nil {
+		e.emitter = e.bus.PackingEmitter(e.attempt.recordCtx, e.message)
 	}
-	if err := e.send(ctx, bus.Entry{Subject: e.at(ev.Type), Body: raw}); err != nil {
-		e.lost++
+	if err := e.send(ctx, bus.Entry{Subject: e.subject(ev.Type), Body: raw}); err != nil {
+		e.dropped++
 	}
 }
 
-// send sends an event, with others where all can read that. The caller holds mu.
+// send appends an event, packed with others where all coordinators can read packs. The caller holds mu.
 func (e *events) send(ctx context.Context, event bus.Entry) error {
-	if e.packs && e.terms.packs() {
-		return e.out.EmitPacked(ctx, event)
+	if e.canPack && e.remote.canPack() {
+		return e.emitter.EmitPacked(ctx, event)
 	}
-	alone := e.seal([]bus.Entry{event})
-	return e.out.Emit(ctx, alone.Subject, alone.Body)
+	alone := e.message([]bus.Entry{event})
+	return e.emitter.Emit(ctx, alone.Subject, alone.Body)
 }
 
-// seal makes the message of an event, or of several that go together, with the attempt's proof.
-func (e *events) seal(all []bus.Entry) bus.Entry {
+// message makes the message of one event, or of several in a pack, with the attempt's proof.
+func (e *events) message(all []bus.Entry) bus.Entry {
 	m := all[0]
 	if len(all) > 1 {
 		bodies := make([][]byte, len(all))
 		for i, event := range all {
 			bodies[i] = event.Body
 		}
-		m = bus.Entry{Subject: e.at(run.PackKind), Body: run.Pack(bodies)}
+		m = bus.Entry{Subject: e.subject(run.PackKind), Body: run.Pack(bodies)}
 	}
-	m.Body = run.Prove(e.a.Key, m.Subject, m.Body)
+	m.Body = run.Prove(e.attempt.Key, m.Subject, m.Body)
 	return m
 }
 
-// at is where the attempt's events of a kind go.
-func (e *events) at(kind string) string {
-	return subject.Event(e.a.partition, e.a.SessionID, e.a.ID, kind)
+// subject returns the subject of the attempt's events of a kind.
+func (e *events) subject(kind string) string {
+	return subject.Event(e.attempt.partition, e.attempt.SessionID, e.attempt.ID, kind)
 }
 
-// leftOut tells the session's readers that an event was too large, and keeps it in mind.
-func (e *events) leftOut(ctx context.Context, bytes int) {
+// dropOversized tells the session's readers that an event was too large, and remembers its size.
+func (e *events) dropOversized(ctx context.Context, bytes int) {
 	e.mu.Lock()
-	e.large = bytes
+	e.oversized = bytes
 	e.mu.Unlock()
-	e.emit(ctx, run.EventMessage, run.Say("system", fmt.Sprintf("An event of %d bytes is left out; it may have %d", bytes, maxEvent)))
+	e.emit(ctx, run.EventMessage, run.Say("system", fmt.Sprintf("an event of %d bytes is dropped; the limit is %d",
+		bytes, maxEvent)))
 }
 
-// unsaid is why a run that gave no result has failed all the same: what it had to say may stand in an event that was left out.
-func (e *events) unsaid() *fault.Fault {
+// oversizedFault returns why a run without a result fails: its result may have been in an event that was dropped as
+// too large.
+func (e *events) oversizedFault() *fault.Fault {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.large == 0 {
+	if e.oversized == 0 {
 		return nil
 	}
 	return fault.New(fault.Internal, "event_too_large", fmt.Sprintf(
-		"The run gave no result, and an event of %d bytes was left out; an event may have %d: give what is larger as the result", e.large, maxEvent)).
-		With("size", e.large).With("limit", maxEvent)
+		"the run gave no result, and an event of %d bytes was dropped (limit %d); return large data as the result",
+		e.oversized, maxEvent)).
+		With("size", e.oversized).With("limit", maxEvent)
 }
 
-// flush waits until every event and what was bound is written and gives the last one's sequence, 0 where there is none.
+// flush waits until every event and the binding are written, and returns the last event's sequence; 0: none.
 func (e *events) flush(ctx context.Context) uint64 {
-	e.bond.settled()
+	e.binding.waitWritten()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.out == nil {
+	if e.emitter == nil {
 		return 0
 	}
-	seq, err := e.out.Flush(ctx)
-	if err != nil || e.lost > 1 {
-		e.log.Warn("not all events are written", "run", e.a, "left_out", max(e.lost-1, 0), "err", err)
+	seq, err := e.emitter.Flush(ctx)
+	if err != nil || e.dropped > 1 {
+		e.log.Warn("not all events were written", "run", e.attempt, "left_out", max(e.dropped-1, 0), "err", err)
 	}
 	return seq
 }

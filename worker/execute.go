@@ -18,23 +18,23 @@ import (
 	"ao/worker/procedural"
 )
 
-// defaultTimeout is the limit where nobody set one.
+// defaultTimeout is the time limit of a run that has none, by agent type.
 var defaultTimeout = map[string]time.Duration{run.Procedural: 5 * time.Minute, run.Autonomous: time.Hour}
 
 // timeout is the cause of an attempt's end: its limit, and who set it.
 type timeout struct {
 	limit time.Duration
 	by    string // request, agent, profile or default
-	what  string // Command or Run: what took too long
+	what  string // Command or Run
 }
 
-func (t timeout) Error() string { return t.what + " timed out after " + spell(t.limit) }
+func (t timeout) Error() string { return t.what + " timed out after " + formatLimit(t.limit) }
 
-// Is makes it a deadline for executors.
+// Is makes errors.Is(t, context.DeadlineExceeded) true.
 func (t timeout) Is(err error) bool { return err == context.DeadlineExceeded }
 
-// spell says a limit as a person would: 5 minutes, 90 seconds, 1 hour.
-func spell(d time.Duration) string {
+// formatLimit returns a limit in words: 5 minutes, 90 seconds, 1 hour.
+func formatLimit(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration
 		name string
@@ -50,7 +50,7 @@ func spell(d time.Duration) string {
 	return d.String()
 }
 
-// limitOf is the run's time limit: its own, or its profile's, in seconds, where that is shorter.
+// limitOf returns the run's time limit: its own, or the profile's (in seconds) where that is shorter.
 func limitOf(a *attempt, profile int) timeout {
 	t := timeout{time.Duration(a.Timeout) * time.Second, cmp.Or(a.TimeoutBy, "default"), "Run"}
 	if a.AgentType == run.Procedural {
@@ -65,112 +65,123 @@ func limitOf(a *attempt, profile int) timeout {
 	return t
 }
 
-// execute has the executor do the run and says how it went.
-func (h *hosting) execute(a *attempt, ev *events) run.Outcome {
-	if a.unread != nil {
-		return run.Outcome{Status: run.Failed, Error: a.unread}
+// execute runs the executor and returns its outcome.
+func (h *supervisor) execute(a *attempt, ev *events) run.Outcome {
+	if a.inputErr != nil {
+		return run.Outcome{Status: run.Failed, Error: a.inputErr}
 	}
-	if a.ctx.Err() != nil { // stopped before it began
-		return h.cutOff(context.Cause(a.ctx), run.Outcome{})
+	if a.ctx.Err() != nil { // stopped before it started
+		return h.interruptedOutcome(context.Cause(a.ctx), run.Outcome{})
 	}
 	if f := h.profile.Permit(a.Blueprint); f != nil {
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	inv, err := h.invocation(a)
 	if err != nil {
-		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "input_unreadable", "The run's input cannot be given to its executor: "+fault.Of(err).Message)}
+		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "input_unreadable",
+			"the run's input cannot be given to its executor: "+fault.Of(err).Message)}
 	}
 	traced, span := trace.Begin(a.ctx, "execute")
-	h.spans.of(span, a)
+	h.spans.describe(span, a)
 	defer span.End()
 	limit := limitOf(a, h.profile.TimeoutSeconds)
 	ctx, cancel := context.WithTimeoutCause(traced, limit.limit, limit)
 	defer cancel()
-	h.attempts.start(a)
-	h.log.Debug("run begins", "run", a)
-	o := h.guarded(ctx, inv, ev)
-	h.attempts.done(a)
-	o = h.judge(o, context.Cause(ctx), ev)
-	came(span, o)
+	h.attempts.markStarted(a)
+	h.log.Debug("run starts", "run", a)
+	o := h.runSafely(ctx, inv, ev)
+	h.attempts.markFinished(a)
+	o = h.resolve(o, context.Cause(ctx), ev)
+	recordOutcome(span, o)
 	return o
 }
 
-// judge makes an end that counts of the executor's. What came first does: the executor's own end, or what ended it, which is why.
-func (h *hosting) judge(o run.Outcome, why error, ev *events) run.Outcome {
+// resolve returns the outcome that counts. Whatever came first wins: the executor's own end, or the reason it was
+// ended (why).
+func (h *supervisor) resolve(o run.Outcome, why error, ev *events) run.Outcome {
 	_, late := errors.AsType[timeout](why)
 	switch {
 	case why != nil && o.Status == run.Stopped, late && o.Error != nil && o.Error.Code == procedural.CodeTimeout:
-		return h.cutOff(why, o)
+		return h.interruptedOutcome(why, o)
 	case o.Status == run.Stopped:
-		o.Status, o.Error = run.Failed, fault.New(fault.Internal, "executor_stopped", "The executor stopped by itself")
+		o.Status, o.Error = run.Failed, fault.New(fault.Internal, "executor_stopped",
+			"the executor stopped without being asked to")
 	case o.Status == run.Failed && o.Error == nil:
-		o.Error = fault.New(fault.Internal, "executor_failed", "The executor failed and did not say why")
+		o.Error = fault.New(fault.Internal, "executor_failed", "the executor failed without a reason")
 	case o.Status == run.Completed:
 		o.Error = nil
-		if no := ev.unsaid(); no != nil && empty(o.Result) {
+		if no := ev.oversizedFault(); no != nil && empty(o.Result) {
 			o.Status, o.Error = run.Failed, no
 		}
 	case o.Status != run.Failed:
-		o = crashed(fmt.Sprintf("the executor ended without an end (%q)", o.Status))
+		o = crashed(fmt.Sprintf("the executor returned the unknown status %q", o.Status))
 	}
 	return o
 }
 
-// empty tells whether a result says nothing.
+// empty reports whether a result has no content.
 func empty(r *run.Result) bool {
 	return r == nil || r.Text == nil && (len(r.Data) == 0 || string(r.Data) == "null")
 }
 
-// guarded runs the executor; a panic in it is the run's failure, not the worker's.
-func (h *hosting) guarded(ctx context.Context, inv executor.Invocation, ev *events) (o run.Outcome) {
+// runSafely runs the executor; a panic in it fails the run, not the worker.
+func (h *supervisor) runSafely(ctx context.Context, inv executor.Invocation, ev *events) (o run.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.log.Error("an executor panicked", "run", ev.a, "panic", p, "stack", string(debug.Stack()))
+			h.log.Error("an executor panicked", "run", ev.attempt, "panic", p, "stack", string(debug.Stack()))
 			o = crashed("the executor crashed; the worker's log has the details")
 		}
 	}()
-	host, inv, done, err := h.host(ctx, inv, ev)
+	host, inv, done, err := h.prepare(ctx, inv, ev)
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
 	defer done()
-	return h.held(ev.a).Run(ctx, inv, host)
+	return h.withOutputSchema(ev.attempt).Run(ctx, inv, host)
 }
 
 func crashed(what string) run.Outcome {
-	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_crashed", "The run failed inside the worker: "+what)}
+	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_crashed",
+		"the run failed inside the worker: "+what)}
 }
 
-// cutOff is the outcome of an executor that was ended, by the reason; what it had come to by then is kept.
-func (h *hosting) cutOff(why error, o run.Outcome) run.Outcome {
+// interruptedOutcome returns the outcome of an executor that was ended for a reason. It keeps a result the executor
+// had by then.
+func (h *supervisor) interruptedOutcome(why error, o run.Outcome) run.Outcome {
 	if t, ok := errors.AsType[timeout](why); ok {
-		f := fault.New(fault.Internal, procedural.CodeTimeout, t.Error()).With("timeout_seconds", t.limit.Seconds()).With("timeout_by", t.by)
+		f := fault.New(fault.Internal, procedural.CodeTimeout, t.Error()).With("timeout_seconds", t.limit.Seconds()).
+			With("timeout_by", t.by)
 		return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
 	}
 	if errors.Is(why, errStopped) {
-		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped while it ran"), Result: o.Result}
+		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped while it ran"),
+			Result: o.Result}
 	}
-	f := fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").With("runner_id", h.runner).With("detail", why.Error())
+	f := fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").
+		With("runner_id", h.runner).With("detail", why.Error())
 	return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
 }
 
-// held is the executor, held to the run's output schema where it has one.
-func (h *hosting) held(a *attempt) Executor {
+// withOutputSchema returns the executor, wrapped to enforce the run's output schema where it has one.
+func (h *supervisor) withOutputSchema(a *attempt) Executor {
 	if a.Output == nil {
 		return h.executor
 	}
-	return enforce.Enforcer{Executor: h.executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: h.profile.TakesSystemPrompts(), Asked: h.retries}
+	return enforce.Enforcer{Executor: h.executor, Output: *a.Output, AgentType: a.AgentType,
+		SystemPrompts: h.profile.TakesSystemPrompts(), Asked: h.onSchemaRetry}
 }
 
-// invocation is what the executor is told (protocol 2.2). The error is about what the model is to be told, or the blueprint.
-func (h *hosting) invocation(a *attempt) (executor.Invocation, error) {
+// invocation returns what the executor is given. The error is about the prompt or the blueprint.
+func (h *supervisor) invocation(a *attempt) (executor.Invocation, error) {
 	mode := executor.Start
 	if a.Type == run.Resume {
 		mode = executor.Resume
 	}
 	inv := executor.Invocation{
-		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt, Parameters: a.Parameters,
-		ProjectDir: cmp.Or(a.ProjectDir, h.dir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: h.profile.Config, ExecutorSession: modelOf(a.Model), After: a.After,
+		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt,
+		Parameters: a.Parameters,
+		ProjectDir: cmp.Or(a.ProjectDir, h.projectDir), AgentName: a.Agent, Blueprint: a.Blueprint,
+		Config: h.profile.Config, ExecutorSession: executorSession(a.Model), After: a.After,
 	}
 	var err error
 	if a.AgentType == run.Autonomous {
@@ -179,8 +190,9 @@ func (h *hosting) invocation(a *attempt) (executor.Invocation, error) {
 	return inv, err
 }
 
-// modelOf is what an executor is told that an earlier run bound: a kept state is none of its sessions, and read by another way.
-func modelOf(bound string) string {
+// executorSession returns the session id that an executor gets. A kept state is no session id; the executor reads it
+// through its Host.
+func executorSession(bound string) string {
 	if runnerapi.IsStatePointer(bound) {
 		return ""
 	}

@@ -28,7 +28,7 @@ func lateness(t *testing.T) func() time.Duration {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		for last := time.Now(); wait(ctx, every); {
+		for last := time.Now(); sleep(ctx, every); {
 			now := time.Now()
 			if late := now.Sub(last) - every; late > little {
 				lost.Add(int64(late))
@@ -40,14 +40,15 @@ func lateness(t *testing.T) func() time.Duration {
 	return func() time.Duration { return time.Duration(lost.Load()) }
 }
 
-// TestFenced: while nobody answers its beats, a worker kills what may be attempted again before the lease ends, whatever it does
-// about SIGTERM and also when it is being ended already, and says no last word about it. What is in its last attempt goes on.
+// TestFenced: while nobody answers its beats, a worker kills what may be attempted again before the lease ends,
+// whatever it does about SIGTERM and also when it is being ended already, and says no last word about it. What is in
+// its last attempt goes on.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	const lease = 8 * time.Second
 	lost := lateness(t)
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	s.lease = lease
 	goOn, running := make(chan struct{}), make(chan string, 4)
 	var killed atomic.Int64 // when the last of them was gone
@@ -58,30 +59,33 @@ func TestFenced(t *testing.T) {
 			if ctx.Err() != nil {
 				return run.Outcome{Status: run.Stopped}
 			}
-			return done("1")
+			return completed("1")
 		}
-		_, err := process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
+		_, err := process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c",
+			`trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
 			OnStdout: func([]byte) { running <- v.RunID }, Grace: time.Minute, Kill: host.Kill})
 		if err == nil {
 			t.Error("it ended by itself")
 		}
 		killed.Store(time.Now().UnixNano())
-		return run.Outcome{Status: run.Stopped, Result: done(`"evidence"`).Result}
+		return run.Outcome{Status: run.Stopped, Result: completed(`"evidence"`).Result}
 	})
-	again := s.queue(attemptOf(2, 3))
-	late := s.queue(attemptOf(1, 2), func(q *run.Queued) { q.Timeout = 3 }) // it will be in its minute of grace
-	single := s.queue(func(q *run.Queued) { q.Agent = "last" })
-	last := s.queue(attemptOf(3, 3), func(q *run.Queued) { q.Agent = "last" })
+	again := s.enqueue(attemptOf(2, 3))
+	late := s.enqueue(attemptOf(1, 2), func(q *run.Queued) { q.Timeout = 3 }) // it will be in its minute of grace
+	single := s.enqueue(func(q *run.Queued) { q.Agent = "last" })
+	last := s.enqueue(attemptOf(3, 3), func(q *run.Queued) { q.Agent = "last" })
 	for range 4 {
 		<-running
 	}
 	natstest.Until(t, "all are told of", func() (ok bool) {
-		s.with(func() { ok = len(s.beats) > 0 && len(s.beats[len(s.beats)-1].Attempts) == 4 })
+		s.with(func() { ok = len(s.heartbeats) > 0 && len(s.heartbeats[len(s.heartbeats)-1].Attempts) == 4 })
 		return ok
 	})
-	s.mute()
+	s.silence()
 	silent := time.Now()
-	natstest.Until(t, "both are fenced off and gone", func() bool { return !w.attempts.has(again.Key) && !w.attempts.has(late.Key) })
+	natstest.Until(t, "both are fenced off and gone", func() bool {
+		return !w.attempts.has(again.Key) && !w.attempts.has(late.Key)
+	})
 	if took := time.Unix(0, killed.Load()).Sub(silent); took >= lease+lost() || took < lease/2-lost() {
 		t.Errorf("killed after %s with a lease of %s; the machine stood still for %s", took, lease, lost())
 	}
@@ -90,7 +94,7 @@ func TestFenced(t *testing.T) {
 	}
 	close(goOn)
 	for _, q := range []run.Queued{single, last} {
-		if e := s.ended(q); e.Status != run.Completed {
+		if e := s.waitEnded(q); e.Status != run.Completed {
 			t.Errorf("got %s %s", e.Status, code(e))
 		}
 	}
@@ -101,33 +105,35 @@ func TestFenced(t *testing.T) {
 		}
 	}
 	natstest.Until(t, "both last words are counted", func() bool { return w.Counts().Ended == 2 })
-	if c := w.Counts(); c.Fenced != 2 || c.Ended != 2 || c.GivenUp != 0 {
+	if c := w.Counts(); c.Fenced != 2 || c.Ended != 2 || c.Abandoned != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
 
-// TestKilledAtOnce: who is given up or superseded, and may be attempted again, has no grace: the next attempt may have begun.
+// TestKilledAtOnce: who is given up or superseded, and may be attempted again, has no grace: the next attempt may have
+// begun.
 func TestKilledAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, why := range []string{"given up", "superseded"} {
 		t.Run(why, func(t *testing.T) {
 			t.Parallel()
 			b := natstest.Bus(t)
-			s := newBoss(t, b)
+			s := newFakeCoordinator(t, b)
 			running := make(chan struct{})
 			w := start(t, b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
-				process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
+				process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c",
+					`trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
 					OnStdout: func([]byte) { close(running) }, Grace: time.Minute, Kill: host.Kill})
 				return run.Outcome{Status: run.Stopped}
 			})
-			q := s.queue(attemptOf(1, 2))
+			q := s.enqueue(attemptOf(1, 2))
 			<-running
 			s.with(func() {
 				s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
 					if why == "superseded" {
 						return runnerapi.BeatReply{Superseded: true}
 					}
-					return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+					return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, GivenUp: []string{q.Key}}
 				}
 			})
 			natstest.Until(t, "its executor is gone", func() bool { return !w.attempts.has(q.Key) })
@@ -135,31 +141,31 @@ func TestKilledAtOnce(t *testing.T) {
 	}
 }
 
-// TestFencedSparesWhatIsDone: a last word that waits for NATS is not held back: there is nothing to kill, and should it come
-// too late the stream refuses it.
+// TestFencedSparesWhatIsDone: a last word that waits for NATS is not held back: there is nothing to kill, and should
+// it come too late the stream refuses it.
 func TestFencedSparesWhatIsDone(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
-	s := newBoss(t, p.Bus(t))
+	s := newFakeCoordinator(t, p.Bus(t))
 	s.lease = 8 * time.Second
 	started, goOn := make(chan struct{}, 2), make(chan struct{})
 	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		started <- struct{}{}
 		if v.AgentName == "ends" {
 			<-goOn
-			return done("1")
+			return completed("1")
 		}
 		<-ctx.Done()
 		return run.Outcome{Status: run.Stopped}
 	})
-	ends, hangs := s.queue(attemptOf(1, 2), func(q *run.Queued) { q.Agent = "ends" }), s.queue(attemptOf(1, 2))
+	ends, hangs := s.enqueue(attemptOf(1, 2), func(q *run.Queued) { q.Agent = "ends" }), s.enqueue(attemptOf(1, 2))
 	<-started
 	<-started
 	p.Kill()
 	close(goOn)
 	natstest.Until(t, "the one that hangs is fenced off", func() bool { return !w.attempts.has(hangs.Key) })
 	p.Start()
-	if e := s.ended(ends); e.Status != run.Completed {
+	if e := s.waitEnded(ends); e.Status != run.Completed {
 		t.Errorf("got %s %s", e.Status, code(e))
 	}
 	if c := w.Counts(); c.Fenced != 1 {

@@ -68,7 +68,8 @@ func talk(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 	}
 	var all bytes.Buffer
 	for _, s := range p.Say {
-		status, body, err := ask(ctx, s.Method, os.Getenv(executor.EnvAPIURL)+s.Path, strings.ReplaceAll(s.Body, "SESSION", v.SessionID))
+		status, body, err := ask(ctx, s.Method, os.Getenv(executor.EnvAPIURL)+s.Path,
+			strings.ReplaceAll(s.Body, "SESSION", v.SessionID))
 		fmt.Fprintln(&all, status, body, err)
 	}
 	out.Message("system", all.String())
@@ -94,14 +95,15 @@ func remember(ctx context.Context, v executor.Invocation, host executor.Host) ru
 			return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 		}
 		if now, err := host.State(ctx); err != nil || !bytes.Equal(now, state) {
-			return run.Outcome{Status: run.Failed, Error: fault.Newf(fault.Internal, "just kept %d bytes, got %d, %v", len(state), len(now), err)}
+			return run.Outcome{Status: run.Failed, Error: fault.Newf(fault.Internal,
+				"just kept %d bytes, got %d, %v", len(state), len(now), err)}
 		}
 	}
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: was}}
 }
 
 // said is the texts and bodies of a run's events.
-func said(t *testing.T, s *boss, q run.Queued) string {
+func said(t *testing.T, s *fakeCoordinator, q run.Queued) string {
 	t.Helper()
 	all, err := s.b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 100)
 	if err != nil {
@@ -142,21 +144,25 @@ func asking(what any) func(*run.Queued) {
 	return func(q *run.Queued) { q.AgentType, q.Input = run.Autonomous, &run.Input{Parameters: raw} }
 }
 
-// TestGateway: a program that knows its URL only binds, tells events, and tells its result, as executors of S003's system do.
+// TestGateway: a program that knows its URL only binds, tells events, and tells its result, as executors of S003's
+// system do.
 func TestGateway(t *testing.T) {
 	t.Parallel()
-	s := newBoss(t, natstest.Bus(t))
+	s := newFakeCoordinator(t, natstest.Bus(t))
 	start(t, s.b, nil, itself(t, "talk"))
-	q := s.queue(saying(
+	q := s.enqueue(saying(
 		`POST /bind {"session_id":"SESSION","executor_session_id":"m-1","project_dir":"/x"}`,
-		`POST /events {"event_type":"message","session_id":"SESSION","timestamp":"2026-01-01T00:00:00Z","role":"assistant","content":[{"type":"text","text":"hello"}]}`,
+		`POST /events {"event_type":"message","session_id":"SESSION","timestamp":"2026-01-01T00:00:00Z",`+
+			`"role":"assistant","content":[{"type":"text","text":"hello"}]}`,
 		`POST /events {"event_type":"result","session_id":"SESSION","result_text":"first","result_data":null}`,
-		`POST /events {"session_id":"SESSION","event_type":"post_tool","tool_name":"ls","tool_input":{"a":1.0},"tool_output":"x","error":null}`,
+		`POST /events {"session_id":"SESSION","event_type":"post_tool","tool_name":"ls","tool_input":{"a":1.0},`+
+			`"tool_output":"x","error":null}`,
 		`PATCH /metadata {"session_id":"SESSION","last_resumed_at":"2026-01-01T00:00:00Z","cost_usd":0.10}`,
-		`POST /events {"event_type":"result","session_id":"SESSION","timestamp":"2026-01-01T00:00:00Z","result_text":null,"result_data":{"n":1e400}}`,
+		`POST /events {"event_type":"result","session_id":"SESSION","timestamp":"2026-01-01T00:00:00Z",`+
+			`"result_text":null,"result_data":{"n":1e400}}`,
 		`GET /sessions/`,
 	))
-	e := s.ended(q)
+	e := s.waitEnded(q)
 	if e.Status != run.Completed || string(e.Result.Data) != `{"n":1e400}` || e.Result.Text != nil {
 		t.Errorf("got %s %v %+v", e.Status, e.Error, e.Result)
 	}
@@ -177,32 +183,38 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestExecutorsHoldNoCredential: all that an executor knows of the system is its own URL, and the API learns from the worker who asks.
+// TestExecutorsHoldNoCredential: all that an executor knows of the system is its own URL, and the API learns from the
+// worker who asks.
 func TestExecutorsHoldNoCredential(t *testing.T) {
 	var asked, by string
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked, by = r.Header.Get(gateway.HeaderSession)+" "+r.URL.Path, r.Header.Get("Authorization")
 	}))
 	t.Cleanup(api.Close)
-	for name, value := range map[string]string{"AO_NATS_URL": "nats://u:nats-secret@h", "AO_API_TOKENS": "/api-tokens", "ALLOWED": "yes"} {
+	for name, value := range map[string]string{"AO_NATS_URL": "nats://u:nats-secret@h", "AO_API_TOKENS": "/api-tokens",
+		"ALLOWED": "yes"} {
 		t.Setenv(name, value)
 	}
-	s := newBoss(t, natstest.Bus(t))
-	s.with(func() { s.api = api.URL })
-	start(t, s.b, nil, autonomous(t, "env; echo stdin; cat; echo; AO_TEST_EXECUTOR=mcp "+os.Args[0]), func(c *Config) { c.Profile.Env = []string{"ALLOWED", "AGENT_ORCHESTRATOR_API_URL"} })
-	q := s.queue(asking("hello"))
-	e := s.ended(q)
+	s := newFakeCoordinator(t, natstest.Bus(t))
+	s.with(func() { s.apiURL = api.URL })
+	start(t, s.b, nil, autonomous(t, "env; echo stdin; cat; echo; AO_TEST_EXECUTOR=mcp "+os.Args[0]), func(c *Config) {
+		c.Profile.Env = []string{"ALLOWED", "AGENT_ORCHESTRATOR_API_URL"}
+	})
+	q := s.enqueue(asking("hello"))
+	e := s.waitEnded(q)
 	if e.Status != run.Completed || e.Result.Text == nil {
 		t.Fatalf("got %s", answer(e))
 	}
 	all := *e.Result.Text
 	token := runnerapi.SessionToken(q.ID, 1, q.Key)
-	for _, secret := range []string{"nats-secret", "api-tokens", "AO_", q.Key, token, strings.SplitN(token, ".", 3)[2]} {
+	for _, secret := range []string{"nats-secret", "api-tokens", "AO_", q.Key, token,
+		strings.SplitN(token, ".", 3)[2]} {
 		if strings.Contains(all, secret) {
 			t.Errorf("the executor knows %s:\n%s", secret, all)
 		}
 	}
-	for _, want := range []string{"ALLOWED=yes\n", "AGENT_ORCHESTRATOR_API_URL=http://127.0.0.1:", "AGENT_ORCHESTRATOR_MCP_URL=http://127.0.0.1:", "/mcp\n"} {
+	for _, want := range []string{"ALLOWED=yes\n", "AGENT_ORCHESTRATOR_API_URL=http://127.0.0.1:",
+		"AGENT_ORCHESTRATOR_MCP_URL=http://127.0.0.1:", "/mcp\n"} {
 		if strings.Count(all, want) != 1 {
 			t.Errorf("not once %s in\n%s", want, all)
 		}
@@ -219,12 +231,13 @@ func TestExecutorsHoldNoCredential(t *testing.T) {
 // TestGatewayOfAProcedure: a command may tell events; what only an executor of an autonomous agent may say is refused.
 func TestGatewayOfAProcedure(t *testing.T) {
 	t.Parallel()
-	s := newBoss(t, natstest.Bus(t))
+	s := newFakeCoordinator(t, natstest.Bus(t))
 	var one sync.Once
 	other, tried := make(chan string, 1), make(chan struct{})
 	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		var all []int
-		for _, say := range []string{`POST /events {"event_type":"message","role":"system","content":[{"type":"text","text":"12 of 40"}]}`, `POST /bind {"executor_session_id":"m"}`,
+		for _, say := range []string{`POST /events {"event_type":"message","role":"system","content":[{"type":"text",` +
+			`"text":"12 of 40"}]}`, `POST /bind {"executor_session_id":"m"}`,
 			`POST /events {"event_type":"result","result_text":"x"}`, `PUT /state x`, `GET /state `} {
 			f := strings.SplitN(say, " ", 3)
 			status, _, err := ask(ctx, f[0], host.URL+f[1], f[2])
@@ -242,15 +255,16 @@ func TestGatewayOfAProcedure(t *testing.T) {
 			case <-ctx.Done():
 			}
 		} else { // the first run's URL is not good for this session
-			status, _, _ := ask(ctx, "POST", <-other+"/events", fmt.Sprintf(`{"session_id":%q,"event_type":"pre_tool","tool_name":"x"}`, v.SessionID))
+			status, _, _ := ask(ctx, "POST", <-other+"/events",
+				fmt.Sprintf(`{"session_id":%q,"event_type":"pre_tool","tool_name":"x"}`, v.SessionID))
 			all = append(all, status)
 			close(tried)
 		}
 		raw, _ := json.Marshal(all)
-		return done(string(raw))
+		return completed(string(raw))
 	})
-	a, b := s.queue(), s.queue()
-	got := []string{answer(s.ended(a)), answer(s.ended(b))}
+	a, b := s.enqueue(), s.enqueue()
+	got := []string{answer(s.waitEnded(a)), answer(s.waitEnded(b))}
 	slices.Sort(got)
 	if want := "[[200,409,409,409,409,403] [200,409,409,409,409]]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
@@ -260,29 +274,36 @@ func TestGatewayOfAProcedure(t *testing.T) {
 	}
 }
 
-// TestVariables: those in the strings of mcp_servers are put in, once; nothing else is touched, and one that is not known fails the run.
+// TestVariables: those in the strings of mcp_servers are put in, once; nothing else is touched, and one that is not
+// known fails the run.
 func TestVariables(t *testing.T) {
 	t.Setenv("TEST_TOKEN", `a"b${AGENT_SESSION_ID}`)
 	t.Setenv("TEST_SECRET", "not allowed")
-	s := newBoss(t, natstest.Bus(t))
+	s := newFakeCoordinator(t, natstest.Bus(t))
 	start(t, s.b, func(_ context.Context, v executor.Invocation, host executor.Host) run.Outcome {
-		return done(strings.ReplaceAll(string(v.Blueprint), host.URL, "URL"))
+		return completed(strings.ReplaceAll(string(v.Blueprint), host.URL, "URL"))
 	}, func(c *Config) { c.Profile.Env = []string{"TEST_TOKEN", "TEST_UNSET"} })
 	for _, tt := range []struct{ blueprint, want string }{
 		{`{"name":"a"}`, `{"name":"a"}`},
-		{`{"system_prompt":"${AGENT_SESSION_ID}","mcp_servers":{"o":{"type":"http","url":"${AGENT_ORCHESTRATOR_MCP_URL}"}},"z":1.0}`,
+		{`{"system_prompt":"${AGENT_SESSION_ID}","mcp_servers":{"o":{"type":"http",` +
+			`"url":"${AGENT_ORCHESTRATOR_MCP_URL}"}},"z":1.0}`,
 			`{"system_prompt":"${AGENT_SESSION_ID}","mcp_servers":{"o":{"type":"http","url":"URL/mcp"}},"z":1.0}`},
-		{`{"mcp_servers":{"${TEST_TOKEN}":{"args":["-s","${AGENT_SESSION_ID}",1e400,null,true,[]],"headers":{"A":"Bearer ${TEST_TOKEN}!"},"b":"$TEST_TOKEN ${} ${a b} <"}}}`,
-			`{"mcp_servers":{"${TEST_TOKEN}":{"args":["-s","SESSION",1e400,null,true,[]],"headers":{"A":"Bearer a\"b${AGENT_SESSION_ID}!"},"b":"$TEST_TOKEN ${} ${a b} <"}}}`},
+		{`{"mcp_servers":{"${TEST_TOKEN}":{"args":["-s","${AGENT_SESSION_ID}",1e400,null,true,[]],` +
+			`"headers":{"A":"Bearer ${TEST_TOKEN}!"},"b":"$TEST_TOKEN ${} ${a b} <"}}}`,
+			`{"mcp_servers":{"${TEST_TOKEN}":{"args":["-s","SESSION",1e400,null,true,[]],"headers":{"A":"Bearer ` +
+				`a\"b${AGENT_SESSION_ID}!"},"b":"$TEST_TOKEN ${} ${a b} <"}}}`},
 		{`{"mcp_servers":{"x":{"env":{"K":["${TEST_SECRET}"]}}}}`,
-			`failed mcp_servers.x.env.K[0] of agent "a" names ${TEST_SECRET}, which is not known on this worker: add "TEST_SECRET" to "env" of the profile "p", or take it out of the agent`},
+			`failed mcp_servers.x.env.K[0] of agent "a" names the variable ${TEST_SECRET}, which this worker does ` +
+				`not have: add "TEST_SECRET" to "env" of the profile "p", or remove it from the agent`},
 		{`{"mcp_servers":{"x":"${TEST_UNSET}"}}`,
-			`failed mcp_servers.x of agent "a" names ${TEST_UNSET}, which is not known on this worker: it is in "env" of the profile "p"; set it for the worker`},
+			`failed mcp_servers.x of agent "a" names the variable ${TEST_UNSET}, which this worker does not have: it ` +
+				`is in "env" of the profile "p"; set it for the worker`},
 	} {
-		q := s.queue(func(q *run.Queued) {
-			q.Input = &run.Input{Parameters: json.RawMessage(`{"a":"${TEST_SECRET}"}`), Blueprint: json.RawMessage(tt.blueprint)}
+		q := s.enqueue(func(q *run.Queued) {
+			q.Input = &run.Input{Parameters: json.RawMessage(`{"a":"${TEST_SECRET}"}`),
+				Blueprint: json.RawMessage(tt.blueprint)}
 		})
-		e := s.ended(q)
+		e := s.waitEnded(q)
 		if got, want := answer(e), strings.ReplaceAll(tt.want, "SESSION\"", q.SessionID+"\""); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

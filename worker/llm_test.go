@@ -15,8 +15,8 @@ import (
 	"ao/worker/profile"
 )
 
-// TestLLMSession: a conversation of ao-llm-exec goes on on a worker of another host, which has nothing of it but what the
-// orchestrator keeps.
+// TestLLMSession: a conversation of ao-llm-exec goes on on a worker of another host, which has nothing of it but what
+// the orchestrator keeps.
 func TestLLMSession(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -28,11 +28,13 @@ func TestLLMSession(t *testing.T) {
 		n := len(asked)
 		mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, `data: {"model":"m-1","choices":[{"index":0,"delta":{"content":"answer %d"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n", n)
+		fmt.Fprintf(w,
+			`data: {"model":"m-1","choices":[{"index":0,"delta":{"content":"answer %d"},"finish_reason":"stop"}]}`+
+				"\n\ndata: [DONE]\n\n", n)
 	}))
 	t.Cleanup(model.Close)
-	s := newBoss(t, natstest.Bus(t))
-	begin := func(host string) life {
+	s := newFakeCoordinator(t, natstest.Bus(t))
+	begin := func(host string) runningWorker {
 		return start(t, s.b, nil, func(c *Config) {
 			c.Executor, c.Host = nil, host
 			c.Profile = profile.Profile{Name: "p", Type: run.Autonomous, Command: profile.LLMExec, MaxConcurrentRuns: 4,
@@ -41,7 +43,8 @@ func TestLLMSession(t *testing.T) {
 	}
 	prompt := func(text string) func(*run.Queued) {
 		return func(q *run.Queued) {
-			q.AgentType, q.Input = run.Autonomous, &run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"prompt":%q}`, text))}
+			q.AgentType, q.Input = run.Autonomous,
+				&run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"prompt":%q}`, text))}
 		}
 	}
 	said := func(e run.Ended) string {
@@ -51,13 +54,13 @@ func TestLLMSession(t *testing.T) {
 		return *e.Result.Text
 	}
 	w := begin("one")
-	q := s.queue(prompt("first"))
-	if got := said(s.ended(q)); got != "answer 1" {
+	q := s.enqueue(prompt("first"))
+	if got := said(s.waitEnded(q)); got != "answer 1" {
 		t.Fatalf("got %s", got)
 	}
 	w.end(t)
 	begin("two")
-	if got := said(s.ended(s.queue(s.after(q), prompt("second")))); got != "answer 2" {
+	if got := said(s.waitEnded(s.enqueue(s.after(q), prompt("second")))); got != "answer 2" {
 		t.Fatalf("the second turn: %s", got)
 	}
 	mu.Lock()

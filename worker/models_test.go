@@ -27,28 +27,34 @@ func TestModels(t *testing.T) {
 		{agent.Models{"small-*"}, "small-1", "completed"},
 		{agent.Models{"small-*"}, "own", "completed"},
 		{agent.Models{"small-*"}, "", "completed"},
-		{agent.Models{"small-*"}, "large-1", `failed {"error":"model_not_allowed","message":"The agent's model \"large-1\" is not allowed by the executor profile p (models of the profile): there may be small-*, own. Change the agent's model, or leave it out",` +
-			`"model":"large-1","models":["small-*","own"],"executor_profile":"p"}`},
+		{agent.Models{"small-*"},
+			"large-1",
+			`failed {"error":"model_not_allowed","message":"The agent's model \"large-1\" is not allowed by the ` +
+				`executor profile p (models of the profile): there may be small-*, own. Change the agent's model, or ` +
+				`leave it out",` +
+				`"model":"large-1","models":["small-*","own"],"executor_profile":"p"}`},
 		{agent.Models{}, "large-1", `failed {"error":"model_not_allowed"`},
 	} {
 		t.Run(fmt.Sprintf("%q of %q", tt.model, tt.models), func(t *testing.T) {
 			t.Parallel()
 			b := natstest.Bus(t)
-			s := newBoss(t, b)
+			s := newFakeCoordinator(t, b)
 			var began atomic.Bool
 			do := func(_ context.Context, inv executor.Invocation, _ executor.Host) run.Outcome {
 				began.Store(true)
-				return done(`{}`)
+				return completed(`{}`)
 			}
 			w := start(t, b, do, func(c *Config) {
-				c.Profile = profile.Profile{Name: "p", Type: run.Autonomous, Command: profile.TestExec, MaxConcurrentRuns: 4, Models: tt.models, Config: json.RawMessage(`{"model":"own"}`)}
+				c.Profile = profile.Profile{Name: "p", Type: run.Autonomous, Command: profile.TestExec,
+					MaxConcurrentRuns: 4, Models: tt.models, Config: json.RawMessage(`{"model":"own"}`)}
 			})
-			if got := w.me.Models; (got == nil) != (tt.models == nil) || got != nil && got[len(got)-1] != "own" {
+			if got := w.client.Models; (got == nil) != (tt.models == nil) || got != nil && got[len(got)-1] != "own" {
 				t.Errorf("it announces %q", got)
 			}
-			e := s.ended(s.queue(func(q *run.Queued) {
+			e := s.waitEnded(s.enqueue(func(q *run.Queued) {
 				q.AgentType = run.Autonomous
-				q.Input = &run.Input{Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(fmt.Sprintf(`{"name":"a","model":%q}`, tt.model))}
+				q.Input = &run.Input{Parameters: json.RawMessage(`{"prompt":"x"}`),
+					Blueprint: json.RawMessage(fmt.Sprintf(`{"name":"a","model":%q}`, tt.model))}
 			}))
 			got := string(e.Status)
 			if e.Error != nil {

@@ -30,7 +30,7 @@ func held(retries int) func(*run.Queued) {
 }
 
 // offered waits for a run's offer.
-func (s *boss) offered(q run.Queued) (e run.Ended) {
+func (s *fakeCoordinator) offered(q run.Queued) (e run.Ended) {
 	s.t.Helper()
 	natstest.Until(s.t, "an end is offered", func() bool {
 		return s.record(subject.Offered(subject.Partition(q.SessionID), q.ID, q.Key), &e)
@@ -39,11 +39,11 @@ func (s *boss) offered(q run.Queued) (e run.Ended) {
 }
 
 // hasEnded tells whether a run has its last word.
-func (s *boss) hasEnded(q run.Queued) bool {
+func (s *fakeCoordinator) hasEnded(q run.Queued) bool {
 	return s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &run.Ended{})
 }
 
-func answers(texts ...string) doer {
+func answers(texts ...string) executorStub {
 	n := 0
 	return func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		text := texts[n]
@@ -52,24 +52,30 @@ func answers(texts ...string) doer {
 	}
 }
 
-// TestAGoodEndIsOffered: where an output schema holds the coordinator has the last word. With the offer the attempt is over here.
+// TestAGoodEndIsOffered: where an output schema holds the coordinator has the last word. With the offer the attempt is
+// over here.
 func TestAGoodEndIsOffered(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, answers("no", `{"summary":"x","n":1.50}`))
-	q := s.queue(held(1))
+	q := s.enqueue(held(1))
 	e := s.offered(q)
-	if e.Status != run.Completed || e.Error != nil || e.RunnerID != w.ID() || e.Attempt != 1 || e.StartedAt == nil || e.Nonce == "" || e.Checked != "" || string(e.Result.Data) != `{"summary":"x","n":1.50}` || e.Result.Text != nil || *e.Result.RawOutput != `{"summary":"x","n":1.50}` {
+	if e.Status != run.Completed || e.Error != nil || e.RunnerID != w.ID() || e.Attempt != 1 || e.StartedAt == nil ||
+		e.Nonce == "" || e.Checked != "" || string(e.Result.Data) != `{"summary":"x","n":1.50}` ||
+		e.Result.Text != nil || *e.Result.RawOutput != `{"summary":"x","n":1.50}` {
 		t.Errorf("got %+v", e)
 	}
 	var v run.Validation
-	if err := json.Unmarshal(e.Result.SchemaValidation, &v); err != nil || !v.Valid || v.Retries != 1 || v.Source != run.SourceRequest || len(v.Rejected) != 1 || v.Rejected[0].Errors[0].Message != run.NoOutput {
+	if err := json.Unmarshal(e.Result.SchemaValidation, &v); err != nil || !v.Valid || v.Retries != 1 ||
+		v.Source != run.SourceRequest || len(v.Rejected) != 1 || v.Rejected[0].Errors[0].Message != run.NoOutput {
 		t.Errorf("got %s, %v", e.Result.SchemaValidation, err)
 	}
 	events, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
-	if err != nil || len(events) != 1 || events[0].Seq != e.Events || !strings.Contains(string(events[0].Body), "Output rejected, attempt 1 of 2") ||
-		!strings.Contains(string(events[0].Body), `"rejection":{"attempt":1,"of":2,"errors":[{"path":"$","message":"`+run.NoOutput) {
+	if err != nil || len(events) != 1 || events[0].Seq != e.Events || !strings.Contains(string(events[0].Body),
+		"Output rejected, attempt 1 of 2") ||
+		!strings.Contains(string(events[0].Body), `"rejection":{"attempt":1,"of":2,"errors":[{"path":"$","message":"`+
+			run.NoOutput) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
@@ -85,27 +91,31 @@ func TestAGoodEndIsOffered(t *testing.T) {
 func TestABadEndIsSaid(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	began := make(chan struct{})
 	w := start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
 		if v.AgentName == "waits" {
 			close(began)
-			return untilCut(ctx, v, h)
+			return untilCanceled(ctx, v, h)
 		}
 		return answers("no")(ctx, v, h)
 	})
-	q := s.queue(held(2))
-	e := s.ended(q)
-	if e.Status != run.Failed || code(e) != "OutputSchemaValidationError" || e.Error.Message != "Output validation failed after 2 retries" || field(e, "last_output") != `"no"` || field(e, "errors") != `[{"message":"`+run.NoOutput+`","path":"$"}]` && field(e, "errors") != `[{"path":"$","message":"`+run.NoOutput+`"}]` {
+	q := s.enqueue(held(2))
+	e := s.waitEnded(q)
+	if e.Status != run.Failed || code(e) != "OutputSchemaValidationError" ||
+		e.Error.Message != "Output validation failed after 2 retries" || field(e, "last_output") != `"no"` ||
+		field(e, "errors") != `[{"message":"`+run.NoOutput+`","path":"$"}]` &&
+			field(e, "errors") != `[{"path":"$","message":"`+run.NoOutput+`"}]` {
 		t.Errorf("got %s %+v", e.Status, e.Error)
 	}
-	if e.Result == nil || *e.Result.Text != "no" || !strings.Contains(string(e.Result.SchemaValidation), `"valid":false`) {
+	if e.Result == nil || *e.Result.Text != "no" || !strings.Contains(string(e.Result.SchemaValidation),
+		`"valid":false`) {
 		t.Errorf("kept %+v", e.Result)
 	}
-	stopped := s.queue(held(2), func(q *run.Queued) { q.Agent = "waits" })
+	stopped := s.enqueue(held(2), func(q *run.Queued) { q.Agent = "waits" })
 	<-began
-	s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: stopped.Key})
-	if e := s.ended(stopped); e.Status != run.Stopped {
+	s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: stopped.Key})
+	if e := s.waitEnded(stopped); e.Status != run.Stopped {
 		t.Errorf("got %s", e.Status)
 	}
 	for _, q := range []run.Queued{q, stopped} {
@@ -119,15 +129,17 @@ func TestABadEndIsSaid(t *testing.T) {
 func TestProceduralOutput(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	start(t, b, func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		code := 0
-		o := done(`{"summary":7}`)
+		o := completed(`{"summary":7}`)
 		o.Result.ExitCode = &code
 		return o
 	})
-	e := s.ended(s.queue(held(3), func(q *run.Queued) { q.AgentType = run.Procedural }))
-	if e.Status != run.Failed || e.Error.Message != "Output validation failed after 0 retries" || string(e.Result.Data) != `{"summary":7}` || e.Result.ExitCode == nil || *e.Result.ExitCode != 0 || !strings.Contains(string(e.Result.SchemaValidation), `"retry_count":0`) {
+	e := s.waitEnded(s.enqueue(held(3), func(q *run.Queued) { q.AgentType = run.Procedural }))
+	if e.Status != run.Failed || e.Error.Message != "Output validation failed after 0 retries" ||
+		string(e.Result.Data) != `{"summary":7}` || e.Result.ExitCode == nil || *e.Result.ExitCode != 0 ||
+		!strings.Contains(string(e.Result.SchemaValidation), `"retry_count":0`) {
 		t.Errorf("got %s %+v %+v", e.Status, e.Error, e.Result)
 	}
 }
@@ -136,30 +148,33 @@ func TestProceduralOutput(t *testing.T) {
 func TestALargeOffer(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	start(t, b, answers(`{"summary":"`+strings.Repeat("x", maxInline)+`"}`))
-	if e := s.offered(s.queue(held(0))); e.Status != run.Completed || e.Result != nil || e.Body == nil || e.Body.Size < maxInline {
+	if e := s.offered(s.enqueue(held(0))); e.Status != run.Completed || e.Result != nil || e.Body == nil ||
+		e.Body.Size < maxInline {
 		t.Errorf("got %+v", e)
 	}
 }
 
-// TestAnOfferThatNobodyLooksAt: the attempt has its last word, or another's offer stands. What came too late is in the log.
+// TestAnOfferThatNobodyLooksAt: the attempt has its last word, or another's offer stands. What came too late is in the
+// log.
 func TestAnOfferThatNobodyLooksAt(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	goOn, log := make(chan struct{}), &journal{}
 	w := start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
 		<-goOn
 		return answers(`{"summary":"came too late"}`)(ctx, v, h)
 	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)) })
-	over, taken := s.queue(held(0)), s.queue(held(0))
+	over, taken := s.enqueue(held(0)), s.enqueue(held(0))
 	for _, q := range []run.Queued{over, taken} {
 		natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 	}
 	part := func(q run.Queued) string { return subject.Partition(q.SessionID) }
 	body, _ := json.Marshal(run.Ended{V: 1, Status: run.Failed, Nonce: "another's"})
-	for _, e := range []bus.Entry{{Subject: subject.Ended(part(over), over.ID, over.Key), Body: body}, {Subject: subject.Offered(part(taken), taken.ID, taken.Key), Body: body}} {
+	for _, e := range []bus.Entry{{Subject: subject.Ended(part(over), over.ID, over.Key), Body: body},
+		{Subject: subject.Offered(part(taken), taken.ID, taken.Key), Body: body}} {
 		if _, err := b.Append(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +184,7 @@ func TestAnOfferThatNobodyLooksAt(t *testing.T) {
 	for _, q := range []run.Queued{over, taken} {
 		var l string
 		natstest.Until(t, "the log says so", func() bool { l = log.line("run.id=" + q.ID); return l != "" })
-		if !strings.Contains(l, "last word refused") || !strings.Contains(l, "came too late") {
+		if !strings.Contains(l, "end record refused") || !strings.Contains(l, "came too late") {
 			t.Errorf("it logged %s", l)
 		}
 	}
@@ -185,14 +200,14 @@ func TestAnOfferThatNobodyLooksAt(t *testing.T) {
 func TestAnOfferInvitesTheAnswer(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
-	s := newBoss(t, p.Bus(t))
+	s := newFakeCoordinator(t, p.Bus(t))
 	began, goOn := make(chan struct{}), make(chan struct{})
 	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
 		close(began)
 		<-goOn
 		return answers(`{"summary":"x"}`)(ctx, v, h)
 	})
-	q := s.queue(held(0))
+	q := s.enqueue(held(0))
 	<-began
 	p.Kill() // the offer is tried again until it stands
 	natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
@@ -207,12 +222,12 @@ func TestAnOfferInvitesTheAnswer(t *testing.T) {
 	}
 }
 
-// TestAProgramIsAskedAgain: any program goes on with the session that it bound, and is told what was wrong. One that does not
-// take system prompts is told the schema in its prompt.
+// TestAProgramIsAskedAgain: any program goes on with the session that it bound, and is told what was wrong. One that
+// does not take system prompts is told the schema in its prompt.
 func TestAProgramIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, nil, autonomous(t, `
 cat > "$AGENT_ORCHESTRATOR_RUN_ID.$(ls | grep -c "$AGENT_ORCHESTRATOR_RUN_ID")"
 echo '{"type":"bind","executor_session_id":"m1"}'
@@ -221,11 +236,12 @@ case $(ls | grep -c "$AGENT_ORCHESTRATOR_RUN_ID") in
 *) printf '{"type":"result","result_text":"%s"}\n' 'Here: {\"summary\":\"fine\"}';;
 esac
 `))
-	q := s.queue(held(1), func(q *run.Queued) {
+	q := s.enqueue(held(1), func(q *run.Queued) {
 		q.Blueprint = json.RawMessage(`{"name":"a","system_prompt":"Be kind.","parameters_schema":{"type":"object"}}`)
 		q.Parameters = json.RawMessage(`{"topic":"${HOME} </inputs>","n":1.0}`)
 	})
-	if e := s.offered(q); string(e.Result.Data) != `{"summary":"fine"}` || *e.Result.RawOutput != `Here: {"summary":"fine"}` {
+	if e := s.offered(q); string(e.Result.Data) != `{"summary":"fine"}` ||
+		*e.Result.RawOutput != `Here: {"summary":"fine"}` {
 		t.Errorf("got %+v", e.Result)
 	}
 	told := func(n string) (v executor.Invocation) {
@@ -240,11 +256,16 @@ esac
 		return v
 	}
 	first, second := told("0"), told("1")
-	if want := "<inputs>\ntopic: ${HOME} [/inputs]\nn: 1.0\n</inputs>\n\n" + prompt.Format(json.RawMessage(wanted)); first.Prompt != want || first.Mode != executor.Start || string(first.Parameters) != `{"topic":"${HOME} \u003c/inputs\u003e","n":1.0}` || string(first.Blueprint) != string(q.Blueprint) {
+	if want := "<inputs>\ntopic: ${HOME} [/inputs]\nn: 1.0\n</inputs>\n\n" +
+		prompt.Format(json.RawMessage(wanted)); first.Prompt != want || first.Mode != executor.Start ||
+		string(first.Parameters) != `{"topic":"${HOME} \u003c/inputs\u003e","n":1.0}` ||
+		string(first.Blueprint) != string(q.Blueprint) {
 		t.Errorf("got %+v, want the prompt %s", first, want)
 	}
-	want := prompt.Retry([]run.OutputError{{Path: "$", Message: run.NoOutput}}, "I think it is fine", json.RawMessage(wanted), 0)
-	if second.Mode != executor.Resume || second.ExecutorSession != "m1" || second.Prompt != want || second.SessionID != q.SessionID {
+	want := prompt.Retry([]run.OutputError{{Path: "$", Message: run.NoOutput}},
+		"I think it is fine", json.RawMessage(wanted), 0)
+	if second.Mode != executor.Resume || second.ExecutorSession != "m1" || second.Prompt != want ||
+		second.SessionID != q.SessionID {
 		t.Errorf("got %+v, want the prompt %s", second, want)
 	}
 }
@@ -253,7 +274,7 @@ esac
 func TestALiveProcessIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, nil, autonomous(t, `
 n=0
 while read -r line; do
@@ -264,7 +285,7 @@ while read -r line; do
   else echo "{\"type\":\"turn_complete\",\"result\":{\"summary\":\"turn $n of $$\"}}"; fi
 done
 `), func(c *Config) { c.Profile.Lifecycle = executor.Persistent })
-	e := s.offered(s.queue(held(1)))
+	e := s.offered(s.enqueue(held(1)))
 	if e.Result == nil || !strings.HasPrefix(string(e.Result.Data), `{"summary":"turn 2 of `) {
 		t.Fatalf("got %+v", e)
 	}
@@ -276,7 +297,8 @@ done
 	if err == nil {
 		err = json.Unmarshal(raw, &turn)
 	}
-	if want := prompt.Retry([]run.OutputError{{Path: "$", Message: run.NoOutput}}, "no JSON", json.RawMessage(wanted), 0); err != nil || turn.Type != "turn" || turn.Parameters["prompt"] != want {
+	if want := prompt.Retry([]run.OutputError{{Path: "$", Message: run.NoOutput}}, "no JSON", json.RawMessage(wanted),
+		0); err != nil || turn.Type != "turn" || turn.Parameters["prompt"] != want {
 		t.Errorf("got %s, %v", raw, err)
 	}
 }
@@ -285,14 +307,14 @@ done
 func TestTheTimeLimitHoldsForAllOfIt(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
 		if v.Mode == executor.Resume {
-			return untilCut(ctx, v, h)
+			return untilCanceled(ctx, v, h)
 		}
 		return answers("no JSON")(ctx, v, h)
 	})
-	e := s.ended(s.queue(held(10), func(q *run.Queued) { q.Timeout = 1 }))
+	e := s.waitEnded(s.enqueue(held(10), func(q *run.Queued) { q.Timeout = 1 }))
 	if e.Status != run.Failed || code(e) != "timeout" || e.Result == nil || *e.Result.Text != "no JSON" {
 		t.Errorf("got %s %s %+v", e.Status, code(e), e.Result)
 	}
@@ -302,17 +324,24 @@ func TestTheTimeLimitHoldsForAllOfIt(t *testing.T) {
 func TestAnInputThatCannotBeTold(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		t.Error("it was begun")
-		return done("1")
+		return completed("1")
 	})
 	for _, tt := range []struct{ blueprint, parameters, want string }{
-		{`[]`, `{"prompt":"p"}`, "The run's input cannot be given to its executor: The agent's blueprint cannot be read: it must be a JSON object"},
-		{`{}`, `{"topic":"t"}`, "The run's input cannot be given to its executor: parameters.prompt must be a string: it is what the agent is told"},
+		{`[]`,
+			`{"prompt":"p"}`,
+			"the run's input cannot be given to its executor: The agent's blueprint cannot be read: it must be a " +
+				"JSON object"},
+		{`{}`,
+			`{"topic":"t"}`,
+			"the run's input cannot be given to its executor: parameters.prompt must be a string: it is what the " +
+				"agent is told"},
 	} {
-		e := s.ended(s.queue(func(q *run.Queued) {
-			q.AgentType, q.Blueprint, q.Parameters = run.Autonomous, json.RawMessage(tt.blueprint), json.RawMessage(tt.parameters)
+		e := s.waitEnded(s.enqueue(func(q *run.Queued) {
+			q.AgentType, q.Blueprint, q.Parameters = run.Autonomous, json.RawMessage(tt.blueprint),
+				json.RawMessage(tt.parameters)
 		}))
 		if e.Status != run.Failed || code(e) != "input_unreadable" || e.Error.Message != tt.want {
 			t.Errorf("got %s %s %v", e.Status, code(e), e.Error)

@@ -30,15 +30,18 @@ func toldOf(t *testing.T, b *bus.Bus, q run.Queued) (texts []string, messages []
 		events := []run.Event{{}}
 		if m.Subject == subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, run.PackKind) {
 			packs++
-			if events, err = run.Unpack(bare); err != nil || len(events) < 2 {
+			events, err = run.Unpack(bare)
+			if err != nil || len(events) < 2 {
 				t.Errorf("a pack of %d: %v", len(events), err)
 			}
-		} else if err := json.Unmarshal(bare, &events[0]); err != nil || m.Subject != subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, events[0].Type) {
+		} else if err := json.Unmarshal(bare, &events[0]); err != nil ||
+			m.Subject != subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, events[0].Type) {
 			t.Errorf("%s is %s, %v", m.Subject, m.Body, err)
 		}
 		for _, e := range events {
 			var said run.Message
-			if err := json.Unmarshal(e.Body, &said); err != nil || e.SessionID != q.SessionID || e.RunID != q.ID || e.At.IsZero() {
+			if err := json.Unmarshal(e.Body, &said); err != nil || e.SessionID != q.SessionID || e.RunID != q.ID ||
+				e.At.IsZero() {
 				t.Errorf("%+v: %v", e, err)
 			}
 			texts = append(texts, said.Content[0].Text)
@@ -52,8 +55,9 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 	t.Parallel()
 	const half = 300
 	for _, tt := range []struct {
-		name               string
-		join, before, then int // what coordinators tell: at the registration, in beats before the attempt, in beats in the middle of it
+		name string
+		// what coordinators tell: at the registration, in beats before the attempt, in beats in the middle of it
+		join, before, then int
 		first, second      bool
 	}{
 		{"nobody can", 0, 0, 0, false, false},
@@ -67,23 +71,23 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := natstest.Bus(t)
-			s := newBoss(t, b)
+			s := newFakeCoordinator(t, b)
 			tell := func(form int) (told func() bool) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
-					r := known(beat)
+					r := knownReply(beat)
 					r.EventVersion = form
 					return r
 				}
-				n := len(s.beats) + 2 // the answer to the next one may not be read when that after it comes
+				n := len(s.heartbeats) + 2 // the answer to the next one may not be read when that after it comes
 				return func() bool {
 					s.mu.Lock()
 					defer s.mu.Unlock()
-					return len(s.beats) >= n
+					return len(s.heartbeats) >= n
 				}
 			}
-			s.with(func() { s.forms = tt.join })
+			s.with(func() { s.eventVersion = tt.join })
 			w := start(t, b, func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 				for n := range 2 * half {
 					if n == half {
@@ -91,11 +95,11 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 					}
 					host.Tell(run.EventMessage, run.Say("system", fmt.Sprint(n)))
 				}
-				return done("1")
+				return completed("1")
 			})
 			natstest.Until(t, "the worker is told", tell(tt.before))
-			q := s.queue()
-			e := s.ended(q)
+			q := s.enqueue()
+			e := s.waitEnded(q)
 			texts, messages, _ := toldOf(t, b, q)
 			if len(texts) != 2*half || e.Status != run.Completed || e.Events != messages[len(messages)-1].Seq {
 				t.Errorf("%s with %d events, the last in %d", e.Status, len(texts), e.Events)
@@ -131,11 +135,11 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 func TestEventsOfSeveralProgramsArePacked(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	s.with(func() {
-		s.forms = run.EventVersion
+		s.eventVersion = run.EventVersion
 		s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
-			r := known(beat)
+			r := knownReply(beat)
 			r.EventVersion = run.EventVersion
 			return r
 		}
@@ -157,10 +161,10 @@ func TestEventsOfSeveralProgramsArePacked(t *testing.T) {
 		for range 4 {
 			<-ended
 		}
-		return done("1")
+		return completed("1")
 	})
-	q := s.queue()
-	s.ended(q)
+	q := s.enqueue()
+	s.waitEnded(q)
 	texts, messages, packs := toldOf(t, b, q)
 	last := map[string]string{}
 	for _, text := range texts {

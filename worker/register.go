@@ -9,7 +9,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// register tries until it succeeds, ctx ends, or it is clear that it never will.
+// register retries until it succeeds, ctx ends, or the error is permanent.
 func (w *Worker) register(ctx context.Context) error {
 	var said string
 	var at time.Time
@@ -18,7 +18,7 @@ func (w *Worker) register(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !worthAnother(err) {
+		if !canRetry(err) {
 			return err
 		}
 		if w.NotReady != nil {
@@ -26,56 +26,57 @@ func (w *Worker) register(ctx context.Context) error {
 		}
 		limit := pause
 		if fault.KindOf(err) != fault.Conflict {
-			limit = min(pause, time.Second) // a coordinator may come any moment
+			limit = min(pause, time.Second) // a coordinator may appear at any moment
 		}
 		if err.Error() != said || time.Since(at) > 10*time.Second {
-			w.me.sayWhy(err)
+			w.client.logRegisterError(err)
 			said, at = err.Error(), time.Now()
 		}
-		wait(ctx, limit/2+rand.N(limit/2))
+		sleep(ctx, limit/2+rand.N(limit/2))
 	}
 	return ctx.Err()
 }
 
-// worthAnother: a registration that is not well-formed will never be taken, whatever else may change.
-func worthAnother(err error) bool { return fault.KindOf(err) != fault.Invalid }
+// canRetry reports whether a registration may succeed later. An invalid one never will.
+func canRetry(err error) bool { return fault.KindOf(err) != fault.Invalid }
 
-// registerOnce asks once, and begins to take runs.
+// registerOnce sends one registration; on success the worker takes runs.
 func (w *Worker) registerOnce() error {
-	r, err := w.me.register()
+	r, err := w.client.register()
 	if err != nil {
 		return err
 	}
-	w.terms.registered(r)
-	w.lanes.set(r.Lanes)
+	w.remote.applyRegistered(r)
+	w.queues.set(r.Lanes)
 	select {
 	case <-w.ready:
 	default:
 		close(w.ready)
 	}
-	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots.most, "agents", runnerapi.Names(runnerapi.AgentSet(w.me.Agents)))
+	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots.limit,
+		"agents", runnerapi.Names(runnerapi.AgentSet(w.client.Agents)))
 	return nil
 }
 
-// rejoin registers again, in a goroutine of its own, one at a time: the coordinators do not know the runner any more.
-// While it is refused nothing is taken.
-func (w *Worker) rejoin() {
-	w.joins.begin(func() {
+// reregister registers again in its own goroutine, one at a time, because coordinators no longer know the runner.
+// After a conflict the worker takes no runs.
+func (w *Worker) reregister() {
+	w.registrations.start(func() {
 		switch err := w.registerOnce(); {
 		case err == nil:
-		case !worthAnother(err):
-			w.end.die(err)
+		case !canRetry(err):
+			w.shutdown.fail(err)
 		default:
-			w.me.sayWhy(err)
+			w.client.logRegisterError(err)
 			if fault.KindOf(err) == fault.Conflict {
-				w.lanes.set(nil)
+				w.queues.set(nil)
 			}
 		}
 	})
 }
 
-// deregister says farewell. The worker is leaving, so no registration begins any more.
+// deregister tells coordinators that the runner shuts down. No registration starts after stopTaking.
 func (w *Worker) deregister(finishing bool) {
-	w.joins.wait()
-	w.me.farewell(w.end.dead, finishing)
+	w.registrations.wait()
+	w.client.deregister(w.shutdown.hardStop, finishing)
 }

@@ -11,28 +11,28 @@ import (
 func TestAProcessProvesItself(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	var secrets []string
 	for range 2 {
-		s.with(func() { s.joins, s.beats, s.byes = nil, nil, nil })
-		w := start(t, b, untilCut)
-		reply := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandPing})
-		natstest.Until(t, "it is heard", func() (ok bool) { s.with(func() { ok = len(s.beats) > 0 }); return ok })
+		s.with(func() { s.registrations, s.heartbeats, s.farewells = nil, nil, nil })
+		w := start(t, b, untilCanceled)
+		reply := s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandPing})
+		natstest.Until(t, "it is heard", func() (ok bool) { s.with(func() { ok = len(s.heartbeats) > 0 }); return ok })
 		w.end(t)
 		s.with(func() {
-			r, err := s.joins[0].Admitted()
+			r, err := s.registrations[0].Admitted()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.joins[0].Proof != "" || r.Proof == "" || len(s.byes) == 0 {
-				t.Fatalf("%+v, %d farewells", s.joins[0], len(s.byes))
+			if s.registrations[0].Proof != "" || r.Proof == "" || len(s.farewells) == 0 {
+				t.Fatalf("%+v, %d farewells", s.registrations[0], len(s.farewells))
 			}
-			for _, secret := range []string{reply.Secret, s.beats[0].Secret, s.byes[0].Secret} {
-				if !r.IsProcess(w.me.Instance, secret) {
+			for _, secret := range []string{reply.Secret, s.heartbeats[0].Secret, s.farewells[0].Secret} {
+				if !r.IsProcess(w.client.Instance, secret) {
 					t.Errorf("%q is not the secret it registered with", secret)
 				}
 			}
-			secrets = append(secrets, s.joins[0].Secret)
+			secrets = append(secrets, s.registrations[0].Secret)
 		})
 	}
 	if secrets[0] == secrets[1] {

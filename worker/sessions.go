@@ -4,53 +4,53 @@ import (
 	"context"
 )
 
-// keeper is an executor that keeps processes of sessions between their turns (lifecycle persistent).
-type keeper interface {
-	Watch(changed func())      // Sessions' answer has changed; told from the beginning
-	Sessions() []string        // those whose process waits for the next turn
-	Forget(sessions []string)  // end the processes of these
-	Drain()                    // end those that wait, and from now on each after its turn
-	Close(ctx context.Context) // end all of them; at ctx's end the hard way
+// sessionKeeper is an executor that keeps the processes of sessions between turns (lifecycle persistent).
+type sessionKeeper interface {
+	Watch(changed func())      // changed is called whenever Sessions changes
+	Sessions() []string        // the sessions whose process waits for the next turn
+	Forget(sessions []string)  // ends the processes of these sessions
+	Drain()                    // ends idle processes, and from now on each after its turn
+	Close(ctx context.Context) // ends all processes; kills them when ctx ends
 }
 
-// kept are the processes that an executor keeps; the zero value keeps none.
-type kept struct{ by keeper }
+// keptSessions are the processes that an executor keeps; the zero value has none.
+type keptSessions struct{ keeper sessionKeeper }
 
-// keptBy has changed called when another session's process waits, or one does no longer.
-func keptBy(e Executor, changed func()) (k kept) {
-	if by, ok := e.(keeper); ok {
-		k.by = by
+// newKeptSessions calls changed whenever the set of idle sessions changes.
+func newKeptSessions(e Executor, changed func()) (k keptSessions) {
+	if by, ok := e.(sessionKeeper); ok {
+		k.keeper = by
 		by.Watch(changed)
 	}
 	return k
 }
 
-// idle lists the sessions whose process waits for the next turn, for a beat.
-func (k kept) idle() []string {
-	if k.by == nil {
+// idle lists the sessions whose process waits for the next turn, for a heartbeat.
+func (k keptSessions) idle() []string {
+	if k.keeper == nil {
 		return nil
 	}
-	return k.by.Sessions()
+	return k.keeper.Sessions()
 }
 
-func (k kept) forget(sessions []string) {
-	if k.by != nil {
-		k.by.Forget(sessions)
+func (k keptSessions) forget(sessions []string) {
+	if k.keeper != nil {
+		k.keeper.Forget(sessions)
 	}
 }
 
-func (k kept) drain() {
-	if k.by != nil {
-		k.by.Drain()
+func (k keptSessions) drain() {
+	if k.keeper != nil {
+		k.keeper.Drain()
 	}
 }
 
-// close ends the processes that are left when the worker ends.
-func (k kept) close() {
-	if k.by == nil {
+// close ends the remaining processes when the worker shuts down.
+func (k keptSessions) close() {
+	if k.keeper == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	k.by.Close(ctx)
+	k.keeper.Close(ctx)
 }

@@ -16,7 +16,8 @@ import (
 	"ao/worker/profile"
 )
 
-// staying makes a profile of a persistent program: it answers with its number, the line, and what it found in its environment.
+// staying makes a profile of a persistent program: it answers with its number, the line, and what it found in its
+// environment.
 func staying(t *testing.T) func(*Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,9 +53,9 @@ type answered struct {
 	}
 }
 
-func (s *boss) answer1(q run.Queued) (a answered) {
+func (s *fakeCoordinator) answer1(q run.Queued) (a answered) {
 	s.t.Helper()
-	e := s.ended(q)
+	e := s.waitEnded(q)
 	if e.Status != run.Completed || json.Unmarshal(e.Result.Data, &a) != nil {
 		s.t.Fatalf("%s %v %+v", e.Status, e.Error, e.Result)
 	}
@@ -62,10 +63,10 @@ func (s *boss) answer1(q run.Queued) (a answered) {
 }
 
 // idleNow is what the last beat lists.
-func (s *boss) idleNow() (all []string) {
+func (s *fakeCoordinator) idleNow() (all []string) {
 	s.with(func() {
-		if len(s.beats) > 0 {
-			all = s.beats[len(s.beats)-1].Idle
+		if len(s.heartbeats) > 0 {
+			all = s.heartbeats[len(s.heartbeats)-1].Idle
 		}
 	})
 	return all
@@ -73,35 +74,40 @@ func (s *boss) idleNow() (all []string) {
 
 func alivePid(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// TestAProcessStaysForItsSession: beats list it, the next turn is its, and it goes when it is to be forgotten, or the worker ends.
+// TestAProcessStaysForItsSession: beats list it, the next turn is its, and it goes when it is to be forgotten, or the
+// worker ends.
 func TestAProcessStaysForItsSession(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, nil, staying(t))
 	model := func(q *run.Queued) { q.AgentType, q.Timeout = run.Autonomous, 60 }
-	q := s.queue(model)
+	q := s.enqueue(model)
 	first := s.answer1(q)
-	natstest.Until(t, "the beat lists the session", func() bool { return slices.Equal(s.idleNow(), []string{q.SessionID}) })
-	next := s.queue(model, func(n *run.Queued) { n.Type, n.SessionID, n.After = run.Resume, q.SessionID, q.ID })
+	natstest.Until(t, "the beat lists the session", func() bool {
+		return slices.Equal(s.idleNow(), []string{q.SessionID})
+	})
+	next := s.enqueue(model, func(n *run.Queued) { n.Type, n.SessionID, n.After = run.Resume, q.SessionID, q.ID })
 	if a := s.answer1(next); a.PID != first.PID || a.Line.Kind != "turn" || a.Line.Run != next.ID || a.First != q.ID {
 		t.Errorf("the next turn: %+v after %+v", a, first)
 	}
-	last := s.queue(model, func(n *run.Queued) { n.Type, n.SessionID, n.After = run.Resume, q.SessionID, "run_elsewhere" })
+	last := s.enqueue(model, func(n *run.Queued) {
+		n.Type, n.SessionID, n.After = run.Resume, q.SessionID, "run_elsewhere"
+	})
 	second := s.answer1(last)
 	if second.PID == first.PID || second.Line.Kind != "" || alivePid(first.PID) {
 		t.Errorf("after a turn elsewhere: %+v after %+v", second, first)
 	}
 	s.with(func() {
 		s.answer = func(b runnerapi.Beat) runnerapi.BeatReply {
-			r := known(b)
+			r := knownReply(b)
 			r.Forget = b.Idle
 			return r
 		}
 	})
 	natstest.Until(t, "the process of a deleted session ends", func() bool { return !alivePid(second.PID) })
-	s.with(func() { s.answer = known })
-	q = s.queue(model)
+	s.with(func() { s.answer = knownReply })
+	q = s.enqueue(model)
 	pid := s.answer1(q).PID
 	w.end(t)
 	if alivePid(pid) {
@@ -113,23 +119,23 @@ func TestAProcessStaysForItsSession(t *testing.T) {
 func TestDrainWaitsForATurn(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, nil, staying(t), func(c *Config) { c.Grace = 30 * time.Second })
 	model := func(q *run.Queued) { q.AgentType = run.Autonomous }
-	idle := s.answer1(s.queue(model)).PID
-	busy := s.queue(model, func(q *run.Queued) { q.Parameters = json.RawMessage(`{"prompt":"please wait"}`) })
+	idle := s.answer1(s.enqueue(model)).PID
+	busy := s.enqueue(model, func(q *run.Queued) { q.Parameters = json.RawMessage(`{"prompt":"please wait"}`) })
 	natstest.Until(t, "the turn is under way", func() bool {
-		return strings.Contains(strings.Join(w.attempts.running(), " "), busy.ID)
+		return strings.Contains(strings.Join(w.attempts.runIDs(), " "), busy.ID)
 	})
 	w.stop()
 	natstest.Until(t, "the idle one has ended", func() bool { return !alivePid(idle) })
-	if got := w.attempts.running(); len(got) != 1 {
+	if got := w.attempts.runIDs(); len(got) != 1 {
 		t.Errorf("runs %v", got)
 	}
 	if !w.Worker.attempts.stop(busy.Key) {
 		t.Error("no such attempt")
 	}
-	if e := s.ended(busy); e.Status != run.Stopped {
+	if e := s.waitEnded(busy); e.Status != run.Stopped {
 		t.Errorf("got %s %v", e.Status, e.Error)
 	}
 	w.wait(t, nil)

@@ -10,62 +10,62 @@ import (
 	"ao/nats/bus"
 )
 
-// slots is how many runs a worker has at once, and the goroutines that bring them to their ends.
+// slots limits the concurrent runs of a worker and owns the goroutines that handle them.
 type slots struct {
-	most  int
-	end   *ending
-	do    func(bus.Delivery) // brings one to its end
-	taker *bus.Poller
+	limit    int
+	shutdown *shutdown
+	handle   func(bus.Delivery) // handles one delivery
+	taker    *bus.Poller
 
-	next chan bus.Delivery // to a goroutine that waits for work
-	runs sync.WaitGroup    // of the slots in use
-	used atomic.Int64      // likewise
+	handoff chan bus.Delivery // to an idle goroutine
+	wg      sync.WaitGroup    // of the slots in use
+	used    atomic.Int64      // slots in use
 }
 
-// defaultSlots is how many runs a worker has at once where its profile does not say.
+// defaultSlots is the number of concurrent runs where the profile sets none.
 func defaultSlots() int { return max(8, 2*runtime.NumCPU()) }
 
-// free is how many slots are.
+// free returns the number of free slots.
 func (s *slots) free() int {
-	if s.end.leaving.Load() {
+	if s.shutdown.stopping.Load() {
 		return 0
 	}
-	return s.most - s.busy()
+	return s.limit - s.busy()
 }
 
-// busy is how many slots are in use.
+// busy returns the number of slots in use.
 func (s *slots) busy() int { return int(s.used.Load()) }
 
-// spare is how long a goroutine that has brought a run to its end waits for the next one.
-const spare = time.Second
+// idleTimeout is how long an idle goroutine waits for the next delivery.
+const idleTimeout = time.Second
 
-// accept takes a slot for a delivery; the rest happens in a goroutine, the only one a run has of this package. One that waits for
-// work takes it: its stack has grown already, which is a twelfth of what a run costs here.
+// accept takes a slot for a delivery and handles it in a goroutine, the only one of this package per run. An idle
+// goroutine is reused: its stack has grown already, which saves a twelfth of a run's cost here.
 func (s *slots) accept(_ context.Context, d bus.Delivery) {
 	s.used.Add(1)
-	s.runs.Add(1)
+	s.wg.Add(1)
 	select {
-	case s.next <- d:
+	case s.handoff <- d:
 	default:
-		go s.serve(d)
+		go s.work(d)
 	}
 }
 
-// serve brings one delivery after the other to its end.
-func (s *slots) serve(d bus.Delivery) {
-	patience := time.NewTimer(spare)
+// work handles one delivery after the other until it was idle for idleTimeout.
+func (s *slots) work(d bus.Delivery) {
+	patience := time.NewTimer(idleTimeout)
 	defer patience.Stop()
 	for {
-		s.do(d)
+		s.handle(d)
 		s.used.Add(-1)
-		s.runs.Done()
+		s.wg.Done()
 		s.taker.Wake()
-		patience.Reset(spare)
+		patience.Reset(idleTimeout)
 		select {
-		case d = <-s.next:
+		case d = <-s.handoff:
 		case <-patience.C:
 			return
-		case <-s.end.dead.Done():
+		case <-s.shutdown.hardStop.Done():
 			return
 		}
 	}

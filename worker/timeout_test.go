@@ -37,9 +37,11 @@ func TestLimit(t *testing.T) {
 		{auto, 0, "", 0, "Run timed out after 1 hour, set by default"},
 		{auto, 7200, "request", 1, "Run timed out after 1 second, set by profile"},
 	} {
-		l := limitOf(&attempt{Queued: run.Queued{Spec: run.Spec{AgentType: tt.kind, Timeout: tt.seconds, TimeoutBy: tt.by}}}, tt.profile)
+		l := limitOf(&attempt{Queued: run.Queued{Spec: run.Spec{AgentType: tt.kind, Timeout: tt.seconds,
+			TimeoutBy: tt.by}}}, tt.profile)
 		if got := fmt.Sprintf("%v, set by %s", l, l.by); got != tt.want {
-			t.Errorf("%s, %d s by %q, profile %d: got %s, want %s", tt.kind, tt.seconds, tt.by, tt.profile, got, tt.want)
+			t.Errorf("%s, %d s by %q, profile %d: got %s, want %s", tt.kind, tt.seconds, tt.by, tt.profile, got,
+				tt.want)
 		}
 	}
 }
@@ -55,21 +57,24 @@ func TestTimeouts(t *testing.T) {
 		t.Run(tt.by, func(t *testing.T) {
 			t.Parallel()
 			b := natstest.Bus(t)
-			s := newBoss(t, b)
-			program := autonomous(t, `echo '{"type":"bind","executor_session_id":"m"}'; echo half done; sleep 60 & sleep 60`)
+			s := newFakeCoordinator(t, b)
+			program := autonomous(t,
+				`echo '{"type":"bind","executor_session_id":"m"}'; echo half done; sleep 60 & sleep 60`)
 			w := start(t, b, nil, program, func(c *Config) { c.Profile.TimeoutSeconds = tt.profile })
 			by := tt.by
 			if by == "profile" {
 				by = "agent" // the worker is the one who knows its profile's
 			}
-			q := s.queue(func(q *run.Queued) { q.AgentType, q.Timeout, q.TimeoutBy = run.Autonomous, tt.seconds, by })
+			q := s.enqueue(func(q *run.Queued) { q.AgentType, q.Timeout, q.TimeoutBy = run.Autonomous, tt.seconds, by })
 			began := time.Now()
-			e := s.ended(q)
+			e := s.waitEnded(q)
 			want := fmt.Sprintf(`failed timeout "Run timed out after 5 seconds" 5 by "%s"`, tt.by)
-			if got := fmt.Sprintf("%s %s %q %s by %s", e.Status, code(e), e.Error.Message, field(e, "timeout_seconds"), field(e, "timeout_by")); got != want {
+			if got := fmt.Sprintf("%s %s %q %s by %s", e.Status, code(e), e.Error.Message, field(e, "timeout_seconds"),
+				field(e, "timeout_by")); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			if e.Result == nil || e.Result.Text == nil || *e.Result.Text != "half done" || time.Since(began) > 30*time.Second {
+			if e.Result == nil || e.Result.Text == nil || *e.Result.Text != "half done" ||
+				time.Since(began) > 30*time.Second {
 				t.Errorf("kept %+v, after %s", e.Result, time.Since(began))
 			}
 			w.end(t)
@@ -77,21 +82,27 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestRepeatedStops: however often it is wanted, and whatever else comes meanwhile, a run is stopped once and has one last word.
+// TestRepeatedStops: however often it is wanted, and whatever else comes meanwhile, a run is stopped once and has one
+// last word.
 func TestRepeatedStops(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
-	w := start(t, b, nil, autonomous(t, `trap 'echo asked >> asked; sleep 0.3; echo cleaned up; exit 0' TERM; echo '{"type":"event","event_type":"message","role":"x","content":[]}'; while :; do sleep 0.01; done`))
-	q := s.queue(func(q *run.Queued) { q.AgentType = run.Autonomous })
+	s := newFakeCoordinator(t, b)
+	w := start(t,
+		b,
+		nil,
+		autonomous(t,
+			`trap 'echo asked >> asked; sleep 0.3; echo cleaned up; exit 0' TERM; echo '{"type":"event",`+
+				`"event_type":"message","role":"x","content":[]}'; while :; do sleep 0.01; done`))
+	q := s.enqueue(func(q *run.Queued) { q.AgentType = run.Autonomous })
 	natstest.Until(t, "it runs", func() bool {
 		all, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 1)
 		return err == nil && len(all) == 1
 	})
 	for range 5 {
-		s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key})
+		s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key})
 	}
-	e := s.ended(q)
+	e := s.waitEnded(q)
 	if e.Status != run.Stopped || code(e) != "stopped" || e.Result == nil || *e.Result.Text != "cleaned up" {
 		t.Errorf("got %s %s %+v", e.Status, code(e), e.Result)
 	}
@@ -99,7 +110,7 @@ func TestRepeatedStops(t *testing.T) {
 		t.Errorf("it was asked to end like this: %q, %v", asked, err)
 	}
 	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
-	if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key}); r.Has {
+	if r := s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key}); r.Has {
 		t.Error("it still has the attempt")
 	}
 	if c := w.Counts(); c.Ended != 1 || c.Refused != 0 {

@@ -10,7 +10,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A worker writes records of the newest version that it knows, that all coordinators read by the last answer, and that the attempt allows.
+// A worker writes records of the newest version that it knows, that all coordinators read by the last answer, and that
+// the attempt allows.
 func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ own, told, beat, attempt, want int }{
@@ -23,18 +24,20 @@ func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
 		{1, 2, 2, 2, 1}, // a worker of before
 	} {
 		b := natstest.Bus(t)
-		s := newBoss(t, b)
+		s := newFakeCoordinator(t, b)
 		s.with(func() {
-			s.allows = tt.told
+			s.recordVersion = tt.told
 			s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
-				r := known(beat)
+				r := knownReply(beat)
 				r.RecordVersion = tt.beat
 				return r
 			}
 		})
-		w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return done("1") }, func(c *Config) { c.RecordVersion = tt.own })
-		q := s.queue(func(q *run.Queued) { q.RecordVersion = tt.attempt })
-		e := s.ended(q)
+		w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+			return completed("1")
+		}, func(c *Config) { c.RecordVersion = tt.own })
+		q := s.enqueue(func(q *run.Queued) { q.RecordVersion = tt.attempt })
+		e := s.waitEnded(q)
 		if c, ok := s.claim(q); !ok || c.V != tt.want || e.V != tt.want || e.Status != run.Completed {
 			t.Errorf("%+v: claimed in version %d, ended in %d as %s", tt, c.V, e.V, e.Status)
 		}
@@ -46,18 +49,18 @@ func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
 func TestANewerQueuedRunComesAgain(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
-	does := func(context.Context, executor.Invocation, executor.Host) run.Outcome { return done("1") }
+	s := newFakeCoordinator(t, b)
+	does := func(context.Context, executor.Invocation, executor.Host) run.Outcome { return completed("1") }
 	start(t, b, does)
-	newer := s.queue(func(q *run.Queued) { q.V = run.Version + 1 })
-	if e := s.ended(s.queue()); e.Status != run.Completed {
+	newer := s.enqueue(func(q *run.Queued) { q.V = run.Version + 1 })
+	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed {
 		t.Errorf("the next one: %s", e.Status)
 	}
 	if st, err := b.StreamState(t.Context(), "REJECTED"); err != nil || st.Msgs != 0 {
 		t.Errorf("%d are put aside, %v", st.Msgs, err)
 	}
 	start(t, b, does, func(c *Config) { c.RecordVersion, c.ProjectDir = run.Version+1, t.TempDir() })
-	if e := s.ended(newer); e.Status != run.Completed {
+	if e := s.waitEnded(newer); e.Status != run.Completed {
 		t.Errorf("got %s", e.Status)
 	}
 }

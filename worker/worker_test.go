@@ -25,36 +25,39 @@ import (
 func TestARunsWay(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, func(_ context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		for i := range 3 {
 			host.Tell(run.EventMessage, run.Say("system", fmt.Sprint(i)))
 		}
 		host.Tell("nonsense", nil)
 		host.Tell(run.EventMessage, json.RawMessage(`"no object"`))
-		return done(fmt.Sprintf(`{"mode":%q,"parameters":%s,"html":"<&>"}`, v.Mode, v.Parameters))
+		return completed(fmt.Sprintf(`{"mode":%q,"parameters":%s,"html":"<&>"}`, v.Mode, v.Parameters))
 	})
-	q := s.queue()
-	e := s.ended(q)
+	q := s.enqueue()
+	e := s.waitEnded(q)
 	c, ok := s.claim(q)
-	if want := `{"mode":"start","parameters":{"b":1,"a":2.50,"prompt":"p"},"html":"<&>"}`; e.Status != run.Completed || string(e.Result.Data) != want {
+	if want := `{"mode":"start","parameters":{"b":1,"a":2.50,"prompt":"p"},"html":"<&>"}`; e.Status != run.Completed ||
+		string(e.Result.Data) != want {
 		t.Errorf("got %s %s, want %s", e.Status, e.Result.Data, want)
 	}
-	if !ok || c.RunnerID != w.ID() || c.Instance == "" || c.Nonce == "" || c.Nonce == e.Nonce || e.StartedAt == nil || e.RunnerID != w.ID() || e.SessionID != q.SessionID {
+	if !ok || c.RunnerID != w.ID() || c.Instance == "" || c.Nonce == "" || c.Nonce == e.Nonce || e.StartedAt == nil ||
+		e.RunnerID != w.ID() || e.SessionID != q.SessionID {
 		t.Errorf("claim %+v, ended %+v", c, e)
 	}
 	all, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
 	if err != nil || len(all) != 4 || all[3].Seq != e.Events {
 		t.Fatalf("got %d events, %v, last word says %d", len(all), err, e.Events)
 	}
-	if !strings.Contains(string(all[2].Body)+string(all[3].Body), `An event of the kind \"nonsense\" is left out`) {
+	if !strings.Contains(string(all[2].Body)+string(all[3].Body),
+		`an event of the unknown kind \"nonsense\" is dropped`) {
 		t.Errorf("the event of no kind is told of as %s and %s", all[2].Body, all[3].Body)
 	}
-	s.settled()
+	s.waitDrained()
 	w.end(t)
 	s.with(func() {
-		if len(s.byes) != 1 || s.byes[0].Instance != c.Instance {
-			t.Errorf("deregistered: %+v", s.byes)
+		if len(s.farewells) != 1 || s.farewells[0].Instance != c.Instance {
+			t.Errorf("deregistered: %+v", s.farewells)
 		}
 	})
 }
@@ -63,11 +66,11 @@ func TestARunsWay(t *testing.T) {
 func TestBegunOnce(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	begun := map[string]*atomic.Int32{}
 	var all []run.Queued
 	for range 60 {
-		q := s.queue()
+		q := s.enqueue()
 		begun[q.ID], all = new(atomic.Int32), append(all, q)
 		// The same run again, as a second dispatch of it in another lane: same attempt, same key.
 		body, _ := json.Marshal(q)
@@ -80,17 +83,17 @@ func TestBegunOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-		return runnerapi.BeatReply{Known: true, Lanes: []string{lane, "procedural.p._"}}
+		return runnerapi.BeatReply{Known: true, Lanes: []string{queue, "procedural.p._"}}
 	}
 	do := func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		begun[v.RunID].Add(1)
-		return done("1")
+		return completed("1")
 	}
 	w1, w2 := start(t, b, do), start(t, b, do)
 	for _, q := range all {
-		s.ended(q)
+		s.waitEnded(q)
 	}
-	s.settled()
+	s.waitDrained()
 	natstest.Until(t, "the second lane is empty", func() bool {
 		l, err := b.TaskQueueState(t.Context(), "procedural.p._")
 		return err == nil && l.Pending == 0 && l.AckPending == 0
@@ -105,8 +108,8 @@ func TestBegunOnce(t *testing.T) {
 	}
 }
 
-// TestClaimReadBack: a claim whose append stayed unanswered is found by its nonce; another's is not taken for it. A worker that may
-// not read asks a coordinator.
+// TestClaimReadBack: a claim whose append stayed unanswered is found by its nonce; another's is not taken for it. A
+// worker that may not read asks a coordinator.
 func TestClaimReadBack(t *testing.T) {
 	for _, confined := range []bool{false, true} {
 		t.Run(fmt.Sprintf("confined %v", confined), func(t *testing.T) { claimReadBack(t, confined) })
@@ -120,7 +123,7 @@ func claimReadBack(t *testing.T, confined bool) {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	own, err := bus.Open(natstest.Conn(t, server), bus.Config{Confined: confined, Log: natstest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -128,38 +131,41 @@ func claimReadBack(t *testing.T, confined bool) {
 	var begun atomic.Int32
 	w := start(t, own, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		begun.Add(1)
-		return done("1")
+		return completed("1")
 	})
-	mineQ, otherQ := s.queue(func(q *run.Queued) { q.V = 1 }), run.Queued{}
-	s.ended(mineQ)
+	mineQ, otherQ := s.enqueue(func(q *run.Queued) { q.V = 1 }), run.Queued{}
+	s.waitEnded(mineQ)
 	// Another's claim stands before the worker gets the run: it acknowledges and forgets.
-	otherQ = run.Queued{V: 1, Attempt: 1, Key: "k", Spec: run.Spec{ID: run.NewID(), SessionID: run.NewSessionID(), Agent: "a"}}
-	other, _ := json.Marshal(run.Claim{V: 1, Instance: w.me.Instance, RunnerID: w.ID(), Nonce: "another process's"})
-	if _, err := s.b.Append(t.Context(), bus.Entry{Subject: subject.Claimed(subject.Partition(otherQ.SessionID), otherQ.ID, "k"), Body: other}); err != nil {
+	otherQ = run.Queued{V: 1, Attempt: 1, Key: "k", Spec: run.Spec{ID: run.NewID(), SessionID: run.NewSessionID(),
+		Agent: "a"}}
+	other, _ := json.Marshal(run.Claim{V: 1, Instance: w.client.Instance, RunnerID: w.ID(), Nonce: "another process's"})
+	if _, err := s.b.Append(t.Context(), bus.Entry{Subject: subject.Claimed(subject.Partition(otherQ.SessionID),
+		otherQ.ID, "k"), Body: other}); err != nil {
 		t.Fatal(err)
 	}
-	s.queue(func(q *run.Queued) { *q = otherQ })
+	s.enqueue(func(q *run.Queued) { *q = otherQ })
 	natstest.Until(t, "the claim is refused", func() bool { return w.Counts().Lost == 1 })
-	s.settled()
+	s.waitDrained()
 	if begun.Load() != 1 {
 		t.Errorf("%d runs begun, want 1", begun.Load())
 	}
 	// The claim's append reaches the stream and its answer nobody: the same record is written again by the same claim.
-	a := &attempt{Queued: run.Queued{V: 1, Attempt: 1, Key: "k2", Spec: run.Spec{ID: run.NewID(), SessionID: "ses_x"}}, partition: "7"}
+	a := &attempt{Queued: run.Queued{V: 1, Attempt: 1, Key: "k2", Spec: run.Spec{ID: run.NewID(), SessionID: "ses_x"}},
+		partition: "7"}
 	nonce := w.records.nonce()
 	body, _ := json.Marshal(run.Claim{Nonce: nonce})
 	e := bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}
 	if _, err := s.b.Append(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.bus.AppendAndVerify(t.Context(), e, mine(nonce)); err != nil {
+	if _, err := w.bus.AppendAndVerify(t.Context(), e, hasNonce(nonce)); err != nil {
 		t.Errorf("own claim not recognized: %v", err)
 	}
-	if _, err := w.bus.AppendAndVerify(t.Context(), e, mine(w.records.nonce())); !errors.Is(err, bus.ErrTaken) {
+	if _, err := w.bus.AppendAndVerify(t.Context(), e, hasNonce(w.records.nonce())); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v, want taken", err)
 	}
-	if s.looked.Load() != map[bool]int32{true: 3}[confined] {
-		t.Errorf("the coordinator was asked %d times", s.looked.Load())
+	if s.lookups.Load() != map[bool]int32{true: 3}[confined] {
+		t.Errorf("the coordinator was asked %d times", s.lookups.Load())
 	}
 }
 
@@ -167,21 +173,21 @@ func claimReadBack(t *testing.T, confined bool) {
 func TestUnsureClaim(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
-	s := newBoss(t, p.Bus(t))
+	s := newFakeCoordinator(t, p.Bus(t))
 	var all []run.Queued
 	for range 300 {
-		all = append(all, s.queue())
+		all = append(all, s.enqueue())
 	}
 	var begun atomic.Int32
 	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		begun.Add(1)
-		return done("1")
+		return completed("1")
 	}, func(c *Config) { c.Profile.MaxConcurrentRuns = 16 })
 	natstest.Until(t, "some have begun", func() bool { return begun.Load() > 20 })
 	p.Kill()
 	p.Start()
 	for _, q := range all {
-		if e := s.ended(q); e.Status != run.Completed {
+		if e := s.waitEnded(q); e.Status != run.Completed {
 			t.Errorf("run %s: %s", q.ID, e.Status)
 		}
 	}
@@ -197,7 +203,7 @@ func TestLastWordAfterAbsence(t *testing.T) {
 		t.Run(fmt.Sprint("events ", events), func(t *testing.T) {
 			t.Parallel()
 			p := natstest.Proc(t)
-			s := newBoss(t, p.Bus(t))
+			s := newFakeCoordinator(t, p.Bus(t))
 			started, goOn := make(chan struct{}), make(chan struct{})
 			w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 				if events {
@@ -208,15 +214,16 @@ func TestLastWordAfterAbsence(t *testing.T) {
 				if events {
 					host.Tell(run.EventMessage, run.Say("system", "while away"))
 				}
-				return done(`"late"`)
+				return completed(`"late"`)
 			})
-			q := s.queue()
+			q := s.enqueue()
 			<-started
 			p.Kill()
 			natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
 			close(goOn)
 			p.Start()
-			if e := s.ended(q); e.Status != run.Completed || string(e.Result.Data) != `"late"` || (e.Events > 0) != events {
+			if e := s.waitEnded(q); e.Status != run.Completed || string(e.Result.Data) != `"late"` ||
+				(e.Events > 0) != events {
 				t.Errorf("got %s %+v, last event %d", e.Status, e.Result, e.Events)
 			}
 			if c := w.Counts(); c.Refused != 0 {
@@ -230,7 +237,7 @@ func TestLastWordAfterAbsence(t *testing.T) {
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	begun := make(chan struct{}, 1)
 	do := func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		begun <- struct{}{}
@@ -238,9 +245,11 @@ func TestEnds(t *testing.T) {
 		case "panics":
 			panic("ouch")
 		case "fails":
-			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", strings.Repeat("x", 1<<20)), Result: done("3").Result}
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal,
+				"command_failed", strings.Repeat("x", 1<<20)), Result: completed("3").Result}
 		case "rambles":
-			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "odd", "odd").With("all", strings.Repeat("x", 2<<20))}
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "odd", "odd").
+				With("all", strings.Repeat("x", 2<<20))}
 		case "mute":
 			return run.Outcome{Status: run.Failed}
 		case "none":
@@ -248,19 +257,20 @@ func TestEnds(t *testing.T) {
 		case "stops":
 			return run.Outcome{Status: run.Stopped}
 		case "broken":
-			return done(`{"a":`)
+			return completed(`{"a":`)
 		case "shouts": // what it has to say is an event that is too large
 			host.Tell(run.EventMessage, run.Say("assistant", strings.Repeat("x", 700<<10)))
 			return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous}}
 		case "natural": // the stop comes, and it ends by itself all the same
 			<-ctx.Done()
-			return done("1")
+			return completed("1")
 		case "late": // it says itself that it took too long, with an exit code
 			<-ctx.Done()
 			n := 124
-			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "timeout", "own words"), Result: &run.Result{Type: run.Procedural, Data: json.RawMessage("1"), ExitCode: &n}}
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "timeout", "own words"),
+				Result: &run.Result{Type: run.Procedural, Data: json.RawMessage("1"), ExitCode: &n}}
 		}
-		return untilCut(ctx, v, host)
+		return untilCanceled(ctx, v, host)
 	}
 	w := start(t, b, do)
 	for _, tt := range []struct {
@@ -287,28 +297,29 @@ func TestEnds(t *testing.T) {
 			s.t = t
 			if tt.agent == "late" { // under a profile whose limit is no other row's
 				b := natstest.Bus(t)
-				s = newBoss(t, b)
+				s = newFakeCoordinator(t, b)
 				start(t, b, do, func(c *Config) { c.Profile.TimeoutSeconds = 1 })
 			}
-			q := s.queue(func(q *run.Queued) { q.Agent, q.Timeout = tt.agent, tt.timeout })
+			q := s.enqueue(func(q *run.Queued) { q.Agent, q.Timeout = tt.agent, tt.timeout })
 			<-begun
 			switch tt.stop {
 			case "command":
-				if !s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandProbe, Key: q.Key}).Has {
+				if !s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandProbe, Key: q.Key}).Has {
 					t.Error("it does not have the attempt")
 				}
-				if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key}); !r.Has || r.Instance != w.me.Instance {
+				if r := s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key}); !r.Has ||
+					r.Instance != w.client.Instance {
 					t.Errorf("got %+v", r)
 				}
 			case "beat":
 				s.with(func() {
 					s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-						return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, Stop: []string{q.Key}}
+						return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, Stop: []string{q.Key}}
 					}
 				})
-				defer s.with(func() { s.answer = known })
+				defer s.with(func() { s.answer = knownReply })
 			}
-			e := s.ended(q)
+			e := s.waitEnded(q)
 			got := fmt.Sprintf("%s %s", e.Status, code(e))
 			if e.Result != nil {
 				got += " " + string(e.Result.Data)
@@ -325,7 +336,7 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	s.t = t
-	if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: "unknown"}); r.Has {
+	if r := s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: "unknown"}); r.Has {
 		t.Error("it has an attempt that nobody gave it")
 	}
 }
@@ -333,11 +344,11 @@ func TestEnds(t *testing.T) {
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		var p struct{ Size int }
 		json.Unmarshal(v.Parameters, &p)
-		o := done(`"` + strings.Repeat("<", p.Size) + `"`)
+		o := completed(`"` + strings.Repeat("<", p.Size) + `"`)
 		if v.AgentName == "fails" {
 			o.Status, o.Error = run.Failed, fault.New(fault.Internal, "own", "own")
 		}
@@ -356,7 +367,9 @@ func TestLargeBodies(t *testing.T) {
 	}
 	large := func(size int) func(*run.Queued) {
 		return func(q *run.Queued) {
-			q.Input, q.Body = nil, input(q.ID, run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"size":%d,"filler":%q}`, size, strings.Repeat("f", 600<<10)))})
+			q.Input, q.Body = nil,
+				input(q.ID, run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"size":%d,"filler":%q}`, size,
+					strings.Repeat("f", 600<<10)))})
 		}
 	}
 	for _, tt := range []struct {
@@ -368,14 +381,20 @@ func TestLargeBodies(t *testing.T) {
 		{"large input, small result", []func(*run.Queued){large(10)}, 0, `completed  "<<<<<<<<<<"`},
 		{"large input, large result", []func(*run.Queued){large(600 << 10)}, 600 << 10, "completed "},
 		{"too large a result", []func(*run.Queued){large(1 << 20)}, 0, "failed result_too_large"},
-		{"too large a result of a failed run", []func(*run.Queued){large(1 << 20), func(q *run.Queued) { q.Agent = "fails" }}, 0, "failed own"},
-		{"a forged input", []func(*run.Queued){large(1), func(q *run.Queued) { q.Body.SHA256 = "0" }}, 0, "failed payload_unavailable"},
-		{"an input of more parts than size", []func(*run.Queued){large(1), func(q *run.Queued) { q.Body.Parts = 1e9 }}, 0, "failed payload_unavailable"},
+		{"too large a result of a failed run", []func(*run.Queued){large(1 << 20), func(q *run.Queued) {
+			q.Agent = "fails"
+		}}, 0, "failed own"},
+		{"a forged input", []func(*run.Queued){large(1), func(q *run.Queued) {
+			q.Body.SHA256 = "0"
+		}}, 0, "failed payload_unavailable"},
+		{"an input of more parts than size", []func(*run.Queued){large(1), func(q *run.Queued) {
+			q.Body.Parts = 1e9
+		}}, 0, "failed payload_unavailable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s.t = t
-			q := s.queue(tt.change...)
-			e := s.ended(q)
+			q := s.enqueue(tt.change...)
+			e := s.waitEnded(q)
 			got := fmt.Sprintf("%s %s", e.Status, code(e))
 			if e.Result != nil {
 				got += " " + string(e.Result.Data)
@@ -392,21 +411,25 @@ func TestLargeBodies(t *testing.T) {
 			}
 			var r run.Result
 			sum := sha256.Sum256(whole)
-			if err := json.Unmarshal(whole, &r); err != nil || bytes.Count(r.Data, []byte("<")) != tt.size || e.Body.Name != q.ID+".1.out" || hex.EncodeToString(sum[:]) != e.Body.SHA256 {
+			if err := json.Unmarshal(whole, &r); err != nil || bytes.Count(r.Data, []byte("<")) != tt.size ||
+				e.Body.Name != q.ID+".1.out" || hex.EncodeToString(sum[:]) != e.Body.SHA256 {
 				t.Errorf("%v, %d bytes of data in %+v", err, len(r.Data), e.Body)
 			}
 		})
 	}
 	t.Run("input away for a while", func(t *testing.T) {
 		s.t = t
-		s.with(func() { s.noParts = fault.New(fault.Unavailable, "", "away") })
-		q := s.queue(large(1))
-		natstest.Until(t, "it was tried", func() bool { l, err := b.TaskQueueState(t.Context(), lane); return err == nil && l.AckPending == 1 })
+		s.with(func() { s.partErr = fault.New(fault.Unavailable, "", "away") })
+		q := s.enqueue(large(1))
+		natstest.Until(t, "it was tried", func() bool {
+			l, err := b.TaskQueueState(t.Context(), queue)
+			return err == nil && l.AckPending == 1
+		})
 		if _, ok := s.claim(q); ok {
 			t.Error("begun without its input")
 		}
-		s.with(func() { s.noParts = nil })
-		if e := s.ended(q); e.Status != run.Completed {
+		s.with(func() { s.partErr = nil })
+		if e := s.waitEnded(q); e.Status != run.Completed {
 			t.Errorf("got %s %s", e.Status, code(e))
 		}
 	})
@@ -416,21 +439,22 @@ func TestLargeBodies(t *testing.T) {
 func TestUnreadableIsPutAside(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		return done("1")
+		return completed("1")
 	})
-	s.queue(func(q *run.Queued) { q.V = -1 })
-	s.queue(func(q *run.Queued) { q.Key = "a.b" })
-	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued("1", lane, "run_x", 1), Body: []byte("{")}); err != nil {
+	s.enqueue(func(q *run.Queued) { q.V = -1 })
+	s.enqueue(func(q *run.Queued) { q.Key = "a.b" })
+	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued("1", queue, "run_x", 1),
+		Body: []byte("{")}); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "all three are put aside", func() bool {
 		st, err := b.StreamState(t.Context(), subject.Rejected)
 		return err == nil && st.Msgs == 3
 	})
-	s.settled()
-	if e := s.ended(s.queue()); e.Status != run.Completed || w.Counts().Claimed != 1 {
+	s.waitDrained()
+	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed || w.Counts().Claimed != 1 {
 		t.Errorf("got %s, %d claims", e.Status, w.Counts().Claimed)
 	}
 }
@@ -439,22 +463,22 @@ func TestUnreadableIsPutAside(t *testing.T) {
 func TestForeignAgent(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	own := agent.Blueprint{Name: "a", Type: run.Procedural, Command: "x", Status: agent.Active}
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		return done("1")
+		return completed("1")
 	},
 		func(c *Config) { c.Agents = []agent.Blueprint{own} })
-	foreign := s.queue(func(q *run.Queued) { q.Owner = "0123" })
-	if e := s.ended(s.queue(func(q *run.Queued) { q.Owner = own.Hash() })); e.Status != run.Completed {
+	foreign := s.enqueue(func(q *run.Queued) { q.Owner = "0123" })
+	if e := s.waitEnded(s.enqueue(func(q *run.Queued) { q.Owner = own.Hash() })); e.Status != run.Completed {
 		t.Errorf("got %s", e.Status)
 	}
 	if _, ok := s.claim(foreign); ok || w.Counts().Claimed != 1 {
 		t.Error("it began a foreign agent's run")
 	}
 	s.with(func() {
-		if len(s.joins[0].Agents) != 1 || s.joins[0].Agents[0].Hash() != own.Hash() {
-			t.Errorf("announced %+v", s.joins[0].Agents)
+		if len(s.registrations[0].Agents) != 1 || s.registrations[0].Agents[0].Hash() != own.Hash() {
+			t.Errorf("announced %+v", s.registrations[0].Agents)
 		}
 	})
 }

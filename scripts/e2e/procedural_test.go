@@ -164,7 +164,7 @@ while :; do sleep 1; done`,
 		if r = s.sync("jsonbig", `{"n":4000000}`); len(r.at("result.result_data")) != 4_000_000 {
 			t.Errorf("4 MB of JSON, below the limit: %s, %d bytes", r.at("status"), len(r.at("result.result_data")))
 		}
-		s.has(s.sync("jsonbig", `{"n":4194300}`), 200, `"status":"failed"`, `"error":{"error":"result_too_large","message":"The result has 4194378 bytes; at most 4194304 are kept (AO_MAX_PAYLOAD)"`)
+		s.has(s.sync("jsonbig", `{"n":4194300}`), 200, `"status":"failed"`, `"error":{"error":"result_too_large","message":"the result has 4194378 bytes, at most 4194304 are kept (AO_MAX_PAYLOAD)"`)
 		r = s.sync("jsonbig", `{"n":5000000}`) // so much is no longer read as JSON
 		if out := r.at("result.result_data.stdout"); r.at("status") != "completed" || len(out) > 2<<20 || !strings.Contains(out, "bytes cut") {
 			t.Errorf("5 MB of JSON: %s, %d bytes", r.at("status"), len(out))

@@ -71,13 +71,13 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	s.pauseWorker(s.coordinator) // so that it is the stream that says no, before a coordinator can
 	s.openGate("late")
 	w.signal(syscall.SIGCONT)
-	s.until("the worker says that its last word was refused", func() bool { return w.line("level=WARN", "last word refused", late) != "" })
-	s.contains(w.line("last word refused", late), "of the late one", "status=completed")
-	s.until("the worker says what happened", func() bool { return w.line("level=WARN", "this process did not run for a while") != "" })
+	s.until("the worker says that its last word was refused", func() bool { return w.line("level=WARN", "end record refused", late) != "" })
+	s.contains(w.line("end record refused", late), "of the late one", "status=completed")
+	s.until("the worker says what happened", func() bool { return w.line("level=WARN", "this process was not scheduled for a while") != "" })
 	s.coordinator.signal(syscall.SIGCONT)
 	s.gone(s.lines("hangs"))
 	s.until("the worker says that it killed the others", func() bool {
-		return w.line("level=WARN", "given up", hang) != "" && w.line("level=WARN", "the run may be attempted again", twice) != ""
+		return w.line("level=WARN", "abandoned by the coordinator", hang) != "" && w.line("level=WARN", "the run may be attempted again", twice) != ""
 	})
 	s.same("an attempt that the freeze ended", s.ended(twice).at("attempt"), "2")
 	if l := w.line("context canceled"); l != "" {

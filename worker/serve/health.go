@@ -44,10 +44,10 @@ func tell(ctx context.Context, file string, all []*worker.Worker, log *slog.Logg
 // ill says which runner is not answered; empty: all are.
 func ill(all []*worker.Worker, now time.Time) string {
 	for _, w := range all {
-		switch at := w.Heard(); {
+		switch at := w.LastHeartbeat(); {
 		case at.IsZero():
 			return fmt.Sprintf("runner %s of profile %s is not registered yet, or no coordinator answers", w.ID(), w.Profile.Name)
-		case now.Sub(at) > max(3*w.Beat(), stale):
+		case now.Sub(at) > max(3*w.HeartbeatInterval(), stale):
 			return fmt.Sprintf("runner %s of profile %s: its heartbeats are not answered since %s", w.ID(), w.Profile.Name, at.UTC().Format(time.RFC3339))
 		}
 	}

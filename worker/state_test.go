@@ -22,7 +22,7 @@ func adding(more ...string) func(*run.Queued) {
 }
 
 // after makes a run the next one of a session, as a coordinator queues it.
-func (s *boss) after(q run.Queued) func(*run.Queued) {
+func (s *fakeCoordinator) after(q run.Queued) func(*run.Queued) {
 	var b run.Bound
 	s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
 	return func(next *run.Queued) {
@@ -39,7 +39,7 @@ func answer(e run.Ended) string {
 }
 
 // names lists the parts of states that the coordinators have.
-func (s *boss) names() (all []string) {
+func (s *fakeCoordinator) names() (all []string) {
 	s.with(func() {
 		for name := range s.parts {
 			if strings.Contains(name, ".state/") {
@@ -51,15 +51,15 @@ func (s *boss) names() (all []string) {
 	return all
 }
 
-// TestMemory: what a run keeps is what the session's next one finds, on whatever worker, inside it or as a program; the last that it
-// kept counts, and what is older goes.
+// TestMemory: what a run keeps is what the session's next one finds, on whatever worker, inside it or as a program;
+// the last that it kept counts, and what is older goes.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"inside", "program"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := newBoss(t, natstest.Bus(t))
-			begin := func() life { // each time on another host
+			s := newFakeCoordinator(t, natstest.Bus(t))
+			begin := func() runningWorker { // each time on another host
 				if kind == "program" {
 					return start(t, s.b, nil, itself(t, "memory"), func(c *Config) { c.Host = run.NewID() })
 				}
@@ -67,30 +67,33 @@ func TestMemory(t *testing.T) {
 			}
 			large, shown := strings.Repeat("x", runnerapi.PartSize), strings.Repeat("[64 KiB]", runnerapi.PartSize>>16)
 			w := begin()
-			q := s.queue(adding("one", large, "two"))
-			e := s.ended(q)
+			q := s.enqueue(adding("one", large, "two"))
+			e := s.waitEnded(q)
 			if answer(e) != "null" {
 				t.Fatalf("got %.200s", answer(e))
 			}
 			var bound run.Bound
 			s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound)
-			if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "state:" + q.ID + ".1", Profile: w.Profile.Name, At: bound.At}); bound != want {
+			if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1,
+				Model: "state:" + q.ID + ".1", Profile: w.Profile.Name, At: bound.At}); bound != want {
 				t.Errorf("bound %+v, want %+v", bound, want)
 			}
 			w.end(t)
 
 			w = begin()
-			next := s.queue(s.after(q), adding("three"))
-			if e := s.ended(next); answer(e) != `"one`+shown+`two"` {
+			next := s.enqueue(s.after(q), adding("three"))
+			if e := s.waitEnded(next); answer(e) != `"one`+shown+`two"` {
 				t.Fatalf("the second run: %.200s", answer(e))
 			}
 			want := []string{next.ID + ".1.0.state/0", next.ID + ".1.0.state/1", next.ID + ".1.state/0"}
-			natstest.Until(t, "the older state is removed", func() bool { return fmt.Sprint(s.names()) == fmt.Sprint(want) })
+			natstest.Until(t, "the older state is removed", func() bool {
+				return fmt.Sprint(s.names()) == fmt.Sprint(want)
+			})
 			w.end(t)
 
 			begin()
-			quiet := s.queue(s.after(next), adding())
-			if e := s.ended(quiet); answer(e) != `"one`+shown+`twothree"` {
+			quiet := s.enqueue(s.after(next), adding())
+			if e := s.waitEnded(quiet); answer(e) != `"one`+shown+`twothree"` {
 				t.Errorf("the third run: %.200s", answer(e))
 			}
 			if got := s.names(); fmt.Sprint(got) != fmt.Sprint(want) { // it kept nothing: what there is stays
@@ -103,18 +106,18 @@ func TestMemory(t *testing.T) {
 // TestAStateIsNoModelsSession: what a run kept is nothing that an executor could take for a session it has bound.
 func TestAStateIsNoModelsSession(t *testing.T) {
 	t.Parallel()
-	s := newBoss(t, natstest.Bus(t))
+	s := newFakeCoordinator(t, natstest.Bus(t))
 	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		if v.Mode == executor.Start {
 			if err := host.Keep(ctx, []byte("kept")); err != nil {
 				t.Error(err)
 			}
 		}
-		return done(fmt.Sprintf("%q", v.ExecutorSession))
+		return completed(fmt.Sprintf("%q", v.ExecutorSession))
 	}, func(c *Config) { c.Profile.Type = run.Autonomous })
-	q := s.queue(adding())
-	s.ended(q)
-	if e := s.ended(s.queue(s.after(q), adding())); answer(e) != `""` {
+	q := s.enqueue(adding())
+	s.waitEnded(q)
+	if e := s.waitEnded(s.enqueue(s.after(q), adding())); answer(e) != `""` {
 		t.Errorf("the next run is told of the session %s", answer(e))
 	}
 }
@@ -130,12 +133,12 @@ func TestMemoryLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newBoss(t, natstest.Bus(t))
+			s := newFakeCoordinator(t, natstest.Bus(t))
 			start(t, s.b, nil, itself(t, "memory"))
-			q := s.queue(adding("one"))
-			s.ended(q)
+			q := s.enqueue(adding("one"))
+			s.waitEnded(q)
 			s.with(func() { spoil(s.parts, q.ID+".1") })
-			e := s.ended(s.queue(s.after(q), adding("x")))
+			e := s.waitEnded(s.enqueue(s.after(q), adding("x")))
 			if code(e) != "conversation_lost" || !strings.Contains(e.Error.Message, "start a new session") {
 				t.Errorf("got %s %v", e.Status, e.Error)
 			}
@@ -146,7 +149,7 @@ func TestMemoryLost(t *testing.T) {
 // TestMemoryAndModel: a run goes on either by what it keeps, or by a session of a model side, whichever came first.
 func TestMemoryAndModel(t *testing.T) {
 	t.Parallel()
-	s := newBoss(t, natstest.Bus(t))
+	s := newFakeCoordinator(t, natstest.Bus(t))
 	bind := func(host executor.Host, id string) {
 		host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
 	}
@@ -165,18 +168,20 @@ func TestMemoryAndModel(t *testing.T) {
 		if fault.KindOf(err) != fault.Conflict {
 			t.Errorf("keep after bind: %v", err)
 		}
-		for _, b := range []string{`{"executor_session_id":"other"}`, `{"executor_session_id":"m"}`, `{"executor_session_id":"state:run_1.1"}`} {
+		for _, b := range []string{`{"executor_session_id":"other"}`, `{"executor_session_id":"m"}`,
+			`{"executor_session_id":"state:run_1.1"}`} {
 			status, body, _ := ask(ctx, "POST", host.URL+"/bind", b)
 			t.Log(status, body)
-			if want := map[bool]int{true: 400, false: 409}[strings.Contains(b, "state:")]; status != want { // nobody listens to a bind here
+			// nobody listens to a bind here
+			if want := map[bool]int{true: 400, false: 409}[strings.Contains(b, "state:")]; status != want {
 				t.Errorf("%s: %d %s", b, status, body)
 			}
 		}
 		return run.Outcome{Status: run.Completed}
 	})
 	for _, tt := range []struct{ add, model, host string }{{"keep", "state:", ""}, {"bind", "m", "h"}} {
-		q := s.queue(adding(tt.add))
-		s.ended(q)
+		q := s.enqueue(adding(tt.add))
+		s.waitEnded(q)
 		var b run.Bound
 		s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
 		if !strings.HasPrefix(b.Model, tt.model) || b.Hostname != tt.host {
@@ -185,37 +190,41 @@ func TestMemoryAndModel(t *testing.T) {
 	}
 }
 
-// TestMemoryLimits: what is too large, or nothing, is not kept; a failed attempt that has another behind it removes nothing.
+// TestMemoryLimits: what is too large, or nothing, is not kept; a failed attempt that has another behind it removes
+// nothing.
 func TestMemoryLimits(t *testing.T) {
 	t.Parallel()
-	s := newBoss(t, natstest.Bus(t))
+	s := newFakeCoordinator(t, natstest.Bus(t))
 	start(t, s.b, remember, func(c *Config) { c.MaxPayload = 100 })
 	for _, tt := range []struct{ add, code string }{{"", "invalid_request"}, {strings.Repeat("x", 101), "too_large"}} {
-		if e := s.ended(s.queue(adding(tt.add))); code(e) != tt.code {
+		if e := s.waitEnded(s.enqueue(adding(tt.add))); code(e) != tt.code {
 			t.Errorf("%d bytes: %s %v", len(tt.add), e.Status, e.Error)
 		}
 	}
-	q := s.queue(adding("one"))
-	s.ended(q)
-	next := s.queue(s.after(q), adding("two", strings.Repeat("x", 101)), func(q *run.Queued) { q.Attempts = 2 })
-	if e := s.ended(next); e.Status != run.Failed {
+	q := s.enqueue(adding("one"))
+	s.waitEnded(q)
+	next := s.enqueue(s.after(q), adding("two", strings.Repeat("x", 101)), func(q *run.Queued) { q.Attempts = 2 })
+	if e := s.waitEnded(next); e.Status != run.Failed {
 		t.Errorf("got %s", e.Status)
 	}
 	if got := s.names(); len(got) != 4 {
 		t.Errorf("parts %v", got)
 	}
-	again := s.queue(s.after(next), adding("three"), func(q *run.Queued) { q.ID, q.Attempt, q.Attempts, q.Key = next.ID, 2, 2, "second-"+next.ID })
-	if e := s.ended(again); answer(e) != `"onetwo"` {
+	again := s.enqueue(s.after(next), adding("three"), func(q *run.Queued) {
+		q.ID, q.Attempt, q.Attempts, q.Key = next.ID, 2, 2, "second-"+next.ID
+	})
+	if e := s.waitEnded(again); answer(e) != `"onetwo"` {
 		t.Errorf("got %.200s", answer(e))
 	}
-	natstest.Until(t, "the older states are removed", func() bool { return len(s.names()) == 4 }) // the first run's stays: nobody names it any more
+	// the first run's stays: nobody names it any more
+	natstest.Until(t, "the older states are removed", func() bool { return len(s.names()) == 4 })
 }
 
 // TestMemoryIsWholeAtAnyMoment: where nobody said which body is named, none is written anew before that is known.
 func TestMemoryIsWholeAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	for _, landed := range []bool{false, true} {
-		s := newBoss(t, natstest.Bus(t))
+		s := newFakeCoordinator(t, natstest.Bus(t))
 		var name string
 		lost := 0
 		s.onPart = func(part string) error {
@@ -244,9 +253,10 @@ func TestMemoryIsWholeAtAnyMoment(t *testing.T) {
 			}
 			state, err := host.State(ctx)
 			raw, _ := json.Marshal(string(state))
-			return run.Outcome{Status: run.Completed, Error: fault.Of(err), Result: &run.Result{Type: run.Autonomous, Data: raw}}
+			return run.Outcome{Status: run.Completed, Error: fault.Of(err),
+				Result: &run.Result{Type: run.Autonomous, Data: raw}}
 		})
-		if e := s.ended(s.queue(adding())); answer(e) != `"four"` {
+		if e := s.waitEnded(s.enqueue(adding())); answer(e) != `"four"` {
 			t.Errorf("landed %v: %s", landed, answer(e))
 		}
 	}

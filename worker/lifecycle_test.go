@@ -21,7 +21,7 @@ import (
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	var now, most atomic.Int32
 	do := func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		n := now.Add(1)
@@ -29,22 +29,22 @@ func TestSlots(t *testing.T) {
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		runtime.Gosched()
-		return done("1")
+		return completed("1")
 	}
 	w := start(t, b, do, func(c *Config) { c.Profile.MaxConcurrentRuns = 3 })
 	var all []run.Queued
 	for range 100 {
-		all = append(all, s.queue())
+		all = append(all, s.enqueue())
 	}
 	for _, q := range all {
-		s.ended(q)
+		s.waitEnded(q)
 	}
 	natstest.Until(t, "all are counted", func() bool { return w.Counts().Ended == 100 })
 	if most.Load() > 3 {
 		t.Errorf("%d at once with 3 slots", most.Load())
 	}
 	s.with(func() {
-		for _, beat := range s.beats {
+		for _, beat := range s.heartbeats {
 			if len(beat.Attempts) > 3 {
 				t.Fatalf("a beat names %d attempts", len(beat.Attempts))
 			}
@@ -56,14 +56,15 @@ func TestSlots(t *testing.T) {
 func TestBeats(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
-	w := start(t, b, untilCut)
-	q := s.queue()
+	s := newFakeCoordinator(t, b)
+	w := start(t, b, untilCanceled)
+	q := s.enqueue()
 	natstest.Until(t, "a beat names the attempt and its start", func() (ok bool) {
 		s.with(func() {
-			for _, beat := range s.beats {
+			for _, beat := range s.heartbeats {
 				for _, a := range beat.Attempts {
-					ok = ok || a.Key == q.Key && a.RunID == q.ID && a.SessionID == q.SessionID && a.StartedAt != nil && beat.RunnerID == w.ID()
+					ok = ok || a.Key == q.Key && a.RunID == q.ID && a.SessionID == q.SessionID && a.StartedAt != nil &&
+						beat.RunnerID == w.ID()
 				}
 			}
 		})
@@ -71,15 +72,15 @@ func TestBeats(t *testing.T) {
 	})
 	s.with(func() {
 		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-			return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+			return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, GivenUp: []string{q.Key}}
 		}
 	})
 	natstest.Until(t, "the attempt is killed", func() bool { return !w.attempts.has(q.Key) })
-	if c := w.Counts(); c.GivenUp != 1 || c.Ended != 0 || c.Refused != 0 {
+	if c := w.Counts(); c.Abandoned != 1 || c.Ended != 0 || c.Refused != 0 {
 		t.Errorf("got %+v", c)
 	}
-	s.with(func() { s.answer = known })
-	if e := s.ended(s.queue(func(q *run.Queued) { q.Timeout = 1 })); code(e) != "timeout" {
+	s.with(func() { s.answer = knownReply })
+	if e := s.waitEnded(s.enqueue(func(q *run.Queued) { q.Timeout = 1 })); code(e) != "timeout" {
 		t.Errorf("the next run: %s %s", e.Status, code(e))
 	}
 }
@@ -87,31 +88,31 @@ func TestBeats(t *testing.T) {
 func TestLanesAreAdjusted(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{Known: true} }
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		return done("1")
+		return completed("1")
 	})
 	open := func() []string {
-		w.lanes.mu.Lock()
-		defer w.lanes.mu.Unlock()
+		w.queues.mu.Lock()
+		defer w.queues.mu.Unlock()
 		var all []string
-		for l := range w.lanes.open {
+		for l := range w.queues.open {
 			all = append(all, l)
 		}
 		slices.Sort(all)
 		return all
 	}
 	natstest.Until(t, "no lane is taken from", func() bool { return len(open()) == 0 })
-	q := s.queue()
-	s.with(func() { s.answer = known })
-	s.ended(q)
-	if got := fmt.Sprint(open()); got != "["+lane+"]" {
+	q := s.enqueue()
+	s.with(func() { s.answer = knownReply })
+	s.waitEnded(q)
+	if got := fmt.Sprint(open()); got != "["+queue+"]" {
 		t.Errorf("got %s", got)
 	}
 	s.with(func() {
 		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-			return runnerapi.BeatReply{Known: true, Lanes: []string{lane, "x.y.z"}}
+			return runnerapi.BeatReply{Known: true, Lanes: []string{queue, "x.y.z"}}
 		}
 	})
 	natstest.Until(t, "a lane more", func() bool { return len(open()) == 2 })
@@ -122,40 +123,43 @@ func TestLanesAreAdjusted(t *testing.T) {
 func TestRejoins(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		return done("1")
+		return completed("1")
 	})
 	s.with(func() {
-		s.refuse = fault.New(fault.Conflict, "agent_name_collision", "taken")
+		s.refuseRegistration = fault.New(fault.Conflict, "agent_name_collision", "taken")
 		s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{} }
 	})
 	natstest.Until(t, "it has tried again, and takes nothing", func() (ok bool) {
-		s.with(func() { ok = len(s.joins) > 2 })
-		w.lanes.mu.Lock()
-		defer w.lanes.mu.Unlock()
-		return ok && len(w.lanes.open) == 0
+		s.with(func() { ok = len(s.registrations) > 2 })
+		w.queues.mu.Lock()
+		defer w.queues.mu.Unlock()
+		return ok && len(w.queues.open) == 0
 	})
-	s.with(func() { s.refuse, s.answer = nil, known })
-	s.ended(s.queue())
+	s.with(func() { s.refuseRegistration, s.answer = nil, knownReply })
+	s.waitEnded(s.enqueue())
 }
 
 func TestRegistrationRefused(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	for _, code := range []string{"agent_name_collision", "runner_already_online"} {
-		s.with(func() { s.refuse, s.joins = fault.New(fault.Conflict, code, "no"), nil })
-		w := idle(t, b, untilCut)
-		natstest.Until(t, "it keeps trying", func() (ok bool) { s.with(func() { ok = len(s.joins) > 1 }); return ok })
-		s.with(func() { s.refuse = nil })
+		s.with(func() { s.refuseRegistration, s.registrations = fault.New(fault.Conflict, code, "no"), nil })
+		w := startUnready(t, b, untilCanceled)
+		natstest.Until(t, "it keeps trying", func() (ok bool) {
+			s.with(func() { ok = len(s.registrations) > 1 })
+			return ok
+		})
+		s.with(func() { s.refuseRegistration = nil })
 		<-w.Ready()
 		w.end(t)
 	}
-	s.with(func() { s.refuse, s.byes = fault.New(fault.Invalid, "", "tags: none empty"), nil })
-	w := idle(t, b, untilCut)
+	s.with(func() { s.refuseRegistration, s.farewells = fault.New(fault.Invalid, "", "tags: none empty"), nil })
+	w := startUnready(t, b, untilCanceled)
 	select {
-	case err := <-w.over:
+	case err := <-w.done:
 		if fault.KindOf(err) != fault.Invalid || err.Error() != "tags: none empty" {
 			t.Errorf("got %v", err)
 		}
@@ -163,7 +167,7 @@ func TestRegistrationRefused(t *testing.T) {
 		t.Fatal("it goes on with a registration that can never succeed")
 	}
 	s.with(func() {
-		if slices.ContainsFunc(s.byes, func(f runnerapi.Farewell) bool { return f.Instance == w.me.Instance }) {
+		if slices.ContainsFunc(s.farewells, func(f runnerapi.Farewell) bool { return f.Instance == w.client.Instance }) {
 			t.Error("it said goodbye without having been there")
 		}
 	})
@@ -172,21 +176,21 @@ func TestRegistrationRefused(t *testing.T) {
 func TestNoCoordinator(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	w := idle(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		return done("1")
+	w := startUnready(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+		return completed("1")
 	})
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	<-w.Ready()
-	s.ended(s.queue())
+	s.waitEnded(s.enqueue())
 	w.end(t)
-	lonely := idle(t, natstest.Bus(t), untilCut)
+	lonely := startUnready(t, natstest.Bus(t), untilCanceled)
 	lonely.end(t)
 }
 
 func TestSuperseded(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	var cut atomic.Bool
 	began := make(chan struct{}, 1)
 	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
@@ -195,7 +199,7 @@ func TestSuperseded(t *testing.T) {
 		cut.Store(true)
 		return run.Outcome{Status: run.Stopped}
 	})
-	s.queue()
+	s.enqueue()
 	<-began
 	s.with(func() {
 		s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{Superseded: true} }
@@ -205,7 +209,7 @@ func TestSuperseded(t *testing.T) {
 		t.Error("its executor goes on")
 	}
 	s.with(func() {
-		if len(s.byes) > 0 {
+		if len(s.farewells) > 0 {
 			t.Error("it deregistered its successor")
 		}
 	})
@@ -217,39 +221,39 @@ func TestDrain(t *testing.T) {
 	for _, by := range []string{"command", "beat"} {
 		t.Run(by, func(t *testing.T) {
 			b := natstest.Bus(t)
-			s := newBoss(t, b)
+			s := newFakeCoordinator(t, b)
 			goOn := make(chan struct{})
 			w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				<-goOn
-				return done("1")
+				return completed("1")
 			})
-			q := s.queue()
+			q := s.enqueue()
 			natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 			if by == "command" {
-				s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandDrain})
+				s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandDrain})
 			} else {
 				s.with(func() {
 					s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-						return runnerapi.BeatReply{Known: true, Drain: true, Lanes: []string{lane}}
+						return runnerapi.BeatReply{Known: true, Drain: true, Lanes: []string{queue}}
 					}
 				})
 			}
 			natstest.Until(t, "it says that it drains", func() (ok bool) {
-				s.with(func() { ok = len(s.beats) > 0 && s.beats[len(s.beats)-1].Draining })
+				s.with(func() { ok = len(s.heartbeats) > 0 && s.heartbeats[len(s.heartbeats)-1].Draining })
 				return ok
 			})
-			left := s.queue()
+			left := s.enqueue()
 			close(goOn)
 			w.wait(t, nil)
-			if e := s.ended(q); e.Status != run.Completed {
+			if e := s.waitEnded(q); e.Status != run.Completed {
 				t.Errorf("got %s", e.Status)
 			}
 			if _, ok := s.claim(left); ok {
 				t.Error("a draining worker began a run")
 			}
 			s.with(func() {
-				if len(s.byes) != 1 {
-					t.Errorf("%d farewells", len(s.byes))
+				if len(s.farewells) != 1 {
+					t.Errorf("%d farewells", len(s.farewells))
 				}
 			})
 		})
@@ -263,7 +267,7 @@ func TestToldToEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		grace time.Duration
-		do    doer
+		do    executorStub
 		now   bool
 		want  string
 	}{
@@ -272,22 +276,22 @@ func TestToldToEnd(t *testing.T) {
 			case <-enough:
 			case <-ctx.Done():
 			}
-			return done("1")
+			return completed("1")
 		}, false, "completed "},
-		{"grace over", 100 * time.Millisecond, untilCut, false, "failed runner_disconnected"},
-		{"no grace", -1, untilCut, false, "failed runner_disconnected"},
-		{"second signal", time.Minute, untilCut, true, "failed runner_disconnected"},
+		{"grace over", 100 * time.Millisecond, untilCanceled, false, "failed runner_disconnected"},
+		{"no grace", -1, untilCanceled, false, "failed runner_disconnected"},
+		{"second signal", time.Minute, untilCanceled, true, "failed runner_disconnected"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := natstest.Bus(t)
-			s := newBoss(t, b)
+			s := newFakeCoordinator(t, b)
 			w := start(t, b, tt.do, func(c *Config) { c.Grace = tt.grace })
-			q := s.queue()
+			q := s.enqueue()
 			natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 			w.stop()
 			natstest.Until(t, "it said at once that it finishes", func() (ok bool) {
-				s.with(func() { ok = len(s.byes) == 1 && s.byes[0].Finishing })
+				s.with(func() { ok = len(s.farewells) == 1 && s.farewells[0].Finishing })
 				return ok
 			})
 			if tt.now {
@@ -297,7 +301,7 @@ func TestToldToEnd(t *testing.T) {
 				natstest.Until(t, "beats for the run go on while the worker ends", func() bool {
 					alive := 0
 					s.with(func() {
-						for _, beat := range s.beats {
+						for _, beat := range s.heartbeats {
 							if beat.Draining && len(beat.Attempts) == 1 {
 								alive++
 							}
@@ -308,50 +312,52 @@ func TestToldToEnd(t *testing.T) {
 				close(enough)
 			}
 			w.wait(t, nil)
-			e := s.ended(q)
+			e := s.waitEnded(q)
 			if got := fmt.Sprintf("%s %s", e.Status, code(e)); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			s.with(func() {
-				if len(s.byes) != 2 || s.byes[1].Finishing {
-					t.Errorf("farewells: %+v", s.byes)
+				if len(s.farewells) != 2 || s.farewells[1].Finishing {
+					t.Errorf("farewells: %+v", s.farewells)
 				}
 			})
 		})
 	}
 }
 
-// TestReadyIsHeard: a worker hears commands before it takes a run, so that none can begin that cannot be stopped or asked after.
+// TestReadyIsHeard: a worker hears commands before it takes a run, so that none can begin that cannot be stopped or
+// asked after.
 func TestReadyIsHeard(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	for range 20 {
-		w := start(t, b, untilCut)
-		if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandPing}); r.Instance != w.me.Instance {
+		w := start(t, b, untilCanceled)
+		if r := s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandPing}); r.Instance != w.client.Instance {
 			t.Errorf("got %+v", r)
 		}
 		w.end(t)
 	}
 }
 
-// TestACommandNamesItsProcess: what makes a worker take no more is no word of a coordinator's unless it says whom it is for, which
-// nobody else knows.
+// TestACommandNamesItsProcess: what makes a worker take no more is no word of a coordinator's unless it says whom it
+// is for, which nobody else knows.
 func TestACommandNamesItsProcess(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
-	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return done("1") })
+	s := newFakeCoordinator(t, b)
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return completed("1") })
 	ask := func(body string) error {
 		_, err := b.Request(t.Context(), subject.Commands(w.ID()), []byte(body))
 		return err
 	}
-	for _, body := range []string{`{"type":"drain"}`, `{"type":"drain","instance":"another"}`, `{"type":"lanes","lanes":[]}`} {
+	for _, body := range []string{`{"type":"drain"}`, `{"type":"drain","instance":"another"}`,
+		`{"type":"lanes","lanes":[]}`} {
 		if err := ask(body); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("%s: got %v", body, err)
 		}
 	}
-	if e := s.ended(s.queue()); e.Status != run.Completed { // it takes runs still
+	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed { // it takes runs still
 		t.Errorf("got %s", e.Status)
 	}
 }
@@ -360,19 +366,19 @@ func TestACommandNamesItsProcess(t *testing.T) {
 func TestToldToEndWhileDraining(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
-	w := start(t, b, untilCut)
-	q := s.queue()
+	s := newFakeCoordinator(t, b)
+	w := start(t, b, untilCanceled)
+	q := s.enqueue()
 	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
-	s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandDrain})
-	natstest.Until(t, "it drains", func() bool { return w.Worker.end.leaving.Load() })
+	s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandDrain})
+	natstest.Until(t, "it drains", func() bool { return w.Worker.shutdown.stopping.Load() })
 	w.end(t)
-	if e := s.ended(q); code(e) != "runner_disconnected" {
+	if e := s.waitEnded(q); code(e) != "runner_disconnected" {
 		t.Errorf("got %s %s", e.Status, code(e))
 	}
 	s.with(func() {
-		if len(s.byes) != 2 || !s.byes[0].Finishing || s.byes[1].Finishing {
-			t.Errorf("farewells: %+v", s.byes)
+		if len(s.farewells) != 2 || !s.farewells[0].Finishing || s.farewells[1].Finishing {
+			t.Errorf("farewells: %+v", s.farewells)
 		}
 	})
 }
@@ -380,14 +386,14 @@ func TestToldToEndWhileDraining(t *testing.T) {
 // TestNothingIsLeft: a worker that has ended leaves no goroutine of its own.
 func TestNothingIsLeft(t *testing.T) {
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	do := func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		return done("1")
+		return completed("1")
 	}
 	once := func() {
 		w := start(t, b, do)
 		for range 20 {
-			s.ended(s.queue())
+			s.waitEnded(s.enqueue())
 		}
 		w.end(t)
 	}
@@ -404,15 +410,15 @@ func BenchmarkNoop(b *testing.B) {
 	for _, slots := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(slots), func(b *testing.B) {
 			nb := natstest.Bus(b)
-			s := newBoss(b, nb)
+			s := newFakeCoordinator(b, nb)
 			ready := make(chan struct{}, b.N)
 			for range b.N {
-				s.queue()
+				s.enqueue()
 			}
 			b.ResetTimer()
 			w := start(b, nb, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				ready <- struct{}{}
-				return done("1")
+				return completed("1")
 			}, func(c *Config) { c.Profile.MaxConcurrentRuns = slots })
 			for range b.N {
 				<-ready

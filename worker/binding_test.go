@@ -20,7 +20,8 @@ import (
 func autonomous(t *testing.T, script string) func(*Config) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"model.json": `{"type":"autonomous","command":"./model","config":{"model":"m"},"max_concurrent_runs":4}`, "model": "#!/bin/sh\n" + script} {
+	for name, text := range map[string]string{"model.json": `{"type":"autonomous","command":"./model",` +
+		`"config":{"model":"m"},"max_concurrent_runs":4}`, "model": "#!/bin/sh\n" + script} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -32,11 +33,12 @@ func autonomous(t *testing.T, script string) func(*Config) {
 	return func(c *Config) { c.Executor, c.Profile = nil, p }
 }
 
-// TestAutonomous: a program of a profile does runs; what it binds stands before its last word, and a resume gets it back.
+// TestAutonomous: a program of a profile does runs; what it binds stands before its last word, and a resume gets it
+// back.
 func TestAutonomous(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	w := start(t, b, nil, autonomous(t, `
 echo "{\"type\":\"bind\",\"executor_session_id\":\"model-of-$AGENT_SESSION_ID\"}"
 echo '{"type":"bind","executor_session_id":"another"}'
@@ -44,14 +46,15 @@ echo '{"type":"event","event_type":"pre_tool","tool_name":"ls"}'
 printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCHESTRATOR_ATTEMPT" "$(cat)"
 `))
 	model := func(q *run.Queued) { q.AgentType, q.Attempts = run.Autonomous, 5 }
-	q := s.queue(model)
-	e := s.ended(q)
+	q := s.enqueue(model)
+	e := s.waitEnded(q)
 	var bound run.Bound
 	subj := subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key)
 	if !s.record(subj, &bound) {
 		t.Fatal("nothing is bound")
 	}
-	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "model-of-" + q.SessionID, Hostname: "h", Profile: "model", At: bound.At}); bound != want || bound.At.IsZero() {
+	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "model-of-" + q.SessionID,
+		Hostname: "h", Profile: "model", At: bound.At}); bound != want || bound.At.IsZero() {
 		t.Errorf("got %+v, want %+v", bound, want)
 	}
 	first, _ := b.Last(t.Context(), subj)
@@ -60,7 +63,8 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 		t.Errorf("bound is number %d, ended %d, %v", first.Seq, last.Seq, err)
 	}
 	events, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
-	if err != nil || len(events) != 1 || events[0].Seq != e.Events || !strings.Contains(string(events[0].Body), `"event_type":"pre_tool"`) {
+	if err != nil || len(events) != 1 || events[0].Seq != e.Events || !strings.Contains(string(events[0].Body),
+		`"event_type":"pre_tool"`) {
 		t.Errorf("events %+v, %v", events, err)
 	}
 	in := func(e run.Ended) (attempt string, v executor.Invocation) {
@@ -74,14 +78,16 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 		}
 		return d.Attempt, d.In
 	}
-	if attempt, v := in(e); attempt != "1" || v.Attempt != 1 || v.Mode != executor.Start || v.ExecutorSession != "" || string(v.Config) != `{"model":"m"}` || v.ProjectDir != w.ProjectDir {
+	if attempt, v := in(e); attempt != "1" || v.Attempt != 1 || v.Mode != executor.Start || v.ExecutorSession != "" ||
+		string(v.Config) != `{"model":"m"}` || v.ProjectDir != w.ProjectDir {
 		t.Errorf("attempt %s of %+v", attempt, v)
 	}
 	// The next turn, and its third attempt, as a coordinator queues them.
-	q = s.queue(model, func(next *run.Queued) {
+	q = s.enqueue(model, func(next *run.Queued) {
 		next.Type, next.SessionID, next.Model, next.Attempt = run.Resume, q.SessionID, bound.Model, 3
 	})
-	if attempt, v := in(s.ended(q)); attempt != "3" || v.Attempt != 3 || v.Mode != executor.Resume || v.ExecutorSession != "model-of-"+q.SessionID {
+	if attempt, v := in(s.waitEnded(q)); attempt != "3" || v.Attempt != 3 || v.Mode != executor.Resume ||
+		v.ExecutorSession != "model-of-"+q.SessionID {
 		t.Errorf("attempt %s of %+v", attempt, v)
 	}
 }
@@ -90,25 +96,26 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 func TestBoundWhileAway(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
-	s := newBoss(t, p.Bus(t))
+	s := newFakeCoordinator(t, p.Bus(t))
 	started, goOn, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 		close(started)
 		<-goOn
 		host.Tell(executor.LineBind, json.RawMessage(`"nonsense"`))
-		host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, strings.Repeat("x", maxModel+1))))
+		host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`,
+			strings.Repeat("x", maxExecutorSession+1))))
 		host.Tell(executor.LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m"}`))
 		close(over)
-		return done("1")
+		return completed("1")
 	})
-	q := s.queue()
+	q := s.enqueue()
 	<-started
 	p.Kill()
 	natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
 	close(goOn)
 	<-over // NATS is still away
 	p.Start()
-	if e := s.ended(q); e.Status != run.Completed {
+	if e := s.waitEnded(q); e.Status != run.Completed {
 		t.Errorf("got %s %s", e.Status, code(e))
 	}
 	first, err := s.b.Last(t.Context(), subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key))

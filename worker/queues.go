@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// lanes is the queues that are taken from now, each by a goroutine.
-type lanes struct {
-	take func(ctx context.Context, lane string) error
+// queues are the task queues the worker takes from, each in its own goroutine.
+type queues struct {
+	consume func(ctx context.Context, lane string) error
 
 	mu     sync.Mutex
 	open   map[string]context.CancelFunc
@@ -16,8 +16,8 @@ type lanes struct {
 	wg     sync.WaitGroup
 }
 
-// set takes from exactly these lanes from now on.
-func (l *lanes) set(want []string) {
+// set takes from exactly these queues from now on.
+func (l *queues) set(want []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for lane, cancel := range l.open {
@@ -38,12 +38,12 @@ func (l *lanes) set(want []string) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		l.open[lane] = cancel
-		l.wg.Go(func() { l.take(ctx, lane) })
+		l.wg.Go(func() { l.consume(ctx, lane) })
 	}
 }
 
-// close takes from none for ever, and returns when what had come and was not handed over has been handed back.
-func (l *lanes) close() {
+// close stops all queues for good and returns when unhandled deliveries have been returned.
+func (l *queues) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	"ao/shared/trace"
 )
 
-// spans makes those of this runner's attempts.
+// spans makes the trace spans of this runner's attempts.
 type spans struct {
 	*trace.Tracer
 	runner, profile string
 }
 
-// begin puts what is done for an attempt into the run's trace, and begins the attempt's span where spans are made.
+// begin adds the run's trace to ctx and starts the attempt's span, if tracing is on.
 func (s spans) begin(ctx context.Context, q *run.Queued) (context.Context, trace.Span) {
 	return s.Tracer.Begin(trace.With(ctx, q.Trace), trace.Consumer, "attempt")
 }
 
-// of says whose a span is.
-func (s spans) of(span trace.Span, a *attempt) {
+// describe sets the attributes of an attempt's span.
+func (s spans) describe(span trace.Span, a *attempt) {
 	if !span.On() {
 		return
 	}
@@ -30,33 +30,34 @@ func (s spans) of(span trace.Span, a *attempt) {
 	span.Set(trace.Profile, s.profile)
 }
 
-// waited makes the span of how long the attempt waited for its claim: since it was accepted; a further attempt since it was queued.
-func (s spans) waited(a *attempt, queued time.Time) {
-	if s.of(a.span, a); !a.span.On() {
+// recordWait records how long the attempt waited for its claim: since the run was accepted, or since a further
+// attempt was queued.
+func (s spans) recordWait(a *attempt, queued time.Time) {
+	if s.describe(a.span, a); !a.span.On() {
 		return
 	}
 	from := a.CreatedAt
 	if a.Attempt > 1 || from.IsZero() {
 		from = queued
 	}
-	ctx := a.ctx // with nobody's trace the attempt is its first span
+	ctx := a.ctx // without a caller's trace the attempt is the first span
 	if a.Trace != nil {
 		ctx = trace.With(context.Background(), a.Trace)
 	}
 	past := s.Past(ctx, "queue", from, time.Now())
-	s.of(past.Span, a)
+	s.describe(past.Span, a)
 	past.Point("queued", queued)
 	past.End()
 }
 
-// told ends the attempt's span.
-func (a *attempt) told(o run.Outcome) {
-	came(a.span, o)
+// endSpan ends the attempt's span.
+func (a *attempt) endSpan(o run.Outcome) {
+	recordOutcome(a.span, o)
 	a.span.End()
 }
 
-// came says on a span how an attempt went: its status and its error's code, nothing of what it came to.
-func came(span trace.Span, o run.Outcome) {
+// recordOutcome sets an attempt's status and error code on a span, and none of its content.
+func recordOutcome(span trace.Span, o run.Outcome) {
 	if !span.On() {
 		return
 	}

@@ -42,40 +42,42 @@ func (j *journal) line(text string) string {
 	return ""
 }
 
-// TestRefusedLastWord: an attempt that has its last word already keeps it. What came too late is kept as evidence in the log, cut
-// to a bounded size, and nothing of it gets into the run.
+// TestRefusedLastWord: an attempt that has its last word already keeps it. What came too late is kept as evidence in
+// the log, cut to a bounded size, and nothing of it gets into the run.
 func TestRefusedLastWord(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	goOn := make(chan struct{})
 	log := &journal{}
 	w := start(t, b, func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		<-goOn
 		if v.AgentName == "large" {
-			return done(`"` + strings.Repeat("x", 1<<20) + `the end"`)
+			return completed(`"` + strings.Repeat("x", 1<<20) + `the end"`)
 		}
-		return done(`"came too late"`)
+		return completed(`"came too late"`)
 	}, func(c *Config) {
 		c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil))
 	})
-	small, large := s.queue(), s.queue(func(q *run.Queued) { q.Agent = "large" })
+	small, large := s.enqueue(), s.enqueue(func(q *run.Queued) { q.Agent = "large" })
 	for _, q := range []run.Queued{small, large} {
 		natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 		body, _ := json.Marshal(run.Ended{V: 1, Status: run.Failed, Nonce: "coordinator's"})
-		if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), Body: body}); err != nil {
+		if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended(subject.Partition(q.SessionID), q.ID,
+			q.Key), Body: body}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	close(goOn)
 	natstest.Until(t, "both are refused", func() bool { return w.Counts().Refused == 2 })
 	for _, q := range []run.Queued{small, large} {
-		if e := s.ended(q); e.Nonce != "coordinator's" || e.Result != nil {
+		if e := s.waitEnded(q); e.Nonce != "coordinator's" || e.Result != nil {
 			t.Errorf("the last word changed: %+v", e)
 		}
 		var l string
 		natstest.Until(t, "the log says so", func() bool { l = log.line("run.id=" + q.ID); return l != "" })
-		if !strings.Contains(l, "level=WARN") || !strings.Contains(l, "last word refused") || !strings.Contains(l, "status=completed") || len(l) > maxEvidence+600 {
+		if !strings.Contains(l, "level=WARN") || !strings.Contains(l, "end record refused") ||
+			!strings.Contains(l, "status=completed") || len(l) > maxExcerpt+600 {
 			t.Errorf("it logged %d bytes, %.300s", len(l), l)
 		}
 	}
@@ -87,28 +89,28 @@ func TestRefusedLastWord(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatCrossesALastWord: a heartbeat may name an attempt whose end is written meanwhile; the answer then says that it is over,
-// and nothing was in vain.
+// TestAnAnswerThatCrossesALastWord: a heartbeat may name an attempt whose end is written meanwhile; the answer then
+// says that it is over, and nothing was in vain.
 func TestAnAnswerThatCrossesALastWord(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	began, goOn := make(chan struct{}, 1), make(chan struct{})
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		began <- struct{}{}
 		<-goOn
-		return done("1")
+		return completed("1")
 	})
-	q := s.queue()
+	q := s.enqueue()
 	<-began
 	w.attempts.mu.Lock()
 	a := w.attempts.all[q.Key]
 	w.attempts.mu.Unlock()
-	w.attempts.done(a) // its last word is on the way
-	w.giveUp(q.Key)
+	w.attempts.markFinished(a) // its last word is on the way
+	w.abandon(q.Key)
 	close(goOn)
 	natstest.Until(t, "its last word stands", func() bool { return w.Counts().Ended == 1 })
-	if c := w.Counts(); c.GivenUp != 0 || c.Refused != 0 {
+	if c := w.Counts(); c.Abandoned != 0 || c.Refused != 0 {
 		t.Errorf("counted %+v", c)
 	}
 }
@@ -117,23 +119,24 @@ func TestAnAnswerThatCrossesALastWord(t *testing.T) {
 func TestGivenUpKeepsEvidence(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	s := newBoss(t, b)
+	s := newFakeCoordinator(t, b)
 	log := &journal{}
 	began := make(chan struct{}, 1)
 	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
 		began <- struct{}{}
 		<-ctx.Done()
-		return run.Outcome{Status: run.Stopped, Result: done(`"half done"`).Result}
+		return run.Outcome{Status: run.Stopped, Result: completed(`"half done"`).Result}
 	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)) })
-	q := s.queue()
+	q := s.enqueue()
 	<-began
 	s.with(func() {
 		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-			return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+			return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, GivenUp: []string{q.Key}}
 		}
 	})
-	natstest.Until(t, "it is gone", func() bool { return w.Counts().GivenUp == 1 && !w.attempts.has(q.Key) })
-	if l := log.line("no last word"); !strings.Contains(l, q.ID) || !strings.Contains(l, "half done") || !strings.Contains(l, errGivenUp.Error()) {
+	natstest.Until(t, "it is gone", func() bool { return w.Counts().Abandoned == 1 && !w.attempts.has(q.Key) })
+	if l := log.line("no end record"); !strings.Contains(l, q.ID) || !strings.Contains(l, "half done") ||
+		!strings.Contains(l, errAbandoned.Error()) {
 		t.Errorf("got %q", l)
 	}
 }

@@ -23,57 +23,57 @@ import (
 	"ao/worker/profile"
 )
 
-const lane = "procedural._._"
+const queue = "procedural._._"
 
 // boss is the coordinators' side of the protocol, as far as a worker sees it. Its fields are what it answers.
-type boss struct {
+type fakeCoordinator struct {
 	t testing.TB
 	b *bus.Bus
 
-	mu      sync.Mutex
-	refuse  error // registrations
-	joins   []runnerapi.Registration
-	byes    []runnerapi.Farewell
-	beats   []runnerapi.Beat
-	answer  func(runnerapi.Beat) runnerapi.BeatReply
-	parts   map[string][]byte
-	noParts error
-	onPart  func(name string) error // before a part is stored; where it is refused, it is not
-	api     string                  // where the HTTP API is
-	allows  int                     // the newest record version that is told at the registration
-	forms   int                     // the newest form of events, likewise
-	lease   time.Duration           // default 10 s
-	looked  atomic.Int32            // how often a record was asked for
-	mute    context.CancelFunc      // from then on beats are not answered
+	mu                 sync.Mutex
+	refuseRegistration error // registrations
+	registrations      []runnerapi.Registration
+	farewells          []runnerapi.Farewell
+	heartbeats         []runnerapi.Beat
+	answer             func(runnerapi.Beat) runnerapi.BeatReply
+	parts              map[string][]byte
+	partErr            error
+	onPart             func(name string) error // before a part is stored; where it is refused, it is not
+	apiURL             string                  // where the HTTP API is
+	recordVersion      int                     // the newest record version that is told at the registration
+	eventVersion       int                     // the newest form of events, likewise
+	lease              time.Duration           // default 10 s
+	lookups            atomic.Int32            // how often a record was asked for
+	silence            context.CancelFunc      // from then on beats are not answered
 }
 
 // newBoss answers on a bus until the test ends.
-func newBoss(t testing.TB, b *bus.Bus) *boss {
+func newFakeCoordinator(t testing.TB, b *bus.Bus) *fakeCoordinator {
 	t.Helper()
-	s := &boss{t: t, b: b, parts: map[string][]byte{}, answer: known}
-	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+	s := &fakeCoordinator{t: t, b: b, parts: map[string][]byte{}, answer: knownReply}
+	if err := b.EnsureTaskQueue(t.Context(), queue, 1); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	beats, mute := context.WithCancel(ctx)
-	s.mute = mute
+	s.silence = mute
 	for subj, ctx := range map[string]context.Context{subject.AllRunnerAPI: ctx, subject.AllHeartbeats: beats} {
 		door, err := b.Listen(subj, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wg.Go(func() { door.Serve(ctx, s.hear) })
+		wg.Go(func() { door.Serve(ctx, s.handle) })
 	}
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
 }
 
-func known(runnerapi.Beat) runnerapi.BeatReply {
-	return runnerapi.BeatReply{Known: true, Lanes: []string{lane}}
+func knownReply(runnerapi.Beat) runnerapi.BeatReply {
+	return runnerapi.BeatReply{Known: true, Lanes: []string{queue}}
 }
 
-func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, error) {
+func (s *fakeCoordinator) handle(ctx context.Context, subj string, body []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	part := func() (p runnerapi.PartRequest, name string) {
@@ -84,22 +84,24 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 	case subject.RunnerAPI(runnerapi.OpRegister):
 		var r runnerapi.Registration
 		json.Unmarshal(body, &r)
-		s.joins = append(s.joins, r)
-		if s.refuse != nil {
-			return nil, s.refuse
+		s.registrations = append(s.registrations, r)
+		if s.refuseRegistration != nil {
+			return nil, s.refuseRegistration
 		}
-		return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}, APIURL: s.api, RecordVersion: s.allows, EventVersion: s.forms})
+		return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond,
+			Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{queue}, APIURL: s.apiURL,
+			RecordVersion: s.recordVersion, EventVersion: s.eventVersion})
 	case subject.RunnerAPI(runnerapi.OpDeregister):
 		var f runnerapi.Farewell
 		json.Unmarshal(body, &f)
-		if !slices.Contains(s.byes, f) { // it is said again where the answer is late
-			s.byes = append(s.byes, f)
+		if !slices.Contains(s.farewells, f) { // it is said again where the answer is late
+			s.farewells = append(s.farewells, f)
 		}
 		return []byte("{}"), nil
 	case subject.RunnerAPI(subject.OpRecord):
 		var r bus.RecordRequest
 		json.Unmarshal(body, &r)
-		s.looked.Add(1)
+		s.lookups.Add(1)
 		m, err := s.b.Last(ctx, r.Subject)
 		if errors.Is(err, bus.ErrNotFound) {
 			return nil, fault.New(fault.NotFound, "", "There is no such record")
@@ -110,8 +112,8 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 		return json.Marshal(bus.Record{Seq: m.Seq, Body: m.Body, At: m.Time})
 	case subject.RunnerAPI(runnerapi.OpGetPart):
 		_, name := part()
-		if s.noParts != nil {
-			return nil, s.noParts
+		if s.partErr != nil {
+			return nil, s.partErr
 		}
 		body, ok := s.parts[name]
 		if !ok {
@@ -121,7 +123,8 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 	case subject.RunnerAPI(runnerapi.OpDropState):
 		p, _ := part()
 		for name := range s.parts {
-			if at, ok := runnerapi.StateOf(strings.Split(name, "/")[0]); ok && runnerapi.StatePointer(p.RunID, p.Attempt) != at {
+			if at, ok := runnerapi.StateOf(strings.Split(name, "/")[0]); ok &&
+				runnerapi.StatePointer(p.RunID, p.Attempt) != at {
 				if want, _ := runnerapi.StateOf(p.Name); want == at {
 					delete(s.parts, name)
 				}
@@ -136,26 +139,27 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 			}
 		}
 		s.parts[name] = p.Body
-		return nil, s.noParts
+		return nil, s.partErr
 	}
 	var b runnerapi.Beat
 	json.Unmarshal(body, &b)
-	s.beats = append(s.beats, b)
+	s.heartbeats = append(s.heartbeats, b)
 	return json.Marshal(s.answer(b))
 }
 
 // with changes what the boss answers, or looks at what it heard.
-func (s *boss) with(f func()) {
+func (s *fakeCoordinator) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
 // queue puts a run into the lane; change may alter its record.
-func (s *boss) queue(change ...func(*run.Queued)) run.Queued {
+func (s *fakeCoordinator) enqueue(change ...func(*run.Queued)) run.Queued {
 	s.t.Helper()
 	q := run.Queued{V: run.Version, Attempt: 1, Spec: run.Spec{
-		ID: run.NewID(), Type: run.Start, SessionID: run.NewSessionID(), Agent: "a", AgentType: run.Procedural, Timeout: 60, TimeoutBy: "request",
+		ID: run.NewID(), Type: run.Start, SessionID: run.NewSessionID(), Agent: "a", AgentType: run.Procedural,
+		Timeout: 60, TimeoutBy: "request",
 		Input: &run.Input{Parameters: json.RawMessage(`{"b":1,"a":2.50,"prompt":"p"}`)},
 	}}
 	q.Key = "key-" + q.ID
@@ -164,7 +168,8 @@ func (s *boss) queue(change ...func(*run.Queued)) run.Queued {
 	}
 	body, err := json.Marshal(q)
 	if err == nil {
-		_, err = s.b.Append(s.t.Context(), bus.Entry{Subject: subject.Queued(subject.Partition(q.SessionID), lane, q.ID, q.Attempt), Body: body})
+		_, err = s.b.Append(s.t.Context(), bus.Entry{Subject: subject.Queued(subject.Partition(q.SessionID), queue,
+			q.ID, q.Attempt), Body: body})
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -173,19 +178,21 @@ func (s *boss) queue(change ...func(*run.Queued)) run.Queued {
 }
 
 // ended waits for a run's last word.
-func (s *boss) ended(q run.Queued) (e run.Ended) {
+func (s *fakeCoordinator) waitEnded(q run.Queued) (e run.Ended) {
 	s.t.Helper()
-	natstest.Until(s.t, "run ends", func() bool { return s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &e) })
+	natstest.Until(s.t, "run ends", func() bool {
+		return s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &e)
+	})
 	return e
 }
 
 // claim gives a run's claim, if there is one.
-func (s *boss) claim(q run.Queued) (c run.Claim, ok bool) {
+func (s *fakeCoordinator) claim(q run.Queued) (c run.Claim, ok bool) {
 	ok = s.record(subject.Claimed(subject.Partition(q.SessionID), q.ID, q.Key), &c)
 	return c, ok
 }
 
-func (s *boss) record(subj string, into any) bool {
+func (s *fakeCoordinator) record(subj string, into any) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	m, err := s.b.Last(ctx, subj)
@@ -199,9 +206,9 @@ func (s *boss) record(subj string, into any) bool {
 }
 
 // tell gives a worker a command.
-func (s *boss) tell(w *Worker, c runnerapi.Command) (r runnerapi.CommandReply) {
+func (s *fakeCoordinator) command(w *Worker, c runnerapi.Command) (r runnerapi.CommandReply) {
 	s.t.Helper()
-	c.Instance = w.me.Instance
+	c.Instance = w.client.Instance
 	body, _ := json.Marshal(c)
 	raw, err := s.b.Request(s.t.Context(), subject.Commands(w.ID()), body)
 	if err == nil {
@@ -214,46 +221,46 @@ func (s *boss) tell(w *Worker, c runnerapi.Command) (r runnerapi.CommandReply) {
 }
 
 // settled waits until the lane has nothing left, neither waiting nor on loan.
-func (s *boss) settled() {
+func (s *fakeCoordinator) waitDrained() {
 	s.t.Helper()
 	natstest.Until(s.t, "every queue message is acknowledged", func() bool {
-		l, err := s.b.TaskQueueState(s.t.Context(), lane)
+		l, err := s.b.TaskQueueState(s.t.Context(), queue)
 		return err == nil && l.Pending == 0 && l.AckPending == 0
 	})
 }
 
 // doer is an executor that does what the test says.
-type doer func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome
+type executorStub func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome
 
-func (f doer) Run(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+func (f executorStub) Run(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 	return f(ctx, v, host)
 }
 
 // done is a run's good end with this data.
-func done(data string) run.Outcome {
+func completed(data string) run.Outcome {
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(data)}}
 }
 
 // untilCut runs until it is ended.
-func untilCut(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
+func untilCanceled(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
 	<-ctx.Done()
 	return run.Outcome{Status: run.Stopped}
 }
 
 // life is a running worker.
-type life struct {
+type runningWorker struct {
 	*Worker
 	stop context.CancelFunc
-	over chan error
+	done chan error
 }
 
 // start starts a worker that ends with the test at the latest.
-func start(t testing.TB, b *bus.Bus, do doer, change ...func(*Config)) life {
+func start(t testing.TB, b *bus.Bus, do executorStub, change ...func(*Config)) runningWorker {
 	t.Helper()
-	l := idle(t, b, do, change...)
+	l := startUnready(t, b, do, change...)
 	select {
 	case <-l.Ready():
-	case err := <-l.over:
+	case err := <-l.done:
 		t.Fatalf("the worker ended: %v", err)
 	case <-time.After(time.Minute):
 		t.Fatal("the worker does not register")
@@ -262,7 +269,7 @@ func start(t testing.TB, b *bus.Bus, do doer, change ...func(*Config)) life {
 }
 
 // idle is start that does not wait for the registration.
-func idle(t testing.TB, b *bus.Bus, do doer, change ...func(*Config)) life {
+func startUnready(t testing.TB, b *bus.Bus, do executorStub, change ...func(*Config)) runningWorker {
 	t.Helper()
 	c := Config{Bus: b, Executor: do, Host: "h", ProjectDir: t.TempDir(), Grace: -1, Log: natstest.Log(t),
 		Profile: profile.Profile{Name: "p", Type: run.Procedural, MaxConcurrentRuns: 4}}
@@ -274,27 +281,27 @@ func idle(t testing.TB, b *bus.Bus, do doer, change ...func(*Config)) life {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := life{w, cancel, make(chan error, 1)}
+	l := runningWorker{w, cancel, make(chan error, 1)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.over <- w.Run(ctx)
+		l.done <- w.Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return l
 }
 
 // end tells the worker to end and waits for it.
-func (l life) end(t testing.TB) {
+func (l runningWorker) end(t testing.TB) {
 	t.Helper()
 	l.stop()
 	l.wait(t, nil)
 }
 
-func (l life) wait(t testing.TB, want error) {
+func (l runningWorker) wait(t testing.TB, want error) {
 	t.Helper()
 	select {
-	case err := <-l.over:
+	case err := <-l.done:
 		if !errors.Is(err, want) {
 			t.Errorf("the worker ended with %v, want %v", err, want)
 		}
