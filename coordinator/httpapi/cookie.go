@@ -20,9 +20,12 @@ type Logins interface {
 	Over(ctx context.Context, id string) (bool, error)
 }
 
-// cookiePrefix begins the name of the cookie, which ends with the deployment's: cookies know no ports, and two deployments on one
-// host are not to log each other out.
-const cookiePrefix = "ao_"
+// The beginnings of the cookie's name. It ends with the deployment's: cookies know no ports, and two deployments on one
+// host must not log each other out.
+const (
+	cookiePrefix = "ao_"
+	hostPrefix   = "__Host-" + cookiePrefix // over TLS: browsers take it from this very host alone, and over TLS alone
+)
 
 // mostCookies is how many cookies of our name are looked at. Other servers on the host may set some, too.
 const mostCookies = 4
@@ -36,11 +39,11 @@ func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
 	if r.Header.Get("Cookie") == "" {
 		return who, nil
 	}
-	deployment, err := a.logins.Deployment()
+	name, _, err := a.cookieName(r)
 	if err != nil {
 		return who, err
 	}
-	all := r.CookiesNamed(cookiePrefix + deployment)
+	all := r.CookiesNamed(name)
 	if len(all) == 0 {
 		return who, nil
 	}
@@ -96,15 +99,24 @@ func (a *guard) renew(g *gin.Context, who access.Caller) error {
 	return a.setCookie(g, a.tokens.Renew(access.Cookie, who.Login, a.logins.Sign), access.Cookie.Last)
 }
 
+// cookieName is the name of the cookie of a request: no other name is read or set. secure: it goes over TLS only.
+func (a *guard) cookieName(r *http.Request) (name string, secure bool, err error) {
+	deployment, err := a.logins.Deployment()
+	if a.secure || r.TLS != nil {
+		return hostPrefix + deployment, true, err
+	}
+	return cookiePrefix + deployment, false, err
+}
+
 // setCookie gives the browser the cookie, or takes it away.
 func (a *guard) setCookie(g *gin.Context, value string, last time.Duration) error {
-	deployment, err := a.logins.Deployment()
+	name, secure, err := a.cookieName(g.Request)
 	if err != nil {
 		return err
 	}
 	http.SetCookie(g.Writer, &http.Cookie{
-		Name: cookiePrefix + deployment, Value: value, Path: "/", MaxAge: cmp.Or(int(last/time.Second), -1),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: a.secure || g.Request.TLS != nil,
+		Name: name, Value: value, Path: "/", MaxAge: cmp.Or(int(last/time.Second), -1),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure,
 	})
 	return nil
 }

@@ -50,6 +50,9 @@ func cookieOf(g got) string {
 var wanted = regexp.MustCompile(`^ao_[0-9a-f]{12}=\d+\.[A-Z2-7]{26}\.[0-9a-f]{32}\.the-run; Path=/; Max-Age=43200; ` +
 	`HttpOnly; SameSite=Strict$`)
 
+// wantedOverTLS is a cookie over TLS: browsers take its name only with Secure, Path=/ and no Domain.
+var wantedOverTLS = regexp.MustCompile(`^__Host-ao_[0-9a-f]{12}=[^;]+; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict$`)
+
 // TestLogin: a token that is shown once is a cookie afterwards, on every coordinator, with the token's rights.
 func TestLogin(t *testing.T) {
 	t.Parallel()
@@ -370,9 +373,21 @@ func TestCookiesOverTLS(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.PublicURL = "https://ao.example.com" })
 	g := s.post("/login", `{"token":"`+strings.TrimPrefix(s.read, "Authorization: Bearer ")+`"}`)
-	if got := g.header.Get("Set-Cookie"); !strings.HasSuffix(got, "; HttpOnly; Secure; SameSite=Strict") {
+	if got := g.header.Get("Set-Cookie"); !wantedOverTLS.MatchString(got) {
 		t.Errorf("Set-Cookie: %s", got)
 	}
+	cookie := cookieOf(g)
+	s.get("/me", cookie, page).want(200)
+	s.get("/me", strings.Replace(cookie, "__Host-", "", 1), page).want(401)
+	gone := s.post("/logout", "", cookie, page).header.Get("Set-Cookie")
+	if !strings.HasPrefix(gone, "__Host-ao_") || !strings.HasSuffix(gone, "; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict") {
+		t.Errorf("Set-Cookie of the logout: %s", gone)
+	}
+
+	plain := secure(t)
+	cookie = plain.login(plain.read)
+	plain.get("/me", cookie, page).want(200)
+	plain.get("/me", strings.Replace(cookie, "ao_", "__Host-ao_", 1), page).want(401)
 }
 
 // TestLoginsAreAudited: who came, who left, who was refused; never what was shown.
