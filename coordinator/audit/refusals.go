@@ -36,7 +36,7 @@ type allowance struct {
 }
 
 // takes reports whether an entry has a place in the trail. One that has none is counted.
-func (r *refusals) takes(e Entry) bool {
+func (r *refusals) takes(e *Entry) bool {
 	kind := Unknown
 	if e.Actor != nil {
 		kind = e.Actor.Kind

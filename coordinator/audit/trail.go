@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"log/slog"
 	"strconv"
 	"sync"
 	"time"
+
+	"ao/shared/strictjson"
 )
 
 // Limits of the trail that nobody needs to change.
@@ -61,16 +62,16 @@ func NewTrail(log *slog.Logger) *Trail {
 
 // note takes an entry and returns at once.
 func (t *Trail) note(e Entry) {
-	if t == nil || !t.refusals.takes(e) {
+	if t == nil || !t.refusals.takes(&e) {
 		return
 	}
-	t.take(e)
+	t.take(&e)
 }
 
 // take takes an entry that has a place.
-func (t *Trail) take(e Entry) {
+func (t *Trail) take(e *Entry) {
 	select {
-	case t.in <- &e:
+	case t.in <- e:
 	default:
 		t.lose(e.Time, e.Time, 1)
 	}
@@ -113,7 +114,7 @@ func (t *Trail) Run(ctx context.Context, to store) {
 			over = true
 		}
 		for _, e := range t.refusals.omitted(time.Now(), over) {
-			t.take(e)
+			t.take(&e)
 		}
 		for t.write(writing, to) {
 		}
@@ -122,11 +123,18 @@ func (t *Trail) Run(ctx context.Context, to store) {
 
 // write writes a pack of what waits, as often as it takes; false: there is nothing, or ctx has ended.
 func (t *Trail) write(ctx context.Context, to store) bool {
-	p := pack{Version: packVersion, Lost: t.missing(), Entries: t.waiting()}
-	if len(p.Entries) == 0 && p.Lost == nil {
+	gap := t.missing()
+	entries, count := t.waiting()
+	if count == 0 && gap == nil {
 		return false
 	}
-	raw, err := json.Marshal(p)
+	o := strictjson.Build(nil)
+	o.Int("v", packVersion)
+	o.AsIs("entries", entries)
+	if gap != nil {
+		o.Value("lost", gap)
+	}
+	raw, err := o.End()
 	if err != nil {
 		t.log.Error("audit entries cannot be encoded", "err", err)
 		return true
@@ -136,22 +144,21 @@ func (t *Trail) write(ctx context.Context, to store) bool {
 	if err = t.insist(ctx, to, id, raw); err == nil {
 		return true
 	}
-	t.log.Error("audit entries are not in NATS", "count", len(p.Entries), "err", err)
+	t.log.Error("audit entries are not in NATS", "count", count, "err", err)
 	return false
 }
 
-// waiting takes the entries that wait, as many as a pack may have.
-func (t *Trail) waiting() (all []Entry) {
-	for size := 0; size < packAt; {
-		select {
-		case e := <-t.in:
-			all = append(all, *e)
-			size += sizeOf(*e)
-		default:
-			return all
-		}
+// waiting takes the entries that wait, as many as a pack may have, and gives them as a JSON array; nil: there are none.
+func (t *Trail) waiting() (entries []byte, count int) {
+	for len(entries) < packAt && len(t.in) > 0 { // nobody else takes from it
+		entries = append(entries, "[,"[min(count, 1)])
+		entries = (<-t.in).append(entries)
+		count++
 	}
-	return all
+	if count == 0 {
+		return nil, 0
+	}
+	return append(entries, ']'), count
 }
 
 // insist writes until it is done, or ctx ends.
@@ -172,13 +179,4 @@ func (t *Trail) insist(ctx context.Context, to store, id string, raw []byte) err
 		case <-time.After(pause):
 		}
 	}
-}
-
-// sizeOf is about how much room an entry takes: what is fixed of it, and the longest of what is not.
-func sizeOf(e Entry) int {
-	n := 250 + len(e.Route) + len(e.Run) + len(e.Session) + len(e.Agent) + len(e.Schema) + len(e.Runner)
-	if e.Actor != nil {
-		n += 100 + len(e.Actor.Name) + len(e.Actor.Session)
-	}
-	return n
 }

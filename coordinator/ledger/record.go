@@ -29,7 +29,7 @@ type fields struct {
 var errNotJSON = errors.New("not valid JSON")
 
 func read(body []byte) (f fields, err error) {
-	if !json.Valid(body) { // to step over is not to check
+	if !strictjson.Valid(body) { // to step over is not to check
 		return f, errNotJSON
 	}
 	err = strictjson.Scan(body, func(name, v []byte) {

@@ -111,7 +111,7 @@ func beside(body []byte) int {
 
 // unread says in words of ours why the SDK would not read a body, or is not to; empty: it reads it, or says so itself.
 func unread(body []byte) string {
-	if !json.Valid(body) {
+	if !strictjson.Valid(body) {
 		return strictjson.Check(body).Error()
 	}
 	if many(body) {

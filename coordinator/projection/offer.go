@@ -1,11 +1,11 @@
 package projection
 
 import (
-	"encoding/json"
 	"errors"
 
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's,
@@ -38,7 +38,7 @@ func (f *fold) shut(r *row, m Record) {
 // carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does
 // without an offer, and it is never as large as a record may be, which would fail a batch together with others' records.
 func (sc *scanner) carries(word []byte) bool {
-	if len(word) == 0 || len(word) > run.MostWord || !json.Valid(word) {
+	if len(word) == 0 || len(word) > run.MostWord || !strictjson.Valid(word) {
 		return false
 	}
 	e, err := sc.ended(word)

@@ -116,6 +116,8 @@ var technologyUsers = []struct {
 }{
 	{"github.com/qri-io/...", []string{"ao/shared/schema"}, []string{"ao/scripts/..."},
 		"its behaviour is mended behind shared/schema; a second user would see it unmended"},
+	{"github.com/go-json-experiment/...", []string{"ao/shared/strictjson"}, nil,
+		"what is JSON, and what of it we take, is said in one place"},
 	{"github.com/santhosh-tekuri/...", nil, []string{"ao/scripts/...", "ao/coordinator/serve"},
 		"it is the other opinion in tests, not a part of the product"},
 	{"github.com/nats-io/nats.go/...",

@@ -102,7 +102,7 @@ func Next(raw []byte) (next []byte) {
 		if string(key) == "next" {
 			next = v
 		}
-	}) != nil || !json.Valid(next) {
+	}) != nil || !strictjson.Valid(next) {
 		return nil
 	}
 	return next
@@ -152,7 +152,7 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 
 // decodeResult reads a result document. What a worker writes is looked at as a whole: its data go into answers as they stand.
 func decodeResult(raw []byte, r *Result) error {
-	if !json.Valid(raw) {
+	if !strictjson.Valid(raw) {
 		return errors.New("the result is not JSON")
 	}
 	var wrong error

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 )
 
 // kind is one of JSON's six kinds of value.
@@ -110,7 +111,7 @@ func read(raw []byte, lim limits) (v value, count int, bad *unfit) {
 		return value{}, 0, &unfit{what: fmt.Sprintf("is too large: %d bytes, at most %d are allowed", len(raw), lim.bytes)}
 	case !utf8.Valid(raw):
 		return value{}, 0, &unfit{what: "is not readable as JSON: it is not valid UTF-8"}
-	case !json.Valid(raw):
+	case !strictjson.Valid(raw):
 		return value{}, 0, &unfit{what: "is not readable as JSON: " + fault.Plain(json.Unmarshal(raw, &json.RawMessage{}))}
 	}
 	r := reader{text: string(raw), lim: lim}

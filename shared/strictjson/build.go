@@ -113,9 +113,9 @@ func (o *Builder) Raw(name string, v json.RawMessage) {
 	}
 	o.name(name)
 	switch {
-	case bytes.ContainsAny(v, " \n\r\t"):
+	case bytes.IndexByte(v, ' ') >= 0 || manyLines(v):
 		o.compact(name, v)
-	case !json.Valid(v):
+	case !Valid(v):
 		o.fail(notJSON(name))
 	default:
 		o.b = append(o.b, v...)
@@ -127,12 +127,17 @@ func (o *Builder) Checked(name string, v json.RawMessage) {
 	switch {
 	case v == nil:
 		o.Null(name)
-	case bytes.ContainsAny(v, "\n\r\t"):
+	case manyLines(v):
 		o.name(name)
 		o.compact(name, v)
 	default:
 		o.AsIs(name, v)
 	}
+}
+
+// manyLines reports whether JSON is laid out: with line ends or tabs, which no string of it holds.
+func manyLines(v []byte) bool {
+	return bytes.IndexByte(v, '\n') >= 0 || bytes.IndexByte(v, '\t') >= 0 || bytes.IndexByte(v, '\r') >= 0
 }
 
 func (o *Builder) compact(name string, v []byte) {

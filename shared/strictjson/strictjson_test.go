@@ -90,6 +90,22 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// FuzzValid holds Valid against encoding/json: what one of them stored, the other has to read.
+func FuzzValid(f *testing.F) {
+	for _, s := range []string{`{"a":1,"a":[0.10,1e400,-0,null]}`, `"\ud800"`, "\"\xff\"", `[1,]`, `01`, `{} x`, ``, ` true `, "\"\x00\"", `"\x"`,
+		`{"\ud800":1,"\ud801":2}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if got, want := Valid(in), json.Valid(in); got != want {
+			t.Errorf("%q: got %v, encoding/json says %v", in, got, want)
+		}
+		if err := Check(in); err == nil && !json.Valid(in) {
+			t.Errorf("%q is taken, and is no JSON", in)
+		}
+	})
+}
+
 func TestJSONOfOthersIsPutOnOneLine(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ in, raw, checked string }{
