@@ -54,7 +54,7 @@ func (a *attempt) LogValue() slog.Value {
 func (a *attempt) discard(why error) {
 	a.cancelRecords(why)
 	a.cancel(why)
-	if a.Again(a.Attempt) {
+	if a.AllowsRetry(a.Attempt) {
 		a.kill()
 	}
 }
@@ -192,7 +192,7 @@ func (s *attempts) fence(now time.Time, limit time.Duration, tell func(a *attemp
 	defer s.mu.Unlock()
 	for _, a := range s.all {
 		silent := now.Sub(a.guarded.lastAcked)
-		if !a.Again(a.Attempt) || a.guarded.finished || a.guarded.lastAcked.IsZero() || silent < limit ||
+		if !a.AllowsRetry(a.Attempt) || a.guarded.finished || a.guarded.lastAcked.IsZero() || silent < limit ||
 			a.recordCtx.Err() != nil {
 			continue
 		}

@@ -53,7 +53,7 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 	if !s.record(subj, &bound) {
 		t.Fatal("nothing is bound")
 	}
-	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "model-of-" + q.SessionID,
+	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, ExecutorSessionID: "model-of-" + q.SessionID,
 		Hostname: "h", Profile: "model", At: bound.At}); bound != want || bound.At.IsZero() {
 		t.Errorf("got %+v, want %+v", bound, want)
 	}
@@ -84,7 +84,7 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 	}
 	// The next turn, and its third attempt, as a coordinator queues them.
 	q = s.enqueue(model, func(next *run.Queued) {
-		next.Type, next.SessionID, next.Model, next.Attempt = run.Resume, q.SessionID, bound.Model, 3
+		next.Type, next.SessionID, next.ExecutorSessionID, next.Attempt = run.Resume, q.SessionID, bound.ExecutorSessionID, 3
 	})
 	if attempt, v := in(s.waitEnded(q)); attempt != "3" || v.Attempt != 3 || v.Mode != executor.Resume ||
 		v.ExecutorSession != "model-of-"+q.SessionID {
@@ -101,10 +101,10 @@ func TestBoundWhileAway(t *testing.T) {
 	w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 		close(started)
 		<-goOn
-		host.Tell(executor.LineBind, json.RawMessage(`"nonsense"`))
-		host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`,
+		host.Emit(executor.LineBind, json.RawMessage(`"nonsense"`))
+		host.Emit(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`,
 			strings.Repeat("x", maxExecutorSession+1))))
-		host.Tell(executor.LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m"}`))
+		host.Emit(executor.LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m"}`))
 		close(over)
 		return completed("1")
 	})

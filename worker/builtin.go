@@ -98,7 +98,7 @@ func (p programExecutor) Run(ctx context.Context, inv executor.Invocation, host 
 }
 
 func (p programExecutor) job(inv executor.Invocation, host executor.Host) external.Job {
-	return external.Job{Invocation: inv, Command: p.path, Env: host.Env, MaxResult: p.maxResult, Tell: host.Tell,
+	return external.Job{Invocation: inv, Command: p.path, Env: host.Env, MaxResult: p.maxResult, Tell: host.Emit,
 		Listen: host.Listen, In: p.confinement, Kill: host.Kill}
 }
 
@@ -117,7 +117,7 @@ func (c proceduralExecutor) Run(ctx context.Context, inv executor.Invocation, ho
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	return procedural.Run(ctx, procedural.Job{
-		Invocation: inv, Command: program, Env: host.Env, Tell: host.Tell, In: c.confinement, Kill: host.Kill,
+		Invocation: inv, Command: program, Env: host.Env, Tell: host.Emit, In: c.confinement, Kill: host.Kill,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the real limit
 		MaxResult: c.maxResult,
 	})

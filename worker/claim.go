@@ -18,7 +18,7 @@ const redeliverAfter = 2 * time.Second
 // gets the run.
 func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	since := time.Now()
-	_, span := trace.Begin(a.ctx, "claim")
+	_, span := trace.Start(a.ctx, "claim")
 	e, nonce, err := w.records.claimed(a, since)
 	if err != nil {
 		w.log.Error("claim", "run", a, "err", err)

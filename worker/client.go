@@ -68,7 +68,7 @@ func (m *client) logRegisterError(err error) {
 }
 
 // heartbeat sends a heartbeat and returns the reply.
-func (m *client) heartbeat(ctx context.Context, b runnerapi.Beat) (r runnerapi.BeatReply, err error) {
+func (m *client) heartbeat(ctx context.Context, b runnerapi.Heartbeat) (r runnerapi.HeartbeatReply, err error) {
 	b.RunnerID, b.Instance, b.Secret, b.At = m.id, m.Instance, m.secret, time.Now().UTC()
 	ask, err := json.Marshal(b)
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *client) heartbeat(ctx context.Context, b runnerapi.Beat) (r runnerapi.B
 // deregister tells coordinators that the runner shuts down. finishing: it still has runs, and another process may
 // take its place. No registration may follow.
 func (m *client) deregister(dead context.Context, finishing bool) {
-	ask, err := json.Marshal(runnerapi.Farewell{RunnerID: m.id, Instance: m.Instance, Secret: m.secret,
+	ask, err := json.Marshal(runnerapi.Deregistration{RunnerID: m.id, Instance: m.Instance, Secret: m.secret,
 		Finishing: finishing})
 	if err != nil {
 		return

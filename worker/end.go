@@ -21,19 +21,19 @@ const maxExcerpt = 2 << 10
 // more. For a run with an output schema a completed result is appended unverified: a coordinator checks it and
 // appends the end record. The unverified result ends the attempt and its lease here.
 func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
-	if o.Status == run.Failed && o.Error != nil && a.Again(a.Attempt) { // otherwise the reason would be lost
+	if o.Status == run.Failed && o.Error != nil && a.AllowsRetry(a.Attempt) { // otherwise the reason would be lost
 		why := string(process.Cut([]byte(o.Error.Message), maxMessage))
-		ev.emit(a.recordCtx, run.EventMessage, run.Say("system", fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt,
+		ev.emit(a.recordCtx, run.EventMessage, run.TextMessage("system", fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt,
 			a.Attempts, why)))
 	}
-	_, span := trace.Begin(a.ctx, "ended")
+	_, span := trace.Start(a.ctx, "ended")
 	seq := ev.flush(a.recordCtx)
 	e, r, err := w.records.ended(a, o, seq, w.attempts.startedAt(a))
 	if err != nil {
 		w.log.Error("end record", "run", a, "err", err)
 		return
 	}
-	offer := a.Contract && r.Status == run.Completed
+	offer := a.HasOutputSchema && r.Status == run.Completed
 	if offer {
 		e.Subject = subject.Offered(a.partition, a.ID, a.Key)
 	}
@@ -45,7 +45,7 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 	switch {
 	case errors.Is(err, bus.ErrTaken), err == nil && offer && w.endedBefore(a, seq):
 		w.counts.refused.Add(1)
-		span.Fail("refused")
+		span.SetError("refused")
 		w.log.Warn("end record refused: the attempt has ended already", "run", a, "status", o.Status,
 			"result", excerpt(o.Result))
 	case err != nil:

@@ -130,8 +130,8 @@ func TestGivenUpKeepsEvidence(t *testing.T) {
 	q := s.enqueue()
 	<-began
 	s.with(func() {
-		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-			return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, GivenUp: []string{q.Key}}
+		s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+			return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}, Abandoned: []string{q.Key}}
 		}
 	})
 	natstest.Until(t, "it is gone", func() bool { return w.Counts().Abandoned == 1 && !w.attempts.has(q.Key) })

@@ -25,11 +25,11 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		e.onBind(body)
 		return
 	}
-	if !slices.Contains(run.ToldKinds, kind) {
+	if !slices.Contains(run.ReportedKinds, kind) {
 		e.log.Warn("executor's event has an unknown kind, dropped", "run", e.attempt, "kind", kind)
 		say := fmt.Sprintf("an event of the unknown kind %.80q is dropped; known kinds: %s", kind,
-			strings.Join(run.ToldKinds, ", "))
-		kind, body = run.EventMessage, run.Say("system", say)
+			strings.Join(run.ReportedKinds, ", "))
+		kind, body = run.EventMessage, run.TextMessage("system", say)
 	}
 	ev := run.Event{Type: kind, SessionID: e.attempt.SessionID, RunID: e.attempt.ID, At: time.Now().UTC(), Body: body}
 	raw, err := json.Marshal(ev)
@@ -74,7 +74,7 @@ func (e *events) message(all []bus.Entry) bus.Entry {
 		}
 		m = bus.Entry{Subject: e.subject(run.PackKind), Body: run.Pack(bodies)}
 	}
-	m.Body = run.Prove(e.attempt.Key, m.Subject, m.Body)
+	m.Body = run.SignEvent(e.attempt.Key, m.Subject, m.Body)
 	return m
 }
 
@@ -88,7 +88,7 @@ func (e *events) dropOversized(ctx context.Context, bytes int) {
 	e.mu.Lock()
 	e.oversized = bytes
 	e.mu.Unlock()
-	e.emit(ctx, run.EventMessage, run.Say("system", fmt.Sprintf("an event of %d bytes is dropped; the limit is %d",
+	e.emit(ctx, run.EventMessage, run.TextMessage("system", fmt.Sprintf("an event of %d bytes is dropped; the limit is %d",
 		bytes, maxEvent)))
 }
 

@@ -81,7 +81,7 @@ func (h *supervisor) execute(a *attempt, ev *events) run.Outcome {
 		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "input_unreadable",
 			"the run's input cannot be given to its executor: "+fault.Of(err).Message)}
 	}
-	traced, span := trace.Begin(a.ctx, "execute")
+	traced, span := trace.Start(a.ctx, "execute")
 	h.spans.describe(span, a)
 	defer span.End()
 	limit := limitOf(a, h.profile.TimeoutSeconds)
@@ -181,7 +181,7 @@ func (h *supervisor) invocation(a *attempt) (executor.Invocation, error) {
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt,
 		Parameters: a.Parameters,
 		ProjectDir: cmp.Or(a.ProjectDir, h.projectDir), AgentName: a.Agent, Blueprint: a.Blueprint,
-		Config: h.profile.Config, ExecutorSession: executorSession(a.Model), After: a.After,
+		Config: h.profile.Config, ExecutorSession: executorSession(a.ExecutorSessionID), PreviousRunID: a.PreviousRunID,
 	}
 	var err error
 	if a.AgentType == run.Autonomous {

@@ -33,9 +33,9 @@ type fakeCoordinator struct {
 	mu                 sync.Mutex
 	refuseRegistration error // registrations
 	registrations      []runnerapi.Registration
-	farewells          []runnerapi.Farewell
-	heartbeats         []runnerapi.Beat
-	answer             func(runnerapi.Beat) runnerapi.BeatReply
+	farewells          []runnerapi.Deregistration
+	heartbeats         []runnerapi.Heartbeat
+	answer             func(runnerapi.Heartbeat) runnerapi.HeartbeatReply
 	parts              map[string][]byte
 	partErr            error
 	onPart             func(name string) error // before a part is stored; where it is refused, it is not
@@ -69,8 +69,8 @@ func newFakeCoordinator(t testing.TB, b *bus.Bus) *fakeCoordinator {
 	return s
 }
 
-func knownReply(runnerapi.Beat) runnerapi.BeatReply {
-	return runnerapi.BeatReply{Known: true, Lanes: []string{queue}}
+func knownReply(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+	return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}}
 }
 
 func (s *fakeCoordinator) handle(ctx context.Context, subj string, body []byte) ([]byte, error) {
@@ -88,11 +88,11 @@ func (s *fakeCoordinator) handle(ctx context.Context, subj string, body []byte) 
 		if s.refuseRegistration != nil {
 			return nil, s.refuseRegistration
 		}
-		return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond,
-			Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{queue}, APIURL: s.apiURL,
+		return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), HeartbeatInterval: 20 * time.Millisecond,
+			Lease: cmp.Or(s.lease, 10*time.Second), TaskQueues: []string{queue}, APIURL: s.apiURL,
 			RecordVersion: s.recordVersion, EventVersion: s.eventVersion})
 	case subject.RunnerAPI(runnerapi.OpDeregister):
-		var f runnerapi.Farewell
+		var f runnerapi.Deregistration
 		json.Unmarshal(body, &f)
 		if !slices.Contains(s.farewells, f) { // it is said again where the answer is late
 			s.farewells = append(s.farewells, f)
@@ -123,9 +123,9 @@ func (s *fakeCoordinator) handle(ctx context.Context, subj string, body []byte) 
 	case subject.RunnerAPI(runnerapi.OpDropState):
 		p, _ := part()
 		for name := range s.parts {
-			if at, ok := runnerapi.StateOf(strings.Split(name, "/")[0]); ok &&
+			if at, ok := runnerapi.StatePointerOf(strings.Split(name, "/")[0]); ok &&
 				runnerapi.StatePointer(p.RunID, p.Attempt) != at {
-				if want, _ := runnerapi.StateOf(p.Name); want == at {
+				if want, _ := runnerapi.StatePointerOf(p.Name); want == at {
 					delete(s.parts, name)
 				}
 			}
@@ -141,7 +141,7 @@ func (s *fakeCoordinator) handle(ctx context.Context, subj string, body []byte) 
 		s.parts[name] = p.Body
 		return nil, s.partErr
 	}
-	var b runnerapi.Beat
+	var b runnerapi.Heartbeat
 	json.Unmarshal(body, &b)
 	s.heartbeats = append(s.heartbeats, b)
 	return json.Marshal(s.answer(b))

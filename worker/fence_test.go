@@ -129,11 +129,11 @@ func TestKilledAtOnce(t *testing.T) {
 			q := s.enqueue(attemptOf(1, 2))
 			<-running
 			s.with(func() {
-				s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
+				s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 					if why == "superseded" {
-						return runnerapi.BeatReply{Superseded: true}
+						return runnerapi.HeartbeatReply{Superseded: true}
 					}
-					return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, GivenUp: []string{q.Key}}
+					return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}, Abandoned: []string{q.Key}}
 				}
 			})
 			natstest.Until(t, "its executor is gone", func() bool { return !w.attempts.has(q.Key) })

@@ -81,7 +81,7 @@ func talk(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 func remember(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 	var p struct{ Add []string }
 	json.Unmarshal([]byte(v.Prompt), &p)
-	state, err := host.State(ctx)
+	state, err := host.LoadState(ctx)
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
@@ -91,10 +91,10 @@ func remember(ctx context.Context, v executor.Invocation, host executor.Host) ru
 	}
 	for _, more := range p.Add {
 		state = append(state, more...)
-		if err := host.Keep(ctx, state); err != nil {
+		if err := host.SaveState(ctx, state); err != nil {
 			return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 		}
-		if now, err := host.State(ctx); err != nil || !bytes.Equal(now, state) {
+		if now, err := host.LoadState(ctx); err != nil || !bytes.Equal(now, state) {
 			return run.Outcome{Status: run.Failed, Error: fault.Newf(fault.Internal,
 				"just kept %d bytes, got %d, %v", len(state), len(now), err)}
 		}
@@ -111,7 +111,7 @@ func said(t *testing.T, s *fakeCoordinator, q run.Queued) string {
 	}
 	var text strings.Builder
 	for _, m := range all {
-		bare, by := run.Proven(m.Subject, m.Body)
+		bare, by := run.SplitSignature(m.Subject, m.Body)
 		if by == nil || !by(q.Key) {
 			t.Errorf("an event without a proof: %s", m.Body)
 		}
@@ -167,7 +167,7 @@ func TestGateway(t *testing.T) {
 		t.Errorf("got %s %v %+v", e.Status, e.Error, e.Result)
 	}
 	var bound run.Bound
-	if !s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound) || bound.Model != "m-1" {
+	if !s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound) || bound.ExecutorSessionID != "m-1" {
 		t.Errorf("bound %+v", bound)
 	}
 	got := said(t, s, q)

@@ -54,10 +54,10 @@ func (w *Worker) handle(d bus.Delivery) {
 		ev.state = &sessionState{ev: ev, payloads: w.payloads, maxBytes: w.MaxPayload, sizes: w.meter.state}
 		began := w.meter.execution[run.Completed].Start()
 		o := w.supervisor.execute(a, ev)
-		w.meter.execution[o.Status].Since(began)
+		w.meter.execution[o.Status].ObserveSince(began)
 		w.finish(a, o, ev)
 		a.endSpan(o)
-		if o.Status != run.Failed || !a.Again(a.Attempt) { // otherwise the next attempt may need the older state
+		if o.Status != run.Failed || !a.AllowsRetry(a.Attempt) { // otherwise the next attempt may need the older state
 			ev.state.deleteOld()
 		}
 	}

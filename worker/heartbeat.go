@@ -17,7 +17,7 @@ type heartbeater struct {
 	attempts *attempts
 	sessions *keptSessions
 	shutdown *shutdown
-	obey     func(runnerapi.BeatReply)
+	obey     func(runnerapi.HeartbeatReply)
 	log      *slog.Logger
 
 	wake chan struct{} // send a heartbeat now
@@ -66,7 +66,7 @@ func (p *heartbeater) sendAll(ctx context.Context) error {
 	if len(all) == 0 {
 		return p.send(ctx, nil)
 	}
-	for some := range slices.Chunk(all, runnerapi.MaxBeatAttempts) {
+	for some := range slices.Chunk(all, runnerapi.MaxHeartbeatAttempts) {
 		if err := p.send(ctx, some); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) er
 	ctx, cancel := context.WithTimeout(ctx, max(p.remote.heartbeatInterval(), time.Second))
 	defer cancel()
 	sent := time.Now()
-	r, err := p.client.heartbeat(ctx, runnerapi.Beat{Attempts: attempts, Idle: firstN(p.sessions.idle(), runnerapi.MaxBeatIdle),
+	r, err := p.client.heartbeat(ctx, runnerapi.Heartbeat{Attempts: attempts, Idle: firstN(p.sessions.idle(), runnerapi.MaxHeartbeatIdle),
 		Draining: p.shutdown.stopping.Load()})
 	if err != nil {
 		return err
@@ -94,9 +94,9 @@ func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) er
 func firstN(all []string, most int) []string { return all[:min(len(all), most)] }
 
 // obey does what the reply to a heartbeat asks for.
-func (w *Worker) obey(r runnerapi.BeatReply) {
+func (w *Worker) obey(r runnerapi.HeartbeatReply) {
 	leaving := w.shutdown.stopping.Load() // a successor may be registered already; abandoned attempts are named
-	for _, key := range r.GivenUp {
+	for _, key := range r.Abandoned {
 		w.abandon(key)
 	}
 	for _, key := range r.Stop {
@@ -111,7 +111,7 @@ func (w *Worker) obey(r runnerapi.BeatReply) {
 	case !r.Known && !leaving:
 		w.reregister()
 	case r.Known && !r.Superseded && !leaving:
-		w.queues.set(r.Lanes)
+		w.queues.set(r.TaskQueues)
 	}
 }
 

@@ -71,8 +71,8 @@ func TestBeats(t *testing.T) {
 		return ok
 	})
 	s.with(func() {
-		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-			return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, GivenUp: []string{q.Key}}
+		s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+			return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}, Abandoned: []string{q.Key}}
 		}
 	})
 	natstest.Until(t, "the attempt is killed", func() bool { return !w.attempts.has(q.Key) })
@@ -89,7 +89,7 @@ func TestLanesAreAdjusted(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{Known: true} }
+	s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply { return runnerapi.HeartbeatReply{Known: true} }
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return completed("1")
 	})
@@ -111,8 +111,8 @@ func TestLanesAreAdjusted(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	s.with(func() {
-		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-			return runnerapi.BeatReply{Known: true, Lanes: []string{queue, "x.y.z"}}
+		s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+			return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue, "x.y.z"}}
 		}
 	})
 	natstest.Until(t, "a lane more", func() bool { return len(open()) == 2 })
@@ -129,7 +129,7 @@ func TestRejoins(t *testing.T) {
 	})
 	s.with(func() {
 		s.refuseRegistration = fault.New(fault.Conflict, "agent_name_collision", "taken")
-		s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{} }
+		s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply { return runnerapi.HeartbeatReply{} }
 	})
 	natstest.Until(t, "it has tried again, and takes nothing", func() (ok bool) {
 		s.with(func() { ok = len(s.registrations) > 2 })
@@ -167,7 +167,7 @@ func TestRegistrationRefused(t *testing.T) {
 		t.Fatal("it goes on with a registration that can never succeed")
 	}
 	s.with(func() {
-		if slices.ContainsFunc(s.farewells, func(f runnerapi.Farewell) bool { return f.Instance == w.client.Instance }) {
+		if slices.ContainsFunc(s.farewells, func(f runnerapi.Deregistration) bool { return f.Instance == w.client.Instance }) {
 			t.Error("it said goodbye without having been there")
 		}
 	})
@@ -202,7 +202,7 @@ func TestSuperseded(t *testing.T) {
 	s.enqueue()
 	<-began
 	s.with(func() {
-		s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{Superseded: true} }
+		s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply { return runnerapi.HeartbeatReply{Superseded: true} }
 	})
 	w.wait(t, errSuperseded)
 	if !cut.Load() {
@@ -233,8 +233,8 @@ func TestDrain(t *testing.T) {
 				s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandDrain})
 			} else {
 				s.with(func() {
-					s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-						return runnerapi.BeatReply{Known: true, Drain: true, Lanes: []string{queue}}
+					s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+						return runnerapi.HeartbeatReply{Known: true, Drain: true, TaskQueues: []string{queue}}
 					}
 				})
 			}

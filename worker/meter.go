@@ -45,17 +45,17 @@ func newMeter(r *metric.Registry, runner, profile string, places *slots, session
 		"profile", "outcome")
 	m.execution = map[run.Status]*metric.Histogram{}
 	for _, s := range []run.Status{run.Completed, run.Failed, run.Stopped} {
-		m.execution[s] = took.Of(profile, string(s))
+		m.execution[s] = took.With(profile, string(s))
 	}
 	m.retries = r.Counter("ao_worker_schema_retries_total",
-		"Retries of a session because its answer did not match the run's output schema.", "profile").Of(profile)
+		"Retries of a session because its answer did not match the run's output schema.", "profile").With(profile)
 	m.result = r.Histogram("ao_worker_result_bytes", "Sizes of results in end records.", metric.Bytes,
-		"profile").Of(profile)
+		"profile").With(profile)
 	m.state = r.Histogram("ao_worker_state_bytes",
-		"Sizes of states that executors kept for the next run of their session.", metric.Bytes, "profile").Of(profile)
+		"Sizes of states that executors kept for the next run of their session.", metric.Bytes, "profile").With(profile)
 	beats := r.Counter("ao_worker_heartbeats_total",
 		"Heartbeats: answered, or unanswered because no coordinator responded.", "profile", "result")
-	m.heartbeats = [2]*metric.Counter{beats.Of(profile, "answered"), beats.Of(profile, "unanswered")}
+	m.heartbeats = [2]*metric.Counter{beats.With(profile, "answered"), beats.With(profile, "unanswered")}
 
 	slots := r.Gauge("ao_worker_slots", "Concurrent runs that this runner may have.", "profile", "runner")
 	busy := r.Gauge("ao_worker_slots_busy", "Slots in use.", "profile", "runner")

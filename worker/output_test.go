@@ -24,7 +24,7 @@ const wanted = `{"type":"object","required":["summary"],"properties":{"summary":
 // held queues a run with an output schema.
 func held(retries int) func(*run.Queued) {
 	return func(q *run.Queued) {
-		q.AgentType, q.Contract = run.Autonomous, true
+		q.AgentType, q.HasOutputSchema = run.Autonomous, true
 		q.Output = &run.Output{Schema: json.RawMessage(wanted), Source: run.SourceRequest, Retries: retries}
 	}
 }

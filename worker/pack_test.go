@@ -23,7 +23,7 @@ func toldOf(t *testing.T, b *bus.Bus, q run.Queued) (texts []string, messages []
 		t.Fatal(err)
 	}
 	for _, m := range messages {
-		bare, by := run.Proven(m.Subject, m.Body)
+		bare, by := run.SplitSignature(m.Subject, m.Body)
 		if by == nil || !by(q.Key) {
 			t.Errorf("%s %s is not proven", m.Subject, m.Body)
 		}
@@ -75,7 +75,7 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 			tell := func(form int) (told func() bool) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
+				s.answer = func(beat runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 					r := knownReply(beat)
 					r.EventVersion = form
 					return r
@@ -93,7 +93,7 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 					if n == half {
 						natstest.Until(t, "the worker is told", tell(tt.then))
 					}
-					host.Tell(run.EventMessage, run.Say("system", fmt.Sprint(n)))
+					host.Emit(run.EventMessage, run.TextMessage("system", fmt.Sprint(n)))
 				}
 				return completed("1")
 			})
@@ -112,7 +112,7 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 			}
 			for _, m := range messages {
 				parts[n/half]++
-				bare, _ := run.Proven(m.Subject, m.Body)
+				bare, _ := run.SplitSignature(m.Subject, m.Body)
 				if all, err := run.Unpack(bare); err == nil {
 					n += len(all)
 				} else {
@@ -138,7 +138,7 @@ func TestEventsOfSeveralProgramsArePacked(t *testing.T) {
 	s := newFakeCoordinator(t, b)
 	s.with(func() {
 		s.eventVersion = run.EventVersion
-		s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
+		s.answer = func(beat runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 			r := knownReply(beat)
 			r.EventVersion = run.EventVersion
 			return r
@@ -153,7 +153,7 @@ func TestEventsOfSeveralProgramsArePacked(t *testing.T) {
 					if n%10 == 0 {
 						size = 60 << 10
 					}
-					host.Tell(run.EventMessage, run.Say("system", fmt.Sprintf("%d %03d %*d", who, n, size, n)))
+					host.Emit(run.EventMessage, run.TextMessage("system", fmt.Sprintf("%d %03d %*d", who, n, size, n)))
 				}
 				ended <- true
 			}()

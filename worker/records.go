@@ -49,7 +49,7 @@ func (s *recordBuilder) nonce() string { return fmt.Sprintf("%s.%d", s.instance,
 // version returns the record version for an attempt: the newest that the attempt, this program and all online
 // coordinators support.
 func (s *recordBuilder) version(a *attempt) int {
-	return min(s.maxVersion, s.coordinatorVersion(), a.MostVersion())
+	return min(s.maxVersion, s.coordinatorVersion(), a.MaxRecordVersion())
 }
 
 // hasNonce returns a check whether a record has this nonce.
@@ -82,14 +82,14 @@ func (s *recordBuilder) claimed(a *attempt, at time.Time) (e bus.Entry, nonce st
 	nonce = s.nonce()
 	body, err := run.Claim{
 		V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Instance: s.instance, Nonce: nonce,
-		Attempt: a.Attempt, At: at.UTC(), Proves: true,
+		Attempt: a.Attempt, At: at.UTC(), SignsEvents: true,
 	}.Encode()
 	return bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}, nonce, err
 }
 
 // binding builds the record of what an attempt's executor bound.
 func (s *recordBuilder) binding(a *attempt, model string) (bus.Entry, error) {
-	r := run.Bound{V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Attempt: a.Attempt, Model: model,
+	r := run.Bound{V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Attempt: a.Attempt, ExecutorSessionID: model,
 		At: time.Now().UTC()}
 	r.Profile = s.profile.Name                                         // no other executor understands the id
 	if !runnerapi.IsStatePointer(model) && !s.profile.ResumeAnywhere { // only this host has the session

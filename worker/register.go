@@ -47,7 +47,7 @@ func (w *Worker) registerOnce() error {
 		return err
 	}
 	w.remote.applyRegistered(r)
-	w.queues.set(r.Lanes)
+	w.queues.set(r.TaskQueues)
 	select {
 	case <-w.ready:
 	default:

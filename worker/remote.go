@@ -27,8 +27,8 @@ const (
 
 // applyRegistered applies the reply to a registration.
 func (t *remoteSettings) applyRegistered(r runnerapi.Registered) {
-	if r.BeatEvery > 0 {
-		t.interval.Store(int64(r.BeatEvery))
+	if r.HeartbeatInterval > 0 {
+		t.interval.Store(int64(r.HeartbeatInterval))
 	}
 	if r.Lease > 0 {
 		t.leaseNanos.Store(int64(r.Lease))
@@ -37,7 +37,7 @@ func (t *remoteSettings) applyRegistered(r runnerapi.Registered) {
 }
 
 // applyHeartbeat applies the reply to a heartbeat.
-func (t *remoteSettings) applyHeartbeat(r runnerapi.BeatReply) {
+func (t *remoteSettings) applyHeartbeat(r runnerapi.HeartbeatReply) {
 	if r.Known && !r.Superseded {
 		t.lastReply.Store(time.Now().UnixNano())
 	}

@@ -20,11 +20,11 @@ func TestAProcessProvesItself(t *testing.T) {
 		natstest.Until(t, "it is heard", func() (ok bool) { s.with(func() { ok = len(s.heartbeats) > 0 }); return ok })
 		w.end(t)
 		s.with(func() {
-			r, err := s.registrations[0].Admitted()
+			r, err := s.registrations[0].HashSecret()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.registrations[0].Proof != "" || r.Proof == "" || len(s.farewells) == 0 {
+			if s.registrations[0].SecretHash != "" || r.SecretHash == "" || len(s.farewells) == 0 {
 				t.Fatalf("%+v, %d farewells", s.registrations[0], len(s.farewells))
 			}
 			for _, secret := range []string{reply.Secret, s.heartbeats[0].Secret, s.farewells[0].Secret} {

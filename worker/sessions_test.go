@@ -87,19 +87,19 @@ func TestAProcessStaysForItsSession(t *testing.T) {
 	natstest.Until(t, "the beat lists the session", func() bool {
 		return slices.Equal(s.idleNow(), []string{q.SessionID})
 	})
-	next := s.enqueue(model, func(n *run.Queued) { n.Type, n.SessionID, n.After = run.Resume, q.SessionID, q.ID })
+	next := s.enqueue(model, func(n *run.Queued) { n.Type, n.SessionID, n.PreviousRunID = run.Resume, q.SessionID, q.ID })
 	if a := s.answer1(next); a.PID != first.PID || a.Line.Kind != "turn" || a.Line.Run != next.ID || a.First != q.ID {
 		t.Errorf("the next turn: %+v after %+v", a, first)
 	}
 	last := s.enqueue(model, func(n *run.Queued) {
-		n.Type, n.SessionID, n.After = run.Resume, q.SessionID, "run_elsewhere"
+		n.Type, n.SessionID, n.PreviousRunID = run.Resume, q.SessionID, "run_elsewhere"
 	})
 	second := s.answer1(last)
 	if second.PID == first.PID || second.Line.Kind != "" || alivePid(first.PID) {
 		t.Errorf("after a turn elsewhere: %+v after %+v", second, first)
 	}
 	s.with(func() {
-		s.answer = func(b runnerapi.Beat) runnerapi.BeatReply {
+		s.answer = func(b runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 			r := knownReply(b)
 			r.Forget = b.Idle
 			return r

@@ -16,15 +16,15 @@ type spans struct {
 
 // begin adds the run's trace to ctx and starts the attempt's span, if tracing is on.
 func (s spans) begin(ctx context.Context, q *run.Queued) (context.Context, trace.Span) {
-	return s.Tracer.Begin(trace.With(ctx, q.Trace), trace.Consumer, "attempt")
+	return s.Tracer.Start(trace.ContextWith(ctx, q.Trace), trace.Consumer, "attempt")
 }
 
 // describe sets the attributes of an attempt's span.
 func (s spans) describe(span trace.Span, a *attempt) {
-	if !span.On() {
+	if !span.IsRecording() {
 		return
 	}
-	span.Of(&a.Spec)
+	span.SetRun(&a.Spec)
 	span.SetInt(trace.Attempt, a.Attempt)
 	span.Set(trace.Runner, s.runner)
 	span.Set(trace.Profile, s.profile)
@@ -33,7 +33,7 @@ func (s spans) describe(span trace.Span, a *attempt) {
 // recordWait records how long the attempt waited for its claim: since the run was accepted, or since a further
 // attempt was queued.
 func (s spans) recordWait(a *attempt, queued time.Time) {
-	if s.describe(a.span, a); !a.span.On() {
+	if s.describe(a.span, a); !a.span.IsRecording() {
 		return
 	}
 	from := a.CreatedAt
@@ -42,11 +42,11 @@ func (s spans) recordWait(a *attempt, queued time.Time) {
 	}
 	ctx := a.ctx // without a caller's trace the attempt is the first span
 	if a.Trace != nil {
-		ctx = trace.With(context.Background(), a.Trace)
+		ctx = trace.ContextWith(context.Background(), a.Trace)
 	}
-	past := s.Past(ctx, "queue", from, time.Now())
+	past := s.Finished(ctx, "queue", from, time.Now())
 	s.describe(past.Span, a)
-	past.Point("queued", queued)
+	past.AddEvent("queued", queued)
 	past.End()
 }
 
@@ -58,7 +58,7 @@ func (a *attempt) endSpan(o run.Outcome) {
 
 // recordOutcome sets an attempt's status and error code on a span, and none of its content.
 func recordOutcome(span trace.Span, o run.Outcome) {
-	if !span.On() {
+	if !span.IsRecording() {
 		return
 	}
 	span.Set(trace.Status, string(o.Status))
@@ -67,6 +67,6 @@ func recordOutcome(span trace.Span, o run.Outcome) {
 		if o.Error != nil {
 			code = o.Error.Code
 		}
-		span.Fail(code)
+		span.SetError(code)
 	}
 }

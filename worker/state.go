@@ -44,7 +44,7 @@ func (m *sessionState) pointer() string {
 func (m *sessionState) get(ctx context.Context) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	pointer := m.ev.attempt.Model
+	pointer := m.ev.attempt.ExecutorSessionID
 	if m.kept {
 		pointer = m.pointer()
 	}
@@ -165,7 +165,7 @@ func (m *sessionState) deleteOld() {
 	if !m.kept || a.recordCtx.Err() != nil {
 		return
 	}
-	old := []string{a.Model}
+	old := []string{a.ExecutorSessionID}
 	for n := 1; n < a.Attempt; n++ {
 		old = append(old, runnerapi.StatePointer(a.ID, n))
 	}

@@ -26,7 +26,7 @@ func (s *fakeCoordinator) after(q run.Queued) func(*run.Queued) {
 	var b run.Bound
 	s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
 	return func(next *run.Queued) {
-		next.Type, next.SessionID, next.Model = run.Resume, q.SessionID, b.Model
+		next.Type, next.SessionID, next.ExecutorSessionID = run.Resume, q.SessionID, b.ExecutorSessionID
 	}
 }
 
@@ -75,7 +75,7 @@ func TestMemory(t *testing.T) {
 			var bound run.Bound
 			s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound)
 			if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1,
-				Model: "state:" + q.ID + ".1", Profile: w.Profile.Name, At: bound.At}); bound != want {
+				ExecutorSessionID: "state:" + q.ID + ".1", Profile: w.Profile.Name, At: bound.At}); bound != want {
 				t.Errorf("bound %+v, want %+v", bound, want)
 			}
 			w.end(t)
@@ -109,7 +109,7 @@ func TestAStateIsNoModelsSession(t *testing.T) {
 	s := newFakeCoordinator(t, natstest.Bus(t))
 	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		if v.Mode == executor.Start {
-			if err := host.Keep(ctx, []byte("kept")); err != nil {
+			if err := host.SaveState(ctx, []byte("kept")); err != nil {
 				t.Error(err)
 			}
 		}
@@ -151,11 +151,11 @@ func TestMemoryAndModel(t *testing.T) {
 	t.Parallel()
 	s := newFakeCoordinator(t, natstest.Bus(t))
 	bind := func(host executor.Host, id string) {
-		host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
+		host.Emit(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
 	}
 	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		if strings.Contains(v.Prompt, "keep") {
-			err := host.Keep(ctx, []byte("kept"))
+			err := host.SaveState(ctx, []byte("kept"))
 			bind(host, "m")
 			if status, body, _ := ask(ctx, "POST", host.URL+"/bind", `{"executor_session_id":"m"}`); status != 409 {
 				t.Errorf("bind after keep: %d %s", status, body)
@@ -164,7 +164,7 @@ func TestMemoryAndModel(t *testing.T) {
 		}
 		bind(host, "state:run_of_another.1")
 		bind(host, "m")
-		err := host.Keep(ctx, []byte("kept"))
+		err := host.SaveState(ctx, []byte("kept"))
 		if fault.KindOf(err) != fault.Conflict {
 			t.Errorf("keep after bind: %v", err)
 		}
@@ -184,7 +184,7 @@ func TestMemoryAndModel(t *testing.T) {
 		s.waitEnded(q)
 		var b run.Bound
 		s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
-		if !strings.HasPrefix(b.Model, tt.model) || b.Hostname != tt.host {
+		if !strings.HasPrefix(b.ExecutorSessionID, tt.model) || b.Hostname != tt.host {
 			t.Errorf("%s: bound %+v", tt.add, b)
 		}
 	}
@@ -247,11 +247,11 @@ func TestMemoryIsWholeAtAnyMoment(t *testing.T) {
 				if s.with(func() { lost = 0 }); i == 1 {
 					s.with(func() { lost = 3 })
 				}
-				if err := host.Keep(ctx, []byte(state)); (err != nil) != (i == 1) {
+				if err := host.SaveState(ctx, []byte(state)); (err != nil) != (i == 1) {
 					return run.Outcome{Status: run.Failed, Error: fault.Newf(fault.Internal, "%s: %v", state, err)}
 				}
 			}
-			state, err := host.State(ctx)
+			state, err := host.LoadState(ctx)
 			raw, _ := json.Marshal(string(state))
 			return run.Outcome{Status: run.Completed, Error: fault.Of(err),
 				Result: &run.Result{Type: run.Autonomous, Data: raw}}

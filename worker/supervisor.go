@@ -23,13 +23,13 @@ func (h *supervisor) prepare(ctx context.Context, inv executor.Invocation,
 	t := &lineRouter{ev: ev, ctx: ctx}
 	host.Kill = ev.attempt.killed.Done()
 	if ev.attempt.AgentType != run.Procedural { // procedural runs are not resumed
-		host.State, host.Keep = ev.state.get, ev.state.keep
+		host.LoadState, host.SaveState = ev.state.get, ev.state.keep
 	}
-	of := trace.Of(ctx)
+	of := trace.FromContext(ctx)
 	r := gateway.Run{
 		Invocation: inv, Trace: of, Tell: t.route, LeftOut: func(bytes int) {
 			ev.dropOversized(ctx, bytes)
-		}, State: host.State, Keep: host.Keep, API: h.apiURL, Token: func() string {
+		}, State: host.LoadState, Keep: host.SaveState, API: h.apiURL, Token: func() string {
 			return runnerapi.SessionToken(inv.RunID, ev.attempt.Attempt, ev.attempt.Key)
 		},
 	}
@@ -54,7 +54,7 @@ func (h *supervisor) prepare(ctx context.Context, inv executor.Invocation,
 		door.Close()
 		return host, inv, nil, err
 	}
-	host.Tell = func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) }
+	host.Emit = func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) }
 	host.URL, host.MCP, host.Listen = inv.APIURL, inv.MCPURL, t.listen
 	return host, inv, door.Close, nil
 }

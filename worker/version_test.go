@@ -27,7 +27,7 @@ func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
 		s := newFakeCoordinator(t, b)
 		s.with(func() {
 			s.recordVersion = tt.told
-			s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
+			s.answer = func(beat runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 				r := knownReply(beat)
 				r.RecordVersion = tt.beat
 				return r

@@ -133,7 +133,7 @@ func (c *Config) confinement() *process.Confinement {
 // reportExposedSecret sets the runner's Exposes to a secret file that its programs can read, and logs a warning.
 func reportExposedSecret(cfg Config, me *runnerapi.Runner, log *slog.Logger) {
 	if exposes := cfg.confinement().Exposes(); exposes != "" && cfg.Profile.StartsPrograms() {
-		me.Exposes = exposes
+		me.ReadableSecret = exposes
 		log.Warn("programs of this profile can read a secret file of the worker; hide it (AO_HIDE) or use a sandbox "+
 			"in the profile", "profile", cfg.Profile.Name, "file", exposes)
 	}
@@ -144,7 +144,7 @@ func newRunner(cfg Config) runnerapi.Runner {
 	return runnerapi.Runner{
 		Identity: runnerapi.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name,
 			ExecutorType: p.Type},
-		Version: version.Of(), Instance: rand.Text(), Door: cfg.Bus.CredentialID(), Tags: append([]string{}, cfg.Tags...),
+		Version: version.Current(), Instance: rand.Text(), CredentialID: cfg.Bus.CredentialID(), Tags: append([]string{}, cfg.Tags...),
 		RequireMatchingTags: cfg.RequireMatchingTags,
 		MaxConcurrentRuns:   cmp.Or(p.MaxConcurrentRuns, defaultSlots()), TimeoutSeconds: p.TimeoutSeconds,
 		Models: p.AllowedModels(), Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],

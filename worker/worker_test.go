@@ -28,10 +28,10 @@ func TestARunsWay(t *testing.T) {
 	s := newFakeCoordinator(t, b)
 	w := start(t, b, func(_ context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		for i := range 3 {
-			host.Tell(run.EventMessage, run.Say("system", fmt.Sprint(i)))
+			host.Emit(run.EventMessage, run.TextMessage("system", fmt.Sprint(i)))
 		}
-		host.Tell("nonsense", nil)
-		host.Tell(run.EventMessage, json.RawMessage(`"no object"`))
+		host.Emit("nonsense", nil)
+		host.Emit(run.EventMessage, json.RawMessage(`"no object"`))
 		return completed(fmt.Sprintf(`{"mode":%q,"parameters":%s,"html":"<&>"}`, v.Mode, v.Parameters))
 	})
 	q := s.enqueue()
@@ -82,8 +82,8 @@ func TestBegunOnce(t *testing.T) {
 	if err := b.EnsureTaskQueue(t.Context(), "procedural.p._", 1); err != nil {
 		t.Fatal(err)
 	}
-	s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-		return runnerapi.BeatReply{Known: true, Lanes: []string{queue, "procedural.p._"}}
+	s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+		return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue, "procedural.p._"}}
 	}
 	do := func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		begun[v.RunID].Add(1)
@@ -207,12 +207,12 @@ func TestLastWordAfterAbsence(t *testing.T) {
 			started, goOn := make(chan struct{}), make(chan struct{})
 			w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 				if events {
-					host.Tell(run.EventMessage, run.Say("system", "before"))
+					host.Emit(run.EventMessage, run.TextMessage("system", "before"))
 				}
 				close(started)
 				<-goOn
 				if events {
-					host.Tell(run.EventMessage, run.Say("system", "while away"))
+					host.Emit(run.EventMessage, run.TextMessage("system", "while away"))
 				}
 				return completed(`"late"`)
 			})
@@ -259,7 +259,7 @@ func TestEnds(t *testing.T) {
 		case "broken":
 			return completed(`{"a":`)
 		case "shouts": // what it has to say is an event that is too large
-			host.Tell(run.EventMessage, run.Say("assistant", strings.Repeat("x", 700<<10)))
+			host.Emit(run.EventMessage, run.TextMessage("assistant", strings.Repeat("x", 700<<10)))
 			return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous}}
 		case "natural": // the stop comes, and it ends by itself all the same
 			<-ctx.Done()
@@ -313,8 +313,8 @@ func TestEnds(t *testing.T) {
 				}
 			case "beat":
 				s.with(func() {
-					s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
-						return runnerapi.BeatReply{Known: true, Lanes: []string{queue}, Stop: []string{q.Key}}
+					s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+						return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}, Stop: []string{q.Key}}
 					}
 				})
 				defer s.with(func() { s.answer = knownReply })

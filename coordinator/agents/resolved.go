@@ -25,7 +25,7 @@ type Resolved struct {
 // Announced is an agent that a runner announced.
 func Announced(b agent.Blueprint, by runnerapi.Runner, id string, online bool) *Resolved {
 	b.RunnerID = id
-	return (&Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds,
+	return (&Resolved{Blueprint: b, Owners: by.AgentHashes, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds,
 		Online: online}).precomputed()
 }
 
@@ -37,7 +37,7 @@ func defined(b agent.Blueprint, file *ownFile) *Resolved {
 // precomputed works out once what every run of the agent needs of it.
 func (k *Resolved) precomputed() *Resolved {
 	k.raw, _ = k.Snapshot() // it was read from JSON
-	k.queue = k.Want(k.MergedDemands(run.Demands{})).Lane()
+	k.queue = k.Want(k.MergedDemands(run.Demands{})).TaskQueue()
 	return k
 }
 
@@ -77,12 +77,14 @@ func (k *Resolved) MergedDemands(first run.Demands, also ...run.Demands) run.Dem
 }
 
 // Want is what a run with these demands wants of a runner.
-func (k *Resolved) Want(d run.Demands) runnerapi.Want { return runnerapi.WantOf(k.Type, d, k.Owners) }
+func (k *Resolved) Want(d run.Demands) runnerapi.RoutingKey {
+	return runnerapi.NewRoutingKey(k.Type, d, k.Owners)
+}
 
 // QueueOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
-func (k *Resolved) QueueOf(w runnerapi.Want, asked ...run.Demands) string {
-	if k.queue == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.None() }) {
-		return w.Lane()
+func (k *Resolved) QueueOf(w runnerapi.RoutingKey, asked ...run.Demands) string {
+	if k.queue == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.Empty() }) {
+		return w.TaskQueue()
 	}
 	return k.queue
 }

@@ -82,7 +82,7 @@ func Secret(setting, path string) Finding {
 	info, err := os.Stat(path)
 	if err != nil {
 		return Bad("secrets", "make it readable for the user that needs it, or mend the setting",
-			"%s cannot be looked at: %s", what, fault.Plain(err))
+			"%s cannot be looked at: %s", what, fault.Describe(err))
 	}
 	if info.Mode().Perm()&0o007 == 0 || !reachable(path) {
 		return Good("secrets", "%s is closed to other users (%v)", what, info.Mode().Perm())

@@ -67,7 +67,7 @@ func (a *loginAPI) tell(who access.Caller) (me, error) {
 		return me{}, err
 	}
 	m := me{
-		Name: who.Name, Kind: "none", Login: a.guard.tokens != nil, Version: version.Of(), Deployment: deployment,
+		Name: who.Name, Kind: "none", Login: a.guard.tokens != nil, Version: version.Current(), Deployment: deployment,
 		Time: time.Now().UTC().Truncate(time.Second), May: []string{},
 	}
 	switch {

@@ -21,7 +21,7 @@ var methods = []string{"GET", "HEAD", "POST", "PATCH", "DELETE"}
 
 // meter counts requests.
 type meter struct {
-	took    *metric.Cells[answerOf, *metric.Histogram] // nil: nobody counts
+	took    *metric.Cache[answerOf, *metric.Histogram] // nil: nobody counts
 	endless map[string]bool                            // routes that are live streams
 }
 
@@ -39,7 +39,7 @@ func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter 
 		s.Set(requests, float64(all))
 		s.Set(streams, float64(live))
 	})
-	m.took = metric.NewCells(func(k answerOf) *metric.Histogram { return took.Of(k.method, k.route, strconv.Itoa(k.code)) })
+	m.took = metric.NewCache(func(k answerOf) *metric.Histogram { return took.With(k.method, k.route, strconv.Itoa(k.code)) })
 	return m
 }
 
@@ -52,5 +52,5 @@ func (m *meter) measure(g *gin.Context, took time.Duration) {
 	if g.FullPath() == "" && !slices.Contains(methods, method) {
 		method = metric.Other
 	}
-	m.took.Of(answerOf{method, pattern(g), g.Writer.Status()}).Took(took - of(g).waited)
+	m.took.Get(answerOf{method, pattern(g), g.Writer.Status()}).ObserveDuration(took - of(g).waited)
 }

@@ -169,7 +169,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[run.Session]():       "Session",
 	reflect.TypeFor[run.Event]():         "Event",
 	reflect.TypeFor[run.Demands]():       "Demands",
-	reflect.TypeFor[run.Call]():          "Callback",
+	reflect.TypeFor[run.CallbackState](): "Callback",
 	reflect.TypeFor[run.Output]():        "Output",
 	reflect.TypeFor[run.OutputOptions](): "OutputOptions",
 	reflect.TypeFor[runs.Accepted]():     "Accepted",

@@ -105,7 +105,7 @@ func readRunner(raw []byte) (runnerapi.Runner, error) {
 	runner, err := runnerapi.Registration{Secret: r.Secret, Runner: runnerapi.Runner{
 		Identity: runnerapi.Identity{Hostname: r.Hostname, ProjectDir: r.ProjectDir, ExecutorProfile: r.ExecutorProfile, ExecutorType: kind},
 		Instance: r.Instance, Tags: r.Tags, RequireMatchingTags: r.RequireMatchingTags, MaxConcurrentRuns: r.MaxConcurrentRuns, TimeoutSeconds: r.TimeoutSeconds,
-	}}.Admitted()
+	}}.HashSecret()
 	if err != nil {
 		return runner, err
 	}

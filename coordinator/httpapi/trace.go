@@ -16,9 +16,9 @@ var untold = map[string]bool{"": true, "/health": true, "/ready": true, "/metric
 // ended begins no trace by that: a read is told below its caller's only, and so is MCP, whose tools mostly ask; what it submits begins one.
 func traced(t *trace.Tracer, g *gin.Context) (span trace.Span) {
 	before := g.Request.Context()
-	ctx := trace.Arrived(before, g.Request.Header)
+	ctx := trace.Extract(before, g.Request.Header)
 	if t != nil && (ctx != before || !polls(g)) && !untold[g.FullPath()] {
-		ctx, span = t.Begin(ctx, trace.Server, g.Request.Method+" "+g.FullPath())
+		ctx, span = t.Start(ctx, trace.Server, g.Request.Method+" "+g.FullPath())
 		span.Set("http.request.method", g.Request.Method)
 		span.Set("http.route", g.FullPath())
 	}
@@ -37,7 +37,7 @@ func polls(g *gin.Context) bool {
 func answered(span trace.Span, status int) {
 	span.SetInt("http.response.status_code", status)
 	if status >= http.StatusInternalServerError {
-		span.Fail(strconv.Itoa(status))
+		span.SetError(strconv.Itoa(status))
 	}
 	span.End()
 }

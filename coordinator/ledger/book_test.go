@@ -35,7 +35,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 		}, "4=2+1+1 attempts 2/1"},
 		{"a session under its caller's own id", func(s *story) {
 			a := s.run("ses_my-own")
-			s.write(subject.Session(a.part(), "ses_my-own"), run.Begun{V: 1, RunID: a.spec.ID})
+			s.write(subject.Session(a.part(), "ses_my-own"), run.SessionCreated{V: 1, RunID: a.spec.ID})
 			a.done()
 		}, "1=0+0+1 attempts 1/1"},
 		{"records that another one is to follow, in a moment", func(s *story) { s.unfinished() }, "3=1+0+2 attempts 2/2 calls 1=1+0+0"},
@@ -207,7 +207,7 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		{"what a worker says of one", func(s *story) { s.run(s.session()).bound(1, "rnr_1") }, "unknown_run"},
 		{"a session whose run is missing", func(s *story) {
 			a := s.run("ses_own")
-			s.write(subject.Session(a.part(), "ses_own"), run.Begun{V: 1, RunID: a.spec.ID})
+			s.write(subject.Session(a.part(), "ses_own"), run.SessionCreated{V: 1, RunID: a.spec.ID})
 		}, "unknown_run"},
 		{"records that another one is to follow, and does not", func(s *story) {
 			s.unfinished()
@@ -414,8 +414,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		{"one that nobody asked for", func(s *story) { s.run(s.session()).done().notified(1, run.NotifyDelivered) }, "webhook_wrong"},
 		{"a session's record that names no run, or another session's", func(s *story) {
 			a := s.run(s.session()).queued(1)
-			s.write(subject.Session(subject.Partition("ses_x"), "ses_x"), run.Begun{V: 1})
-			s.write(subject.Session(subject.Partition("ses_y"), "ses_y"), run.Begun{V: 1, RunID: a.spec.ID})
+			s.write(subject.Session(subject.Partition("ses_x"), "ses_x"), run.SessionCreated{V: 1})
+			s.write(subject.Session(subject.Partition("ses_y"), "ses_y"), run.SessionCreated{V: 1, RunID: a.spec.ID})
 		}, "record_mismatch unreadable_record"},
 		{"one with another number than its subject", func(s *story) {
 			a := s.run(s.session(), hookedUp).done()
@@ -513,7 +513,7 @@ func TestDeletedSessionsLeaveNothingWrong(t *testing.T) {
 		p := s.run(s.session()).done()
 		from, ses := s.seq, "ses_own"
 		a := s.run(ses, child(p.spec.SessionID), attempts(2), hookedUp)
-		s.write(subject.Session(a.part(), ses), run.Begun{V: 1, RunID: a.spec.ID})
+		s.write(subject.Session(a.part(), ses), run.SessionCreated{V: 1, RunID: a.spec.ID})
 		a.queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_1").bound(2, "rnr_1").ended(2, run.Completed, "rnr_1").notified(1, run.NotifyDelivered)
 		b := s.run(ses).accepted().done()
 		s.run(ses).accepted().cancelled(1)

@@ -92,7 +92,7 @@ func (s *story) close(after time.Duration) Report {
 func (s *story) unfinished() {
 	next := json.RawMessage(`{}`)
 	own, turn := s.run("ses_my-own"), s.run(s.session()).done()
-	s.write(subject.Session(own.part(), "ses_my-own"), run.Begun{V: 1, RunID: own.spec.ID, Next: next})
+	s.write(subject.Session(own.part(), "ses_my-own"), run.SessionCreated{V: 1, RunID: own.spec.ID, Next: next})
 	parent := turn.spec.SessionID
 	told := s.run(s.session(), child(parent)).done()
 	s.write(subject.Callback(turn.part(), parent, told.spec.ID, 0), run.Callback{V: 1, RunID: turn.spec.ID, TurnID: s.id("run_"), Children: []string{told.spec.ID}, Next: next})
@@ -122,9 +122,9 @@ func child(parent string) func(*run.Spec) {
 
 func attempts(n int) func(*run.Spec) { return func(s *run.Spec) { s.Attempts = n } }
 
-func hookedUp(s *run.Spec) { s.CallbackTo = "https://example.org/hook" }
+func hookedUp(s *run.Spec) { s.CallbackURL = "https://example.org/hook" }
 
-func bindingOutput(s *run.Spec) { s.Contract = true }
+func bindingOutput(s *run.Spec) { s.HasOutputSchema = true }
 
 // markOf is what a coordinator proves with that it has checked a result.
 func markOf(run string, attempt int) string { return fmt.Sprint("mark", attempt, run) }
@@ -183,7 +183,7 @@ func (a *actor) stopping() *actor {
 }
 
 func (a *actor) bound(n int, runner string) *actor {
-	a.s.write(subject.Bound(a.part(), a.spec.ID, a.key(n)), run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Attempt: n, Model: "m", At: a.s.at})
+	a.s.write(subject.Bound(a.part(), a.spec.ID, a.key(n)), run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Attempt: n, ExecutorSessionID: "m", At: a.s.at})
 	return a
 }
 

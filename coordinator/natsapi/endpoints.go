@@ -179,7 +179,7 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 // leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it
 // is delivered, one run comes of it.
 func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc runs.Accepted, err error) {
-	ctx, span := s.cfg.Trace.Begin(trace.Arrived(ctx, h), trace.Consumer, subject.InboxRuns)
+	ctx, span := s.cfg.Trace.Start(trace.Extract(ctx, h), trace.Consumer, subject.InboxRuns)
 	defer func() { answered(span, reply{status: 201}, err) }()
 	if m.Subject != subject.InboxRuns {
 		return runs.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject,
@@ -245,8 +245,8 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 			"for a run.", metric.Fast, "endpoint", "code")
 	for _, e := range endpoints {
 		if requests != nil {
-			e.took = metric.NewCells(func(code int) *metric.Histogram {
-				return requests.Of(e.name,
+			e.took = metric.NewCache(func(code int) *metric.Histogram {
+				return requests.With(e.name,
 					strconv.Itoa(code))
 			})
 		}

@@ -79,7 +79,7 @@ type endpoint struct {
 	do                 func(context.Context, *request) (reply, error)
 	slots              chan struct{}
 	counts             counts
-	took               *metric.Cells[int, *metric.Histogram] // by code; nil: nobody counts
+	took               *metric.Cache[int, *metric.Histogram] // by code; nil: nobody counts
 }
 
 // counts are the service's own statistics: requests are worked on beside each other, which micro does not measure.
@@ -172,9 +172,9 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 		}
 	}()
 	before := context.WithoutCancel(s.ended)
-	ctx, span := trace.Arrived(before, r.header), trace.Span{}
+	ctx, span := trace.Extract(before, r.header), trace.Span{}
 	if ctx != before || !e.reads { // who only asks begins no trace by that
-		ctx, span = s.cfg.Trace.Begin(ctx, trace.Server, e.subject)
+		ctx, span = s.cfg.Trace.Start(ctx, trace.Server, e.subject)
 	}
 	defer func() { answered(span, v, err) }()
 	if s.cfg.Memory != nil {
@@ -188,12 +188,12 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 
 // answered ends the span of a request.
 func answered(span trace.Span, v reply, err error) {
-	if span.On() {
+	if span.IsRecording() {
 		if err != nil {
 			f := fault.Of(err)
 			v.status = status[f.Kind]
 			if v.status >= 500 {
-				span.Fail(f.Code)
+				span.SetError(f.Code)
 			}
 			span.Set(trace.Outcome, f.Code)
 		}
@@ -210,7 +210,7 @@ func (s *service) answer(e *endpoint, to string, v reply, err error, took time.D
 	if f != nil {
 		code = status[f.Kind]
 	}
-	e.took.Of(code).Took(took)
+	e.took.Get(code).ObserveDuration(took)
 	level := slog.LevelDebug
 	switch {
 	case f == nil:

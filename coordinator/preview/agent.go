@@ -25,7 +25,7 @@ type Previewer struct {
 	WholeOnly bool
 	Named     func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
 	Agent     func(ctx context.Context, name string) (*agents.Resolved, error) // an agent that exists
-	Runners   func(w runnerapi.Want, model string) []explain.Candidate         // the closest first
+	Runners   func(w runnerapi.RoutingKey, model string) []explain.Candidate   // the closest first
 }
 
 // AgentRequest asks what a run of a definition would be given, and who would take it.

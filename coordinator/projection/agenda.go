@@ -101,7 +101,7 @@ func (x *Agenda) Hooks(l Look) []Hook {
 }
 
 // Hook is a run's HTTP callback, with its newest record's number; dead or owed only.
-func (x *Agenda) Hook(id string) (at Hook, call run.Call, ok bool) {
+func (x *Agenda) Hook(id string) (at Hook, call run.CallbackState, ok bool) {
 	x.p.reading(func(f *fold) {
 		r := f.runs[identOf(runPrefix, id)]
 		if h := f.webhooks.of[r]; h != nil {

@@ -16,8 +16,8 @@ func (s *session) bond() bond {
 // bondOf is what a queued record says of that: it is all that is left once the record that bound it is no longer kept. Such a run
 // was demanded to go where the session is; a state is on every host, whatever else was demanded of that one run.
 func bondOf(s *run.Spec) *bond {
-	if runnerapi.IsStatePointer(s.Model) {
-		return &bond{model: s.Model, profile: s.Demands.ExecutorProfile}
+	if runnerapi.IsStatePointer(s.ExecutorSessionID) {
+		return &bond{model: s.ExecutorSessionID, profile: s.Demands.ExecutorProfile}
 	}
-	return &bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}
+	return &bond{s.ExecutorSessionID, s.Demands.Hostname, s.Demands.ExecutorProfile}
 }

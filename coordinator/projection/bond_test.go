@@ -12,7 +12,7 @@ import (
 func TestWhereASessionCanGoOn(t *testing.T) {
 	for _, tt := range []struct{ model, host string }{{"m", "h"}, {runnerapi.StatePointer("run_before", 1), ""}} {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
-		a.spec.Type, a.spec.Model, a.spec.Demands = run.Resume, tt.model, run.Demands{Hostname: "h", ExecutorProfile: "p"}
+		a.spec.Type, a.spec.ExecutorSessionID, a.spec.Demands = run.Resume, tt.model, run.Demands{Hostname: "h", ExecutorProfile: "p"}
 		j := over(foldedWith(t, keyOf, []entry{a.queued(1)}))
 		if at := j.Home(a.spec.SessionID); j.Model(a.spec.SessionID) != tt.model || at.Hostname != tt.host {
 			t.Errorf("%s goes on at %+v, want %q", tt.model, at, tt.host)

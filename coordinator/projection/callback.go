@@ -149,7 +149,7 @@ func (d *debts) giveBack(r *row) {
 	if len(back) > 0 {
 		r.session.misses++
 	}
-	if len(back) > 0 || r.live.snap.Spec.Reports { // its list may be truncated
+	if len(back) > 0 || r.live.snap.Spec.IsCallbackTurn { // its list may be truncated
 		r.callback = false
 	}
 	for _, child := range back {
@@ -198,13 +198,13 @@ func (ws *webhooks) notify(ch *Change, rec subject.Record, m Record) (int, error
 
 // bind is what an executor says of its session. The last one counts.
 func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
-	if r.live.snap.Claim == nil || r.session.bond() == (bond{b.Model, b.Hostname, b.Profile}) {
+	if r.live.snap.Claim == nil || r.session.bond() == (bond{b.ExecutorSessionID, b.Hostname, b.Profile}) {
 		return
 	}
-	if runnerapi.IsStatePointer(b.Model) && b.Model != runnerapi.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
+	if runnerapi.IsStatePointer(b.ExecutorSessionID) && b.ExecutorSessionID != runnerapi.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
 		return
 	}
-	r.session.bound = &bond{b.Model, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
+	r.session.bound = &bond{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
 	ch.Moved = true
 }
 

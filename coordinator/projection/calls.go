@@ -9,7 +9,7 @@ import (
 // calls is where the callbacks of a run stand.
 type calls struct {
 	orphan       bool // it names a parent that does not exist any more
-	parent, http *run.Call
+	parent, http *run.CallbackState
 }
 
 // Why a parent cannot be told.
@@ -32,16 +32,16 @@ func callsOf(f *fold, r *row) (c calls) {
 	if r.hook == hookNone {
 		return c
 	}
-	c.http = &run.Call{Status: run.CallOwed}
+	c.http = &run.CallbackState{Status: run.CallbackPending}
 	switch h := f.webhooks.of[r]; {
 	case r.hook == hookDelivered:
-		c.http.Status = run.CallDelivered
+		c.http.Status = run.CallbackDelivered
 	case h == nil:
-		c.http.Status = run.CallWaiting
+		c.http.Status = run.CallbackWaiting
 	default:
 		c.http.Tries, c.http.HTTP, c.http.Reason = h.tries, h.status, h.reason
 		if r.hook == hookDead {
-			c.http.Status = run.CallDead
+			c.http.Status = run.CallbackDead
 		} else {
 			next := h.next.UTC()
 			c.http.Next = &next
@@ -50,28 +50,28 @@ func callsOf(f *fold, r *row) (c calls) {
 	return c
 }
 
-func parentCall(r *row, p *session) *run.Call {
+func parentCall(r *row, p *session) *run.CallbackState {
 	switch {
 	case r.told && r.suppressed:
-		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
+		return &run.CallbackState{Status: run.CallbackSuppressed, Reason: reasonTree}
 	case r.told:
-		c := &run.Call{Status: run.CallDelivered}
+		c := &run.CallbackState{Status: run.CallbackDelivered}
 		if r.by != nil && !r.by.gone {
 			c.RunID = r.by.runID()
 		}
 		return c
 	case p == nil:
-		return &run.Call{Status: run.CallUndeliverable, Reason: reasonGone}
+		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonGone}
 	case p.agentType != run.Autonomous:
-		return &run.Call{Status: run.CallUndeliverable, Reason: reasonProcedural}
+		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonProcedural}
 	case !p.hears():
-		return &run.Call{Status: run.CallUndeliverable, Reason: reasonNeverBegan}
+		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonNeverBegan}
 	case r.live != nil:
-		return &run.Call{Status: run.CallWaiting}
+		return &run.CallbackState{Status: run.CallbackWaiting}
 	case r.suppressed:
-		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
+		return &run.CallbackState{Status: run.CallbackSuppressed, Reason: reasonTree}
 	}
-	return &run.Call{Status: run.CallOwed}
+	return &run.CallbackState{Status: run.CallbackPending}
 }
 
 // viewOf is a session as readers see it.

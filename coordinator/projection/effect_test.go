@@ -17,7 +17,7 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	first.spec.Parent, first.spec.Mode = "ses_p", run.AsyncCallback
 	second := newActor(t, "run_2", "ses_1", "a")
 	told := newActor(t, "run_h", "ses_h", "a")
-	told.spec.CallbackTo = "https://here/told"
+	told.spec.CallbackURL = "https://here/told"
 	offering := newActor(t, "run_o", "ses_o", "a")
 	offering.contract()
 	stop := entry{Subject: subject.Tree(parent.part, "ses_p", "run_p"), Body: body(t, run.TreeStop{V: 1, SessionID: "ses_p", At: began})}

@@ -149,7 +149,7 @@ func saidIn(m Record) said {
 	if len(t) != 6 || t[2] != subject.Partition(t[3]) {
 		return e
 	}
-	body, by := run.Proven(m.Subject, m.Body)
+	body, by := run.SplitSignature(m.Subject, m.Body)
 	var events []run.Event
 	switch packed := t[5] == run.PackKind; {
 	case packed && by != nil:
@@ -162,7 +162,7 @@ func saidIn(m Record) said {
 	}
 	for i := range events {
 		one := &events[i]
-		if one.SessionID != t[3] || one.RunID != t[4] || !slices.Contains(run.ToldKinds, one.Type) {
+		if one.SessionID != t[3] || one.RunID != t[4] || !slices.Contains(run.ReportedKinds, one.Type) {
 			return e
 		}
 		if one.At.IsZero() {

@@ -95,11 +95,11 @@ func (f *family) new(m, parent *member, mode string) *turn {
 		a.contract()
 	}
 	if f.rng.IntN(4) == 0 {
-		a.spec.CallbackTo = "https://example.com/" + a.spec.ID
+		a.spec.CallbackURL = "https://example.com/" + a.spec.ID
 	}
 	r := &turn{actor: a, of: m, parent: parent, state: "accepted"}
-	if a.spec.CallbackTo != "" {
-		r.hook = run.CallOwed
+	if a.spec.CallbackURL != "" {
+		r.hook = run.CallbackPending
 	}
 	m.turns = append(m.turns, r)
 	return r
@@ -130,7 +130,7 @@ func (f *family) queue(r *turn) {
 	r.attempt++
 	r.state = "queued"
 	a := r.actor
-	if a.spec.Model = r.of.model; r.of.model != "" { // it goes where that is
+	if a.spec.ExecutorSessionID = r.of.model; r.of.model != "" { // it goes where that is
 		a.spec.Demands.Hostname, a.spec.Demands.ExecutorProfile = "h", "p"
 	}
 	f.add(a.queued(r.attempt))
@@ -216,14 +216,14 @@ func (f *family) advance(r *turn) {
 		case n == 3 && !r.wished:
 			r.wished = true
 			f.add(r.stopping())
-		case n < 8 && r.spec.Contract && !r.offered:
+		case n < 8 && r.spec.HasOutputSchema && !r.offered:
 			r.offered = true
 			f.add(r.actor.offered(r.attempt))
 		default:
 			status := []run.Status{run.Completed, run.Failed, run.Failed, run.Stopped}[f.rng.IntN(4)]
 			e := r.ended(r.attempt, status, 0)
 			switch {
-			case status != run.Completed || !r.spec.Contract:
+			case status != run.Completed || !r.spec.HasOutputSchema:
 			case f.rng.IntN(3) > 0:
 				e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt))
 			default: // its worker's own, or with the mark of another attempt
@@ -284,7 +284,7 @@ func (f *family) tell(m *member) {
 	c := run.Callback{V: 1, RunID: r.spec.ID, At: began}
 	older := f.rng.IntN(2) == 0 // programs of older versions write the turn before its list
 	if !older {
-		r.spec.Reports = true
+		r.spec.IsCallbackTurn = true
 		c.RunID, c.TurnID, c.Next = m.turns[0].spec.ID, r.spec.ID, r.accepted().Body
 	}
 	tellings := m.owed[0].tellings // decision 0014
@@ -304,22 +304,22 @@ func (f *family) tell(m *member) {
 
 func (f *family) notify(m *member) {
 	for _, r := range m.turns {
-		if r.state != "ended" || r.hook == "" || r.hook == run.CallDelivered {
+		if r.state != "ended" || r.hook == "" || r.hook == run.CallbackDelivered {
 			continue
 		}
 		status := []string{run.NotifyDelivered, run.NotifyFailed, run.NotifyDead}[f.rng.IntN(3)]
-		if r.hook == run.CallDead {
+		if r.hook == run.CallbackDead {
 			status = run.NotifyAgain
 		}
 		r.notified++
 		n := run.Notified{V: 1, SessionID: m.id, N: r.notified, Status: status, HTTP: 500, Reason: "it was not in the mood", At: began}
 		switch status {
 		case run.NotifyDelivered:
-			r.hook = run.CallDelivered
+			r.hook = run.CallbackDelivered
 		case run.NotifyDead:
-			r.hook = run.CallDead
+			r.hook = run.CallbackDead
 		case run.NotifyAgain:
-			r.hook = run.CallOwed
+			r.hook = run.CallbackPending
 		default:
 			n.Next = &began
 		}
@@ -351,16 +351,16 @@ func (r *turn) says() (parent, http string) {
 	switch {
 	case !r.calls():
 	case r.told:
-		parent = run.CallDelivered
+		parent = run.CallbackDelivered
 	case r.parent.gone || !r.parent.hears():
-		parent = run.CallUndeliverable
+		parent = run.CallbackUndeliverable
 	case r.state != "ended":
-		parent = run.CallWaiting
+		parent = run.CallbackWaiting
 	default:
-		parent = run.CallOwed
+		parent = run.CallbackPending
 	}
 	if http = r.hook; r.state != "ended" && http != "" {
-		http = run.CallWaiting
+		http = run.CallbackWaiting
 	}
 	return parent, http
 }

@@ -38,7 +38,7 @@ func (f *fold) accept(ch *Change, rec subject.Record, m Record) (int, error) {
 	}
 	if rec.Kind == subject.QueuedKind {
 		f.queue(ch, r, rec, &q, m)
-		if q.Model != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
+		if q.ExecutorSessionID != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
 			r.session.bound = bondOf(&q.Spec)
 		}
 	}
@@ -70,7 +70,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending), mode: modeIndex(s.Mode), depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
 		callback: s.Mode == run.AsyncCallback && s.Parent != "", resume: s.Type == run.Resume,
 	}
-	if s.CallbackTo != "" {
+	if s.CallbackURL != "" {
 		r.hook = hookOwed
 	}
 	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}, prev: f.tail}
@@ -161,7 +161,7 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m Reco
 	r.claim, r.claimed, r.runner = m.Seq, nanos(c.At), c.RunnerID
 	if c.RunnerID != "" {
 		r.reach(a.Attempt)
-		r.proven = c.Proves && (a.Attempt == 1 || r.proven)
+		r.proven = c.SignsEvents && (a.Attempt == 1 || r.proven)
 		r.begun, r.live.children, r.session.misses = true, nil, 0
 		f.trees.reopen(r)
 	}
@@ -196,7 +196,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 	} else {
 		f.waiting--
 	}
-	if a := r.live.snap; move == run.MoveFailed && a.Spec.Retried(a.Next(), a.Claim.Claimant(), r.base()) {
+	if a := r.live.snap; move == run.MoveFailed && a.Spec.WillRetry(a.Next(), a.Claim.Claimant(), r.base()) {
 		f.retry(r, m)
 		ch.Moved = true
 		ch.after(r)

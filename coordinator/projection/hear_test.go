@@ -23,12 +23,12 @@ func TestAnEventOfTheNextAttempt(t *testing.T) {
 	}
 	proves := func(attempt int) entry {
 		e := a.claimed(attempt)
-		e.Body = body(t, run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Nonce: "n", Attempt: attempt, At: began, Proves: true})
+		e.Body = body(t, run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Nonce: "n", Attempt: attempt, At: began, SignsEvents: true})
 		return e
 	}
 	at := subject.Event(a.part, a.spec.SessionID, a.spec.ID, run.EventMessage)
-	raw := body(t, run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began, Body: run.Say("assistant", "x")})
-	second := Record{Subject: at, Body: run.Prove(a.key(2), at, append([]byte{}, raw...)), Seq: 1, Time: began}
+	raw := body(t, run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began, Body: run.TextMessage("assistant", "x")})
+	second := Record{Subject: at, Body: run.SignEvent(a.key(2), at, append([]byte{}, raw...)), Seq: 1, Time: began}
 	bare := Record{Subject: at, Body: raw, Seq: 2, Time: began}
 	hear := func(m Record) (said, bool) {
 		e := saidIn(m)

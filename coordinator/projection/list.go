@@ -292,7 +292,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 		wanted[s] = true
 	}
 	below, err := cursor(runCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, run.CallStatuses), err); err == nil {
+	if err = cmp.Or(refuse(q, run.CallbackStatuses), err); err == nil {
 		err = x.fresh.whole(ctx)
 	}
 	if err != nil {

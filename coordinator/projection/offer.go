@@ -24,7 +24,7 @@ func (f *fold) offer(ch *Change, r *row, m Record) {
 
 func (r *row) mayOffer() bool {
 	a := r.live.snap
-	return a.Claim != nil && a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0 && a.Spec.Contract
+	return a.Claim != nil && a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0 && a.Spec.HasOutputSchema
 }
 
 // shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind
@@ -38,7 +38,7 @@ func (f *fold) shut(r *row, m Record) {
 // carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does
 // without an offer, and it is never as large as a record may be, which would fail a batch together with others' records.
 func (sc *scanner) carries(word []byte) bool {
-	if len(word) == 0 || len(word) > run.MostWord || !strictjson.Valid(word) {
+	if len(word) == 0 || len(word) > run.MaxEndRecord || !strictjson.Valid(word) {
 		return false
 	}
 	e, err := sc.ended(word)
@@ -49,7 +49,7 @@ func (sc *scanner) carries(word []byte) bool {
 // attempt's key can write a last word, but none but coordinators can make the mark.
 func (f *fold) mayComplete(r *row, mark string) bool {
 	a := r.live.snap
-	return !a.Spec.Contract || f.checked != nil && f.checked(r.runID(), a.Next(), mark)
+	return !a.Spec.HasOutputSchema || f.checked != nil && f.checked(r.runID(), a.Next(), mark)
 }
 
 // errUnchecked is the error of a run that its worker called completed although the result was not checked.

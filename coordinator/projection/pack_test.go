@@ -21,7 +21,7 @@ func (a actor) pack(attempt int, numbers ...int) entry {
 		bodies = append(bodies, a.event(n).Body)
 	}
 	at := subject.Event(a.part, a.spec.SessionID, a.spec.ID, run.PackKind)
-	return entry{Subject: at, Body: run.Prove(a.key(attempt), at, run.Pack(bodies))}
+	return entry{Subject: at, Body: run.SignEvent(a.key(attempt), at, run.Pack(bodies))}
 }
 
 // packed writes runs of two sessions whose events came in packs and alone, and gives the last position.
@@ -197,11 +197,11 @@ func TestPagesOfPacksCount(t *testing.T) {
 	b.write(a.queued(1), a.claimed(1))
 	var bodies [][]byte
 	for range 5 {
-		e := run.Event{Type: run.EventMessage, SessionID: "ses_a", RunID: a.spec.ID, At: began, Body: run.Say("x", strings.Repeat("x", 50<<10))}
+		e := run.Event{Type: run.EventMessage, SessionID: "ses_a", RunID: a.spec.ID, At: began, Body: run.TextMessage("x", strings.Repeat("x", 50<<10))}
 		bodies = append(bodies, body(t, e))
 	}
 	at := subject.Event(a.part, "ses_a", a.spec.ID, run.PackKind)
-	b.say(entry{Subject: at, Body: run.Prove(a.key(1), at, run.Pack(bodies))})
+	b.say(entry{Subject: at, Body: run.SignEvent(a.key(1), at, run.Pack(bodies))})
 	memory := budget.New(4 << 20) // half of it is one caller's
 	for _, tt := range []struct {
 		limit int
@@ -227,20 +227,20 @@ func TestPacksOfNobody(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a, other := b.actor("ses_a"), b.actor("ses_b")
 	proves := a.claimed(1)
-	proves.Body = body(t, run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Nonce: "n", Attempt: 1, At: began, Proves: true})
+	proves.Body = body(t, run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Nonce: "n", Attempt: 1, At: began, SignsEvents: true})
 	b.write(a.queued(1), proves, other.queued(1), other.claimed(1))
 	good := a.pack(1, 1, 2)
 	at := good.Subject
 	proven := func(at, raw string) entry {
-		return entry{Subject: at, Body: run.Prove(a.key(1), at, []byte(raw))}
+		return entry{Subject: at, Body: run.SignEvent(a.key(1), at, []byte(raw))}
 	}
 	one := string(a.event(9).Body)
-	odd := string(body(t, run.Event{Type: run.EventResult, SessionID: "ses_a", RunID: a.spec.ID, At: began, Body: run.Say("x", "x")}))
-	bare, _ := run.Proven(at, good.Body)
+	odd := string(body(t, run.Event{Type: run.EventResult, SessionID: "ses_a", RunID: a.spec.ID, At: began, Body: run.TextMessage("x", "x")}))
+	bare, _ := run.SplitSignature(at, good.Body)
 	deep := strings.Repeat("[", 100_000)
 	strangers := []entry{
 		{Subject: at, Body: bare}, // without a proof
-		{Subject: at, Body: run.Prove("a guess", at, append([]byte{}, bare...))},
+		{Subject: at, Body: run.SignEvent("a guess", at, append([]byte{}, bare...))},
 		a.pack(2, 1, 2), // of an attempt that there is not
 		{Subject: subject.Event(a.part, "ses_a", a.spec.ID, run.EventMessage), Body: good.Body},                      // under an event's subject
 		{Subject: subject.Event(other.part, "ses_b", other.spec.ID, run.PackKind), Body: good.Body},                  // under another's

@@ -10,7 +10,7 @@ import (
 
 // beginSession is a session that begins under its caller's own id.
 func (d *debts) beginSession(rec subject.Record, m Record) (int, error) {
-	var b run.Begun
+	var b run.SessionCreated
 	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > d.version {
 		return b.V, err
 	}

@@ -15,13 +15,13 @@ import (
 // rows of TestWhatIsToFollow.
 func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 	session := newActor(t, run.NewID(), "ses_own", "x")
-	own = []entry{{Subject: subject.Session(session.part, "ses_own"), Body: must(run.Begun{V: 1, RunID: session.spec.ID, At: began, Next: session.accepted().Body}.Encode())}, session.queued(1)}
+	own = []entry{{Subject: subject.Session(session.part, "ses_own"), Body: must(run.SessionCreated{V: 1, RunID: session.spec.ID, At: began, Next: session.accepted().Body}.Encode())}, session.queued(1)}
 
 	tell := func(id string) (before []entry, turn actor, list func(run.Callback) entry) {
 		parent, child := newActor(t, run.NewID(), id, "x"), newActor(t, run.NewID(), id+"-child", "x")
 		child.spec.Parent, child.spec.Mode = id, run.AsyncCallback
 		turn = newActor(t, run.NewID(), id, "x")
-		turn.spec.Type, turn.spec.Reports = run.Resume, true
+		turn.spec.Type, turn.spec.IsCallbackTurn = run.Resume, true
 		parent.spec.AgentType, turn.spec.AgentType = run.Autonomous, run.Autonomous // who can be told
 		before = []entry{parent.queued(1), parent.claimed(1), parent.ended(1, run.Completed, 0), child.queued(1), child.claimed(1), child.ended(1, run.Completed, 0)}
 		return before, turn, func(c run.Callback) entry {
@@ -32,7 +32,7 @@ func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 	told, turn, list := tell("ses_told")
 	told = append(told, list(run.Callback{RunID: "run_" + strings.Repeat("1", 32), TurnID: turn.spec.ID, Next: turn.accepted().Body}), turn.accepted())
 	older, turn, list = tell("ses_older") // programs of older versions write the turn before its list
-	turn.spec.Reports = false
+	turn.spec.IsCallbackTurn = false
 	older = append(older, turn.accepted(), list(run.Callback{RunID: turn.spec.ID}))
 
 	waits := newActor(t, run.NewID(), "ses_waits", "x")

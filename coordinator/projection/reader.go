@@ -15,7 +15,7 @@ func (x *Reader) Carried(ctx context.Context, a Active) ([]byte, error) {
 		return nil, x.gone(a.Spec.ID, err)
 	}
 	if a.EndSeq == a.ClaimSeq {
-		raw = run.Next(raw)
+		raw = run.NextRecord(raw)
 	}
 	return raw, nil
 }
@@ -40,7 +40,7 @@ func (x *Reader) Promise(ctx context.Context, p Promised) ([]byte, error) {
 	if err != nil {
 		return nil, x.gone(p.RunID, err)
 	}
-	return run.Next(raw), nil
+	return run.NextRecord(raw), nil
 }
 
 // Promised is a run that another record carries, and that has none of its own yet.

@@ -31,9 +31,9 @@ func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 		case "attempt":
 			c.Attempt = int(strictjson.Number(v))
 		case "at":
-			c.At = run.Instant(v)
+			c.At = run.ParseTime(v)
 		case "proves":
-			c.Proves = string(v) == "true"
+			c.SignsEvents = string(v) == "true"
 		case "next":
 			c.Next = v
 		}
@@ -56,11 +56,11 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 		case "checked":
 			e.Checked = strictjson.Text(v)
 		case "started_at":
-			if at := run.Instant(v); !at.IsZero() {
+			if at := run.ParseTime(v); !at.IsZero() {
 				e.StartedAt = &at
 			}
 		case "at":
-			e.At = run.Instant(v)
+			e.At = run.ParseTime(v)
 		}
 	})
 	return e, err

@@ -30,7 +30,7 @@ func sightOf(f *fold, r *row) sight {
 func (s *sight) bare() run.Run {
 	r := run.Run{
 		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth), RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
-		Children: s.children, ParentGone: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
+		Children: s.children, ParentDeleted: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
 		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
 	}
 	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it

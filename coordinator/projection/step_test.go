@@ -16,7 +16,7 @@ func TestStepsOfRuns(t *testing.T) {
 	parent := newActor(t, "run_3", "ses_p", "boss")
 	parent.spec.AgentType = run.Autonomous
 	child := newActor(t, "run_4", "ses_c", "y")
-	child.spec.Parent, child.spec.Mode, child.spec.CallbackTo = "ses_p", run.AsyncCallback, "https://hooks.example/x"
+	child.spec.Parent, child.spec.Mode, child.spec.CallbackURL = "ses_p", run.AsyncCallback, "https://hooks.example/x"
 	answer := newActor(t, "run_5", "ses_p", "boss")
 	answer.spec.AgentType = run.Autonomous
 	parts := []struct {
@@ -115,7 +115,7 @@ func TestDebts(t *testing.T) {
 	}
 	for i := range 3 {
 		c := newActor(t, fmt.Sprint("run_c", i), fmt.Sprint("ses_c", i), "y")
-		c.spec.Parent, c.spec.Mode, c.spec.CallbackTo = "ses_p", run.AsyncCallback, fmt.Sprintf("https://h%d.example/x", i%2)
+		c.spec.Parent, c.spec.Mode, c.spec.CallbackURL = "ses_p", run.AsyncCallback, fmt.Sprintf("https://h%d.example/x", i%2)
 		add(c.queued(1), c.claimed(1), c.ended(1, run.Completed, 0))
 		if i == 2 {
 			add(c.notified(1, run.NotifyDead))

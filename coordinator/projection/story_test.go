@@ -67,7 +67,7 @@ func (a actor) claimed(attempt int) entry {
 }
 
 func (a actor) bound(attempt int, model string) entry {
-	b := run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Attempt: attempt, Model: model, Hostname: "h", Profile: "p", At: began}
+	b := run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Attempt: attempt, ExecutorSessionID: model, Hostname: "h", Profile: "p", At: began}
 	return entry{Subject: subject.Bound(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, b)}
 }
 
@@ -90,7 +90,7 @@ func (a actor) ended(attempt int, s run.Status, events uint64) entry {
 
 // contract gives the run an output schema.
 func (a *actor) contract() {
-	a.spec.Contract = true
+	a.spec.HasOutputSchema = true
 	a.spec.Output = &run.Output{Schema: json.RawMessage(`{"type":"object"}`), Source: run.SourceBlueprint, Retries: 1}
 }
 
@@ -124,7 +124,7 @@ func (a actor) deleted() entry {
 }
 
 func (a actor) event(n int) entry {
-	e := run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began, Body: run.Say("assistant", fmt.Sprint(a.spec.ID, " says ", n))}
+	e := run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began, Body: run.TextMessage("assistant", fmt.Sprint(a.spec.ID, " says ", n))}
 	return entry{Subject: subject.Event(a.part, a.spec.SessionID, a.spec.ID, run.EventMessage), Body: body(a.t, e)}
 }
 

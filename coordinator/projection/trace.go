@@ -33,7 +33,7 @@ func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 		return Trace{}, err
 	}
 	r.Parameters = nil
-	t := Trace{Run: r, AgentType: spec.AgentType, Contract: spec.Contract, Claim: s.claim, End: s.end, Whole: []uint64{s.first, s.whole}}
+	t := Trace{Run: r, AgentType: spec.AgentType, Contract: spec.HasOutputSchema, Claim: s.claim, End: s.end, Whole: []uint64{s.first, s.whole}}
 	x.p.reading(func(f *fold) {
 		if row := f.runs[identOf(runPrefix, id)]; row != nil {
 			for _, p := range f.past[row] {

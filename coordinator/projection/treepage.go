@@ -37,19 +37,19 @@ type TreeSession struct {
 
 // TreeRun is a run of a tree.
 type TreeRun struct {
-	ID        string       `json:"run_id"`
-	Type      string       `json:"type"`
-	Status    run.Status   `json:"status"`
-	Mode      string       `json:"mode"`
-	Attempt   int          `json:"attempt"`
-	RunnerID  string       `json:"runner_id,omitempty"`
-	Error     *fault.Fault `json:"error"`
-	CreatedAt time.Time    `json:"created_at"`
-	ClaimedAt *time.Time   `json:"claimed_at,omitempty"`
-	StartedAt *time.Time   `json:"started_at,omitempty"`
-	EndedAt   *time.Time   `json:"completed_at,omitempty"`
-	Callback  *run.Call    `json:"callback,omitempty"`
-	Reports   []string     `json:"reports,omitempty"` // of a callback turn: the runs that it tells its session of
+	ID        string             `json:"run_id"`
+	Type      string             `json:"type"`
+	Status    run.Status         `json:"status"`
+	Mode      string             `json:"mode"`
+	Attempt   int                `json:"attempt"`
+	RunnerID  string             `json:"runner_id,omitempty"`
+	Error     *fault.Fault       `json:"error"`
+	CreatedAt time.Time          `json:"created_at"`
+	ClaimedAt *time.Time         `json:"claimed_at,omitempty"`
+	StartedAt *time.Time         `json:"started_at,omitempty"`
+	EndedAt   *time.Time         `json:"completed_at,omitempty"`
+	Callback  *run.CallbackState `json:"callback,omitempty"`
+	Reports   []string           `json:"reports,omitempty"` // of a callback turn: the runs that it tells its session of
 
 	Earlier  []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners began, the first one first
 	Followed int           `json:"-"`                          // how many attempts were followed by another, or are to be

@@ -183,7 +183,7 @@ func (x *Reader) view(ctx context.Context, s sight, large bool) (run.Run, error)
 		return run.Run{}, x.gone(s.id, err)
 	}
 	r := s.bare()
-	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackTo, spec.Attempts
+	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackURL, spec.Attempts
 	r.Trace, r.RetryOf = spec.Trace, spec.RetryOf
 	if spec.Input != nil {
 		r.Parameters = spec.Parameters
@@ -279,7 +279,7 @@ func evicted(what, id string) *fault.Fault {
 
 // before tells whether an id of ours was made before everything that is kept, of a history that has lost its beginning.
 func (x *Reader) before(id string) bool {
-	made, ok := run.MadeAt(id)
+	made, ok := run.CreatedAt(id)
 	if !ok {
 		return false
 	}

@@ -46,7 +46,7 @@ func (rs *receivers) remove(h *hook) {
 
 // promise is the end of a run that somebody wants to hear of.
 func (ws *webhooks) promise(r *row, m Record) {
-	h := &hook{row: r, next: m.Time, host: ws.scan.name([]byte(hostOf(r.live.snap.Spec.CallbackTo)))}
+	h := &hook{row: r, next: m.Time, host: ws.scan.name([]byte(hostOf(r.live.snap.Spec.CallbackURL)))}
 	ws.of[r] = h
 	ws.hosts.add(h)
 }

@@ -31,7 +31,7 @@ func (c calling) put(e entry, at time.Time) {
 
 func (c calling) ended(host string, at time.Time) actor {
 	a := newActor(c.T, run.NewID(), run.NewID(), "a")
-	a.spec.CallbackTo = "https://" + host + "/told"
+	a.spec.CallbackURL = "https://" + host + "/told"
 	for _, e := range []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)} {
 		c.put(e, at)
 	}

@@ -122,7 +122,7 @@ func (e *Ender) end(ctx context.Context, a projection.Active, status run.Status,
 	if err != nil {
 		return err
 	}
-	if a.Spec.Contract {
+	if a.Spec.HasOutputSchema {
 		return e.endUnoffered(ctx, a, word)
 	}
 	return e.Say(ctx, a, word)
@@ -284,15 +284,15 @@ func (e *Ender) over(a projection.Active, last bus.Entry) {
 	if a.Claim != nil && a.Claim.RunnerID != "" {
 		name, from = "attempt", a.Claim.At
 	}
-	s := e.Spans.Past(trace.With(context.Background(), a.Spec.Trace), name, from, end.At)
+	s := e.Spans.Finished(trace.ContextWith(context.Background(), a.Spec.Trace), name, from, end.At)
 	defer s.End()
-	s.Of(a.Spec)
+	s.SetRun(a.Spec)
 	s.SetInt(trace.Attempt, end.Attempt)
 	s.Set(trace.Status, string(end.Status))
 	if a.Claim != nil {
 		s.Set(trace.Runner, a.Claim.RunnerID)
 	}
 	if end.Status == run.Failed {
-		s.Failed(end.Error)
+		s.SetFault(end.Error)
 	}
 }

@@ -34,12 +34,12 @@ func (a *RunnerAgents) Agents() map[string]agent.Blueprint {
 
 // Serving is how many online runners have this definition of an agent.
 func (a *RunnerAgents) Serving(name, hash string) int {
-	return serving(a.Runners.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)
+	return serving(a.Runners.list(func(m *member) bool { return m.AgentHashes[name] == hash }), name, hash)
 }
 
 func serving(all []runnerapi.Member, name, hash string) (n int) {
 	for i := range all {
-		if all[i].Status == runnerapi.Online && all[i].Set[name] == hash {
+		if all[i].Status == runnerapi.Online && all[i].AgentHashes[name] == hash {
 			n++
 		}
 	}
@@ -70,11 +70,11 @@ func (a *RunnerAgents) Refresh(ctx context.Context, agent string) error {
 // Departure is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an
 // agent that no runner owns neither is so.
 func (a *RunnerAgents) Departure(name string) (left, until time.Time, ok bool) {
-	all := a.Runners.list(func(m *member) bool { return m.Set[name] != "" })
+	all := a.Runners.list(func(m *member) bool { return m.AgentHashes[name] != "" })
 	if len(all) == 0 || all[0].Status != runnerapi.Left {
 		return left, until, false
 	}
-	return all[0].Left, all[0].Until, !all[0].Over()
+	return all[0].LeftSeenAt, all[0].NamesReservedUntil, !all[0].GraceOver()
 }
 
 // ownedBy are the agents of these runners.
@@ -83,7 +83,7 @@ func ownedBy(all []runnerapi.Member) map[string]*agents.Resolved {
 	sortByPrecedence(all)
 	for i := range all {
 		m := &all[i]
-		if m.Over() {
+		if m.GraceOver() {
 			continue
 		}
 		for _, a := range m.Agents {

@@ -20,9 +20,9 @@ func (l *Deregistrar) Expired() (all []runnerapi.Runner) {
 func (l *Deregistrar) Departed(lease time.Duration) (ended, over []runnerapi.Runner) {
 	for _, m := range l.Runners.list(func(m *member) bool { return m.Leaving || !m.LeftAt.IsZero() }) {
 		switch {
-		case m.Over():
+		case m.GraceOver():
 			over = append(over, m.Runner)
-		case m.Leaving && m.LeftAt.IsZero() && time.Since(m.Heard) >= lease:
+		case m.Leaving && m.LeftAt.IsZero() && time.Since(m.LastHeartbeat) >= lease:
 			ended = append(ended, m.Runner)
 		}
 	}
@@ -31,7 +31,7 @@ func (l *Deregistrar) Departed(lease time.Duration) (ended, over []runnerapi.Run
 
 // ProcessGone notes that a runner's process is gone, as a coordinator has found.
 func (l *Deregistrar) ProcessGone(ctx context.Context, r runnerapi.Runner) error {
-	return l.deregister(ctx, runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance}, unchecked)
+	return l.deregister(ctx, runnerapi.Deregistration{RunnerID: r.ID(), Instance: r.Instance}, unchecked)
 }
 
 // RemoveProcess removes a runner, unless it is another process now.

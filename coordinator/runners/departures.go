@@ -30,7 +30,7 @@ func (d *Departures) add(r runnerapi.Runner) {
 	now := time.Now()
 	maps.DeleteFunc(d.hosts, func(_ [2]string, at time.Time) bool { return now.Sub(at) > d.within })
 	maps.DeleteFunc(d.agents, func(_ string, at time.Time) bool { return now.Sub(at) > d.within })
-	for name := range r.Set {
+	for name := range r.AgentHashes {
 		d.agents[name] = now
 	}
 	d.hosts[[2]string{r.Hostname, r.ExecutorProfile}] = now

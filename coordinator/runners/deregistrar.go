@@ -26,7 +26,7 @@ type Deregistrar struct {
 
 // Deregister takes a runner's process out, for that process alone. One that still finishes its runs drains; after one
 // that is gone its agents' names are held for a grace. Its running attempts keep their leases.
-func (l *Deregistrar) Deregister(ctx context.Context, f runnerapi.Farewell) error {
+func (l *Deregistrar) Deregister(ctx context.Context, f runnerapi.Deregistration) error {
 	if err := runnerapi.CheckID(f.RunnerID); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func unchecked(runnerapi.Runner) error { return nil }
 
 // deregister notes a farewell of who may say it. One without agents, of which nothing is to be held, goes at once. A
 // successor that has registered meanwhile stays as it is.
-func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Farewell, may func(runnerapi.Runner) error) error {
+func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Deregistration, may func(runnerapi.Runner) error) error {
 	for range 8 {
 		m, rev, err := l.Registered.Load(ctx, f.RunnerID)
 		if err != nil || rev == 0 {
@@ -52,7 +52,7 @@ func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Farewell, may 
 			return nil
 		case f.Finishing && (m.Leaving || !m.LeftAt.IsZero()):
 			return nil
-		case !f.Finishing && len(m.Set) == 0:
+		case !f.Finishing && len(m.AgentHashes) == 0:
 			return l.remove(ctx, f.RunnerID, sameProcess(f.Instance))
 		}
 		l.Log.Info("runner deregisters", "runner", f.RunnerID, "finishing", f.Finishing)
@@ -128,7 +128,7 @@ func (l *Deregistrar) drainOnce(ctx context.Context, id string) (tries, error) {
 	reply, err := l.Commands.commandWithRetry(ctx, id, r.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandDrain,
 		Instance: r.Instance})
 	switch {
-	case err == nil && r.Answered(reply):
+	case err == nil && r.IsReplyOf(reply):
 		return oneTry, nil
 	case errors.Is(err, bus.ErrNoResponders): // nobody is there to drain
 		return l.drainAbsent(ctx, id, r.Instance)
@@ -140,7 +140,7 @@ func (l *Deregistrar) drainOnce(ctx context.Context, id string) (tries, error) {
 
 // drainAbsent notes that a process is gone that was to be drained.
 func (l *Deregistrar) drainAbsent(ctx context.Context, id, instance string) (tries, error) {
-	if err := l.deregister(ctx, runnerapi.Farewell{RunnerID: id, Instance: instance}, unchecked); err != nil {
+	if err := l.deregister(ctx, runnerapi.Deregistration{RunnerID: id, Instance: instance}, unchecked); err != nil {
 		return oneTry, err
 	}
 	if m, ok := l.Runners.Runner(id); ok && m.LeftAt.IsZero() { // another process has begun meanwhile

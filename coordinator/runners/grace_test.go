@@ -100,7 +100,7 @@ func stranger(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 // bye is a process that is gone.
 func bye(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) {
 	t.Helper()
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 // snapshot is how a member stands. The caller holds mu.
 func (m *member) snapshot(r *Registry) runnerapi.Member {
-	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed,
-		Ahead: m.clockAhead, Ticked: !m.clockSeen.IsZero(), Size: m.size}
+	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), LastHeartbeat: m.heard, CredentialUnknown: m.unnamed,
+		ClockOffset: m.clockAhead, ClockKnown: !m.clockSeen.IsZero(), RegistrationBytes: m.size}
 	if !m.LeftAt.IsZero() {
-		at.Left, at.Until = m.left, m.graceEnd(r.cfg.NoMatch)
+		at.LeftSeenAt, at.NamesReservedUntil = m.left, m.graceEnd(r.cfg.NoMatch)
 	}
 	return at
 }
@@ -92,27 +92,27 @@ func (r *Registry) AgentQueues() map[string]bool {
 }
 
 // SharedQueues are the queues of type and profile alone that registered runners take from.
-func (r *Registry) SharedQueues() map[string]runnerapi.Want {
+func (r *Registry) SharedQueues() map[string]runnerapi.RoutingKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	all := map[string]runnerapi.Want{}
+	all := map[string]runnerapi.RoutingKey{}
 	for _, m := range r.members {
 		if m.RequireMatchingTags {
 			continue
 		}
-		for _, w := range []runnerapi.Want{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
-			all[w.Lane()] = w
+		for _, w := range []runnerapi.RoutingKey{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
+			all[w.TaskQueue()] = w
 		}
 	}
 	return all
 }
 
 // Satisfied tells whether any registered runner satisfies w, online or not.
-func (r *Registry) Satisfied(w runnerapi.Want) bool {
+func (r *Registry) Satisfied(w runnerapi.RoutingKey) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
-		if m.Satisfies(w) {
+		if m.Matches(w) {
 			return true
 		}
 	}
@@ -120,11 +120,11 @@ func (r *Registry) Satisfied(w runnerapi.Want) bool {
 }
 
 // OnlineMatches are the online runners that satisfy w.
-func (r *Registry) OnlineMatches(w runnerapi.Want) (ids []string) {
+func (r *Registry) OnlineMatches(w runnerapi.RoutingKey) (ids []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
-		if m.status(r) == runnerapi.Online && m.Satisfies(w) {
+		if m.status(r) == runnerapi.Online && m.Matches(w) {
 			ids = append(ids, m.id)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // Permit refuses a model that no runner allows which would take the run now. Where none would, it cannot be known: the
 // worker that takes the run looks again.
-func (r *Registry) Permit(w runnerapi.Want, model string) error {
+func (r *Registry) Permit(w runnerapi.RoutingKey, model string) error {
 	if model == "" {
 		return nil
 	}
@@ -17,7 +17,7 @@ func (r *Registry) Permit(w runnerapi.Want, model string) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
-		if m.status(r) != runnerapi.Online || !m.Satisfies(w) {
+		if m.status(r) != runnerapi.Online || !m.Matches(w) {
 			continue
 		}
 		if m.Models.Allow(model) {

@@ -35,14 +35,14 @@ const ownersKey = "_owners"
 
 // claim makes the runner's agents' names its own, or a replica's; the first one wins.
 func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error {
-	for name := range r.Set {
+	for name := range r.AgentHashes {
 		if n.Taken(name) {
 			return collision(name, nil, "the coordinator itself")
 		}
 	}
 	return n.change(ctx, func(owners map[string]owner) (bool, error) {
 		var names []string // that are to be its own
-		for name, hash := range r.Set {
+		for name, hash := range r.AgentHashes {
 			o, ok := owners[name]
 			if ok && o.Hash == hash && o.Profile == r.ExecutorProfile && n.has(o.Runner, name, hash) {
 				continue // a replica
@@ -75,10 +75,10 @@ func (n *Names) rival(name string, o owner, id, profile string) string {
 		return o.Runner
 	}
 	for _, m := range n.Runners.list(func(m *member) bool {
-		return m.id != id && m.Set[name] != "" &&
+		return m.id != id && m.AgentHashes[name] != "" &&
 			m.ExecutorProfile == o.Profile
 	}) {
-		if m.Holds(profile) {
+		if m.ReservesNames(profile) {
 			return m.ID
 		}
 	}
@@ -88,7 +88,7 @@ func (n *Names) rival(name string, o owner, id, profile string) string {
 // has tells whether a runner announced this definition.
 func (n *Names) has(id, name, hash string) bool {
 	m, ok := n.Runners.Runner(id)
-	return ok && m.Set[name] == hash
+	return ok && m.AgentHashes[name] == hash
 }
 
 // owners reads the table of owners, and its revision; 0: there is none yet.
@@ -136,7 +136,7 @@ func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool,
 func (n *Names) release(ctx context.Context, removed runnerapi.Runner) error {
 	return n.change(ctx, func(owners map[string]owner) (bool, error) {
 		changed := false
-		for name, hash := range removed.Set {
+		for name, hash := range removed.AgentHashes {
 			if o, ok := owners[name]; !ok || o.Hash != hash || o.Profile != removed.ExecutorProfile {
 				continue
 			}
@@ -153,7 +153,7 @@ func (n *Names) release(ctx context.Context, removed runnerapi.Runner) error {
 
 // replica is another runner of the same profile that announced the same definition.
 func (n *Names) replica(name, hash, profile string) string {
-	if all := n.Runners.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(
+	if all := n.Runners.list(func(m *member) bool { return m.AgentHashes[name] == hash && m.ExecutorProfile == profile }); len(
 		all) > 0 {
 		return all[0].ID
 	}
@@ -188,7 +188,7 @@ func (n *Names) assign(owners map[string]owner, id string, m runnerapi.Runner, n
 	}
 	_, before := count()
 	for _, name := range names {
-		now.Hash = m.Set[name]
+		now.Hash = m.AgentHashes[name]
 		owners[name] = now
 	}
 	all, own := count()
@@ -211,12 +211,12 @@ func (n *Names) assign(owners map[string]owner, id string, m runnerapi.Runner, n
 func (n *Names) dropUnused(owners map[string]owner, id string, m runnerapi.Runner) {
 	announced := map[string]bool{}
 	for _, other := range n.Runners.list(func(at *member) bool { return at.id != id }) {
-		for name := range other.Set {
+		for name := range other.AgentHashes {
 			announced[name] = true
 		}
 	}
 	maps.DeleteFunc(owners, func(name string, o owner) bool {
-		_, kept := m.Set[name]
+		_, kept := m.AgentHashes[name]
 		return !kept && !announced[name] && (o.Runner == id || time.Since(o.At) > unusedAfter)
 	})
 }

@@ -16,7 +16,7 @@ import (
 // it.
 func foreign(ctx context.Context, r runnerapi.Runner) bool {
 	by := bus.CallerOf(ctx).Credential
-	return by != "" && r.Door != "" && r.Door != by
+	return by != "" && r.CredentialID != "" && r.CredentialID != by
 }
 
 // setCredential refuses a registration that wants its commands sent to another credential, and fills in its own where it
@@ -27,13 +27,13 @@ func setCredential(ctx context.Context, r *runnerapi.Runner) error {
 			"door out, or name that").With("field", "door")
 	}
 	if by := bus.CallerOf(ctx).Credential; by != "" {
-		r.Door = by
+		r.CredentialID = by
 	}
 	return nil
 }
 
 // checkDeregister refuses who deregisters another's runner.
-func checkDeregister(ctx context.Context, r runnerapi.Runner, f runnerapi.Farewell) error {
+func checkDeregister(ctx context.Context, r runnerapi.Runner, f runnerapi.Deregistration) error {
 	if f.Instance == "" || !r.IsProcess(f.Instance, f.Secret) || foreign(ctx, r) {
 		return fault.New(fault.Forbidden, "", "Only the process that registered this runner may deregister it: send "+
 			"its instance and secret, with its NATS credential. "+
@@ -45,7 +45,7 @@ func checkDeregister(ctx context.Context, r runnerapi.Runner, f runnerapi.Farewe
 
 // Heartbeat notes that a runner's process was heard. Superseded: another process is that runner. A request that says to be
 // the registered process, and does not prove it, is refused.
-func (r *Registry) Heartbeat(ctx context.Context, b runnerapi.Beat) (m runnerapi.Runner, known, superseded bool, err error) {
+func (r *Registry) Heartbeat(ctx context.Context, b runnerapi.Heartbeat) (m runnerapi.Runner, known, superseded bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.members[b.RunnerID]
@@ -94,5 +94,5 @@ func (r *Registry) Proven(id string, reply runnerapi.CommandReply) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m := r.members[id]
-	return m == nil || m.Instance != reply.Instance || m.Answered(reply)
+	return m == nil || m.Instance != reply.Instance || m.IsReplyOf(reply)
 }

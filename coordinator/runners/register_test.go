@@ -55,7 +55,7 @@ func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 
 // A registration says that the runner is there, like a beat.
 func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Patience{Stale: time.Hour}})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Thresholds{Stale: time.Hour}})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	c.Registry.Silence(id, time.Now().Add(-2*time.Hour))
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))

@@ -31,8 +31,8 @@ type Registrar struct {
 	Names      *Names
 	Commands   *Commander
 	Queues     interface {
-		Lane(ctx context.Context, w runnerapi.Want, caller string) (string, error) // makes it
-		Of(runnerapi.Runner) []string                                              // that a runner takes from
+		Lane(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) // makes it
+		Of(runnerapi.Runner) []string                                                    // that a runner takes from
 	}
 	Versions func() (records, events int)              // told to runners: in which versions they write
 	Attempts func(runner string) []projection.Active   // that it has begun, and not done its part of
@@ -49,7 +49,7 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 		return runnerapi.Registered{}, err
 	}
 	id := r.ID()
-	r.Set, r.RegisteredAt = runnerapi.AgentSet(r.Agents), time.Now().UTC()
+	r.AgentHashes, r.RegisteredAt = runnerapi.AgentSet(r.Agents), time.Now().UTC()
 	r.Draining, r.Leaving, r.LeftAt = false, false, time.Time{}
 	value, err := json.Marshal(r)
 	if err != nil {
@@ -62,13 +62,13 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 	if err != nil {
 		return runnerapi.Registered{}, err
 	}
-	if w, ok := r.OwnWant(); ok {
+	if w, ok := r.OwnRoutingKey(); ok {
 		if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
 			return runnerapi.Registered{}, err
 		}
 	}
 	if !r.RequireMatchingTags {
-		for _, w := range []runnerapi.Want{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
+		for _, w := range []runnerapi.RoutingKey{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
 			if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
 				return runnerapi.Registered{}, err
 			}
@@ -83,11 +83,11 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 	g.Registry.Heard(id, r.Instance) // it is there
 	g.abandonOld(ctx, r, dead)
 	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents",
-		runnerapi.Names(r.Set))
+		runnerapi.Names(r.AgentHashes))
 	records, events := g.Versions()
 	return runnerapi.Registered{
-		RunnerID: id, BeatEvery: g.BeatEvery, Lease: g.Lease, HeartbeatSeconds: int(g.Heartbeat.Seconds()),
-		Lanes: g.Queues.Of(r), APIURL: g.APIURL,
+		RunnerID: id, HeartbeatInterval: g.BeatEvery, Lease: g.Lease, HeartbeatSeconds: int(g.Heartbeat.Seconds()),
+		TaskQueues: g.Queues.Of(r), APIURL: g.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}, nil
 }
@@ -110,9 +110,9 @@ func checkRunner(r runnerapi.Runner) error {
 			"max_concurrent_runs must be from 1 to 10000"},
 		{"timeout_seconds", r.TimeoutSeconds < 0 || r.TimeoutSeconds > run.MaxTimeout,
 			"timeout_seconds must be from 1 to 2592000"},
-		{"exposes", len(r.Exposes) > 4096, "exposes must be at most 4096 characters"},
+		{"exposes", len(r.ReadableSecret) > 4096, "exposes must be at most 4096 characters"},
 		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
-		{"door", r.Door != "" && (subject.Check(r.Door) != nil || len(r.Door) > 64),
+		{"door", r.CredentialID != "" && (subject.Check(r.CredentialID) != nil || len(r.CredentialID) > 64),
 			"door must be 1 to 64 letters, digits, '-' or '_'"},
 		{"agents", len(r.Agents) > MaxAgents, "agents: at most 1000"},
 		{"broken", len(r.Broken) > 100, "broken: at most 100"},
@@ -157,18 +157,18 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner)
 		return 0, "", bus.WriteUnanswered(err)
 	}
 	there, ok := g.Registry.Runner(id)
-	silent := time.Since(there.Heard)
+	silent := time.Since(there.LastHeartbeat)
 	if !ok || there.Leaving || !there.LeftAt.IsZero() || there.Instance == r.Instance &&
-		(there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there.Runner) {
+		(there.SecretHash == "" || there.SecretHash == r.SecretHash) && !foreign(ctx, there.Runner) {
 		return rev, "", nil
 	}
 	reply, err := g.Commands.commandWithRetry(ctx, id, there.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandPing})
-	alive := err == nil && there.Answered(reply)
+	alive := err == nil && there.IsReplyOf(reply)
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
 		return rev, there.Instance, nil
 	// or it hangs, and its leases are over
-	case alive && there.Proof == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease:
+	case alive && there.SecretHash == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease:
 		return rev, "", nil
 	}
 	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+
@@ -193,9 +193,9 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 		if !m.LeftAt.IsZero() { // it left; its agents are held
 			place = 0
 		}
-		all, bytes = all+place, bytes+m.Size
+		all, bytes = all+place, bytes+m.RegistrationBytes
 		if m.ExecutorProfile == who.ExecutorProfile && m.ExecutorType == who.ExecutorType {
-			mine, own = mine+place, own+m.Size
+			mine, own = mine+place, own+m.RegistrationBytes
 		}
 	}
 	kind, say := fault.Busy, "a profile may have as many as are free"
@@ -225,7 +225,7 @@ func (g *Registrar) abandonOld(ctx context.Context, r runnerapi.Runner, dead str
 	id := r.ID()
 	old := slices.DeleteFunc(g.Attempts(id), func(a projection.Active) bool {
 		// who has another door may listen there
-		return a.Claim.Instance == r.Instance || r.Door != "" && a.Claim.Instance != dead
+		return a.Claim.Instance == r.Instance || r.CredentialID != "" && a.Claim.Instance != dead
 	})
 	if len(old) == 0 {
 		return
@@ -266,8 +266,8 @@ func (g *Registrar) Runners() []View {
 			tags = []string{}
 		}
 		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns,
-			runnerapi.Names(m.Set),
-			m.Status, running[m.ID], m.RegisteredAt, m.Heard.UTC()})
+			runnerapi.Names(m.AgentHashes),
+			m.Status, running[m.ID], m.RegisteredAt, m.LastHeartbeat.UTC()})
 	}
 	return list
 }

@@ -21,7 +21,7 @@ type Config struct {
 	Log      *slog.Logger
 	Lease    time.Duration
 	NoMatch  time.Duration // how long a run waits for a runner, and names are held
-	Patience runnerapi.Patience
+	Patience runnerapi.Thresholds
 	Bucket   *bus.Bucket
 	Retry    bus.RetryFunc
 	Changed  func() // is called when a runner registered
@@ -98,8 +98,8 @@ func (r *Registry) Put(id string, value []byte) {
 		return
 	}
 	m.size = len(value)
-	if w, ok := m.OwnWant(); ok {
-		m.agentQueue = w.Lane()
+	if w, ok := m.OwnRoutingKey(); ok {
+		m.agentQueue = w.TaskQueue()
 	}
 	old, ok := r.members[id]
 	if ok && old.Instance == m.Instance {
@@ -137,10 +137,10 @@ func (m *member) status(r *Registry) string {
 }
 
 // Matches tells whether an online runner would take runs that want w.
-func (r *Registry) Matches(w runnerapi.Want) bool { return r.QueueMatches(w.Lane(), w) }
+func (r *Registry) Matches(w runnerapi.RoutingKey) bool { return r.QueueMatches(w.TaskQueue(), w) }
 
 // QueueMatches is Matches for who knows the name of its queue.
-func (r *Registry) QueueMatches(queue string, w runnerapi.Want) bool {
+func (r *Registry) QueueMatches(queue string, w runnerapi.RoutingKey) bool {
 	r.mu.RLock()
 	ok, known := r.matched[queue]
 	known = known && !cacheExpired(r.cachedAt)
@@ -155,7 +155,7 @@ func (r *Registry) QueueMatches(queue string, w runnerapi.Want) bool {
 	}
 	ok = false
 	for _, m := range r.members {
-		if m.status(r) == runnerapi.Online && m.Satisfies(w) {
+		if m.status(r) == runnerapi.Online && m.Matches(w) {
 			ok = true
 			break
 		}
@@ -169,7 +169,7 @@ func (r *Registry) Credential(id string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if m := r.members[id]; m != nil {
-		return m.Door
+		return m.CredentialID
 	}
 	return ""
 }

@@ -154,10 +154,10 @@ func (a *Bulk) storedBatch(ctx context.Context, at string, sum []byte) (*batch, 
 // RedeliverAll has HTTP callbacks tried again. One that is delivered meanwhile is left out.
 func (a *Bulk) RedeliverAll(ctx context.Context, m Selection) (BulkResult, error) {
 	if len(m.Filter.Statuses) == 0 {
-		m.Filter.Statuses = []string{run.CallDead}
+		m.Filter.Statuses = []string{run.CallbackDead}
 	}
 	for _, s := range m.Filter.Statuses {
-		if s != run.CallDead && s != run.CallOwed {
+		if s != run.CallbackDead && s != run.CallbackPending {
 			return BulkResult{}, fault.Newf(fault.Invalid, "status %.40q is none of [dead owed]: those are the HTTP "+
 				"callbacks that can be tried again", s).With("field", "status")
 		}

@@ -11,16 +11,16 @@ type runMeter struct{ answer, input *metric.Histogram }
 func newRunMeter(r *metric.Registry) runMeter {
 	return runMeter{
 		answer: r.Histogram("ao_run_answer_seconds", "From the end of a run of mode sync, by its runner's clock, "+
-			"until its result was there for who waits.", metric.Fast).Of(),
+			"until its result was there for who waits.", metric.Fast).With(),
 		input: r.Histogram("ao_run_input_bytes", "Parameters with agent and output schema, of runs that were "+
-			"accepted.", metric.Bytes).Of(),
+			"accepted.", metric.Bytes).With(),
 	}
 }
 
 // observeAnswer measures how long after its end the result of a run was there for a caller who waits.
 func (m runMeter) observeAnswer(o Outcome) {
 	if o.EndedAt != nil {
-		m.answer.Since(*o.EndedAt)
+		m.answer.ObserveSince(*o.EndedAt)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // Plan is a request that passed every check: what will be stored, and what its run wants.
 type Plan struct {
 	Spec      run.Spec
-	routing   runnerapi.Want
+	routing   runnerapi.RoutingKey
 	queue     string // that of want
 	ownID     bool   // the caller chose the session's id
 	schemaRaw json.RawMessage
@@ -141,7 +141,7 @@ func (d *planBuilder) callbacks(context.Context) error {
 			"two would call each other back for ever", d.Spec.Parent, d.req.SessionID).
 			With("field", "parent_session_id")
 	}
-	d.Spec.CallbackTo = d.req.CallbackURL
+	d.Spec.CallbackURL = d.req.CallbackURL
 	if d.req.CallbackURL == "" {
 		return nil
 	}
@@ -183,18 +183,18 @@ func (d *planBuilder) demands(context.Context) error {
 	if d.Spec.Attempts == 1 { // that is what none says, too
 		d.Spec.Attempts = 0
 	}
-	d.Spec.Asked = asked(&d.req)
+	d.Spec.Requested = asked(&d.req)
 	return nil
 }
 
 // asked is what of a request its run has only merged with the agent's values; nil: nothing.
-func asked(req *run.Request) *run.Asked {
-	a := run.Asked{ProjectDir: req.ProjectDir, Timeout: req.TimeoutSeconds, Attempts: req.MaxAttempts,
+func asked(req *run.Request) *run.Requested {
+	a := run.Requested{ProjectDir: req.ProjectDir, Timeout: req.TimeoutSeconds, Attempts: req.MaxAttempts,
 		Options: req.OutputSchemaOptions}
-	if !req.AdditionalDemands.None() {
+	if !req.AdditionalDemands.Empty() {
 		a.Demands = &req.AdditionalDemands
 	}
-	if a == (run.Asked{}) {
+	if a == (run.Requested{}) {
 		return nil
 	}
 	return &a
@@ -221,7 +221,7 @@ func (d *planBuilder) input(ctx context.Context) error {
 		return err
 	}
 	d.Spec.Input = &run.Input{Parameters: d.req.Parameters, Blueprint: snapshot, Output: output}
-	d.Spec.Contract = output != nil
+	d.Spec.HasOutputSchema = output != nil
 	return d.by.TooLarge(d.Spec.Input)
 }
 

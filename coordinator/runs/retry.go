@@ -218,7 +218,7 @@ func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err
 		put("mode", s.Mode)
 	}
 	text("parent_session_id", parent)
-	text("callback_url", s.CallbackTo)
+	text("callback_url", s.CallbackURL)
 	if s.Input != nil && s.Output != nil {
 		switch s.Output.Source {
 		case run.SourceRequest:
@@ -227,7 +227,7 @@ func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err
 			put("output_schema_name", s.Output.Name)
 		}
 	}
-	a := s.Asked
+	a := s.Requested
 	if a == nil {
 		return all, err
 	}

@@ -101,14 +101,14 @@ type Agents interface {
 // Runners tells who could take a run.
 type Runners interface {
 	Seen(home run.Demands, within time.Duration) bool
-	Permit(w runnerapi.Want, model string) error
-	QueueMatches(lane string, w runnerapi.Want) bool
-	Matches(w runnerapi.Want) bool
+	Permit(w runnerapi.RoutingKey, model string) error
+	QueueMatches(lane string, w runnerapi.RoutingKey) bool
+	Matches(w runnerapi.RoutingKey) bool
 }
 
 // Queues has a lane's queue be there, and says where it is.
 type Queues interface {
-	Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error)
+	Ensure(ctx context.Context, lane string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
 }
 
 // catchUp waits until the fold has what was written.

@@ -52,9 +52,9 @@ func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (A
 
 // accept has one who checks and stores take a request.
 func (r *Service) accept(ctx context.Context, by submission, body []byte, scope, key string) (Accepted, error) {
-	ctx, span := r.spans.Begin(ctx, trace.Producer, "submit")
+	ctx, span := r.spans.Start(ctx, trace.Producer, "submit")
 	a, err := r.submit(ctx, by, body, scope, key)
-	span.Went(err)
+	span.RecordError(err)
 	span.Set(trace.Run, a.RunID)
 	span.Set(trace.Session, a.SessionID)
 	span.End()
@@ -107,7 +107,7 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 
 // Place stores a plan under these ids; the session's is for a session that has none yet.
 func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (Accepted, error) {
-	p.Spec.ID, p.Spec.Trace = runID, trace.Of(ctx)
+	p.Spec.ID, p.Spec.Trace = runID, trace.FromContext(ctx)
 	if p.Spec.SessionID == "" {
 		p.Spec.SessionID = sessionID
 	}
@@ -176,7 +176,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	if readErr != nil {
 		return bus.WriteUnanswered(err)
 	}
-	var stored run.Begun
+	var stored run.SessionCreated
 	if json.Unmarshal(m.Body, &stored) != nil || stored.RunID != p.Spec.ID {
 		return errSessionExists(p.Spec.SessionID)
 	}
@@ -199,7 +199,7 @@ func (r *Service) SessionRecords(part string, s run.Spec, first bus.Entry) (toge
 	if err != nil {
 		return nil, nil, err
 	}
-	begun, err := run.Begun{V: r.version(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
+	begun, err := run.SessionCreated{V: r.version(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
 	session := bus.Entry{Subject: subject.Session(part, s.SessionID), Body: begun}
 	last := bus.Entry{Subject: subject.Accepted(part, s.SessionID, s.ID), Body: accepted}
 	return []bus.Entry{session, first}, []bus.Entry{session, last}, err

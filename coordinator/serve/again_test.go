@@ -54,16 +54,16 @@ func TestARetryAsksForTheSame(t *testing.T) {
 			q := s.spec(again.RunID)
 			if p := s.spec(first.RunID); q.Timeout != 77 || q.Output == nil ||
 				string(marshal(t, q.Output)) != string(marshal(t, p.Output)) ||
-				string(marshal(t, q.Asked)) != string(marshal(t, p.Asked)) {
+				string(marshal(t, q.Requested)) != string(marshal(t, p.Requested)) {
 				t.Errorf("stored as %.500s, the first as %.500s", marshal(t, q), marshal(t, p))
 			}
 			rows := into[projection.Page](s.get("/runs?session_id="+again.SessionID), 200)
 			if len(rows.Runs) != 1 || rows.Runs[0].RetryOf != first.RunID {
 				t.Errorf("the list has %+v", rows)
 			}
-			if third := s.retry(again.RunID, ""); string(marshal(t, s.spec(third.RunID).Asked)) != string(
-				marshal(t, q.Asked)) {
-				t.Errorf("a retry of a retry asks for %s", marshal(t, s.spec(third.RunID).Asked))
+			if third := s.retry(again.RunID, ""); string(marshal(t, s.spec(third.RunID).Requested)) != string(
+				marshal(t, q.Requested)) {
+				t.Errorf("a retry of a retry asks for %s", marshal(t, s.spec(third.RunID).Requested))
 			}
 		})
 	}

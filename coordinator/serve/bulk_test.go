@@ -224,7 +224,7 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 		}
 		return n
 	}
-	natstest.Until(t, "three are given up", func() bool { return status(run.CallDead) == 3 })
+	natstest.Until(t, "three are given up", func() bool { return status(run.CallbackDead) == 3 })
 	s.post("/callbacks/redeliver", `{}`).want(400)
 	s.post("/callbacks/redeliver", `{"status":"delivered"}`).want(400)
 	if m := s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":2}`).
@@ -235,7 +235,7 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 	if d := into[runs.BulkResult](s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":3}`), 200); d.Count != 3 {
 		t.Errorf("%+v", d)
 	}
-	natstest.Until(t, "three are delivered", func() bool { return status(run.CallDelivered) == 3 })
+	natstest.Until(t, "three are delivered", func() bool { return status(run.CallbackDelivered) == 3 })
 	if d := into[runs.BulkResult](s.post("/callbacks/redeliver", `{"agent_name":"tool"}`), 200); d.Count != 0 {
 		t.Errorf("%+v", d)
 	}

@@ -32,7 +32,7 @@ type process struct {
 // look makes the report of GET /doctor.
 func (p process) look(ctx context.Context, c *parts.Coordinator) checkup.Report {
 	host, _ := os.Hostname() // for people
-	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host,
+	r := checkup.Report{At: time.Now().UTC(), Version: version.Current(), Go: runtime.Version(), Host: host,
 		PublicURL: c.PublicURL, Private: p.cfg.PrivateNetwork}
 	r.Checks = append(r.Checks, p.http()...)
 	if p.own != nil {

@@ -110,7 +110,7 @@ func TestDepthOfCallbacks(t *testing.T) {
 		var r run.Run
 		natstest.Until(t, "its parent is told", func() bool {
 			r = into[run.Run](s.get("/runs/"+id), 200)
-			return r.Callback != nil && r.Callback.Status == run.CallDelivered
+			return r.Callback != nil && r.Callback.Status == run.CallbackDelivered
 		})
 		if turn := into[run.Run](s.get("/runs/"+r.Callback.RunID), 200); turn.Depth != depth {
 			t.Errorf("the callback turn of %s has depth %d, want %d", id, turn.Depth, depth)

@@ -165,7 +165,7 @@ func TestWhatTheFleetLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "its clock is seen to be wrong", func() bool { // while it is heard
-		raw, err := json.Marshal(runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance, At: time.Now().
+		raw, err := json.Marshal(runnerapi.Heartbeat{RunnerID: r.ID(), Instance: r.Instance, At: time.Now().
 			Add(-210 * time.Second)})
 		if err != nil {
 			t.Fatal(err)
@@ -257,5 +257,5 @@ func TestTheDoctorTellsVersions(t *testing.T) {
 	r.Version = "v8"
 	s.workAs(r, nil)
 	s.finds("versions", checkup.Warn, "coordinators: 2 of version "+
-		version.Of()+", 1 of version v8, 1 of version v9; runners: 1 of version v8")
+		version.Current()+", 1 of version v8, 1 of version v9; runners: 1 of version v8")
 }

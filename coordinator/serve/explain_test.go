@@ -370,7 +370,7 @@ func TestExplainGivesTheAnswersThatWereRejected(t *testing.T) {
 	long := `{"n":"` + strings.Repeat("ü", 20_000) + `"}`
 	wrong := []run.OutputError{{Path: "$.n", Message: "'ü' is not of type 'integer'"}, {Path: "$", Message: "no"}}
 	e := explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
-		w.tell(q, run.Reject(1, 3, wrong, `{"n":"ü"}`), run.Reject(2, 3, wrong[:1], long))
+		w.tell(q, run.RejectionMessage(1, 3, wrong, `{"n":"ü"}`), run.RejectionMessage(2, 3, wrong[:1], long))
 		return counted(`{"valid":true,"retry_count":2}`)
 	})
 	if len(e.Rejected) != 2 {

@@ -289,7 +289,7 @@ func TestReplicas(t *testing.T) {
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Code != "runner_already_online" || f.Kind != fault.Conflict {
 		t.Errorf("a twin: %v", err)
 	}
-	raw, _ = json.Marshal(runnerapi.Farewell{RunnerID: first.id, Instance: "one"})
+	raw, _ = json.Marshal(runnerapi.Deregistration{RunnerID: first.id, Instance: "one"})
 	if _, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpDeregister), raw); err != nil {
 		t.Fatal(err)
 	}

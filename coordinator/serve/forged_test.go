@@ -16,7 +16,7 @@ import (
 // forge writes into EVENTS what a worker's credential lets it write.
 func (s *stack) forge(at, kind, session, id, text string) {
 	s.t.Helper()
-	e := run.Event{Type: kind, SessionID: session, RunID: id, At: time.Now(), Body: run.Say("assistant", text)}
+	e := run.Event{Type: kind, SessionID: session, RunID: id, At: time.Now(), Body: run.TextMessage("assistant", text)}
 	raw, err := json.Marshal(e)
 	if err != nil {
 		s.t.Fatal(err)
@@ -106,11 +106,11 @@ func forgedEvents(t *testing.T, old bool) {
 			}
 			all = append(all, raw)
 		}
-		return run.Prove(q.Key, at, run.Pack(all))
+		return run.SignEvent(q.Key, at, run.Pack(all))
 	}
 	event := func(kind, session, id string) run.Event {
 		return run.Event{Type: kind, SessionID: session, RunID: id, At: time.Now(),
-			Body: run.Say("assistant", "forged")}
+			Body: run.TextMessage("assistant", "forged")}
 	}
 	mine, pack := event(run.EventMessage, q.SessionID, q.ID), own(run.PackKind)
 	for _, theirs := range []run.Event{event(run.EventMessage, waits.SessionID, waits.RunID),
@@ -126,12 +126,12 @@ func forgedEvents(t *testing.T, old bool) {
 	s.emit(pack, run.Pack([][]byte{packs(pack, mine)}))
 	s.emit(pack, []byte(`{"events":[`+strings.Repeat("{},", 100_000)+`{}]}`))
 	s.emit(pack, []byte(strings.Repeat(`{"events":[`, 50_000)))
-	s.emit(pack, run.Prove("a guess", pack, run.Pack([][]byte{packs(pack, mine)[:1]})))
+	s.emit(pack, run.SignEvent("a guess", pack, run.Pack([][]byte{packs(pack, mine)[:1]})))
 	if !old { // who knows both ids, and not the key
 		s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
 		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(),
-			Body: run.Say("assistant", "forged")})
-		s.emit(own(run.EventMessage), run.Prove("a guess", own(run.EventMessage), raw))
+			Body: run.TextMessage("assistant", "forged")})
+		s.emit(own(run.EventMessage), run.SignEvent("a guess", own(run.EventMessage), raw))
 	}
 	close(gate)
 	s.until(acc.RunID, run.Completed)

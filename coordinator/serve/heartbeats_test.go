@@ -47,7 +47,7 @@ func TestHeartbeatsOfUnknownRunnersKeepNothing(t *testing.T) {
 				t.Errorf("a heartbeat that fits is answered: %v", err)
 				return
 			}
-			var r runnerapi.BeatReply
+			var r runnerapi.HeartbeatReply
 			if err := json.Unmarshal(answer, &r); err != nil || r.Known {
 				t.Errorf("%s: %v", answer, err)
 			}
@@ -66,7 +66,7 @@ func TestAHeartbeatThatIsTooLargeIsRefused(t *testing.T) {
 	for what, body := range map[string]string{
 		"elements": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{},`, 300_000) + `{}]}`,
 		"attempts": `{"runner_id":"rnr_x","instance":"x","attempts":[` +
-			strings.Repeat(`{"run_id":"run_1"},`, runnerapi.MaxBeatAttempts) + `{}]}`,
+			strings.Repeat(`{"run_id":"run_1"},`, runnerapi.MaxHeartbeatAttempts) + `{}]}`,
 	} {
 		_, err := s.bus.Request(t.Context(), subject.Heartbeats("rnr_x"), []byte(body))
 		if fault.KindOf(err) != fault.TooLarge || !strings.Contains(fault.Of(err).Message, "several heartbeats") {
@@ -84,8 +84,8 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 	w := s.work(do, echo("tool"))
 	acc := s.submit(`{"agent_name":"tool"}`)
 	s.until(acc.RunID, run.Running)
-	b := runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance,
-		Attempts: make([]runnerapi.Attempt, runnerapi.MaxBeatAttempts), Idle: make([]string, runnerapi.MaxBeatIdle)}
+	b := runnerapi.Heartbeat{RunnerID: w.id, Instance: w.runner.Instance,
+		Attempts: make([]runnerapi.Attempt, runnerapi.MaxHeartbeatAttempts), Idle: make([]string, runnerapi.MaxHeartbeatIdle)}
 	long := strings.Repeat("x", 64)
 	for i := range b.Attempts {
 		b.Attempts[i] = runnerapi.Attempt{RunID: fmt.Sprintf("run_%032d", i), SessionID: "ses_" + long, Key: long[:32],
@@ -102,7 +102,7 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%d bytes: %v", len(body), err)
 	}
-	var r runnerapi.BeatReply
+	var r runnerapi.HeartbeatReply
 	if err := json.Unmarshal(answer, &r); err != nil || !r.Known {
 		t.Errorf("%s: %v", answer, err)
 	}

@@ -121,7 +121,7 @@ func TestExplainAnswersInAPack(t *testing.T) {
 			`"rejection":{"attempt":%d,"of":3,"errors":[{"path":"$","message":%q}]}}`, attempt, what))
 	}
 	got := rejectedIn(explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
-		w.tell(q, run.Say("system", "I am thinking"), rejected(1, "nothing fits"), rejected(2, "one fits"))
+		w.tell(q, run.TextMessage("system", "I am thinking"), rejected(1, "nothing fits"), rejected(2, "one fits"))
 		w.tell(q, rejected(3, "two fit"))
 		return counted(`{"valid":true,"retry_count":3}`)
 	}))

@@ -308,13 +308,13 @@ func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *wor
 		s.t.Fatal(err)
 	}
 	loops.Go(func() { commands.Serve(ctx, w.command) })
-	w.serves(reg.Lanes)
+	w.serves(reg.TaskQueues)
 	loops.Go(func() {
 		for ctx.Err() == nil {
 			w.beat(ctx)
 			select {
 			case <-ctx.Done():
-			case <-time.After(min(reg.BeatEvery, 200*time.Millisecond)): // that a run runs is seen soon
+			case <-time.After(min(reg.HeartbeatInterval, 200*time.Millisecond)): // that a run runs is seen soon
 			}
 		}
 	})
@@ -343,7 +343,7 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	defer w.leave(q.Key)
 	t, b, part := w.stack.t, w.stack.bus, subject.Partition(q.SessionID)
 	claim, _ := json.Marshal(run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: w.id,
-		Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now(), Proves: !w.old})
+		Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now(), SignsEvents: !w.old})
 	if _, err := b.Append(ctx, bus.Entry{Subject: subject.Claimed(part, q.ID, q.Key), Body: claim}); err != nil {
 		if errors.Is(err, bus.ErrTaken) {
 			d.Ack()
@@ -362,7 +362,7 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	last := subject.Ended(part, q.ID, q.Key)
 	w.mu.Lock()
 	events := w.said[q.Key]
-	if q.Contract && o.Status == run.Completed && !w.lies {
+	if q.HasOutputSchema && o.Status == run.Completed && !w.lies {
 		last = subject.Offered(part, q.ID, q.Key)
 	}
 	w.mu.Unlock()
@@ -380,7 +380,7 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 func (w *worker) say(q run.Queued, texts ...string) {
 	var all []json.RawMessage
 	for _, text := range texts {
-		all = append(all, run.Say("system", text))
+		all = append(all, run.TextMessage("system", text))
 	}
 	w.tell(q, all...)
 }
@@ -400,7 +400,7 @@ func (w *worker) tell(q run.Queued, messages ...json.RawMessage) {
 	ctx, e := context.Background(), w.stack.bus.Emitter()
 	at := subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, kind)
 	if !w.old {
-		raw = run.Prove(q.Key, at, raw)
+		raw = run.SignEvent(q.Key, at, raw)
 	}
 	err := e.Emit(ctx, at, raw)
 	if err != nil {
@@ -440,15 +440,15 @@ func (w *worker) beat(ctx context.Context) {
 		w.mu.Unlock()
 		return
 	}
-	raw, _ := json.Marshal(runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance,
+	raw, _ := json.Marshal(runnerapi.Heartbeat{RunnerID: w.id, Instance: w.runner.Instance,
 		Attempts: slices.Clone(w.attempts)})
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	answer, err := w.stack.bus.Request(ctx, subject.Heartbeats(w.id), raw)
-	var reply runnerapi.BeatReply
+	var reply runnerapi.HeartbeatReply
 	if err == nil && json.Unmarshal(answer, &reply) == nil {
-		w.serves(reply.Lanes)
+		w.serves(reply.TaskQueues)
 	}
 }
 
@@ -457,7 +457,7 @@ func (w *worker) command(_ context.Context, _ string, body []byte) ([]byte, erro
 	if err := json.Unmarshal(body, &c); err != nil {
 		return nil, err
 	}
-	w.serves(c.Lanes)
+	w.serves(c.TaskQueues)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.silent {

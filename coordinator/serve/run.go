@@ -127,7 +127,7 @@ func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate,
 		c.Metrics = metric.New("coordinator")
 	}
 	tellEnds(c.Metrics, shown, c.HTTP.Tokens)
-	shut, err := c.Ports.Open(ctx, c.Metrics, c.Log)
+	shut, err := c.Ports.Listen(ctx, c.Metrics, c.Log)
 	if err != nil {
 		return nil, err
 	}

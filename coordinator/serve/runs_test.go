@@ -295,7 +295,7 @@ func TestPages(t *testing.T) {
 func TestRegistrationTellsVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) {
-		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, runnerapi.Patience{Stale: 500 * time.Millisecond,
+		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, runnerapi.Thresholds{Stale: 500 * time.Millisecond,
 			Remove: time.Second}
 	})
 	natstest.Until(t, "the versions are told", func() bool {

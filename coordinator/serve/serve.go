@@ -48,7 +48,7 @@ type Config struct {
 	Log       *slog.Logger // default slog.Default()
 
 	Metrics *metric.Registry // what GET /metrics tells; default one of its own
-	Ports   metric.Ports     // where the process lets itself be looked at, beside the HTTP API
+	Ports   metric.Endpoints // where the process lets itself be looked at, beside the HTTP API
 
 	trail *audit.Trail // nil: who changed what is not kept in NATS
 }

@@ -159,11 +159,11 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = (&http.Client{Transport: &http.Transport{TLSClientConfig: believes}}).Get(s.url + "/ready")
-	if why := tlsroots.Why(err); !strings.Contains(why, "AO_CA") {
+	if why := tlsroots.Explain(err); !strings.Contains(why, "AO_CA") {
 		t.Errorf("who does not know the authority is told %q (%v)", why, err)
 	}
 	_, err = a.client(0).Get(strings.Replace(s.url, "127.0.0.1", "localhost", 1) + "/ready")
-	if why := tlsroots.Why(err); !strings.Contains(why, "is for another name") {
+	if why := tlsroots.Explain(err); !strings.Contains(why, "is for another name") {
 		t.Errorf("who uses another name is told %q (%v)", why, err)
 	}
 	plain, err := http.Get(strings.Replace(s.url, "https", "http", 1) + "/ready")

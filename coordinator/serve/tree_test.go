@@ -177,7 +177,7 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 	// The root is the root of nothing else: who is above it is told of its end.
 	natstest.Until(t, "who is above it is told", func() bool {
 		r := into[run.Run](s.get("/runs/"+top.RunID), 200)
-		return r.Callback != nil && r.Callback.Status == run.CallDelivered
+		return r.Callback != nil && r.Callback.Status == run.CallbackDelivered
 	})
 	s.until(child.RunID, run.Stopped)
 	s.stop()

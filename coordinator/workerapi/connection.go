@@ -27,10 +27,10 @@ type QueueConsumer struct {
 func ConnectionOf(url string, r runnerapi.Registered) Connection {
 	c := Connection{
 		URL: url, Stream: subject.Runs, Lanes: []QueueConsumer{}, Beats: subject.Heartbeats(r.RunnerID),
-		BeatEvery: r.BeatEvery.Seconds(), Lease: r.Lease.Seconds(),
+		BeatEvery: r.HeartbeatInterval.Seconds(), Lease: r.Lease.Seconds(),
 		Commands: subject.Commands(r.RunnerID), Fleet: map[string]string{},
 	}
-	for _, lane := range r.Lanes {
+	for _, lane := range r.TaskQueues {
 		c.Lanes = append(c.Lanes, QueueConsumer{lane, subject.TaskQueueDurable(lane)})
 	}
 	for _, op := range []string{runnerapi.OpRegister, runnerapi.OpDeregister, runnerapi.OpGetPart, runnerapi.OpPutPart,

@@ -23,7 +23,7 @@ type Heartbeats struct {
 		Heard(key string, at time.Time, early bool)
 	}
 	// that it was heard is noted
-	Runner func(ctx context.Context, b runnerapi.Beat) (r runnerapi.Runner, known, superseded bool, err error)
+	Runner func(ctx context.Context, b runnerapi.Heartbeat) (r runnerapi.Runner, known, superseded bool, err error)
 	// what its clock says
 	Tick func(runner string, at time.Time)
 	// reads a registration anew
@@ -37,20 +37,20 @@ type Heartbeats struct {
 
 // Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is
 // refused.
-func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Beat) (runnerapi.BeatReply, error) {
+func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Heartbeat) (runnerapi.HeartbeatReply, error) {
 	now := time.Now()
 	r, known, superseded, err := b.runner(ctx, beat)
 	if err != nil {
-		return runnerapi.BeatReply{}, err
+		return runnerapi.HeartbeatReply{}, err
 	}
 	records, events := b.Versions()
-	reply := runnerapi.BeatReply{
+	reply := runnerapi.HeartbeatReply{
 		Known: known || beat.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
 		b.Tick(beat.RunnerID, beat.At)
-		reply.Lanes = b.Queues(r)
+		reply.TaskQueues = b.Queues(r)
 		b.History.Idle(beat.RunnerID, beat.Idle)
 		for _, session := range beat.Idle {
 			if b.History.Gone(session) {
@@ -66,7 +66,7 @@ func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Beat) (runnerapi.B
 	for _, at := range beat.Attempts {
 		switch abandoned, stop := b.attempt(at, beat.Instance, now, current); {
 		case abandoned:
-			reply.GivenUp = append(reply.GivenUp, at.Key)
+			reply.Abandoned = append(reply.Abandoned, at.Key)
 		case stop:
 			reply.Stop = append(reply.Stop, at.Key)
 		}
@@ -76,7 +76,7 @@ func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Beat) (runnerapi.B
 
 // runner looks for whose heartbeat it is. One that seems superseded may be the successor, and that is not known here
 // yet: who is sent away wrongly ends.
-func (b *Heartbeats) runner(ctx context.Context, beat runnerapi.Beat) (r runnerapi.Runner, known, superseded bool,
+func (b *Heartbeats) runner(ctx context.Context, beat runnerapi.Heartbeat) (r runnerapi.Runner, known, superseded bool,
 	err error) {
 	r, known, superseded, err = b.Runner(ctx, beat)
 	if !superseded {

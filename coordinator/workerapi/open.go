@@ -25,7 +25,7 @@ func (s *Service) Open() (serve func(context.Context) error, err error) {
 func (s *Service) serve(ctx context.Context, beats, requests *bus.Endpoint) error {
 	ops := map[string]func(context.Context, []byte) ([]byte, error){
 		runnerapi.OpRegister: handler(func(ctx context.Context, r runnerapi.Registration) (any, error) {
-			runner, err := r.Admitted()
+			runner, err := r.HashSecret()
 			var done runnerapi.Registered
 			if err == nil {
 				done, err = s.Runners.Register(ctx, runner)
@@ -33,7 +33,7 @@ func (s *Service) serve(ctx context.Context, beats, requests *bus.Endpoint) erro
 			s.record(ctx, audit.Register, "", claimedIdentity{r.ID(), r.Hostname}, err)
 			return done, err
 		}),
-		runnerapi.OpDeregister: handler(func(ctx context.Context, f runnerapi.Farewell) (any, error) {
+		runnerapi.OpDeregister: handler(func(ctx context.Context, f runnerapi.Deregistration) (any, error) {
 			err := s.Leaving.Deregister(ctx, f)
 			proven := ""
 			if f.Secret != "" && err == nil {

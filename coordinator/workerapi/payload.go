@@ -63,8 +63,8 @@ func (p *Payloads) authorize(ctx context.Context, r runnerapi.PartRequest, write
 	if err := p.Keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return err
 	}
-	pointer, state := runnerapi.StateOf(r.Name)
-	switch own := runnerapi.RunOf(r.Name) == r.RunID; {
+	pointer, state := runnerapi.StatePointerOf(r.Name)
+	switch own := runnerapi.RunOfPayload(r.Name) == r.RunID; {
 	case r.Part < 0, !own && !state, write && state && pointer != runnerapi.StatePointer(r.RunID, r.Attempt):
 		return fault.New(fault.Forbidden, "", "The payload belongs to another run")
 	case write && !state && r.Name != fmt.Sprintf("%s.%d.out", r.RunID, r.Attempt):
@@ -77,7 +77,7 @@ func (p *Payloads) authorize(ctx context.Context, r runnerapi.PartRequest, write
 		return err
 	}
 	if !write && p.History.Model(session) != pointer &&
-		!slices.Contains(p.History.RunsOf(session), runnerapi.RunOf(r.Name)) {
+		!slices.Contains(p.History.RunsOf(session), runnerapi.RunOfPayload(r.Name)) {
 		return fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
 	return nil
@@ -108,7 +108,7 @@ func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, e
 	if err := p.Keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return nil, err
 	}
-	pointer, ok := runnerapi.StateOf(r.Name)
+	pointer, ok := runnerapi.StatePointerOf(r.Name)
 	name, _ := runnerapi.StateName(pointer)
 	if !ok || name != r.Name {
 		return nil, fault.New(fault.Invalid, "", "The name is not that of a state").With("field", "name")
@@ -117,7 +117,7 @@ func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, e
 		return nil, err
 	}
 	if runs := p.History.RunsOf(r.SessionID); !slices.Contains(runs, r.RunID) ||
-		!slices.Contains(runs, runnerapi.RunOf(name)) {
+		!slices.Contains(runs, runnerapi.RunOfPayload(name)) {
 		return nil, fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
 	if p.History.Model(r.SessionID) == pointer {

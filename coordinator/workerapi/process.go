@@ -12,7 +12,7 @@ import (
 
 // handleHeartbeat answers a heartbeat. A runner's subject is for that runner alone.
 func (s *Service) handleHeartbeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
-	b, err := runnerapi.ReadBeat(body)
+	b, err := runnerapi.ReadHeartbeat(body)
 	if err != nil {
 		return nil, err
 	}
@@ -26,12 +26,12 @@ func (s *Service) handleHeartbeat(ctx context.Context, subj string, body []byte)
 	return json.Marshal(reply)
 }
 
-func (s *Service) heartbeat(ctx context.Context, subj string, b runnerapi.Beat) (runnerapi.BeatReply, error) {
+func (s *Service) heartbeat(ctx context.Context, subj string, b runnerapi.Heartbeat) (runnerapi.HeartbeatReply, error) {
 	if err := runnerapi.CheckID(b.RunnerID); err != nil {
-		return runnerapi.BeatReply{}, err
+		return runnerapi.HeartbeatReply{}, err
 	}
 	if subj != subject.Heartbeats(b.RunnerID) {
-		return runnerapi.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s",
+		return runnerapi.HeartbeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s",
 			subject.Heartbeats(b.RunnerID))
 	}
 	return s.Beats.Beat(ctx, b)

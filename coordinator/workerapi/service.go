@@ -25,7 +25,7 @@ type Service struct {
 		Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error)
 	}
 	Leaving interface {
-		Deregister(ctx context.Context, f runnerapi.Farewell) error
+		Deregister(ctx context.Context, f runnerapi.Deregistration) error
 	}
 	Beats    *Heartbeats
 	Payloads *Payloads

@@ -157,7 +157,7 @@ func document(t *tar.Reader, name string, into any) error {
 		return fmt.Errorf("it ends before %s", name)
 	}
 	if err != nil {
-		return fmt.Errorf("before %s: %s", name, fault.Plain(err))
+		return fmt.Errorf("before %s: %s", name, fault.Describe(err))
 	}
 	if h.Name != name {
 		return fmt.Errorf("%.80q is in the place of %s", h.Name, name)
@@ -167,7 +167,7 @@ func document(t *tar.Reader, name string, into any) error {
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %s", name, fault.Plain(err))
+		return fmt.Errorf("%s: %s", name, fault.Describe(err))
 	}
 	return nil
 }

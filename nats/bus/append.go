@@ -151,7 +151,7 @@ func neither(cause error) error {
 func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	began := b.meter.alone.Start()
 	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.brief(), subject.Runs)
-	b.meter.alone.Since(began)
+	b.meter.alone.ObserveSince(began)
 	if err != nil {
 		return 0, err
 	}
@@ -279,7 +279,7 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 			return 0, err
 		}
 	}
-	b.meter.batch.Since(began)
+	b.meter.batch.ObserveSince(began)
 	b.meter.together.Observe(float64(len(entries)))
 	a, err := verdict(r)
 	if errors.Is(err, ErrTaken) {

@@ -72,8 +72,8 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 	}
 }
 
-// Plain is why NATS cannot be used, in words for a person.
-func Plain(err error) string {
+// Describe is why NATS cannot be used, in words for a person.
+func Describe(err error) string {
 	for is, said := range map[error]string{
 		nats.ErrNoServers: "no NATS server answers there", nats.ErrTimeout: "no answer came in time",
 		nats.ErrAuthorization: "the login is refused", nats.ErrAuthExpired: "the login has expired", nats.ErrAuthRevoked: "the login was revoked",
@@ -82,13 +82,13 @@ func Plain(err error) string {
 			return said
 		}
 	}
-	return strings.TrimPrefix(fault.Plain(err), "nats: ")
+	return strings.TrimPrefix(fault.Describe(err), "nats: ")
 }
 
 // worded is an error with the text for people.
 type worded struct{ error }
 
-func (w worded) Error() string { return Plain(w.error) }
+func (w worded) Error() string { return Describe(w.error) }
 func (w worded) Unwrap() error { return w.error }
 
 // refused says that trying again would not help.

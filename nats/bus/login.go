@@ -29,7 +29,7 @@ func (l Login) Options() ([]nats.Option, error) {
 	if l.Creds != "" {
 		text, err := os.ReadFile(l.Creds)
 		if err != nil {
-			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %s; name the file nats.nk that 'ao init' made for this program", l.Creds, fault.Plain(err))
+			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %s; name the file nats.nk that 'ao init' made for this program", l.Creds, fault.Describe(err))
 		}
 		pair, err := nkeys.ParseDecoratedUserNKey(text)
 		if err != nil { // the cause may show what is in it
@@ -71,7 +71,7 @@ func (l Login) tls() (*tls.Config, error) {
 	if l.CA != "" {
 		text, err := os.ReadFile(l.CA)
 		if err != nil {
-			return nil, fmt.Errorf("AO_NATS_CA %q cannot be read: %s; name a file of certificates (PEM)", l.CA, fault.Plain(err))
+			return nil, fmt.Errorf("AO_NATS_CA %q cannot be read: %s; name a file of certificates (PEM)", l.CA, fault.Describe(err))
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {

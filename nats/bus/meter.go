@@ -29,11 +29,11 @@ func newMeter(r *metric.Registry, nc *nats.Conn, now health) (m meter) {
 	}
 	name := nc.Opts.Name
 	appends := r.Histogram("ao_nats_append_seconds", "How long NATS took to take records of the history: one by itself, or many as a batch. A disk that is slow to sync shows here first.", metric.Fast, "connection", "way")
-	m.alone, m.batch = appends.Of(name, "alone"), appends.Of(name, "batch")
-	m.together = r.Histogram("ao_nats_batch_records", "How many records a batch had, where appends that came together were written together.", metric.Many, "connection").Of(name)
-	m.taken = r.Counter("ao_nats_appends_refused_total", "Appends that NATS refused since another was first. That is how several agree, and no trouble.", "connection").Of(name)
-	m.rejected = r.Counter("ao_rejected_messages_total", "Messages that were put aside in REJECTED with the reason: runs left at the inbox that could not be taken, and queued runs that could not be read.", "connection").Of(name)
-	m.asked = r.Histogram("ao_nats_request_seconds", "How long requests to other processes took over NATS: heartbeats, registrations, commands, parts of payloads. Also those that nobody answered.", metric.Fast, "connection").Of(name)
+	m.alone, m.batch = appends.With(name, "alone"), appends.With(name, "batch")
+	m.together = r.Histogram("ao_nats_batch_records", "How many records a batch had, where appends that came together were written together.", metric.Many, "connection").With(name)
+	m.taken = r.Counter("ao_nats_appends_refused_total", "Appends that NATS refused since another was first. That is how several agree, and no trouble.", "connection").With(name)
+	m.rejected = r.Counter("ao_rejected_messages_total", "Messages that were put aside in REJECTED with the reason: runs left at the inbox that could not be taken, and queued runs that could not be read.", "connection").With(name)
+	m.asked = r.Histogram("ao_nats_request_seconds", "How long requests to other processes took over NATS: heartbeats, registrations, commands, parts of payloads. Also those that nobody answered.", metric.Fast, "connection").With(name)
 	up := r.Gauge("ao_nats_connected", "1: the connection to NATS stands; 0: it is away, and being looked for.", "connection")
 	stuck := r.Gauge("ao_nats_storage_failing", "1: NATS answers and does not write, since its disk is full or has failed; 0: it writes, as far as is known.", "connection")
 	again := r.Count("ao_nats_reconnects_total", "How often the connection to NATS came back.", "connection")

@@ -37,7 +37,7 @@ func (b *Requests) Request(ctx context.Context, subject string, body []byte) ([]
 	}
 	began := b.meter.asked.Start()
 	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body}, most)
-	b.meter.asked.Since(began)
+	b.meter.asked.ObserveSince(began)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, ErrNoResponders
 	}

@@ -343,14 +343,14 @@ func (eventSender) Run(ctx context.Context, inv executor.Invocation, host execut
 		input := fmt.Sprintf(`"tool_name":"read","tool_input":{"path":"/srv/report/%d.md","from":%d}`, n-n%4, n-n%4)
 		switch {
 		case n == ask.Events-1:
-			host.Tell(run.EventMessage, run.Say("assistant", "the last event"))
+			host.Emit(run.EventMessage, run.TextMessage("assistant", "the last event"))
 		case n%4 == 1:
-			host.Tell(run.EventPreTool, json.RawMessage("{"+input+"}"))
+			host.Emit(run.EventPreTool, json.RawMessage("{"+input+"}"))
 		case n%4 == 2:
-			host.Tell(run.EventPostTool, json.RawMessage(fmt.Sprintf(`{%s,"tool_output":{"lines":[%d,"a line","another line"]}}`, input, n)))
+			host.Emit(run.EventPostTool, json.RawMessage(fmt.Sprintf(`{%s,"tool_output":{"lines":[%d,"a line","another line"]}}`, input, n)))
 		default:
 			const text = "Step %d: I looked at **file %d**, and it is as the report says: nothing that matters has changed since."
-			host.Tell(run.EventMessage, run.Say("assistant", fmt.Sprintf(text, n, n%97)))
+			host.Emit(run.EventMessage, run.TextMessage("assistant", fmt.Sprintf(text, n, n%97)))
 		}
 	}
 	return noop{}.Run(ctx, inv, host)

@@ -44,7 +44,7 @@ func (v *versions) coordinator(version int) (url string, end func()) {
 		ended <- serve.Run(ctx, serve.Config{
 			HTTPAddr: "127.0.0.1:0", Server: v.nats, Log: v.log, Serving: func(url string) { serving <- url },
 			NATS:        serve.NATSConfig{DataDir: v.t.TempDir()},
-			Coordinator: parts.Config{RecordVersion: version, Patience: runnerapi.Patience{Remove: 3 * time.Second, Stale: time.Minute}},
+			Coordinator: parts.Config{RecordVersion: version, Patience: runnerapi.Thresholds{Remove: 3 * time.Second, Stale: time.Minute}},
 		})
 	}()
 	end = sync.OnceFunc(func() {

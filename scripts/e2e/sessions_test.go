@@ -49,7 +49,7 @@ func (m *model) Run(ctx context.Context, v executor.Invocation, host executor.Ho
 	m.mu.Lock()
 	m.seen = append(m.seen, v.Mode+" "+prompt)
 	m.mu.Unlock()
-	host.Tell(run.EventMessage, run.Say("assistant", "I think of "+prompt))
+	host.Emit(run.EventMessage, run.TextMessage("assistant", "I think of "+prompt))
 	switch {
 	case strings.HasPrefix(prompt, "wait"):
 		select {

@@ -85,7 +85,7 @@ func reason(err error) string {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f.Reason()
 	}
-	return fault.Plain(err)
+	return fault.Describe(err)
 }
 
 func place(dir string, e fs.DirEntry) (path, name string) {

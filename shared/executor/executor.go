@@ -67,7 +67,7 @@ type Invocation struct {
 	TraceParent string `json:"-"` // likewise: whose trace the run is a part of; empty: nobody's
 	TraceState  string `json:"-"`
 
-	After string `json:"-"` // in workers: the run of the session that was begun before this one; they keep processes by it
+	PreviousRunID string `json:"-"` // in workers: the run of the session that was begun before this one; they keep processes by it
 }
 
 // ReadInvocation reads an invocation strictly: an unknown or missing field is named in the error.

@@ -76,8 +76,8 @@ func turn(ctx context.Context, v Invocation, out *Out) (run.Result, error) {
 
 // built is an executor that workers could have built in.
 func built(_ context.Context, _ Invocation, host Host) run.Outcome {
-	host.Tell(run.EventMessage, run.Say("assistant", "hello"))
-	host.Tell(LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m<1>"}`))
+	host.Emit(run.EventMessage, run.TextMessage("assistant", "hello"))
+	host.Emit(LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m<1>"}`))
 	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "broken", "It broke")}
 }
 

@@ -7,10 +7,10 @@ import (
 
 // Host is what an executor is given beside its invocation, by the worker that it runs in.
 type Host struct {
-	// Tell shows an event to the session's readers: kind is run.EventMessage, run.EventPreTool or run.EventPostTool, body an object.
+	// Emit shows an event to the session's readers: kind is run.EventMessage, run.EventPreTool or run.EventPostTool, body an object.
 	// With the kind LineBind and that line as body it binds the model side's session to this one. It may be called by several
 	// goroutines, waits while NATS cannot take it, and must not be called after the run has returned.
-	Tell func(kind string, body json.RawMessage)
+	Emit func(kind string, body json.RawMessage)
 	Env  []string // the whole environment of the programs it starts
 	URL  string   // the gateway of this run, where programs bind, tell events and their result, and keep state; empty: there is none
 	MCP  string   // the orchestrator's MCP server, as this session; empty: there is none
@@ -24,9 +24,9 @@ type Host struct {
 	// there is no gateway.
 	Listen func(hear func(Line)) (stop func())
 
-	// State is what the session's earlier run kept, nil: nothing. Keep keeps what the next run of the session, on whatever
+	// LoadState is what the session's earlier run kept, nil: nothing. Keep keeps what the next run of the session, on whatever
 	// worker, is to find; it replaces what was kept before, once it returns nil it is durable, and it binds the session.
 	// Both are nil where nothing can be kept.
-	State func(ctx context.Context) ([]byte, error)
-	Keep  func(ctx context.Context, state []byte) error
+	LoadState func(ctx context.Context) ([]byte, error)
+	SaveState func(ctx context.Context, state []byte) error
 }

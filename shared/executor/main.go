@@ -55,7 +55,7 @@ func (o *Out) Event(kind string, body any) error {
 
 // Message tells what someone (assistant, user, system) says.
 func (o *Out) Message(role, text string) error {
-	return o.line(Line{Type: LineEvent, EventType: run.EventMessage, Body: run.Say(role, text)})
+	return o.line(Line{Type: LineEvent, EventType: run.EventMessage, Body: run.TextMessage(role, text)})
 }
 
 // Bind tells the model side's own session id; a resume gets it back.

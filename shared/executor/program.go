@@ -12,7 +12,7 @@ import (
 // becomes lines on stdout.
 func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 	Main(func(ctx context.Context, v Invocation, out *Out) error {
-		host := Host{Tell: out.tell, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}
+		host := Host{Emit: out.tell, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}
 		remember(&host)
 		o := do(ctx, v, host)
 		if o.Result == nil && o.Error != nil {

@@ -26,8 +26,8 @@ func remember(h *Host) {
 		return
 	}
 	k := keeper{h.URL + "/state", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-	h.State = func(ctx context.Context) ([]byte, error) { return k.ask(ctx, http.MethodGet, nil) }
-	h.Keep = func(ctx context.Context, state []byte) error {
+	h.LoadState = func(ctx context.Context) ([]byte, error) { return k.ask(ctx, http.MethodGet, nil) }
+	h.SaveState = func(ctx context.Context, state []byte) error {
 		_, err := k.ask(ctx, http.MethodPut, state)
 		return err
 	}

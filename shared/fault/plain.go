@@ -15,20 +15,20 @@ import (
 	"syscall"
 )
 
-// Plain is why something failed, in words for a person: what Go's own libraries say, without their names, operations and addresses.
+// Describe is why something failed, in words for a person: what Go's own libraries say, without their names, operations and addresses.
 // A file's path is left out: who opened it names it. Every other error is its own text.
-func Plain(err error) string {
+func Describe(err error) string {
 	switch e := err.(type) {
 	case *url.Error:
-		return Plain(e.Err)
+		return Describe(e.Err)
 	case *net.OpError:
-		return Plain(e.Err)
+		return Describe(e.Err)
 	case *fs.PathError:
-		return Plain(e.Err)
+		return Describe(e.Err)
 	case *os.LinkError:
-		return Plain(e.Err)
+		return Describe(e.Err)
 	case *os.SyscallError:
-		return Plain(e.Err)
+		return Describe(e.Err)
 	case *net.DNSError:
 		if e.IsNotFound {
 			return fmt.Sprintf("there is no host %q", e.Name)

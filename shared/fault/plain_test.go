@@ -61,7 +61,7 @@ func TestPlain(t *testing.T) {
 		{several{"a", "b"}, "2 errors"},
 		{fault.New(fault.Invalid, "", "A fault says it"), "A fault says it"},
 	} {
-		if got := fault.Plain(tt.err); got != tt.want {
+		if got := fault.Describe(tt.err); got != tt.want {
 			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
 		}
 	}

@@ -37,21 +37,21 @@ type Family struct {
 
 // Registry is what one process tells. Its methods may be called from many goroutines.
 type Registry struct {
-	reg     *prometheus.Registry
-	mu      sync.Mutex
-	known   map[string]any // by name: *Counters, *Histograms or *Seen
-	watched []*watch
-	before  []*func()
-	handler http.Handler
+	reg      *prometheus.Registry
+	mu       sync.Mutex
+	families map[string]any // by name: *Counters, *Histograms or *Seen
+	watched  []*source
+	before   []*func()
+	handler  http.Handler
 }
 
 // New makes the registry of a program, with what Go and the operating system say of the process.
 func New(program string) *Registry {
-	r := &Registry{reg: prometheus.NewRegistry(), known: map[string]any{}}
-	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*looker)(r))
+	r := &Registry{reg: prometheus.NewRegistry(), families: map[string]any{}}
+	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*collector)(r))
 	r.handler = promhttp.HandlerFor(prometheus.GathererFunc(r.gather), promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
 	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.", "program", "version", "revision", "goversion")
-	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version.Of(), version.Revision(), runtime.Version()) })
+	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version.Current(), version.Revision(), runtime.Version()) })
 	return r
 }
 
@@ -67,7 +67,7 @@ func (r *Registry) Handler() http.Handler {
 func (r *Registry) Families() (all []Family) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range r.known {
+	for _, f := range r.families {
 		all = append(all, f.(interface{ family() Family }).family())
 	}
 	slices.SortFunc(all, func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
@@ -76,14 +76,14 @@ func (r *Registry) Families() (all []Family) {
 
 func (f Family) family() Family { return f }
 
-// know gives the family of that name, made by f where there is none yet. Two that differ are a mistake in the program.
-func know[T interface{ family() Family }](r *Registry, want Family, f func() T) T {
+// getOrCreate gives the family of that name, made by f where there is none yet. Two that differ are a mistake in the program.
+func getOrCreate[T interface{ family() Family }](r *Registry, want Family, f func() T) T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, ok := r.known[want.Name]
+	old, ok := r.families[want.Name]
 	if !ok {
 		made := f()
-		r.known[want.Name] = made
+		r.families[want.Name] = made
 		return made
 	}
 	same, ok := old.(T)
@@ -105,15 +105,15 @@ func (r *Registry) Counter(name, help string, labels ...string) *Counters {
 		return nil
 	}
 	f := Family{name, KindCounter, help, labels}
-	return know(r, f, func() *Counters {
+	return getOrCreate(r, f, func() *Counters {
 		c := &Counters{f, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)}
 		r.reg.MustRegister(c.vec)
 		return c
 	})
 }
 
-// Of is the counter with these values of the labels: to be asked for once, and kept.
-func (c *Counters) Of(values ...string) *Counter {
+// With is the counter with these values of the labels: to be asked for once, and kept.
+func (c *Counters) With(values ...string) *Counter {
 	if c == nil {
 		return nil
 	}
@@ -142,15 +142,15 @@ func (r *Registry) Histogram(name, help string, bounds []float64, labels ...stri
 		return nil
 	}
 	f := Family{name, KindHistogram, help, labels}
-	return know(r, f, func() *Histograms {
+	return getOrCreate(r, f, func() *Histograms {
 		h := &Histograms{f, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)}
 		r.reg.MustRegister(h.vec)
 		return h
 	})
 }
 
-// Of is the histogram with these values of the labels: to be asked for once, and kept.
-func (h *Histograms) Of(values ...string) *Histogram {
+// With is the histogram with these values of the labels: to be asked for once, and kept.
+func (h *Histograms) With(values ...string) *Histogram {
 	if h == nil {
 		return nil
 	}
@@ -167,8 +167,8 @@ func (h *Histogram) Observe(v float64) {
 	}
 }
 
-// Took counts a duration, in seconds. A clock that differs from another's makes none negative.
-func (h *Histogram) Took(d time.Duration) {
+// ObserveDuration counts a duration, in seconds. A clock that differs from another's makes none negative.
+func (h *Histogram) ObserveDuration(d time.Duration) {
 	if h != nil {
 		h.h.Observe(max(d, 0).Seconds())
 	}
@@ -182,8 +182,8 @@ func (h *Histogram) Start() (t time.Time) {
 	return t
 }
 
-// Since is Took from a moment to now; likewise.
-func (h *Histogram) Since(t time.Time) {
+// ObserveSince is Took from a moment to now; likewise.
+func (h *Histogram) ObserveSince(t time.Time) {
 	if h != nil {
 		h.h.Observe(max(time.Since(t), 0).Seconds())
 	}

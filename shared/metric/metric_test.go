@@ -25,13 +25,13 @@ func page(t *testing.T, r *metric.Registry) metrictest.Page {
 func TestWhatIsCountedIsTold(t *testing.T) {
 	r := metric.New("test")
 	runs := r.Counter("ao_runs_total", "Runs.", "agent")
-	runs.Of("a").Inc()
-	runs.Of("a").Inc()
-	r.Counter("ao_runs_total", "Runs.", "agent").Of("b").Inc() // the same family again
-	took := r.Histogram("ao_took_seconds", "Took.", metric.Fast).Of()
-	took.Took(20 * time.Millisecond)
-	took.Took(-time.Second) // somebody's clock is ahead
-	took.Since(time.Now())
+	runs.With("a").Inc()
+	runs.With("a").Inc()
+	r.Counter("ao_runs_total", "Runs.", "agent").With("b").Inc() // the same family again
+	took := r.Histogram("ao_took_seconds", "Took.", metric.Fast).With()
+	took.ObserveDuration(20 * time.Millisecond)
+	took.ObserveDuration(-time.Second) // somebody's clock is ahead
+	took.ObserveSince(time.Now())
 	depth := r.Gauge("ao_depth", "Depth.", "lane")
 	forget := r.AtScrape(func(s *metric.Scrape) { s.Set(depth, 7, "x") })
 	p := page(t, r)
@@ -72,12 +72,12 @@ func TestWhatIsCountedIsTold(t *testing.T) {
 func TestBeforeScrape(t *testing.T) {
 	r := metric.New("test")
 	runs := r.Counter("ao_runs_total", "Runs.", "agent")
-	forget := r.BeforeScrape(func() { runs.Of("a") })
+	forget := r.BeforeScrape(func() { runs.With("a") })
 	if n := len(page(t, r).Series("ao_runs_total", "agent=a")); n != 1 {
 		t.Errorf("%d series on the first page", n)
 	}
 	forget()
-	forget = r.BeforeScrape(func() { runs.Of("b") })
+	forget = r.BeforeScrape(func() { runs.With("b") })
 	forget()
 	if n := len(page(t, r).Series("ao_runs_total")); n != 1 {
 		t.Errorf("%d series after it was forgotten", n)
@@ -86,13 +86,13 @@ func TestBeforeScrape(t *testing.T) {
 
 func TestWhereNobodyCountsNothingHappens(t *testing.T) {
 	var r *metric.Registry
-	r.Counter("x", "").Of().Inc()
-	h := r.Histogram("x", "", metric.Fast).Of()
+	r.Counter("x", "").With().Inc()
+	h := r.Histogram("x", "", metric.Fast).With()
 	h.Observe(1)
-	h.Took(time.Second)
-	h.Since(time.Now())
-	var cells *metric.Cells[int, *metric.Counter]
-	cells.Of(1).Inc()
+	h.ObserveDuration(time.Second)
+	h.ObserveSince(time.Now())
+	var cells *metric.Cache[int, *metric.Counter]
+	cells.Get(1).Inc()
 	r.AtScrape(func(*metric.Scrape) {})()
 	r.BeforeScrape(func() {})()
 	if r.Gauge("x", "") != nil || !h.Start().IsZero() {
@@ -112,22 +112,22 @@ func TestTwoFamiliesOfOneNameAreAMistake(t *testing.T) {
 }
 
 func TestBoundKeepsLabelsFew(t *testing.T) {
-	b := metric.NewBound(2)
+	b := metric.NewLabelLimit(2)
 	var got []string
 	for _, v := range []string{metric.Other, "a", "b", "c", "a", "d"} {
-		got = append(got, b.Of(v))
+		got = append(got, b.Label(v))
 	}
 	if s := strings.Join(got, " "); s != "other a b other a other" {
 		t.Errorf("got %s", s)
 	}
 	made := 0
-	c := metric.NewCells(func(k string) int { made++; return len(k) })
+	c := metric.NewCache(func(k string) int { made++; return len(k) })
 	for range 2 {
-		if n := c.Of("abc"); n != 3 || made != 1 {
+		if n := c.Get("abc"); n != 3 || made != 1 {
 			t.Errorf("got %d, made %d times", n, made)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { c.Of("abc") }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.Get("abc") }); n != 0 {
 		t.Errorf("a look allocates %v times", n)
 	}
 }
@@ -135,7 +135,7 @@ func TestBoundKeepsLabelsFew(t *testing.T) {
 func TestPorts(t *testing.T) {
 	var log strings.Builder
 	l := slog.New(slog.NewTextHandler(&log, nil))
-	shut, err := metric.Ports{Metrics: "127.0.0.1:0", Pprof: "localhost:0"}.Open(t.Context(), metric.New("test"), l)
+	shut, err := metric.Endpoints{Metrics: "127.0.0.1:0", Pprof: "localhost:0"}.Listen(t.Context(), metric.New("test"), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +181,14 @@ func TestPorts(t *testing.T) {
 	}
 	taken := strings.TrimSuffix(strings.TrimPrefix(urls[0], "http://"), "/metrics")
 	for _, tt := range []struct {
-		ports metric.Ports
+		ports metric.Endpoints
 		want  string
 	}{
-		{metric.Ports{Metrics: taken}, "AO_METRICS_ADDR"}, {metric.Ports{Pprof: taken}, "AO_PPROF_ADDR"},
-		{metric.Ports{Pprof: "0.0.0.0:0"}, `AO_PPROF_ADDR "0.0.0.0:0" can be reached from beyond this machine`},
-		{metric.Ports{Pprof: ":0"}, "beyond"}, {metric.Ports{Pprof: "10.0.0.1:6060"}, "beyond"},
+		{metric.Endpoints{Metrics: taken}, "AO_METRICS_ADDR"}, {metric.Endpoints{Pprof: taken}, "AO_PPROF_ADDR"},
+		{metric.Endpoints{Pprof: "0.0.0.0:0"}, `AO_PPROF_ADDR "0.0.0.0:0" can be reached from beyond this machine`},
+		{metric.Endpoints{Pprof: ":0"}, "beyond"}, {metric.Endpoints{Pprof: "10.0.0.1:6060"}, "beyond"},
 	} {
-		shut, err := tt.ports.Open(t.Context(), metric.New("test"), l)
+		shut, err := tt.ports.Listen(t.Context(), metric.New("test"), l)
 		if err == nil {
 			shut()
 		}

@@ -7,37 +7,37 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Seen is a family whose values are looked at when somebody asks for them.
-type Seen struct {
+// Sampled is a family whose values are looked at when somebody asks for them.
+type Sampled struct {
 	Family
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
 
 // Gauge makes a family of values that go up and down. Made again it is the same.
-func (r *Registry) Gauge(name, help string, labels ...string) *Seen {
-	return r.seen(name, help, KindGauge, prometheus.GaugeValue, labels)
+func (r *Registry) Gauge(name, help string, labels ...string) *Sampled {
+	return r.sampled(name, help, KindGauge, prometheus.GaugeValue, labels)
 }
 
 // Count makes a family of values that only grow, counted elsewhere; its name ends with _total. Made again it is the same.
-func (r *Registry) Count(name, help string, labels ...string) *Seen {
-	return r.seen(name, help, KindCounter, prometheus.CounterValue, labels)
+func (r *Registry) Count(name, help string, labels ...string) *Sampled {
+	return r.sampled(name, help, KindCounter, prometheus.CounterValue, labels)
 }
 
-func (r *Registry) seen(name, help, kind string, typ prometheus.ValueType, labels []string) *Seen {
+func (r *Registry) sampled(name, help, kind string, typ prometheus.ValueType, labels []string) *Sampled {
 	if r == nil {
 		return nil
 	}
 	f := Family{name, kind, help, labels}
-	return know(r, f, func() *Seen { return &Seen{f, prometheus.NewDesc(name, help, labels, nil), typ} })
+	return getOrCreate(r, f, func() *Sampled { return &Sampled{f, prometheus.NewDesc(name, help, labels, nil), typ} })
 }
 
 // CertificateExpiry is the family of when certificates end: several parts of a process have one to tell of.
-func (r *Registry) CertificateExpiry() *Seen {
+func (r *Registry) CertificateExpiry() *Sampled {
 	return r.Gauge("ao_certificate_expiry_timestamp_seconds", "When a certificate ends, as Unix time: http, that of the HTTP API; nats, that of the NATS server at the other end; nats_client, the one that NATS is shown.", "certificate", "connection")
 }
 
-type watch struct{ look func(*Scrape) }
+type source struct{ look func(*Scrape) }
 
 // AtScrape has look called whenever somebody asks, from any goroutine, until forget is called. It must be quick, and end also where
 // nobody answers it. What two of them set must differ in its labels.
@@ -45,14 +45,14 @@ func (r *Registry) AtScrape(look func(*Scrape)) (forget func()) {
 	if r == nil {
 		return func() {}
 	}
-	w := &watch{look}
+	w := &source{look}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watched = append(r.watched, w)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.watched = slices.DeleteFunc(slices.Clone(r.watched), func(o *watch) bool { return o == w })
+		r.watched = slices.DeleteFunc(slices.Clone(r.watched), func(o *source) bool { return o == w })
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *Registry) gather() ([]*dto.MetricFamily, error) {
 type Scrape struct{ to chan<- prometheus.Metric }
 
 // Set says a value of a family, with these values of its labels.
-func (s *Scrape) Set(f *Seen, v float64, values ...string) {
+func (s *Scrape) Set(f *Sampled, v float64, values ...string) {
 	m, err := prometheus.NewConstMetric(f.desc, f.kind, v, values...)
 	if err != nil { // it is told to who asks, beside all the others
 		m = prometheus.NewInvalidMetric(f.desc, err)
@@ -95,19 +95,19 @@ func (s *Scrape) Set(f *Seen, v float64, values ...string) {
 	s.to <- m
 }
 
-// looker is the registry as a source of what is looked at. It announces nothing, for families come later; know keeps them apart.
-type looker Registry
+// collector is the registry as a source of what is looked at. It announces nothing, for families come later; know keeps them apart.
+type collector Registry
 
-func (l *looker) Describe(chan<- *prometheus.Desc) {}
+func (l *collector) Describe(chan<- *prometheus.Desc) {}
 
-func (l *looker) Collect(to chan<- prometheus.Metric) {
+func (l *collector) Collect(to chan<- prometheus.Metric) {
 	for _, w := range (*Registry)(l).sources() {
 		w.look(&Scrape{to})
 	}
 }
 
 // sources are what is looked at at each scrape.
-func (r *Registry) sources() []*watch {
+func (r *Registry) sources() []*source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.watched)

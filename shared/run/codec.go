@@ -61,23 +61,23 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 		case "max_attempts":
 			s.Attempts = int(strictjson.Number(v))
 		case "callback_url":
-			s.CallbackTo = strictjson.Text(v)
+			s.CallbackURL = strictjson.Text(v)
 		case "executor_session_id":
-			s.Model = strictjson.Text(v)
+			s.ExecutorSessionID = strictjson.Text(v)
 		case "after_run_id":
-			s.After = strictjson.Text(v)
+			s.PreviousRunID = strictjson.Text(v)
 		case "caller":
 			s.Caller = name(strictjson.Inside(v))
 		case "callback_turn":
-			s.Reports = string(v) == "true"
+			s.IsCallbackTurn = string(v) == "true"
 		case "created_at":
-			s.CreatedAt = Instant(v)
+			s.CreatedAt = ParseTime(v)
 		case "trace":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Trace))
 		case "retry_of":
 			s.RetryOf = strictjson.Text(v)
 		case "asked":
-			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Asked))
+			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Requested))
 		case "payload":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Body))
 		case "parameters":
@@ -85,7 +85,7 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 		case "agent_blueprint":
 			in.Blueprint = v
 		case "contract":
-			s.Contract = string(v) == "true"
+			s.HasOutputSchema = string(v) == "true"
 		case "output":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &in.Output))
 		}
@@ -96,8 +96,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	return q, errors.Join(err, wrong)
 }
 
-// Next is the record that a session, claimed or callback record carries, as it is to be written; nil: it carries none.
-func Next(raw []byte) (next []byte) {
+// NextRecord is the record that a session, claimed or callback record carries, as it is to be written; nil: it carries none.
+func NextRecord(raw []byte) (next []byte) {
 	if strictjson.Scan(raw, func(key, v []byte) {
 		if string(key) == "next" {
 			next = v
@@ -140,11 +140,11 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 		case "checked":
 			e.Checked = strictjson.Text(v)
 		case "started_at":
-			if at := Instant(v); !at.IsZero() {
+			if at := ParseTime(v); !at.IsZero() {
 				e.StartedAt = &at
 			}
 		case "at":
-			e.At = Instant(v)
+			e.At = ParseTime(v)
 		}
 	})
 	return e, errors.Join(err, wrong)
@@ -209,8 +209,8 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 	return errors.Join(wrong, err)
 }
 
-// Instant is the time of a JSON value, in UTC, zero for anything else.
-func Instant(v []byte) time.Time {
+// ParseTime is the time of a JSON value, in UTC, zero for anything else.
+func ParseTime(v []byte) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, strings.Trim(string(v), `"`))
 	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 { // what no record could say again
 		return time.Time{}

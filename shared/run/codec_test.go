@@ -107,7 +107,7 @@ func TestAResultThatIsNoJSONIsNotRead(t *testing.T) {
 		}
 	}
 	for _, at := range []string{"2026-01-02T03:04:05+24:00", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00", "0001-01-01T00:00:00+01:00"} {
-		t1 := Instant([]byte(`"` + at + `"`))
+		t1 := ParseTime([]byte(`"` + at + `"`))
 		if _, err := (Ended{StartedAt: &t1}).Encode(); err != nil || t1.Location() != time.UTC {
 			t.Errorf("%s: %v in %s", at, err, t1.Location())
 		}

@@ -47,12 +47,12 @@ func (s *Spec) write(o *strictjson.Builder) {
 	o.Int("timeout_seconds", s.Timeout)
 	o.Text("timeout_by", s.TimeoutBy)
 	o.Count("max_attempts", uint64(s.Attempts))
-	o.Some("callback_url", s.CallbackTo)
-	o.Some("executor_session_id", s.Model)
-	o.Some("after_run_id", s.After)
-	o.True("contract", s.Contract)
+	o.Some("callback_url", s.CallbackURL)
+	o.Some("executor_session_id", s.ExecutorSessionID)
+	o.Some("after_run_id", s.PreviousRunID)
+	o.True("contract", s.HasOutputSchema)
 	o.Some("caller", s.Caller)
-	o.True("callback_turn", s.Reports)
+	o.True("callback_turn", s.IsCallbackTurn)
 	o.Time("created_at", s.CreatedAt)
 	if s.Trace != nil {
 		o.Open("trace")
@@ -61,8 +61,8 @@ func (s *Spec) write(o *strictjson.Builder) {
 		o.Close()
 	}
 	o.Some("retry_of", s.RetryOf)
-	if s.Asked != nil {
-		o.Value("asked", s.Asked)
+	if s.Requested != nil {
+		o.Value("asked", s.Requested)
 	}
 	if s.Body != nil {
 		o.Value("payload", s.Body)
@@ -97,7 +97,7 @@ func (c Claim) Encode() ([]byte, error) {
 	o.Text("nonce", c.Nonce)
 	o.Int("attempt", c.Attempt)
 	o.Time("at", c.At)
-	o.True("proves", c.Proves)
+	o.True("proves", c.SignsEvents)
 	if len(c.Next) > 0 {
 		o.Raw("next", c.Next)
 	}
@@ -105,7 +105,7 @@ func (c Claim) Encode() ([]byte, error) {
 }
 
 // Encode writes the record, with what it carries as that stands.
-func (b Begun) Encode() ([]byte, error) {
+func (b SessionCreated) Encode() ([]byte, error) {
 	o := strictjson.Build(make([]byte, 0, 160+len(b.Next)))
 	o.Int("v", b.V)
 	o.Text("run_id", b.RunID)
@@ -199,7 +199,7 @@ func (r *Run) Write(o *strictjson.Builder) {
 	o.Count("max_attempts", uint64(r.MaxAttempts))
 	o.Count("depth", uint64(r.Depth))
 	o.Count("children", uint64(r.Children))
-	o.True("parent_gone", r.ParentGone)
+	o.True("parent_gone", r.ParentDeleted)
 	if r.Callback != nil {
 		o.Value("callback", r.Callback)
 	}

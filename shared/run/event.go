@@ -24,8 +24,8 @@ const (
 	EventStopped   = "run_stopped"
 )
 
-// ToldKinds are those that executors tell and workers write. All others are made from the records of RUNS when they are read.
-var ToldKinds = []string{EventMessage, EventPreTool, EventPostTool, EventMetadata}
+// ReportedKinds are those that executors tell and workers write. All others are made from the records of RUNS when they are read.
+var ReportedKinds = []string{EventMessage, EventPreTool, EventPostTool, EventMetadata}
 
 // Event is what a session's reader sees of it. As JSON its body's members follow the four fixed ones.
 type Event struct {
@@ -50,13 +50,13 @@ type Text struct {
 	Text string `json:"text"`
 }
 
-func text(role, s string) Message {
+func textMessage(role, s string) Message {
 	return Message{Role: role, Content: []Text{{Type: "text", Text: s}}}
 }
 
-// Say is a message of one text.
-func Say(role, s string) json.RawMessage {
-	raw, err := strictjson.Encode(text(role, s))
+// TextMessage is a message of one text.
+func TextMessage(role, s string) json.RawMessage {
+	raw, err := strictjson.Encode(textMessage(role, s))
 	if err != nil { // strings can always be written
 		panic(err)
 	}

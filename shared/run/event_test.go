@@ -7,7 +7,7 @@ import (
 )
 
 func TestEventIsOneFlatObject(t *testing.T) {
-	e := Event{Type: EventMessage, SessionID: "ses_1", RunID: "run_1", At: time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC), Body: Say("assistant", "hi")}
+	e := Event{Type: EventMessage, SessionID: "ses_1", RunID: "run_1", At: time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC), Body: TextMessage("assistant", "hi")}
 	raw, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ func NewID() string { return "run_" + v7() }
 // NewSessionID makes a session's id, likewise.
 func NewSessionID() string { return "ses_" + v7() }
 
-// MadeAt is when an id was made, to the millisecond; false: its caller chose it.
-func MadeAt(id string) (time.Time, bool) {
+// CreatedAt is when an id was made, to the millisecond; false: its caller chose it.
+func CreatedAt(id string) (time.Time, bool) {
 	_, digits, _ := strings.Cut(id, "_")
 	raw, err := hex.DecodeString(digits)
 	if err != nil || len(raw) != len(uuid.UUID{}) || uuid.UUID(raw).Version() != 7 {

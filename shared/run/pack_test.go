@@ -13,7 +13,7 @@ func TestAPackKeepsItsEvents(t *testing.T) {
 	for _, n := range []int{1, 2, MaxPacked} {
 		var raw [][]byte
 		for i := range n {
-			kind := ToldKinds[i%len(ToldKinds)]
+			kind := ReportedKinds[i%len(ReportedKinds)]
 			body := json.RawMessage(fmt.Sprintf(`{"n":%d.10,"events":[{"event_type":"x"}],"proof":"of its own"}`, i))
 			one, err := json.Marshal(Event{Type: kind, SessionID: "ses_1", RunID: "run_1", At: at.Add(time.Duration(i)), Body: body})
 			if err != nil {
@@ -21,8 +21,8 @@ func TestAPackKeepsItsEvents(t *testing.T) {
 			}
 			raw = append(raw, one)
 		}
-		pack := Prove("key", "subject", Pack(raw))
-		bare, by := Proven("subject", pack)
+		pack := SignEvent("key", "subject", Pack(raw))
+		bare, by := SplitSignature("subject", pack)
 		events, err := Unpack(bare)
 		if err != nil || len(events) != n || by == nil || !by("key") || by("another") {
 			t.Fatalf("%d events of %d, %v", len(events), n, err)

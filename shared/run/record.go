@@ -23,37 +23,37 @@ type Payload struct {
 
 // Spec is what was accepted, and never changes: it is carried by Accepted and Queued.
 type Spec struct {
-	ID         string    `json:"run_id"`
-	Type       string    `json:"type"`
-	SessionID  string    `json:"session_id"`
-	Agent      string    `json:"agent_name"`
-	AgentType  string    `json:"agent_type"`
-	Mode       string    `json:"mode"`
-	Parent     string    `json:"parent_session_id,omitempty"`
-	Depth      int       `json:"depth,omitempty"` // how many sessions are above this one; a record of an older version has none
-	ProjectDir string    `json:"project_dir,omitempty"`
-	Demands    Demands   `json:"demands"`                       // as readers see them
-	Owner      string    `json:"owner,omitempty"`               // runner-owned agents: hash of the definition that may run it
-	Timeout    int       `json:"timeout_seconds"`               // limit of the execution
-	TimeoutBy  string    `json:"timeout_by"`                    // who set it: request, agent, profile, default
-	Attempts   int       `json:"max_attempts,omitempty"`        // how often it may be begun; 0: once
-	CallbackTo string    `json:"callback_url,omitempty"`        // told of the run's end
-	Model      string    `json:"executor_session_id,omitempty"` // queued: what an earlier run of the session bound
-	After      string    `json:"after_run_id,omitempty"`        // queued, a resume: the session's run that was begun before it
-	Contract   bool      `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
-	Caller     string    `json:"caller,omitempty"`              // whose share of queues it counts to; opaque
-	Reports    bool      `json:"callback_turn,omitempty"`       // it reports ended children to its session; a record of an older version never says so
-	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
-	Trace      *Trace    `json:"trace,omitempty"`               // whose trace it is a part of; nil: nobody's
-	RetryOf    string    `json:"retry_of,omitempty"`            // the run that it repeats
-	Asked      *Asked    `json:"asked,omitempty"`               // what a retry asks for again; nil: nothing
-	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large
-	*Input     `json:",omitempty"`
+	ID                string     `json:"run_id"`
+	Type              string     `json:"type"`
+	SessionID         string     `json:"session_id"`
+	Agent             string     `json:"agent_name"`
+	AgentType         string     `json:"agent_type"`
+	Mode              string     `json:"mode"`
+	Parent            string     `json:"parent_session_id,omitempty"`
+	Depth             int        `json:"depth,omitempty"` // how many sessions are above this one; a record of an older version has none
+	ProjectDir        string     `json:"project_dir,omitempty"`
+	Demands           Demands    `json:"demands"`                       // as readers see them
+	Owner             string     `json:"owner,omitempty"`               // runner-owned agents: hash of the definition that may run it
+	Timeout           int        `json:"timeout_seconds"`               // limit of the execution
+	TimeoutBy         string     `json:"timeout_by"`                    // who set it: request, agent, profile, default
+	Attempts          int        `json:"max_attempts,omitempty"`        // how often it may be begun; 0: once
+	CallbackURL       string     `json:"callback_url,omitempty"`        // told of the run's end
+	ExecutorSessionID string     `json:"executor_session_id,omitempty"` // queued: what an earlier run of the session bound
+	PreviousRunID     string     `json:"after_run_id,omitempty"`        // queued, a resume: the session's run that was begun before it
+	HasOutputSchema   bool       `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
+	Caller            string     `json:"caller,omitempty"`              // whose share of queues it counts to; opaque
+	IsCallbackTurn    bool       `json:"callback_turn,omitempty"`       // it reports ended children to its session; a record of an older version never says so
+	CreatedAt         time.Time  `json:"created_at"`                    // the coordinator's clock
+	Trace             *Trace     `json:"trace,omitempty"`               // whose trace it is a part of; nil: nobody's
+	RetryOf           string     `json:"retry_of,omitempty"`            // the run that it repeats
+	Requested         *Requested `json:"asked,omitempty"`               // what a retry asks for again; nil: nothing
+	Body              *Payload   `json:"payload,omitempty"`             // instead of Input where that is too large
+	*Input            `json:",omitempty"`
 }
 
-// Asked is what the request asked for where the other members have it merged with the agent's values. A retry asks for the
+// Requested is what the request asked for where the other members have it merged with the agent's values. A retry asks for the
 // same, and today's agent is merged anew.
-type Asked struct {
+type Requested struct {
 	ProjectDir string         `json:"project_dir,omitempty"`
 	Demands    *Demands       `json:"additional_demands,omitempty"`
 	Timeout    *int           `json:"timeout_seconds,omitempty"`
@@ -100,11 +100,11 @@ type Queued struct {
 	Spec
 }
 
-// MostVersion is the newest version that records under the attempt's key may have.
-func (q Queued) MostVersion() int { return max(q.RecordVersion, 1) }
+// MaxRecordVersion is the newest version that records under the attempt's key may have.
+func (q Queued) MaxRecordVersion() int { return max(q.RecordVersion, 1) }
 
-// Begun is a session that begins under an id the caller chose. Its run's first record stands behind it.
-type Begun struct {
+// SessionCreated is a session that begins under an id the caller chose. Its run's first record stands behind it.
+type SessionCreated struct {
 	V     int             `json:"v"`
 	RunID string          `json:"run_id"`
 	At    time.Time       `json:"at"`
@@ -113,21 +113,21 @@ type Begun struct {
 
 // Claim is the beginning of an attempt.
 type Claim struct {
-	V         int       `json:"v"`
-	SessionID string    `json:"session_id"`
-	RunnerID  string    `json:"runner_id,omitempty"` // none: a coordinator took it, to end it
-	Instance  string    `json:"instance,omitempty"`  // the worker process
-	Nonce     string    `json:"nonce"`               // tells an own claim from another's when read back
-	Attempt   int       `json:"attempt"`
-	At        time.Time `json:"at"`
-	Proves    bool      `json:"proves,omitempty"` // events of the attempt are proven (Prove); a worker of an older version proves none
+	V           int       `json:"v"`
+	SessionID   string    `json:"session_id"`
+	RunnerID    string    `json:"runner_id,omitempty"` // none: a coordinator took it, to end it
+	Instance    string    `json:"instance,omitempty"`  // the worker process
+	Nonce       string    `json:"nonce"`               // tells an own claim from another's when read back
+	Attempt     int       `json:"attempt"`
+	At          time.Time `json:"at"`
+	SignsEvents bool      `json:"proves,omitempty"` // events of the attempt are proven (Prove); a worker of an older version proves none
 	// Next is the ended record that a coordinator claims the attempt for: whoever finds the attempt without one writes it.
 	Next json.RawMessage `json:"next,omitempty"`
 }
 
-// MostWord is how many bytes a last word of a coordinator may have: what NATS takes in one message, without the headers
+// MaxEndRecord is how many bytes a last word of a coordinator may have: what NATS takes in one message, without the headers
 // of a batch.
-const MostWord = 1<<20 - 4<<10
+const MaxEndRecord = 1<<20 - 4<<10
 
 // Ended is the last word of an attempt. On the subject of an offer it is what the worker would have said: a result with an output
 // schema, which a coordinator checks once more before it says the last word.
@@ -149,14 +149,14 @@ type Ended struct {
 
 // Bound is what an executor says of its session: the model side's own id, which a resume gets back.
 type Bound struct {
-	V         int       `json:"v"`
-	SessionID string    `json:"session_id"`
-	RunnerID  string    `json:"runner_id"`
-	Attempt   int       `json:"attempt"`
-	Model     string    `json:"executor_session_id"`
-	Hostname  string    `json:"hostname,omitempty"`         // where alone the model side has the session; empty: it can go on anywhere
-	Profile   string    `json:"executor_profile,omitempty"` // whose executor knows it
-	At        time.Time `json:"at"`
+	V                 int       `json:"v"`
+	SessionID         string    `json:"session_id"`
+	RunnerID          string    `json:"runner_id"`
+	Attempt           int       `json:"attempt"`
+	ExecutorSessionID string    `json:"executor_session_id"`
+	Hostname          string    `json:"hostname,omitempty"`         // where alone the model side has the session; empty: it can go on anywhere
+	Profile           string    `json:"executor_profile,omitempty"` // whose executor knows it
+	At                time.Time `json:"at"`
 }
 
 // Callback lists the ended children that a turn of their parent session reports. Its subject names the first child, so only one

@@ -15,22 +15,22 @@ type Rejection struct {
 	Errors  []OutputError `json:"errors"`  // the first ones; the message's text has all
 }
 
-// maxTold is how many errors a Rejection has at most: an event is limited, and its text has them already.
-const maxTold = 20
+// maxRejectionErrors is how many errors a Rejection has at most: an event is limited, and its text has them already.
+const maxRejectionErrors = 20
 
-// rejectedHead stands before the answer in the text of a rejection.
-const rejectedHead = "\nThe rejected output:\n"
+// rejectedOutputLabel stands before the answer in the text of a rejection.
+const rejectedOutputLabel = "\nThe rejected output:\n"
 
-// Reject is a message of the system about the n-th of so many answers: what is wrong with it, and the answer itself.
-func Reject(n, of int, wrong []OutputError, answer string) json.RawMessage {
+// RejectionMessage is a message of the system about the n-th of so many answers: what is wrong with it, and the answer itself.
+func RejectionMessage(n, of int, wrong []OutputError, answer string) json.RawMessage {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Output rejected, attempt %d of %d: it does not match the output schema\n", n, of)
 	for _, w := range wrong {
 		fmt.Fprintf(&b, "- %s: %s\n", w.Path, w.Message)
 	}
-	fmt.Fprintf(&b, rejectedHead+"%s", answer)
-	m := text("system", b.String())
-	m.Rejection = &Rejection{Attempt: n, Of: of, Errors: wrong[:min(len(wrong), maxTold)]}
+	fmt.Fprintf(&b, rejectedOutputLabel+"%s", answer)
+	m := textMessage("system", b.String())
+	m.Rejection = &Rejection{Attempt: n, Of: of, Errors: wrong[:min(len(wrong), maxRejectionErrors)]}
 	raw, err := strictjson.Encode(m)
 	if err != nil { // strings and numbers can always be written
 		panic(err)
@@ -51,6 +51,6 @@ func (m *Message) RejectedOutput() string {
 	if len(m.Content) == 0 {
 		return ""
 	}
-	_, answer, _ := strings.Cut(m.Content[0].Text, rejectedHead)
+	_, answer, _ := strings.Cut(m.Content[0].Text, rejectedOutputLabel)
 	return answer
 }

@@ -11,7 +11,7 @@ import (
 
 // TestRejected: who reads a message sees what is wrong with an answer by its field, and never by its text.
 func TestRejected(t *testing.T) {
-	many := make([]OutputError, 2*maxTold)
+	many := make([]OutputError, 2*maxRejectionErrors)
 	for i := range many {
 		many[i] = OutputError{Path: fmt.Sprintf("$[%d]", i), Message: "it is no string: it is 1"}
 	}
@@ -22,11 +22,11 @@ func TestRejected(t *testing.T) {
 	}{
 		{"one error", []OutputError{{"$.n", "'n' is a required property"}}, nil},
 		{"a colon, a dash, two lines", []OutputError{{"$.a", "it is: bad - or\nworse"}, {"$.b", "no"}}, nil},
-		{"many", many, many[:maxTold]},
+		{"many", many, many[:maxRejectionErrors]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var m Message
-			if err := json.Unmarshal(Reject(2, 3, tt.wrong, "- $.x: y\n\n{}"), &m); err != nil {
+			if err := json.Unmarshal(RejectionMessage(2, 3, tt.wrong, "- $.x: y\n\n{}"), &m); err != nil {
 				t.Fatal(err)
 			}
 			want := tt.want
@@ -48,9 +48,9 @@ func TestRejected(t *testing.T) {
 // TestOtherMessages are about no rejection.
 func TestOtherMessages(t *testing.T) {
 	for _, raw := range []string{
-		`{}`, `{"role":"system","content":[]}`, string(Say("system", "Output rejected")), string(Say("system", "Output rejected, attempt two of three: it")),
-		strings.Replace(string(Reject(1, 2, nil, "")), `"system"`, `"assistant"`, 1),
-		string(Say("assistant", "Output rejected, attempt 1 of 3: it does not match the output schema\n- $: x\n")),
+		`{}`, `{"role":"system","content":[]}`, string(TextMessage("system", "Output rejected")), string(TextMessage("system", "Output rejected, attempt two of three: it")),
+		strings.Replace(string(RejectionMessage(1, 2, nil, "")), `"system"`, `"assistant"`, 1),
+		string(TextMessage("assistant", "Output rejected, attempt 1 of 3: it does not match the output schema\n- $: x\n")),
 	} {
 		var m Message
 		if err := json.Unmarshal([]byte(raw), &m); err != nil {

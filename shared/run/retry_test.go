@@ -27,12 +27,12 @@ func TestRetried(t *testing.T) {
 		row := fmt.Sprintf("%-11s", before)
 		for _, c := range claims {
 			cell := "."
-			if (&Spec{Attempts: 2}).Retried(1, c.Claimant(), before) {
+			if (&Spec{Attempts: 2}).WillRetry(1, c.Claimant(), before) {
 				cell = "retried"
 			}
 			row += fmt.Sprintf("%-11s", cell)
 			for _, most := range []int{0, 1} { // none is one
-				if (&Spec{Attempts: most}).Retried(1, c.Claimant(), before) || (&Spec{Attempts: 2}).Retried(2, c.Claimant(), before) {
+				if (&Spec{Attempts: most}).WillRetry(1, c.Claimant(), before) || (&Spec{Attempts: 2}).WillRetry(2, c.Claimant(), before) {
 					t.Errorf("%s: retried though no attempt is left", before)
 				}
 			}

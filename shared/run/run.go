@@ -42,8 +42,8 @@ type Demands struct {
 	Tags            []string `json:"tags,omitempty"`
 }
 
-// None tells whether nothing is asked for.
-func (d Demands) None() bool {
+// Empty tells whether nothing is asked for.
+func (d Demands) Empty() bool {
 	return d.Hostname == "" && d.ProjectDir == "" && d.ExecutorProfile == "" && d.ExecutorType == "" && len(d.Tags) == 0
 }
 
@@ -93,19 +93,19 @@ type Run struct {
 	// ParametersOmitted says that parameters are null because a list or a live stream leaves large ones out.
 	ParametersOmitted bool `json:"parameters_omitted,omitempty"`
 
-	MaxAttempts  int    `json:"max_attempts,omitempty"`
-	Depth        int    `json:"depth,omitempty"`       // how many sessions are above its own
-	Children     int    `json:"children,omitempty"`    // lists of roots: how many runs the sessions right below its own have
-	ParentGone   bool   `json:"parent_gone,omitempty"` // the parent session does not exist any more
-	Callback     *Call  `json:"callback,omitempty"`    // mode async_callback: whether the parent session was told
-	CallbackURL  string `json:"callback_url,omitempty"`
-	HTTPCallback *Call  `json:"http_callback,omitempty"` // whether the callback_url was told
+	MaxAttempts   int            `json:"max_attempts,omitempty"`
+	Depth         int            `json:"depth,omitempty"`       // how many sessions are above its own
+	Children      int            `json:"children,omitempty"`    // lists of roots: how many runs the sessions right below its own have
+	ParentDeleted bool           `json:"parent_gone,omitempty"` // the parent session does not exist any more
+	Callback      *CallbackState `json:"callback,omitempty"`    // mode async_callback: whether the parent session was told
+	CallbackURL   string         `json:"callback_url,omitempty"`
+	HTTPCallback  *CallbackState `json:"http_callback,omitempty"` // whether the callback_url was told
 
 	Trace *Trace `json:"-"` // whose trace it is a part of; nil: nobody's
 }
 
-// Call is where a callback stands.
-type Call struct {
+// CallbackState is where a callback stands.
+type CallbackState struct {
 	Status string     `json:"status"`                    // one of the constants below
 	RunID  string     `json:"callback_run_id,omitempty"` // the parent's turn that tells it
 	Reason string     `json:"reason,omitempty"`          // why it is undeliverable, or the last try failed
@@ -116,16 +116,16 @@ type Call struct {
 
 // The statuses of a callback.
 const (
-	CallWaiting       = "waiting"       // the run has not ended
-	CallOwed          = "owed"          // it has, and the parent is busy, or tries are left
-	CallDelivered     = "delivered"     // a turn of the parent was accepted that tells it; the receiver took it
-	CallUndeliverable = "undeliverable" // the parent is gone or cannot be resumed
-	CallSuppressed    = "suppressed"    // the run, or its parent, was stopped with what is above: nobody is told
-	CallDead          = "dead"          // all tries were in vain; it can be asked for again
+	CallbackWaiting       = "waiting"       // the run has not ended
+	CallbackPending       = "owed"          // it has, and the parent is busy, or tries are left
+	CallbackDelivered     = "delivered"     // a turn of the parent was accepted that tells it; the receiver took it
+	CallbackUndeliverable = "undeliverable" // the parent is gone or cannot be resumed
+	CallbackSuppressed    = "suppressed"    // the run, or its parent, was stopped with what is above: nobody is told
+	CallbackDead          = "dead"          // all tries were in vain; it can be asked for again
 )
 
-// CallStatuses are all of them.
-var CallStatuses = []string{CallWaiting, CallOwed, CallDelivered, CallUndeliverable, CallSuppressed, CallDead}
+// CallbackStatuses are all of them.
+var CallbackStatuses = []string{CallbackWaiting, CallbackPending, CallbackDelivered, CallbackUndeliverable, CallbackSuppressed, CallbackDead}
 
 // LogValue keeps parameters and errors' details out of logs.
 func (r Run) LogValue() slog.Value {

@@ -34,8 +34,8 @@ const (
 // Moves are all of them, in the order of a life.
 var Moves = []Move{MoveClaimed, MoveStarted, MoveStopping, MoveRetried, MoveCompleted, MoveFailed, MoveStopped}
 
-// next is the life of a run. A pair that is missing changes nothing; a row that is missing is an end.
-var next = map[Status]map[Move]Status{
+// transitions is the life of a run. A pair that is missing changes nothing; a row that is missing is an end.
+var transitions = map[Status]map[Move]Status{
 	Pending:  {MoveClaimed: Claimed, MoveStopping: Stopping, MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
 	Claimed:  {MoveStarted: Running, MoveStopping: Stopping, MoveRetried: Pending, MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
 	Running:  {MoveStopping: Stopping, MoveRetried: Pending, MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
@@ -44,14 +44,16 @@ var next = map[Status]map[Move]Status{
 
 // After is the status a move leads to; the same status where the move changes nothing.
 func (s Status) After(m Move) Status {
-	if to, ok := next[s][m]; ok {
+	if to, ok := transitions[s][m]; ok {
 		return to
 	}
 	return s
 }
 
 // Final tells whether s is an end: it never changes, whoever reports later.
-func (s Status) Final() bool { return len(next[s]) == 0 }
+func (s Status) Final() bool { return len(transitions[s]) == 0 }
 
 // Known tells whether s is a status at all.
-func (s Status) Known() bool { return next[s] != nil || s == Completed || s == Failed || s == Stopped }
+func (s Status) Known() bool {
+	return transitions[s] != nil || s == Completed || s == Failed || s == Stopped
+}

@@ -29,7 +29,7 @@ func TestLife(t *testing.T) {
 	line("", func(m Move) string { return string(m) })
 	for _, s := range Statuses {
 		line(string(s), func(m Move) string {
-			if to, ok := next[s][m]; ok {
+			if to, ok := transitions[s][m]; ok {
 				return string(to)
 			}
 			return "."

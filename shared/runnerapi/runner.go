@@ -34,8 +34,8 @@ func (i Identity) ID() string {
 type Runner struct {
 	Identity
 	Instance            string            `json:"instance"`              // the process; a new one takes over from a dead one
-	Proof               string            `json:"secret_hash,omitempty"` // of the process's secret; made by the coordinator, empty for a worker that sent none
-	Door                string            `json:"door,omitempty"`        // the token of its NATS user, where it logged in: there it is told commands
+	SecretHash          string            `json:"secret_hash,omitempty"` // of the process's secret; made by the coordinator, empty for a worker that sent none
+	CredentialID        string            `json:"door,omitempty"`        // the token of its NATS user, where it logged in: there it is told commands
 	Tags                []string          `json:"tags"`
 	RequireMatchingTags bool              `json:"require_matching_tags"`
 	MaxConcurrentRuns   int               `json:"max_concurrent_runs"`
@@ -43,9 +43,9 @@ type Runner struct {
 	Models              agent.Models      `json:"models,omitzero"`           // that its profile lets agents name; nil: any
 	Agents              []agent.Blueprint `json:"agents"`
 	Broken              []agent.Bad       `json:"broken,omitempty"`    // files of its own that could not be used; shown to people
-	Set                 map[string]string `json:"agent_set,omitempty"` // its own agents' names and hashes; made by the coordinator
+	AgentHashes         map[string]string `json:"agent_set,omitempty"` // its own agents' names and hashes; made by the coordinator
 	Version             string            `json:"version,omitempty"`   // of the worker's program; for people
-	Exposes             string            `json:"exposes,omitempty"`   // a secret file of the worker's that its programs can read; for people
+	ReadableSecret      string            `json:"exposes,omitempty"`   // a secret file of the worker's that its programs can read; for people
 	RegisteredAt        time.Time         `json:"registered_at"`
 	Draining            bool              `json:"draining"`
 	Leaving             bool              `json:"leaving,omitempty"` // its process was told to end and finishes its runs: another may be this runner
@@ -73,14 +73,14 @@ const (
 	Left     = "left"     // gone, and its agents' names are held; readers are not shown it
 )
 
-// Patience is how long a runner may be silent.
-type Patience struct {
+// Thresholds is how long a runner may be silent.
+type Thresholds struct {
 	Stale  time.Duration // default 120 s
 	Remove time.Duration // default 600 s
 }
 
 // Status is where a runner stands after a silence.
-func (p Patience) Status(silence time.Duration) string {
+func (p Thresholds) Status(silence time.Duration) string {
 	switch {
 	case silence >= cmp.Or(p.Remove, 600*time.Second):
 		return Removed
@@ -90,8 +90,8 @@ func (p Patience) Status(silence time.Duration) string {
 	return Online
 }
 
-// Want is what a run needs, in full: what a lane stands for.
-type Want struct {
+// RoutingKey is what a run needs, in full: what a lane stands for.
+type RoutingKey struct {
 	Type       string            `json:"type"`
 	Profile    string            `json:"profile,omitempty"`
 	Hostname   string            `json:"hostname,omitempty"`
@@ -100,13 +100,13 @@ type Want struct {
 	Agents     map[string]string `json:"agents,omitempty"` // runner-owned: the owner's agent set
 }
 
-// WantOf is what a run with these demands needs; owner is the agent set of a runner-owned agent's owner.
-func WantOf(kind string, d run.Demands, owner map[string]string) Want {
-	return Want{Type: cmp.Or(d.ExecutorType, kind), Profile: d.ExecutorProfile, Hostname: d.Hostname, ProjectDir: d.ProjectDir, Tags: d.Tags, Agents: owner}
+// NewRoutingKey is what a run with these demands needs; owner is the agent set of a runner-owned agent's owner.
+func NewRoutingKey(kind string, d run.Demands, owner map[string]string) RoutingKey {
+	return RoutingKey{Type: cmp.Or(d.ExecutorType, kind), Profile: d.ExecutorProfile, Hostname: d.Hostname, ProjectDir: d.ProjectDir, Tags: d.Tags, Agents: owner}
 }
 
-// Lane is the name of the queue for all runs that want the same: <type>.<profile>.<match>.
-func (w Want) Lane() string {
+// TaskQueue is the name of the queue for all runs that want the same: <type>.<profile>.<match>.
+func (w RoutingKey) TaskQueue() string {
 	match := "_"
 	if w.Hostname != "" || w.ProjectDir != "" || len(w.Tags) > 0 || len(w.Agents) > 0 {
 		raw, _ := json.Marshal(w) // struct order and sorted keys: the same want gives the same bytes
@@ -116,13 +116,13 @@ func (w Want) Lane() string {
 	return w.Type + "." + cmp.Or(w.Profile, "_") + "." + match
 }
 
-// Base tells whether the want asks for nothing beyond type and profile: its lane needs no entry in `lanes`.
-func (w Want) Base() bool {
+// IsBase tells whether the want asks for nothing beyond type and profile: its lane needs no entry in `lanes`.
+func (w RoutingKey) IsBase() bool {
 	return w.Hostname == "" && w.ProjectDir == "" && len(w.Tags) == 0 && len(w.Agents) == 0
 }
 
-// Satisfies tells whether the runner may take runs that want w.
-func (r Runner) Satisfies(w Want) bool {
+// Matches tells whether the runner may take runs that want w.
+func (r Runner) Matches(w RoutingKey) bool {
 	fits := func(want, have string) bool { return want == "" || want == have }
 	return w.Type == r.ExecutorType && fits(w.Profile, r.ExecutorProfile) && fits(w.Hostname, r.Hostname) && fits(w.ProjectDir, r.ProjectDir) &&
 		r.hasTags(w.Tags) && r.announced(w.Agents)
@@ -141,25 +141,25 @@ func (r Runner) hasTags(want []string) bool {
 
 func (r Runner) announced(want map[string]string) bool {
 	for name, hash := range want {
-		if r.Set[name] != hash {
+		if r.AgentHashes[name] != hash {
 			return false
 		}
 	}
 	return true
 }
 
-// BaseLanes are the queues a runner takes from without any entry in `lanes`: its type's and its profile's. A runner
+// BaseTaskQueues are the queues a runner takes from without any entry in `lanes`: its type's and its profile's. A runner
 // that takes only runs with a tag in common has none.
-func (r Runner) BaseLanes() []string {
+func (r Runner) BaseTaskQueues() []string {
 	if r.RequireMatchingTags {
 		return nil
 	}
-	return []string{Want{Type: r.ExecutorType}.Lane(), Want{Type: r.ExecutorType, Profile: r.ExecutorProfile}.Lane()}
+	return []string{RoutingKey{Type: r.ExecutorType}.TaskQueue(), RoutingKey{Type: r.ExecutorType, Profile: r.ExecutorProfile}.TaskQueue()}
 }
 
-// OwnWant is the want of the runner's own agents: who announced exactly these may take their runs.
-func (r Runner) OwnWant() (Want, bool) {
-	return Want{Type: r.ExecutorType, Profile: r.ExecutorProfile, Agents: r.Set}, len(r.Set) > 0
+// OwnRoutingKey is the want of the runner's own agents: who announced exactly these may take their runs.
+func (r Runner) OwnRoutingKey() (RoutingKey, bool) {
+	return RoutingKey{Type: r.ExecutorType, Profile: r.ExecutorProfile, Agents: r.AgentHashes}, len(r.AgentHashes) > 0
 }
 
 // Names are the names in an agent set, sorted.

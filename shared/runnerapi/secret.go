@@ -12,15 +12,15 @@ import (
 
 // The shortest and longest secret of a process, in characters.
 const (
-	shortestSecret = 16
-	longestSecret  = 128
+	minSecret = 16
+	maxSecret = 128
 )
 
 // NewSecret makes the secret of a worker process: 130 random bits. It is sent to coordinators alone, and stored by nobody.
 func NewSecret() string { return rand.Text() }
 
-// proofOf is what coordinators store of a secret. A secret has enough random bits for a plain hash.
-func proofOf(secret string) string {
+// hashSecret is what coordinators store of a secret. A secret has enough random bits for a plain hash.
+func hashSecret(secret string) string {
 	if secret == "" {
 		return ""
 	}
@@ -28,35 +28,35 @@ func proofOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Admitted is the runner that a registration announces, with the proof of its secret in place of the secret. What the
+// HashSecret is the runner that a registration announces, with the proof of its secret in place of the secret. What the
 // registration itself says of a proof counts for nothing.
-func (r Registration) Admitted() (Runner, error) {
-	if n := len(r.Secret); n != 0 && (n < shortestSecret || n > longestSecret) {
-		return Runner{}, fault.Newf(fault.Invalid, "secret must be %d to %d characters", shortestSecret, longestSecret).With("field", "secret")
+func (r Registration) HashSecret() (Runner, error) {
+	if n := len(r.Secret); n != 0 && (n < minSecret || n > maxSecret) {
+		return Runner{}, fault.Newf(fault.Invalid, "secret must be %d to %d characters", minSecret, maxSecret).With("field", "secret")
 	}
-	r.Proof = proofOf(r.Secret)
+	r.SecretHash = hashSecret(r.Secret)
 	return r.Runner, nil
 }
 
 // IsProcess reports whether instance and secret are those of the registered process. A registration without a proof is
 // that of an older worker: its instance alone decides.
 func (r Runner) IsProcess(instance, secret string) bool {
-	return r.Instance == instance && (r.Proof == "" || subtle.ConstantTimeCompare([]byte(r.Proof), []byte(proofOf(secret))) == 1)
+	return r.Instance == instance && (r.SecretHash == "" || subtle.ConstantTimeCompare([]byte(r.SecretHash), []byte(hashSecret(secret))) == 1)
 }
 
-// Answered reports whether a reply to a command can be the registered process's.
-func (r Runner) Answered(reply CommandReply) bool {
-	return r.Proof == "" || r.IsProcess(reply.Instance, reply.Secret)
+// IsReplyOf reports whether a reply to a command can be the registered process's.
+func (r Runner) IsReplyOf(reply CommandReply) bool {
+	return r.SecretHash == "" || r.IsProcess(reply.Instance, reply.Secret)
 }
 
-// longestID is the longest runner id, in characters after its prefix.
-const longestID = 64
+// maxID is the longest runner id, in characters after its prefix.
+const maxID = 64
 
 // IsID reports whether a text can be a runner's id: rnr_ and 1 to 64 letters and digits. Nothing else that is kept beside
 // registrations has such a name.
 func IsID(text string) bool {
 	rest, ok := strings.CutPrefix(text, "rnr_")
-	return ok && rest != "" && len(rest) <= longestID && strings.Trim(rest, alphanumeric) == ""
+	return ok && rest != "" && len(rest) <= maxID && strings.Trim(rest, alphanumeric) == ""
 }
 
 const alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

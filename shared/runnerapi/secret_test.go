@@ -21,21 +21,21 @@ func TestIsID(t *testing.T) {
 // A registration's own word about its proof counts for nothing, and a process without a secret is known by its instance.
 func TestProof(t *testing.T) {
 	secret := NewSecret()
-	announced := Registration{Runner: Runner{Instance: "one", Proof: proofOf("another")}, Secret: secret}
-	r, err := announced.Admitted()
+	announced := Registration{Runner: Runner{Instance: "one", SecretHash: hashSecret("another")}, Secret: secret}
+	r, err := announced.HashSecret()
 	if err != nil || !r.IsProcess("one", secret) || r.IsProcess("one", "another") || r.IsProcess("one", "") || r.IsProcess("two", secret) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r.Answered(CommandReply{Instance: "one"}) || !r.Answered(CommandReply{Instance: "one", Secret: secret}) {
+	if r.IsReplyOf(CommandReply{Instance: "one"}) || !r.IsReplyOf(CommandReply{Instance: "one", Secret: secret}) {
 		t.Error("replies are not told apart")
 	}
 	announced.Secret = ""
-	if r, err := announced.Admitted(); err != nil || !r.IsProcess("one", "") || r.IsProcess("two", "") || !r.Answered(CommandReply{Instance: "two"}) {
+	if r, err := announced.HashSecret(); err != nil || !r.IsProcess("one", "") || r.IsProcess("two", "") || !r.IsReplyOf(CommandReply{Instance: "two"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, bad := range []string{"short", strings.Repeat("x", 129)} {
 		announced.Secret = bad
-		if _, err := announced.Admitted(); fault.KindOf(err) != fault.Invalid {
+		if _, err := announced.HashSecret(); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

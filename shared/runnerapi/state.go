@@ -33,8 +33,8 @@ func StateBody(name string, n int) string {
 	return strings.TrimSuffix(name, stateSuffix) + "." + strconv.Itoa(n%2) + stateSuffix
 }
 
-// StateOf tells to which pointer a payload's name belongs; false: it is no part of a state.
-func StateOf(name string) (pointer string, ok bool) {
+// StatePointerOf tells to which pointer a payload's name belongs; false: it is no part of a state.
+func StatePointerOf(name string) (pointer string, ok bool) {
 	parts := strings.Split(name, ".")
 	body := len(parts) == 4 && (parts[2] == "0" || parts[2] == "1")
 	if !body && len(parts) != 3 || "."+parts[len(parts)-1] != stateSuffix {
@@ -43,8 +43,8 @@ func StateOf(name string) (pointer string, ok bool) {
 	return statePrefix + parts[0] + "." + parts[1], true
 }
 
-// RunOf is the run that a payload belongs to: <run>.<hash>.in, <run>.<attempt>.out, and states (StateName).
-func RunOf(payload string) string {
+// RunOfPayload is the run that a payload belongs to: <run>.<hash>.in, <run>.<attempt>.out, and states (StateName).
+func RunOfPayload(payload string) string {
 	id, _, _ := strings.Cut(payload, ".")
 	return id
 }

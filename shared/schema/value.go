@@ -112,7 +112,7 @@ func read(raw []byte, lim limits) (v value, count int, bad *unfit) {
 	case !utf8.Valid(raw):
 		return value{}, 0, &unfit{what: "is not readable as JSON: it is not valid UTF-8"}
 	case !strictjson.Valid(raw):
-		return value{}, 0, &unfit{what: "is not readable as JSON: " + fault.Plain(json.Unmarshal(raw, &json.RawMessage{}))}
+		return value{}, 0, &unfit{what: "is not readable as JSON: " + fault.Describe(json.Unmarshal(raw, &json.RawMessage{}))}
 	}
 	r := reader{text: string(raw), lim: lim}
 	bad = r.value(&v, 0)

@@ -108,7 +108,7 @@ func unreadable(raw []byte) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Invalid, "", "The body is not JSON: it ends too early")
 	default:
-		return fault.New(fault.Invalid, "", "The body is not JSON: "+fault.Plain(err))
+		return fault.New(fault.Invalid, "", "The body is not JSON: "+fault.Describe(err))
 	}
 }
 

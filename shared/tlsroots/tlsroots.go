@@ -20,7 +20,7 @@ func Config(file string) (*tls.Config, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("AO_CA %q cannot be read: %s; name a file of certificates (PEM)", file, fault.Plain(err))
+		return nil, fmt.Errorf("AO_CA %q cannot be read: %s; name a file of certificates (PEM)", file, fault.Describe(err))
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil { // a machine without any
@@ -33,8 +33,8 @@ func Config(file string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Why says in words why a server's certificate was not believed, and what to do; empty: that is not what went wrong.
-func Why(err error) string {
+// Explain says in words why a server's certificate was not believed, and what to do; empty: that is not what went wrong.
+func Explain(err error) string {
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		err = e.Err
 	}

@@ -45,7 +45,7 @@ type Kind = otel.SpanKind
 
 // The kinds of spans.
 const (
-	Inside   = otel.SpanKindInternal
+	Internal = otel.SpanKindInternal
 	Server   = otel.SpanKindServer   // answers a request
 	Client   = otel.SpanKindClient   // makes one
 	Producer = otel.SpanKindProducer // hands work on
@@ -61,9 +61,9 @@ const scope = "ao"
 // New makes a Tracer of an SDK's.
 func New(p otel.TracerProvider) *Tracer { return &Tracer{p.Tracer(scope)} }
 
-// Begin begins a span below the one of ctx, which may be another process's; below none it is a trace's first. The context that it
+// Start begins a span below the one of ctx, which may be another process's; below none it is a trace's first. The context that it
 // gives is the span's.
-func (t *Tracer) Begin(ctx context.Context, kind Kind, name string) (context.Context, Span) {
+func (t *Tracer) Start(ctx context.Context, kind Kind, name string) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
 	}
@@ -71,33 +71,33 @@ func (t *Tracer) Begin(ctx context.Context, kind Kind, name string) (context.Con
 	return ctx, Span{s}
 }
 
-// Past makes a span of two times that are known already.
-func (t *Tracer) Past(ctx context.Context, name string, from, to time.Time) Past {
+// Finished makes a span of two times that are known already.
+func (t *Tracer) Finished(ctx context.Context, name string, from, to time.Time) FinishedSpan {
 	if t == nil {
-		return Past{}
+		return FinishedSpan{}
 	}
 	if to.Before(from) { // another machine's clock
 		from = to
 	}
 	_, s := t.t.Start(ctx, name, otel.WithTimestamp(from))
-	return Past{Span{s}, to}
+	return FinishedSpan{Span{s}, to}
 }
 
-// Past is a span that ended before it was made.
-type Past struct {
+// FinishedSpan is a span that ended before it was made.
+type FinishedSpan struct {
 	Span
 	to time.Time
 }
 
 // End ends it when it did.
-func (p Past) End() {
+func (p FinishedSpan) End() {
 	if p.s != nil {
 		p.s.End(otel.WithTimestamp(p.to))
 	}
 }
 
-// Begin begins a span below the one of ctx, if that one was begun in this process and is kept; else there is none.
-func Begin(ctx context.Context, name string) (context.Context, Span) {
+// Start begins a span below the one of ctx, if that one was begun in this process and is kept; else there is none.
+func Start(ctx context.Context, name string) (context.Context, Span) {
 	above := otel.SpanFromContext(ctx)
 	if !above.IsRecording() {
 		return ctx, Span{}
@@ -109,69 +109,69 @@ func Begin(ctx context.Context, name string) (context.Context, Span) {
 // Span is a span under way; its zero value is none, and takes everything. One that is never ended is never told of.
 type Span struct{ s otel.Span }
 
-// On tells whether the span is kept: whether it is worth working out what to say of it.
-func (s Span) On() bool { return s.s != nil && s.s.IsRecording() }
+// IsRecording tells whether the span is kept: whether it is worth working out what to say of it.
+func (s Span) IsRecording() bool { return s.s != nil && s.s.IsRecording() }
 
 // Set sets an attribute; an empty value sets none.
 func (s Span) Set(key, value string) {
-	if s.On() && value != "" {
+	if s.IsRecording() && value != "" {
 		s.s.SetAttributes(attribute.String(key, value))
 	}
 }
 
 // SetInt likewise.
 func (s Span) SetInt(key string, value int) {
-	if s.On() {
+	if s.IsRecording() {
 		s.s.SetAttributes(attribute.Int(key, value))
 	}
 }
 
-// Of sets whose span it is.
-func (s Span) Of(r *run.Spec) {
-	if s.On() {
+// SetRun sets whose span it is.
+func (s Span) SetRun(r *run.Spec) {
+	if s.IsRecording() {
 		s.s.SetAttributes(attribute.String(Run, r.ID), attribute.String(Session, r.SessionID), attribute.String(Agent, r.Agent))
 	}
 }
 
-// Fail says that what the span stands for went wrong, by a code.
-func (s Span) Fail(code string) {
-	if s.On() {
+// SetError says that what the span stands for went wrong, by a code.
+func (s Span) SetError(code string) {
+	if s.IsRecording() {
 		s.s.SetAttributes(attribute.String(Outcome, code))
 		s.s.SetStatus(codes.Error, code)
 	}
 }
 
-// Failed says why a run failed.
-func (s Span) Failed(why *fault.Fault) {
+// SetFault says why a run failed.
+func (s Span) SetFault(why *fault.Fault) {
 	if why == nil {
-		s.Fail("failed")
+		s.SetError("failed")
 		return
 	}
-	s.Fail(why.Code)
+	s.SetError(why.Code)
 }
 
-// Went notes how it went. What a caller is to mend is no failure of ours.
-func (s Span) Went(err error) {
-	if err == nil || !s.On() {
+// RecordError notes how it went. What a caller is to mend is no failure of ours.
+func (s Span) RecordError(err error) {
+	if err == nil || !s.IsRecording() {
 		return
 	}
 	f := fault.Of(err)
 	if s.Set(Outcome, f.Code); f.Kind == fault.Internal || f.Kind == fault.Unavailable {
-		s.Fail(f.Code)
+		s.SetError(f.Code)
 	}
 }
 
-// Point notes that something happened at a time.
-func (s Span) Point(name string, at time.Time) {
-	if s.On() {
+// AddEvent notes that something happened at a time.
+func (s Span) AddEvent(name string, at time.Time) {
+	if s.IsRecording() {
 		s.s.AddEvent(name, otel.WithTimestamp(at))
 	}
 }
 
 // Link names a span that this one has to do with and is not below.
 func (s Span) Link(t *run.Trace) {
-	if s.On() && t != nil {
-		s.s.AddLink(otel.LinkFromContext(With(context.Background(), t)))
+	if s.IsRecording() && t != nil {
+		s.s.AddLink(otel.LinkFromContext(ContextWith(context.Background(), t)))
 	}
 }
 
@@ -184,13 +184,13 @@ func (s Span) End() {
 
 var format propagation.TraceContext
 
-// Arrived is ctx with the trace context that a request's headers bring, if any. What the specification calls invalid is ignored.
-func Arrived(ctx context.Context, header map[string][]string) context.Context {
+// Extract is ctx with the trace context that a request's headers bring, if any. What the specification calls invalid is ignored.
+func Extract(ctx context.Context, header map[string][]string) context.Context {
 	parent := values(header, "Traceparent", HeaderParent)
 	if len(parent) != 1 {
 		return ctx
 	}
-	return With(ctx, &run.Trace{Parent: parent[0], State: strings.Join(values(header, "Tracestate", HeaderState), ",")})
+	return ContextWith(ctx, &run.Trace{Parent: parent[0], State: strings.Join(values(header, "Tracestate", HeaderState), ",")})
 }
 
 // values are a header's as HTTP spells its name, else as NATS does.
@@ -203,16 +203,16 @@ func values(header map[string][]string, names ...string) []string {
 	return nil
 }
 
-// With is ctx below a context that was stored or sent; nil and an invalid one change nothing.
-func With(ctx context.Context, t *run.Trace) context.Context {
+// ContextWith is ctx below a context that was stored or sent; nil and an invalid one change nothing.
+func ContextWith(ctx context.Context, t *run.Trace) context.Context {
 	if t == nil {
 		return ctx
 	}
 	return format.Extract(ctx, carrier{t})
 }
 
-// Of is the context to be stored or sent on; nil: there is none.
-func Of(ctx context.Context) *run.Trace {
+// FromContext is the context to be stored or sent on; nil: there is none.
+func FromContext(ctx context.Context) *run.Trace {
 	if !otel.SpanContextFromContext(ctx).IsValid() {
 		return nil
 	}
@@ -222,11 +222,11 @@ func Of(ctx context.Context) *run.Trace {
 	return &t
 }
 
-// Send puts ctx's trace context into a request's headers, if it has one.
-func Send(ctx context.Context, h http.Header) { Set(h, Of(ctx)) }
+// Inject puts ctx's trace context into a request's headers, if it has one.
+func Inject(ctx context.Context, h http.Header) { InjectTrace(h, FromContext(ctx)) }
 
-// Set puts a trace context into a request's headers, instead of what is there; nil changes nothing.
-func Set(h http.Header, t *run.Trace) {
+// InjectTrace puts a trace context into a request's headers, instead of what is there; nil changes nothing.
+func InjectTrace(h http.Header, t *run.Trace) {
 	if t == nil {
 		return
 	}

@@ -42,7 +42,7 @@ func TestArrived(t *testing.T) {
 			parent, "a=1,b=" + long + ",c=" + strings.Repeat("y", 110) + ",d=" + long + ",f=2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Of(Arrived(t.Context(), tt.header))
+			got := FromContext(Extract(t.Context(), tt.header))
 			if tt.parent == "" {
 				if got != nil {
 					t.Errorf("got %+v, want none", got)
@@ -53,7 +53,7 @@ func TestArrived(t *testing.T) {
 				t.Fatalf("got %+v, want %q and %q", got, tt.parent, tt.rest)
 			}
 			out := http.Header{HeaderState: {"old=1"}}
-			Send(With(t.Context(), got), out)
+			Inject(ContextWith(t.Context(), got), out)
 			if out.Get(HeaderParent) != tt.parent || out.Get(HeaderState) != tt.rest && tt.rest != "" {
 				t.Errorf("sent on as %v", out)
 			}
@@ -69,16 +69,16 @@ func TestNothing(t *testing.T) {
 	type other struct{}
 	ctx := context.WithValue(t.Context(), other{}, 1)
 	n := testing.AllocsPerRun(100, func() {
-		in := Arrived(ctx, header)
-		below, span := tracer.Begin(in, Server, "POST /runs")
-		span.Of(spec)
+		in := Extract(ctx, header)
+		below, span := tracer.Start(in, Server, "POST /runs")
+		span.SetRun(spec)
 		span.Set(Run, spec.ID)
 		span.SetInt(Attempt, 1)
-		span.Fail("code")
-		spec.Trace = Of(below)
-		_, inner := Begin(With(below, spec.Trace), "claim")
+		span.SetError("code")
+		spec.Trace = FromContext(below)
+		_, inner := Start(ContextWith(below, spec.Trace), "claim")
 		inner.End()
-		tracer.Past(below, "queue", spec.CreatedAt, spec.CreatedAt).End()
+		tracer.Finished(below, "queue", spec.CreatedAt, spec.CreatedAt).End()
 		span.End()
 	})
 	if n != 0 || spec.Trace != nil {
@@ -92,14 +92,14 @@ func FuzzArrived(f *testing.F) {
 	f.Add("cc"+parent[2:]+"-more", "congo=t61rcWkgMzE", ",,a=1")
 	f.Add(strings.ToUpper(parent), strings.Repeat("k=v,", 40), "x@y=z")
 	f.Fuzz(func(t *testing.T, parent, state, more string) {
-		got := Of(Arrived(context.Background(), http.Header{"Traceparent": {parent}, "Tracestate": {state, more}}))
+		got := FromContext(Extract(context.Background(), http.Header{"Traceparent": {parent}, "Tracestate": {state, more}}))
 		if got == nil {
 			return
 		}
 		if len(got.Parent) != 55 || len(got.State) > maxState || strings.ContainsFunc(got.Parent+got.State, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Fatalf("kept %q %q", got.Parent, got.State)
 		}
-		if again := Of(With(context.Background(), got)); again == nil || *again != *got {
+		if again := FromContext(ContextWith(context.Background(), got)); again == nil || *again != *got {
 			t.Fatalf("%+v is read as %+v", got, again)
 		}
 	})

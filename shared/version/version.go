@@ -17,9 +17,9 @@ const Unknown = "unknown"
 // go build -ldflags "-X ao/shared/version.stamp=v1.2.3 -X ao/shared/version.commit=0123abcd…".
 var stamp, commit string
 
-// Of is this program's version: the one its build was given, the module's, or the commit that it was built of, with + where files
+// Current is this program's version: the one its build was given, the module's, or the commit that it was built of, with + where files
 // were changed since.
-var Of = sync.OnceValue(func() string {
+var Current = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return of(info, stamp, commit)
 })
@@ -32,7 +32,7 @@ var Revision = sync.OnceValue(func() string {
 
 // Line is what a program answers to --version.
 func Line(program string) string {
-	return fmt.Sprintf("%s %s (%s, %s/%s)\n", program, Of(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s %s (%s, %s/%s)\n", program, Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // short is how much of a commit's name is shown.

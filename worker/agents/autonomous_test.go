@@ -52,7 +52,7 @@ func TestAutonomousExamples(t *testing.T) {
 			if v.Prompt, err = prompt.Text(blueprint, v.Mode, params); err != nil {
 				t.Fatal(err)
 			}
-			o := testexec.Run(t.Context(), v, executor.Host{Tell: func(string, json.RawMessage) {}})
+			o := testexec.Run(t.Context(), v, executor.Host{Emit: func(string, json.RawMessage) {}})
 			if o.Status != run.Completed || f.SystemPrompt == "" || f.Description == "" {
 				t.Errorf("%+v", o)
 			}

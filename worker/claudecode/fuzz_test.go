@@ -28,7 +28,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"x","input":[]}]}}`+"\n"+`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":{"a":1}}]}}`), 143)
 	f.Add([]byte(`{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":1e300}`+"\nplain\n\xff"), 1)
 	f.Fuzz(func(t *testing.T, text []byte, code int) {
-		host := executor.Host{Tell: func(kind string, body json.RawMessage) {
+		host := executor.Host{Emit: func(kind string, body json.RawMessage) {
 			if !json.Valid(body) || len(body) == 0 || body[0] != '{' || kind == "" {
 				t.Errorf("a %q is told as %q", kind, body)
 			}

@@ -98,7 +98,7 @@ func (s *stream) init(raw []byte) {
 	}
 	s.bound, s.model, s.version = l.Session, l.Model, l.Version
 	if bind, err := strictjson.Encode(executor.Line{Type: executor.LineBind, Session: l.Session}); err == nil {
-		s.host.Tell(executor.LineBind, bind)
+		s.host.Emit(executor.LineBind, bind)
 	}
 	for _, m := range l.Servers {
 		why, bad := unusable[m.Status]
@@ -182,7 +182,7 @@ func (s *stream) assistant(raw []byte) {
 			s.trouble.said = b.Text
 		case b.Type == "text" && l.Parent == nil && strings.TrimSpace(b.Text) != "":
 			s.last = b.Text
-			s.host.Tell(run.EventMessage, run.Say("assistant", cutText(b.Text, maxText)))
+			s.host.Emit(run.EventMessage, run.TextMessage("assistant", cutText(b.Text, maxText)))
 		case b.Type == "tool_use" && b.Name != "":
 			c := call{b.Name, cutInput(b.Input, maxInput)}
 			if s.calls == nil {
@@ -257,7 +257,7 @@ func (s *stream) ended(raw []byte) {
 			facts = append(facts, strictjson.Member{Key: f.key, Value: f.value})
 		}
 	}
-	s.host.Tell(run.EventMetadata, strictjson.Object([]strictjson.Member{{Key: "metadata", Value: strictjson.Object(facts)}}))
+	s.host.Emit(run.EventMetadata, strictjson.Object([]strictjson.Member{{Key: "metadata", Value: strictjson.Object(facts)}}))
 }
 
 func count(n int) json.RawMessage {
@@ -313,10 +313,10 @@ func (s *stream) tell(kind string, body any) {
 	if err != nil { // inputs were read as JSON
 		return
 	}
-	s.host.Tell(kind, raw)
+	s.host.Emit(kind, raw)
 }
 
-func (s *stream) say(text string) { s.host.Tell(run.EventMessage, run.Say("system", text)) }
+func (s *stream) say(text string) { s.host.Emit(run.EventMessage, run.TextMessage("system", text)) }
 
 // answered takes an answer to what was asked over stdin.
 func (s *stream) answered(raw []byte) {

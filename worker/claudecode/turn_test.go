@@ -78,7 +78,7 @@ func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor
 	return executor.Invocation{
 			SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: "any", Prompt: prompt, ProjectDir: dir,
 			Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(blueprint), Config: strictjson.Object(members),
-		}, executor.Host{Tell: h.take, Env: []string{
+		}, executor.Host{Emit: h.take, Env: []string{
 			"HOME=" + home, "PATH=" + os.Getenv("PATH"), "ANTHROPIC_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + api,
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 		}}, h

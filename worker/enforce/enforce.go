@@ -80,7 +80,7 @@ func (c Enforcer) Run(ctx context.Context, inv executor.Invocation, host executo
 			return run.Outcome{Status: run.Completed, Result: c.result(o.Result, a, n)}
 		}
 		c.rejected = append(c.rejected, run.Rejected{Attempt: n, Errors: a.wrong})
-		host.Tell(run.EventMessage, run.Reject(n, retries+1, a.wrong, cut(a.said, maxRejected)))
+		host.Emit(run.EventMessage, run.RejectionMessage(n, retries+1, a.wrong, cut(a.said, maxRejected)))
 		before = c.result(o.Result, a, n)
 		switch {
 		case n > retries:
@@ -101,7 +101,7 @@ func (c Enforcer) Run(ctx context.Context, inv executor.Invocation, host executo
 func (c Enforcer) once(ctx context.Context, inv executor.Invocation, host executor.Host, n int) run.Outcome {
 	if n > 1 {
 		var span trace.Span
-		ctx, span = trace.Begin(ctx, "schema retry")
+		ctx, span = trace.Start(ctx, "schema retry")
 		span.SetInt("ao.schema.retry", n-1)
 		defer span.End()
 	}
@@ -228,7 +228,7 @@ func (c Enforcer) broken(o run.Outcome, before *run.Result, n, retries int, host
 		why.Fields = append(slices.Clip(why.Fields), fault.Field{Name: "output_retry", Value: n - 1}, fault.Field{Name: "output_errors", Value: c.rejected[len(c.rejected)-1].Errors})
 		o.Error = &why
 	}
-	host.Tell(run.EventMessage, run.Say("system", fmt.Sprintf("The run ended %s while it was asked again for output that matches its output schema (retry %d of %d)", o.Status, n-1, retries)))
+	host.Emit(run.EventMessage, run.TextMessage("system", fmt.Sprintf("The run ended %s while it was asked again for output that matches its output schema (retry %d of %d)", o.Status, n-1, retries)))
 	return o
 }
 

@@ -59,7 +59,7 @@ func enforcer(e Executor, retries int) Enforcer {
 type listener struct{ texts, binds []string }
 
 func (l *listener) host() executor.Host {
-	return executor.Host{Tell: func(kind string, body json.RawMessage) {
+	return executor.Host{Emit: func(kind string, body json.RawMessage) {
 		var m run.Message
 		if kind == executor.LineBind {
 			l.binds = append(l.binds, string(body))
@@ -241,15 +241,15 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 			turn := func(answer string) func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return func(ctx context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 					for _, id := range tt.binds {
-						host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
+						host.Emit(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
 					}
-					host.Tell(executor.LineBind, json.RawMessage(`{"type":"bind"}`))
-					state, err := host.State(ctx)
+					host.Emit(executor.LineBind, json.RawMessage(`{"type":"bind"}`))
+					state, err := host.LoadState(ctx)
 					if err != nil {
 						t.Error(err)
 					}
 					found = append(found, string(state))
-					if err := host.Keep(ctx, []byte(string(state)+"+"+answer)); err != nil && answer != "3" {
+					if err := host.SaveState(ctx, []byte(string(state)+"+"+answer)); err != nil && answer != "3" {
 						t.Error(err)
 					}
 					return said(answer)
@@ -258,8 +258,8 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 			e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{turn("1"), turn("2"), turn("3"), turn(`{"summary":"x"}`)}}
 			l := &listener{}
 			host := l.host()
-			host.State = func(context.Context) ([]byte, error) { return []byte("0"), nil }
-			host.Keep = func(_ context.Context, state []byte) error {
+			host.LoadState = func(context.Context) ([]byte, error) { return []byte("0"), nil }
+			host.SaveState = func(_ context.Context, state []byte) error {
 				if strings.HasSuffix(string(state), "3") {
 					return errors.New("no room")
 				}

@@ -20,15 +20,15 @@ type session struct {
 
 // listen gives a host that hears what is bound and kept.
 func (s *session) listen(host executor.Host) executor.Host {
-	tell, keep, state := host.Tell, host.Keep, host.State
-	host.Tell = func(kind string, body json.RawMessage) {
+	tell, keep, state := host.Emit, host.SaveState, host.LoadState
+	host.Emit = func(kind string, body json.RawMessage) {
 		if kind == executor.LineBind {
 			s.bind(body)
 		}
 		tell(kind, body)
 	}
 	if keep != nil {
-		host.Keep = func(ctx context.Context, text []byte) error {
+		host.SaveState = func(ctx context.Context, text []byte) error {
 			err := keep(ctx, text)
 			if err == nil {
 				s.mu.Lock()
@@ -39,7 +39,7 @@ func (s *session) listen(host executor.Host) executor.Host {
 		}
 	}
 	if state != nil {
-		host.State = func(ctx context.Context) ([]byte, error) {
+		host.LoadState = func(ctx context.Context) ([]byte, error) {
 			s.mu.Lock()
 			text, kept := s.state, s.kept
 			s.mu.Unlock()

@@ -65,7 +65,7 @@ func data(s string) string {
 	return fmt.Sprintf(`{"result_type":"autonomous","result_text":null,"result_data":%s}`, s)
 }
 
-func message(s string) string { return "\nmessage " + string(run.Say("system", s)) }
+func message(s string) string { return "\nmessage " + string(run.TextMessage("system", s)) }
 
 const (
 	event  = `echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"<hi>"}]}'` + "\n"

@@ -70,7 +70,7 @@ func newLive(p *Pool, j Job, most int) *live {
 func (l *live) fits(j Job) bool {
 	v := j.Invocation
 	same := l.last == beginning{v.RunID, v.Attempt}
-	return v.Mode == executor.Resume && v.ProjectDir == l.dir && (same || v.Attempt <= 1 && v.After != "" && v.After == l.last.run)
+	return v.Mode == executor.Resume && v.ProjectDir == l.dir && (same || v.Attempt <= 1 && v.PreviousRunID != "" && v.PreviousRunID == l.last.run)
 }
 
 // ask begins a turn, and with the first one the process. false: the process ended before, nothing was asked.

@@ -319,5 +319,5 @@ type beginning struct {
 
 // strayText says what a process wrote between its turns.
 func strayText(n int64, text []byte) json.RawMessage {
-	return run.Say("system", fmt.Sprintf("Between its turns the executor wrote %d bytes that belong to none and are left out: %s", n, process.Plain(bytes.TrimSpace(text))))
+	return run.TextMessage("system", fmt.Sprintf("Between its turns the executor wrote %d bytes that belong to none and are left out: %s", n, process.Plain(bytes.TrimSpace(text))))
 }

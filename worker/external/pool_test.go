@@ -91,7 +91,7 @@ func (h *house) next(do string, change ...func(*Job)) Job {
 	h.n++
 	j.Invocation.RunID = fmt.Sprintf("run_%d", h.n)
 	if h.n > 1 {
-		j.Invocation.Mode, j.Invocation.After = executor.Resume, fmt.Sprintf("run_%d", h.n-1)
+		j.Invocation.Mode, j.Invocation.PreviousRunID = executor.Resume, fmt.Sprintf("run_%d", h.n-1)
 	}
 	j.Invocation.Parameters = json.RawMessage(fmt.Sprintf(`{"do":%q}`, do))
 	for _, f := range change {
@@ -236,7 +236,7 @@ func TestStrays(t *testing.T) {
 	if pid, _, rest := answerOf(t, h.turn(t.Context(), "ok")); pid != first || rest != "ok" {
 		t.Errorf("got process %d, %s; it was %d", pid, rest, first)
 	}
-	want := []string{"message " + string(run.Say("system", "Between its turns the executor wrote 50 bytes that belong to none and are left out: stray one\n"+`{"type":"event","event_type":"message"}`))}
+	want := []string{"message " + string(run.TextMessage("system", "Between its turns the executor wrote 50 bytes that belong to none and are left out: stray one\n"+`{"type":"event","event_type":"message"}`))}
 	if !slices.Equal(h.said, want) {
 		t.Errorf("got %q\nwant %q", h.said, want)
 	}
@@ -302,8 +302,8 @@ func TestAnotherProcessIsWanted(t *testing.T) {
 	}{
 		{"the next turn", func(*Job) {}, true},
 		{"the same run again", func(j *Job) { j.Invocation.RunID = "run_1" }, true},
-		{"a turn was done elsewhere", func(j *Job) { j.Invocation.After = "run_elsewhere" }, false},
-		{"nobody knows what was before", func(j *Job) { j.Invocation.After = "" }, false},
+		{"a turn was done elsewhere", func(j *Job) { j.Invocation.PreviousRunID = "run_elsewhere" }, false},
+		{"nobody knows what was before", func(j *Job) { j.Invocation.PreviousRunID = "" }, false},
 		{"a further attempt", func(j *Job) { j.Invocation.Attempt = 2 }, false},
 		{"another session of that name", func(j *Job) { j.Invocation.Mode = executor.Start }, false},
 		{"another folder", func(j *Job) { j.Invocation.ProjectDir = os.TempDir() }, false},
@@ -452,7 +452,7 @@ func TestManySessions(t *testing.T) {
 				v.SessionID, v.RunID = fmt.Sprintf("ses_%d", s), fmt.Sprintf("run_%d_%d", s, n)
 				v.Parameters = json.RawMessage(`{"do":"ok"}`)
 				if n > 0 {
-					v.Mode, v.After = executor.Resume, fmt.Sprintf("run_%d_%d", s, n-1)
+					v.Mode, v.PreviousRunID = executor.Resume, fmt.Sprintf("run_%d_%d", s, n-1)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				if n%4 == 3 {

@@ -156,4 +156,4 @@ func (t *transcript) misread(kind string, why *fault.Fault, raw []byte) {
 }
 
 // say tells the session's readers something about the executor.
-func (t *transcript) say(text string) { t.tell(run.EventMessage, run.Say("system", text)) }
+func (t *transcript) say(text string) { t.tell(run.EventMessage, run.TextMessage("system", text)) }

@@ -59,7 +59,7 @@ func (c call) forward(path string) (any, error) {
 			p.Out.Header.Set(HeaderSession, c.run.Invocation.SessionID)
 			p.Out.Header.Set("Authorization", "Bearer "+c.run.Token())
 			if p.Out.Header.Get(trace.HeaderParent) == "" {
-				trace.Set(p.Out.Header, c.run.Trace)
+				trace.InjectTrace(p.Out.Header, c.run.Trace)
 			}
 			p.Out.Body, p.Out.ContentLength = http.NoBody, int64(len(c.body))
 			if len(c.body) > 0 {
@@ -80,7 +80,7 @@ func (c call) forward(path string) (any, error) {
 				refuse(w, err)
 				return
 			}
-			if why := tlsroots.Why(err); why != "" {
+			if why := tlsroots.Explain(err); why != "" {
 				c.g.Log.Error("the orchestrator's API is not asked for an executor", "run", c.run.Invocation.RunID, "url", base.Redacted(), "why", why)
 				refuse(w, fault.New(fault.Unavailable, "api_untrusted", "The orchestrator's API is not asked: "+why).After(time.Minute))
 				return

@@ -57,15 +57,15 @@ type conversation struct {
 func (c *conversation) recall(ctx context.Context, inv executor.Invocation) (history, error) {
 	fresh := history{V: version}
 	if inv.Mode == executor.Start {
-		if c.host.Keep == nil {
-			c.host.Tell(run.EventMessage, run.Say("system", "This conversation is kept nowhere, as there is no gateway: it cannot be resumed"))
+		if c.host.SaveState == nil {
+			c.host.Emit(run.EventMessage, run.TextMessage("system", "This conversation is kept nowhere, as there is no gateway: it cannot be resumed"))
 		}
 		return fresh, nil // what an earlier attempt left is done again
 	}
-	if c.host.State == nil {
+	if c.host.LoadState == nil {
 		return fresh, fault.New(fault.Internal, codeHistory, "The session cannot be resumed here: its conversation is kept by the orchestrator, and there is no gateway to it; start a new session")
 	}
-	raw, err := c.host.State(ctx)
+	raw, err := c.host.LoadState(ctx)
 	switch {
 	case err != nil:
 		return fresh, fault.Wrap(fault.Internal, codeHistory, "The session's conversation cannot be read; resume it again later", err)
@@ -93,12 +93,12 @@ func (c *conversation) keep(ctx context.Context) error {
 		return err
 	}
 	if dropped > 0 {
-		c.host.Tell(run.EventMessage, run.Say("system", fmt.Sprintf("The conversation has become longer than %d bytes: its first %d turns are left out from now on", c.settings.MaxHistory, c.history.Dropped)))
+		c.host.Emit(run.EventMessage, run.TextMessage("system", fmt.Sprintf("The conversation has become longer than %d bytes: its first %d turns are left out from now on", c.settings.MaxHistory, c.history.Dropped)))
 	}
-	if c.host.Keep == nil {
+	if c.host.SaveState == nil {
 		return nil
 	}
-	if err := c.host.Keep(ctx, raw); err != nil {
+	if err := c.host.SaveState(ctx, raw); err != nil {
 		return fault.Wrap(fault.Internal, codeHistory, "The session's conversation could not be kept, so it could not be resumed: "+fault.Of(err).Message, err)
 	}
 	return nil
@@ -147,7 +147,7 @@ func (c *conversation) report() {
 	}
 	body, err := strictjson.Encode(map[string]any{"metadata": facts})
 	if err == nil {
-		c.host.Tell(run.EventMetadata, body)
+		c.host.Emit(run.EventMetadata, body)
 	}
 }
 

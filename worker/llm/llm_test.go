@@ -176,7 +176,7 @@ func TestResumeWithoutHistory(t *testing.T) {
 		want  string
 		hints string
 	}{
-		{"no gateway", &memory{}, func(h executor.Host) executor.Host { h.State, h.Keep = nil, nil; return h }, codeHistory, "start a new session"},
+		{"no gateway", &memory{}, func(h executor.Host) executor.Host { h.LoadState, h.SaveState = nil, nil; return h }, codeHistory, "start a new session"},
 		{"gone", &memory{}, nil, codeHistory, "start a new session"},
 		{"unavailable", &memory{fail: errors.New("away")}, nil, codeHistory, "resume it again later"},
 		{"newer", &memory{state: []byte(`{"v":2}`)}, nil, codeHistory, "version 2"},
@@ -201,7 +201,7 @@ func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
 	s := newStand(t, openAI, say("hello"))
 	m := &memory{}
 	host := m.host()
-	host.State, host.Keep = nil, nil
+	host.LoadState, host.SaveState = nil, nil
 	o := Executor{}.Run(t.Context(), s.invocation(executor.Start, "run_1", "Hi", "", ""), host)
 	if got := summary(o); got != "completed hello" {
 		t.Errorf("got %s", got)

@@ -124,7 +124,7 @@ func (c *conversation) answer(ctx context.Context, calls []chat.Block) []chat.Bl
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			c.host.Tell(run.EventPreTool, toolEvent{Tool: call.Name, Input: shown(call.Input)}.body())
+			c.host.Emit(run.EventPreTool, toolEvent{Tool: call.Name, Input: shown(call.Input)}.body())
 			text, failed := c.call(ctx, call)
 			if ctx.Err() != nil && failed {
 				text = results[i].Text
@@ -134,7 +134,7 @@ func (c *conversation) answer(ctx context.Context, calls []chat.Block) []chat.Bl
 			if failed {
 				e.Output, e.Error = nil, &text
 			}
-			c.host.Tell(run.EventPostTool, e.body())
+			c.host.Emit(run.EventPostTool, e.body())
 		})
 	}
 	wg.Wait()
@@ -212,7 +212,7 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 		return run.Outcome{Status: run.Stopped}
 	}
 	for _, u := range unusable {
-		host.Tell(run.EventMessage, run.Say("system", u.Why+". The run goes on without it"))
+		host.Emit(run.EventMessage, run.TextMessage("system", u.Why+". The run goes on without it"))
 		c.without = append(c.without, u.Server)
 	}
 	var closeModel func()

@@ -51,7 +51,7 @@ func bounded(seconds float64) time.Duration {
 // it did not; it is nil, too, where ctx ended. What there is of the answer comes with it, and was told.
 func (c *conversation) ask(ctx context.Context, r chat.Request) (chat.Reply, *fault.Fault) {
 	for try := 0; ; try++ {
-		s := &speaker{tell: c.host.Tell}
+		s := &speaker{tell: c.host.Emit}
 		reply, err := c.model.Ask(ctx, r, s)
 		c.usage.Add(reply.Usage)
 		if err == nil {
@@ -65,7 +65,7 @@ func (c *conversation) ask(ctx context.Context, r chat.Request) (chat.Reply, *fa
 			f = v.Fault
 			if !s.told && v.again && c.mayWait(ctx, &v, try) {
 				if pause := v.after; pause >= 5*time.Second {
-					c.host.Tell(run.EventMessage, run.Say("system", f.Message+"; trying again in "+pause.Round(time.Second).String()))
+					c.host.Emit(run.EventMessage, run.TextMessage("system", f.Message+"; trying again in "+pause.Round(time.Second).String()))
 				}
 				c.retries++
 				if sleep(ctx, v.after) {

@@ -83,5 +83,5 @@ func lastRune(s string) string {
 
 func (s *speaker) say(text string) {
 	s.told = true
-	s.tell(run.EventMessage, run.Say("assistant", text))
+	s.tell(run.EventMessage, run.TextMessage("assistant", text))
 }

@@ -220,7 +220,7 @@ type memory struct {
 func (m *memory) host() executor.Host {
 	return executor.Host{
 		Env: m.env,
-		Tell: func(kind string, body json.RawMessage) {
+		Emit: func(kind string, body json.RawMessage) {
 			m.mu.Lock()
 			m.events = append(m.events, kind+" "+string(body))
 			m.mu.Unlock()
@@ -228,8 +228,8 @@ func (m *memory) host() executor.Host {
 				m.on(kind, string(body))
 			}
 		},
-		State: func(context.Context) ([]byte, error) { return m.state, m.fail },
-		Keep: func(_ context.Context, state []byte) error {
+		LoadState: func(context.Context) ([]byte, error) { return m.state, m.fail },
+		SaveState: func(_ context.Context, state []byte) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if m.fail == nil {

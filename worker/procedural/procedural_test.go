@@ -216,7 +216,7 @@ func TestProgressIsTold(t *testing.T) {
 		got = append(got, kind+" "+string(body))
 	}
 	Run(t.Context(), j)
-	want := []string{"message " + string(run.Say("system", "one")), "message " + string(run.Say("system", "two \uFFFD"))}
+	want := []string{"message " + string(run.TextMessage("system", "one")), "message " + string(run.TextMessage("system", "two \uFFFD"))}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

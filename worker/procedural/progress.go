@@ -55,4 +55,4 @@ func (p *progress) end() {
 	}
 }
 
-func (p *progress) say(text string) { p.tell(run.EventMessage, run.Say("system", text)) }
+func (p *progress) say(text string) { p.tell(run.EventMessage, run.TextMessage("system", text)) }

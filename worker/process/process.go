@@ -40,9 +40,9 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
 	}
-	_, span := trace.Begin(ctx, "process")
+	_, span := trace.Start(ctx, "process")
 	defer span.End()
-	if span.On() {
+	if span.IsRecording() {
 		span.Set("process.executable.name", filepath.Base(s.Path))
 	}
 	c := s.In
@@ -58,7 +58,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	defer mark.release()
 	p, err := start(s, mark)
 	if err != nil {
-		span.Fail("not_started")
+		span.SetError("not_started")
 		return Exit{}, err
 	}
 	running.Add(1)

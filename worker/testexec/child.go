@@ -91,7 +91,7 @@ func tool(_ context.Context, t *turn, text string) error {
 	if err != nil {
 		return isJSON("@tool "+name, output)
 	}
-	t.host.Tell(run.EventPreTool, before)
-	t.host.Tell(run.EventPostTool, after)
+	t.host.Emit(run.EventPreTool, before)
+	t.host.Emit(run.EventPostTool, after)
 	return nil
 }

@@ -68,7 +68,7 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 		if err != nil {
 			return isJSON("@metadata", text)
 		}
-		t.host.Tell("metadata", body)
+		t.host.Emit("metadata", body)
 		return nil
 	},
 	"sleep": func(ctx context.Context, _ *turn, text string) error {

@@ -27,10 +27,10 @@ type stage struct {
 
 func (s *stage) host() executor.Host {
 	return executor.Host{
-		URL:   s.url,
-		Tell:  func(kind string, body json.RawMessage) { s.told = append(s.told, kind+" "+string(body)) },
-		State: func(context.Context) ([]byte, error) { return s.state, nil },
-		Keep:  func(_ context.Context, state []byte) error { s.state = state; return nil },
+		URL:       s.url,
+		Emit:      func(kind string, body json.RawMessage) { s.told = append(s.told, kind+" "+string(body)) },
+		LoadState: func(context.Context) ([]byte, error) { return s.state, nil },
+		SaveState: func(_ context.Context, state []byte) error { s.state = state; return nil },
 	}
 }
 

@@ -34,10 +34,10 @@ type memory struct {
 
 // recall reads what the session remembers.
 func (t *turn) recall(ctx context.Context) error {
-	if t.inv.Mode == executor.Start || t.host.State == nil {
+	if t.inv.Mode == executor.Start || t.host.LoadState == nil {
 		return nil
 	}
-	raw, err := t.host.State(ctx)
+	raw, err := t.host.LoadState(ctx)
 	if err != nil || len(raw) == 0 {
 		return err
 	}
@@ -49,10 +49,10 @@ func (t *turn) recall(ctx context.Context) error {
 
 // keep writes it, and so binds the session.
 func (t *turn) keep(ctx context.Context) error {
-	if t.host.Keep == nil {
+	if t.host.SaveState == nil {
 		bind, err := strictjson.Encode(map[string]string{"type": executor.LineBind, "executor_session_id": t.inv.SessionID})
 		if err == nil {
-			t.host.Tell(executor.LineBind, bind)
+			t.host.Emit(executor.LineBind, bind)
 		}
 		return err
 	}
@@ -60,13 +60,13 @@ func (t *turn) keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.host.Keep(ctx, raw)
+	return t.host.SaveState(ctx, raw)
 }
 
 // say has the assistant say something.
 func (t *turn) say(text string) {
 	t.answer = &text
-	t.host.Tell(run.EventMessage, run.Say("assistant", text))
+	t.host.Emit(run.EventMessage, run.TextMessage("assistant", text))
 }
 
 // pause waits, or until ctx ends.

@@ -78,7 +78,7 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		before, err := old.Blueprint(run.Autonomous)
 		if err != nil {
 			return fault.Newf(fault.Conflict, "%s cannot be read as it is now: %s; mend the file", path,
-				fault.Plain(err)).With("path", path)
+				fault.Describe(err)).With("path", path)
 		}
 		next, err := change(old, before)
 		if err != nil {

@@ -238,18 +238,18 @@ func (c *Controller) resume(ctx context.Context, o projection.Owing, parameters 
 		return spec, lastErr
 	default:
 		spec, err = last, nil
-		spec.Type, spec.Body, spec.Model, spec.CallbackTo, spec.RetryOf, spec.Asked = run.Resume, nil, "", "", "", nil
+		spec.Type, spec.Body, spec.ExecutorSessionID, spec.CallbackURL, spec.RetryOf, spec.Requested = run.Resume, nil, "", "", "", nil
 		spec.Input = &run.Input{Parameters: parameters, Blueprint: last.Blueprint}
 		spec.CreatedAt = time.Now().UTC()
 	}
 	if lastErr == nil { // what the answer must be is what it had to be before
-		spec.Contract, spec.Output, spec.Trace, spec.Caller = last.Contract, nil, last.Trace, last.Caller
+		spec.HasOutputSchema, spec.Output, spec.Trace, spec.Caller = last.HasOutputSchema, nil, last.Trace, last.Caller
 		if last.Input != nil {
 			spec.Output = last.Output
 		}
 		err = c.Plans.TooLarge(spec.Input)
 	}
-	spec.ID, spec.Mode, spec.Parent, spec.Reports = run.NewID(), o.Mode, o.Parent, true
+	spec.ID, spec.Mode, spec.Parent, spec.IsCallbackTurn = run.NewID(), o.Mode, o.Parent, true
 	return spec, err
 }
 
@@ -262,10 +262,10 @@ func (c *Controller) handOn(ctx context.Context, turn *run.Spec, children []proj
 	if c.Spans == nil {
 		return trace.Span{}
 	}
-	below, span := c.Spans.Begin(trace.With(context.Background(), turn.Trace), trace.Producer, "callback")
-	turn.Trace = trace.Of(below)
-	span.Of(turn)
-	if span.On() {
+	below, span := c.Spans.Start(trace.ContextWith(context.Background(), turn.Trace), trace.Producer, "callback")
+	turn.Trace = trace.FromContext(below)
+	span.SetRun(turn)
+	if span.IsRecording() {
 		for _, child := range children[:min(len(children), mostLinks)] {
 			if of, err := c.History.Spec(ctx, child.RunID); err == nil {
 				span.Link(of.Trace)

@@ -16,10 +16,10 @@ import (
 
 // Fleet is who takes runs, and from which queues.
 type Fleet interface {
-	Matches(w runnerapi.Want) bool
-	QueueMatches(lane string, w runnerapi.Want) bool
+	Matches(w runnerapi.RoutingKey) bool
+	QueueMatches(lane string, w runnerapi.RoutingKey) bool
 	Changes() uint64 // how often registrations have changed
-	Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error)
+	Ensure(ctx context.Context, lane string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
 	IsMade(lane string) bool
 	Find(agent string) (*agents.Resolved, bool)                            // as it is now
 	Renewed(context.Context, run.Spec, *agents.Resolved) (run.Spec, error) // a run with another definition of its agent
@@ -58,7 +58,7 @@ type Controller struct {
 
 // wait is a run that waits for a runner.
 type wait struct {
-	want  runnerapi.Want
+	want  runnerapi.RoutingKey
 	lane  string
 	since time.Time // its turn has come, or it is queued
 	moves trouble   // into that lane from another one: it may have been there before, and is not queued there again

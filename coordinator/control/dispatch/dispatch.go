@@ -126,14 +126,14 @@ func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Ent
 			return e, fault.Of(err), false
 		}
 	}
-	lane := w.Lane()
+	lane := w.TaskQueue()
 	if err == nil {
 		lane, err = c.Fleet.Ensure(ctx, lane, w, a.Spec.Caller, a.Lane == lane)
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
-			spec.Model, spec.Demands = c.History.Model(spec.SessionID), c.demands(&spec)
-			spec.After = c.History.LastBegun(spec.SessionID, spec.ID)
+			spec.ExecutorSessionID, spec.Demands = c.History.Model(spec.SessionID), c.demands(&spec)
+			spec.PreviousRunID = c.History.LastBegun(spec.SessionID, spec.ID)
 		}
 		e, err = c.Records.Queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
 	}
@@ -242,17 +242,17 @@ func (c *Controller) waitOf(a projection.Active, now time.Time) (w *wait, matche
 	c.mu.Unlock()
 	if w == nil {
 		want := c.Want(a)
-		w = &wait{want: want, lane: want.Lane(), since: now}
+		w = &wait{want: want, lane: want.TaskQueue(), since: now}
 	}
 	if c.Fleet.QueueMatches(w.lane, w.want) {
 		return w, true
 	}
 	// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
 	want := c.Want(a)
-	if want.Lane() == w.lane {
+	if want.TaskQueue() == w.lane {
 		return w, false
 	}
-	w.want, w.lane, w.moves = want, want.Lane(), trouble{}
+	w.want, w.lane, w.moves = want, want.TaskQueue(), trouble{}
 	return w, c.Fleet.QueueMatches(w.lane, want)
 }
 

@@ -46,7 +46,7 @@ func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
 	before := coordinatortest.Active(t, c, id, "is queued", coordinatortest.IsQueued)
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, both))
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: both.ID(), Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: both.ID(), Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("a")))
@@ -108,10 +108,10 @@ func TestNoRunOvertakesOneThatWasNotQueued(t *testing.T) {
 // everywhere is a fleet in which some runner takes any run.
 type everywhere struct{ dispatch.Fleet }
 
-func (everywhere) QueueMatches(string, runnerapi.Want) bool { return true }
+func (everywhere) QueueMatches(string, runnerapi.RoutingKey) bool { return true }
 
-func (everywhere) Matches(runnerapi.Want) bool { return true }
+func (everywhere) Matches(runnerapi.RoutingKey) bool { return true }
 
-func (everywhere) Ensure(_ context.Context, lane string, _ runnerapi.Want, _ string, _ bool) (string, error) {
+func (everywhere) Ensure(_ context.Context, lane string, _ runnerapi.RoutingKey, _ string, _ bool) (string, error) {
 	return lane, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Want is what a run wants now: the owner of its agent may be another runner than when it was accepted, and where nobody is online who has
 // the definition that it was accepted with, another definition counts that the same profile has now.
-func (c *Controller) Want(a projection.Active) runnerapi.Want {
+func (c *Controller) Want(a projection.Active) runnerapi.RoutingKey {
 	if k, changed := c.successor(a); changed {
 		return k.Want(k.MergedDemands(c.demands(a.Spec)))
 	}
@@ -20,7 +20,7 @@ func (c *Controller) Want(a projection.Active) runnerapi.Want {
 }
 
 // exactly is what a run wants with the definition that it was accepted with.
-func (c *Controller) exactly(s *run.Spec) runnerapi.Want {
+func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 	var set map[string]string
 	if s.Owner != "" {
 		set = map[string]string{s.Agent: s.Owner}
@@ -28,7 +28,7 @@ func (c *Controller) exactly(s *run.Spec) runnerapi.Want {
 			set = k.Owners
 		}
 	}
-	return runnerapi.WantOf(s.AgentType, c.demands(s), set)
+	return runnerapi.NewRoutingKey(s.AgentType, c.demands(s), set)
 }
 
 // successor is the definition with which a run that nobody has begun is to go on: that of an online runner of the same profile, where

@@ -106,6 +106,6 @@ func (e *Controller) part(ctx context.Context) {
 			e.Log.Warn("a runner that left is not removed; trying again", "runner", r.ID(), "err", err)
 			continue
 		}
-		e.Log.Info("the grace of a runner that left is over", "runner", r.ID(), "agents", runnerapi.Names(r.Set))
+		e.Log.Info("the grace of a runner that left is over", "runner", r.ID(), "agents", runnerapi.Names(r.AgentHashes))
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Announcer struct {
 	Log     *slog.Logger
 	Runners interface {
-		OnlineMatches(runnerapi.Want) []string          // the online ones that satisfy it
+		OnlineMatches(runnerapi.RoutingKey) []string    // the online ones that satisfy it
 		Runner(id string) (r runnerapi.Runner, ok bool) // a registered one
 		Queues(runnerapi.Runner) []string               // that one takes from
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
@@ -26,7 +26,7 @@ type Announcer struct {
 }
 
 // Announce has the runners that satisfy w told of their queues.
-func (a *Announcer) Announce(w runnerapi.Want) {
+func (a *Announcer) Announce(w runnerapi.RoutingKey) {
 	takers := a.Runners.OnlineMatches(w)
 	a.mu.Lock()
 	if a.news == nil {
@@ -56,7 +56,7 @@ func (a *Announcer) Reconcile(ctx context.Context) error {
 			continue
 		}
 		g.Go(func() error {
-			cmd := runnerapi.Command{Type: runnerapi.CommandLanes, Instance: r.Instance, Lanes: a.Runners.Queues(r)}
+			cmd := runnerapi.Command{Type: runnerapi.CommandTaskQueues, Instance: r.Instance, TaskQueues: a.Runners.Queues(r)}
 			if _, err := a.Runners.Command(ctx, id, cmd); err != nil {
 				a.Log.Debug("queues not told; the next beat does", "runner", id, "err", err)
 			}

@@ -45,8 +45,8 @@ type ControllerConfig struct {
 		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		SharedQueues() map[string]runnerapi.Want                          // the queues of type and profile alone that they take from
-		Satisfied(runnerapi.Want) bool                                    // does any, online or not
+		SharedQueues() map[string]runnerapi.RoutingKey                    // the queues of type and profile alone that they take from
+		Satisfied(runnerapi.RoutingKey) bool                              // does any, online or not
 		Silent(key string) bool                                           // was nobody heard to have an attempt that nobody has begun
 		Judge(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
 	}

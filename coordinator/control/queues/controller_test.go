@@ -97,7 +97,7 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "its entry is gone", func() bool { _, ok := c.Queues.Want(waits); return !ok })
-	orphan, base := runnerapi.Want{Type: run.Procedural, Tags: []string{"old"}}.Lane(), r.BaseLanes()[0]
+	orphan, base := runnerapi.RoutingKey{Type: run.Procedural, Tags: []string{"old"}}.TaskQueue(), r.BaseTaskQueues()[0]
 	if err := c.Bus.EnsureTaskQueue(t.Context(), orphan, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +185,9 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	a := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"executor_profile":"`+r.ExecutorProfile+`"}}`, "")
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, a.RunID, r))
 	natstest.Until(t, "its run has ended", func() bool { return c.History.Ended(a.RunID) })
-	own, gone := r.BaseLanes(), runnerapi.Want{Type: run.Procedural, Profile: "gone"}.Lane()
+	own, gone := r.BaseTaskQueues(), runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}.TaskQueue()
 	for _, lane := range append(own, gone) {
-		if _, err := c.Queues.Ensure(t.Context(), lane, runnerapi.Want{Type: run.Procedural}, "", false); err != nil {
+		if _, err := c.Queues.Ensure(t.Context(), lane, runnerapi.RoutingKey{Type: run.Procedural}, "", false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -209,7 +209,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
 		t.Errorf("there are %q", all)
 	}
-	if _, err := c.Queues.Ensure(t.Context(), gone, runnerapi.Want{Type: run.Procedural, Profile: "gone"}, "", false); err != nil || !slices.Contains(has(), gone) {
+	if _, err := c.Queues.Ensure(t.Context(), gone, runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}, "", false); err != nil || !slices.Contains(has(), gone) {
 		t.Errorf("it is not made again: %q, %v", has(), err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Ensure is Lane for who knows its name already. A queue in which runs wait already is made again whatever the share says.
-func (s *Table) Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error) {
+func (s *Table) Ensure(ctx context.Context, lane string, w runnerapi.RoutingKey, caller string, again bool) (string, error) {
 	q := queue{w, caller}
 	s.mu.RLock()
 	used := s.made[lane]
@@ -21,7 +21,7 @@ func (s *Table) Ensure(ctx context.Context, lane string, w runnerapi.Want, calle
 		used.Store(time.Now().UnixNano())
 		return lane, nil
 	}
-	if !q.Base() {
+	if !q.IsBase() {
 		if err := s.reserve(ctx, lane, q, again); err != nil {
 			return "", err
 		}
@@ -44,15 +44,15 @@ func (s *Table) Ensure(ctx context.Context, lane string, w runnerapi.Want, calle
 	used = new(atomic.Int64)
 	used.Store(time.Now().UnixNano())
 	s.mu.Lock()
-	if _, ok := s.all[lane]; ok || q.Base() { // it may be gone again
+	if _, ok := s.all[lane]; ok || q.IsBase() { // it may be gone again
 		s.made[lane] = used
 	}
 	s.mu.Unlock()
-	s.cfg.Runners.Announce(q.Want)
+	s.cfg.Runners.Announce(q.RoutingKey)
 	return lane, nil
 }
 
 // Lane makes sure that the queue for w exists, and gives its name. caller is whose share it counts to.
-func (s *Table) Lane(ctx context.Context, w runnerapi.Want, caller string) (string, error) {
-	return s.Ensure(ctx, w.Lane(), w, caller, false)
+func (s *Table) Lane(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) {
+	return s.Ensure(ctx, w.TaskQueue(), w, caller, false)
 }

@@ -135,11 +135,11 @@ func (s *Table) usedUp(q queue, all, mine int) error {
 }
 
 // HasRoom tells whether the queue for w exists, or may be made for this caller.
-func (s *Table) HasRoom(w runnerapi.Want, caller string) bool {
+func (s *Table) HasRoom(w runnerapi.RoutingKey, caller string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	q := queue{w, caller}
-	_, exists := s.all[w.Lane()]
+	_, exists := s.all[w.TaskQueue()]
 	all, by := s.sharedBy(q.ofRunners())
-	return exists || w.Base() || share.Has(s.cfg.Most, all, by[q.sharer()])
+	return exists || w.IsBase() || share.Has(s.cfg.Most, all, by[q.sharer()])
 }

@@ -22,7 +22,7 @@ func (nothingWaits) CaughtUp(context.Context) error { return nil }
 type owners map[string]bool
 
 func (o owners) AgentQueues() map[string]bool { return o }
-func (owners) Announce(runnerapi.Want)        {}
+func (owners) Announce(runnerapi.RoutingKey)  {}
 
 // Which queue goes when room is needed: one that nobody uses, of one's own first, else of who has more.
 func TestWhichQueueMakesRoom(t *testing.T) {
@@ -31,9 +31,9 @@ func TestWhichQueueMakesRoom(t *testing.T) {
 	blank := Config{History: nothingWaits{}, Runners: owners{}}
 	const mine, others = "x", "y"
 	tagged := func(tag, caller string) queue {
-		return queue{runnerapi.Want{Type: run.Procedural, Tags: []string{tag}}, caller}
+		return queue{runnerapi.RoutingKey{Type: run.Procedural, Tags: []string{tag}}, caller}
 	}
-	runners := queue{runnerapi.Want{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}}, ""}
+	runners := queue{runnerapi.RoutingKey{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}}, ""}
 	for _, tt := range []struct {
 		what   string
 		queues map[string]queue

@@ -32,8 +32,8 @@ type Config struct {
 		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		AgentQueues() map[string]bool // the queues of registered runners' own agents
-		Announce(runnerapi.Want)      // has runners told of a queue that was made
+		AgentQueues() map[string]bool  // the queues of registered runners' own agents
+		Announce(runnerapi.RoutingKey) // has runners told of a queue that was made
 	}
 }
 
@@ -58,7 +58,7 @@ func New(cfg Config) *Table {
 
 // queue is an entry of bucket `lanes`: what its runs want.
 type queue struct {
-	runnerapi.Want
+	runnerapi.RoutingKey
 	Caller string `json:"caller,omitempty"` // for whose runs it was made
 }
 
@@ -93,20 +93,20 @@ func (s *Table) put(lane string, value []byte) {
 }
 
 // Want is what a queue stands for.
-func (s *Table) Want(lane string) (runnerapi.Want, bool) {
+func (s *Table) Want(lane string) (runnerapi.RoutingKey, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	q, ok := s.all[lane]
-	return q.Want, ok
+	return q.RoutingKey, ok
 }
 
 // Wants are the queues in use, with what each stands for.
-func (s *Table) Wants() map[string]runnerapi.Want {
+func (s *Table) Wants() map[string]runnerapi.RoutingKey {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make(map[string]runnerapi.Want, len(s.all))
+	all := make(map[string]runnerapi.RoutingKey, len(s.all))
 	for lane, q := range s.all {
-		all[lane] = q.Want
+		all[lane] = q.RoutingKey
 	}
 	return all
 }
@@ -130,11 +130,11 @@ func (s *Table) IsMade(lane string) bool {
 
 // Of are all queues that a runner takes from.
 func (s *Table) Of(m runnerapi.Runner) []string {
-	lanes := m.BaseLanes()
+	lanes := m.BaseTaskQueues()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for lane, q := range s.all {
-		if m.Satisfies(q.Want) {
+		if m.Matches(q.RoutingKey) {
 			lanes = append(lanes, lane)
 		}
 	}

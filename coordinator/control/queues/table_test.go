@@ -74,18 +74,18 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 	wg.Go(func() {
 		_ = commands.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
 			var c runnerapi.Command
-			if json.Unmarshal(body, &c) == nil && c.Type == runnerapi.CommandLanes {
-				serves(c.Lanes)
+			if json.Unmarshal(body, &c) == nil && c.Type == runnerapi.CommandTaskQueues {
+				serves(c.TaskQueues)
 			}
 			return json.Marshal(runnerapi.CommandReply{Instance: r.Instance})
 		})
 	})
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			ask, _ := json.Marshal(runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance})
-			var reply runnerapi.BeatReply
+			ask, _ := json.Marshal(runnerapi.Heartbeat{RunnerID: r.ID(), Instance: r.Instance})
+			var reply runnerapi.HeartbeatReply
 			if answer, err := b.Request(ctx, subject.Heartbeats(r.ID()), ask); err == nil && json.Unmarshal(answer, &reply) == nil && reply.Known {
-				serves(reply.Lanes)
+				serves(reply.TaskQueues)
 			}
 			select {
 			case <-ctx.Done():
@@ -115,8 +115,8 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	s := natstest.Server(t)
 	goes, comes := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
 	for i := range 40 {
-		want := runnerapi.Want{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
-		lane := want.Lane()
+		want := runnerapi.RoutingKey{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
+		lane := want.TaskQueue()
 		if err := goes.Bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil { // its entry is gone
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 					if i == 1 {
 						tag = 5 - tag
 					}
-					lane := runnerapi.Want{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.Lane()
+					lane := runnerapi.RoutingKey{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.TaskQueue()
 					if (round+tag+i)%2 == 0 { // as if its room were needed now
 						if _, err := c.Queues.Retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
 							t.Error(err)

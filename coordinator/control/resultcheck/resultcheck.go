@@ -102,21 +102,21 @@ func (c *Controller) decide(ctx context.Context, a projection.Active) error {
 	if now, ok := c.History.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
 		return nil
 	}
-	ctx, span := c.Spans.Begin(trace.With(ctx, a.Spec.Trace), trace.Inside, "check offer")
+	ctx, span := c.Spans.Start(trace.ContextWith(ctx, a.Spec.Trace), trace.Internal, "check offer")
 	defer span.End()
 	word, err := c.checked(ctx, a)
 	if err != nil {
-		span.Went(err)
+		span.RecordError(err)
 		return err
 	}
-	span.Of(a.Spec)
+	span.SetRun(a.Spec)
 	span.SetInt(trace.Attempt, a.Attempt)
 	span.Set(trace.Status, string(word.Status))
 	if word.Status == run.Failed {
-		span.Failed(word.Error)
+		span.SetFault(word.Error)
 	}
 	body, err := word.Encode()
-	if err == nil && len(body) > run.MostWord {
+	if err == nil && len(body) > run.MaxEndRecord {
 		body, err = oversize(&word).Encode()
 	}
 	if err != nil {
@@ -140,7 +140,7 @@ func oversize(word *run.Ended) *run.Ended {
 		word.Status = run.Failed
 	}
 	word.Checked, word.Result, word.Body = "", nil, nil
-	word.Error = fault.New(fault.Internal, "result_too_large", fmt.Sprintf("What the runner offered leaves no room for the check's outcome in a record of %d bytes; runners put what is large aside", run.MostWord))
+	word.Error = fault.New(fault.Internal, "result_too_large", fmt.Sprintf("What the runner offered leaves no room for the check's outcome in a record of %d bytes; runners put what is large aside", run.MaxEndRecord))
 	return word
 }
 

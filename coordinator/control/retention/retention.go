@@ -102,7 +102,7 @@ func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 		if !at.Before(old) || !r.History.Sure() {
 			return false
 		}
-		if pointer, ok := runnerapi.StateOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
+		if pointer, ok := runnerapi.StatePointerOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
 			return false
 		}
 		id := r.RunOf(name)

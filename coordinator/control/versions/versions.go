@@ -65,7 +65,7 @@ func New(cfg Config) *Versions {
 
 // Metadata is what the coordinator's NATS service says of itself to every other coordinator.
 func (v *Versions) Metadata() map[string]string {
-	return map[string]string{versionKey: strconv.Itoa(v.records.own), eventVersionKey: strconv.Itoa(v.events.own), programKey: version.Of()}
+	return map[string]string{versionKey: strconv.Itoa(v.records.own), eventVersionKey: strconv.Itoa(v.events.own), programKey: version.Current()}
 }
 
 func (b *bound) begin(name string, own int) {

@@ -95,7 +95,7 @@ func (c *Client) Deliver(ctx context.Context, rawURL, id string, at time.Time, b
 	req.Header.Set(headerID, id)
 	req.Header.Set(headerTimestamp, strconv.FormatInt(at.Unix(), 10))
 	req.Header.Set(headerSignature, signature(c.keys, id, at, body))
-	trace.Send(ctx, req.Header)
+	trace.Inject(ctx, req.Header)
 
 	res, err := c.http.RoundTrip(req)
 	if err != nil {

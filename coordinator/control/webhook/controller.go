@@ -41,7 +41,7 @@ type Controller struct {
 type ControllerConfig struct {
 	History interface {
 		Get(ctx context.Context, id string) (run.Run, error)
-		Hook(run string) (projection.Hook, run.Call, bool)
+		Hook(run string) (projection.Hook, run.CallbackState, bool)
 		Hooks(projection.Look) []projection.Hook
 		Outcome(ctx context.Context, id string) (runs.Outcome, error) // as readers see it
 		Show(ctx context.Context, id string) (run.Run, error)         // likewise
@@ -184,7 +184,7 @@ func (c *Controller) prune() {
 	defer c.mu.Unlock()
 	many := len(c.holds) >= maxHolds
 	for id, held := range c.holds {
-		if d, call, ok := c.History.Hook(id); !ok || d.N != held.n || call.Status != run.CallOwed || many && time.Now().After(held.until) {
+		if d, call, ok := c.History.Hook(id); !ok || d.N != held.n || call.Status != run.CallbackPending || many && time.Now().After(held.until) {
 			delete(c.holds, id)
 		}
 	}
@@ -252,7 +252,7 @@ func (c *Controller) stands(ctx context.Context, d projection.Hook) (bool, error
 		return false, err
 	}
 	now, call, ok := c.History.Hook(d.RunID)
-	return ok && c.History.Sure() && call.Status == run.CallOwed && now.N == d.N && !now.Next.After(time.Now()), nil
+	return ok && c.History.Sure() && call.Status == run.CallbackPending && now.N == d.N && !now.Next.After(time.Now()), nil
 }
 
 // Told is the body of an HTTP callback.
@@ -275,7 +275,7 @@ func (c *Controller) try(ctx context.Context, d projection.Hook) error {
 	if ok, err := c.stands(ctx, d); err != nil || !ok {
 		return err
 	}
-	traced, span := c.Spans.Begin(trace.With(ctx, of), trace.Client, "webhook")
+	traced, span := c.Spans.Start(trace.ContextWith(ctx, of), trace.Client, "webhook")
 	defer span.End()
 	went := c.Receivers.Deliver(traced, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
 	if ctx.Err() != nil && !went.Delivered {
@@ -286,7 +286,7 @@ func (c *Controller) try(ctx context.Context, d projection.Hook) error {
 	span.SetInt("ao.webhook.try", d.Tries+1)
 	span.SetInt("http.response.status_code", went.Status)
 	if !went.Delivered {
-		span.Fail("not_delivered")
+		span.SetError("not_delivered")
 	}
 	return c.record(ctx, d, went)
 }

@@ -86,11 +86,11 @@ func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
-	if got := hook(t, c, id); got.Status != run.CallWaiting {
+	if got := hook(t, c, id); got.Status != run.CallbackWaiting {
 		t.Errorf("before the end: %+v", got)
 	}
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
 	var told struct {
 		Type string
 		Data run.Run
@@ -116,7 +116,7 @@ func (r *receiver) session(t *testing.T, c *parts.Coordinator, id string) string
 	return got.SessionID
 }
 
-func hook(t *testing.T, c *parts.Coordinator, id string) run.Call {
+func hook(t *testing.T, c *parts.Coordinator, id string) run.CallbackState {
 	t.Helper()
 	r, err := c.Show(t.Context(), id)
 	if err != nil || r.HTTPCallback == nil {
@@ -141,7 +141,7 @@ func TestAReceiverThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := *over.HTTPCallback
-	if got.Status != run.CallOwed || got.HTTP != 503 || got.Reason == "" || got.Next == nil || got.Next.Sub(*over.EndedAt) < time.Second {
+	if got.Status != run.CallbackPending || got.HTTP != 503 || got.Reason == "" || got.Next == nil || got.Next.Sub(*over.EndedAt) < time.Second {
 		t.Fatalf("got %+v", got)
 	}
 	slow := func() bool { return !time.Now().Before(*got.Next) } // then another try may have been made
@@ -153,8 +153,8 @@ func TestAReceiverThatFails(t *testing.T) {
 	if _, err := c.Redeliver(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "it is dead", func() bool { return hook(t, c, id).Status == run.CallDead })
-	page, err := c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallDead}})
+	natstest.Until(t, "it is dead", func() bool { return hook(t, c, id).Status == run.CallbackDead })
+	page, err := c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallbackDead}})
 	if err != nil || len(page.Runs) != 1 || page.Runs[0].CallbackURL != to.url {
 		t.Errorf("%+v %v", page, err)
 	}
@@ -162,7 +162,7 @@ func TestAReceiverThatFails(t *testing.T) {
 	if _, err := c.Redeliver(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
 	if _, err := c.Redeliver(t.Context(), id); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("delivered, and asked for again: %v", err)
 	}
@@ -192,7 +192,7 @@ func TestManyRunsAreToldOnce(t *testing.T) {
 	coordinatortest.Register(t, c, r)
 	ids := many(t, c, r, 60, to.url)
 	for _, id := range ids {
-		natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+		natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
 	}
 	if to.count() != len(ids) {
 		t.Errorf("%d runs, %d requests", len(ids), to.count())
@@ -236,7 +236,7 @@ func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 		t.Errorf("%d requests, to be made: %v", to.count(), due)
 	}
 	age(t, c, id)
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
 	if to.count() != 1 {
 		t.Errorf("%d requests", to.count())
 	}
@@ -249,7 +249,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := many(t, c, r, 1, to.url)[0]
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
 	session := to.session(t, c, id)
 	for _, wasSeized := range []bool{false, true} { // by this process, which did not get to it; by one that died after it
 		if wasSeized {
@@ -301,7 +301,7 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 	many(t, c, r, 40, silent.URL)
 	natstest.Until(t, "the silent one has its share", func() bool { return hangs.Load() >= webhook.HostTries })
 	for _, id := range many(t, c, r, 5, to.url) {
-		natstest.Until(t, "the other is told", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+		natstest.Until(t, "the other is told", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
 	}
 	if n := hangs.Load(); n != webhook.HostTries {
 		t.Errorf("%d tries at once to one receiver", n)
@@ -316,12 +316,12 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, mute, r)
 	spec := *coordinatortest.Active(t, mute, coordinatortest.Submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", coordinatortest.IsQueued).Spec
-	spec.ID, spec.SessionID, spec.CallbackTo = run.NewID(), run.NewSessionID(), to.url // as another accepted it
+	spec.ID, spec.SessionID, spec.CallbackURL = run.NewID(), run.NewSessionID(), to.url // as another accepted it
 	coordinatortest.Put(t, mute.Bus, subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), run.Accepted{V: run.Version, Spec: spec})
 	coordinatortest.Finish(t, mute, coordinatortest.Claim(t, mute, spec.ID, r))
-	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallOwed })
+	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallbackPending })
 	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallbackDelivered })
 	m, err := c.Bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))
 	if err != nil || !strings.Contains(string(m.Body), `"delivered"`) {
 		t.Errorf("the first try: %s %v", m.Body, err)

@@ -141,20 +141,20 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 			continue
 		}
 		if m.Status == runnerapi.Stale || m.Status == runnerapi.Removed {
-			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.Heard).Round(time.Second)))
+			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.LastHeartbeat).Round(time.Second)))
 			continue
 		}
 		online++
-		if m.Exposes != "" {
-			open = append(open, fmt.Sprintf("%q of runner %s", m.Exposes, name))
+		if m.ReadableSecret != "" {
+			open = append(open, fmt.Sprintf("%q of runner %s", m.ReadableSecret, name))
 		}
-		if m.Unnamed {
+		if m.CredentialUnknown {
 			unnamed = append(unnamed, name)
 		}
 		versions[cmp.Or(m.Version, version.Unknown)]++
-		if m.Ticked {
+		if m.ClockKnown {
 			// its beat took a while to come
-			if f := checkup.Clock("the clock of runner "+name, m.Ahead, 500*time.Millisecond); f.Verdict != checkup.OK {
+			if f := checkup.Clock("the clock of runner "+name, m.ClockOffset, 500*time.Millisecond); f.Verdict != checkup.OK {
 				all = append(all, f)
 			}
 		}
@@ -193,7 +193,7 @@ func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) chec
 		coordinators[versions.ProgramIn(a)]++
 	}
 	if len(coordinators) == 0 {
-		coordinators[version.Of()]++
+		coordinators[version.Current()]++
 	}
 	return judgedVersions(coordinators, runners)
 }
@@ -279,11 +279,11 @@ const long = 15 * time.Minute
 
 func (d *Doctor) checkCallbacks(ctx context.Context) []checkup.Finding {
 	const most = 1000
-	owed, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallOwed}, Limit: most})
+	owed, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackPending}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what is owed cannot be read: %v", err)}
 	}
-	dead, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallDead}, Limit: most})
+	dead, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackDead}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what was given up cannot be read: %v", err)}
 	}

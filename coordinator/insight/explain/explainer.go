@@ -15,13 +15,13 @@ type Explainer struct {
 	History History
 	Past    interface{ Current(ctx context.Context) }
 	Runners interface {
-		Matches(w runnerapi.Want) bool
+		Matches(w runnerapi.RoutingKey) bool
 	}
 	Queues interface {
-		HasRoom(w runnerapi.Want, caller string) bool
+		HasRoom(w runnerapi.RoutingKey, caller string) bool
 	}
 	Waits interface {
-		Want(a projection.Active) runnerapi.Want
+		Want(a projection.Active) runnerapi.RoutingKey
 		UnmatchedSince(id, lane string) (time.Time, bool)
 	}
 	Heard interface {

@@ -61,8 +61,8 @@ const (
 	mostHolders    = 20
 )
 
-// mismatches are all things in which a runner is not what a run wants: none where fleet's Satisfies says that it is.
-func mismatches(r runnerapi.Runner, w runnerapi.Want) []Mismatch {
+// mismatches are all things in which a runner is not what a run wants: none where Runner.Matches is true.
+func mismatches(r runnerapi.Runner, w runnerapi.RoutingKey) []Mismatch {
 	all := []Mismatch{}
 	for _, m := range []struct{ field, want, have string }{
 		{"executor_type", w.Type, r.ExecutorType}, {"executor_profile", w.Profile, r.ExecutorProfile},
@@ -78,7 +78,7 @@ func mismatches(r runnerapi.Runner, w runnerapi.Want) []Mismatch {
 		all = append(all, mismatch("require_matching_tags", []string{}, orNone(r.Tags)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Agents)) {
-		switch r.Set[name] {
+		switch r.AgentHashes[name] {
 		case w.Agents[name]:
 		case "":
 			all = append(all, mismatch("agent", name, nil))
@@ -109,14 +109,14 @@ type crowd struct {
 
 // Candidates are the runners as a run that wants this sees them, the closest first, 50 at most. One whose profile does not
 // allow the model would take the run and fail it, so it does not match either; empty: any model will do.
-func (x *Explainer) Candidates(w runnerapi.Want, model string) []Candidate {
+func (x *Explainer) Candidates(w runnerapi.RoutingKey, model string) []Candidate {
 	return x.look(w, model).all
 }
 
 // candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
-func (x *Explainer) candidates(w runnerapi.Want) crowd { return x.look(w, "") }
+func (x *Explainer) candidates(w runnerapi.RoutingKey) crowd { return x.look(w, "") }
 
-func (x *Explainer) look(w runnerapi.Want, model string) (all crowd) {
+func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 	holders := map[string][]Holder{}
 	x.History.Begun(func(a projection.Active) bool {
 		if a.OfferSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again

@@ -31,14 +31,14 @@ func TestMismatchesSayWhatSatisfiesDecides(t *testing.T) {
 	fits := 0
 	for range 20_000 {
 		r := runnerapi.Runner{Identity: runnerapi.Identity{Hostname: pick("h", "i"), ProjectDir: pick("/p", "/q"), ExecutorProfile: pick("x", "y"), ExecutorType: pick("autonomous", "procedural")},
-			Tags: tags(), RequireMatchingTags: rng.IntN(2) == 0, Set: agents()}
-		w := runnerapi.Want{Type: pick("autonomous", "procedural"), Profile: pick("", "x"), Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
+			Tags: tags(), RequireMatchingTags: rng.IntN(2) == 0, AgentHashes: agents()}
+		w := runnerapi.RoutingKey{Type: pick("autonomous", "procedural"), Profile: pick("", "x"), Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
 		if rng.IntN(3) == 0 {
 			w.Agents = agents()
 		}
 		wrong := mismatches(r, w)
-		if r.Satisfies(w) != (len(wrong) == 0) {
-			t.Fatalf("%+v and %+v: satisfies %t, but %+v", r, w, r.Satisfies(w), wrong)
+		if r.Matches(w) != (len(wrong) == 0) {
+			t.Fatalf("%+v and %+v: satisfies %t, but %+v", r, w, r.Matches(w), wrong)
 		}
 		if len(wrong) == 0 {
 			fits++

@@ -133,7 +133,7 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched is a run that no online runner could take.
-func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Want, now time.Time, inside bool) (*Obstacle, string) {
+func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time, inside bool) (*Obstacle, string) {
 	all := x.candidates(w)
 	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say, advice := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w)), ""
@@ -156,7 +156,7 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Want, 
 		}
 	}
 	say += x.parted(a.Spec)
-	if since, ok := x.Waits.UnmatchedSince(r.ID, w.Lane()); ok {
+	if since, ok := x.Waits.UnmatchedSince(r.ID, w.TaskQueue()); ok {
 		until := since.Add(x.NoMatch).UTC()
 		since = since.UTC()
 		o.Since, o.Until = &since, &until
@@ -166,9 +166,9 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Want, 
 }
 
 // waiting is a run that some online runner could take.
-func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.Want, now time.Time) (*Obstacle, string) {
+func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
-		o := &Obstacle{Reason: waitsForQueue, Queue: w.Lane(), Wants: WantedOf(w)}
+		o := &Obstacle{Reason: waitsForQueue, Queue: w.TaskQueue(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {
 			o.Reason = waitsForQueues
 			return o, fmt.Sprintf("It waits for a free queue: its caller has used its share of the %d queues (AO_MAX_QUEUES). A caller may use as many as are free.", x.Most)
@@ -192,7 +192,7 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.Want, no
 }
 
 // WantedOf is a want as readers see it: hashes of definitions say nothing to them.
-func WantedOf(w runnerapi.Want) *Wanted {
+func WantedOf(w runnerapi.RoutingKey) *Wanted {
 	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname, ProjectDir: w.ProjectDir, Tags: w.Tags}, runnerapi.Names(w.Agents)}
 }
 
@@ -243,7 +243,7 @@ func (x *Explainer) parted(s *run.Spec) string {
 	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)", s.Agent, span(now.Sub(left)), span(until.Sub(now)))
 }
 
-func describe(w runnerapi.Want) string {
+func describe(w runnerapi.RoutingKey) string {
 	s := "type=" + w.Type
 	for _, p := range []struct{ name, v string }{{"profile", w.Profile}, {"hostname", w.Hostname}, {"project_dir", w.ProjectDir}} {
 		if p.v != "" {

@@ -33,9 +33,9 @@ type Meters struct {
 
 // tally counts what came, what was begun and what has ended.
 type tally struct {
-	accepted *metric.Cells[[2]string, *metric.Counter] // agent, type
-	begun    *metric.Cells[string, *metric.Counter]    // profile
-	ended    *metric.Cells[outcome, *metric.Counter]
+	accepted *metric.Cache[[2]string, *metric.Counter] // agent, type
+	begun    *metric.Cache[string, *metric.Counter]    // profile
+	ended    *metric.Cache[outcome, *metric.Counter]
 	profile  func(runner string) string
 }
 
@@ -48,12 +48,12 @@ type timings struct {
 
 // troubles counts what failed, was refused or lost, beside what did well.
 type troubles struct {
-	failed  *metric.Cells[string, *metric.Counter] // reason
-	reasons *metric.Bound
+	failed  *metric.Cache[string, *metric.Counter] // reason
+	reasons *metric.LabelLimit
 	lost    *metric.Counter
-	offered *metric.Cells[run.Status, *metric.Counter]
+	offered *metric.Cache[run.Status, *metric.Counter]
 	refused *metric.Counter
-	tried   *metric.Cells[string, *metric.Counter]
+	tried   *metric.Cache[string, *metric.Counter]
 }
 
 // outcome is what ended runs are counted by.
@@ -71,16 +71,16 @@ func New(r *metric.Registry, profileOf func(runner string) string) Meters {
 }
 
 func newTally(r *metric.Registry, profileOf func(runner string) string) *tally {
-	agents, profiles := metric.NewBound(meteredAgents), metric.NewBound(meteredProfiles)
+	agents, profiles := metric.NewLabelLimit(meteredAgents), metric.NewLabelLimit(meteredProfiles)
 	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+same, "agent", "type")
 	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is "+
 		"that of the runner that had it last, none where nobody began it."+same, "agent", "profile", "outcome")
 	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+same, "profile")
 	return &tally{
-		accepted: metric.NewCells(func(k [2]string) *metric.Counter { return accepted.Of(agents.Of(k[0]), k[1]) }),
-		begun:    metric.NewCells(func(profile string) *metric.Counter { return begun.Of(profiles.Of(profile)) }),
-		ended: metric.NewCells(func(k outcome) *metric.Counter {
-			return ended.Of(agents.Of(k.agent), profiles.Of(k.profile), string(k.status))
+		accepted: metric.NewCache(func(k [2]string) *metric.Counter { return accepted.With(agents.Label(k[0]), k[1]) }),
+		begun:    metric.NewCache(func(profile string) *metric.Counter { return begun.With(profiles.Label(profile)) }),
+		ended: metric.NewCache(func(k outcome) *metric.Counter {
+			return ended.With(agents.Label(k.agent), profiles.Label(k.profile), string(k.status))
 		}),
 		profile: remember(profileOf),
 	}
@@ -96,11 +96,11 @@ func newTimings(r *metric.Registry) *timings {
 		metric.Slow, "type")
 	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+same, metric.Slow, "type")
 	for _, t := range []string{run.Procedural, run.Autonomous, metric.Other} {
-		m.ways[t] = ways{unqueued.Of(t), queued.Of(t), execution.Of(t), whole.Of(t)}
+		m.ways[t] = ways{unqueued.With(t), queued.With(t), execution.With(t), whole.With(t)}
 	}
 	told := r.Histogram("ao_run_told_seconds", "From the end of a run to the record that its parent session was told "+
 		"(parent), or its callback_url (webhook)."+same, metric.Slow, "way")
-	m.parent, m.hook = told.Of("parent"), told.Of("webhook")
+	m.parent, m.hook = told.With("parent"), told.With("webhook")
 	return m
 }
 
@@ -112,28 +112,28 @@ func newTroubles(r *metric.Registry) *troubles {
 	tried := r.Counter("ao_webhook_tries_total", "Tries to deliver an HTTP callback: delivered, failed (another "+
 		"follows) or dead.", "result")
 	m := &troubles{
-		failed:  metric.NewCells(func(reason string) *metric.Counter { return failed.Of(reason) }),
-		reasons: metric.NewBound(meteredReasons),
+		failed:  metric.NewCache(func(reason string) *metric.Counter { return failed.With(reason) }),
+		reasons: metric.NewLabelLimit(meteredReasons),
 		lost: r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+
-			same).Of(),
-		offered: metric.NewCells(func(s run.Status) *metric.Counter { return offered.Of(string(s)) }),
+			same).With(),
+		offered: metric.NewCache(func(s run.Status) *metric.Counter { return offered.With(string(s)) }),
 		refused: r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not "+
-			"match the schema.").Of(),
-		tried: metric.NewCells(func(s string) *metric.Counter { return tried.Of(s) }),
+			"match the schema.").With(),
+		tried: metric.NewCache(func(s string) *metric.Counter { return tried.With(s) }),
 	}
 	for _, reason := range watchedReasons {
-		m.failed.Of(m.reasons.Of(reason))
+		m.failed.Get(m.reasons.Label(reason))
 	}
 	return m
 }
 
 // MeetAgent makes the counters of an agent whose runs these profiles may have.
 func (m *tally) MeetAgent(name, kind string, profiles []string) {
-	m.accepted.Of([2]string{name, kind})
+	m.accepted.Get([2]string{name, kind})
 	for _, status := range []run.Status{run.Completed, run.Failed, run.Stopped} {
-		m.ended.Of(outcome{name, none, status})
+		m.ended.Get(outcome{name, none, status})
 		for _, p := range profiles {
-			m.ended.Of(outcome{name, p, status})
+			m.ended.Get(outcome{name, p, status})
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (m *tally) MeetAgent(name, kind string, profiles []string) {
 // MeetProfiles makes the counters of profiles.
 func (m *tally) MeetProfiles(profiles []string) {
 	for _, p := range profiles {
-		m.begun.Of(p)
+		m.begun.Get(p)
 	}
 }
 
@@ -187,13 +187,13 @@ func (m Meters) Step(s projection.Step) {
 
 func (m *tally) step(s projection.Step) {
 	if s.Fresh {
-		m.accepted.Of([2]string{s.Agent, s.Type}).Inc()
+		m.accepted.Get([2]string{s.Agent, s.Type}).Inc()
 	}
 	switch {
 	case s.Kind == projection.Claimed:
-		m.begun.Of(m.profile(s.RunnerID)).Inc()
+		m.begun.Get(m.profile(s.RunnerID)).Inc()
 	case s.Kind == projection.Ended && !s.Retried:
-		m.ended.Of(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
+		m.ended.Get(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
 	}
 }
 
@@ -204,20 +204,20 @@ func (m *timings) step(s projection.Step) {
 	}
 	switch s.Kind {
 	case projection.Queued:
-		w.unqueued.Took(s.Took)
+		w.unqueued.ObserveDuration(s.Took)
 	case projection.Claimed:
-		w.queued.Took(s.Took)
+		w.queued.ObserveDuration(s.Took)
 	case projection.Ended:
 		if s.RunnerID != "" {
-			w.execution.Took(s.Took)
+			w.execution.ObserveDuration(s.Took)
 		}
 		if !s.Retried {
-			w.whole.Took(s.Whole)
+			w.whole.ObserveDuration(s.Whole)
 		}
 	case projection.Told:
-		m.parent.Took(s.Took)
+		m.parent.ObserveDuration(s.Took)
 	case projection.Hooked:
-		m.hook.Took(s.Took)
+		m.hook.ObserveDuration(s.Took)
 	}
 }
 
@@ -225,9 +225,9 @@ func (m *timings) step(s projection.Step) {
 func (m *troubles) fail(code string) {
 	reason := metric.Other
 	if plainCode.MatchString(code) { // executors may say anything
-		reason = m.reasons.Of(code)
+		reason = m.reasons.Label(code)
 	}
-	if m.failed.Of(reason).Inc(); code == run.CodeDisconnected {
+	if m.failed.Get(reason).Inc(); code == run.CodeDisconnected {
 		m.lost.Inc()
 	}
 }
@@ -235,7 +235,7 @@ func (m *troubles) fail(code string) {
 // Checked counts an offer that this coordinator has said the last word on.
 func (m *troubles) Checked(s run.Status) {
 	if m != nil {
-		m.offered.Of(s).Inc()
+		m.offered.Get(s).Inc()
 	}
 }
 
@@ -249,6 +249,6 @@ func (m *troubles) Mismatch() {
 // Posted counts a try of an HTTP callback.
 func (m *troubles) Posted(status string) {
 	if m != nil {
-		m.tried.Of(status).Inc()
+		m.tried.Get(status).Inc()
 	}
 }

@@ -211,9 +211,9 @@ func (o *Scrapes) seeRunners() func(*metric.Scrape) {
 			s.Set(slots, float64(more[0]), metric.Other, metric.Other, metric.Other)
 			s.Set(busy, float64(more[1]), metric.Other, metric.Other, metric.Other)
 		}
-		bound := metric.NewBound(meteredProfiles)
+		bound := metric.NewLabelLimit(meteredProfiles)
 		for profile, v := range silent {
-			if bound.Of(profile) == profile {
+			if bound.Label(profile) == profile {
 				s.Set(heard, v, profile)
 			}
 		}

@@ -71,11 +71,11 @@ type Overview struct {
 	}
 	Past    interface{ Own(ctx context.Context) }
 	Runners interface {
-		SharedQueues() map[string]runnerapi.Want
-		QueueMatches(lane string, w runnerapi.Want) bool
+		SharedQueues() map[string]runnerapi.RoutingKey
+		QueueMatches(lane string, w runnerapi.RoutingKey) bool
 	}
 	Queues interface {
-		Wants() map[string]runnerapi.Want
+		Wants() map[string]runnerapi.RoutingKey
 	}
 	Members func() []runnerapi.Member
 	Began   time.Time
@@ -115,7 +115,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 		}
 		delete(wants, l.Lane)
 		// whose entry is gone nobody takes from; and what matches a lane is remembered
-		served := w.Lane() == l.Lane && o.Runners.QueueMatches(l.Lane, w)
+		served := w.TaskQueue() == l.Lane && o.Runners.QueueMatches(l.Lane, w)
 		s.Queues = append(s.Queues, QueueStatus{l.Lane, waitingIn(l), explain.WantedOf(w), served})
 	}
 	for lane, w := range wants {
@@ -139,11 +139,11 @@ func (o *Overview) Status(ctx context.Context) Status {
 
 // baseWant is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as
 // much as the name does.
-func baseWant(lane string) runnerapi.Want {
+func baseWant(lane string) runnerapi.RoutingKey {
 	kind, rest, _ := strings.Cut(lane, ".")
 	profile, _, _ := strings.Cut(rest, ".")
 	if profile == "_" {
 		profile = ""
 	}
-	return runnerapi.Want{Type: kind, Profile: profile}
+	return runnerapi.RoutingKey{Type: kind, Profile: profile}
 }

@@ -18,7 +18,7 @@ import (
 func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour,
-		Patience: runnerapi.Patience{Remove: 4 * time.Second}})
+		Patience: runnerapi.Thresholds{Remove: 4 * time.Second}})
 	hangs := make(chan struct{})
 	c.Dispatch.Fleet = hanging{c.Dispatch.Fleet, hangs}
 	launch(t, c)
@@ -47,7 +47,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	}
 
 	f.end(active(t, c, child.RunID, "is begun", isQueued), said("from below"))
-	natstest.Until(t, "the parent is told", func() bool { return f.call(child.RunID).Status == run.CallDelivered })
+	natstest.Until(t, "the parent is told", func() bool { return f.call(child.RunID).Status == run.CallbackDelivered })
 	f.offer(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
 	natstest.Until(t, "the result is checked", func() bool { return c.History.Ended(checked.RunID) })
 	natstest.Until(t, "the silent runner is removed", func() bool {

@@ -95,7 +95,7 @@ func (f family) prompt(id string) string {
 }
 
 // call is where the callback of a run stands.
-func (f family) call(id string) run.Call {
+func (f family) call(id string) run.CallbackState {
 	f.Helper()
 	r, err := f.c.Show(f.Context(), id)
 	if err != nil || r.Callback == nil {
@@ -134,7 +134,7 @@ func TestAnIdleParentIsToldAtOnce(t *testing.T) {
 			parent := f.start("")
 			f.ends(parent.RunID, said("started children"))
 			child := f.child(parent.SessionID)
-			if got := f.call(child.RunID); got.Status != run.CallWaiting {
+			if got := f.call(child.RunID); got.Status != run.CallbackWaiting {
 				t.Errorf("before its end: %+v", got)
 			}
 			f.ends(child.RunID, tt.how)
@@ -146,7 +146,7 @@ func TestAnIdleParentIsToldAtOnce(t *testing.T) {
 				turn.Spec.Parent != "" {
 				t.Errorf("the turn is %+v", turn.Spec)
 			}
-			if got := f.call(child.RunID); got.Status != run.CallDelivered || got.RunID != turn.Spec.ID {
+			if got := f.call(child.RunID); got.Status != run.CallbackDelivered || got.RunID != turn.Spec.ID {
 				t.Errorf("afterwards: %+v", got)
 			}
 			f.ends(turn.Spec.ID, said("noted"))
@@ -169,7 +169,7 @@ func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
 			a, b, c := f.child(parent.SessionID), f.child(parent.SessionID), f.child(parent.SessionID)
 			f.ends(b.RunID, said("first </agent-callback>"))
 			f.ends(a.RunID, broke("second"))
-			if got := f.call(a.RunID); got.Status != run.CallOwed {
+			if got := f.call(a.RunID); got.Status != run.CallbackPending {
 				t.Errorf("%+v", got)
 			}
 			if open := f.c.History.Open(parent.SessionID); len(open) != 1 {
@@ -273,17 +273,17 @@ func TestAParentThatCannotBeTold(t *testing.T) {
 	for id, reason := range map[string]string{orphan.RunID: "parent_gone", unbegun.RunID: "session_never_began",
 		mute.RunID: "procedural_agent_no_resume"} {
 		f.ends(id, said("ok"))
-		if got := f.call(id); got.Status != run.CallUndeliverable || got.Reason != reason {
+		if got := f.call(id); got.Status != run.CallbackUndeliverable || got.Reason != reason {
 			t.Errorf("got %+v, want %s", got, reason)
 		}
 	}
-	page, err := f.c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallUndeliverable}})
+	page, err := f.c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallbackUndeliverable}})
 	if err != nil || len(page.Runs) != 3 {
 		t.Errorf("%d are listed, %v", len(page.Runs), err)
 	}
 	r, _ := f.c.Show(t.Context(), orphan.RunID)
 	s, err := f.c.History.Session(t.Context(), orphan.SessionID)
-	if !r.ParentGone || !s.ParentGone || err != nil {
+	if !r.ParentDeleted || !s.ParentGone || err != nil {
 		t.Errorf("%+v %+v %v", r, s, err)
 	}
 	if err := f.c.DeleteSession(t.Context(), orphan.SessionID); err != nil {
@@ -375,7 +375,7 @@ func TestATurnThatNobodyBeganIsOwedAgain(t *testing.T) {
 	if _, err := f.c.Stop(t.Context(), turn.Spec.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.call(child.RunID); got.Status != run.CallOwed {
+	if got := f.call(child.RunID); got.Status != run.CallbackPending {
 		t.Errorf("got %+v", got)
 	}
 	second, again := f.turn(parent.SessionID)
@@ -383,7 +383,7 @@ func TestATurnThatNobodyBeganIsOwedAgain(t *testing.T) {
 		t.Errorf("got\n%s", again)
 	}
 	f.ends(second.Spec.ID, broke("a turn that began has told, however it ends"))
-	if got := f.call(child.RunID); got.Status != run.CallDelivered || len(f.c.History.Open(parent.SessionID)) != 0 {
+	if got := f.call(child.RunID); got.Status != run.CallbackDelivered || len(f.c.History.Open(parent.SessionID)) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -500,7 +500,7 @@ func TestLargeResults(t *testing.T) {
 	f.ends(huge.RunID, said(strings.Repeat("\x01", 60<<10)))
 	f.end(turn, said("ok"))
 	seen := ""
-	for len(f.c.History.Open(parent.SessionID)) > 0 || f.call(huge.RunID).Status != run.CallDelivered {
+	for len(f.c.History.Open(parent.SessionID)) > 0 || f.call(huge.RunID).Status != run.CallbackDelivered {
 		next, prompt := f.turn(parent.SessionID)
 		seen += prompt
 		f.ends(next.Spec.ID, said("ok"))

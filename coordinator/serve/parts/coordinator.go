@@ -49,17 +49,17 @@ import (
 // Config is what a coordinator works with. Only Bus is required.
 type Config struct {
 	Bus            *bus.Bus
-	AgentsDirs     []string           // folders of coordinator-owned agents
-	AgentsWritable bool               // their files may be changed over the API
-	AgentsSeed     string             // folder of which the first of AgentsDirs has a copy; none: empty
-	PublicURL      string             // where the HTTP API is, as workers reach it; told to those that register
-	DataDir        string             // folder of snapshots of the history; none: every start reads all of it
-	Lease          time.Duration      // default 15 s: an attempt that no beat names for so long is lost
-	NoMatch        time.Duration      // default 300 s: a run that no online runner matches for so long fails
-	Heartbeat      time.Duration      // default 60 s: told to runners that register
-	Patience       runnerapi.Patience // default 120 s until stale, 600 s until removed
-	Retention      time.Duration      // default 168 h: how long history and idempotency keys are kept at least
-	Keep           int                // default 1,000,000: ended runs kept at most
+	AgentsDirs     []string             // folders of coordinator-owned agents
+	AgentsWritable bool                 // their files may be changed over the API
+	AgentsSeed     string               // folder of which the first of AgentsDirs has a copy; none: empty
+	PublicURL      string               // where the HTTP API is, as workers reach it; told to those that register
+	DataDir        string               // folder of snapshots of the history; none: every start reads all of it
+	Lease          time.Duration        // default 15 s: an attempt that no beat names for so long is lost
+	NoMatch        time.Duration        // default 300 s: a run that no online runner matches for so long fails
+	Heartbeat      time.Duration        // default 60 s: told to runners that register
+	Patience       runnerapi.Thresholds // default 120 s until stale, 600 s until removed
+	Retention      time.Duration        // default 168 h: how long history and idempotency keys are kept at least
+	Keep           int                  // default 1,000,000: ended runs kept at most
 	// default 10 min: how long callback records are kept at least, however few runs are
 	Reports    time.Duration
 	MaxPending int   // default 100,000: waiting runs
@@ -209,7 +209,7 @@ func (c *Coordinator) submitting() {
 	c.Again = runs.NewBulk(c.runsService, c.History, c.Redeliver)
 	c.sessionsService = sessions.New(sessions.Needs{
 		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
-		Version: c.versions.Now, RunOf: runnerapi.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
+		Version: c.versions.Now, RunOf: runnerapi.RunOfPayload, Started: c.started.Load, Ready: c.Ready, Log: c.log,
 	})
 }
 

@@ -76,7 +76,7 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 		{subject.RunnerAPI(runnerapi.OpRegister), "*", fault.Invalid},
 	} {
 		r := runner("i")
-		r.Door = tt.door
+		r.CredentialID = tt.door
 		raw, err := json.Marshal(runnerapi.Registration{Runner: r})
 		if err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ func bye(t testing.TB, c *Coordinator, r runnerapi.Runner) { t.Helper(); farewel
 // farewell is what a process says that was told to end: that it finishes what it has, or that it goes.
 func farewell(t testing.TB, c *Coordinator, r runnerapi.Runner, finishing bool) {
 	t.Helper()
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance,
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: r.ID(), Instance: r.Instance,
 		Finishing: finishing}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	// its successor stays
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: one.ID(), Instance: "one"}); fault.KindOf(
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: one.ID(), Instance: "one"}); fault.KindOf(
 		err) != fault.Forbidden {
 		t.Errorf("the farewell of its predecessor: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestAnOldWorkerDrainsAfterItsFarewell(t *testing.T) {
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	bye(t, c, one)
-	beat := runnerapi.Beat{RunnerID: one.ID(), Instance: "one", Draining: true}
+	beat := runnerapi.Heartbeat{RunnerID: one.ID(), Instance: "one", Draining: true}
 	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || !r.Known || r.Superseded ||
 		shownAs(c) != runnerapi.Draining {
 		t.Errorf("answered %+v, it is shown as %q", r, shownAs(c))
@@ -185,13 +185,13 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	bye(t, c, one)
 	same := submit(t, c, `{"agent_name":"same"}`, "").RunID
 	two := elsewhere("two", after, echo("same"))
-	two.Set = runnerapi.AgentSet(two.Agents)
+	two.AgentHashes = runnerapi.AgentSet(two.Agents)
 	register(t, c, two)
 	hash := after.Hash()
 	for _, id := range []string{queued, fits} {
 		a := active(t, c, id, "is queued with the new definition",
 			func(a projection.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
-		if w, _ := c.Queues.Want(a.Lane); !two.Satisfies(w) || a.Spec.Timeout != 7 ||
+		if w, _ := c.Queues.Want(a.Lane); !two.Matches(w) || a.Spec.Timeout != 7 ||
 			!strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
 			t.Errorf("it is %+v in lane %s", a.Spec, a.Lane)
 		}
@@ -237,7 +237,7 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 	hash := after.Hash()
 	a := active(t, c, id, "is queued with the new definition",
 		func(a projection.Active) bool { return a.Spec.Owner == hash })
-	if a.Spec.Contract || a.Spec.Output != nil || a.Spec.Attempts != 0 {
+	if a.Spec.HasOutputSchema || a.Spec.Output != nil || a.Spec.Attempts != 0 {
 		t.Errorf("what decides its end has changed: %+v", a.Spec)
 	}
 	bye(t, c, two)

@@ -29,14 +29,14 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 		turn := f.claim(first.RunID)
 		put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, turn.Key),
 			run.Bound{V: run.Version, SessionID: first.SessionID,
-				RunnerID: there.ID(), Attempt: 1, Model: "m", Hostname: "there", Profile: there.ExecutorProfile,
+				RunnerID: there.ID(), Attempt: 1, ExecutorSessionID: "m", Hostname: "there", Profile: there.ExecutorProfile,
 				At: time.Now()})
 		early := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"and more"}`, "")
 		f.end(turn, said("one"))
 		a := active(t, c, early.RunID, "is queued", isQueued)
-		if want := (runnerapi.Want{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there",
-			ProjectDir: a.Spec.Demands.ProjectDir}); a.Lane != want.Lane() {
-			t.Errorf("it is queued in %s, want %s", a.Lane, want.Lane())
+		if want := (runnerapi.RoutingKey{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there",
+			ProjectDir: a.Spec.Demands.ProjectDir}); a.Lane != want.TaskQueue() {
+			t.Errorf("it is queued in %s, want %s", a.Lane, want.TaskQueue())
 		}
 		claim(t, c, early.RunID, there)
 		f.end(active(t, c, early.RunID, "is claimed", func(projection.Active) bool { return true }), said("two"))
@@ -50,7 +50,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	}
 
 	if err := c.Deregister(t.Context(),
-		runnerapi.Farewell{RunnerID: there.ID(), Instance: there.Instance}); err != nil {
+		runnerapi.Deregistration{RunnerID: there.ID(), Instance: there.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	waiting := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`, "")

@@ -21,8 +21,8 @@ func TestIdleIsShown(t *testing.T) {
 	c := begin(t, b, Config{Lease: 6 * time.Second})
 	r := runner("one", echo("e"))
 	id := register(t, c, r).RunnerID
-	beat := func(sessions ...string) runnerapi.BeatReply {
-		return heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "one", Idle: sessions})
+	beat := func(sessions ...string) runnerapi.HeartbeatReply {
+		return heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "one", Idle: sessions})
 	}
 	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""),
 		submit(t, c, `{"agent_name":"e","parameters":{}}`, "")
@@ -65,7 +65,7 @@ func TestIdleIsShown(t *testing.T) {
 	is(good.SessionID, "finished")
 	beat(good.SessionID)
 	is(good.SessionID, "idle")
-	heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "another process", Idle: nil})
+	heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "another process", Idle: nil})
 	is(good.SessionID, "idle")
 	natstest.Until(t, "a silent runner has nothing idle",
 		func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })

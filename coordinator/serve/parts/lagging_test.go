@@ -58,7 +58,7 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 		p := f.c.Telling.Pool
 		_, busy := p.Busy()[young.SessionID]
 		rests := !busy && !p.Go(t.Context(), young.SessionID, "", func(context.Context) error { return nil })
-		return rests || f.call(child.RunID).Status == run.CallDelivered
+		return rests || f.call(child.RunID).Status == run.CallbackDelivered
 	})
 	if err := f.c.bus.PutPart(t.Context(), child.RunID+".out", 0, raw); err != nil {
 		t.Fatal(err)
@@ -90,8 +90,8 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	active(t, a, id, "is queued again", func(at projection.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
 	beat := func(key string) []string {
-		return heartbeat(t, b, runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance,
-			Attempts: []runnerapi.Attempt{{RunID: id, Key: key}}}).GivenUp
+		return heartbeat(t, b, runnerapi.Heartbeat{RunnerID: r.ID(), Instance: r.Instance,
+			Attempts: []runnerapi.Attempt{{RunID: id, Key: key}}}).Abandoned
 	}
 	if gone := beat(second.Key); len(gone) > 0 {
 		t.Error("an attempt that runs was given up")

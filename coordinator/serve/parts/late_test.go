@@ -24,7 +24,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
 	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
-	lane := runnerapi.Want{Type: run.Autonomous, Profile: "elsewhere"}.Lane()
+	lane := runnerapi.RoutingKey{Type: run.Autonomous, Profile: "elsewhere"}.TaskQueue()
 	if err := f.c.bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 	}{{`1`, run.Completed}, {`"1"`, run.Failed}} {
 		a := submit(t, f.c, fmt.Sprintf(`{"agent_name":"thinker","prompt":%q%s}`, long, mustBe), "")
 		act := f.claim(a.RunID)
-		if act.Spec.Body == nil || !act.Spec.Contract {
+		if act.Spec.Body == nil || !act.Spec.HasOutputSchema {
 			t.Fatalf("%+v", act.Spec)
 		}
 		raw, _ := json.Marshal(run.Result{Type: run.Autonomous,
@@ -415,8 +415,8 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 		f.ends(child.RunID, said("done"))
 		for range 2 { // the turn, and the turn after that
 			turn, _ := f.turn(parent.SessionID)
-			if turn.Spec.Contract != (tt.source != "") {
-				t.Fatalf("%s: contract %t", tt.agent, turn.Spec.Contract)
+			if turn.Spec.HasOutputSchema != (tt.source != "") {
+				t.Fatalf("%s: contract %t", tt.agent, turn.Spec.HasOutputSchema)
 			}
 			if o := turn.Spec.Output; tt.source == "" && o != nil || tt.source != "" &&
 				(o == nil || o.Source != tt.source || string(o.Schema) != tt.schema || o.Retries != tt.retries ||

@@ -68,7 +68,7 @@ func TestAPrefixOfACallback(t *testing.T) {
 		p.ends(turn.Spec.ID, said("noted"))
 		natstest.Until(t, "the child is told of", func() bool {
 			got := p.call(child.RunID)
-			return got.Status == run.CallDelivered && got.RunID == turn.Spec.ID
+			return got.Status == run.CallbackDelivered && got.RunID == turn.Spec.ID
 		})
 		p.listThenTurn(parent.SessionID)
 		p.inOrder()
@@ -141,7 +141,7 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 		p.k = 0 // the list stands
 		p.write(records, nil)
 		natstest.Until(t, "nobody is to be told of the child",
-			func() bool { return p.call(child.RunID).Status == run.CallSuppressed })
+			func() bool { return p.call(child.RunID).Status == run.CallbackSuppressed })
 		natstest.Until(t, "a record says so", func() bool {
 			all, err := p.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID),
 				parent.SessionID, "*", 0), 0, 100)

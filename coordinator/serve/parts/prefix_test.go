@@ -331,7 +331,7 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 			a := p.start(`,"additional_demands":{"hostname":"late"}`)
 			waits := active(t, p.c, a.RunID, "waits", func(a projection.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
-			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).Lane(), *waits.Spec,
+			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).TaskQueue(), *waits.Spec,
 				1)
 			if err != nil {
 				t.Fatal(err)

@@ -71,8 +71,8 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 		}
 		return err == nil
 	})
-	for _, tt := range []struct{ id, want string }{{first.RunID, run.CallDelivered},
-		{second.RunID, run.CallUndeliverable}} {
+	for _, tt := range []struct{ id, want string }{{first.RunID, run.CallbackDelivered},
+		{second.RunID, run.CallbackUndeliverable}} {
 		if got := f.call(tt.id); got.Status != tt.want {
 			t.Errorf("%s: %+v, want %s", tt.id, got, tt.want)
 		}

@@ -94,10 +94,10 @@ func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {
 	}
 	register(t, c, after)
 	c.Registry.Put(id, old) // as if the news had not come
-	if r := heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
+	if r := heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
 		t.Errorf("the new process is told %+v", r)
 	}
-	if r := heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "one"}); !r.Superseded {
+	if r := heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "one"}); !r.Superseded {
 		t.Errorf("the old process is told %+v", r)
 	}
 }
@@ -109,7 +109,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	id := register(t, c, before).RunnerID
 	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
 	answers(t, c.bus, before)
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: id, Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	heardForLong(c)
@@ -142,7 +142,7 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: id, Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	heardForLong(c)
@@ -209,7 +209,7 @@ func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
 	register(t, c, replica)
 	_, err := c.Register(t.Context(), runner("two", changed))
 	wantCode(t, err, "agent_name_collision")
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: replica.ID(), Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: replica.ID(), Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	register(t, c, runner("two", changed))
@@ -240,13 +240,13 @@ func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
 	register(t, c, both)
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
 	first := active(t, c, id, "is queued", isQueued).Lane
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: both.ID(), Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: both.ID(), Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	one := runner("two", echo("a"))
 	register(t, c, one)
 	moved := active(t, c, id, "moved", func(a projection.Active) bool { return a.Lane != first })
-	if w, _ := c.Queues.Want(moved.Lane); !one.Satisfies(w) && len(w.Agents) != 1 {
+	if w, _ := c.Queues.Want(moved.Lane); !one.Matches(w) && len(w.Agents) != 1 {
 		t.Errorf("it waits in %s", moved.Lane)
 	}
 	finish(t, c, claim(t, c, id, one))
@@ -262,7 +262,7 @@ func TestALateFarewellTakesNoSuccessorOut(t *testing.T) {
 	}
 	register(t, c, runner("two", echo("a")))
 	c.Registry.Put(id, old) // as if the news had not come
-	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); fault.KindOf(
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: id, Instance: "one"}); fault.KindOf(
 		err) != fault.Forbidden {
 		t.Errorf("got %v", err)
 	}

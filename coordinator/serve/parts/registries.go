@@ -103,7 +103,7 @@ func (r removals) Removed(runner string) {
 // wireRetention makes who lets go of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
-		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOf, Stream: c.bus,
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOfPayload, Stream: c.bus,
 		History: c.History,
 	}
 	c.room = &retention.Room{Log: c.log, Stream: c.bus}
@@ -141,7 +141,9 @@ func wireQueues(c *Coordinator) {
 type audience struct{ c *Coordinator }
 
 // OnlineMatches are the online ones that satisfy it.
-func (a audience) OnlineMatches(w runnerapi.Want) []string { return a.c.Registry.OnlineMatches(w) }
+func (a audience) OnlineMatches(w runnerapi.RoutingKey) []string {
+	return a.c.Registry.OnlineMatches(w)
+}
 
 // Command has one do something.
 func (a audience) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
@@ -163,7 +165,7 @@ func (c *Coordinator) Register(ctx context.Context, r runnerapi.Runner) (runnera
 }
 
 // Deregister takes a runner's process out, for that process alone.
-func (c *Coordinator) Deregister(ctx context.Context, f runnerapi.Farewell) error {
+func (c *Coordinator) Deregister(ctx context.Context, f runnerapi.Deregistration) error {
 	return c.Leaving.Deregister(ctx, f)
 }
 

@@ -168,7 +168,7 @@ func claim(t testing.TB, c *Coordinator, id string, r runnerapi.Runner) projecti
 }
 
 // heartbeat is one that is not refused.
-func heartbeat(t testing.TB, c *Coordinator, b runnerapi.Beat) runnerapi.BeatReply {
+func heartbeat(t testing.TB, c *Coordinator, b runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 	t.Helper()
 	reply, err := c.Fleet.Beats.Beat(t.Context(), b)
 	if err != nil {

@@ -31,7 +31,7 @@ func (f family) keeps(a projection.Active, state string) (name string) {
 		}
 	}
 	put(f.T, f.c.bus, subject.Bound(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
-		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt, Model: pointer,
+		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt, ExecutorSessionID: pointer,
 			At: time.Now()})
 	natstest.Until(f.T, "the session is bound", func() bool { return f.c.History.Model(a.Spec.SessionID) == pointer })
 	return name
@@ -101,7 +101,7 @@ func TestStates(t *testing.T) {
 	// Nor does who binds it get it: a worker writes that record as it likes.
 	put(t, f.c.bus, subject.Bound(subject.Partition(other.Spec.SessionID), other.Spec.ID, other.Key),
 		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt,
-			Model: runnerapi.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
+			ExecutorSessionID: runnerapi.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
 	if err := f.c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -20,14 +20,14 @@ func TestALookDecidesNothing(t *testing.T) {
 	f := newFamily(t, c)
 	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
 	a := active(t, c, acc.RunID, "waits", func(projection.Active) bool { return true })
-	gone := runnerapi.WantOf(a.Spec.AgentType, a.Spec.Demands, nil)
-	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1),
+	gone := runnerapi.NewRoutingKey(a.Spec.AgentType, a.Spec.Demands, nil)
+	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.TaskQueue(), acc.RunID, 1),
 		run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
 	active(t, c, acc.RunID, "is queued", isQueued)
 	for range 20 { // between two looks at what is silent
 		s := c.Overview.Status(t.Context())
 		i := slices.IndexFunc(s.Queues, func(l status.QueueStatus) bool {
-			return l.Queue == gone.Lane() &&
+			return l.Queue == gone.TaskQueue() &&
 				l.Runs == 1
 		})
 		if i < 0 || s.Queues[i].Served || c.Registry.Matches(gone) {

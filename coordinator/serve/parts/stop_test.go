@@ -79,7 +79,7 @@ func payloads(t testing.TB, b *bus.Bus) map[string]bus.Payload {
 	}
 	byRun := map[string]bus.Payload{}
 	for name, p := range all {
-		byRun[runnerapi.RunOf(name)] = p
+		byRun[runnerapi.RunOfPayload(name)] = p
 	}
 	return byRun
 }

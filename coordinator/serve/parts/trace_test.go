@@ -19,7 +19,7 @@ func TestTraceInTheRecord(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	in := func(parent, state string) context.Context {
-		return trace.Arrived(t.Context(), map[string][]string{"Traceparent": {parent}, "Tracestate": {state}})
+		return trace.Extract(t.Context(), map[string][]string{"Traceparent": {parent}, "Tracestate": {state}})
 	}
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	record := func(ctx context.Context, body, key string) (runs.Accepted, string) {
@@ -73,9 +73,9 @@ func TestARunWithoutATraceCostsNothing(t *testing.T) {
 	var none *trace.Tracer
 	p := runs.Plan{Spec: run.Spec{ID: "run_1"}}
 	if n := testing.AllocsPerRun(100, func() {
-		ctx, span := none.Begin(t.Context(), trace.Producer, "submit")
-		span.Went(nil)
-		p.Spec.Trace = trace.Of(ctx)
+		ctx, span := none.Start(t.Context(), trace.Producer, "submit")
+		span.RecordError(nil)
+		p.Spec.Trace = trace.FromContext(ctx)
 		span.End()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -36,12 +36,12 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	}
 	later := turn(outside.SessionID)
 	f.end(a, run.Outcome{Status: run.Stopped})
-	for r, want := range map[runs.Accepted]string{begun: run.CallOwed, waits: run.CallOwed, later: run.CallOwed,
-		inside: run.CallSuppressed} {
+	for r, want := range map[runs.Accepted]string{begun: run.CallbackPending, waits: run.CallbackPending, later: run.CallbackPending,
+		inside: run.CallbackSuppressed} {
 		natstest.Until(t, "it ends", func() bool { return f.c.History.Ended(r.RunID) })
 		shown, err := f.c.Show(t.Context(), r.RunID)
-		if err == nil && shown.Callback.Status == run.CallDelivered { // by the one turn that tells of some of them
-			shown.Callback.Status = run.CallOwed
+		if err == nil && shown.Callback.Status == run.CallbackDelivered { // by the one turn that tells of some of them
+			shown.Callback.Status = run.CallbackPending
 		}
 		if err != nil || shown.Callback.Status != want {
 			t.Errorf("what becomes of its callback: %+v %v, want %s", shown.Callback, err, want)

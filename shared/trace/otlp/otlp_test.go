@@ -121,7 +121,7 @@ func TestOpen(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("a secret is told: %v", err)
 			}
-			_, span := tracer.Begin(t.Context(), trace.Server, "one")
+			_, span := tracer.Start(t.Context(), trace.Server, "one")
 			span.End()
 			end()
 			c.mu.Lock()
@@ -144,7 +144,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5000 { // more than are kept
-		_, span := tracer.Begin(t.Context(), trace.Server, "one")
+		_, span := tracer.Start(t.Context(), trace.Server, "one")
 		span.End()
 	}
 	began := time.Now()

@@ -30,7 +30,7 @@ func main() {
 	var c serve.Config
 	var natsURL, level, format string
 	var login bus.Login
-	var ports metric.Ports
+	var ports metric.Endpoints
 	settings := append(c.Settings(), ports.Settings()...)
 	config.Load(config.Program{Name: "worker", About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
 		append(settings, config.NATSURL.To(&natsURL), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key),
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-func work(c serve.Config, ports metric.Ports, natsURL string, login bus.Login) error {
+func work(c serve.Config, ports metric.Endpoints, natsURL string, login bus.Login) error {
 	if natsURL == config.Embed {
 		return errors.New(`AO_NATS_URL: "embed" runs NATS inside the coordinator or allinone; a worker needs an address, for example AO_NATS_URL=nats://127.0.0.1:4222`)
 	}
@@ -58,7 +58,7 @@ func work(c serve.Config, ports metric.Ports, natsURL string, login bus.Login) e
 	if err != nil {
 		return err
 	}
-	shut, err := ports.Open(context.Background(), c.Metrics, c.Log)
+	shut, err := ports.Listen(context.Background(), c.Metrics, c.Log)
 	if err != nil {
 		return err
 	}

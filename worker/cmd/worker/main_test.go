@@ -199,12 +199,12 @@ func TestSigterm(t *testing.T) {
 					} else {
 						agents = fmt.Sprint(runnerapi.Names(runnerapi.AgentSet(r.Agents)))
 					}
-					return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), BeatEvery: 50 * time.Millisecond, Lanes: []string{lane}})
+					return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), HeartbeatInterval: 50 * time.Millisecond, TaskQueues: []string{lane}})
 				})
 			})
 			wg.Go(func() {
 				b.Serve(ctx, subject.AllHeartbeats, "", func(context.Context, string, []byte) ([]byte, error) {
-					return json.Marshal(runnerapi.BeatReply{Known: true, Lanes: []string{lane}})
+					return json.Marshal(runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{lane}})
 				})
 			})
 

@@ -253,7 +253,7 @@ func Trouble(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u
 	}
-	return Quote(fault.Plain(err))
+	return Quote(fault.Describe(err))
 }
 
 // Unreachable is an endpoint to which there is no connection.

@@ -217,7 +217,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	if call.Key != "" {
 		req.Header.Set("Idempotency-Key", call.Key)
 	}
-	trace.Send(trace.With(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}), req.Header) // that of the script that calls us
+	trace.Inject(trace.ContextWith(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}), req.Header) // that of the script that calls us
 	return req, nil
 }
 
@@ -271,7 +271,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if why := tlsroots.Why(err); why != "" {
+	if why := tlsroots.Explain(err); why != "" {
 		return &Untrusted{URL: c.base, Why: why, Cause: err}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

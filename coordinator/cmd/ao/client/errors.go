@@ -30,7 +30,7 @@ type Unreachable struct {
 }
 
 func (u *Unreachable) Error() string {
-	return fmt.Sprintf("No coordinator answers at %s: %s", u.URL, fault.Plain(u.Cause))
+	return fmt.Sprintf("No coordinator answers at %s: %s", u.URL, fault.Describe(u.Cause))
 }
 func (u *Unreachable) Unwrap() error { return u.Cause }
 
@@ -44,7 +44,7 @@ func (l *ConnectionLost) Error() string {
 	if errors.Is(l.Cause, context.DeadlineExceeded) {
 		return fmt.Sprintf("%s took too long to answer", l.URL)
 	}
-	return fmt.Sprintf("The connection to %s was lost before the answer was whole: %s", l.URL, fault.Plain(l.Cause))
+	return fmt.Sprintf("The connection to %s was lost before the answer was whole: %s", l.URL, fault.Describe(l.Cause))
 }
 func (l *ConnectionLost) Unwrap() error { return l.Cause }
 

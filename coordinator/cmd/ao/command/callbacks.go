@@ -24,7 +24,7 @@ func callbacksCommand(a *app) *cobra.Command {
 			"undeliverable (the parent is gone or cannot be resumed), dead (all tries of an HTTP callback were in vain).",
 		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
 	}
-	filterFlags(a, c, &f, run.CallStatuses)
+	filterFlags(a, c, &f, run.CallbackStatuses)
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.listPages(ctx, "callbacks", f)
 		if err != nil {
@@ -64,7 +64,7 @@ func callbacksCommand(a *app) *cobra.Command {
 		Use: "redeliver RUN | redeliver --status dead", Short: "Try the HTTP callback of a run again, now, or of all that match", Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
 		Example: "  ao callbacks redeliver run_…\n  ao callbacks redeliver --status dead --since 2h",
 	}
-	addBulkFlags(a, again, &m, []string{run.CallDead, run.CallOwed})
+	addBulkFlags(a, again, &m, []string{run.CallbackDead, run.CallbackPending})
 	again.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if m.hasFilters() {
 			return m.apply(ctx, a, "tell again of", "run", "callbacks", "redeliver")

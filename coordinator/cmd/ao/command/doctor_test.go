@@ -28,7 +28,7 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 	out, errs, code := ao(t, url(well), "", "doctor")
-	if code != exitDone || !strings.Contains(out, "ok    ao            version "+version.Of()) || !strings.Contains(out, "ok    http          asks for a token\n") || !strings.Contains(out, "warn  runners       there are none\n      → start one\n") ||
+	if code != exitDone || !strings.Contains(out, "ok    ao            version "+version.Current()) || !strings.Contains(out, "ok    http          asks for a token\n") || !strings.Contains(out, "warn  runners       there are none\n      → start one\n") ||
 		!strings.Contains(out, "skip  nats ") || !strings.Contains(errs, "1 to look at, 0 to mend, 2 not looked at") {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}

@@ -109,9 +109,9 @@ func (a *app) problem(command string, err error) problem {
 // errorText is an error's text without what only Go's programmers read; a file that cannot be used is named.
 func errorText(err error) string {
 	if file, ok := err.(*fs.PathError); ok {
-		return file.Path + ": " + fault.Plain(err)
+		return file.Path + ": " + fault.Describe(err)
 	}
-	return fault.Plain(err)
+	return fault.Describe(err)
 }
 
 // refusalLines is the API's message, then all it says beside: every violation, the fields that are for people, what to do.

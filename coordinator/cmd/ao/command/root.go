@@ -76,7 +76,7 @@ Exit codes: 0 done (a run: completed), 1 it failed or was refused, 2 the words w
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "ao", Short: "Start agents' runs, follow them, see what they made", Long: about,
-		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true, Version: version.Of(),
+		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true, Version: version.Current(),
 	}
 	root.SetVersionTemplate(version.Line("ao"))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })

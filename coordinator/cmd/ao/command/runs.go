@@ -126,7 +126,7 @@ func showRun(a *app, doc json.RawMessage) error {
 	var f screen.Facts
 	f.Add("run", r.ID)
 	f.Add("session", r.SessionID)
-	f.Add("parent", parent(r.Parent, r.ParentGone))
+	f.Add("parent", parent(r.Parent, r.ParentDeleted))
 	f.Add("retry of", r.RetryOf)
 	f.Add("agent", r.Agent)
 	f.Add("type", r.Type)
@@ -367,7 +367,7 @@ func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) e
 }
 
 // callNote is the one thing to know of a callback beside its status.
-func callNote(c run.Call) string {
+func callNote(c run.CallbackState) string {
 	switch {
 	case c.RunID != "":
 		return "by " + c.RunID

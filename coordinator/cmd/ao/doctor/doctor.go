@@ -35,7 +35,7 @@ const checkTimeout = 10 * time.Second
 
 // Check makes every check that can be made from here.
 func Check(ctx context.Context, c Config) []checkup.Finding {
-	all := []checkup.Finding{checkup.Good("ao", "version %s (%s)", version.Of(), runtime.Version())}
+	all := []checkup.Finding{checkup.Good("ao", "version %s (%s)", version.Current(), runtime.Version())}
 	findings, report := c.coordinator(ctx)
 	all = append(all, findings...)
 	all = append(all, c.network(ctx, report)...)
@@ -75,8 +75,8 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 		return []checkup.Finding{checkup.Bad("coordinator", "is it of another version?", "what it says cannot be read: %.200s", doc)}, nil
 	}
 	all := []checkup.Finding{checkup.Good("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host, took.Round(time.Millisecond))}
-	if r.Version != version.Of() && r.Version != version.Unknown && version.Of() != version.Unknown {
-		all = append(all, checkup.Odd("versions", "use the ao that belongs to the coordinator", "ao is of version %s, the coordinator of %s", version.Of(), r.Version))
+	if r.Version != version.Current() && r.Version != version.Unknown && version.Current() != version.Unknown {
+		all = append(all, checkup.Odd("versions", "use the ao that belongs to the coordinator", "ao is of version %s, the coordinator of %s", version.Current(), r.Version))
 	}
 	all = append(all, checkup.Clock("the coordinator's clock", r.At.Sub(asked.Add(took/2)), took/2))
 	return append(all, r.Checks...), &r

@@ -26,7 +26,7 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 	d := &denials{}
 	nc, err := d.connect(address, opts...)
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("nats", "is it started, and are AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA right?", "NATS at %s: %s", redacted(address), bus.Plain(err))}
+		return []checkup.Finding{checkup.Bad("nats", "is it started, and are AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA right?", "NATS at %s: %s", redacted(address), bus.Describe(err))}
 	}
 	defer nc.Close()
 	all = append(all, checkup.NATS(nc.ConnectedServerVersion()))

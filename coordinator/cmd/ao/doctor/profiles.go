@@ -46,7 +46,7 @@ func (c Config) profiles() (all []checkup.Finding) {
 func profileError(dir, name string) string {
 	text, err := os.ReadFile(filepath.Join(dir, name+".json"))
 	if err != nil {
-		return fault.Plain(err)
+		return fault.Describe(err)
 	}
 	var p struct {
 		Type    string `json:"type"`
@@ -54,7 +54,7 @@ func profileError(dir, name string) string {
 		Agents  string `json:"agents_dir"`
 	}
 	if err := json.Unmarshal(text, &p); err != nil {
-		return fault.Plain(err)
+		return fault.Describe(err)
 	}
 	if !slices.Contains([]string{"autonomous", "procedural"}, p.Type) {
 		return fmt.Sprintf("type %.40q is neither autonomous nor procedural", p.Type)

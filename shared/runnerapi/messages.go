@@ -7,7 +7,7 @@ import (
 // What a worker asks of any coordinator, over ao.fleet.<op> (core NATS, request and reply).
 const (
 	OpRegister   = "register"    // Registration → Registered
-	OpDeregister = "deregister"  // Farewell → nothing
+	OpDeregister = "deregister"  // Deregistration → nothing
 	OpGetPart    = "payload_get" // PartRequest → the part's bytes
 	OpPutPart    = "payload_put" // PartRequest with Body → nothing
 	OpDropState  = "state_drop"  // PartRequest that names a state the session is no longer bound to → nothing
@@ -21,12 +21,12 @@ type Registration struct {
 
 // Registered is the answer: who the runner is, how often it is to beat, and where its runs wait.
 type Registered struct {
-	RunnerID         string        `json:"runner_id"`
-	BeatEvery        time.Duration `json:"beat_every"` // nanoseconds; the lease's rhythm
-	Lease            time.Duration `json:"lease"`      // nanoseconds
-	HeartbeatSeconds int           `json:"heartbeat_interval_seconds"`
-	Lanes            []string      `json:"lanes"`
-	APIURL           string        `json:"api_url,omitempty"` // where the coordinator that answered has its HTTP API, as workers reach it
+	RunnerID          string        `json:"runner_id"`
+	HeartbeatInterval time.Duration `json:"beat_every"` // nanoseconds; the lease's rhythm
+	Lease             time.Duration `json:"lease"`      // nanoseconds
+	HeartbeatSeconds  int           `json:"heartbeat_interval_seconds"`
+	TaskQueues        []string      `json:"lanes"`
+	APIURL            string        `json:"api_url,omitempty"` // where the coordinator that answered has its HTTP API, as workers reach it
 	// RecordVersion is the newest version of records that the worker may write; 0: 1. Every coordinator that is online reads it.
 	RecordVersion int `json:"record_version,omitempty"`
 	// EventVersion is the newest form of events that every coordinator reads which is online; 0: 1. See
@@ -34,17 +34,17 @@ type Registered struct {
 	EventVersion int `json:"event_version,omitempty"`
 }
 
-// Farewell is the end of a worker process. One that was told to end (SIGTERM) says it at once where it has runs to finish, and again when
+// Deregistration is the end of a worker process. One that was told to end (SIGTERM) says it at once where it has runs to finish, and again when
 // it goes.
-type Farewell struct {
+type Deregistration struct {
 	RunnerID  string `json:"runner_id"`
 	Instance  string `json:"instance"`
 	Secret    string `json:"secret,omitempty"`    // as it registered
 	Finishing bool   `json:"finishing,omitempty"` // it takes no more and is still there
 }
 
-// Beat says that a worker is alive and which attempts it has. It is a request on ao.beats.<runner>.
-type Beat struct {
+// Heartbeat says that a worker is alive and which attempts it has. It is a request on ao.beats.<runner>.
+type Heartbeat struct {
 	RunnerID string    `json:"runner_id"`
 	Instance string    `json:"instance"`
 	Secret   string    `json:"secret,omitempty"` // as it registered
@@ -62,15 +62,15 @@ type Attempt struct {
 	StartedAt *time.Time `json:"started_at,omitempty"` // its executor runs since
 }
 
-// BeatReply tells a worker what it does not know yet.
-type BeatReply struct {
+// HeartbeatReply tells a worker what it does not know yet.
+type HeartbeatReply struct {
 	Known      bool     `json:"known"`             // false: register again
 	Superseded bool     `json:"superseded"`        // another process is this runner now: end everything
-	GivenUp    []string `json:"given_up"`          // keys of attempts that are over for the coordinator: kill them
+	Abandoned  []string `json:"given_up"`          // keys of attempts that are over for the coordinator: kill them
 	Stop       []string `json:"stop"`              // keys of attempts that somebody wants stopped
 	Forget     []string `json:"forget,omitempty"`  // sessions of Idle that are deleted: end their processes
 	Drain      bool     `json:"drain"`             // take no more, finish, go
-	Lanes      []string `json:"lanes"`             // all queues the runner takes from
+	TaskQueues []string `json:"lanes"`             // all queues the runner takes from
 	APIURL     string   `json:"api_url,omitempty"` // where the coordinator that answers has its HTTP API
 	// RecordVersion is the newest version of records that the worker may write from now on; 0: 1.
 	RecordVersion int `json:"record_version,omitempty"`
@@ -80,21 +80,21 @@ type BeatReply struct {
 
 // What a coordinator asks of one worker, on ao.commands.<runner>.
 const (
-	CommandStop  = "stop"  // end this attempt's process tree
-	CommandProbe = "probe" // do you still have this attempt? → Probed
-	CommandPing  = "ping"  // are you alive? → Ponged
-	CommandLanes = "lanes" // take from these queues
-	CommandDrain = "drain" // take no more, finish, go
+	CommandStop       = "stop"  // end this attempt's process tree
+	CommandProbe      = "probe" // do you still have this attempt? → Probed
+	CommandPing       = "ping"  // are you alive? → Ponged
+	CommandTaskQueues = "lanes" // take from these queues
+	CommandDrain      = "drain" // take no more, finish, go
 )
 
 // Command is a coordinator's word to a worker. What changes something proves that it is one: stop by the attempt's key, the others by
 // the process that they are for, which no other worker is told.
 type Command struct {
-	Type     string   `json:"type"`
-	RunID    string   `json:"run_id,omitempty"`
-	Key      string   `json:"key,omitempty"`
-	Instance string   `json:"instance,omitempty"` // lanes, drain: the worker process
-	Lanes    []string `json:"lanes,omitempty"`
+	Type       string   `json:"type"`
+	RunID      string   `json:"run_id,omitempty"`
+	Key        string   `json:"key,omitempty"`
+	Instance   string   `json:"instance,omitempty"` // lanes, drain: the worker process
+	TaskQueues []string `json:"lanes,omitempty"`
 }
 
 // CommandReply answers every command.

@@ -13,19 +13,19 @@ import (
 	"ao/shared/httpserver"
 )
 
-// Ports are the addresses at which a process lets itself be looked at. Empty: none.
-type Ports struct {
+// Endpoints are the addresses at which a process lets itself be looked at. Empty: none.
+type Endpoints struct {
 	Metrics string // AO_METRICS_ADDR: GET /metrics, for whoever gets there
 	Pprof   string // AO_PPROF_ADDR: Go's profiles; loopback only
 }
 
 // Settings are its rows of the configuration.
-func (p *Ports) Settings() []config.Bound {
+func (p *Endpoints) Settings() []config.Bound {
 	return []config.Bound{config.MetricsAddr.To(&p.Metrics), config.PprofAddr.To(&p.Pprof)}
 }
 
-// Open listens where that is wanted, until close is called. An address that cannot be used is an error that names its setting.
-func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close func(), err error) {
+// Listen listens where that is wanted, until close is called. An address that cannot be used is an error that names its setting.
+func (p Endpoints) Listen(ctx context.Context, r *Registry, log *slog.Logger) (close func(), err error) {
 	if p.Pprof != "" { // who filled this in by hand is told, too
 		if _, err := config.Loopback(p.Pprof); err != nil {
 			return nil, fmt.Errorf("AO_PPROF_ADDR %q %w", p.Pprof, err)
@@ -49,7 +49,7 @@ func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close f
 	for _, at := range []struct {
 		setting, addr, path string
 		handler             http.Handler
-	}{{"AO_METRICS_ADDR", p.Metrics, "/metrics", metrics}, {"AO_PPROF_ADDR", p.Pprof, "/debug/pprof/", own(profiles)}} {
+	}{{"AO_METRICS_ADDR", p.Metrics, "/metrics", metrics}, {"AO_PPROF_ADDR", p.Pprof, "/debug/pprof/", sameMachineOnly(profiles)}} {
 		if at.addr == "" {
 			continue
 		}
@@ -58,7 +58,7 @@ func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close f
 			close()
 			return nil, fmt.Errorf("%s %q cannot be used: %w; set another one, perhaps another process is there", at.setting, at.addr, err)
 		}
-		s := httpserver.New(at.handler, httpserver.Config{Connections: lookers, Log: log})
+		s := httpserver.New(at.handler, httpserver.Config{Connections: maxConnections, Log: log})
 		open = append(open, s)
 		go func() {
 			if err := s.Serve(httpserver.Listen(l, nil)); !errors.Is(err, http.ErrServerClosed) {
@@ -70,11 +70,11 @@ func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close f
 	return close, nil
 }
 
-// lookers is how many connections a port has at once.
-const lookers = 256
+// maxConnections is how many connections a port has at once.
+const maxConnections = 256
 
-// own turns away web pages that have a name of theirs point to this machine.
-func own(h http.Handler) http.Handler {
+// sameMachineOnly turns away web pages that have a name of theirs point to this machine.
+func sameMachineOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if _, _, err := net.SplitHostPort(host); err != nil {
