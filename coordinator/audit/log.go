@@ -22,6 +22,7 @@ const (
 	flushEvery = 200 * time.Millisecond // the longest that an entry waits in memory
 	flushAt    = 64 << 10               // bytes that are written at once
 	remindEach = 30 * time.Second       // between two words about what was lost
+	countEach  = time.Second            // between two looks at what was only counted
 )
 
 // Log is where entries go. A nil Log takes none, and costs nothing.
@@ -31,6 +32,7 @@ type Log struct {
 	path string
 	log  *slog.Logger
 	in   chan Entry    // nil: entries go into no file
+	few  refusals      // bounds how many of them the file has
 	lost atomic.Uint64 // entries that were not written, ever
 
 	again chan chan error
@@ -98,7 +100,7 @@ func (l *Log) Note(e Entry) {
 	}
 	e.Time = e.Time.UTC()
 	l.trail.note(e)
-	if l.in == nil {
+	if l.in == nil || !l.few.takes(&e) {
 		return
 	}
 	select {
@@ -148,6 +150,8 @@ func (l *Log) write() {
 	defer close(l.ended)
 	timer := time.NewTimer(flushEvery)
 	timer.Stop()
+	count := time.NewTicker(countEach)
+	defer count.Stop()
 	for {
 		select {
 		case e := <-l.in:
@@ -159,6 +163,8 @@ func (l *Log) write() {
 			}
 		case <-timer.C:
 			l.flush()
+		case <-count.C:
+			l.count(false)
 		case done := <-l.again:
 			l.drain()
 			f, err := open(l.path)
@@ -187,6 +193,7 @@ func (l *Log) drain() {
 // finish writes what still waits, and says what was lost and not told yet.
 func (l *Log) finish() {
 	l.drain()
+	l.count(true)
 	l.saidAt = time.Time{}
 	l.tell()
 	if l.file != nil {
@@ -194,6 +201,17 @@ func (l *Log) finish() {
 		if err := l.file.Close(); err != nil {
 			l.log.Error("audit log", "err", err)
 		}
+	}
+}
+
+// count writes how many refusals were only counted; all: also those of a moment ago.
+func (l *Log) count(all bool) {
+	told := l.few.omitted(time.Now().UTC(), all)
+	for _, e := range told {
+		l.add(e)
+	}
+	if len(told) > 0 {
+		l.flush()
 	}
 }
 

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// How many refusals of each kind of actor the trail has one by one: so many at once, then one each pause. Who floods a door cannot
-// wash away what others did.
+// How many refusals of each kind of actor the trail and the file have one by one: so many at once, then one each pause.
+// Who floods a door cannot wash away what others did, nor fill a disk.
 const (
 	refusalsAtOnce = 1000
 	refusalEach    = 3 * time.Second
 	omittedEach    = time.Minute // between two entries that tell how many were only counted
 )
 
-// refusals bounds how much of the trail tells of what came to nothing.
+// refusals bounds how much of the trail, or of the file, tells of what came to nothing.
 type refusals struct {
 	mu sync.Mutex
 	of map[refusing]*allowance
@@ -35,7 +35,7 @@ type allowance struct {
 	told    time.Time
 }
 
-// takes reports whether an entry has a place in the trail. One that has none is counted.
+// takes reports whether an entry has a place. One that has none is counted.
 func (r *refusals) takes(e *Entry) bool {
 	kind := Unknown
 	if e.Actor != nil {

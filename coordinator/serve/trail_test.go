@@ -3,6 +3,7 @@ package serve_test
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -118,7 +119,8 @@ func TestTheTrailOutlivesACoordinator(t *testing.T) {
 // TestAFloodOfRefusals: who is refused again and again does not wash away what others did; what is not told is counted.
 func TestAFloodOfRefusals(t *testing.T) {
 	t.Parallel()
-	s := secure(t)
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := secure(t, func(c *serve.Config) { c.AuditLog = file })
 	for range 700 {
 		s.get("/runs", "Authorization: Bearer aot_WRONG").want(401)
 		s.post("/logout", "").want(204) // nobody was logged in
@@ -151,4 +153,25 @@ func TestAFloodOfRefusals(t *testing.T) {
 		logins, _ := told("login", "unknown")
 		return n == 3 && logins == 3
 	})
+	refused := func() (lines, counted int) {
+		for _, e := range record(t, file) {
+			if e.Action == audit.Omitted {
+				counted += int(e.Count)
+			} else if e.Actor.Kind == audit.Unknown && e.Action != audit.Login {
+				lines++
+			}
+		}
+		return lines, counted
+	}
+	natstest.Until(t, "the file says that some are only counted", func() bool {
+		_, counted := refused()
+		return counted > 0
+	})
+	s.stop()
+	if lines, counted := refused(); lines < 1000 || lines > 1100 || lines+counted != 1400 {
+		t.Errorf("the file has %d lines of refusals, and %d more are counted", lines, counted)
+	}
+	if n := len(recorded(record(t, file), "http", "token", "the-read", "agent.create", 403, "forbidden")); n != 3 {
+		t.Errorf("the file has %d refusals of a token", n)
+	}
 }
