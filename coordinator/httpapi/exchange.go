@@ -73,4 +73,9 @@ func caller(g *gin.Context) access.Caller { return of(g).who }
 // pattern is the route that matched, never what the caller sent.
 func pattern(g *gin.Context) string { return cmp.Or(g.FullPath(), "unknown") }
 
-func requestID(g *gin.Context) string { return g.Writer.Header().Get("X-Request-Id") }
+func requestID(g *gin.Context) string {
+	if id := g.Writer.Header()["X-Request-Id"]; len(id) > 0 {
+		return id[0]
+	}
+	return ""
+}

@@ -52,5 +52,5 @@ func (p positions) around(r route, h handler) handler {
 }
 
 func (p positions) say(g *gin.Context, seq uint64) {
-	g.Writer.Header().Set(positionHeader, strconv.FormatUint(seq, 10))
+	g.Writer.Header()[positionHeader] = []string{strconv.FormatUint(seq, 10)}
 }

@@ -143,6 +143,15 @@ func launchAll(ctx context.Context, names []string, all []layout) (list []*conte
 	return list, end, nil
 }
 
+// turn is the order of a round: there and back, so that none always comes after the same one.
+func turn(all []*contender, round int) []*contender {
+	order := slices.Clone(all)
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
+}
+
 // ours is today's side.
 func (b bench) ours(fsync string) layout {
 	return layout{name: "ours", fsync: fsync, servers: b.servers, one: b.one}
@@ -165,8 +174,8 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 			closedLoop(ctx, e.url, body["sync"], clients, time.Second) // warm
 			e.loads, e.used = nil, nil
 		}
-		for range b.rounds {
-			for _, e := range all {
+		for round := range b.rounds {
+			for _, e := range turn(all, round) {
 				if e == ours && i == len(b.clients)-1 {
 					e.profile(b.profile, b.length)
 				}
@@ -206,7 +215,7 @@ func (b bench) async(ctx context.Context, fsync string) error {
 	defer end()
 	completed := map[*contender][]load{}
 	for round := range b.rounds + 1 {
-		for _, e := range all {
+		for _, e := range turn(all, round) {
 			begin, n := time.Now(), b.burst
 			var err error
 			if round == b.rounds && e == all[0] {

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -180,10 +179,10 @@ func decodeResult(raw []byte, r *Result) error {
 	return errors.Join(err, wrong)
 }
 
-// textOf is a string, nil for null. Most have nothing escaped.
+// textOf is a string, nil for null.
 func textOf(v []byte, wrong *error) *string {
-	if len(v) >= 2 && v[0] == '"' && bytes.IndexByte(v, '\\') < 0 {
-		text := string(v[1 : len(v)-1])
+	if len(v) >= 2 && v[0] == '"' {
+		text := strictjson.Text(v)
 		return &text
 	}
 	var text *string

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // errObject is Scan's answer to bytes that are no JSON object.
@@ -54,9 +56,13 @@ func unquote(quoted []byte) []byte {
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return inside
 	}
-	var s string
-	json.Unmarshal(quoted, &s) // what cannot be read is empty
-	return []byte(s)
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil { // half a surrogate pair, or no string: what cannot be read is empty
+		var s string
+		json.Unmarshal(quoted, &s)
+		return []byte(s)
+	}
+	return text
 }
 
 func space(raw []byte, i int) int {
