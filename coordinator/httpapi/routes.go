@@ -62,7 +62,7 @@ func (h handlers) routes() []route {
 		{get, "/sessions/:id/tree", []string{"limit", "cursor"}, "it and all below it with their runs, parents before children", ok, h.sessions.tree, false},
 		{post, "/sessions/:id/stop", nil, "stop what runs in it, cancel what waits; with tree all below it, too", ok, h.sessions.stop, false},
 		{del, "/sessions/:id", nil, "delete it and all that belongs to it", none, h.sessions.delete, false},
-		{get, "/sse/sessions", []string{"session_id"}, "live events (text/event-stream); Last-Event-ID goes on where a reader was", ok, h.streams.sessions, true},
+		{get, "/sse/sessions", []string{"session_id", "max_bytes"}, "live events (text/event-stream); Last-Event-ID goes on where a reader was", ok, h.streams.sessions, true},
 
 		{get, "/sse/runs", countFilters, "a list of runs, live and conflated (text/event-stream); Last-Event-ID or Ao-Position goes on behind that", ok, h.streams.watch, true},
 

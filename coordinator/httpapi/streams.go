@@ -87,7 +87,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 
 // sessions is GET /sse/sessions: what happens in one session, or in all.
 func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
-	session := q.check("session_id", run.CheckSessionID)
+	session, most := q.check("session_id", run.CheckSessionID), q.number("max_bytes", 0, 1, 1<<30)
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -100,7 +100,14 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 	return a.live(g, func(ctx context.Context, s *sse) error {
 		return a.history.Stream(ctx, session, after, func(i projection.Item) error {
 			defer budget.Sent(ctx)
-			return s.tell(i.ID, i.Event, i.Data)
+			data := i.Data
+			if i.Event == projection.ItemEvent {
+				var err error
+				if data, err = shorten(data, most); err != nil {
+					return err
+				}
+			}
+			return s.tell(i.ID, i.Event, data)
 		})
 	})
 }

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -84,6 +85,18 @@ func TestLargeAnswersAreCut(t *testing.T) {
 	}
 	if cut < 2 || len(events.body) > 4000 {
 		t.Errorf("%d events are cut, %d bytes: %s", cut, len(events.body), events.body)
+	}
+	next, hangUp := s.listen("GET", "/sse/sessions?max_bytes=100&session_id="+r.SessionID, "", "Last-Event-ID: 0-0")
+	defer hangUp()
+	for _, want := range page.Events {
+		item, _ := next()
+		for item.name != "event" {
+			item, _ = next()
+		}
+		var got map[string]any
+		if err := json.Unmarshal([]byte(item.data), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the stream has %s, the page %v", item.data, want)
+		}
 	}
 	if file := s.get("/sessions/" + r.SessionID + "/events?download=true"); !strings.Contains(file.body, text) ||
 		file.header.Get("Content-Disposition") != "attachment; filename="+r.SessionID+".events.json" {

@@ -35,3 +35,15 @@ func TestAuditSince(t *testing.T) {
 	p.until(`new URLSearchParams(location.search).get("hours") === "1"`)
 	p.has("audited")
 }
+
+// TestEscClosesThePalette at the first press, whatever is typed into it.
+func TestEscClosesThePalette(t *testing.T) {
+	s := sharedStack(t)
+	p := open(t, s, "/ui/runs")
+	p.settled()
+	p.palette()
+	p.enter("settings")
+	p.until(`document.querySelector("dialog.palette input").value === "settings"`)
+	p.press("\x1b")
+	p.until(`!document.querySelector("dialog.palette")`)
+}

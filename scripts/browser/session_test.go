@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -134,3 +135,28 @@ func TestLargeResult(t *testing.T) {
 		t.Errorf("the page shows %d characters", n)
 	}
 }
+
+// TestEventsAreReadOnce: the page reads what there is in pages, and what comes later from the stream alone. Nothing is missing and
+// nothing is there twice.
+func TestEventsAreReadOnce(t *testing.T) {
+	s := sharedStack(t)
+	s.agent(t, "readonce")
+	id, session := s.run(t, `{"agent_name":"readonce","prompt":"@say first one\n@sleep 600s"}`)
+	p := open(t, s, "/ui/sessions/"+session)
+	p.has("first one")
+	p.until(`document.querySelector(".connection").innerText.includes("Live")`)
+	before := eval[int](p, eventPages)
+	s.call(t, "POST", "/runs/"+id+"/stop", "", 200)
+	s.ended(t, id)
+	for n := range 5 {
+		s.finished(t, fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"@say turn %d.\n@tool look {\"n\":%d} => {\"ok\":true}\n@say done %d."}`, session, n, n, n))
+	}
+	p.until(`document.querySelectorAll(".turn").length === 6 && document.querySelector("main").innerText.includes("done 4.")`)
+	p.until(`[...document.querySelectorAll(".turn")].slice(1).every((t) => t.querySelectorAll(".step.assistant").length === 2 && t.querySelectorAll(".step.tool").length === 1)`)
+	if after := eval[int](p, eventPages); after != before {
+		t.Errorf("%d more pages of events were read, want none: the stream has them", after-before)
+	}
+}
+
+// eventPages is how many pages of events this page has asked for.
+const eventPages = `performance.getEntriesByType("resource").filter((e) => new URL(e.name).pathname.endsWith("/events")).length`

@@ -160,6 +160,7 @@ __export(api_exports, {
   getAt: () => getAt,
   loggedIn: () => loggedIn,
   login: () => login,
+  longestPause: () => longestPause,
   newKey: () => newKey,
   notePosition: () => notePosition,
   now: () => now,
@@ -486,9 +487,10 @@ var pause = (ms2, signal2) => new Promise((done, stop) => {
   const timer = setTimeout(done, ms2);
   signal2?.addEventListener("abort", () => (clearTimeout(timer), stop(signal2.reason)), { once: true });
 });
+var longestPause = 5e3;
 function backoff(n, retryAfter) {
-  const base = Math.min(15e3, 500 * 2 ** Math.min(n, 5));
-  return Math.max((retryAfter ?? 0) * 1e3, base * (0.75 + Math.random() / 2));
+  const most3 = Math.min(longestPause, 500 * 2 ** Math.min(n, 5));
+  return Math.max((retryAfter ?? 0) * 1e3, most3 * (0.5 + Math.random() / 2));
 }
 async function request(method, path2, { body, headers, signal: signal2, patience = method === "GET" ? 8e3 : 0, raw = false } = {}) {
   const until = performance.now() + patience;
@@ -1311,14 +1313,14 @@ function element(node, at) {
 }
 
 // lib/resource.js
-function useResource(load8, deps, { keep: keep2 = true } = {}) {
+function useResource(load8, deps, { keep = true } = {}) {
   const [state, setState] = useState({ loading: true });
   const current = useRef(null);
   const alive = useRef(true);
   const start2 = useCallback(async (fresh3) => {
     current.current?.abort();
     const mine = current.current = new AbortController();
-    setState((s) => ({ data: fresh3 && !keep2 ? void 0 : s.data, stale: fresh3, error: void 0, loading: true }));
+    setState((s) => ({ data: fresh3 && !keep ? void 0 : s.data, stale: fresh3, error: void 0, loading: true }));
     for (let n = 0; !mine.signal.aborted; n++) {
       try {
         const data = await load8(mine.signal);
@@ -1726,6 +1728,9 @@ function Palette({ onClose }) {
     } else if (e.key === "Enter") {
       e.preventDefault();
       act(items[chosen]);
+    } else if (e.key === "Escape") {
+      e.preventDefault();
+      onClose();
     }
   };
   return html`<dialog ref=${dialog} class="palette" aria-label="Search and actions" onCancel=${(e) => (e.preventDefault(), onClose())} onMouseDown=${(e) => e.target === dialog.current && onClose()}>
@@ -2509,11 +2514,12 @@ function selection(rows, picked, setPicked) {
 
 // lib/events.js
 var pageSize2 = 500;
+var fullPage = 4 << 20;
 var pace = 250;
+var calm = 800;
 var largest3 = 65536;
 var most = 5e3;
 var mostBytes = 8 << 20;
-var calm = 800;
 function useEvents(session, onChange, onOpen) {
   const [state, setState] = useState({ events: [], left: 0, ready: false });
   const changed2 = useRef(onChange), opened = useRef(onOpen);
@@ -2521,78 +2527,139 @@ function useEvents(session, onChange, onOpen) {
   opened.current = onOpen;
   useEffect(() => {
     if (!session) return;
-    const gone = new AbortController();
-    const reader = { next: "", kept: [], left: 0, shown: 0, numbers: /* @__PURE__ */ new Map(), busy: false, again: false, tries: 0 };
-    const read5 = async () => {
-      if (reader.busy) return void (reader.again = true);
-      reader.busy = true;
-      reader.again = false;
-      try {
-        await readOn(session, reader, gone.signal, () => setState({ events: reader.kept.flatMap((k) => k.events), left: reader.left, ready: reader.ready }));
-        reader.tries = 0;
-      } catch (error) {
-        if (!gone.signal.aborted) setState((s) => ({ ...s, error }));
-        reader.again = error.passing;
-        if (error.passing) await pause2(backoff(reader.tries++, error.retryAfter));
-      }
-      await pause2(pace);
-      reader.busy = false;
-      if (reader.again && !gone.signal.aborted) read5();
+    const reader = new Reader(session, (more) => setState((s) => ({ ...s, ...more })));
+    const later = (act) => {
+      let timer = 0;
+      return [() => (clearTimeout(timer), timer = setTimeout(() => reader.closed || act.current?.(), 120)), () => clearTimeout(timer)];
     };
-    read5();
-    let due = 0, open = 0;
-    const change = () => {
-      clearTimeout(due);
-      due = setTimeout(() => gone.signal.aborted || changed2.current?.(), 120);
+    const [change, noChange2] = later(changed2), [open, notOpen] = later(opened);
+    let stop = () => {
     };
-    const stop = subscribe("/sse/sessions?session_id=" + seg(session), {
-      onItems: (items) => {
-        if (items.some((i) => i.event === "event" || i.event === "init")) read5();
-        if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
-      },
-      onGap: () => (read5(), change()),
-      onState: (live) => {
-        clearTimeout(open);
-        if (live === "live" || live === "polling") open = setTimeout(() => gone.signal.aborted || opened.current?.(), 120);
-      },
-      onError: (error) => setState((s) => ({ ...s, error }))
+    reader.read().then(() => {
+      if (reader.closed || !reader.ready) return;
+      stop = subscribe(withQuery("/sse/sessions", { session_id: session, max_bytes: largest3 }), {
+        from: reader.position,
+        onItems: (items) => {
+          reader.arrive(items.filter((i) => i.event === "event"));
+          if (items.some((i) => i.event === "init")) reader.read();
+          if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
+        },
+        onGap: () => (reader.read(), change()),
+        onState: (live) => live === "live" || live === "polling" ? open() : notOpen(),
+        onError: (error) => setState((s) => ({ ...s, error }))
+      });
     });
     return () => {
-      gone.abort();
-      clearTimeout(due);
-      clearTimeout(open);
+      reader.close();
+      noChange2();
+      notOpen();
       stop();
     };
   }, [session]);
   return state;
 }
 var pause2 = (ms2) => new Promise((done) => setTimeout(done, ms2));
-async function readOn(session, reader, signal2, show2) {
-  for (; ; ) {
-    const path2 = withQuery(`/sessions/${seg(session)}/events`, { after: reader.next, limit: pageSize2, max_bytes: largest3 });
-    const { data: { events, next: next3 }, text } = await request("GET", path2, { signal: signal2 });
-    for (const e of events) {
-      e.n = (reader.numbers.get(e.run_id) ?? 0) + 1;
-      reader.numbers.set(e.run_id, e.n);
-    }
-    keep(reader, events, text.length);
-    const end = events.length < pageSize2 || next3 === reader.next;
-    reader.next = next3 || reader.next;
-    if (end) reader.ready = true;
-    if (end || performance.now() - reader.shown > calm) {
-      show2();
-      reader.shown = performance.now();
-    }
-    if (end) return;
+var ofRecords = /* @__PURE__ */ new Set(["run_start", "result", "run_completed", "run_failed", "run_stopped"]);
+function placesOf(position) {
+  const [runs, rest = ""] = position.split("-");
+  const [events, items, packed] = rest.split(".");
+  return { runs: [Number(runs) || 0, Number(items) || 0], events: [Number(events) || 0, Number(packed) || 0] };
+}
+var beyond = (a, b) => a[0] > b[0] || a[0] === b[0] && a[1] > b[1];
+var Reader = class {
+  constructor(session, show2) {
+    Object.assign(this, { session, show: show2, gone: new AbortController(), at: placesOf(""), kept: [], left: 0, numbers: /* @__PURE__ */ new Map(), waiting: [] });
+    Object.assign(this, { ready: false, busy: false, again: false, tries: 0, due: 0, shown: 0 });
   }
-}
-function keep(reader, events, bytes2) {
-  const { kept: kept2 } = reader, last2 = kept2.at(-1);
-  if (last2 && last2.events.length + events.length <= pageSize2) kept2[kept2.length - 1] = { events: [...last2.events, ...events], bytes: last2.bytes + bytes2 };
-  else if (events.length > 0) kept2.push({ events, bytes: bytes2 });
-  const sum = (of) => kept2.reduce((n, k) => n + of(k), 0);
-  while (kept2.length > 1 && (sum((k) => k.events.length) > most || sum((k) => k.bytes) > mostBytes)) reader.left += kept2.shift().events.length;
-}
+  get closed() {
+    return this.gone.signal.aborted;
+  }
+  get position() {
+    const { runs, events } = this.at;
+    return `${runs[0]}-${events[0]}` + (runs[1] || events[1] ? `.${runs[1]}` : "") + (events[1] ? `.${events[1]}` : "");
+  }
+  close() {
+    this.gone.abort();
+    clearTimeout(this.due);
+  }
+  // read reads all pages behind the position. What the stream brings meanwhile waits.
+  async read() {
+    if (this.busy) return void (this.again = true);
+    this.busy = true;
+    do {
+      this.again = false;
+      try {
+        await this.pages();
+        this.tries = 0;
+      } catch (error) {
+        if (this.closed) return;
+        this.show({ error });
+        if (!error.passing) break;
+        this.again = true;
+        await pause2(backoff(this.tries++, error.retryAfter));
+      }
+    } while (this.again && !this.closed);
+    this.busy = false;
+    this.take();
+  }
+  async pages() {
+    for (; ; ) {
+      const path2 = withQuery(`/sessions/${seg(this.session)}/events`, { after: this.position, limit: pageSize2, max_bytes: largest3 });
+      const { data: { events, next: next3 }, text, headers } = await request("GET", path2, { signal: this.gone.signal });
+      this.keep(events, text.length);
+      const before = this.position;
+      this.advance(placesOf(next3));
+      const whole2 = text.length + events.reduce((n, e) => n + (e.bytes ?? 0), 0);
+      const end = events.length < pageSize2 && whole2 < fullPage || this.position === before;
+      if (end) this.advance(placesOf(headers.get("Ao-Position") ?? ""));
+      this.ready ||= end;
+      if (end || performance.now() - this.shown > calm) this.render();
+      if (end) return;
+    }
+  }
+  // advance moves on in both streams, never back.
+  advance(places2) {
+    for (const name of ["runs", "events"]) if (beyond(places2[name], this.at[name])) this.at[name] = places2[name];
+  }
+  arrive(items) {
+    this.waiting.push(...items);
+    if (items.length > 0) this.due ||= setTimeout(() => (this.due = 0, this.take()), Math.max(0, this.shown + pace - performance.now()));
+  }
+  // take adds what came by the stream and is not here yet.
+  take() {
+    if (this.busy || this.closed) return;
+    const fresh3 = [];
+    let bytes2 = 0;
+    for (const i of this.waiting.splice(0)) {
+      const places2 = placesOf(i.id), event = i.data();
+      const part = ofRecords.has(event.event_type) ? "runs" : "events";
+      if (!beyond(places2[part], this.at[part])) continue;
+      this.advance(places2);
+      fresh3.push({ ...event });
+      bytes2 += i.text.length;
+    }
+    if (fresh3.length === 0) return;
+    this.keep(fresh3, bytes2);
+    this.render();
+  }
+  render() {
+    this.shown = performance.now();
+    this.show({ events: this.kept.flatMap((k) => k.events), left: this.left, ready: this.ready, error: void 0 });
+  }
+  // keep adds events and leaves out the oldest: whole answers, since what is kept of one keeps all of its text. Short answers
+  // are put together.
+  keep(events, bytes2) {
+    for (const e of events) {
+      e.n = (this.numbers.get(e.run_id) ?? 0) + 1;
+      this.numbers.set(e.run_id, e.n);
+    }
+    const { kept: kept2 } = this, last2 = kept2.at(-1);
+    if (last2 && last2.events.length + events.length <= pageSize2) kept2[kept2.length - 1] = { events: [...last2.events, ...events], bytes: last2.bytes + bytes2 };
+    else if (events.length > 0) kept2.push({ events, bytes: bytes2 });
+    const sum = (of) => kept2.reduce((n, k) => n + of(k), 0);
+    while (kept2.length > 1 && (sum((k) => k.events.length) > most || sum((k) => k.bytes) > mostBytes)) this.left += kept2.shift().events.length;
+  }
+};
 var mark = "\nThe rejected output:\n";
 function rejectedAnswer(e) {
   const text = textOf(e);
@@ -4993,7 +5060,7 @@ function curlLine(url, body, withToken) {
 }
 function aoLine(base, list2) {
   const of = new Map(list2);
-  if (beyond(of)) return null;
+  if (beyond2(of)) return null;
   const text = (name) => stringOf(of.has(name) ? read4(of.get(name)) : void 0);
   const flag = (name, value) => value === void 0 ? [] : [shellQuote(`--${name}=${value}`)];
   const resume = text("type") === "resume_session";
@@ -5006,7 +5073,7 @@ function aoLine(base, list2) {
   words2.push(...demandWords(of.get("additional_demands")), ...flag("project-dir", text("project_dir")), ...flag("timeout", of.has("timeout_seconds") ? of.get("timeout_seconds") + "s" : void 0), ...flag("max-attempts", of.get("max_attempts")));
   return words2.join(" ");
 }
-function beyond(of) {
+function beyond2(of) {
   const demands = of.has("additional_demands") ? read4(of.get("additional_demands")) : void 0;
   const options2 = of.has("output_schema_options") ? read4(of.get("output_schema_options")) : void 0;
   return member2(demands, "executor_type") || member2(demands, "project_dir") || member2(options2, "strict_json_only")?.text === "false";

@@ -39,10 +39,13 @@ const pause = (ms, signal) =>
     signal?.addEventListener("abort", () => (clearTimeout(timer), stop(signal.reason)), { once: true });
   });
 
-/** backoff is a pause before the n-th new try: half a second doubled up to 15 s, with a random part, or what was asked for. */
+/** longestPause is the most milliseconds between two tries, unless the coordinator asks for more. */
+export const longestPause = 5000;
+
+/** backoff is the pause before retry n: half a second, doubled up to longestPause, less a random part of up to a half. */
 export function backoff(n, retryAfter) {
-  const base = Math.min(15000, 500 * 2 ** Math.min(n, 5));
-  return Math.max((retryAfter ?? 0) * 1000, base * (0.75 + Math.random() / 2));
+  const most = Math.min(longestPause, 500 * 2 ** Math.min(n, 5));
+  return Math.max((retryAfter ?? 0) * 1000, most * (0.5 + Math.random() / 2));
 }
 
 /**

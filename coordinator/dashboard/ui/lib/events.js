@@ -1,15 +1,16 @@
-// A session's events: read page by page, and again from where it stopped whenever the live stream says that there is more.
-// The stream only wakes the reader, so nothing is missed and nothing comes twice.
+// A session's events: read in pages, then as the live stream brings them. An event has a position in both streams of the
+// coordinator, so none is missing and none is there twice.
 import { useEffect, useRef, useState } from "../base.js";
 import { backoff, request, seg, withQuery } from "./api.js";
 import { subscribe } from "./live.js";
 
 const pageSize = 500;
-const pace = 250; // milliseconds between two reads
+const fullPage = 4 << 20; // bytes from which on a page may have ended before all was read
+const pace = 250; // milliseconds between two renderings of what the stream brings
+const calm = 800; // and while pages are read
 const largest = 65536; // bytes of an event; what is longer is cut by the coordinator
 const most = 5000; // events that a page keeps; older ones are left out
 const mostBytes = 8 << 20; // of their text
-const calm = 800; // milliseconds between two renderings while much is read
 
 /**
  * useEvents reads the events of a session and keeps them live. onChange is called when a run or the session changed, onOpen
@@ -22,46 +23,31 @@ export function useEvents(session, onChange, onOpen) {
   opened.current = onOpen;
   useEffect(() => {
     if (!session) return;
-    const gone = new AbortController();
-    const reader = { next: "", kept: [], left: 0, shown: 0, numbers: new Map(), busy: false, again: false, tries: 0 };
-    const read = async () => {
-      if (reader.busy) return void (reader.again = true);
-      reader.busy = true;
-      reader.again = false;
-      try {
-        await readOn(session, reader, gone.signal, () => setState({ events: reader.kept.flatMap((k) => k.events), left: reader.left, ready: reader.ready }));
-        reader.tries = 0;
-      } catch (error) {
-        if (!gone.signal.aborted) setState((s) => ({ ...s, error }));
-        reader.again = error.passing;
-        if (error.passing) await pause(backoff(reader.tries++, error.retryAfter));
-      }
-      await pause(pace);
-      reader.busy = false;
-      if (reader.again && !gone.signal.aborted) read();
+    const reader = new Reader(session, (more) => setState((s) => ({ ...s, ...more })));
+    const later = (act) => {
+      let timer = 0;
+      return [() => (clearTimeout(timer), (timer = setTimeout(() => reader.closed || act.current?.(), 120))), () => clearTimeout(timer)];
     };
-    read();
-    let due = 0, open = 0;
-    const change = () => {
-      clearTimeout(due);
-      due = setTimeout(() => gone.signal.aborted || changed.current?.(), 120);
-    };
-    const stop = subscribe("/sse/sessions?session_id=" + seg(session), {
-      onItems: (items) => {
-        if (items.some((i) => i.event === "event" || i.event === "init")) read();
-        if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
-      },
-      onGap: () => (read(), change()),
-      onState: (live) => {
-        clearTimeout(open);
-        if (live === "live" || live === "polling") open = setTimeout(() => gone.signal.aborted || opened.current?.(), 120);
-      },
-      onError: (error) => setState((s) => ({ ...s, error })),
+    const [change, noChange] = later(changed), [open, notOpen] = later(opened);
+    let stop = () => {};
+    reader.read().then(() => {
+      if (reader.closed || !reader.ready) return;
+      stop = subscribe(withQuery("/sse/sessions", { session_id: session, max_bytes: largest }), {
+        from: reader.position,
+        onItems: (items) => {
+          reader.arrive(items.filter((i) => i.event === "event"));
+          if (items.some((i) => i.event === "init")) reader.read(); // after a gap: the stream begins anew
+          if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
+        },
+        onGap: () => (reader.read(), change()),
+        onState: (live) => (live === "live" || live === "polling" ? open() : notOpen()),
+        onError: (error) => setState((s) => ({ ...s, error })),
+      });
     });
     return () => {
-      gone.abort();
-      clearTimeout(due);
-      clearTimeout(open);
+      reader.close();
+      noChange();
+      notOpen();
       stop();
     };
   }, [session]);
@@ -70,34 +56,123 @@ export function useEvents(session, onChange, onOpen) {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-async function readOn(session, reader, signal, show) {
-  for (; ;) {
-    const path = withQuery(`/sessions/${seg(session)}/events`, { after: reader.next, limit: pageSize, max_bytes: largest });
-    const { data: { events, next }, text } = await request("GET", path, { signal });
-    for (const e of events) {
-      e.n = (reader.numbers.get(e.run_id) ?? 0) + 1;
-      reader.numbers.set(e.run_id, e.n);
-    }
-    keep(reader, events, text.length);
-    const end = events.length < pageSize || next === reader.next;
-    reader.next = next || reader.next;
-    if (end) reader.ready = true;
-    if (end || performance.now() - reader.shown > calm) {
-      show();
-      reader.shown = performance.now();
-    }
-    if (end) return;
-  }
+// Events that follow from a record of a run; the others are messages of its executor.
+const ofRecords = new Set(["run_start", "result", "run_completed", "run_failed", "run_stopped"]);
+
+// A position, <runs>-<events>[.<items>[.<packed>]], as two places that only grow: [record, items of the next one] and
+// [message, events of the next one].
+function placesOf(position) {
+  const [runs, rest = ""] = position.split("-");
+  const [events, items, packed] = rest.split(".");
+  return { runs: [Number(runs) || 0, Number(items) || 0], events: [Number(events) || 0, Number(packed) || 0] };
 }
 
-// keep puts what was read behind what is kept, and leaves out the oldest of it: whole answers, since what is kept of one keeps
-// all of its text. Short answers are put together.
-function keep(reader, events, bytes) {
-  const { kept } = reader, last = kept.at(-1);
-  if (last && last.events.length + events.length <= pageSize) kept[kept.length - 1] = { events: [...last.events, ...events], bytes: last.bytes + bytes };
-  else if (events.length > 0) kept.push({ events, bytes });
-  const sum = (of) => kept.reduce((n, k) => n + of(k), 0);
-  while (kept.length > 1 && (sum((k) => k.events.length) > most || sum((k) => k.bytes) > mostBytes)) reader.left += kept.shift().events.length;
+const beyond = (a, b) => a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
+
+class Reader {
+  constructor(session, show) {
+    Object.assign(this, { session, show, gone: new AbortController(), at: placesOf(""), kept: [], left: 0, numbers: new Map(), waiting: [] });
+    Object.assign(this, { ready: false, busy: false, again: false, tries: 0, due: 0, shown: 0 });
+  }
+
+  get closed() {
+    return this.gone.signal.aborted;
+  }
+
+  get position() {
+    const { runs, events } = this.at;
+    return `${runs[0]}-${events[0]}` + (runs[1] || events[1] ? `.${runs[1]}` : "") + (events[1] ? `.${events[1]}` : "");
+  }
+
+  close() {
+    this.gone.abort();
+    clearTimeout(this.due);
+  }
+
+  // read reads all pages behind the position. What the stream brings meanwhile waits.
+  async read() {
+    if (this.busy) return void (this.again = true);
+    this.busy = true;
+    do {
+      this.again = false;
+      try {
+        await this.pages();
+        this.tries = 0;
+      } catch (error) {
+        if (this.closed) return;
+        this.show({ error });
+        if (!error.passing) break;
+        this.again = true;
+        await pause(backoff(this.tries++, error.retryAfter));
+      }
+    } while (this.again && !this.closed);
+    this.busy = false;
+    this.take();
+  }
+
+  async pages() {
+    for (; ;) {
+      const path = withQuery(`/sessions/${seg(this.session)}/events`, { after: this.position, limit: pageSize, max_bytes: largest });
+      const { data: { events, next }, text, headers } = await request("GET", path, { signal: this.gone.signal });
+      this.keep(events, text.length);
+      const before = this.position;
+      this.advance(placesOf(next));
+      const whole = text.length + events.reduce((n, e) => n + (e.bytes ?? 0), 0);
+      const end = (events.length < pageSize && whole < fullPage) || this.position === before;
+      // The history of the other sessions up to the answer's own position is nothing to this one.
+      if (end) this.advance(placesOf(headers.get("Ao-Position") ?? ""));
+      this.ready ||= end;
+      if (end || performance.now() - this.shown > calm) this.render();
+      if (end) return;
+    }
+  }
+
+  // advance moves on in both streams, never back.
+  advance(places) {
+    for (const name of ["runs", "events"]) if (beyond(places[name], this.at[name])) this.at[name] = places[name];
+  }
+
+  arrive(items) {
+    this.waiting.push(...items);
+    if (items.length > 0) this.due ||= setTimeout(() => ((this.due = 0), this.take()), Math.max(0, this.shown + pace - performance.now()));
+  }
+
+  // take adds what came by the stream and is not here yet.
+  take() {
+    if (this.busy || this.closed) return;
+    const fresh = [];
+    let bytes = 0;
+    for (const i of this.waiting.splice(0)) {
+      const places = placesOf(i.id), event = i.data();
+      const part = ofRecords.has(event.event_type) ? "runs" : "events";
+      if (!beyond(places[part], this.at[part])) continue;
+      this.advance(places);
+      fresh.push({ ...event });
+      bytes += i.text.length;
+    }
+    if (fresh.length === 0) return;
+    this.keep(fresh, bytes);
+    this.render();
+  }
+
+  render() {
+    this.shown = performance.now();
+    this.show({ events: this.kept.flatMap((k) => k.events), left: this.left, ready: this.ready, error: undefined });
+  }
+
+  // keep adds events and leaves out the oldest: whole answers, since what is kept of one keeps all of its text. Short answers
+  // are put together.
+  keep(events, bytes) {
+    for (const e of events) {
+      e.n = (this.numbers.get(e.run_id) ?? 0) + 1;
+      this.numbers.set(e.run_id, e.n);
+    }
+    const { kept } = this, last = kept.at(-1);
+    if (last && last.events.length + events.length <= pageSize) kept[kept.length - 1] = { events: [...last.events, ...events], bytes: last.bytes + bytes };
+    else if (events.length > 0) kept.push({ events, bytes });
+    const sum = (of) => kept.reduce((n, k) => n + of(k), 0);
+    while (kept.length > 1 && (sum((k) => k.events.length) > most || sum((k) => k.bytes) > mostBytes)) this.left += kept.shift().events.length;
+  }
 }
 
 const mark = "\nThe rejected output:\n";

@@ -86,6 +86,9 @@ export default function Palette({ onClose }) {
     } else if (e.key === "Enter") {
       e.preventDefault();
       act(items[chosen]);
+    } else if (e.key === "Escape") { // a search field would only clear its text
+      e.preventDefault();
+      onClose();
     }
   };
   return html`<dialog ref=${dialog} class="palette" aria-label="Search and actions" onCancel=${(e) => (e.preventDefault(), onClose())} onMouseDown=${(e) => e.target === dialog.current && onClose()}>
