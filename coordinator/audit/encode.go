@@ -7,7 +7,7 @@ func (e *Entry) append(b []byte) []byte {
 	o := strictjson.Build(b)
 	o.Time("time", e.Time)
 	o.Some("request", e.Request)
-	o.Some("door", e.Door)
+	o.Some("door", e.EntryPoint)
 	if e.Actor != nil {
 		e.Actor.write(&o)
 	}

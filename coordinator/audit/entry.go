@@ -93,13 +93,13 @@ type Targets struct {
 
 // Entry is one line.
 type Entry struct {
-	Time    time.Time `json:"time"`              // default the moment it is noted
-	Request string    `json:"request,omitempty"` // X-Request-Id; over NATS none
-	Door    string    `json:"door,omitempty"`
-	Actor   *Actor    `json:"actor,omitempty"`
-	From    string    `json:"from,omitempty"` // address of the other end of the connection; over NATS not known
-	Action  string    `json:"action"`
-	Route   string    `json:"route,omitempty"` // of a refused read
+	Time       time.Time `json:"time"`              // default the moment it is noted
+	Request    string    `json:"request,omitempty"` // X-Request-Id; over NATS none
+	EntryPoint string    `json:"door,omitempty"`
+	Actor      *Actor    `json:"actor,omitempty"`
+	From       string    `json:"from,omitempty"` // address of the other end of the connection; over NATS not known
+	Action     string    `json:"action"`
+	Route      string    `json:"route,omitempty"` // of a refused read
 	Targets
 	Status int    `json:"status,omitempty"` // as HTTP has it; a run that is waited for counts as 201 as soon as it is accepted
 	Error  string `json:"error,omitempty"`  // code of the refusal
@@ -131,7 +131,7 @@ func (e Entry) attrs() []slog.Attr {
 		}
 	}
 	add("request", e.Request)
-	add("door", e.Door)
+	add("door", e.EntryPoint)
 	if a := e.Actor; a != nil {
 		add("actor", a.Kind)
 		add("token", a.Name)

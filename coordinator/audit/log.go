@@ -91,7 +91,7 @@ func open(path string) (*os.File, error) {
 }
 
 // Note takes an entry and returns at once: what cannot be written is counted and told, and stops nobody.
-func (l *Log) Note(e Entry) {
+func (l *Log) Record(e Entry) {
 	if l == nil {
 		return
 	}

@@ -62,10 +62,10 @@ func TestNoneCostsNothing(t *testing.T) {
 	if l != nil || err != nil {
 		t.Fatal(l, err)
 	}
-	l.Note(Entry{})
+	l.Record(Entry{})
 	l.Reopen()
 	l.Close()
-	if n := testing.AllocsPerRun(100, func() { l.Note(Entry{Action: RunCreate}) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { l.Record(Entry{Action: RunCreate}) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -80,7 +80,7 @@ func TestEntriesAreInTheFileSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	l.Note(Entry{Action: RunCreate, Door: HTTP, Actor: &Actor{Kind: Token, Name: "ci"}, Targets: Targets{Run: "run_<1>"}, Status: 201})
+	l.Record(Entry{Action: RunCreate, EntryPoint: HTTP, Actor: &Actor{Kind: Token, Name: "ci"}, Targets: Targets{Run: "run_<1>"}, Status: 201})
 	until(t, "the line is there, before the end", func() bool { return len(lines(t, path)) == 2 })
 	raw, _ := os.ReadFile(path)
 	if !strings.Contains(string(raw), `"door":"http","actor":{"kind":"token","name":"ci"},"action":"run.create","run_id":"run_<1>","status":201}`) {
@@ -96,13 +96,13 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Note(Entry{Action: "one"})
+	l.Record(Entry{Action: "one"})
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	l.Note(Entry{Action: "two"})
+	l.Record(Entry{Action: "two"})
 	l.Reopen()
-	l.Note(Entry{Action: "three"})
+	l.Record(Entry{Action: "three"})
 	l.Close()
 	if old := lines(t, path+".1"); len(old) != 2 || old[1].Action != "two" {
 		t.Errorf("the old file has %v", old)
@@ -131,7 +131,7 @@ func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Reopen()
-	l.Note(Entry{Action: "after"})
+	l.Record(Entry{Action: "after"})
 	l.Close()
 	if all := lines(t, filepath.Join(dir+"-elsewhere", "audit")); len(all) != 1 {
 		t.Errorf("%v", all)
@@ -152,7 +152,7 @@ func TestAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		l.Note(Entry{Action: RunCreate})
+		l.Record(Entry{Action: RunCreate})
 	}
 	until(t, "it is told", func() bool {
 		return strings.Contains(log.text(), "audit entries are lost") && strings.Contains(log.text(), "no space left")
@@ -190,7 +190,7 @@ func TestMoreThanCanBeWritten(t *testing.T) {
 	}
 	const many = 200_000
 	for range many {
-		l.Note(Entry{Action: RunCreate})
+		l.Record(Entry{Action: RunCreate})
 	}
 	l.Close()
 	var written, lost uint64

@@ -34,7 +34,7 @@ func defaultMost() int64 {
 }
 
 // For divides so many bytes (0: Default), for bodies of at most largest bytes. A caller's share always has room for one.
-func For(bytes, largest int64) *Memory {
+func NewMemory(bytes, largest int64) *Memory {
 	bytes = cmp.Or(bytes, defaultMost())
 	largest++ // a body of no known length has room for a byte more, to see that it is no larger
 	return &Memory{

@@ -86,7 +86,7 @@ func TestShares(t *testing.T) {
 
 // TestFor: the largest body fits into a caller's share, however little memory there is.
 func TestFor(t *testing.T) {
-	m := For(1<<20, 17<<20)
+	m := NewMemory(1<<20, 17<<20)
 	if err := m.Requests.Open("a").Take(17<<20 + 1); err != nil {
 		t.Error(err)
 	}

@@ -26,12 +26,12 @@ type Signal uint32
 
 // Plan is when a controller is called.
 type Plan struct {
-	Name  string
-	Do    Controller
-	Wakes Signal        // any of these: at once
-	Every time.Duration // after so long without a call; required
-	Rest  time.Duration // the least time between the end of a call and the next one
-	Sure  func() bool   // not called while this says no; nil: always called
+	Name    string
+	Do      Controller
+	Wakes   Signal        // any of these: at once
+	Every   time.Duration // after so long without a call; required
+	Rest    time.Duration // the least time between the end of a call and the next one
+	Allowed func() bool   // not called while this says no; nil: always called
 }
 
 const (
@@ -97,7 +97,7 @@ func (l *loop) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if l.Sure != nil && !l.Sure() {
+		if l.Allowed != nil && !l.Allowed() {
 			timer.Reset(min(l.Every, soon)) // what is to be done stays to be done
 			continue
 		}

@@ -118,7 +118,7 @@ func TestWhoIsUnsureIsNotCalled(t *testing.T) {
 			if n.Load() != 1 {
 				t.Errorf("%d calls in the next second", n.Load())
 			}
-		}, Plan{Name: "a", Wakes: 1, Every: time.Second, Sure: sure.Load, Do: Func(func(context.Context) error { n.Add(1); return nil })})
+		}, Plan{Name: "a", Wakes: 1, Every: time.Second, Allowed: sure.Load, Do: Func(func(context.Context) error { n.Add(1); return nil })})
 	})
 }
 
@@ -143,7 +143,7 @@ func TestWhatIsDueWhileNothingIsSureIsDoneSoonAfter(t *testing.T) {
 			if n.Load() != 2 {
 				t.Errorf("%d calls in the two seconds after its time had come", n.Load()-1)
 			}
-		}, Plan{Name: "a", Wakes: 1, Every: time.Hour, Sure: sure.Load, Do: do})
+		}, Plan{Name: "a", Wakes: 1, Every: time.Hour, Allowed: sure.Load, Do: do})
 	})
 }
 

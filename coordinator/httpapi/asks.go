@@ -119,5 +119,5 @@ type History interface {
 type Positions interface {
 	Position() uint64
 	Written() uint64
-	Reach(ctx context.Context, seq uint64) error
+	WaitPosition(ctx context.Context, seq uint64) error
 }

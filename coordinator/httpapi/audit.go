@@ -86,7 +86,7 @@ func (r *recorder) record(g *gin.Context, status int) {
 	}
 	route := g.Request.Method + " " + g.FullPath()
 	action := actions[route]
-	e := audit.Entry{Request: requestID(g), Door: audit.HTTP, From: g.Request.RemoteAddr, Targets: n.targets, Status: status, Error: n.code}
+	e := audit.Entry{Request: requestID(g), EntryPoint: audit.HTTP, From: g.Request.RemoteAddr, Targets: n.targets, Status: status, Error: n.code}
 	if action == "" {
 		if status != http.StatusUnauthorized && status != http.StatusForbidden {
 			return
@@ -116,5 +116,5 @@ func (r *recorder) record(g *gin.Context, status int) {
 			e.Schema = name
 		}
 	}
-	r.to.Note(e)
+	r.to.Record(e)
 }

@@ -12,7 +12,7 @@ import (
 
 // TestARequestWithoutABodyCostsLittle: what the door keeps with it is one piece, beside the request that carries it.
 func TestARequestWithoutABodyCostsLittle(t *testing.T) {
-	m := budget.For(0, 1<<20)
+	m := budget.NewMemory(0, 1<<20)
 	r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 	g := &gin.Context{}
 	if got := testing.AllocsPerRun(100, func() {

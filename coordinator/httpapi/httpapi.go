@@ -72,7 +72,7 @@ func (c Config) withDefaults() Config {
 	c.Beat = cmp.Or(c.Beat, 15*time.Second)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Memory == nil {
-		c.Memory = budget.For(0, c.MaxPayload+Slack)
+		c.Memory = budget.NewMemory(0, c.MaxPayload+Slack)
 	}
 	return c
 }

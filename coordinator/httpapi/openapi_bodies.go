@@ -84,7 +84,7 @@ type (
 )
 
 // hook is what an HTTP callback brings.
-var hook = webhook.Told{}
+var hook = webhook.Payload{}
 
 // bodies has a row for each route.
 var bodies = map[string]body{
@@ -187,7 +187,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[audit.Gap]():         "AuditGap",
 	reflect.TypeFor[config.InForce]():    "Setting",
 	reflect.TypeFor[me]():                "Me",
-	reflect.TypeFor[webhook.Told]():      "WebhookBody",
+	reflect.TypeFor[webhook.Payload]():   "WebhookBody",
 
 	reflect.TypeFor[projection.TreeSession](): "TreeSession",
 	reflect.TypeFor[projection.TreeRun]():     "TreeRun",

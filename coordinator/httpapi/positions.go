@@ -33,7 +33,7 @@ func (p positions) around(r route, h handler) handler {
 		if asked := g.Request.Header.Get(positionHeader); asked != "" {
 			seq, err := projection.ParsePosition(asked)
 			if err == nil {
-				err = p.of.Reach(g.Request.Context(), seq)
+				err = p.of.WaitPosition(g.Request.Context(), seq)
 			}
 			if err != nil {
 				return nil, err

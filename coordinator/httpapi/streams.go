@@ -196,7 +196,7 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 	}
 	var err error
 	if active, ok := a.history.Active(acc.RunID); ok {
-		err = a.history.Stream(ctx, acc.SessionID, projection.Before(active.FirstSeq), func(i projection.Item) error {
+		err = a.history.Stream(ctx, acc.SessionID, projection.PositionBefore(active.FirstSeq), func(i projection.Item) error {
 			if e, ok := i.Data.(run.Event); ok {
 				return tell(i.ID, e)
 			}

@@ -30,6 +30,6 @@ func (a *API) note(x *call, action string, status int, code string) {
 	}
 	x.recorded = true
 	who := audit.Who(x.who)
-	a.cfg.Audit.Note(audit.Entry{Request: x.id, Door: audit.MCP, Actor: &who, From: x.from, Action: action,
+	a.cfg.Audit.Record(audit.Entry{Request: x.id, EntryPoint: audit.MCP, Actor: &who, From: x.from, Action: action,
 		Targets: x.targets, Status: status, Error: code})
 }

@@ -80,7 +80,7 @@ func (a *API) follow(ctx context.Context, session, id string, say func(string) e
 		return nil
 	}
 	stood := "" // a run is told of also where only its times have changed, and a failure once more
-	return a.cfg.History.Stream(ctx, session, projection.Before(active.FirstSeq), func(i projection.Item) error {
+	return a.cfg.History.Stream(ctx, session, projection.PositionBefore(active.FirstSeq), func(i projection.Item) error {
 		defer budget.Sent(ctx)
 		switch v := i.Data.(type) {
 		case run.Event:

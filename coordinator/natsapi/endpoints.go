@@ -208,9 +208,9 @@ func (s *service) record(door, action string, of audit.Targets, done int, err er
 	if s.cfg.Audit == nil {
 		return
 	}
-	e := audit.Entry{Door: door, Actor: &audit.Actor{Kind: audit.Publisher}, Action: action, Targets: of}
+	e := audit.Entry{EntryPoint: door, Actor: &audit.Actor{Kind: audit.Publisher}, Action: action, Targets: of}
 	e.Status, e.Error = audit.Outcome(done, err)
-	s.cfg.Audit.Note(e)
+	s.cfg.Audit.Record(e)
 }
 
 // publishable tells whether a stranger may have us publish there: not to what workers and servers listen to.

@@ -9,12 +9,12 @@ import (
 
 // Agenda is what there is to do: turns to be queued, results to be checked, parents and receivers to be told, history to be truncated.
 // What names things since it was asked last has one reader.
-type Agenda struct{ p *Projection }
+type Worklist struct{ p *Projection }
 
 // Due are those that became ready to be told since it was asked last.
-func (x *Agenda) Due() []Owing {
-	return change(x.p, func(f *fold) []Owing {
-		var all []Owing
+func (x *Worklist) NewCallbacks() []PendingCallback {
+	return change(x.p, func(f *fold) []PendingCallback {
+		var all []PendingCallback
 		for _, s := range f.debts.due {
 			s.due = false
 			if o, ok := f.debts.owingOf(s, time.Now()); ok {
@@ -27,8 +27,8 @@ func (x *Agenda) Due() []Owing {
 }
 
 // Owing are all that can be told now.
-func (x *Agenda) Owing() []Owing {
-	return read(x.p, func(f *fold) (all []Owing) {
+func (x *Worklist) DueCallbacks() []PendingCallback {
+	return read(x.p, func(f *fold) (all []PendingCallback) {
 		for s := range f.owing {
 			if o, ok := f.debts.owingOf(s, time.Now()); ok {
 				all = append(all, o)
@@ -39,19 +39,19 @@ func (x *Agenda) Owing() []Owing {
 }
 
 // OwingOf is what a parent can be told now; not ok: nothing.
-func (x *Agenda) OwingOf(session string) (Owing, bool) {
-	return read2(x.p, func(f *fold) (Owing, bool) {
+func (x *Worklist) DueCallback(session string) (PendingCallback, bool) {
+	return read2(x.p, func(f *fold) (PendingCallback, bool) {
 		s := f.sessions[identOf(sessionPrefix, session)]
 		if s == nil {
-			return Owing{}, false
+			return PendingCallback{}, false
 		}
 		return f.debts.owingOf(s, time.Now())
 	})
 }
 
 // Debts counts them. It costs what there are of parents with children to be told of, and of receivers.
-func (x *Agenda) Debts() Debts {
-	return read(x.p, func(f *fold) (d Debts) {
+func (x *Worklist) CallbackBacklog() CallbackBacklog {
+	return read(x.p, func(f *fold) (d CallbackBacklog) {
 		for p := range f.owing {
 			if len(p.owed) == 0 || !p.hears() {
 				continue
@@ -74,13 +74,13 @@ func (x *Agenda) Debts() Debts {
 }
 
 // Hooks are HTTP callbacks whose time has come: of each receiver those that are due for longest.
-func (x *Agenda) Hooks(l Look) []Hook {
-	return read(x.p, func(f *fold) (due []Hook) {
+func (x *Worklist) DueWebhooks(l WebhookQuery) []Webhook {
+	return read(x.p, func(f *fold) (due []Webhook) {
 		f.webhooks.hosts.first.walk(func(to *receiver) bool {
-			if len(due) >= l.Most || to.when().After(l.Now) {
+			if len(due) >= l.Limit || to.when().After(l.Now) {
 				return false
 			}
-			room := min(l.Room(to.host), l.Most-len(due))
+			room := min(l.Capacity(to.host), l.Limit-len(due))
 			if room <= 0 {
 				return true
 			}
@@ -88,7 +88,7 @@ func (x *Agenda) Hooks(l Look) []Hook {
 				if h.next.After(l.Now) {
 					return false
 				}
-				if d := h.shown(); !l.Busy(d) {
+				if d := h.shown(); !l.Skip(d) {
 					due = append(due, d)
 					room--
 				}
@@ -101,7 +101,7 @@ func (x *Agenda) Hooks(l Look) []Hook {
 }
 
 // Hook is a run's HTTP callback, with its newest record's number; dead or owed only.
-func (x *Agenda) Hook(id string) (at Hook, call run.CallbackState, ok bool) {
+func (x *Worklist) Webhook(id string) (at Webhook, call run.CallbackState, ok bool) {
 	x.p.reading(func(f *fold) {
 		r := f.runs[identOf(runPrefix, id)]
 		if h := f.webhooks.of[r]; h != nil {
@@ -114,7 +114,7 @@ func (x *Agenda) Hook(id string) (at Hook, call run.CallbackState, ok bool) {
 // Prunable is the sequence up to which, itself not included, the history may be truncated: never past a run that has not
 // ended, and leaving `keep` ended runs of those that ended after `old`; nor past a callback record that was written after `told`
 // (decision 0014).
-func (x *Agenda) Prunable(keep int, old, told time.Time) uint64 {
+func (x *Worklist) Prunable(keep int, old, told time.Time) uint64 {
 	return read(x.p, func(f *fold) uint64 {
 		left, held := f.ended, f.held(told)
 		for _, r := range f.order {
@@ -133,7 +133,7 @@ func (x *Agenda) Prunable(keep int, old, told time.Time) uint64 {
 }
 
 // Eligible are the accepted runs that have become the next turn of a session in which nothing is open, since it was asked last.
-func (x *Agenda) Eligible() []Active {
+func (x *Worklist) Eligible() []Active {
 	return change(x.p, func(f *fold) []Active {
 		var all []Active
 		for _, r := range f.fresh {
@@ -150,24 +150,24 @@ func (x *Agenda) Eligible() []Active {
 }
 
 // Late are the queued records that came too late and are not purged, as far as is known; the oldest first.
-func (x *Agenda) Late() []Late {
-	return read(x.p, func(f *fold) []Late {
+func (x *Worklist) LateRecords() []LateRecord {
+	return read(x.p, func(f *fold) []LateRecord {
 		return slices.Clone(f.late.all)
 	})
 }
 
 // Purged lets go of a late record that RUNS no longer has: it holds truncation back no more.
-func (x *Agenda) Purged(gone Late) {
+func (x *Worklist) ForgetLate(gone LateRecord) {
 	x.p.changing(func(f *fold) {
-		f.late.all = slices.DeleteFunc(f.late.all, func(l Late) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject })
+		f.late.all = slices.DeleteFunc(f.late.all, func(l LateRecord) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject })
 	})
 }
 
 // Offers are the runs of which results were offered since it was asked last, and not decided.
-func (x *Agenda) Offers() []Active {
+func (x *Worklist) NewResults() []Active {
 	return change(x.p, func(f *fold) (all []Active) {
 		for _, r := range f.offers {
-			if r.live != nil && r.live.snap.OfferSeq != 0 {
+			if r.live != nil && r.live.snap.UnverifiedSeq != 0 {
 				all = append(all, *r.live.snap)
 			}
 		}
@@ -178,7 +178,7 @@ func (x *Agenda) Offers() []Active {
 
 // Halting calls f with the runs that are to be stopped with their tree and have not ended, in no order, until f says false. It costs
 // what these are.
-func (x *Agenda) Halting(f func(Active) bool) {
+func (x *Worklist) StoppingTrees(f func(Active) bool) {
 	tell(change(x.p, func(f *fold) []*Active {
 		f.trees.halted = false
 		all := make([]*Active, 0, len(f.trees.halting))
@@ -190,20 +190,20 @@ func (x *Agenda) Halting(f func(Active) bool) {
 }
 
 // Suppressing are children that ended, of which their parent is not told, with what a record of that needs: Told and Begun.
-func (x *Agenda) Suppressing() []Owing {
-	return read(x.p, func(f *fold) (all []Owing) {
+func (x *Worklist) SuppressedCallbacks() []PendingCallback {
+	return read(x.p, func(f *fold) (all []PendingCallback) {
 		for p, rows := range f.trees.suppressing {
 			root := p.root()
 			if !root.begun || !p.hears() {
 				continue
 			}
-			o := Owing{Session: p.sessionID(), Begun: root.runID()}
+			o := PendingCallback{Session: p.sessionID(), LastClaimed: root.runID()}
 			for _, r := range rows[:min(len(rows), maxTold)] {
 				if r.gone {
 					continue
 				}
 				if len(o.Children) == 0 {
-					o.Told = int(r.tellings)
+					o.Deliveries = int(r.tellings)
 				}
 				o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
 			}

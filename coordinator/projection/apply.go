@@ -51,7 +51,7 @@ func (f *fold) apply(m Record) (Change, error) {
 	if f.pass != nil && rec.Run != "" {
 		f.pass.touch(f.runs[identOf(runPrefix, rec.Run)])
 	}
-	if ch.Moved && ch.row != nil {
+	if ch.Applied && ch.row != nil {
 		f.changes.add(m.Seq, ch.row)
 	}
 	if version > f.version && f.newer == 0 {
@@ -61,7 +61,7 @@ func (f *fold) apply(m Record) (Change, error) {
 	case err != nil:
 		f.stats.Unreadable++
 		return ch, fmt.Errorf("record %d (%s): %w", m.Seq, rec.Kind, err)
-	case ch.Moved:
+	case ch.Applied:
 		f.stats.Applied++
 	default:
 		f.stats.Ignored++

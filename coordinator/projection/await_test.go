@@ -53,8 +53,8 @@ func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
 	}
 	b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter()}
 	a := b.actor(run.NewSessionID())
-	b.Wrote(b.write(a.queued(1), a.claimed(1)))
-	if err := b.Own(t.Context()); err != nil {
+	b.NoteWritten(b.write(a.queued(1), a.claimed(1)))
+	if err := b.WaitOwnWrites(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok := b.Active(a.spec.ID); !ok || got.Claim == nil {
@@ -69,7 +69,7 @@ func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := b.Own(ctx); err != nil {
+	if err := b.WaitOwnWrites(ctx); err != nil {
 		t.Errorf("a record that is lost: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ func TestWhereASessionCanGoOn(t *testing.T) {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
 		a.spec.Type, a.spec.ExecutorSessionID, a.spec.Demands = run.Resume, tt.model, run.Demands{Hostname: "h", ExecutorProfile: "p"}
 		j := over(foldedWith(t, keyOf, []entry{a.queued(1)}))
-		if at := j.Home(a.spec.SessionID); j.Model(a.spec.SessionID) != tt.model || at.Hostname != tt.host {
+		if at := j.Affinity(a.spec.SessionID); j.ExecutorSessionID(a.spec.SessionID) != tt.model || at.Hostname != tt.host {
 			t.Errorf("%s goes on at %+v, want %q", tt.model, at, tt.host)
 		}
 	}

@@ -102,7 +102,7 @@ func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 		}
 		touched(d.tables, r)
 		touched(d.tables, turn)
-		ch.Moved = true
+		ch.Applied = true
 		children = append(children, r)
 	}
 	switch {
@@ -170,7 +170,7 @@ func (ws *webhooks) notify(ch *Change, rec subject.Record, m Record) (int, error
 	if r == nil || h == nil || rec.N <= h.n {
 		return n.V, nil
 	}
-	ch.Moved, ch.row, ch.since = true, r, r.ended
+	ch.Applied, ch.row, ch.since = true, r, r.ended
 	ws.hosts.remove(h)
 	h.n, h.next = rec.N, m.Time
 	if n.Status != run.NotifyAgain {
@@ -205,7 +205,7 @@ func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
 		return
 	}
 	r.session.bound = &bond{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
-	ch.Moved = true
+	ch.Applied = true
 }
 
 // reply is the parent and the mode that a session's callback turns have: those of its newest run that calls back, else of the

@@ -84,17 +84,17 @@ func sessionOf(f *fold, s *session) run.Session {
 }
 
 // Owing is a parent session with nothing under way that is to be told of ended children.
-type Owing struct {
-	At       time.Time // when it was looked at
-	Session  string
-	LastRun  string    // the run of it that ended last
-	Begun    string    // the newest run of it that a runner claimed
-	Ended    time.Time // when that was, by its own word
-	Parent   string    // of the turn that will tell it
-	Mode     string    // likewise
-	Misses   int       // such turns in a row that ended before a runner began them
-	Told     int       // how often the first of the children was told of before, by turns that ended so
-	Children []Child   // in the order of their ends
+type PendingCallback struct {
+	ReadAt      time.Time // when it was looked at
+	Session     string
+	LastRun     string    // the run of it that ended last
+	LastClaimed string    // the newest run of it that a runner claimed
+	Ended       time.Time // when that was, by its own word
+	Parent      string    // of the turn that will tell it
+	Mode        string    // likewise
+	Misses      int       // such turns in a row that ended before a runner began them
+	Deliveries  int       // how often the first of the children was told of before, by turns that ended so
+	Children    []Child   // in the order of their ends
 }
 
 // maxTold is how many children one turn tells of at most; more come in the next one.
@@ -107,19 +107,19 @@ type Child struct {
 	Ended            time.Time // by its own word
 }
 
-func (d *debts) owingOf(s *session, now time.Time) (o Owing, ok bool) {
+func (d *debts) owingOf(s *session, now time.Time) (o PendingCallback, ok bool) {
 	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || d.expects(s) {
 		return o, false
 	}
-	o = Owing{At: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
+	o = PendingCallback{ReadAt: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
 	if r := s.newestBegun(nil); r != nil {
-		o.Begun = r.runID()
+		o.LastClaimed = r.runID()
 	}
 	o.Parent, o.Mode = s.reply()
 	for _, r := range s.owed[:min(len(s.owed), maxTold)] {
 		if !r.gone {
 			if len(o.Children) == 0 {
-				o.Told = int(r.tellings)
+				o.Deliveries = int(r.tellings)
 			}
 			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
 		}

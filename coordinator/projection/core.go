@@ -108,7 +108,7 @@ func change[T any](p *Projection, f func(*fold) T) T {
 
 // Behind is how many records of the stream, whose last one has this sequence, the fold has not read, and how old the newest is that it
 // has; nothing where it has read all.
-func (p *Projection) Behind(last uint64) (records uint64, age time.Duration) {
+func (p *Projection) Lag(last uint64) (records uint64, age time.Duration) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if seq := max(p.fold.seq, p.empty); last > seq {
@@ -141,7 +141,7 @@ func (p *Projection) apply(m Record) {
 		p.log.Error("record is unreadable", "seq", m.Seq, "err", err) // not its subject: it may hold a key
 	}
 	ch := &a.ch
-	if !ch.Moved {
+	if !ch.Applied {
 		return
 	}
 	if ch.Live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
@@ -175,7 +175,7 @@ func (p *Projection) reduce(m Record) (a applied, err error) {
 	defer p.mu.Unlock()
 	a.ch, err = p.fold.apply(m)
 	ch := &a.ch
-	if ch.Live = live; live && ch.Moved {
+	if ch.Live = live; live && ch.Applied {
 		p.totals.count(*ch)
 	}
 	p.at = m.Time
@@ -183,7 +183,7 @@ func (p *Projection) reduce(m Record) (a applied, err error) {
 		a.step = ch.step(m.Time)
 	}
 	p.reached()
-	if ch.Moved && ch.After.Final() && ch.RunID != "" {
+	if ch.Applied && ch.After.Final() && ch.RunID != "" {
 		a.ended = p.waiters[ch.row.id]
 		delete(p.waiters, ch.row.id)
 	}
@@ -252,7 +252,7 @@ func (p *Projection) look(id string) (sight, bool) {
 }
 
 // Wrote notes the sequence of a record that this process wrote.
-func (p *Projection) Wrote(seq uint64) {
+func (p *Projection) NoteWritten(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wrote = max(p.wrote, seq)

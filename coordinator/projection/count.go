@@ -16,7 +16,7 @@ type Count struct {
 // Count counts the runs that match a query; its limit and cursor say nothing here.
 func (x *Lists) Count(ctx context.Context, q Query) (c Count, err error) {
 	q.Limit, q.Cursor = 0, ""
-	if err := cmp.Or(refuse(q, run.Statuses), x.fresh.whole(ctx)); err != nil {
+	if err := cmp.Or(refuse(q, run.Statuses), x.fresh.waitLoaded(ctx)); err != nil {
 		return c, err
 	}
 	if q.unfiltered() {

@@ -3,7 +3,7 @@ package projection
 import "time"
 
 // Debts are the callbacks that are owed at one moment.
-type Debts struct {
+type CallbackBacklog struct {
 	Parents  int       // sessions that can be told of children, now or when what they have under way has ended
 	Children int       // ended runs that they are to be told of
 	Oldest   time.Time // the end of the one that waits for longest, by its own word; zero: none does

@@ -7,12 +7,12 @@ type Effect uint32
 
 // The effects of records, and of what NATS says of them.
 const (
-	TurnDue     Effect = 1 << iota // Eligible has something new
-	Offered                        // Offers has
-	CallbackDue                    // Due has
-	Halted                         // Halting or Suppressing have
-	WebhookDue                     // a run ended, or a try was noted, and receivers are yet to be told
-	Certain                        // the history counts as certain again: what was left undone meanwhile is to be done
+	TurnDue          Effect = 1 << iota // Eligible has something new
+	ResultDue                           // Offers has
+	CallbackDue                         // Due has
+	TreeStopDue                         // Halting or Suppressing have
+	WebhookDue                          // a run ended, or a try was noted, and receivers are yet to be told
+	HistoryConfirmed                    // the history counts as certain again: what was left undone meanwhile is to be done
 )
 
 // effectOf is what waits to be asked for behind a record.
@@ -22,9 +22,9 @@ func effectOf(f *fold, ch *Change) (e Effect) {
 		is     bool
 	}{
 		{TurnDue, len(f.fresh) > 0},
-		{Offered, len(f.offers) > 0},
+		{ResultDue, len(f.offers) > 0},
 		{CallbackDue, len(f.debts.due) > 0},
-		{Halted, f.trees.halted},
+		{TreeStopDue, f.trees.halted},
 		{WebhookDue, len(f.webhooks.hosts.first) > 0 && (ch.After.Final() || ch.Kind == subject.NotifiedKind)},
 	} {
 		if x.is {

@@ -10,7 +10,7 @@ import (
 // TestARecordSaysWhatItMakesDue, and a record that makes nothing due wakes nobody.
 func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	var got Effect
-	j := joined(nil, Config{Key: keyOf, Checked: marked, Due: func(e Effect) { got |= e }})
+	j := joined(nil, Config{Key: keyOf, Checked: marked, OnEffect: func(e Effect) { got |= e }})
 	parent := newActor(t, "run_p", "ses_p", "boss")
 	parent.spec.AgentType = run.Autonomous
 	first := newActor(t, "run_1", "ses_1", "a")
@@ -45,10 +45,10 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 		{"delivered", told.notified(3, run.NotifyDelivered), true, 0},
 		{"a run with an output schema", offering.queued(1), true, 0},
 		{"its claim", offering.claimed(1), true, 0},
-		{"its offer", offering.offered(1), true, Offered},
+		{"its offer", offering.offered(1), true, ResultDue},
 		{"a word that comes late", first.ended(1, run.Failed, 0), true, 0},
 		{"a run below", below.queued(1), true, 0},
-		{"the stop of a tree", stop, true, Halted},
+		{"the stop of a tree", stop, true, TreeStopDue},
 	} {
 		got = 0
 		j.live.Store(tt.live)
@@ -58,14 +58,14 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 		}
 		if tt.live {
 			j.Eligible()
-			j.Offers()
-			j.Due()
-			j.Halting(func(Active) bool { return true })
+			j.NewResults()
+			j.NewCallbacks()
+			j.StoppingTrees(func(Active) bool { return true })
 		}
 	}
 	got = 0
-	j.doubt(true)
-	if j.doubt(false); got != Certain {
+	j.suspectLoss(true)
+	if j.suspectLoss(false); got != HistoryConfirmed {
 		t.Errorf("the end of a doubt: %b", got)
 	}
 }

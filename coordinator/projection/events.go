@@ -36,7 +36,7 @@ func (p position) String() string {
 
 // Before is the position just before a record of RUNS: a reader that comes with it gets that record first, and every event
 // that is kept.
-func Before(seq uint64) string { return position{runs: seq - 1}.String() }
+func PositionBefore(seq uint64) string { return position{runs: seq - 1}.String() }
 
 // maxItems is more than any record has.
 const maxItems = 16
@@ -208,7 +208,7 @@ func credible(s sight, by func(key string) bool, key func(run string, attempt in
 }
 
 // Told reads a message of EVENTS: its events, as the readers of its session get them. None: they get nothing.
-func (x *Feed) Told(m Record) []run.Event {
+func (x *Feed) VisibleEvents(m Record) []run.Event {
 	e := saidIn(m)
 	if !x.judge(&e) || !e.shown() {
 		return nil

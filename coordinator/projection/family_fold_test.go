@@ -114,10 +114,10 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 		first, purged := uint64(1), map[uint64]bool{}
 		for range 1 + rng.IntN(3) {
 			before := promises(j.fold)
-			if late := j.Late(); rng.IntN(2) == 0 && len(late) > 0 { // as a coordinator does
+			if late := j.LateRecords(); rng.IntN(2) == 0 && len(late) > 0 { // as a coordinator does
 				gone := late[rng.IntN(len(late))]
 				purged[gone.Seq] = true
-				j.Purged(gone)
+				j.ForgetLate(gone)
 			}
 			cut := j.Prunable(rng.IntN(20), began.Add(time.Duration(rng.IntN(2)*2-1)*time.Hour), began.Add(time.Hour))
 			if rng.IntN(2) == 0 { // it goes in steps
@@ -187,12 +187,12 @@ func promises(f *fold) string {
 	for r := f.head; r != nil; r = r.live.next {
 		lines = append(lines, r.runID()+" goes on with "+r.session.bond().model)
 	}
-	for _, o := range j.Owing() {
+	for _, o := range j.DueCallbacks() {
 		for _, c := range o.Children {
 			lines = append(lines, o.Session+" is told of "+c.RunID)
 		}
 	}
-	for _, h := range j.Hooks(all(began.Add(time.Hour))) {
+	for _, h := range j.DueWebhooks(all(began.Add(time.Hour))) {
 		lines = append(lines, "receiver is told of "+h.RunID)
 	}
 	return sorted(lines)

@@ -380,7 +380,7 @@ func (f *family) check(t *testing.T, fold *fold) {
 			t.Fatalf("session %s: model %q, want %q", m.id, s.bond().model, m.model)
 		}
 		o, due := fold.debts.owingOf(s, time.Now())
-		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due && (len(o.Children) != len(m.owed) || o.Told != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {
+		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due && (len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {
 			t.Fatalf("session %s: due %t with %d children, want %t with %d", m.id, due, len(o.Children), want, len(m.owed))
 		}
 		for _, r := range m.turns {
@@ -388,7 +388,7 @@ func (f *family) check(t *testing.T, fold *fold) {
 			if row == nil || (row.live == nil) != (r.state == "ended") || row.begun != r.begun {
 				t.Fatalf("run %s is not %s begun %t: %+v", r.spec.ID, r.state, r.begun, row)
 			}
-			if row.live != nil && (row.live.snap.OfferSeq != 0) != r.offered {
+			if row.live != nil && (row.live.snap.UnverifiedSeq != 0) != r.offered {
 				t.Fatalf("run %s: offered %t: %+v", r.spec.ID, r.offered, row.live.snap)
 			}
 			if row.live == nil && row.base() != r.status {

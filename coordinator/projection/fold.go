@@ -97,7 +97,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	sess.runs++
 	sess.modified = max(sess.modified, created)
 	f.trees.indexBelow(sess)
-	ch.Moved = true
+	ch.Applied = true
 	ch.identify(r)
 	return r
 }
@@ -108,15 +108,15 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m Re
 		return
 	}
 	if now := r.live.snap; rec.N == now.Attempt {
-		if rec.TaskQueue != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
+		if rec.TaskQueue != now.Queue { // it waits in another lane now (decision 0004): one key, one claim for both
 			a, l := r.change(), f.lines.lane(rec.TaskQueue)
 			l.into(r, m.Time.UnixNano())
 			r.renew(a, &q.Spec)
-			a.Lane, a.QueuedSeq = l.lane, ch.Seq
+			a.Queue, a.QueuedSeq = l.lane, ch.Seq
 			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been handed either
 			f.past[r] = append(f.past[r], past{r.whole, false})
 			r.whole = ch.Seq
-			ch.Moved = true
+			ch.Applied = true
 		}
 		return
 	}
@@ -129,11 +129,11 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m Re
 	}
 	l.into(r, m.Time.UnixNano())
 	r.renew(a, &q.Spec)
-	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, q.Key, rec.N, ch.Seq, time.Time{}
+	a.Queue, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, q.Key, rec.N, ch.Seq, time.Time{}
 	a.RecordVersion = q.RecordVersion
 	r.whole = ch.Seq
 	r.reach(rec.N)
-	ch.Moved = true
+	ch.Applied = true
 }
 
 // claim is the beginning of an attempt.
@@ -152,9 +152,9 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m Reco
 	f.waiting--
 	f.begun++
 	f.lines.underway.into(r, m.Time.UnixNano())
-	a.Attempt = a.Next()
+	a.Attempt = a.AttemptNumber()
 	if c.RunnerID == "" && f.scan.carries(c.Next) {
-		a.EndSeq = m.Seq
+		a.CarriedEndSeq = m.Seq
 	}
 	c.Next = nil // a part of the record
 	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
@@ -167,7 +167,7 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m Reco
 	}
 	r.session.modified = max(r.session.modified, r.claimed)
 	r.move(run.MoveClaimed)
-	ch.Moved = true
+	ch.Applied = true
 	ch.after(r)
 }
 
@@ -196,9 +196,9 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 	} else {
 		f.waiting--
 	}
-	if a := r.live.snap; move == run.MoveFailed && a.Spec.WillRetry(a.Next(), a.Claim.Claimant(), r.base()) {
+	if a := r.live.snap; move == run.MoveFailed && a.Spec.WillRetry(a.AttemptNumber(), a.Claim.Claimant(), r.base()) {
 		f.retry(r, m)
-		ch.Moved = true
+		ch.Applied = true
 		ch.after(r)
 		f.settle(s)
 		return
@@ -222,7 +222,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 	s.modified = max(s.modified, r.ended)
 	f.debts.owe(r)
 	f.trees.indexBelow(s)
-	ch.Moved = true
+	ch.Applied = true
 	ch.after(r)
 	f.settle(s)
 	f.debts.callable(s)
@@ -234,11 +234,11 @@ func (r *row) close(move run.Move, e run.Ended, m Record) {
 	r.move(move)
 	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
 	// Of 0: a coordinator could not ask for the last one, or only the attempts before told any.
-	r.mute = e.Events == 0 && (r.attempt > 1 || e.RunnerID == "" && r.live.snap.OfferSeq == 0)
+	r.mute = e.Events == 0 && (r.attempt > 1 || e.RunnerID == "" && r.live.snap.UnverifiedSeq == 0)
 	r.runner = cmp.Or(r.runner, e.RunnerID)
 	r.attempt = max(r.attempt, 1)
 	if a := r.live.snap; a.Claim == nil { // it is lost: nothing else has told which attempt that was
-		r.reach(a.Next())
+		r.reach(a.AttemptNumber())
 	}
 	if e.StartedAt != nil {
 		r.started = nanos(*e.StartedAt)
@@ -248,11 +248,11 @@ func (r *row) close(move run.Move, e run.Ended, m Record) {
 // retry has the run wait for its next attempt; nobody but the coordinators sees that one ended.
 func (f *fold) retry(r *row, m Record) {
 	a := r.change()
-	a.Attempt = a.Next()
+	a.Attempt = a.AttemptNumber()
 	r.reach(a.Attempt)
 	f.past[r] = append(f.past[r], past{r.whole, a.Claim != nil})
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
-	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.EndSeq, a.Started, a.RecordVersion = "", "", 0, nil, 0, 0, 0, nil, 0
+	a.Queue, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq, a.Started, a.RecordVersion = "", "", 0, nil, 0, 0, 0, nil, 0
 	r.claim, r.claimed, r.runner = 0, 0, ""
 	f.waiting++
 	f.lines.apart.into(r, m.Time.UnixNano())

@@ -269,7 +269,7 @@ func TestAWaitingAttemptMovesToAnotherLane(t *testing.T) {
 	other.Subject = subject.Queued(a.part, "procedural.x.other", a.spec.ID, 1)
 	f := folded(t, []entry{a.accepted(), a.queued(1), other})
 	agree(t, f)
-	if got := f.runs[identOf(runPrefix, a.spec.ID)].live.snap; got.Lane != "procedural.x.other" || got.QueuedSeq != 3 || got.Attempt != 1 || got.Key != a.key(1) {
+	if got := f.runs[identOf(runPrefix, a.spec.ID)].live.snap; got.Queue != "procedural.x.other" || got.QueuedSeq != 3 || got.Attempt != 1 || got.Key != a.key(1) {
 		t.Errorf("the attempt did not move: %+v", got)
 	}
 	begun := []entry{a.queued(1), a.claimed(1)}

@@ -41,7 +41,7 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 		}
 	})
 	wg.Go(func() { w.shelf.keep(ctx) })
-	err := w.source.FollowRuns(ctx, last, w.doubt, func(r Record) error {
+	err := w.source.FollowRuns(ctx, last, w.suspectLoss, func(r Record) error {
 		w.p.apply(r)
 		return nil
 	})
@@ -55,7 +55,7 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 func (w *Follower) reset() {
 	w.p.live.Store(false) // first: nobody is to rely on what follows
 	w.anew.Add(1)
-	w.doubted.Store(nil)
+	w.lossSuspected.Store(nil)
 	w.p.renew()
 }
 
@@ -81,7 +81,7 @@ func (w *Follower) watch(ctx context.Context) error {
 			continue
 		}
 		if first = now; !w.p.live.Swap(true) {
-			w.p.wake(Certain)
+			w.p.wake(HistoryConfirmed)
 		}
 		pause(ctx, w.lookEvery)
 	}
@@ -110,20 +110,20 @@ func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 }
 
 // doubt notes that what was read seems to be lost, or that it is not.
-func (w *Follower) doubt(is bool) {
+func (w *Follower) suspectLoss(is bool) {
 	if !is {
-		w.doubted.Store(nil)
-		w.p.wake(Certain)
+		w.lossSuspected.Store(nil)
+		w.p.wake(HistoryConfirmed)
 		return
 	}
 	now := time.Now()
-	w.doubted.Store(&now)
+	w.lossSuspected.Store(&now)
 }
 
 // Saved is the newest snapshot that this projection wrote; zero: none yet.
-func (w *Follower) Saved() Saved {
+func (w *Follower) LastSnapshot() SnapshotStats {
 	if s := w.shelf.newest.Load(); s != nil {
 		return *s
 	}
-	return Saved{}
+	return SnapshotStats{}
 }

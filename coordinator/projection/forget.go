@@ -90,7 +90,7 @@ func (f *fold) forget(before uint64) (newest int64) {
 			delete(f.trees.parents, id)
 		}
 	}
-	f.late.all = slices.DeleteFunc(f.late.all, func(l Late) bool { return l.Seq < before })
+	f.late.all = slices.DeleteFunc(f.late.all, func(l LateRecord) bool { return l.Seq < before })
 	for id, p := range f.debts.promised {
 		if p.seq < before {
 			delete(f.debts.promised, id)
@@ -181,7 +181,7 @@ func (f *fold) delete(ch *Change, rec subject.Record, m Record) (version int, er
 		f.trees.parents[sid] = identOf(sessionPrefix, parent)
 	}
 	f.debts.breakPromises(ch.SessionID)
-	ch.Moved = true
+	ch.Applied = true
 	if s == nil {
 		return version, err
 	}

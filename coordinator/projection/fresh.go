@@ -14,26 +14,26 @@ import (
 type freshness interface {
 	Await(ctx context.Context, seq uint64) error // until the fold has a sequence
 	catchUp(ctx context.Context) error           // until it has what the stream holds now, for some seconds
-	surelyCaughtUp(ctx context.Context) error    // the same, as long as it takes
-	whole(ctx context.Context) error             // until all is read that history held at the beginning
-	certain() bool                               // what was read is all, as far as anybody can say
-	holds() bool                                 // NATS holds what was read, as far as anybody can say
-	Sure() bool                                  // consequences may be drawn
+	catchUpUntilDone(ctx context.Context) error  // the same, as long as it takes
+	waitLoaded(ctx context.Context) error        // until all is read that history held at the beginning
+	complete() bool                              // what was read is all, as far as anybody can say
+	intact() bool                                // NATS holds what was read, as far as anybody can say
+	Confirmed() bool                             // consequences may be drawn
 }
 
 // tail is how long a wait for a sequence takes before it is asked whether there is anything at all up to it: the last
 // records of a stream may have been purged. One of those who wait asks for all.
-const tail = 100 * time.Millisecond
+const probeAfter = 100 * time.Millisecond
 
 // fleeting is how long a doubt whether what was read is lost may last that nobody needs to know of.
-const fleeting = time.Second
+const lossGrace = time.Second
 
 // Await waits until the fold has reached a sequence of the stream. One that NATS has lost is waited for in vain, until ctx ends or
 // the history is read anew.
 func (w *Follower) Await(ctx context.Context, seq uint64) error {
 	done := w.p.await(seq) // all the time: reset closes it
 	seen := uint64(0)      // nothing follows this one, somebody said
-	for d := tail; ; d = min(2*d, time.Second) {
+	for d := probeAfter; ; d = min(2*d, time.Second) {
 		t := time.NewTimer(d)
 		select {
 		case <-done:
@@ -68,24 +68,24 @@ func (w *Follower) Await(ctx context.Context, seq uint64) error {
 }
 
 // Own waits until the fold has all that Wrote was told of, but for what went with a history that is read anew.
-func (w *Follower) Own(ctx context.Context) error {
+func (w *Follower) WaitOwnWrites(ctx context.Context) error {
 	return w.Await(ctx, w.p.written())
 }
 
 // whole waits, at most two seconds, until all is read that history held at the beginning, and after NATS was away until it was seen to
 // hold what was read: before that runs are missing, and others are shown as they once were. While NATS is away what was read counts.
-func (w *Follower) whole(ctx context.Context) error {
-	if w.certain() {
+func (w *Follower) waitLoaded(ctx context.Context) error {
+	if w.complete() {
 		return nil
 	}
 	return w.catchUp(ctx)
 }
 
 // certain tells whether what was read is all of the history, as far as anybody can say.
-func (w *Follower) certain() bool { return w.p.live.Load() && w.holds() }
+func (w *Follower) complete() bool { return w.p.live.Load() && w.intact() }
 
 // holds tells whether NATS, since it was away last, was seen to hold what was read. While it is away nobody can say.
-func (w *Follower) holds() bool { return w.source.Confirmed() || !w.source.Connected() }
+func (w *Follower) intact() bool { return w.source.Confirmed() || !w.source.Connected() }
 
 // catchUp makes reads follow writes: it waits for what the stream holds now, at most four seconds, or two while history is read.
 func (w *Follower) catchUp(ctx context.Context) error {
@@ -100,7 +100,7 @@ func (w *Follower) catchUp(ctx context.Context) error {
 		err = w.Await(short, state.Last)
 	}
 	if err == nil { // while history is read, or NATS's word on it doubted, "there is none" is more than can be said
-		for !w.certain() && short.Err() == nil {
+		for !w.complete() && short.Err() == nil {
 			pause(short, 5*time.Millisecond)
 		}
 		err = w.Ready()
@@ -117,31 +117,31 @@ func (w *Follower) catchUp(ctx context.Context) error {
 // Ready is nil when the fold has caught up with the stream and could read all of it; else it says why not.
 func (w *Follower) Ready() error {
 	newer, seq := read2(w.p, func(f *fold) (newer, seq uint64) { return f.newer, f.seq })
-	doubted := w.doubted.Load()
+	suspected := w.lossSuspected.Load()
 	switch {
 	case newer != 0:
 		return fault.Newf(fault.Unavailable, "record %d was written by a newer version than this one; update this coordinator", newer)
 	case !w.p.live.Load():
 		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq, max(seq, w.goal.Load())).After(time.Second)
-	case doubted != nil && time.Since(*doubted) > fleeting:
+	case suspected != nil && time.Since(*suspected) > lossGrace:
 		return fault.New(fault.Unavailable, "", "NATS may have lost records; looking again").After(time.Second)
-	case !w.holds():
+	case !w.intact():
 		return fault.New(fault.Unavailable, "", "NATS was away; looking whether it still holds what was read").After(time.Second)
 	}
 	return nil
 }
 
 // Anew counts how often a history that was replaced was read anew.
-func (w *Follower) Anew() uint64 { return w.anew.Load() }
+func (w *Follower) Rebuilds() uint64 { return w.anew.Load() }
 
 // Sure tells whether consequences may be drawn from the fold: it is ready, and NATS, since it was away last, was seen to hold what the
 // fold was made of. Else what follows from records that NATS has lost would be written behind those that it has left.
-func (w *Follower) Sure() bool {
-	return w.source.Confirmed() && w.doubted.Load() == nil && w.Ready() == nil
+func (w *Follower) Confirmed() bool {
+	return w.source.Confirmed() && w.lossSuspected.Load() == nil && w.Ready() == nil
 }
 
 // surelyCaughtUp is catchUp for a reader who can wait: as long as NATS is away.
-func (w *Follower) surelyCaughtUp(ctx context.Context) error {
+func (w *Follower) catchUpUntilDone(ctx context.Context) error {
 	for {
 		err := w.catchUp(ctx)
 		if fault.KindOf(err) != fault.Unavailable {
@@ -158,9 +158,9 @@ type Follower struct {
 	p      *Projection
 	shelf  shelf
 
-	anew      atomic.Uint64 // how often a replaced history was read anew
-	goal      atomic.Uint64 // the last record when the reading began
-	lookEvery time.Duration
-	doubted   atomic.Pointer[time.Time] // since when what was read seems to be lost
-	probing   atomic.Bool               // somebody asks whether the tail was purged
+	anew          atomic.Uint64 // how often a replaced history was read anew
+	goal          atomic.Uint64 // the last record when the reading began
+	lookEvery     time.Duration
+	lossSuspected atomic.Pointer[time.Time] // since when what was read seems to be lost
+	probing       atomic.Bool               // somebody asks whether the tail was purged
 }

@@ -66,7 +66,7 @@ func FuzzFold(f *testing.F) {
 			m := Record{Subject: name, Body: []byte(body), Seq: seq, Time: time.Unix(1_767_225_600+int64(seq), 0)}
 			_, err1 := once.apply(m)
 			twice.apply(m)
-			if ch, err2 := twice.apply(m); err2 != nil || ch.Moved {
+			if ch, err2 := twice.apply(m); err2 != nil || ch.Applied {
 				t.Fatalf("a record that was applied moved something: %+v, %v after %v", ch, err2, err1)
 			}
 			for id, r := range once.runs {

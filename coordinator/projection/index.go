@@ -13,7 +13,7 @@ import (
 type Index struct{ p *Projection }
 
 // Model is what the session's executor bound last; empty: nothing.
-func (x *Index) Model(session string) string {
+func (x *Index) ExecutorSessionID(session string) string {
 	return read(x.p, func(f *fold) string {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
 			return s.bond().model
@@ -24,7 +24,7 @@ func (x *Index) Model(session string) string {
 
 // Home is where alone the session can go on: with the profile that has begun it and, where the executor has it there, on that
 // host. Empty: anywhere.
-func (x *Index) Home(session string) run.Demands {
+func (x *Index) Affinity(session string) run.Demands {
 	return read(x.p, func(f *fold) run.Demands {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
 			return run.Demands{Hostname: s.bond().host, ExecutorProfile: s.bond().profile}
@@ -34,7 +34,7 @@ func (x *Index) Home(session string) run.Demands {
 }
 
 // Owes names a run of the session whose parent is yet to be told of it; empty: there is none.
-func (x *Index) Owes(session string) string {
+func (x *Index) UndeliveredRun(session string) string {
 	return read(x.p, func(f *fold) string {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
 			for r := s.firstRow; r != nil; r = r.next {
@@ -48,7 +48,7 @@ func (x *Index) Owes(session string) string {
 }
 
 // Above tells whether a session is above another one, or is that: it would be told, in the end, by what it is told of.
-func (x *Index) Above(session, parent string) bool {
+func (x *Index) IsAncestor(session, parent string) bool {
 	return read(x.p, func(f *fold) bool {
 		for range 1000 {
 			if parent == session {
@@ -69,7 +69,7 @@ func (x *Index) Above(session, parent string) bool {
 
 // LastBegun is the run of the session that a runner has begun last, beside the one given; empty: none is known. A worker knows
 // by it whether the process that it keeps for the session did the turn before.
-func (x *Index) LastBegun(session, but string) string {
+func (x *Index) LastClaimed(session, but string) string {
 	return read(x.p, func(f *fold) string {
 		s := f.sessions[identOf(sessionPrefix, session)]
 		if s == nil {
@@ -84,7 +84,7 @@ func (x *Index) LastBegun(session, but string) string {
 }
 
 // Gone tells whether a session was deleted, and none of that id has begun since.
-func (x *Index) Gone(session string) bool {
+func (x *Index) IsDeleted(session string) bool {
 	return read(x.p, func(f *fold) bool {
 		id := identOf(sessionPrefix, session)
 		return f.deleted[id] != 0 && f.sessions[id] == nil
@@ -139,7 +139,7 @@ func (x *Index) RunsOf(session string) []string {
 
 // Resumes tells whether a turn of the session would have anything to resume when it comes, as far as can be known: there is
 // something, or a run of the session is queued or begun.
-func (x *Index) Resumes(session string) bool {
+func (x *Index) CanResume(session string) bool {
 	return read(x.p, func(f *fold) bool {
 		s := f.sessions[identOf(sessionPrefix, session)]
 		return s != nil && (s.open > 0 || s.resumes())
@@ -148,7 +148,7 @@ func (x *Index) Resumes(session string) bool {
 
 // Vain tells whether a run's turn has come and there is nothing that it could resume: the runs before it ended before a runner
 // began them. While history is read, or where those runs are not kept, nobody knows.
-func (x *Index) Vain(id string) bool {
+func (x *Index) CannotStart(id string) bool {
 	return read(x.p, func(f *fold) bool {
 		r := f.runs[identOf(runPrefix, id)]
 		return x.p.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume && r.session.turn() == r && r.session.firstRow != r && !r.session.resumes()
@@ -156,7 +156,7 @@ func (x *Index) Vain(id string) bool {
 }
 
 // Deleted tells whether a session of this id was deleted, and the deletion was honoured.
-func (x *Index) Deleted(session string) bool {
+func (x *Index) WasDeleted(session string) bool {
 	return read(x.p, func(f *fold) bool {
 		return f.deleted[identOf(sessionPrefix, session)] != 0
 	})
@@ -178,7 +178,7 @@ func (x *Index) Ahead(id string) (n int, since time.Time, ok bool) {
 }
 
 // IsPromised tells whether a run still is.
-func (x *Index) IsPromised(id string) bool {
+func (x *Index) IsReserved(id string) bool {
 	return read(x.p, func(f *fold) bool {
 		_, ok := f.debts.promised[identOf(runPrefix, id)]
 		return ok
@@ -186,7 +186,7 @@ func (x *Index) IsPromised(id string) bool {
 }
 
 // States are the pointers to kept conversations that sessions are bound to.
-func (x *Index) States() map[string]bool {
+func (x *Index) StatePointers() map[string]bool {
 	return read(x.p, func(f *fold) map[string]bool {
 		all := map[string]bool{}
 		for _, s := range f.sessions {
@@ -241,14 +241,14 @@ func (x *Index) TreeStopped(session string) bool {
 }
 
 // Covered tells whether a run that is accepted below a session is to be stopped at once.
-func (x *Index) Covered(session string) bool {
+func (x *Index) InStoppedTree(session string) bool {
 	return read(x.p, func(f *fold) bool {
 		return f.trees.covering(session).Seq != 0
 	})
 }
 
 // HaltsBelow tells whether something below a session is yet to be stopped with its tree.
-func (x *Index) HaltsBelow(session string) bool {
+func (x *Index) StoppingBelow(session string) bool {
 	return read(x.p, func(f *fold) bool {
 		s := f.sessions[identOf(sessionPrefix, session)]
 		return s != nil && f.trees.haltsBelow(s)

@@ -161,10 +161,10 @@ func link(f *fold, r *row, s *session) {
 		return
 	}
 	s.live = append(s.live, r)
-	if r.live.snap.Halt.Seq != 0 {
+	if r.live.snap.TreeStop.Seq != 0 {
 		f.trees.halting[r] = true
 	}
-	if r.live.snap.OfferSeq != 0 {
+	if r.live.snap.UnverifiedSeq != 0 {
 		f.offers = append(f.offers, r)
 	}
 	if r.live.snap.open() {

@@ -49,7 +49,7 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err
 		}
 	}
 	switch {
-	case version > r.live.snap.MostVersion():
+	case version > r.live.snap.MaxVersion():
 		f.overstep(ch, r, m)
 		return 0, nil
 	case version <= f.version:
@@ -75,22 +75,22 @@ func (f *fold) current(rec subject.Record) *row {
 	switch a := r.live.snap; {
 	case a.Key != "" && a.Key == rec.Key:
 		return r
-	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.Next()) == rec.Key): // not queued: a coordinator ends it
+	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.AttemptNumber()) == rec.Key): // not queued: a coordinator ends it
 		return r
 	}
 	return nil
 }
 
 // CodeOverstep is the code of the error of a run whose worker wrote a record above its attempt's version.
-const CodeOverstep = "record_version"
+const CodeRecordVersion = "record_version"
 
 // Overstep is that error.
-func Overstep() *fault.Fault {
-	return fault.New(fault.Internal, CodeOverstep, "The runner wrote a record of this run in a newer version than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker in their version")
+func NewerVersionError() *fault.Fault {
+	return fault.New(fault.Internal, CodeRecordVersion, "The runner wrote a record of this run in a newer version than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker in their version")
 }
 
 // Version is the version of a record; 0: it cannot be read.
-func Version(body []byte) int {
+func RecordVersion(body []byte) int {
 	v, err := scanVersion(body)
 	if err != nil {
 		return 0

@@ -190,7 +190,7 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, err := j.Get(t.Context(), a.spec.ID)
-			if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != CodeOverstep || r.EndedAt == nil {
+			if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != CodeRecordVersion || r.EndedAt == nil {
 				t.Fatalf("got %+v, %v", r, err)
 			}
 			if res, _, err := j.Result(t.Context(), a.spec.ID); err == nil {
@@ -199,7 +199,7 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var told []string
-			err = j.Stream(ctx, a.spec.SessionID, Before(1), func(i Item) error {
+			err = j.Stream(ctx, a.spec.SessionID, PositionBefore(1), func(i Item) error {
 				if told = append(told, i.Event); i.Event == ItemRunFailed {
 					cancel()
 				}

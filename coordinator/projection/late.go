@@ -10,7 +10,7 @@ func (ls *lateness) note(r *row, rec subject.Record, m Record) bool {
 			return false
 		}
 	}
-	ls.all = append(ls.all, Late{m.Seq, m.Subject, r.first})
+	ls.all = append(ls.all, LateRecord{m.Seq, m.Subject, r.first})
 	return true
 }
 

@@ -38,7 +38,7 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 		all := uint64(len(tt.records) + 1)
 		for _, j := range []*Journal{j, over(f)} {
 			cut := func() uint64 { return j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)) }
-			known := j.Late()
+			known := j.LateRecords()
 			if tt.late == 0 {
 				if len(known) > 0 || cut() != all {
 					t.Errorf("%s: late are %v, history may go up to %d", name, known, cut())
@@ -49,12 +49,12 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 				t.Errorf("%s: late are %v, history may go up to %d", name, known, cut())
 				continue
 			}
-			j.Purged(Late{Seq: tt.late, Subject: "of a history that was replaced"})
-			if len(j.Late()) != 1 {
+			j.ForgetLate(LateRecord{Seq: tt.late, Subject: "of a history that was replaced"})
+			if len(j.LateRecords()) != 1 {
 				t.Errorf("%s: another record was purged, and this one is held for gone", name)
 			}
-			if j.Purged(known[0]); len(j.Late()) != 0 || cut() != all {
-				t.Errorf("%s: when it is purged, late are %v, history may go up to %d", name, j.Late(), cut())
+			if j.ForgetLate(known[0]); len(j.LateRecords()) != 0 || cut() != all {
+				t.Errorf("%s: when it is purged, late are %v, history may go up to %d", name, j.LateRecords(), cut())
 			}
 		}
 	}

@@ -78,23 +78,23 @@ func (ls *lines) lineUp(head *row) {
 		switch a := r.live.snap; {
 		case a.Claim != nil:
 			l, since = &ls.underway, r.claimed
-		case a.Lane != "":
-			l = ls.lane(a.Lane)
+		case a.Queue != "":
+			l = ls.lane(a.Queue)
 		}
 		l.enter(r, since)
 	}
 }
 
 // Line is what waits for one thing.
-type Line struct {
-	Lane    string // empty: nobody has queued it, since it is not its turn, or no runner matches
+type Waitlist struct {
+	Queue   string // empty: nobody has queued it, since it is not its turn, or no runner matches
 	Waiting int
 	RunID   string    // the one that waits there for longest
 	Since   time.Time // … since then; of runs that a snapshot had, since they were accepted
 }
 
-func (l *line) shown() Line {
-	s := Line{Lane: l.lane, Waiting: l.n}
+func (l *line) shown() Waitlist {
+	s := Waitlist{Queue: l.lane, Waiting: l.n}
 	if l.first != nil {
 		s.RunID, s.Since = l.first.runID(), moment(l.first.live.since)
 	}

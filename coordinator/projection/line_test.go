@@ -43,12 +43,12 @@ func lined(t *testing.T, f *fold) {
 		length := 0
 		for r := l.first; r != nil; before, r = r, r.live.behind {
 			a := r.live.snap
-			lane := a.Lane
+			lane := a.Queue
 			if a.Claim != nil {
 				lane = ""
 			}
 			if r.live.in != l || r.live.before != before || lane != l.lane || (a.Claim != nil) != (l == &f.lines.underway) {
-				t.Fatalf("run %s (lane %q, claimed %t) stands in line %q", r.runID(), a.Lane, a.Claim != nil, l.lane)
+				t.Fatalf("run %s (lane %q, claimed %t) stands in line %q", r.runID(), a.Queue, a.Claim != nil, l.lane)
 			}
 			length++
 		}
@@ -79,14 +79,14 @@ func TestLines(t *testing.T) {
 	put(one.accepted())
 	put(two.queued(1))
 	put(three.queued(1))
-	want := func(lanes []Line, apart Line) {
+	want := func(lanes []Waitlist, apart Waitlist) {
 		t.Helper()
-		gotLanes, gotApart := j.Lines()
+		gotLanes, gotApart := j.Waitlists()
 		if !slices.Equal(gotLanes, lanes) || gotApart != apart {
 			t.Errorf("got %+v and apart %+v\nwant %+v and %+v", gotLanes, gotApart, lanes, apart)
 		}
 	}
-	want([]Line{{"procedural._._", 2, two.spec.ID, at.Add(2 * time.Second)}}, Line{"", 1, one.spec.ID, at.Add(time.Second)})
+	want([]Waitlist{{"procedural._._", 2, two.spec.ID, at.Add(2 * time.Second)}}, Waitlist{"", 1, one.spec.ID, at.Add(time.Second)})
 	if n, since, ok := j.Ahead(three.spec.ID); n != 1 || !since.Equal(at.Add(3*time.Second)) || !ok {
 		t.Errorf("before the third: %d %v %t", n, since, ok)
 	}
@@ -95,12 +95,12 @@ func TestLines(t *testing.T) {
 	}
 	put(two.claimed(1))
 	put(two.ended(1, run.Failed, 0)) // another attempt follows
-	want([]Line{{"procedural._._", 1, three.spec.ID, at.Add(3 * time.Second)}}, Line{"", 2, one.spec.ID, at.Add(time.Second)})
+	want([]Waitlist{{"procedural._._", 1, three.spec.ID, at.Add(3 * time.Second)}}, Waitlist{"", 2, one.spec.ID, at.Add(time.Second)})
 	put(three.claimed(1))
 	put(three.ended(1, run.Completed, 0))
 	put(two.queued(2))
 	put(one.queued(1))
-	want([]Line{{"procedural._._", 2, two.spec.ID, at.Add(8 * time.Second)}}, Line{})
+	want([]Waitlist{{"procedural._._", 2, two.spec.ID, at.Add(8 * time.Second)}}, Waitlist{})
 	if got := j.Totals(); got != (Totals{Accepted: 3, Retried: 1, Completed: 1}) {
 		t.Errorf("totals %+v", got)
 	}
@@ -134,7 +134,7 @@ func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j = joined(nil, Config{Key: keyOf, Measure: func(s Step) { took = s.Took }})
+	j = joined(nil, Config{Key: keyOf, OnStep: func(s Step) { took = s.Elapsed }})
 	j.fold = f
 	j.live.Store(true)
 	at(j, 3, a.ended(1, run.Completed, 0))

@@ -54,7 +54,7 @@ type Lists struct {
 func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	below, err := cursor(runCursor, q.Cursor)
 	if err = cmp.Or(refuse(q, run.Statuses), err); err == nil {
-		err = x.fresh.whole(ctx)
+		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {
 		return Page{}, err
@@ -213,7 +213,7 @@ func (x *Lists) read(ctx context.Context, found []sight, bytes *atomic.Int64) ([
 
 // Session is a session as readers see it. An unknown id is NotFound.
 func (x *Lists) Session(ctx context.Context, id string) (run.Session, error) {
-	if s, ok := x.p.session(id); ok && x.fresh.certain() {
+	if s, ok := x.p.session(id); ok && x.fresh.complete() {
 		return s, nil
 	}
 	if err := run.CheckSessionID(id); err != nil {
@@ -232,7 +232,7 @@ func (x *Lists) Session(ctx context.Context, id string) (run.Session, error) {
 func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	below, err := cursor(sessionCursor, q.Cursor)
 	if err = cmp.Or(refuse(q, sessionStatuses), err); err == nil {
-		err = x.fresh.whole(ctx)
+		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {
 		return SessionPage{}, err
@@ -293,7 +293,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	}
 	below, err := cursor(runCursor, q.Cursor)
 	if err = cmp.Or(refuse(q, run.CallbackStatuses), err); err == nil {
-		err = x.fresh.whole(ctx)
+		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {
 		return CallbackPage{}, err

@@ -1,10 +1,10 @@
 package projection
 
 // Lives are the runs that have not ended, and what waits behind what.
-type Lives struct{ p *Projection }
+type ActiveRuns struct{ p *Projection }
 
 // Oldest is the sequence of the first record of the oldest run that has not ended; where there is none, the one after the last.
-func (x *Lives) Oldest() uint64 {
+func (x *ActiveRuns) Oldest() uint64 {
 	return read(x.p, func(f *fold) uint64 {
 		if f.head == nil {
 			return f.seq + 1
@@ -14,18 +14,14 @@ func (x *Lives) Oldest() uint64 {
 }
 
 // Counts are the runs that wait, that are begun, and that have ended.
-func (x *Lives) Counts() (waiting, begun, ended int) {
+func (x *ActiveRuns) Counts() (waiting, begun, ended int) {
 	x.p.reading(func(f *fold) { waiting, begun, ended = f.waiting, f.begun, f.ended })
 	return waiting, begun, ended
 }
 
-// Actives calls f with the runs that have not ended, in the order of the stream, until f says false. The runs are those of
-// one moment; f may take its time.
-func (x *Lives) Actives(f func(Active) bool) { each(x.p, func(*row) bool { return true }, f) }
-
 // Pending is Actives of those that wait for a runner: queued and not begun, or to be queued since nothing precedes them in
 // their session.
-func (x *Lives) Pending(f func(Active) bool) {
+func (x *ActiveRuns) Pending(f func(Active) bool) {
 	each(x.p, func(r *row) bool {
 		a := r.live.snap
 		return a.Claim == nil && (a.QueuedSeq != 0 || r.session.turn() == r)
@@ -33,7 +29,7 @@ func (x *Lives) Pending(f func(Active) bool) {
 }
 
 // Begun is Actives of those that a runner has begun, in the order in which they were. It costs what these are, however many wait.
-func (x *Lives) Begun(f func(Active) bool) {
+func (x *ActiveRuns) Claimed(f func(Active) bool) {
 	tell(read(x.p, func(f *fold) (all []*Active) {
 		for r := f.lines.underway.first; r != nil; r = r.live.behind {
 			all = append(all, r.live.snap)
@@ -43,9 +39,9 @@ func (x *Lives) Begun(f func(Active) bool) {
 }
 
 // BegunBy are the attempts that a runner has begun, and not done its part of.
-func (x *Lives) BegunBy(runner string) (all []Active) {
-	x.Begun(func(a Active) bool {
-		if a.Claim.RunnerID == runner && a.OfferSeq == 0 {
+func (x *ActiveRuns) ClaimedBy(runner string) (all []Active) {
+	x.Claimed(func(a Active) bool {
+		if a.Claim.RunnerID == runner && a.UnverifiedSeq == 0 {
 			all = append(all, a)
 		}
 		return true
@@ -54,10 +50,10 @@ func (x *Lives) BegunBy(runner string) (all []Active) {
 }
 
 // BegunCounts is how many such attempts each runner has.
-func (x *Lives) BegunCounts() map[string]int {
+func (x *ActiveRuns) ClaimedCounts() map[string]int {
 	n := map[string]int{}
-	x.Begun(func(a Active) bool {
-		if a.OfferSeq == 0 {
+	x.Claimed(func(a Active) bool {
+		if a.UnverifiedSeq == 0 {
 			n[a.Claim.RunnerID]++
 		}
 		return true
@@ -77,8 +73,8 @@ func each(p *Projection, want func(*row) bool, f func(Active) bool) {
 }
 
 // Lines are the lanes in which runs wait, in no order, and what is not queued yet. It costs what there are of lanes.
-func (x *Lives) Lines() (lanes []Line, apart Line) {
-	return read2(x.p, func(f *fold) (lanes []Line, apart Line) {
+func (x *ActiveRuns) Waitlists() (lanes []Waitlist, apart Waitlist) {
+	return read2(x.p, func(f *fold) (lanes []Waitlist, apart Waitlist) {
 		for _, l := range f.lines.lanes {
 			if l.n > 0 {
 				lanes = append(lanes, l.shown())
@@ -89,7 +85,7 @@ func (x *Lives) Lines() (lanes []Line, apart Line) {
 }
 
 // Waits tells whether runs wait in a lane.
-func (x *Lives) Waits(lane string) bool {
+func (x *ActiveRuns) HasWaiting(lane string) bool {
 	return read(x.p, func(f *fold) bool {
 		l := f.lines.lanes[lane]
 		return l != nil && l.n > 0
@@ -97,9 +93,9 @@ func (x *Lives) Waits(lane string) bool {
 }
 
 // Ending are the attempts whose last word another record carries, and that have none yet.
-func (x *Lives) Ending() (all []Active) {
-	x.Begun(func(a Active) bool {
-		if a.EndSeq != 0 {
+func (x *ActiveRuns) UnwrittenEnds() (all []Active) {
+	x.Claimed(func(a Active) bool {
+		if a.CarriedEndSeq != 0 {
 			all = append(all, a)
 		}
 		return true
@@ -108,8 +104,8 @@ func (x *Lives) Ending() (all []Active) {
 }
 
 // Offered are all such runs.
-func (x *Lives) Offered() (all []Active) {
-	each(x.p, func(r *row) bool { return r.live.snap.OfferSeq != 0 }, func(a Active) bool {
+func (x *ActiveRuns) UnverifiedResults() (all []Active) {
+	each(x.p, func(r *row) bool { return r.live.snap.UnverifiedSeq != 0 }, func(a Active) bool {
 		all = append(all, a)
 		return true
 	})
@@ -117,16 +113,16 @@ func (x *Lives) Offered() (all []Active) {
 }
 
 // Promised are all of them.
-func (x *Lives) Promised() []Promised {
-	return read(x.p, func(f *fold) (all []Promised) {
+func (x *ActiveRuns) Reservations() []Reservation {
+	return read(x.p, func(f *fold) (all []Reservation) {
 		for id, p := range f.debts.promised {
-			all = append(all, Promised{id.text(runPrefix), p.session, p.seq})
+			all = append(all, Reservation{id.text(runPrefix), p.session, p.seq})
 		}
 		return all
 	})
 }
 
 // Kept are the runs and sessions that the index has, ended ones too.
-func (x *Lives) Kept() (runs, sessions int) {
+func (x *ActiveRuns) Kept() (runs, sessions int) {
 	return read2(x.p, func(f *fold) (runs, sessions int) { return len(f.runs), len(f.sessions) })
 }

@@ -261,10 +261,10 @@ func (l *loading) live(r *row) {
 		l.bad = l.bad || err != nil
 		a.Claim = &c
 	}
-	for _, seq := range []*uint64{&a.QueuedSeq, &a.ClaimSeq, &a.OfferSeq, &a.EndSeq} {
+	for _, seq := range []*uint64{&a.QueuedSeq, &a.ClaimSeq, &a.UnverifiedSeq, &a.CarriedEndSeq} {
 		*seq = uint64(l.opt(int64(r.first)))
 	}
-	a.Lane, a.Stopping, a.Halt, a.NotBefore = l.name(), l.byte() == 1, Halt{l.u(), l.name()}, l.instant(r.created)
+	a.Queue, a.Stopping, a.TreeStop, a.NotBefore = l.name(), l.byte() == 1, TreeStop{l.u(), l.name()}, l.instant(r.created)
 	r.live = &live{snap: a}
 	if told := l.firsts(r.first); len(told) > 0 {
 		l.told[r] = told
@@ -293,7 +293,7 @@ func (l *loading) trailer() {
 		l.f.debts.recent = append(l.f.debts.recent, report{l.u(), moment(l.i())})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.late.all = append(l.f.late.all, Late{l.u(), l.text(), l.u()})
+		l.f.late.all = append(l.f.late.all, LateRecord{l.u(), l.text(), l.u()})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		l.f.prints[l.f.printed%prints] = print{l.u(), l.i(), uint32(l.u())}

@@ -15,23 +15,23 @@ func (f *fold) offer(ch *Change, r *row, m Record) {
 		return
 	}
 	ch.before(r)
-	r.change().OfferSeq = m.Seq
+	r.change().UnverifiedSeq = m.Seq
 	r.show()
 	f.offers = append(f.offers, r)
-	ch.Moved = true
+	ch.Applied = true
 	ch.after(r)
 }
 
 func (r *row) mayOffer() bool {
 	a := r.live.snap
-	return a.Claim != nil && a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0 && a.Spec.HasOutputSchema
+	return a.Claim != nil && a.Claim.RunnerID != "" && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0 && a.Spec.HasOutputSchema
 }
 
 // shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind
 // it.
 func (f *fold) shut(r *row, m Record) {
 	if r.mayOffer() && f.scan.carries(m.Body) {
-		r.change().EndSeq = m.Seq
+		r.change().CarriedEndSeq = m.Seq
 	}
 }
 
@@ -49,7 +49,7 @@ func (sc *scanner) carries(word []byte) bool {
 // attempt's key can write a last word, but none but coordinators can make the mark.
 func (f *fold) mayComplete(r *row, mark string) bool {
 	a := r.live.snap
-	return !a.Spec.HasOutputSchema || f.checked != nil && f.checked(r.runID(), a.Next(), mark)
+	return !a.Spec.HasOutputSchema || f.checked != nil && f.checked(r.runID(), a.AttemptNumber(), mark)
 }
 
 // errUnchecked is the error of a run that its worker called completed although the result was not checked.

@@ -45,12 +45,12 @@ func TestAnOfferIsNotTheEnd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := foldedWith(t, keyOf, slices.Concat(records, tt.more))
 			r := f.runs[identOf(runPrefix, a.spec.ID)]
-			offered := r.live != nil && r.live.snap.OfferSeq != 0
+			offered := r.live != nil && r.live.snap.UnverifiedSeq != 0
 			if r.shown() != tt.status || offered != tt.offered {
 				t.Errorf("%s, offered %t; want %s, %t", r.shown(), offered, tt.status, tt.offered)
 			}
 			j := over(f)
-			if got := len(j.Offers()); (got == 1) != tt.offered {
+			if got := len(j.NewResults()); (got == 1) != tt.offered {
 				t.Errorf("%d offers are to be looked at", got)
 			}
 		})
@@ -79,7 +79,7 @@ func TestWhatIsNoOffer(t *testing.T) {
 		for i, e := range tt.records {
 			f.apply(message(i+1, e))
 		}
-		if got := len(over(f).Offered()) == 1; got != tt.want {
+		if got := len(over(f).UnverifiedResults()) == 1; got != tt.want {
 			t.Errorf("%s: an offer: %t, want %t", tt.name, got, tt.want)
 		}
 	}

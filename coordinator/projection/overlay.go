@@ -30,7 +30,7 @@ func (x *Overlay) Idle(runner string, sessions []string) {
 }
 
 // Silent forgets the idle processes of runners that were not heard for so long.
-func (x *Overlay) Silent(patience time.Duration) {
+func (x *Overlay) ExpireIdle(patience time.Duration) {
 	silent := func(_ string, a idleAt) bool { return time.Since(a.at) > patience }
 	found := false
 	x.p.reading(func(*fold) {

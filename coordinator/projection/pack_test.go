@@ -60,7 +60,7 @@ func TestAReaderGoesOnInsideAPack(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	last := b.packed()
 	for _, session := range []string{"", "ses_one"} {
-		all := b.read(session, Before(1), last, 0)
+		all := b.read(session, PositionBefore(1), last, 0)
 		events := eventsOf(all)
 		inOrder(t, events)
 		want := map[string]string{}
@@ -256,7 +256,7 @@ func TestPacksOfNobody(t *testing.T) {
 	}
 	for i, e := range strangers {
 		began := time.Now()
-		if all := b.Told(Record{Seq: 1, Subject: e.Subject, Body: e.Body, Time: time.Now()}); len(all) != 0 {
+		if all := b.VisibleEvents(Record{Seq: 1, Subject: e.Subject, Body: e.Body, Time: time.Now()}); len(all) != 0 {
 			t.Errorf("pack %d is shown: %v", i, all)
 		}
 		if took := time.Since(began); took > 2*time.Second {
@@ -273,7 +273,7 @@ func TestPacksOfNobody(t *testing.T) {
 		t.Errorf("the list has %q, %v", kindsOf(list), err)
 	}
 	const items = 20 // of three records of each run, and the two events
-	live := eventsOf(b.read("", Before(1), "", items))
+	live := eventsOf(b.read("", PositionBefore(1), "", items))
 	if !slices.Equal(numbers(live, a.spec.ID), want) || len(live) != 7 {
 		t.Errorf("the stream has %q", kindsOf(live))
 	}

@@ -6,8 +6,8 @@ import "ao/nats/bus"
 type Journal struct {
 	*Projection
 	*Index
-	*Lives
-	*Agenda
+	*ActiveRuns
+	*Worklist
 	*Overlay
 	*Reader
 	*Lists
@@ -17,5 +17,5 @@ type Journal struct {
 
 func joined(b *bus.Bus, cfg Config) *Journal {
 	p := New(b, cfg)
-	return &Journal{p.Projection, p.Index, p.Lives, p.Agenda, p.Overlay, p.Reader, p.Lists, p.Feed, p.Follower}
+	return &Journal{p.Projection, p.Index, p.ActiveRuns, p.Worklist, p.Overlay, p.Reader, p.Lists, p.Feed, p.Follower}
 }

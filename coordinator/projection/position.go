@@ -21,7 +21,7 @@ func (w *Follower) Written() uint64 { return max(w.p.Seq(), w.p.written()) }
 
 // Reach waits until this coordinator has read up to a position, a second at most. Unavailable: it has not yet. Conflict: NATS holds no
 // such record, so the position is of another history.
-func (w *Follower) Reach(ctx context.Context, seq uint64) error {
+func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	if seq <= w.p.Seq() {
 		return nil
 	}

@@ -12,15 +12,15 @@ import (
 
 // Config is how the read model behaves; its zero value works.
 type Config struct {
-	Log     *slog.Logger                                    // default slog.Default()
-	Observe func(Change)                                    // hears of every record that changed something, in the order of the stream; must not block
-	Due     func(Effect)                                    // hears of what there is to do since all is read that history held; must not block
-	Measure func(Step)                                      // hears of every step that a run goes from then on, in that order; must not block
-	Key     func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
-	Checked func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
-	Version int                                             // the newest version of records that is read, default run.Version
-	Cache   int                                             // bytes of records of runs that ended last, default 8 MiB; negative: none
-	Dir     string                                          // folder of snapshots of the fold; none: every start reads the whole history
+	Log      *slog.Logger                                    // default slog.Default()
+	OnChange func(Change)                                    // hears of every record that changed something, in the order of the stream; must not block
+	OnEffect func(Effect)                                    // hears of what there is to do since all is read that history held; must not block
+	OnStep   func(Step)                                      // hears of every step that a run goes from then on, in that order; must not block
+	Key      func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
+	Checked  func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
+	Version  int                                             // the newest version of records that is read, default run.Version
+	Cache    int                                             // bytes of records of runs that ended last, default 8 MiB; negative: none
+	Dir      string                                          // folder of snapshots of the fold; none: every start reads the whole history
 }
 
 // Parts is the read model: all share one projection, and each answers about one subject. Whoever needs one holds that alone, or asks by
@@ -28,8 +28,8 @@ type Config struct {
 type Parts struct {
 	Projection *Projection // who waits for a record or an end
 	Index      *Index
-	Lives      *Lives
-	Agenda     *Agenda
+	ActiveRuns *ActiveRuns
+	Worklist   *Worklist
 	Overlay    *Overlay
 	Reader     *Reader
 	Lists      *Lists
@@ -44,7 +44,7 @@ func New(records interface {
 }, cfg Config) Parts {
 	log := cmp.Or(cfg.Log, slog.Default())
 	p := &Projection{
-		log: log, tell: cfg.Observe, tellDue: cfg.Due, measure: cfg.Measure, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), fold: newFold(cfg.Key),
+		log: log, tell: cfg.OnChange, tellDue: cfg.OnEffect, measure: cfg.OnStep, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), fold: newFold(cfg.Key),
 		waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 	p.fold.checked, p.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
@@ -52,7 +52,7 @@ func New(records interface {
 	reader := &Reader{p: p, records: records, fresh: w}
 	lists := &Lists{p: p, fresh: w, reader: reader, stride: stride, most: searchTime}
 	return Parts{
-		Projection: p, Index: &Index{p}, Lives: &Lives{p}, Agenda: &Agenda{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
+		Projection: p, Index: &Index{p}, ActiveRuns: &ActiveRuns{p}, Worklist: &Worklist{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
 		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,
 	}
 }

@@ -230,12 +230,12 @@ func TestObserveAndASecondJournal(t *testing.T) {
 	var changes []Change
 	due := make(chan struct{}, 100)
 	b := start(t, Config{
-		Observe: func(c Change) {
+		OnChange: func(c Change) {
 			mu.Lock()
 			defer mu.Unlock()
 			changes = append(changes, c)
 		},
-		Due: func(e Effect) {
+		OnEffect: func(e Effect) {
 			if e&TurnDue != 0 {
 				due <- struct{}{}
 			}

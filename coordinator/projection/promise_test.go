@@ -73,10 +73,10 @@ func TestWhatIsToFollow(t *testing.T) {
 			j.fold.apply(message(i+1, e))
 			agree(t, j.fold)
 		}
-		if got := fmt.Sprint(len(j.Promised()), len(j.Ending())); got != tt.want {
+		if got := fmt.Sprint(len(j.Reservations()), len(j.UnwrittenEnds())); got != tt.want {
 			t.Errorf("%s: promised, ending are %s, want %s", tt.name, got, tt.want)
 		}
-		for _, o := range j.Owing() {
+		for _, o := range j.DueCallbacks() {
 			t.Errorf("%s: %s is told once more", tt.name, o.Session)
 		}
 		if got := j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)); got != tt.held {
@@ -114,14 +114,14 @@ func TestATurnInVainGivesItsChildrenBack(t *testing.T) {
 		if due := j.Eligible(); len(due) != 1 || due[0].Spec.ID != turn.spec.ID {
 			t.Fatalf("%s: %d may be queued", name, len(due))
 		}
-		if owed := j.Owing(); len(owed) != 0 {
+		if owed := j.DueCallbacks(); len(owed) != 0 {
 			t.Errorf("%s: %v is told once more", name, owed)
 		}
 		claim := must(run.Claim{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, At: began}.Encode())
 		word := must(run.Ended{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Stopped, At: began}.Encode())
 		j.fold.apply(message(9, entry{Subject: turn.claimed(1).Subject, Body: claim}))
 		j.fold.apply(message(10, entry{Subject: turn.ended(1, run.Stopped, 0).Subject, Body: word}))
-		if owed := j.Owing(); len(owed) != 1 || owed[0].Told != 1 {
+		if owed := j.DueCallbacks(); len(owed) != 1 || owed[0].Deliveries != 1 {
 			t.Errorf("%s: owed are %v", name, owed)
 		}
 	}

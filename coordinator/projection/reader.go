@@ -9,12 +9,12 @@ import (
 )
 
 // Carried is that last word, as it is to be written.
-func (x *Reader) Carried(ctx context.Context, a Active) ([]byte, error) {
-	raw, err := x.body(ctx, a.EndSeq)
+func (x *Reader) CarriedEnd(ctx context.Context, a Active) ([]byte, error) {
+	raw, err := x.body(ctx, a.CarriedEndSeq)
 	if err != nil {
 		return nil, x.gone(a.Spec.ID, err)
 	}
-	if a.EndSeq == a.ClaimSeq {
+	if a.CarriedEndSeq == a.ClaimSeq {
 		raw = run.NextRecord(raw)
 	}
 	return raw, nil
@@ -22,8 +22,8 @@ func (x *Reader) Carried(ctx context.Context, a Active) ([]byte, error) {
 
 // Offer is what was offered, with its result also where that was too large for the record. ErrUnreadable: nothing can be made of
 // it. A part that is not kept is NotFound; in a cluster it may come.
-func (x *Reader) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
-	raw, err := x.body(ctx, a.OfferSeq)
+func (x *Reader) UnverifiedResult(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
+	raw, err := x.body(ctx, a.UnverifiedSeq)
 	if err != nil {
 		return e, nil, x.gone(a.Spec.ID, err)
 	}
@@ -35,7 +35,7 @@ func (x *Reader) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Res
 }
 
 // Promise is the accepted record of such a run, as it is to be written.
-func (x *Reader) Promise(ctx context.Context, p Promised) ([]byte, error) {
+func (x *Reader) ReservedRecord(ctx context.Context, p Reservation) ([]byte, error) {
 	raw, err := x.body(ctx, p.Seq)
 	if err != nil {
 		return nil, x.gone(p.RunID, err)
@@ -44,7 +44,7 @@ func (x *Reader) Promise(ctx context.Context, p Promised) ([]byte, error) {
 }
 
 // Promised is a run that another record carries, and that has none of its own yet.
-type Promised struct {
+type Reservation struct {
 	RunID, SessionID string
 	Seq              uint64 // of the record that carries it
 }

@@ -265,7 +265,7 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 		}
 	}
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	j := joined(b, Config{Log: natstest.Log(t), Observe: func(c Change) {
+	j := joined(b, Config{Log: natstest.Log(t), OnChange: func(c Change) {
 		if c.Seq == 7 {
 			close(reached)
 			<-goOn
@@ -321,7 +321,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 		}
 	})
 	fresh, at := newFold(nil), 0
-	for j.Saved().Seq < uint64(len(records)) {
+	for j.LastSnapshot().Seq < uint64(len(records)) {
 		done, err := j.shelf.save(func() { j.find(t.Context(), Query{Agent: "nobody"}, 1<<64-1, 1) })
 		if err != nil {
 			t.Fatal(err)

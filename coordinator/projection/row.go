@@ -33,7 +33,7 @@ func (i ident) text(prefix string) string {
 }
 
 // Next is the attempt that is queued or under way, else the one that will be.
-func (a *Active) Next() int {
+func (a *Active) AttemptNumber() int {
 	if a.Key == "" {
 		return a.Attempt + 1
 	}
@@ -42,7 +42,7 @@ func (a *Active) Next() int {
 
 // MostVersion is the newest version that records under the current attempt's key may have; of one that is not queued, whose
 // records are coordinators' alone, 1.
-func (a *Active) MostVersion() int { return max(a.RecordVersion, 1) }
+func (a *Active) MaxVersion() int { return max(a.RecordVersion, 1) }
 
 // open tells whether the run is its session's turn already.
 func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
@@ -189,7 +189,7 @@ func (r *row) move(m run.Move) {
 // show puts the overlay over the status.
 func (r *row) show() {
 	a := r.live.snap
-	if a.Status = r.base(); a.Started != nil || a.OfferSeq != 0 {
+	if a.Status = r.base(); a.Started != nil || a.UnverifiedSeq != 0 {
 		a.Status = a.Status.After(run.MoveStarted)
 	}
 }

@@ -36,7 +36,7 @@ type shelf struct {
 	identity string // of the stream; empty: not known, nothing is kept
 	saved    uint64 // sequence of the newest snapshot
 	at       time.Time
-	newest   atomic.Pointer[Saved]
+	newest   atomic.Pointer[SnapshotStats]
 }
 
 // open finds out of which stream the snapshots are, and whether the folder can be used.
@@ -193,7 +193,7 @@ func (s *shelf) last() {
 }
 
 // Saved is a snapshot that was written.
-type Saved struct {
+type SnapshotStats struct {
 	Seq     uint64 // of the last record in it
 	Bytes   int64
 	Took    time.Duration // all of it
@@ -201,7 +201,7 @@ type Saved struct {
 }
 
 // save writes a snapshot; rest is called between two looks at the fold. What goes wrong is logged here.
-func (s *shelf) save(rest func()) (done Saved, err error) {
+func (s *shelf) save(rest func()) (done SnapshotStats, err error) {
 	if !read(s.p, worthKeeping) {
 		return done, nil
 	}
@@ -227,7 +227,7 @@ func (s *shelf) save(rest func()) (done Saved, err error) {
 }
 
 // fill writes a file and gives it its name: it is whole, or not there.
-func (s *shelf) fill(part *os.File, rest func()) (done Saved, err error) {
+func (s *shelf) fill(part *os.File, rest func()) (done SnapshotStats, err error) {
 	defer part.Close()
 	sum := crc32.New(castagnoli)
 	done.Seq, done.Longest, err = checkpoint(s.p, s.identity, rest, func(b []byte) error {

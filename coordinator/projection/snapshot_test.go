@@ -149,8 +149,8 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 		}
 		other := over(f)
 		f.checked = marked
-		waiting, owing := 0, len(other.Owing())
-		if got, want := len(other.Offers()), len(j.Offered()); got != want {
+		waiting, owing := 0, len(other.DueCallbacks())
+		if got, want := len(other.NewResults()), len(j.UnverifiedResults()); got != want {
 			t.Fatalf("seed %d: %d results are to be checked, want %d", seed, got, want)
 		}
 		for _, s := range f.sessions {
@@ -161,7 +161,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 		if got := len(other.Eligible()); got != waiting {
 			t.Fatalf("seed %d: %d turns may be queued, want %d", seed, got, waiting)
 		}
-		if got := len(other.Due()); got != owing {
+		if got := len(other.NewCallbacks()); got != owing {
 			t.Fatalf("seed %d: %d parents may be told, want %d", seed, got, owing)
 		}
 		if rng.IntN(3) == 0 {
@@ -311,7 +311,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},
-		{Late{}, "Seq Subject first", ""},
+		{LateRecord{}, "Seq Subject first", ""},
 		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
 		{fold{}, "prints printed", "tables scan lines webhooks late trees debts key checked offers newer strange stats scratch"},

@@ -16,7 +16,7 @@ type Change struct {
 	Before, After run.Status // Before is empty for a new run; both are for a deleted session
 	First         bool       // the session's first record
 	Live          bool       // all was read that history held at the beginning
-	Moved         bool       // false: a duplicate, late, or of no concern; nothing changed
+	Applied       bool       // false: a duplicate, late, or of no concern; nothing changed
 
 	overstep bool // of EndedKind: by a record above the attempt's version, of whatever kind
 
@@ -136,7 +136,7 @@ type timed interface {
 }
 
 // Halt is why a run is to be stopped: it belongs to a tree that was stopped.
-type Halt struct {
+type TreeStop struct {
 	Seq     uint64 // of the record that says so; 0: there is none
 	Session string // whose tree it is
 }
@@ -187,21 +187,21 @@ type bond struct{ model, host, profile string }
 
 // Active is a run that has not ended, as the fold has it: a snapshot that never changes.
 type Active struct {
-	Spec      *run.Spec  // as accepted
-	Status    run.Status // running is an overlay of the beats
-	FirstSeq  uint64     // of the run's first record
-	QueuedSeq uint64     // of its current attempt's queued record; 0: accepted and not yet queued
-	ClaimSeq  uint64     // of the claim of its current attempt; 0: nobody has begun it
-	OfferSeq  uint64     // of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
-	EndSeq    uint64     // of a coordinator's claim, or what it put in an offer's place, which carries the attempt's last word; 0: none does
-	Lane      string     // where it is queued
-	Attempt   int        // the current one, from 1; 0: not yet queued
-	Key       string     // the current attempt's
+	Spec          *run.Spec  // as accepted
+	Status        run.Status // running is an overlay of the beats
+	FirstSeq      uint64     // of the run's first record
+	QueuedSeq     uint64     // of its current attempt's queued record; 0: accepted and not yet queued
+	ClaimSeq      uint64     // of the claim of its current attempt; 0: nobody has begun it
+	UnverifiedSeq uint64     // of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
+	CarriedEndSeq uint64     // of a coordinator's claim, or what it put in an offer's place, which carries the attempt's last word; 0: none does
+	Queue         string     // where it is queued
+	Attempt       int        // the current one, from 1; 0: not yet queued
+	Key           string     // the current attempt's
 	// RecordVersion is the newest version that records under the current attempt's key may have; 0: 1.
 	RecordVersion int
 	Claim         *run.Claim // nil: nobody has begun it
 	Stopping      bool       // somebody wants it stopped
-	Halt          Halt       // … with its tree; Seq 0: not so
+	TreeStop      TreeStop   // … with its tree; Seq 0: not so
 	NotBefore     time.Time  // an attempt failed and another is left: when it may be queued; zero: at once
 	Started       *time.Time // its executor runs since, as its runner says
 }
@@ -303,7 +303,7 @@ type report struct {
 }
 
 // lateness is the late records that are not purged.
-type lateness struct{ all []Late } // by sequence
+type lateness struct{ all []LateRecord } // by sequence
 
 // print is the fingerprint of a record.
 type print struct {
@@ -323,7 +323,7 @@ const prints = 16
 
 // Late is a queued record of an attempt that had been begun, or was over: a coordinator's delayed dispatch into another lane. It
 // changes nothing. But its lane still delivers it, and only the attempt's claim keeps a worker from beginning it again.
-type Late struct {
+type LateRecord struct {
 	Seq     uint64
 	Subject string
 

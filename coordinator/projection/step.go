@@ -10,9 +10,9 @@ import (
 
 // Step is how far a record has brought a run, for who measures.
 type Step struct {
-	Kind     Leg
-	Took     time.Duration // since the step before, by the stream's clock; of a run that was queued at once: since it was accepted
-	Whole    time.Duration // Ended: since the run was accepted
+	Kind     Phase
+	Elapsed  time.Duration // since the step before, by the stream's clock; of a run that was queued at once: since it was accepted
+	Total    time.Duration // Ended: since the run was accepted
 	Agent    string
 	Type     string // of the agent
 	RunnerID string // who has begun the attempt; empty: nobody
@@ -23,23 +23,23 @@ type Step struct {
 }
 
 // Leg is a kind of step.
-type Leg uint8
+type Phase uint8
 
 // Steps of a run.
 const (
-	None     Leg = iota
-	Accepted     // it waits for its turn, or for a runner
-	Queued       // it may be taken
-	Claimed      // a runner has begun it
-	Ended        // its attempt has
-	Told         // its parent was told of its end
-	Hooked       // its HTTP callback was delivered
+	None              Phase = iota
+	Accepted                // it waits for its turn, or for a runner
+	Queued                  // it may be taken
+	Claimed                 // a runner has begun it
+	Ended                   // its attempt has
+	CallbackDelivered       // its parent was told of its end
+	WebhookDelivered        // its HTTP callback was delivered
 )
 
 // step is what a change brought about. The caller holds mu; at is the record's time. A run that moves to another lane goes no step.
 func (ch *Change) step(at time.Time) (s Step) {
 	r := ch.row
-	if !ch.Moved || r == nil || r.gone {
+	if !ch.Applied || r == nil || r.gone {
 		return s
 	}
 	s = Step{Agent: r.agent, Type: r.session.agentType, RunnerID: r.runner, Status: ch.After}
@@ -63,22 +63,22 @@ func (ch *Change) step(at time.Time) (s Step) {
 	case subject.EndedKind:
 		s.Kind, s.Retried = Ended, ch.After == run.Pending
 		if ch.overstep {
-			s.Reason = CodeOverstep
+			s.Reason = CodeRecordVersion
 		}
-		if s.Whole = time.Duration(now - r.created); s.Retried {
+		if s.Total = time.Duration(now - r.created); s.Retried {
 			s.Status, s.RunnerID = run.Failed, ch.runner
 		}
 		if s.RunnerID == "" { // nobody began it: it only waited
 			since = now
 		}
 	case subject.CallbackKind:
-		s.Kind = Told
+		s.Kind = CallbackDelivered
 	case subject.NotifiedKind:
 		if r.hook == hookDelivered {
-			s.Kind = Hooked
+			s.Kind = WebhookDelivered
 		}
 	}
-	s.Took = time.Duration(now - since)
+	s.Elapsed = time.Duration(now - since)
 	return s
 }
 

@@ -50,7 +50,7 @@ func TestStepsOfRuns(t *testing.T) {
 		{1 * time.Second, child.notified(2, run.NotifyDelivered), "hooked y procedural rnr_1 took 28s"},
 	}
 	var got string
-	j := joined(nil, Config{Measure: func(s Step) {
+	j := joined(nil, Config{OnStep: func(s Step) {
 		got = fmt.Sprint([]string{"", "accepted", "queued", "claimed", "ended", "told", "hooked"}[s.Kind], " ", s.Agent, " ", s.Type)
 		if s.RunnerID != "" {
 			got += " " + s.RunnerID
@@ -58,13 +58,13 @@ func TestStepsOfRuns(t *testing.T) {
 		if s.Fresh {
 			got += " fresh"
 		}
-		got += fmt.Sprint(" took ", s.Took)
+		got += fmt.Sprint(" took ", s.Elapsed)
 		if s.Kind == Ended {
 			got += " " + string(s.Status)
 			if s.Reason != "" {
 				got += " " + s.Reason
 			}
-			got += fmt.Sprint(" whole ", s.Whole)
+			got += fmt.Sprint(" whole ", s.Total)
 		}
 		if s.Retried {
 			got += " retried"
@@ -89,7 +89,7 @@ func TestStepsOfRuns(t *testing.T) {
 func TestHistoryIsNotMeasured(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	told := 0
-	j := joined(nil, Config{Measure: func(Step) { told++ }})
+	j := joined(nil, Config{OnStep: func(Step) { told++ }})
 	j.apply(message(1, a.queued(1)))
 	j.live.Store(true)
 	j.apply(message(2, a.claimed(1)))
@@ -110,7 +110,7 @@ func TestDebts(t *testing.T) {
 		}
 	}
 	add(parent.queued(1), parent.claimed(1), parent.ended(1, run.Completed, 0))
-	if d := j.Debts(); d != (Debts{}) {
+	if d := j.CallbackBacklog(); d != (CallbackBacklog{}) {
 		t.Errorf("nobody is owed anything: %+v", d)
 	}
 	for i := range 3 {
@@ -121,20 +121,20 @@ func TestDebts(t *testing.T) {
 			add(c.notified(1, run.NotifyDead))
 		}
 	}
-	d := j.Debts()
-	if want := (Debts{1, 3, began.Add(3 * time.Second), 2, d.Due, 1}); d != want || d.Due.IsZero() {
+	d := j.CallbackBacklog()
+	if want := (CallbackBacklog{1, 3, began.Add(3 * time.Second), 2, d.Due, 1}); d != want || d.Due.IsZero() {
 		t.Errorf("got %+v, want %+v", d, want)
 	}
 	answer := newActor(t, "run_2", "ses_p", "boss")
 	answer.spec.AgentType = run.Autonomous
 	add(answer.accepted(), answer.tells("run_c0", "run_c1", "run_c2"))
-	if d := j.Debts(); d.Parents != 0 || d.Children != 0 || !d.Oldest.IsZero() {
+	if d := j.CallbackBacklog(); d.Parents != 0 || d.Children != 0 || !d.Oldest.IsZero() {
 		t.Errorf("all are told: %+v", d)
 	}
-	if records, age := j.Behind(uint64(n)); records != 0 || age != 0 {
+	if records, age := j.Lag(uint64(n)); records != 0 || age != 0 {
 		t.Errorf("it has read all: %d, %s", records, age)
 	}
-	if records, age := j.Behind(uint64(n) + 7); records != 7 || age <= 0 {
+	if records, age := j.Lag(uint64(n) + 7); records != 7 || age <= 0 {
 		t.Errorf("behind: %d, %s", records, age)
 	}
 	if runs, sessions := j.Kept(); runs != 5 || sessions != 4 {
@@ -176,7 +176,7 @@ func BenchmarkMeasure(b *testing.B) {
 				if i == len(records) {
 					cfg := Config{Cache: -1}
 					if on {
-						cfg.Measure = func(Step) { steps++ }
+						cfg.OnStep = func(Step) { steps++ }
 					}
 					j, i = joined(nil, cfg), 0
 					j.live.Store(true)

@@ -157,7 +157,7 @@ func draw(f *fold) string {
 		lines = append(lines, fmt.Sprintf("%s %s %s attempt=%d runner=%s claimed=%d started=%d ended=%d", s.id, s.sessionID, s.status, s.attempt, s.runner, s.claimed, s.started, s.ended))
 		lines = append(lines, fmt.Sprintf("%s calls %s begun=%t", s.id, must(json.Marshal([]any{s.calls.orphan, s.calls.parent, s.calls.http})), s.begun))
 		if a := s.snap; a != nil {
-			lines = append(lines, fmt.Sprintf("%s open=%t lane=%s key=%s stopping=%t offered=%t spec=%s", s.id, a.open(), a.Lane, a.Key, a.Stopping, a.OfferSeq != 0, must(json.Marshal(a.Spec))))
+			lines = append(lines, fmt.Sprintf("%s open=%t lane=%s key=%s stopping=%t offered=%t spec=%s", s.id, a.open(), a.Queue, a.Key, a.Stopping, a.UnverifiedSeq != 0, must(json.Marshal(a.Spec))))
 		}
 	}
 	for _, s := range f.sessions {

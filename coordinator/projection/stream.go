@@ -263,7 +263,7 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 		e := *ev
 		ok := t.x.judge(e)
 		if ok && e.early { // perhaps the fold is behind
-			if err := t.x.fresh.surelyCaughtUp(ctx); err != nil {
+			if err := t.x.fresh.catchUpUntilDone(ctx); err != nil {
 				return false, err
 			}
 			ok = t.x.judge(e)

@@ -125,7 +125,7 @@ func TestAStreamGoesOnAtEveryPosition(t *testing.T) {
 	b := start(t, Config{})
 	_, last := b.scene()
 	for _, session := range []string{"", "ses_one"} {
-		all := b.read(session, Before(1), last, 0)
+		all := b.read(session, PositionBefore(1), last, 0)
 		want := names(all)
 		inOrder(t, eventsOf(all))
 		for k, at := range all {
@@ -137,7 +137,7 @@ func TestAStreamGoesOnAtEveryPosition(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, i := range b.read("ses_two", Before(1), "15-8", 0) {
+	for _, i := range b.read("ses_two", PositionBefore(1), "15-8", 0) {
 		word := i.Event
 		if e, ok := i.Data.(run.Event); ok {
 			word = e.Type
@@ -173,7 +173,7 @@ func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 		_, last := b.scene()
 		done <- last
 	}()
-	at, last := Before(1), ""
+	at, last := PositionBefore(1), ""
 	rng := rand.New(rand.NewPCG(1, 1))
 	for at != last {
 		patience := 200 * time.Millisecond // all may have been told before it is known which the last was
@@ -204,7 +204,7 @@ func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 			t.Fatal(at, last, err)
 		}
 	}
-	want := names(b.read("", Before(1), last, 0))
+	want := names(b.read("", PositionBefore(1), last, 0))
 	if got := names(all); !slices.Equal(got, want) {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
@@ -296,7 +296,7 @@ func TestALastWordNamesEventsThatNeverCome(t *testing.T) {
 	b := start(t, Config{})
 	a := b.actor("ses_a")
 	seq := b.write(a.queued(1), a.claimed(1), a.ended(1, run.Completed, 1<<40))
-	items := b.read("", Before(1), fmt.Sprintf("%d-0", seq), 0)
+	items := b.read("", PositionBefore(1), fmt.Sprintf("%d-0", seq), 0)
 	if e := eventsOf(items); len(e) != 3 {
 		t.Errorf("%d events", len(e))
 	}
@@ -332,7 +332,7 @@ func TestEventPages(t *testing.T) {
 				t.Errorf("%s by %d, to %s:\ngot  %s\nwant %s, to %s", session, limit, after, g, want, end)
 			}
 		}
-		items := b.read(session, Before(1), end, 0)
+		items := b.read(session, PositionBefore(1), end, 0)
 		if g := string(must(json.Marshal(eventsOf(items)))); g != want {
 			t.Errorf("the stream tells\n%s\nthe list\n%s", g, want)
 		}

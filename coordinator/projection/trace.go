@@ -11,7 +11,7 @@ import (
 type Trace struct {
 	Run       run.Run // without parameters
 	AgentType string
-	Contract  bool     // it has an output schema
+	HasSchema bool     // it has an output schema
 	Whole     []uint64 // sequences of the records that hold all of it, oldest first: its first one, and those that queued it
 	Claim     uint64   // sequence of the claim that counts; 0: none
 	End       uint64   // … of its last word; 0: it has not ended
@@ -33,7 +33,7 @@ func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 		return Trace{}, err
 	}
 	r.Parameters = nil
-	t := Trace{Run: r, AgentType: spec.AgentType, Contract: spec.HasOutputSchema, Claim: s.claim, End: s.end, Whole: []uint64{s.first, s.whole}}
+	t := Trace{Run: r, AgentType: spec.AgentType, HasSchema: spec.HasOutputSchema, Claim: s.claim, End: s.end, Whole: []uint64{s.first, s.whole}}
 	x.p.reading(func(f *fold) {
 		if row := f.runs[identOf(runPrefix, id)]; row != nil {
 			for _, p := range f.past[row] {

@@ -39,7 +39,7 @@ func (ts *trees) stop(ch *Change, rec subject.Record) {
 	ch.before(r)
 	r.change().Stopping = true
 	r.move(run.MoveStopping)
-	ch.Moved = true
+	ch.Applied = true
 	ch.after(r)
 }
 
@@ -56,7 +56,7 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	if _, stopped := ts.stopped[s.id]; stopped {
 		return t.V, nil
 	}
-	h := Halt{m.Seq, s.sessionID()}
+	h := TreeStop{m.Seq, s.sessionID()}
 	for _, r := range s.live {
 		if t.RunID == "" || r.runID() == t.RunID {
 			ts.halt(r, h)
@@ -71,7 +71,7 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 		ts.suppress(below)
 	})
 	ts.stopped[s.id] = tree{m.Seq, s.root().id}
-	ch.Moved, ch.SessionID = true, h.Session
+	ch.Applied, ch.SessionID = true, h.Session
 	return t.V, nil
 }
 
@@ -89,10 +89,10 @@ func (ts *trees) inside(r *row, root *session) (in bool) {
 }
 
 // halt notes that a run that has not ended is to be stopped with its tree.
-func (ts *trees) halt(r *row, h Halt) {
+func (ts *trees) halt(r *row, h TreeStop) {
 	a := r.change()
-	if a.Halt.Seq == 0 {
-		a.Halt = h
+	if a.TreeStop.Seq == 0 {
+		a.TreeStop = h
 	}
 	if !a.Stopping {
 		a.Stopping = true
@@ -153,15 +153,15 @@ func (ts *trees) ancestors(id string, visit func(*session) (enough bool)) {
 }
 
 // covering is why whatever is accepted below a session is to be stopped; Seq 0: it is not.
-func (ts *trees) covering(id string) (h Halt) {
+func (ts *trees) covering(id string) (h TreeStop) {
 	if len(ts.stopped) == 0 && len(ts.halting) == 0 {
 		return h
 	}
 	ts.ancestors(id, func(s *session) bool {
 		if t, ok := ts.stopped[s.id]; ok {
-			h = Halt{t.seq, s.sessionID()}
+			h = TreeStop{t.seq, s.sessionID()}
 		} else if len(s.live) > 0 { // those to be stopped precede the others
-			h = s.live[0].live.snap.Halt
+			h = s.live[0].live.snap.TreeStop
 		}
 		return h.Seq != 0
 	})
@@ -183,7 +183,7 @@ func (ts *trees) born(r *row) {
 // reopen is a session that goes on: a runner has begun a run of it that was not to be stopped then, or came later.
 func (ts *trees) reopen(r *row) {
 	t, stopped := ts.stopped[r.session.id]
-	if a := r.live.snap; stopped && (!a.Stopping || r.first > t.seq && a.Halt.Seq != t.seq) {
+	if a := r.live.snap; stopped && (!a.Stopping || r.first > t.seq && a.TreeStop.Seq != t.seq) {
 		delete(ts.stopped, r.session.id)
 	}
 }
@@ -268,7 +268,7 @@ func (ts *trees) held(least uint64) uint64 {
 		})
 	}
 	for r := range ts.halting {
-		least = min(least, r.first, r.live.snap.Halt.Seq)
+		least = min(least, r.first, r.live.snap.TreeStop.Seq)
 		hold(r.session.sessionID())
 	}
 	for p, rows := range ts.suppressing {

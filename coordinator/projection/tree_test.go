@@ -74,12 +74,12 @@ func belowIndexed(t *testing.T, f *fold) {
 		}
 	}
 	for r := range f.trees.halting {
-		if r.live == nil || r.live.snap.Halt.Seq == 0 || !r.live.snap.Stopping {
+		if r.live == nil || r.live.snap.TreeStop.Seq == 0 || !r.live.snap.Stopping {
 			t.Fatalf("run %s is not to be stopped", r.runID())
 		}
 	}
 	for r := f.head; r != nil; r = r.live.next {
-		if h := r.live.snap.Halt; (h.Seq != 0) != f.trees.halting[r] {
+		if h := r.live.snap.TreeStop; (h.Seq != 0) != f.trees.halting[r] {
 			t.Fatalf("run %s is to be stopped by %d, and kept for that %t", r.runID(), h.Seq, f.trees.halting[r])
 		}
 	}
@@ -129,7 +129,7 @@ func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 	halts := func(f *fold) (all string) {
 		var lines []string
 		for r := range f.trees.halting {
-			lines = append(lines, r.runID()+" is to be stopped with "+r.live.snap.Halt.Session)
+			lines = append(lines, r.runID()+" is to be stopped with "+r.live.snap.TreeStop.Session)
 		}
 		for p, rows := range f.trees.suppressing {
 			for _, r := range rows {

@@ -125,7 +125,7 @@ func placeOf(c string) (p place, err error) {
 func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (TreePage, error) {
 	after, err := placeOf(cursor)
 	if err = cmp.Or(refuse(Query{Limit: limit}, run.Statuses), err, run.CheckSessionID(id)); err == nil {
-		err = x.fresh.whole(ctx)
+		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {
 		return TreePage{}, err
@@ -266,7 +266,7 @@ func treeRun(s *sight, reports []string) TreeRun {
 	}
 	followed := r.Attempt - 1
 	if s.snap != nil {
-		followed = s.snap.Next() - 1
+		followed = s.snap.AttemptNumber() - 1
 	}
 	return TreeRun{
 		Followed: followed,

@@ -91,7 +91,7 @@ func TestVain(t *testing.T) {
 			j.apply(message(i+1, e))
 		}
 		j.Forget(tt.forget)
-		if got := j.Vain("run_2"); got != tt.want || j.Vain("run_1") || j.Vain("run_3") {
+		if got := j.CannotStart("run_2"); got != tt.want || j.CannotStart("run_1") || j.CannotStart("run_3") {
 			t.Errorf("%s: %t, want %t", tt.say, got, tt.want)
 		}
 	}

@@ -78,7 +78,7 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 // row is look for readers: an id that the fold doesn't know may just have been written, and what it takes for open while history is
 // read may be long over.
 func (x *Reader) row(ctx context.Context, id string) (sight, error) {
-	if s, ok := x.p.look(id); ok && (s.snap == nil && x.fresh.holds() || x.fresh.certain()) {
+	if s, ok := x.p.look(id); ok && (s.snap == nil && x.fresh.intact() || x.fresh.complete()) {
 		return s, nil
 	}
 	if err := run.CheckID(id); err != nil {
@@ -117,7 +117,7 @@ func (x *Reader) gone(id string, err error) error {
 	switch {
 	case !errors.Is(err, errForgotten):
 		return err
-	case !x.fresh.Sure():
+	case !x.fresh.Confirmed():
 		return fault.Wrap(fault.Unavailable, "", "NATS may have lost records; looking again", err).After(time.Second)
 	}
 	if errors.Is(err, errNoBody) {
@@ -161,7 +161,7 @@ func (x *Reader) spec(ctx context.Context, s sight, large bool) (spec run.Spec, 
 // word is the last word on an ended run. One that cannot be read says so: no other will come.
 func (x *Reader) word(ctx context.Context, s sight) (e run.Ended, err error) {
 	if s.overstep {
-		return run.Ended{Status: s.status, Error: Overstep(), At: moment(s.ended)}, nil
+		return run.Ended{Status: s.status, Error: NewerVersionError(), At: moment(s.ended)}, nil
 	}
 	raw, err := x.body(ctx, s.end)
 	if err != nil {

@@ -86,7 +86,7 @@ func (w *watch) begin(ctx context.Context, after string) error {
 	if err := w.x.fresh.Await(ctx, seq); err != nil {
 		return err
 	}
-	if err := w.x.fresh.whole(ctx); err != nil {
+	if err := w.x.fresh.waitLoaded(ctx); err != nil {
 		return err
 	}
 	known := read(w.x.p, func(f *fold) (ok bool) {
@@ -112,7 +112,7 @@ func (w *watch) gap(ctx context.Context, after string) error {
 
 // anew begins with init.
 func (w *watch) anew(ctx context.Context) error {
-	if err := w.x.fresh.whole(ctx); err != nil {
+	if err := w.x.fresh.waitLoaded(ctx); err != nil {
 		return err
 	}
 	w.x.p.reading(func(f *fold) { w.fold, w.heard, w.at = f, f.changes.count, max(f.seq, w.x.p.empty) })

@@ -28,7 +28,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 			first := b.write(x.queued(1)) + 1
 			at, gate := make(chan struct{}), make(chan struct{})
 			var once sync.Once
-			j := joined(conn, Config{Log: natstest.Log(t), Observe: func(c Change) {
+			j := joined(conn, Config{Log: natstest.Log(t), OnChange: func(c Change) {
 				if tt.live && c.RunID == x.spec.ID && c.Before == "" {
 					return
 				}
@@ -96,10 +96,10 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 func TestALongDoubtIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks Effect
-		j := joined(&bus.Bus{Reader: &bus.Reader{Conn: &bus.Conn{}}}, Config{Due: func(e Effect) { looks |= e }})
+		j := joined(&bus.Bus{Reader: &bus.Reader{Conn: &bus.Conn{}}}, Config{OnEffect: func(e Effect) { looks |= e }})
 		j.live.Store(true)
-		j.doubt(true)
-		time.Sleep(fleeting)
+		j.suspectLoss(true)
+		time.Sleep(lossGrace)
 		if err := j.Ready(); err != nil {
 			t.Errorf("after a moment: %v", err)
 		}
@@ -107,11 +107,11 @@ func TestALongDoubtIsTold(t *testing.T) {
 		if err := j.Ready(); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "may have lost records") {
 			t.Errorf("later: %v", err)
 		}
-		j.doubt(false)
+		j.suspectLoss(false)
 		if err := j.Ready(); err != nil {
 			t.Errorf("when it was not so: %v", err)
 		}
-		if looks != Certain {
+		if looks != HistoryConfirmed {
 			t.Errorf("nobody looks at what was left undone: %b", looks)
 		}
 	})

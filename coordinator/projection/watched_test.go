@@ -247,18 +247,18 @@ func TestWhatARecordChangesBeside(t *testing.T) {
 func TestReach(t *testing.T) {
 	b := start(t, Config{})
 	seq := b.write(b.actor("ses_1").queued(1))
-	if err := b.Reach(t.Context(), seq); err != nil || b.Position() != seq || b.Written() != seq {
+	if err := b.WaitPosition(t.Context(), seq); err != nil || b.Position() != seq || b.Written() != seq {
 		t.Errorf("%v, position %d, written %d", err, b.Position(), b.Written())
 	}
-	b.Wrote(seq + 1)
+	b.NoteWritten(seq + 1)
 	if b.Written() != seq+1 || b.Position() != seq {
 		t.Error("what was written is not told")
 	}
-	if err := b.Reach(t.Context(), seq+1); fault.KindOf(err) != fault.Conflict {
+	if err := b.WaitPosition(t.Context(), seq+1); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("beyond the end: %v", err)
 	}
 	behind := joined(b.bus, Config{}) // reads nothing
-	if err := behind.Reach(t.Context(), seq); fault.KindOf(err) != fault.Unavailable {
+	if err := behind.WaitPosition(t.Context(), seq); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("not read yet: %v", err)
 	}
 	for _, bad := range []string{"x", "1-", "1-x", "-1", "1-2.3.4.5", " 1"} {

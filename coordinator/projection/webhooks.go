@@ -66,7 +66,7 @@ func hostOf(to string) string {
 }
 
 // Hook is an HTTP callback that is to be tried.
-type Hook struct {
+type Webhook struct {
 	RunID, SessionID string
 	Host             string // whom it goes to, with the port
 	N                int    // of its newest record
@@ -74,16 +74,16 @@ type Hook struct {
 	Next             time.Time // when to try again
 }
 
-func (h *hook) shown() Hook {
-	return Hook{h.row.runID(), h.row.session.sessionID(), h.host, h.n, h.tries, h.next}
+func (h *hook) shown() Webhook {
+	return Webhook{h.row.runID(), h.row.session.sessionID(), h.host, h.n, h.tries, h.next}
 }
 
 // Look is what somebody wants who makes tries. Its functions are called with the fold locked: they look at copies.
-type Look struct {
-	Now  time.Time
-	Most int                   // at most so many
-	Room func(host string) int // at most so many of one receiver
-	Busy func(Hook) bool       // not these
+type WebhookQuery struct {
+	Now      time.Time
+	Limit    int                   // at most so many
+	Capacity func(host string) int // at most so many of one receiver
+	Skip     func(Webhook) bool    // not these
 }
 
 func (q queue[T]) Len() int           { return len(q) }

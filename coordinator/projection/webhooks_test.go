@@ -12,8 +12,8 @@ import (
 )
 
 // all looks for everything that is due.
-func all(now time.Time) Look {
-	return Look{Now: now, Most: 1 << 30, Room: func(string) int { return 1 << 30 }, Busy: func(Hook) bool { return false }}
+func all(now time.Time) WebhookQuery {
+	return WebhookQuery{Now: now, Limit: 1 << 30, Capacity: func(string) int { return 1 << 30 }, Skip: func(Webhook) bool { return false }}
 }
 
 // calling makes runs with HTTP callbacks, and their steps.
@@ -116,16 +116,16 @@ func TestHooksThatAreDue(t *testing.T) {
 		for _, f := range []*fold{c.f, loaded} {
 			j := over(f)
 			l := all(now)
-			l.Room, l.Busy = func(string) int { return room }, func(h Hook) bool { return busy[h.RunID] }
+			l.Capacity, l.Skip = func(string) int { return room }, func(h Webhook) bool { return busy[h.RunID] }
 			var got []string
-			for _, h := range j.Hooks(l) {
+			for _, h := range j.DueWebhooks(l) {
 				got = append(got, fmt.Sprint(h.Host, " at ", h.Next.Sub(began)))
 			}
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: got\n%v\nwant\n%v", seed, got, want)
 			}
-			if l.Most = 3; len(j.Hooks(l)) != min(3, len(want)) {
-				t.Fatalf("seed %d: not bounded: %d", seed, len(j.Hooks(l)))
+			if l.Limit = 3; len(j.DueWebhooks(l)) != min(3, len(want)) {
+				t.Fatalf("seed %d: not bounded: %d", seed, len(j.DueWebhooks(l)))
 			}
 		}
 	}
@@ -145,17 +145,17 @@ func TestALookCostsWhatItFinds(t *testing.T) {
 	}
 	rooms, looked := 0, 0
 	l := all(began.Add(time.Minute))
-	l.Most = 10
-	l.Room = func(host string) int {
+	l.Limit = 10
+	l.Capacity = func(host string) int {
 		rooms++
 		if host == "full.test" {
 			return 0
 		}
 		return 4
 	}
-	l.Busy = func(Hook) bool { looked++; return false }
-	got := over(c.f).Hooks(l)
-	if len(got) != 4 || rooms != 2 || looked != 4 || slices.ContainsFunc(got, func(h Hook) bool { return h.Host != "due.test" }) {
+	l.Skip = func(Webhook) bool { looked++; return false }
+	got := over(c.f).DueWebhooks(l)
+	if len(got) != 4 || rooms != 2 || looked != 4 || slices.ContainsFunc(got, func(h Webhook) bool { return h.Host != "due.test" }) {
 		t.Errorf("%d found, %d receivers and %d callbacks looked at", len(got), rooms, looked)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // Keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex. Two
 // dispatches of one attempt have the same key, and so share one claim; who never received a run cannot claim or end it.
 type Keys struct {
-	spare atomic.Pointer[sync.Pool] // of hash.Hash: the secret is worked in once
+	hashes atomic.Pointer[sync.Pool] // of hash.Hash: the secret is worked in once
 }
 
 // NewKeys makes keys that are nobody's, until the deployment's secret is read.
@@ -31,7 +31,7 @@ func NewKeys() *Keys {
 }
 
 func (k *Keys) set(secret []byte) {
-	k.spare.Store(&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }})
+	k.hashes.Store(&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }})
 }
 
 // Of is the key of an attempt.
@@ -39,7 +39,7 @@ func (k *Keys) Of(run string, attempt int) string { return k.sum("", run, attemp
 
 // Mark proves that a coordinator has checked the result of an attempt against the run's output schema (decision 0015). Its label tells
 // it apart from the attempt's key, which the worker has.
-func (k *Keys) Mark(run string, attempt int) string {
+func (k *Keys) SignChecked(run string, attempt int) string {
 	return k.sum("checked|", run, attempt)
 }
 
@@ -50,7 +50,7 @@ func (k *Keys) Sign(text string) string { return k.sum("signed|"+text, "", 0) }
 func (k *Keys) Deployment() string { return k.sum("deployment|", "", 0)[:12] }
 
 func (k *Keys) sum(label, run string, attempt int) string {
-	spare := k.spare.Load()
+	spare := k.hashes.Load()
 	m := spare.Get().(hash.Hash)
 	defer spare.Put(m)
 	m.Reset()
@@ -60,8 +60,8 @@ func (k *Keys) sum(label, run string, attempt int) string {
 }
 
 // Marked tells whether a mark is that of an attempt.
-func (k *Keys) Marked(run string, attempt int, mark string) bool {
-	return subtle.ConstantTimeCompare([]byte(k.Mark(run, attempt)), []byte(mark)) == 1
+func (k *Keys) ValidChecked(run string, attempt int, mark string) bool {
+	return subtle.ConstantTimeCompare([]byte(k.SignChecked(run, attempt)), []byte(mark)) == 1
 }
 
 // Check refuses a key that is not the attempt's.

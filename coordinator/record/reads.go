@@ -9,43 +9,45 @@ import (
 
 // Patience is how long a request waits for the fold. What it asked for is on the stream then, or as good as, but nobody here can say
 // what came of it: it may be that NATS is away.
-const Patience = 10 * time.Second
+const RequestTimeout = 10 * time.Second
 
 // Reads waits until the fold has what readers are to see.
-type Reads struct {
-	stream  current
-	history awaited
+type ReadBarrier struct {
+	stream  streamState
+	history awaiter
 }
 
 // current is what the stream holds now.
-type current interface {
+type streamState interface {
 	Connected() bool
 	State(ctx context.Context) (bus.State, error)
 }
 
 // awaited is a fold that can be waited for.
-type awaited interface {
+type awaiter interface {
 	Await(ctx context.Context, seq uint64) error
-	Own(ctx context.Context) error
+	WaitOwnWrites(ctx context.Context) error
 }
 
 // NewReads makes who waits until a fold has what a stream holds.
-func NewReads(s current, h awaited) *Reads { return &Reads{stream: s, history: h} }
+func NewReadBarrier(s streamState, h awaiter) *ReadBarrier {
+	return &ReadBarrier{stream: s, history: h}
+}
 
 // Current waits, a second at most, until the fold has what the stream holds now: a reader who was answered by another
 // coordinator a moment ago sees at least that here. While NATS is away what is known has to do.
-func (r *Reads) Current(ctx context.Context) {
+func (r *ReadBarrier) WaitCurrent(ctx context.Context) {
 	if !r.stream.Connected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_ = r.CaughtUp(ctx)
+	_ = r.CatchUp(ctx)
 }
 
 // CaughtUp waits until the fold has what was written before.
-func (r *Reads) CaughtUp(ctx context.Context) error {
-	wait, cancel := context.WithTimeout(ctx, Patience)
+func (r *ReadBarrier) CatchUp(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	s, err := r.stream.State(wait)
 	if err == nil {
@@ -55,16 +57,16 @@ func (r *Reads) CaughtUp(ctx context.Context) error {
 }
 
 // Reached waits until the fold has a record that was written.
-func (r *Reads) Reached(ctx context.Context, seq uint64) error {
-	wait, cancel := context.WithTimeout(ctx, Patience)
+func (r *ReadBarrier) WaitFor(ctx context.Context, seq uint64) error {
+	wait, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	return bus.OutcomeUnknown(ctx, r.history.Await(wait, seq))
 }
 
 // Own waits until the fold has all records of this process, for a moment at most: a list that this coordinator gives after an answer
 // shows what it answered.
-func (r *Reads) Own(ctx context.Context) {
+func (r *ReadBarrier) WaitOwnWrites(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_ = r.history.Own(ctx) // a list that lags is better than none
+	_ = r.history.WaitOwnWrites(ctx) // a list that lags is better than none
 }

@@ -23,13 +23,13 @@ const MaxInline = 256 << 10
 
 // Settling is how long after the end of a run, give or take what the clocks differ, it may be said that there is no such result, and
 // there is one: a NATS server that comes back does not know yet what the others wrote since.
-const Settling = time.Minute
+const ReplicaLag = time.Minute
 
 // versions is in which version records are written.
 type versions interface {
 	Now() int                   // of records that stand under no attempt's key
 	Of(a projection.Active) int // of those under an attempt's
-	Told() int                  // to attempts that are queued; 0: 1
+	Advertised() int            // to attempts that are queued; 0: 1
 }
 
 // Writer writes records, and what is too large for one.
@@ -51,7 +51,7 @@ type stream interface {
 
 // history is the fold of this process.
 type history interface {
-	Wrote(seq uint64) // a list that this coordinator gives after an answer shows what it answered
+	NoteWritten(seq uint64) // a list that this coordinator gives after an answer shows what it answered
 }
 
 // NewWriter makes who writes records to a stream, in the versions that all coordinators read.
@@ -63,7 +63,7 @@ func NewWriter(s stream, h history, k *Keys, v versions) *Writer {
 func (w *Writer) Append(ctx context.Context, e bus.Entry) error {
 	seq, err := w.stream.Append(ctx, e)
 	if err == nil {
-		w.history.Wrote(seq)
+		w.history.NoteWritten(seq)
 	}
 	return err
 }
@@ -100,11 +100,11 @@ func (w *Writer) AppendEither(ctx context.Context, together, apart []bus.Entry) 
 func (w *Writer) Version() int { return w.versions.Now() }
 
 // Wrote notes records that were written as one.
-func (w *Writer) Wrote(seq uint64) { w.history.Wrote(seq) }
+func (w *Writer) NoteWritten(seq uint64) { w.history.NoteWritten(seq) }
 
 // Queued is the record that lets a worker take the attempt.
 func (w *Writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
-	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt), RecordVersion: w.versions.Told(), Spec: s}.Encode()
+	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt), RecordVersion: w.versions.Advertised(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
 }
 
@@ -116,12 +116,12 @@ func (w *Writer) Accepted(s run.Spec) (bus.Entry, error) {
 
 // Callback returns the records of a turn that reports the first children pending in o: the list, which carries the turn, then
 // the turn.
-func (w *Writer) Callback(o projection.Owing, reported int, turn run.Spec) ([]bus.Entry, error) {
+func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) {
 	accepted, err := w.Accepted(turn)
 	if err != nil {
 		return nil, err
 	}
-	list := run.Callback{V: w.versions.Now(), RunID: o.Begun, TurnID: turn.ID, At: turn.CreatedAt, Next: accepted.Body}
+	list := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, TurnID: turn.ID, At: turn.CreatedAt, Next: accepted.Body}
 	for _, child := range o.Children[:reported] {
 		list.Children = append(list.Children, child.RunID)
 	}
@@ -130,13 +130,13 @@ func (w *Writer) Callback(o projection.Owing, reported int, turn run.Spec) ([]bu
 }
 
 // callbackOf is the subject of the list of what is pending.
-func callbackOf(o projection.Owing) string {
-	return subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Told)
+func callbackOf(o projection.PendingCallback) string {
+	return subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Deliveries)
 }
 
 // Suppress notes of whom a session is not told.
-func (w *Writer) Suppress(ctx context.Context, o projection.Owing) error {
-	record := run.Callback{V: w.versions.Now(), RunID: o.Begun, At: time.Now().UTC(), Suppressed: true}
+func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) error {
+	record := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)
 	}

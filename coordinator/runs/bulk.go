@@ -22,7 +22,7 @@ func (a *Bulk) StopAll(ctx context.Context, m Selection, tree bool) (BulkResult,
 		m.Filter.Statuses = []string{string(run.Pending), string(run.Claimed), string(run.Running)}
 	}
 	// what another coordinator has accepted a moment ago is stopped too
-	if err := a.runs.reads.CaughtUp(ctx); err != nil {
+	if err := a.runs.reads.CatchUp(ctx); err != nil {
 		return BulkResult{}, err
 	}
 	picked, next, err := a.pick(ctx, a.ofRuns(m), m)

@@ -113,7 +113,7 @@ func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, 
 	} else if fault.KindOf(err) != fault.NotFound {
 		return Accepted{}, err
 	}
-	if i.history.Deleted(first.Session) { // it was stored, and deleted since
+	if i.history.WasDeleted(first.Session) { // it was stored, and deleted since
 		return again, nil
 	}
 	if gone, err := i.truncated(ctx, first.Last); err != nil || gone {
@@ -126,7 +126,7 @@ func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, 
 		}
 		return Accepted{}, err
 	}
-	if err := i.torn.Unsay(ctx, first.Run, first.Session); err != nil {
+	if err := i.torn.RemoveStale(ctx, first.Run, first.Session); err != nil {
 		return Accepted{}, err
 	}
 	return i.Restore(ctx, runs, p, first)
@@ -137,7 +137,7 @@ func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, 
 func (i *Idempotency) Restore(ctx context.Context, runs placer, p *Plan, first IdempotencyRecord) (Accepted, error) {
 	a, err := runs.Place(ctx, p, first.Run, first.Session)
 	if err == nil {
-		i.torn.UnsayEarlier(ctx, first.Run, first.Session)
+		i.torn.RemoveEarlier(ctx, first.Run, first.Session)
 	}
 	return a, err
 }

@@ -104,7 +104,7 @@ func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 	shown, err := r.history.Get(ctx, id)
 	if err == nil && !shown.Status.Final() {
-		r.reads.Current(ctx)
+		r.reads.WaitCurrent(ctx)
 		shown, err = r.history.Get(ctx, id)
 	}
 	if err == nil {
@@ -117,7 +117,7 @@ func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
 	res, of, err := r.history.Result(ctx, id)
 	if fault.KindOf(err) == fault.Conflict && !of.Status.Final() {
-		r.reads.Current(ctx)
+		r.reads.WaitCurrent(ctx)
 		res, of, err = r.history.Result(ctx, id)
 	}
 	return res, of, err
@@ -125,7 +125,7 @@ func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, e
 
 // Count counts runs.
 func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Count, error) {
-	r.reads.Own(ctx)
+	r.reads.WaitOwnWrites(ctx)
 	return r.history.Count(ctx, q)
 }
 
@@ -149,7 +149,7 @@ func addWaitReasons(rows []run.Run, waiting func(run.Run) string) {
 
 // Runs lists runs, each with why it waits.
 func (r *Service) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
-	r.reads.Own(ctx)
+	r.reads.WaitOwnWrites(ctx)
 	p, err := r.history.Runs(ctx, q)
 	addWaitReasons(p.Runs, r.waiting)
 	return p, err

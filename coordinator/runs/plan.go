@@ -76,7 +76,7 @@ func (d *planBuilder) session(ctx context.Context) error {
 	} else if fault.KindOf(err) != fault.NotFound {
 		return err
 	}
-	if d.by.history.Deleted(d.req.SessionID) {
+	if d.by.history.WasDeleted(d.req.SessionID) {
 		return fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice",
 			d.req.SessionID).With("session_id", d.req.SessionID).With("field", "session_id")
 	}
@@ -136,7 +136,7 @@ func (d *planBuilder) callbacks(context.Context) error {
 		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of "+
 			"the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
 	}
-	if tells && d.req.Type == run.Resume && d.by.history.Above(d.req.SessionID, d.Spec.Parent) {
+	if tells && d.req.Type == run.Resume && d.by.history.IsAncestor(d.req.SessionID, d.Spec.Parent) {
 		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the "+
 			"two would call each other back for ever", d.Spec.Parent, d.req.SessionID).
 			With("field", "parent_session_id")
@@ -256,13 +256,13 @@ func (p *Planner) checkResumable(ctx context.Context, a *agents.Resolved, sessio
 		return fault.New(fault.Invalid, "procedural_agent_no_resume",
 			"Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
-	if p.history.Resumes(session) {
+	if p.history.CanResume(session) {
 		return nil
 	}
-	if err := p.reads.CaughtUp(ctx); err != nil { // another coordinator may have told so a moment ago
+	if err := p.reads.CatchUp(ctx); err != nil { // another coordinator may have told so a moment ago
 		return err
 	}
-	if p.history.Resumes(session) {
+	if p.history.CanResume(session) {
 		return nil
 	}
 	reason := "never began, so there is nothing to resume; start a new session"
@@ -276,7 +276,7 @@ func (p *Planner) checkResumable(ctx context.Context, a *agents.Resolved, sessio
 // affinity is what the session's next run demands of its own: the folder, and where the executor keeps the
 // session on one host alone, that host and profile.
 func (p *Planner) affinity(session, dir string) run.Demands {
-	home := p.history.Home(session)
+	home := p.history.Affinity(session)
 	home.ProjectDir = dir
 	return home
 }
@@ -284,7 +284,7 @@ func (p *Planner) affinity(session, dir string) run.Demands {
 // checkAffinity tells, before a resume is accepted, whether there is any runner where the session can go on. One that
 // was there a moment ago may come back, so that the run may wait for it; waitingFor says so.
 func (p *Planner) checkAffinity(session string) error {
-	home := p.history.Home(session)
+	home := p.history.Affinity(session)
 	if home.Hostname == "" || p.runners.Seen(home, p.limits.NoMatch) {
 		return nil
 	}

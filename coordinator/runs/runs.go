@@ -64,7 +64,7 @@ type Records interface {
 	Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
 	Put(ctx context.Context, e bus.Entry) error
 	AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
-	Wrote(seq uint64)
+	NoteWritten(seq uint64)
 }
 
 // Stream is where the records are.
@@ -76,15 +76,15 @@ type Stream interface {
 // Ends says the last words on runs.
 type Ends interface {
 	EndWaiting(ctx context.Context, a projection.Active, s run.Status, f *fault.Fault) error
-	EndAsCarried(ctx context.Context, a projection.Active) error
+	AppendCarriedEnd(ctx context.Context, a projection.Active) error
 	Stop(ctx context.Context, a projection.Active) error
 }
 
 // Torn mends what a crash of NATS leaves.
 type Torn interface {
-	Stands(ctx context.Context, run, session string) (bool, error)
-	Unsay(ctx context.Context, run, session string) error
-	UnsayEarlier(ctx context.Context, run, session string)
+	Exists(ctx context.Context, run, session string) (bool, error)
+	RemoveStale(ctx context.Context, run, session string) error
+	RemoveEarlier(ctx context.Context, run, session string)
 }
 
 // Keys is the bucket of idempotency keys.
@@ -113,32 +113,32 @@ type Queues interface {
 
 // catchUp waits until the fold has what was written.
 type catchUp interface {
-	CaughtUp(ctx context.Context) error            // all that was written before
-	Reached(ctx context.Context, seq uint64) error // that record
+	CatchUp(ctx context.Context) error             // all that was written before
+	WaitFor(ctx context.Context, seq uint64) error // that record
 }
 
 // Freshness waits for what readers are to see. Where NATS does not answer, what is known has to do: only past says so.
 type Freshness interface {
 	catchUp
-	Current(ctx context.Context) // what the stream holds now
-	Own(ctx context.Context)     // what this process has written
+	WaitCurrent(ctx context.Context)   // what the stream holds now
+	WaitOwnWrites(ctx context.Context) // what this process has written
 }
 
 // planHistory is what the history tells who checks a request.
 type planHistory interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Spec(ctx context.Context, id string) (run.Spec, error)
-	Deleted(session string) bool
-	Resumes(session string) bool
-	Above(session, of string) bool
-	Home(session string) run.Demands
+	WasDeleted(session string) bool
+	CanResume(session string) bool
+	IsAncestor(session, of string) bool
+	Affinity(session string) run.Demands
 	Open(session string) []projection.Active
 }
 
 // readHistory is what it tells who asks for runs.
 type readHistory interface {
 	Counts() (waiting, begun, ended int)
-	Covered(session string) bool // what it starts is stopped at once, as far as the fold knows
+	InStoppedTree(session string) bool // what it starts is stopped at once, as far as the fold knows
 	Open(session string) []projection.Active
 	Get(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
@@ -161,7 +161,7 @@ type stopHistory interface {
 // keyHistory is what it tells of a request that comes again.
 type keyHistory interface {
 	Get(ctx context.Context, id string) (run.Run, error)
-	Deleted(session string) bool
+	WasDeleted(session string) bool
 }
 
 // Accepted answers a run that was taken: from here on it ends in exactly one terminal state.

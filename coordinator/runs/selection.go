@@ -73,7 +73,7 @@ type pickedRun struct{ id, session string }
 // are all. It refuses a caller who expects another number. It ends with ctx: where the caller hangs up meanwhile,
 // nothing is done with any run.
 func (a *Bulk) pick(ctx context.Context, s source, m Selection) (picked []pickedRun, next string, err error) {
-	a.runs.reads.Own(ctx)
+	a.runs.reads.WaitOwnWrites(ctx)
 	most := cmp.Or(m.Filter.Limit, MaxBulk)
 	first := m.Filter.Cursor
 	picked, next, err = s.find(ctx, m.Filter, most)

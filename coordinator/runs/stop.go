@@ -33,10 +33,10 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 		}
 		a, ok := s.history.Active(id)
 		switch {
-		case ok && a.EndSeq != 0: // it is being ended
-			err = s.ends.EndAsCarried(ctx, a)
+		case ok && a.CarriedEndSeq != 0: // it is being ended
+			err = s.ends.AppendCarriedEnd(ctx, a)
 			if err == nil {
-				err = s.reads.CaughtUp(ctx)
+				err = s.reads.CatchUp(ctx)
 			}
 		case r.Status == run.Stopped || ok && a.Stopping && a.Claim != nil:
 			return s.show(ctx, id)
@@ -46,9 +46,9 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 		case !ok: // it ended between the two looks
 			continue
 		case a.Claim == nil:
-			err = s.ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
+			err = s.ends.EndWaiting(ctx, a, run.Stopped, a.StoppedError())
 			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
-				err = s.reads.CaughtUp(ctx)
+				err = s.reads.CatchUp(ctx)
 			}
 		default:
 			err = s.requestStop(ctx, a)
@@ -65,7 +65,7 @@ func (s *Stopper) requestStop(ctx context.Context, a projection.Active) error {
 	if err := s.ends.Stop(ctx, a); err != nil {
 		return err
 	}
-	return s.reads.CaughtUp(ctx)
+	return s.reads.CatchUp(ctx)
 }
 
 // Below are the runs below a session that have not ended: those that go on after a stop, or that are stopped with it.
@@ -109,7 +109,7 @@ func (s *Stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun
 
 func (s *Stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRun, err error) {
 	for range TreeTries {
-		if err := s.reads.CaughtUp(ctx); err != nil {
+		if err := s.reads.CatchUp(ctx); err != nil {
 			return stopped, err
 		}
 		r, err := s.history.Get(ctx, id)
@@ -162,7 +162,7 @@ func (s *Stopper) StopTree(ctx context.Context, session, root, own string) (stop
 	if err := s.records.Put(ctx, e); err != nil {
 		return false, bus.OutcomeUnknown(ctx, err)
 	}
-	if err := s.reads.CaughtUp(ctx); err != nil {
+	if err := s.reads.CatchUp(ctx); err != nil {
 		return false, err
 	}
 	return s.history.TreeStopped(session), nil

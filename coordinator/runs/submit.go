@@ -168,7 +168,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	session := together[0]
 	seq, err := r.records.AppendEither(ctx, together, apart)
 	if err == nil {
-		r.records.Wrote(seq)
+		r.records.NoteWritten(seq)
 		return nil
 	}
 	// Refused, or not answered: whose session is it? Its record names the run it began with.
@@ -180,11 +180,11 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	if json.Unmarshal(m.Body, &stored) != nil || stored.RunID != p.Spec.ID {
 		return errSessionExists(p.Spec.SessionID)
 	}
-	if err := r.reads.CaughtUp(ctx); err != nil {
+	if err := r.reads.CatchUp(ctx); err != nil {
 		return err
 	}
 	// The other one may not have been written, or be lost with a crash of NATS.
-	if exists, err := r.torn.Stands(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || exists {
+	if exists, err := r.torn.Exists(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || exists {
 		return err
 	}
 	return r.records.Put(ctx, apart[1])
@@ -219,7 +219,7 @@ func (r *Service) FirstRecord(ctx context.Context, part string, p *Plan) (bus.En
 }
 
 // stopped tells whether what a session starts is stopped at once, as far as the fold knows.
-func (r *Service) stopped(parent string) bool { return parent != "" && r.history.Covered(parent) }
+func (r *Service) stopped(parent string) bool { return parent != "" && r.history.InStoppedTree(parent) }
 
 // callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to
 // whoever its run counts to.

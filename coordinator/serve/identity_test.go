@@ -227,7 +227,7 @@ func TestNobodyElseIsARunner(t *testing.T) {
 	}
 	refused := func() (all []audit.Entry) {
 		for _, e := range record(t, a.log) {
-			if e.Door == "fleet" && e.Status != 200 {
+			if e.EntryPoint == "fleet" && e.Status != 200 {
 				all = append(all, e)
 			}
 		}
@@ -324,7 +324,7 @@ func TestWorkersFromBefore(t *testing.T) {
 		t.Errorf("after its farewell the agent is %v", agent)
 	}
 	for _, e := range record(t, a.log) {
-		if e.Door == "fleet" && (e.Actor.Kind != "nats" || e.Actor.Runner != "" || e.Actor.Credential != "" ||
+		if e.EntryPoint == "fleet" && (e.Actor.Kind != "nats" || e.Actor.Runner != "" || e.Actor.Credential != "" ||
 			e.Actor.Claimed == nil || e.Actor.Claimed.Runner != id) {
 			t.Errorf("%+v, %+v", *e.Actor, e.Actor.Claimed)
 		}

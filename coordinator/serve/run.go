@@ -239,7 +239,7 @@ func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bo
 	}{co.Explainer, co.Overview, co.Auditor}
 	h.Previews, h.Drafts = co.Preview, co.Drafts
 	h.MaxPayload, h.Registries = co.MaxPayload, co.Registries
-	h.Memory = budget.For(c.BodyMemory, co.MaxPayload+httpapi.Slack)
+	h.Memory = budget.NewMemory(c.BodyMemory, co.MaxPayload+httpapi.Slack)
 	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)
 	if u, err := url.Parse(c.PublicURL); err == nil {
 		h.Public = u.Hostname()

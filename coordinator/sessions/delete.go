@@ -16,7 +16,7 @@ import (
 // DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a
 // conflict.
 func (t *Service) DeleteSession(ctx context.Context, id string) error {
-	if err := t.reads.CaughtUp(ctx); err != nil { // what is not known here would stay
+	if err := t.reads.CatchUp(ctx); err != nil { // what is not known here would stay
 		return err
 	}
 	s, err := t.Session(ctx, id)
@@ -28,12 +28,12 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 			"/sessions/%s/stop)", id, len(open), id).
 			With("session_id", id).With("run_id", open[0].Spec.ID)
 	}
-	if child := t.history.Owes(id); child != "" {
+	if child := t.history.UndeliveredRun(id); child != "" {
 		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes "+
 			"when the parent's turn ends, then delete session %s again", child, id).
 			With("session_id", id).With("run_id", child)
 	}
-	if t.history.HaltsBelow(id) {
+	if t.history.StoppingBelow(id) {
 		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when "+
 			"they have ended", id).With("session_id", id)
 	}
@@ -59,7 +59,7 @@ func (t *Service) FinishDelete(ctx context.Context, part, id string, runs []stri
 	if err != nil {
 		return bus.OutcomeUnknown(ctx, err)
 	}
-	if err := t.reads.Reached(ctx, m.Seq); err != nil {
+	if err := t.reads.WaitFor(ctx, m.Seq); err != nil {
 		return err
 	}
 	if t.history.DeletedAt(id) == m.Seq {
@@ -81,7 +81,7 @@ func (t *Service) clearDeletion(ctx context.Context, part, session string) error
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	if err := t.reads.Reached(ctx, m.Seq); err != nil {
+	if err := t.reads.WaitFor(ctx, m.Seq); err != nil {
 		return err
 	}
 	if _, err := t.history.Session(ctx, session); err != nil { // gone by that very deletion

@@ -41,9 +41,9 @@ type History interface {
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 	Open(session string) []projection.Active
 	RunsOf(session string) []string
-	Root(session string) string // the run that was begun last
-	Owes(session string) string // a run whose end its parent's session is yet to be told of
-	HaltsBelow(session string) bool
+	Root(session string) string           // the run that was begun last
+	UndeliveredRun(session string) string // a run whose end its parent's session is yet to be told of
+	StoppingBelow(session string) bool
 	DeletedAt(session string) uint64
 }
 

@@ -28,31 +28,31 @@ type Service struct {
 
 // Session is a session as readers see it.
 func (t *Service) Session(ctx context.Context, id string) (run.Session, error) {
-	t.reads.Current(ctx)
+	t.reads.WaitCurrent(ctx)
 	return t.history.Session(ctx, id)
 }
 
 // SessionResult is the result of the newest ended run of a session.
 func (t *Service) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
-	t.reads.Current(ctx)
+	t.reads.WaitCurrent(ctx)
 	return t.history.SessionResult(ctx, id)
 }
 
 // Events are what happened in a session after a position, oldest first, and where to go on.
 func (t *Service) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
-	t.reads.Current(ctx)
+	t.reads.WaitCurrent(ctx)
 	return t.history.Events(ctx, session, after, limit)
 }
 
 // Sessions lists sessions.
 func (t *Service) Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error) {
-	t.reads.Own(ctx)
+	t.reads.WaitOwnWrites(ctx)
 	return t.history.Sessions(ctx, q)
 }
 
 // Tree is a page of a session and all below it, with their runs.
 func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error) {
-	t.reads.Own(ctx)
+	t.reads.WaitOwnWrites(ctx)
 	p, err := t.history.Tree(ctx, id, limit, cursor)
 	if err == nil {
 		err = attempts{t.stream, t.keys}.add(ctx, &p)
@@ -69,7 +69,7 @@ type StoppedSession struct {
 // StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is
 // stopped too.
 func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
-	if err := t.reads.CaughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
+	if err := t.reads.CatchUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
 		return s, err
 	}
 	if _, err := t.Session(ctx, id); err != nil {

@@ -16,7 +16,7 @@ type Tokens struct {
 	keys    Keys
 	history attemptHistory
 	reads   interface {
-		CaughtUp(ctx context.Context) error // the fold has what was written before
+		CatchUp(ctx context.Context) error // the fold has what was written before
 	}
 }
 
@@ -35,7 +35,7 @@ func (t *Tokens) SessionOf(ctx context.Context, token string) (session string, e
 	if ok {
 		return session, nil
 	}
-	if err := t.reads.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
+	if err := t.reads.CatchUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 		return "", err
 	}
 	session, ok = t.ActiveSession(id, attempt)

@@ -27,9 +27,9 @@ func (s *Service) record(ctx context.Context, action, proven string, as claimedI
 	if as != (claimedIdentity{}) {
 		who.Claimed = &audit.Claim{Runner: as.runner, Host: as.host}
 	}
-	e := audit.Entry{Door: audit.Fleet, Actor: who, Action: action, Targets: audit.Targets{Runner: as.runner}}
+	e := audit.Entry{EntryPoint: audit.Fleet, Actor: who, Action: action, Targets: audit.Targets{Runner: as.runner}}
 	e.Status, e.Error = audit.Outcome(200, err)
-	s.Audit.Note(e)
+	s.Audit.Record(e)
 }
 
 // recordRefusal writes the line of a worker that asked for what is not its own; which worker it is, nobody knows then.

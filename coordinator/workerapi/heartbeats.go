@@ -14,10 +14,10 @@ type Heartbeats struct {
 	History interface {
 		Active(id string) (projection.Active, bool)
 		Ended(id string) bool
-		Gone(session string) bool
+		IsDeleted(session string) bool
 		Idle(runner string, sessions []string)
 		Started(run, key string, at time.Time)
-		Sure() bool
+		Confirmed() bool
 	}
 	Hearing interface {
 		Heard(key string, at time.Time, early bool)
@@ -30,7 +30,7 @@ type Heartbeats struct {
 	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)
 	Queues    func(r runnerapi.Runner) []string
 	AttemptOf func(a projection.Active, key string) int
-	CaughtUp  func(ctx context.Context) error // waits until the fold has what NATS has
+	CatchUp   func(ctx context.Context) error // waits until the fold has what NATS has
 	Versions  func() (records, events int)    // that workers may write
 	APIURL    string
 }
@@ -53,7 +53,7 @@ func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Heartbeat) (runner
 		reply.TaskQueues = b.Queues(r)
 		b.History.Idle(beat.RunnerID, beat.Idle)
 		for _, session := range beat.Idle {
-			if b.History.Gone(session) {
+			if b.History.IsDeleted(session) {
 				reply.Forget = append(reply.Forget, session)
 			}
 		}
@@ -61,7 +61,7 @@ func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Heartbeat) (runner
 	current := sync.OnceValue(func() bool { // has the fold what NATS has?
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		return b.CaughtUp(ctx) == nil
+		return b.CatchUp(ctx) == nil
 	})
 	for _, at := range beat.Attempts {
 		switch abandoned, stop := b.attempt(at, beat.Instance, now, current); {
@@ -96,7 +96,7 @@ func (b *Heartbeats) attempt(at runnerapi.Attempt, instance string, now time.Tim
 		return b.History.Ended(at.RunID), false
 	}
 	switch n := b.AttemptOf(a, at.Key); {
-	case n > 0 && n < a.Next(), b.heldByOther(at, instance, current):
+	case n > 0 && n < a.AttemptNumber(), b.heldByOther(at, instance, current):
 		return true, false
 	case n == 0: // a key that nobody was handed: nothing is kept of it
 		return false, false
@@ -105,7 +105,7 @@ func (b *Heartbeats) attempt(at runnerapi.Attempt, instance string, now time.Tim
 	if at.StartedAt != nil {
 		b.History.Started(at.RunID, at.Key, *at.StartedAt)
 	}
-	return false, a.Stopping && a.OfferSeq == 0
+	return false, a.Stopping && a.UnverifiedSeq == 0
 }
 
 // heldByOther tells whether a run has been begun under another key, or by another process, by the history as NATS has it
@@ -115,5 +115,5 @@ func (b *Heartbeats) heldByOther(at runnerapi.Attempt, instance string, current 
 		a, ok := b.History.Active(at.RunID)
 		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)
 	}
-	return is() && current() && is() && b.History.Sure()
+	return is() && current() && is() && b.History.Confirmed()
 }

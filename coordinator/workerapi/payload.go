@@ -19,7 +19,7 @@ type Payloads struct {
 		DropPayload(ctx context.Context, name string) error
 	}
 	History interface {
-		Model(session string) string
+		ExecutorSessionID(session string) string
 		RunsOf(session string) []string
 		Ready() error
 	}
@@ -27,7 +27,7 @@ type Payloads struct {
 		Check(run string, attempt int, key string) error
 	}
 	ActiveSession func(run string, attempt int) (session string, ok bool)
-	CaughtUp      func(ctx context.Context) error // waits until the fold has what NATS has
+	CatchUp       func(ctx context.Context) error // waits until the fold has what NATS has
 	MaxBytes      int64                           // bytes of a result or a state
 }
 
@@ -76,7 +76,7 @@ func (p *Payloads) authorize(ctx context.Context, r runnerapi.PartRequest, write
 	if err != nil || !state {
 		return err
 	}
-	if !write && p.History.Model(session) != pointer &&
+	if !write && p.History.ExecutorSessionID(session) != pointer &&
 		!slices.Contains(p.History.RunsOf(session), runnerapi.RunOfPayload(r.Name)) {
 		return fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
@@ -87,7 +87,7 @@ func (p *Payloads) authorize(ctx context.Context, r runnerapi.PartRequest, write
 func (p *Payloads) sessionOf(ctx context.Context, r runnerapi.PartRequest) (string, error) {
 	session, ok := p.ActiveSession(r.RunID, r.Attempt)
 	if !ok {
-		if err := p.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
+		if err := p.CatchUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 			return "", err
 		}
 		session, ok = p.ActiveSession(r.RunID, r.Attempt)
@@ -113,14 +113,14 @@ func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, e
 	if !ok || name != r.Name {
 		return nil, fault.New(fault.Invalid, "", "The name is not that of a state").With("field", "name")
 	}
-	if err := p.CaughtUp(ctx); err != nil { // what the session is bound to now may be a moment old
+	if err := p.CatchUp(ctx); err != nil { // what the session is bound to now may be a moment old
 		return nil, err
 	}
 	if runs := p.History.RunsOf(r.SessionID); !slices.Contains(runs, r.RunID) ||
 		!slices.Contains(runs, runnerapi.RunOfPayload(name)) {
 		return nil, fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
-	if p.History.Model(r.SessionID) == pointer {
+	if p.History.ExecutorSessionID(r.SessionID) == pointer {
 		return nil, fault.New(fault.Conflict, "", "The session is bound to this state")
 	}
 	for _, n := range []string{name, runnerapi.StateBody(name, 0), runnerapi.StateBody(name, 1)} {

@@ -62,7 +62,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	fmt.Printf("read from the beginning: ready after %.2f s (%.0f records/s), %d applied, %d bytes of heap for a run\n",
 		whole.took.Seconds(), float64(applied)/whole.took.Seconds(), applied, (heap()-before)/int64(b.history))
 	var slowest time.Duration // of records that come while the snapshot is written, from the append to the fold
-	for begin = time.Now(); whole.Saved().Seq == 0 && time.Since(begin) < time.Minute; {
+	for begin = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(begin) < time.Minute; {
 		at := time.Now()
 		seq, err := records.AppendBatch(ctx, endedRuns(1)...)
 		if err == nil {
@@ -73,7 +73,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		}
 		slowest = max(slowest, time.Since(at))
 	}
-	s := whole.Saved()
+	s := whole.LastSnapshot()
 	fmt.Printf("snapshot: %.1f MiB (%d bytes for a run) in %.2f s, fold held for %s at most, slowest append and fold meanwhile %s\n",
 		float64(s.Bytes)/(1<<20), s.Bytes/int64(b.history), s.Took.Seconds(), s.Longest.Round(10*time.Microsecond), slowest.Round(10*time.Microsecond))
 	begin = time.Now()
@@ -94,7 +94,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 type follower struct {
 	*projection.Projection
 	*projection.Index
-	*projection.Lives
+	*projection.ActiveRuns
 	*projection.Follower
 	took time.Duration
 	end  func()
@@ -103,7 +103,7 @@ type follower struct {
 func follow(ctx context.Context, b *bus.Bus, dir string) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := projection.New(b, projection.Config{Log: warnLogger(), Dir: dir})
-	f := &follower{Projection: p.Projection, Index: p.Index, Lives: p.Lives, Follower: p.Follower}
+	f := &follower{Projection: p.Projection, Index: p.Index, ActiveRuns: p.ActiveRuns, Follower: p.Follower}
 	over := make(chan struct{})
 	begin := time.Now()
 	go func() { defer close(over); f.Run(ctx) }()

@@ -11,13 +11,13 @@ import (
 // cutIn is every function that writes several records as one batch, with the test that cuts what it writes behind each
 // of them (decision 0033).
 var cutIn = map[string]string{
-	"coordinator/runs/submit.go:store":               "coordinator/serve/parts.TestAPrefixOfASessionAndItsRun",
-	"coordinator/control/callback/callback.go:Tell":  "coordinator/serve/parts.TestAPrefixOfACallback",
-	"coordinator/control/dispatch/dispatch.go:write": "coordinator/serve/parts.TestAPrefixOfQueuedRuns",
-	"coordinator/record/waiting.go:EndWaiting":       "coordinator/serve/parts.TestAPrefixOfTheEndOfAWaitingRun",
-	"coordinator/record/ender.go:endUnoffered":       "coordinator/serve/parts.TestAPrefixOfTheEndOfAnAttemptWithASchema",
-	"coordinator/record/writer.go:AppendBatch":       "", // those above call it, or the next
-	"coordinator/record/writer.go:AppendEither":      "",
+	"coordinator/runs/submit.go:store":                 "coordinator/serve/parts.TestAPrefixOfASessionAndItsRun",
+	"coordinator/control/callback/callback.go:Deliver": "coordinator/serve/parts.TestAPrefixOfACallback",
+	"coordinator/control/dispatch/dispatch.go:write":   "coordinator/serve/parts.TestAPrefixOfQueuedRuns",
+	"coordinator/record/waiting.go:EndWaiting":         "coordinator/serve/parts.TestAPrefixOfTheEndOfAWaitingRun",
+	"coordinator/record/ender.go:endIfUnreported":      "coordinator/serve/parts.TestAPrefixOfTheEndOfAnAttemptWithASchema",
+	"coordinator/record/writer.go:AppendBatch":         "", // those above call it, or the next
+	"coordinator/record/writer.go:AppendEither":        "",
 }
 
 // cutAppends wants a row for each function outside of tests and scripts that writes a batch, the row's test, and no row

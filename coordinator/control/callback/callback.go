@@ -35,29 +35,29 @@ type Controller struct {
 	Config
 	Pool *pool.Pool // where parents are told
 
-	left  []projection.Owing // found, and not begun yet: there was no room
+	left  []projection.PendingCallback // found, and not begun yet: there was no room
 	swept time.Time
 }
 
 // History is the fold, as far as it is about callbacks.
 type History interface {
-	Due() []projection.Owing   // new since the last call
-	Owing() []projection.Owing // all
-	OwingOf(session string) (projection.Owing, bool)
+	NewCallbacks() []projection.PendingCallback // new since the last call
+	DueCallbacks() []projection.PendingCallback // all
+	DueCallback(session string) (projection.PendingCallback, bool)
 	End(ctx context.Context, id string) (run.Ended, error)
 	Ended(id string) bool
 	Spec(ctx context.Context, id string) (run.Spec, error)
-	Sure() bool
+	Confirmed() bool
 }
 
 // Config is what a Controller works with. Spans may be nil.
 type Config struct {
 	History History
 	Records interface {
-		Callback(o projection.Owing, reported int, turn run.Spec) ([]bus.Entry, error) // the list, then the turn
+		Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) // the list, then the turn
 		Offload(ctx context.Context, s *run.Spec) error
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
-		Wrote(seq uint64)
+		NoteWritten(seq uint64)
 	}
 	Plans interface { // check a turn as they check what callers send
 		Plan(ctx context.Context, req run.Request) (run.Spec, error)
@@ -75,9 +75,9 @@ func New(c Config) *Controller {
 
 // Reconcile begins with the parents that can be told: with those of which that is new, and once a second with all.
 func (c *Controller) Reconcile(ctx context.Context) error {
-	c.left = append(c.left, c.History.Due()...)
+	c.left = append(c.left, c.History.NewCallbacks()...)
 	if time.Since(c.swept) >= control.Sweep {
-		c.swept, c.left = time.Now(), c.History.Owing()
+		c.swept, c.left = time.Now(), c.History.DueCallbacks()
 		still := map[string]bool{}
 		for _, o := range c.left {
 			still[o.Session] = true
@@ -95,8 +95,8 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // one tells a parent. That another coordinator has done so is as good.
-func (c *Controller) one(ctx context.Context, o projection.Owing) error {
-	told, err := c.Tell(ctx, o)
+func (c *Controller) one(ctx context.Context, o projection.PendingCallback) error {
+	told, err := c.Deliver(ctx, o)
 	switch {
 	case err == nil:
 		c.Log.Info("parent told", "session", o.Session, "children", told)
@@ -110,7 +110,7 @@ func (c *Controller) one(ctx context.Context, o projection.Owing) error {
 }
 
 // Tell tells a parent, if what was looked at still holds. ErrTaken: it does not, or that has been done.
-func (c *Controller) Tell(ctx context.Context, o projection.Owing) (told int, err error) {
+func (c *Controller) Deliver(ctx context.Context, o projection.PendingCallback) (told int, err error) {
 	t, err := c.Prepare(ctx, o)
 	if err != nil {
 		return 0, err
@@ -120,28 +120,28 @@ func (c *Controller) Tell(ctx context.Context, o projection.Owing) (told int, er
 	}
 	seq, err := c.Records.AppendBatch(ctx, t.Records...)
 	if err == nil {
-		c.Records.Wrote(seq)
+		c.Records.NoteWritten(seq)
 		t.span.End()
 	}
-	return t.Told, err
+	return t.Reported, err
 }
 
 // holds tells whether a look at what a session is owed is still true.
-func (c *Controller) holds(o projection.Owing) bool {
-	now, ok := c.History.OwingOf(o.Session)
-	return ok && c.History.Sure() && now.Told == o.Told && now.LastRun == o.LastRun && now.Children[0] == o.Children[0] && time.Since(o.At) < old
+func (c *Controller) holds(o projection.PendingCallback) bool {
+	now, ok := c.History.DueCallback(o.Session)
+	return ok && c.History.Confirmed() && now.Deliveries == o.Deliveries && now.LastRun == o.LastRun && now.Children[0] == o.Children[0] && time.Since(o.ReadAt) < old
 }
 
 // Turn is a callback turn that is not written yet.
 type Turn struct {
-	Told    int         // of the children that are owed: the first ones
-	Records []bus.Entry // the list of children, which carries the turn, then the turn
+	Reported int         // of the children that are owed: the first ones
+	Records  []bus.Entry // the list of children, which carries the turn, then the turn
 
 	span trace.Span
 }
 
 // Prepare makes the turn that tells a session of what it is owed. What is too large for a record is put aside before.
-func (c *Controller) Prepare(ctx context.Context, o projection.Owing) (t Turn, err error) {
+func (c *Controller) Prepare(ctx context.Context, o projection.PendingCallback) (t Turn, err error) {
 	children, err := c.children(ctx, o.Children)
 	if err != nil {
 		return t, err
@@ -150,7 +150,7 @@ func (c *Controller) Prepare(ctx context.Context, o projection.Owing) (t Turn, e
 	if err != nil {
 		return t, err
 	}
-	t.Told, t.span = told, c.handOn(ctx, &spec, o.Children[:told])
+	t.Reported, t.span = told, c.handOn(ctx, &spec, o.Children[:told])
 	if err := c.Records.Offload(ctx, &spec); err != nil {
 		return t, err
 	}
@@ -168,7 +168,7 @@ func (c *Controller) children(ctx context.Context, owed []projection.Child) (all
 			return nil, ctx.Err()
 		case fault.KindOf(err) == fault.Unavailable:
 			return nil, err
-		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < record.Settling && c.History.Ended(child.RunID):
+		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < record.ReplicaLag && c.History.Ended(child.RunID):
 			return nil, fault.Wrap(fault.Unavailable, "", "The end of run "+child.RunID+" cannot be found yet; try again", err)
 		case err != nil && fault.KindOf(err) != fault.NotFound:
 			c.Log.Error("the end of a child cannot be read; its parent is told without it", "run", child.RunID, "err", err)
@@ -200,7 +200,7 @@ func weight(e run.Ended) (n int64) {
 
 // turn is the parent's run that tells of children: of all, or of as many of the first as fit into one. A single one that does
 // not fit is cut.
-func (c *Controller) turn(ctx context.Context, o projection.Owing, children []prompt.Child) (spec run.Spec, told int, err error) {
+func (c *Controller) turn(ctx context.Context, o projection.PendingCallback, children []prompt.Child) (spec run.Spec, told int, err error) {
 	told = len(children)
 	for most := c.Most / 2; ; {
 		text := prompt.Callback(children[:told], int(most))
@@ -224,7 +224,7 @@ func (c *Controller) turn(ctx context.Context, o projection.Owing, children []pr
 
 // resume is a run that goes on with the session, with the session's own parent, mode and output schema. An agent that cannot be used any more
 // is taken as the session's last run had it: who is owed a callback gets it.
-func (c *Controller) resume(ctx context.Context, o projection.Owing, parameters json.RawMessage) (run.Spec, error) {
+func (c *Controller) resume(ctx context.Context, o projection.PendingCallback, parameters json.RawMessage) (run.Spec, error) {
 	last, lastErr := c.History.Spec(ctx, o.LastRun)
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
 		return last, cmp.Or(ctx.Err(), lastErr)

@@ -24,19 +24,19 @@ const after = time.Second
 // coordinator does so; the stream takes each once.
 type Controller struct {
 	History interface {
-		Ending() []projection.Active
-		Promised() []projection.Promised
-		Promise(ctx context.Context, p projection.Promised) ([]byte, error)
-		IsPromised(id string) bool
-		Sure() bool
+		UnwrittenEnds() []projection.Active
+		Reservations() []projection.Reservation
+		ReservedRecord(ctx context.Context, p projection.Reservation) ([]byte, error)
+		IsReserved(id string) bool
+		Confirmed() bool
 	}
 	Records interface {
 		Put(ctx context.Context, e bus.Entry) error
-		EndAsCarried(ctx context.Context, a projection.Active) error
+		AppendCarriedEnd(ctx context.Context, a projection.Active) error
 	}
-	Torn interface {
-		Unsay(ctx context.Context, run, session string) error
-		UnsayEarlier(ctx context.Context, run, session string)
+	Repair interface {
+		RemoveStale(ctx context.Context, run, session string) error
+		RemoveEarlier(ctx context.Context, run, session string)
 	}
 	Log *slog.Logger
 
@@ -71,11 +71,11 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 			return nil
 		})
 	}
-	for _, p := range c.History.Promised() {
+	for _, p := range c.History.Reservations() {
 		finish(p.Seq, p.RunID, func() error { return c.keepPromise(ctx, p) })
 	}
-	for _, a := range c.History.Ending() {
-		finish(a.EndSeq, a.Spec.ID, func() error { return c.Records.EndAsCarried(ctx, a) })
+	for _, a := range c.History.UnwrittenEnds() {
+		finish(a.CarriedEndSeq, a.Spec.ID, func() error { return c.Records.AppendCarriedEnd(ctx, a) })
 	}
 	_ = g.Wait()
 	c.seen = seen
@@ -84,18 +84,18 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 
 // keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's
 // own records with a crash, and kept what its worker said of it.
-func (c *Controller) keepPromise(ctx context.Context, p projection.Promised) error {
-	if err := c.Torn.Unsay(ctx, p.RunID, p.SessionID); err != nil {
+func (c *Controller) keepPromise(ctx context.Context, p projection.Reservation) error {
+	if err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID); err != nil {
 		return err
 	}
-	body, err := c.History.Promise(ctx, p)
-	if err != nil || !c.History.IsPromised(p.RunID) || !c.History.Sure() {
+	body, err := c.History.ReservedRecord(ctx, p)
+	if err != nil || !c.History.IsReserved(p.RunID) || !c.History.Confirmed() {
 		return err
 	}
 	if err := c.Records.Put(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
 		return err
 	}
-	c.Torn.UnsayEarlier(ctx, p.RunID, p.SessionID)
+	c.Repair.RemoveEarlier(ctx, p.RunID, p.SessionID)
 	c.Log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
 	return nil
 }

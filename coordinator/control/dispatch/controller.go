@@ -32,12 +32,12 @@ type Controller struct {
 		Active(id string) (projection.Active, bool)
 		Eligible() []projection.Active // whose turn has come since the last call
 		Pending(func(projection.Active) bool)
-		Sure() bool
-		Deleted(session string) bool
-		Vain(run string) bool
-		Home(session string) run.Demands
-		Model(session string) string
-		LastBegun(session, before string) string
+		Confirmed() bool
+		WasDeleted(session string) bool
+		CannotStart(run string) bool
+		Affinity(session string) run.Demands
+		ExecutorSessionID(session string) string
+		LastClaimed(session, before string) string
 	}
 	Records interface {
 		Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
@@ -75,5 +75,5 @@ func (c *Controller) demands(s *run.Spec) run.Demands {
 	if s.Type != run.Resume {
 		return s.Demands
 	}
-	return run.Merge(c.History.Home(s.SessionID), s.Demands)
+	return run.Merge(c.History.Affinity(s.SessionID), s.Demands)
 }

@@ -85,7 +85,7 @@ func (c *Controller) queue(ctx context.Context, due []projection.Active) {
 // write writes a batch; where others had a part in it already, or it is refused as a whole, one by one. It reports false
 // where NATS does not write: then what comes later has to wait, too, so that no run overtakes another.
 func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
-	if !c.History.Sure() { // NATS went away meanwhile
+	if !c.History.Confirmed() { // NATS went away meanwhile
 		return false
 	}
 	if len(batch) > 1 {
@@ -112,7 +112,7 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 // alone, and so is what is stopped with its tree (trees).
 func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Entry, vain *fault.Fault, ok bool) {
 	a, ok = c.History.Active(a.Spec.ID)
-	if !ok || a.Claim != nil || a.Halt.Seq != 0 || c.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
+	if !ok || a.Claim != nil || a.TreeStop.Seq != 0 || c.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
 		return e, nil, false
 	}
 	w := c.Want(a)
@@ -128,14 +128,14 @@ func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Ent
 	}
 	lane := w.TaskQueue()
 	if err == nil {
-		lane, err = c.Fleet.Ensure(ctx, lane, w, a.Spec.Caller, a.Lane == lane)
+		lane, err = c.Fleet.Ensure(ctx, lane, w, a.Spec.Caller, a.Queue == lane)
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
-			spec.ExecutorSessionID, spec.Demands = c.History.Model(spec.SessionID), c.demands(&spec)
-			spec.PreviousRunID = c.History.LastBegun(spec.SessionID, spec.ID)
+			spec.ExecutorSessionID, spec.Demands = c.History.ExecutorSessionID(spec.SessionID), c.demands(&spec)
+			spec.PreviousRunID = c.History.LastClaimed(spec.SessionID, spec.ID)
 		}
-		e, err = c.Records.Queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
+		e, err = c.Records.Queued(subject.Partition(spec.SessionID), lane, spec, a.AttemptNumber())
 	}
 	if err != nil {
 		c.Log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
@@ -148,7 +148,7 @@ func (c *Controller) stopped(ctx context.Context, a projection.Active) bool {
 	if !a.Stopping {
 		return false
 	}
-	if err := c.Records.EndWaiting(ctx, a, run.Stopped, a.Unbegun()); err != nil {
+	if err := c.Records.EndWaiting(ctx, a, run.Stopped, a.StoppedError()); err != nil {
 		c.Log.Info("run not stopped yet", "run", a.Spec.ID, "err", err)
 	}
 	return true
@@ -160,11 +160,11 @@ func (c *Controller) inVain(a projection.Active) *fault.Fault {
 	switch {
 	case a.Stopping:
 		return nil
-	case c.History.Deleted(a.Spec.SessionID):
+	case c.History.WasDeleted(a.Spec.SessionID):
 		return fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
 	case a.Spec.Type != run.Resume:
 		return nil
-	case c.History.Vain(a.Spec.ID):
+	case c.History.CannotStart(a.Spec.ID):
 		return fault.New(fault.Internal, "session_never_began", "The runs before this one ended before a runner began them, so there is nothing to resume; start a new session")
 	}
 	return nil
@@ -178,7 +178,7 @@ type doomed struct {
 
 // fail ends runs that nobody has begun, those of which that is so still.
 func (c *Controller) fail(ctx context.Context, all []doomed) {
-	if !c.History.Sure() {
+	if !c.History.Confirmed() {
 		return
 	}
 	var g errgroup.Group
@@ -216,7 +216,7 @@ func (c *Controller) sweep(ctx context.Context) {
 		waits[a.Spec.ID] = w
 		over := a.Stopping || a.QueuedSeq == 0 && c.inVain(a) != nil
 		if matched || over {
-			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !c.Fleet.IsMade(w.lane) { // it may have been pruned elsewhere when the run was queued
+			if over || a.Queue == "" || a.Queue != w.lane && w.move(now) || !c.Fleet.IsMade(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true
@@ -290,7 +290,7 @@ func (c *Controller) UnmatchedSince(id, lane string) (time.Time, bool) {
 }
 
 // Lonely is since when no online runner matches lanes in which runs wait.
-func (c *Controller) Lonely() map[string]time.Time {
+func (c *Controller) UnmatchedQueues() map[string]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.unmatch)

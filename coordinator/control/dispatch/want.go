@@ -35,7 +35,7 @@ func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 // none is online that has the run's.
 func (c *Controller) successor(a projection.Active) (k *agents.Resolved, ok bool) {
 	s := a.Spec
-	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
+	if s.Owner == "" || a.Claim != nil || a.AttemptNumber() != 1 {
 		return k, false
 	}
 	k, ok = c.Fleet.Find(s.Agent)

@@ -19,8 +19,8 @@ type Config struct {
 	Connection interface{ Connected() bool }
 	Runners    Runners
 	Attempts   interface {
-		BegunBy(runner string) []projection.Active                     // and whose worker has not done its part
-		Outright(ctx context.Context, a projection.Active, why string) // gives one up, however long its lease
+		ClaimedBy(runner string) []projection.Active                     // and whose worker has not done its part
+		RecheckNow(ctx context.Context, a projection.Active, why string) // gives one up, however long its lease
 	}
 }
 
@@ -86,9 +86,9 @@ func (e *Controller) remove(ctx context.Context, r runnerapi.Runner) {
 		return
 	}
 	e.Runners.Removed(id)
-	for _, a := range e.Attempts.BegunBy(id) { // where a lease is longer than that
+	for _, a := range e.Attempts.ClaimedBy(id) { // where a lease is longer than that
 		if a.Claim.Instance == r.Instance {
-			go e.Attempts.Outright(ctx, a, "no heartbeat until its runner was removed")
+			go e.Attempts.RecheckNow(ctx, a, "no heartbeat until its runner was removed")
 		}
 	}
 }

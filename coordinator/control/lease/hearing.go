@@ -10,7 +10,7 @@ import (
 )
 
 // Hearing is when each begun attempt was heard of last, and since when nothing that is said has been missed.
-type Hearing struct {
+type Heartbeats struct {
 	connection connection
 	lease      time.Duration
 	log        *slog.Logger
@@ -31,12 +31,12 @@ type connection interface {
 }
 
 // NewHearing makes one that has heard nothing yet.
-func NewHearing(over connection, lease time.Duration, log *slog.Logger) *Hearing {
-	return &Hearing{connection: over, lease: lease, log: log, seen: map[string]time.Time{}, early: map[string]time.Time{}}
+func NewHeartbeats(over connection, lease time.Duration, log *slog.Logger) *Heartbeats {
+	return &Heartbeats{connection: over, lease: lease, log: log, seen: map[string]time.Time{}, early: map[string]time.Time{}}
 }
 
 // Heard notes that an attempt is alive; early: its claim is not known.
-func (h *Hearing) Heard(key string, at time.Time, early bool) {
+func (h *Heartbeats) Heard(key string, at time.Time, early bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seen[key] = at; early {
@@ -45,7 +45,7 @@ func (h *Hearing) Heard(key string, at time.Time, early bool) {
 }
 
 // Restart begins the wait anew, at a time: what happened before, while nobody listened, is no sign of death.
-func (h *Hearing) Restart(why string, at time.Time) {
+func (h *Heartbeats) Restart(why string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.since, h.last = at, time.Now()
@@ -54,7 +54,7 @@ func (h *Hearing) Restart(why string, at time.Time) {
 }
 
 // interrupted says why something may have been missed since the look before; empty: nothing was.
-func (h *Hearing) interrupted() string {
+func (h *Heartbeats) interrupted() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	late := time.Since(h.last) > lateLook
@@ -69,12 +69,12 @@ func (h *Hearing) interrupted() string {
 }
 
 // moved tells whether the connection was renewed, or dropped something. The caller holds mu.
-func (h *Hearing) moved() bool {
+func (h *Heartbeats) moved() bool {
 	return h.gen != h.connection.Reconnects() || h.drops != h.connection.Dropped()
 }
 
 // Listening is how long everything that is said has been heard without interruption.
-func (h *Hearing) Listening() time.Duration {
+func (h *Heartbeats) Listening() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.since.IsZero() || h.moved() {
@@ -84,7 +84,7 @@ func (h *Hearing) Listening() time.Duration {
 }
 
 // lost are those of the attempts under way of which nobody has heard for a lease. What is known of others is forgotten.
-func (h *Hearing) lost(underway []projection.Active) (lost []projection.Active) {
+func (h *Heartbeats) lost(underway []projection.Active) (lost []projection.Active) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,7 +108,7 @@ func (h *Hearing) lost(underway []projection.Active) (lost []projection.Active) 
 }
 
 // Silent tells whether nobody was heard, for a lease of listening, to have an attempt that nobody has begun by the history.
-func (h *Hearing) Silent(key string) bool {
+func (h *Heartbeats) NotHeard(key string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.since
@@ -119,7 +119,7 @@ func (h *Hearing) Silent(key string) bool {
 }
 
 // Of is when a runner named an attempt last, as far as this coordinator heard, and when its lease ends if it stays silent.
-func (h *Hearing) Of(key string) (heard, ends time.Time, ok bool) {
+func (h *Heartbeats) Of(key string) (heard, ends time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	heard, ok = h.seen[key]

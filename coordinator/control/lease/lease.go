@@ -28,20 +28,20 @@ type Controller struct {
 type Config struct {
 	History interface {
 		Active(id string) (projection.Active, bool)
-		Begun(func(projection.Active) bool)
-		Silent(lease time.Duration)
-		Sure() bool
+		Claimed(func(projection.Active) bool)
+		ExpireIdle(lease time.Duration)
+		Confirmed() bool
 	}
 	Ends interface {
-		Lose(ctx context.Context, a projection.Active, why string) error
-		GoesOn(a projection.Active) bool
+		FailLost(ctx context.Context, a projection.Active, why string) error
+		IsCurrent(a projection.Active) bool
 	}
 	Commands interface {
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
 		SendStop(ctx context.Context, a projection.Active)
 		Proven(runner string, reply runnerapi.CommandReply) bool // the answer is of the process that registered
 	}
-	Hearing *Hearing
+	Heartbeats *Heartbeats
 }
 
 // New makes a Controller.
@@ -55,32 +55,32 @@ func New(cfg Config) *Controller {
 func (c *Controller) Wait() { c.pool.Wait() }
 
 // Abandoned waits until what Abandon began is over.
-func (c *Controller) Abandoned() { c.wg.Wait() }
+func (c *Controller) WaitAll() { c.wg.Wait() }
 
 // Reconcile gives up what was silent for a lease, and repeats to runners what they are to stop. It waits for nothing: a look that comes
 // late counts as an interruption.
 func (c *Controller) Reconcile(ctx context.Context) error {
-	why := c.Hearing.interrupted()
-	if why == "" && !c.History.Sure() {
+	why := c.Heartbeats.interrupted()
+	if why == "" && !c.History.Confirmed() {
 		why = "not connected, or the fold lags"
 	}
 	if why != "" {
-		c.Hearing.Restart(why, time.Now())
+		c.Heartbeats.Restart(why, time.Now())
 	}
-	c.History.Silent(c.Hearing.lease)
+	c.History.ExpireIdle(c.Heartbeats.lease)
 	var underway []projection.Active
-	c.History.Begun(func(a projection.Active) bool {
-		if a.OfferSeq == 0 && a.EndSeq == 0 { // else its worker has done its part, or has none any more
+	c.History.Claimed(func(a projection.Active) bool {
+		if a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0 { // else its worker has done its part, or has none any more
 			underway = append(underway, a)
 		}
 		return true
 	})
-	lost := c.Hearing.lost(underway)
+	lost := c.Heartbeats.lost(underway)
 	for _, a := range c.stopping(underway) {
 		go c.Commands.SendStop(ctx, a)
 	}
 	for _, a := range lost {
-		c.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.Judge(ctx, a, "no heartbeat within the lease") })
+		c.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.Recheck(ctx, a, "no heartbeat within the lease") })
 	}
 	return nil
 }
@@ -102,35 +102,35 @@ func (c *Controller) stopping(underway []projection.Active) (all []projection.Ac
 }
 
 // Judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
-func (c *Controller) Judge(ctx context.Context, a projection.Active, why string) error {
-	c.Hearing.Heard(a.Key, time.Now().Add(2*time.Second-c.Hearing.lease), false) // not twice at once; again soon if this fails
+func (c *Controller) Recheck(ctx context.Context, a projection.Active, why string) error {
+	c.Heartbeats.Heard(a.Key, time.Now().Add(2*time.Second-c.Heartbeats.lease), false) // not twice at once; again soon if this fails
 	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
 	if ctx.Err() != nil { // who asks is ending
 		return ctx.Err()
 	}
 	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && c.Commands.Proven(a.Claim.RunnerID, reply) {
-		c.Hearing.Heard(a.Key, time.Now(), false)
+		c.Heartbeats.Heard(a.Key, time.Now(), false)
 		return nil
 	}
-	return c.Ends.Lose(ctx, a, why)
+	return c.Ends.FailLost(ctx, a, why)
 }
 
 // Outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.
-func (c *Controller) Outright(ctx context.Context, a projection.Active, why string) {
-	for c.Judge(ctx, a, why) != nil {
+func (c *Controller) RecheckNow(ctx context.Context, a projection.Active, why string) {
+	for c.Recheck(ctx, a, why) != nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(time.Second):
 		}
-		if !c.Ends.GoesOn(a) {
+		if !c.Ends.IsCurrent(a) {
 			return
 		}
 	}
 }
 
 // Abandon judges attempts outright, one after the other, beside who asks for it.
-func (c *Controller) Abandon(all []projection.Active, why string) {
+func (c *Controller) RecheckAll(all []projection.Active, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {
@@ -138,13 +138,13 @@ func (c *Controller) Abandon(all []projection.Active, why string) {
 	}
 	c.wg.Go(func() {
 		for _, a := range all {
-			c.Outright(c.life, a, why)
+			c.RecheckNow(c.life, a, why)
 		}
 	})
 }
 
 // End ends what Abandon began.
-func (c *Controller) End() {
+func (c *Controller) Close() {
 	c.mu.Lock()
 	c.die()
 	c.mu.Unlock()

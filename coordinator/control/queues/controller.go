@@ -39,16 +39,16 @@ type ControllerConfig struct {
 	History interface {
 		Active(id string) (projection.Active, bool)
 		Pending(f func(projection.Active) bool)
-		Waits(lane string) bool
-		Sure() bool
-		Anew() uint64                   // counts the times that it was replaced
-		CaughtUp(context.Context) error // waits until it has what others wrote before
+		HasWaiting(lane string) bool
+		Confirmed() bool
+		Rebuilds() uint64              // counts the times that it was replaced
+		CatchUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		SharedQueues() map[string]runnerapi.RoutingKey                    // the queues of type and profile alone that they take from
-		Satisfied(runnerapi.RoutingKey) bool                              // does any, online or not
-		Silent(key string) bool                                           // was nobody heard to have an attempt that nobody has begun
-		Judge(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
+		SharedQueues() map[string]runnerapi.RoutingKey                      // the queues of type and profile alone that they take from
+		Satisfied(runnerapi.RoutingKey) bool                                // does any, online or not
+		NotHeard(key string) bool                                           // was nobody heard to have an attempt that nobody has begun
+		Recheck(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
 	}
 }
 
@@ -75,7 +75,7 @@ func (t *Controller) Begin() { t.was, t.looked = t.past(), time.Now() }
 
 // past changes when NATS was away, or its history was replaced.
 func (t *Controller) past() [2]uint64 {
-	return [2]uint64{t.cfg.Consumers.Reconnects(), t.cfg.History.Anew()}
+	return [2]uint64{t.cfg.Consumers.Reconnects(), t.cfg.History.Rebuilds()}
 }
 
 // Reconcile looks whether NATS was away, and after the lanes where it is time.
@@ -109,7 +109,7 @@ func (t *Controller) heal(ctx context.Context, age time.Duration) {
 		}
 		for lane, a := range oldest {
 			passed[lane] = math.MaxUint64
-			has, err := t.Mend(ctx, a)
+			has, err := t.RecreateConsumer(ctx, a)
 			if err != nil {
 				t.cfg.Log.Warn("queue not mended; trying again", "queue", lane, "err", err)
 			}
@@ -125,9 +125,9 @@ func (t *Controller) oldest(passed map[string]uint64, age time.Duration) map[str
 	oldest := map[string]projection.Active{}
 	settled := time.Now().Add(-age)
 	t.cfg.History.Pending(func(a projection.Active) bool {
-		at, ok := oldest[a.Lane]
-		if a.Lane != "" && a.QueuedSeq > passed[a.Lane] && (!ok || a.QueuedSeq < at.QueuedSeq) && !a.Spec.CreatedAt.After(settled) {
-			oldest[a.Lane] = a
+		at, ok := oldest[a.Queue]
+		if a.Queue != "" && a.QueuedSeq > passed[a.Queue] && (!ok || a.QueuedSeq < at.QueuedSeq) && !a.Spec.CreatedAt.After(settled) {
+			oldest[a.Queue] = a
 		}
 		return true
 	})
@@ -136,30 +136,30 @@ func (t *Controller) oldest(passed map[string]uint64, age time.Duration) map[str
 
 // Mend makes the lane of a queued run again where its consumer is missing or past the run, unless a runner has it. a may be old: a
 // worker that has begun the run since is why the consumer is past it.
-func (t *Controller) Mend(ctx context.Context, a projection.Active) (has bool, err error) {
-	s, err := t.cfg.Consumers.TaskQueueState(ctx, a.Lane)
+func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) (has bool, err error) {
+	s, err := t.cfg.Consumers.TaskQueueState(ctx, a.Queue)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 	case err != nil:
 		return false, err
 	case s.AckFloor >= a.QueuedSeq, s.Delivered >= a.QueuedSeq && s.AckPending == 0:
-		if err := t.cfg.History.CaughtUp(ctx); err != nil {
+		if err := t.cfg.History.CatchUp(ctx); err != nil {
 			return false, err
 		}
-		if now, ok := t.cfg.History.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq || !t.cfg.History.Sure() {
+		if now, ok := t.cfg.History.Active(a.Spec.ID); !ok || now.Claim != nil || now.Queue != a.Queue || now.QueuedSeq != a.QueuedSeq || !t.cfg.History.Confirmed() {
 			return false, nil
 		}
 		if has, err := t.forestalled(ctx, a); err != nil || has {
 			return has, err
 		}
-		t.cfg.Log.Warn("a queue is past a run that nobody has; its consumer is made again", "queue", a.Lane, "sequence", a.QueuedSeq)
-		if err := t.cfg.Consumers.DeleteTaskQueue(ctx, a.Lane); err != nil {
+		t.cfg.Log.Warn("a queue is past a run that nobody has; its consumer is made again", "queue", a.Queue, "sequence", a.QueuedSeq)
+		if err := t.cfg.Consumers.DeleteTaskQueue(ctx, a.Queue); err != nil {
 			return false, err
 		}
 	default:
 		return false, nil
 	}
-	return false, t.cfg.Consumers.EnsureTaskQueue(ctx, a.Lane, a.QueuedSeq)
+	return false, t.cfg.Consumers.EnsureTaskQueue(ctx, a.Queue, a.QueuedSeq)
 }
 
 // forestalled tells whether somebody has begun a queued run that nobody has begun, by the history: NATS lost what had queued it before,
@@ -170,13 +170,13 @@ func (t *Controller) forestalled(ctx context.Context, a projection.Active) (bool
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return false, nil
-	case err != nil, m.Seq > a.QueuedSeq, !t.cfg.Runners.Silent(a.Key):
+	case err != nil, m.Seq > a.QueuedSeq, !t.cfg.Runners.NotHeard(a.Key):
 		return true, err
 	}
 	var early run.Claim
 	_ = json.Unmarshal(m.Body, &early) // who nobody can read of does not have it
 	a.Claim = &early
-	return true, t.cfg.Runners.Judge(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
+	return true, t.cfg.Runners.Recheck(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
 }
 
 // spare is how long a queue is kept that nobody uses, and no registered runner serves. One that is served goes when its room is needed.
@@ -210,7 +210,7 @@ func (t *Controller) prune(ctx context.Context) {
 			continue
 		}
 		at, seen := t.idle[lane]
-		if !seen || t.cfg.History.Waits(lane) || at.delivered != s.Delivered || at.pending != s.Pending {
+		if !seen || t.cfg.History.HasWaiting(lane) || at.delivered != s.Delivered || at.pending != s.Pending {
 			t.idle[lane] = idleness{now, s.Delivered, s.Pending}
 			continue
 		}

@@ -48,7 +48,7 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 		t.Fatalf("another caller: %v", err)
 	}
 	lane := func(a runs.Accepted) string {
-		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
+		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Queue
 	}
 	idle, waiting := lane(all[0]), []string{lane(all[1]), lane(other)}
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, all[0].RunID, r))
@@ -90,7 +90,7 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	coordinatortest.Register(t, c, r)
 	lane := func(tag string) string {
 		a := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"tags":["`+tag+`"]}}`, "")
-		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
+		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Queue
 	}
 	kept, waits := lane("gpu"), lane("eu")
 	if err := c.Bus.Bucket(subject.TaskQueues).Delete(t.Context(), waits); err != nil {
@@ -101,7 +101,7 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	if err := c.Bus.EnsureTaskQueue(t.Context(), orphan, 1); err != nil {
 		t.Fatal(err)
 	}
-	lanes := c.Lanes.Anew()
+	lanes := c.Lanes.Rebuilds()
 	orphans := lanes.Orphans()
 	lanes.Sweep(t.Context())
 	all, err := c.Bus.ListTaskQueues(t.Context())
@@ -134,9 +134,9 @@ func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup
 	taker := c.Bus.Poller(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Ack() })
-	taking.Go(func() { _ = taker.Poll(ctx, a.Lane) })
+	taking.Go(func() { _ = taker.Poll(ctx, a.Queue) })
 	natstest.Until(t, "the delivery is settled", func() bool {
-		s, err := c.Bus.TaskQueueState(t.Context(), a.Lane)
+		s, err := c.Bus.TaskQueueState(t.Context(), a.Queue)
 		return err == nil && s.AckFloor >= a.QueuedSeq
 	})
 	enough()
@@ -166,11 +166,11 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 		if tt.begun {
 			coordinatortest.Claim(t, c, id, r)
 		}
-		before := made(a.Lane)
-		if _, err := c.Lanes.Mend(t.Context(), a); err != nil {
+		before := made(a.Queue)
+		if _, err := c.Lanes.RecreateConsumer(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		if again := !made(a.Lane).Equal(before); again == tt.begun {
+		if again := !made(a.Queue).Equal(before); again == tt.begun {
 			t.Errorf("%s: its lane is made again: %t", tt.what, again)
 		}
 	}
@@ -191,7 +191,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lanes := c.Lanes.Anew()
+	lanes := c.Lanes.Rebuilds()
 	orphans := lanes.Orphans()
 	lanes.Sweep(t.Context())
 	if len(orphans) != 1 || orphans[gone].IsZero() {
@@ -227,12 +227,12 @@ func TestAQueueCountsToItsCaller(t *testing.T) {
 	more := coordinatortest.Runner("two", coordinatortest.Echo("a"))
 	more.Hostname, more.Tags = "there", []string{"later"}
 	coordinatortest.Register(t, c, more)
-	lane := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
+	lane := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Queue
 	other, err := c.Submit(t.Context(), []byte(`{"agent_name":"a","additional_demands":{"tags":["later"],"hostname":"there"}}`), "another", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	somebody, another := c.Queues.Caller(lane), c.Queues.Caller(coordinatortest.Active(t, c, other.RunID, "is queued", coordinatortest.IsQueued).Lane)
+	somebody, another := c.Queues.Caller(lane), c.Queues.Caller(coordinatortest.Active(t, c, other.RunID, "is queued", coordinatortest.IsQueued).Queue)
 	if want := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Spec.Caller; somebody != want || somebody == "" || somebody == another {
 		t.Errorf("it counts to %q, want %q; another caller's to %q", somebody, want, another)
 	}

@@ -51,7 +51,7 @@ func (s *Table) Close(ctx context.Context, lane string) error { return s.close(c
 func (s *Table) Put(lane string, value []byte) { s.put(lane, value) }
 
 // Anew is a controller that has looked at nothing yet.
-func (t *Controller) Anew() *Controller { return NewController(t.cfg) }
+func (t *Controller) Rebuilds() *Controller { return NewController(t.cfg) }
 
 // Orphans are the consumers without an entry, with when they were noted.
 func (t *Controller) Orphans() map[string]time.Time { return t.orphans }

@@ -100,7 +100,7 @@ func (s *Table) unused(q queue) (found string, closing int) {
 	var oldest int64
 	for lane, other := range s.all {
 		same := other.sharer() == q.sharer()
-		if other.ofRunners() != q.ofRunners() || own[lane] || !same && by[other.sharer()] <= mine || s.cfg.History.Waits(lane) {
+		if other.ofRunners() != q.ofRunners() || own[lane] || !same && by[other.sharer()] <= mine || s.cfg.History.HasWaiting(lane) {
 			continue
 		}
 		var used int64

@@ -13,10 +13,10 @@ import (
 // nothingWaits is a history without runs.
 type nothingWaits struct{}
 
-func (nothingWaits) Oldest() uint64    { return 1 }
-func (nothingWaits) Waits(string) bool { return false }
+func (nothingWaits) Oldest() uint64         { return 1 }
+func (nothingWaits) HasWaiting(string) bool { return false }
 
-func (nothingWaits) CaughtUp(context.Context) error { return nil }
+func (nothingWaits) CatchUp(context.Context) error { return nil }
 
 // owners are registered runners whose own agents have these queues.
 type owners map[string]bool

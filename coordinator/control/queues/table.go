@@ -28,8 +28,8 @@ type Config struct {
 	}
 	History interface {
 		Oldest() uint64
-		Waits(lane string) bool         // does a run
-		CaughtUp(context.Context) error // waits until it has what others wrote before
+		HasWaiting(lane string) bool   // does a run
+		CatchUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
 		AgentQueues() map[string]bool  // the queues of registered runners' own agents
@@ -151,10 +151,10 @@ const grace = time.Second
 // retire removes the entry of a queue that nobody uses, by compare-and-set. Its consumer goes later (CloseDue); a run that another
 // coordinator queues there meanwhile is found by the next sweep of any of them, and its queue made again.
 func (s *Table) retire(ctx context.Context, lane string) (gone bool, err error) {
-	if err := s.cfg.History.CaughtUp(ctx); err != nil { // another coordinator may have queued a run there a moment ago
+	if err := s.cfg.History.CatchUp(ctx); err != nil { // another coordinator may have queued a run there a moment ago
 		return false, err
 	}
-	if s.cfg.History.Waits(lane) {
+	if s.cfg.History.HasWaiting(lane) {
 		return false, nil
 	}
 	b := s.cfg.Entries
@@ -221,10 +221,10 @@ func (s *Table) needed(ctx context.Context, lane string) (bool, error) {
 	} else if !errors.Is(err, bus.ErrNotFound) {
 		return false, err
 	}
-	if err := s.cfg.History.CaughtUp(ctx); err != nil {
+	if err := s.cfg.History.CatchUp(ctx); err != nil {
 		return false, err
 	}
-	return s.cfg.History.Waits(lane), nil
+	return s.cfg.History.HasWaiting(lane), nil
 }
 
 // doubtAll forgets which consumers were made: NATS may have lost them.

@@ -100,11 +100,11 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 	t.Helper()
 	for i, c := range all {
 		a, ok := c.History.Active(id)
-		s, err := c.Bus.TaskQueueState(t.Context(), a.Lane)
-		_, _, entry := c.Bus.Bucket(subject.TaskQueues).Get(t.Context(), a.Lane)
-		known, made, closing := c.Queues.Knows(a.Lane)
+		s, err := c.Bus.TaskQueueState(t.Context(), a.Queue)
+		_, _, entry := c.Bus.Bucket(subject.TaskQueues).Get(t.Context(), a.Queue)
+		known, made, closing := c.Queues.Knows(a.Queue)
 		t.Errorf("coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
-			i, ok, a.Claim != nil, a.Lane, a.QueuedSeq, s, err, entry, known, made, closing)
+			i, ok, a.Claim != nil, a.Queue, a.QueuedSeq, s, err, entry, known, made, closing)
 	}
 	t.FailNow()
 }
@@ -152,7 +152,7 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	natstest.Until(t, "both know the agent", func() bool { _, ok := late.Agents.Find("a"); return ok })
 	const body = `{"agent_name":"a","additional_demands":{"tags":["gpu"]}}`
 	first := coordinatortest.Submit(t, late, body, "")
-	lane := coordinatortest.Active(t, goes, first.RunID, "is queued", coordinatortest.IsQueued).Lane
+	lane := coordinatortest.Active(t, goes, first.RunID, "is queued", coordinatortest.IsQueued).Queue
 	coordinatortest.Finish(t, goes, coordinatortest.Claim(t, goes, first.RunID, r))
 	again := late.Queues.Remember(lane)
 	if gone, err := goes.Queues.Retire(t.Context(), lane); !gone || err != nil {

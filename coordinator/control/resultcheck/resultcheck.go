@@ -40,17 +40,17 @@ type Controller struct {
 type Config struct {
 	History interface {
 		Active(id string) (projection.Active, bool)
-		Offers() []projection.Active  // new since the last call
-		Offered() []projection.Active // all
-		Offer(ctx context.Context, a projection.Active) (run.Ended, *run.Result, error)
+		NewResults() []projection.Active        // new since the last call
+		UnverifiedResults() []projection.Active // all
+		UnverifiedResult(ctx context.Context, a projection.Active) (run.Ended, *run.Result, error)
 		Spec(ctx context.Context, id string) (run.Spec, error)
-		Own(ctx context.Context) error
+		WaitOwnWrites(ctx context.Context) error
 	}
-	Words interface {
-		Moot(a projection.Active) (bool, error)
-		Word(a projection.Active) run.Ended
-		Mark(a projection.Active) string
-		Say(ctx context.Context, a projection.Active, word bus.Entry) error
+	Ends interface {
+		Superseded(a projection.Active) (bool, error)
+		NewEnd(a projection.Active) run.Ended
+		SignChecked(a projection.Active) string
+		AppendEnd(ctx context.Context, a projection.Active, word bus.Entry) error
 	}
 	Meter interface {
 		Checked(run.Status) // a result, and what its run became
@@ -68,9 +68,9 @@ func New(c Config) *Controller {
 
 // Reconcile begins to check what is offered: what is new, and once a second all.
 func (c *Controller) Reconcile(ctx context.Context) error {
-	c.left = append(c.left, c.History.Offers()...)
+	c.left = append(c.left, c.History.NewResults()...)
 	if time.Since(c.swept) >= control.Sweep {
-		c.swept, c.left = time.Now(), c.History.Offered()
+		c.swept, c.left = time.Now(), c.History.UnverifiedResults()
 		still := map[string]bool{}
 		for _, a := range c.left {
 			still[a.Key] = true
@@ -88,9 +88,9 @@ func (c *Controller) one(ctx context.Context, a projection.Active) error {
 	err := c.decide(ctx, a)
 	switch {
 	case err == nil:
-		wait, cancel := context.WithTimeout(ctx, record.Patience)
+		wait, cancel := context.WithTimeout(ctx, record.RequestTimeout)
 		defer cancel()
-		_ = c.History.Own(wait) // so that no look finds the same offer again
+		_ = c.History.WaitOwnWrites(wait) // so that no look finds the same offer again
 	case ctx.Err() == nil:
 		c.Log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
 	}
@@ -99,7 +99,7 @@ func (c *Controller) one(ctx context.Context, a projection.Active) error {
 
 // decide says the last word of an attempt whose result was offered, if nobody has.
 func (c *Controller) decide(ctx context.Context, a projection.Active) error {
-	if now, ok := c.History.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
+	if now, ok := c.History.Active(a.Spec.ID); !ok || now.UnverifiedSeq != a.UnverifiedSeq {
 		return nil
 	}
 	ctx, span := c.Spans.Start(trace.ContextWith(ctx, a.Spec.Trace), trace.Internal, "check offer")
@@ -122,10 +122,10 @@ func (c *Controller) decide(ctx context.Context, a projection.Active) error {
 	if err != nil {
 		return err
 	}
-	if moot, err := c.Words.Moot(a); moot {
+	if moot, err := c.Ends.Superseded(a); moot {
 		return err
 	}
-	if err := c.Words.Say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+	if err := c.Ends.AppendEnd(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err
 	}
 	c.Meter.Checked(word.Status)
@@ -146,8 +146,8 @@ func oversize(word *run.Ended) *run.Ended {
 
 // checked is the last word on an offer. An error says that it cannot be made yet.
 func (c *Controller) checked(ctx context.Context, a projection.Active) (word run.Ended, err error) {
-	word = c.Words.Word(a)
-	offer, res, err := c.History.Offer(ctx, a)
+	word = c.Ends.NewEnd(a)
+	offer, res, err := c.History.UnverifiedResult(ctx, a)
 	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
 	unreadable := func(what string, err error) (run.Ended, error) {
 		if !hopeless(err, offer.At) {
@@ -188,7 +188,7 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (word run
 		word.Status, word.Error, word.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, last(res)), evidence(res, v)
 		return word, nil
 	}
-	word.Checked, word.Result, word.Body = c.Words.Mark(a), offer.Result, offer.Body
+	word.Checked, word.Result, word.Body = c.Ends.SignChecked(a), offer.Result, offer.Body
 	if word.Result != nil {
 		if v := validation(spec.Output, res); !v.said || !v.Valid {
 			v.Valid = true
@@ -200,7 +200,7 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (word run
 
 // hopeless tells whether what an offer consists of will never be read: what is not found at first may come, in a cluster.
 func hopeless(err error, offered time.Time) bool {
-	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > record.Settling
+	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > record.ReplicaLag
 	return lost || errors.Is(err, projection.ErrUnreadable)
 }
 

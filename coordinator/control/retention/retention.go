@@ -30,15 +30,15 @@ type Controller struct {
 		DropPayloads(ctx context.Context, gone func(name string, at time.Time) bool) error
 	}
 	History interface {
-		Sure() bool
+		Confirmed() bool
 		Prunable(keep int, old, told time.Time) uint64
 		Forget(first uint64)
-		Late() []projection.Late
-		Purged(projection.Late)
-		States() map[string]bool
+		LateRecords() []projection.LateRecord
+		ForgetLate(projection.LateRecord)
+		StatePointers() map[string]bool
 		Active(id string) (projection.Active, bool)
 		Ended(id string) bool
-		IsPromised(id string) bool
+		IsReserved(id string) bool
 	}
 
 	swept time.Time // bodies, last
@@ -81,14 +81,14 @@ func (r *Controller) Truncate(ctx context.Context, step uint64) {
 
 // dropLate purges the records that queue what is begun or over: behind a truncated claim, a worker would begin it again.
 func (r *Controller) dropLate(ctx context.Context) error {
-	for _, late := range r.History.Late() {
-		if !r.History.Sure() { // another history may have that subject for a run that waits
+	for _, late := range r.History.LateRecords() {
+		if !r.History.Confirmed() { // another history may have that subject for a run that waits
 			return nil
 		}
 		if err := r.Stream.Purge(ctx, subject.Runs, late.Subject, late.Seq+1); err != nil {
 			return err
 		}
-		r.History.Purged(late)
+		r.History.ForgetLate(late)
 	}
 	return nil
 }
@@ -97,9 +97,9 @@ func (r *Controller) dropLate(ctx context.Context) error {
 // they stored theirs, of creations that failed half-way. What is younger than a moment may be about to be named. A fold that begins
 // anew at any moment knows of nothing: that is no reason.
 func (r *Controller) Sweep(ctx context.Context, old time.Time) {
-	bound := sync.OnceValue(r.History.States)
+	bound := sync.OnceValue(r.History.StatePointers)
 	err := r.Stream.DropPayloads(ctx, func(name string, at time.Time) bool {
-		if !at.Before(old) || !r.History.Sure() {
+		if !at.Before(old) || !r.History.Confirmed() {
 			return false
 		}
 		if pointer, ok := runnerapi.StatePointerOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
@@ -107,7 +107,7 @@ func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 		}
 		id := r.RunOf(name)
 		_, open := r.History.Active(id)
-		return !open && !r.History.Ended(id) && !r.History.IsPromised(id) && r.History.Sure()
+		return !open && !r.History.Ended(id) && !r.History.IsReserved(id) && r.History.Confirmed()
 	})
 	if err != nil {
 		r.Log.Warn("payloads of no run not removed; trying again", "err", err)

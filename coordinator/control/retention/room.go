@@ -11,7 +11,7 @@ import (
 )
 
 // Room knows whether the history has room for new runs.
-type Room struct {
+type CapacityGuard struct {
 	Log    *slog.Logger
 	Stream interface {
 		CheckStorage(context.Context) error
@@ -23,7 +23,7 @@ type Room struct {
 
 // Reconcile looks how full the history is. From nine tenths on no new runs are taken, so that claims and ends always
 // fit: a full stream takes neither.
-func (r *Room) Reconcile(ctx context.Context) error {
+func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 	_ = r.Stream.CheckStorage(ctx) // told by Ready, and to whoever writes
 	s, err := r.Stream.State(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *Room) Reconcile(ctx context.Context) error {
 }
 
 // Free refuses what would fill the history.
-func (r *Room) Free() error {
+func (r *CapacityGuard) Admit() error {
 	if !r.full.Load() {
 		return nil
 	}

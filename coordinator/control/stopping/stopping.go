@@ -21,16 +21,16 @@ import (
 // is told. It acts on what the fold says, so a record of a racing coordinator, or a restart, changes nothing.
 type Controller struct {
 	History interface {
-		Sure() bool
-		Halting(func(projection.Active) bool)
-		Suppressing() []projection.Owing
+		Confirmed() bool
+		StoppingTrees(func(projection.Active) bool)
+		SuppressedCallbacks() []projection.PendingCallback
 	}
 	Ends interface {
 		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 		Stop(ctx context.Context, a projection.Active) error
 	}
 	Records interface {
-		Suppress(ctx context.Context, o projection.Owing) error
+		Suppress(ctx context.Context, o projection.PendingCallback) error
 	}
 	Log *slog.Logger
 
@@ -53,7 +53,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 
 // look stops runs, and reports whether it left some for the next look.
 func (c *Controller) look(ctx context.Context) (more bool) {
-	if !c.History.Sure() || ctx.Err() != nil {
+	if !c.History.Confirmed() || ctx.Err() != nil {
 		return false
 	}
 	var g errgroup.Group
@@ -71,7 +71,7 @@ func (c *Controller) look(ctx context.Context) (more bool) {
 			return nil
 		})
 	}
-	for _, o := range c.History.Suppressing() {
+	for _, o := range c.History.SuppressedCallbacks() {
 		g.Go(func() error {
 			if err := c.Records.Suppress(ctx, o); err != nil && ctx.Err() == nil {
 				c.Log.Warn("callbacks not suppressed yet; trying again", "session", o.Session, "err", err)
@@ -89,7 +89,7 @@ func (c *Controller) due() []projection.Active {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	told := make(map[string]bool, len(c.told))
-	c.History.Halting(func(a projection.Active) bool {
+	c.History.StoppingTrees(func(a projection.Active) bool {
 		switch {
 		case a.Claim == nil && a.QueuedSeq == 0:
 			classes[2] = append(classes[2], a)
@@ -97,7 +97,7 @@ func (c *Controller) due() []projection.Active {
 			classes[1] = append(classes[1], a)
 		case c.told[a.Key]:
 			told[a.Key] = true
-		case a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0: // else a coordinator ends it
+		case a.Claim.RunnerID != "" && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0: // else a coordinator ends it
 			classes[0] = append(classes[0], a)
 		}
 		return true
@@ -109,7 +109,7 @@ func (c *Controller) due() []projection.Active {
 // stop ends a run that waits, and has the runner of one that was begun stop it.
 func (c *Controller) stop(ctx context.Context, a projection.Active) error {
 	if a.Claim == nil {
-		return c.Ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
+		return c.Ends.EndWaiting(ctx, a, run.Stopped, a.StoppedError())
 	}
 	if err := c.Ends.Stop(ctx, a); err != nil {
 		return err

@@ -77,13 +77,13 @@ func (b *bound) begin(name string, own int) {
 func (v *Versions) Now() int { return v.records.now() }
 
 // Of is the version of records under an attempt's key, coordinators' as workers'.
-func (v *Versions) Of(a projection.Active) int { return min(v.Now(), a.MostVersion()) }
+func (v *Versions) Of(a projection.Active) int { return min(v.Now(), a.MaxVersion()) }
 
 // Told is what attempts, and their workers, are told of the version of records; 0: 1.
-func (v *Versions) Told() int { return v.records.told() }
+func (v *Versions) Advertised() int { return v.records.told() }
 
 // EventsTold is what workers are told of the form of events; 0: 1.
-func (v *Versions) EventsTold() int { return v.events.told() }
+func (v *Versions) EventsAdvertised() int { return v.events.told() }
 
 // now is what counts.
 func (b *bound) now() int { return min(int(b.lowest.Load()), b.own) }

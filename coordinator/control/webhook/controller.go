@@ -41,15 +41,15 @@ type Controller struct {
 type ControllerConfig struct {
 	History interface {
 		Get(ctx context.Context, id string) (run.Run, error)
-		Hook(run string) (projection.Hook, run.CallbackState, bool)
-		Hooks(projection.Look) []projection.Hook
+		Webhook(run string) (projection.Webhook, run.CallbackState, bool)
+		DueWebhooks(projection.WebhookQuery) []projection.Webhook
 		Outcome(ctx context.Context, id string) (runs.Outcome, error) // as readers see it
 		Show(ctx context.Context, id string) (run.Run, error)         // likewise
-		Sure() bool
+		Confirmed() bool
 	}
 	Records interface { // of tries, and entries of who makes one
 		Append(ctx context.Context, e bus.Entry) error
-		CaughtUp(ctx context.Context) error
+		CatchUp(ctx context.Context) error
 		Create(ctx context.Context, key string, value []byte) (uint64, error)
 		Get(ctx context.Context, key string) ([]byte, uint64, error)
 		Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error)
@@ -96,7 +96,7 @@ func (c *Controller) mute() {
 		return
 	}
 	c.said = time.Now()
-	due := c.History.Hooks(projection.Look{Now: time.Now(), Most: 100, Room: func(string) int { return 100 }, Busy: func(projection.Hook) bool { return false }})
+	due := c.History.DueWebhooks(projection.WebhookQuery{Now: time.Now(), Limit: 100, Capacity: func(string) int { return 100 }, Skip: func(projection.Webhook) bool { return false }})
 	if len(due) > 0 {
 		c.Log.Warn("HTTP callbacks are due, and this coordinator may tell nobody: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
 	}
@@ -127,7 +127,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // one makes a try. One that came to nothing rests as long as its record is the newest, whoever writes the next one.
-func (c *Controller) one(ctx context.Context, d projection.Hook) {
+func (c *Controller) one(ctx context.Context, d projection.Webhook) {
 	if err := c.try(ctx, d); err != nil && ctx.Err() == nil {
 		c.rest(d, amiss)
 		c.Log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
@@ -136,7 +136,7 @@ func (c *Controller) one(ctx context.Context, d projection.Hook) {
 
 // look finds the tries that are due and that there is room for. It finds none that would have to wait: what is due may be another by
 // then.
-func (c *Controller) look(now time.Time) []projection.Hook {
+func (c *Controller) look(now time.Time) []projection.Webhook {
 	if c.full() {
 		c.prune()
 	}
@@ -148,10 +148,10 @@ func (c *Controller) look(now time.Time) []projection.Hook {
 	for _, host := range busy {
 		hosts[host]++
 	}
-	return c.History.Hooks(projection.Look{
-		Now: now, Most: tries - len(busy),
-		Room: func(host string) int { return hostTries - hosts[host] },
-		Busy: func(d projection.Hook) bool {
+	return c.History.DueWebhooks(projection.WebhookQuery{
+		Now: now, Limit: tries - len(busy),
+		Capacity: func(host string) int { return hostTries - hosts[host] },
+		Skip: func(d projection.Webhook) bool {
 			_, at := busy[d.RunID]
 			n, rests := resting[d.RunID]
 			return at || rests && n == d.N
@@ -184,14 +184,14 @@ func (c *Controller) prune() {
 	defer c.mu.Unlock()
 	many := len(c.holds) >= maxHolds
 	for id, held := range c.holds {
-		if d, call, ok := c.History.Hook(id); !ok || d.N != held.n || call.Status != run.CallbackPending || many && time.Now().After(held.until) {
+		if d, call, ok := c.History.Webhook(id); !ok || d.N != held.n || call.Status != run.CallbackPending || many && time.Now().After(held.until) {
 			delete(c.holds, id)
 		}
 	}
 }
 
 // rest leaves a try alone for a while.
-func (c *Controller) rest(d projection.Hook, pause time.Duration) {
+func (c *Controller) rest(d projection.Webhook, pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	held := c.holds[d.RunID]
@@ -203,7 +203,7 @@ func (c *Controller) rest(d projection.Hook, pause time.Duration) {
 }
 
 // theirs leaves a try that another has taken alone until it is overdue; it may be so now.
-func (c *Controller) theirs(d projection.Hook, rev uint64) (late bool) {
+func (c *Controller) theirs(d projection.Webhook, rev uint64) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	held := c.holds[d.RunID]
@@ -222,7 +222,7 @@ type taken struct {
 }
 
 // take says whether this coordinator makes the try.
-func (c *Controller) take(ctx context.Context, d projection.Hook) (bool, error) {
+func (c *Controller) take(ctx context.Context, d projection.Webhook) (bool, error) {
 	key := subject.WebhookTryKey(d.RunID, d.N+1)
 	mine, err := json.Marshal(taken{c.self, time.Now().UTC()})
 	if err != nil {
@@ -247,16 +247,16 @@ func (c *Controller) take(ctx context.Context, d projection.Hook) (bool, error) 
 }
 
 // stands says whether a try is still to be made, by all that is on the stream: who took it before may have made it.
-func (c *Controller) stands(ctx context.Context, d projection.Hook) (bool, error) {
-	if err := c.Records.CaughtUp(ctx); err != nil {
+func (c *Controller) stands(ctx context.Context, d projection.Webhook) (bool, error) {
+	if err := c.Records.CatchUp(ctx); err != nil {
 		return false, err
 	}
-	now, call, ok := c.History.Hook(d.RunID)
-	return ok && c.History.Sure() && call.Status == run.CallbackPending && now.N == d.N && !now.Next.After(time.Now()), nil
+	now, call, ok := c.History.Webhook(d.RunID)
+	return ok && c.History.Confirmed() && call.Status == run.CallbackPending && now.N == d.N && !now.Next.After(time.Now()), nil
 }
 
 // Told is the body of an HTTP callback.
-type Told struct {
+type Payload struct {
 	Type string       `json:"type"` // run.completed, run.failed, run.stopped
 	At   time.Time    `json:"timestamp"`
 	Data runs.Outcome `json:"data"`
@@ -264,7 +264,7 @@ type Told struct {
 
 // try makes one and records how it went. What is to be told is read before the try is taken: what goes wrong then costs nobody
 // any time.
-func (c *Controller) try(ctx context.Context, d projection.Hook) error {
+func (c *Controller) try(ctx context.Context, d projection.Webhook) error {
 	to, body, of, err := c.told(ctx, d)
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func (c *Controller) try(ctx context.Context, d projection.Hook) error {
 }
 
 // told is what a receiver is told, and where, and whose trace the run is a part of.
-func (c *Controller) told(ctx context.Context, d projection.Hook) (to string, body []byte, of *run.Trace, err error) {
+func (c *Controller) told(ctx context.Context, d projection.Webhook) (to string, body []byte, of *run.Trace, err error) {
 	o, err := c.History.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound && ctx.Err() == nil {
 		c.Log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
@@ -308,12 +308,12 @@ func (c *Controller) told(ctx context.Context, d projection.Hook) (to string, bo
 		at = *o.EndedAt
 	}
 	o.Callback, o.HTTPCallback, o.CallbackURL = nil, nil, "" // where callbacks stand is nothing that this one could tell
-	body, err = strictjson.Encode(Told{"run." + string(o.Status), at, o})
+	body, err = strictjson.Encode(Payload{"run." + string(o.Status), at, o})
 	return to, body, o.Trace, err
 }
 
 // record notes how a try went, and has the fold know it: no look finds the same try again.
-func (c *Controller) record(ctx context.Context, d projection.Hook, went Attempt) error {
+func (c *Controller) record(ctx context.Context, d projection.Webhook, went Attempt) error {
 	r := run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
 	pause, last := backoff(d.Tries + 1)
 	switch {
@@ -339,10 +339,10 @@ func (c *Controller) record(ctx context.Context, d projection.Hook, went Attempt
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	return c.Records.CaughtUp(ctx)
+	return c.Records.CatchUp(ctx)
 }
 
-func (c *Controller) append(ctx context.Context, d projection.Hook, r run.Notified) error {
+func (c *Controller) append(ctx context.Context, d projection.Webhook, r run.Notified) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -360,14 +360,14 @@ func (c *Controller) Redeliver(ctx context.Context, id string) (run.Run, error) 
 	if err != nil {
 		return r, err
 	}
-	d, _, ok := c.History.Hook(id)
+	d, _, ok := c.History.Webhook(id)
 	if !ok {
 		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).With("run_id", id)
 	}
 	if err := c.append(ctx, d, run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
 		return r, bus.WriteUnanswered(err)
 	}
-	if err := c.Records.CaughtUp(ctx); err != nil {
+	if err := c.Records.CatchUp(ctx); err != nil {
 		return r, err
 	}
 	return c.History.Show(ctx, id)

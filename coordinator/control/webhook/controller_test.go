@@ -259,7 +259,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old := projection.Hook{RunID: id, SessionID: session}
+		old := projection.Webhook{RunID: id, SessionID: session}
 		c.Posting.SeenLongAgo(id, rev)
 		if err := c.Posting.Try(t.Context(), old); err != nil || to.count() != 1 {
 			t.Errorf("%d requests, %v", to.count(), err)
@@ -270,7 +270,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 // A try that cannot be read yet is not taken: it waits for nobody.
 func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
-	unknown := projection.Hook{RunID: run.NewID(), SessionID: run.NewID()}
+	unknown := projection.Webhook{RunID: run.NewID(), SessionID: run.NewID()}
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}

@@ -13,9 +13,9 @@ const HostTries = hostTries
 
 type Taken = taken
 
-func (c *Controller) Look(now time.Time) []projection.Hook             { return c.look(now) }
-func (c *Controller) Try(ctx context.Context, d projection.Hook) error { return c.try(ctx, d) }
-func (c *Controller) Rest(d projection.Hook, pause time.Duration)      { c.rest(d, pause) }
+func (c *Controller) Look(now time.Time) []projection.Webhook             { return c.look(now) }
+func (c *Controller) Try(ctx context.Context, d projection.Webhook) error { return c.try(ctx, d) }
+func (c *Controller) Rest(d projection.Webhook, pause time.Duration)      { c.rest(d, pause) }
 
 // Rests tells whether nothing is tried or held.
 func (c *Controller) Rests() bool {

@@ -36,13 +36,13 @@ type Doctor struct {
 		Counts() (waiting, begun, ended int)
 		Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
 	}
-	Past    interface{ Own(ctx context.Context) }
+	Past    interface{ WaitOwnWrites(ctx context.Context) }
 	Members func() []runnerapi.Member
 	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.Bad
 	}
-	Waits   interface{ Lonely() map[string]time.Time }
+	Waits   interface{ UnmatchedQueues() map[string]time.Time }
 	Ready   func() error
 	NoMatch time.Duration // after so long a run fails that no online runner matches
 	Most    int           // runs that may wait
@@ -50,7 +50,7 @@ type Doctor struct {
 
 // Checkup looks over what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
 func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
-	d.Past.Own(ctx)
+	d.Past.WaitOwnWrites(ctx)
 	var all []checkup.Finding
 	if err := d.NATS.Storage(); err != nil {
 		all = append(all, checkup.Bad("nats-storage", "make room on the disk of NATS; where the server is one of its "+
@@ -234,7 +234,7 @@ func some(all []string) string {
 // checkQueues judges whether somebody takes what waits.
 func (d *Doctor) checkQueues() checkup.Finding {
 	var lonely []string
-	for queue, since := range d.Waits.Lonely() {
+	for queue, since := range d.Waits.UnmatchedQueues() {
 		lonely = append(lonely, fmt.Sprintf("%s for %v", queue, time.Since(since).Round(time.Second)))
 	}
 	if len(lonely) > 0 {

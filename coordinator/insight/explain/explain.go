@@ -36,7 +36,7 @@ func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explan
 		known := x.History.Seq()
 		t, err := x.History.Trace(ctx, id)
 		if err == nil && tries == 1 && !t.Run.Status.Final() { // it may be old; an end never changes
-			x.Past.Current(ctx)
+			x.Past.WaitCurrent(ctx)
 			known = x.History.Seq()
 			t, err = x.History.Trace(ctx, id)
 		}
@@ -132,7 +132,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	for _, seq := range whole {
 		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, seq) }, n.whole)
 	}
-	overstepped := r.Error != nil && r.Error.Code == projection.CodeOverstep // from that record on nothing is read
+	overstepped := r.Error != nil && r.Error.Code == projection.CodeRecordVersion // from that record on nothing is read
 	if overstepped {
 		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, stepFailed, say(r.Error)) })
 	}
@@ -154,7 +154,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 		if n.t.AgentType == run.Autonomous {
 			last(subject.Bound(part, r.ID, key), n.bound)
 		}
-		if n.t.Contract {
+		if n.t.HasSchema {
 			last(subject.Offered(part, r.ID, key), n.offer)
 		}
 		last(subject.Ended(part, r.ID, key), n.end)
@@ -172,7 +172,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 		}, n.hooks)
 	}
 	var rejected []Step
-	if n.t.Contract {
+	if n.t.HasSchema {
 		n.readAll(g, func() (_ []bus.Message, err error) {
 			rejected, err = n.rejections(ctx)
 			return nil, err

@@ -13,7 +13,7 @@ import (
 type Explainer struct {
 	Source
 	History History
-	Past    interface{ Current(ctx context.Context) }
+	Past    interface{ WaitCurrent(ctx context.Context) }
 	Runners interface {
 		Matches(w runnerapi.RoutingKey) bool
 	}
@@ -40,9 +40,9 @@ type History interface {
 	Trace(ctx context.Context, id string) (projection.Trace, error)
 	Active(id string) (projection.Active, bool)
 	Open(session string) []projection.Active
-	Home(session string) run.Demands
+	Affinity(session string) run.Demands
 	Ahead(id string) (n int, since time.Time, ok bool)
-	Begun(f func(projection.Active) bool)
+	Claimed(f func(projection.Active) bool)
 }
 
 // span is a duration as a person reads it: three digits or so.

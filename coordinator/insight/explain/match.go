@@ -118,8 +118,8 @@ func (x *Explainer) candidates(w runnerapi.RoutingKey) crowd { return x.look(w, 
 
 func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 	holders := map[string][]Holder{}
-	x.History.Begun(func(a projection.Active) bool {
-		if a.OfferSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
+	x.History.Claimed(func(a projection.Active) bool {
+		if a.UnverifiedSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
 			holders[a.Claim.RunnerID] = append(holders[a.Claim.RunnerID], Holder{a.Spec.ID, a.Spec.Agent, a.Claim.At.UTC()})
 		}
 		return true

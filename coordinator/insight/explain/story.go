@@ -75,9 +75,9 @@ func (n *narrator) attempts() {
 	for at, all := range n.keyed {
 		slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.Seq, b.Seq) })
 		for _, k := range all {
-			if bound := n.bounds[at]; bound > 0 && projection.Version(k.Body) > bound {
+			if bound := n.bounds[at]; bound > 0 && projection.RecordVersion(k.Body) > bound {
 				if k.Seq <= n.upTo { // else nobody here knows yet whether another attempt follows
-					n.add(k.Message, at, stepAttemptFailed, say(projection.Overstep())+"; "+n.next(at))
+					n.add(k.Message, at, stepAttemptFailed, say(projection.NewerVersionError())+"; "+n.next(at))
 				}
 				break
 			}
@@ -222,7 +222,7 @@ func (n *narrator) end(at int, m bus.Message) {
 	if final {
 		why = r.Error
 	}
-	if n.t.Contract && e.RunnerID == "" {
+	if n.t.HasSchema && e.RunnerID == "" {
 		switch {
 		case e.Checked != "":
 			n.add(m, at, stepChecked, "a coordinator found that the result matches the output schema")

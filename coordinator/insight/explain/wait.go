@@ -98,7 +98,7 @@ func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Ob
 	}
 	began := a.Claim.At
 	switch {
-	case a.OfferSeq != 0:
+	case a.UnverifiedSeq != 0:
 		o.Reason, o.Until, o.Heard, o.Lease = waitsForCheck, nil, nil, nil
 		return o, fmt.Sprintf("Runner %s has sent a result. A coordinator is checking it against the output schema.", o.Runner)
 	case a.Claim.RunnerID == "":
@@ -137,7 +137,7 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Routin
 	all := x.candidates(w)
 	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say, advice := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w)), ""
-	if home := x.History.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
+	if home := x.History.Affinity(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
 		return one.Status == runnerapi.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
 	}) {
 		o.Reason = waitsForHost
@@ -177,11 +177,11 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingK
 	}
 	all := x.candidates(w)
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
-	o := &Obstacle{Reason: waitsForSlot, Queue: a.Lane, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
+	o := &Obstacle{Reason: waitsForSlot, Queue: a.Queue, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
 	say := ""
 	if n, since, ok := x.History.Ahead(r.ID); ok {
 		o.Ahead, o.Since = &n, &since
-		say = fmt.Sprintf("; %s ahead of it in queue %s, where it has waited %s", are(n, "run"), a.Lane, span(now.Sub(since)))
+		say = fmt.Sprintf("; %s ahead of it in queue %s, where it has waited %s", are(n, "run"), a.Queue, span(now.Sub(since)))
 	}
 	full := fmt.Sprintf("%d of %d slots of %s are in use", all.taken, all.slots, count(all.matching, "matching runner"))
 	if all.taken < all.slots {
@@ -218,11 +218,11 @@ func (x *Explainer) WaitingFor(r run.Run) string {
 		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
 	}
 	if a.NotBefore.After(time.Now()) {
-		return fmt.Sprintf("its next attempt: number %d is queued at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("its next attempt: number %d is queued at %s", a.AttemptNumber(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
 	if w := x.Waits.Want(a); !x.Runners.Matches(w) {
 		why := x.parted(a.Spec)
-		if home := x.History.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
+		if home := x.History.Affinity(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
 			why = fmt.Sprintf(" (its session is stored only on host %q: start a worker there, or start a new session)", home.Hostname)
 		}
 		return fmt.Sprintf("a runner: none online matches %s%s", describe(w), why)

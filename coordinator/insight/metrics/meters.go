@@ -204,20 +204,20 @@ func (m *timings) step(s projection.Step) {
 	}
 	switch s.Kind {
 	case projection.Queued:
-		w.unqueued.ObserveDuration(s.Took)
+		w.unqueued.ObserveDuration(s.Elapsed)
 	case projection.Claimed:
-		w.queued.ObserveDuration(s.Took)
+		w.queued.ObserveDuration(s.Elapsed)
 	case projection.Ended:
 		if s.RunnerID != "" {
-			w.execution.ObserveDuration(s.Took)
+			w.execution.ObserveDuration(s.Elapsed)
 		}
 		if !s.Retried {
-			w.whole.ObserveDuration(s.Whole)
+			w.whole.ObserveDuration(s.Total)
 		}
-	case projection.Told:
-		m.parent.ObserveDuration(s.Took)
-	case projection.Hooked:
-		m.hook.ObserveDuration(s.Took)
+	case projection.CallbackDelivered:
+		m.parent.ObserveDuration(s.Elapsed)
+	case projection.WebhookDelivered:
+		m.hook.ObserveDuration(s.Elapsed)
 	}
 }
 

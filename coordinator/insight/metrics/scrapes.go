@@ -37,10 +37,10 @@ type Scrapes struct {
 	}
 	History interface {
 		Kept() (runs, sessions int)
-		Debts() projection.Debts
+		CallbackBacklog() projection.CallbackBacklog
 		Seq() uint64
 		Stats() projection.Stats
-		Behind(last uint64) (records uint64, age time.Duration)
+		Lag(last uint64) (records uint64, age time.Duration)
 	}
 	Status  func(context.Context) status.Status
 	Members func() []runnerapi.Member
@@ -240,7 +240,7 @@ func (o *Scrapes) seeDebts() func(*metric.Scrape) {
 	dead := r.Gauge("ao_webhooks_dead", "HTTP callbacks that were given up; GET /callbacks?status=dead lists them."+
 		same)
 	return func(s *metric.Scrape) {
-		d := o.History.Debts()
+		d := o.History.CallbackBacklog()
 		s.Set(owed, float64(d.Children))
 		s.Set(oldest, secondsSince(&d.Oldest))
 		s.Set(hooks, float64(d.Webhooks))
@@ -317,7 +317,7 @@ func (o *Scrapes) seeStreams() func(*metric.Scrape) {
 			}
 		}
 		if st := states[0]; !st.Created.IsZero() {
-			n, old := o.History.Behind(st.Last)
+			n, old := o.History.Lag(st.Last)
 			s.Set(behind, float64(n))
 			s.Set(lag, old.Seconds())
 		}

@@ -45,7 +45,7 @@ type Waiting struct {
 	Oldest *time.Time `json:"oldest_since,omitempty"`
 }
 
-func waitingIn(l projection.Line) Waiting {
+func waitingIn(l projection.Waitlist) Waiting {
 	if l.Waiting == 0 {
 		return Waiting{}
 	}
@@ -66,10 +66,10 @@ type Overview struct {
 		Seq() uint64
 		Totals() projection.Totals
 		Counts() (waiting, begun, ended int)
-		Begun(f func(projection.Active) bool)
-		Lines() (lanes []projection.Line, apart projection.Line)
+		Claimed(f func(projection.Active) bool)
+		Waitlists() (lanes []projection.Waitlist, apart projection.Waitlist)
 	}
-	Past    interface{ Own(ctx context.Context) }
+	Past    interface{ WaitOwnWrites(ctx context.Context) }
 	Runners interface {
 		SharedQueues() map[string]runnerapi.RoutingKey
 		QueueMatches(lane string, w runnerapi.RoutingKey) bool
@@ -84,13 +84,13 @@ type Overview struct {
 
 // Status tells how everything stands.
 func (o *Overview) Status(ctx context.Context) Status {
-	o.Past.Own(ctx)
+	o.Past.WaitOwnWrites(ctx)
 	s := Status{At: time.Now().UTC(), Since: o.Began.UTC(), Sequence: o.History.Seq(), Totals: o.History.Totals(),
 		Runners: map[string]int{}, Pending: o.Most}
 	s.Runs.Pending, _, s.Runs.Ended = o.History.Counts()
 	busy := map[string]int{}
-	o.History.Begun(func(a projection.Active) bool {
-		if a.OfferSeq == 0 {
+	o.History.Claimed(func(a projection.Active) bool {
+		if a.UnverifiedSeq == 0 {
 			busy[a.Claim.RunnerID]++
 		}
 		switch a.Status {
@@ -103,20 +103,20 @@ func (o *Overview) Status(ctx context.Context) Status {
 		}
 		return true
 	})
-	lanes, unqueued := o.History.Lines()
+	lanes, unqueued := o.History.Waitlists()
 	s.Unqueued = waitingIn(unqueued)
 	wants := o.Queues.Wants() // in use, or that a runner takes from
 	maps.Copy(wants, o.Runners.SharedQueues())
 	s.Queues = make([]QueueStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
-		w, ok := wants[l.Lane]
+		w, ok := wants[l.Queue]
 		if !ok {
-			w = baseWant(l.Lane)
+			w = baseWant(l.Queue)
 		}
-		delete(wants, l.Lane)
+		delete(wants, l.Queue)
 		// whose entry is gone nobody takes from; and what matches a lane is remembered
-		served := w.TaskQueue() == l.Lane && o.Runners.QueueMatches(l.Lane, w)
-		s.Queues = append(s.Queues, QueueStatus{l.Lane, waitingIn(l), explain.WantedOf(w), served})
+		served := w.TaskQueue() == l.Queue && o.Runners.QueueMatches(l.Queue, w)
+		s.Queues = append(s.Queues, QueueStatus{l.Queue, waitingIn(l), explain.WantedOf(w), served})
 	}
 	for lane, w := range wants {
 		s.Queues = append(s.Queues, QueueStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.QueueMatches(lane, w)})

@@ -322,7 +322,7 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	turn := f.claim(parent.RunID)
 	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
 	f.ends(a.RunID, said("a"))
-	stale := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
+	stale := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
 		Children: []projection.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
 	// so that the last run is another one
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "")
@@ -347,14 +347,14 @@ func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
 	release := holdAll(t, f.c, f.c.Telling.Pool)
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("from below"))
-	look, ok := f.c.History.OwingOf(parent.SessionID)
+	look, ok := f.c.History.DueCallback(parent.SessionID)
 	if !ok {
 		t.Fatal("the parent is owed nothing")
 	}
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback",`+
 		`"parent_session_id":"`+top.SessionID+`"}`, "")
 	f.ends(again.RunID, said("ok"))
-	if told, err := f.c.Telling.Tell(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
+	if told, err := f.c.Telling.Deliver(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("told %d, %v", told, err)
 	}
 	release()
@@ -532,7 +532,7 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 }
 
 // cannotTell has who acts on an old look be refused by the stream, too.
-func (f family) cannotTell(o projection.Owing) {
+func (f family) cannotTell(o projection.PendingCallback) {
 	f.Helper()
 	turn, err := f.c.Telling.Prepare(f.Context(), o)
 	if err != nil {

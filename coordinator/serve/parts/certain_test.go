@@ -93,13 +93,13 @@ func TestQueuesAreServedSoonAfterNATSIsBack(t *testing.T) {
 			c, renew, _ := reconnectable(t)
 			register(t, c, runner("one", echo("a")))
 			a := active(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, "is queued", isQueued)
-			if err := errors.Join(c.bus.DeleteTaskQueue(t.Context(), a.Lane), spoil(c, a.Lane)); err != nil {
+			if err := errors.Join(c.bus.DeleteTaskQueue(t.Context(), a.Queue), spoil(c, a.Queue)); err != nil {
 				t.Fatal(err)
 			}
 			renew()
 			began := time.Now()
 			natstest.Until(t, "the queue is served", func() bool {
-				s, err := c.bus.TaskQueueState(t.Context(), a.Lane)
+				s, err := c.bus.TaskQueueState(t.Context(), a.Queue)
 				return err == nil && s.AckFloor < a.QueuedSeq && s.Pending == 1
 			})
 			t.Logf("after %s", time.Since(began))

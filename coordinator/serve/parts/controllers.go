@@ -27,7 +27,7 @@ import (
 func newDispatch(c *Coordinator) *dispatch.Controller {
 	records := struct {
 		*record.Writer
-		*record.Ender
+		*record.EndWriter
 	}{c.records, c.ends}
 	fleet := struct {
 		*runners.Registry
@@ -43,13 +43,13 @@ func newLease(c *Coordinator) *lease.Controller {
 		*runners.Commander
 		*runners.Registry
 	}{c.commands, c.Registry}
-	return lease.New(lease.Config{History: c.History, Ends: c.ends, Commands: commands, Hearing: c.Hearing})
+	return lease.New(lease.Config{History: c.History, Ends: c.ends, Commands: commands, Heartbeats: c.Hearing})
 }
 
 func newFleet(c *Coordinator) *workerapi.Service {
 	payloads := &workerapi.Payloads{
 		Store: c.bus, History: c.History, Keys: c.keys, ActiveSession: c.sessionsService.ActiveSession,
-		CaughtUp: c.reads.CaughtUp, MaxBytes: c.MaxPayload,
+		CatchUp: c.reads.CatchUp, MaxBytes: c.MaxPayload,
 	}
 	return &workerapi.Service{
 		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads,
@@ -61,8 +61,8 @@ func newBeats(c *Coordinator) *workerapi.Heartbeats {
 	return &workerapi.Heartbeats{
 		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Heartbeat, Tick: c.Registry.ObserveClock,
 		Refresh: c.registered.Refresh, Queues: c.Queues.Of,
-		AttemptOf: c.ends.AttemptOf, CaughtUp: c.reads.CaughtUp,
-		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
+		AttemptOf: c.ends.AttemptOf, CatchUp: c.reads.CatchUp,
+		Versions: func() (records, events int) { return c.versions.Advertised(), c.versions.EventsAdvertised() },
 		APIURL:   c.PublicURL,
 	}
 }
@@ -74,13 +74,13 @@ func newStopping(c *Coordinator) *stopping.Controller {
 func newCompletion(c *Coordinator) *completion.Controller {
 	records := struct {
 		*record.Writer
-		*record.Ender
+		*record.EndWriter
 	}{c.records, c.ends}
-	return &completion.Controller{History: c.History, Records: records, Torn: c.torn, Log: c.log}
+	return &completion.Controller{History: c.History, Records: records, Repair: c.torn, Log: c.log}
 }
 
 func newResultCheck(c *Coordinator) *resultcheck.Controller {
-	r := resultcheck.New(resultcheck.Config{History: c.History, Words: c.ends, Meter: c.meters, Spans: c.Trace,
+	r := resultcheck.New(resultcheck.Config{History: c.History, Ends: c.ends, Meter: c.meters, Spans: c.Trace,
 		Log: c.log})
 	r.Pool.Idle = func() { c.scheduler.Wake(offered) }
 	return r
@@ -107,7 +107,7 @@ func (p planner) Plan(ctx context.Context, req run.Request) (run.Spec, error) {
 func newWebhook(c *Coordinator) *webhook.Controller {
 	records := struct {
 		*record.Writer
-		*record.Reads
+		*record.ReadBarrier
 		*bus.Bucket
 		insisting
 	}{c.records, c.reads, c.bus.Bucket(subject.Idempotency), c.insist}
@@ -137,6 +137,6 @@ func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error)
 
 // Callbacks lists the runs that call back.
 func (c *Coordinator) Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error) {
-	c.reads.Own(ctx)
+	c.reads.WaitOwnWrites(ctx)
 	return c.History.Callbacks(ctx, q)
 }

@@ -127,7 +127,7 @@ type Coordinator struct {
 	Registry   *runners.Registry
 	Queues     *queues.Table
 	Lanes      *queues.Controller
-	Hearing    *lease.Hearing
+	Hearing    *lease.Heartbeats
 	Leases     *lease.Controller
 	Dispatch   *dispatch.Controller
 	Telling    *callback.Controller
@@ -141,17 +141,17 @@ type Coordinator struct {
 	bus        *bus.Bus
 	log        *slog.Logger
 	keys       *record.Keys
-	reads      *record.Reads
+	reads      *record.ReadBarrier
 	records    *record.Writer
-	ends       *record.Ender
-	torn       *record.Torn
+	ends       *record.EndWriter
+	torn       *record.CrashRepair
 	commands   *runners.Commander
 	registered *runners.Registrations
 	announced  *runners.RunnerAgents
 	versions   *versions.Versions
 	news       *queues.Announcer
 	retained   *retention.Controller
-	room       *retention.Room
+	room       *retention.CapacityGuard
 	scrapes    *metrics.Scrapes
 	meters     metrics.Meters
 	started    atomic.Bool // keys and registries are read
@@ -165,8 +165,8 @@ type Coordinator struct {
 type history struct {
 	*projection.Projection
 	*projection.Index
-	*projection.Lives
-	*projection.Agenda
+	*projection.ActiveRuns
+	*projection.Worklist
 	*projection.Overlay
 	*projection.Reader
 	*projection.Lists
@@ -177,19 +177,19 @@ type history struct {
 // wireHistory puts the parts of the read model together.
 func wireHistory(c *Coordinator, p projection.Parts) {
 	h := &c.History
-	h.Projection, h.Index, h.Lives, h.Agenda, h.Overlay = p.Projection, p.Index, p.Lives, p.Agenda, p.Overlay
+	h.Projection, h.Index, h.ActiveRuns, h.Worklist, h.Overlay = p.Projection, p.Index, p.ActiveRuns, p.Worklist, p.Overlay
 	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower
 }
 
 // recording wires what writes records.
 func (c *Coordinator) recording() {
-	c.reads = record.NewReads(c.bus, c.History)
+	c.reads = record.NewReadBarrier(c.bus, c.History)
 	c.records = record.NewWriter(c.bus, c.History, c.keys, c.versions)
-	c.Hearing = lease.NewHearing(c.bus, c.Lease, c.log)
+	c.Hearing = lease.NewHeartbeats(c.bus, c.Lease, c.log)
 	c.commands = &runners.Commander{Bus: c.bus, Credential: c.Registry.Credential, Log: c.log, ListeningFor: c.Hearing.Listening}
-	c.torn = record.NewTorn(c.bus, c.History, c.reads, c.log)
-	c.ends = record.NewEnder(record.Needs{
-		Records: c.records, Stream: c.bus, History: c.History, Past: c.reads, Heard: c.Hearing, Stopper: c.commands,
+	c.torn = record.NewCrashRepair(c.bus, c.History, c.reads, c.log)
+	c.ends = record.NewEndWriter(record.Needs{
+		Records: c.records, Stream: c.bus, History: c.History, Barrier: c.reads, Heartbeats: c.Hearing, Stopper: c.commands,
 		Spans: c.Trace, Log: c.log,
 	})
 }
@@ -203,7 +203,7 @@ func (c *Coordinator) submitting() {
 		Keys:   c.bus.Bucket(subject.Idempotency),
 		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
-		CheckDisk: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
+		CheckDisk: c.room.Admit, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
 		Retry: c.insist, Spans: c.Trace, Metrics: c.Metrics,
 	})
 	c.Again = runs.NewBulk(c.runsService, c.History, c.Redeliver)
@@ -273,11 +273,11 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) error 
 // What has happened, for controllers to be woken by: the effects of records, and what the registries say.
 const (
 	turnDue     = control.Signal(projection.TurnDue)
-	offered     = control.Signal(projection.Offered)
+	offered     = control.Signal(projection.ResultDue)
 	callbackDue = control.Signal(projection.CallbackDue)
-	halted      = control.Signal(projection.Halted)
+	halted      = control.Signal(projection.TreeStopDue)
 	webhookDue  = control.Signal(projection.WebhookDue)
-	certain     = control.Signal(projection.Certain)
+	certain     = control.Signal(projection.HistoryConfirmed)
 	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
 	requeued    = control.Signal(1 << 17) // runners are to be told of their queues
 )

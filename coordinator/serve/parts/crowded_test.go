@@ -125,7 +125,7 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 		f.ends(turn.Spec.ID, said("noted"))
 	})
 	within("the end of a lost run with an output schema", func() {
-		done(func() error { return c.ends.Lose(t.Context(), lost, "test") })
+		done(func() error { return c.ends.FailLost(t.Context(), lost, "test") })
 		if o := ended(t, c, lost.Spec.ID); o.Status != run.Failed || o.Error.Code != run.CodeDisconnected {
 			t.Errorf("%+v", o)
 		}

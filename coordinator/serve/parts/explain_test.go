@@ -141,7 +141,7 @@ func TestExplainManyAttempts(t *testing.T) {
 		}
 		key := c.keys.Of(acc.RunID, n)
 		if n > 1 {
-			write(subject.Queued(part, a.Lane, acc.RunID, n), run.Queued{V: run.Version, Attempt: n, Key: key,
+			write(subject.Queued(part, a.Queue, acc.RunID, n), run.Queued{V: run.Version, Attempt: n, Key: key,
 				Spec: *a.Spec})
 		}
 		write(subject.Claimed(part, acc.RunID, key), run.Claim{V: run.Version, SessionID: acc.SessionID,
@@ -150,7 +150,7 @@ func TestExplainManyAttempts(t *testing.T) {
 			RunnerID: f.r.ID(), Nonce: "secret", Attempt: n, Status: run.Failed,
 			Error: fault.New(fault.Internal, "command_failed", fmt.Sprintf("try %d", n)), At: time.Now()})
 	}
-	if err := c.reads.CaughtUp(t.Context()); err != nil {
+	if err := c.reads.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	e := explained(t, c, acc.RunID)
@@ -190,7 +190,7 @@ func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 		put(t, c.bus, subject.Ended(part, acc.RunID, a.Key),
 			run.Ended{V: 99, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
 				Status: run.Completed, At: time.Now()})
-		if err := c.reads.CaughtUp(t.Context()); err != nil {
+		if err := c.reads.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		words, last := story(explained(t, c, acc.RunID))
@@ -214,7 +214,7 @@ func TestExplainAMovedRun(t *testing.T) {
 	a := active(t, c, acc.RunID, "is queued", isQueued)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1),
 		run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
-	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
+	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Queue, "abcdef") })
 	words, last := story(explained(t, c, acc.RunID))
 	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last["moved"], "in queue autonomous.") {
 		t.Errorf("%s: %v", words, last)

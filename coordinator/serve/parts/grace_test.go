@@ -191,9 +191,9 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	for _, id := range []string{queued, fits} {
 		a := active(t, c, id, "is queued with the new definition",
 			func(a projection.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
-		if w, _ := c.Queues.Want(a.Lane); !two.Matches(w) || a.Spec.Timeout != 7 ||
+		if w, _ := c.Queues.Want(a.Queue); !two.Matches(w) || a.Spec.Timeout != 7 ||
 			!strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
-			t.Errorf("it is %+v in lane %s", a.Spec, a.Lane)
+			t.Errorf("it is %+v in lane %s", a.Spec, a.Queue)
 		}
 		finish(t, c, claim(t, c, id, two))
 		r, err := c.Show(t.Context(), id)

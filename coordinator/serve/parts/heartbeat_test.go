@@ -32,7 +32,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 			// each time: a look that comes late listens anew
 			c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
 			_, _, known := c.Hearing.Of(key)
-			return !known && c.Hearing.Silent(key)
+			return !known && c.Hearing.NotHeard(key)
 		})
 	}
 	sent := time.Now()
@@ -41,8 +41,8 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 			{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
 		}})
 	c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
-	if seen, _, _ := c.Hearing.Of(begun.Key); c.Hearing.Silent(waits.Key) || seen.Before(sent) {
-		t.Errorf("the right keys do not count: %v, %t", seen, c.Hearing.Silent(waits.Key))
+	if seen, _, _ := c.Hearing.Of(begun.Key); c.Hearing.NotHeard(waits.Key) || seen.Before(sent) {
+		t.Errorf("the right keys do not count: %v, %t", seen, c.Hearing.NotHeard(waits.Key))
 	}
 
 	finish(t, c, begun)
@@ -53,7 +53,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		runner string
 		want   []string
 	}{{id, []string{begun.Spec.SessionID}}, {other.ID(), nil}, {"rnr_unknown", nil}} {
-		c.History.Silent(0)
+		c.History.ExpireIdle(0)
 		instance := map[string]string{other.ID(): "two"}[tt.runner]
 		if instance == "" {
 			instance = "one"

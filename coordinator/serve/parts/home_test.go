@@ -35,8 +35,8 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 		f.end(turn, said("one"))
 		a := active(t, c, early.RunID, "is queued", isQueued)
 		if want := (runnerapi.RoutingKey{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there",
-			ProjectDir: a.Spec.Demands.ProjectDir}); a.Lane != want.TaskQueue() {
-			t.Errorf("it is queued in %s, want %s", a.Lane, want.TaskQueue())
+			ProjectDir: a.Spec.Demands.ProjectDir}); a.Queue != want.TaskQueue() {
+			t.Errorf("it is queued in %s, want %s", a.Queue, want.TaskQueue())
 		}
 		claim(t, c, early.RunID, there)
 		f.end(active(t, c, early.RunID, "is claimed", func(projection.Active) bool { return true }), said("two"))

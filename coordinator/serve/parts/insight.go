@@ -18,7 +18,7 @@ import (
 func (c *Coordinator) insight() {
 	members := c.Registry.Members
 	c.Explainer = &explain.Explainer{
-		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.Told},
+		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.VisibleEvents},
 		History: c.History, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
 		Members: members, Parting: c.announced.Departure, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
 	}
@@ -36,7 +36,7 @@ func (c *Coordinator) insight() {
 		NATS: c.bus, History: c.History, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
 		Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxPending,
 	}
-	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked,
+	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.ValidChecked,
 		Version: c.RecordVersion}}
 	c.scrapes = &metrics.Scrapes{
 		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.History,

@@ -49,7 +49,7 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 		})
 		return parent, child
 	}
-	old, _ := family(time.Now().Add(-2 * record.Settling))
+	old, _ := family(time.Now().Add(-2 * record.ReplicaLag))
 	if _, prompt := f.turn(old.SessionID); !strings.Contains(prompt, "(No result available)") {
 		t.Errorf("long after the end:\n%s", prompt)
 	}

@@ -54,7 +54,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 		natstest.Until(t, "it knows of no run any more that has ended long ago", func() bool {
 			c.retained.Truncate(t.Context(), retention.Step)
 			_, _, ended := c.History.Counts()
-			return ended == 1 && len(c.History.Late()) == 0
+			return ended == 1 && len(c.History.LateRecords()) == 0
 		})
 	}
 	if state, err := f.c.bus.State(t.Context()); err != nil || state.First <= over.ClaimSeq {

@@ -19,10 +19,10 @@ func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
 	history := projection.New(cfg.Bus, projection.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) },
-		Measure: c.metered(), Version: cfg.RecordVersion,
+		Log: cfg.Log, Dir: cfg.DataDir, OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) },
+		OnStep: c.metered(), Version: cfg.RecordVersion,
 		Key:     c.keys.Of,
-		Checked: c.keys.Marked,
+		Checked: c.keys.ValidChecked,
 	})
 	wireHistory(c, history)
 	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Known: c.started.Load}
@@ -56,7 +56,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return err
 	}
 	defer c.scrapes.Begin()()
-	defer c.Leases.End()
+	defer c.Leases.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.History.Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })

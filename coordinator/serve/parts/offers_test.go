@@ -36,7 +36,7 @@ func (f family) offerAs(a projection.Active, e run.Ended) {
 }
 
 // isOffered waits until a coordinator knows of an offer.
-func isOffered(a projection.Active) bool { return a.OfferSeq != 0 }
+func isOffered(a projection.Active) bool { return a.UnverifiedSeq != 0 }
 
 // holdChecks keeps a coordinator from checking anything until it is let go.
 func holdChecks(t *testing.T, c *Coordinator) (release func()) { return holdAll(t, c, c.Checking.Pool) }
@@ -242,8 +242,8 @@ func TestAnOfferEndsTheLease(t *testing.T) {
 	if o := ended(t, f.c, witness.RunID); o.Status != run.Failed || o.Error.Code != "runner_disconnected" {
 		t.Fatalf("the witness: %s %v", o.Status, o.Error)
 	}
-	f.c.ends.Lose(t.Context(), before, "who had not seen the offer judges") // as another coordinator might
-	for _, still := range f.c.History.BegunBy(f.r.ID()) {
+	f.c.ends.FailLost(t.Context(), before, "who had not seen the offer judges") // as another coordinator might
+	for _, still := range f.c.History.ClaimedBy(f.r.ID()) {
 		t.Errorf("%s counts as the runner's", still.Spec.ID)
 	}
 	if r, err := f.c.Show(t.Context(), a.RunID); err != nil || r.Status != run.Running {
@@ -262,7 +262,7 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	act := f.claim(a.RunID)
-	f.c.ends.Lose(t.Context(), act, "test")
+	f.c.ends.FailLost(t.Context(), act, "test")
 	if o := ended(t, f.c, a.RunID); o.Error.Code != "runner_disconnected" {
 		t.Errorf("got %v", o.Error)
 	}
@@ -276,7 +276,7 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 	waiting := active(t, f.c, b.RunID, "is queued", isQueued)
 	f.offer(waiting, data(`{"n":1}`)) // before the claim
 	act = f.claim(b.RunID)
-	f.c.ends.Lose(t.Context(), act, "test")
+	f.c.ends.FailLost(t.Context(), act, "test")
 	if o := ended(t, f.c, b.RunID); o.Error.Code != "runner_disconnected" {
 		t.Errorf("got %v", o.Error)
 	}
@@ -425,7 +425,7 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 			}
 			act := f.claim(turn.Spec.ID)
 			next := f.child(parent.SessionID)
-			f.c.ends.Lose(t.Context(), act, "test")
+			f.c.ends.FailLost(t.Context(), act, "test")
 			f.ends(next.RunID, said("done"))
 		}
 	}

@@ -29,7 +29,7 @@ func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
 	nothing := func(c *Coordinator, when string) {
 		t.Helper()
 		again := submit(t, c, body, "k")
-		if err := c.reads.CaughtUp(t.Context()); err != nil {
+		if err := c.reads.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, there := c.History.Active(first.RunID); there || again.RunID != first.RunID {

@@ -14,20 +14,20 @@ import (
 // plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history
 // that is being read, or that NATS has not confirmed.
 func (c *Coordinator) plans() []control.Plan {
-	sure := func() bool { return c.History.Sure() }
+	sure := func() bool { return c.History.Confirmed() }
 	return []control.Plan{
 		{Name: "leases", Do: c.Leases, Every: lease.Every}, // also where nothing is sure: it begins to listen anew then
-		{Name: "dispatch", Do: c.Dispatch, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
-		{Name: "result check", Do: c.Checking, Wakes: offered | certain, Every: time.Second, Sure: sure},
-		{Name: "callbacks", Do: c.Telling, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
-		{Name: "webhooks", Do: c.Posting, Wakes: webhookDue | certain, Every: c.Posting.Pace(), Sure: sure},
-		{Name: "stopping", Do: newStopping(c), Wakes: halted | certain, Every: time.Second, Sure: sure},
-		{Name: "completion", Do: newCompletion(c), Every: completion.Every, Sure: sure},
+		{Name: "dispatch", Do: c.Dispatch, Wakes: turnDue | registered | certain, Every: time.Second, Allowed: sure},
+		{Name: "result check", Do: c.Checking, Wakes: offered | certain, Every: time.Second, Allowed: sure},
+		{Name: "callbacks", Do: c.Telling, Wakes: callbackDue | certain, Every: time.Second, Allowed: sure},
+		{Name: "webhooks", Do: c.Posting, Wakes: webhookDue | certain, Every: c.Posting.Pace(), Allowed: sure},
+		{Name: "stopping", Do: newStopping(c), Wakes: halted | certain, Every: time.Second, Allowed: sure},
+		{Name: "completion", Do: newCompletion(c), Every: completion.Every, Allowed: sure},
 		{Name: "expiry", Do: c.Expiry, Every: time.Second},
-		{Name: "queues", Do: c.Lanes, Every: 250 * time.Millisecond, Sure: sure},
+		{Name: "queues", Do: c.Lanes, Every: 250 * time.Millisecond, Allowed: sure},
 		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
-		{Name: "retention", Do: c.retained, Every: retention.Every, Sure: sure},
+		{Name: "retention", Do: c.retained, Every: retention.Every, Allowed: sure},
 		{Name: "room", Do: c.room, Every: min(c.BeatEvery(), 5*time.Second)},
 		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},
 	}

@@ -28,7 +28,7 @@ func (p *prefix) told(more string) (parent, child runs.Accepted, records []bus.E
 	p.ends(parent.RunID, said("ok"))
 	child = p.child(parent.SessionID)
 	p.ends(child.RunID, said("from below"))
-	o, ok := p.c.History.OwingOf(parent.SessionID)
+	o, ok := p.c.History.DueCallback(parent.SessionID)
 	if !ok {
 		p.Fatal("the parent is owed nothing")
 	}
@@ -47,11 +47,11 @@ func (p *prefix) holdTellings() (release func()) {
 	return holdAll(p.T, p.c, p.c.Telling.Pool)
 }
 
-func (p *prefix) telling(o projection.Owing) []bus.Entry {
+func (p *prefix) telling(o projection.PendingCallback) []bus.Entry {
 	p.Helper()
 	t, err := p.c.Telling.Prepare(p.Context(), o)
-	if err != nil || t.Told != len(o.Children) {
-		p.Fatalf("%d children %v", t.Told, err)
+	if err != nil || t.Reported != len(o.Children) {
+		p.Fatalf("%d children %v", t.Reported, err)
 	}
 	return t.Records
 }
@@ -164,7 +164,7 @@ func TestALargeListIsTaken(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))
-	o := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Begun: parent.RunID}
+	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, LastClaimed: parent.RunID}
 	text := strings.Repeat("x", 130<<10)
 	child := f.start("")
 	f.ends(child.RunID, said(text))
@@ -175,8 +175,8 @@ func TestALargeListIsTaken(t *testing.T) {
 			Status: run.Completed})
 	}
 	turn, err := f.c.Telling.Prepare(t.Context(), o)
-	if err != nil || turn.Told != 1000 || len(turn.Records[1].Body) < record.MaxInline*9/10 {
-		t.Fatalf("%d children are told in %d bytes: %v", turn.Told, len(turn.Records[1].Body), err)
+	if err != nil || turn.Reported != 1000 || len(turn.Records[1].Body) < record.MaxInline*9/10 {
+		t.Fatalf("%d children are told in %d bytes: %v", turn.Reported, len(turn.Records[1].Body), err)
 	}
 	if _, err := f.c.records.AppendBatch(t.Context(), turn.Records...); err != nil {
 		t.Errorf("a list of %d bytes: %v", len(turn.Records[0].Body), err)
@@ -190,7 +190,7 @@ func TestTwoTellOneParent(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				parent, _, mine := p.told("")
-				o, _ := p.c.History.OwingOf(parent.SessionID)
+				o, _ := p.c.History.DueCallback(parent.SessionID)
 				theirs := p.telling(o)
 				p.write(mine, nil)
 				add := map[string]func(context.Context, ...bus.Entry) (uint64, error){"together": p.c.bus.AppendBatch,

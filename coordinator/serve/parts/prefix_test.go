@@ -112,7 +112,7 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 				}
 				id := p.start(more).RunID
 				a := active(t, p.c, id, "is known", func(a projection.Active) bool { return isQueued(a) == tt.queued })
-				all, err := p.c.ends.Ending(t.Context(), a, tt.status, tt.f)
+				all, err := p.c.ends.WaitingEnd(t.Context(), a, tt.status, tt.f)
 				p.write(all, err)
 				p.endsOnce(id, tt.status, tt.f.Code)
 			})
@@ -126,7 +126,7 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start("").RunID
 		a := active(t, p.c, id, "is queued", isQueued)
-		all, err := p.c.ends.Ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
+		all, err := p.c.ends.WaitingEnd(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
 		p.write(all, err)
 		natstest.Until(t, "the claim is read", func() bool {
 			a, ok := p.c.History.Active(id)
@@ -148,7 +148,7 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := p.start(fmt.Sprintf(`%s,"max_attempts":%d`, mustBe, attempts)).RunID
 				a := p.claim(id)
-				p.write(p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
+				p.write(p.c.ends.EndIfUnreported(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
 					"gone")))
 				if attempts == 1 {
 					p.endsOnce(id, run.Failed, run.CodeDisconnected)
@@ -156,7 +156,7 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 				}
 				second := active(t, p.c, id, "has its second attempt",
 					func(a projection.Active) bool { return a.Attempt == 2 && isQueued(a) })
-				if second.EndSeq != 0 {
+				if second.CarriedEndSeq != 0 {
 					t.Error("the second attempt is ended by what ended the first")
 				}
 				p.offer(p.claim(id), data(`{"n":1}`))
@@ -174,7 +174,7 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start(mustBe).RunID
 		a := p.claim(id)
-		all, err := p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
+		all, err := p.c.ends.EndIfUnreported(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
 			"gone"))
 		p.write(all, err)
 		put(t, p.c.bus, all[1].Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(),
@@ -308,8 +308,8 @@ func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 		part := subject.Partition(spec.SessionID)
 		put(t, p.c.bus, subject.Deleted(part, spec.SessionID), run.Deleted{V: run.Version, At: time.Now()})
 		natstest.Until(t, "nothing is promised", func() bool {
-			return p.c.History.Deleted(spec.SessionID) &&
-				len(p.c.History.Promised()) == 0
+			return p.c.History.WasDeleted(spec.SessionID) &&
+				len(p.c.History.Reservations()) == 0
 		})
 		after := submit(t, p.c, `{"agent_name":"thinker","prompt":"think"}`, "")
 		p.ends(after.RunID, said("ok"))

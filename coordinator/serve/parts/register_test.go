@@ -114,8 +114,8 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	}
 	heardForLong(c)
 	register(t, c, after)
-	c.Leases.Abandoned()
-	if err := c.reads.CaughtUp(t.Context()); err != nil {
+	c.Leases.WaitAll()
+	if err := c.reads.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if c.History.Ended(a.Spec.ID) {
@@ -147,8 +147,8 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	}
 	heardForLong(c)
 	register(t, c, runner("two", echo("a")))
-	c.Leases.Abandoned()
-	if err := c.reads.CaughtUp(t.Context()); err != nil {
+	c.Leases.WaitAll()
+	if err := c.reads.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if c.History.Ended(a.Spec.ID) {
@@ -239,15 +239,15 @@ func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
 	both := runner("one", echo("a"), echo("b"))
 	register(t, c, both)
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
-	first := active(t, c, id, "is queued", isQueued).Lane
+	first := active(t, c, id, "is queued", isQueued).Queue
 	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: both.ID(), Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	one := runner("two", echo("a"))
 	register(t, c, one)
-	moved := active(t, c, id, "moved", func(a projection.Active) bool { return a.Lane != first })
-	if w, _ := c.Queues.Want(moved.Lane); !one.Matches(w) && len(w.Agents) != 1 {
-		t.Errorf("it waits in %s", moved.Lane)
+	moved := active(t, c, id, "moved", func(a projection.Active) bool { return a.Queue != first })
+	if w, _ := c.Queues.Want(moved.Queue); !one.Matches(w) && len(w.Agents) != 1 {
+		t.Errorf("it waits in %s", moved.Queue)
 	}
 	finish(t, c, claim(t, c, id, one))
 }

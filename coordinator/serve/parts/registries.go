@@ -75,8 +75,8 @@ func wireRunners(c *Coordinator) {
 		APIURL:   c.PublicURL,
 		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands,
 		Queues:   c.Queues,
-		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
-		Attempts: c.History.BegunBy, Running: c.History.BegunCounts, Abandon: c.Leases.Abandon,
+		Versions: func() (records, events int) { return c.versions.Advertised(), c.versions.EventsAdvertised() },
+		Attempts: c.History.ClaimedBy, Running: c.History.ClaimedCounts, Abandon: c.Leases.RecheckAll,
 	}
 	known := struct {
 		*runners.Deregistrar
@@ -96,7 +96,7 @@ type removals struct{ log *audit.Log }
 
 // Removed records that a runner was.
 func (r removals) Removed(runner string) {
-	r.log.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed,
+	r.log.Record(audit.Entry{EntryPoint: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed,
 		Targets: audit.Targets{Runner: runner}})
 }
 
@@ -106,7 +106,7 @@ func wireRetention(c *Coordinator) {
 		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOfPayload, Stream: c.bus,
 		History: c.History,
 	}
-	c.room = &retention.Room{Log: c.log, Stream: c.bus}
+	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus}
 }
 
 // wireQueues makes the table of queues, and who looks after them.
@@ -114,7 +114,7 @@ func wireQueues(c *Coordinator) {
 	c.news = &queues.Announcer{Log: c.log, Runners: audience{c}, Wake: func() { c.scheduler.Wake(requeued) }}
 	known := struct {
 		history
-		*record.Reads
+		*record.ReadBarrier
 	}{c.History, c.reads}
 	consumers := struct {
 		*bus.Bus
@@ -130,7 +130,7 @@ func wireQueues(c *Coordinator) {
 	})
 	judged := struct {
 		*runners.Registry
-		*lease.Hearing
+		*lease.Heartbeats
 		*lease.Controller
 	}{c.Registry, c.Hearing, c.Leases}
 	c.Lanes = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.bus,

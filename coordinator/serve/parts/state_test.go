@@ -33,7 +33,7 @@ func (f family) keeps(a projection.Active, state string) (name string) {
 	put(f.T, f.c.bus, subject.Bound(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt, ExecutorSessionID: pointer,
 			At: time.Now()})
-	natstest.Until(f.T, "the session is bound", func() bool { return f.c.History.Model(a.Spec.SessionID) == pointer })
+	natstest.Until(f.T, "the session is bound", func() bool { return f.c.History.ExecutorSessionID(a.Spec.SessionID) == pointer })
 	return name
 }
 
@@ -102,7 +102,7 @@ func TestStates(t *testing.T) {
 	put(t, f.c.bus, subject.Bound(subject.Partition(other.Spec.SessionID), other.Spec.ID, other.Key),
 		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt,
 			ExecutorSessionID: runnerapi.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
-	if err := f.c.reads.CaughtUp(t.Context()); err != nil {
+	if err := f.c.reads.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if body, err := get(part(other, name, "")); fault.KindOf(err) != fault.Forbidden {

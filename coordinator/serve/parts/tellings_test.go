@@ -129,7 +129,7 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	f.ends(parent.RunID, said("ok"))
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("child"))
-	stale := projection.Owing{At: time.Now(), Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
+	stale := projection.PendingCallback{ReadAt: time.Now(), Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
 		Children: []projection.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
 	turn, _ := f.turn(parent.SessionID)
 	f.ends(turn.Spec.ID, said("ok"))
@@ -138,7 +138,7 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	}
 	f.c.retained.Truncate(t.Context(), retention.Step)
 	f.cannotTell(stale)
-	if _, err := f.c.Telling.Tell(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
+	if _, err := f.c.Telling.Deliver(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 		f.ends(a.RunID, said(strings.Repeat("x", 60<<10)))
 		owed = append(owed, projection.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
 	}
-	o := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
+	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
 	cfg, read := f.c.Telling.Config, 0
 	cfg.History = counting{cfg.History, &read}
 	if _, err := callback.New(cfg).Prepare(t.Context(), o); err != nil || read != 2 {
@@ -163,7 +163,7 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 	ending, cancel := context.WithCancel(t.Context()) // the coordinator ends while it tells a parent
 	cancel()
 	if turn, err := f.c.Telling.Prepare(ending, o); err == nil {
-		t.Errorf("%d children are told by who is ending", turn.Told)
+		t.Errorf("%d children are told by who is ending", turn.Reported)
 	}
 }
 

@@ -35,9 +35,9 @@ func passLane(t *testing.T, c *Coordinator, a projection.Active) {
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup
 	taker := c.bus.Poller(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Ack() })
-	taking.Go(func() { _ = taker.Poll(ctx, a.Lane) })
+	taking.Go(func() { _ = taker.Poll(ctx, a.Queue) })
 	natstest.Until(t, "the delivery is settled", func() bool {
-		s, err := c.bus.TaskQueueState(t.Context(), a.Lane)
+		s, err := c.bus.TaskQueueState(t.Context(), a.Queue)
 		return err == nil && s.AckFloor >= a.QueuedSeq
 	})
 	enough()

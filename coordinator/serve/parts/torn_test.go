@@ -121,7 +121,7 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	}
 	act := f.claim(lost.Run)
 	natstest.Until(t, "the run is given up", func() bool {
-		return f.c.ends.Lose(t.Context(), act, "test") == nil && f.c.History.Ended(lost.Run)
+		return f.c.ends.FailLost(t.Context(), act, "test") == nil && f.c.History.Ended(lost.Run)
 	})
 }
 
@@ -141,7 +141,7 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	second := f.claim(id)
 	natstest.Until(t, "the run is given up", func() bool {
-		return f.c.ends.Lose(t.Context(), second, "test") == nil && f.c.History.Ended(id)
+		return f.c.ends.FailLost(t.Context(), second, "test") == nil && f.c.History.Ended(id)
 	})
 	if r, err := f.c.Show(t.Context(), id); err != nil || r.Status != run.Failed || r.Attempt != 2 {
 		t.Errorf("%+v %v", r, err)
@@ -169,7 +169,7 @@ func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
 			word(key, 2, run.Completed)
 			word(first.Key, 1, run.Failed)
 			active(t, c, id, "waits for its second attempt", func(a projection.Active) bool {
-				return a.Next() == 2 && a.Claim == nil && (claimed || a.QueuedSeq != 0)
+				return a.AttemptNumber() == 2 && a.Claim == nil && (claimed || a.QueuedSeq != 0)
 			})
 			if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
 				t.Errorf("%s %v", got.Status, err)
@@ -222,7 +222,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			look := func(unheard time.Duration) (has bool) {
 				t.Helper()
 				c.Hearing.Restart("the test says so", time.Now().Add(-unheard))
-				has, err := c.Lanes.Mend(t.Context(), second)
+				has, err := c.Lanes.RecreateConsumer(t.Context(), second)
 				if err != nil {
 					t.Error(err)
 				}
@@ -231,7 +231,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			if !look(time.Minute) {
 				t.Error("nobody was heard for a moment only, and its lane is made again")
 			}
-			if err := c.reads.CaughtUp(t.Context()); err != nil || c.History.Ended(id) {
+			if err := c.reads.CatchUp(t.Context()); err != nil || c.History.Ended(id) {
 				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
 			}
 			if !tt.has {
@@ -263,7 +263,7 @@ func TestAFoldThatKnowsNothingRemovesNothing(t *testing.T) {
 	put(t, b, subject.Queued(part, subject.TaskQueue("x", "y", "z"), queued, 1), run.Queued{})
 	put(t, b, subject.Accepted(part, session, accepted), run.Accepted{})
 	for id, want := range map[string]bool{queued: true, accepted: true, none: false} {
-		if got, err := blank.torn.Stands(t.Context(), id, session); got != want || err != nil {
+		if got, err := blank.torn.Exists(t.Context(), id, session); got != want || err != nil {
 			t.Errorf("%s stands: %t %v", id, got, err)
 		}
 	}

@@ -17,7 +17,7 @@ func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
-	lane := active(t, c, id, "is queued", isQueued).Lane
+	lane := active(t, c, id, "is queued", isQueued).Queue
 	if err := c.bus.Bucket(subject.TaskQueues).Delete(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
