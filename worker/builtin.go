@@ -12,11 +12,11 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/worker/claudecode"
-	"ao/worker/external"
 	"ao/worker/llm"
 	"ao/worker/procedural"
 	"ao/worker/process"
 	"ao/worker/profile"
+	"ao/worker/program"
 	"ao/worker/testexec"
 )
 
@@ -63,12 +63,12 @@ func newExecutor(p profile.Profile, box *process.Confinement, most int64,
 	if len(good) == 0 {
 		log.Warn("the profile has no runnable agent", "profile", p.Name, "agents_dir", p.AgentsDir)
 	}
-	programs := proceduralExecutor{int(most), make(map[string]string, len(good)), box}
+	e := proceduralExecutor{int(most), make(map[string]string, len(good)), box}
 	agents := make([]agent.Blueprint, len(good))
 	for i, a := range good {
-		programs.programs[a.Name], agents[i] = a.Program, a.Blueprint
+		e.programs[a.Name], agents[i] = a.Program, a.Blueprint
 	}
-	return programs, agents, broken, nil
+	return e, agents, broken, nil
 }
 
 // executorFunc is an executor without state.
@@ -94,12 +94,12 @@ type programExecutor struct {
 }
 
 func (p programExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	return external.Run(ctx, p.job(inv, host))
+	return program.Run(ctx, p.job(inv, host))
 }
 
-func (p programExecutor) job(inv executor.Invocation, host executor.Host) external.Job {
-	return external.Job{Invocation: inv, Command: p.path, Env: host.Env, MaxResult: p.maxResult, Tell: host.Emit,
-		Listen: host.Listen, In: p.confinement, Kill: host.Kill}
+func (p programExecutor) job(inv executor.Invocation, host executor.Host) program.Job {
+	return program.Job{Invocation: inv, Command: p.path, Env: host.Env, MaxResult: p.maxResult, OnEvent: host.Emit,
+		Listen: host.Listen, Confinement: p.confinement, Kill: host.Kill}
 }
 
 // proceduralExecutor runs procedural agents.
@@ -110,14 +110,14 @@ type proceduralExecutor struct {
 }
 
 func (c proceduralExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	program, ok := c.programs[inv.AgentName]
+	path, ok := c.programs[inv.AgentName]
 	if !ok {
 		f := fault.New(fault.Internal, procedural.CodeNotFound, fmt.Sprintf("this worker has no agent %q",
 			inv.AgentName))
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	return procedural.Run(ctx, procedural.Job{
-		Invocation: inv, Command: program, Env: host.Env, Tell: host.Emit, In: c.confinement, Kill: host.Kill,
+		Invocation: inv, Command: path, Env: host.Env, Tell: host.Emit, In: c.confinement, Kill: host.Kill,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the real limit
 		MaxResult: c.maxResult,
 	})
@@ -126,7 +126,7 @@ func (c proceduralExecutor) Run(ctx context.Context, inv executor.Invocation, ho
 // persistentExecutor is a programExecutor whose processes stay between turns.
 type persistentExecutor struct {
 	programExecutor
-	*external.Pool
+	*program.Pool
 }
 
 func (p persistentExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
@@ -135,10 +135,10 @@ func (p persistentExecutor) Run(ctx context.Context, inv executor.Invocation, ho
 }
 
 // newPool makes the process pool that a profile asks for.
-func newPool(p profile.Profile, log *slog.Logger) *external.Pool {
+func newPool(p profile.Profile, log *slog.Logger) *program.Pool {
 	slots := cmp.Or(p.MaxConcurrentRuns, defaultSlots())
-	return external.NewPool(external.PoolConfig{
-		Idle: time.Duration(p.IdleSeconds) * time.Second, Most: max(cmp.Or(p.MaxSessions, 8*slots), slots),
+	return program.NewPool(program.PoolConfig{
+		IdleTimeout: time.Duration(p.IdleSeconds) * time.Second, MaxProcesses: max(cmp.Or(p.MaxSessions, 8*slots), slots),
 		Log: log.With("profile", p.Name),
 	})
 }

@@ -168,7 +168,7 @@ func (h *supervisor) withOutputSchema(a *attempt) Executor {
 		return h.executor
 	}
 	return enforce.Enforcer{Executor: h.executor, Output: *a.Output, AgentType: a.AgentType,
-		SystemPrompts: h.profile.TakesSystemPrompts(), Asked: h.onSchemaRetry}
+		SystemPrompts: h.profile.TakesSystemPrompts(), OnRetry: h.onSchemaRetry}
 }
 
 // invocation returns what the executor is given. The error is about the prompt or the blueprint.

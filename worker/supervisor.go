@@ -27,14 +27,14 @@ func (h *supervisor) prepare(ctx context.Context, inv executor.Invocation,
 	}
 	of := trace.FromContext(ctx)
 	r := gateway.Run{
-		Invocation: inv, Trace: of, Tell: t.route, LeftOut: func(bytes int) {
+		Invocation: inv, Trace: of, OnLine: t.route, OnOversized: func(bytes int) {
 			ev.dropOversized(ctx, bytes)
 		}, State: host.LoadState, Keep: host.SaveState, API: h.apiURL, Token: func() string {
 			return runnerapi.SessionToken(inv.RunID, ev.attempt.Attempt, ev.attempt.Key)
 		},
 	}
 	if h.profile.Lifecycle == "persistent" { // its program has the URL in its environment and outlives the run
-		r.Same = inv.SessionID
+		r.URLKey = inv.SessionID
 	}
 	door := h.gateway.Open(r)
 	host.Env = profile.Environ(h.env, inv)

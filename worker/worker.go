@@ -46,7 +46,7 @@ type Config struct {
 	Grace               time.Duration // how long runs may continue after a shutdown request; 0: 30 s, negative: none
 	MaxPayload          int64         // largest result, in bytes; default 16 MiB
 	APIURL              string        // URL of the HTTP API; default: what the last answering coordinator names
-	Secrets             []string      // files its programs should not read; empty names are ignored
+	SecretFiles         []string      // files its programs should not read; empty names are ignored
 	Trace               *trace.Tracer // makes spans; default none
 	Log                 *slog.Logger  // default slog.Default()
 
@@ -126,13 +126,13 @@ func (c *Config) setDefaults() (err error) {
 // confinement returns the confinement of the runs' programs.
 func (c *Config) confinement() *process.Confinement {
 	box := c.Profile.Confinement()
-	box.Secrets = slices.DeleteFunc(slices.Clone(c.Secrets), func(file string) bool { return file == "" })
+	box.SecretFiles = slices.DeleteFunc(slices.Clone(c.SecretFiles), func(file string) bool { return file == "" })
 	return box
 }
 
 // reportExposedSecret sets the runner's Exposes to a secret file that its programs can read, and logs a warning.
 func reportExposedSecret(cfg Config, me *runnerapi.Runner, log *slog.Logger) {
-	if exposes := cfg.confinement().Exposes(); exposes != "" && cfg.Profile.StartsPrograms() {
+	if exposes := cfg.confinement().ExposedSecret(); exposes != "" && cfg.Profile.StartsPrograms() {
 		me.ReadableSecret = exposes
 		log.Warn("programs of this profile can read a secret file of the worker; hide it (AO_HIDE) or use a sandbox "+
 			"in the profile", "profile", cfg.Profile.Name, "file", exposes)

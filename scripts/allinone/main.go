@@ -40,7 +40,7 @@ func main() {
 		append(settings, config.LogLevel.To(&level), config.LogFormat.To(&format))...)
 	c.Log = config.Logger(os.Stderr, level, format)
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
-	w.Secrets = c.NATS.Login.SecretFiles()
+	w.SecretFiles = c.NATS.Login.SecretFiles()
 	c.Metrics = metric.New("allinone")
 	w.Metrics = c.Metrics
 	if err := run(c, w); err != nil {
@@ -60,7 +60,7 @@ func run(c coordinator.Config, w worker.Config) error {
 		return err
 	}
 	ctx, hurry := signals(c.Log)
-	w.Hurry = hurry
+	w.StopNow = hurry
 	c.NATS.Log, c.NATS.Insecure = c.Log, c.InsecureListen
 	server, err := coordinator.OpenNATS(c.NATS)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestBadExecutors(t *testing.T) {
 		{"endless line", "failed", []string{`"error":"result_too_large"`, "xxxxx", "bytes cut"}},
 		{"rubbish", "completed", []string{"rubbish", `{]`}},
 		{"rubbish beside", "completed", []string{`"result_data":{"ok":true}`}},
-		{"half", "failed", []string{`"error":"executor_result_unreadable"`, "The executor's result line cannot be read: it is not JSON"}},
+		{"half", "failed", []string{`"error":"executor_result_unreadable"`, "the executor's result line is unreadable: it is not JSON"}},
 		{"dies", "failed", []string{`"error":"executor_failed"`, `"message":"half way"`, `"exit_code":137`}},
 		{"no", "failed", []string{`"error":"executor_failed"`, `"message":"what is this?"`, `"exit_code":3`}},
 		{"forks", "completed", []string{`"result_text":"forked"`}},

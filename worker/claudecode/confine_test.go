@@ -15,7 +15,7 @@ func TestClaudeInASandbox(t *testing.T) {
 	t.Cleanup(process.Tidy)
 	own := t.TempDir()
 	box := process.Confinement{Sandbox: process.Sandbox{Kind: process.Bubblewrap, Write: []string{own}}, Limits: process.Limits{FileMB: 1}}
-	if err := box.Hold(); err != nil {
+	if err := box.Check(); err != nil {
 		t.Skipf("bubblewrap is not tried: %v", err)
 	}
 	script := `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers;; esac; done; touch ` + own + `/session; touch ~/outside 2>/dev/null && exit 9

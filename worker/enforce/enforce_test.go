@@ -33,7 +33,9 @@ func (s *script) Run(ctx context.Context, inv executor.Invocation, host executor
 func says(texts ...string) *script {
 	s := &script{}
 	for _, text := range texts {
-		s.turns = append(s.turns, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return said(text) })
+		s.turns = append(s.turns, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+			return said(text)
+		})
 	}
 	return s
 }
@@ -47,12 +49,15 @@ func gave(data string) run.Outcome {
 }
 
 func start() executor.Invocation {
-	return executor.Invocation{SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: "a", Prompt: "Do it",
-		Parameters: json.RawMessage(`{"prompt":"Do it"}`), Blueprint: json.RawMessage(`{"name":"a","system_prompt":"You are <kind>.","tags":["x"]}`)}
+	return executor.Invocation{SchemaVersion: executor.Version, Mode: executor.Start,
+		SessionID: "ses_1", RunID: "run_1", AgentName: "a", Prompt: "Do it",
+		Parameters: json.RawMessage(`{"prompt":"Do it"}`),
+		Blueprint:  json.RawMessage(`{"name":"a","system_prompt":"You are <kind>.","tags":["x"]}`)}
 }
 
 func enforcer(e Executor, retries int) Enforcer {
-	return Enforcer{Executor: e, AgentType: run.Autonomous, SystemPrompts: true, Output: run.Output{Schema: json.RawMessage(summary), Source: run.SourceBlueprint, Retries: retries}}
+	return Enforcer{Executor: e, AgentType: run.Autonomous, SystemPrompts: true,
+		Output: run.Output{Schema: json.RawMessage(summary), Source: run.SourceBlueprint, Retries: retries}}
 }
 
 // listener keeps the texts of messages.
@@ -90,35 +95,67 @@ func TestEnds(t *testing.T) {
 		want    string
 	}{
 		{"at once", says(`Here: {"summary":"x","n":1.50,"big":12345678901234567890,"a":0} ok`), 1, 1,
-			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,"result_data":{"summary":"x","n":1.50,"big":12345678901234567890,"a":0},` +
-				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":0,"candidates":1},"raw_output":"Here: {\"summary\":\"x\",\"n\":1.50,\"big\":12345678901234567890,\"a\":0} ok"}}`},
+			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,` +
+				`"result_data":{"summary":"x","n":1.50,"big":12345678901234567890,"a":0},` +
+				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":0,` +
+				`"candidates":1},"raw_output":"Here: {\"summary\":\"x\",\"n\":1.50,\"big\":12345678901234567890,` +
+				`\"a\":0} ok"}}`},
 		{"asked again", says(`{"a":1}`, `{"summary":"x"}`), 1, 2,
-			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,"result_data":{"summary":"x"},` +
-				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":1,"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"summary\":\"x\"}"}}`},
+			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,` +
+				`"result_data":{"summary":"x"},` +
+				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":1,` +
+				`"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing +
+				`]}]},"raw_output":"{\"summary\":\"x\"}"}}`},
 		{"never", says(`{"a":1}`, "no\nJSON"), 1, 2,
-			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed after 1 retry","errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}],"last_output":"no\nJSON"},` +
+			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed ` +
+				`after 1 retry","errors":[{"path":"$","message":"No JSON output found but output_schema requires ` +
+				`structured output"}],"last_output":"no\nJSON"},` +
 				`"result":{"result_type":"autonomous","result_text":"no\nJSON","result_data":null,` +
-				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":1,"candidates":0,"rejected":[{"attempt":1,"errors":[` + missing + `]},{"attempt":2,"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}]}]},"raw_output":"no\nJSON"}}`},
+				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":1,` +
+				`"candidates":0,"rejected":[{"attempt":1,"errors":[` + missing +
+				`]},{"attempt":2,"errors":[{"path":"$","message":"No JSON output found but output_schema requires ` +
+				`structured output"}]}]},"raw_output":"no\nJSON"}}`},
 		{"no retry", says(`{"a":1}`), 0, 1,
-			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries","errors":[` + missing + `],"last_output":"{\"a\":1}"},` +
-				`"result":{"result_type":"autonomous","result_text":"{\"a\":1}","result_data":null,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":0,"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"a\":1}"}}`},
-		{"two retries", says(`1`, `2`, `3`), 2, 3, `"message":"Output validation failed after 2 retries","errors":[{"path":"$","message":"3 is not of type 'object'"}],"last_output":"3"`},
-		{"data of the executor's own", &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
+			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed ` +
+				`after 0 retries","errors":[` + missing + `],"last_output":"{\"a\":1}"},` +
+				`"result":{"result_type":"autonomous","result_text":"{\"a\":1}","result_data":null,` +
+				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":0,` +
+				`"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"a\":1}"}}`},
+		{"two retries", says(`1`, `2`, `3`), 2, 3,
+			`"message":"Output validation failed after 2 retries","errors":[{"path":"$","message":"3 is not of type ` +
+				`'object'"}],"last_output":"3"`},
+		{"data of the executor's own", &script{turns: []func(context.Context, executor.Invocation,
+			executor.Host) run.Outcome{
 			func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return gave(`"{\"summary\":\"a string is not looked into\"}"`)
 			},
 			func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return gave(`{"summary":"y","z":1.0}`)
 			},
-		}}, 1, 2, `"result_text":null,"result_data":{"summary":"y","z":1.0},"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":1,"rejected":[{"attempt":1,"errors":[{"path":"$","message":"'{\"summary\":\"a string is not looked into\"}' is not of type 'object'"}]}]},"raw_output":"{\"summary\":\"y\",\"z\":1.0}"`},
-		{"data that never fit are no result_data", &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
-			func(context.Context, executor.Invocation, executor.Host) run.Outcome { return gave(`{"a":1}`) },
-		}}, 0, 1, `"result":{"result_type":"autonomous","result_text":null,"result_data":null,"schema_validation":{"valid":false`},
+		}},
+			1,
+			2,
+			`"result_text":null,"result_data":{"summary":"y","z":1.0},"schema_validation":{"valid":true,` +
+				`"schema_name":null,"schema_source":"blueprint","retry_count":1,"rejected":[{"attempt":1,` +
+				`"errors":[{"path":"$","message":"'{\"summary\":\"a string is not looked into\"}' is not of type ` +
+				`'object'"}]}]},"raw_output":"{\"summary\":\"y\",\"z\":1.0}"`},
+		{"data that never fit are no result_data",
+			&script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
+				func(context.Context, executor.Invocation, executor.Host) run.Outcome { return gave(`{"a":1}`) },
+			}},
+			0,
+			1,
+			`"result":{"result_type":"autonomous","result_text":null,"result_data":null,` +
+				`"schema_validation":{"valid":false`},
 		{"no result", &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
 			func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return run.Outcome{Status: run.Completed}
 			},
-		}}, 0, 1, `"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}],"last_output":""},"result":{"result_type":"autonomous"`},
+		}},
+			0,
+			1,
+			`"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}],` +
+				`"last_output":""},"result":{"result_type":"autonomous"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := enforcer(tt.e, tt.retries).Run(t.Context(), start(), (&listener{}).host())
@@ -132,7 +169,8 @@ func TestEnds(t *testing.T) {
 func TestSourceAndNameAreShown(t *testing.T) {
 	c := enforcer(says(`{"summary":"x"}`), 0)
 	c.Output.Name, c.Output.Source = "short", run.SourceRegistry
-	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got, `{"valid":true,"schema_name":"short","schema_source":"registry","retry_count":0,"candidates":1}`) {
+	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got,
+		`{"valid":true,"schema_name":"short","schema_source":"registry","retry_count":0,"candidates":1}`) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -141,11 +179,15 @@ func TestSourceAndNameAreShown(t *testing.T) {
 func TestNullIsAnAnswerWhereItIsWanted(t *testing.T) {
 	for _, schema := range []string{`{"type":"null"}`, `{"type":"string"}`} {
 		for _, end := range []run.Outcome{gave(`null`), said(`null`)} {
-			e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome { return end }}}
+			e := &script{turns: []func(context.Context, executor.Invocation,
+				executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+				return end
+			}}}
 			c := enforcer(e, 0)
 			c.Output.Schema = json.RawMessage(schema)
 			o := c.Run(t.Context(), start(), (&listener{}).host())
-			if good := schema == `{"type":"null"}`; good != (o.Status == run.Completed) || good && string(o.Result.Data) != "null" {
+			if good := schema == `{"type":"null"}`; good != (o.Status == run.Completed) || good &&
+				string(o.Result.Data) != "null" {
 				t.Errorf("%s: got %s", schema, shown(t, o))
 			}
 		}
@@ -156,7 +198,8 @@ func TestStrict(t *testing.T) {
 	e := says("```json\n{\"summary\":\"x\"}\n```", ` {"summary":"y"} `)
 	c := enforcer(e, 1)
 	c.Output.Strict = true
-	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got, `"result_data":{"summary":"y"}`) || !strings.Contains(got, run.NoOutput) {
+	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got,
+		`"result_data":{"summary":"y"}`) || !strings.Contains(got, run.NoOutput) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -168,17 +211,22 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	inv := start()
 	enforcer(e, 2).Run(t.Context(), inv, (&listener{}).host())
 	system, _ := strictjson.Encode("You are <kind>.\n\n" + format)
-	if got, want := string(e.told[0].Blueprint), `{"name":"a","system_prompt":`+string(system)+`,"tags":["x"]}`; got != want {
+	if got, want := string(e.told[0].Blueprint), `{"name":"a","system_prompt":`+string(system)+
+		`,"tags":["x"]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if v := e.told[0]; v.Mode != executor.Start || v.Prompt != "Do it" || string(v.Parameters) != string(inv.Parameters) {
+	if v := e.told[0]; v.Mode != executor.Start || v.Prompt != "Do it" ||
+		string(v.Parameters) != string(inv.Parameters) {
 		t.Errorf("got %+v", v)
 	}
 	for i, answer := range []string{`{"a":1}`, `{"b":1}`} {
 		v := e.told[i+1]
-		text := prompt.Retry([]run.OutputError{{Path: "$.summary", Message: "'summary' is a required property"}}, answer, json.RawMessage(summary), 0)
+		text := prompt.Retry([]run.OutputError{{Path: "$.summary", Message: "'summary' is a required property"}},
+			answer, json.RawMessage(summary), 0)
 		var p map[string]string
-		if v.Mode != executor.Resume || v.Prompt != text || json.Unmarshal(v.Parameters, &p) != nil || len(p) != 1 || p["prompt"] != text || v.SessionID != "ses_1" || v.RunID != "run_1" || string(v.Blueprint) != string(e.told[0].Blueprint) {
+		if v.Mode != executor.Resume || v.Prompt != text || json.Unmarshal(v.Parameters, &p) != nil || len(p) != 1 ||
+			p["prompt"] != text || v.SessionID != "ses_1" || v.RunID != "run_1" ||
+			string(v.Blueprint) != string(e.told[0].Blueprint) {
 			t.Errorf("got %+v, want %q", v, text)
 		}
 	}
@@ -193,10 +241,12 @@ func TestWhereTheFormatGoes(t *testing.T) {
 		wantBlue, wantAsk string
 	}{
 		{"no system prompt yet", `{"name":"a"}`, true, `{"name":"a","system_prompt":` + string(text) + `}`, "Do it"},
-		{"an empty one", `{"system_prompt":" ","name":"a"}`, true, `{"system_prompt":` + string(text) + `,"name":"a"}`, "Do it"},
+		{"an empty one", `{"system_prompt":" ","name":"a"}`, true, `{"system_prompt":` + string(text) + `,"name":"a"}`,
+			"Do it"},
 		{"null", `{"system_prompt":null}`, true, `{"system_prompt":` + string(text) + `}`, "Do it"},
 		{"no blueprint", `null`, true, `{"system_prompt":` + string(text) + `}`, "Do it"},
-		{"an executor without system prompts", `{"system_prompt":"x"}`, false, `{"system_prompt":"x"}`, "Do it\n\n" + format},
+		{"an executor without system prompts", `{"system_prompt":"x"}`, false, `{"system_prompt":"x"}`,
+			"Do it\n\n" + format},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, inv := says(`{"summary":"x"}`), start()
@@ -206,25 +256,28 @@ func TestWhereTheFormatGoes(t *testing.T) {
 			if o := c.Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Completed {
 				t.Fatal(o.Error)
 			}
-			if v := e.told[0]; string(v.Blueprint) != tt.wantBlue || v.Prompt != tt.wantAsk || string(v.Parameters) != string(inv.Parameters) {
+			if v := e.told[0]; string(v.Blueprint) != tt.wantBlue || v.Prompt != tt.wantAsk ||
+				string(v.Parameters) != string(inv.Parameters) {
 				t.Errorf("got %s and %q", v.Blueprint, v.Prompt)
 			}
 		})
 	}
 	inv := start()
 	inv.Blueprint = json.RawMessage(`[]`)
-	if o := enforcer(says(), 0).Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Failed || !strings.Contains(o.Error.Message, "blueprint cannot be read") {
+	if o := enforcer(says(), 0).Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Failed ||
+		!strings.Contains(o.Error.Message, "blueprint must be a JSON object") {
 		t.Errorf("got %+v", o)
 	}
 	c := enforcer(says(), 0)
 	c.Output.Schema = json.RawMessage(`{"type":"magic"}`)
-	if o := c.Run(t.Context(), start(), (&listener{}).host()); o.Status != run.Failed || o.Error.Code != "InvalidSchema" {
+	if o := c.Run(t.Context(), start(), (&listener{}).host()); o.Status != run.Failed ||
+		o.Error.Code != "InvalidSchema" {
 		t.Errorf("got %+v", o)
 	}
 }
 
-// TestTheLiveSessionGoesOn: what the executor bound and kept meanwhile is what it gets back; the first one that it bound, as
-// in the run's record.
+// TestTheLiveSessionGoesOn: what the executor bound and kept meanwhile is what it gets back; the first one that it
+// bound, as in the run's record.
 func TestTheLiveSessionGoesOn(t *testing.T) {
 	for _, tt := range []struct {
 		name, before string
@@ -241,7 +294,8 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 			turn := func(answer string) func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return func(ctx context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 					for _, id := range tt.binds {
-						host.Emit(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
+						host.Emit(executor.LineBind,
+							json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
 					}
 					host.Emit(executor.LineBind, json.RawMessage(`{"type":"bind"}`))
 					state, err := host.LoadState(ctx)
@@ -255,7 +309,8 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 					return said(answer)
 				}
 			}
-			e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{turn("1"), turn("2"), turn("3"), turn(`{"summary":"x"}`)}}
+			e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{turn("1"),
+				turn("2"), turn("3"), turn(`{"summary":"x"}`)}}
 			l := &listener{}
 			host := l.host()
 			host.LoadState = func(context.Context) ([]byte, error) { return []byte("0"), nil }
@@ -292,10 +347,12 @@ func TestRejectedAnswersAreEvents(t *testing.T) {
 	if len(l.texts) != 2 {
 		t.Fatalf("got %d", len(l.texts))
 	}
-	if want := "Output rejected, attempt 1 of 3: it does not match the output schema\n- $.summary: 'summary' is a required property\n\nThe rejected output:\n{\"a\":1}"; l.texts[0] != want {
+	if want := "Output rejected, attempt 1 of 3: it does not match the output schema\n- $.summary: 'summary' is a " +
+		"required property\n\nThe rejected output:\n{\"a\":1}"; l.texts[0] != want {
 		t.Errorf("got %q, want %q", l.texts[0], want)
 	}
-	if s := l.texts[1]; !strings.HasPrefix(s, "Output rejected, attempt 2 of 3: ") || !strings.Contains(s, "bytes cut") || len(s) > maxRejected+1000 {
+	if s := l.texts[1]; !strings.HasPrefix(s, "Output rejected, attempt 2 of 3: ") ||
+		!strings.Contains(s, "bytes cut") || len(s) > maxRejected+1000 {
 		t.Errorf("got %d bytes, %.300q", len(s), s)
 	}
 }
@@ -333,20 +390,31 @@ func TestARetryThatBreaks(t *testing.T) {
 		end  run.Outcome
 		want string
 	}{
-		{"fails", run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke").With("exit_code", 3)},
-			`{"status":"failed","error":{"error":"executor_failed","message":"It broke","exit_code":3,"output_retry":1,"output_errors":[` + missing + `]},"result":{"result_type":"autonomous","result_text":"{\"a\":1}","result_data":null,"schema_validation":{"valid":false,`},
-		{"fails and says something", run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke"), Result: &run.Result{Type: run.Autonomous, Text: &kept}},
-			`"result":{"result_type":"autonomous","result_text":"half of it","result_data":null,"schema_validation":{"valid":false,`},
-		{"stops", run.Outcome{Status: run.Stopped}, `{"status":"stopped","result":{"result_type":"autonomous","result_text":"{\"a\":1}"`},
+		{"fails", run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke").
+			With("exit_code", 3)},
+			`{"status":"failed","error":{"error":"executor_failed","message":"It broke","exit_code":3,` +
+				`"output_retry":1,"output_errors":[` + missing +
+				`]},"result":{"result_type":"autonomous","result_text":"{\"a\":1}","result_data":null,` +
+				`"schema_validation":{"valid":false,`},
+		{"fails and says something", run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed",
+			"It broke"), Result: &run.Result{Type: run.Autonomous, Text: &kept}},
+			`"result":{"result_type":"autonomous","result_text":"half of it","result_data":null,` +
+				`"schema_validation":{"valid":false,`},
+		{"stops", run.Outcome{Status: run.Stopped},
+			`{"status":"stopped","result":{"result_type":"autonomous","result_text":"{\"a\":1}"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := says(`{"a":1}`)
-			e.turns = append(e.turns, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return tt.end })
+			e.turns = append(e.turns, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+				return tt.end
+			})
 			l := &listener{}
 			if got := shown(t, enforcer(e, 2).Run(t.Context(), start(), l.host())); !strings.Contains(got, tt.want) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
-			if len(l.texts) != 2 || l.texts[1] != fmt.Sprintf("The run ended %s while it was asked again for output that matches its output schema (retry 1 of 2)", tt.end.Status) {
+			if len(l.texts) != 2 ||
+				l.texts[1] != fmt.Sprintf("the run ended %s during a retry for output that matches its output schema "+
+					"(retry 1 of 2)", tt.end.Status) {
 				t.Errorf("got %q", l.texts)
 			}
 		})
@@ -354,16 +422,22 @@ func TestARetryThatBreaks(t *testing.T) {
 }
 
 func TestAFirstTurnThatBreaksIsLeftAlone(t *testing.T) {
-	end := run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke"), Result: said("x").Result}
-	e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome { return end }}}
-	if got, want := shown(t, enforcer(e, 2).Run(t.Context(), start(), (&listener{}).host())), shown(t, end); got != want {
+	end := run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke"),
+		Result: said("x").Result}
+	e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context,
+		executor.Invocation, executor.Host) run.Outcome {
+		return end
+	}}}
+	if got, want := shown(t, enforcer(e, 2).Run(t.Context(), start(), (&listener{}).host())),
+		shown(t, end); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestNobodyIsAskedAgainAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+	e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context,
+		executor.Invocation, executor.Host) run.Outcome {
 		cancel()
 		return said("no JSON")
 	}}}
@@ -376,18 +450,29 @@ func TestNobodyIsAskedAgainAfterTheEnd(t *testing.T) {
 func TestProceduralAgentsAreCheckedOnce(t *testing.T) {
 	code := 0
 	for _, tt := range []struct{ data, want string }{
-		{`{"summary":"x","n":1.0}`, `{"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{"summary":"x","n":1.0},"exit_code":0,"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":0}}}`},
+		{`{"summary":"x","n":1.0}`,
+			`{"status":"completed","result":{"result_type":"procedural","result_text":null,` +
+				`"result_data":{"summary":"x","n":1.0},"exit_code":0,"schema_validation":{"valid":true,` +
+				`"schema_name":null,"schema_source":"blueprint","retry_count":0}}}`},
 		{`null`, run.NoOutput},
-		{`{"return_code":0,"stdout":"x","stderr":""}`, `{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries","errors":[` + missing + `],"last_output":"{\"return_code\":0,\"stdout\":\"x\",\"stderr\":\"\"}"},` +
-			`"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":0,"stdout":"x","stderr":""},"exit_code":0,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":0,"rejected":[{"attempt":1,"errors":[` + missing + `]}]}}}`},
+		{`{"return_code":0,"stdout":"x","stderr":""}`,
+			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed ` +
+				`after 0 retries","errors":[` + missing +
+				`],"last_output":"{\"return_code\":0,\"stdout\":\"x\",\"stderr\":\"\"}"},` +
+				`"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":0,"stdout":"x",` +
+				`"stderr":""},"exit_code":0,"schema_validation":{"valid":false,"schema_name":null,` +
+				`"schema_source":"blueprint","retry_count":0,"rejected":[{"attempt":1,"errors":[` + missing + `]}]}}}`},
 	} {
-		e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-			return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(tt.data), ExitCode: &code}}
+		e := &script{turns: []func(context.Context, executor.Invocation,
+			executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+			return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural,
+				Data: json.RawMessage(tt.data), ExitCode: &code}}
 		}}}
 		c := enforcer(e, 3)
 		c.AgentType = run.Procedural
 		inv := start()
-		if got := shown(t, c.Run(t.Context(), inv, (&listener{}).host())); !strings.Contains(got, tt.want) || len(e.told) != 1 || string(e.told[0].Blueprint) != string(inv.Blueprint) || e.told[0].Prompt != inv.Prompt {
+		if got := shown(t, c.Run(t.Context(), inv, (&listener{}).host())); !strings.Contains(got, tt.want) ||
+			len(e.told) != 1 || string(e.told[0].Blueprint) != string(inv.Blueprint) || e.told[0].Prompt != inv.Prompt {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}

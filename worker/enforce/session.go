@@ -9,21 +9,21 @@ import (
 	"ao/shared/executor"
 )
 
-// session is what an executor has told of its session during the run: a further turn of the same run is to go on with it.
+// session tracks what an executor binds and keeps during a run, so that a retry continues with it.
 type session struct {
 	mu    sync.Mutex
-	model string // what it bound, else what an earlier run did
-	first bool   // it bound one in this run: the first counts, as for the run's record
+	id    string // bound in this run, else by an earlier run
+	bound bool   // bound in this run: the first one counts, as in the run's record
 	state []byte
 	kept  bool
 }
 
-// listen gives a host that hears what is bound and kept.
-func (s *session) listen(host executor.Host) executor.Host {
+// wrap returns a host that tracks what is bound and kept.
+func (s *session) wrap(host executor.Host) executor.Host {
 	tell, keep, state := host.Emit, host.SaveState, host.LoadState
 	host.Emit = func(kind string, body json.RawMessage) {
 		if kind == executor.LineBind {
-			s.bind(body)
+			s.onBind(body)
 		}
 		tell(kind, body)
 	}
@@ -52,18 +52,18 @@ func (s *session) listen(host executor.Host) executor.Host {
 	return host
 }
 
-func (s *session) bind(body json.RawMessage) {
+func (s *session) onBind(body json.RawMessage) {
 	l, ok, err := executor.ReadLine(body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ok && err == nil && l.Type == executor.LineBind && !s.first {
-		s.model, s.first = l.Session, true
+	if ok && err == nil && l.Type == executor.LineBind && !s.bound {
+		s.id, s.bound = l.Session, true
 	}
 }
 
-// bound is the model side's session, empty: none is known.
-func (s *session) bound() string {
+// sessionID returns the executor's session id; empty: none.
+func (s *session) sessionID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.model
+	return s.id
 }

@@ -1,4 +1,5 @@
-// Package executors has the examples of executors that people write: each is a program by itself, and these are its tests.
+// Package executors has the examples of executors that people write: each is a program by itself, and these are its
+// tests.
 package executors
 
 import (
@@ -13,8 +14,8 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/executor/conformance"
-	"ao/worker/external"
 	"ao/worker/profile"
+	"ao/worker/program"
 	"ao/worker/testexec"
 )
 
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is the program of an example's profile; the test is skipped where what it is written in is not there.
-func program(t *testing.T, name, needs string) (string, profile.Profile) {
+// exampleProgram is the program of an example's profile; the test is skipped where what it is written in is not there.
+func exampleProgram(t *testing.T, name, needs string) (string, profile.Profile) {
 	t.Helper()
 	if _, err := exec.LookPath(needs); err != nil {
 		t.Skipf("%s is not on this machine, so the example %s is not tried", needs, name)
@@ -58,12 +59,13 @@ func TestExamplesConform(t *testing.T) {
 			t.Parallel()
 			file, p := os.Args[0], profile.Profile{}
 			if tt.profile != "" {
-				file, p = program(t, tt.profile, tt.needs)
+				file, p = exampleProgram(t, tt.profile, tt.needs)
 			}
 			if tt.lifecycle == executor.Persistent && p.Lifecycle != tt.lifecycle {
 				t.Errorf("the profile's lifecycle is %q", p.Lifecycle)
 			}
-			r, err := conformance.Run(t.Context(), conformance.Config{Command: []string{file}, Persistent: tt.lifecycle == executor.Persistent, Env: tt.env})
+			r, err := conformance.Run(t.Context(), conformance.Config{Command: []string{file},
+				Persistent: tt.lifecycle == executor.Persistent, Env: tt.env})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,20 +81,22 @@ func TestExamplesConform(t *testing.T) {
 // turns runs prompts as one session, by a program of the lifecycle that its profile names, and gives the answers.
 func turns(t *testing.T, file string, persistent bool, prompts ...string) (answers []string) {
 	t.Helper()
-	pool := external.NewPool(external.PoolConfig{})
+	pool := program.NewPool(program.PoolConfig{})
 	t.Cleanup(func() { pool.Close(t.Context()) })
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for i, prompt := range prompts {
-		v := executor.Invocation{SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_" + string(rune('1'+i)), AgentName: "a",
+		v := executor.Invocation{SchemaVersion: executor.Version, Mode: executor.Start,
+			SessionID: "ses_1", RunID: "run_" + string(rune('1'+i)), AgentName: "a",
 			Attempt: 1, Prompt: prompt, ProjectDir: t.TempDir(), Parameters: []byte(`{}`)}
 		if i > 0 {
 			v.Mode, v.PreviousRunID, v.ProjectDir = executor.Resume, "run_"+string(rune('0'+i)), filepath.Dir(v.ProjectDir)
 		} else {
 			v.ProjectDir = filepath.Dir(v.ProjectDir)
 		}
-		j := external.Job{Invocation: v, Command: file, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), executor.EnvSessionID + "=ses_1"}}
-		do := external.Run
+		j := program.Job{Invocation: v, Command: file, Env: []string{"PATH=" + os.Getenv("PATH"),
+			"HOME=" + os.Getenv("HOME"), executor.EnvSessionID + "=ses_1"}}
+		do := program.Run
 		if persistent {
 			do = pool.Run
 		}
@@ -110,8 +114,9 @@ func turns(t *testing.T, file string, persistent bool, prompts ...string) (answe
 
 func TestEchoAnswersWithWhatItWasTold(t *testing.T) {
 	t.Parallel()
-	file, _ := program(t, "example-sh", "awk")
-	for _, prompt := range []string{"hello", "a \"quoted\" word, a back\\slash\\\\", "two\nlines\tand a tab", "ünïcödé 世界 👩‍🚀", `"prompt":"fake"`, `ends with a backslash \`, "$(touch x) `touch y` %s %n"} {
+	file, _ := exampleProgram(t, "example-sh", "awk")
+	for _, prompt := range []string{"hello", "a \"quoted\" word, a back\\slash\\\\", "two\nlines\tand a tab",
+		"ünïcödé 世界 👩‍🚀", `"prompt":"fake"`, `ends with a backslash \`, "$(touch x) `touch y` %s %n"} {
 		if got := turns(t, file, false, prompt); got[0] != prompt {
 			t.Errorf("got %q, want %q", got[0], prompt)
 		}
@@ -120,7 +125,7 @@ func TestEchoAnswersWithWhatItWasTold(t *testing.T) {
 
 func TestChatRemembers(t *testing.T) {
 	t.Parallel()
-	file, _ := program(t, "example-py", "python3")
+	file, _ := exampleProgram(t, "example-py", "python3")
 	got := strings.Join(turns(t, file, true, "my name is Ada", "fail please", "who am I?"), "\n")
 	want := `Turn 1. You said: my name is Ada.
 model_failed: I was asked to fail

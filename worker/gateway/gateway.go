@@ -1,7 +1,9 @@
-// Package gateway is the one HTTP door that a worker process has, on 127.0.0.1, for the programs of its runs. Each run has a URL of
-// its own, http://127.0.0.1:PORT/TOKEN, which is good as long as the run is: who only knows that URL binds its session there, tells
-// events and its result, keeps the conversation for the next run, and reaches the orchestrator's API and MCP server as its session.
-// Nothing else of the worker can be reached by it, and an executor holds no other credential.
+// Package gateway is a worker's local HTTP server for the programs of its runs, on 127.0.0.1.
+//
+// Each run has its own URL, http://127.0.0.1:PORT/TOKEN, valid until the run ends. With that URL alone a program
+// binds its session, sends events and its result, keeps the conversation for the next run, and calls the
+// orchestrator's API and MCP server as its session. The URL gives access to nothing else of the worker, and an
+// executor holds no other credential.
 package gateway
 
 import (
@@ -27,72 +29,73 @@ import (
 	"ao/shared/tlsroots"
 )
 
-// Config is what a Gateway is made of; its zero value works.
+// Config configures a Gateway; its zero value works.
 type Config struct {
-	Rate        float64       // requests of one run per second in the long run; default 500
-	Burst       int           // requests of one run at once; default 1000
-	MaxState    int64         // largest state, and largest body that is handed on to the API, in bytes; default 16 MiB
-	Patience    time.Duration // within which a request's head is to be there; default 5 s. For its body six times that.
-	Connections int           // open at once, all runs together; more wait; default 1024
-	CA          string        // file of authorities whose certificates the API may have, beside the system's (AO_CA)
-	Log         *slog.Logger  // default slog.Default()
+	Rate           float64       // requests of one run per second, on average; default 500
+	Burst          int           // requests of one run at once; default 1000
+	MaxState       int64         // largest state and largest body proxied to the API, in bytes; default 16 MiB
+	RequestTimeout time.Duration // to read a request's header; default 5 s. The body has six times that.
+	MaxConnections int           // open connections of all runs; more wait; default 1024
+	CA             string        // file of additional certificate authorities for the API (AO_CA)
+	Log            *slog.Logger  // default slog.Default()
 }
 
-// Limits that nobody needs to change.
+// Fixed limits.
 const (
-	maxBody  = 1 << 20   // bytes of a request's body, but for those that MaxState is for
-	maxEvent = 500 << 10 // bytes of an event: with what is added to it, it fits into a message
-	atOnce   = 64        // requests of one run that are under way
+	maxBody       = 1 << 20   // largest body, in bytes, where MaxState does not apply
+	maxEvent      = 500 << 10 // largest event, in bytes; with its envelope it fits into a message
+	maxConcurrent = 64        // concurrent requests of one run
 
-	largeAtOnce = 4 // MaxState so many times is what the larger bodies of one run may have together
+	maxLargeBodies = 4 // bodies of MaxState bytes that one run may have in memory
 )
 
-// Run is what a door leads to.
+// Run is what an endpoint serves.
 type Run struct {
-	Invocation executor.Invocation // as its executor has it
+	Invocation executor.Invocation // as the executor has it
 
-	// Tell takes a line of the protocol as if it stood on stdout: an event, what is bound, a result. It returns once that is taken,
-	// and its error says why not. ctx ends with the request or the run.
-	Tell func(ctx context.Context, l executor.Line) error
+	// OnLine handles a protocol line as if it came from stdout: an event, a bind, a result. It returns when the line
+	// is accepted; the error says why not. ctx ends with the request or the run.
+	OnLine func(ctx context.Context, l executor.Line) error
 
-	// LeftOut hears the size of each event that is refused since it is too large, in bytes; nil: nobody does.
-	LeftOut func(bytes int)
+	// OnOversized gets the size in bytes of each event refused as too large; may be nil.
+	OnOversized func(bytes int)
 
-	// State and Keep are those of executor.Host; nil: nothing can be kept.
+	// State and Keep are those of executor.Host; nil: the run keeps no state.
 	State func(ctx context.Context) ([]byte, error)
 	Keep  func(ctx context.Context, state []byte) error
 
-	// API is where the orchestrator's HTTP API is, empty: not known. Token gives what it knows the session by: it is asked for when
-	// something is passed on, which few runs do.
+	// API returns the URL of the orchestrator's HTTP API, empty: unknown. Token returns the session token for it; it
+	// is called per proxied request.
 	API   func() string
 	Token func() string
 
-	// Trace is whose trace the run is a part of: requests to the API and the MCP server go on with it, unless the program that makes
-	// them says better. Nil: nobody's.
+	// Trace is the run's trace. Proxied requests carry it unless the program sets its own. Nil: none.
 	Trace *run.Trace
 
-	// Same, if not empty, has all doors that were opened with it, one after the other, at the same URL: for a program that lives through
-	// several runs of a session.
-	Same string
+	// URLKey, if not empty, gives all endpoints opened with it, one after the other, the same URL: for a program that
+	// lives through several runs of a session.
+	URLKey string
 }
 
-// Gateway is the door of a worker process.
+// Gateway is the HTTP server.
 type Gateway struct {
 	Config
-	addr   string
-	server *http.Server
-	out    *http.Transport // to the API
-	secret [32]byte
-	served chan struct{}
+	addr      string
+	server    *http.Server
+	transport *http.Transport //
+	secret    [32]byte
+	served    chan struct{}
 
-	mu    sync.Mutex
-	doors map[[sha256.Size]byte]*Door // by the hash of their tokens: how long it takes to look says nothing about a token
+	mu sync.Mutex
+	// by the hash of their tokens, so that lookup time reveals nothing about a token
+	endpoints map[[sha256.Size]byte]*Endpoint
 }
 
-// New opens the door, on 127.0.0.1 and a port that is free; Close closes it.
+// New starts a gateway on a free port of 127.0.0.1; Close stops it.
 func New(c Config) (*Gateway, error) {
 	c.Rate, c.Burst = cmp.Or(c.Rate, 500), cmp.Or(c.Burst, 1000)
-	c.MaxState, c.Patience, c.Connections = cmp.Or(c.MaxState, 16<<20), cmp.Or(c.Patience, 5*time.Second), cmp.Or(c.Connections, 1024)
+	c.MaxState, c.RequestTimeout, c.MaxConnections = cmp.Or(c.MaxState, 16<<20),
+		cmp.Or(c.RequestTimeout, 5*time.Second), cmp.Or(c.MaxConnections, 1024)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	believes, err := tlsroots.Config(c.CA)
 	if err != nil {
@@ -100,28 +103,31 @@ func New(c Config) (*Gateway, error) {
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("the local gateway for executors: %w", err)
+		return nil, fmt.Errorf("local gateway for executors: %w", err)
 	}
-	g := &Gateway{Config: c, addr: l.Addr().String(), out: transport(believes), served: make(chan struct{}), doors: map[[sha256.Size]byte]*Door{}}
+	g := &Gateway{Config: c, addr: l.Addr().String(), transport: newTransport(believes), served: make(chan struct{}),
+		endpoints: map[[sha256.Size]byte]*Endpoint{}}
 	rand.Read(g.secret[:])
 	g.server = &http.Server{
-		Handler: g, ReadHeaderTimeout: c.Patience, ReadTimeout: 6 * c.Patience, IdleTimeout: 6 * c.Patience, MaxHeaderBytes: 16 << 10,
+		Handler: g, ReadHeaderTimeout: c.RequestTimeout, ReadTimeout: 6 * c.RequestTimeout,
+		IdleTimeout: 6 * c.RequestTimeout, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
 	go func() {
 		defer close(g.served)
-		if err := g.server.Serve(&limited{Listener: l, slots: make(chan struct{}, c.Connections)}); !errors.Is(err, http.ErrServerClosed) {
-			c.Log.Error("the local gateway for executors is closed", "err", err)
+		if err := g.server.Serve(&limitedListener{Listener: l, slots: make(chan struct{},
+			c.MaxConnections)}); !errors.Is(err, http.ErrServerClosed) {
+			c.Log.Error("local gateway for executors failed", "err", err)
 		}
 	}()
 	return g, nil
 }
 
-// Close ends what is under way and frees the port. Runs are to have ended before.
+// Close ends all requests and frees the port. Runs must have ended before.
 func (g *Gateway) Close() {
 	g.mu.Lock()
-	var open []*Door
-	for _, d := range g.doors {
+	var open []*Endpoint
+	for _, d := range g.endpoints {
 		open = append(open, d)
 	}
 	g.mu.Unlock()
@@ -130,67 +136,68 @@ func (g *Gateway) Close() {
 	}
 	g.server.Close()
 	<-g.served
-	g.out.CloseIdleConnections()
+	g.transport.CloseIdleConnections()
 }
 
-// Door is one run's way in.
-type Door struct {
+// Endpoint is the URL of one run.
+type Endpoint struct {
 	URL string
 
-	run    Run
-	g      *Gateway
-	token  string
-	key    [sha256.Size]byte // of the token, in the gateway's list
-	bucket bucket
-	ctx    context.Context // ends with the run
-	cancel context.CancelFunc
+	run     Run
+	gateway *Gateway
+	token   string
+	key     [sha256.Size]byte // hash of the token
+	limiter rateLimiter
+	ctx     context.Context // ends with the run
+	cancel  context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	inside int
-	held   int64          // bytes of larger bodies
-	gone   sync.WaitGroup // requests under way
+	mu       sync.Mutex
+	closed   bool
+	active   int
+	reserved int64          // bytes of large bodies in memory
+	requests sync.WaitGroup // requests in flight
 }
 
-// Open makes a run's door.
-func (g *Gateway) Open(r Run) *Door {
+// Open opens a run's endpoint.
+func (g *Gateway) Open(r Run) *Endpoint {
 	token := rand.Text()
-	if r.Same != "" {
+	if r.URLKey != "" {
 		m := hmac.New(sha256.New, g.secret[:])
-		m.Write([]byte(r.Same))
+		m.Write([]byte(r.URLKey))
 		token = strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(m.Sum(nil)))
 	}
-	d := &Door{URL: "http://" + g.addr + "/" + token, run: r, g: g, token: token, key: sha256.Sum256([]byte(token)), bucket: bucket{rate: g.Rate, size: float64(g.Burst)}}
+	d := &Endpoint{URL: "http://" + g.addr + "/" + token, run: r, gateway: g, token: token,
+		key: sha256.Sum256([]byte(token)), limiter: rateLimiter{rate: g.Rate, size: float64(g.Burst)}}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	g.mu.Lock()
-	g.doors[d.key] = d
+	g.endpoints[d.key] = d
 	g.mu.Unlock()
 	return d
 }
 
-// Close ends the run's way in: from now on its token is nobody's. What is under way is ended, and Close returns when nothing is.
-func (d *Door) Close() {
-	d.g.remove(d)
+// Close invalidates the run's URL, ends the requests in flight and waits for them.
+func (d *Endpoint) Close() {
+	d.gateway.remove(d)
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
 	d.cancel()
-	d.gone.Wait()
+	d.requests.Wait()
 }
 
-// remove has the door found no more, unless another has its place.
-func (g *Gateway) remove(d *Door) {
+// remove removes the endpoint unless another one has replaced it.
+func (g *Gateway) remove(d *Endpoint) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.doors[d.key] == d {
-		delete(g.doors, d.key)
+	if g.endpoints[d.key] == d {
+		delete(g.endpoints, d.key)
 	}
 }
 
-// door is the one with this token; nil: there is none.
-func (g *Gateway) door(token string) *Door {
+// lookup returns the endpoint with this token, or nil.
+func (g *Gateway) lookup(token string) *Endpoint {
 	g.mu.Lock()
-	d := g.doors[sha256.Sum256([]byte(token))]
+	d := g.endpoints[sha256.Sum256([]byte(token))]
 	g.mu.Unlock()
 	if d == nil || subtle.ConstantTimeCompare([]byte(d.token), []byte(token)) != 1 {
 		return nil
@@ -198,55 +205,56 @@ func (g *Gateway) door(token string) *Door {
 	return d
 }
 
-// enter counts a request in; false: the run is over, or it has too many under way.
-func (d *Door) enter() (open, room bool) {
+// acquire registers a request. open: the run has not ended; room: it has fewer than maxConcurrent requests.
+func (d *Endpoint) acquire() (open, room bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || d.inside >= atOnce {
+	if d.closed || d.active >= maxConcurrent {
 		return !d.closed, false
 	}
-	d.inside++
-	d.gone.Add(1)
+	d.active++
+	d.requests.Add(1)
 	return true, true
 }
 
-func (d *Door) leave() {
+func (d *Endpoint) release() {
 	d.mu.Lock()
-	d.inside--
+	d.active--
 	d.mu.Unlock()
-	d.gone.Done()
+	d.requests.Done()
 }
 
-// hold counts bytes of a larger body in; false: there are too many already. Negative ones go.
-func (d *Door) hold(n int64) bool {
+// reserve reserves n bytes of memory for a large body and reports whether there is room. A negative n releases.
+func (d *Endpoint) reserve(n int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n > 0 && d.held+n > largeAtOnce*d.g.MaxState {
+	if n > 0 && d.reserved+n > maxLargeBodies*d.gateway.MaxState {
 		return false
 	}
-	d.held += n
+	d.reserved += n
 	return true
 }
 
-var errFull = fault.New(fault.Busy, "too_many_requests", "The run has too many large requests under way; wait for some to be answered").After(time.Second)
+var errTooManyLarge = fault.New(fault.Busy, "too_many_requests",
+	"the run has too many large requests in flight; wait for some to be answered").After(time.Second)
 
-// limited has so many connections at once; others wait in the system's queue.
-type limited struct {
+// limitedListener limits the open connections; others wait in the system's backlog.
+type limitedListener struct {
 	net.Listener
 	slots chan struct{}
 	once  sync.Once
-	over  chan struct{}
+	done  chan struct{}
 }
 
-func (l *limited) ended() chan struct{} {
-	l.once.Do(func() { l.over = make(chan struct{}) })
-	return l.over
+func (l *limitedListener) doneChan() chan struct{} {
+	l.once.Do(func() { l.done = make(chan struct{}) })
+	return l.done
 }
 
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	select {
 	case l.slots <- struct{}{}:
-	case <-l.ended():
+	case <-l.doneChan():
 		return nil, net.ErrClosed
 	}
 	c, err := l.Listener.Accept()
@@ -254,24 +262,24 @@ func (l *limited) Accept() (net.Conn, error) {
 		<-l.slots
 		return nil, err
 	}
-	return &counted{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+	return &countedConn{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
 }
 
-func (l *limited) Close() error {
+func (l *limitedListener) Close() error {
 	select {
-	case <-l.ended():
+	case <-l.doneChan():
 	default:
-		close(l.over)
+		close(l.done)
 	}
 	return l.Listener.Close()
 }
 
-type counted struct {
+type countedConn struct {
 	net.Conn
 	free func()
 }
 
-func (c *counted) Close() error {
+func (c *countedConn) Close() error {
 	defer c.free()
 	return c.Conn.Close()
 }

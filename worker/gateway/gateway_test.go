@@ -44,7 +44,7 @@ func (h *heard) all() string {
 }
 
 // open opens a gateway that ends with the test, and a run's door in it.
-func open(t testing.TB, c Config, change ...func(*Run)) (*Gateway, *Door, *heard) {
+func open(t testing.TB, c Config, change ...func(*Run)) (*Gateway, *Endpoint, *heard) {
 	t.Helper()
 	c.Log = natstest.Log(t)
 	g, err := New(c)
@@ -56,14 +56,15 @@ func open(t testing.TB, c Config, change ...func(*Run)) (*Gateway, *Door, *heard
 	return g, d, h
 }
 
-func door(g *Gateway, id string, change ...func(*Run)) (*Door, *heard) {
+func door(g *Gateway, id string, change ...func(*Run)) (*Endpoint, *heard) {
 	h := &heard{}
 	r := Run{
-		Invocation: executor.Invocation{SessionID: "ses_" + id, RunID: "run_" + id, AgentName: "a", ProjectDir: "/srv", ExecutorSession: "m-0"},
-		Tell:       h.tell,
-		State:      func(context.Context) ([]byte, error) { return h.state, nil },
-		Keep:       func(_ context.Context, s []byte) error { h.state = bytes.Clone(s); return nil },
-		API:        func() string { return "" }, Token: func() string { return "aos_" + id },
+		Invocation: executor.Invocation{SessionID: "ses_" + id, RunID: "run_" + id,
+			AgentName: "a", ProjectDir: "/srv", ExecutorSession: "m-0"},
+		OnLine: h.tell,
+		State:  func(context.Context) ([]byte, error) { return h.state, nil },
+		Keep:   func(_ context.Context, s []byte) error { h.state = bytes.Clone(s); return nil },
+		API:    func() string { return "" }, Token: func() string { return "aos_" + id },
 	}
 	for _, f := range change {
 		f(&r)
@@ -104,66 +105,90 @@ func TestBodies(t *testing.T) {
 		answer  string // has
 		told    string // is
 	}{
-		{`POST /bind {"session_id":"ses_1","executor_session_id":"m","project_dir":"/x","hostname":"h","executor_profile":"p"}`, 200, `"session":{"session_id":"ses_1","executor_session_id":"m"`, `{"type":"bind","executor_session_id":"m"}`},
+		{`POST /bind {"session_id":"ses_1","executor_session_id":"m","project_dir":"/x","hostname":"h",` +
+			`"executor_profile":"p"}`, 200, `"session":{"session_id":"ses_1","executor_session_id":"m"`,
+			`{"type":"bind","executor_session_id":"m"}`},
 		{`POST /bind {"executor_session_id":"m"}`, 200, `{"ok":true`, `{"type":"bind","executor_session_id":"m"}`},
 		{`POST /sessions/ses_1/bind {"executor_session_id":"m"}`, 200, ``, `{"type":"bind","executor_session_id":"m"}`},
 		{`POST /sessions/ses_2/bind {"executor_session_id":"m"}`, 403, `the path names another session`, ``},
 		{`POST /bind {"session_id":"ses_2","executor_session_id":"m"}`, 403, `"field":"session_id"`, ``},
-		{`POST /bind {"session_id":7,"executor_session_id":"m"}`, 400, `session_id must be a string`, ``},
+		{`POST /bind {"session_id":7,"executor_session_id":"m"}`, 400, `session_id must be a non-empty string`, ``},
 		{`POST /bind {}`, 400, `executor_session_id is required`, ``},
 		{`POST /bind {"executor_session_id":""}`, 400, `"field":"executor_session_id"`, ``},
-		{`POST /bind {"executor_session_id":"m","colour":1}`, 400, `Unknown field \"colour\"`, ``},
+		{`POST /bind {"executor_session_id":"m","colour":1}`, 400, `unknown field \"colour\"`, ``},
 		{`POST /bind `, 400, `The body is not JSON: it ends too early`, ``},
-		{`POST /bind []`, 400, `The body must be a JSON object`, ``},
+		{`POST /bind []`, 400, `the body must be a JSON object`, ``},
 		{`POST /bind {"executor_session_id":"m"} x`, 400, `something follows it`, ``},
 		{"POST /bind {\"executor_session_id\":\"caf\xe9\"}", 400, `it is not UTF-8`, ``},
-		{`POST /bind {"executor_session_id":"a","executor_session_id":"b"}`, 400, `has the key \"executor_session_id\" twice`, ``},
+		{`POST /bind {"executor_session_id":"a","executor_session_id":"b"}`, 400,
+			`has the key \"executor_session_id\" twice`, ``},
 
-		{`POST /events {"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-01T00:00:00Z","role":"assistant","content":[{"type":"text","text":"<a>"}]}`, 200, `{"ok":true}`,
+		{`POST /events {"event_type":"message","session_id":"ses_1","run_id":"run_1",` +
+			`"timestamp":"2026-01-01T00:00:00Z","role":"assistant","content":[{"type":"text","text":"<a>"}]}`, 200,
+			`{"ok":true}`,
 			`{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"<a>"}]}`},
-		{`POST /sessions/ses_1/events {"event_type":"pre_tool","tool_name":"ls","tool_input":{"n":1.0}}`, 200, ``, `{"type":"event","event_type":"pre_tool","tool_name":"ls","tool_input":{"n":1.0}}`},
-		{`POST /events {"event_type":"post_tool","tool_name":"ls","tool_output":"","error":null}`, 200, ``, `{"type":"event","event_type":"post_tool","tool_name":"ls","tool_output":"","error":null}`},
+		{`POST /sessions/ses_1/events {"event_type":"pre_tool","tool_name":"ls","tool_input":{"n":1.0}}`, 200, ``,
+			`{"type":"event","event_type":"pre_tool","tool_name":"ls","tool_input":{"n":1.0}}`},
+		{`POST /events {"event_type":"post_tool","tool_name":"ls","tool_output":"","error":null}`, 200, ``,
+			`{"type":"event","event_type":"post_tool","tool_name":"ls","tool_output":"","error":null}`},
 		{`POST /events {"event_type":"session_start"}`, 200, ``, ``},
-		{`POST /events {"event_type":"message","session_id":"ses_2","role":"assistant","content":[]}`, 403, `names another session or run; this URL is good for ses_1 (run_1) only`, ``},
-		{`POST /events {"event_type":"message","run_id":"run_2","role":"assistant","content":[]}`, 403, `"field":"run_id"`, ``},
+		{`POST /events {"event_type":"message","session_id":"ses_2","role":"assistant","content":[]}`, 403,
+			`names another session or run; this URL is for session ses_1 (run run_1) only`, ``},
+		{`POST /events {"event_type":"message","run_id":"run_2","role":"assistant","content":[]}`, 403,
+			`"field":"run_id"`, ``},
 		{`POST /events {"role":"assistant"}`, 400, `event_type is required`, ``},
-		{`POST /events {"event_type":"dance"}`, 400, `event_type \"dance\" is not known; known are message, pre_tool, post_tool, metadata and result`, ``},
-		{`POST /events {"event_type":"run_completed"}`, 400, `is not known`, ``},
-		{`POST /events {"event_type":"message","role":"boss","content":[]}`, 400, `role of a message must be assistant, user or system`, ``},
+		{`POST /events {"event_type":"dance"}`, 400,
+			`unknown event_type \"dance\"; known are message, pre_tool, post_tool, metadata and result`, ``},
+		{`POST /events {"event_type":"run_completed"}`, 400, `unknown event_type`, ``},
+		{`POST /events {"event_type":"message","role":"boss","content":[]}`, 400,
+			`role of a message event must be assistant, user or system`, ``},
 		{`POST /events {"event_type":"message","role":"user","content":"hello"}`, 400, `"field":"content"`, ``},
-		{`POST /events {"event_type":"message","role":"user","content":[{"type":"text"}]}`, 400, `"field":"content"`, ``},
+		{`POST /events {"event_type":"message","role":"user","content":[{"type":"text"}]}`, 400, `"field":"content"`,
+			``},
 		{`POST /events {"event_type":"message","role":"user","content":null}`, 400, `"field":"content"`, ``},
-		{`POST /events {"event_type":"pre_tool"}`, 400, `tool_name of a pre_tool must be`, ``},
-		{`POST /events {"event_type":"message","role":"user","content":[{"type":"text","text":"` + large + `"}]}`, 413, `An event may have 512000 bytes`, ``},
+		{`POST /events {"event_type":"pre_tool"}`, 400, `tool_name of a pre_tool event must be`, ``},
+		{`POST /events {"event_type":"message","role":"user","content":[{"type":"text","text":"` + large + `"}]}`, 413,
+			`the event has more than 512000 bytes`, ``},
 		{`POST /events {"event_type":"result","result_text":"` + large + large + large + `"}`, 200, ``,
 			`{"type":"result","result_type":"","result_text":"` + large + large + large + `","result_data":null}`},
-		{`PATCH /metadata {"x":"` + large + large + large + `"}`, 413, `The body may have 1048576 bytes`, ``},
+		{`PATCH /metadata {"x":"` + large + large + large + `"}`, 413, `the body may have at most 1048576 bytes`, ``},
 
-		{`POST /events {"event_type":"result","session_id":"ses_1","timestamp":"x","result_text":null,"result_data":{"b":1e400,"a":0}}`, 200, ``, `{"type":"result","result_type":"","result_text":null,"result_data":{"b":1e400,"a":0}}`},
-		{`POST /events {"event_type":"result","result_text":"done","error":{"error":"quota","message":"no"}}`, 200, ``, `{"type":"result","result_type":"","result_text":"done","result_data":null,"error":{"error":"quota","message":"no"}}`},
+		{`POST /events {"event_type":"result","session_id":"ses_1","timestamp":"x","result_text":null,` +
+			`"result_data":{"b":1e400,"a":0}}`, 200, ``,
+			`{"type":"result","result_type":"","result_text":null,"result_data":{"b":1e400,"a":0}}`},
+		{`POST /events {"event_type":"result","result_text":"done","error":{"error":"quota","message":"no"}}`, 200, ``,
+			`{"type":"result","result_type":"","result_text":"done","result_data":null,"error":{"error":"quota",` +
+				`"message":"no"}}`},
 		{`POST /events {"event_type":"result","result_text":"a","result_data":1}`, 400, `"field":"result_data"`, ``},
-		{`POST /events {"event_type":"result","colour":1}`, 400, `Unknown field \"colour\"`, ``},
+		{`POST /events {"event_type":"result","colour":1}`, 400, `nknown field \"colour\"`, ``},
 
-		{`PATCH /metadata {"session_id":"ses_1","cost_usd":0.10,"usage":{"in":1}}`, 200, ``, `{"type":"event","event_type":"metadata","metadata":{"cost_usd":0.10,"usage":{"in":1}}}`},
-		{`PATCH /metadata {"metadata":{"a":1}}`, 200, ``, `{"type":"event","event_type":"metadata","metadata":{"a":1}}`},
-		{`PATCH /sessions/ses_1/metadata {"last_resumed_at":"2026-01-01","executor_session_id":"m"}`, 200, ``, `{"type":"bind","executor_session_id":"m"}`},
+		{`PATCH /metadata {"session_id":"ses_1","cost_usd":0.10,"usage":{"in":1}}`, 200, ``,
+			`{"type":"event","event_type":"metadata","metadata":{"cost_usd":0.10,"usage":{"in":1}}}`},
+		{`PATCH /metadata {"metadata":{"a":1}}`, 200, ``,
+			`{"type":"event","event_type":"metadata","metadata":{"a":1}}`},
+		{`PATCH /sessions/ses_1/metadata {"last_resumed_at":"2026-01-01","executor_session_id":"m"}`, 200, ``,
+			`{"type":"bind","executor_session_id":"m"}`},
 		{`PATCH /metadata {"session_id":"ses_2","a":1}`, 403, ``, ``},
-		{`PATCH /metadata {"bad key":1}`, 400, `the key \"bad key\" must be`, ``},
-		{`PATCH /metadata {"a":"` + large[:maxValue] + `"}`, 413, `metadata.a may have 4096 bytes`, ``},
-		{`PATCH /metadata {"metadata":{` + many(65) + `}}`, 400, `metadata may have 64 keys, not 65`, ``},
-		{`POST /events {"event_type":"metadata","metadata":{"a":1}}`, 200, ``, `{"type":"event","event_type":"metadata","metadata":{"a":1}}`},
+		{`PATCH /metadata {"bad key":1}`, 400, `key \"bad key\" must be`, ``},
+		{`PATCH /metadata {"a":"` + large[:maxValue] + `"}`, 413, `metadata.a may have at most 4096 bytes`, ``},
+		{`PATCH /metadata {"metadata":{` + many(65) + `}}`, 400, `metadata may have at most 64 keys, got 65`, ``},
+		{`POST /events {"event_type":"metadata","metadata":{"a":1}}`, 200, ``,
+			`{"type":"event","event_type":"metadata","metadata":{"a":1}}`},
 		{`POST /events {"event_type":"metadata","metadata":[1]}`, 400, `metadata must be an object`, ``},
 		{`POST /events {"event_type":"metadata","a":1,"metadata":{}}`, 400, ``, ``},
 
-		{`GET /sessions/ses_1 `, 200, `{"session":{"session_id":"ses_1","executor_session_id":"m-0","project_dir":"/srv","agent_name":"a","status":"running"}}`, ``},
+		{`GET /sessions/ses_1 `,
+			200,
+			`{"session":{"session_id":"ses_1","executor_session_id":"m-0","project_dir":"/srv","agent_name":"a",` +
+				`"status":"running"}}`, ``},
 		{`GET /sessions/ses_2 `, 403, ``, ``},
 		{`GET /state `, 204, ``, ``},
-		{`PUT /state `, 400, `The body is empty`, ``},
+		{`PUT /state `, 400, `the body is empty`, ``},
 		{"PUT /state \x00\xff", 200, `{"ok":true}`, ``},
 		{"GET /state ", 200, "\x00\xff", ``},
 		{`GET /bind `, 405, `/bind takes POST`, ``},
 		{`DELETE /state `, 405, `/state takes GET, PUT`, ``},
-		{`POST /runs {}`, 404, `There is no such path here; there is POST /bind, POST /events, PATCH /metadata, GET /state`, ``},
+		{`POST /runs {}`, 404, `unknown path; known paths: POST /bind, POST /events, PATCH /metadata, GET /state`, ``},
 		{`GET / `, 404, ``, ``},
 		{`GET /../state `, 401, ``, ``},
 		{`POST /api/schemas {}`, 404, ``, ``},
@@ -211,7 +236,9 @@ func TestWhoComesIn(t *testing.T) {
 		status    int
 	}{
 		{"the run itself", d.URL, nil, 200},
-		{"by the name localhost", d.URL, func(r *http.Request) { r.Host = "localhost" + g.addr[strings.LastIndexByte(g.addr, ':'):] }, 200},
+		{"by the name localhost", d.URL, func(r *http.Request) {
+			r.Host = "localhost" + g.addr[strings.LastIndexByte(g.addr, ':'):]
+		}, 200},
 		{"no token", base, nil, 401},
 		{"a wrong token", base + rand.Text(), nil, 401},
 		{"a part of the token", d.URL[:len(d.URL)-1], nil, 401},
@@ -225,7 +252,8 @@ func TestWhoComesIn(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*http.Request) {}
 			}
-			if status, _, body := ask(t, "POST", tt.url+"/events", event, tt.change); status != tt.status || strings.Contains(body, d.token) {
+			if status, _, body := ask(t, "POST", tt.url+"/events", event, tt.change); status != tt.status ||
+				strings.Contains(body, d.token) {
 				t.Errorf("got %d %s, want %d", status, body, tt.status)
 			}
 		})
@@ -244,9 +272,10 @@ func TestWhoComesIn(t *testing.T) {
 	}
 }
 
-// TestTheSameURL: a program that lives through several runs of a session finds each at the same URL, and none in between.
+// TestTheSameURL: a program that lives through several runs of a session finds each at the same URL, and none in
+// between.
 func TestTheSameURL(t *testing.T) {
-	same := func(r *Run) { r.Same = r.Invocation.SessionID }
+	same := func(r *Run) { r.URLKey = r.Invocation.SessionID }
 	g, first, _ := open(t, Config{}, same)
 	second, h := door(g, "1", same)
 	foreign, _ := door(g, "2", same)
@@ -254,7 +283,8 @@ func TestTheSameURL(t *testing.T) {
 		t.Errorf("%s, %s, %s", first.URL, second.URL, foreign.URL)
 	}
 	first.Close() // late: the second has begun
-	if status, _, body := ask(t, "POST", first.URL+"/bind", `{"executor_session_id":"m"}`); status != 200 || h.all() == "" {
+	if status, _, body := ask(t, "POST", first.URL+"/bind", `{"executor_session_id":"m"}`); status != 200 ||
+		h.all() == "" {
 		t.Errorf("got %d %s", status, body)
 	}
 	second.Close()
@@ -274,7 +304,9 @@ func TestTooOften(t *testing.T) {
 	var got []int
 	for range 5 {
 		status, head, body := ask(t, "GET", d.URL+"/state", "")
-		if got = append(got, status); status == 429 && (!within(head.Get("Retry-After"), 90, 100) || !strings.Contains(body, "too_many_requests")) {
+		got = append(got, status)
+		if status == 429 && (!within(head.Get("Retry-After"), 90, 100) ||
+			!strings.Contains(body, "too_many_requests")) {
 			t.Errorf("%v %s", head, body)
 		}
 	}
@@ -284,7 +316,7 @@ func TestTooOften(t *testing.T) {
 	if status, _, _ := ask(t, "GET", other.URL+"/state", ""); status != 204 {
 		t.Errorf("the other run gets %d", status)
 	}
-	var b bucket
+	var b rateLimiter
 	b.rate, b.size = 2, 1
 	now := time.Now()
 	b.take(now)
@@ -298,9 +330,9 @@ func TestTooOften(t *testing.T) {
 
 // TestTooManyAtOnce: a run that has many requests under way gets no more, and its end ends them.
 func TestTooManyAtOnce(t *testing.T) {
-	stuck := make(chan struct{}, 2*atOnce)
+	stuck := make(chan struct{}, 2*maxConcurrent)
 	g, d, _ := open(t, Config{}, func(r *Run) {
-		r.Tell = func(ctx context.Context, _ executor.Line) error {
+		r.OnLine = func(ctx context.Context, _ executor.Line) error {
 			stuck <- struct{}{}
 			<-ctx.Done()
 			return ctx.Err()
@@ -308,8 +340,8 @@ func TestTooManyAtOnce(t *testing.T) {
 	})
 	other, _ := door(g, "2")
 	var wg sync.WaitGroup
-	answers := make(chan int, atOnce)
-	for range atOnce {
+	answers := make(chan int, maxConcurrent)
+	for range maxConcurrent {
 		wg.Go(func() {
 			r, _ := http.NewRequest("POST", d.URL+"/bind", strings.NewReader(`{"executor_session_id":"m"}`))
 			if a, err := client.Do(r); err == nil {
@@ -318,7 +350,7 @@ func TestTooManyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	for range atOnce {
+	for range maxConcurrent {
 		<-stuck
 	}
 	if status, _, body := ask(t, "GET", d.URL+"/state", ""); status != 429 {
@@ -344,7 +376,9 @@ func TestTenThousandEvents(t *testing.T) {
 	for n := range 8 {
 		wg.Go(func() {
 			for i := range 1250 {
-				if status, _, body := ask(t, "POST", d.URL+"/events", fmt.Sprintf(`{"event_type":"message","role":"assistant","content":[],"n":%d}`, n*1250+i)); status != 200 {
+				if status, _, body := ask(t, "POST", d.URL+"/events",
+					fmt.Sprintf(`{"event_type":"message","role":"assistant","content":[],"n":%d}`,
+						n*1250+i)); status != 200 {
 					t.Errorf("%d %s", status, body)
 				}
 			}
@@ -362,7 +396,7 @@ func TestTenThousandEvents(t *testing.T) {
 
 // TestSlow: who sends a head or a body slowly, or never ends it, is cut off, and holds up nobody's end.
 func TestSlow(t *testing.T) {
-	g, d, _ := open(t, Config{Patience: 2 * time.Second, MaxState: 1 << 20})
+	g, d, _ := open(t, Config{RequestTimeout: 2 * time.Second, MaxState: 1 << 20})
 	path := d.URL[len("http://"+g.addr):]
 	head := func(method, path, more string) string {
 		return method + " " + path + " HTTP/1.1\r\nHost: " + g.addr + "\r\n" + more + "\r\n"
@@ -371,7 +405,8 @@ func TestSlow(t *testing.T) {
 		{"no head", "POST ", ""},
 		{"half a body", head("POST", path+"/bind", "Content-Length: 100\r\n") + `{"exec`, "400"},
 		{"no body, wrong token", head("POST", "/x/bind", "Content-Length: 100\r\n"), "401"},
-		{"a body that never ends", head("PUT", path+"/state", "Transfer-Encoding: chunked\r\n") + strings.Repeat("10000\r\n"+strings.Repeat("x", 0x10000)+"\r\n", 40), "413"},
+		{"a body that never ends", head("PUT", path+"/state", "Transfer-Encoding: chunked\r\n") +
+			strings.Repeat("10000\r\n"+strings.Repeat("x", 0x10000)+"\r\n", 40), "413"},
 		{"a large head", "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 40<<10), "431"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -396,7 +431,7 @@ func TestSlow(t *testing.T) {
 
 // TestFewConnections: those that are open and idle go; who comes meanwhile waits, and is served.
 func TestFewConnections(t *testing.T) {
-	g, d, _ := open(t, Config{Patience: time.Second, Connections: 2})
+	g, d, _ := open(t, Config{RequestTimeout: time.Second, MaxConnections: 2})
 	for range 5 {
 		c, err := net.Dial("tcp", g.addr)
 		if err != nil {
@@ -443,12 +478,19 @@ func TestRefusals(t *testing.T) {
 		status int
 		body   string
 	}{
-		{fault.New(fault.Conflict, "", "bound before").With("field", "x"), 409, `{"error":"conflict","message":"bound before","field":"x"}`},
-		{fault.New(fault.Unavailable, "", "away").After(2 * time.Second), 503, `{"error":"unavailable","message":"away"}`},
-		{errors.New("secret"), 500, `{"error":"internal","message":"Something went wrong inside; the log has it under this request's id"}`},
+		{fault.New(fault.Conflict, "", "bound before").With("field", "x"), 409,
+			`{"error":"conflict","message":"bound before","field":"x"}`},
+		{fault.New(fault.Unavailable, "", "away").After(2 * time.Second), 503,
+			`{"error":"unavailable","message":"away"}`},
+		{errors.New("secret"),
+			500,
+			`{"error":"internal","message":"Something went wrong inside; the log has it under this request's id"}`},
 	} {
-		_, d, _ := open(t, Config{}, func(r *Run) { r.Tell = func(context.Context, executor.Line) error { return tt.err } })
-		if status, _, body := ask(t, "POST", d.URL+"/bind", `{"executor_session_id":"m"}`); status != tt.status || body != tt.body {
+		_, d, _ := open(t, Config{}, func(r *Run) {
+			r.OnLine = func(context.Context, executor.Line) error { return tt.err }
+		})
+		if status, _, body := ask(t, "POST", d.URL+"/bind", `{"executor_session_id":"m"}`); status != tt.status ||
+			body != tt.body {
 			t.Errorf("got %d %s", status, body)
 		}
 	}
@@ -457,8 +499,10 @@ func TestRefusals(t *testing.T) {
 // FuzzBodies: whatever is sent is answered, and what is taken is a line that can be read again.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range []string{
-		`{"executor_session_id":"m"}`, `{"event_type":"message","role":"user","content":[{"type":"text","text":"a"}]}`, `{"event_type":"result","result_data":[1]}`,
-		`{"metadata":{"a":1}}`, `{"event_type":"result","type":"result","error":{}}`, `[`, `{"a":{"a":{"a":[[[]]]}}}`, `{"event_type":"metadata","metadata":null}`, `null`, `""`,
+		`{"executor_session_id":"m"}`, `{"event_type":"message","role":"user","content":[{"type":"text","text":"a"}]}`,
+		`{"event_type":"result","result_data":[1]}`,
+		`{"metadata":{"a":1}}`, `{"event_type":"result","type":"result","error":{}}`, `[`, `{"a":{"a":{"a":[[[]]]}}}`,
+		`{"event_type":"metadata","metadata":null}`, `null`, `""`,
 	} {
 		f.Add(seed)
 	}

@@ -49,7 +49,7 @@ func TestLargeBodiesTogether(t *testing.T) {
 		}
 	}
 	put(8, func() io.Reader { return io.MultiReader(strings.NewReader("small, and its length not told")) })
-	put(largeAtOnce, func() io.Reader { return strings.NewReader(large) })
+	put(maxLargeBodies, func() io.Reader { return strings.NewReader(large) })
 	for method, sent := range map[string]string{"PUT": large, "GET": ""} {
 		if status, head, body := ask(t, method, d.URL+"/state", sent); status != 429 || head.Get("Retry-After") == "" {
 			t.Errorf("%s gets %d %.100s", method, status, body)

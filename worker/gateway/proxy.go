@@ -19,42 +19,47 @@ import (
 	"ao/shared/trace"
 )
 
-// HeaderSession names the session on whose behalf the API is asked.
+// HeaderSession names the session for which the API is called.
 const HeaderSession = "X-Agent-Session-Id"
 
-// transport is how the API is reached: directly, and its answers may take as long as they do.
-func transport(believes *tls.Config) *http.Transport {
+// newTransport returns the transport to the API: no proxy, no response timeout.
+func newTransport(believes *tls.Config) *http.Transport {
 	return &http.Transport{
 		TLSClientConfig:     believes,
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+		ForceAttemptHTTP2: true, DisableCompression: true,
 	}
 }
 
-// mcp hands a request on to the orchestrator's MCP server.
+// mcp proxies a request to the orchestrator's MCP server.
 func (c call) mcp() (any, error) { return c.forward("/mcp") }
 
-// api hands a request on to the orchestrator's API.
+// api proxies a request to the orchestrator's API.
 func (c call) api() (any, error) { return c.forward("/" + strings.Join(c.path[1:], "/")) }
 
-// spoken are headers that say who somebody is, or where from; the API hears of none but the gateway's own.
-var spoken = []string{"Authorization", "Proxy-Authorization", "Cookie", HeaderSession, "Origin", "Referer", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Connection", "Upgrade"}
+// strippedHeaders identify a client or its origin; the API only gets the gateway's own.
+var strippedHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", HeaderSession, "Origin", "Referer",
+	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Connection", "Upgrade"}
 
-// forward asks the API as this session, and lets the answer through as it comes.
+// forward proxies the request to the API as this session and streams the response.
 func (c call) forward(path string) (any, error) {
 	base, err := url.Parse(c.run.API())
 	if err != nil || base.Host == "" {
-		return nil, fault.New(fault.Unavailable, "api_not_known", "Where the orchestrator's API is, is not known here: set AO_API_URL for the worker, for example http://127.0.0.1:8765").After(5 * time.Second)
+		return nil, fault.New(fault.Unavailable, "api_not_known",
+			"the URL of the orchestrator's API is unknown: set AO_API_URL for the worker, for example "+
+				"http://127.0.0.1:8765").After(5 * time.Second)
 	}
 	proxy := httputil.ReverseProxy{
-		Transport:     c.g.out,
-		FlushInterval: -1, // streams come through at once
-		ErrorLog:      slog.NewLogLogger(c.g.Log.Handler(), slog.LevelDebug),
+		Transport:     c.gateway.transport,
+		FlushInterval: -1, // flush streams immediately
+		ErrorLog:      slog.NewLogLogger(c.gateway.Log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
-			for _, name := range spoken {
+			for _, name := range strippedHeaders {
 				p.Out.Header.Del(name)
 			}
-			p.Out.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/") + path, RawQuery: p.In.URL.RawQuery}
+			p.Out.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/") + path,
+				RawQuery: p.In.URL.RawQuery}
 			p.Out.Host = base.Host
 			p.Out.Header.Set(HeaderSession, c.run.Invocation.SessionID)
 			p.Out.Header.Set("Authorization", "Bearer "+c.run.Token())
@@ -77,16 +82,20 @@ func (c call) forward(path string) (any, error) {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if errors.Is(err, context.Canceled) {
-				refuse(w, err)
+				writeError(w, err)
 				return
 			}
 			if why := tlsroots.Explain(err); why != "" {
-				c.g.Log.Error("the orchestrator's API is not asked for an executor", "run", c.run.Invocation.RunID, "url", base.Redacted(), "why", why)
-				refuse(w, fault.New(fault.Unavailable, "api_untrusted", "The orchestrator's API is not asked: "+why).After(time.Minute))
+				c.gateway.Log.Error("the orchestrator's API is not trusted, request refused",
+					"run", c.run.Invocation.RunID, "url", base.Redacted(), "why", why)
+				writeError(w, fault.New(fault.Unavailable, "api_untrusted",
+					"the orchestrator's API is not trusted: "+why).After(time.Minute))
 				return
 			}
-			c.g.Log.Warn("the orchestrator's API does not answer an executor", "run", c.run.Invocation.RunID, "url", base.Redacted(), "err", err)
-			refuse(w, fault.New(fault.Unavailable, "api_unreachable", "The orchestrator's API does not answer; try again in a moment").After(time.Second))
+			c.gateway.Log.Warn("the orchestrator's API does not answer", "run", c.run.Invocation.RunID,
+				"url", base.Redacted(), "err", err)
+			writeError(w, fault.New(fault.Unavailable, "api_unreachable",
+				"the orchestrator's API does not answer; retry in a moment").After(time.Second))
 		},
 	}
 	proxy.ServeHTTP(c.w, c.r.WithContext(c.ctx))

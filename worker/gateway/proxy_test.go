@@ -28,8 +28,10 @@ func api(t *testing.T) *httptest.Server {
 			w.Header().Set("Location", "/runs/run_9")
 			w.WriteHeader(http.StatusCreated)
 		}
-		fmt.Fprintf(w, "%s %s by %s with %q; %q %q %q host %v", r.Method, r.URL, r.Header.Get(HeaderSession), r.Header.Get("Authorization"), r.Header.Get("Cookie"),
-			r.Header.Get("X-Forwarded-For")+r.Header.Get("Forwarded"), body, r.Host == r.Context().Value(http.LocalAddrContextKey).(fmt.Stringer).String())
+		fmt.Fprintf(w, "%s %s by %s with %q; %q %q %q host %v", r.Method, r.URL, r.Header.Get(HeaderSession),
+			r.Header.Get("Authorization"), r.Header.Get("Cookie"),
+			r.Header.Get("X-Forwarded-For")+r.Header.Get("Forwarded"), body,
+			r.Host == r.Context().Value(http.LocalAddrContextKey).(fmt.Stringer).String())
 	})
 	m.HandleFunc("GET /base/mcp", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -72,8 +74,10 @@ func TestForward(t *testing.T) {
 		{"POST", "/mcp", `{"jsonrpc":"2.0"}`, `200 POST /base/mcp` + as + `"{\"jsonrpc\":\"2.0\"}" host true`},
 		{"DELETE", "/mcp", "", `200 DELETE /base/mcp` + as + `"" host true`},
 		{"POST", "/api/runs", `{"agent_name":"a"}`, `201 POST /base/runs` + as + `"{\"agent_name\":\"a\"}" host true`},
-		{"GET", "/api/runs/run_9/wait?timeout_seconds=3", "", `200 GET /base/runs/run_9/wait?timeout_seconds=3` + as + `"" host true`},
-		{"GET", "/api/sessions/ses_9/events?after=1-2", "", `200 GET /base/sessions/ses_9/events?after=1-2` + as + `"" host true`},
+		{"GET", "/api/runs/run_9/wait?timeout_seconds=3", "", `200 GET /base/runs/run_9/wait?timeout_seconds=3` + as +
+			`"" host true`},
+		{"GET", "/api/sessions/ses_9/events?after=1-2", "", `200 GET /base/sessions/ses_9/events?after=1-2` + as +
+			`"" host true`},
 		{"POST", "/api/sessions/ses_9/stop", "", `200 POST /base/sessions/ses_9/stop` + as + `"" host true`},
 	} {
 		status, head, body := ask(t, tt.method, d.URL+tt.path, tt.body, forge)
@@ -120,17 +124,21 @@ func TestNoAPI(t *testing.T) {
 	s.Close()
 	_, d, _ := open(t, Config{}, func(r *Run) { r.API = func() string { return s.URL } })
 	status, head, body := ask(t, "POST", d.URL+"/mcp", "{}")
-	if status != 503 || head.Get("Retry-After") != "1" || !strings.Contains(body, `"error":"api_unreachable"`) || strings.Contains(body, s.URL) {
+	if status != 503 || head.Get("Retry-After") != "1" || !strings.Contains(body, `"error":"api_unreachable"`) ||
+		strings.Contains(body, s.URL) {
 		t.Errorf("got %d %s", status, body)
 	}
 }
 
 // TestForwardOverTLS: the API may be https, with an authority of one's own (AO_CA).
 func TestForwardOverTLS(t *testing.T) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) }))
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header.Get("Authorization"))
+	}))
 	t.Cleanup(s.Close)
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	at := func(r *Run) { r.API = func() string { return s.URL } }
@@ -139,7 +147,8 @@ func TestForwardOverTLS(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	_, d, _ = open(t, Config{}, at)
-	if status, _, body := ask(t, "POST", d.URL+"/api/runs", "{}"); status != 503 || !strings.Contains(body, `"api_untrusted"`) || !strings.Contains(body, "AO_CA") {
+	if status, _, body := ask(t, "POST", d.URL+"/api/runs", "{}"); status != 503 ||
+		!strings.Contains(body, `"api_untrusted"`) || !strings.Contains(body, "AO_CA") {
 		t.Errorf("%d %s", status, body)
 	}
 	if _, err := New(Config{CA: ca + "x"}); err == nil || !strings.Contains(err.Error(), "AO_CA") {

@@ -13,19 +13,20 @@ import (
 	"ao/shared/fault"
 )
 
-// statuses is what a fault is over HTTP.
-var statuses = map[fault.Kind]int{
-	fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404, fault.Conflict: 409, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503, fault.Internal: 500,
+// httpStatus is the HTTP status of each kind of fault.
+var httpStatus = map[fault.Kind]int{
+	fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404, fault.Conflict: 409,
+	fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503, fault.Internal: 500,
 }
 
-// route is something there is. In its path * stands for one segment, ** at the end for one or more.
+// route is one route. In its path * matches one segment, ** at the end one or more.
 type route struct {
 	method, path string
-	do           func(call) (any, error) // nil and nil: it has answered
+	do           func(call) (any, error) // nil and nil: the response is written
 	large        bool                    // its body may have MaxState bytes
 }
 
-// routes are all that there is behind a token.
+// routes are all routes behind a token.
 var routes = []route{
 	{"POST", "/bind", call.bind, false},
 	{"POST", "/events", call.event, true},
@@ -43,15 +44,15 @@ var routes = []route{
 	{"GET", "/api/sessions/**", call.api, false},
 	{"POST", "/api/sessions/*/stop", call.api, false},
 	{"GET", "/api/agents", call.api, false},
-	// As the API itself had them: for executors that know its URL, not a gateway's.
+	// Paths of the API itself, for executors written for its URL.
 	{"GET", "/sessions/*", call.session, false},
 	{"POST", "/sessions/*/bind", call.bind, false},
 	{"POST", "/sessions/*/events", call.event, true},
 	{"PATCH", "/sessions/*/metadata", call.metadata, false},
 }
 
-// fits tells whether a path is the route's.
-func (t route) fits(path []string) bool {
+// matches reports whether the route has this path.
+func (t route) matches(path []string) bool {
 	want := strings.Split(t.path[1:], "/")
 	for i, w := range want {
 		switch {
@@ -64,8 +65,8 @@ func (t route) fits(path []string) bool {
 	return len(path) == len(want)
 }
 
-// split gives a path's segments; nil where it has any that could mean something else to somebody else.
-func split(r *http.Request) []string {
+// splitPath returns a path's segments; nil if another parser could read one differently.
+func splitPath(r *http.Request) []string {
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if len(path) > 1 && path[len(path)-1] == "" {
 		path = path[:len(path)-1]
@@ -81,55 +82,61 @@ func split(r *http.Request) []string {
 	return path
 }
 
-// ServeHTTP lets in who has the token of a run that is going on.
+// ServeHTTP serves requests that carry the token of a running run.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	port := g.addr[strings.LastIndexByte(g.addr, ':'):]
 	if r.Host != g.addr && r.Host != "localhost"+port || r.Header.Get("Origin") != "" {
-		refuse(w, fault.New(fault.Forbidden, "", "This is the gateway of a worker's own executors; requests for other hosts and from web pages are refused"))
+		writeError(w, fault.New(fault.Forbidden, "",
+			"this gateway serves a worker's own executors; requests for other hosts and from web pages are refused"))
 		return
 	}
-	path := split(r)
-	var d *Door
+	path := splitPath(r)
+	var d *Endpoint
 	if len(path) > 0 {
-		d = g.door(path[0])
+		d = g.lookup(path[0])
 	}
 	open, room := false, false
 	if d != nil {
-		open, room = d.enter()
+		open, room = d.acquire()
 	}
 	switch {
 	case !open:
-		refuse(w, fault.New(fault.Unauthorized, "", "The URL must begin with the token of a run that is going on (AGENT_ORCHESTRATOR_API_URL); with the run's end it ends"))
+		writeError(w, fault.New(fault.Unauthorized, "",
+			"the URL must begin with the token of a running run (AGENT_ORCHESTRATOR_API_URL); it expires when the "+
+				"run ends"))
 		return
 	case !room:
-		refuse(w, fault.New(fault.Busy, "too_many_requests", "The run has "+strconv.Itoa(atOnce)+" requests under way; wait for some to be answered").After(time.Second))
+		writeError(w, fault.New(fault.Busy, "too_many_requests", "the run has "+strconv.Itoa(maxConcurrent)+
+			" requests in flight; wait for some to be answered").After(time.Second))
 		return
 	}
-	defer d.leave()
-	if wait, ok := d.bucket.take(time.Now()); !ok {
-		refuse(w, fault.New(fault.Busy, "too_many_requests", "The run asks too often; wait as long as Retry-After says").After(time.Duration(wait)*time.Second))
+	defer d.release()
+	if wait, ok := d.limiter.take(time.Now()); !ok {
+		writeError(w, fault.New(fault.Busy, "too_many_requests",
+			"the run sends too many requests; wait as long as Retry-After says").After(time.Duration(wait)*time.Second))
 		return
 	}
 	d.serve(w, r, path[1:])
 }
 
-// serve does what a request of the run asks for.
-func (d *Door) serve(w http.ResponseWriter, r *http.Request, path []string) {
+// serve dispatches a request to its route.
+func (d *Endpoint) serve(w http.ResponseWriter, r *http.Request, path []string) {
 	var methods []string
 	for _, t := range routes {
-		if !t.fits(path) {
+		if !t.matches(path) {
 			continue
 		}
 		if t.method != r.Method {
 			methods = append(methods, t.method)
 			continue
 		}
-		d.do(w, r, path, t)
+		d.handle(w, r, path, t)
 		return
 	}
 	if methods != nil {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		answer(w, http.StatusMethodNotAllowed, fault.New(fault.Invalid, "method_not_allowed", "/"+strings.Join(path, "/")+" takes "+strings.Join(methods, ", ")))
+		writeJSON(w, http.StatusMethodNotAllowed, fault.New(fault.Invalid, "method_not_allowed",
+			"/"+strings.Join(path, "/")+" takes "+strings.Join(methods, ", ")))
 		return
 	}
 	var there []string
@@ -138,75 +145,76 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, path []string) {
 			there = append(there, s)
 		}
 	}
-	refuse(w, fault.New(fault.NotFound, "", "There is no such path here; there is "+strings.Join(there, ", ")))
+	writeError(w, fault.New(fault.NotFound, "", "unknown path; known paths: "+strings.Join(there, ", ")))
 }
 
-func (d *Door) do(w http.ResponseWriter, r *http.Request, path []string, t route) {
+func (d *Endpoint) handle(w http.ResponseWriter, r *http.Request, path []string, t route) {
 	conn := http.NewResponseController(w)
-	body, free, err := d.read(w, r, t)
+	body, free, err := d.readBody(w, r, t)
 	defer free()
 	if err != nil {
 		w.Header().Set("Connection", "close")
-		refuse(w, err)
+		writeError(w, err)
 		return
 	}
-	conn.SetReadDeadline(time.Time{})  // or its end would look like the client's
-	conn.SetWriteDeadline(time.Time{}) // that of an earlier request of the connection
+	conn.SetReadDeadline(time.Time{})  // or its expiry would look like a disconnect
+	conn.SetWriteDeadline(time.Time{}) // set by an earlier request of the connection
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer d.onEnd(func() { // a client that does not read is not waited for long
+	defer d.onEnd(func() { // do not wait long for a client that does not read
 		cancel()
-		conn.SetWriteDeadline(time.Now().Add(lastAnswer))
+		conn.SetWriteDeadline(time.Now().Add(finalWriteTimeout))
 	})()
-	c := call{Door: d, w: w, r: r, ctx: ctx, path: path, body: body}
+	c := call{Endpoint: d, w: w, r: r, ctx: ctx, path: path, body: body}
 	v, err := t.do(c)
 	switch {
 	case err != nil:
 		if f := fault.Of(err); f.Kind == fault.Internal && ctx.Err() == nil {
-			d.g.Log.Error("the gateway could not do what a run asked for", "run", d.run.Invocation.RunID, "path", t.path, "err", err)
+			d.gateway.Log.Error("gateway request failed", "run", d.run.Invocation.RunID, "path", t.path, "err", err)
 		}
-		c.hurry()
-		refuse(w, err)
+		c.setWriteDeadline()
+		writeError(w, err)
 	case v != nil:
-		c.hurry()
-		answer(w, http.StatusOK, v)
+		c.setWriteDeadline()
+		writeJSON(w, http.StatusOK, v)
 	}
 }
 
-// read reads a request's body. free returns what the body holds of the run's memory; it is never nil.
+// readBody reads a request's body. free releases what the body reserves; it is never nil.
 //
-// The end of the run sets the connection's read deadline, and only here: afterwards net/http itself reads from the connection, and
-// takes an expired deadline for the loss of the client. Every later request of that connection would be canceled.
-func (d *Door) read(w http.ResponseWriter, r *http.Request, t route) (body []byte, free func(), err error) {
+// The end of the run sets the connection's read deadline, and only here. Afterwards net/http itself reads from the
+// connection and takes an expired deadline for a lost client, which would cancel every later request of that
+// connection.
+func (d *Endpoint) readBody(w http.ResponseWriter, r *http.Request, t route) (body []byte, free func(), err error) {
 	free = func() {}
 	conn := http.NewResponseController(w)
-	defer d.onEnd(func() { conn.SetReadDeadline(past) })()
+	defer d.onEnd(func() { conn.SetReadDeadline(expired) })()
 	limit := int64(maxBody)
 	if t.large {
-		limit = d.g.MaxState
+		limit = d.gateway.MaxState
 	}
 	from := http.MaxBytesReader(w, r.Body, limit)
 	body, err = io.ReadAll(io.LimitReader(from, maxBody+1))
 	if err == nil && len(body) > maxBody {
-		if !d.hold(limit) { // what it can have
-			return nil, free, errFull
+		if !d.reserve(limit) { // reserve the limit, not the size
+			return nil, free, errTooManyLarge
 		}
-		free = func() { d.hold(-limit) }
+		free = func() { d.reserve(-limit) }
 		var more []byte
 		more, err = io.ReadAll(from)
 		body = append(body, more...)
 	}
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, free, fault.Newf(fault.TooLarge, "The body may have %d bytes", over.Limit)
+		return nil, free, fault.Newf(fault.TooLarge, "the body may have at most %d bytes", over.Limit)
 	}
 	if err != nil {
-		return nil, free, fault.Wrap(fault.Invalid, "", "The body did not come in time, or not whole", err)
+		return nil, free, fault.Wrap(fault.Invalid, "", "the body was incomplete or came too late", err)
 	}
-	return body, free, d.ctx.Err() // the connection of a run that ended meanwhile is closed: its deadline has expired
+	return body, free, d.ctx.Err() // of a run that ended meanwhile: its read deadline has expired
 }
 
-// onEnd has f called when the run ends, in a goroutine of its own. After stop returns, f is not running and will not be called.
-func (d *Door) onEnd(f func()) (stop func()) {
+// onEnd calls f in its own goroutine when the run ends. After stop returns, f is not running and will not be called.
+func (d *Endpoint) onEnd(f func()) (stop func()) {
 	done := make(chan struct{})
 	unhook := context.AfterFunc(d.ctx, func() {
 		defer close(done)
@@ -219,8 +227,8 @@ func (d *Door) onEnd(f func()) (stop func()) {
 	}
 }
 
-// past is a deadline that is over.
-var past = time.Unix(1, 0)
+// expired is a deadline in the past.
+var expired = time.Unix(1, 0)
 
-// lastAnswer is how long a client may take to read its answer after the end of the run.
-const lastAnswer = time.Second
+// finalWriteTimeout is how long a client may take to read its response after the end of the run.
+const finalWriteTimeout = time.Second

@@ -97,7 +97,7 @@ func checkPaths(field string, paths []string) error {
 
 // Hold tells whether this machine can keep the confinement, and what to do where it cannot: without that a program would run
 // with more than its profile says.
-func (c *Confinement) Hold() error {
+func (c *Confinement) Check() error {
 	if err := c.Limits.possible(); err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ func (c *Confinement) Hold() error {
 }
 
 // Exposes is a secret file that programs can read: the first that neither the sandbox nor Hide keeps from them; empty: there is none.
-func (c *Confinement) Exposes() string {
-	for _, file := range c.Secrets {
+func (c *Confinement) ExposedSecret() string {
+	for _, file := range c.SecretFiles {
 		if !c.Sandbox.On() && !hides(file) {
 			return realName(file)
 		}

@@ -26,7 +26,7 @@ func hider() {
 		box.Limits = Limits{OpenFiles: 500}
 	}
 	if os.Getenv("PROCESS_TEST_BOX") != "" {
-		box = Confinement{Sandbox: Sandbox{Kind: Bubblewrap, Write: []string{os.TempDir()}}, Secrets: []string{os.Getenv("PROCESS_TEST_KEY")}}
+		box = Confinement{Sandbox: Sandbox{Kind: Bubblewrap, Write: []string{os.TempDir()}}, SecretFiles: []string{os.Getenv("PROCESS_TEST_KEY")}}
 	}
 	if os.Getenv("PROCESS_TEST_OPEN") == "" {
 		Private()
@@ -155,7 +155,7 @@ func TestHiddenFilesAreReadByNoProgram(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if strings.Contains(fmt.Sprint(tt.env), "BOX") {
-				if err := (&Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}).Hold(); err != nil {
+				if err := (&Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}).Check(); err != nil {
 					t.Skipf("bubblewrap is not tried: %v", err)
 				}
 			}
@@ -228,11 +228,11 @@ func TestWhatIsExposed(t *testing.T) {
 		want string
 	}{
 		{Confinement{}, ""},
-		{Confinement{Secrets: []string{"/keys/../keys/a", "/keys/b"}}, "/keys/a"},
-		{Confinement{Secrets: []string{"/keys/a"}, Sandbox: Sandbox{Kind: None}}, "/keys/a"},
-		{Confinement{Secrets: []string{"/keys/a"}, Sandbox: Sandbox{Kind: Bubblewrap}}, ""},
+		{Confinement{SecretFiles: []string{"/keys/../keys/a", "/keys/b"}}, "/keys/a"},
+		{Confinement{SecretFiles: []string{"/keys/a"}, Sandbox: Sandbox{Kind: None}}, "/keys/a"},
+		{Confinement{SecretFiles: []string{"/keys/a"}, Sandbox: Sandbox{Kind: Bubblewrap}}, ""},
 	} {
-		if got := tt.c.Exposes(); got != tt.want {
+		if got := tt.c.ExposedSecret(); got != tt.want {
 			t.Errorf("%+v: got %q, want %q", tt.c, got, tt.want)
 		}
 	}

@@ -79,7 +79,7 @@ func (c *Confinement) mounts(s Spec, temp string) (all []mount) {
 
 // secrets are the files of the worker's own that are hidden from every program.
 func (c *Confinement) secrets() (all []string) {
-	for _, p := range c.Secrets {
+	for _, p := range c.SecretFiles {
 		all = append(all, realName(p))
 	}
 	if h := hidden.Load(); h != nil {

@@ -79,7 +79,7 @@ func BenchmarkConfined(b *testing.B) {
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			if tt.c != nil {
-				if err := tt.c.Hold(); err != nil {
+				if err := tt.c.Check(); err != nil {
 					b.Skip(err)
 				}
 			}

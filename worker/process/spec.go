@@ -63,10 +63,10 @@ type Exit struct {
 // Confinement is what the programs of a profile may have and see. Whoever is confined has a folder for temporary files of its own
 // (TMPDIR), which is removed with all that is in it when nothing of the program is left.
 type Confinement struct {
-	Limits  Limits
-	Sandbox Sandbox
-	Reads   []string // what the sandbox shows beside, read-only: folders that the programs belong to
-	Secrets []string // files that the sandbox hides, whatever else it shows
+	Limits      Limits
+	Sandbox     Sandbox
+	Reads       []string // what the sandbox shows beside, read-only: folders that the programs belong to
+	SecretFiles []string // files that the sandbox hides, whatever else it shows
 }
 
 // Limits are those of each process of a program, as the kernel keeps them (setrlimit); 0: none of its own. They hold from the

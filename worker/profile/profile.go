@@ -172,7 +172,7 @@ func refuse(all []wrong) error {
 
 // Runnable tells whether this version of the worker can run the profile, and what to do if not.
 func (p Profile) Runnable() error {
-	if err := p.Confinement().Hold(); err != nil {
+	if err := p.Confinement().Check(); err != nil {
 		f := *fault.Of(err)
 		f.Message = fmt.Sprintf("profile %q: %s", p.Name, f.Message)
 		return &f

@@ -21,6 +21,6 @@ func health() {
 		fmt.Fprintln(os.Stderr, "worker:", strings.TrimSpace(err.Error()))
 		os.Exit(1)
 	}
-	fmt.Println("every runner is answered")
+	fmt.Println("every runner's heartbeats are answered")
 	os.Exit(0)
 }

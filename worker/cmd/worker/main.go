@@ -36,7 +36,7 @@ func main() {
 		append(settings, config.NATSURL.To(&natsURL), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key),
 			config.MaxPayload.To(&c.MaxPayload), config.LogLevel.To(&level), config.LogFormat.To(&format))...)
 	c.Log = config.Logger(os.Stderr, level, format)
-	c.Secrets = login.SecretFiles()
+	c.SecretFiles = login.SecretFiles()
 	if ports.Metrics != "" { // else nobody would ask
 		c.Metrics = metric.New("worker")
 	}
@@ -68,7 +68,7 @@ func work(c serve.Config, ports metric.Endpoints, natsURL string, login bus.Logi
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	hurry := make(chan struct{})
-	c.Hurry = hurry
+	c.StopNow = hurry
 	go func() {
 		c.Log.Info("told to end", "signal", (<-signals).String())
 		stop()

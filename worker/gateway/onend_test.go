@@ -26,7 +26,7 @@ type slow struct {
 }
 
 func (s *slow) SetReadDeadline(at time.Time) error {
-	s.cut = s.cut || at == past
+	s.cut = s.cut || at == expired
 	return nil
 }
 
@@ -44,19 +44,22 @@ func (s *slow) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// The end of a run cuts its own requests off, and no later one: a connection that a program keeps may be another run's next.
+// The end of a run cuts its own requests off, and no later one: a connection that a program keeps may be another run's
+// next.
 func TestTheEndOfARunIsOverWithItsRequests(t *testing.T) {
 	t.Parallel()
-	w := &slow{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), returned: make(chan struct{}), set: make(chan struct{})}
-	var d *Door
+	w := &slow{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), returned: make(chan struct{}),
+		set: make(chan struct{})}
+	var d *Endpoint
 	g, d, _ := open(t, Config{}, func(r *Run) {
-		r.Tell = func(context.Context, executor.Line) error {
+		r.OnLine = func(context.Context, executor.Line) error {
 			go d.Close()
 			<-w.begun
 			return nil
 		}
 	})
-	r := httptest.NewRequest(http.MethodPost, d.URL+"/events", strings.NewReader(`{"event_type":"message","role":"assistant","content":[]}`))
+	r := httptest.NewRequest(http.MethodPost, d.URL+"/events",
+		strings.NewReader(`{"event_type":"message","role":"assistant","content":[]}`))
 	r.Host = g.addr
 	g.ServeHTTP(w, r)
 	close(w.returned)
@@ -68,18 +71,21 @@ func TestTheEndOfARunIsOverWithItsRequests(t *testing.T) {
 	}
 	<-w.set
 	if w.cut {
-		t.Error("a request's body was there, and reading was ended: the server cancels all later requests of that connection")
+		t.Error("a request's body was there, and reading was ended: the server cancels all later requests of that " +
+			"connection")
 	}
 	if w.late {
 		t.Error("a request was over, and the connection's deadline was set after it")
 	}
 }
 
-// A program that lives through several runs keeps its connection. An answer that was read whole just before its run ended does no harm
-// to the next run's requests on it.
+// A program that lives through several runs keeps its connection. An answer that was read whole just before its run
+// ended does no harm to the next run's requests on it.
 func TestAKeptConnectionIsGoodForTheNextRun(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"agents":[]}`)) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte(`{"agents":[]}`))
+	}))
 	t.Cleanup(s.Close)
 	g, d, _ := open(t, Config{})
 	d.Close()
@@ -87,7 +93,7 @@ func TestAKeptConnectionIsGoodForTheNextRun(t *testing.T) {
 	t.Cleanup(kept.CloseIdleConnections)
 	for i := range 200 {
 		d, _ := door(g, "1", func(r *Run) {
-			r.Same = "ses_1"
+			r.URLKey = "ses_1"
 			r.API = func() string { return s.URL }
 		})
 		a, err := kept.Get(d.URL + "/api/agents")
@@ -103,7 +109,8 @@ func TestAKeptConnectionIsGoodForTheNextRun(t *testing.T) {
 	}
 }
 
-// Requests of two runs stand one behind the other on a connection; the end of the first run answers the first and leaves the second.
+// Requests of two runs stand one behind the other on a connection; the end of the first run answers the first and
+// leaves the second.
 func TestPipelinedRequestsOfTwoRuns(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})
@@ -122,7 +129,8 @@ func TestPipelinedRequestsOfTwoRuns(t *testing.T) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
 	event := `{"event_type":"message","role":"assistant","content":[]}`
-	fmt.Fprintf(conn, "GET /%s/state HTTP/1.1\r\nHost: %s\r\n\r\nPOST /%s/events HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s",
+	fmt.Fprintf(conn,
+		"GET /%s/state HTTP/1.1\r\nHost: %s\r\n\r\nPOST /%s/events HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s",
 		first.token, g.addr, second.token, g.addr, len(event), event)
 	<-entered
 	first.Close()

@@ -1,4 +1,4 @@
-package external
+package program
 
 import (
 	"cmp"
@@ -20,7 +20,8 @@ import (
 	"ao/shared/run"
 )
 
-// echo is a persistent program: it answers each turn with its own number and the turn's; the rest of the script may change how.
+// echo is a persistent program: it answers each turn with its own number and the turn's; the rest of the script may
+// change how.
 const echo = `
 n=0
 answer() { printf '{"type":"turn_complete","result":"%s %s %s"}\n' $$ $n "$1"; }
@@ -65,7 +66,7 @@ type house struct {
 func newHouse(t *testing.T, script string, c PoolConfig) *house {
 	h := &house{t: t}
 	h.job = scriptOf(t, script, &h.said)
-	c.Changed = func() { h.mu.Lock(); h.idle++; h.mu.Unlock() }
+	c.OnChange = func() { h.mu.Lock(); h.idle++; h.mu.Unlock() }
 	c.Grace = cmp.Or(c.Grace, 10*time.Second) // who is polite has time for it on a slow machine, too
 	h.p = NewPool(c)
 	t.Cleanup(func() { h.p.Close(t.Context()) })
@@ -74,7 +75,8 @@ func newHouse(t *testing.T, script string, c PoolConfig) *house {
 
 func scriptOf(t *testing.T, text string, said *[]string) Job {
 	j := script(t, text, said)
-	j.Invocation.Mode, j.Invocation.Attempt, j.Invocation.RunID, j.Invocation.ExecutorSession = executor.Start, 1, "", ""
+	j.Invocation.Mode, j.Invocation.Attempt, j.Invocation.RunID, j.Invocation.ExecutorSession = executor.Start, 1, "",
+		""
 	return j
 }
 
@@ -159,7 +161,8 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%s: process %d, turn %d, want %d and %d", tt.do, pid, n, first, i+2)
 		}
 	}
-	if want := []string{`message {"role":"assistant","content":[]}`, `bind {"type":"bind","executor_session_id":"m"}`}; !slices.Equal(h.said, want) {
+	if want := []string{`message {"role":"assistant","content":[]}`,
+		`bind {"type":"bind","executor_session_id":"m"}`}; !slices.Equal(h.said, want) {
 		t.Errorf("told %q", h.said)
 	}
 	h.p.Close(t.Context())
@@ -174,7 +177,8 @@ func TestTurnLine(t *testing.T) {
 	h := newHouse(t, echo, PoolConfig{})
 	h.turn(t.Context(), "line")
 	h.turn(t.Context(), "line", func(j *Job) {
-		j.Invocation.Prompt, j.Invocation.ExecutorSession, j.Invocation.APIURL, j.Invocation.MCPURL = "say <&>", "m", "http://127.0.0.1:1/x", "http://h/mcp"
+		j.Invocation.Prompt, j.Invocation.ExecutorSession, j.Invocation.APIURL, j.Invocation.MCPURL = "say <&>", "m",
+			"http://127.0.0.1:1/x", "http://h/mcp"
 		j.Invocation.Blueprint = json.RawMessage(`{"name":"b"}`)
 		h.job.Invocation.Blueprint = j.Invocation.Blueprint
 	})
@@ -194,12 +198,20 @@ func TestTurnLine(t *testing.T) {
 func TestBadTurns(t *testing.T) {
 	for _, tt := range []struct{ do, want string }{
 		{"die", `failed {"error":"executor_failed","message":"last words","exit_code":3}`},
-		{"vanish", `failed {"error":"executor_failed","message":"The executor ended before it answered its turn (a persistent one ends each turn with a turn_complete or turn_failed line)","exit_code":0}`},
+		{"vanish",
+			`failed {"error":"executor_failed","message":"the executor ended before it answered its turn (a ` +
+				`persistent one ends each turn with a turn_complete or turn_failed line)","exit_code":0}`},
 		{"leave", "completed"},
 		{"twice", "completed"},
-		{"half", `failed {"error":"executor_result_unreadable","message":"The executor's turn_complete line cannot be read: it is not JSON"}`},
-		{"bad", `failed {"error":"executor_result_unreadable","message":"The executor's turn_complete line cannot be read: result_text and result_data exclude each other; send one"}`},
-		{"other", `failed {"error":"executor_result_unreadable","message":"The executor's turn_complete line cannot be read: it answers run run_other, and the turn is that of run run_2"}`},
+		{"half",
+			`failed {"error":"executor_result_unreadable","message":"the executor's turn_complete line is ` +
+				`unreadable: it is not JSON"}`},
+		{"bad",
+			`failed {"error":"executor_result_unreadable","message":"the executor's turn_complete line is ` +
+				`unreadable: result_text and result_data exclude each other; send one"}`},
+		{"other",
+			`failed {"error":"executor_result_unreadable","message":"the executor's turn_complete line is ` +
+				`unreadable: it answers run run_other, but the turn belongs to run run_2"}`},
 		{"flood", "completed"},
 	} {
 		t.Run(tt.do, func(t *testing.T) {
@@ -214,7 +226,8 @@ func TestBadTurns(t *testing.T) {
 			}
 			pid, n, rest := answerOf(t, h.turn(t.Context(), "ok"))
 			if pid == first || n != 1 || rest != "ok" || !dead(first) {
-				t.Errorf("then process %d, turn %d: %s; the first one was %d, gone %v", pid, n, rest, first, dead(first))
+				t.Errorf("then process %d, turn %d: %s; the first one was %d, gone %v", pid, n, rest, first,
+					dead(first))
 			}
 		})
 	}
@@ -227,33 +240,37 @@ func TestStrays(t *testing.T) {
 	first, _, _ := answerOf(t, h.turn(t.Context(), "stray"))
 	until(t, "the stray lines have come", func() bool {
 		h.p.mu.Lock()
-		l := h.p.of["ses_1"]
+		l := h.p.bySession["ses_1"]
 		h.p.mu.Unlock()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.strayed > 40
+		return l.strayBytes > 40
 	})
 	if pid, _, rest := answerOf(t, h.turn(t.Context(), "ok")); pid != first || rest != "ok" {
 		t.Errorf("got process %d, %s; it was %d", pid, rest, first)
 	}
-	want := []string{"message " + string(run.TextMessage("system", "Between its turns the executor wrote 50 bytes that belong to none and are left out: stray one\n"+`{"type":"event","event_type":"message"}`))}
+	want := []string{"message " + string(run.TextMessage("system",
+		"the executor wrote 50 bytes between its turns, dropped: stray one\n"+
+			`{"type":"event","event_type":"message"}`))}
 	if !slices.Equal(h.said, want) {
 		t.Errorf("got %q\nwant %q", h.said, want)
 	}
 }
 
-// TestAnAnswerIsTheLastWord: what comes over the gateway after a turn's answer, even at the same moment, neither undoes nor replaces it.
+// TestAnAnswerIsTheLastWord: what comes over the gateway after a turn's answer, even at the same moment, neither
+// undoes nor replaces it.
 func TestAnAnswerIsTheLastWord(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []string{`{"type":"turn_complete","result":"the answer"}`, `{"type":"turn_complete"}`, `{"type":"turn_complete","result":`} {
+	for _, answer := range []string{`{"type":"turn_complete","result":"the answer"}`, `{"type":"turn_complete"}`,
+		`{"type":"turn_complete","result":`} {
 		tr := newTurn(Job{Invocation: executor.Invocation{RunID: "run_1"}}, 1<<10)
 		early, late := "early", "late"
-		tr.hear(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &early}})
-		tr.line([]byte(answer))
-		_, unread := tr.ended()
+		tr.fromGateway(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &early}})
+		tr.onLine([]byte(answer))
+		_, unread := tr.status()
 		before := told(tr.outcome(1<<10), nil)
-		tr.hear(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &late}})
-		if answered, still := tr.ended(); !answered || still != unread {
+		tr.fromGateway(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &late}})
+		if answered, still := tr.status(); !answered || still != unread {
 			t.Errorf("%s: answered %v, unread %v after %v", answer, answered, still, unread)
 		}
 		if got := told(tr.outcome(1<<10), nil); got != before || strings.Contains(got, late) {
@@ -282,15 +299,15 @@ func TestBrokenBeforeItIsAsked(t *testing.T) {
 	h := newHouse(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
 	h.turn(t.Context(), "ok")
 	j := h.next("ok")
-	l, err := h.p.take(t.Context(), j, maxResult)
+	l, err := h.p.acquire(t.Context(), j, maxResult)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.cancel(errors.New("a second answer to its turn"))
-	if asked, err := l.ask(t.Context(), j, newTurn(j, maxResult)); asked || err != nil {
+	if asked, err := l.startTurn(t.Context(), j, newTurn(j, maxResult)); asked || err != nil {
 		t.Errorf("asked %v, %v", asked, err)
 	}
-	<-l.over
+	<-l.done
 }
 
 // TestAnotherProcessIsWanted: a process does not do a turn that follows another one than its own.
@@ -368,7 +385,9 @@ func TestKillTurn(t *testing.T) {
 	defer cancel()
 	time.AfterFunc(50*time.Millisecond, func() { cancel(); end() })
 	begin := time.Now()
-	if got := h.turn(ctx, "wait", func(j *Job) { j.Kill = kill.Done() }); got != "stopped" || time.Since(begin) > 10*time.Second {
+	if got := h.turn(ctx, "wait", func(j *Job) {
+		j.Kill = kill.Done()
+	}); got != "stopped" || time.Since(begin) > 10*time.Second {
 		t.Errorf("got %s after %v", got, time.Since(begin))
 	}
 }
@@ -376,7 +395,7 @@ func TestKillTurn(t *testing.T) {
 // TestIdle: who is idle for too long is shut down, and who is the oldest when there are too many.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echo, PoolConfig{Idle: 30 * time.Millisecond})
+	h := newHouse(t, echo, PoolConfig{IdleTimeout: 30 * time.Millisecond})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	until(t, "the process is gone", func() bool { return dead(first) })
 	until(t, "it is forgotten", func() bool { return h.p.Sessions() == nil })
@@ -384,7 +403,7 @@ func TestIdle(t *testing.T) {
 		t.Errorf("log %q", h.log())
 	}
 
-	h = newHouse(t, echo, PoolConfig{Most: 2})
+	h = newHouse(t, echo, PoolConfig{MaxProcesses: 2})
 	var pids []int
 	for _, session := range []string{"ses_a", "ses_b", "ses_c"} {
 		pid, _, _ := answerOf(t, h.turn(t.Context(), "ok", func(j *Job) { j.Invocation.SessionID = session }))
@@ -402,7 +421,8 @@ func TestIdle(t *testing.T) {
 // TestDeafProcess: one that reads nothing is ended at shutdown, and a turn it does not read ends with its run.
 func TestDeafProcess(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `read -r line; printf '{"type":"turn_complete","result":"1 1 x"}\n'; sleep 100`, PoolConfig{Grace: 200 * time.Millisecond})
+	h := newHouse(t, `read -r line; printf '{"type":"turn_complete","result":"1 1 x"}\n'; sleep 100`,
+		PoolConfig{Grace: 200 * time.Millisecond})
 	answerOf(t, h.turn(t.Context(), "ok"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -421,7 +441,8 @@ func TestDeafProcess(t *testing.T) {
 // TestClosedStdin: a process that can hear no turn has not begun it; another does it.
 func TestClosedStdin(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `read -r line; exec <&-; printf '{"type":"turn_complete","result":"%s 1 x"}\n' $$; sleep 100`, PoolConfig{})
+	h := newHouse(t, `read -r line; exec <&-; printf '{"type":"turn_complete","result":"%s 1 x"}\n' $$; sleep 100`,
+		PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	if second, _, _ := answerOf(t, h.turn(t.Context(), "ok")); second == first || !dead(first) {
 		t.Errorf("process %d after %d, gone %v", second, first, dead(first))
@@ -438,16 +459,18 @@ func TestNoPersistentProgram(t *testing.T) {
 	}
 }
 
-// TestManySessions at once, with turns that cross, stops and deaths: each answer is its own turn's, and nothing is left.
+// TestManySessions at once, with turns that cross, stops and deaths: each answer is its own turn's, and nothing is
+// left.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, strings.ReplaceAll(echo, `answer ok`, `id=${line##*\"run_id\":\"}; answer "${id%%\"*}"`), PoolConfig{Most: 6, Idle: 20 * time.Millisecond})
+	h := newHouse(t, strings.ReplaceAll(echo, `answer ok`, `id=${line##*\"run_id\":\"}; answer "${id%%\"*}"`),
+		PoolConfig{MaxProcesses: 6, IdleTimeout: 20 * time.Millisecond})
 	var wg sync.WaitGroup
 	for s := range 4 {
 		wg.Go(func() {
 			for n := range 12 {
 				j := h.job
-				j.Tell = nil
+				j.OnEvent = nil
 				v := &j.Invocation
 				v.SessionID, v.RunID = fmt.Sprintf("ses_%d", s), fmt.Sprintf("run_%d_%d", s, n)
 				v.Parameters = json.RawMessage(`{"do":"ok"}`)
@@ -468,7 +491,7 @@ func TestManySessions(t *testing.T) {
 	}
 	wg.Wait()
 	h.p.Close(t.Context())
-	if len(h.p.of) != 0 {
-		t.Errorf("%d processes are left", len(h.p.of))
+	if len(h.p.bySession) != 0 {
+		t.Errorf("%d processes are left", len(h.p.bySession))
 	}
 }

@@ -1,4 +1,4 @@
-package external
+package program
 
 import (
 	"context"
@@ -26,12 +26,14 @@ func script(t *testing.T, text string, said *[]string) Job {
 		t.Fatal(err)
 	}
 	return Job{
-		Invocation: executor.Invocation{SchemaVersion: executor.Version, Mode: executor.Resume, RunID: "run_1", SessionID: "ses_1", AgentName: "a",
-			Parameters: json.RawMessage(`{"b":1e400,"a":"<&>"}`), ProjectDir: dir, Config: json.RawMessage(`{"model":"m"}`), ExecutorSession: "abc", Attempt: 2},
+		Invocation: executor.Invocation{SchemaVersion: executor.Version, Mode: executor.Resume,
+			RunID: "run_1", SessionID: "ses_1", AgentName: "a",
+			Parameters: json.RawMessage(`{"b":1e400,"a":"<&>"}`), ProjectDir: dir,
+			Config: json.RawMessage(`{"model":"m"}`), ExecutorSession: "abc", Attempt: 2},
 		Command: path,
 		Env:     []string{"PATH=" + os.Getenv("PATH"), "OWN=1"},
 		Grace:   10 * time.Second,
-		Tell: func(kind string, body json.RawMessage) {
+		OnEvent: func(kind string, body json.RawMessage) {
 			*said = append(*said, kind+" "+string(body))
 		},
 	}
@@ -68,7 +70,8 @@ func data(s string) string {
 func message(s string) string { return "\nmessage " + string(run.TextMessage("system", s)) }
 
 const (
-	event  = `echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"<hi>"}]}'` + "\n"
+	event = `echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text",` +
+		`"text":"<hi>"}]}'` + "\n"
 	saidIt = "\n" + `message {"role":"assistant","content":[{"type":"text","text":"<hi>"}]}`
 	bind   = `echo '{"type":"bind","executor_session_id":"m-1"}'` + "\n"
 	bound  = "\n" + `bind {"type":"bind","executor_session_id":"m-1"}`
@@ -78,53 +81,86 @@ const (
 func TestOutputs(t *testing.T) {
 	for _, tt := range []struct{ name, script, want string }{
 		{"nothing", `cat >/dev/null`, `completed | ` + data("null")},
-		{"input not read, a code", `exit 3`, `failed {"error":"executor_failed","message":"Process exited with code 3","exit_code":3}`},
+		{"input not read, a code",
+			`exit 3`, `failed {"error":"executor_failed","message":"Process exited with code 3","exit_code":3}`},
 		{"text", `echo hello; echo; echo world; echo`, `completed | ` + text("hello\n\nworld")},
-		{"JSON, kept as it is", `echo ' {"z":1e400, "a":12345678901234567890} '`, `completed | ` + data(`{"z":1e400,"a":12345678901234567890}`)},
+		{"JSON, kept as it is", `echo ' {"z":1e400, "a":12345678901234567890} '`,
+			`completed | ` + data(`{"z":1e400,"a":12345678901234567890}`)},
 		{"falsy JSON", `echo 0`, `completed | ` + data(`0`)},
 		{"JSON of several lines", `printf '{\n"a": [\n1]}\n'`, `completed | ` + data(`{"a":[1]}`)},
 		{"two JSON values are text", `echo 1; echo 2`, `completed | ` + text("1\n2")},
-		{"JSON with a type of its own", `echo '{"type":"answer","result":"x"}'`, `completed | ` + data(`{"type":"answer","result":"x"}`)},
+		{"JSON with a type of its own", `echo '{"type":"answer","result":"x"}'`,
+			`completed | ` + data(`{"type":"answer","result":"x"}`)},
 		{"a result line that cannot be read, and nothing before it", `echo '{"type":"result","result_text":1}'`,
-			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: result_text must be a string, got 1"} | ` + text(`{"type":"result","result_text":1}`)},
+			`failed {"error":"executor_result_unreadable","message":"the executor's result line is unreadable: ` +
+				`result_text must be a string, got 1"} | ` + text(`{"type":"result","result_text":1}`)},
 		{"half a result line, and nothing before it", `printf '{"type":"result","result_data":{"a":'`,
-			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: it is not JSON"} | ` + text(`{"type":"result","result_data":{"a":`)},
-		{"an event line that cannot be read, and nothing before it", `echo '{"type":"event"}'`, `completed | ` + data(`{"type":"event"}`)},
+			`failed {"error":"executor_result_unreadable","message":"the executor's result line is unreadable: it is ` +
+				`not JSON"} | ` + text(`{"type":"result","result_data":{"a":`)},
+		{"an event line that cannot be read, and nothing before it", `echo '{"type":"event"}'`,
+			`completed | ` + data(`{"type":"event"}`)},
 		{"no UTF-8", `printf 'caf\351'`, `completed | ` + text("caf\uFFFD")},
-		{"the document", `cat`, `completed | ` + data(`{"schema_version":"2.2","mode":"resume","session_id":"ses_1","run_id":"run_1","parameters":{"b":1e400,"a":"<&>"},"project_dir":"DIR","agent_name":"a","agent_blueprint":{},"executor_config":{"model":"m"},"executor_session_id":"abc","attempt":2}`)},
+		{"the document",
+			`cat`,
+			`completed | ` +
+				data(`{"schema_version":"2.2","mode":"resume","session_id":"ses_1","run_id":"run_1",`+
+					`"parameters":{"b":1e400,"a":"<&>"},"project_dir":"DIR","agent_name":"a","agent_blueprint":{},`+
+					`"executor_config":{"model":"m"},"executor_session_id":"abc","attempt":2}`)},
 		{"folder and environment", `echo "$PWD $OWN $HOME"`, `completed | ` + text("DIR 1 ")},
 		{"the protocol", event + bind + result, `completed | ` + text("fine") + saidIt + bound},
-		{"events of tools", `echo '{"type":"event","event_type":"pre_tool","tool_name":"ls"}'; echo '{"type":"event","event_type":"post_tool","tool_name":"ls","tool_output":1.0}'` + "\n" + result,
-			`completed | ` + text("fine") + "\n" + `pre_tool {"tool_name":"ls"}` + "\n" + `post_tool {"tool_name":"ls","tool_output":1.0}`},
-		{"data, type and exit code are ours", `echo '{"type":"result","result_type":"procedural","result_data":{"a":1.0},"exit_code":7}'`, `completed | ` + data(`{"a":1.0}`)},
+		{"events of tools",
+			`echo '{"type":"event","event_type":"pre_tool","tool_name":"ls"}'; echo '{"type":"event",` +
+				`"event_type":"post_tool","tool_name":"ls","tool_output":1.0}'` + "\n" + result,
+			`completed | ` + text("fine") + "\n" + `pre_tool {"tool_name":"ls"}` + "\n" +
+				`post_tool {"tool_name":"ls","tool_output":1.0}`},
+		{"data, type and exit code are ours",
+			`echo '{"type":"result","result_type":"procedural","result_data":{"a":1.0},"exit_code":7}'`,
+			`completed | ` + data(`{"a":1.0}`)},
 		{"the last result counts", result + `echo '{"type":"result","result_data":2}'`, `completed | ` + data(`2`)},
-		{"protocol without a result: its own text is it", bind + "echo warm; echo up", `completed | ` + text("warm\nup") + bound},
+		{"protocol without a result: its own text is it", bind + "echo warm; echo up",
+			`completed | ` + text("warm\nup") + bound},
 		{"protocol without a result: its own JSON is it", bind + "echo '[1]'", `completed | ` + data("[1]") + bound},
 		{"protocol without anything else", bind, `completed | ` + data("null") + bound},
-		{"text beside a result is told", "echo loading\n" + result + "echo bye", `completed | ` + text("fine") + message("loading\nbye")},
-		{"a result with an error", `echo '{"type":"result","result_data":{"half":1},"error":{"error":"quota","message":"no money","limit":5}}'`,
+		{"text beside a result is told", "echo loading\n" + result + "echo bye",
+			`completed | ` + text("fine") + message("loading\nbye")},
+		{"a result with an error",
+			`echo '{"type":"result","result_data":{"half":1},"error":{"error":"quota","message":"no money","limit":5}}'`,
 			`failed {"error":"quota","message":"no money","limit":5} | ` + data(`{"half":1}`)},
-		{"the same, and an exit code", `echo '{"type":"result","error":{"message":"no money"}}'; echo noise >&2; exit 9`,
+		{"the same, and an exit code",
+			`echo '{"type":"result","error":{"message":"no money"}}'; echo noise >&2; exit 9`,
 			`failed {"error":"executor_failed","message":"no money"} | ` + data("null")},
 		{"exit code, stderr", event + result + `echo first >&2; echo last >&2; exit 7`,
 			`failed {"error":"executor_failed","message":"first\nlast","exit_code":7} | ` + text("fine") + saidIt},
-		{"exit code, stdout", event + "echo no; exit 1", `failed {"error":"executor_failed","message":"no","exit_code":1} | ` + text("no") + saidIt},
-		{"exit code, protocol only", event + "exit 1", `failed {"error":"executor_failed","message":"Process exited with code 1","exit_code":1}` + saidIt},
-		{"signal", `kill -9 $$`, `failed {"error":"executor_failed","message":"Process exited with code 137","exit_code":137}`},
+		{"exit code, stdout", event + "echo no; exit 1",
+			`failed {"error":"executor_failed","message":"no","exit_code":1} | ` + text("no") + saidIt},
+		{"exit code, protocol only", event + "exit 1",
+			`failed {"error":"executor_failed","message":"Process exited with code 1","exit_code":1}` + saidIt},
+		{"signal",
+			`kill -9 $$`,
+			`failed {"error":"executor_failed","message":"Process exited with code 137","exit_code":137}`},
 		{"a bad event among good lines", event + `echo '{"type":"event"}'` + "\n" + result,
-			`completed | ` + text("fine") + saidIt + message("The executor's event line cannot be read and is left out: event_type is required in an event line")},
+			`completed | ` + text("fine") + saidIt +
+				message("the executor's event line is unreadable, dropped: event_type is required in an event line")},
 		{"a bad bind among good lines", event + `echo '{"type":"bind"}'`,
-			`completed | ` + data("null") + saidIt + message("The executor's bind line cannot be read and is left out: executor_session_id is required in a bind line")},
+			`completed | ` + data("null") + saidIt +
+				message("the executor's bind line is unreadable, dropped: executor_session_id is required in a bind "+
+					"line")},
 		{"a bad result among good lines", bind + `echo '{"type":"result","result_text":"a","result_data":1}'`,
-			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: result_text and result_data exclude each other; send one"} | ` +
+			`failed {"error":"executor_result_unreadable","message":"the executor's result line is unreadable: ` +
+				`result_text and result_data exclude each other; send one"} | ` +
 				text(`{"type":"result","result_text":"a","result_data":1}`) + bound},
 		{"half a result after good lines", bind + `printf '{"type":"result","result_data":{"a":'`,
-			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: it is not JSON"} | ` + text(`{"type":"result","result_data":{"a":`) + bound},
-		{"a turn's answer", bind + `echo '{"type":"turn_complete","result":{"a":1}}'`, `completed | ` + data(`{"a":1}`) + bound},
-		{"a turn's failure", `echo '{"type":"turn_failed","error":{"error":"quota","message":"no money"}}'`, `failed {"error":"quota","message":"no money"}`},
-		{"a good result after the bad one", bind + `echo '{"type":"result","x":1}'` + "\n" + result, `completed | ` + text("fine") + bound},
+			`failed {"error":"executor_result_unreadable","message":"the executor's result line is unreadable: it is ` +
+				`not JSON"} | ` + text(`{"type":"result","result_data":{"a":`) + bound},
+		{"a turn's answer", bind + `echo '{"type":"turn_complete","result":{"a":1}}'`,
+			`completed | ` + data(`{"a":1}`) + bound},
+		{"a turn's failure", `echo '{"type":"turn_failed","error":{"error":"quota","message":"no money"}}'`,
+			`failed {"error":"quota","message":"no money"}`},
+		{"a good result after the bad one", bind + `echo '{"type":"result","x":1}'` + "\n" + result,
+			`completed | ` + text("fine") + bound},
 		{"a bad result and an exit code", bind + `echo '{"type":"result","result_text":1}'; echo why >&2; exit 4`,
-			`failed {"error":"executor_failed","message":"why","exit_code":4} | ` + text(`{"type":"result","result_text":1}`) + bound},
+			`failed {"error":"executor_failed","message":"why","exit_code":4} | ` +
+				text(`{"type":"result","result_text":1}`) + bound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -144,14 +180,22 @@ func TestLimits(t *testing.T) {
 		begin, has   string
 		most         int // bytes of the result as JSON
 	}{
-		{"much text", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000; echo end`, `failed {"error":"result_too_large"`, "[… 19475716 bytes cut …]", 2 << 20},
-		{"text that fits", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 4000000; echo end`, "completed", "end", 5 << 20},
-		{"a large result in time", `printf '{"type":"result","result_data":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}'`, "completed", "xxx", 4 << 20},
-		{"a result line too long", `printf '{"type": "result","result_data":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}'`,
+		{"much text", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000; echo end`,
+			`failed {"error":"result_too_large"`, "[… 19475716 bytes cut …]", 2 << 20},
+		{"text that fits", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 4000000; echo end`, "completed",
+			"end", 5 << 20},
+		{"a large result in time",
+			`printf '{"type":"result","result_data":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}'`, "completed",
+			"xxx", 4 << 20},
+		{"a result line too long",
+			`printf '{"type": "result","result_data":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}'`,
 			`failed {"error":"result_too_large"`, "bytes cut", 20 << 10},
-		{"an event line too long", `printf '{"type":"event","a":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}'; ` + result,
-			`completed | ` + text("fine"), "The executor's event line cannot be read and is left out: it has more than", 20 << 10},
-		{"much text beside a result", result + `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000`, `completed | ` + text("fine"), "bytes cut", 20 << 10},
+		{"an event line too long",
+			`printf '{"type":"event","a":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}'; ` + result,
+			`completed | ` + text("fine"), "the executor's event line is unreadable, dropped: it has more than",
+			20 << 10},
+		{"much text beside a result", result + `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000`,
+			`completed | ` + text("fine"), "bytes cut", 20 << 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -177,13 +221,14 @@ func TestNoProgram(t *testing.T) {
 	j = script(t, "", &said)
 	j.Invocation.ProjectDir = "/no/such/folder"
 	got = strings.ReplaceAll(told(Run(t.Context(), j), said), j.Command, "PROGRAM")
-	if want := `failed {"error":"executor_not_runnable","message":"command \"PROGRAM\": the working directory /no/such/folder does not exist"}`; got != want {
+	if want := `failed {"error":"executor_not_runnable","message":"command \"PROGRAM\": the working directory ` +
+		`/no/such/folder does not exist"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// TestStopped: nothing of the tree is left, and what was told by then is kept. A deadline is the same for the program; what
-// it is called is the worker's affair.
+// TestStopped: nothing of the tree is left, and what was told by then is kept. A deadline is the same for the program;
+// what it is called is the worker's affair.
 func TestStopped(t *testing.T) {
 	// Each is stopped at its event, so that comes when it is ready for that.
 	for _, tt := range []struct {
@@ -192,9 +237,12 @@ func TestStopped(t *testing.T) {
 		want         string
 	}{
 		{"at once", event + `sleep 100`, 10 * time.Second, "stopped"},
-		{"with a word", `trap 'echo "half done"; exit 0' TERM; ` + event + `while :; do sleep 0.01; done`, 10 * time.Second, "stopped | " + text("half done")},
+		{"with a word", `trap 'echo "half done"; exit 0' TERM; ` + event + `while :; do sleep 0.01; done`,
+			10 * time.Second, "stopped | " + text("half done")},
 		{"with a result", result + event + `sleep 100`, 10 * time.Second, "stopped | " + text("fine")},
-		{"everything ignores SIGTERM", `trap "" TERM; setsid sh -c 'echo $$ >>pids; sleep 100' & while [ $(wc -l <pids) -lt 3 ]; do sleep 0.01; done; ` + event + `while :; do sleep 1; done`,
+		{"everything ignores SIGTERM",
+			`trap "" TERM; setsid sh -c 'echo $$ >>pids; sleep 100' & while [ $(wc -l <pids) -lt 3 ]; do sleep 0.01; ` +
+				`done; ` + event + `while :; do sleep 1; done`,
 			100 * time.Millisecond, "stopped"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -203,7 +251,7 @@ func TestStopped(t *testing.T) {
 			defer cancel(nil)
 			var said []string
 			j := script(t, `sleep 100 & echo $! >>pids; echo $$ >>pids; `+tt.script, &said)
-			j.Grace, j.Tell = tt.grace, func(string, json.RawMessage) { cancel(errors.New("stop")) }
+			j.Grace, j.OnEvent = tt.grace, func(string, json.RawMessage) { cancel(errors.New("stop")) }
 			if got := told(Run(ctx, j), nil); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
