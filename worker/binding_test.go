@@ -53,8 +53,9 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 	if !s.record(subj, &bound) {
 		t.Fatal("nothing is bound")
 	}
-	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, ExecutorSessionID: "model-of-" + q.SessionID,
-		Hostname: "h", Profile: "model", At: bound.At}); bound != want || bound.At.IsZero() {
+	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1,
+		ExecutorSessionID: "model-of-" + q.SessionID,
+		Hostname:          "h", Profile: "model", At: bound.At}); bound != want || bound.At.IsZero() {
 		t.Errorf("got %+v, want %+v", bound, want)
 	}
 	first, _ := b.Last(t.Context(), subj)
@@ -84,7 +85,8 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 	}
 	// The next turn, and its third attempt, as a coordinator queues them.
 	q = s.enqueue(model, func(next *run.Queued) {
-		next.Type, next.SessionID, next.ExecutorSessionID, next.Attempt = run.Resume, q.SessionID, bound.ExecutorSessionID, 3
+		next.Type, next.SessionID, next.ExecutorSessionID, next.Attempt = run.Resume, q.SessionID,
+			bound.ExecutorSessionID, 3
 	})
 	if attempt, v := in(s.waitEnded(q)); attempt != "3" || v.Attempt != 3 || v.Mode != executor.Resume ||
 		v.ExecutorSession != "model-of-"+q.SessionID {

@@ -138,7 +138,8 @@ func (p persistentExecutor) Run(ctx context.Context, inv executor.Invocation, ho
 func newPool(p profile.Profile, log *slog.Logger) *program.Pool {
 	slots := cmp.Or(p.MaxConcurrentRuns, defaultSlots())
 	return program.NewPool(program.PoolConfig{
-		IdleTimeout: time.Duration(p.IdleSeconds) * time.Second, MaxProcesses: max(cmp.Or(p.MaxSessions, 8*slots), slots),
+		IdleTimeout: time.Duration(p.IdleSeconds) * time.Second, MaxProcesses: max(cmp.Or(p.MaxSessions, 8*slots),
+			slots),
 		Log: log.With("profile", p.Name),
 	})
 }

@@ -93,7 +93,8 @@ func (m *client) deregister(dead context.Context, finishing bool) {
 		ctx, cancel := context.WithTimeout(dead, 2*time.Second)
 		_, err = m.bus.Request(ctx, subject.RunnerAPI(runnerapi.OpDeregister), ask)
 		cancel()
-		if err == nil || dead.Err() != nil || errors.Is(err, bus.ErrNoResponders) || fault.KindOf(err) == fault.Forbidden {
+		if err == nil || dead.Err() != nil || errors.Is(err, bus.ErrNoResponders) ||
+			fault.KindOf(err) == fault.Forbidden {
 			break
 		}
 		sleep(dead, 200*time.Millisecond)

@@ -88,8 +88,9 @@ func (e *events) dropOversized(ctx context.Context, bytes int) {
 	e.mu.Lock()
 	e.oversized = bytes
 	e.mu.Unlock()
-	e.emit(ctx, run.EventMessage, run.TextMessage("system", fmt.Sprintf("an event of %d bytes is dropped; the limit is %d",
-		bytes, maxEvent)))
+	e.emit(ctx, run.EventMessage, run.TextMessage("system",
+		fmt.Sprintf("an event of %d bytes is dropped; the limit is %d",
+			bytes, maxEvent)))
 }
 
 // oversizedFault returns why a run without a result fails: its result may have been in an event that was dropped as

@@ -133,7 +133,8 @@ func TestKilledAtOnce(t *testing.T) {
 					if why == "superseded" {
 						return runnerapi.HeartbeatReply{Superseded: true}
 					}
-					return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}, Abandoned: []string{q.Key}}
+					return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue},
+						Abandoned: []string{q.Key}}
 				}
 			})
 			natstest.Until(t, "its executor is gone", func() bool { return !w.attempts.has(q.Key) })

@@ -167,7 +167,8 @@ func TestGateway(t *testing.T) {
 		t.Errorf("got %s %v %+v", e.Status, e.Error, e.Result)
 	}
 	var bound run.Bound
-	if !s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound) || bound.ExecutorSessionID != "m-1" {
+	if !s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound) ||
+		bound.ExecutorSessionID != "m-1" {
 		t.Errorf("bound %+v", bound)
 	}
 	got := said(t, s, q)

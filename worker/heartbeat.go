@@ -79,7 +79,8 @@ func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) er
 	ctx, cancel := context.WithTimeout(ctx, max(p.remote.heartbeatInterval(), time.Second))
 	defer cancel()
 	sent := time.Now()
-	r, err := p.client.heartbeat(ctx, runnerapi.Heartbeat{Attempts: attempts, Idle: firstN(p.sessions.idle(), runnerapi.MaxHeartbeatIdle),
+	r, err := p.client.heartbeat(ctx, runnerapi.Heartbeat{Attempts: attempts,
+		Idle:     firstN(p.sessions.idle(), runnerapi.MaxHeartbeatIdle),
 		Draining: p.shutdown.stopping.Load()})
 	if err != nil {
 		return err

@@ -167,7 +167,9 @@ func TestRegistrationRefused(t *testing.T) {
 		t.Fatal("it goes on with a registration that can never succeed")
 	}
 	s.with(func() {
-		if slices.ContainsFunc(s.farewells, func(f runnerapi.Deregistration) bool { return f.Instance == w.client.Instance }) {
+		if slices.ContainsFunc(s.farewells, func(f runnerapi.Deregistration) bool {
+			return f.Instance == w.client.Instance
+		}) {
 			t.Error("it said goodbye without having been there")
 		}
 	})
@@ -202,7 +204,9 @@ func TestSuperseded(t *testing.T) {
 	s.enqueue()
 	<-began
 	s.with(func() {
-		s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply { return runnerapi.HeartbeatReply{Superseded: true} }
+		s.answer = func(runnerapi.Heartbeat) runnerapi.HeartbeatReply {
+			return runnerapi.HeartbeatReply{Superseded: true}
+		}
 	})
 	w.wait(t, errSuperseded)
 	if !cut.Load() {

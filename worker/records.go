@@ -89,8 +89,9 @@ func (s *recordBuilder) claimed(a *attempt, at time.Time) (e bus.Entry, nonce st
 
 // binding builds the record of what an attempt's executor bound.
 func (s *recordBuilder) binding(a *attempt, model string) (bus.Entry, error) {
-	r := run.Bound{V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Attempt: a.Attempt, ExecutorSessionID: model,
-		At: time.Now().UTC()}
+	r := run.Bound{V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Attempt: a.Attempt,
+		ExecutorSessionID: model,
+		At:                time.Now().UTC()}
 	r.Profile = s.profile.Name                                         // no other executor understands the id
 	if !runnerapi.IsStatePointer(model) && !s.profile.ResumeAnywhere { // only this host has the session
 		r.Hostname = s.host

@@ -87,7 +87,9 @@ func TestAProcessStaysForItsSession(t *testing.T) {
 	natstest.Until(t, "the beat lists the session", func() bool {
 		return slices.Equal(s.idleNow(), []string{q.SessionID})
 	})
-	next := s.enqueue(model, func(n *run.Queued) { n.Type, n.SessionID, n.PreviousRunID = run.Resume, q.SessionID, q.ID })
+	next := s.enqueue(model, func(n *run.Queued) {
+		n.Type, n.SessionID, n.PreviousRunID = run.Resume, q.SessionID, q.ID
+	})
 	if a := s.answer1(next); a.PID != first.PID || a.Line.Kind != "turn" || a.Line.Run != next.ID || a.First != q.ID {
 		t.Errorf("the next turn: %+v after %+v", a, first)
 	}

@@ -176,7 +176,8 @@ func (m *sessionState) deleteOld() {
 		if !ok || pointer == m.pointer() {
 			continue
 		}
-		ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key,
+		ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt,
+			Key:  a.Key,
 			Name: name})
 		if err == nil {
 			_, err = m.payloads.bus.Request(ctx, subject.RunnerAPI(runnerapi.OpDropState), ask)

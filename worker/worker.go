@@ -144,7 +144,8 @@ func newRunner(cfg Config) runnerapi.Runner {
 	return runnerapi.Runner{
 		Identity: runnerapi.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name,
 			ExecutorType: p.Type},
-		Version: version.Current(), Instance: rand.Text(), CredentialID: cfg.Bus.CredentialID(), Tags: append([]string{}, cfg.Tags...),
+		Version: version.Current(), Instance: rand.Text(), CredentialID: cfg.Bus.CredentialID(),
+		Tags:                append([]string{}, cfg.Tags...),
 		RequireMatchingTags: cfg.RequireMatchingTags,
 		MaxConcurrentRuns:   cmp.Or(p.MaxConcurrentRuns, defaultSlots()), TimeoutSeconds: p.TimeoutSeconds,
 		Models: p.AllowedModels(), Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],

@@ -160,4 +160,6 @@ func (t *transcript) failUnreadable(kind string, why *fault.Fault, raw []byte) {
 }
 
 // systemMessage emits a message about the executor.
-func (t *transcript) systemMessage(text string) { t.emit(run.EventMessage, run.TextMessage("system", text)) }
+func (t *transcript) systemMessage(text string) {
+	t.emit(run.EventMessage, run.TextMessage("system", text))
+}
