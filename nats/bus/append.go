@@ -19,16 +19,17 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// maxBatch is the largest atomic batch the server takes, maxBatchBytes what we put into one.
+// maxBatch is the largest atomic batch the server accepts, in messages. maxBatchBytes is our own limit.
 const (
 	maxBatch      = 1000
 	maxBatchBytes = 8 << 20
 )
 
-// maxBatches is how many batches one process has under way. The server takes 50 at once for all that write to a stream.
+// maxBatches is how many batches one process has in flight. The server accepts 50 at once from all writers to a
+// stream.
 const maxBatches = 16
 
-// pubAck is JetStream's answer to a publish.
+// pubAck is JetStream's reply to a publish.
 type pubAck struct {
 	Seq   uint64 `json:"seq"`
 	Count int    `json:"count"`
@@ -39,8 +40,8 @@ type pubAck struct {
 	} `json:"error"`
 }
 
-// written reads the usual answer, {"stream":…,"seq":N}, without more work than it needs.
-func written(answer []byte) (seq uint64, ok bool) {
+// parsePubAck is the fast path for the usual reply, {"stream":…,"seq":N}.
+func parsePubAck(answer []byte) (seq uint64, ok bool) {
 	members := 0
 	err := strictjson.Scan(answer, func(key, value []byte) {
 		switch string(key) {
@@ -54,78 +55,81 @@ func written(answer []byte) (seq uint64, ok bool) {
 	return seq, err == nil && members == 0 && seq > 0
 }
 
-// verdict reads the answer to a publish: ErrTaken, a fault, or a *refusal with nothing said about why.
-func verdict(r *nats.Msg) (pubAck, error) {
-	if seq, ok := written(r.Data); ok {
+// checkPubAck reads the reply to a publish. The error is ErrTaken, a fault, or a *refusal with another code.
+func checkPubAck(r *nats.Msg) (pubAck, error) {
+	if seq, ok := parsePubAck(r.Data); ok {
 		return pubAck{Seq: seq}, nil
 	}
 	var a pubAck
 	if err := json.Unmarshal(r.Data, &a); err != nil {
-		return a, unreachable(fmt.Errorf("answer to a publish: %w", err))
+		return a, unavailable(fmt.Errorf("answer to a publish: %w", err))
 	}
 	if a.Error == nil {
 		return a, nil
 	}
 	no := &refusal{a.Error.ErrCode, a.Error.Text}
 	switch {
-	case no.code == codeStoreFailed && no.text == perSubject, no.code == codeWrongLast:
+	case no.code == codeStoreFailed && no.text == maxMsgsPerSubjectText, no.code == codeWrongLast:
 		return a, ErrTaken
-	case no.code == codeStoreFailed && no.text == maxBytes:
-		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its size or keep fewer runs", no).After(30 * time.Second)
+	case no.code == codeStoreFailed && no.text == maxBytesText:
+		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its size or keep fewer runs",
+			no).After(30 * time.Second)
 	case no.code == codeIncomplete, no.code == codeManyBatches:
-		return a, crowded(no)
+		return a, tooManyBatches(no)
 	case no.code == codeInFlight, no.code == codeNoLeader, a.Error.Code == 503, a.Error.Code == 429:
-		return a, unreachable(no)
+		return a, unavailable(no)
 	}
 	return a, no
 }
 
-// Log writes: records to RUNS, each under a subject of its own, and events.
+// Log appends: records to RUNS, each under its own subject, and events.
 type Log struct {
 	*Conn
-	reader  *Reader
-	group   *group        // perhaps another Bus's (Config.With)
-	slots   chan struct{} // one for each batch of AppendBatch that is under way
-	crowded atomic.Int64  // until when a batch that is refused is not sent again, in nanoseconds
+	reader       *Reader
+	group        *group        // may be another Bus's (Config.GroupWith)
+	slots        chan struct{} // one for each AppendBatch in flight
+	crowdedUntil atomic.Int64  // until then a refused batch is not retried; Unix nanoseconds
 }
 
 func newLog(conn *Conn, reader *Reader) *Log {
 	b := &Log{Conn: conn, reader: reader, slots: make(chan struct{}, maxBatches)}
-	if b.group = newGroup(b); conn.cfg.GroupWith != nil {
+	b.group = newGroup(b)
+	if conn.cfg.GroupWith != nil {
 		b.group = conn.cfg.GroupWith.group
 	}
 	return b
 }
 
-// Append writes one message whose subject has none yet. ErrTaken: it has. An Unavailable fault may mean that
-// it was written all the same (see AppendAndVerify). Appends that wait at the same moment share one write to disk; a lone
-// one never waits for company.
+// Append writes one message to a subject that has none. The error is ErrTaken if it has one. After an
+// Unavailable fault the message may have been written (see AppendAndVerify). Concurrent appends share a sync to
+// disk; a single append never waits for others.
 func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
 	if errors.Is(err, ErrTaken) {
-		return 0, b.sure(ctx, e)
+		return 0, b.confirmTaken(ctx, e)
 	}
 	return seq, err
 }
 
-// sure makes certain that a refusal is for good: a cluster's leader refuses also for the sake of a write that is still on its
-// way, and may die with it.
-func (b *Log) sure(ctx context.Context, entries ...Entry) error {
+// confirmTaken tells whether a refusal is final. A cluster's leader also refuses because of a write in flight,
+// which may be lost with it.
+func (b *Log) confirmTaken(ctx context.Context, entries ...Entry) error {
 	if !b.clustered() {
 		return ErrTaken
 	}
-	_, err := b.find(ctx, entries...)
+	_, err := b.readBack(ctx, entries...)
 	switch {
 	case err == nil:
 		return ErrTaken
 	case errors.Is(err, ErrNotFound):
-		return neither(err)
+		return undecided(err)
 	}
 	return err
 }
 
-// find gives the first message that one of the subjects has. In a cluster it looks for a second: who answers may lag behind.
-func (b *Log) find(ctx context.Context, entries ...Entry) (Message, error) {
+// readBack returns the first message that one of the subjects has. In a cluster it retries for a second, since
+// a replica may lag.
+func (b *Log) readBack(ctx context.Context, entries ...Entry) (Message, error) {
 	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
 		for _, e := range entries {
 			if m, err := b.reader.Last(ctx, e.Subject); !errors.Is(err, ErrNotFound) {
@@ -135,37 +139,37 @@ func (b *Log) find(ctx context.Context, entries ...Entry) (Message, error) {
 		if !b.clustered() || time.Now().Add(pause).After(end) || ctx.Err() != nil {
 			return Message{}, ErrNotFound
 		}
-		rest(ctx, pause)
+		sleep(ctx, pause)
 	}
 }
 
-// neither is what became of a record that is not there; where NATS does not write at all, that is what is to be told.
-func neither(cause error) error {
+// undecided is the fault for a record that was neither written nor finally refused. It keeps ErrStorageFailing.
+func undecided(cause error) error {
 	if errors.Is(cause, ErrStorageFailing) {
 		return cause
 	}
-	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor refused for good; try again", cause).After(time.Second)
+	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor finally refused; try again",
+		cause).After(time.Second)
 }
 
-// publish writes one message by itself.
+// publish writes one message without a batch.
 func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
-	began := b.meter.alone.Start()
-	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.brief(), subject.Runs)
-	b.meter.alone.ObserveSince(began)
+	began := b.meter.single.Start()
+	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.recordTimeout(), subject.Runs)
+	b.meter.single.ObserveSince(began)
 	if err != nil {
 		return 0, err
 	}
-	a, err := verdict(r)
+	a, err := checkPubAck(r)
 	if errors.Is(err, ErrTaken) {
 		b.meter.taken.Inc()
 	}
 	return a.Seq, err
 }
 
-// AppendBatch writes all entries as one batch, next to each other in the stream, and gives the last one's sequence.
-// ErrTaken: at least one subject has its message, nothing was written. ErrTooManyBatches: nothing was written, AppendEach may
-// do. A NATS that crashes meanwhile may leave the first of them: whoever reads them has to go on from each such
-// beginning (decision 0033).
+// AppendBatch writes all entries as one atomic batch and returns the last sequence. After ErrTaken (at least
+// one subject has its message) and ErrTooManyBatches nothing was written; after the latter use AppendEach. If
+// NATS crashes meanwhile, a prefix of the batch may remain: readers must continue from each prefix.
 func (b *Log) AppendBatch(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	switch {
 	case len(entries) == 0:
@@ -175,32 +179,35 @@ func (b *Log) AppendBatch(ctx context.Context, entries ...Entry) (seq uint64, er
 	case len(entries) > maxBatch:
 		return 0, fault.Newf(fault.TooLarge, "%d records at once: at most %d", len(entries), maxBatch)
 	default:
-		var free func()
-		if free, err = b.slot(ctx); err == nil {
-			seq, err = b.insist(ctx, func() (uint64, error) { return b.tryBatch(ctx, entries) })
-			free()
+		var release func()
+		release, err = b.batchSlot(ctx)
+		if err == nil {
+			seq, err = b.publishBatch(ctx, func() (uint64, error) { return b.tryBatch(ctx, entries) })
+			release()
 		}
 	}
 	if errors.Is(err, ErrTaken) {
-		return 0, b.sure(ctx, entries...)
+		return 0, b.confirmTaken(ctx, entries...)
 	}
 	return seq, err
 }
 
-// AppendEach writes entries one after the other, in their order, and gives the last one's sequence. At the first that
-// is refused or not answered it stops: those before it stand.
+// AppendEach writes entries one after the other and returns the last sequence. It stops at the first error;
+// earlier entries stay.
 func (b *Log) AppendEach(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	for _, e := range entries {
-		if seq, err = b.Append(ctx, e); err != nil {
+		seq, err = b.Append(ctx, e)
+		if err != nil {
 			return 0, err
 		}
 	}
 	return seq, nil
 }
 
-// slot waits until fewer than maxBatches are under way. Group commit has no need of one: it has one batch under way at most.
-func (b *Log) slot(ctx context.Context) (free func(), err error) {
-	wait, done := b.within(ctx, b.brief())
+// batchSlot waits until fewer than maxBatches are in flight. Group commit needs no slot: it has one batch in
+// flight at most.
+func (b *Log) batchSlot(ctx context.Context) (release func(), err error) {
+	wait, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
 	select {
 	case b.slots <- struct{}{}:
@@ -208,56 +215,61 @@ func (b *Log) slot(ctx context.Context) (free func(), err error) {
 	case <-wait.Done():
 	}
 	if ctx.Err() == nil && errors.Is(wait.Err(), context.DeadlineExceeded) {
-		return nil, crowded(wait.Err())
+		return nil, tooManyBatches(wait.Err())
 	}
-	return nil, away(wait, wait.Err())
+	return nil, asFault(wait, wait.Err())
 }
 
-// crowded is a batch that was not taken. A server whose disk is full cannot put its members aside, and says the same as one with too many.
-func crowded(cause error) error {
-	return fault.Wrap(fault.Unavailable, "", "NATS took no batch of records: there are too many at once, or its disk is full; nothing was written, try again in a moment", errors.Join(ErrTooManyBatches, cause)).After(time.Second)
+// tooManyBatches is the fault for a refused batch. A server with a full disk refuses with the same code as one
+// with too many batches.
+func tooManyBatches(cause error) error {
+	const message = "NATS took no batch of records: there are too many at once, or its disk is full; " +
+		"nothing was written, try again in a moment"
+	return fault.Wrap(fault.Unavailable, "", message, errors.Join(ErrTooManyBatches, cause)).After(time.Second)
 }
 
-// ErrTooManyBatches is in the fault of AppendBatch when NATS takes no further batch. Single records are still taken.
+// ErrTooManyBatches is in AppendBatch's fault when NATS accepts no further batch. It still accepts single
+// records.
 var ErrTooManyBatches = errors.New("too many batches at once")
 
-// doubt is how long nobody else insists after a batch was refused in vain.
-const doubt = 2 * time.Second
+// crowdedFor is how long no batch is retried after one was refused to the end.
+const crowdedFor = 2 * time.Second
 
-// insist writes a batch, which is sent only once where another was refused in vain a moment ago: whoever has thousands
-// to write would wait for each of them.
-func (b *Log) insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
+// publishBatch writes a batch, with retries unless another batch was refused a moment ago: a caller with
+// thousands of batches would wait for each of them.
+func (b *Log) publishBatch(ctx context.Context, try func() (uint64, error)) (uint64, error) {
 	left := 500 * time.Millisecond
-	if time.Now().UnixNano() < b.crowded.Load() {
+	if time.Now().UnixNano() < b.crowdedUntil.Load() {
 		left = 0
 	}
-	seq, err := insist(ctx, left, try)
+	seq, err := retryUntilAvailable(ctx, left, try)
 	if errors.Is(err, ErrTooManyBatches) {
-		b.crowded.Store(time.Now().Add(doubt).UnixNano())
+		b.crowdedUntil.Store(time.Now().Add(crowdedFor).UnixNano())
 	}
 	return seq, err
 }
 
-// insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of
-// so much time left in all: one that is slow to refuse is asked as often, for half a minute.
-func insist(ctx context.Context, left time.Duration, try func() (uint64, error)) (uint64, error) {
+// retryUntilAvailable retries a batch that the server refuses because all processes together send too many. The
+// pauses add up to left at most; a server that refuses slowly is asked for half a minute.
+func retryUntilAvailable(ctx context.Context, left time.Duration, try func() (uint64, error)) (uint64, error) {
 	began := time.Now()
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		seq, err := try()
 		no, ok := errors.AsType[*refusal](err)
-		if !ok || no.code != codeIncomplete && no.code != codeManyBatches || left <= 0 || time.Since(began) > 3*patience || ctx.Err() != nil {
+		retry := ok && (no.code == codeIncomplete || no.code == codeManyBatches)
+		if !retry || left <= 0 || time.Since(began) > 3*requestTimeout || ctx.Err() != nil {
 			return seq, err
 		}
 		now := pause/2 + rand.N(pause)
-		rest(ctx, now)
+		sleep(ctx, now)
 		left -= now
 	}
 }
 
-// tryBatch is one atomic batch. Members go without waiting; the last one commits, and its answer is the batch's.
+// tryBatch sends one atomic batch. Only the last message, which commits, gets a reply.
 func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
-	if err := ctx.Err(); err != nil { // a batch without its end would stay open for a while
-		return 0, away(ctx, err)
+	if err := ctx.Err(); err != nil { // an uncommitted batch would stay open on the server
+		return 0, asFault(ctx, err)
 	}
 	if err := b.sinks[subject.Runs].condition().err; err != nil {
 		return 0, err
@@ -270,33 +282,33 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 		}}
 		var err error
 		if i < len(entries)-1 {
-			err = away(ctx, b.nc.PublishMsg(m))
+			err = asFault(ctx, b.nc.PublishMsg(m))
 		} else {
 			m.Header["Nats-Batch-Commit"] = []string{"1"}
-			r, err = b.write(ctx, m, b.brief(), subject.Runs)
+			r, err = b.write(ctx, m, b.recordTimeout(), subject.Runs)
 		}
 		if err != nil {
 			return 0, err
 		}
 	}
 	b.meter.batch.ObserveSince(began)
-	b.meter.together.Observe(float64(len(entries)))
-	a, err := verdict(r)
+	b.meter.batchSize.Observe(float64(len(entries)))
+	a, err := checkPubAck(r)
 	if errors.Is(err, ErrTaken) {
 		b.meter.taken.Inc()
 	}
 	if err == nil && a.Count != len(entries) {
-		// An older server takes the commit for a plain message.
-		return 0, fmt.Errorf("atomic batch of %d: the answer says %d; nats-server 2.12 or newer is needed", len(entries), a.Count)
+		// An older server takes the commit for an ordinary message.
+		return 0, fmt.Errorf("atomic batch of %d: the server took %d; nats-server 2.12 or newer is needed",
+			len(entries), a.Count)
 	}
 	return a.Seq, err
 }
 
-// AppendAndVerify is Append for those who must know: when the append is refused or stays unanswered, the record is read
-// back, and mine says whether its body is the caller's own (it compares a nonce). nil: it stands and is mine.
-// ErrTaken: it is another's. An Unavailable fault: nobody can say yet; do the same again later, never give up
-// what depends on it.
-func (b *Log) AppendAndVerify(ctx context.Context, e Entry, mine func(body []byte) bool) (seq uint64, err error) {
+// AppendAndVerify is Append that settles the outcome: after a refusal or no reply it reads the record back.
+// isOwn reports whether a body is the caller's (by a nonce). nil: the record is the caller's. ErrTaken: it is
+// another's. An Unavailable fault: unknown; call it again, and keep what depends on it.
+func (b *Log) AppendAndVerify(ctx context.Context, e Entry, isOwn func(body []byte) bool) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
 	if err == nil {
 		return seq, nil
@@ -304,24 +316,24 @@ func (b *Log) AppendAndVerify(ctx context.Context, e Entry, mine func(body []byt
 	if !errors.Is(err, ErrTaken) && fault.KindOf(err) != fault.Unavailable {
 		return 0, err
 	}
-	m, back := b.find(ctx, e)
+	m, back := b.readBack(ctx, e)
 	switch {
 	case errors.Is(back, ErrNotFound):
-		return 0, neither(err)
+		return 0, undecided(err)
 	case back != nil:
 		return 0, back
-	case mine(m.Body):
+	case isOwn(m.Body):
 		return m.Seq, nil
 	}
 	return 0, ErrTaken
 }
 
-// Truncate purges what precedes a sequence of RUNS.
+// Truncate purges RUNS below a sequence.
 func (b *Log) Truncate(ctx context.Context, before uint64) error {
 	return purge(ctx, b.Conn, subject.Runs, jetstream.WithPurgeSequence(before))
 }
 
-// Purge removes what a stream has under a filter, up to but not including a sequence (0: everything).
+// Purge removes the messages of a stream under a filter, up to but not including a sequence (0: all).
 func (b *Log) Purge(ctx context.Context, stream, filter string, before uint64) error {
 	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(filter)}
 	if before > 0 {
@@ -331,11 +343,11 @@ func (b *Log) Purge(ctx context.Context, stream, filter string, before uint64) e
 }
 
 func purge(ctx context.Context, b *Conn, stream string, opts ...jetstream.StreamPurgeOpt) error {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.withConnection(ctx)
 	defer done()
 	s, err := b.js.Stream(ctx, stream)
 	if err == nil {
 		err = s.Purge(ctx, opts...)
 	}
-	return away(ctx, wrap("purge "+stream, err))
+	return asFault(ctx, wrap("purge "+stream, err))
 }

@@ -1,6 +1,6 @@
-// Package bus is typed messages over JetStream: records that are appended with compare-and-set and followed,
-// runs that are taken from lanes, requests and their answers, definitions in buckets. It is the only code that
-// knows nats.go, and the only code that acknowledges.
+// Package bus is typed messages over JetStream: appending records with compare-and-set and following them,
+// pulling runs from task queues, requests and replies, key-value buckets. No other package uses nats.go or
+// acknowledges messages.
 package bus
 
 import (
@@ -10,24 +10,24 @@ import (
 	"ao/shared/fault"
 )
 
-// Entry is a message to be written.
+// Entry is a message to append.
 type Entry struct {
 	Subject string
 	Body    []byte
 }
 
-// What streams hold, for those who know this package and not what carries it.
+// Aliases for packages that know bus and not stream.
 type (
 	Message = stream.Message
 	State   = stream.State
 )
 
 var (
-	// ErrTaken says that somebody else was first: the subject has its one message, the key its entry, the
-	// revision is no longer the newest.
+	// ErrTaken means that another writer was first: the subject has its one message, the key exists, or the
+	// revision is not the newest.
 	ErrTaken           = errors.New("taken")
 	ErrNotFound        = stream.ErrNotFound
 	ErrHistoryReplaced = stream.ErrHistoryReplaced
-	// ErrNoResponders says that nobody answers requests on that subject now.
-	ErrNoResponders = fault.New(fault.Unavailable, "", "Nobody answers at the moment; try again")
+	// ErrNoResponders means that no process answers requests on the subject now.
+	ErrNoResponders = fault.New(fault.Unavailable, "", "No process answers this request now; try again")
 )

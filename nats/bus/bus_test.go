@@ -72,7 +72,8 @@ func TestThreeRacersOneWinner(t *testing.T) {
 		for range 32 {
 			wg.Go(func() {
 				for n := range next {
-					_, err := b.Append(context.Background(), bus.Entry{Subject: ended(n), Body: []byte(fmt.Sprint(racer))})
+					_, err := b.Append(context.Background(),
+						bus.Entry{Subject: ended(n), Body: []byte(fmt.Sprint(racer))})
 					switch {
 					case err == nil:
 						won[n].Add(1)

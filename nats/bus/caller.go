@@ -9,26 +9,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// callerHeader is where a server says which connection a request came from. It writes this into every request that crosses
-// accounts, over whatever the client has written there.
+// callerHeader is the header in which the server names the connection a request came from. The server
+// overwrites it in every request that crosses accounts, so a client cannot forge it there.
 const callerHeader = "Nats-Request-Info"
 
-// Caller is who made a request, as the server says it; what the request itself claims is not in it.
+// Caller is who sent a request, as the server says.
 type Caller struct {
-	Credential string // the token of its user (subject.Door); "": not known
-	Unnamed    bool   // it came from another account, and that account's imports do not have its users named ("share")
+	Credential string // id of the sender's credential (subject.CredentialID); "": unknown
+	Unnamed    bool   // the request came from another account whose imports do not name their users ("share")
 }
 
 type callerKey struct{}
 
-// CallerOf is who made the request that a handler of Serve was called with.
+// CallerOf is the sender of the request that a handler of Serve was called with.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
-// withCaller adds who made a request. Where this process did not log in, requests cross no accounts: whoever sends one could
-// write the header itself.
+// withCaller adds the sender to ctx. Without a login of our own, requests cross no accounts and a sender could
+// forge the header: then it is ignored.
 func (b *Requests) withCaller(ctx context.Context, m *nats.Msg) context.Context {
 	text := m.Header.Get(callerHeader)
 	if text == "" || b.CredentialID() == "" {
@@ -42,7 +42,7 @@ func (b *Requests) withCaller(ctx context.Context, m *nats.Msg) context.Context 
 		return ctx
 	}
 	c := Caller{Unnamed: info.User == "" && info.Kind == ""}
-	if info.Kind == "Client" { // a leaf node speaks for others
+	if info.Kind == "Client" { // a leaf node forwards for others
 		c.Credential = subject.CredentialID(info.User)
 	}
 	return context.WithValue(ctx, callerKey{}, c)

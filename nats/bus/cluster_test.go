@@ -30,7 +30,8 @@ func (s *stall) step() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.steps++; s.steps > 1 {
+	s.steps++
+	if s.steps > 1 {
 		s.worst = max(s.worst, now.Sub(s.last))
 	}
 	s.last = now
@@ -52,8 +53,8 @@ func (s *stall) over(t *testing.T, what string, most time.Duration) {
 	}
 }
 
-// A leader is elected 4 to 9 s after the old one was heard for the last time; the rest is the tests' own: three servers that
-// race on a machine with other work.
+// A leader is elected 4 to 9 s after the old one was heard for the last time; the rest is the tests' own: three
+// servers that race on a machine with other work.
 const mostStalled = 10*time.Second + 15*time.Second
 
 // until does something again until it is done or refused; it must not come to anything else.
@@ -94,7 +95,8 @@ func TestRacersInAClusterThatLosesItsLeader(t *testing.T) {
 					nonce := fmt.Sprint(racer, "-", n)
 					var seq uint64
 					err := until(t.Context(), t, func(ctx context.Context) (err error) {
-						seq, err = b.AppendAndVerify(ctx, bus.Entry{Subject: ended(n), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
+						seq, err = b.AppendAndVerify(ctx, bus.Entry{Subject: ended(n), Body: []byte(nonce)},
+							func(body []byte) bool { return string(body) == nonce })
 						return err
 					})
 					progress.step()
@@ -190,7 +192,8 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 		for tick := time.NewTicker(2 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			n := runs.Load()
 			if until(ctx, t, func(ctx context.Context) error {
-				_, err := writer.AppendAndVerify(ctx, bus.Entry{Subject: queued(n), Body: []byte("x")}, func([]byte) bool { return true })
+				_, err := writer.AppendAndVerify(ctx, bus.Entry{Subject: queued(n), Body: []byte("x")},
+					func([]byte) bool { return true })
 				return err
 			}) == nil {
 				runs.Add(1)
@@ -223,7 +226,8 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 	wg.Go(func() { // who changes a definition
 		for tick := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			_ = until(ctx, t, func(ctx context.Context) error {
-				_, err := writer.Bucket(subject.Runners).Put(ctx, "k"+strconv.FormatUint(keys.Load()%10, 10), []byte("x"))
+				_, err := writer.Bucket(subject.Runners).Put(ctx, "k"+strconv.FormatUint(keys.Load()%10, 10),
+					[]byte("x"))
 				return err
 			})
 			keys.Add(1)
@@ -342,7 +346,8 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 	once := func(b *bus.Bus) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := b.Append(ctx, bus.Entry{Subject: ended(1)}); return err }
 	}
-	if err := until(t.Context(), t, once(b)); err != nil && !errors.Is(err, bus.ErrTaken) { // taken: by the one that had no answer
+	// taken: by the one that had no answer
+	if err := until(t.Context(), t, once(b)); err != nil && !errors.Is(err, bus.ErrTaken) {
 		t.Fatal(err)
 	}
 	b = c.Bus(t)
@@ -392,7 +397,11 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		made++
-		if err := until(t.Context(), t, func(ctx context.Context) error { _, err := values.Create(ctx, key, nil); return err }); !errors.Is(err, bus.ErrTaken) {
+		if err := until(t.Context(), t, func(ctx context.Context) error {
+			_,
+				err := values.Create(ctx, key, nil)
+			return err
+		}); !errors.Is(err, bus.ErrTaken) {
 			t.Errorf("made twice: %v", err)
 		}
 		read := func() (body []byte, at uint64, err error) {
@@ -405,7 +414,10 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 		if body, at, err := read(); err != nil || at != rev || string(body) != key {
 			t.Errorf("got %s at %d, %v", body, at, err)
 		}
-		if err := until(t.Context(), t, func(ctx context.Context) error { return values.DeleteRev(ctx, key, rev) }); err != nil && !errors.Is(err, bus.ErrTaken) {
+		if err := until(t.Context(), t, func(ctx context.Context) error {
+			return values.DeleteRev(ctx, key,
+				rev)
+		}); err != nil && !errors.Is(err, bus.ErrTaken) {
 			t.Error(err)
 		}
 		if _, _, err := read(); !errors.Is(err, bus.ErrNotFound) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ao/shared/fault"
@@ -12,33 +13,31 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// JetStream's error codes that we act on.
+// The error codes of JetStream that this package acts on.
 const (
-	codeStoreFailed  = 10077 // with the text perSubject: the subject has its one message
-	codeWrongLast    = 10071
-	codeInFlight     = 10164 // cluster: about a write still on its way; it may come to nothing
-	codeIncomplete   = 10176 // a batch whose beginning was refused unheard, or taken by another leader; nothing of it is written
-	codeManyBatches  = 10210 // too many batches are under way; nothing of this one is written
-	codeNoPeers      = 10005 // cluster: not enough servers that are there and have room
-	codeNoLeader     = 10009
-	codeOneServer    = 10074 // no replicas without a cluster
-	codeStreamExists = 10058
-	codeNoRoom       = 10047 // for a stream of that size
-	codeNoStorage    = 10023 // for a message
-	codeNoStream     = 10059
-	codeNoConsumer   = 10014
-	codeConsumerCfg  = 10012
-	codeConsumerIs   = 10148
-	codeConsumerName = 10013
-	codeConsumerGone = 10149
+	codeStoreFailed       = 10077 // with maxMsgsPerSubjectText: the subject has its one message
+	codeWrongLast         = 10071
+	codeInFlight          = 10164 // cluster: a write to the subject is in flight; it may be lost
+	codeIncomplete        = 10176 // the start of the batch was refused, or went to another leader; nothing is written
+	codeManyBatches       = 10210 // too many batches are in flight; nothing of this one is written
+	codeNoPeers           = 10005 // cluster: not enough servers are up and have space
+	codeNoLeader          = 10009
+	codeOneServer         = 10074 // replicas without a cluster
+	codeStreamExists      = 10058
+	codeNoStreamSpace     = 10047 // no space for a stream of that size
+	codeStorageFull       = 10023 // no space for a message
+	codeConsumerConfig    = 10012
+	codeConsumerExists    = 10148
+	codeConsumerNameInUse = 10013
+	codeConsumerDeleted   = 10149
 )
 
 const (
-	perSubject = "maximum messages per subject exceeded"
-	maxBytes   = "maximum bytes exceeded"
+	maxMsgsPerSubjectText = "maximum messages per subject exceeded"
+	maxBytesText          = "maximum bytes exceeded"
 )
 
-// refusal is JetStream's no.
+// refusal is an error that JetStream answered with.
 type refusal struct {
 	code int
 	text string
@@ -46,13 +45,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("JetStream: %s (%d)", r.text, r.code) }
 
-// away turns what nats.go says of a NATS that is not there into a fault; the end of the caller's own context
-// and everything else stay as they are.
-func away(ctx context.Context, err error) error {
+// asFault turns nats.go's errors about an unreachable NATS into faults. The end of the caller's own context and
+// all other errors stay.
+func asFault(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrStorageFailing): // nats.go has several words for a context that ended
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrStorageFailing):
+		// nats.go reports the end of a context in several ways
 		return context.Cause(ctx)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		if cause := context.Cause(ctx); fault.KindOf(cause) == fault.Unavailable {
@@ -61,45 +61,51 @@ func away(ctx context.Context, err error) error {
 		return err
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fault.Wrap(fault.TooLarge, "", "The message is larger than NATS takes", err)
-	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected),
-		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionDraining),
-		errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrNoServers),
-		errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
-		return unreachable(err)
+	case slices.ContainsFunc(unavailableErrors, func(target error) bool { return errors.Is(err, target) }):
+		return unavailable(err)
 	}
-	// JetStream itself says 503 while it starts or has no leader, and where its storage is full.
-	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil && api.APIError().Code == 503 {
-		return unreachable(err)
+	// JetStream replies 503 while it starts, has no leader, or is full.
+	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil &&
+		api.APIError().Code == 503 {
+		return unavailable(err)
 	}
 	return err
 }
 
-// unreachable is the fault of what NATS did not do, with what that tells of NATS. It may have been done all the same.
-func unreachable(cause error) error {
+// unavailableErrors are nats.go's errors for a NATS that cannot be reached or does not answer.
+var unavailableErrors = []error{
+	context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers,
+	nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
+	nats.ErrConnectionDraining, nats.ErrStaleConnection,
+	jetstream.ErrNoStreamResponse, jetstream.ErrJetStreamNotEnabled,
+}
+
+// unavailable is the fault for an operation that NATS did not confirm. It may have been done all the same.
+func unavailable(cause error) error {
 	message := "NATS is not reachable"
 	switch no, refused := errors.AsType[*refusal](cause); {
-	case code(cause) == codeNoStorage, refused && no.code == codeNoStorage:
-		message = "JetStream has no room: what it may store (max_file_store) is used up"
+	case errorCode(cause) == codeStorageFull, refused && no.code == codeStorageFull:
+		message = "JetStream has no space left: its limit (max_file_store) is reached"
 	case errors.Is(cause, nats.ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
 		message = "NATS did not answer in time"
-	case errors.Is(cause, nats.ErrNoResponders), errors.Is(cause, jetstream.ErrNoStreamResponse), errors.Is(cause, jetstream.ErrJetStreamNotEnabled):
-		message = "NATS has no JetStream at the moment"
-	case refused, code(cause) != 0:
-		message = "JetStream cannot do it at the moment"
+	case errors.Is(cause, nats.ErrNoResponders), errors.Is(cause, jetstream.ErrNoStreamResponse),
+		errors.Is(cause, jetstream.ErrJetStreamNotEnabled):
+		message = "JetStream is not available"
+	case refused, errorCode(cause) != 0:
+		message = "JetStream cannot do it now"
 	}
 	return fault.Wrap(fault.Unavailable, "", message+"; try again in a moment", cause).After(time.Second)
 }
 
-// code gives JetStream's error code in err, 0 where there is none.
-func code(err error) jetstream.ErrorCode {
+// errorCode is JetStream's error code in err, 0 without one.
+func errorCode(err error) jetstream.ErrorCode {
 	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil {
 		return api.APIError().ErrorCode
 	}
 	return 0
 }
 
-// wrap says what was being done; nil stays nil.
+// wrap adds what was being done; nil stays nil.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil

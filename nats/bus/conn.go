@@ -16,10 +16,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// patience is how long a request to JetStream may take when its context has no deadline.
-const patience = 10 * time.Second
+// requestTimeout is the time limit of a JetStream request whose context has no deadline.
+const requestTimeout = 10 * time.Second
 
-// Conn is the connection: what is asked over it, and what is known of it and of who is at its other end.
+// Conn is the connection to NATS, with what is known of its state and of the server.
 type Conn struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
@@ -29,46 +29,47 @@ type Conn struct {
 
 	calls   calls
 	sinks   map[string]*sink
-	cramped atomic.Pointer[error] // Setup waits for room; nil: it does not
+	noSpace atomic.Pointer[error] // why Setup waits for space; nil: it does not
 	link    atomic.Pointer[link]
 	cluster atomic.Bool
 	dropped atomic.Uint64
 
-	mu      sync.Mutex
-	revived chan struct{} // closed at each reconnect
-	hooks   []func()
+	mu              sync.Mutex
+	reconnectSignal chan struct{} // closed at each reconnect
+	onReconnect     []func()
 }
 
-// newConn makes a Conn, which hears from now on what becomes of the connection.
+// newConn makes a Conn and watches the connection's state from now on.
 func newConn(nc *nats.Conn, js jetstream.JetStream, cfg Config) *Conn {
-	b := &Conn{nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), revived: make(chan struct{})}
+	b := &Conn{nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), reconnectSignal: make(chan struct{})}
 	b.sinks = newSinks(b)
-	b.meter = newMeter(cfg.Metrics, nc, health{b.Connected, b.Storage, b.Reconnects, b.Dropped})
+	b.meter = newMeter(cfg.Metrics, nc, connStatus{b.Connected, b.Storage, b.Reconnects, b.Dropped})
 	b.link.Store(newLink())
-	b.hear()
-	b.met()
+	b.installHandlers()
+	b.detectCluster()
 	return b
 }
 
-// hear has us told of what becomes of the connection, and then whoever was told before.
-func (b *Conn) hear() {
+// installHandlers puts our handlers in front of those that the connection has.
+func (b *Conn) installHandlers() {
 	nc := b.nc
-	disconnected, reconnected, closed, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(), nc.ClosedHandler(), nc.ErrorHandler()
+	disconnected, reconnected, closed, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(),
+		nc.ClosedHandler(), nc.ErrorHandler()
 	nc.SetDisconnectErrHandler(func(nc *nats.Conn, err error) {
-		b.link.Swap(newLink()).cut()
-		b.calls.cut()
+		b.link.Swap(newLink()).end()
+		b.calls.failAll()
 		if disconnected != nil {
 			disconnected(nc, err)
 		}
 	})
 	nc.SetReconnectHandler(func(nc *nats.Conn) {
-		b.revive()
+		b.reconnected()
 		if reconnected != nil {
 			reconnected(nc)
 		}
 	})
 	nc.SetClosedHandler(func(nc *nats.Conn) {
-		b.calls.cut()
+		b.calls.failAll()
 		if closed != nil {
 			closed(nc)
 		}
@@ -83,101 +84,101 @@ func (b *Conn) hear() {
 	})
 }
 
-// link is one uninterrupted time of the connection. Who waits for an answer when it ends waits in vain.
+// link is one uninterrupted period of the connection. No reply arrives after its end.
 type link struct {
 	context.Context
-	cut context.CancelFunc
+	end context.CancelFunc
 }
 
 func newLink() *link {
-	ctx, cut := context.WithCancel(context.Background())
-	return &link{ctx, cut}
+	ctx, end := context.WithCancel(context.Background())
+	return &link{ctx, end}
 }
 
-func (b *Conn) revive() {
-	b.met()
+func (b *Conn) reconnected() {
+	b.detectCluster()
 	b.mu.Lock()
-	close(b.revived)
-	b.revived = make(chan struct{})
-	hooks := b.hooks
+	close(b.reconnectSignal)
+	b.reconnectSignal = make(chan struct{})
+	hooks := b.onReconnect
 	b.mu.Unlock()
 	for _, f := range hooks {
 		f()
 	}
 }
 
-// CredentialID is the token under which we are spoken to where we logged in; "": we did not.
+// CredentialID is the id of the credential we logged in with (see subject.CredentialID), "" without a login.
 func (b *Conn) CredentialID() string { return subject.CredentialIDOf(b.nc.Opts.InboxPrefix) }
 
-// Connected says whether NATS is reachable now.
+// Connected reports whether NATS is reachable now.
 func (b *Conn) Connected() bool { return b.nc.IsConnected() }
 
-// Reconnects counts the reconnects: two equal answers mean that nothing was missed in between on that account.
-// nats.go counts one before the first message goes over it, and calls the handlers some time later.
+// Reconnects counts the reconnects. Two equal results mean that the connection was not lost in between. nats.go
+// counts a reconnect before the first message, and calls the handlers some time later.
 func (b *Conn) Reconnects() uint64 { return b.nc.Stats().Reconnects }
 
-// Dropped counts how often messages of this connection were dropped since this process was too slow.
+// Dropped counts how often messages were dropped because this process was too slow.
 func (b *Conn) Dropped() uint64 { return b.dropped.Load() }
 
-// OnReconnect has f called after each reconnect. f must return soon.
+// OnReconnect calls f after each reconnect. f must return soon.
 func (b *Conn) OnReconnect(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.hooks = append(b.hooks[:len(b.hooks):len(b.hooks)], f)
+	b.onReconnect = append(b.onReconnect[:len(b.onReconnect):len(b.onReconnect)], f)
 }
 
-// reconnect gives the channel that the next reconnect closes.
+// reconnect returns the channel that the next reconnect closes.
 func (b *Conn) reconnect() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.revived
+	return b.reconnectSignal
 }
 
-// linked is ctx with an end: at its own, after 10 s where it has no deadline, and when the connection is lost.
-func (b *Conn) linked(ctx context.Context) (context.Context, context.CancelFunc) {
-	return b.within(ctx, most(ctx))
+// withConnection is ctx that also ends when the connection is lost, and after 10 s if it has no deadline.
+func (b *Conn) withConnection(ctx context.Context) (context.Context, context.CancelFunc) {
+	return b.withDeadline(ctx, remaining(ctx))
 }
 
-// most is how long something may take: until the context's deadline, or 10 s where it has none.
-func most(ctx context.Context) time.Duration {
+// remaining is the time until the context's deadline, 10 s without one.
+func remaining(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return time.Until(end)
 	}
-	return patience
+	return requestTimeout
 }
 
-// within is linked with an end after so long at most.
-func (b *Conn) within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+// withDeadline is ctx that also ends when the connection is lost, and after the timeout.
+func (b *Conn) withDeadline(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	link := b.link.Load()
-	wait, lose := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(link, func() { lose(unreachable(nats.ErrDisconnected)) })
-	wait, cancel := context.WithTimeout(wait, most)
-	return wait, func() { unhook(); cancel(); lose(nil) }
+	wait, fail := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(link, func() { fail(unavailable(nats.ErrDisconnected)) })
+	wait, cancel := context.WithTimeout(wait, timeout)
+	return wait, func() { unhook(); cancel(); fail(nil) }
 }
 
-// brief is how long the answer to a read or a write of one record is awaited. In a cluster such an answer comes soon or, where
-// the server that led the stream has died or hangs, never: then another will soon lead, and must be asked.
-func (b *Conn) brief() time.Duration {
+// recordTimeout is the time limit for reading or writing one record. In a cluster a reply comes soon, or never
+// if the leader has died: then the next leader must be asked.
+func (b *Conn) recordTimeout() time.Duration {
 	if b.clustered() {
 		return 3 * time.Second
 	}
-	return patience
+	return requestTimeout
 }
 
-// clustered says that the server we talk to, or have talked to, is one of several.
+// clustered reports whether the server we talk to, or talked to, is one of several.
 func (b *Conn) clustered() bool { return b.cluster.Load() }
 
-// met notes what kind of server we talk to.
-func (b *Conn) met() {
+// detectCluster notes whether the server is part of a cluster.
+func (b *Conn) detectCluster() {
 	if b.nc.ConnectedClusterName() != "" {
 		b.cluster.Store(true)
 	}
 }
 
-// askAgain asks, as long as ctx lives, until there is an answer: what reached a server that died just then is never answered.
-func askAgain(ctx context.Context, ask func(context.Context) error) error {
-	for most := impatience; ; most = more(most) {
-		try, done := context.WithTimeout(ctx, most)
+// retryRequest asks until there is a reply or ctx ends: a server that has just died never replies.
+func retryRequest(ctx context.Context, ask func(context.Context) error) error {
+	for timeout := firstTryTimeout; ; timeout = nextTryTimeout(timeout) {
+		try, done := context.WithTimeout(ctx, timeout)
 		err := ask(try)
 		ended := try.Err()
 		done()
@@ -187,12 +188,12 @@ func askAgain(ctx context.Context, ask func(context.Context) error) error {
 	}
 }
 
-// impatience is how long an answer is awaited at the first try, more how long at the next.
-const impatience = time.Second
+// firstTryTimeout is the time limit of the first try. nextTryTimeout is that of the next one.
+const firstTryTimeout = time.Second
 
-func more(d time.Duration) time.Duration { return min(d*3/2, patience) }
+func nextTryTimeout(d time.Duration) time.Duration { return min(d*3/2, requestTimeout) }
 
-// drain ends a subscription to a channel; what was on its way then lies in the channel.
+// drain ends a subscription to a channel. Messages that were on their way are then in the channel.
 func (b *Conn) drain(sub *nats.Subscription) {
 	if b.nc.IsConnected() && sub.Drain() == nil {
 		b.nc.FlushTimeout(time.Second)
@@ -200,8 +201,8 @@ func (b *Conn) drain(sub *nats.Subscription) {
 	sub.Unsubscribe()
 }
 
-// rest waits for d or the end of ctx.
-func rest(ctx context.Context, d time.Duration) {
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -210,8 +211,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// short keeps a text that goes into a header on one line.
-func short(text string) string {
+// oneLine makes a text fit into a header: one line, about 500 bytes.
+func oneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > 500 {
 		text = strings.ToValidUTF8(text[:500], "") + "…"

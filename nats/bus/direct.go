@@ -11,34 +11,37 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lookup is which message is wanted: the one of a sequence, the last of a subject, or the first under a filter from a sequence on.
+// lookup says which message is wanted: that of a sequence, the last of a subject, or the first under a filter
+// at or after a sequence.
 type lookup struct {
 	Seq     uint64 `json:"seq,omitempty"`
 	Subject string `json:"last_by_subj,omitempty"`
 	Next    string `json:"next_by_subj,omitempty"`
 }
 
-// anything is the filter of a lookup that takes every message of a stream. Any other one has nats-server go through all subjects where
-// the lookup begins at the stream's first message, and nothing is written meanwhile.
-const anything = ">"
+// anySubject is the filter for every message. Any other filter makes nats-server scan all subjects, with writes
+// blocked, if the lookup starts at the stream's first message.
+const anySubject = ">"
 
-// leaders asks a stream's leader, who never lags behind as the other replicas may: what was written a moment ago is there.
-func (b *Conn) leaders(ctx context.Context, stream string, what lookup) (m Message, header nats.Header, err error) {
-	ctx, done := b.within(ctx, b.brief())
+// leaderGet reads a message from the stream's leader, which never lags: it has what was just written.
+func (b *Conn) leaderGet(
+	ctx context.Context, stream string, what lookup,
+) (m Message, header nats.Header, err error) {
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
 	ask, err := json.Marshal(what)
 	if err != nil {
 		return m, nil, err
 	}
 	var r *nats.Msg
-	err = askAgain(ctx, func(ctx context.Context) (err error) {
-		r, err = b.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: ask}, b.brief())
+	err = retryRequest(ctx, func(ctx context.Context) (err error) {
+		r, err = b.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: ask}, b.recordTimeout())
 		return err
 	})
 	if err != nil {
 		return m, nil, err
 	}
-	var answer struct {
+	var reply struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message struct {
 			Subject string    `json:"subject"`
@@ -48,38 +51,41 @@ func (b *Conn) leaders(ctx context.Context, stream string, what lookup) (m Messa
 			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
-	switch err := json.Unmarshal(r.Data, &answer); {
+	switch err := json.Unmarshal(r.Data, &reply); {
 	case err != nil:
 		return m, nil, err
-	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+	case reply.Error != nil && reply.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return m, nil, ErrNotFound
-	case answer.Error != nil:
-		return m, nil, away(ctx, wrap("stream "+stream, answer.Error))
+	case reply.Error != nil:
+		return m, nil, asFault(ctx, wrap("stream "+stream, reply.Error))
 	}
-	if len(answer.Message.Header) > 0 {
-		if header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
+	if len(reply.Message.Header) > 0 {
+		header, err = nats.DecodeHeadersMsg(reply.Message.Header)
+		if err != nil {
 			return m, nil, err
 		}
 	}
-	return Message{Seq: answer.Message.Seq, Subject: answer.Message.Subject, Body: answer.Message.Body, Time: answer.Message.Time}, header, nil
+	got := reply.Message
+	return Message{Seq: got.Seq, Subject: got.Subject, Body: got.Body, Time: got.Time}, header, nil
 }
 
-func (b *Conn) direct(ctx context.Context, api string, ask []byte) (Message, error) {
-	ctx, done := b.within(ctx, b.brief())
+// directGet asks the direct get API for a message, which any replica may reply.
+func (b *Conn) directGet(ctx context.Context, api string, ask []byte) (Message, error) {
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
 	var r *nats.Msg
-	err := askAgain(ctx, func(ctx context.Context) (err error) {
-		r, err = b.request(ctx, &nats.Msg{Subject: api, Data: ask}, b.brief())
+	err := retryRequest(ctx, func(ctx context.Context) (err error) {
+		r, err = b.request(ctx, &nats.Msg{Subject: api, Data: ask}, b.recordTimeout())
 		return err
 	})
 	if err != nil {
 		return Message{}, err
 	}
-	return stored(r)
+	return parseDirectGet(r)
 }
 
-// stored reads an answer of the direct get API.
-func stored(r *nats.Msg) (Message, error) {
+// parseDirectGet reads a reply of the direct get API.
+func parseDirectGet(r *nats.Msg) (Message, error) {
 	switch status := r.Header.Get("Status"); status {
 	case "":
 	case "404":

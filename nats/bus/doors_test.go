@@ -44,7 +44,9 @@ func TestSetupRefusesANewerLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ layout, want string }{{"2.0", "newer program"}, {"soon", "cannot be read"}} {
-		if _, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: subject.Runs, Subjects: []string{subject.AllRuns}, Metadata: map[string]string{"ao.layout": tt.layout}}); err != nil {
+		if _, err := js.CreateOrUpdateStream(t.Context(),
+			jetstream.StreamConfig{Name: subject.Runs, Subjects: []string{subject.AllRuns},
+				Metadata: map[string]string{"ao.layout": tt.layout}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := natstest.Open(t, s).Setup(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -72,7 +74,9 @@ func TestSetupBringsAnOlderLayoutUpAndLeavesANewerMinor(t *testing.T) {
 	for _, tt := range []struct{ layout, want string }{{"", "1.0"}, {"0.9", "1.0"}, {"1.7", "1.7"}} {
 		js.DeleteStream(t.Context(), subject.Rejected)
 		meta := map[string]string{"ao.layout": tt.layout, "team": "x"}
-		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: subject.Rejected, Subjects: []string{subject.AllRejected}, MaxBytes: 1 << 20, Metadata: meta}); err != nil {
+		if _, err := js.CreateStream(t.Context(),
+			jetstream.StreamConfig{Name: subject.Rejected, Subjects: []string{subject.AllRejected},
+				MaxBytes: 1 << 20, Metadata: meta}); err != nil {
 			t.Fatal(err)
 		}
 		if err := natstest.Open(t, s).Setup(t.Context()); err != nil {
@@ -100,8 +104,10 @@ func TestTheStreamKeepsItsFirstWordWhateverTheHeaders(t *testing.T) {
 	if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(1), Body: []byte("first")}); err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range []nats.Header{{"Nats-Rollup": {"sub"}}, {"Nats-Rollup": {"all"}}, {"Nats-Expected-Last-Subject-Sequence": {"1"}}, {"Nats-TTL": {"1s"}}, {}} {
-		if _, err := nc.RequestMsg(&nats.Msg{Subject: ended(1), Header: h, Data: []byte("second")}, 5*time.Second); err != nil {
+	for _, h := range []nats.Header{{"Nats-Rollup": {"sub"}}, {"Nats-Rollup": {"all"}},
+		{"Nats-Expected-Last-Subject-Sequence": {"1"}}, {"Nats-TTL": {"1s"}}, {}} {
+		if _, err := nc.RequestMsg(&nats.Msg{Subject: ended(1), Header: h, Data: []byte("second")},
+			5*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := b.Last(t.Context(), ended(1)); err != nil || string(m.Body) != "first" || m.Seq != 1 {
@@ -167,16 +173,17 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 	var mu sync.Mutex
 	view := map[string]string{"listed": "0"} // and gone before the watch begins
 	background(t, func(ctx context.Context) error {
-		return p.Bus(t).Bucket(subject.TaskQueues).Watch(ctx, map[string]bus.Value{"listed": {Rev: 1}}, func(c bus.Change) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if c.Deleted {
-				delete(view, c.Key)
-			} else {
-				view[c.Key] = string(c.Body)
-			}
-			return nil
-		})
+		return p.Bus(t).Bucket(subject.TaskQueues).Watch(ctx, map[string]bus.Value{"listed": {Rev: 1}},
+			func(c bus.Change) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if c.Deleted {
+					delete(view, c.Key)
+				} else {
+					view[c.Key] = string(c.Body)
+				}
+				return nil
+			})
 	})
 	is := func(want string) {
 		t.Helper()
@@ -196,7 +203,8 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 	k.Put(t.Context(), "c", []byte("3"))
 	k.Delete(t.Context(), "a")
 	is("map[c:3]")
-	if err := b.Purge(t.Context(), "KV_"+subject.TaskQueues, "$KV."+subject.TaskQueues+".c", 0); err != nil { // gone without a word
+	// gone without a word
+	if err := b.Purge(t.Context(), "KV_"+subject.TaskQueues, "$KV."+subject.TaskQueues+".c", 0); err != nil {
 		t.Fatal(err)
 	}
 	p.Kill()
@@ -229,7 +237,10 @@ func TestPayloads(t *testing.T) {
 	if err != nil || len(all) != 2 || all["run_1"].Parts != 3 || all["run_1"].Size != bus.PartSize+4 {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	if err := b.DropPayloads(ctx, func(name string, at time.Time) bool { return name == "run_1" && !at.IsZero() }); err != nil {
+	if err := b.DropPayloads(ctx, func(name string, at time.Time) bool {
+		return name == "run_1" &&
+			!at.IsZero()
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := b.ListPayloads(ctx); err != nil || len(all) != 1 {
@@ -244,22 +255,24 @@ func TestRequestsAndTheirFaults(t *testing.T) {
 		t.Errorf("got %v, want ErrNoResponders", err)
 	}
 	background(t, func(ctx context.Context) error {
-		return b.Serve(ctx, subject.AllRunnerAPI, subject.Coordinators, func(_ context.Context, subj string, body []byte) ([]byte, error) {
-			switch subj {
-			case subject.RunnerAPI("fault"):
-				return nil, fault.New(fault.Conflict, "agent_name_collision", "taken").With("agent_name", "a")
-			case subject.RunnerAPI("error"):
-				return nil, errors.New("secret")
-			}
-			return append([]byte(subj+" "), body...), nil
-		})
+		return b.Serve(ctx, subject.AllRunnerAPI, subject.Coordinators,
+			func(_ context.Context, subj string, body []byte) ([]byte, error) {
+				switch subj {
+				case subject.RunnerAPI("fault"):
+					return nil, fault.New(fault.Conflict, "agent_name_collision", "taken").With("agent_name", "a")
+				case subject.RunnerAPI("error"):
+					return nil, errors.New("secret")
+				}
+				return append([]byte(subj+" "), body...), nil
+			})
 	})
 	natstest.Until(t, "an answer", func() bool {
 		r, err := b.Request(t.Context(), subject.RunnerAPI("echo"), []byte("hi"))
 		return err == nil && string(r) == "ao.fleet.echo hi"
 	})
 	_, err := b.Request(t.Context(), subject.RunnerAPI("fault"), nil)
-	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Conflict || f.Code != "agent_name_collision" || f.Message != "taken" || len(f.Fields) != 1 {
+	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Conflict ||
+		f.Code != "agent_name_collision" || f.Message != "taken" || len(f.Fields) != 1 {
 		t.Errorf("got %#v", err)
 	}
 	_, err = b.Request(t.Context(), subject.RunnerAPI("error"), nil)
@@ -316,7 +329,8 @@ func TestEventsAreAllThereOnceAndInOrderAlsoAfterAKill(t *testing.T) {
 	e := b.Emitter()
 	emit := func(n int) {
 		t.Helper()
-		if err := e.Emit(t.Context(), subject.Event("7", "ses_1", "run_1", "message"), []byte(strconv.Itoa(n))); err != nil {
+		if err := e.Emit(t.Context(), subject.Event("7", "ses_1", "run_1", "message"),
+			[]byte(strconv.Itoa(n))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -344,7 +358,8 @@ func TestEventsAreAllThereOnceAndInOrderAlsoAfterAKill(t *testing.T) {
 		t.Errorf("flush that its caller gave up: got %v, want his reason", err)
 	}
 	p.Start()
-	if seq, err = e.Flush(t.Context()); err != nil || seq != 510 {
+	seq, err = e.Flush(t.Context())
+	if err != nil || seq != 510 {
 		t.Fatalf("got %d, %v, want 510", seq, err)
 	}
 	got, err := b.Events(t.Context(), "ao.events.7.ses_1.>", 3, 10000)

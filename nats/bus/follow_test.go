@@ -48,7 +48,8 @@ func TestFollowLivesThroughKilledServers(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				e := bus.Entry{Subject: subject.Ended("7", "run_"+strconv.Itoa(w)+"_"+strconv.Itoa(n), "k"), Body: []byte("x")}
+				e := bus.Entry{Subject: subject.Ended("7", "run_"+strconv.Itoa(w)+"_"+strconv.Itoa(n), "k"),
+					Body: []byte("x")}
 				for ctx.Err() == nil {
 					_, err := b.AppendAndVerify(ctx, e, func(body []byte) bool { return bytes.Equal(body, e.Body) })
 					if err == nil {
@@ -91,7 +92,8 @@ func TestFollowFromTheMiddleWithFilters(t *testing.T) {
 	b := natstest.Bus(t)
 	ctx := t.Context()
 	for n := range 10 {
-		for _, s := range []string{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), subject.Stopping("7", "run_"+strconv.Itoa(n))} {
+		for _, s := range []string{subject.Ended("7", "run_"+strconv.Itoa(n), "k"),
+			subject.Stopping("7", "run_"+strconv.Itoa(n))} {
 			if _, err := b.Append(ctx, bus.Entry{Subject: s, Body: []byte(strconv.Itoa(n))}); err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +105,8 @@ func TestFollowFromTheMiddleWithFilters(t *testing.T) {
 		if m.Time.IsZero() || string(m.Body) == "" {
 			t.Errorf("got %+v", m)
 		}
-		if got = append(got, m.Seq); m.Seq == 20 {
+		got = append(got, m.Seq)
+		if m.Seq == 20 {
 			return enough
 		}
 		return nil
@@ -117,7 +120,8 @@ func TestWinTellsMineFromAnothers(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	win := func(nonce string) error {
-		_, err := b.AppendAndVerify(t.Context(), bus.Entry{Subject: ended(1), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
+		_, err := b.AppendAndVerify(t.Context(), bus.Entry{Subject: ended(1), Body: []byte(nonce)},
+			func(body []byte) bool { return string(body) == nonce })
 		return err
 	}
 	if err := win("a"); err != nil {
@@ -138,7 +142,8 @@ func TestWinWithAnUnansweredPublish(t *testing.T) {
 	win := func(d time.Duration, nonce string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
-		_, err := b.AppendAndVerify(ctx, bus.Entry{Subject: ended(1), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
+		_, err := b.AppendAndVerify(ctx, bus.Entry{Subject: ended(1), Body: []byte(nonce)},
+			func(body []byte) bool { return string(body) == nonce })
 		return err
 	}
 	p.Pause() // the publish lies in the server's socket; nobody answers
@@ -171,7 +176,8 @@ func TestAwayIsUnavailableAtOnce(t *testing.T) {
 	_, errEvents := b.Events(t.Context(), subject.AllEvents, 0, 10)
 	_, _, errGet := b.Bucket(subject.Agents).Get(t.Context(), "x")
 	_, errRequest := b.Request(t.Context(), "ao.fleet.x", nil)
-	for name, err := range map[string]error{"append": errAppend, "all": errAll, "last": errLast, "state": errState, "events": errEvents, "get": errGet, "request": errRequest} {
+	for name, err := range map[string]error{"append": errAppend, "all": errAll, "last": errLast, "state": errState,
+		"events": errEvents, "get": errGet, "request": errRequest} {
 		if fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("%s: got %v, want Unavailable", name, err)
 		}

@@ -10,7 +10,8 @@ import (
 	"ao/nats/subject"
 )
 
-// The consumer of a list may be at a replica that has yet to catch up. What was written before a list begins is in it all the same.
+// The consumer of a list may be at a replica that has yet to catch up. What was written before a list begins is in
+// it all the same.
 func TestAListIsNotOlderThanItsBeginning(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)
@@ -37,8 +38,10 @@ func TestAListIsNotOlderThanItsBeginning(t *testing.T) {
 		for n := 1; ; n++ {
 			all, err := k.List(t.Context())
 			_, there := all["k1"]
-			if newest := all["k0"].Body; err != nil || there || len(all) != keys-1 || !bytes.HasPrefix(newest, fmt.Appendf(nil, "%d ", last)) {
-				t.Errorf("list %d: %d keys, the deleted one %v, the newest begins with %.5q, %v", n, len(all), there, newest, err)
+			if newest := all["k0"].Body; err != nil || there || len(all) != keys-1 ||
+				!bytes.HasPrefix(newest, fmt.Appendf(nil, "%d ", last)) {
+				t.Errorf("list %d: %d keys, the deleted one %v, the newest begins with %.5q, %v", n, len(all), there,
+					newest, err)
 			}
 			select {
 			case <-stop:

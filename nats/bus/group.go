@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// group is group commit. An append goes out by itself while few are under way; when many are, and a batch is
-// the cheaper way, it waits until the batch before it is written and goes with all who waited as one atomic
-// batch: one sync to disk for all of them.
+// group is group commit. While few appends are in flight, each goes out alone. While many are, and batches are
+// faster, an append waits for the batch in flight, and then all that wait go out as one atomic batch with one
+// sync to disk.
 type group struct {
 	b       *Log
 	mu      sync.Mutex
-	alone   int // under way by themselves
-	batched int // under way in the one batch, or about to come back from it
-	expect  int // > 0: the batch is written, its callers are awaited until so many wait, or until the timer fires
+	singles int // in flight without a batch
+	batched int // in the batch in flight, or expected back from it
+	expect  int // > 0: the batch is written, and the next one waits for so many appends or the timer
 	linger  *time.Timer
 	waiting []*waiter
-	pace    pace
+	tuner   batchTuner
 }
 
 type waiter struct {
@@ -34,25 +34,25 @@ type appended struct {
 
 func newGroup(b *Log) *group {
 	g := &group{b: b}
-	g.linger = time.AfterFunc(time.Hour, g.lingered)
+	g.linger = time.AfterFunc(time.Hour, g.lingerExpired)
 	g.linger.Stop()
 	return g
 }
 
 func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
 	g.mu.Lock()
-	load := g.alone + g.batched + len(g.waiting) + 1
+	load := g.singles + g.batched + len(g.waiting) + 1
 	grouping := g.batched > 0 || len(g.waiting) > 0
 	if load == 1 {
-		g.pace.quiet(time.Now())
+		g.tuner.idle(time.Now())
 	}
-	if !grouping && !g.pace.worth(load) {
-		g.alone++
+	if !grouping && !g.tuner.useBatch(load) {
+		g.singles++
 		g.mu.Unlock()
 		seq, err := g.b.publish(ctx, e)
 		g.mu.Lock()
 		g.answered(1)
-		g.alone--
+		g.singles--
 		g.send()
 		g.mu.Unlock()
 		return seq, err
@@ -69,16 +69,16 @@ func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
 	case r := <-w.done:
 		return r.seq, r.err
 	case <-ctx.Done():
-		return 0, away(ctx, ctx.Err())
+		return 0, asFault(ctx, ctx.Err())
 	}
 }
 
-// answered tells the pace of n answers. The caller holds the lock.
+// answered reports n replies to the tuner. The caller holds the lock.
 func (g *group) answered(n int) {
-	g.pace.answered(n, g.alone+g.batched+len(g.waiting), time.Now())
+	g.tuner.answered(n, g.singles+g.batched+len(g.waiting), time.Now())
 }
 
-// send lets those go who wait, when it is their turn. The caller holds the lock.
+// send sends waiting appends if it is their turn. The caller holds the lock.
 func (g *group) send() {
 	if g.batched > 0 || len(g.waiting) == 0 {
 		return
@@ -88,9 +88,9 @@ func (g *group) send() {
 		size += len(g.waiting[n].e.Body)
 		n++
 	}
-	worth := g.pace.worth(n)
-	if !worth && g.alone > 0 && n < len(g.waiting)+g.alone && g.pace.worth(n+g.alone) {
-		return // with those who are about to come back it will be
+	worth := g.tuner.useBatch(n)
+	if !worth && g.singles > 0 && n < len(g.waiting)+g.singles && g.tuner.useBatch(n+g.singles) {
+		return // it will be, with the appends in flight
 	}
 	members := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
@@ -102,14 +102,14 @@ func (g *group) send() {
 		go g.commit(members)
 		return
 	}
-	g.alone += n
+	g.singles += n
 	for _, w := range members {
 		go func() {
 			seq, err := g.b.publish(w.ctx, w.e)
 			w.done <- appended{seq, err}
 			g.mu.Lock()
 			g.answered(1)
-			g.alone--
+			g.singles--
 			g.send()
 			g.mu.Unlock()
 		}()
@@ -122,27 +122,27 @@ func (g *group) commit(members []*waiter) {
 	entries := make([]Entry, 0, len(members))
 	for _, w := range members {
 		if w.ctx.Err() != nil {
-			continue // its caller has left
+			continue // its caller is gone
 		}
 		live = append(live, w)
 		entries = append(entries, w.e)
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), g.b.brief())
+	ctx, cancel := context.WithTimeout(context.Background(), g.b.recordTimeout())
 	defer cancel()
 	var last uint64
 	var err error
 	if len(entries) > 0 {
 		last, err = g.b.tryBatch(ctx, entries)
 	}
-	took := time.Since(start)
+	elapsed := time.Since(start)
 	if _, refused := errors.AsType[*refusal](err); refused || errors.Is(err, ErrTaken) {
-		g.each(live) // one member is to blame, the others are not; or there are too many batches
+		g.publishEach(live) // one member is refused, the others may not be; or there are too many batches
 		g.finish(0, 0)
 		return
 	}
 	if err == nil {
-		g.finish(len(live), took)
+		g.finish(len(live), elapsed)
 	} else {
 		g.finish(0, 0)
 	}
@@ -155,9 +155,9 @@ func (g *group) commit(members []*waiter) {
 	}
 }
 
-// finish ends a batch of n. Its callers often come back soon with their next append, and a batch costs about the same
-// whatever it holds: so it waits for them, half of what the batch took at most.
-func (g *group) finish(n int, took time.Duration) {
+// finish ends a batch of n. Its callers often append again soon, and a batch costs about the same whatever its
+// size. So the next batch waits for them, half the time of this one at most.
+func (g *group) finish(n int, elapsed time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if n == 0 {
@@ -167,21 +167,21 @@ func (g *group) finish(n int, took time.Duration) {
 	}
 	g.answered(n)
 	g.expect = n + len(g.waiting)
-	g.linger.Reset(min(took/2, 4*time.Millisecond))
+	g.linger.Reset(min(elapsed/2, 4*time.Millisecond))
 }
 
-func (g *group) lingered() {
+func (g *group) lingerExpired() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.expect == 0 {
-		return // they came, just now
+		return // all have come, just now
 	}
 	g.batched, g.expect = 0, 0
 	g.send()
 }
 
-// each writes the members one by one, side by side, and waits for all.
-func (g *group) each(members []*waiter) {
+// publishEach writes the members one by one, concurrently, and waits for all.
+func (g *group) publishEach(members []*waiter) {
 	var wg sync.WaitGroup
 	for _, w := range members {
 		wg.Go(func() {

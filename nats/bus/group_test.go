@@ -25,7 +25,7 @@ func open(t *testing.T, cheap bool) *Bus {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.group.pace = pace{batches: cheap, settled: true}
+	b.group.tuner = batchTuner{batches: cheap, settled: true}
 	return b
 }
 
@@ -153,18 +153,19 @@ func TestASlowRefusalIsNoLastWord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refused := 0
-		seq, err := insist(t.Context(), 500*time.Millisecond, func() (uint64, error) {
+		seq, err := retryUntilAvailable(t.Context(), 500*time.Millisecond, func() (uint64, error) {
 			time.Sleep(5 * time.Second)
 			if refused == 3 {
 				return 7, nil
 			}
 			refused++
-			return 0, crowded(&refusal{code: codeManyBatches})
+			return 0, tooManyBatches(&refusal{code: codeManyBatches})
 		})
 		if seq != 7 || err != nil {
 			t.Errorf("got %d, %v after %d refusals, want sequence 7", seq, err, refused)
 		}
-		_, err = insist(t.Context(), 500*time.Millisecond, func() (uint64, error) { return 0, crowded(&refusal{code: codeIncomplete}) })
+		_, err = retryUntilAvailable(t.Context(), 500*time.Millisecond,
+			func() (uint64, error) { return 0, tooManyBatches(&refusal{code: codeIncomplete}) })
 		if fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("for ever refused: got %v", err)
 		}
@@ -182,7 +183,8 @@ func TestOneInsistsForAll(t *testing.T) {
 			m := nats.NewMsg(subject.Ended("1", "run_"+strconv.Itoa(n), strconv.FormatBool(commit)))
 			m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"1"}}
 			if commit {
-				m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"2"}, "Nats-Batch-Commit": {"1"}}
+				m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"2"},
+					"Nats-Batch-Commit": {"1"}}
 			}
 			if err := b.nc.PublishMsg(m); err != nil {
 				t.Fatal(err)
@@ -194,7 +196,8 @@ func TestOneInsistsForAll(t *testing.T) {
 	}
 	held(false)
 	pair := func(n int) []Entry {
-		return []Entry{{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}, {subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}}
+		return []Entry{{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")},
+			{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}}
 	}
 	began := time.Now()
 	for n := range 16 {
@@ -246,7 +249,8 @@ func TestAppendsNeedNoRoomForABatch(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 500 {
 		wg.Go(func() {
-			if _, err := b.Append(t.Context(), Entry{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}); err != nil {
+			if _, err := b.Append(t.Context(),
+				Entry{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}); err != nil {
 				t.Errorf("%d: %v", n, err)
 			}
 		})

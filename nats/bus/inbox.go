@@ -10,19 +10,20 @@ import (
 	"ao/shared/fault"
 )
 
-// InboxMessage is a run that a publisher left.
+// InboxMessage is a run request that a publisher left in the inbox.
 type InboxMessage struct {
 	Message
 	Header map[string][]string
-	Key    string // the same at each delivery of this message, and never another's: the inbox's incarnation and the sequence
+	Key    string // unique for this message, and the same at each delivery: the inbox's incarnation and the sequence
 }
 
-// inboxWorkers is how many inbox messages one process works on at a time.
+// inboxWorkers is how many inbox messages one process handles at a time.
 const inboxWorkers = 64
 
-// Inbox calls do with what publishers leave, some at a time, shared with every other process that calls it. nil:
-// done. A fault that the publisher must mend (Invalid, Unauthorized, Forbidden, NotFound, Conflict, TooLarge): kept in
-// REJECTED with the reason. Anything else: again, after a pause. It returns when ctx has ended and do is done.
+// Inbox calls do with the messages of the inbox, several at a time. All processes that call it share the
+// messages. After nil the message is done. After a fault that the publisher must fix (Invalid, Unauthorized,
+// Forbidden, NotFound, Conflict, TooLarge) it is kept in REJECTED with the reason. After any other error it is
+// redelivered after a pause. Inbox returns when ctx has ended and all calls of do have returned.
 func (b *Queues) Inbox(ctx context.Context, do func(context.Context, InboxMessage) error) error {
 	var busy atomic.Int64
 	var wg sync.WaitGroup
@@ -40,21 +41,21 @@ func (b *Queues) Inbox(ctx context.Context, do func(context.Context, InboxMessag
 				defer t.Wake()
 				defer busy.Add(-1)
 				m := InboxMessage{Message: d.Message, Header: d.Header, Key: keys(d.Seq)}
-				judge(ctx, d, do(ctx, m))
+				settle(ctx, d, do(ctx, m))
 			})
 		})
-	return t.take(ctx, subject.Inbox, subject.InboxDurable)
+	return t.poll(ctx, subject.Inbox, subject.InboxDurable)
 }
 
-// judge settles a delivery by what its handler said.
-func judge(ctx context.Context, d Delivery, err error) {
+// settle acknowledges a delivery by its handler's error.
+func settle(ctx context.Context, d Delivery, err error) {
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.Unauthorized, fault.Forbidden, fault.NotFound, fault.Conflict, fault.TooLarge:
 		d.Reject(ctx, fault.Of(err).Reason())
 		return
 	}
 	if err != nil {
-		d.b.log.WarnContext(ctx, "an inbox message comes again", "seq", d.Seq, "attempts", d.Attempts, "err", err)
+		d.b.log.WarnContext(ctx, "an inbox message is redelivered", "seq", d.Seq, "attempts", d.Attempts, "err", err)
 		d.NakWithDelay(min(time.Second<<min(d.Attempts, 5), 30*time.Second))
 		return
 	}

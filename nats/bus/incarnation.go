@@ -10,23 +10,25 @@ import (
 	"ao/nats/subject"
 )
 
-// InboxPastKey is a member of the inbox stream's metadata, which a restored inbox has: what the stream was before, and up to which
-// sequence; with commas where it was restored several times. Messages up to there keep their keys.
+// InboxPastKey is a key of the inbox stream's metadata. A restored inbox has it: the stream's earlier
+// incarnation, and the last sequence of that one; a comma list after several restores. Messages up to there
+// keep their keys.
 const InboxPastKey = "ao.inbox.before"
 
-// InboxPast is what InboxBefore is to say of an inbox that was made then, had given sequences up to last, and is restored now;
-// before is what it said until now.
+// InboxPast is the value of InboxPastKey for an inbox that is restored now. It was created at that time, had
+// given sequences up to last, and had the value before.
 func InboxPast(before string, created time.Time, last uint64) string {
-	this := fmt.Sprintf("%s@%d", incarnation(created), last)
+	entry := fmt.Sprintf("%s@%d", incarnation(created), last)
 	if before == "" {
-		return this
+		return entry
 	}
-	return before + "," + this
+	return before + "," + entry
 }
 
 func incarnation(created time.Time) string { return strconv.FormatInt(created.UnixNano(), 36) }
 
-// inboxKey names the message of a sequence: an inbox that was deleted and made again gives the same sequences to others.
+// inboxKey is the key of a message. An inbox that was deleted and created again gives the same sequences to
+// other messages.
 func inboxKey(before string, created time.Time, seq uint64) string {
 	of := incarnation(created)
 	for past := range strings.SplitSeq(before, ",") {
@@ -39,7 +41,7 @@ func inboxKey(before string, created time.Time, seq uint64) string {
 	return of + "-" + strconv.FormatUint(seq, 10)
 }
 
-// inboxKeys gives the inbox's messages their keys. It waits for a stream that isn't there.
+// inboxKeys returns the function that makes a message's key. It waits until the stream exists.
 func (b *Queues) inboxKeys(ctx context.Context) (func(seq uint64) string, error) {
 	for {
 		s, err := b.js.Stream(ctx, subject.Inbox)
@@ -48,8 +50,8 @@ func (b *Queues) inboxKeys(ctx context.Context) (func(seq uint64) string, error)
 			return func(seq uint64) string { return inboxKey(i.Config.Metadata[InboxPastKey], i.Created, seq) }, nil
 		}
 		if ctx.Err() == nil {
-			b.log.WarnContext(ctx, "waiting for the inbox", "err", err)
-			rest(ctx, time.Second)
+			b.log.WarnContext(ctx, "waiting for the inbox stream", "err", err)
+			sleep(ctx, time.Second)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

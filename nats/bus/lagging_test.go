@@ -100,7 +100,8 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	if err := b.PutPart(t.Context(), "run_2.in", 0, part); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.DropPayloads(t.Context(), func(name string, _ time.Time) bool { return name == "run_2.in" }); err != nil {
+	if err := b.DropPayloads(t.Context(),
+		func(name string, _ time.Time) bool { return name == "run_2.in" }); err != nil {
 		t.Fatal(err)
 	}
 	js, err := jetstream.New(c.Conn(t))
@@ -109,7 +110,8 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	}
 	var told [2]uint64
 	for n := range told {
-		ack, err := js.Publish(t.Context(), subject.Event(subject.Partition("ses_1"), "ses_1", "run_"+strconv.Itoa(n), "message"), nil)
+		ack, err := js.Publish(t.Context(),
+			subject.Event(subject.Partition("ses_1"), "ses_1", "run_"+strconv.Itoa(n), "message"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +121,8 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Put(t.Context(), jetstream.ObjectMeta{Name: "run_3.in/0"}, bytes.NewReader(part)); err != nil { // in several messages
+	// in several messages
+	if _, err := os.Put(t.Context(), jetstream.ObjectMeta{Name: "run_3.in/0"}, bytes.NewReader(part)); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(chunk string) error{
@@ -147,7 +150,8 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 			"by subject":  func() (bus.Message, error) { return b.Last(t.Context(), ended(1)) },
 		} {
 			m, err := read()
-			if err != nil || m.Seq != seq || m.Subject != ended(1) || string(m.Body) != "over" || !m.Time.Equal(there.Time) {
+			if err != nil || m.Seq != seq || m.Subject != ended(1) || string(m.Body) != "over" ||
+				!m.Time.Equal(there.Time) {
 				t.Fatalf("%s: got %+v, %v, want %+v", what, m, err, there)
 			}
 		}
@@ -162,7 +166,8 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 		if err != nil || m.Seq != want {
 			t.Errorf("the event of run %d: got %+v, %v, want %d", run, m, err, want)
 		}
-		for what, filter := range map[string]string{"its run": subject.RunEvents("ses_1", "run_"+strconv.Itoa(run)), "its session": subject.SessionEvents("ses_1")} {
+		for what, filter := range map[string]string{"its run": subject.RunEvents("ses_1", "run_"+strconv.Itoa(run)),
+			"its session": subject.SessionEvents("ses_1")} {
 			newest := want
 			if what == "its session" {
 				newest = told[1]
@@ -187,9 +192,13 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 		t.Errorf("a part in several messages is there, and cannot be read at the moment: %v", err)
 	}
 	for what, read := range map[string]func() error{
-		"a sequence":     func() error { _, err := b.Get(t.Context(), seq+1); return err },
-		"a subject":      func() error { _, err := b.Last(t.Context(), ended(2)); return err },
-		"an event":       func() error { _, err := b.NextEvent(t.Context(), subject.SessionEvents("ses_1"), told[1]); return err },
+		"a sequence": func() error { _, err := b.Get(t.Context(), seq+1); return err },
+		"a subject":  func() error { _, err := b.Last(t.Context(), ended(2)); return err },
+		"an event": func() error {
+			_,
+				err := b.NextEvent(t.Context(), subject.SessionEvents("ses_1"), told[1])
+			return err
+		},
 		"a part":         func() error { _, err := b.GetPart(t.Context(), "run_1.in", 2); return err },
 		"a dropped part": func() error { _, err := b.GetPart(t.Context(), "run_2.in", 0); return err },
 		"a damaged part": func() error { _, err := b.GetPart(t.Context(), "run_4.in", 0); return err },

@@ -15,25 +15,30 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Login is who we are to NATS, and whom we believe to be NATS. Its zero value logs in as nobody and trusts what the system trusts.
+// Login is how we log in to NATS and which servers we trust. The zero value has no login and trusts the
+// system's authorities.
 type Login struct {
 	Creds string // AO_NATS_CREDS: file with the seed of an nkey user, or a .creds file (JWT and seed)
-	CA    string // AO_NATS_CA: file of the authorities whose certificates are trusted, instead of the system's
-	Cert  string // AO_NATS_CERT, AO_NATS_KEY: what we show where the server asks for a certificate
+	CA    string // AO_NATS_CA: file of the authorities that are trusted instead of the system's
+	Cert  string // AO_NATS_CERT, AO_NATS_KEY: the client certificate
 	Key   string
 }
 
-// Options reads the files and gives the options of a connection. A user's inboxes are its own: nobody else may listen to them.
+// Options reads the files and returns the options of a connection. A user's inboxes are private.
 func (l Login) Options() ([]nats.Option, error) {
 	var opts []nats.Option
 	if l.Creds != "" {
 		text, err := os.ReadFile(l.Creds)
 		if err != nil {
-			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %s; name the file nats.nk that 'ao init' made for this program", l.Creds, fault.Describe(err))
+			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %s; name the file nats.nk that 'ao init' "+
+				"made for this program",
+				l.Creds, fault.Describe(err))
 		}
 		pair, err := nkeys.ParseDecoratedUserNKey(text)
-		if err != nil { // the cause may show what is in it
-			return nil, fmt.Errorf("AO_NATS_CREDS %q holds no nkey of a user (a line that begins with SU); 'ao init' makes such files", l.Creds)
+		if err != nil { // the cause may show the file's content
+			return nil, fmt.Errorf("AO_NATS_CREDS %q holds no nkey of a user (a line that begins with SU); 'ao "+
+				"init' makes such files",
+				l.Creds)
 		}
 		defer pair.Wipe()
 		key, err := pair.PublicKey()
@@ -42,12 +47,14 @@ func (l Login) Options() ([]nats.Option, error) {
 		}
 		login := nats.UserCredentials(l.Creds)
 		if !strings.Contains(string(text), "BEGIN NATS USER JWT") {
-			if login, err = nats.NkeyOptionFromSeed(l.Creds); err != nil {
+			login, err = nats.NkeyOptionFromSeed(l.Creds)
+			if err != nil {
 				return nil, fmt.Errorf("AO_NATS_CREDS %q: %w", l.Creds, err)
 			}
 		}
-		// A server whose users are being changed refuses for a moment; that is no reason to stay away for ever.
-		opts = append(opts, login, nats.CustomInboxPrefix(subject.InboxPrefix(subject.CredentialID(key))), nats.IgnoreAuthErrorAbort())
+		// A server refuses logins for a moment while its users are changed: keep trying.
+		opts = append(opts, login, nats.CustomInboxPrefix(subject.InboxPrefix(subject.CredentialID(key))),
+			nats.IgnoreAuthErrorAbort())
 	}
 	own, err := l.tls()
 	if own != nil {
@@ -56,13 +63,14 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, err
 }
 
-// SecretFiles are the files that nobody else should read.
+// SecretFiles are the files that no other user should be able to read.
 func (l Login) SecretFiles() []string { return []string{l.Creds, l.Key} }
 
-// tls is nil where nothing was said: then TLS is spoken if the server asks for it, and the system's authorities are trusted.
+// tls is nil without settings: then TLS is used if the server requires it, and the system's authorities are
+// trusted.
 func (l Login) tls() (*tls.Config, error) {
 	if (l.Cert == "") != (l.Key == "") {
-		return nil, errors.New("AO_NATS_CERT and AO_NATS_KEY belong together: set both, or none")
+		return nil, errors.New("AO_NATS_CERT and AO_NATS_KEY belong together: set both or none")
 	}
 	if l.CA == "" && l.Cert == "" {
 		return nil, nil
@@ -71,7 +79,8 @@ func (l Login) tls() (*tls.Config, error) {
 	if l.CA != "" {
 		text, err := os.ReadFile(l.CA)
 		if err != nil {
-			return nil, fmt.Errorf("AO_NATS_CA %q cannot be read: %s; name a file of certificates (PEM)", l.CA, fault.Describe(err))
+			return nil, fmt.Errorf("AO_NATS_CA %q cannot be read: %s; name a file of certificates (PEM)",
+				l.CA, fault.Describe(err))
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
@@ -88,20 +97,23 @@ func (l Login) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// distrust says what to do where one side's certificate is not believed; empty: that is not what went wrong.
-func distrust(err error) string {
+// certificateHint says what to do about a certificate that one side does not accept; "" for other errors.
+func certificateHint(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &authority):
-		return "its certificate is not trusted here: name the authority that signed it in AO_NATS_CA (ca.crt, where 'ao init' made it)"
+		return "its certificate is not trusted here: " +
+			"name the authority that signed it in AO_NATS_CA (ca.crt, where 'ao init' made it)"
 	case errors.As(err, &host):
-		return "its certificate is for another name: use one that is in it in AO_NATS_URL, or make it anew with 'ao init --tls --host NAME'"
+		return "its certificate is for another name: " +
+			"use one that is in it in AO_NATS_URL, or make it anew with 'ao init --tls --host NAME'"
 	case errors.As(err, &invalid):
 		return "its certificate is not valid, or this machine's clock is wrong; 'ao init --tls' renews what it made"
 	case errors.Is(err, nats.ErrSecureConnWanted), errors.Is(err, nats.ErrSecureConnRequired):
-		return "one side wants TLS and the other does not speak it: see AO_NATS_CA, AO_NATS_CERT and the server's configuration"
+		return "one side wants TLS and the other does not speak it: " +
+			"see AO_NATS_CA, AO_NATS_CERT and the server's configuration"
 	case strings.Contains(err.Error(), "certificate required"), strings.Contains(err.Error(), "bad certificate"):
 		return "the server wants a certificate that it trusts: AO_NATS_CERT and AO_NATS_KEY"
 	}

@@ -2,13 +2,16 @@ package bus
 
 import "context"
 
-// RetryFunc does again and again what NATS does not answer, until it is done or refused, or ctx ends.
+// RetryFunc calls f until NATS answers: f succeeds, is refused, or ctx ends.
 type RetryFunc func(ctx context.Context, what string, f func() error) error
 
-// Mirror reads the bucket once, says so, and follows it until ctx ends. A deleted key has no value.
-func (k *Bucket) Mirror(ctx context.Context, insist RetryFunc, put func(key string, value []byte, rev uint64), read func()) error {
+// Mirror passes all keys to put, calls ready, and then passes changes until ctx ends. A deleted key has no
+// value.
+func (k *Bucket) Mirror(
+	ctx context.Context, retry RetryFunc, put func(key string, value []byte, rev uint64), ready func(),
+) error {
 	var have map[string]Value
-	err := insist(ctx, "what is registered", func() (err error) {
+	err := retry(ctx, "what is registered", func() (err error) {
 		have, err = k.List(ctx)
 		return err
 	})
@@ -18,7 +21,7 @@ func (k *Bucket) Mirror(ctx context.Context, insist RetryFunc, put func(key stri
 	for key, v := range have {
 		put(key, v.Body, v.Rev)
 	}
-	read()
+	ready()
 	return k.Watch(ctx, have, func(ch Change) error {
 		if ch.Deleted {
 			ch.Body = nil

@@ -12,33 +12,35 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Config is how a Bus behaves; its zero value works.
+// Config configures a Bus. Its zero value works.
 type Config struct {
 	Replicas       int           // of streams and buckets, default 1
-	MaxBytes       int64         // of RUNS, default 4 GiB, or what the server has room for
-	EventMaxBytes  int64         // of EVENTS, default as MaxBytes; the oldest give way
+	MaxBytes       int64         // of RUNS, default 4 GiB, or less if the server has less space
+	EventMaxBytes  int64         // of EVENTS, default as MaxBytes; the oldest are discarded
 	EventMaxAge    time.Duration // of EVENTS, default 168h
 	RejectedMaxAge time.Duration // of REJECTED, default 168h
 	KeyMaxAge      time.Duration // of the bucket "idempotency", default 168h
 	Log            *slog.Logger  // default slog.Default()
 
-	// Confined is for a worker on a NATS that asks who it is: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
+	// Confined is for a worker that logged in to NATS. It has no permission to read RUNS, and asks a
+	// coordinator for its own records.
 	Confined bool
 
-	// GroupWith is another Bus of this process: what is appended here goes with its appends, over its connection and with its rights.
-	// So both share each sync to disk.
+	// GroupWith is another Bus of this process that does this one's appends, with its connection and
+	// permissions. So both share each sync to disk.
 	GroupWith *Bus
 
-	// Disk says what keeps an embedded server from writing; nil: nothing. Without it a server that does not write is told by its silence.
+	// Disk reports what keeps an embedded server from writing. nil: unknown, and a server that does not write
+	// is detected by missing replies.
 	Disk func() error
-	// OnSetup is called when Setup has seen to the streams; nil: nobody wants to know.
+	// OnSetup is called when Setup has created the streams. nil: nothing is called.
 	OnSetup func()
 
 	Metrics *metric.Registry // default nil: nothing is counted
 }
 
-// Bus is one connection's view of the streams, put together of what one may do with them. Its methods, and those of its parts, may
-// be called from many goroutines.
+// Bus is one connection to the streams, composed of what can be done with them. All methods may be called
+// concurrently.
 type Bus struct {
 	*Conn
 	*Requests
@@ -48,7 +50,7 @@ type Bus struct {
 	*Store
 }
 
-// Open makes a Bus of a connection that has been made; it stays the caller's to close. It sends nothing.
+// Open makes a Bus of a connection, which remains the caller's to close. It sends nothing.
 func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<30)
@@ -59,12 +61,13 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	if cfg.Replicas < 1 || cfg.Replicas > 5 {
 		return nil, fmt.Errorf("AO_NATS_REPLICAS %d: use 1 to 5", cfg.Replicas)
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience), jetstream.WithPublishAsyncMaxPending(16384), jetstream.WithPublishAsyncTimeout(patience))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout),
+		jetstream.WithPublishAsyncMaxPending(16384), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	if err != nil {
 		return nil, err
 	}
 	conn := newConn(nc, js, cfg)
 	requests := &Requests{Conn: conn}
-	reader := &Reader{Conn: conn, asks: requests.Request, disbelief: disbelief}
+	reader := &Reader{Conn: conn, askCoordinator: requests.Request, suspectTimeout: suspectTimeout}
 	return &Bus{conn, requests, reader, newLog(conn, reader), &Queues{conn}, &Store{Conn: conn}}, nil
 }

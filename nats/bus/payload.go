@@ -19,7 +19,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// PartSize is the largest part of a payload, in bytes.
 const PartSize = 512 << 10
 
 // Payload is a body in the object store, as far as its parts have come.
@@ -29,7 +28,7 @@ type Payload struct {
 	Time  time.Time // of the newest part
 }
 
-// Store keeps what is no record: definitions in buckets, payloads in parts.
+// Store keeps what is not a record: key-value buckets, and payloads in parts.
 type Store struct {
 	*Conn
 	buckets buckets
@@ -47,25 +46,25 @@ func (b *Store) objects(ctx context.Context) (jetstream.ObjectStore, error) {
 	}
 	os, err := b.js.ObjectStore(ctx, subject.Payloads)
 	if err != nil {
-		return nil, away(ctx, wrap("payloads", err))
+		return nil, asFault(ctx, wrap("payloads", err))
 	}
-	b.keep(os)
+	b.setPayloads(os)
 	return os, nil
 }
 
-// keep notes the object store, not to be looked for again.
-func (b *Store) keep(os jetstream.ObjectStore) {
+// setPayloads remembers the object store.
+func (b *Store) setPayloads(os jetstream.ObjectStore) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.payloads = os
 }
 
-func part(name string, n int) string { return name + "/" + strconv.Itoa(n) }
+func partName(name string, n int) string { return name + "/" + strconv.Itoa(n) }
 
-// PutPart keeps a part of a payload. Each part is an object of its own with a derived name, so that putting it
-// twice is harmless.
+// PutPart stores a part of a payload. Each part is an object of its own with a derived name: storing it twice
+// does no harm.
 func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) error {
-	ctx, done := b.writing(ctx, "OBJ_"+subject.Payloads, most(ctx))
+	ctx, done := b.withStorage(ctx, "OBJ_"+subject.Payloads, remaining(ctx))
 	defer done()
 	if len(body) > PartSize {
 		return fault.Newf(fault.TooLarge, "A part of a payload has at most %d bytes, not %d", PartSize, len(body))
@@ -74,59 +73,63 @@ func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) er
 	if err != nil {
 		return err
 	}
-	if i, err := os.GetInfo(ctx, part(name, n)); err == nil && i.Size == uint64(len(body)) && i.Digest == digest(body) {
-		return nil // it is there: whoever reads it at this moment is not disturbed
+	if i, err := os.GetInfo(ctx, partName(name, n)); err == nil && i.Size == uint64(len(body)) &&
+		i.Digest == digest(body) {
+		return nil // it is there; do not disturb its readers
 	}
-	// One message: where a cluster has no leader for a moment, nats.go sends those of several again out of order, and the object
-	// is damaged for ever.
+	// One message: if a cluster has no leader for a moment, nats.go resends several messages out of order,
+	// which damages the object.
 	whole := &jetstream.ObjectMetaOptions{ChunkSize: PartSize}
-	_, err = os.Put(ctx, jetstream.ObjectMeta{Name: part(name, n), Opts: whole}, bytes.NewReader(body))
-	return kept(ctx, err)
+	_, err = os.Put(ctx, jetstream.ObjectMeta{Name: partName(name, n), Opts: whole}, bytes.NewReader(body))
+	return objectFault(ctx, err)
 }
 
-// kept is what an error of the object store means: it has many, and all but "there is none" are NATS's trouble.
-func kept(ctx context.Context, err error) error {
-	err = away(ctx, wrap("payload", err))
-	if _, said := errors.AsType[*fault.Fault](err); err == nil || said || errors.Is(err, ErrNotFound) || ctx.Err() != nil {
+// objectFault is the fault for an error of the object store: every error except "not found" means that NATS
+// failed.
+func objectFault(ctx context.Context, err error) error {
+	err = asFault(ctx, wrap("payload", err))
+	if _, isFault := errors.AsType[*fault.Fault](err); err == nil || isFault || errors.Is(err, ErrNotFound) ||
+		ctx.Err() != nil {
 		return err
 	}
-	return unreachable(err)
+	return unavailable(err)
 }
 
-// GetPart gives a part of a payload, or ErrNotFound.
+// GetPart returns a part of a payload, or ErrNotFound.
 func (b *Store) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 	if b.clustered() {
-		if body, err := b.leadersPart(ctx, part(name, n)); err != errManyMessages {
+		if body, err := b.leaderPart(ctx, partName(name, n)); err != errManyMessages {
 			return body, err
 		}
 	}
-	ctx, done := b.linked(ctx)
+	ctx, done := b.withConnection(ctx)
 	defer done()
 	os, err := b.objects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	body, err := os.GetBytes(ctx, part(name, n))
+	body, err := os.GetBytes(ctx, partName(name, n))
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound) && b.clustered(): // the leader has it
-		return nil, unreachable(err)
+		return nil, unavailable(err)
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, ErrNotFound
 	case errors.Is(err, jetstream.ErrDigestMismatch):
 		return nil, fmt.Errorf("%w: it is damaged (%w)", ErrNotFound, err)
 	}
-	return body, kept(ctx, err)
+	return body, objectFault(ctx, err)
 }
 
 var errManyMessages = errors.New("the object is not one message")
 
-// leadersPart reads an object from the leader: any other replica may have yet to catch up, and not know it.
-func (b *Store) leadersPart(ctx context.Context, object string) ([]byte, error) {
+// leaderPart reads an object from the leader. A replica that lags may not have it.
+func (b *Store) leaderPart(ctx context.Context, object string) ([]byte, error) {
 	const stream, prefix = "OBJ_" + subject.Payloads, "$O." + subject.Payloads
 	for read := ""; ; {
-		m, _, err := b.leaders(ctx, stream, lookup{Subject: prefix + ".M." + base64.URLEncoding.EncodeToString([]byte(object))})
+		meta := prefix + ".M." + base64.URLEncoding.EncodeToString([]byte(object))
+		m, _, err := b.leaderGet(ctx, stream, lookup{Subject: meta})
 		if err != nil {
-			return nil, kept(ctx, err)
+			return nil, objectFault(ctx, err)
 		}
 		var info jetstream.ObjectInfo
 		switch err := json.Unmarshal(m.Body, &info); {
@@ -139,13 +142,13 @@ func (b *Store) leadersPart(ctx context.Context, object string) ([]byte, error) 
 		case info.Chunks != 1:
 			return nil, errManyMessages
 		}
-		m, _, err = b.leaders(ctx, stream, lookup{Subject: prefix + ".C." + info.NUID})
-		if errors.Is(err, ErrNotFound) { // put anew in between?
+		m, _, err = b.leaderGet(ctx, stream, lookup{Subject: prefix + ".C." + info.NUID})
+		if errors.Is(err, ErrNotFound) { // replaced in between?
 			read = info.NUID
 			continue
 		}
 		if err != nil {
-			return nil, kept(ctx, err)
+			return nil, objectFault(ctx, err)
 		}
 		if sum := digest(m.Body); sum != info.Digest {
 			return nil, fmt.Errorf("%w: it is damaged (%s, not %s)", ErrNotFound, sum, info.Digest)
@@ -154,7 +157,7 @@ func (b *Store) leadersPart(ctx context.Context, object string) ([]byte, error) 
 	}
 }
 
-// digest is a body's checksum as the object store writes it.
+// digest is a body's checksum in the object store's format.
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
@@ -162,7 +165,7 @@ func digest(body []byte) string {
 
 // ListPayloads gives every payload by name.
 func (b *Store) ListPayloads(ctx context.Context) (map[string]Payload, error) {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.withConnection(ctx)
 	defer done()
 	all := map[string]Payload{}
 	err := b.parts(ctx, func(name string, i *jetstream.ObjectInfo) error {
@@ -178,44 +181,44 @@ func (b *Store) ListPayloads(ctx context.Context) (map[string]Payload, error) {
 	return all, err
 }
 
-// DropPayloads removes the parts of payloads that gone says so of, by the payload's name and the part's time.
-func (b *Store) DropPayloads(ctx context.Context, gone func(name string, at time.Time) bool) error {
+// DropPayloads removes the parts for which expired returns true, given the payload's name and the part's time.
+func (b *Store) DropPayloads(ctx context.Context, expired func(name string, at time.Time) bool) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err
 	}
-	var doomed []string
-	list, done := b.linked(ctx)
+	var names []string
+	list, done := b.withConnection(ctx)
 	defer done()
 	err = b.parts(list, func(name string, i *jetstream.ObjectInfo) error {
-		if gone(name, i.ModTime) {
-			doomed = append(doomed, i.Name)
+		if expired(name, i.ModTime) {
+			names = append(names, i.Name)
 		}
 		return nil
 	})
-	for _, name := range doomed {
+	for _, name := range names {
 		if err := os.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-			return kept(ctx, err)
+			return objectFault(ctx, err)
 		}
 	}
 	return err
 }
 
-// DropPayload removes all parts of one payload, and what the object store notes of their removal.
+// DropPayload removes all parts of one payload, and their tombstones.
 func (b *Store) DropPayload(ctx context.Context, name string) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err
 	}
 	for n := 0; ; n++ {
-		switch err := os.Delete(ctx, part(name, n)); {
+		switch err := os.Delete(ctx, partName(name, n)); {
 		case errors.Is(err, jetstream.ErrObjectNotFound):
 			return nil
 		case err != nil:
-			return kept(ctx, err)
+			return objectFault(ctx, err)
 		}
-		note := "$O." + subject.Payloads + ".M." + base64.URLEncoding.EncodeToString([]byte(part(name, n)))
-		if err := purge(ctx, b.Conn, "OBJ_"+subject.Payloads, jetstream.WithPurgeSubject(note)); err != nil {
+		tombstone := "$O." + subject.Payloads + ".M." + base64.URLEncoding.EncodeToString([]byte(partName(name, n)))
+		if err := purge(ctx, b.Conn, "OBJ_"+subject.Payloads, jetstream.WithPurgeSubject(tombstone)); err != nil {
 			return err
 		}
 	}
@@ -231,7 +234,7 @@ func (b *Store) parts(ctx context.Context, f func(name string, i *jetstream.Obje
 		return nil
 	}
 	if err != nil {
-		return kept(ctx, err)
+		return objectFault(ctx, err)
 	}
 	for _, i := range infos {
 		if cut := strings.LastIndexByte(i.Name, '/'); cut > 0 {

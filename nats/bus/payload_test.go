@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Several messages of one part may be sent again out of order by the client library: a part is one message. One that is damaged all
-// the same will never be whole, and nobody should wait for it.
+// Several messages of one part may be sent again out of order by the client library: a part is one message. One
+// that is damaged all the same will never be whole, and nobody should wait for it.
 func TestAPartIsOneMessage(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)

@@ -10,44 +10,44 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// fresh is how long a pull counts as about to be filled: so long another lane does not ask for the same slots.
-const fresh = 50 * time.Millisecond
+// recentPull is how long a pull counts as about to be filled. In that time no other task queue asks for the
+// same slots.
+const recentPull = 50 * time.Millisecond
 
-// lineRoom is the largest number of messages under way to one line.
-const lineRoom = 2048
+// maxSubscriptionPending is the largest number of messages in flight to one subscription.
+const maxSubscriptionPending = 2048
 
-// Poller takes runs from lanes into slots that are counted elsewhere. It asks for messages only while slots are
-// free, for no more than are free, and hands back at once what comes when none is.
+// Poller pulls runs from task queues into slots that are counted elsewhere. It asks for messages only while
+// slots are free, for no more than are free, and naks at once what arrives when none is.
 type Poller struct {
 	b    *Conn
 	free func() int
 	do   func(context.Context, Delivery)
 
-	mu    sync.Mutex // held while a delivery is handed over, so that free and do agree over all lanes
-	lines map[*line]struct{}
+	mu            sync.Mutex // held while a delivery is passed on, so that free and do agree over all task queues
+	subscriptions map[*subscription]struct{}
 }
 
-// line is one consumer's side of a Taker.
-type line struct {
+// subscription is a Poller's consumer of one task queue.
+type subscription struct {
 	p     *puller
-	at    time.Time // of the last pull
+	at    time.Time // time of the last pull
 	wake  chan struct{}
 	again *time.Timer
 }
 
-// Poller makes a Taker. free gives the number of free slots. do gets a delivery; it must have taken its slot when
-// it returns, and must not block: the work goes on in a goroutine of its own. Both are called by one goroutine
-// at a time.
+// Poller makes a Poller. free returns the number of free slots. do gets a delivery; it must have taken its slot
+// when it returns, and must not block. Both are called by one goroutine at a time.
 func (b *Queues) Poller(free func() int, do func(context.Context, Delivery)) *Poller {
-	return &Poller{b: b.Conn, free: free, do: do, lines: map[*line]struct{}{}}
+	return &Poller{b: b.Conn, free: free, do: do, subscriptions: map[*subscription]struct{}{}}
 }
 
-// Wake says that slots have become free. It costs little and never blocks.
+// Wake tells the Poller that slots have become free. It is cheap and never blocks.
 func (t *Poller) Wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for l := range t.lines {
-		if t.room(l) == 0 {
+	for l := range t.subscriptions {
+		if t.wanted(l) == 0 {
 			continue // it would ask for nothing
 		}
 		select {
@@ -57,40 +57,40 @@ func (t *Poller) Wake() {
 	}
 }
 
-// Poll takes from a lane until ctx ends; several lanes may be taken from at once. While the lane has no
-// consumer, or NATS is away, it waits for it. It returns ctx's error.
-func (t *Poller) Poll(ctx context.Context, lane string) error {
-	return t.take(ctx, subject.Runs, subject.TaskQueueDurable(lane))
+// Poll pulls from a task queue until ctx ends, and returns ctx's error. It may be called for several task
+// queues at once. While there is no consumer, or no connection to NATS, it waits.
+func (t *Poller) Poll(ctx context.Context, queue string) error {
+	return t.poll(ctx, subject.Runs, subject.TaskQueueDurable(queue))
 }
 
-func (t *Poller) take(ctx context.Context, stream, durable string) error {
+func (t *Poller) poll(ctx context.Context, stream, durable string) error {
 	for ctx.Err() == nil {
 		reconnected := t.b.reconnect()
-		err := t.takeOnce(ctx, stream, durable, reconnected)
+		err := t.pollOnce(ctx, stream, durable, reconnected)
 		if ctx.Err() != nil {
 			break
 		}
-		t.b.log.Debug("pulling begins anew", "stream", stream, "consumer", durable, "err", err)
+		t.b.log.Debug("restarting the pulls from a consumer", "stream", stream, "consumer", durable, "err", err)
 		pause := 50 * time.Millisecond
-		if err == errGone {
-			pause = 500 * time.Millisecond // until the coordinator has made it again
+		if err == errNoConsumer {
+			pause = 500 * time.Millisecond // until the coordinator has created it again
 		}
-		rest(ctx, pause)
+		sleep(ctx, pause)
 	}
 	return ctx.Err()
 }
 
-// takeOnce is one subscription's life.
-func (t *Poller) takeOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
-	p, err := newPuller(t.b, stream, durable, 2*lineRoom)
+// pollOnce runs one subscription.
+func (t *Poller) pollOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
+	p, err := newPuller(t.b, stream, durable, 2*maxSubscriptionPending)
 	if err != nil {
 		return err
 	}
-	l := &line{p: p, wake: make(chan struct{}, 1), again: time.NewTimer(time.Hour)}
+	l := &subscription{p: p, wake: make(chan struct{}, 1), again: time.NewTimer(time.Hour)}
 	t.mu.Lock()
-	t.lines[l] = struct{}{}
+	t.subscriptions[l] = struct{}{}
 	t.mu.Unlock()
-	defer t.leave(l)
+	defer t.unsubscribe(l)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -99,14 +99,14 @@ func (t *Poller) takeOnce(ctx context.Context, stream, durable string, reconnect
 		}
 		select {
 		case m := <-p.in:
-			if err := t.hand(ctx, l, m); err != nil {
+			if err := t.deliver(ctx, l, m); err != nil {
 				return err
 			}
 		drain:
 			for range 256 {
 				select {
 				case m := <-p.in:
-					if err := t.hand(ctx, l, m); err != nil {
+					if err := t.deliver(ctx, l, m); err != nil {
 						return err
 					}
 				default:
@@ -127,43 +127,43 @@ func (t *Poller) takeOnce(ctx context.Context, stream, durable string, reconnect
 	}
 }
 
-// room is for how many more messages there are slots. While what is asked for goes a long way yet, it is none: one request for
-// many, not one for each. The caller holds the lock.
-func (t *Poller) room(l *line) int {
-	free := min(t.free(), lineRoom)
+// wanted is how many more messages to ask for. It is 0 while half of the free slots are asked for already: few
+// requests for many messages each. The caller holds the lock.
+func (t *Poller) wanted(l *subscription) int {
+	free := min(t.free(), maxSubscriptionPending)
 	if 2*l.p.asked > free {
 		return 0
 	}
 	return max(free-l.p.asked, 0)
 }
 
-// ask asks for as many messages as slots are free and not about to be filled by another lane.
-func (t *Poller) ask(l *line) error {
+// ask asks for as many messages as slots are free and not about to be filled by another task queue.
+func (t *Poller) ask(l *subscription) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	want := t.room(l)
+	want := t.wanted(l)
 	if want == 0 {
 		return nil
 	}
 	now := time.Now()
-	for other := range t.lines {
-		if other != l && now.Sub(other.at) < fresh {
+	for other := range t.subscriptions {
+		if other != l && now.Sub(other.at) < recentPull {
 			want -= other.p.asked
 		}
 	}
 	if want <= 0 {
-		l.again.Reset(fresh)
+		l.again.Reset(recentPull)
 		return nil
 	}
 	l.at = now
 	return l.p.ask(want, 0)
 }
 
-// hand hands a delivery over, or back.
-func (t *Poller) hand(ctx context.Context, l *line, m *nats.Msg) error {
+// deliver passes a delivery on, or naks it.
+func (t *Poller) deliver(ctx context.Context, l *subscription, m *nats.Msg) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	record, err := l.p.hear(m)
+	record, err := l.p.note(m)
 	if err != nil || !record {
 		return err
 	}
@@ -179,23 +179,24 @@ func (t *Poller) hand(ctx context.Context, l *line, m *nats.Msg) error {
 	return nil
 }
 
-// quiet is how long nothing must come before a line that leaves believes that nothing is on its way.
-const quiet = 20 * time.Millisecond
+// drainQuiet is how long nothing must arrive before an ending subscription assumes that nothing is on its way.
+const drainQuiet = 20 * time.Millisecond
 
-// leave ends a line and hands back what it had not handed over. A pull cannot be taken back, and what the server
-// sends to one whose subscription has just ended is lost until AckWait: so it listens a little longer.
-func (t *Poller) leave(l *line) {
+// unsubscribe ends a subscription and returns the deliveries that were not passed on. A pull cannot be
+// cancelled, and what the server sends to an ended subscription is lost until AckWait: so it listens a little
+// longer.
+func (t *Poller) unsubscribe(l *subscription) {
 	t.mu.Lock()
-	delete(t.lines, l)
+	delete(t.subscriptions, l)
 	t.mu.Unlock()
 	l.again.Stop()
-	pause := time.NewTimer(quiet)
+	pause := time.NewTimer(drainQuiet)
 	defer pause.Stop()
 	for wait := l.p.asked > 0 && t.b.nc.IsConnected(); wait; {
 		select {
 		case m := <-l.p.in:
-			t.giveBack(l, m)
-			pause.Reset(quiet)
+			t.nak(l, m)
+			pause.Reset(drainQuiet)
 		case <-pause.C:
 			wait = false
 		}
@@ -204,18 +205,18 @@ func (t *Poller) leave(l *line) {
 	for {
 		select {
 		case m := <-l.p.in:
-			t.giveBack(l, m)
+			t.nak(l, m)
 		default:
 			return
 		}
 	}
 }
 
-// giveBack hands back what came to a line that leaves: with a pause, so that it doesn't come to the same line.
-func (t *Poller) giveBack(l *line, m *nats.Msg) {
-	if record, _ := l.p.hear(m); record {
+// nak returns a delivery of an ending subscription, with a delay, so that it is not redelivered to that one.
+func (t *Poller) nak(l *subscription, m *nats.Msg) {
+	if record, _ := l.p.note(m); record {
 		if d, ok := deliveryOf(t.b, m); ok {
-			d.NakWithDelay(5 * quiet)
+			d.NakWithDelay(5 * drainQuiet)
 		}
 	}
 }

@@ -23,7 +23,9 @@ func queue(t testing.TB, b *bus.Bus, lane string, from, to int) {
 	for range 64 {
 		wg.Go(func() {
 			for n := range next {
-				if _, err := b.Append(context.Background(), bus.Entry{Subject: subject.Queued("7", lane, "run_"+strconv.Itoa(n), 1), Body: []byte("run")}); err != nil {
+				if _, err := b.Append(context.Background(),
+					bus.Entry{Subject: subject.Queued("7", lane, "run_"+strconv.Itoa(n), 1),
+						Body: []byte("run")}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -124,7 +126,8 @@ func TestABusyWorkerHoardsNothing(t *testing.T) {
 	queue(t, b, lane, 0, 10)
 	natstest.Until(t, "the first worker is busy", func() bool { return busy.free() == 0 })
 	idle, _ := worker(t, b, 2, nil, lane)
-	natstest.Until(t, "the second worker does the rest", func() bool { return idle.done.Load() >= 8 }) // what stays on loan for too long comes again
+	// what stays on loan for too long comes again
+	natstest.Until(t, "the second worker does the rest", func() bool { return idle.done.Load() >= 8 })
 }
 
 func TestALeavingWorkerGivesBack(t *testing.T) {

@@ -13,46 +13,47 @@ import (
 	"ao/shared/fault"
 )
 
-// Reader reads RUNS and EVENTS: single records, pages of them, and all that comes.
+// Reader reads RUNS and EVENTS: single records, pages of them, and all that follow.
 type Reader struct {
 	*Conn
-	asks      func(ctx context.Context, subject string, body []byte) ([]byte, error) // of a coordinator, what may not be read
-	states    states
-	seen      atomic.Pointer[link] // the one in which RUNS was last seen to hold what FollowRuns has read of it
-	disbelief time.Duration
+	// askCoordinator is used for records that this process has no permission to read.
+	askCoordinator func(ctx context.Context, subject string, body []byte) ([]byte, error)
+	states         states
+	verifiedLink   atomic.Pointer[link] // the connection in which RUNS was last checked to hold what FollowRuns read
+	suspectTimeout time.Duration
 }
 
-// Last gives the one message of a subject of RUNS, or ErrNotFound.
+// Last returns the one message of a subject of RUNS, or ErrNotFound.
 func (b *Reader) Last(ctx context.Context, subj string) (Message, error) {
 	if b.cfg.Confined {
-		return b.told(ctx, subj)
+		return b.lastFromCoordinator(ctx, subj)
 	}
-	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs+"."+subj, nil)
-	return b.surely(ctx, m, err, subject.Runs, lookup{Subject: subj})
+	m, err := b.directGet(ctx, "$JS.API.DIRECT.GET."+subject.Runs+"."+subj, nil)
+	return b.confirmMissing(ctx, m, err, subject.Runs, lookup{Subject: subj})
 }
 
-// RecordRequest asks a coordinator for a record of an attempt, whose key is in the subject and proves that the worker may: whether
-// the claim, or the last word, that was not answered stands.
+// RecordRequest asks a coordinator for a record of an attempt: whether a claim or end record without a reply is
+// committed. The attempt's key in the subject proves the worker's right.
 type RecordRequest struct {
 	Subject string `json:"subject"`
 }
 
-// Record is what stands under a subject of RUNS, as a coordinator tells it.
+// Record is the reply to a RecordRequest.
 type Record struct {
 	Seq  uint64    `json:"seq"`
 	Body []byte    `json:"body"`
 	At   time.Time `json:"at"`
 }
 
-// told is Last of who may not read: a coordinator looks.
-func (b *Reader) told(ctx context.Context, subj string) (m Message, err error) {
+// lastFromCoordinator is Last for a process without permission to read.
+func (b *Reader) lastFromCoordinator(ctx context.Context, subj string) (m Message, err error) {
 	ask, err := json.Marshal(RecordRequest{Subject: subj})
 	if err != nil {
 		return m, err
 	}
-	ctx, done := b.within(ctx, b.brief())
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
-	answer, err := b.asks(ctx, subject.RunnerAPI(subject.OpRecord), ask)
+	answer, err := b.askCoordinator(ctx, subject.RunnerAPI(subject.OpRecord), ask)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
 		return m, ErrNotFound
@@ -61,50 +62,52 @@ func (b *Reader) told(ctx context.Context, subj string) (m Message, err error) {
 	}
 	var r Record
 	if err := json.Unmarshal(answer, &r); err != nil {
-		return m, unreachable(fmt.Errorf("answer to %s: %w", subject.OpRecord, err))
+		return m, unavailable(fmt.Errorf("reply to %s: %w", subject.OpRecord, err))
 	}
 	return Message{Seq: r.Seq, Subject: subj, Body: r.Body, Time: r.At}, nil
 }
 
-// Get gives the message of RUNS with that sequence, or ErrNotFound.
+// Get returns the message of RUNS with that sequence, or ErrNotFound.
 func (b *Reader) Get(ctx context.Context, seq uint64) (Message, error) {
-	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
-	return b.surely(ctx, m, err, subject.Runs, lookup{Seq: seq})
+	m, err := b.directGet(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
+	return b.confirmMissing(ctx, m, err, subject.Runs, lookup{Seq: seq})
 }
 
-// surely asks a stream's leader for what there is none of: in a cluster any replica may have said so, and have yet to catch up.
-func (b *Reader) surely(ctx context.Context, m Message, err error, stream string, what lookup) (Message, error) {
+// confirmMissing asks the stream's leader about a message that was not found, since a replica may lag.
+func (b *Reader) confirmMissing(ctx context.Context, m Message, err error, stream string, what lookup) (Message,
+	error) {
 	if !errors.Is(err, ErrNotFound) || !b.clustered() {
 		return m, err
 	}
-	m, _, err = b.leaders(ctx, stream, what)
+	m, _, err = b.leaderGet(ctx, stream, what)
 	return m, err
 }
 
-// Events gives at most limit messages of EVENTS under a filter, with sequences greater than after, in order.
+// Events returns at most limit messages of EVENTS under a filter with sequences greater than after, in order.
 func (b *Reader) Events(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Events, filter, after, limit)
 }
 
-// NextEvent gives the first message of EVENTS under a filter with a sequence greater than after, or ErrNotFound.
+// NextEvent returns the first message of EVENTS under a filter with a sequence greater than after, or
+// ErrNotFound.
 func (b *Reader) NextEvent(ctx context.Context, filter string, after uint64) (Message, error) {
 	return b.next(ctx, subject.Events, filter, after)
 }
 
-// next gives the first message of a stream under a filter with a sequence greater than after, or ErrNotFound. It asks for the message
-// alone: a page of one would have the server count what follows, over all subjects of the stream.
+// next returns the first message of a stream under a filter with a sequence greater than after, or ErrNotFound.
+// It asks for a single message: for a page the server would count what follows, over all subjects.
 func (b *Reader) next(ctx context.Context, stream, filter string, after uint64) (Message, error) {
 	what := lookup{Seq: after + 1, Next: filter}
 	ask, err := json.Marshal(what)
 	if err != nil {
 		return Message{}, err
 	}
-	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+stream, ask)
-	return b.surely(ctx, m, err, stream, what)
+	m, err := b.directGet(ctx, "$JS.API.DIRECT.GET."+stream, ask)
+	return b.confirmMissing(ctx, m, err, stream, what)
 }
 
-// LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none. In a cluster the leader says so: any
-// other replica may have yet to hear of it. While there is no leader what a replica knows has to do.
+// LastEvent returns the sequence of the newest message of EVENTS under a filter, 0 without one. In a cluster it
+// asks the leader, since a replica may lag; while there is no leader it asks a replica.
 func (b *Reader) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	what := lookup{Subject: filter}
 	ask, err := json.Marshal(what)
@@ -113,10 +116,10 @@ func (b *Reader) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	}
 	var m Message
 	if b.clustered() {
-		m, _, err = b.leaders(ctx, subject.Events, what)
+		m, _, err = b.leaderGet(ctx, subject.Events, what)
 	}
 	if !b.clustered() || err != nil && !errors.Is(err, ErrNotFound) {
-		m, err = b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
+		m, err = b.directGet(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil
@@ -124,30 +127,30 @@ func (b *Reader) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	return m.Seq, err
 }
 
-// Records gives at most limit messages of RUNS under a filter, with sequences greater than after, in order.
+// Records returns at most limit messages of RUNS under a filter with sequences greater than after, in order.
 func (b *Reader) Records(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Runs, filter, after, limit)
 }
 
-// HasRecords tells whether RUNS holds any record with a sequence greater than after and at most as great as last. In a cluster its leader
-// says that there is none: a replica that lags, or cannot write any more, says so of what it has yet to get.
+// HasRecords reports whether RUNS has a record with a sequence greater than after and at most last. In a
+// cluster the leader confirms that there is none.
 func (b *Reader) HasRecords(ctx context.Context, after, last uint64) (bool, error) {
-	m, err := b.next(ctx, subject.Runs, anything, after)
+	m, err := b.next(ctx, subject.Runs, anySubject, after)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	return err == nil && m.Seq <= last, err
 }
 
-// read asks for pages until the limit or the end is reached.
+// read reads pages until the limit or the end is reached.
 func (b *Reader) read(ctx context.Context, stream, filter string, after uint64, limit int) ([]Message, error) {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.withConnection(ctx)
 	defer done()
 	var all []Message
 	for len(all) < limit {
 		page, more, err := b.page(ctx, stream, filter, after, min(limit-len(all), 1000))
 		if err != nil {
-			return nil, away(ctx, err)
+			return nil, asFault(ctx, err)
 		}
 		all = append(all, page...)
 		if !more || len(page) == 0 {
@@ -159,8 +162,11 @@ func (b *Reader) read(ctx context.Context, stream, filter string, after uint64, 
 }
 
 // page is one batched direct get.
-func (b *Reader) page(ctx context.Context, stream, filter string, after uint64, n int) (page []Message, more bool, err error) {
-	ask, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20})
+func (b *Reader) page(
+	ctx context.Context, stream, filter string, after uint64, n int,
+) (page []Message, more bool, err error) {
+	request := map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20}
+	ask, err := json.Marshal(request)
 	if err != nil {
 		return nil, false, err
 	}
@@ -182,7 +188,7 @@ func (b *Reader) page(ctx context.Context, stream, filter string, after uint64, 
 			pending := r.Header.Get("Nats-Num-Pending")
 			return page, pending != "0" && pending != "", nil
 		}
-		m, err := stored(r)
+		m, err := parseDirectGet(r)
 		if errors.Is(err, ErrNotFound) {
 			return page, false, nil
 		}

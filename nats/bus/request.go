@@ -11,100 +11,105 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// calls are the requests of one connection that wait for their answers. nats.go's own ones take the connection's lock for each
-// answer, which is held while somebody writes to the socket, and cost a context, a timer and a channel each: every record is one.
+// calls are the requests of one connection that wait for their replies. nats.go's own requests take the
+// connection's lock for each reply and allocate a context, a timer and a channel each. Every record is a
+// request.
 type calls struct {
-	spare   sync.Pool // of *call
+	free    sync.Pool // of *call, for reuse
 	mu      sync.Mutex
-	inbox   string // of the answers, with a dot at its end, and nobody's to guess; empty: nobody has asked yet
+	inbox   string // of the replies, unguessable, with a dot at the end; empty: no request yet
 	last    uint64
 	waiting map[uint64]*call
 }
 
-// call is one of them; it is used again.
+// call is a request that waits. It is reused.
 type call struct {
-	answer   chan *nats.Msg // holds one; nil: the connection was lost
-	patience *time.Timer
+	answer chan *nats.Msg // holds one; nil: the connection was lost
+	timer  *time.Timer
 }
 
 func newCall() *call {
-	c := &call{answer: make(chan *nats.Msg, 1), patience: time.NewTimer(time.Hour)}
-	c.patience.Stop()
+	c := &call{answer: make(chan *nats.Msg, 1), timer: time.NewTimer(time.Hour)}
+	c.timer.Stop()
 	return c
 }
 
-// request sends a message and waits for the answer, so long at most, and no longer than the connection holds.
-func (b *Conn) request(ctx context.Context, m *nats.Msg, most time.Duration) (*nats.Msg, error) {
-	return b.ask(ctx, m, most, nil)
+// request sends a message and waits for the reply, until the timeout or the loss of the connection.
+func (b *Conn) request(ctx context.Context, m *nats.Msg, timeout time.Duration) (*nats.Msg, error) {
+	return b.ask(ctx, m, timeout, nil)
 }
 
-// write is request for a message to be stored: it is not sent, or given up, where the server does not write to that stream.
-func (b *Conn) write(ctx context.Context, m *nats.Msg, most time.Duration, stream string) (*nats.Msg, error) {
-	return b.ask(ctx, m, most, b.sinks[stream])
+// write is request for a message to be stored. It fails without sending, or early, if the server does not write
+// to that stream.
+func (b *Conn) write(ctx context.Context, m *nats.Msg, timeout time.Duration, stream string) (*nats.Msg, error) {
+	return b.ask(ctx, m, timeout, b.sinks[stream])
 }
 
-// ask is request, and write where to is not nil.
-func (b *Conn) ask(ctx context.Context, m *nats.Msg, most time.Duration, to *sink) (*nats.Msg, error) {
+// ask is request, and write if to is not nil.
+func (b *Conn) ask(ctx context.Context, m *nats.Msg, timeout time.Duration, to *sink) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, away(ctx, err)
+		return nil, asFault(ctx, err)
 	}
-	wait, now := most, to.condition()
+	wait, now := timeout, to.condition()
 	if now.err != nil {
 		return nil, now.err
 	}
 	if to != nil {
-		wait = min(wait, impatience)
+		wait = min(wait, firstTryTimeout)
 	}
-	c, _ := b.calls.spare.Get().(*call)
+	c, _ := b.calls.free.Get().(*call)
 	if c == nil {
 		c = newCall()
 	}
-	defer b.calls.spare.Put(c)
-	id, err := b.calls.enter(b.nc, c, m)
+	defer b.calls.free.Put(c)
+	id, err := b.calls.register(b.nc, c, m)
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, asFault(ctx, err)
 	}
-	if err = b.nc.PublishMsg(m); err == nil {
-		c.patience.Reset(wait)
-		defer c.patience.Stop()
+	err = b.nc.PublishMsg(m)
+	if err == nil {
+		c.timer.Reset(wait)
+		defer c.timer.Stop()
 		for err == nil {
 			select {
 			case r := <-c.answer:
-				return said(r)
+				return checkReply(r)
 			case <-ctx.Done():
 				err = ctx.Err()
-			case <-now.over:
+			case <-now.changed:
 				now = to.condition()
 				err = now.err
-			case <-c.patience.C:
-				if most -= wait; most <= 0 {
+			case <-c.timer.C:
+				timeout -= wait
+				if timeout <= 0 {
 					err = context.DeadlineExceeded
 					break
 				}
-				to.suspect() // each second: a server that was slow at one look may not be at the next
-				wait = min(most, impatience)
-				c.patience.Reset(wait)
+				to.suspect() // each second: the server may have stopped writing meanwhile
+				wait = min(timeout, firstTryTimeout)
+				c.timer.Reset(wait)
 			}
 		}
 	}
-	if !b.calls.leave(id) {
-		<-c.answer // it came just now, or is about to
+	if !b.calls.unregister(id) {
+		<-c.answer // the reply has come just now, or is about to
 	}
-	return nil, away(ctx, err)
+	return nil, asFault(ctx, err)
 }
 
-func said(r *nats.Msg) (*nats.Msg, error) {
+// checkReply turns a lost connection and "no responders" into errors.
+func checkReply(r *nats.Msg) (*nats.Msg, error) {
 	switch {
 	case r == nil:
-		return nil, unreachable(nats.ErrDisconnected)
+		return nil, unavailable(nats.ErrDisconnected)
 	case len(r.Data) == 0 && r.Header.Get("Status") == "503":
-		return nil, unreachable(nats.ErrNoResponders)
+		return nil, unavailable(nats.ErrNoResponders)
 	}
 	return r, nil
 }
 
-// enter has a call wait and says in the message where its answer is to go.
-func (s *calls) enter(nc *nats.Conn, c *call, m *nats.Msg) (id uint64, err error) {
+// register makes a call wait, and puts the subject of its reply into the message.
+func (s *calls) register(nc *nats.Conn, c *call, m *nats.Msg) (id uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inbox == "" {
@@ -113,7 +118,7 @@ func (s *calls) enter(nc *nats.Conn, c *call, m *nats.Msg) (id uint64, err error
 		if err != nil {
 			return 0, err
 		}
-		if err := sub.SetPendingLimits(-1, -1); err != nil { // there are no more answers than calls
+		if err := sub.SetPendingLimits(-1, -1); err != nil { // there are no more replies than calls
 			return 0, err
 		}
 		s.inbox, s.waiting = inbox, map[uint64]*call{}
@@ -124,7 +129,7 @@ func (s *calls) enter(nc *nats.Conn, c *call, m *nats.Msg) (id uint64, err error
 	return s.last, nil
 }
 
-// answered hands an answer to its call.
+// answered passes a reply to its call.
 func (s *calls) answered(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	if err != nil {
@@ -139,8 +144,8 @@ func (s *calls) answered(m *nats.Msg) {
 	}
 }
 
-// leave has a call wait no longer; false: it has been answered.
-func (s *calls) leave(id uint64) bool {
+// unregister ends a call's wait; false: it has been answered.
+func (s *calls) unregister(id uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, waits := s.waiting[id]
@@ -148,8 +153,8 @@ func (s *calls) leave(id uint64) bool {
 	return waits
 }
 
-// cut ends the waiting of all: their answers went with the connection.
-func (s *calls) cut() {
+// failAll ends all calls: their replies were lost with the connection.
+func (s *calls) failAll() {
 	s.mu.Lock()
 	lost := s.waiting
 	s.waiting = map[uint64]*call{}

@@ -14,30 +14,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// kindHeader carries a fault's kind in an answer; its body is the fault.
+// kindHeader carries a fault's kind in a reply. The body is the fault.
 const kindHeader = "Ao-Fault"
 
-// On one subject a process works on so many requests at a time, and on so many bytes of them; the others wait, up to so many bytes.
-// What is beyond that is dropped, which Dropped counts. Read, a request may take several times its bytes.
+// The limits for one subject in one process: requests handled at once, their bytes, and the bytes of those that
+// wait. What exceeds them is dropped and counted (Dropped). A decoded request may take several times its bytes.
 const (
-	serving      = 256
-	servingBytes = 32 << 20
-	waitingBytes = 64 << 20
+	maxServing      = 256
+	maxServingBytes = 32 << 20
+	maxWaitingBytes = 64 << 20
 )
 
-// Requests asks other processes, and answers them.
+// Requests sends requests to other processes and serves them.
 type Requests struct{ *Conn }
 
-// Request asks and gives the answer. ErrNoResponders: nobody listens on that subject. A fault that the answering side
-// returned comes back as that fault. Without a deadline in ctx it waits 10 s.
+// Request sends a request and returns the reply. ErrNoResponders: no process serves the subject. A fault of the
+// server comes back as that fault. Without a deadline it waits 10 s.
 func (b *Requests) Request(ctx context.Context, subject string, body []byte) ([]byte, error) {
-	most := patience
-	if end, ok := ctx.Deadline(); ok {
-		most = time.Until(end)
-	}
-	began := b.meter.asked.Start()
-	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body}, most)
-	b.meter.asked.ObserveSince(began)
+	began := b.meter.requests.Start()
+	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body}, remaining(ctx))
+	b.meter.requests.ObserveSince(began)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, ErrNoResponders
 	}
@@ -53,7 +49,7 @@ func (b *Requests) Request(ctx context.Context, subject string, body []byte) ([]
 func readFault(kind string, body []byte) error {
 	f := new(fault.Fault)
 	if err := json.Unmarshal(body, f); err != nil {
-		return fault.Wrap(fault.Internal, "", "The answer cannot be read", err)
+		return fault.Wrap(fault.Internal, "", "The reply cannot be read", err)
 	}
 	for k := fault.Internal; k <= fault.Unavailable; k++ {
 		if k.String() == kind {
@@ -63,24 +59,27 @@ func readFault(kind string, body []byte) error {
 	return f
 }
 
-// Serve answers requests on a subject until ctx ends, and then until those under way are answered. Processes
-// with the same queue share them; with an empty queue each process gets all. f runs in many goroutines; its
-// error goes back as a fault.
-func (b *Requests) Serve(ctx context.Context, subject, queue string, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
+// Serve answers requests on a subject until ctx ends, and then those in progress. Processes with the same queue
+// share the requests; with an empty queue each process gets all. f is called concurrently. Its error is sent
+// back as a fault.
+func (b *Requests) Serve(ctx context.Context, subject, queue string, f Handler) error {
 	d, err := b.Listen(subject, queue)
 	if err != nil {
-		return away(ctx, err)
+		return asFault(ctx, err)
 	}
 	return d.Serve(ctx, f)
 }
 
-// Endpoint is a subject whose requests already come here; they wait for Serve.
+// Handler answers one request.
+type Handler func(ctx context.Context, subject string, body []byte) ([]byte, error)
+
+// Endpoint is a subject whose requests arrive and wait for Serve.
 type Endpoint struct {
 	b   *Requests
 	sub *nats.Subscription
 }
 
-// Listen is the first half of Serve: when it returns without an error, who asks finds somebody.
+// Listen is the first half of Serve: after it, requesters no longer get ErrNoResponders.
 func (b *Requests) Listen(subject, queue string) (d *Endpoint, err error) {
 	d = &Endpoint{b: b}
 	if queue == "" {
@@ -89,22 +88,22 @@ func (b *Requests) Listen(subject, queue string) (d *Endpoint, err error) {
 		d.sub, err = b.nc.QueueSubscribeSync(subject, queue)
 	}
 	if err == nil {
-		err = d.sub.SetPendingLimits(-1, waitingBytes)
-		_ = b.nc.FlushTimeout(time.Second) // a server that just went hears of it when it is back
+		err = d.sub.SetPendingLimits(-1, maxWaitingBytes)
+		_ = b.nc.FlushTimeout(time.Second) // a server that has just gone learns of it after the reconnect
 	}
 	return d, err
 }
 
-// Serve answers what comes; see Bus.Serve.
-func (d *Endpoint) Serve(ctx context.Context, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
+// Serve answers the requests; see Requests.Serve.
+func (d *Endpoint) Serve(ctx context.Context, f Handler) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	load := newLoad(servingBytes)
+	load := newByteLimiter(maxServingBytes)
 	under := context.WithoutCancel(ctx)
 	serve := func(m *nats.Msg) {
-		size := load.take(max(len(m.Data), servingBytes/serving))
+		size := load.acquire(max(len(m.Data), maxServingBytes/maxServing))
 		wg.Go(func() {
-			defer load.give(size)
+			defer load.release(size)
 			body, err := f(d.b.withCaller(under, m), m.Subject, m.Data)
 			d.b.answer(m, body, err)
 		})
@@ -121,7 +120,7 @@ func (d *Endpoint) Serve(ctx context.Context, f func(ctx context.Context, subjec
 	return ctx.Err()
 }
 
-// close takes no more; what has come by then is served.
+// close accepts no more, and serves what has arrived.
 func (d *Endpoint) close(serve func(*nats.Msg)) {
 	if d.b.nc.IsConnected() && d.sub.Drain() == nil {
 		d.b.nc.FlushTimeout(time.Second)
@@ -137,21 +136,21 @@ func (d *Endpoint) close(serve func(*nats.Msg)) {
 	d.sub.Unsubscribe()
 }
 
-// load is how many bytes of requests are worked on. One goroutine takes, many give back.
-type load struct {
+// byteLimiter limits the bytes of requests in progress. One goroutine acquires, many release.
+type byteLimiter struct {
 	all, free int
 	mu        sync.Mutex
 	more      *sync.Cond
 }
 
-func newLoad(all int) *load {
-	l := &load{all: all, free: all}
+func newByteLimiter(all int) *byteLimiter {
+	l := &byteLimiter{all: all, free: all}
 	l.more = sync.NewCond(&l.mu)
 	return l
 }
 
-// take waits until there is room for so many bytes, or for nothing else beside them, and gives what is to be given back.
-func (l *load) take(n int) int {
+// acquire waits until n bytes are free, or all of them, and returns the number to release.
+func (l *byteLimiter) acquire(n int) int {
 	n = min(n, l.all)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,18 +161,18 @@ func (l *load) take(n int) int {
 	return n
 }
 
-func (l *load) give(n int) {
+func (l *byteLimiter) release(n int) {
 	l.mu.Lock()
 	l.free += n
 	l.mu.Unlock()
 	l.more.Signal()
 }
 
-// answer sends a handler's value or error to who asked.
+// answer sends a handler's result or error to the requester.
 func (b *Requests) answer(m *nats.Msg, body []byte, err error) {
 	if !subject.ReplyAllowed(m.Reply) {
 		if err != nil {
-			b.log.Debug("a message without a reply subject that may be answered", "subject", m.Subject, "err", err)
+			b.log.Debug("a request's reply subject is missing or not allowed", "subject", m.Subject, "err", err)
 		}
 		return
 	}
@@ -181,7 +180,7 @@ func (b *Requests) answer(m *nats.Msg, body []byte, err error) {
 	if err != nil {
 		f := fault.Of(err)
 		if f.Kind == fault.Internal {
-			b.log.Error("request", "subject", m.Subject, "err", err)
+			b.log.Error("a request failed", "subject", m.Subject, "err", err)
 		}
 		r.Header = nats.Header{kindHeader: {f.Kind.String()}}
 		if f.RetryAfter > 0 {
@@ -189,10 +188,10 @@ func (b *Requests) answer(m *nats.Msg, body []byte, err error) {
 		}
 		r.Data, err = json.Marshal(f)
 		if err != nil {
-			b.log.Error("answer", "subject", m.Subject, "err", err)
+			b.log.Error("a reply cannot be encoded", "subject", m.Subject, "err", err)
 		}
 	}
 	if err := b.nc.PublishMsg(r); err != nil {
-		b.log.Warn("an answer could not be sent", "subject", m.Subject, "err", err)
+		b.log.Warn("a reply could not be sent", "subject", m.Subject, "err", err)
 	}
 }

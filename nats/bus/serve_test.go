@@ -30,7 +30,8 @@ func TestADoorHoldsSoManyBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(publisher.FlushTimeout(30*time.Second), nc.FlushTimeout(30*time.Second)); err != nil { // all have come
+	// all have come
+	if err := errors.Join(publisher.FlushTimeout(30*time.Second), nc.FlushTimeout(30*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "what is too much is dropped", func() bool { return b.Dropped() > 0 })

@@ -13,21 +13,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ServerHealth is how the server that we talk to, and the streams, stand.
+// ServerHealth is the state of the server that we talk to, and of the streams.
 type ServerHealth struct {
 	Version     string        // of the server
-	URL         string        // of the server, without credentials; empty: it is in this process
+	URL         string        // of the server, without credentials; empty: it runs in this process
 	Cluster     string        // its name; empty: a single server
-	Open        bool          // nobody has to log in
+	Open        bool          // no login is required
 	TLS         bool          // the connection is encrypted
-	ClockOffset time.Duration // by how much the server's clock is before ours
-	ClockError  time.Duration // and how little that is certain
+	ClockOffset time.Duration // how far the server's clock is ahead of ours
+	ClockError  time.Duration // the uncertainty of ClockOffset
 	Streams     []StreamHealth
 
-	MaxStore uint64 // what the account may store at most, in bytes; 0: as much as the server stores, which it does not tell
+	MaxStore uint64 // the account's limit in bytes; 0: the server's own, which it does not report
 }
 
-// Limits is what the streams may hold in all.
+// Limits is what the streams may hold in all, replicas included.
 func (s ServerHealth) Limits() (sum uint64) {
 	for _, one := range s.Streams {
 		sum += one.MaxBytes * uint64(max(one.Replicas, 1))
@@ -35,43 +35,48 @@ func (s ServerHealth) Limits() (sum uint64) {
 	return sum
 }
 
-// StreamHealth is how a stream stands.
+// StreamHealth is the state of a stream.
 type StreamHealth struct {
 	Name            string
 	Bytes           uint64
 	MaxBytes        uint64 // 0: no limit
-	RejectsWhenFull bool   // it takes no more when it is full; else the oldest give way
+	RejectsWhenFull bool   // a full stream rejects messages; else it discards the oldest
 	Replicas        int    // as configured
 	Leader          string
-	Behind          []string // servers whose copy is not complete, or that are away
+	Behind          []string // servers whose copy is incomplete, or that are offline
 }
 
-// ServerHealth asks how everything stands.
+// ServerHealth asks the server for its state and that of the streams.
 func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.withConnection(ctx)
 	defer done()
 	s = ServerHealth{
-		Version: b.nc.ConnectedServerVersion(), URL: address(b.nc.ConnectedUrlRedacted()), Cluster: b.nc.ConnectedClusterName(),
-		Open: !b.nc.AuthRequired(), TLS: b.nc.TLSRequired(),
+		Version: b.nc.ConnectedServerVersion(), URL: address(b.nc.ConnectedUrlRedacted()),
+		Cluster: b.nc.ConnectedClusterName(),
+		Open:    !b.nc.AuthRequired(), TLS: b.nc.TLSRequired(),
 	}
-	if account, err := b.js.AccountInfo(ctx); err == nil { // who may not ask knows less
+	if account, err := b.js.AccountInfo(ctx); err == nil { // needs a permission
 		s.MaxStore = uint64(max(account.Limits.MaxStore, 0))
 	}
 	for _, name := range []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit} {
 		asked := time.Now()
 		stream, err := b.js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) && name == subject.Audit {
-			continue // it is the one that may be missing
+			continue // it may be missing
 		}
 		if err != nil {
-			return s, away(ctx, wrap("stream "+name, err))
+			return s, asFault(ctx, wrap("stream "+name, err))
 		}
 		info := stream.CachedInfo()
-		if took := time.Since(asked); !info.TimeStamp.IsZero() && (s.ClockError == 0 || took/2 < s.ClockError) {
-			s.ClockError = took / 2
-			s.ClockOffset = info.TimeStamp.Sub(asked.Add(took / 2))
+		half := time.Since(asked) / 2
+		if !info.TimeStamp.IsZero() && (s.ClockError == 0 || half < s.ClockError) {
+			s.ClockError = half
+			s.ClockOffset = info.TimeStamp.Sub(asked.Add(half))
 		}
-		one := StreamHealth{Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)), RejectsWhenFull: info.Config.Discard == jetstream.DiscardNew, Replicas: info.Config.Replicas}
+		one := StreamHealth{
+			Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)),
+			RejectsWhenFull: info.Config.Discard == jetstream.DiscardNew, Replicas: info.Config.Replicas,
+		}
 		if c := info.Cluster; c != nil {
 			one.Leader = c.Leader
 			for _, r := range c.Replicas {
@@ -85,7 +90,7 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 	return s, nil
 }
 
-// address is a URL's host and port, for people.
+// address is a URL without credentials, empty for a server in this process.
 func address(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || strings.HasPrefix(u.Host, "pipe") {
@@ -95,7 +100,7 @@ func address(raw string) string {
 	return u.String()
 }
 
-// Local tells whether only this machine reaches the server's address.
+// Local reports whether only this machine can reach the server's address.
 func (s ServerHealth) Local() bool {
 	u, err := url.Parse(s.URL)
 	if s.URL == "" || err != nil {

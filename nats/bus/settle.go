@@ -10,12 +10,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Delivery is a message on loan: it comes again, here or elsewhere, until it is settled by one of Done, Later,
-// GiveBack and Reject.
+// Delivery is a delivered message. It is redelivered until it is settled by Ack, NakWithDelay, Nak or Reject.
 type Delivery struct {
 	Message
 	Header   map[string][]string
-	Attempts uint64 // deliveries so far, this one included; hand-backs count too
+	Attempts uint64 // deliveries so far with this one, Naks included
 
 	b     *Conn
 	reply string
@@ -32,11 +31,11 @@ func deliveryOf(b *Conn, m *nats.Msg) (Delivery, bool) {
 	}, true
 }
 
-// Ack ends the loan: what the message asked for is durable elsewhere. It does not wait; if it is lost the
-// message comes again.
+// Ack ends the delivery: what the message asked for is durable elsewhere. It does not wait; if the ack is lost,
+// the message is redelivered.
 func (d Delivery) Ack() { d.settle("+ACK") }
 
-// NakWithDelay asks for the message again after a pause.
+// NakWithDelay has the message redelivered after a pause.
 func (d Delivery) NakWithDelay(pause time.Duration) {
 	ask, _ := json.Marshal(struct {
 		Delay time.Duration `json:"delay"`
@@ -44,24 +43,25 @@ func (d Delivery) NakWithDelay(pause time.Duration) {
 	d.settle("-NAK " + string(ask))
 }
 
-// Nak hands a surplus back, for somebody else to take at once.
+// Nak has the message redelivered to another consumer at once.
 func (d Delivery) Nak() { d.settle("-NAK") }
 
-// Reject keeps the message with the reason in REJECTED and ends the loan; while it can't be kept there, the
-// message comes again.
+// Reject keeps the message in REJECTED with the reason, and acknowledges it. If it cannot be kept, the message
+// is redelivered.
 func (d Delivery) Reject(ctx context.Context, reason string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	r, err := d.b.write(ctx, &nats.Msg{Subject: subject.RejectedRuns, Data: d.Body, Header: nats.Header{
 		"Nats-Msg-Id": {d.Time.UTC().Format(time.RFC3339Nano) + "." + d.Subject},
-		"Ao-Reason":   {short(reason)},
+		"Ao-Reason":   {oneLine(reason)},
 		"Ao-Subject":  {d.Subject},
-	}}, patience, subject.Rejected)
+	}}, requestTimeout, subject.Rejected)
 	if err == nil {
-		_, err = verdict(r)
+		_, err = checkPubAck(r)
 	}
 	if err != nil {
-		d.b.log.WarnContext(ctx, "a rejected message could not be kept, it comes again", "subject", d.Subject, "err", err)
+		d.b.log.WarnContext(ctx, "a rejected message could not be kept, it is redelivered", "subject", d.Subject,
+			"err", err)
 		d.NakWithDelay(5 * time.Second)
 		return
 	}
@@ -70,8 +70,8 @@ func (d Delivery) Reject(ctx context.Context, reason string) {
 }
 
 // settle is the only place that acknowledges.
-func (d Delivery) settle(verdict string) {
-	if err := d.b.nc.Publish(d.reply, []byte(verdict)); err != nil {
-		d.b.log.Debug("a delivery could not be settled, it comes again", "subject", d.Subject, "err", err)
+func (d Delivery) settle(ack string) {
+	if err := d.b.nc.Publish(d.reply, []byte(ack)); err != nil {
+		d.b.log.Debug("a message could not be acknowledged, it is redelivered", "subject", d.Subject, "err", err)
 	}
 }

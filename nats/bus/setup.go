@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The layout of the streams that this program writes. A newer minor adds, and older programs may go on; a newer
-// major means other things by the same names, and is refused.
+// The layout of the streams. A newer minor version only adds to it, and older programs keep working. A newer
+// major version changes the meaning of names, and is refused.
 const (
 	layoutMajor = 1
 	layoutMinor = 0
@@ -25,64 +25,68 @@ const (
 
 var layout = strconv.Itoa(layoutMajor) + "." + strconv.Itoa(layoutMinor)
 
-// loginMaxAge is how long it is kept that a login is over: longer than any login lasts that is not used.
+// loginMaxAge is how long an ended login is remembered: longer than an unused login lasts.
 const loginMaxAge = 13 * time.Hour
 
-// least is the least room a stream is made with when the server has none for what was asked.
-const least = 16 << 20
+// minStreamBytes is the smallest size of a stream, for a server with little space.
+const minStreamBytes = 16 << 20
 
-// Setup makes streams, buckets and the object store, and brings older ones up to date. Any number of
-// coordinators may do it at the same time and as often as they like. While JetStream does not answer, has no leader, or has no room
-// for what is missing, it waits and says so in the log, until ctx ends.
+// Setup creates the streams, buckets and the object store, and upgrades older ones. Coordinators may call it
+// concurrently and repeatedly. While JetStream does not answer, has no leader or no space, it waits and logs
+// that, until ctx ends.
 func (b *Bus) Setup(ctx context.Context) error {
-	var said time.Time
+	var logged time.Time
 	for {
-		err := (&setup{Conn: b.Conn, kept: b.Store}).all(ctx)
-		b.cramped.Store(nil)
+		err := (&setup{Conn: b.Conn, store: b.Store}).all(ctx)
+		b.noSpace.Store(nil)
 		if err == nil && b.cfg.OnSetup != nil {
 			b.cfg.OnSetup()
 		}
 		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
 			return err
 		}
-		if noRoom(err) {
-			b.cramped.Store(&err)
+		if noSpaceLeft(err) {
+			b.noSpace.Store(&err)
 		}
-		if time.Since(said) > 5*time.Second && noRoom(err) {
-			b.log.ErrorContext(ctx, "waiting for room in NATS", "err", err)
-			said = time.Now()
-		} else if time.Since(said) > 5*time.Second {
-			b.log.WarnContext(ctx, "waiting for JetStream: is it switched on (`nats-server -js`), and are more than half of a cluster's servers up?", "replicas", b.cfg.Replicas, "err", err, "cause", errors.Unwrap(err))
-			said = time.Now()
+		if time.Since(logged) > 5*time.Second && noSpaceLeft(err) {
+			b.log.ErrorContext(ctx, "waiting for space in NATS", "err", err)
+			logged = time.Now()
+		} else if time.Since(logged) > 5*time.Second {
+			b.log.WarnContext(ctx, "waiting for JetStream: is it switched on (`nats-server -js`), "+
+				"and are more than half of a cluster's servers up?",
+				"replicas", b.cfg.Replicas, "err", err, "cause", errors.Unwrap(err))
+			logged = time.Now()
 		}
-		rest(ctx, 250*time.Millisecond)
+		sleep(ctx, 250*time.Millisecond)
 	}
 }
 
-// setup is one pass over all that is to be there.
+// setup is one pass over everything that must exist.
 type setup struct {
 	*Conn
-	kept  *Store
-	share float64 // of its size that a cluster's stream is made with; that of RUNS says it
+	store *Store
+	share float64 // the fraction of its size that a cluster's stream is created with, as found with RUNS
 }
 
 func (b *setup) all(ctx context.Context) error {
 	for _, cfg := range b.streams() {
 		err := b.try(ctx, "stream "+cfg.Name, func(ctx context.Context) error { return b.stream(ctx, cfg) })
-		if cfg.Name == subject.Audit && noRoom(err) { // older deployments have given all room away, and runs do not need it
-			b.log.WarnContext(ctx, "NATS has no room for the stream AUDIT; GET /audit has nothing to tell", "err", err)
+		// older deployments have reserved all space, and runs do not need it
+		if cfg.Name == subject.Audit && noSpaceLeft(err) {
+			b.log.WarnContext(ctx, "NATS has no space for the stream AUDIT; GET /audit returns nothing", "err", err)
 			continue
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.TaskQueues, subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts} {
-		if err := b.try(ctx, "bucket "+name, func(ctx context.Context) error { return b.bucket(ctx, name) }); err != nil {
+	for _, name := range bucketNames {
+		if err := b.try(ctx, "bucket "+name,
+			func(ctx context.Context) error { return b.bucket(ctx, name) }); err != nil {
 			return err
 		}
 	}
-	if err := b.try(ctx, "object store "+subject.Payloads, b.store); err != nil {
+	if err := b.try(ctx, "object store "+subject.Payloads, b.objectStore); err != nil {
 		return err
 	}
 	return b.try(ctx, "inbox", func(ctx context.Context) error {
@@ -90,38 +94,46 @@ func (b *setup) all(ctx context.Context) error {
 			Durable: subject.InboxDurable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
 			MaxDeliver: -1, MaxAckPending: 16384, MaxWaiting: 1024,
 		})
-		if exists(err) {
+		if consumerExists(err) {
 			return nil
 		}
 		return err
 	})
 }
 
-// try does one step of the set-up; an Unavailable fault is worth another try.
+// bucketNames are the key-value buckets.
+var bucketNames = []string{
+	subject.Agents, subject.Schemas, subject.Runners, subject.TaskQueues,
+	subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts,
+}
+
+// try does one step. After an Unavailable fault it can be tried again.
 func (b *setup) try(ctx context.Context, what string, step func(context.Context) error) error {
-	within, done := b.linked(ctx)
+	connected, done := b.withConnection(ctx)
 	defer done()
-	err := askAgain(within, step)
+	err := retryRequest(connected, step)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if code(err) == codeOneServer {
+	if errorCode(err) == codeOneServer {
 		return fmt.Errorf("AO_NATS_REPLICAS %d: NATS is a single server, not a cluster; use 1: %w", b.cfg.Replicas, err)
 	}
-	if noRoom(err) {
-		return fault.Wrap(fault.Unavailable, "", "NATS has no room for "+what+": what it may store (max_file_store, or what was free when it started) is promised to other streams; make room or raise max_file_store, and restart NATS", err).After(5 * time.Second)
+	if noSpaceLeft(err) {
+		message := "NATS has no space for " + what + ": its limit (max_file_store, or what was free when it started) " +
+			"is reserved by other streams; make space or raise max_file_store, and restart NATS"
+		return fault.Wrap(fault.Unavailable, "", message, err).After(5 * time.Second)
 	}
-	if code(err) == codeNoPeers && strings.Contains(err.Error(), "offline") {
-		return unreachable(wrap(what, err))
+	if errorCode(err) == codeNoPeers && strings.Contains(err.Error(), "offline") {
+		return unavailable(wrap(what, err))
 	}
-	return away(within, wrap(what, err))
+	return asFault(connected, wrap(what, err))
 }
 
-// streams are the five streams, RUNS first: its layout decides.
+// streams are the five streams. RUNS is the first: its layout decides.
 func (b *setup) streams() []jetstream.StreamConfig {
 	meta := map[string]string{layoutKey: layout}
 	all := []jetstream.StreamConfig{{
-		// One message per subject, ever: the compare-and-set that everything rests on.
+		// One message per subject, ever: every compare-and-set relies on it.
 		Name: subject.Runs, Subjects: []string{subject.AllRuns}, Description: "runs: queue and history at once",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
 		AllowAtomicPublish: true, MaxBytes: b.cfg.MaxBytes,
@@ -132,8 +144,9 @@ func (b *setup) streams() []jetstream.StreamConfig {
 		Name: subject.Inbox, Subjects: []string{subject.AllInbox}, Description: "runs left by publishers",
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxBytes: min(b.cfg.MaxBytes, 512<<20),
 	}, {
-		Name: subject.Rejected, Subjects: []string{subject.AllRejected}, Description: "what could not be taken, and why",
-		Discard: jetstream.DiscardOld, MaxAge: b.cfg.RejectedMaxAge, MaxBytes: min(b.cfg.MaxBytes, 256<<20),
+		Name: subject.Rejected, Subjects: []string{subject.AllRejected},
+		Description: "what could not be taken, and why",
+		Discard:     jetstream.DiscardOld, MaxAge: b.cfg.RejectedMaxAge, MaxBytes: min(b.cfg.MaxBytes, 256<<20),
 	}, {
 		Name: subject.Audit, Subjects: []string{subject.AllAudit}, Description: "who changed what, and who was refused",
 		Discard: jetstream.DiscardOld, MaxAge: auditMaxAge, MaxBytes: min(b.cfg.MaxBytes, auditMaxBytes),
@@ -147,21 +160,21 @@ func (b *setup) streams() []jetstream.StreamConfig {
 	return all
 }
 
-// stream looks at the stream that is there, or makes it. Where it is there nothing is asked of the server's room.
+// stream checks an existing stream, or creates it. For an existing one, no space is requested from the server.
 func (b *setup) stream(ctx context.Context, want jetstream.StreamConfig) error {
 	one, err := b.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		one, err = b.create(ctx, want)
 	}
-	if err == nil && one.CachedInfo().Config.Metadata[wholeKey] != "" {
-		one, err = b.part(ctx, one.CachedInfo().Config, want)
+	if err == nil && one.CachedInfo().Config.Metadata[combinedKey] != "" {
+		one, err = b.shrink(ctx, one.CachedInfo().Config, want)
 	}
 	if err != nil {
 		return err
 	}
 	have := one.CachedInfo().Config
 	if want.Name == subject.Runs {
-		b.share = portion(have.MaxBytes, want.MaxBytes)
+		b.share = fraction(have.MaxBytes, want.MaxBytes)
 	}
 	if want.AllowAtomicPublish && have.Metadata[layoutKey] == layout && !have.AllowAtomicPublish {
 		return errors.New("the server does not know atomic batches: nats-server 2.12 or newer is needed")
@@ -169,64 +182,68 @@ func (b *setup) stream(ctx context.Context, want jetstream.StreamConfig) error {
 	return b.migrate(ctx, have, want)
 }
 
-// create makes a stream, or takes the one that somebody else just made.
+// create creates a stream, or returns the one that another process has just created.
 func (b *setup) create(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	want = b.portioned(want)
+	want = b.sized(want)
 	made, err := b.js.CreateStream(ctx, want)
-	if noRoom(err) && (want.Name == subject.Runs || !b.clustered()) {
-		made, err = b.halved(ctx, want)
+	if noSpaceLeft(err) && (want.Name == subject.Runs || !b.clustered()) {
+		made, err = b.createHalved(ctx, want)
 	}
-	if code(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+	if errorCode(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return b.js.Stream(ctx, want.Name)
 	}
 	return made, err
 }
 
-// noRoom says that the server, or too many servers of a cluster, have no room for so large a stream.
-func noRoom(err error) bool {
-	return code(err) == codeNoRoom || code(err) == codeNoPeers && strings.Contains(err.Error(), "insufficient storage")
+// noSpaceLeft reports whether the server, or too many servers of a cluster, have no space for a stream of that
+// size.
+func noSpaceLeft(err error) bool {
+	return errorCode(err) == codeNoStreamSpace || errorCode(err) == codeNoPeers &&
+		strings.Contains(err.Error(), "insufficient storage")
 }
 
-// halved makes a stream half as large, or half of that, until there is room.
-func (b *setup) halved(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
+// createHalved halves the size until the server has space.
+func (b *setup) createHalved(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	for {
-		want.MaxBytes = max(want.MaxBytes/2, least)
+		want.MaxBytes = max(want.MaxBytes/2, minStreamBytes)
 		made, err := b.js.CreateStream(ctx, want)
-		if !noRoom(err) || want.MaxBytes == least {
+		if !noSpaceLeft(err) || want.MaxBytes == minStreamBytes {
 			return made, err
 		}
 	}
 }
 
-// wholeKey marks a RUNS that is to find the room for all streams, and is as large as all of them for a moment. If each took what it
-// is to have, the first could leave nothing to the last; and the servers of a cluster hear late, by several seconds, what the others
-// have promised, so that room would be promised twice.
-const wholeKey = "ao.whole"
+// combinedKey marks a RUNS stream that is created with the size of all streams together, to find the space for
+// all of them. If each stream reserved its own, the first could leave nothing for the last. And a cluster's
+// servers learn late, by several seconds, what the others have reserved: space would be reserved twice.
+const combinedKey = "ao.whole"
 
-// portioned is a stream as the server is asked for it: RUNS for all streams together, the others by what came of RUNS.
-func (b *setup) portioned(want jetstream.StreamConfig) jetstream.StreamConfig {
+// sized is the configuration to create a stream with: RUNS with the size of all streams, the others scaled by
+// what RUNS got.
+func (b *setup) sized(want jetstream.StreamConfig) jetstream.StreamConfig {
 	if want.Name != subject.Runs {
-		want.MaxBytes = max(int64(float64(want.MaxBytes)*b.share), least)
+		want.MaxBytes = max(int64(float64(want.MaxBytes)*b.share), minStreamBytes)
 		return want
 	}
 	want.MaxBytes, want.Metadata = b.sum(), maps.Clone(want.Metadata)
-	want.Metadata[wholeKey] = strconv.FormatInt(want.MaxBytes, 10)
+	want.Metadata[combinedKey] = strconv.FormatInt(want.MaxBytes, 10)
 	return want
 }
 
-// part gives RUNS its part of the room that was found with it: as much as is asked for where there is room for all streams, else of
-// half of it, since buckets and payloads come on top. Any coordinator may do it, as often as it likes.
-func (b *setup) part(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	if share := portion(have.MaxBytes, b.sum()) / 2; share < 0.5 {
-		want.MaxBytes = max(int64(float64(want.MaxBytes)*share), least)
-		b.log.WarnContext(ctx, "NATS has little room, the streams are smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
+// shrink gives RUNS its own size: as configured if there was space for all streams, else its share of half of
+// the space, since buckets and payloads need some too. Any coordinator may do it, repeatedly.
+func (b *setup) shrink(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	if share := fraction(have.MaxBytes, b.sum()) / 2; share < 0.5 {
+		want.MaxBytes = max(int64(float64(want.MaxBytes)*share), minStreamBytes)
+		b.log.WarnContext(ctx, "NATS has little space, the streams are smaller than configured", "stream", want.Name,
+			"max_bytes", want.MaxBytes)
 	}
 	have.MaxBytes, have.Metadata = want.MaxBytes, maps.Clone(have.Metadata)
-	delete(have.Metadata, wholeKey)
+	delete(have.Metadata, combinedKey)
 	return b.js.UpdateStream(ctx, have)
 }
 
-// sum is what all streams are to hold together.
+// sum is the configured size of all streams.
 func (b *setup) sum() (bytes int64) {
 	for _, cfg := range b.streams() {
 		bytes += cfg.MaxBytes
@@ -234,35 +251,40 @@ func (b *setup) sum() (bytes int64) {
 	return bytes
 }
 
-// portion is how much of what was asked for there is, 1 at most.
-func portion(have, want int64) float64 {
+// fraction is how much of what was wanted there is, 1 at most.
+func fraction(have, want int64) float64 {
 	if have <= 0 || have >= want {
 		return 1
 	}
 	return float64(have) / float64(want)
 }
 
-// migrate is the one way from an older layout to this one, and to another number of replicas. What an operator
-// has set on the stream (its size, its age) stays.
+// migrate upgrades a stream's layout and changes its number of replicas. An operator's own settings (size, age)
+// stay.
 func (b *setup) migrate(ctx context.Context, have, want jetstream.StreamConfig) error {
 	major, minor, err := readLayout(have.Metadata[layoutKey])
 	if err != nil {
 		return err
 	}
 	if major > layoutMajor {
-		return fmt.Errorf("its layout is %s, this program knows %s: use a newer program, or another NATS account", have.Metadata[layoutKey], layout)
+		return fmt.Errorf("its layout is %s, this program knows %s: use a newer program, or another NATS account",
+			have.Metadata[layoutKey], layout)
 	}
 	older := major < layoutMajor || minor < layoutMinor
 	if !older && have.Replicas == want.Replicas {
 		return nil
 	}
 	next := have
-	if next.Replicas = want.Replicas; have.Replicas != want.Replicas {
-		b.log.InfoContext(ctx, "a stream gets another number of replicas (AO_NATS_REPLICAS)", "stream", have.Name, "had", have.Replicas, "gets", want.Replicas)
+	next.Replicas = want.Replicas
+	if have.Replicas != want.Replicas {
+		b.log.InfoContext(ctx, "changing a stream's number of replicas (AO_NATS_REPLICAS)",
+			"stream", have.Name, "had", have.Replicas, "gets", want.Replicas)
 	}
 	if older {
-		next.Subjects, next.Description, next.AllowDirect, next.AllowAtomicPublish = want.Subjects, want.Description, want.AllowDirect, want.AllowAtomicPublish
-		next.MaxMsgsPerSubject, next.Discard, next.DiscardNewPerSubject = want.MaxMsgsPerSubject, want.Discard, want.DiscardNewPerSubject
+		next.Subjects, next.Description = want.Subjects, want.Description
+		next.AllowDirect, next.AllowAtomicPublish = want.AllowDirect, want.AllowAtomicPublish
+		next.MaxMsgsPerSubject = want.MaxMsgsPerSubject
+		next.Discard, next.DiscardNewPerSubject = want.Discard, want.DiscardNewPerSubject
 		next.Metadata = maps.Clone(have.Metadata)
 		if next.Metadata == nil {
 			next.Metadata = map[string]string{}
@@ -273,7 +295,7 @@ func (b *setup) migrate(ctx context.Context, have, want jetstream.StreamConfig) 
 	return err
 }
 
-// readLayout reads "major.minor"; nothing at all is older than everything.
+// readLayout reads "major.minor". An empty text is the oldest layout.
 func readLayout(text string) (major, minor int, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -302,17 +324,18 @@ func (b *setup) bucket(ctx context.Context, name string) error {
 	case fits:
 		kv, err = b.js.KeyValue(ctx, name)
 	default:
-		if kv, err = b.js.CreateKeyValue(ctx, cfg); errors.Is(err, jetstream.ErrBucketExists) {
+		kv, err = b.js.CreateKeyValue(ctx, cfg)
+		if errors.Is(err, jetstream.ErrBucketExists) {
 			kv, err = b.js.UpdateKeyValue(ctx, cfg)
 		}
 	}
 	if err == nil {
-		b.kept.buckets.put(name, kv) // not to be looked for again
+		b.store.buckets.put(name, kv) // no further lookup
 	}
 	return err
 }
 
-// fits says whether the stream of a bucket is there as it is to be: then nothing is asked of the server's room.
+// fits reports whether a bucket's stream exists as configured. Then no space is requested from the server.
 func (b *setup) fits(ctx context.Context, stream string, replicas int, age time.Duration) (bool, error) {
 	s, err := b.js.Stream(ctx, stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -325,8 +348,9 @@ func (b *setup) fits(ctx context.Context, stream string, replicas int, age time.
 	return have.Replicas == replicas && have.MaxAge == age, nil
 }
 
-func (b *setup) store(ctx context.Context) error {
-	cfg := jetstream.ObjectStoreConfig{Bucket: subject.Payloads, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
+func (b *setup) objectStore(ctx context.Context) error {
+	cfg := jetstream.ObjectStoreConfig{Bucket: subject.Payloads, Replicas: b.cfg.Replicas,
+		Storage: jetstream.FileStorage}
 	fits, err := b.fits(ctx, "OBJ_"+subject.Payloads, cfg.Replicas, 0)
 	var store jetstream.ObjectStore
 	switch {
@@ -334,12 +358,13 @@ func (b *setup) store(ctx context.Context) error {
 	case fits:
 		store, err = b.js.ObjectStore(ctx, subject.Payloads)
 	default:
-		if store, err = b.js.CreateObjectStore(ctx, cfg); errors.Is(err, jetstream.ErrBucketExists) {
+		store, err = b.js.CreateObjectStore(ctx, cfg)
+		if errors.Is(err, jetstream.ErrBucketExists) {
 			store, err = b.js.UpdateObjectStore(ctx, cfg)
 		}
 	}
 	if err == nil {
-		b.kept.keep(store)
+		b.store.setPayloads(store)
 	}
 	return err
 }

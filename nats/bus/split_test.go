@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestRunsCanBeSplit: the layout of today can go to several streams without being written anew (shared/docs/scale.md, step 2): the upper
-// half of the partitions is copied into a stream of its own, takes its subjects over, and both go on refusing a second message of a
-// subject, alone and in batches.
+// TestRunsCanBeSplit: the layout of today can go to several streams without being written anew
+// (shared/docs/scale.md, step 2): the upper half of the partitions is copied into a stream of its own, takes its
+// subjects over, and both go on refusing a second message of a subject, alone and in batches.
 func TestRunsCanBeSplit(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -54,7 +54,8 @@ func TestRunsCanBeSplit(t *testing.T) {
 		upper = append(upper, s)
 	}
 	for _, s := range upper {
-		source.SubjectTransforms = append(source.SubjectTransforms, jetstream.SubjectTransformConfig{Source: s, Destination: s})
+		source.SubjectTransforms = append(source.SubjectTransforms,
+			jetstream.SubjectTransformConfig{Source: s, Destination: s})
 	}
 	runs, err := js.Stream(ctx, subject.Runs)
 	if err != nil {
@@ -126,7 +127,8 @@ func TestRunsCanBeSplit(t *testing.T) {
 		if _, err := b.AppendBatch(ctx, entry(session, "run_a"), entry(session, "run_b")); err != nil {
 			t.Fatalf("a batch of %s in partition %s: %v", session, subject.Partition(session), err)
 		}
-		if _, err := b.AppendBatch(ctx, entry(session, "run_c"), entry(session, "run_a")); !errors.Is(err, bus.ErrTaken) {
+		if _, err := b.AppendBatch(ctx, entry(session, "run_c"), entry(session, "run_a")); !errors.Is(err,
+			bus.ErrTaken) {
 			t.Fatalf("a batch with a subject that is taken: %v", err)
 		}
 	}

@@ -10,26 +10,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// states lets many who ask for the state of RUNS at the same moment share one request to its leader. An answer serves those who
-// asked before its request was sent, so that each of them sees what was written before they asked; who comes while a request
-// is under way waits for the next one.
+// states lets concurrent callers of State share one request to the leader of RUNS. A reply serves the callers
+// that came before its request was sent, so each sees what was written before its call. Later callers wait for
+// the next request.
 type states struct {
 	mu      sync.Mutex
-	busy    bool // somebody sends requests for all
-	waiting []chan<- told
+	busy    bool // somebody sends the requests for all
+	waiting []chan<- stateReply
 }
 
-// told is an answer, or why there is none.
-type told struct {
+// stateReply is a reply, or the reason why there is none.
+type stateReply struct {
 	state State
 	err   error
 }
 
-// State gives the state of RUNS, from its leader: it has what was written before State was called, by whomever.
+// State returns the state of RUNS, from its leader: with all that was written before the call, by anybody.
 func (b *Reader) State(ctx context.Context) (State, error) {
-	ctx, done := b.within(ctx, b.brief())
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
-	answer := make(chan told, 1)
+	answer := make(chan stateReply, 1)
 	if b.states.wait(answer) {
 		go b.askState()
 	}
@@ -37,17 +37,17 @@ func (b *Reader) State(ctx context.Context) (State, error) {
 	case a := <-answer:
 		return a.state, a.err
 	case <-ctx.Done():
-		return State{}, away(ctx, fmt.Errorf("stream %s: %w", subject.Runs, ctx.Err()))
+		return State{}, asFault(ctx, fmt.Errorf("stream %s: %w", subject.Runs, ctx.Err()))
 	}
 }
 
-// askState asks until nobody waits for an answer.
+// askState sends requests until nobody waits.
 func (b *Reader) askState() {
 	for {
-		var asked []chan<- told
+		var asked []chan<- stateReply
 		s, err := b.streamState(context.Background(), subject.Runs, func() { asked = b.states.join(asked) })
 		for _, answer := range asked {
-			answer <- told{s, err}
+			answer <- stateReply{s, err}
 		}
 		if b.states.idle() {
 			return
@@ -55,8 +55,8 @@ func (b *Reader) askState() {
 	}
 }
 
-// wait has the next request answered here, too. first: nobody sends requests yet.
-func (f *states) wait(answer chan<- told) (first bool) {
+// wait adds a caller to the next request. first: nobody sends requests yet.
+func (f *states) wait(answer chan<- stateReply) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.waiting = append(f.waiting, answer)
@@ -64,15 +64,15 @@ func (f *states) wait(answer chan<- told) (first bool) {
 	return first
 }
 
-// join adds those who wait to those whom the next request serves.
-func (f *states) join(asked []chan<- told) []chan<- told {
+// join adds those who wait to the callers of the next request.
+func (f *states) join(asked []chan<- stateReply) []chan<- stateReply {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	asked, f.waiting = append(asked, f.waiting...), nil
 	return asked
 }
 
-// idle says whether nobody waits, and lets the next one who does begin.
+// idle reports whether nobody waits; then the next caller sends the requests.
 func (f *states) idle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,27 +80,30 @@ func (f *states) idle() bool {
 	return !f.busy
 }
 
-// StreamState gives the state of a stream, from its leader.
+// StreamState returns the state of a stream, from its leader.
 func (b *Reader) StreamState(ctx context.Context, stream string) (State, error) {
 	return b.streamState(ctx, stream, func() {})
 }
 
-// streamState calls sending before each request that it sends.
+// streamState calls sending before each request.
 func (b *Reader) streamState(ctx context.Context, stream string, sending func()) (State, error) {
-	ctx, done := b.within(ctx, b.brief())
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
 	var s jetstream.Stream
-	err := askAgain(ctx, func(ctx context.Context) (err error) {
+	err := retryRequest(ctx, func(ctx context.Context) (err error) {
 		sending()
 		s, err = b.js.Stream(ctx, stream)
 		return err
 	})
 	if err != nil {
-		return State{}, away(ctx, fmt.Errorf("stream %s: %w", stream, err))
+		return State{}, asFault(ctx, fmt.Errorf("stream %s: %w", stream, err))
 	}
 	i := s.CachedInfo()
-	if i.Cluster != nil && i.Cluster.Leader == "" { // whichever server answered, it may lag behind
-		return State{}, unreachable(fmt.Errorf("stream %s has no leader", stream))
+	if i.Cluster != nil && i.Cluster.Leader == "" { // the server that answered may lag
+		return State{}, unavailable(fmt.Errorf("stream %s has no leader", stream))
 	}
-	return State{First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, Created: i.Created}, nil
+	return State{
+		First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes,
+		MaxBytes: i.Config.MaxBytes, Created: i.Created,
+	}, nil
 }

@@ -105,7 +105,8 @@ func TestManyBatchesAtOnce(t *testing.T) {
 	for n := range 300 {
 		wg.Go(func() {
 			run := "run_" + strconv.Itoa(n)
-			if _, err := b.AppendBatch(t.Context(), bus.Entry{Subject: subject.Claimed("7", run, "k")}, bus.Entry{Subject: subject.Ended("7", run, "k")}); err != nil {
+			if _, err := b.AppendBatch(t.Context(), bus.Entry{Subject: subject.Claimed("7", run, "k")},
+				bus.Entry{Subject: subject.Ended("7", run, "k")}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -116,8 +117,8 @@ func TestManyBatchesAtOnce(t *testing.T) {
 	}
 }
 
-// crowd is a stream on which others have begun as many batches as the server takes. The first of them is committed by the
-// function that it gives.
+// crowd is a stream on which others have begun as many batches as the server takes. The first of them is committed
+// by the function that it gives.
 func crowd(t *testing.T) (nc *nats.Conn, b *bus.Bus, commit func()) {
 	t.Helper()
 	s := natstest.Server(t)
@@ -156,7 +157,8 @@ func TestTooManyBatchesAreSaidToBe(t *testing.T) {
 	t.Parallel()
 	_, b, _ := crowd(t)
 	_, err := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(1)}, bus.Entry{Subject: ended(2)})
-	if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || !strings.Contains(f.Message, "too many at once") {
+	if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 ||
+		!strings.Contains(f.Message, "too many at once") {
 		t.Errorf("got %v", err)
 	}
 	if s, err := b.State(t.Context()); err != nil || s.Msgs != 0 {
@@ -171,7 +173,8 @@ func TestABatchIsTriedAgainUntilThereIsRoom(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		if seq, err := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(1)}, bus.Entry{Subject: ended(2)}); err != nil || seq != 4 {
+		if seq, err := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(1)},
+			bus.Entry{Subject: ended(2)}); err != nil || seq != 4 {
 			t.Errorf("got %d, %v, want sequence 4", seq, err)
 		}
 	})

@@ -15,26 +15,28 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A NATS server whose disk was full, or failed, answers everything but writes: it leaves them unanswered, stream by stream, until it
-// is started anew. So a write that stays unanswered for impatience has its stream examined. Where the server answers for the stream
-// and writes nothing to it, writes are refused at once with the cause, until one would be answered again.
+// A NATS server whose disk is full or has failed answers everything except writes: it leaves them unanswered,
+// stream by stream, until it is restarted. So a write without a reply for firstTryTimeout has its stream
+// examined. If the server answers and writes nothing, writes fail at once with the cause until the server
+// writes again.
 
 // ErrStorageFailing is in every fault about a stream that NATS does not write to, although it answers.
 var ErrStorageFailing = errors.New("NATS does not write")
 
-// probing is how long an answer that needs the stream's file is awaited.
-const probing = 700 * time.Millisecond
+// probeTimeout is the time limit of a reply that needs the stream's file.
+const probeTimeout = 700 * time.Millisecond
 
-// prompt is how soon a server answers that is not overloaded. From one that is, nothing follows.
-const prompt = 250 * time.Millisecond
+// promptReply is how fast a server replies that is not overloaded. About an overloaded one nothing can be
+// concluded.
+const promptReply = 250 * time.Millisecond
 
-// Storage is nil as long as NATS writes what it is asked to, as far as is known; else an Unavailable fault with the cause. It asks
-// nobody (see CheckStorage).
+// Storage is nil while NATS writes, as far as is known. Else it is an Unavailable fault with the cause. It
+// sends no request (see CheckStorage).
 func (b *Conn) Storage() error {
-	if err := b.disk(); err != nil {
+	if err := b.diskFault(); err != nil {
 		return err
 	}
-	if err := b.cramped.Load(); err != nil {
+	if err := b.noSpace.Load(); err != nil {
 		return *err
 	}
 	for _, s := range b.sinks {
@@ -45,7 +47,8 @@ func (b *Conn) Storage() error {
 	return nil
 }
 
-// CheckStorage finds out whether NATS writes to RUNS, without writing anything: it is for whom nobody's writes would tell.
+// CheckStorage finds out whether NATS writes to RUNS, without writing. It is for a process that does not write
+// much itself.
 func (b *Conn) CheckStorage(ctx context.Context) error {
 	s := b.sinks[subject.Runs]
 	if !s.busy.Load() && s.examinable() && s.probe(ctx) == unanswered {
@@ -54,8 +57,8 @@ func (b *Conn) CheckStorage(ctx context.Context) error {
 	return b.Storage()
 }
 
-// disk is what an embedded server says of its disk.
-func (b *Conn) disk() error {
+// diskFault is what an embedded server reports about its disk.
+func (b *Conn) diskFault() error {
 	if b.cfg.Disk == nil {
 		return nil
 	}
@@ -63,10 +66,11 @@ func (b *Conn) disk() error {
 	if err == nil {
 		return nil
 	}
-	return fault.Wrap(fault.Unavailable, "", "NATS in this process stores nothing: "+err.Error()+"; it goes on by itself once there is room", ErrStorageFailing).After(5 * time.Second)
+	message := "NATS in this process stores nothing: " + err.Error() + "; it continues by itself once there is space"
+	return fault.Wrap(fault.Unavailable, "", message, ErrStorageFailing).After(5 * time.Second)
 }
 
-// sink is a stream as something that is written to.
+// sink is a stream as a target of writes.
 type sink struct {
 	b      *Conn
 	stream string
@@ -74,24 +78,27 @@ type sink struct {
 	busy   atomic.Bool // it is being examined
 }
 
-// condition is how a sink is, until it is otherwise.
+// condition is the state of a sink.
 type condition struct {
-	err  error // nil: it is written to, as far as is known
-	over chan struct{}
+	err     error // nil: it is written, as far as is known
+	changed chan struct{}
 }
 
 func newSinks(b *Conn) map[string]*sink {
 	all := map[string]*sink{}
-	for _, stream := range []string{subject.Runs, subject.Rejected, "KV_" + subject.Agents, "KV_" + subject.Schemas, "KV_" + subject.Runners, "KV_" + subject.TaskQueues,
-		"KV_" + subject.Idempotency, "KV_" + subject.Secrets, "KV_" + subject.Logins, "KV_" + subject.Drafts, "OBJ_" + subject.Payloads} {
+	streams := []string{subject.Runs, subject.Rejected, "OBJ_" + subject.Payloads}
+	for _, name := range bucketNames {
+		streams = append(streams, "KV_"+name)
+	}
+	for _, stream := range streams {
 		s := &sink{b: b, stream: stream}
-		s.now.Store(&condition{over: make(chan struct{})})
+		s.now.Store(&condition{changed: make(chan struct{})})
 		all[stream] = s
 	}
 	return all
 }
 
-// condition is how the sink is now. No sink never changes.
+// condition is the current state. A nil sink has an empty one that never changes.
 func (s *sink) condition() condition {
 	if s == nil {
 		return condition{}
@@ -99,17 +106,18 @@ func (s *sink) condition() condition {
 	return *s.now.Load()
 }
 
-// change is for who examines alone.
-func (s *sink) change(err error) {
-	close(s.now.Swap(&condition{err: err, over: make(chan struct{})}).over)
+// setCondition may only be called by the examining goroutine.
+func (s *sink) setCondition(err error) {
+	close(s.now.Swap(&condition{err: err, changed: make(chan struct{})}).changed)
 }
 
-// examinable says whether an examination would tell anything. A cluster has another server lead when one cannot write.
+// examinable reports whether an examination can find anything. In a cluster another server takes over when one
+// cannot write.
 func (s *sink) examinable() bool {
 	return s.b.nc.IsConnected() && !s.b.clustered() && (s.b.cfg.Disk != nil || !s.b.cfg.Confined)
 }
 
-// suspect has the sink examined, which changes its condition.
+// suspect starts an examination, which updates the condition.
 func (s *sink) suspect() {
 	if s.examinable() && !s.busy.Swap(true) {
 		go func() {
@@ -119,29 +127,29 @@ func (s *sink) suspect() {
 	}
 }
 
-// examine returns when the stream is written to, as far as is known.
+// examine returns when the stream is written again, as far as is known.
 func (s *sink) examine() {
 	link := s.b.link.Load()
-	err := s.judge(link)
+	err := s.diagnose(link)
 	if err == nil {
 		return
 	}
-	s.b.log.Error("NATS answers, and does not write: is its disk full?", "stream", s.stream, "err", err)
-	s.change(err)
+	s.b.log.Error("NATS answers but does not write: is its disk full?", "stream", s.stream, "err", err)
+	s.setCondition(err)
 	for since := time.Now(); link.Err() == nil && s.b.nc.IsConnected() && !s.recovered(link, since); {
-		rest(link, 250*time.Millisecond)
+		sleep(link, 250*time.Millisecond)
 	}
-	s.change(nil)
-	s.b.log.Info("NATS writes again, or is another one", "stream", s.stream)
+	s.setCondition(nil)
+	s.b.log.Info("NATS writes again, or was replaced", "stream", s.stream)
 }
 
-// judge says why the stream is not written to; nil: it is, or nobody can tell.
-func (s *sink) judge(ctx context.Context) error {
-	if err := s.b.disk(); err != nil {
+// diagnose is the reason why the stream is not written, nil if it is or if this is unknown.
+func (s *sink) diagnose(ctx context.Context) error {
+	if err := s.b.diskFault(); err != nil {
 		return err
 	}
 	if s.b.cfg.Confined {
-		return nil // it may not ask
+		return nil // it has no permission to ask
 	}
 	before, ok := s.last(ctx)
 	if !ok {
@@ -150,20 +158,23 @@ func (s *sink) judge(ctx context.Context) error {
 	switch what := s.probe(ctx); {
 	case what == answered:
 		return nil
-	case what == unknown && s.stream == subject.Runs: // an empty history has nothing to be asked for; other streams tell
+	case what == unknown && s.stream == subject.Runs: // an empty RUNS cannot be probed; other streams can
 		return nil
 	}
 	asked := time.Now()
-	if after, ok := s.last(ctx); !ok || after != before || time.Since(asked) > prompt { // it is slow
+	if after, ok := s.last(ctx); !ok || after != before || time.Since(asked) > promptReply { // it is slow
 		return nil
 	}
-	return fault.Wrap(fault.Unavailable, "", "NATS answers and stores nothing (stream "+s.stream+"): its disk is probably full, or has failed; make room there, then restart the NATS server", ErrStorageFailing).After(5 * time.Second)
+	message := "NATS answers but stores nothing (stream " + s.stream + "): its disk is probably full, or has failed; " +
+		"make space there, then restart the NATS server"
+	return fault.Wrap(fault.Unavailable, "", message, ErrStorageFailing).After(5 * time.Second)
 }
 
-// recovered says whether the next write may be tried. Where nothing but a write tells, one is tried every two seconds.
+// recovered reports whether the next write may be tried. Where only a write can tell, one is tried every two
+// seconds.
 func (s *sink) recovered(ctx context.Context, since time.Time) bool {
 	if s.b.cfg.Disk != nil {
-		return s.b.disk() == nil
+		return s.b.diskFault() == nil
 	}
 	switch s.probe(ctx) {
 	case answered:
@@ -174,9 +185,10 @@ func (s *sink) recovered(ctx context.Context, since time.Time) bool {
 	return time.Since(since) > 2*time.Second
 }
 
-// last is the newest sequence of the stream, if the server says it soon. It does not while it is about to write.
+// last is the newest sequence of the stream, if the server replies soon. It does not while it is about to
+// write.
 func (s *sink) last(ctx context.Context) (uint64, bool) {
-	ctx, done := s.b.within(ctx, impatience)
+	ctx, done := s.b.withDeadline(ctx, firstTryTimeout)
 	defer done()
 	stream, err := s.b.js.Stream(ctx, s.stream)
 	if err != nil {
@@ -185,7 +197,7 @@ func (s *sink) last(ctx context.Context) (uint64, bool) {
 	return stream.CachedInfo().State.LastSeq, true
 }
 
-// outcome is what came of a probe.
+// outcome is the result of a probe.
 type outcome uint8
 
 const (
@@ -194,14 +206,14 @@ const (
 	unanswered
 )
 
-// probe asks for what only a stream that can write answers, and changes nothing.
+// probe sends a request that only a stream that can write answers. It changes nothing.
 func (s *sink) probe(ctx context.Context) outcome {
-	m := s.question(ctx)
+	m := s.probeRequest(ctx)
 	if m == nil {
-		rest(ctx, probing)
+		sleep(ctx, probeTimeout)
 		return unknown
 	}
-	_, err := s.b.request(ctx, m, probing)
+	_, err := s.b.request(ctx, m, probeTimeout)
 	switch {
 	case err == nil:
 		return answered
@@ -211,10 +223,11 @@ func (s *sink) probe(ctx context.Context) outcome {
 	return unknown
 }
 
-// question is what probe asks; nil: there is nothing to ask. RUNS is to refuse a record: a subject that has its one message takes no
-// other. It takes none either where that message is purged meanwhile, since its sequence is expected. A bucket is to note that a key
-// is deleted which never is there: no name of anything begins like it.
-func (s *sink) question(ctx context.Context) *nats.Msg {
+// probeRequest is the request that probe sends, nil if there is none. RUNS has to reject a record: a subject
+// that has its one message takes no other. If that message is purged meanwhile, the record is rejected too,
+// since it expects the message's sequence. A bucket has to delete a key that never exists: no name begins like
+// it.
+func (s *sink) probeRequest(ctx context.Context) *nats.Msg {
 	if bucket, ok := strings.CutPrefix(s.stream, "KV_"); ok {
 		return &nats.Msg{Subject: "$KV." + bucket + "._probe", Header: nats.Header{"KV-Operation": {"DEL"}}}
 	}
@@ -225,39 +238,42 @@ func (s *sink) question(ctx context.Context) *nats.Msg {
 	if err != nil {
 		return nil
 	}
-	return &nats.Msg{Subject: m.Subject, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(m.Seq, 10)}}}
+	return &nats.Msg{Subject: m.Subject,
+		Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(m.Seq, 10)}}}
 }
 
 // first is the oldest message of RUNS.
 func (s *sink) first(ctx context.Context) (m Message, err error) {
-	ask, err := json.Marshal(lookup{Seq: 1, Next: anything})
+	ask, err := json.Marshal(lookup{Seq: 1, Next: anySubject})
 	if err != nil {
 		return m, err
 	}
-	return s.b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, ask)
+	return s.b.directGet(ctx, "$JS.API.DIRECT.GET."+subject.Runs, ask)
 }
 
-// writing is ctx for a write to a stream: it ends after so long at most, when the connection is lost, and with the cause where the
-// server does not write to the stream.
-func (b *Conn) writing(ctx context.Context, stream string, most time.Duration) (context.Context, context.CancelFunc) {
+// withStorage is ctx for a write to a stream. It ends after the timeout, when the connection is lost, and with
+// the cause when the server does not write to the stream.
+func (b *Conn) withStorage(
+	ctx context.Context, stream string, timeout time.Duration,
+) (context.Context, context.CancelFunc) {
 	s := b.sinks[stream]
-	wait, lose := context.WithCancelCause(ctx)
-	wait, done := b.within(wait, most)
+	wait, fail := context.WithCancelCause(ctx)
+	wait, done := b.withDeadline(wait, timeout)
 	if err := s.condition().err; err != nil {
-		lose(err)
+		fail(err)
 	}
-	late := time.AfterFunc(impatience, func() {
-		again := time.NewTicker(impatience)
+	late := time.AfterFunc(firstTryTimeout, func() {
+		again := time.NewTicker(firstTryTimeout)
 		defer again.Stop()
 		s.suspect()
 		for {
 			now := s.condition()
 			if now.err != nil {
-				lose(now.err)
+				fail(now.err)
 				return
 			}
 			select {
-			case <-now.over:
+			case <-now.changed:
 			case <-again.C:
 				s.suspect()
 			case <-wait.Done():
@@ -265,5 +281,5 @@ func (b *Conn) writing(ctx context.Context, stream string, most time.Duration) (
 			}
 		}
 	})
-	return wait, func() { late.Stop(); done(); lose(nil) }
+	return wait, func() { late.Stop(); done(); fail(nil) }
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestAFullDiskIsSaidSoonAndAsWhatItIs: a server whose disk got full answers everything but writes, until it is started anew. Every
-// way to write says so within two seconds, and at once from then on; reading goes on; and when the server is back so are the writes.
+// TestAFullDiskIsSaidSoonAndAsWhatItIs: a server whose disk got full answers everything but writes, until it is
+// started anew. Every way to write says so within two seconds, and at once from then on; reading goes on; and when
+// the server is back so are the writes.
 func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 	t.Parallel()
 	d := natstest.SmallDisk(t, 256<<20)
@@ -33,7 +34,8 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 	}
 	d.Fill()
 	began := time.Now()
-	if _, err := b.AppendBatch(t.Context(), record("a"), record("b")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || time.Since(began) > 8*time.Second {
+	if _, err := b.AppendBatch(t.Context(), record("a"), record("b")); fault.KindOf(err) != fault.Unavailable ||
+		!strings.Contains(fault.Of(err).Message, "disk") || time.Since(began) > 8*time.Second {
 		t.Errorf("a batch: %v after %v", err, time.Since(began))
 	}
 	for name, write := range map[string]func() error{
@@ -56,8 +58,10 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 			began := time.Now()
 			err := write()
 			took := time.Since(began)
-			if !errors.Is(err, bus.ErrStorageFailing) || fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || took > limit {
-				t.Errorf("%s, try %d: %v after %v; want it told within %v that the disk is full", name, try, err, took, limit)
+			if !errors.Is(err, bus.ErrStorageFailing) || fault.KindOf(err) != fault.Unavailable ||
+				!strings.Contains(fault.Of(err).Message, "disk") || took > limit {
+				t.Errorf("%s, try %d: %v after %v; want it told within %v that the disk is full", name, try, err,
+					took, limit)
 			}
 		}
 	}
@@ -83,13 +87,17 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 		_, err := b.Append(t.Context(), record("again"))
 		return err == nil || errors.Is(err, bus.ErrTaken)
 	})
-	natstest.Until(t, "all is well", func() bool { return b.CheckStorage(t.Context()) == nil && fresh.Storage() == nil })
+	natstest.Until(t, "all is well", func() bool {
+		return b.CheckStorage(t.Context()) == nil &&
+			fresh.Storage() == nil
+	})
 	if m, err := b.Get(t.Context(), first); err != nil || len(m.Body) != 8<<10 {
 		t.Errorf("what was acknowledged: %v", err)
 	}
 }
 
-// TestToFindOutWhetherABucketIsWrittenToChangesNoKey: while it is found out, nobody's agent or schema goes, whatever it is called.
+// TestToFindOutWhetherABucketIsWrittenToChangesNoKey: while it is found out, nobody's agent or schema goes,
+// whatever it is called.
 func TestToFindOutWhetherABucketIsWrittenToChangesNoKey(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
@@ -112,7 +120,8 @@ func TestToFindOutWhetherABucketIsWrittenToChangesNoKey(t *testing.T) {
 	}
 	natstest.Until(t, "the bucket is asked while a write is slow", func() bool {
 		p.Pause()
-		hung := time.AfterFunc(1500*time.Millisecond, p.Resume) // longer than a write is awaited in patience, shorter than its stream is asked for
+		// longer than a write is awaited in patience, shorter than its stream is asked for
+		hung := time.AfterFunc(1500*time.Millisecond, p.Resume)
 		defer hung.Stop()
 		if _, err := agents.Put(t.Context(), "other", []byte("slow")); err != nil {
 			t.Error(err)

@@ -11,33 +11,33 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Queues hands out what waits: queued runs by their lanes, and what publishers leave at the inbox.
+// Queues reads task queues and the inbox.
 type Queues struct{ *Conn }
 
-// TaskQueueState is how far a lane's consumer is.
+// TaskQueueState is the state of a task queue's consumer.
 type TaskQueueState struct {
 	Delivered  uint64 // sequence in RUNS of the newest delivery
-	AckFloor   uint64 // everything up to this sequence in RUNS is settled
+	AckFloor   uint64 // everything up to this sequence in RUNS is acknowledged
 	Pending    uint64 // waiting to be delivered
-	AckPending int    // delivered and not settled
-	Pulls      int    // pulls of workers that wait
+	AckPending int    // delivered and not acknowledged
+	Pulls      int    // waiting pulls of workers
 	Created    time.Time
 }
 
-// ackWait is how long a run is kept back for whom it was handed to and who neither claims it nor hands it back: a worker that was
-// paused while it asked for more. It is acked as soon as its claim stands, and whoever gets it once more loses the claim.
+// ackWait is how long a run is reserved for the worker it was delivered to. The worker acknowledges it when its
+// claim is committed. A worker that was paused meanwhile loses the claim.
 const ackWait = 5 * time.Second
 
-// EnsureTaskQueue makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
-// left as it is, wherever it started: it is created, never updated. One that is being deleted at this moment is made again after it; the
-// server may have torn the files of the new one away with those of the old, and what is left serves until a restart and no longer.
-func (b *Queues) EnsureTaskQueue(ctx context.Context, lane string, start uint64) error {
-	ctx, done := b.within(ctx, b.brief())
+// EnsureTaskQueue creates a task queue's consumer, starting at that sequence of RUNS (0 means 1). An existing
+// one stays as it is: it is never updated. One that is being deleted now is created again afterwards; the
+// server may have deleted files of the new one too, which then works until a restart only.
+func (b *Queues) EnsureTaskQueue(ctx context.Context, queue string, start uint64) error {
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
-	name := subject.TaskQueueDurable(lane)
+	name := subject.TaskQueueDurable(queue)
 	cfg := jetstream.ConsumerConfig{
 		Durable:       name,
-		Description:   "lane " + lane,
+		Description:   "lane " + queue, // stored
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   max(start, 1),
 		AckPolicy:     jetstream.AckExplicitPolicy,
@@ -45,52 +45,53 @@ func (b *Queues) EnsureTaskQueue(ctx context.Context, lane string, start uint64)
 		MaxDeliver:    -1,
 		MaxAckPending: 16384,
 		MaxWaiting:    4096,
-		FilterSubject: subject.TaskQueueFilter(lane),
+		FilterSubject: subject.TaskQueueFilter(queue),
 	}
 	for try := 1; ; try++ {
-		err := askAgain(ctx, func(ctx context.Context) error {
+		err := retryRequest(ctx, func(ctx context.Context) error {
 			_, err := b.js.CreateConsumer(ctx, subject.Runs, cfg)
 			return err
 		})
-		if err == nil || exists(err) {
+		if err == nil || consumerExists(err) {
 			return nil
 		}
-		if c := code(err); c != codeConsumerCfg && c != codeConsumerGone || try == 5 {
-			return away(ctx, wrap("queue "+lane, err))
+		if c := errorCode(err); c != codeConsumerConfig && c != codeConsumerDeleted || try == 5 {
+			return asFault(ctx, wrap("queue "+queue, err))
 		}
 		if strings.Contains(err.Error(), "no such file") {
-			_ = b.js.DeleteConsumer(ctx, subject.Runs, name) // the next try tells
+			_ = b.js.DeleteConsumer(ctx, subject.Runs, name) // the next try reports its outcome
 		}
-		rest(ctx, 20*time.Millisecond)
+		sleep(ctx, 20*time.Millisecond)
 	}
 }
 
-// exists says that a consumer is there already, perhaps with another start (10012, 10013, 10148).
-func exists(err error) bool {
-	switch code(err) {
-	case codeConsumerIs, codeConsumerName:
+// consumerExists reports whether an error means that the consumer exists, perhaps with another start (10012,
+// 10013, 10148).
+func consumerExists(err error) bool {
+	switch errorCode(err) {
+	case codeConsumerExists, codeConsumerNameInUse:
 		return true
-	case codeConsumerCfg: // "start sequence can not be updated" and the like; the code has other uses too
+	case codeConsumerConfig: // such as "start sequence can not be updated"; the code has other uses too
 		api, _ := errors.AsType[jetstream.JetStreamError](err)
 		return strings.Contains(api.APIError().Description, "can not be updated")
 	}
 	return errors.Is(err, jetstream.ErrConsumerExists)
 }
 
-// TaskQueueState gives the state of the lane's consumer, or ErrNotFound.
-func (b *Queues) TaskQueueState(ctx context.Context, lane string) (TaskQueueState, error) {
-	ctx, done := b.within(ctx, b.brief())
+// TaskQueueState returns the state of a task queue's consumer, or ErrNotFound.
+func (b *Queues) TaskQueueState(ctx context.Context, queue string) (TaskQueueState, error) {
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
 	var c jetstream.Consumer
-	err := askAgain(ctx, func(ctx context.Context) (err error) {
-		c, err = b.js.Consumer(ctx, subject.Runs, subject.TaskQueueDurable(lane))
+	err := retryRequest(ctx, func(ctx context.Context) (err error) {
+		c, err = b.js.Consumer(ctx, subject.Runs, subject.TaskQueueDurable(queue))
 		return err
 	})
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return TaskQueueState{}, ErrNotFound
 	}
 	if err != nil {
-		return TaskQueueState{}, away(ctx, wrap("queue "+lane, err))
+		return TaskQueueState{}, asFault(ctx, wrap("queue "+queue, err))
 	}
 	i := c.CachedInfo()
 	return TaskQueueState{
@@ -99,30 +100,30 @@ func (b *Queues) TaskQueueState(ctx context.Context, lane string) (TaskQueueStat
 	}, nil
 }
 
-// DeleteTaskQueue deletes the lane's consumer; one that isn't there is no error.
-func (b *Queues) DeleteTaskQueue(ctx context.Context, lane string) error {
-	ctx, done := b.within(ctx, b.brief())
+// DeleteTaskQueue deletes a task queue's consumer. A missing one is no error.
+func (b *Queues) DeleteTaskQueue(ctx context.Context, queue string) error {
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
-	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.TaskQueueDurable(lane))
+	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.TaskQueueDurable(queue))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
-	return away(ctx, wrap("queue "+lane, err))
+	return asFault(ctx, wrap("queue "+queue, err))
 }
 
-// ListTaskQueues lists the lanes that have a consumer.
-func (b *Queues) ListTaskQueues(ctx context.Context) (lanes []string, err error) {
-	ctx, done := b.linked(ctx)
+// ListTaskQueues returns the task queues that have a consumer.
+func (b *Queues) ListTaskQueues(ctx context.Context) (queues []string, err error) {
+	ctx, done := b.withConnection(ctx)
 	defer done()
 	s, err := b.js.Stream(ctx, subject.Runs)
 	if err != nil {
-		return nil, away(ctx, wrap("queues", err))
+		return nil, asFault(ctx, wrap("queues", err))
 	}
 	names := s.ConsumerNames(ctx)
 	for name := range names.Name() {
-		if lane, ok := subject.TaskQueueOf(name); ok {
-			lanes = append(lanes, lane)
+		if queue, ok := subject.TaskQueueOf(name); ok {
+			queues = append(queues, queue)
 		}
 	}
-	return lanes, away(ctx, wrap("queues", names.Err()))
+	return queues, asFault(ctx, wrap("queues", names.Err()))
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestASlowServerIsNotTakenForAFullDisk: from a server that hangs at any moment, is slow or has just written, nothing follows.
+// TestASlowServerIsNotTakenForAFullDisk: from a server that hangs at any moment, is slow or has just written,
+// nothing follows.
 func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
 	t.Parallel()
 	const hangs = "-"
@@ -30,14 +31,21 @@ func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
 		late                                  time.Duration // of after
 		full                                  bool
 	}{
-		"it answers all but writes":          {stream: subject.Runs, before: lastSeq(5), oldest: oldest, probed: hangs, after: lastSeq(5), full: true},
-		"likewise for a bucket":              {stream: agents, before: lastSeq(5), probed: hangs, after: lastSeq(5), full: true},
-		"it refuses the probe":               {stream: subject.Runs, before: lastSeq(5), oldest: oldest, probed: "{}", after: lastSeq(5)},
-		"it hangs before it is looked at":    {stream: agents, before: hangs, probed: hangs, after: lastSeq(0)},
-		"it hangs after that":                {stream: subject.Runs, before: lastSeq(5), oldest: oldest, probed: hangs, after: hangs},
-		"it writes while it is probed":       {stream: subject.Runs, before: lastSeq(5), oldest: oldest, probed: hangs, after: lastSeq(6)},
-		"it is slow to say that it has not":  {stream: subject.Runs, before: lastSeq(5), oldest: oldest, probed: hangs, after: lastSeq(5), late: 2 * bus.Prompt},
-		"RUNS is empty, and cannot be asked": {stream: subject.Runs, before: lastSeq(0), oldest: none, probed: hangs, after: lastSeq(0)},
+		"it answers all but writes": {stream: subject.Runs, before: lastSeq(5), oldest: oldest,
+			probed: hangs, after: lastSeq(5), full: true},
+		"likewise for a bucket": {stream: agents, before: lastSeq(5), probed: hangs, after: lastSeq(5),
+			full: true},
+		"it refuses the probe": {stream: subject.Runs, before: lastSeq(5), oldest: oldest,
+			probed: "{}", after: lastSeq(5)},
+		"it hangs before it is looked at": {stream: agents, before: hangs, probed: hangs, after: lastSeq(0)},
+		"it hangs after that": {stream: subject.Runs, before: lastSeq(5), oldest: oldest,
+			probed: hangs, after: hangs},
+		"it writes while it is probed": {stream: subject.Runs, before: lastSeq(5), oldest: oldest,
+			probed: hangs, after: lastSeq(6)},
+		"it is slow to say that it has not": {stream: subject.Runs, before: lastSeq(5), oldest: oldest,
+			probed: hangs, after: lastSeq(5), late: 2 * bus.Prompt},
+		"RUNS is empty, and cannot be asked": {stream: subject.Runs, before: lastSeq(0), oldest: none, probed: hangs,
+			after: lastSeq(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +53,8 @@ func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
 			b := scripted(t, func(subj string) (answer string, late time.Duration) {
 				switch {
 				case subj == "$JS.API.STREAM.INFO."+tt.stream:
-					if looks++; looks%2 == 1 {
+					looks++
+					if looks%2 == 1 {
 						return tt.before, 0
 					}
 					return tt.after, tt.late
@@ -66,15 +75,17 @@ func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
 
 // What a server answers: what it says of a stream, of the oldest record of RUNS, and that there is none.
 const (
-	oldest = "NATS/1.0\r\nNats-Stream: RUNS\r\nNats-Subject: ao.runs.01.ended.first.key\r\nNats-Sequence: 1\r\nNats-Time-Stamp: 2026-01-02T03:04:05Z\r\n\r\n"
-	none   = "NATS/1.0 404 Message Not Found\r\n\r\n"
+	oldest = "NATS/1.0\r\nNats-Stream: RUNS\r\nNats-Subject: ao.runs.01.ended.first.key\r\nNats-Sequence: " +
+		"1\r\nNats-Time-Stamp: 2026-01-02T03:04:05Z\r\n\r\n"
+	none = "NATS/1.0 404 Message Not Found\r\n\r\n"
 )
 
 func lastSeq(n int) string {
 	return fmt.Sprintf(`{"type":"io.nats.jetstream.api.v1.stream_info_response","config":{},"state":{"last_seq":%d}}`, n)
 }
 
-// scripted is a bus on a server that answers requests by their subject: with headers, with a body, or not at all where that is "-".
+// scripted is a bus on a server that answers requests by their subject: with headers, with a body, or not at all
+// where that is "-".
 func scripted(t *testing.T, answer func(subj string) (string, time.Duration)) *bus.Bus {
 	t.Helper()
 	door, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,8 +152,8 @@ func serve(conn net.Conn, answer func(string) (string, time.Duration)) {
 	}
 }
 
-// TestAServerThatWasSlowIsLookedAtAgain: as long as a write is unanswered, so that a full disk is told also where the first look came to
-// nothing.
+// TestAServerThatWasSlowIsLookedAtAgain: as long as a write is unanswered, so that a full disk is told also where
+// the first look came to nothing.
 func TestAServerThatWasSlowIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	info := strings.Replace(lastSeq(5), `{}`, `{"max_msgs_per_subject":1}`, 1) // a bucket's, too

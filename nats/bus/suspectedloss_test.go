@@ -39,7 +39,8 @@ func TestDoubtIsTold(t *testing.T) {
 			var doubts []bool
 			enough := errors.New("enough")
 			err = b.FollowRuns(t.Context(), bus.Message{}, func(is bool) {
-				if doubts = append(doubts, is); !is || tt.lost {
+				doubts = append(doubts, is)
+				if !is || tt.lost {
 					return
 				}
 				write(1, 4) // it comes to light that there is more; what was read has gone since
@@ -49,7 +50,8 @@ func TestDoubtIsTold(t *testing.T) {
 			}, func(m bus.Message) error {
 				switch m.Seq {
 				case 3:
-					if err := errors.Join(js.DeleteStream(t.Context(), subject.Runs), b.Setup(t.Context())); err != nil {
+					if err := errors.Join(js.DeleteStream(t.Context(), subject.Runs),
+						b.Setup(t.Context())); err != nil {
 						return err
 					}
 				case 4:
@@ -67,7 +69,8 @@ func TestDoubtIsTold(t *testing.T) {
 	}
 }
 
-// What follows from records that were read is not to be written before NATS, after it was away, was seen to hold them still.
+// What follows from records that were read is not to be written before NATS, after it was away, was seen to hold
+// them still.
 func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -114,7 +117,8 @@ func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 					t.Error("it was looked at, and is not confirmed")
 				}
 				if tt.lost {
-					if err := errors.Join(js.DeleteStream(t.Context(), subject.Runs), b.Setup(t.Context())); err != nil {
+					if err := errors.Join(js.DeleteStream(t.Context(), subject.Runs),
+						b.Setup(t.Context())); err != nil {
 						return err
 					}
 				}

@@ -13,7 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestAServerThatIsFullAtItsStartIsUsedAsItIs: what is there is not made again, for which the server would have no room.
+// TestAServerThatIsFullAtItsStartIsUsedAsItIs: what is there is not made again, for which the server would have no
+// room.
 func TestAServerThatIsFullAtItsStartIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
 	d := natstest.SmallDisk(t, 512<<20)
@@ -49,7 +50,8 @@ func TestSetupWaitsForRoomAndSaysSo(t *testing.T) {
 	go func() { done <- b.Setup(t.Context()) }()
 	natstest.Until(t, "it says what it waits for", func() bool {
 		err := b.Storage()
-		return err != nil && strings.Contains(err.Error(), "no room for stream") && strings.Contains(err.Error(), "max_file_store")
+		return err != nil && strings.Contains(err.Error(), "no room for stream") &&
+			strings.Contains(err.Error(), "max_file_store")
 	})
 	select {
 	case err := <-done:
@@ -64,8 +66,8 @@ func TestSetupWaitsForRoomAndSaysSo(t *testing.T) {
 	}
 }
 
-// TestSmallDisksHaveSmallerStreams: all are made, and together they fit, also where the first of them alone would fit as they are
-// asked for, and on a cluster, whose servers hear late what the others have promised.
+// TestSmallDisksHaveSmallerStreams: all are made, and together they fit, also where the first of them alone would
+// fit as they are asked for, and on a cluster, whose servers hear late what the others have promised.
 func TestSmallDisksHaveSmallerStreams(t *testing.T) {
 	t.Parallel()
 	single := func(t *testing.T, most int64) *bus.Bus { return natstest.Bus(t, natstest.MaxStore(most)) }
@@ -87,7 +89,8 @@ func TestSmallDisksHaveSmallerStreams(t *testing.T) {
 		t.Run(c.name+" of "+strconv.FormatInt(c.most>>20, 10)+" MiB", func(t *testing.T) {
 			t.Parallel()
 			b := c.on(t, c.most)
-			if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "first", "key"), Body: make([]byte, 8<<10)}); err != nil {
+			if _, err := b.Append(t.Context(),
+				bus.Entry{Subject: subject.Ended("01", "first", "key"), Body: make([]byte, 8<<10)}); err != nil {
 				t.Fatal(err)
 			}
 			s, err := b.ServerHealth(t.Context())
@@ -127,7 +130,9 @@ func TestTheAuditNeedsNoRoomOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TAKEN", Subjects: []string{"taken"}, MaxBytes: 90<<20 - int64(taken.ReservedStore) - 1<<20}); err != nil {
+	if _, err := js.CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: "TAKEN", Subjects: []string{"taken"},
+			MaxBytes: 90<<20 - int64(taken.ReservedStore) - 1<<20}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Setup(t.Context()); err != nil || b.Storage() != nil {

@@ -47,7 +47,8 @@ func numbersIn(t testing.TB, at string, body []byte) (all []int) {
 	events := []runs.Event{{}}
 	err := json.Unmarshal(body, &events[0])
 	if at == packs {
-		if events, err = runs.Unpack(body); len(events) < 2 {
+		events, err = runs.Unpack(body)
+		if len(events) < 2 {
 			t.Errorf("a pack of %d", len(events))
 		}
 	}
@@ -249,7 +250,8 @@ func TestAPackThatIsNotAnswered(t *testing.T) {
 	second := m.next()
 	second.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
 	again := m.next()
-	if again.Subject != second.Subject || !bytes.Equal(again.Data, second.Data) || again.Header.Get("Nats-Msg-Id") != second.Header.Get("Nats-Msg-Id") {
+	if again.Subject != second.Subject || !bytes.Equal(again.Data, second.Data) ||
+		again.Header.Get("Nats-Msg-Id") != second.Header.Get("Nats-Msg-Id") {
 		t.Errorf("sent %s %v, again %s %v", second.Data, second.Header, again.Data, again.Header)
 	}
 	m.gather(e, numbered(3, 0))
@@ -300,7 +302,8 @@ func TestWhatIsStoredIsNotSentAgain(t *testing.T) {
 func TestAPackFitsAMessage(t *testing.T) {
 	t.Parallel()
 	const largest = 64 << 10
-	s, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), MaxPayload: largest, NoSigs: true})
+	s, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(),
+		MaxPayload: largest, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +318,8 @@ func TestAPackFitsAMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.AddStream(&nats.StreamConfig{Name: subject.Events, Subjects: []string{subject.AllEvents}}); err != nil {
+	if _, err := js.AddStream(&nats.StreamConfig{Name: subject.Events,
+		Subjects: []string{subject.AllEvents}}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := bus.Open(nc, bus.Config{Log: natstest.Log(t)})

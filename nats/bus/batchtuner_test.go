@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// crowd has a crowd's appends answered for so long, at the rates that alone and in batches have, and gives how often batches were tried,
-// and which way is taken in the end.
-func (p *pace) crowd(now *time.Time, long time.Duration, alone, batched int) (tried int, batches bool) {
+// crowd has a crowd's appends answered for so long, at the rates that alone and in batches have, and gives how
+// often batches were tried, and which way is taken in the end.
+func (p *batchTuner) crowd(now *time.Time, long time.Duration, alone, batched int) (tried int, batches bool) {
 	for end := now.Add(long); now.Before(end); {
 		rate, was := alone, p.batches
 		if was {
@@ -24,7 +24,7 @@ func (p *pace) crowd(now *time.Time, long time.Duration, alone, batched int) (tr
 
 func TestTheDearerWayIsTriedEverLessOften(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p batchTuner
 	now := time.Unix(1e9, 0)
 	for _, tt := range []struct {
 		long           time.Duration
@@ -40,7 +40,8 @@ func TestTheDearerWayIsTriedEverLessOften(t *testing.T) {
 	} {
 		tried, batches := p.crowd(&now, tt.long, tt.alone, tt.batched)
 		if tried < tt.atLeast || tried > tt.most || batches != tt.batches {
-			t.Errorf("%s: batches were begun %d times, want %d to %d; taken in the end: %v, want %v", tt.why, tried, tt.atLeast, tt.most, batches, tt.batches)
+			t.Errorf("%s: batches were begun %d times, want %d to %d; taken in the end: %v, want %v", tt.why, tried,
+				tt.atLeast, tt.most, batches, tt.batches)
 		}
 	}
 }
@@ -48,7 +49,7 @@ func TestTheDearerWayIsTriedEverLessOften(t *testing.T) {
 // What a way was like when it was tried last, perhaps minutes ago, tells nothing of it now.
 func TestATrialIsJudgedByItself(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p batchTuner
 	now := time.Unix(1e9, 0)
 	p.crowd(&now, 10*time.Minute, 10000, 2000)
 	if tried, batches := p.crowd(&now, 6*time.Minute, 10000, 12000); !batches {
@@ -59,19 +60,20 @@ func TestATrialIsJudgedByItself(t *testing.T) {
 // Without a sync for each write both ways may be worth nearly the same: the plain one stays.
 func TestAWayThatIsHardlyBetterIsNotTaken(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p batchTuner
 	now := time.Unix(1e9, 0)
 	if tried, batches := p.crowd(&now, 5*time.Minute, 10000, 10500); batches || tried > 8 {
-		t.Errorf("batches that are a twentieth better were begun %d times, and are taken in the end: %v", tried, batches)
+		t.Errorf("batches that are a twentieth better were begun %d times, and are taken in the end: %v", tried,
+			batches)
 	}
 }
 
-// A process warms up while its first trial is under way, and a machine is slow for a while: batches that answer a sixth less look
-// better then than what was before, and are not taken.
+// A process warms up while its first trial is under way, and a machine is slow for a while: batches that answer a
+// sixth less look better then than what was before, and are not taken.
 func TestATrialIsComparedWithBothSides(t *testing.T) {
 	t.Parallel()
 	for _, begin := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond} {
-		var p pace
+		var p batchTuner
 		now := time.Unix(1e9, 0)
 		p.crowd(&now, begin, 3000, 2500)
 		for rate := 3000; rate <= 10000; rate += 100 { // 0.7 s
@@ -98,7 +100,7 @@ func TestAWayThatLosesByFarIsTriedSeldom(t *testing.T) {
 		alone, batched int
 		batches        bool
 	}{{1000, 8000, true}, {8000, 1000, false}} {
-		var p pace
+		var p batchTuner
 		now := time.Unix(1e9, 0)
 		if _, batches := p.crowd(&now, time.Second, tt.alone, tt.batched); batches != tt.batches {
 			t.Errorf("%v: after a second batches are %v", tt, batches)
