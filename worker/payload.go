@@ -66,7 +66,7 @@ func (b *payloads) fetchInput(ctx context.Context, a *attempt) error {
 
 // fetchAll fetches all parts of a payload.
 func (b *payloads) fetchAll(ctx context.Context, a *attempt, p run.Payload) ([]byte, error) {
-	if p.Size < 0 || p.Size > maxInput || int64(p.Parts) > p.Size/runnerapi.PartSize+1 {
+	if p.Size < 0 || p.Size > maxInput || int64(p.Parts) > p.Size/run.PartSize+1 {
 		return nil, fault.Newf(fault.Invalid, "%d parts cannot hold a payload of %d bytes", p.Parts, p.Size)
 	}
 	whole := make([]byte, 0, p.Size)
@@ -94,7 +94,7 @@ func (b *payloads) storeAs(ctx context.Context, a *attempt, name string, raw []b
 	sum := sha256.Sum256(raw)
 	p := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; p.Parts++ {
-		n := min(len(rest), runnerapi.PartSize)
+		n := min(len(rest), run.PartSize)
 		if err := b.storePart(ctx, a, p.Name, p.Parts, rest[:n]); err != nil {
 			return nil, err
 		}

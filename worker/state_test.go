@@ -13,7 +13,6 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/runnerapi"
 )
 
 // adding makes a run of an autonomous agent that adds this to what its session keeps.
@@ -65,7 +64,7 @@ func TestMemory(t *testing.T) {
 				}
 				return start(t, s.b, remember, func(c *Config) { c.Host = run.NewID() })
 			}
-			large, shown := strings.Repeat("x", runnerapi.PartSize), strings.Repeat("[64 KiB]", runnerapi.PartSize>>16)
+			large, shown := strings.Repeat("x", run.PartSize), strings.Repeat("[64 KiB]", run.PartSize>>16)
 			w := begin()
 			q := s.enqueue(adding("one", large, "two"))
 			e := s.waitEnded(q)

@@ -359,7 +359,7 @@ func TestLargeBodies(t *testing.T) {
 		sum := sha256.Sum256(raw)
 		p := &run.Payload{Name: id + ".in", Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 		for rest := raw; len(rest) > 0; p.Parts++ {
-			n := min(len(rest), runnerapi.PartSize)
+			n := min(len(rest), run.PartSize)
 			s.with(func() { s.parts[fmt.Sprint(p.Name, "/", p.Parts)] = rest[:n] })
 			rest = rest[n:]
 		}

@@ -168,7 +168,7 @@ func TestLargeBodies(t *testing.T) {
 		sum := sha256.Sum256(raw)
 		p := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 		for rest := raw; len(rest) > 0; p.Parts++ {
-			n := min(len(rest), bus.PartSize)
+			n := min(len(rest), run.PartSize)
 			if err := b.bus.PutPart(t.Context(), name, p.Parts, rest[:n]); err != nil {
 				t.Fatal(err)
 			}

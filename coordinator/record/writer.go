@@ -15,7 +15,6 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
-	"ao/shared/runnerapi"
 )
 
 // MaxInline is the largest body that a record carries itself; larger ones go through the object store.
@@ -170,7 +169,7 @@ func (w *Writer) PutPayload(ctx context.Context, name string, raw []byte) (*run.
 	sum := sha256.Sum256(raw)
 	ref := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; ref.Parts++ {
-		n := min(len(rest), runnerapi.PartSize)
+		n := min(len(rest), run.PartSize)
 		if err := w.stream.PutPart(ctx, name, ref.Parts, rest[:n]); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
+	"ao/nats/natstest"
 	"ao/shared/run"
 )
 
@@ -275,11 +276,7 @@ func TestARetryOfWhatIsNoLongerKept(t *testing.T) {
 	s.until(run1.RunID, run.Completed)
 	s.until(large.RunID, run.Completed)
 	s.call("DELETE", "/sessions/"+run1.SessionID, "").want(204)
-	bodies, err := s.bus.ListPayloads(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range bodies {
+	for name := range natstest.Payloads(t, s.bus) {
 		if strings.HasPrefix(name, large.RunID) {
 			if err := s.bus.DropPayload(t.Context(), name); err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/fault"
+	"ao/shared/run"
 	"ao/shared/runnerapi"
 )
 
@@ -48,10 +49,10 @@ func (p *Payloads) Put(ctx context.Context, r runnerapi.PartRequest) ([]byte, er
 	if err := p.authorize(ctx, r, true); err != nil {
 		return nil, err
 	}
-	if len(r.Body) > runnerapi.PartSize || int64(r.Part) > p.MaxBytes/runnerapi.PartSize ||
-		int64(r.Part)*runnerapi.PartSize+int64(len(r.Body)) > p.MaxBytes {
+	if len(r.Body) > run.PartSize || int64(r.Part) > p.MaxBytes/run.PartSize ||
+		int64(r.Part)*run.PartSize+int64(len(r.Body)) > p.MaxBytes {
 		return nil, fault.Newf(fault.TooLarge, "a result or a state may have %d bytes, in parts of %d (AO_MAX_PAYLOAD)",
-			p.MaxBytes, runnerapi.PartSize)
+			p.MaxBytes, run.PartSize)
 	}
 	return nil, p.Store.PutPart(ctx, r.Name, r.Part, r.Body)
 }

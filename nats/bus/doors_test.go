@@ -17,6 +17,7 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	runs "ao/shared/run"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -215,7 +216,7 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	b, ctx := natstest.Bus(t), t.Context()
-	big := bytes.Repeat([]byte("0123456789abcdef"), bus.PartSize/16)
+	big := bytes.Repeat([]byte("0123456789abcdef"), runs.PartSize/16)
 	for range 2 {
 		for n, body := range [][]byte{big, []byte("rest"), {}} {
 			if err := b.PutPart(ctx, "run_1", n, body); err != nil {
@@ -233,18 +234,15 @@ func TestPayloads(t *testing.T) {
 	if err := b.PutPart(ctx, "run_2", 0, append(big, 'x')); fault.KindOf(err) != fault.TooLarge {
 		t.Errorf("too large: %v", err)
 	}
-	all, err := b.ListPayloads(ctx)
-	if err != nil || len(all) != 2 || all["run_1"].Parts != 3 || all["run_1"].Size != bus.PartSize+4 {
-		t.Errorf("got %+v, %v", all, err)
+	if parts := natstest.Payloads(t, b); len(parts) != 2 || parts["run_1"] != 3 {
+		t.Errorf("got %v, want 3 parts of run_1 and 1 of run_11", parts)
 	}
-	if err := b.DropPayloads(ctx, func(name string, at time.Time) bool {
-		return name == "run_1" &&
-			!at.IsZero()
-	}); err != nil {
+	first := func(name string, at time.Time) bool { return name == "run_1" && !at.IsZero() }
+	if err := b.DropPayloads(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := b.ListPayloads(ctx); err != nil || len(all) != 1 {
-		t.Errorf("got %+v, %v", all, err)
+	if parts := natstest.Payloads(t, b); len(parts) != 1 {
+		t.Errorf("got %v, want run_11 alone", parts)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	runs "ao/shared/run"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -91,7 +92,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := bytes.Repeat([]byte("x"), bus.PartSize)
+	part := bytes.Repeat([]byte("x"), runs.PartSize)
 	for n, body := range [][]byte{part, nil} {
 		if err := b.PutPart(t.Context(), "run_1.in", n, body); err != nil {
 			t.Fatal(err)

@@ -15,18 +15,10 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/run"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-const PartSize = 512 << 10
-
-// Payload is a body in the object store, as far as its parts have come.
-type Payload struct {
-	Parts int
-	Size  uint64
-	Time  time.Time // of the newest part
-}
 
 // Store keeps what is not a record: key-value buckets, and payloads in parts.
 type Store struct {
@@ -66,8 +58,8 @@ func partName(name string, n int) string { return name + "/" + strconv.Itoa(n) }
 func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) error {
 	ctx, done := b.withStorage(ctx, "OBJ_"+subject.Payloads, remaining(ctx))
 	defer done()
-	if len(body) > PartSize {
-		return fault.Newf(fault.TooLarge, "A part of a payload has at most %d bytes, not %d", PartSize, len(body))
+	if len(body) > run.PartSize {
+		return fault.Newf(fault.TooLarge, "A part of a payload has at most %d bytes, not %d", run.PartSize, len(body))
 	}
 	os, err := b.objects(ctx)
 	if err != nil {
@@ -79,7 +71,7 @@ func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) er
 	}
 	// One message: if a cluster has no leader for a moment, nats.go resends several messages out of order,
 	// which damages the object.
-	whole := &jetstream.ObjectMetaOptions{ChunkSize: PartSize}
+	whole := &jetstream.ObjectMetaOptions{ChunkSize: run.PartSize}
 	_, err = os.Put(ctx, jetstream.ObjectMeta{Name: partName(name, n), Opts: whole}, bytes.NewReader(body))
 	return objectFault(ctx, err)
 }
@@ -161,24 +153,6 @@ func (b *Store) leaderPart(ctx context.Context, object string) ([]byte, error) {
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
-}
-
-// ListPayloads gives every payload by name.
-func (b *Store) ListPayloads(ctx context.Context) (map[string]Payload, error) {
-	ctx, done := b.withConnection(ctx)
-	defer done()
-	all := map[string]Payload{}
-	err := b.parts(ctx, func(name string, i *jetstream.ObjectInfo) error {
-		p := all[name]
-		p.Parts++
-		p.Size += i.Size
-		if i.ModTime.After(p.Time) {
-			p.Time = i.ModTime
-		}
-		all[name] = p
-		return nil
-	})
-	return all, err
 }
 
 // DropPayloads removes the parts for which expired returns true, given the payload's name and the part's time.

@@ -8,6 +8,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	runs "ao/shared/run"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -24,7 +25,7 @@ func TestAPartIsOneMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := bytes.Repeat([]byte("x"), bus.PartSize)
+	body := bytes.Repeat([]byte("x"), runs.PartSize)
 	if err := b.PutPart(t.Context(), "run_1.in", 0, body); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestSetupWaitsForRoomAndSaysSo(t *testing.T) {
 	go func() { done <- b.Setup(t.Context()) }()
 	natstest.Until(t, "it says what it waits for", func() bool {
 		err := b.Storage()
-		return err != nil && strings.Contains(err.Error(), "no room for stream") &&
+		return err != nil && strings.Contains(err.Error(), "no space for stream") &&
 			strings.Contains(err.Error(), "max_file_store")
 	})
 	select {

@@ -117,3 +117,17 @@ func Until(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+// Payloads counts the stored parts of each payload, by the payload's name.
+func Payloads(t testing.TB, b *bus.Bus) map[string]int {
+	t.Helper()
+	parts := map[string]int{}
+	err := b.DropPayloads(t.Context(), func(name string, _ time.Time) bool {
+		parts[name]++
+		return false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}

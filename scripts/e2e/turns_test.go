@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ao/nats/bus"
+	"ao/nats/natstest"
 	"ao/nats/subject"
 )
 
@@ -185,11 +186,7 @@ func missingIDs(s *stack, b *bus.Bus, ids ...string) (all []string) {
 			add("", m.Subject, string(m.Body))
 		}
 	}
-	payloads, err := b.ListPayloads(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for name := range payloads {
+	for name := range natstest.Payloads(s.t, b) {
 		add("payload ", name, "")
 	}
 	return all

@@ -13,6 +13,9 @@ import (
 // its attempt: see Queued.RecordVersion.
 const Version = 1
 
+// PartSize is the size of a payload's parts, in bytes: with its envelope well below NATS's 1 MiB.
+const PartSize = 512 << 10
+
 // Payload names a body that is too large for a message: numbered parts in the object store.
 type Payload struct {
 	Name   string `json:"name"`

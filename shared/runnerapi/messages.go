@@ -114,6 +114,3 @@ type PartRequest struct {
 	Part      int    `json:"part"`
 	Body      []byte `json:"body,omitempty"`
 }
-
-// PartSize is the size of a payload's parts, in bytes: with its envelope well below NATS's 1 MiB.
-const PartSize = 512 << 10
