@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -532,9 +533,10 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 func TestSecretsOfAgentsAreMasked(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
-	const shown = `{"one":{"command":"x","env":{"KEY":"SECRET-1"}},"two":{"url":"https://mcp.example",` +
+	const shown = `{"one":{"command":"x","args":["--api-key","SECRET-3","--db=pg://SECRET-4@db/x"],` +
+		`"env":{"KEY":"SECRET-1"}},"two":{"url":"https://SECRET-5@mcp.example/?k=SECRET-6",` +
 		`"headers":{"Authorization":"SECRET-2"}}}`
-	hidden := strings.NewReplacer("SECRET-1", "••••", "SECRET-2", "••••").Replace(shown)
+	hidden := regexp.MustCompile("SECRET-.").ReplaceAllString(shown, "••••")
 	s.post("/agents", `{"name":"armed","mcp_servers":`+shown+`}`, s.admin).want(201)
 	cookie := s.login(s.run)
 	for _, path := range []string{"/agents", "/agents/armed", "/agents?status=active"} {
@@ -564,6 +566,9 @@ func TestSecretsOfAgentsAreMasked(t *testing.T) {
 	answer, err := s.nc.Request("ao.api.agents.list", nil, 10*time.Second)
 	if err != nil || strings.Contains(string(answer.Data), "SECRET") || !strings.Contains(string(answer.Data), hidden) {
 		t.Errorf("over NATS: %v %s", err, answer.Data)
+	}
+	for _, headers := range [][]string{{s.run}, {s.read}, {cookie, page}} { // what was shown to them is not saved
+		s.call("PATCH", "/agents/armed", `{"mcp_servers":`+hidden+`}`, headers...).want(403)
 	}
 	if got := string(into[agent.Blueprint](s.get("/agents/armed", s.admin), 200).MCPServers); got != shown {
 		t.Errorf("the definition is changed by being shown: %s", got)

@@ -8,9 +8,10 @@ import (
 )
 
 // masked stands for a value that is not shown.
-var masked = json.RawMessage(`"••••"`)
+var masked = json.RawMessage(`"` + mask + `"`)
 
-// Masked is the agent for who may see it and not its secrets: the values below env and headers of its MCP servers are not shown.
+// Masked is the agent for who may see it and not the secrets of its MCP servers: neither the values below env and
+// headers, nor what looks like a secret elsewhere.
 func (b Blueprint) Masked() Blueprint {
 	if len(b.MCPServers) > 0 {
 		b.MCPServers = eachMember(b.MCPServers, func(_ string, server json.RawMessage) json.RawMessage {
@@ -20,37 +21,68 @@ func (b Blueprint) Masked() Blueprint {
 	return b
 }
 
-// maskMember hides the values of env and headers, however deep they are in a server's definition.
+// maskMember hides a member's secrets, however deep they are in a server's definition.
 func maskMember(name string, value json.RawMessage) json.RawMessage {
-	if strings.EqualFold(name, "env") || strings.EqualFold(name, "headers") {
+	switch {
+	case strings.EqualFold(name, "env"), strings.EqualFold(name, "headers"):
 		return eachMember(value, func(string, json.RawMessage) json.RawMessage { return masked })
+	case secretName(name) && len(value) > 0 && value[0] == '"':
+		return masked
 	}
-	return maskBelow(value)
+	return maskValue(value)
 }
 
-// maskBelow hides what is below env and headers, in whatever objects and arrays they are.
-func maskBelow(value json.RawMessage) json.RawMessage {
+// maskValue hides the secrets in a value of whatever kind.
+func maskValue(value json.RawMessage) json.RawMessage {
 	switch {
-	case len(value) > 0 && value[0] == '{':
+	case len(value) == 0:
+	case value[0] == '{':
 		return eachMember(value, maskMember)
-	case len(value) > 0 && value[0] == '[':
-		return eachItem(value, maskBelow)
+	case value[0] == '[':
+		return maskItems(value)
+	case value[0] == '"':
+		return maskString(value)
 	}
 	return value
 }
 
-// eachItem is an array with each value changed.
-func eachItem(array json.RawMessage, change func(json.RawMessage) json.RawMessage) json.RawMessage {
+// maskString hides the secrets in a string: it may be a URL, an argument or a command line.
+func maskString(value json.RawMessage) json.RawMessage {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return masked
+	}
+	hidden := maskText(text)
+	if hidden == text {
+		return value
+	}
+	raw, err := strictjson.Encode(hidden)
+	if err != nil {
+		return masked
+	}
+	return raw
+}
+
+// maskItems hides the secrets in an array, which may be a list of arguments: also what follows a secret's flag.
+func maskItems(array json.RawMessage) json.RawMessage {
 	var items []json.RawMessage
 	if json.Unmarshal(array, &items) != nil {
 		return masked
 	}
-	out := []byte{'['}
+	out, follows := []byte{'['}, false
 	for i, item := range items {
+		var word string
+		flag := json.Unmarshal(item, &word) == nil && secretFlag(word)
+		if follows && !flag {
+			item = masked
+		} else {
+			item = maskValue(item)
+		}
+		follows = flag
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, change(item)...)
+		out = append(out, item...)
 	}
 	return append(out, ']')
 }

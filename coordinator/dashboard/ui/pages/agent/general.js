@@ -84,7 +84,7 @@ export function Servers({ definition }) {
   const shown = was === "" && !check(text) ? "" : text; // after a discard
   return html`<${Card} title="MCP servers"><div class="stack">
     <p class="soft">Servers whose tools the agent may use, by name. <code>\${AGENT_ORCHESTRATOR_MCP_URL}</code> is the orchestrator's own; values such as <code>\${TOKEN}</code> come from the worker's environment.</p>
-    ${was.includes(masked) && html`<div class="banner"><${Icon} name="shield" /><span>Values below <code>env</code> and <code>headers</code> are hidden: your token may not see them.</span></div>`}
+    ${was.includes(masked) && html`<div class="banner"><${Icon} name="shield" /><span>Secrets are hidden: your token may not see them.</span></div>`}
     <${Editor} label="MCP servers" value=${shown} onChange=${change} readOnly=${Boolean(definition.fixed)} placeholder='{"files": {"command": "mcp-files", "args": ["/srv"]}}' /></div><//>`;
 }
 
