@@ -52,7 +52,7 @@ type Config struct {
 	Trace      *trace.Tracer  // makes spans; default none
 	Memory     *budget.Memory // for bodies, default budget.For
 	Trail      Trail
-	Settings   []config.InForce
+	Settings   []config.EffectiveSetting
 	Streams    int           // live streams at a time, default 256
 	Beat       time.Duration // rhythm of comments on a quiet stream, default 15 s
 	Log        *slog.Logger  // default slog.Default()

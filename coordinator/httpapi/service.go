@@ -18,7 +18,7 @@ type serviceAPI struct {
 	document  []byte // openapi.json
 	readiness func() error
 	registry  *metric.Registry // nil: nothing is counted
-	inForce   []config.InForce
+	inForce   []config.EffectiveSetting
 }
 
 func (a *serviceAPI) index(*gin.Context, query) (any, error) {
@@ -53,7 +53,7 @@ func (a *serviceAPI) settings(*gin.Context, query) (any, error) {
 
 // settingList is the settings in force.
 type settingList struct {
-	Settings []config.InForce `json:"settings"`
+	Settings []config.EffectiveSetting `json:"settings"`
 }
 
 // metrics answers who monitors.

@@ -10,10 +10,10 @@ import (
 // TestSettings: an administrator sees what the coordinator goes by, and nobody else does.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	lease := config.InForce{Name: "RUN_LEASE", Value: "3", Default: "15", Source: config.FromEnvironment,
+	lease := config.EffectiveSetting{Name: "RUN_LEASE", Value: "3", Default: "15", Source: config.FromEnvironment,
 		Help: "how long"}
-	s := secure(t, func(c *serve.Config) { c.HTTP.Settings = []config.InForce{lease} })
-	got := into[struct{ Settings []config.InForce }](s.get("/settings", s.admin), 200).Settings
+	s := secure(t, func(c *serve.Config) { c.HTTP.Settings = []config.EffectiveSetting{lease} })
+	got := into[struct{ Settings []config.EffectiveSetting }](s.get("/settings", s.admin), 200).Settings
 	if len(got) != 1 || got[0] != lease {
 		t.Errorf("got %+v", got)
 	}

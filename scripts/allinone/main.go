@@ -31,7 +31,7 @@ func main() {
 	if err := process.Guard(); err != nil {
 		fail(err)
 	}
-	config.Collect()
+	config.TuneGC()
 	var c coordinator.Config
 	var w worker.Config
 	var level, format string

@@ -73,7 +73,7 @@ func warnLogger() *slog.Logger {
 }
 
 func ourCoordinator(ctx context.Context) error {
-	config.Collect()
+	config.TuneGC()
 	go debug()
 	cfg, err := coordinatorConfig()
 	if err != nil {
@@ -107,7 +107,7 @@ func ourWorker(ctx context.Context) error {
 	if err := process.Guard(); err != nil {
 		return err
 	}
-	config.Collect()
+	config.TuneGC()
 	go debug()
 	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", warnLogger())
 	if err != nil {
@@ -126,7 +126,7 @@ func oneRole(ctx context.Context) error {
 	if err := process.Guard(); err != nil {
 		return err
 	}
-	config.Collect()
+	config.TuneGC()
 	go debug()
 	cfg, err := coordinatorConfig()
 	if err != nil {

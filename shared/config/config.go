@@ -1,6 +1,6 @@
-// Package config is the configuration of every program: a table of settings, each with its flag, its environment
-// variable, its default and an example. A flag beats the environment; a variable that is set to nothing counts as
-// not set. What cannot be parsed stops the program with the variable's name, the value and an example.
+// Package config reads the configuration of every program from a table of settings, each with a flag, an
+// environment variable, a default and an example. A flag beats the environment; an empty variable counts as
+// unset. An invalid value stops the program with the variable's name, the value and an example.
 package config
 
 import (
@@ -17,68 +17,68 @@ import (
 	"ao/shared/version"
 )
 
-// Setting is a row of the table: one value that can be configured, and how it is read.
+// Setting is a row of the table: one configurable value and how it is read.
 type Setting[T any] struct {
 	Env     string
 	Flag    string // without dashes
-	Short   string // a second name of the flag, mostly one letter
-	Default string // as it would be written; empty: the zero value
+	Short   string // a second name of the flag, usually one letter
+	Default string // as a user would write it; empty: the zero value
 	Doc     string // one line
-	Example string // of a legal value, as it would be written
+	Example string // of a legal value, as a user would write it
 	Read    func(string) (T, error)
-	Secret  bool // its value is shown to nobody
+	Secret  bool // its value is never shown
 }
 
-// Bound is a setting that a program uses, with the place its value goes to.
+// Bound is a setting bound to a variable of the program.
 type Bound struct {
 	env, flag, short, def, doc, example string
-	toggle                              bool // may stand without a value: --flag
+	toggle                              bool // may be given without a value: --flag
 	read                                func(string) error
-	raw                                 *string // as given by flag
+	raw                                 *string // the flag's value
 	secret                              bool
-	value                               string // that is in force, as it was written
+	value                               string // the effective value, as it was written
 	source                              string
 }
 
-// InForce is a setting with the value that a program goes by, for people to see.
-type InForce struct {
+// EffectiveSetting is a setting with its effective value, to be shown to people.
+type EffectiveSetting struct {
 	Name    string `json:"name"`    // the environment variable
-	Value   string `json:"value"`   // as it was written; of a secret Set or Unset
-	Default string `json:"default"` // empty: none, or help says it
+	Value   string `json:"value"`   // as it was written; for a secret "set" or "unset"
+	Default string `json:"default"` // empty: none, or described in Help
 	Source  string `json:"source"`
 	Help    string `json:"help"`
 	Secret  bool   `json:"secret"`
 }
 
-// Where a value is from.
+// The sources of a value.
 const (
 	FromFlag        = "flag"
 	FromEnvironment = "environment"
 	FromDefault     = "default"
 )
 
-// What is shown of a secret.
+// What is shown instead of a secret.
 const (
-	Set   = "set"
-	Unset = "unset"
+	secretSet   = "set"
+	secretUnset = "unset"
 )
 
-// shown is a setting as it is in force.
-func (s *Bound) shown() InForce {
-	f := InForce{Name: s.env, Value: s.value, Default: s.def, Source: s.source, Help: s.doc, Secret: s.secret}
+// inForce is the setting with its effective value.
+func (s *Bound) inForce() EffectiveSetting {
+	f := EffectiveSetting{Name: s.env, Value: s.value, Default: s.def, Source: s.source, Help: s.doc, Secret: s.secret}
 	switch {
 	case !s.secret:
-		f.Value = withoutPassword(s.value)
+		f.Value = redactLogin(s.value)
 	case s.value == "":
-		f.Value = Unset
+		f.Value = secretUnset
 	default:
-		f.Value = Set
+		f.Value = secretSet
 	}
 	return f
 }
 
-// withoutPassword is a value without what an address in it has of a login.
-func withoutPassword(value string) string {
+// redactLogin hides the logins of addresses in a value.
+func redactLogin(value string) string {
 	words := strings.Split(value, ",")
 	for i, w := range words {
 		if u, err := url.Parse(strings.TrimSpace(w)); err == nil && u.User != nil {
@@ -92,7 +92,8 @@ func withoutPassword(value string) string {
 // To binds a setting to a variable.
 func (s Setting[T]) To(p *T) Bound {
 	_, toggle := any(p).(*bool)
-	return Bound{env: s.Env, flag: s.Flag, short: s.Short, def: s.Default, doc: s.Doc, example: cmp.Or(s.Example, s.Default), toggle: toggle, secret: s.Secret,
+	return Bound{env: s.Env, flag: s.Flag, short: s.Short, def: s.Default, doc: s.Doc,
+		example: cmp.Or(s.Example, s.Default), toggle: toggle, secret: s.Secret,
 		read: func(raw string) error {
 			if raw == "" {
 				var zero T
@@ -107,76 +108,60 @@ func (s Setting[T]) To(p *T) Bound {
 		}}
 }
 
-// WithDefault is the setting with another default, for a program that has one of its own.
-func (s Setting[T]) WithDefault(def string) Setting[T] {
-	s.Default = def
-	return s
-}
-
-// NotYet is a variable of a later version: a program that uses this row refuses to start when it is set, since
-// nothing is accepted and ignored.
-func NotYet(env, why string) Bound {
-	return Bound{env: env, read: func(raw string) error {
-		if raw == "" {
-			return nil
-		}
-		return fmt.Errorf("is not supported yet: %s", why)
-	}}
-}
-
-// Renamed is a setting's old name: a program that uses this row refuses to start when it is set, and says the new one.
+// Renamed is a setting's old name. A program that lists it does not start when it is set, and names the new
+// one.
 func Renamed(env, flag, now string) Bound {
 	return Bound{env: env, short: flag, read: func(raw string) error {
 		if raw == "" {
 			return nil
 		}
-		return fmt.Errorf("has another name now: set %s instead", now)
+		return fmt.Errorf("was renamed: set %s instead", now)
 	}}
 }
 
-// Program is what --help says of a program besides its settings.
+// Program is what --help shows besides the settings.
 type Program struct {
 	Name  string
 	About string // a sentence or two
 }
 
-// ErrHelp says that the command line asks for help; Help has the text.
-var ErrHelp = errors.New("help requested")
+// errHelp means that the command line asks for help.
+var errHelp = errors.New("help requested")
 
-// Load is Parse for a main: with the process's arguments and environment. Help, --version and errors end the process; a variable whose name
-// is a slip away from a setting's is warned of. It gives what is in force.
-func Load(p Program, settings ...Bound) []InForce {
+// Load is Parse for a main function, with the process's arguments and environment. Help, --version and errors
+// end the process. It warns of variables with mistyped names, and returns the effective settings.
+func Load(p Program, settings ...Bound) []EffectiveSetting {
 	if len(os.Args) == 2 && strings.TrimLeft(os.Args[1], "-") == "version" {
 		fmt.Print(version.Line(p.Name))
 		os.Exit(0)
 	}
 	err := Parse(p, os.Args[1:], os.LookupEnv, settings...)
-	if errors.Is(err, ErrHelp) {
-		fmt.Print(Help(p, settings...))
+	if errors.Is(err, errHelp) {
+		fmt.Print(helpText(p, settings...))
 		os.Exit(0)
 	}
-	for _, w := range mistyped(os.Environ(), settings) {
+	for _, w := range mistypedWarnings(os.Environ(), settings) {
 		fmt.Fprintf(os.Stderr, "%s: warning: %s\n", p.Name, w)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n(%s --help lists all settings)\n", p.Name, err, p.Name)
 		os.Exit(2)
 	}
-	return Shown(settings)
+	return inForce(settings)
 }
 
-// Shown is what is in force of settings that Parse has read.
-func Shown(settings []Bound) (all []InForce) {
+// inForce returns the effective settings after Parse.
+func inForce(settings []Bound) (all []EffectiveSetting) {
 	for i := range settings {
 		if s := &settings[i]; s.flag != "" {
-			all = append(all, s.shown())
+			all = append(all, s.inForce())
 		}
 	}
 	return all
 }
 
-// Parse reads every setting from the arguments, else from the environment, else from its default. The error lists
-// all that is wrong, one a line; it is ErrHelp where help is asked for.
+// Parse reads every setting from the arguments, else the environment, else its default. The error lists
+// everything that is wrong, one per line. It is errHelp if help is asked for.
 func Parse(p Program, args []string, lookup func(string) (string, bool), settings ...Bound) error {
 	flags := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -185,15 +170,15 @@ func Parse(p Program, args []string, lookup func(string) (string, bool), setting
 		s := &settings[i]
 		for _, name := range []string{s.flag, s.short} {
 			if name != "" {
-				flags.Var((*given)(s), name, s.doc)
+				flags.Var((*flagValue)(s), name, s.doc)
 			}
 		}
 	}
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		return ErrHelp
+		return errHelp
 	case err != nil:
-		return errors.New(plain.Replace(err.Error()))
+		return errors.New(flagMessages.Replace(err.Error()))
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q; every setting is a flag or a variable", flags.Arg(0))
 	}
@@ -216,8 +201,9 @@ func Parse(p Program, args []string, lookup func(string) (string, bool), setting
 	return errors.Join(wrong...)
 }
 
-// plain gives what Go's package flag says in words of ours.
-var plain = strings.NewReplacer("flag provided but not defined: ", "there is no flag ", "flag needs an argument: ", "a value is missing after ", "bad flag syntax: ", "this is no flag: ")
+// flagMessages rewords the errors of package flag.
+var flagMessages = strings.NewReplacer("flag provided but not defined: ", "unknown flag ", "flag needs an argument: ",
+	"missing value after ", "bad flag syntax: ", "invalid flag: ")
 
 func (s *Bound) explain(from, raw string, err error) error {
 	if s.example == "" {
@@ -226,17 +212,18 @@ func (s *Bound) explain(from, raw string, err error) error {
 	return fmt.Errorf("%s: %q %w; for example %s=%s", from, raw, err, s.env, s.example)
 }
 
-// given notes what a flag was given; it is read with all others.
-type given Bound
+// flagValue stores a flag's value; Parse reads it.
+type flagValue Bound
 
-func (g *given) String() string     { return g.def }
-func (g *given) IsBoolFlag() bool   { return g.toggle }
-func (g *given) Set(v string) error { g.raw = &v; return nil }
+func (g *flagValue) String() string     { return g.def }
+func (g *flagValue) IsBoolFlag() bool   { return g.toggle }
+func (g *flagValue) Set(v string) error { g.raw = &v; return nil }
 
-// Help lists every setting with its flag, variable, default and meaning.
-func Help(p Program, settings ...Bound) string {
+// helpText lists every setting with its flag, variable, default and meaning.
+func helpText(p Program, settings ...Bound) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage: %s [flags]\n\nA flag beats its environment variable. Durations: seconds, or like 1m30s. --version tells the build.\n\n", p.About, p.Name)
+	fmt.Fprintf(&b, "%s\n\nUsage: %s [flags]\n\nA flag beats its environment variable. Durations: seconds, or "+
+		"like 1m30s. --version shows the build.\n\n", p.About, p.Name)
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "FLAG\tVARIABLE\tDEFAULT\tMEANING")
 	for _, s := range settings {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Logger makes the log of a program from LogLevel and LogFormat as they were parsed. An unknown level is info, an
+// Logger makes a program's log from the values of LogLevel and LogFormat. An unknown level means info, an
 // unknown format text.
 func Logger(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level

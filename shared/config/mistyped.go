@@ -6,23 +6,26 @@ import (
 	"strings"
 )
 
-// mistyped are warnings about variables that are set and that nothing reads, but whose names are a slip away from a setting's.
-func mistyped(environ []string, settings []Bound) (warnings []string) {
+// mistypedWarnings warns of variables that no setting reads, but whose names are one typing error away from a
+// setting's.
+func mistypedWarnings(environ []string, settings []Bound) (warnings []string) {
 	for _, set := range environ {
 		name, value, _ := strings.Cut(set, "=")
 		if value == "" || slices.ContainsFunc(settings, func(s Bound) bool { return s.env == name }) {
 			continue
 		}
-		if i := slices.IndexFunc(settings, func(s Bound) bool { return slip(name, s.env) }); i >= 0 {
-			warnings = append(warnings, fmt.Sprintf("%s is set and is no setting; is it to be %s?", name, settings[i].env))
+		if i := slices.IndexFunc(settings, func(s Bound) bool { return similar(name, s.env) }); i >= 0 {
+			warnings = append(warnings, fmt.Sprintf("%s is set but is not a setting; do you mean %s?", name,
+				settings[i].env))
 		}
 	}
 	slices.Sort(warnings)
 	return warnings
 }
 
-// slip tells whether two names are one typing error apart: a letter too many, too few or wrong, or two that changed places.
-func slip(a, b string) bool {
+// similar reports whether two names are one typing error apart: a letter too many, too few or wrong, or two
+// swapped.
+func similar(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}

@@ -31,9 +31,6 @@ const (
 	MoveStopped   Move = "stopped"   // the last word: it was stopped
 )
 
-// Moves are all of them, in the order of a life.
-var Moves = []Move{MoveClaimed, MoveStarted, MoveStopping, MoveRetried, MoveCompleted, MoveFailed, MoveStopped}
-
 // transitions is the life of a run. A pair that is missing changes nothing; a row that is missing is an end.
 var transitions = map[Status]map[Move]Status{
 	Pending:  {MoveClaimed: Claimed, MoveStopping: Stopping, MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
@@ -52,8 +49,3 @@ func (s Status) After(m Move) Status {
 
 // Final tells whether s is an end: it never changes, whoever reports later.
 func (s Status) Final() bool { return len(transitions[s]) == 0 }
-
-// Known tells whether s is a status at all.
-func (s Status) Known() bool {
-	return transitions[s] != nil || s == Completed || s == Failed || s == Stopped
-}

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	config.Collect()
+	config.TuneGC()
 	var cfg serve.Config
 	var level, format string
 	cfg.HTTP.Settings = config.Load(config.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},

@@ -26,7 +26,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
-	config.Collect()
+	config.TuneGC()
 	var c serve.Config
 	var natsURL, level, format string
 	var login bus.Login

@@ -118,8 +118,8 @@ func TestWhatStopsIt(t *testing.T) {
 		want string
 	}{
 		{"help", nil, "--help", 0, "AO_DRAIN_GRACE"},
-		{"unknown flag", nil, "--frobnicate", 2, "there is no flag -frobnicate"},
-		{"a bad value", []string{"AO_DRAIN_GRACE=soon"}, "", 2, `AO_DRAIN_GRACE: "soon" is no duration`},
+		{"unknown flag", nil, "--frobnicate", 2, "unknown flag -frobnicate"},
+		{"a bad value", []string{"AO_DRAIN_GRACE=soon"}, "", 2, `AO_DRAIN_GRACE: "soon" is not a duration`},
 		{"no profile: the default one", []string{away}, "", 0, "waiting for NATS: start one with"},
 		{"no folder of profiles", nil, "-x procedural", 1, "AO_PROFILES_DIR is not set"},
 		{"a folder that is not there", []string{"AO_PROFILES_DIR=/no/such"}, "-x procedural", 2, `AO_PROFILES_DIR: "/no/such" cannot be used`},

@@ -25,7 +25,7 @@ func settingsCommand(a *app) *cobra.Command {
 		}
 		var shown []json.RawMessage
 		for _, doc := range p.Items {
-			var s config.InForce
+			var s config.EffectiveSetting
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}
@@ -36,7 +36,7 @@ func settingsCommand(a *app) *cobra.Command {
 		p.Items = shown
 		table := screen.NewTable("SETTING", "VALUE", "SOURCE", "MEANING")
 		return a.printList(p, "no settings", table, func(doc json.RawMessage) error {
-			var s config.InForce
+			var s config.EffectiveSetting
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}
