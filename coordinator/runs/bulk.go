@@ -15,13 +15,13 @@ import (
 	"ao/shared/run"
 )
 
-// StopAll stops runs that have not ended, the newest first: a turn that ends lets none begin that is to be stopped.
-// With tree, what is below them is stopped too. A run that ends meanwhile is left out.
+// StopAll stops matching open runs, the newest first, so that no turn starts that is to be stopped.
+// With tree, it also stops everything below them. Runs that end meanwhile are left out.
 func (a *Bulk) StopAll(ctx context.Context, m Selection, tree bool) (BulkResult, error) {
 	if len(m.Filter.Statuses) == 0 {
 		m.Filter.Statuses = []string{string(run.Pending), string(run.Claimed), string(run.Running)}
 	}
-	// what another coordinator has accepted a moment ago is stopped too
+	// Runs that another coordinator has just accepted are stopped too.
 	if err := a.runs.reads.CatchUp(ctx); err != nil {
 		return BulkResult{}, err
 	}
@@ -37,19 +37,18 @@ func (a *Bulk) StopAll(ctx context.Context, m Selection, tree bool) (BulkResult,
 	return done.result(ids(picked), next, false), err
 }
 
-// RetrySelection asks for runs like those that have ended so.
+// RetrySelection says which ended runs to retry.
 type RetrySelection struct {
 	Selection
-	Scope string // whose request it is
-	Key   string // the caller's idempotency key; empty: each run's is derived from the filter
+	Scope string // of the idempotency key: who asks
+	Key   string // idempotency key; empty: one is derived from the filter for each run
 }
 
-// ended are the statuses of runs that have.
+// ended are the final statuses.
 var ended = []string{string(run.Completed), string(run.Failed), string(run.Stopped)}
 
-// RetryAll starts a run like each of those that match, the oldest first. A repeat of the call makes none of them twice:
-// under a key it is about the runs that the first call was about, and without one each run is retried once for a
-// filter.
+// RetryAll retries each matching run, the oldest first. Repeating the call retries no run twice. A repeat with a key
+// is about the runs of the first call. Without a key, each run is retried once per filter.
 func (a *Bulk) RetryAll(ctx context.Context, m RetrySelection) (BulkResult, error) {
 	if len(m.Key) > MaxKey {
 		return BulkResult{}, errKeyTooLong()
@@ -59,9 +58,9 @@ func (a *Bulk) RetryAll(ctx context.Context, m RetrySelection) (BulkResult, erro
 	}
 	for _, s := range m.Filter.Statuses {
 		if !slices.Contains(ended, s) {
-			return BulkResult{}, fault.Newf(fault.Invalid, "status %.40q is none of %v: a run is retried with "+
-				"others when "+
-				"it has ended", s, ended).With("field", "status")
+			return BulkResult{}, fault.Newf(fault.Invalid, "status %.40q is none of %v: only ended runs can be "+
+				"retried "+
+				"in bulk", s, ended).With("field", "status")
 		}
 	}
 	b, err := a.batch(ctx, m)
@@ -83,21 +82,21 @@ func (a *Bulk) RetryAll(ctx context.Context, m RetrySelection) (BulkResult, erro
 	return done.result(slices.Concat(groups...), b.Next, true), err
 }
 
-// filterKey is the filter, the same for each page of it.
+// filterKey returns the filter as a string that is the same for each page.
 func (m Selection) filterKey() string {
 	m.Filter.Limit, m.Filter.Cursor, m.Expect = 0, "", nil
-	raw, _ := json.Marshal(m) // texts, numbers and a time
+	raw, _ := json.Marshal(m) // strings, numbers and a time
 	return string(raw)
 }
 
-// batch is what an idempotency key of many retries stands for.
+// batch is what an idempotency key of a bulk retry stands for.
 type batch struct {
-	Body []byte   `json:"body"` // SHA-256 of what was asked for, but for how many were expected
-	Runs []string `json:"runs"` // that are retried, the newest first
+	Body []byte   `json:"body"` // SHA-256 of the request without Expect
+	Runs []string `json:"runs"` // to be retried, the newest first
 	Next string   `json:"next,omitempty"`
 }
 
-// batch picks the runs to be retried, or gives those that were picked under the key.
+// batch picks the runs to retry, or returns those that the key stands for.
 func (a *Bulk) batch(ctx context.Context, m RetrySelection) (*batch, error) {
 	sum, at := sha256.Sum256(fmt.Append(nil, m.filterKey(), m.Filter.Limit, m.Filter.Cursor)), keyName(m.Scope, m.Key)
 	if m.Key != "" {
@@ -120,7 +119,7 @@ func (a *Bulk) batch(ctx context.Context, m RetrySelection) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	// another one was faster
+	// another call was faster
 	_, err = a.runs.Idempotency.keys.Create(context.WithoutCancel(ctx), at, raw)
 	if errors.Is(err, bus.ErrTaken) {
 		return a.storedBatch(ctx, at, sum[:])
@@ -131,7 +130,7 @@ func (a *Bulk) batch(ctx context.Context, m RetrySelection) (*batch, error) {
 	return b, nil
 }
 
-// storedBatch is what a key stands for; ErrNotFound: nothing yet.
+// storedBatch returns what a key stands for. ErrNotFound: nothing yet.
 func (a *Bulk) storedBatch(ctx context.Context, at string, sum []byte) (*batch, error) {
 	raw, _, err := a.runs.Idempotency.keys.Get(ctx, at)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
@@ -151,15 +150,15 @@ func (a *Bulk) storedBatch(ctx context.Context, at string, sum []byte) (*batch, 
 	return b, nil
 }
 
-// RedeliverAll has HTTP callbacks tried again. One that is delivered meanwhile is left out.
+// RedeliverAll tries matching webhooks again. Those that are delivered meanwhile are left out.
 func (a *Bulk) RedeliverAll(ctx context.Context, m Selection) (BulkResult, error) {
 	if len(m.Filter.Statuses) == 0 {
 		m.Filter.Statuses = []string{run.CallbackDead}
 	}
 	for _, s := range m.Filter.Statuses {
 		if s != run.CallbackDead && s != run.CallbackPending {
-			return BulkResult{}, fault.Newf(fault.Invalid, "status %.40q is none of [dead owed]: those are the HTTP "+
-				"callbacks that can be tried again", s).With("field", "status")
+			return BulkResult{}, fault.Newf(fault.Invalid, "status %.40q is none of [dead owed]: only these HTTP "+
+				"callbacks can be tried again", s).With("field", "status")
 		}
 	}
 	picked, next, err := a.pick(ctx, source{

@@ -14,19 +14,19 @@ import (
 	"ao/shared/run"
 )
 
-// IdempotencyRecord is what an idempotency key stands for. It is written before the run, so that a repeat whose run is
-// missing stores it under the same ids.
+// IdempotencyRecord is what an idempotency key stands for. It is written before its run. A repeat of the request whose
+// run is missing stores the run under these ids.
 type IdempotencyRecord struct {
 	Body    []byte `json:"body"` // SHA-256 of the request's body
 	Run     string `json:"run_id"`
 	Session string `json:"session_id"`
-	Last    uint64 `json:"last"` // the last record when the key was made: those of its run follow
+	Last    uint64 `json:"last"` // last sequence of the stream when the key was made; the run's records follow
 }
 
 // MaxKey is the longest idempotency key, in bytes.
 const MaxKey = 255
 
-// Idempotency has a request that comes again give its first answer.
+// Idempotency gives a repeated request its first answer.
 type Idempotency struct {
 	keys    Keys
 	stream  Stream
@@ -34,25 +34,25 @@ type Idempotency struct {
 	torn    Torn
 }
 
-// placer checks requests, and stores their runs under given ids.
+// placer checks requests and stores their runs under given ids.
 type placer interface {
 	Check(ctx context.Context, body []byte, scope string) (*Plan, error)
 	Place(ctx context.Context, p *Plan, run, session string) (Accepted, error)
 }
 
-// submission also knows how who asks wants to learn of the end.
+// submission is a placer that knows how the caller wants to learn of the end.
 type submission interface {
 	placer
 	WaitMode(body []byte) (mode string, seconds *int, err error)
 }
 
-// keyName is what a caller's key is stored under.
+// keyName returns what a caller's key is stored under.
 func keyName(scope, key string) string {
 	sum := sha256.Sum256([]byte(scope + "\x00" + key))
 	return hex.EncodeToString(sum[:])
 }
 
-// submit takes a request under a caller's key, or gives the answer that the key had.
+// submit accepts a request under a key, or returns the answer that the key stands for.
 func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, scope, key string) (Accepted, error) {
 	sum, at := sha256.Sum256(body), keyName(scope, key)
 	if raw, _, err := i.keys.Get(ctx, at); err == nil {
@@ -60,9 +60,9 @@ func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, 
 	} else if !errors.Is(err, bus.ErrNotFound) {
 		return Accepted{}, bus.WriteUnanswered(err)
 	}
-	p, err := runs.Check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
+	p, err := runs.Check(ctx, body, scope) // a refused request leaves nothing behind, not even its key
 	if err != nil {
-		// it collides with itself: it was taken at this moment
+		// The request may conflict with itself: a repeat was accepted just now.
 		if raw, _, getErr := i.keys.Get(ctx, at); getErr == nil {
 			return i.repeat(ctx, runs, body, scope, sum[:], raw)
 		}
@@ -90,7 +90,7 @@ func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, 
 	return runs.Place(ctx, p, first.Run, first.Session)
 }
 
-// repeat gives the first answer again, and stores the run where that did not come to pass.
+// repeat returns the first answer again. It stores the run where the first request did not get that far.
 func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, scope string, sum,
 	raw []byte) (Accepted,
 	error) {
@@ -113,7 +113,7 @@ func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, 
 	} else if fault.KindOf(err) != fault.NotFound {
 		return Accepted{}, err
 	}
-	if i.history.WasDeleted(first.Session) { // it was stored, and deleted since
+	if i.history.WasDeleted(first.Session) { // it was stored and has been deleted since
 		return again, nil
 	}
 	if gone, err := i.truncated(ctx, first.Last); err != nil || gone {
@@ -132,8 +132,8 @@ func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, 
 	return i.Restore(ctx, runs, p, first)
 }
 
-// Restore stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked,
-// and before the run stood again, is no word on this one either.
+// Restore stores a missing run under its first ids. Records of its old attempts that workers wrote before the run
+// existed again are removed.
 func (i *Idempotency) Restore(ctx context.Context, runs placer, p *Plan, first IdempotencyRecord) (Accepted, error) {
 	a, err := runs.Place(ctx, p, first.Run, first.Session)
 	if err == nil {
@@ -142,9 +142,9 @@ func (i *Idempotency) Restore(ctx context.Context, runs placer, p *Plan, first I
 	return a, err
 }
 
-// truncated tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps
-// shorter, since at most RUN_KEEP are: its run is not missing then, and is not done twice. Neither clocks nor counts
-// tell that: a clock is another one's, and fewer runs may be left, or more be kept, than then.
+// truncated reports whether the records after last were truncated. A key is kept for RUN_RETENTION. Its run may be
+// removed earlier, since at most RUN_KEEP runs are kept; then it must not be run twice. Only the stream's first
+// sequence tells: clocks differ between coordinators.
 func (i *Idempotency) truncated(ctx context.Context, last uint64) (bool, error) {
 	s, err := i.stream.State(ctx)
 	if err != nil {

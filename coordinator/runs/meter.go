@@ -5,7 +5,7 @@ import (
 	"ao/shared/run"
 )
 
-// runMeter measures what is taken and answered; without histograms nothing is.
+// runMeter has the histograms of runs. Its zero value measures nothing.
 type runMeter struct{ answer, input *metric.Histogram }
 
 func newRunMeter(r *metric.Registry) runMeter {
@@ -17,12 +17,12 @@ func newRunMeter(r *metric.Registry) runMeter {
 	}
 }
 
-// observeAnswer measures how long after its end the result of a run was there for a caller who waits.
+// observeAnswer measures from the end of a run until a waiting caller got its result.
 func (m runMeter) observeAnswer(o Outcome) {
 	if o.EndedAt != nil {
 		m.answer.ObserveSince(*o.EndedAt)
 	}
 }
 
-// observeInput counts the size of an accepted run's input.
+// observeInput measures the input of an accepted run.
 func (m runMeter) observeInput(in *run.Input) { m.input.Observe(float64(in.Size())) }

@@ -11,7 +11,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// AppendJSON writes it behind b.
+// AppendJSON appends the outcome as JSON to b.
 func (o Outcome) AppendJSON(b []byte) ([]byte, error) {
 	w := strictjson.Build(b)
 	o.Run.Write(&w)
@@ -25,16 +25,15 @@ func (o Outcome) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// WaitTimeout answers a caller whose wait was over before the run: the ids, which limit it was, and who set it. The run
-// goes on.
+// WaitTimeout answers a caller whose wait ended before the run. The run goes on.
 type WaitTimeout struct {
 	Accepted
 	Limit   string  `json:"limit"`
 	Seconds float64 `json:"timeout_seconds"`
-	By      string  `json:"timeout_by"` // request, default
+	By      string  `json:"timeout_by"` // who set the limit: request or default
 }
 
-// TimedOut says that a caller has waited for so long.
+// TimedOut returns the answer after a wait of this length.
 func (a Accepted) TimedOut(wait time.Duration) WaitTimeout {
 	by := "default"
 	if a.Wait != nil {
@@ -43,8 +42,8 @@ func (a Accepted) TimedOut(wait time.Duration) WaitTimeout {
 	return WaitTimeout{a, "wait_seconds", wait.Seconds(), by}
 }
 
-// Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended
-// tells which.
+// Await waits until a run has ended and returns it with its result. When ctx ends first, ended is false and the run is
+// returned as it is.
 func (r *Service) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
 	now := context.WithoutCancel(ctx)
 	if _, err := r.history.Wait(ctx, id); err != nil {
@@ -60,8 +59,8 @@ func (r *Service) Await(ctx context.Context, id string) (o Outcome, ended bool, 
 	return o, err == nil && o.Status.Final(), err
 }
 
-// Finish is Await of a run that was accepted a moment ago. What NATS does not let anybody read is waited for: an
-// accepted run is no failed request.
+// Finish is Await for a run that was accepted just now. It retries while NATS cannot be read, since an accepted run is
+// not a failed request.
 func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
 	if !a.fresh {
 		return r.Await(ctx, a.RunID)
@@ -69,7 +68,7 @@ func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool
 	if r.history.Done(ctx, a.RunID) != nil {
 		return o, false, nil
 	}
-	err = r.retry(ctx, "how a run ended", func() error {
+	err = r.retry(ctx, "read how a run ended", func() error {
 		if err != nil && ctx.Err() != nil {
 			return err
 		}
@@ -80,27 +79,26 @@ func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool
 	case err == nil && o.Status.Final():
 		r.meter.observeAnswer(o)
 		return o, true, nil
-	case err == nil, fault.KindOf(err) == fault.Unavailable: // open again: NATS has lost its end
+	case err == nil, fault.KindOf(err) == fault.Unavailable: // NATS has lost its end record
 		return o, false, nil
 	}
 	return o, false, err
 }
 
-// Outcome is a run with its result as it is now.
+// Outcome returns a run with its result as it is now.
 func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 	res, of, err := r.Result(ctx, id)
 	switch f, ok := errors.AsType[*fault.Fault](err); {
 	case err == nil:
 		return Outcome{of, &res}, nil
-	case ok && f.Kind == fault.Conflict && of.ID != "": // there is none, or not yet
+	case ok && f.Kind == fault.Conflict && of.ID != "": // it has none, or has not ended
 		of.WaitingFor = r.waiting(of)
 		return Outcome{Run: of}, nil
 	}
 	return Outcome{}, err
 }
 
-// Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at
-// again.
+// Show returns a run and why it waits. A run that has not ended is read again once the projection is current.
 func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 	shown, err := r.history.Get(ctx, id)
 	if err == nil && !shown.Status.Final() {
@@ -113,7 +111,7 @@ func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 	return shown, err
 }
 
-// Result is the result of an ended run; one that has not ended, or has none, is a Conflict, and says which.
+// Result returns the result of an ended run. A run without a result, or one that has not ended, is a Conflict.
 func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
 	res, of, err := r.history.Result(ctx, id)
 	if fault.KindOf(err) == fault.Conflict && !of.Status.Final() {
@@ -129,8 +127,7 @@ func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Cou
 	return r.history.Count(ctx, q)
 }
 
-// Watch gives emit the newest state of each run that matches, whenever it changed, with the rows of a list: each has
-// why it waited then.
+// Watch calls emit with the state of each matching run whenever it changed. Rows say why the run waits.
 func (r *Service) Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error {
 	return r.history.WatchRuns(ctx, q, after, func(i projection.Item) error {
 		if changed, ok := i.Data.(projection.RunsChanged); ok {
@@ -140,7 +137,7 @@ func (r *Service) Watch(ctx context.Context, q projection.Query, after string, e
 	})
 }
 
-// addWaitReasons adds to the rows of a list why each waits.
+// addWaitReasons adds to each row why it waits.
 func addWaitReasons(rows []run.Run, waiting func(run.Run) string) {
 	for i, one := range rows {
 		rows[i].WaitingFor = waiting(one)

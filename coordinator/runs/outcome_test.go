@@ -17,7 +17,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// The answer that writes itself is the one that its struct says.
+// TestAnOutcomeIsWrittenAsItsStructSays compares AppendJSON with what the struct's tags say.
 func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 	t.Parallel()
 	text, at := "a <b> \"c\"\n", time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
@@ -37,8 +37,8 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 	}
 }
 
-// Who waits for a run that was accepted a moment ago is told that it has not ended yet, where NATS is away when its end
-// is to be read, and not that the request has failed: it would be sent again.
+// TestAnEndThatCannotBeRead: a caller who waits for a new run learns that it has not ended, where NATS cannot be read.
+// An error would make the caller send the request again.
 func TestAnEndThatCannotBeRead(t *testing.T) {
 	s := natstest.Server(t)
 	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
@@ -52,7 +52,7 @@ func TestAnEndThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := coordinatortest.Begin(t, b, parts.Config{}) // it has the run in its index, and no record at hand
+	other := coordinatortest.Begin(t, b, parts.Config{}) // it has the run in its index, but no record in memory
 	conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

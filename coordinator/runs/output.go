@@ -11,12 +11,12 @@ import (
 	"ao/shared/schema"
 )
 
-// Retries where nobody says how many: a blueprint's schema is enforced with one.
+// blueprintRetries is the default number of retries where the schema is the agent's.
 const blueprintRetries = 1
 
-// output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it
-// names, and that before the agent's. Of each option counts what the request says, then, where it is the agent's
-// schema, what the agent says, then the default.
+// output returns what the answer must match; nil: anything. The request's own schema wins over the one it names, and
+// that over the agent's. An option comes from the request, else from the agent where the schema is the agent's, else
+// from the default.
 func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolved) (*run.Output, error) {
 	var opts []run.OutputOptions
 	if req.OutputSchemaOptions != nil {
@@ -54,7 +54,7 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 		o.Schema, o.Name = s.Schema, s.Name
 	}
 	o.Strict = p.limits.WholeOnly
-	for i := len(opts) - 1; i >= 0; i-- { // the one that counts most comes last
+	for i := len(opts) - 1; i >= 0; i-- { // the first wins, so it is applied last
 		if n := opts[i].MaxRetries; n != nil {
 			o.Retries = *n
 		}
@@ -68,7 +68,7 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 	return o, nil
 }
 
-// TooLarge is the refusal of an input that is.
+// TooLarge refuses an input that is larger than AO_MAX_PAYLOAD.
 func (p *Planner) TooLarge(in *run.Input) error {
 	if size := in.Size(); size > p.limits.Payload {
 		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that "+
@@ -78,13 +78,13 @@ func (p *Planner) TooLarge(in *run.Input) error {
 	return nil
 }
 
-// Planner checks requests, and plans their runs.
+// Planner checks requests and plans their runs.
 type Planner struct {
 	limits   Limits
 	history  planHistory
 	reads    catchUp
 	agents   Agents
 	runners  Runners
-	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
-	callback func(url string) error                                         // refuses a URL that is not to be told
+	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by name
+	callback func(url string) error                                         // refuses a URL that must not be called
 }

@@ -15,36 +15,36 @@ import (
 	"ao/shared/schema"
 )
 
-// Plan is a request that passed every check: what will be stored, and what its run wants.
+// Plan is a request that passed every check: the run to store and where to queue it.
 type Plan struct {
 	Spec      run.Spec
 	routing   runnerapi.RoutingKey
-	queue     string // that of want
+	queue     string // task queue of routing
 	ownID     bool   // the caller chose the session's id
 	schemaRaw json.RawMessage
 	wait      *int // wait_seconds
 }
 
-// planBuilder is a plan in the making: each step checks a part of the request, and adds what the run has of it.
+// planBuilder builds a plan. Each step checks a part of the request and fills in what follows from it.
 type planBuilder struct {
 	Plan
 	by         *Planner
 	req        run.Request
 	agent      *agents.Resolved
-	name       string      // the agent's, as asked for or the session's
+	name       string      // of the agent, from the request or the session
 	affinity   run.Demands // what the session demands of its next run
-	sessionDir string      // of the session that is resumed
+	sessionDir string      // of the resumed session
 	asked      []run.Demands
 }
 
-// steps are every check of a request, in the order of their refusals: the first one counts.
+// steps are the checks of a request, in the order in which they refuse.
 var steps = []func(*planBuilder, context.Context) error{
 	(*planBuilder).session, (*planBuilder).resolveAgent, (*planBuilder).parent, (*planBuilder).callbacks,
 	(*planBuilder).parameters, (*planBuilder).demands,
 	(*planBuilder).model, (*planBuilder).input,
 }
 
-// Plan checks a request, step by step.
+// Plan makes the checks and returns the run to store.
 func (p *Planner) Plan(ctx context.Context, req run.Request) (*Plan, error) {
 	d := &planBuilder{by: p, req: req, name: req.AgentName}
 	d.wait = req.WaitSeconds
@@ -58,7 +58,7 @@ func (p *Planner) Plan(ctx context.Context, req run.Request) (*Plan, error) {
 	return &d.Plan, nil
 }
 
-// session looks for the session that the run goes on with, or that it is to begin under an id of the caller's.
+// session looks up the session that the run resumes, or checks the id that the caller chose.
 func (d *planBuilder) session(ctx context.Context) error {
 	if d.req.SessionID == "" {
 		return nil
@@ -83,7 +83,7 @@ func (d *planBuilder) session(ctx context.Context) error {
 	return nil
 }
 
-// resume takes from a session what its next run has of it.
+// resume takes over what the run inherits from its session.
 func (d *planBuilder) resume(s run.Session) error {
 	if d.name != "" && d.name != s.Agent {
 		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID,
@@ -98,7 +98,7 @@ func (d *planBuilder) resume(s run.Session) error {
 	return nil
 }
 
-// resolveAgent looks for the agent, and whether it can go on with the session.
+// resolveAgent looks up the agent and checks that it can resume the session.
 func (d *planBuilder) resolveAgent(ctx context.Context) (err error) {
 	d.agent, err = d.by.agents.Usable(ctx, d.name)
 	if err != nil || d.req.Type != run.Resume {
@@ -110,7 +110,7 @@ func (d *planBuilder) resolveAgent(ctx context.Context) (err error) {
 	return d.by.checkAffinity(d.req.SessionID)
 }
 
-// parent looks for the session that starts the run.
+// parent looks up the session that starts the run.
 func (d *planBuilder) parent(ctx context.Context) error {
 	if d.req.ParentSessionID == "" {
 		return nil
@@ -129,15 +129,15 @@ func (d *planBuilder) parent(ctx context.Context) error {
 	return nil
 }
 
-// callbacks checks who is to be told of the end.
+// callbacks checks where the end is reported.
 func (d *planBuilder) callbacks(context.Context) error {
 	tells := d.req.Mode == run.AsyncCallback
 	if tells && d.Spec.Parent == "" && d.req.CallbackURL == "" {
-		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of "+
-			"the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
+		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id, the session that is called "+
+			"back (callback_url is for an HTTP receiver)").With("field", "parent_session_id")
 	}
 	if tells && d.req.Type == run.Resume && d.by.history.IsAncestor(d.req.SessionID, d.Spec.Parent) {
-		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the "+
+		return fault.Newf(fault.Invalid, "parent_session_id: session %s is called back by session %s already; the "+
 			"two would call each other back for ever", d.Spec.Parent, d.req.SessionID).
 			With("field", "parent_session_id")
 	}
@@ -148,7 +148,7 @@ func (d *planBuilder) callbacks(context.Context) error {
 	return d.by.callback(d.req.CallbackURL)
 }
 
-// parameters checks them against what the agent takes.
+// parameters checks the parameters against the agent's schema.
 func (d *planBuilder) parameters(context.Context) error {
 	s, err := d.agent.InputSchema(d.req.Type)
 	if err != nil {
@@ -164,7 +164,7 @@ func (d *planBuilder) parameters(context.Context) error {
 	return d.agent.Takes(d.req.Parameters)
 }
 
-// demands merges what the request, the session and the agent want of a runner, and sets the limits of the execution.
+// demands merges the demands of request, session and agent, and sets the limits of the execution.
 func (d *planBuilder) demands(context.Context) error {
 	if profile := d.req.AdditionalDemands.ExecutorProfile; profile != "" {
 		if err := agent.CheckName("additional_demands.executor_profile", profile); err != nil {
@@ -180,14 +180,14 @@ func (d *planBuilder) demands(context.Context) error {
 	if d.req.MaxAttempts != nil {
 		d.Spec.Attempts = *d.req.MaxAttempts
 	}
-	if d.Spec.Attempts == 1 { // that is what none says, too
+	if d.Spec.Attempts == 1 { // the same as none
 		d.Spec.Attempts = 0
 	}
 	d.Spec.Requested = asked(&d.req)
 	return nil
 }
 
-// asked is what of a request its run has only merged with the agent's values; nil: nothing.
+// asked returns what the request itself asked for, before it was merged with the agent's values; nil: nothing.
 func asked(req *run.Request) *run.Requested {
 	a := run.Requested{ProjectDir: req.ProjectDir, Timeout: req.TimeoutSeconds, Attempts: req.MaxAttempts,
 		Options: req.OutputSchemaOptions}
@@ -200,7 +200,7 @@ func asked(req *run.Request) *run.Requested {
 	return &a
 }
 
-// model checks that a runner may use the agent's, and finds the run's lane.
+// model checks that a runner may use the agent's model, and finds the task queue.
 func (d *planBuilder) model(context.Context) error {
 	d.routing = d.agent.Want(d.Spec.Demands)
 	if err := d.by.runners.Permit(d.routing, d.agent.Model); err != nil {
@@ -210,7 +210,7 @@ func (d *planBuilder) model(context.Context) error {
 	return nil
 }
 
-// input is what the executor gets: the parameters, the agent as it is now, and what the answer must be.
+// input builds what the executor gets: the parameters, the agent as it is now, and what the answer must match.
 func (d *planBuilder) input(ctx context.Context) error {
 	snapshot, err := d.agent.Snapshot()
 	if err != nil {
@@ -225,7 +225,7 @@ func (d *planBuilder) input(ctx context.Context) error {
 	return d.by.TooLarge(d.Spec.Input)
 }
 
-// errParameters refuses parameters that do not match a schema, with everything that is wrong.
+// errParameters refuses parameters that do not match a schema, and lists every violation.
 func errParameters(message, agent string, wrong []schema.Violation, parametersSchema json.RawMessage) *fault.Fault {
 	first := wrong[0].Path + ": " + wrong[0].Message
 	if more := len(wrong) - 1; more > 0 {
@@ -236,10 +236,10 @@ func errParameters(message, agent string, wrong []schema.Violation, parametersSc
 		First(first)
 }
 
-// errTooDeep refuses a child: agents that start themselves would go on for ever.
+// errTooDeep refuses a child session: agents that start themselves would go on for ever.
 func errTooDeep(above run.Session, most int) error {
-	return fault.New(fault.Invalid, "too_deep", fmt.Sprintf("Session %s is %d below the first of its chain, and runs "+
-		"may be %d deep (AO_MAX_DEPTH); do the work here, or start it without a parent", above.ID, above.Depth, most)).
+	return fault.New(fault.Invalid, "too_deep", fmt.Sprintf("Session %s is %d levels below its root, and the limit "+
+		"is %d (AO_MAX_DEPTH); do the work here, or start it without a parent", above.ID, above.Depth, most)).
 		With("field", "parent_session_id").With("parent_session_id", above.ID).With("depth", above.Depth+1).
 		With("max_depth", most)
 }
@@ -249,8 +249,8 @@ func errSessionExists(id string) error {
 		id).With("session_id", id).With("field", "session_id")
 }
 
-// checkResumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
-// before a runner begins it, the turns that follow end, too (projection.Index.Vain, decision 0024).
+// checkResumable refuses a session that cannot be resumed. Its first run may still be queued: if that ends before a
+// runner claims it, the turns that follow it end too (shared/docs/decisions/0024).
 func (p *Planner) checkResumable(ctx context.Context, a *agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume",
@@ -259,46 +259,46 @@ func (p *Planner) checkResumable(ctx context.Context, a *agents.Resolved, sessio
 	if p.history.CanResume(session) {
 		return nil
 	}
-	if err := p.reads.CatchUp(ctx); err != nil { // another coordinator may have told so a moment ago
+	if err := p.reads.CatchUp(ctx); err != nil { // another coordinator may know of it
 		return err
 	}
 	if p.history.CanResume(session) {
 		return nil
 	}
-	reason := "never began, so there is nothing to resume; start a new session"
+	reason := "never started, so there is nothing to resume; start a new session"
 	if open := p.history.Open(session); len(open) > 0 && open[0].Spec.Type == run.Start {
-		reason = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
+		reason = "has not started yet: run " + open[0].Spec.ID + " waits for a runner; resume the session later"
 	}
 	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+reason).
 		With("session_id", session)
 }
 
-// affinity is what the session's next run demands of its own: the folder, and where the executor keeps the
-// session on one host alone, that host and profile.
+// affinity returns what the session demands of its next run: the folder and, where the executor keeps the session on
+// one host, that host and profile.
 func (p *Planner) affinity(session, dir string) run.Demands {
 	home := p.history.Affinity(session)
 	home.ProjectDir = dir
 	return home
 }
 
-// checkAffinity tells, before a resume is accepted, whether there is any runner where the session can go on. One that
-// was there a moment ago may come back, so that the run may wait for it; waitingFor says so.
+// checkAffinity refuses a resume where no runner can reach the session's host. A runner that was there a moment ago may
+// come back; the run may wait for it.
 func (p *Planner) checkAffinity(session string) error {
 	home := p.history.Affinity(session)
 	if home.Hostname == "" || p.runners.Seen(home, p.limits.NoMatch) {
 		return nil
 	}
-	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The model side of session %s is on host %q "+
-		"(profile %q) alone, and no runner has been there for %s; "+
+	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The executor keeps session %s on host %q "+
+		"(profile %q) only, and no runner has been there for %s; "+
 		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname,
 		home.ExecutorProfile, p.limits.NoMatch)).
 		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 
-// The limits of an execution where nobody sets one, in seconds.
+// defaultTimeout has the limits of an execution in seconds, where nobody sets one.
 var defaultTimeout = map[string]int{run.Procedural: 300, run.Autonomous: 3600}
 
-// timeout is the limit of the execution and who set it. The agent's, else its profile's value is the upper bound.
+// timeout returns the limit of the execution and who set it. The agent's value, else its profile's, is the upper bound.
 func timeout(req *run.Request, a *agents.Resolved) (seconds int, by string) {
 	seconds, by = defaultTimeout[a.Type], "default"
 	limit, limitBy := a.TimeoutSeconds, "agent"

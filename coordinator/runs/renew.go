@@ -10,10 +10,9 @@ import (
 	"ao/shared/run"
 )
 
-// renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it
-// does not fit. What decides its end stays as it was accepted, its output schema and how often it may be begun: a
-// runner that still has the definition of before may take it from its first queue, and coordinators of before know no
-// other.
+// renewed returns a run with the new definition of its agent, checked as if it came now. Its output schema and its
+// number of attempts stay as accepted: a runner with the old definition may still claim it, and older coordinators
+// know no others.
 func (p *Planner) renewed(ctx context.Context, s run.Spec, resolved *agents.Resolved) (run.Spec, error) {
 	s, err := p.history.Spec(ctx, s.ID)
 	if err != nil {
@@ -28,12 +27,11 @@ func (p *Planner) renewed(ctx context.Context, s run.Spec, resolved *agents.Reso
 		return s, agent.InvalidSchema("parameters_schema", err)
 	}
 	if wrong := takes.CheckUpTo(in.Parameters, p.limits.Payload); len(wrong) > 0 {
-		message := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's "+
-			"parameters do "+
-			"not match its new parameters_schema", resolved.Name)
+		message := fmt.Sprintf("The definition of agent %q changed while this run waited, and the run's parameters "+
+			"do not match the new parameters_schema", resolved.Name)
 		return s, errParameters(message, resolved.Name, wrong, takes.Raw())
 	}
-	if err := resolved.Takes(in.Parameters); err != nil { // a coordinator of before may have accepted them
+	if err := resolved.Takes(in.Parameters); err != nil { // an older coordinator may have accepted them
 		return s, err
 	}
 	var asked run.Request

@@ -13,44 +13,45 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Where a retry's run goes.
+// The sessions that a retry's run may go to.
 const (
 	InNewSession  = "new_session"
 	InSameSession = "same_session"
 )
 
-// Retry asks for a run like one that there is.
+// Retry asks for a run like an existing one.
 type Retry struct {
 	RunID   string
-	Changes []byte // members of the request that are others; empty: none
-	Scope   string // whose request it is
-	Key     string // the caller's idempotency key; empty: none
+	Changes []byte // members of the request to change; empty: none
+	Scope   string // of the idempotency key: who asks
+	Key     string // idempotency key; empty: none
 
-	// ForSession makes the request a session's own; nil: it is nobody's.
+	// ForSession turns the request into one of a session. It is nil for other callers.
 	ForSession func(ctx context.Context, request []byte) ([]byte, error)
 }
 
-// Bulk starts runs like ones that there are, and does what is asked of many.
+// Bulk retries runs, and stops, retries or redelivers many at once.
 type Bulk struct {
 	runs      *Service
 	index     Index
 	redeliver func(ctx context.Context, id string) (run.Run, error)
 }
 
-// Index tells what there is.
+// Index looks up runs and sessions.
 type Index interface {
 	Spec(ctx context.Context, id string) (run.Spec, error)
 	Session(ctx context.Context, id string) (run.Session, error)
 	Lists
 }
 
-// NewBulk makes an Again. redeliver has the HTTP callback of a run tried again.
+// NewBulk makes a Bulk. redeliver tries the webhook of a run again.
 func NewBulk(s *Service, of Index, redeliver func(ctx context.Context, id string) (run.Run, error)) *Bulk {
 	return &Bulk{s, of, redeliver}
 }
 
-// Retry starts a run like another one: the same request, with changes, checked against today's agent.
+// Retry starts a run with the request of an existing one and the given changes.
 func (a *Bulk) Retry(ctx context.Context, q Retry) (Accepted, error) {
+	// The request is checked against the agent as it is now.
 	if len(q.Key) > MaxKey {
 		return Accepted{}, errKeyTooLong()
 	}
@@ -68,14 +69,14 @@ func (a *Bulk) retry(ctx context.Context, q Retry) (Accepted, error) {
 	return acc, err
 }
 
-// retrying checks and stores a retry.
+// retrying checks and stores a retry. It is a submission.
 type retrying struct {
 	*Bulk
 	q       Retry
 	changes changes
 }
 
-// Check makes the request and checks it as any other.
+// Check builds the request and checks it like any other.
 func (r retrying) Check(ctx context.Context, _ []byte, scope string) (*Plan, error) {
 	body, err := r.request(ctx, r.q, r.changes)
 	if err != nil {
@@ -93,17 +94,17 @@ func (r retrying) Place(ctx context.Context, p *Plan, runID, sessionID string) (
 	return r.runs.Place(ctx, p, runID, sessionID)
 }
 
-// WaitMode is how the caller wants to learn of the end: nobody waits for a retry who does not say so.
+// WaitMode returns how the caller wants to learn of the end. The default is not to wait.
 func (r retrying) WaitMode([]byte) (mode string, seconds *int, err error) {
 	return r.changes.Mode, r.changes.WaitSeconds, nil
 }
 
-// changes are the members of a request that a retry has anew. null takes one away.
+// changes are the members that a retry sets anew. null removes a member.
 type changes struct {
 	In          string
 	Mode        string
 	WaitSeconds *int
-	members     []strictjson.Member // but In
+	members     []strictjson.Member // all but In
 }
 
 // readChanges reads the body of a retry.
@@ -117,8 +118,8 @@ func readChanges(raw []byte) (c changes, err error) {
 	}
 	all, err := strictjson.Members(raw)
 	if err != nil {
-		return c, fault.New(fault.Invalid, "", `The body must be a JSON object with what is to be another: `+
-			`{"parameters":{…}}, or be left out`)
+		return c, fault.New(fault.Invalid, "", `The body must be empty or a JSON object with the members to change: `+
+			`{"parameters":{…}}`)
 	}
 	for _, m := range all {
 		switch m.Key {
@@ -129,10 +130,10 @@ func readChanges(raw []byte) (c changes, err error) {
 			}
 			continue
 		case "type":
-			return c, fault.New(fault.Invalid, "", `A retry has no type: say "in":"same_session" for a further turn `+
+			return c, fault.New(fault.Invalid, "", `A retry has no type: send "in":"same_session" for another turn `+
 				`of the run's session`).With("field", "type")
 		case "mode", "execution_mode":
-			_ = json.Unmarshal(m.Value, &c.Mode) // who checks the request says what is wrong with it
+			_ = json.Unmarshal(m.Value, &c.Mode) // Check reports what is wrong with it
 		case "wait_seconds":
 			_ = json.Unmarshal(m.Value, &c.WaitSeconds)
 		}
@@ -140,13 +141,13 @@ func readChanges(raw []byte) (c changes, err error) {
 	}
 	if c.In == InSameSession &&
 		slices.ContainsFunc(c.members, func(m strictjson.Member) bool { return m.Key == "session_id" }) {
-		return c, fault.New(fault.Invalid, "", `session_id is that of the run with "in":"same_session"; leave one of `+
+		return c, fault.New(fault.Invalid, "", `session_id cannot be given with "in":"same_session"; leave one of `+
 			`them out`).With("field", "session_id")
 	}
 	return c, nil
 }
 
-// replaces are the members that others take the place of.
+// replaces lists the members that a member takes the place of.
 var replaces = map[string][]string{
 	"prompt":             {"parameters"},
 	"execution_mode":     {"mode"},
@@ -154,7 +155,7 @@ var replaces = map[string][]string{
 	"output_schema_name": {"output_schema"},
 }
 
-// request is the body of POST /runs for a retry: what was asked for, as it was sent, and the changes.
+// request returns the body of POST /runs for a retry: the original request with the changes.
 func (a *Bulk) request(ctx context.Context, q Retry, c changes) ([]byte, error) {
 	s, err := a.index.Spec(ctx, q.RunID)
 	if err != nil {
@@ -163,7 +164,7 @@ func (a *Bulk) request(ctx context.Context, q Retry, c changes) ([]byte, error) 
 	parent := s.Parent
 	if c.In == InSameSession {
 		if of, err := a.index.Session(ctx, s.SessionID); err == nil && of.Parent == parent {
-			parent = "" // the session's own counts, also where it is gone
+			parent = "" // the session has its own parent, also one that was deleted
 		}
 	}
 	if q.ForSession != nil {
@@ -190,7 +191,7 @@ func (a *Bulk) request(ctx context.Context, q Retry, c changes) ([]byte, error) 
 	return body, nil
 }
 
-// requestMembers is what was asked for, member by member. Parameters and schemas stay as they were sent.
+// requestMembers returns the original request, member by member. Parameters and schemas keep their bytes.
 func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err error) {
 	put := func(key string, v any) {
 		raw, wrong := strictjson.Encode(v)
@@ -214,7 +215,7 @@ func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err
 	if s.Input != nil {
 		all = append(all, strictjson.Member{Key: "parameters", Value: s.Parameters})
 	}
-	if s.Mode != run.Sync { // nobody waits for it
+	if s.Mode != run.Sync { // a retry does not wait by default
 		put("mode", s.Mode)
 	}
 	text("parent_session_id", parent)
@@ -247,7 +248,7 @@ func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err
 	return all, err
 }
 
-// derivedKey is an idempotency key that no caller can send: of what it stands for.
+// derivedKey returns an idempotency key that no caller can send.
 func derivedKey(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -1,5 +1,5 @@
-// Package runs takes runs, answers with how they end, and stops them: it checks a request step by step, stores its run
-// with one write, and gives a request that comes again with its key the first answer.
+// Package runs accepts runs, reports how they end, and stops them. It checks a request step by step and stores its run
+// with one write. A request that is repeated with its idempotency key gets its first answer.
 package runs
 
 import (
@@ -17,14 +17,14 @@ import (
 	"ao/shared/trace"
 )
 
-// Limits are what a request may ask for at most, and what counts where nobody says.
+// Limits has the limits of requests and their defaults.
 type Limits struct {
 	Payload   int64         // bytes of parameters with their agent and output schema
 	Depth     int           // sessions above a run's own
-	NoMatch   time.Duration // how long a run waits for a runner
-	Retries   int           // of an answer that does not match a caller's output schema
-	WholeOnly bool          // only an answer that is JSON as a whole counts
-	Waiting   int           // runs that wait
+	NoMatch   time.Duration // how long a run waits for a matching runner
+	Retries   int           // of an answer that does not match the request's output schema
+	WholeOnly bool          // by default, only an answer that is JSON as a whole counts
+	Waiting   int           // most waiting runs
 }
 
 // Needs is what a Service works with.
@@ -46,11 +46,11 @@ type Needs struct {
 	Runners Runners
 	Queues  Queues
 
-	Schema    func(ctx context.Context, name string) (schemas.Schema, error) // by its name
-	Callback  func(url string) error                                         // refuses a URL that is not to be told
-	Version   func() int                                                     // of the records that are written
+	Schema    func(ctx context.Context, name string) (schemas.Schema, error) // by name
+	Callback  func(url string) error                                         // refuses a URL that must not be called
+	Version   func() int                                                     // of records to write
 	Ready     func() error
-	CheckDisk func() error         // refuses what would fill the history
+	CheckDisk func() error         // refuses new runs while the disk is nearly full
 	Waiting   func(run.Run) string // why a run waits
 	Retry     bus.RetryFunc
 
@@ -58,7 +58,7 @@ type Needs struct {
 	Metrics *metric.Registry
 }
 
-// Records writes what is known of runs.
+// Records writes the records of runs.
 type Records interface {
 	Offload(ctx context.Context, s *run.Spec) error
 	Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
@@ -67,20 +67,20 @@ type Records interface {
 	NoteWritten(seq uint64)
 }
 
-// Stream is where the records are.
+// Stream reads the records.
 type Stream interface {
 	Last(ctx context.Context, subj string) (bus.Message, error)
 	State(ctx context.Context) (bus.State, error)
 }
 
-// Ends says the last words on runs.
+// Ends ends and stops attempts.
 type Ends interface {
 	EndWaiting(ctx context.Context, a projection.Active, s run.Status, f *fault.Fault) error
 	AppendCarriedEnd(ctx context.Context, a projection.Active) error
 	Stop(ctx context.Context, a projection.Active) error
 }
 
-// Torn mends what a crash of NATS leaves.
+// Torn repairs what a crash of NATS left incomplete.
 type Torn interface {
 	Exists(ctx context.Context, run, session string) (bool, error)
 	RemoveStale(ctx context.Context, run, session string) error
@@ -93,12 +93,12 @@ type Keys interface {
 	Create(ctx context.Context, key string, value []byte) (uint64, error)
 }
 
-// Agents finds what may be run.
+// Agents finds the agent of a run.
 type Agents interface {
 	Usable(ctx context.Context, name string) (*agents.Resolved, error)
 }
 
-// Runners tells who could take a run.
+// Runners knows which runners can take a run.
 type Runners interface {
 	Seen(home run.Demands, within time.Duration) bool
 	Permit(w runnerapi.RoutingKey, model string) error
@@ -106,25 +106,25 @@ type Runners interface {
 	Matches(w runnerapi.RoutingKey) bool
 }
 
-// Queues has a lane's queue be there, and says where it is.
+// Queues makes task queues and returns their names.
 type Queues interface {
 	Ensure(ctx context.Context, lane string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
 }
 
-// catchUp waits until the fold has what was written.
+// catchUp waits until the projection has applied records.
 type catchUp interface {
-	CatchUp(ctx context.Context) error             // all that was written before
-	WaitFor(ctx context.Context, seq uint64) error // that record
+	CatchUp(ctx context.Context) error             // all that were written before the call
+	WaitFor(ctx context.Context, seq uint64) error // the record with this sequence
 }
 
-// Freshness waits for what readers are to see. Where NATS does not answer, what is known has to do: only past says so.
+// Freshness waits for what readers must see. Only catchUp reports that NATS does not answer; the others then return.
 type Freshness interface {
 	catchUp
-	WaitCurrent(ctx context.Context)   // what the stream holds now
-	WaitOwnWrites(ctx context.Context) // what this process has written
+	WaitCurrent(ctx context.Context)   // waits for what the stream holds now
+	WaitOwnWrites(ctx context.Context) // waits for what this process has written
 }
 
-// planHistory is what the history tells who checks a request.
+// planHistory is the part of the history that planning reads.
 type planHistory interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Spec(ctx context.Context, id string) (run.Spec, error)
@@ -135,10 +135,10 @@ type planHistory interface {
 	Open(session string) []projection.Active
 }
 
-// readHistory is what it tells who asks for runs.
+// readHistory is the part of the history that readers see.
 type readHistory interface {
 	Counts() (waiting, begun, ended int)
-	InStoppedTree(session string) bool // what it starts is stopped at once, as far as the fold knows
+	InStoppedTree(session string) bool // runs below it are stopped at once, as far as the projection knows
 	Open(session string) []projection.Active
 	Get(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
@@ -149,28 +149,28 @@ type readHistory interface {
 	Done(ctx context.Context, id string) error
 }
 
-// stopHistory is what it tells who stops them.
+// stopHistory is the part of the history that stopping reads.
 type stopHistory interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Active(id string) (projection.Active, bool)
 	Below(session string, most int) (n int, oldest []string)
-	Root(session string) string // the run that was begun last
+	Root(session string) string // the run that was claimed last
 	TreeStopped(session string) bool
 }
 
-// keyHistory is what it tells of a request that comes again.
+// keyHistory is the part of the history that idempotency reads.
 type keyHistory interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	WasDeleted(session string) bool
 }
 
-// Accepted answers a run that was taken: from here on it ends in exactly one terminal state.
+// Accepted answers an accepted run. From here on it ends in exactly one final status.
 type Accepted struct {
 	RunID     string     `json:"run_id"`
 	SessionID string     `json:"session_id"`
 	Status    run.Status `json:"status"`
 	RetryOf   string     `json:"retry_of,omitempty"`
-	Mode      string     `json:"-"` // as asked for: who waits, an ingress decides
+	Mode      string     `json:"-"` // as asked for
 	Wait      *int       `json:"-"` // seconds, as asked for
 	fresh     bool       // stored by this request
 }

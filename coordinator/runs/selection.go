@@ -13,48 +13,48 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxBulk is how many runs one call may be about.
+// MaxBulk is the most runs of one bulk call.
 const MaxBulk = 1000
 
-// bulkConcurrency is how many of them are worked on at a time.
+// bulkConcurrency is how many groups of a bulk call are worked on at a time.
 const bulkConcurrency = 8
 
-// Selection says which runs a call is about.
+// Selection says which runs a bulk call is about.
 type Selection struct {
-	Filter projection.Query // its limit is how many at most
-	Error  string           // the code of their errors; empty: any
-	Expect *int             // how many match, as the caller has seen; nil: it does not say
+	Filter projection.Query // its Limit is the most runs
+	Error  string           // code of the runs' errors; empty: any
+	Expect *int             // how many matches the caller has seen; nil: not checked
 }
 
-// BulkResult is what became of them.
+// BulkResult answers a bulk call.
 type BulkResult struct {
 	Count   int       `json:"count"`
 	Runs    []string  `json:"runs"`
 	Refused []Refused `json:"refused,omitempty"`
-	Next    string    `json:"next_cursor,omitempty"` // there are more
+	Next    string    `json:"next_cursor,omitempty"` // where the next call goes on; empty: these were all
 }
 
-// Refused is a run of which nothing came, and why.
+// Refused is a run that was left out, and why.
 type Refused struct {
 	RunID string       `json:"run_id"`
 	Error *fault.Fault `json:"error"`
 }
 
-// Lists are the lists of runs.
+// Lists lists and counts runs.
 type Lists interface {
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Count(ctx context.Context, q projection.Query) (projection.Count, error)
 	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
 }
 
-// source is a list, as far as many runs are picked of it.
+// source is a list that runs are picked from.
 type source struct {
 	list    func(ctx context.Context, q projection.Query) (page []run.Run, next string, err error)
-	count   func(ctx context.Context, q projection.Query) (projection.Count, error) // nil: by listing all
-	matches func(run.Run) bool                                                      // nil: all of them
+	count   func(ctx context.Context, q projection.Query) (projection.Count, error) // nil: total lists all
+	matches func(run.Run) bool                                                      // nil: all match
 }
 
-// ofRuns is the list of runs.
+// ofRuns returns the list of runs.
 func (a *Bulk) ofRuns(m Selection) source {
 	s := source{count: a.index.Count, list: func(ctx context.Context, q projection.Query) ([]run.Run, string, error) {
 		p, err := a.index.Runs(ctx, q)
@@ -66,12 +66,11 @@ func (a *Bulk) ofRuns(m Selection) source {
 	return s
 }
 
-// pickedRun is a run that a call is about.
+// pickedRun is a selected run.
 type pickedRun struct{ id, session string }
 
-// pick finds the runs that a call is about, newest first, and where the next call goes on; next is empty where these
-// are all. It refuses a caller who expects another number. It ends with ctx: where the caller hangs up meanwhile,
-// nothing is done with any run.
+// pick returns the selected runs, the newest first, and the cursor of the next call; it is empty at the end.
+// It fails where Expect names another number. It ends with ctx: nothing is done once the caller hung up.
 func (a *Bulk) pick(ctx context.Context, s source, m Selection) (picked []pickedRun, next string, err error) {
 	a.runs.reads.WaitOwnWrites(ctx)
 	most := cmp.Or(m.Filter.Limit, MaxBulk)
@@ -89,20 +88,20 @@ func (a *Bulk) pick(ctx context.Context, s source, m Selection) (picked []picked
 	}
 	if n != *m.Expect {
 		return nil, "", fault.New(fault.Conflict, "expect_mismatch",
-			fmt.Sprintf("%d match now, and %d were expected: look at them, and send the new number", n, *m.Expect)).
+			fmt.Sprintf("%d match now, %d were expected: check the list, then send the new number", n, *m.Expect)).
 			With("count", n).With("expect", *m.Expect)
 	}
 	return picked, next, nil
 }
 
-// page lists a page. A list may end early with ctx, so its page counts only while ctx goes on.
+// page returns one page. A list may end early with ctx, so an ended ctx is an error.
 func (s source) page(ctx context.Context, q projection.Query) (page []run.Run, next string, err error) {
 	page, next, err = s.list(ctx, q)
 	return page, next, cmp.Or(err, ctx.Err())
 }
 
-// find finds at most so many. It asks for no more than are missing, so that the end of a page is where the next call
-// goes on.
+// find returns at most most runs. It never asks for more than are missing, so the cursor of the last page is where
+// the next call goes on.
 func (s source) find(ctx context.Context, q projection.Query, most int) (picked []pickedRun, next string, err error) {
 	for len(picked) < most {
 		q.Limit = min(most-len(picked), MaxBulk)
@@ -110,7 +109,7 @@ func (s source) find(ctx context.Context, q projection.Query, most int) (picked 
 		if err != nil {
 			return nil, "", err
 		}
-		budget.Sent(ctx) // nothing is kept of the rows but their ids
+		budget.Sent(ctx) // only their ids are kept
 		for _, r := range page {
 			if s.matches == nil || s.matches(r) {
 				picked = append(picked, pickedRun{r.ID, r.SessionID})
@@ -124,7 +123,7 @@ func (s source) find(ctx context.Context, q projection.Query, most int) (picked 
 	return picked, next, nil
 }
 
-// total counts all that match.
+// total counts all matching runs.
 func (s source) total(ctx context.Context, q projection.Query) (n int, err error) {
 	q.Cursor = ""
 	if s.count != nil {
@@ -159,7 +158,7 @@ func ids(picked []pickedRun) (all []string) {
 	return all
 }
 
-// bySession groups runs by their sessions, in their order.
+// bySession groups runs by session and keeps their order.
 func bySession(picked []pickedRun) (groups [][]string) {
 	at := map[string]int{}
 	for _, r := range picked {
@@ -174,16 +173,16 @@ func bySession(picked []pickedRun) (groups [][]string) {
 	return groups
 }
 
-// outcomes are what became of runs, by their ids.
+// outcomes are the outcomes of runs by id.
 type outcomes map[string]outcome
 
 type outcome struct {
-	id  string // of the run that was stopped, or that was made
-	err error  // why nothing came of it
+	id  string // of the run that was stopped or made
+	err error  // why it was refused
 }
 
-// each does something with each run, several groups at a time and one after the other within a group. The error is
-// trouble of our own: the call is to be repeated. A refusal is what became of that run.
+// each calls do for each run: several groups at a time, one run after the other within a group. A refusal becomes the
+// run's outcome. Any other error ends the call, which may be repeated.
 func each(ctx context.Context, groups [][]string, do func(ctx context.Context, id string) (string, error)) (outcomes,
 	error) {
 	all := make([][]outcome, len(groups))
@@ -219,7 +218,7 @@ func each(ctx context.Context, groups [][]string, do func(ctx context.Context, i
 	return done, err
 }
 
-// result tells of runs in their order: what came of them and, where the caller wants to know, why nothing did.
+// result lists the outcomes in the order of ids; with refusals, also why runs were left out.
 func (o outcomes) result(ids []string, next string, refusals bool) BulkResult {
 	d := BulkResult{Runs: []string{}, Next: next}
 	for _, id := range ids {

@@ -13,18 +13,18 @@ import (
 	"ao/shared/run"
 )
 
-// Stopper stops runs, and what is below their sessions.
+// Stopper stops runs and the sessions below them.
 type Stopper struct {
 	ends    Ends
 	records Records
 	history stopHistory
 	reads   catchUp
 	show    func(ctx context.Context, id string) (run.Run, error)
-	version func() int // of the records that are written
+	version func() int // of records to write
 }
 
-// Stop stops a run: a waiting one ends at once, a begun one when its process tree is gone. A run that is stopped or
-// stopping already stays so; one that ended otherwise is a conflict. The run is given as it is then.
+// Stop stops a run and returns it. A waiting run ends at once, a claimed one when its process tree is gone. A run that
+// is stopped or stopping stays so. A run that ended otherwise is a Conflict.
 func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 	for range 20 {
 		r, err := s.history.Get(ctx, id)
@@ -43,11 +43,11 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 		case r.Status.Final():
 			return r, fault.Newf(fault.Conflict, "run %s has ended already: %s", id, r.Status).With("run_id", id).
 				With("status", r.Status)
-		case !ok: // it ended between the two looks
+		case !ok: // it ended between the two lookups
 			continue
 		case a.Claim == nil:
 			err = s.ends.EndWaiting(ctx, a, run.Stopped, a.StoppedError())
-			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
+			if errors.Is(err, bus.ErrTaken) { // a worker claimed it first
 				err = s.reads.CatchUp(ctx)
 			}
 		default:
@@ -60,7 +60,7 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 	return run.Run{}, fault.Newf(fault.Unavailable, "run %s is changing; try again", id).After(time.Second)
 }
 
-// requestStop has an attempt stopped, and the fold know it.
+// requestStop asks for an attempt to be stopped, and waits until the projection has the request.
 func (s *Stopper) requestStop(ctx context.Context, a projection.Active) error {
 	if err := s.ends.Stop(ctx, a); err != nil {
 		return err
@@ -68,23 +68,23 @@ func (s *Stopper) requestStop(ctx context.Context, a projection.Active) error {
 	return s.reads.CatchUp(ctx)
 }
 
-// Below are the runs below a session that have not ended: those that go on after a stop, or that are stopped with it.
+// Below lists the open runs below a session: those that go on after a stop, or are stopped with it.
 type Below struct {
 	Count    int      `json:"count"`
-	Runs     []string `json:"run_ids"` // the oldest, 100 at most
+	Runs     []string `json:"run_ids"` // the oldest, at most 100
 	Stopping bool     `json:"stopping"`
 }
 
 // StoppedRun answers the stop of a run.
 type StoppedRun struct {
 	run.Run
-	Below *Below `json:"open_below,omitempty"` // nil: there is nothing
+	Below *Below `json:"open_below,omitempty"` // nil: there are none
 }
 
-// maxListedBelow is how many runs below a session an answer names.
+// maxListedBelow is the most runs below a session that an answer names.
 const maxListedBelow = 100
 
-// Below are the open runs below a session at this moment; nil: there are none.
+// Below returns the open runs below a session; nil: there are none.
 func (s *Stopper) Below(session string, stopping bool) *Below {
 	n, oldest := s.history.Below(session, maxListedBelow)
 	if n == 0 {
@@ -93,9 +93,9 @@ func (s *Stopper) Below(session string, stopping bool) *Below {
 	return &Below{n, oldest, stopping}
 }
 
-// StopRun stops a run, as Stop does, and says what is open below its session. With tree, all that is stopped too, and a
-// run that has ended is no conflict as long as no later one of its session was begun. What is below belongs to the run
-// of the session that was begun last: a run that waits behind it has nothing below it.
+// StopRun stops a run as Stop does, and lists the open runs below its session. With tree, it stops those too. Then an
+// ended run is no conflict unless a later run of its session was claimed. Runs below a session belong to the run that
+// the session claimed last.
 func (s *Stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun, error) {
 	if tree {
 		return s.stopRunTree(ctx, id)
@@ -117,20 +117,20 @@ func (s *Stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRu
 			return stopped, err
 		}
 		if root := s.history.Root(r.SessionID); root == id {
-			stopped.Below = s.Below(r.SessionID, true) // before it has an effect
+			stopped.Below = s.Below(r.SessionID, true) // as it is before the stop
 			done, err := s.StopTree(ctx, r.SessionID, root, id)
 			if err != nil {
 				return stopped, err
 			}
-			if !done { // another was begun at this moment
+			if !done { // another run was claimed just now
 				continue
 			}
 		} else if r.Status.Final() && r.Status != run.Stopped {
 			return stopped, fault.Newf(fault.Conflict, "run %s has ended already: %s, and a later run of its session "+
-				"was begun; stop the session with its tree: POST /sessions/%s/stop", id, r.Status, r.SessionID).
+				"was claimed; stop the session with its tree: POST /sessions/%s/stop", id, r.Status, r.SessionID).
 				With("run_id", id).With("status", r.Status).With("session_id", r.SessionID)
 		}
-		// it had ended, and what is below it had not
+		// It had ended, but not what is below it.
 		stopped.Run, err = s.Stop(ctx, id)
 		if fault.KindOf(err) == fault.Conflict {
 			stopped.Run, err = s.show(ctx, id)
@@ -140,18 +140,18 @@ func (s *Stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRu
 	return stopped, Changing("run", id)
 }
 
-// TreeTries is how often the wish to stop a tree is written anew, since a run was begun meanwhile.
+// TreeTries is how often a tree stop is written again because a run was claimed meanwhile.
 const TreeTries = 20
 
-// Changing refuses to go on with what others change all the time.
+// Changing is the error for a run or session that others change all the time.
 func Changing(what, id string) error {
 	return fault.Newf(fault.Unavailable, "%s %s is changing; try again", what, id).After(time.Second)
 }
 
-// StopTree makes the wish durable to stop a session's tree, and of the session's own runs this one, or all. Not
-// stopped: a run was begun after root, and the wish counts for nothing.
+// StopTree stores a request to stop a session's tree, and of the session's own runs the named one, or all. Not stopped:
+// a run was claimed after root, and the request has no effect.
 func (s *Stopper) StopTree(ctx context.Context, session, root, own string) (stopped bool, err error) {
-	if root == "" { // the session is gone
+	if root == "" { // the session was deleted
 		return true, nil
 	}
 	body, err := json.Marshal(run.TreeStop{V: s.version(), SessionID: session, RunID: own, At: time.Now().UTC()})

@@ -17,7 +17,7 @@ import (
 	"ao/shared/trace"
 )
 
-// Service takes runs, shows them, and stops them.
+// Service accepts runs, shows them and stops them.
 type Service struct {
 	*Stopper
 	Plans       *Planner
@@ -29,20 +29,20 @@ type Service struct {
 	reads       Freshness
 	runners     Runners
 	queues      Queues
-	version     func() int // of the records that are written
+	version     func() int // of records to write
 	ready       func() error
-	checkDisk   func() error         // refuses what would fill the history
+	checkDisk   func() error         // refuses new runs while the disk is nearly full
 	waiting     func(run.Run) string // why a run waits
 	retry       func(ctx context.Context, what string, f func() error) error
 	spans       *trace.Tracer
 	meter       runMeter
 	maxWaiting  int          // waiting runs
-	submitting  atomic.Int64 // submissions under way
+	submitting  atomic.Int64 // submissions in progress
 }
 
-// Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
-// session's id). A refused creation leaves nothing behind; one that NATS did not answer may come to be. key is the
-// caller's idempotency key, scope whose key it is.
+// Submit checks a request and stores its run with one write, or two records in one batch where the caller chose the
+// session's id. A refused request leaves nothing behind. A request that NATS did not answer may still be stored. key is
+// the caller's idempotency key, scope is whose key it is.
 func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	if len(key) > MaxKey {
 		return Accepted{}, errKeyTooLong()
@@ -50,7 +50,7 @@ func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (A
 	return r.accept(ctx, plain{r}, body, scope, key)
 }
 
-// accept has one who checks and stores take a request.
+// accept runs a submission in a span.
 func (r *Service) accept(ctx context.Context, by submission, body []byte, scope, key string) (Accepted, error) {
 	ctx, span := r.spans.Start(ctx, trace.Producer, "submit")
 	a, err := r.submit(ctx, by, body, scope, key)
@@ -76,19 +76,19 @@ func (r *Service) submit(ctx context.Context, by submission, body []byte, scope,
 	return by.Place(ctx, p, run.NewID(), run.NewSessionID())
 }
 
-// plain takes requests as they are.
+// plain submits requests as they are.
 type plain struct{ placer }
 
-// WaitMode is how a request's caller wants to learn of the end.
+// WaitMode returns how the caller wants to learn of the end.
 func (plain) WaitMode(body []byte) (mode string, seconds *int, err error) {
 	req, err := run.ReadRequest(body)
 	return req.Mode, req.WaitSeconds, err
 }
 
-// Check reads a body and makes every check; too many waiting runs are told first.
+// Check reads a body and makes every check. It first refuses where too many runs wait.
 func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
 	if waiting, _, _ := r.history.Counts(); waiting+int(r.submitting.Load()) >= r.maxWaiting {
-		return nil, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come "+
+		return nil, fault.Newf(fault.Busy, "%d runs are waiting, the most allowed (AO_MAX_PENDING); try "+
 			"again later", waiting).After(2 * time.Second)
 	}
 	if err := r.checkDisk(); err != nil {
@@ -105,7 +105,7 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 	return p, err
 }
 
-// Place stores a plan under these ids; the session's is for a session that has none yet.
+// Place stores a plan under these ids. sessionID is used where the plan has no session yet.
 func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (Accepted, error) {
 	p.Spec.ID, p.Spec.Trace = runID, trace.FromContext(ctx)
 	if p.Spec.SessionID == "" {
@@ -113,7 +113,7 @@ func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (
 	}
 	r.submitting.Add(1)
 	defer r.submitting.Add(-1)
-	input := p.Spec.Input // it may be stored elsewhere
+	input := p.Spec.Input // store may move it to a payload
 	if err := r.store(ctx, p); err != nil {
 		return Accepted{}, err
 	}
@@ -129,7 +129,7 @@ type Validation struct {
 	Demands run.Demands     `json:"demands"`
 	Timeout int             `json:"timeout_seconds"`
 	Schema  json.RawMessage `json:"parameters_schema"`
-	// what the answer must be, and where that is from; null: anything
+	// what the answer must match and where that comes from; null: anything
 	Output    *run.Output `json:"output"`
 	Available bool        `json:"runner_available"` // an online runner matches now
 }
@@ -148,7 +148,7 @@ func (r *Service) Validate(ctx context.Context, body []byte) (Validation, error)
 		r.runners.Matches(p.routing)}, nil
 }
 
-// store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
+// store writes the run's first record: queued where a runner can take it now, else accepted.
 func (r *Service) store(ctx context.Context, p *Plan) error {
 	if err := r.records.Offload(ctx, &p.Spec); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 		r.records.NoteWritten(seq)
 		return nil
 	}
-	// Refused, or not answered: whose session is it? Its record names the run it began with.
+	// The write was refused or not answered. The session's record names the run that created it.
 	m, readErr := r.stream.Last(ctx, session.Subject)
 	if readErr != nil {
 		return bus.WriteUnanswered(err)
@@ -183,17 +183,17 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	if err := r.reads.CatchUp(ctx); err != nil {
 		return err
 	}
-	// The other one may not have been written, or be lost with a crash of NATS.
+	// The run's own record may not have been written, or NATS lost it in a crash.
 	if exists, err := r.torn.Exists(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || exists {
 		return err
 	}
 	return r.records.Put(ctx, apart[1])
 }
 
-// SessionRecords are the records that begin a session under its caller's own id: the session's, which carries the run
-// as it is accepted, and the run's first. The one before the other: whose session it is, is decided when its run may be
-// taken. Written one by one the run is accepted, not queued: its writer may be so slow that it comes behind the run's
-// end and the session's deletion, and what is queued a worker may begin.
+// SessionRecords returns the records that create a session under an id of the caller's: the session's record, which
+// carries the run, and the run's first record. The session's comes first, since it decides whose session it is. Written
+// one by one (apart), the run is accepted and not queued: a slow writer may come after the session's deletion, and a
+// worker would claim what is queued.
 func (r *Service) SessionRecords(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
 	accepted, err := run.Accepted{V: r.version(), Spec: s}.Encode()
 	if err != nil {
@@ -205,7 +205,7 @@ func (r *Service) SessionRecords(part string, s run.Spec, first bus.Entry) (toge
 	return []bus.Entry{session, first}, []bus.Entry{session, last}, err
 }
 
-// FirstRecord is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
+// FirstRecord returns the run's first record. A run that is to be stopped at once is not queued.
 func (r *Service) FirstRecord(ctx context.Context, part string, p *Plan) (bus.Entry, error) {
 	if p.Spec.Type == run.Start && r.runners.QueueMatches(p.queue, p.routing) && !r.stopped(p.Spec.Parent) {
 		queue, err := r.queues.Ensure(ctx, p.queue, p.routing, p.Spec.Caller, false)
@@ -218,11 +218,11 @@ func (r *Service) FirstRecord(ctx context.Context, part string, p *Plan) (bus.En
 	return bus.Entry{Subject: subject.Accepted(part, p.Spec.SessionID, p.Spec.ID), Body: body}, err
 }
 
-// stopped tells whether what a session starts is stopped at once, as far as the fold knows.
+// stopped reports whether runs of a session are stopped at once, as far as the projection knows.
 func (r *Service) stopped(parent string) bool { return parent != "" && r.history.InStoppedTree(parent) }
 
-// callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to
-// whoever its run counts to.
+// callerOf returns a hash of the caller whose share a request counts to. A session's requests count to the caller of
+// its run.
 func callerOf(history readHistory, scope string) string {
 	if session, ok := strings.CutPrefix(scope, "session:"); ok {
 		for _, a := range history.Open(session) {
@@ -236,7 +236,7 @@ func callerOf(history readHistory, scope string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Renewed is a waiting run with another definition of its agent.
+// Renewed returns a waiting run with the new definition of its agent.
 func (r *Service) Renewed(ctx context.Context, s run.Spec, resolved *agents.Resolved) (run.Spec, error) {
 	s, err := r.Plans.renewed(ctx, s, resolved)
 	if err != nil {

@@ -37,8 +37,8 @@ func TestDepth(t *testing.T) {
 		t.Errorf("a list: %s", g.body)
 	}
 	token := bearer(m.token(at.RunID))
-	want := fmt.Sprintf(`{"error":"too_deep","message":"Session %s is 3 below the first of its chain, and runs may `+
-		`be 3 deep (AO_MAX_DEPTH); do the work here, or start it without a parent","field":"parent_session_id",`+
+	want := fmt.Sprintf(`{"error":"too_deep","message":"Session %s is 3 levels below its root, and the limit is 3 `+
+		`(AO_MAX_DEPTH); do the work here, or start it without a parent","field":"parent_session_id",`+
 		`"parent_session_id":"%s","depth":4,"max_depth":3}`, at.SessionID, at.SessionID)
 	below := fmt.Sprintf(`{"agent_name":"mind","prompt":"x","parent_session_id":"%s"}`, at.SessionID)
 	literal(t, s.post("/runs", below), 400, want)

@@ -86,8 +86,8 @@ func TestErrorsAreLiteral(t *testing.T) {
 				`"agent_name":"tool"}`},
 		{`{"session_id":"` + other.SessionID + `","prompt":"x"}`, 409,
 			`{"error":"session_never_began","message":"The model session of ` +
-				other.SessionID + ` has not begun yet: run ` +
-				other.RunID + ` waits for a runner; resume it when one has come","session_id":"` +
+				other.SessionID + ` has not started yet: run ` +
+				other.RunID + ` waits for a runner; resume the session later","session_id":"` +
 				other.SessionID + `"}`},
 		{`{"type":"resume_session","agent_name":"tool","session_id":"` + other.SessionID + `"}`, 400,
 			invalid("session "+other.SessionID+` belongs to agent \"plain\"; leave agent_name out or name that one`,
@@ -102,8 +102,8 @@ func TestErrorsAreLiteral(t *testing.T) {
 			invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`,
 				"prompt")},
 		{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400,
-			invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url "+
-				"tells an HTTP receiver)", "parent_session_id")},
+			invalid("mode async_callback needs parent_session_id, the session that is called back (callback_url is "+
+				"for an HTTP receiver)", "parent_session_id")},
 		{`{"agent_name":"plain","prompt":"x","mode":"later"}`, 400,
 			invalid("mode must be sync, async_poll or async_callback", "mode")},
 		{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400,

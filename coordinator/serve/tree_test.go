@@ -221,7 +221,7 @@ func TestWhatIsBelowARun(t *testing.T) {
 	s.until(second.RunID, run.Running)
 	third := s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, top.SessionID))
 	if g := s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`); g.status != 409 ||
-		!strings.Contains(g.body, "a later run of its session was begun") {
+		!strings.Contains(g.body, "a later run of its session was claimed") {
 		t.Errorf("the first: %d %s", g.status, g.body)
 	}
 	if a := into[stopped](s.post("/runs/"+third.RunID+"/stop", `{"tree":true}`), 200); a.Status != "stopped" ||

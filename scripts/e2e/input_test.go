@@ -91,7 +91,7 @@ func TestInput(t *testing.T) {
 			{`{"agent_name":"argv","paramters":{}}`, 400, `Unknown field \"paramters\"; known are `},
 			{`{"agent_name":"argv","additional_demands":{"host":"x"}}`, 400, `Unknown field \"additional_demands.host\"`},
 			{`{"agent_name":"plain","prompt":"a","parameters":{"prompt":"b"}}`, 400, invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`, "prompt")},
-			{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)", "parent_session_id")},
+			{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id, the session that is called back (callback_url is for an HTTP receiver)", "parent_session_id")},
 			{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
 			{`{"agent_name":"plain","prompt":"x","output_schema":{"type":"objekt"}}`, 400, `{"error":"InvalidSchema","message":"output_schema is not a valid JSON Schema","details":"Schema validation error at $.type: 'objekt' is not one of ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']","field":"output_schema"}`},
 			{`{"agent_name":"plain","prompt":"x","output_schema_name":"n"}`, 404, `{"error":"SchemaNotFound","message":"Output schema 'n' not found","output_schema_name":"n"}`},
@@ -211,7 +211,7 @@ func TestInput(t *testing.T) {
 		id := s.run(`{"agent_name":"plain","prompt":"x","session_id":"ses_waits"}`)
 		s.has(s.post("/runs/"+id+"/stop", ""), 200)
 		s.is(s.post("/runs", `{"type":"resume_session","session_id":"ses_waits","prompt":"x"}`), 409,
-			`{"error":"session_never_began","message":"The model session of ses_waits never began, so there is nothing to resume; start a new session","session_id":"ses_waits"}`)
+			`{"error":"session_never_began","message":"The model session of ses_waits never started, so there is nothing to resume; start a new session","session_id":"ses_waits"}`)
 		s.has(s.post("/runs", `{"type":"resume_session","session_id":"ses_waits","agent_name":"argv","prompt":"x"}`), 400, `belongs to agent \"plain\"`)
 	})
 

@@ -80,7 +80,7 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	s.online("c")
 	all.more(s, 20)
 	ids := all.end()
-	s.has(s.ended(misfit), 200, `"status":"failed"`, `"error":{"error":"parameter_validation_failed","message":"Agent \"tool\" was given another definition while this run waited`)
+	s.has(s.ended(misfit), 200, `"status":"failed"`, `"error":{"error":"parameter_validation_failed","message":"The definition of agent \"tool\" changed while this run waited`)
 	if statuses := s.verify(ids); statuses["completed"] != len(ids) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}

@@ -204,7 +204,7 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	natstest.Until(t, "what does not fit has failed", func() bool { return c.History.Ended(not) })
 	r, err := c.Show(t.Context(), not)
 	if err != nil || r.Error == nil || r.Error.Code != "parameter_validation_failed" ||
-		!strings.Contains(r.Error.Message, `Agent "a" was given another definition`) {
+		!strings.Contains(r.Error.Message, `The definition of agent "a" changed`) {
 		t.Errorf("%+v %v", r, err)
 	}
 	finish(t, c, claim(t, c, same, two))
