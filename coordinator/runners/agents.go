@@ -9,20 +9,20 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// RunnerAgents are the agents of runners.
+// RunnerAgents are the agents that runners announced. It is safe for concurrent use.
 type RunnerAgents struct {
 	Runners *Registry
 	Names   *Names
 }
 
-// Agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where
-// none is online, the one that came last.
+// Agent returns a runner-owned agent. Its definition and agent set are those of the online runner that registered
+// first, or else of the one that registered last.
 func (a *RunnerAgents) Agent(name string) (*agents.Resolved, bool) {
 	k, ok := a.Runners.announced()[name]
 	return k, ok
 }
 
-// Agents are all of them, as readers see them.
+// Agents returns the definitions of all runner-owned agents by name.
 func (a *RunnerAgents) Agents() map[string]agent.Blueprint {
 	members := a.Runners.list(nil)
 	all := map[string]agent.Blueprint{}
@@ -32,7 +32,7 @@ func (a *RunnerAgents) Agents() map[string]agent.Blueprint {
 	return all
 }
 
-// Serving is how many online runners have this definition of an agent.
+// Serving returns how many online runners have this definition of an agent.
 func (a *RunnerAgents) Serving(name, hash string) int {
 	return serving(a.Runners.list(func(m *member) bool { return m.AgentHashes[name] == hash }), name, hash)
 }
@@ -46,7 +46,7 @@ func serving(all []runnerapi.Member, name, hash string) (n int) {
 	return n
 }
 
-// Broken are the files that runners could not read, with why.
+// Broken lists the agent files that runners could not read, and why.
 func (a *RunnerAgents) Broken() (all []agent.Bad) {
 	for _, m := range a.Runners.list(func(m *member) bool { return m.LeftAt.IsZero() && len(m.Broken) > 0 }) {
 		for _, b := range m.Broken {
@@ -57,8 +57,8 @@ func (a *RunnerAgents) Broken() (all []agent.Bad) {
 	return all
 }
 
-// Refresh reads anew who has an agent's name, and what that runner announced: another coordinator may have registered it a
-// moment ago.
+// Refresh reads again who owns an agent's name and what that runner announced: another coordinator may just have
+// registered it.
 func (a *RunnerAgents) Refresh(ctx context.Context, agent string) error {
 	owners, _, err := a.Names.owners(ctx)
 	if err == nil && owners[agent].Runner != "" {
@@ -67,8 +67,8 @@ func (a *RunnerAgents) Refresh(ctx context.Context, agent string) error {
 	return err
 }
 
-// Departure is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an
-// agent that no runner owns neither is so.
+// Departure returns when the last runner of an agent left, and until when the agent's name stays reserved. It is false
+// while a runner is there, and for agents that no runner owns.
 func (a *RunnerAgents) Departure(name string) (left, until time.Time, ok bool) {
 	all := a.Runners.list(func(m *member) bool { return m.AgentHashes[name] != "" })
 	if len(all) == 0 || all[0].Status != runnerapi.Left {
@@ -77,7 +77,7 @@ func (a *RunnerAgents) Departure(name string) (left, until time.Time, ok bool) {
 	return all[0].LeftSeenAt, all[0].NamesReservedUntil, !all[0].GraceOver()
 }
 
-// ownedBy are the agents of these runners.
+// ownedBy returns the agents of these runners by name.
 func ownedBy(all []runnerapi.Member) map[string]*agents.Resolved {
 	owned := map[string]*agents.Resolved{}
 	sortByPrecedence(all)
@@ -95,7 +95,7 @@ func ownedBy(all []runnerapi.Member) map[string]*agents.Resolved {
 	return owned
 }
 
-// Announced are all agents of runners. Nobody changes the table: where anything moved another one is made.
+// announced returns the agents of all runners. The table is never changed, only replaced.
 func (r *Registry) announced() map[string]*agents.Resolved {
 	r.mu.RLock()
 	owned := r.owned

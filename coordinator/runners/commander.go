@@ -13,22 +13,21 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// reconnectTime is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not
-// listen yet.
+// reconnectTime is how long a process may be unreachable that reconnects, or that registered and does not listen yet.
 const reconnectTime = 1500 * time.Millisecond
 
-// Commander asks runners.
+// Commander sends commands to runners.
 type Commander struct {
 	Bus interface {
 		Request(ctx context.Context, subj string, body []byte) ([]byte, error)
 	}
-	Credential func(runner string) string // the part of its subject that nobody else listens on
+	Credential func(runner string) string // the part of the runner's subject that only its credential may listen on
 	Log        *slog.Logger
 
-	ListeningFor func() time.Duration // for how long everything that is said has been heard
+	ListeningFor func() time.Duration // how long every message has been received
 }
 
-// Command asks something of a runner; it answers within a second or counts as silent.
+// Command sends a command to a runner. The runner has a second to answer.
 func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -47,8 +46,8 @@ func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Co
 	return reply, json.Unmarshal(raw, &reply)
 }
 
-// commandWithRetry is command to a process that may be on its way back: that nobody listens is believed when it is so a moment
-// later too, where connections were cut, or the runner registered, just now.
+// commandWithRetry is Command for a process that may be reconnecting or registered just now: ErrNoResponders is
+// believed only where it repeats.
 func (c *Commander) commandWithRetry(ctx context.Context, runner string, registered time.Time,
 	cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	reply, err := c.Command(ctx, runner, cmd)
@@ -63,11 +62,11 @@ func (c *Commander) commandWithRetry(ctx context.Context, runner string, registe
 	}
 }
 
-// SendStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
+// SendStop tells an attempt's runner to stop it. If that fails, the lease controller repeats it.
 func (c *Commander) SendStop(ctx context.Context, a projection.Active) {
 	_, err := c.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandStop, RunID: a.Spec.ID,
 		Key: a.Key})
 	if err != nil {
-		c.Log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
+		c.Log.Debug("stop not delivered, retrying soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
 	}
 }

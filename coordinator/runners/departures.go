@@ -13,17 +13,17 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Departures is which runners left, for as long as a run may wait for one.
+// Departures remembers which runners left, as long as a run may wait for one. It is safe for concurrent use.
 type Departures struct {
-	within    time.Duration // so long
-	StartedAt time.Time     // this process did, and may have before its runners were back
+	within    time.Duration // how long a departure is remembered
+	StartedAt time.Time     // of this process; runners may have left before
 
 	mu     sync.Mutex
-	hosts  map[[2]string]time.Time // by host and profile: when a runner left
-	agents map[string]time.Time    // by the names of its agents: likewise
+	hosts  map[[2]string]time.Time // when a runner left, by host and profile
+	agents map[string]time.Time    // when a runner left, by the names of its agents
 }
 
-// add notes that a runner left, with its host and profile, and its agents.
+// add remembers that a runner left.
 func (d *Departures) add(r runnerapi.Runner) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,22 +36,22 @@ func (d *Departures) add(r runnerapi.Runner) {
 	d.hosts[[2]string{r.Hostname, r.ExecutorProfile}] = now
 }
 
-// justStarted tells whether this process began a moment ago.
+// justStarted reports whether this process started less than d.within ago.
 func (d *Departures) justStarted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Since(d.StartedAt) < d.within
 }
 
-// announced tells whether a runner that announced an agent left a moment ago.
+// announced reports whether a runner that announced an agent left less than d.within ago.
 func (d *Departures) announced(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Since(d.agents[name]) < d.within
 }
 
-// leftHost tells whether a runner left this host with this profile within the time before, or may have before this process
-// knew.
+// leftHost reports whether a runner with this host and profile left within the given time, or may have done so before
+// this process started.
 func (d *Departures) leftHost(home run.Demands, within time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,9 +59,8 @@ func (d *Departures) leftHost(home run.Demands, within time.Duration) bool {
 	return ok && time.Since(left) < within || time.Since(d.StartedAt) < within
 }
 
-// Temporary tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it
-// left no longer ago than a run would wait for it (RUN_NO_MATCH_TIMEOUT), or this process began then, and may have
-// begun before its runners were back.
+// Temporary reports whether a "no such agent" error may go away by itself: a runner that announced the agent left less
+// than RUN_NO_MATCH_TIMEOUT ago, or this process started less than that ago and its runners may not be back yet.
 func (d *Departures) Temporary(err error) bool {
 	if !errors.Is(err, agents.ErrNone) {
 		return false

@@ -25,7 +25,8 @@ func TestWhichAgentsMayCome(t *testing.T) {
 	}
 	natstest.Until(t, "its agent is gone", func() bool { return may("back") })
 	if !may("back") || !may("other") ||
-		c.Registry.Departed.Temporary(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) ||
+		c.Registry.Departed.Temporary(fault.New(fault.NotFound, "", "There is no session").
+			With("agent_name", "back")) ||
 		c.Registry.Departed.Temporary(nil) {
 		t.Error("just begun")
 	}

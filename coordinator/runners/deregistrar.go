@@ -12,10 +12,10 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Where a runner stands that goes (decision 0032): it drains; its process is gone, and its registration stays for a
-// grace, so that its agents' names are not free and runs of them are accepted and wait; then it is removed.
+// A runner that goes drains first. When its process is gone, its registration stays for a grace: its agents' names stay
+// reserved, and runs of them are accepted and wait. Then it is removed (shared/docs/decisions/0032).
 
-// Deregistrar is how runners go, and are told to.
+// Deregistrar drains, deregisters and removes runners.
 type Deregistrar struct {
 	Log        *slog.Logger
 	Runners    *Registry
@@ -24,8 +24,8 @@ type Deregistrar struct {
 	Commands   *Commander
 }
 
-// Deregister takes a runner's process out, for that process alone. One that still finishes its runs drains; after one
-// that is gone its agents' names are held for a grace. Its running attempts keep their leases.
+// Deregister takes a process off its runner, for that process only. While it finishes its runs, the runner drains. Once
+// it is gone, its agents' names are reserved for a grace. Its running attempts keep their leases.
 func (l *Deregistrar) Deregister(ctx context.Context, f runnerapi.Deregistration) error {
 	if err := runnerapi.CheckID(f.RunnerID); err != nil {
 		return err
@@ -33,11 +33,11 @@ func (l *Deregistrar) Deregister(ctx context.Context, f runnerapi.Deregistration
 	return l.deregister(ctx, f, func(r runnerapi.Runner) error { return checkDeregister(ctx, r, f) })
 }
 
-// unchecked is who may say a farewell where a coordinator has found that a process is gone.
+// unchecked allows a deregistration: a coordinator found that the process is gone.
 func unchecked(runnerapi.Runner) error { return nil }
 
-// deregister notes a farewell of who may say it. One without agents, of which nothing is to be held, goes at once. A
-// successor that has registered meanwhile stays as it is.
+// deregister stores a deregistration that may allows. A runner without agents is removed at once. A process that has
+// registered meanwhile is left alone.
 func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Deregistration, may func(runnerapi.Runner) error) error {
 	for range 8 {
 		m, rev, err := l.Registered.Load(ctx, f.RunnerID)
@@ -68,16 +68,16 @@ func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Deregistration
 			return err
 		}
 	}
-	return fault.New(fault.Unavailable, "", "The runner registers just now; try again").After(time.Second)
+	return fault.New(fault.Unavailable, "", "The runner is being registered; try again").After(time.Second)
 }
 
-// sameProcess matches the registration of one process; "" is any.
+// sameProcess returns a match for the registration of one process; "" matches any.
 func sameProcess(instance string) func(runnerapi.Runner) bool {
 	return func(r runnerapi.Runner) bool { return instance == "" || r.Instance == instance }
 }
 
-// remove forgets a runner and frees the names that no replica of it has. It must be the one that is stored: a successor
-// may have registered elsewhere a moment ago.
+// remove removes a runner and releases the names that none of its replicas has. same must match what is stored, since
+// another process may have registered elsewhere just now.
 func (l *Deregistrar) remove(ctx context.Context, id string, same func(runnerapi.Runner) bool) error {
 	stored, rev, err := l.Registered.Load(ctx, id)
 	if err != nil || rev == 0 || !same(stored) {
@@ -91,22 +91,22 @@ func (l *Deregistrar) remove(ctx context.Context, id string, same func(runnerapi
 	return l.Names.release(ctx, stored)
 }
 
-// tries is how often somebody tries at most, by what came of a try.
+// tries is the most tries of a drain; it depends on how the last one ended.
 type tries int
 
 const (
 	oneTry     tries = 1
-	threeTries tries = 3 // nobody knows who is there
-	fiveTries  tries = 5 // it is another process now
+	threeTries tries = 3 // it is unknown who is there
+	fiveTries  tries = 5 // another process has taken over
 )
 
-// Drain tells a runner to take no more, finish and go; the process that has just taken its place, too. Of one that left
-// it ends the grace.
+// Drain tells a runner to claim nothing more, finish and end, also a process that has just taken over. For a runner
+// that left, it ends the grace.
 func (l *Deregistrar) Drain(ctx context.Context, id string) error {
 	for try := tries(1); ; try++ {
 		most, err := l.drainOnce(ctx, id)
 		switch {
-		case try > 1 && fault.KindOf(err) == fault.NotFound: // it has gone meanwhile, as it was to
+		case try > 1 && fault.KindOf(err) == fault.NotFound: // it ended meanwhile, as asked
 			return nil
 		case try >= most:
 			return err
@@ -114,7 +114,7 @@ func (l *Deregistrar) Drain(ctx context.Context, id string) error {
 	}
 }
 
-// drainOnce is one try of Drain; an error counts where no other try follows.
+// drainOnce is one try of Drain. Its error counts only for the last try.
 func (l *Deregistrar) drainOnce(ctx context.Context, id string) (tries, error) {
 	r, err := l.markDraining(ctx, id)
 	switch {
@@ -130,26 +130,26 @@ func (l *Deregistrar) drainOnce(ctx context.Context, id string) (tries, error) {
 	switch {
 	case err == nil && r.IsReplyOf(reply):
 		return oneTry, nil
-	case errors.Is(err, bus.ErrNoResponders): // nobody is there to drain
+	case errors.Is(err, bus.ErrNoResponders): // no process is there to drain
 		return l.drainAbsent(ctx, id, r.Instance)
-	case fault.KindOf(err) == fault.Forbidden: // it is another process now
+	case fault.KindOf(err) == fault.Forbidden: // another process has taken over
 		return fiveTries, nil
 	}
-	return threeTries, nil // it may be: somebody else answered, or nobody did
+	return threeTries, nil // another process answered, or none
 }
 
-// drainAbsent notes that a process is gone that was to be drained.
+// drainAbsent stores that the process to drain is gone.
 func (l *Deregistrar) drainAbsent(ctx context.Context, id, instance string) (tries, error) {
 	if err := l.deregister(ctx, runnerapi.Deregistration{RunnerID: id, Instance: instance}, unchecked); err != nil {
 		return oneTry, err
 	}
-	if m, ok := l.Runners.Runner(id); ok && m.LeftAt.IsZero() { // another process has begun meanwhile
+	if m, ok := l.Runners.Runner(id); ok && m.LeftAt.IsZero() { // another process has registered meanwhile
 		return fiveTries, nil
 	}
 	return oneTry, nil
 }
 
-// markDraining notes that a runner is to go, and gives its registration. ErrTaken: it has changed meanwhile.
+// markDraining stores that a runner is to end, and returns its registration. ErrTaken: it has changed meanwhile.
 func (l *Deregistrar) markDraining(ctx context.Context, id string) (r runnerapi.Runner, err error) {
 	if err := runnerapi.CheckID(id); err != nil {
 		return r, err

@@ -8,7 +8,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// snapshot is how a member stands. The caller holds mu.
+// snapshot returns a member with its status. The caller holds mu.
 func (m *member) snapshot(r *Registry) runnerapi.Member {
 	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), LastHeartbeat: m.heard, CredentialUnknown: m.unnamed,
 		ClockOffset: m.clockAhead, ClockKnown: !m.clockSeen.IsZero(), RegistrationBytes: m.size}
@@ -18,16 +18,15 @@ func (m *member) snapshot(r *Registry) runnerapi.Member {
 	return at
 }
 
-// Members are all registered runners, in the order in which they speak for an agent.
+// Members lists the registered runners, by precedence.
 func (r *Registry) Members() []runnerapi.Member { return r.list(nil) }
 
-// list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask
-// for no lock.
+// list returns the members that match, by precedence; nil matches all. match must take no lock.
 func (r *Registry) list(match func(*member) bool) []runnerapi.Member {
 	r.mu.RLock()
 	all := r.listLocked(match)
 	r.mu.RUnlock()
-	sortByPrecedence(all) // readers may be many, and are slower than what has to be written
+	sortByPrecedence(all) // outside the lock: sorting is slow, and readers may be many
 	return all
 }
 
@@ -41,7 +40,7 @@ func (r *Registry) listLocked(match func(*member) bool) (all []runnerapi.Member)
 	return all
 }
 
-// Runner is a registered runner.
+// Runner returns a registered runner.
 func (r *Registry) Runner(id string) (runnerapi.Member, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -52,11 +51,11 @@ func (r *Registry) Runner(id string) (runnerapi.Member, bool) {
 	return m.snapshot(r), true
 }
 
-// statusOrder is the order of statuses in which runners speak for an agent.
+// statusOrder lists the statuses by precedence.
 var statusOrder = []string{runnerapi.Online, runnerapi.Draining, runnerapi.Left, runnerapi.Stale, runnerapi.Removed}
 
-// sortByPrecedence puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then
-// the others, the youngest first.
+// sortByPrecedence sorts members by whose definition of an agent counts: online ones first, the oldest registration
+// first, then the others, the youngest first.
 func sortByPrecedence(all []runnerapi.Member) {
 	slices.SortFunc(all, func(a, b runnerapi.Member) int {
 		if c := cmp.Compare(slices.Index(statusOrder, a.Status), slices.Index(statusOrder, b.Status)); c != 0 {
@@ -70,8 +69,8 @@ func sortByPrecedence(all []runnerapi.Member) {
 	})
 }
 
-// graceEnd is when the grace of a runner that left is over. One built before farewells were said twice goes on beating
-// after its only one.
+// graceEnd returns when the grace of a runner that left ends. Older workers deregister only once and then go on sending
+// heartbeats.
 func (m *member) graceEnd(grace time.Duration) time.Time {
 	from := m.left
 	if m.heard.After(from) {
@@ -80,7 +79,7 @@ func (m *member) graceEnd(grace time.Duration) time.Time {
 	return from.Add(grace)
 }
 
-// AgentQueues are the queues of registered runners' own agents.
+// AgentQueues returns the task queues of the registered runners' own agents.
 func (r *Registry) AgentQueues() map[string]bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -91,7 +90,7 @@ func (r *Registry) AgentQueues() map[string]bool {
 	return all
 }
 
-// SharedQueues are the queues of type and profile alone that registered runners take from.
+// SharedQueues returns the task queues by type, and by type and profile, that registered runners take from.
 func (r *Registry) SharedQueues() map[string]runnerapi.RoutingKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -107,7 +106,7 @@ func (r *Registry) SharedQueues() map[string]runnerapi.RoutingKey {
 	return all
 }
 
-// Satisfied tells whether any registered runner satisfies w, online or not.
+// Satisfied reports whether any registered runner satisfies w, online or not.
 func (r *Registry) Satisfied(w runnerapi.RoutingKey) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -119,7 +118,7 @@ func (r *Registry) Satisfied(w runnerapi.RoutingKey) bool {
 	return false
 }
 
-// OnlineMatches are the online runners that satisfy w.
+// OnlineMatches returns the ids of the online runners that satisfy w.
 func (r *Registry) OnlineMatches(w runnerapi.RoutingKey) (ids []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

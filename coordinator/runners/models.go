@@ -7,8 +7,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Permit refuses a model that no runner allows which would take the run now. Where none would, it cannot be known: the
-// worker that takes the run looks again.
+// Permit refuses a model that no online runner allows which would take the run. Without such a runner it allows any:
+// the worker that claims the run checks again.
 func (r *Registry) Permit(w runnerapi.RoutingKey, model string) error {
 	if model == "" {
 		return nil

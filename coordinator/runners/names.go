@@ -12,7 +12,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// owner is who a runner-owned agent's name belongs to, in the table that all registrations compare and set.
+// owner says who owns the name of a runner's agent.
 type owner struct {
 	Hash    string    `json:"hash"`
 	Type    string    `json:"executor_type,omitempty"`
@@ -21,19 +21,19 @@ type owner struct {
 	At      time.Time `json:"at"`
 }
 
-// Names are the names of runners' agents: the table of owners, which all registrations compare and set. It is bucket
-// `runners`' own key.
+// Names is the table of the owners of agents' names. It is one key of bucket `runners`, which every registration
+// changes by compare-and-set.
 type Names struct {
 	Bucket     *bus.Bucket
 	Runners    *Registry
 	Registered *Registrations
-	Taken      func(name string) bool // by an agent of the coordinators' own
+	Taken      func(name string) bool // reports whether the coordinators have an agent of this name
 }
 
-// ownersKey is the key in bucket `runners` that all registrations compare and set.
+// ownersKey is the key of the table in bucket `runners`.
 const ownersKey = "_owners"
 
-// claim makes the runner's agents' names its own, or a replica's; the first one wins.
+// claim takes the names of a runner's agents for it, or joins a replica's. The first runner wins.
 func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error {
 	for name := range r.AgentHashes {
 		if n.Taken(name) {
@@ -41,7 +41,7 @@ func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error 
 		}
 	}
 	return n.change(ctx, func(owners map[string]owner) (bool, error) {
-		var names []string // that are to be its own
+		var names []string // to assign
 		for name, hash := range r.AgentHashes {
 			o, ok := owners[name]
 			if ok && o.Hash == hash && o.Profile == r.ExecutorProfile && n.has(o.Runner, name, hash) {
@@ -67,9 +67,8 @@ func collision(name string, runner any, who string) error {
 		With("agent_name", name).With("existing_runner_id", runner)
 }
 
-// rival is another runner that holds a name against this one and its profile: any that is online; against other
-// profiles also one that drains, or left and is within its grace. A registration so young that its runner is not stored
-// yet counts.
+// rival returns another runner that holds a name against this one: any that is online and, against another profile, one
+// that drains or is within its grace. A registration that is not stored yet counts for 5 seconds.
 func (n *Names) rival(name string, o owner, id, profile string) string {
 	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second && !n.has(o.Runner, name, o.Hash) {
 		return o.Runner
@@ -85,13 +84,13 @@ func (n *Names) rival(name string, o owner, id, profile string) string {
 	return ""
 }
 
-// has tells whether a runner announced this definition.
+// has reports whether a runner announced this definition.
 func (n *Names) has(id, name, hash string) bool {
 	m, ok := n.Runners.Runner(id)
 	return ok && m.AgentHashes[name] == hash
 }
 
-// owners reads the table of owners, and its revision; 0: there is none yet.
+// owners reads the table and its revision; 0: there is none yet.
 func (n *Names) owners(ctx context.Context) (map[string]owner, uint64, error) {
 	owners := map[string]owner{}
 	raw, rev, err := n.Bucket.Get(ctx, ownersKey)
@@ -104,7 +103,7 @@ func (n *Names) owners(ctx context.Context) (map[string]owner, uint64, error) {
 	return owners, rev, json.Unmarshal(raw, &owners)
 }
 
-// change changes the table of owners by compare-and-set, so that of two registrations at once one is first.
+// change changes the table by compare-and-set.
 func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool, error)) error {
 	b := n.Bucket
 	for range 20 {
@@ -129,10 +128,10 @@ func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool,
 			return err
 		}
 	}
-	return fault.New(fault.Unavailable, "", "Many runners register at once; try again").After(time.Second)
+	return fault.New(fault.Unavailable, "", "Many runners are registering; try again").After(time.Second)
 }
 
-// release takes the names away that a runner had, where no replica of it has them.
+// release frees the names of a runner that was removed, except those that a replica has.
 func (n *Names) release(ctx context.Context, removed runnerapi.Runner) error {
 	return n.change(ctx, func(owners map[string]owner) (bool, error) {
 		changed := false
@@ -151,7 +150,7 @@ func (n *Names) release(ctx context.Context, removed runnerapi.Runner) error {
 	})
 }
 
-// replica is another runner of the same profile that announced the same definition.
+// replica returns another runner of the profile that announced the same definition; "": none.
 func (n *Names) replica(name, hash, profile string) string {
 	if all := n.Runners.list(func(m *member) bool { return m.AgentHashes[name] == hash && m.ExecutorProfile == profile }); len(
 		all) > 0 {
@@ -160,20 +159,20 @@ func (n *Names) replica(name, hash, profile string) string {
 	return ""
 }
 
-// ownersBytes bounds the table of agents' names: it is one message of at most 1 MiB, with its headers.
+// ownersBytes bounds the table: it is one message of at most 1 MiB, with its headers.
 const ownersBytes = 960 << 10
 
-// size bounds what an entry takes in the table of names, in bytes.
+// size bounds the bytes of an entry of the table.
 func (o owner) size(name string) int {
-	const members = 128 // their names, and the time
+	const members = 128 // the names of the members, and the time
 	return len(name) + len(o.Hash) + len(o.Type) + len(o.Profile) + len(o.Runner) + members
 }
 
-// unusedAfter is how old an entry of the table of names is that may go where no registered runner announces it.
+// unusedAfter is the age from which a name is dropped that no registered runner announces.
 const unusedAfter = time.Minute
 
-// assign gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there
-// is no room, names go that no other runner announces. Who needs no more than before is not refused.
+// assign writes the names of a runner into the table. A profile may use as many bytes as are free. Where there are too
+// few, unused names are dropped first. A runner that needs no more than before is not refused.
 func (n *Names) assign(owners map[string]owner, id string, m runnerapi.Runner, names []string) error {
 	sharer := func(o owner) string { return o.Type + "." + o.Profile }
 	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
@@ -207,7 +206,7 @@ func (n *Names) assign(owners map[string]owner, id string, m runnerapi.Runner, n
 		sharer(now), before, free, ownersBytes).After(30 * time.Second)
 }
 
-// dropUnused drops names that nobody announces: those that this runner announced before, and any other's that are not new.
+// dropUnused drops names that no runner announces: this runner's former names, and others older than unusedAfter.
 func (n *Names) dropUnused(owners map[string]owner, id string, m runnerapi.Runner) {
 	announced := map[string]bool{}
 	for _, other := range n.Runners.list(func(at *member) bool { return at.id != id }) {

@@ -9,22 +9,20 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// What a worker process may do to a registration: it proves to be the registered process by its secret, an older one by
-// its instance, and comes with the credential that registered, where the server says whose that is.
+// A worker process proves by its secret that it is the registered one; an older worker by its instance. Where the
+// server names credentials, it must also come with the one that registered.
 
-// foreign reports whether a request came with another credential than the runner registered with, as the server says
-// it.
+// foreign reports whether a request came with another credential than the one that registered the runner.
 func foreign(ctx context.Context, r runnerapi.Runner) bool {
 	by := bus.CallerOf(ctx).Credential
 	return by != "" && r.CredentialID != "" && r.CredentialID != by
 }
 
-// setCredential refuses a registration that wants its commands sent to another credential, and fills in its own where it
-// names none.
+// setCredential sets the credential that a runner's commands go to, and refuses one that is not the caller's.
 func setCredential(ctx context.Context, r *runnerapi.Runner) error {
 	if foreign(ctx, *r) {
-		return fault.New(fault.Forbidden, "", "door: a runner is told its commands at its own NATS credential; leave "+
-			"door out, or name that").With("field", "door")
+		return fault.New(fault.Forbidden, "", "door: commands go to the runner's own NATS credential; leave "+
+			"door out, or name that one").With("field", "door")
 	}
 	if by := bus.CallerOf(ctx).Credential; by != "" {
 		r.CredentialID = by
@@ -32,7 +30,7 @@ func setCredential(ctx context.Context, r *runnerapi.Runner) error {
 	return nil
 }
 
-// checkDeregister refuses who deregisters another's runner.
+// checkDeregister refuses to deregister the runner of another process.
 func checkDeregister(ctx context.Context, r runnerapi.Runner, f runnerapi.Deregistration) error {
 	if f.Instance == "" || !r.IsProcess(f.Instance, f.Secret) || foreign(ctx, r) {
 		return fault.New(fault.Forbidden, "", "Only the process that registered this runner may deregister it: send "+
@@ -43,9 +41,10 @@ func checkDeregister(ctx context.Context, r runnerapi.Runner, f runnerapi.Deregi
 	return nil
 }
 
-// Heartbeat notes that a runner's process was heard. Superseded: another process is that runner. A request that says to be
-// the registered process, and does not prove it, is refused.
-func (r *Registry) Heartbeat(ctx context.Context, b runnerapi.Heartbeat) (m runnerapi.Runner, known, superseded bool, err error) {
+// Heartbeat notes a heartbeat. superseded: another process has taken over the runner. A heartbeat that does not prove
+// to be from the registered process is refused.
+func (r *Registry) Heartbeat(ctx context.Context, b runnerapi.Heartbeat) (m runnerapi.Runner, known, superseded bool,
+	err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.members[b.RunnerID]
@@ -60,14 +59,14 @@ func (r *Registry) Heartbeat(ctx context.Context, b runnerapi.Heartbeat) (m runn
 	return m, known, superseded, nil
 }
 
-// Heard notes that a runner's process was heard. Superseded: another process is that runner.
+// Heard notes that a process was heard. superseded: another process has taken over the runner.
 func (r *Registry) Heard(id, instance string) (m runnerapi.Runner, known, superseded bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.heardLocked(id, instance, false)
 }
 
-// heardLocked is heard for who holds mu. A runner that left is known no more, also where it still finishes.
+// heardLocked is Heard for a caller that holds mu. A runner that left is unknown, also while it finishes its runs.
 func (r *Registry) heardLocked(id, instance string, draining bool) (m runnerapi.Runner, known, superseded bool) {
 	at, ok := r.members[id]
 	switch {
@@ -88,8 +87,8 @@ func (r *Registry) heardLocked(id, instance string, draining bool) (m runnerapi.
 	return at.Runner, true, false
 }
 
-// Proven reports whether a reply that has the registered process's instance has its secret, too. What an earlier
-// process of the runner says cannot be proven any more.
+// Proven reports whether a reply that has the registered process's instance also has its secret. Replies of earlier
+// processes count as proven.
 func (r *Registry) Proven(id string, reply runnerapi.CommandReply) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

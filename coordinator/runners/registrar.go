@@ -18,29 +18,30 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Registrar takes runners in.
+// Registrar registers runners.
 type Registrar struct {
 	Log        *slog.Logger
 	Lease      time.Duration
-	Heartbeat  time.Duration // told to runners: how often they say what they are, and
-	BeatEvery  time.Duration // what they run
-	MaxRunners int           // registered runners
+	Heartbeat  time.Duration // between the HTTP heartbeats of runners
+	BeatEvery  time.Duration // between the NATS heartbeats of workers
+	MaxRunners int           // most registered runners
 	APIURL     string        // told to runners
 	Registry   *Registry
 	Registered *Registrations
 	Names      *Names
 	Commands   *Commander
 	Queues     interface {
-		Lane(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) // makes it
-		Of(runnerapi.Runner) []string                                                    // that a runner takes from
+		Lane(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) // makes the queue
+		// the queues that a runner takes from
+		Of(runnerapi.Runner) []string
 	}
-	Versions func() (records, events int)              // told to runners: in which versions they write
-	Attempts func(runner string) []projection.Active   // that it has begun, and not done its part of
-	Running  func() map[string]int                     // how many such each runner has
-	Abandon  func(all []projection.Active, why string) // gives them up beside who asks for it
+	Versions func() (records, events int)              // that runners may write
+	Attempts func(runner string) []projection.Active   // claimed by the runner and not finished by it
+	Running  func() map[string]int                     // how many such attempts each runner has
+	Abandon  func(all []projection.Active, why string) // fails attempts in the background
 }
 
-// Register takes a runner in, or says why not; nothing of a refused one is kept.
+// Register registers a runner. Nothing of a refused registration is kept.
 func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error) {
 	if err := checkRunner(r); err != nil {
 		return runnerapi.Registered{}, err
@@ -74,13 +75,13 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 			}
 		}
 	}
-	if err := g.Names.claim(ctx, id, r); err != nil { // after all else that may be refused
+	if err := g.Names.claim(ctx, id, r); err != nil { // last, since it stores something
 		return runnerapi.Registered{}, err
 	}
 	if err := g.Registered.write(ctx, id, value, rev); err != nil {
 		return runnerapi.Registered{}, err
 	}
-	g.Registry.Heard(id, r.Instance) // it is there
+	g.Registry.Heard(id, r.Instance) // it is online
 	g.abandonOld(ctx, r, dead)
 	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents",
 		runnerapi.Names(r.AgentHashes))
@@ -92,14 +93,14 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 	}, nil
 }
 
-// MaxAgents is how many agents a runner may announce.
+// MaxAgents is the most agents that a runner may announce.
 const MaxAgents = 1000
 
 func checkRunner(r runnerapi.Runner) error {
 	for _, f := range []struct {
-		field string
-		bad   bool
-		say   string
+		field   string
+		bad     bool
+		message string
 	}{
 		{"hostname", r.Hostname == "" || len(r.Hostname) > 255, "hostname is required, at most 255 characters"},
 		{"project_dir", len(r.ProjectDir) > 4096, "project_dir must be at most 4096 characters"},
@@ -118,7 +119,7 @@ func checkRunner(r runnerapi.Runner) error {
 		{"broken", len(r.Broken) > 100, "broken: at most 100"},
 	} {
 		if f.bad {
-			return fault.New(fault.Invalid, "", f.say).With("field", f.field)
+			return fault.New(fault.Invalid, "", f.message).With("field", f.field)
 		}
 	}
 	if err := agent.CheckName("executor_profile", r.ExecutorProfile); err != nil {
@@ -130,7 +131,7 @@ func checkRunner(r runnerapi.Runner) error {
 	return checkAgents(r)
 }
 
-// checkAgents says which agent a runner cannot announce.
+// checkAgents refuses agents that a runner cannot announce.
 func checkAgents(r runnerapi.Runner) error {
 	seen := map[string]bool{}
 	for _, a := range r.Agents {
@@ -148,9 +149,9 @@ func checkAgents(r runnerapi.Runner) error {
 	return nil
 }
 
-// takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was
-// registered, 0 where nothing was, and the instance of the process that was it and is dead. A reply that the registered
-// process has not proved to be its own counts as silence: neither does it keep an identity for ever, nor free it.
+// takeOver checks that a runner's identity is free: a live process that has it is asked. It returns the revision of the
+// stored registration, 0 where there is none, and the instance of the dead process that had it. A reply that does not
+// prove to be from the registered process counts as none.
 func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner) (rev uint64, dead string, err error) {
 	rev, err = g.Registered.Refresh(ctx, id)
 	if err != nil {
@@ -162,12 +163,13 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner)
 		(there.SecretHash == "" || there.SecretHash == r.SecretHash) && !foreign(ctx, there.Runner) {
 		return rev, "", nil
 	}
-	reply, err := g.Commands.commandWithRetry(ctx, id, there.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandPing})
+	reply, err := g.Commands.commandWithRetry(ctx, id, there.RegisteredAt,
+		runnerapi.Command{Type: runnerapi.CommandPing})
 	alive := err == nil && there.IsReplyOf(reply)
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
 		return rev, there.Instance, nil
-	// or it hangs, and its leases are over
+	// no answer, or a process that hangs past its leases
 	case alive && there.SecretHash == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease:
 		return rev, "", nil
 	}
@@ -176,11 +178,11 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner)
 		With("runner_id", id)
 }
 
-// registryBytes bounds what all registrations hold, agents first.
+// registryBytes bounds the bytes of all registrations, which are mostly agents.
 const registryBytes = 256 << 20
 
-// admit tells whether there is room for a runner with a registration of that size: in number and in bytes its profile
-// may have as much as is free. Who is registered already keeps its place.
+// admit checks that there is room for a registration of this size: a profile may have as many runners and bytes as are
+// free. A registered runner keeps its place.
 func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	var all, mine, bytes, own int
 	there := false
@@ -190,7 +192,7 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 			continue
 		}
 		place := 1
-		if !m.LeftAt.IsZero() { // it left; its agents are held
+		if !m.LeftAt.IsZero() { // it left, and only its agents' names are kept
 			place = 0
 		}
 		all, bytes = all+place, bytes+m.RegistrationBytes
@@ -198,16 +200,16 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 			mine, own = mine+place, own+m.RegistrationBytes
 		}
 	}
-	kind, say := fault.Busy, "a profile may have as many as are free"
+	kind, hint := fault.Busy, "a profile may have as many as are free"
 	if all >= g.MaxRunners {
-		kind, say = fault.Unavailable, "that is the most there may be"
+		kind, hint = fault.Unavailable, "that is the most there may be"
 	}
 	switch {
 	case !there && !share.Has(g.MaxRunners, all, mine):
 		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, "+
-			"and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; who is silent goes "+
-			"by itself",
-			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.MaxRunners-all, 0), say).After(30 * time.Second)
+			"and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; those that are silent "+
+			"are removed",
+			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.MaxRunners-all, 0), hint).After(30 * time.Second)
 	case own+size > registryBytes-bytes:
 		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d "+
 			"bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end "+
@@ -218,13 +220,12 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	return nil
 }
 
-// abandonOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing
-// what it has: where it is there, or may be on its way back, the leases decide. The new process has its answer before
-// that is done: it is not to be taken for dead, since it does not listen yet.
+// abandonOld fails the attempts of a runner's earlier process, where it is dead. Where it may still finish them or
+// reconnect, the leases decide. It runs after the new process was registered, so that this one is not taken for dead.
 func (g *Registrar) abandonOld(ctx context.Context, r runnerapi.Runner, dead string) {
 	id := r.ID()
 	old := slices.DeleteFunc(g.Attempts(id), func(a projection.Active) bool {
-		// who has another door may listen there
+		// with a credential of its own, the earlier process may still listen
 		return a.Claim.Instance == r.Instance || r.CredentialID != "" && a.Claim.Instance != dead
 	})
 	if len(old) == 0 {
@@ -236,10 +237,10 @@ func (g *Registrar) abandonOld(ctx context.Context, r runnerapi.Runner, dead str
 			return
 		}
 	}
-	g.Abandon(old, "its runner started anew")
+	g.Abandon(old, "its runner was restarted")
 }
 
-// View is a runner as readers see it.
+// View is a runner as the API shows it.
 type View struct {
 	ID string `json:"runner_id"`
 	runnerapi.Identity
@@ -253,7 +254,7 @@ type View struct {
 	LastHeartbeat       time.Time `json:"last_heartbeat"`
 }
 
-// Runners lists the registered runners that are there, or may come back by themselves.
+// Runners lists the registered runners, without those that left.
 func (g *Registrar) Runners() []View {
 	running, all := g.Running(), g.Registry.list(nil)
 	list := make([]View, 0, len(all))

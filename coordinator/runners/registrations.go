@@ -10,15 +10,15 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Registrations are those of runners, as bucket `runners` has them. What is read or written is noted at once, before
-// the bucket says so.
+// Registrations are the stored registrations of runners, in bucket `runners`. What is read or written is passed to
+// OnChange at once, before the watch of the bucket brings it.
 type Registrations struct {
 	Bucket   *bus.Bucket
-	OnChange func(id string, value []byte) // nil: there is none
+	OnChange func(id string, value []byte) // nil: the registration was removed
 }
 
-// Refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its
-// revision, 0 where there is none.
+// Refresh reads a registration again, since another coordinator may just have changed it. rev is its revision, 0 where
+// there is none.
 func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err error) {
 	value, rev, err := r.Bucket.Get(ctx, id)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
@@ -28,8 +28,7 @@ func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err
 	return rev, nil
 }
 
-// write stores a registration in place of the one that was read with this revision, 0 for none. ErrTaken: it has
-// changed meanwhile.
+// write stores a registration over revision rev, 0 for none. ErrTaken: it has changed meanwhile.
 func (r *Registrations) write(ctx context.Context, id string, value []byte, rev uint64) error {
 	b := r.Bucket
 	var err error
@@ -39,7 +38,7 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 		_, err = b.Update(ctx, id, value, rev)
 	}
 	if errors.Is(err, bus.ErrTaken) {
-		return fault.Wrap(fault.Unavailable, "", "The runner registers just now; try again", err)
+		return fault.Wrap(fault.Unavailable, "", "The runner is being registered; try again", err)
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
@@ -47,7 +46,7 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 	return nil
 }
 
-// Load reads a registration, and notes what it read. Revision 0: there is none.
+// Load reads a registration. Revision 0: there is none.
 func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.Runner, rev uint64, err error) {
 	raw, rev, err := r.Bucket.Get(ctx, id)
 	switch {
@@ -64,7 +63,7 @@ func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.R
 	return stored, rev, nil
 }
 
-// remove takes a registration away that was read with this revision. ErrTaken: it has changed meanwhile.
+// remove deletes revision rev of a registration. ErrTaken: it has changed meanwhile.
 func (r *Registrations) remove(ctx context.Context, id string, rev uint64) error {
 	if err := r.Bucket.DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
 		return err

@@ -1,5 +1,5 @@
-// Package runners knows who may take runs: which runners are registered, how each stands, and whose agents' names are
-// whose. It takes runners in, tells them to go, and forgets those that went or fell silent.
+// Package runners has the registry of runners: which are registered, their status, and who owns which agent's name. It
+// registers and drains runners, and removes those that left or expired.
 package runners
 
 import (
@@ -16,68 +16,68 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Config is what a Registry is made of; all of it is required.
+// Config configures a Registry. Every field is required.
 type Config struct {
-	Log      *slog.Logger
-	Lease    time.Duration
-	NoMatch  time.Duration // how long a run waits for a runner, and names are held
-	Patience runnerapi.Thresholds
-	Bucket   *bus.Bucket
-	Retry    bus.RetryFunc
-	Changed  func() // is called when a runner registered
+	Log        *slog.Logger
+	Lease      time.Duration
+	NoMatch    time.Duration // how long a run waits for a runner, and names are reserved
+	Thresholds runnerapi.Thresholds
+	Bucket     *bus.Bucket
+	Retry      bus.RetryFunc
+	Changed    func() // is called when a registration changed
 }
 
-// Registry is who may take runs: the registered runners, and when each was heard last.
+// Registry has the registered runners and when each was last heard. It is safe for concurrent use.
 type Registry struct {
 	cfg      Config
 	Departed *Departures
 
 	loaded  atomic.Bool
-	changes atomic.Uint64 // how often a registration has
+	changes atomic.Uint64 // of registrations, counted
 
 	mu      sync.RWMutex
 	members map[string]*member
-	// by lane: does an online runner match; forgotten when a runner changes, and after a second
+	// whether an online runner matches, by queue; cleared when a runner changes, and after cacheTTL
 	matched  map[string]bool
-	owned    map[string]*agents.Resolved // runner-owned agents by name; likewise
-	cachedAt time.Time                   // when both were forgotten last
+	owned    map[string]*agents.Resolved // runner-owned agents by name; cleared likewise
+	cachedAt time.Time                   // when both were cleared
 }
 
-// New makes a registry; Watch has it read.
+// New makes a registry. Watch fills it.
 func New(cfg Config) *Registry {
 	departed := &Departures{within: cfg.NoMatch, StartedAt: time.Now(), hosts: map[[2]string]time.Time{},
 		agents: map[string]time.Time{}}
 	return &Registry{cfg: cfg, Departed: departed, members: map[string]*member{}, matched: map[string]bool{}}
 }
 
-// Loaded tells whether the bucket has been read.
+// Loaded reports whether the bucket has been read.
 func (r *Registry) Loaded() bool { return r.loaded.Load() }
 
-// Changes counts registrations that changed.
+// Changes counts changes of registrations.
 func (r *Registry) Changes() uint64 { return r.changes.Load() }
 
 type member struct {
 	runnerapi.Runner
 	id         string
 	heard      time.Time
-	agentQueue string // the queue of its agents; empty: it has none
+	agentQueue string // of its agents; empty: it has none
 	size       int    // of its registration, in bytes
 
-	left            time.Time // when it left, by this process; zero: it did not
-	reportsDraining bool      // it said in a beat that it takes no more
+	left            time.Time // by this process's clock; zero: it is there
+	reportsDraining bool      // its heartbeats say that it claims nothing more
 
-	unnamed    bool          // its last heartbeat came from a NATS that does not say with whose credential
-	clockAhead time.Duration // by how much its clock is before ours: the least that its beats said of late
-	clockSeen  time.Time     // when that was said; zero: it never was
+	unnamed    bool          // its last heartbeat came through a NATS server that names no credentials
+	clockAhead time.Duration // smallest recent difference of its clock to ours
+	clockSeen  time.Time     // when clockAhead was measured; zero: never
 }
 
-// Watch reads the bucket and follows it.
+// Watch reads the bucket and follows it until ctx ends.
 func (r *Registry) Watch(ctx context.Context) error {
 	return r.cfg.Bucket.Mirror(ctx, r.cfg.Retry, func(id string, value []byte, _ uint64) { r.Put(id, value) },
 		func() { r.loaded.Store(true) })
 }
 
-// Put notes what the bucket has under a runner's id; nil: nothing.
+// Put applies what the bucket has under a key; nil: it was deleted.
 func (r *Registry) Put(id string, value []byte) {
 	if !runnerapi.IsID(id) { // the table of owners
 		return
@@ -92,7 +92,7 @@ func (r *Registry) Put(id string, value []byte) {
 		delete(r.members, id)
 		return
 	}
-	m := member{id: id, heard: time.Now()} // who we hear of for the first time gets its full patience
+	m := member{id: id, heard: time.Now()} // a runner that is new to us has the full time to send a heartbeat
 	if err := json.Unmarshal(value, &m.Runner); err != nil {
 		r.cfg.Log.Error("stored runner is unreadable", "runner", id, "err", err)
 		return
@@ -103,7 +103,8 @@ func (r *Registry) Put(id string, value []byte) {
 	}
 	old, ok := r.members[id]
 	if ok && old.Instance == m.Instance {
-		m.heard, m.clockAhead, m.clockSeen, m.unnamed, m.reportsDraining = old.heard, old.clockAhead, old.clockSeen, old.unnamed, old.reportsDraining
+		m.heard, m.clockAhead, m.clockSeen, m.unnamed, m.reportsDraining = old.heard, old.clockAhead, old.clockSeen,
+			old.unnamed, old.reportsDraining
 	}
 	m.setLeft(old)
 	r.members[id] = &m
@@ -111,13 +112,13 @@ func (r *Registry) Put(id string, value []byte) {
 	r.cfg.Changed()
 }
 
-// dropCache drops what is made from members. The caller holds mu.
+// dropCache clears what is derived from members. The caller holds mu.
 func (r *Registry) dropCache() {
 	clear(r.matched)
 	r.owned, r.cachedAt = nil, time.Now()
 }
 
-// cacheTTL is how long it counts what was made of members: who is silent is online no more without anybody's doing.
+// cacheTTL limits the age of derived data: a runner goes offline without a change of its registration.
 const cacheTTL = time.Second
 
 func cacheExpired(cachedAt time.Time) bool { return time.Since(cachedAt) >= cacheTTL }
@@ -136,10 +137,10 @@ func (m *member) status(r *Registry) string {
 	return s
 }
 
-// Matches tells whether an online runner would take runs that want w.
+// Matches reports whether an online runner would take runs with this routing key.
 func (r *Registry) Matches(w runnerapi.RoutingKey) bool { return r.QueueMatches(w.TaskQueue(), w) }
 
-// QueueMatches is Matches for who knows the name of its queue.
+// QueueMatches is Matches for a caller that knows the queue's name.
 func (r *Registry) QueueMatches(queue string, w runnerapi.RoutingKey) bool {
 	r.mu.RLock()
 	ok, known := r.matched[queue]
@@ -164,7 +165,7 @@ func (r *Registry) QueueMatches(queue string, w runnerapi.RoutingKey) bool {
 	return ok
 }
 
-// Credential is the token under which a runner is told something; "" where it did not log in, or is not known.
+// Credential returns the credential id that a runner's commands go to; "": it has none, or is unknown.
 func (r *Registry) Credential(id string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -174,8 +175,8 @@ func (r *Registry) Credential(id string) string {
 	return ""
 }
 
-// ObserveClock notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference
-// counts.
+// ObserveClock notes the time that a runner's heartbeat shows. Heartbeats come late but never early, so the smallest
+// difference counts.
 func (r *Registry) ObserveClock(id string, at time.Time) {
 	if at.IsZero() {
 		return
@@ -193,8 +194,8 @@ func (r *Registry) ObserveClock(id string, at time.Time) {
 	}
 }
 
-// Seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process
-// can know.
+// Seen reports whether a runner is registered with this host and profile, or was within the given time, as far as this
+// process knows.
 func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
 	r.mu.RLock()
 	for _, m := range r.members {
@@ -207,8 +208,8 @@ func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
 	return r.Departed.leftHost(home, within)
 }
 
-// setLeft notes when a runner left: now, where old says that it was known and there before; else what its
-// registration says, which may be by a clock that is ahead.
+// setLeft sets when a runner left: now, where old was there before, else what its registration says, unless that is in
+// the future.
 func (m *member) setLeft(old *member) {
 	now := time.Now()
 	switch {
