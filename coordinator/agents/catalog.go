@@ -1,5 +1,5 @@
-// Package agents knows all definitions of agents: those of files, those of the API (bucket `agents`), and, as it is
-// told, those of runners. It says what a run of an agent demands of its runner, and who may define what.
+// Package agents has the definitions of agents: those of files, those of the API (bucket `agents`), and those that
+// runners announce. It says what a run of an agent demands of its runner, and which definitions can be changed.
 package agents
 
 import (
@@ -17,33 +17,34 @@ import (
 	"ao/shared/agent"
 )
 
-// ErrNone is the cause of the refusal of a run whose agent is not known at all.
+// ErrNone is the cause of a refused run whose agent is unknown.
 var ErrNone = errors.New("no such agent")
 
-// Config is what a Catalog is made of; all of it is required.
+// Config configures a Catalog. Every field is required.
 type Config struct {
 	Log      *slog.Logger
 	Dirs     []string    // of files
 	Write    bool        // the files may be changed (AO_AGENTS_WRITABLE)
-	Seed     string      // folder of agents of which the first of Dirs has a copy; none: empty
-	Bucket   *bus.Bucket // of what came over the API
+	Seed     string      // folder of agents that is copied to the first of Dirs; empty: none
+	Bucket   *bus.Bucket // of definitions that came over the API
 	Retry    bus.RetryFunc
 	Runners  Runners
-	Schema   func(ctx context.Context, name string) error // a fault where there is no output schema of this name
+	Schema   func(ctx context.Context, name string) error // fails where there is no output schema of this name
 	Ready    func() error                                 // nil once agents and runners have been read
-	OnDelete func(ctx context.Context, name string)       // drops what belongs to an agent that is gone
+	OnDelete func(ctx context.Context, name string)       // removes what belongs to a deleted agent
 }
 
-// Runners announce agents of their own.
+// Runners has the agents that runners announce.
 type Runners interface {
 	Agent(name string) (*Resolved, bool)
-	Agents() map[string]agent.Blueprint              // as readers see them
+	Agents() map[string]agent.Blueprint              // with the number of online runners
 	Serving(name, hash string) int                   // how many online runners have this definition
 	Broken() []agent.Bad                             // files that runners could not read
-	Refresh(ctx context.Context, agent string) error // reads anew who announced it
+	Refresh(ctx context.Context, agent string) error // reads again who announced it
 }
 
-// Catalog has all definitions. First one wins: a file is loaded before the API can create its name.
+// Catalog has all definitions of agents. A file wins over the API, and both over runners. It is safe for concurrent
+// use.
 type Catalog struct {
 	cfg    Config
 	loaded atomic.Bool
@@ -52,10 +53,10 @@ type Catalog struct {
 
 	mu     sync.RWMutex
 	stored map[string]*Resolved
-	revs   map[string]uint64 // of what is stored, and of what was and is deleted
+	revs   map[string]uint64 // of what is stored, and of what was deleted
 }
 
-// New makes a catalog; Watch has it read.
+// New makes a catalog. Watch fills it.
 func New(cfg Config) *Catalog {
 	f := &folders{log: cfg.Log, dirs: cfg.Dirs, write: cfg.Write, files: map[string]*Resolved{}}
 	if cfg.Seed != "" && len(cfg.Dirs) > 0 {
@@ -74,12 +75,12 @@ func (a *Catalog) Watch(ctx context.Context) error {
 	return a.cfg.Bucket.Mirror(ctx, a.cfg.Retry, a.put, func() { a.loaded.Store(true) })
 }
 
-// Loaded tells whether the bucket has been read.
+// Loaded reports whether the bucket has been read.
 func (a *Catalog) Loaded() bool { return a.loaded.Load() }
 
-// put notes what the bucket has under a name, nil: nothing, at a revision. Several bring that, and who was slow may
-// bring what is older than what is known. Revision 0 is of a key of which the bucket has not even the mark of its
-// deletion: perhaps it is another bucket, which counts anew.
+// put applies revision rev of what the bucket has under a name; nil: it was deleted. Callers may be late, so older
+// revisions are ignored. Revision 0 means that the bucket has no trace of the key: it may be another bucket, whose
+// revisions start again.
 func (a *Catalog) put(name string, value []byte, rev uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +100,7 @@ func (a *Catalog) put(name string, value []byte, rev uint64) {
 	a.stored[name] = defined(b, nil)
 }
 
-// Has tells whether a name is one of the coordinators' own.
+// Has reports whether the coordinators have an agent of this name.
 func (a *Catalog) Has(name string) bool {
 	if _, ok := a.folders.get(name); ok {
 		return true
@@ -110,7 +111,7 @@ func (a *Catalog) Has(name string) bool {
 	return ok
 }
 
-// ProfileOf is the profile that an agent's runs have; empty: any, or there is no such agent.
+// ProfileOf returns the profile of an agent's runs; empty: any, or there is no such agent.
 func (a *Catalog) ProfileOf(name string) string {
 	k, ok := a.Find(name)
 	if !ok {
@@ -119,7 +120,7 @@ func (a *Catalog) ProfileOf(name string) string {
 	return cmp.Or(k.Profile, k.ExecutorProfile)
 }
 
-// Find is the agent of this name, whoever defined it.
+// Find returns the agent of this name, whoever defined it.
 func (a *Catalog) Find(name string) (*Resolved, bool) {
 	if k, ok := a.folders.get(name); ok {
 		return k, true
@@ -133,8 +134,7 @@ func (a *Catalog) Find(name string) (*Resolved, bool) {
 	return a.cfg.Runners.Agent(name)
 }
 
-// Lookup is Find for callers: one that is not known here may have been made over another coordinator, or announced to it,
-// a moment ago.
+// Lookup is Find, and also looks for an agent that another coordinator has just stored, or a runner announced to it.
 func (a *Catalog) Lookup(ctx context.Context, name string) (k *Resolved, ok bool, err error) {
 	if k, ok := a.Find(name); ok || agent.CheckName("agent_name", name) != nil {
 		return k, ok, nil

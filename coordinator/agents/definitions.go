@@ -14,9 +14,9 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Definitions of agents that come over the API: stored, changed and deleted in the bucket `agents`.
+// The definitions that come over the API are stored in the bucket `agents`.
 
-// CreateAgent stores a definition; a name that exists is a conflict.
+// CreateAgent stores a definition. A name that exists is a Conflict.
 func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	b, err := readDefinition(raw)
 	v := (&Resolved{Blueprint: b}).view(nil)
@@ -42,11 +42,11 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 		return v, bus.WriteUnanswered(err)
 	}
 	a.put(b.Name, value, rev)
-	a.cfg.OnDelete(ctx, b.Name) // what was left of one that had the name before
+	a.cfg.OnDelete(ctx, b.Name) // what a deleted agent of this name left
 	return v, nil
 }
 
-// readDefinition reads a definition that the coordinator may own.
+// readDefinition reads a definition that the coordinator may have.
 func readDefinition(raw []byte) (agent.Blueprint, error) {
 	b, err := agent.Read(raw, run.Autonomous)
 	switch {
@@ -58,8 +58,8 @@ func readDefinition(raw []byte) (agent.Blueprint, error) {
 	return b, nil
 }
 
-// ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level). A definition whose
-// tag does not match is not changed. The file counts where there is one.
+// ChangeAgent sets the members that patch names; null removes a member (RFC 7396, top level only). It changes nothing
+// where the tag does not match. Where a file defines the agent, the file is changed.
 func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, match Match) (View, error) {
 	if err := strictjson.Check(patch); err != nil {
 		return View{}, err
@@ -96,7 +96,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 	return View{}, errBeingChanged(name)
 }
 
-// changed is a stored definition with changes.
+// changed returns a stored definition with the changes.
 func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.Member, match Match) (after View,
 	value []byte, err error) {
 	var before agent.Blueprint
@@ -132,7 +132,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.
 	return (&Resolved{Blueprint: b}).view(nil), value, err
 }
 
-// checkSameName refuses a change of the name.
+// checkSameName refuses to change the name.
 func checkSameName(name string, b agent.Blueprint) error {
 	if b.Name == name {
 		return nil
@@ -156,7 +156,7 @@ func merge(base []byte, changes []strictjson.Member) ([]byte, error) {
 	return strictjson.Object(members), nil
 }
 
-// DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
+// DeleteAgent deletes a definition. Accepted runs keep their copy of it.
 func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) error {
 	if f, ok := a.folders.current(name); ok {
 		err := a.folders.remove(ctx, f, f.checkUnchanged(match))
@@ -172,7 +172,7 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 			return a.errNotEditable(name, err)
 		}
 		var before agent.Blueprint
-		if err := json.Unmarshal(old, &before); err == nil { // what cannot be read can still be deleted
+		if err := json.Unmarshal(old, &before); err == nil { // an unreadable definition can be deleted too
 			if err := match.check((&Resolved{Blueprint: before}).view(nil)); err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 		} else if err != nil {
 			return bus.WriteUnanswered(err)
 		}
-		a.put(name, nil, rev+1) // its mark has that revision or a later one
+		a.put(name, nil, rev+1) // its tombstone has that revision or a later one
 		a.cfg.OnDelete(ctx, name)
 		return nil
 	}
@@ -193,7 +193,7 @@ func errBeingChanged(name string) error {
 	return fault.Newf(fault.Conflict, "Agent %q is being changed by others; try again", name)
 }
 
-// errExists refuses a second agent of this name, and says what can be done with the first.
+// errExists is the error for a second agent of this name. It says how to change the first.
 func (k *Resolved) errExists() error {
 	switch {
 	case k.Owners != nil:
@@ -206,16 +206,16 @@ func (k *Resolved) errExists() error {
 		With("agent_name", k.Name)
 }
 
-// errOwnedByRunner says what is possible with the name of a runner's agent.
+// errOwnedByRunner is the error for changing a runner's agent.
 func (k *Resolved) errOwnedByRunner() error {
 	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of "+
 		"profile %q, or take another name. "+
-		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or with DELETE /runners/{id} of that "+
-		"runner once it left", k.Name, k.RunnerID, k.Profile).
+		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or after DELETE /runners/{id} of that "+
+		"runner", k.Name, k.RunnerID, k.Profile).
 		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.Profile)
 }
 
-// errNotEditable says why an agent that the bucket does not have cannot be changed.
+// errNotEditable says why an agent that is not in the bucket cannot be changed.
 func (a *Catalog) errNotEditable(name string, err error) error {
 	if !errors.Is(err, bus.ErrNotFound) {
 		return bus.WriteUnanswered(err)
@@ -226,14 +226,14 @@ func (a *Catalog) errNotEditable(name string, err error) error {
 	}
 	for _, b := range a.folders.unreadable() {
 		if b.Name == name {
-			return fault.Newf(fault.Conflict, "Agent %q cannot be changed, its file %s is broken: %s; mend the file",
+			return fault.Newf(fault.Conflict, "Agent %q cannot be changed, its file %s is broken: %s; fix the file",
 				name, b.Path, b.Reason).With("agent_name", name)
 		}
 	}
 	return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 }
 
-// checkSchema tells whether the schema exists that an agent names.
+// checkSchema checks that the output schema exists which an agent names.
 func (a *Catalog) checkSchema(ctx context.Context, b agent.Blueprint) error {
 	if b.OutputSchemaName == "" {
 		return nil

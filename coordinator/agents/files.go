@@ -21,29 +21,29 @@ import (
 	"ao/shared/strictjson"
 )
 
-// ownFile is a definition of a file.
+// ownFile is a file that defines an agent.
 type ownFile struct {
 	agent.File
-	dir    string // of agents, that the file is in
+	dir    string // the folder of agents that it is in
 	reason string // why it cannot be changed here; empty: it can
 }
 
-// folders are the folders of agents' files.
+// folders are the folders of agents' files. It is safe for concurrent use.
 type folders struct {
 	log   *slog.Logger
 	dirs  []string
 	write bool // the files may be changed
 	seed  *agentfile.Seed
 
-	loading         sync.Mutex // one reads the folders at a time
+	loading         sync.Mutex // held while the folders are read
 	mu              sync.RWMutex
 	files           map[string]*Resolved
 	broken          []agent.Bad
 	fingerprint     string // of the folders, when they were read last
-	seedFingerprint string // likewise, of the seed
+	seedFingerprint string // of the seed, likewise
 }
 
-// watch looks at the folders once a second.
+// watch reads changed folders once a second until ctx ends.
 func (a *folders) watch(ctx context.Context) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
@@ -57,7 +57,7 @@ func (a *folders) watch(ctx context.Context) {
 	}
 }
 
-// get is an agent that a file defines.
+// get returns the agent that a file defines.
 func (a *folders) get(name string) (*Resolved, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -65,7 +65,7 @@ func (a *folders) get(name string) (*Resolved, bool) {
 	return k, ok
 }
 
-// current is the file that defines an agent, as the folders are at this moment.
+// current returns the file that defines an agent, after reading changed folders.
 func (a *folders) current(name string) (f ownFile, ok bool) {
 	a.load(false)
 	k, ok := a.get(name)
@@ -75,7 +75,7 @@ func (a *folders) current(name string) (f ownFile, ok bool) {
 	return f, ok
 }
 
-// add puts the definitions of files into a table.
+// add adds the definitions of files to all.
 func (a *folders) add(all map[string]agent.Blueprint) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -84,14 +84,14 @@ func (a *folders) add(all map[string]agent.Blueprint) {
 	}
 }
 
-// unreadable are the files that could not be read.
+// unreadable lists the files that could not be read.
 func (a *folders) unreadable() []agent.Bad {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return slices.Clone(a.broken)
 }
 
-// load reads the folders again where anything in them changed; anew: in any case.
+// load reads the folders if anything in them changed, or in any case with force.
 func (a *folders) load(force bool) {
 	a.loading.Lock()
 	defer a.loading.Unlock()
@@ -131,7 +131,7 @@ func (a *folders) load(force bool) {
 	for name, f := range files {
 		if old, ok := a.files[name]; ok {
 			f.CreatedAt = old.CreatedAt
-			if old.Hash() == f.Hash() { // what did not change keeps its times
+			if old.Hash() == f.Hash() { // an unchanged definition keeps its time
 				f.ModifiedAt = old.ModifiedAt
 			}
 		}
@@ -140,7 +140,7 @@ func (a *folders) load(force bool) {
 	a.files, a.broken, a.fingerprint = all, broken, current
 }
 
-// checkOwnable refuses what the coordinator cannot own.
+// checkOwnable refuses agents that only runners can have.
 func checkOwnable(f agent.File) error {
 	if f.Type == run.Procedural {
 		return errors.New(procedural)
@@ -150,7 +150,7 @@ func checkOwnable(f agent.File) error {
 
 const procedural = "procedural agents belong to runners: put agent.json into the agents_dir of a runner's profile"
 
-// fingerprint changes when a file in the folders does.
+// fingerprint returns a string that changes when a file in the folders does.
 func fingerprint(dirs []string) string {
 	var b strings.Builder
 	for _, dir := range dirs {
@@ -165,7 +165,8 @@ func fingerprint(dirs []string) string {
 			}
 			if info, err := os.Stat(path); err == nil {
 				b.WriteString(path + info.ModTime().String() + info.Mode().String())
-				if s, ok := info.Sys().(*syscall.Stat_t); ok { // a file that was renamed over another one
+				// the inode changes when another file is renamed over this one
+				if s, ok := info.Sys().(*syscall.Stat_t); ok {
 					b.WriteString(strconv.FormatUint(s.Ino, 10))
 				}
 				b.WriteString(time.Duration(info.Size()).String() + "\n")
@@ -176,7 +177,7 @@ func fingerprint(dirs []string) string {
 	return b.String()
 }
 
-// syncSeed brings the copy of the seed up to date where anything in that changed.
+// syncSeed updates the copy of the seed if the seed changed.
 func (a *folders) syncSeed() {
 	if a.seed == nil {
 		return
@@ -195,7 +196,7 @@ func (a *folders) syncSeed() {
 	}
 }
 
-// lockedReason says why a file cannot be changed here.
+// lockedReason says why a file cannot be changed here; empty: it can.
 func (a *folders) lockedReason(dir, path string) string {
 	if !a.write {
 		return "it is defined by a file, and AO_AGENTS_WRITABLE is off: change the file"
@@ -206,7 +207,7 @@ func (a *folders) lockedReason(dir, path string) string {
 	return ""
 }
 
-// change replaces members of an agent's file.
+// change sets members of an agent's file.
 func (a *folders) change(ctx context.Context, f ownFile, patch []strictjson.Member, check agentfile.Check) error {
 	if !a.write {
 		return f.errNotWritable()
@@ -225,7 +226,7 @@ func (a *folders) remove(ctx context.Context, f ownFile, before func(agent.Bluep
 	return agentfile.Remove(ctx, f.dir, f.Path, before)
 }
 
-// checkUnchanged refuses a change of a file that defines another agent by now, or that is not what the caller saw.
+// checkUnchanged refuses a change of a file that now defines another agent, or another version than the caller saw.
 func (f ownFile) checkUnchanged(match Match) func(agent.Blueprint) error {
 	return func(b agent.Blueprint) error {
 		if b.Name != f.Name {
@@ -236,23 +237,24 @@ func (f ownFile) checkUnchanged(match Match) func(agent.Blueprint) error {
 	}
 }
 
-// errNotWritable refuses to change an agent's file.
+// errNotWritable is the error for changing an agent's file while AO_AGENTS_WRITABLE is off.
 func (f ownFile) errNotWritable() error {
 	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on",
 		f.Name).With("agent_name", f.Name)
 }
 
-// changeFile is ChangeAgent of an agent that a file defines.
+// changeFile is ChangeAgent for an agent that a file defines.
 func (a *Catalog) changeFile(ctx context.Context, f ownFile, patch []strictjson.Member, match Match) (View, error) {
-	err := a.folders.change(ctx, f, patch, agentfile.Check{Before: f.checkUnchanged(match), After: func(b agent.Blueprint) error {
-		if err := checkSameName(f.Name, b); err != nil {
-			return err
-		}
-		if b.Type == run.Procedural {
-			return fault.New(fault.Invalid, "", procedural).With("field", "type")
-		}
-		return a.checkSchema(ctx, b)
-	}})
+	err := a.folders.change(ctx, f, patch, agentfile.Check{Before: f.checkUnchanged(match),
+		After: func(b agent.Blueprint) error {
+			if err := checkSameName(f.Name, b); err != nil {
+				return err
+			}
+			if b.Type == run.Procedural {
+				return fault.New(fault.Invalid, "", procedural).With("field", "type")
+			}
+			return a.checkSchema(ctx, b)
+		}})
 	if err != nil {
 		return View{}, err
 	}

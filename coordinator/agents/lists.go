@@ -11,7 +11,7 @@ import (
 	"ao/shared/fault"
 )
 
-// add puts the coordinators' own definitions into a table, in place of runners'.
+// add adds the coordinators' definitions to all, over runners'.
 func (a *Catalog) add(all map[string]agent.Blueprint) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -21,7 +21,7 @@ func (a *Catalog) add(all map[string]agent.Blueprint) {
 	a.folders.add(all)
 }
 
-// Agents lists agents by name; status filters, broken ones are a list of their own.
+// Agents lists the agents with this status by name; empty: any status.
 func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
 	if !slices.Contains([]string{"", agent.Active, agent.Inactive}, status) {
 		return nil, fault.New(fault.Invalid, "", "status must be active, inactive or broken").With("field", "status")
@@ -41,12 +41,12 @@ func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
 	return list, nil
 }
 
-// BrokenAgents are the files that could not be read, here and at the runners, with why.
+// BrokenAgents lists the agent files that could not be read, here and at the runners, and why.
 func (a *Catalog) BrokenAgents() []agent.Bad {
 	return append(a.folders.unreadable(), a.cfg.Runners.Broken()...)
 }
 
-// Get is Look for an agent that has to be there, active or not.
+// Get is Lookup for an agent that must exist, active or not.
 func (a *Catalog) Get(ctx context.Context, name string) (*Resolved, error) {
 	k, ok, err := a.Lookup(ctx, name)
 	if err == nil && !ok {
@@ -55,7 +55,7 @@ func (a *Catalog) Get(ctx context.Context, name string) (*Resolved, error) {
 	return k, err
 }
 
-// UsingSchema lists the agents that name an output schema, also those that another coordinator stored a moment ago.
+// UsingSchema lists the agents that name an output schema, also those that another coordinator has just stored.
 func (a *Catalog) UsingSchema(ctx context.Context, schema string) (users []string, err error) {
 	stored, err := a.cfg.Bucket.List(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *Catalog) UsingSchema(ctx context.Context, schema string) (users []strin
 	return users, err
 }
 
-// Usable is Look for a run: an unknown agent is 404, an inactive one 409.
+// Usable is Lookup for a run. An unknown agent is NotFound, an inactive one a Conflict.
 func (a *Catalog) Usable(ctx context.Context, name string) (*Resolved, error) {
 	k, ok, err := a.Lookup(ctx, name)
 	switch {

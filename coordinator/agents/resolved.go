@@ -9,46 +9,47 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Resolved is an agent with what its owner adds. Nobody changes one: all runs of the agent share it.
+// Resolved is an agent with what its owner adds. It is immutable and shared by all runs of the agent.
 type Resolved struct {
 	agent.Blueprint
-	Owners         map[string]string // runner-owned: the agent set of the owner; who announced exactly these may run it
-	Profile        string            // likewise its profile
-	ProfileTimeout int               // and the profile's upper bound, seconds
-	Online         bool              // likewise: a runner that has it is online
+	// runner-owned: the owner's agent set; only runners that announced this set may run it
+	Owners         map[string]string
+	Profile        string // runner-owned: the owner's profile
+	ProfileTimeout int    // runner-owned: the profile's upper bound of the timeout, in seconds
+	Online         bool   // runner-owned: a runner that has it is online
 
-	file  *ownFile        // that defines it; nil: there is none
-	raw   json.RawMessage // the blueprint as a run carries it, where it was made before
-	queue string          // of runs that ask for nothing beyond it; likewise
+	file  *ownFile        // that defines it; nil: none
+	raw   json.RawMessage // Snapshot, computed once
+	queue string          // the task queue of runs that demand nothing themselves, computed once
 }
 
-// Announced is an agent that a runner announced.
+// Announced returns an agent that a runner announced.
 func Announced(b agent.Blueprint, by runnerapi.Runner, id string, online bool) *Resolved {
 	b.RunnerID = id
 	return (&Resolved{Blueprint: b, Owners: by.AgentHashes, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds,
 		Online: online}).precomputed()
 }
 
-// defined is an agent of the coordinators' own; file defines it, nil: it came over the API.
+// defined returns an agent of the coordinators; file is nil where it came over the API.
 func defined(b agent.Blueprint, file *ownFile) *Resolved {
 	return (&Resolved{Blueprint: b, file: file}).precomputed()
 }
 
-// precomputed works out once what every run of the agent needs of it.
+// precomputed computes what every run of the agent needs.
 func (k *Resolved) precomputed() *Resolved {
-	k.raw, _ = k.Snapshot() // it was read from JSON
+	k.raw, _ = k.Snapshot() // cannot fail: it was read from JSON
 	k.queue = k.Want(k.MergedDemands(run.Demands{})).TaskQueue()
 	return k
 }
 
-// WithRunners is the definition as readers see it, with how many online runners have it.
+// WithRunners returns the definition with how many online runners have it.
 func (k *Resolved) WithRunners(runners int) agent.Blueprint {
 	b := k.Blueprint
 	b.Runners = &runners
 	return b
 }
 
-// Snapshot is the blueprint as a run carries it.
+// Snapshot returns the definition that runs carry.
 func (k *Resolved) Snapshot() (json.RawMessage, error) {
 	if k.raw != nil {
 		return k.raw, nil
@@ -63,8 +64,7 @@ func (k *Resolved) ownerDemands() run.Demands {
 	return run.Demands{ExecutorProfile: k.Profile, ExecutorType: k.Type}
 }
 
-// MergedDemands is what a run of the agent demands, which asks for these itself; first are demands that come before the
-// agent's own.
+// MergedDemands returns the demands of a run. first comes before the agent's own demands, also after them.
 func (k *Resolved) MergedDemands(first run.Demands, also ...run.Demands) run.Demands {
 	d := run.Merge(k.ownerDemands(), first, run.Demands{ExecutorProfile: k.ExecutorProfile})
 	if k.Demands != nil {
@@ -76,12 +76,12 @@ func (k *Resolved) MergedDemands(first run.Demands, also ...run.Demands) run.Dem
 	return d
 }
 
-// Want is what a run with these demands wants of a runner.
-func (k *Resolved) Want(d run.Demands) runnerapi.RoutingKey {
+// RoutingKey returns the routing key of a run with these demands.
+func (k *Resolved) RoutingKey(d run.Demands) runnerapi.RoutingKey {
 	return runnerapi.NewRoutingKey(k.Type, d, k.Owners)
 }
 
-// QueueOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
+// QueueOf returns the task queue of a run with this routing key. asked is what the run demands itself.
 func (k *Resolved) QueueOf(w runnerapi.RoutingKey, asked ...run.Demands) string {
 	if k.queue == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.Empty() }) {
 		return w.TaskQueue()
@@ -89,5 +89,5 @@ func (k *Resolved) QueueOf(w runnerapi.RoutingKey, asked ...run.Demands) string 
 	return k.queue
 }
 
-// OwnerHash is the definition of a runner-owned agent, as its owner announced it; empty for others.
+// OwnerHash returns the hash of a runner-owned agent's definition; empty for others.
 func (k *Resolved) OwnerHash() string { return k.Owners[k.Name] }

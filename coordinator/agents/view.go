@@ -11,14 +11,14 @@ import (
 	"ao/shared/strictjson"
 )
 
-// The origins of agents.
+// The origins of an agent.
 const (
 	FromAPI    = "api"
 	FromFile   = "file"
 	FromRunner = "runner"
 )
 
-// View is an agent as readers of the API see it.
+// View is an agent as the API shows it.
 type View struct {
 	agent.Blueprint
 	Origin   string   `json:"origin"`
@@ -28,7 +28,7 @@ type View struct {
 	Drafts   []string `json:"drafts,omitempty"` // shown to admins
 }
 
-// view is an agent with where it comes from, and whether it can be changed here.
+// view returns an agent with its origin and whether it can be changed here.
 func (k *Resolved) view(runners Runners) View {
 	switch {
 	case k.Owners != nil:
@@ -44,9 +44,9 @@ func (k *Resolved) view(runners Runners) View {
 	return View{Blueprint: k.Blueprint, Origin: FromAPI, Editable: true}
 }
 
-// View is one agent by its name, with where it comes from.
+// View returns one agent by name.
 func (a *Catalog) View(ctx context.Context, name string) (View, error) {
-	if k, ok := a.Find(name); ok && k.file != nil { // its file may have changed a moment ago
+	if k, ok := a.Find(name); ok && k.file != nil { // the file may just have changed
 		a.folders.load(false)
 	}
 	k, err := a.Get(ctx, name)
@@ -65,13 +65,13 @@ func (a *Catalog) Editable(ctx context.Context, name string) error {
 	return err
 }
 
-// Exists reports whether there is an agent, or a file of one that cannot be read at the moment.
+// Exists reports whether an agent, or a broken file of one, has this name.
 func (a *Catalog) Exists(name string) bool {
 	_, ok := a.Find(name)
 	return ok || slices.ContainsFunc(a.BrokenAgents(), func(b agent.Bad) bool { return b.Name == name })
 }
 
-// Views lists agents by name, with where they come from.
+// Views lists the agents with this status by name; empty: any status.
 func (a *Catalog) Views(status string) ([]View, error) {
 	list, err := a.Agents(status)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *Catalog) Views(status string) ([]View, error) {
 	views := make([]View, 0, len(list))
 	for _, b := range list {
 		k, ok := a.Find(b.Name)
-		if !ok { // it went meanwhile
+		if !ok { // deleted meanwhile
 			continue
 		}
 		v := k.view(a.cfg.Runners)
@@ -90,32 +90,32 @@ func (a *Catalog) Views(status string) ([]View, error) {
 	return views, nil
 }
 
-// Tag names this version of the definition: the same definition has the same tag at every coordinator.
+// Tag identifies this version of the definition. It is the same at every coordinator.
 func (v View) Tag() string {
 	b := v.Blueprint
 	b.RunnerID, b.Runners, b.CreatedAt, b.ModifiedAt = "", nil, nil, nil
 	raw, err := strictjson.Encode(b)
-	if err != nil { // every member was read from JSON
+	if err != nil { // cannot happen: every member was read from JSON
 		panic(err)
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Match reports whether a tag is one that a caller allows; nil: it allows any.
+// Match reports whether a tag is one that the caller accepts; nil accepts any.
 type Match func(tag string) bool
 
-// check refuses what the caller did not see.
+// check refuses a version that the caller did not see.
 func (m Match) check(v View) error {
 	if m == nil || m(v.Tag()) {
 		return nil
 	}
-	return fault.Newf(fault.Stale, "Agent %q has changed since it was read; look at current, and send its ETag as "+
+	return fault.Newf(fault.Stale, "Agent %q has changed since it was read; see current, and send its ETag as "+
 		"If-Match", v.Name).
 		With("agent_name", v.Name).With("etag", `"`+v.Tag()+`"`).With("current", v)
 }
 
-// Published gives the agents of a status as publishers over NATS see them: they start runs, and administrate nothing.
+// Published lists agents for publishers over NATS, without what only administrators see.
 func (a *Catalog) Published(status string) (any, error) {
 	list, err := a.Views(status)
 	for i := range list {

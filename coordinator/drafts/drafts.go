@@ -1,5 +1,5 @@
-// Package drafts keeps schemas that somebody is writing: text beside an agent's definition, JSON or not yet. A draft is
-// no part of the definition, and changes nothing of what runs are given. It goes with its agent.
+// Package drafts stores drafts of agents' schemas: any text, valid JSON or not. A draft has no effect on runs. It is
+// deleted with its agent.
 package drafts
 
 import (
@@ -21,36 +21,35 @@ import (
 // Sides are the schemas of an agent that can have a draft.
 var Sides = []string{"input", "output"}
 
-// Limits, in bytes. Drafts that are written at the same moment may go a little beyond the second.
+// Limits, in bytes. Drafts that are written at the same moment may exceed maxAll a little.
 const (
 	MaxText = 256 << 10
 	maxAll  = 64 << 20
 )
 
-// Draft is a text and the tag of this version of it.
+// Draft is a text and the tag of its version.
 type Draft struct {
 	Text string
 	Tag  string
 }
 
-// Match reports whether what is there may be changed: the tag of the draft, empty where there is none. nil allows
-// anything.
+// Match reports whether the current draft may be changed, by its tag; empty: there is none. nil allows any.
 type Match func(tag string) bool
 
-// Store has all drafts.
+// Store stores drafts.
 type Store struct {
 	Log    *slog.Logger
 	Bucket Bucket
-	// why an agent's schemas cannot be written, or that there is none
+	// says why an agent's schemas cannot be edited, or that there is no such agent
 	Editable func(ctx context.Context, agent string) error
-	Exists   func(agent string) bool // also where its file is broken at the moment
-	Ready    func() bool             // Exists knows
+	Exists   func(agent string) bool // also while its file is broken
+	Ready    func() bool             // Exists can tell
 
 	mu      sync.Mutex
-	missing map[string]time.Time // agents of drafts that do not exist, since when
+	missing map[string]time.Time // agents of drafts that do not exist, and since when
 }
 
-// Bucket keeps them.
+// Bucket is the key-value bucket of drafts.
 type Bucket interface {
 	Get(ctx context.Context, key string) (body []byte, rev uint64, err error)
 	Create(ctx context.Context, key string, body []byte) (rev uint64, err error)
@@ -60,7 +59,7 @@ type Bucket interface {
 	Keys(ctx context.Context) (keys []string, bytes uint64, err error)
 }
 
-// key is where a draft is kept.
+// key returns where a draft is stored.
 func key(name, side string) (string, error) {
 	if err := agent.CheckName("name", name); err != nil {
 		return "", err
@@ -71,7 +70,7 @@ func key(name, side string) (string, error) {
 	return name + "." + side, nil
 }
 
-// Get is one draft.
+// Get returns one draft.
 func (s *Store) Get(ctx context.Context, name, side string) (Draft, error) {
 	at, err := key(name, side)
 	if err != nil {
@@ -94,7 +93,7 @@ func errNone(name, side string) error {
 	return fault.Newf(fault.NotFound, "Agent %q has no draft of its %s schema", name, side).With("agent_name", name)
 }
 
-// Put keeps a text, and returns its tag. The agent has to be one whose schemas can be written.
+// Put stores a draft and returns its tag. The agent's schemas must be editable.
 func (s *Store) Put(ctx context.Context, name, side string, text []byte, match Match) (tag string, err error) {
 	at, err := key(name, side)
 	switch {
@@ -124,7 +123,7 @@ func (s *Store) Put(ctx context.Context, name, side string, text []byte, match M
 	return strconv.FormatUint(rev, 10), err
 }
 
-// checkSpace refuses a text for which there is no room.
+// checkSpace refuses a text beyond maxAll.
 func (s *Store) checkSpace(ctx context.Context, n int) error {
 	_, size, err := s.Bucket.Keys(ctx)
 	if err != nil {
@@ -137,7 +136,7 @@ func (s *Store) checkSpace(ctx context.Context, n int) error {
 	return nil
 }
 
-// Delete takes a draft away.
+// Delete deletes a draft.
 func (s *Store) Delete(ctx context.Context, name, side string, match Match) error {
 	at, err := key(name, side)
 	if err != nil {
@@ -151,7 +150,7 @@ func (s *Store) Delete(ctx context.Context, name, side string, match Match) erro
 	})
 }
 
-// change does what depends on the revision that is there, 0: there is none.
+// change calls do with the current revision; 0: there is no draft. It repeats where that changed meanwhile.
 func (s *Store) change(ctx context.Context, at, name string, match Match, do func(old uint64) error) error {
 	for range 8 { // others may change it at the same time
 		text, rev, err := s.Bucket.Get(ctx, at)
@@ -180,9 +179,9 @@ func (s *Store) change(ctx context.Context, at, name string, match Match, do fun
 		With("agent_name", name)
 }
 
-// errStale is the refusal of a change of what its caller did not see.
+// errStale is the error for changing a version that the caller did not see.
 func errStale(name string, now Draft) error {
-	f := fault.New(fault.Stale, "", "The draft has changed since it was read; look at current, and send its ETag as "+
+	f := fault.New(fault.Stale, "", "The draft has changed since it was read; see current, and send its ETag as "+
 		"If-Match").With("agent_name", name)
 	if now.Tag == "" {
 		return f.With("current", nil)
@@ -190,7 +189,7 @@ func errStale(name string, now Draft) error {
 	return f.With("etag", `"`+now.Tag+`"`).With("current", now.Text)
 }
 
-// Sides are the drafts that there are, by agent.
+// Sides lists which drafts there are, by agent.
 func (s *Store) Sides(ctx context.Context) (map[string][]string, error) {
 	keys, _, err := s.Bucket.Keys(ctx)
 	if err != nil {
@@ -207,7 +206,7 @@ func (s *Store) Sides(ctx context.Context) (map[string][]string, error) {
 	return all, nil
 }
 
-// Forget takes all drafts of an agent away. What cannot be deleted now goes later (Run).
+// Forget deletes all drafts of an agent. Run deletes what could not be deleted now.
 func (s *Store) Forget(ctx context.Context, name string) {
 	for _, side := range Sides {
 		at := name + "." + side
@@ -215,19 +214,19 @@ func (s *Store) Forget(ctx context.Context, name string) {
 			continue
 		}
 		if err := s.Bucket.Delete(ctx, at); err != nil {
-			s.Log.Warn("draft of an agent that is gone is still there", "agent", name, "side", side, "err", err)
+			s.Log.Warn("draft of a deleted agent was not deleted", "agent", name, "side", side, "err", err)
 		}
 	}
 }
 
-// The rhythm of looking for drafts without an agent, and how long an agent may be missing: who edits a file by hand may
-// move it away for a while.
+// sweepInterval is how often drafts without an agent are looked for. grace is how long an agent may be missing: its
+// file may be moved while it is edited.
 const (
 	sweepInterval = time.Minute
 	grace         = 10 * time.Minute
 )
 
-// Run removes drafts whose agents are gone, until ctx ends.
+// Run deletes drafts of missing agents until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
@@ -241,22 +240,22 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep removes the drafts of agents that have been missing for ten minutes, as far as this coordinator saw.
+// Sweep deletes the drafts of agents that this coordinator has not seen for ten minutes.
 func (s *Store) Sweep(ctx context.Context, now time.Time) {
 	if !s.Ready() {
 		return
 	}
 	all, err := s.Sides(ctx)
 	if err != nil {
-		return // NATS is away: later
+		return // NATS is unavailable: next time
 	}
 	for _, name := range s.expired(all, now) {
 		s.Forget(ctx, name)
-		s.Log.Info("drafts are gone with their agent", "agent", name)
+		s.Log.Info("drafts deleted with their agent", "agent", name)
 	}
 }
 
-// expired notes which agents are missing, and gives those that have been for long enough.
+// expired updates which agents are missing and returns those that have been for longer than grace.
 func (s *Store) expired(all map[string][]string, now time.Time) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package schemas keeps the output schemas that have names.
+// Package schemas stores named output schemas.
 package schemas
 
 import (
@@ -18,37 +18,39 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Schema is an output schema that has a name. It never changes: another one has another name. It lies in the
-// bucket `schemas`, and is read there whenever it is named, so that all coordinators know the same ones at once.
+// Schema is a named output schema. It never changes. It is read from the bucket `schemas` whenever it is named, so that
+// all coordinators see the same schemas at once.
 type Schema struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description" empty:"kept"`
-	Schema      json.RawMessage `json:"schema,omitempty"` // as given; a list leaves it out
+	Schema      json.RawMessage `json:"schema,omitempty"` // as given; left out of lists
 	CreatedAt   *time.Time      `json:"created_at,omitempty"`
-	ModifiedAt  *time.Time      `json:"modified_at,omitempty"` // the same; kept for readers who look for it
+	ModifiedAt  *time.Time      `json:"modified_at,omitempty"` // the same as CreatedAt
 }
 
-// stored is Schema by a name that hides none of its fields.
+// stored names Schema so that embedding it hides no field.
 type stored = Schema
 
-// Row is a schema as readers see it.
+// Row is a schema as the API shows it.
 type Row struct {
 	stored
-	UsedBy []string `json:"used_by"` // the agents that name it
+	UsedBy []string `json:"used_by"` // agents that name it
 }
 
-// Store has all of them.
+// Store stores named schemas.
 type Store struct {
-	UsersByName func() (map[string][]string, error) // the agents that name a schema, by its name, as far as is known here
+	// agents by the schema that they name, as far as this coordinator knows
+	UsersByName func() (map[string][]string, error)
 	Log         *slog.Logger
 	Bucket      *bus.Bucket
-	AgentsUsing func(ctx context.Context, schema string) (agents []string, err error) // the agents that name a schema
+	// agents that name a schema, as NATS has them
+	AgentsUsing func(ctx context.Context, schema string) (agents []string, err error)
 }
 
-// maxDescription is the longest description of a schema, in bytes.
+// maxDescription is the most bytes of a description.
 const maxDescription = 64 << 10
 
-// CreateSchema stores a schema under a name that nobody has; one that exists is a Conflict, with the same content too.
+// CreateSchema stores a schema. A name that exists is a Conflict, also with the same content.
 func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	var s Schema
 	if err := strictjson.DecodeFilled(raw, &s); err != nil {
@@ -64,7 +66,7 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	case len(s.Description) > maxDescription:
 		return s, fault.New(fault.Invalid, "", "description must be at most 64 KiB").With("field", "description")
 	case s.Schema == nil || string(s.Schema) == "null":
-		return s, fault.New(fault.Invalid, "", "schema is required: the JSON Schema that answers must match").
+		return s, fault.New(fault.Invalid, "", "schema is required: the JSON Schema that results must match").
 			With("field", "schema")
 	}
 	if err := agent.CheckName("name", s.Name); err != nil {
@@ -88,18 +90,18 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	return s, nil
 }
 
-// errTaken says that there is a schema of this name, and whether it is the same one.
+// errTaken is the error for a name that exists. It says whether the schema is the same.
 func (st *Store) errTaken(ctx context.Context, s Schema) error {
 	hint := "schemas never change, so give this one another name"
 	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description &&
 		agent.Same(old.Schema, s.Schema) {
-		hint = "it is this very one, so nothing needs to be done"
+		hint = "it is identical, so nothing needs to be done"
 	}
 	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, hint).
 		With("output_schema_name", s.Name)
 }
 
-// Schemas lists all schemas by name, without the schemas themselves.
+// Schemas lists all schemas by name, without their bodies.
 func (st *Store) Schemas(ctx context.Context) ([]Schema, error) {
 	all, err := st.Bucket.List(ctx)
 	if err != nil {
@@ -119,7 +121,7 @@ func (st *Store) Schemas(ctx context.Context) ([]Schema, error) {
 	return list, nil
 }
 
-// Rows lists all schemas by name, with who uses each.
+// Rows lists all schemas by name, with the agents that name them.
 func (st *Store) Rows(ctx context.Context) ([]Row, error) {
 	all, err := st.Schemas(ctx)
 	if err != nil {
@@ -133,7 +135,7 @@ func (st *Store) Rows(ctx context.Context) ([]Row, error) {
 	return rows, err
 }
 
-// RowOf is one schema by its name, with who uses it.
+// RowOf returns one schema with the agents that name it.
 func (st *Store) RowOf(ctx context.Context, name string) (Row, error) {
 	s, err := st.Schema(ctx, name)
 	if err != nil {
@@ -143,10 +145,10 @@ func (st *Store) RowOf(ctx context.Context, name string) (Row, error) {
 	return s.Row(users[name]), err
 }
 
-// Row is the schema with who uses it.
+// Row returns the schema with the agents that name it.
 func (s Schema) Row(users []string) Row { return Row{s, append([]string{}, users...)} }
 
-// Schema is one schema by its name; SchemaNotFound: there is none.
+// Schema returns one schema by name. An unknown name is run.SchemaNotFound.
 func (st *Store) Schema(ctx context.Context, name string) (s Schema, err error) {
 	if err := agent.CheckName("output_schema_name", name); err != nil {
 		return s, err
@@ -161,7 +163,7 @@ func (st *Store) Schema(ctx context.Context, name string) (s Schema, err error) 
 	return s, json.Unmarshal(raw, &s)
 }
 
-// DeleteSchema takes a schema away; runs that were accepted keep their copy of it. One that an agent names stays.
+// DeleteSchema deletes a schema that no agent names. Accepted runs keep their copy of it.
 func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 	if _, err := st.Schema(ctx, name); err != nil {
 		return err
@@ -176,7 +178,7 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 			With("output_schema_name", name).With("agent_names", users)
 	}
 	b := st.Bucket
-	for range 8 { // others may delete it, and create another, at the same time
+	for range 8 { // others may delete and create it at the same time
 		_, rev, err := b.Get(ctx, name)
 		if errors.Is(err, bus.ErrNotFound) {
 			return nil

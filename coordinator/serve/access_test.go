@@ -340,7 +340,7 @@ func TestALiveStreamEndsWithItsToken(t *testing.T) {
 		path, header, say string
 		end               func()
 	}{
-		{"/sse/sessions?session_id=" + child.SessionID, mine, "is over; the token ended with it",
+		{"/sse/sessions?session_id=" + child.SessionID, mine, "session token has expired",
 			func() { m.post("/runs/"+top.RunID+"/stop", "", s.admin).want(200) }},
 		{"/sse/sessions", s.read, "is revoked", func() {
 			if err := access.Revoke(s.file, "the-read"); err != nil {
@@ -507,7 +507,7 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 	for _, bad := range []string{good + "0", good[:len(good)-1], name + ".2." + mac, name + ".1.",
 		strings.Replace(good, top.RunID, stranger.RunID, 1), "aos_", "aos_x.y.z"} {
 		if g := m.get("/sessions/"+top.SessionID, bearer(bad)); g.status != 401 ||
-			!strings.Contains(g.body, "none of this deployment's") {
+			!strings.Contains(g.body, "issued by another deployment") {
 			t.Errorf("%s: %d %s", bad, g.status, g.body)
 		}
 	}
@@ -523,7 +523,7 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 		return into[run.Run](m.get("/runs/"+top.RunID, admin...), 200).Status == run.Stopped
 	})
 	if g := m.get("/sessions/"+top.SessionID, mine); g.status != 401 ||
-		!strings.Contains(g.body, "is over; the token ended with it") || g.header.Get("WWW-Authenticate") == "" {
+		!strings.Contains(g.body, "session token has expired") || g.header.Get("WWW-Authenticate") == "" {
 		t.Errorf("after its end: %d %s", g.status, g.body)
 	}
 }

@@ -186,7 +186,7 @@ func TestWhatCannotBeChanged(t *testing.T) {
 	s := start(t, f.writable)
 	s.work(nil, agent.Blueprint{Name: "theirs", Type: run.Procedural, Command: "./x", Status: agent.Active})
 	for name, why := range map[string]string{
-		"readonly": "is read-only for this coordinator", "linked": "is a symbolic link; change what it leads to",
+		"readonly": "is read-only for this coordinator", "linked": "is a symbolic link; change its target",
 		"file-link": "is a symbolic link", "prompt": "is a symbolic link", "theirs": "belongs to runner",
 	} {
 		m := s.get("/agents/" + name).want(200)

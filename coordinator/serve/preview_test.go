@@ -150,8 +150,9 @@ func TestAnAgentIsPreviewed(t *testing.T) {
 		at := slices.IndexFunc(p.Runners, func(r previewedRunner) bool { return r.Profile == "small" })
 		return p.Runners[at].Matches
 	}
-	const not = `"mismatches":[{"field":"model","wanted":"large-1","has":["small-*"],"message":"models are [small-*],` +
-		` without large-1"}],"matches":false`
+	const not = `"mismatches":[{"field":"model","wanted":"large-1","has":["small-*"],"message":"models [small-*] do ` +
+		`not include large-1"}],` +
+		`"matches":false`
 	g, p = ask(`{"definition":{"name":"x","model":"large-1"},"parameters":{"prompt":"x"}}`)
 	if ofSmall(p) || !strings.Contains(g.body, not) {
 		t.Errorf("%s", g.body)

@@ -51,7 +51,7 @@ func TestSchemasHaveNames(t *testing.T) {
 	}{
 		{"POST", "/schemas", `{"name":"report","description":"what <is> told","schema":{"z":1,` +
 			`"a":12345678901234567890}}`, 409,
-			`{"error":"conflict","message":"There is a schema \"report\" already; it is this very one, so nothing ` +
+			`{"error":"conflict","message":"There is a schema \"report\" already; it is identical, so nothing ` +
 				`needs to be done","output_schema_name":"report"}`},
 		{"POST", "/schemas", `{"name":"report","schema":{}}`, 409,
 			`{"error":"conflict","message":"There is a schema \"report\" already; schemas never change, so give this ` +
@@ -60,9 +60,9 @@ func TestSchemasHaveNames(t *testing.T) {
 			`{"error":"InvalidSchema","message":"schema is not a valid JSON Schema","details":"Schema validation ` +
 				`error at $.properties: [] is not of type 'object'","field":"schema"}`},
 		{"POST", "/schemas", `{"name":"a"}`, 400, `{"error":"invalid_request","message":"schema is required: the ` +
-			`JSON Schema that answers must match","field":"schema"}`},
+			`JSON Schema that results must match","field":"schema"}`},
 		{"POST", "/schemas", `{"name":"a","schema":null}`, 400,
-			`{"error":"invalid_request","message":"schema is required: the JSON Schema that answers must match",` +
+			`{"error":"invalid_request","message":"schema is required: the JSON Schema that results must match",` +
 				`"field":"schema"}`},
 		{"POST", "/schemas", `{"name":"a b","schema":{}}`, 400,
 			`{"error":"invalid_request","message":"name \"a b\": use 1 to 60 letters, digits, '_' or '-', beginning ` +

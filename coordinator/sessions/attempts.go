@@ -10,20 +10,20 @@ import (
 	"ao/shared/run"
 )
 
-// Of a page of a tree at most so many earlier attempts are read, of one run the latest, and a few at once.
+// Limits of reading earlier attempts: of a page, of the latest of one run, and at once.
 const (
 	attemptsOfPage = 1000
 	attemptsOfRun  = 20
 	attemptReaders = 8
 )
 
-// attempts reads what became of attempts that others followed. The history keeps no times of them; their records do.
+// attempts reads earlier attempts from their records, since the history keeps no times of them.
 type attempts struct {
 	stream Stream
 	keys   Keys
 }
 
-// add puts the earlier attempts of its runs onto a page of a tree. What cannot be read now is left out.
+// add adds earlier attempts to the runs of a page. Those that cannot be read are left out.
 func (a attempts) add(ctx context.Context, p *projection.TreePage) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, attemptReaders)
@@ -51,8 +51,9 @@ func (a attempts) add(ctx context.Context, p *projection.TreePage) error {
 	return ctx.Err()
 }
 
-// read reads an attempt; begun: a runner began it, as far as its records are kept.
-func (a attempts) read(ctx context.Context, session, id string, attempt int) (one projection.TreeAttempt, begun bool) {
+// read reads an attempt. claimed: a runner claimed it, and its claim is still kept.
+func (a attempts) read(ctx context.Context, session, id string, attempt int) (one projection.TreeAttempt,
+	claimed bool) {
 	part, key := subject.Partition(session), a.keys.Of(id, attempt)
 	one.Attempt = attempt
 	m, err := a.stream.Last(ctx, subject.Claimed(part, id, key))
@@ -60,13 +61,13 @@ func (a attempts) read(ctx context.Context, session, id string, attempt int) (on
 	if err != nil || json.Unmarshal(m.Body, &c) != nil || c.RunnerID == "" {
 		return one, false
 	}
-	claimed := c.At.UTC()
-	one.RunnerID, one.ClaimedAt = c.RunnerID, &claimed
+	claimedAt := c.At.UTC()
+	one.RunnerID, one.ClaimedAt = c.RunnerID, &claimedAt
 	m, err = a.stream.Last(ctx, subject.Ended(part, id, key))
 	if err == nil {
 		ended := m.Time.UTC()
 		one.EndedAt = &ended
-		if e, err := run.DecodeEnded(m.Body); err == nil { // one that cannot be read is a failure
+		if e, err := run.DecodeEnded(m.Body); err == nil { // an unreadable end record means a failed attempt
 			one.StartedAt, one.Error = e.StartedAt, e.Error
 		}
 	}

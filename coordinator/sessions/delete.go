@@ -13,10 +13,9 @@ import (
 	"ao/shared/run"
 )
 
-// DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a
-// conflict.
+// DeleteSession deletes a session and all that belongs to it. While a run of it is open, that is a Conflict.
 func (t *Service) DeleteSession(ctx context.Context, id string) error {
-	if err := t.reads.CatchUp(ctx); err != nil { // what is not known here would stay
+	if err := t.reads.CatchUp(ctx); err != nil { // what the projection does not know would not be deleted
 		return err
 	}
 	s, err := t.Session(ctx, id)
@@ -24,13 +23,13 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 		return err
 	}
 	if open := t.history.Open(id); len(open) > 0 {
-		return fault.Newf(fault.Conflict, "session %s has %d runs that run or wait; stop it first (POST "+
+		return fault.Newf(fault.Conflict, "session %s has %d open runs; stop it first (POST "+
 			"/sessions/%s/stop)", id, len(open), id).
 			With("session_id", id).With("run_id", open[0].Spec.ID)
 	}
 	if child := t.history.UndeliveredRun(id); child != "" {
-		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes "+
-			"when the parent's turn ends, then delete session %s again", child, id).
+		return fault.Newf(fault.Conflict, "the callback of run %s is pending until the turn of its parent session "+
+			"ends; then delete session %s again", child, id).
 			With("session_id", id).With("run_id", child)
 	}
 	if t.history.StoppingBelow(id) {
@@ -52,8 +51,8 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	return t.FinishDelete(ctx, part, id, runs)
 }
 
-// FinishDelete does what follows from the record of a deletion. A run that came in before it keeps the session; one that
-// came behind it ends by itself (session_deleted), whatever the session looks like meanwhile.
+// FinishDelete does what follows from the record of a deletion. A run from before the record keeps the session. A run
+// from after it fails with session_deleted.
 func (t *Service) FinishDelete(ctx context.Context, part, id string, runs []string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
@@ -66,14 +65,14 @@ func (t *Service) FinishDelete(ctx context.Context, part, id string, runs []stri
 		return t.purge(ctx, part, id, runs, m.Seq)
 	}
 	if err := t.clearDeletion(ctx, part, id); err != nil {
-		t.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
+		t.log.Warn("record of a refused deletion remains; the next deletion removes it", "session", id, "err", err)
 	}
-	return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).
+	return fault.Newf(fault.Conflict, "session %s was resumed meanwhile; stop it and delete it again", id).
 		With("session_id", id)
 }
 
-// clearDeletion takes a deletion away that was not honoured, since something of the session ran or waited then, or that a
-// later turn outlived: its subject takes one message, and the next deletion needs it.
+// clearDeletion removes the record of a deletion that had no effect, because a run was open or a later turn followed.
+// Its subject takes one message, which the next deletion needs.
 func (t *Service) clearDeletion(ctx context.Context, part, session string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, session))
 	if errors.Is(err, bus.ErrNotFound) {
@@ -84,10 +83,10 @@ func (t *Service) clearDeletion(ctx context.Context, part, session string) error
 	if err := t.reads.WaitFor(ctx, m.Seq); err != nil {
 		return err
 	}
-	if _, err := t.history.Session(ctx, session); err != nil { // gone by that very deletion
+	if _, err := t.history.Session(ctx, session); err != nil { // deleted by that very record
 		return err
 	}
-	// it counted: what it deleted must be gone before it goes, or it would come back
+	// It had an effect: what it deleted must be removed first, or it would come back.
 	if t.history.DeletedAt(session) == m.Seq {
 		runs, err := t.runsBefore(ctx, part, session, m.Seq)
 		if err == nil {
@@ -103,8 +102,7 @@ func (t *Service) clearDeletion(ctx context.Context, part, session string) error
 	return nil
 }
 
-// runsBefore finds a session's runs of which the stream has records before a sequence, whatever the fold thinks of
-// them.
+// runsBefore finds the session's runs that have records before a sequence, also those the projection does not know.
 func (t *Service) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
 	for after := uint64(0); ; {
 		records, err := t.stream.Records(ctx, "ao.runs."+part+".>", after, 500)
@@ -128,8 +126,8 @@ func (t *Service) runsBefore(ctx context.Context, part, session string, before u
 	}
 }
 
-// purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice
-// changes nothing; what a crash leaves behind is no longer seen by anybody and goes with the history.
+// purge removes records, events and payloads of a session from before its deletion. It is safe to repeat. What a crash
+// leaves is invisible and is removed with the history.
 func (t *Service) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
 	lists, err := t.callbackRecords(ctx, part, session, before)
 	if err != nil {
@@ -162,15 +160,16 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 	return nil
 }
 
-// callbackRecord is a callback record of a session that is deleted.
+// callbackRecord is a callback record of a deleted session.
 type callbackRecord struct {
-	subject string // its subject
+	subject string // of the record
 	record  run.Callback
 	claimed bool // a runner claimed its turn
 }
 
-// callbackRecords finds a session's callback records before a sequence.
-func (t *Service) callbackRecords(ctx context.Context, part, session string, before uint64) (all []callbackRecord, err error) {
+// callbackRecords finds the session's callback records before a sequence.
+func (t *Service) callbackRecords(ctx context.Context, part, session string, before uint64) (all []callbackRecord,
+	err error) {
 	for after := uint64(0); ; {
 		page, err := t.stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
 		if err != nil {
@@ -198,8 +197,8 @@ func (t *Service) callbackRecords(ctx context.Context, part, session string, bef
 	}
 }
 
-// dropCallback removes a callback record. The children of a turn that was claimed stay told, for who reads the history anew
-// too: what says so is written again, without the turn's text.
+// dropCallback removes a callback record. Where its turn was claimed, the record is written again without the text, so
+// that a replay of the history does not deliver the callback twice.
 func (t *Service) dropCallback(ctx context.Context, l callbackRecord, before uint64) error {
 	if l.claimed && len(l.record.Next) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package sessions shows sessions, stops and deletes them, and tells what is below a session and so its own: what its
-// token lets a run ask for.
+// Package sessions shows, stops and deletes sessions. It also decides what a session token may touch: what is below its
+// session.
 package sessions
 
 import (
@@ -25,14 +25,14 @@ type Needs struct {
 	Stream  Stream
 	Keys    Keys
 
-	Version func() int                  // of the records that are written
-	RunOf   func(payload string) string // whose body a payload is
-	Started func() bool                 // keys and registries are read
+	Version func() int                  // of records to write
+	RunOf   func(payload string) string // the run that a payload belongs to
+	Started func() bool                 // keys and registries have been read
 	Ready   func() error
 	Log     *slog.Logger
 }
 
-// History is what the history tells of sessions.
+// History is the part of the history about sessions.
 type History interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
@@ -41,31 +41,31 @@ type History interface {
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 	Open(session string) []projection.Active
 	RunsOf(session string) []string
-	Root(session string) string           // the run that was begun last
-	UndeliveredRun(session string) string // a run whose end its parent's session is yet to be told of
+	Root(session string) string           // the run that was claimed last
+	UndeliveredRun(session string) string // a child run whose callback to its parent session is pending
 	StoppingBelow(session string) bool
 	DeletedAt(session string) uint64
 }
 
-// attemptHistory is what it tells of attempts.
+// attemptHistory is the part of the history about attempts.
 type attemptHistory interface {
 	Active(id string) (projection.Active, bool)
 	Ready() error
 }
 
-// Stops stops runs, and what is below a session.
+// Stops stops runs and the sessions below a session.
 type Stops interface {
 	Stop(ctx context.Context, id string) (run.Run, error)
 	Below(session string, stopping bool) *runs.Below
 	StopTree(ctx context.Context, session, root, own string) (stopped bool, err error)
 }
 
-// Records writes what is known of sessions.
+// Records writes the records of sessions.
 type Records interface {
 	Put(ctx context.Context, e bus.Entry) error
 }
 
-// Stream is where the records are, and what they leave.
+// Stream reads and purges the records.
 type Stream interface {
 	Last(ctx context.Context, subj string) (bus.Message, error)
 	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
@@ -73,7 +73,7 @@ type Stream interface {
 	DropPayloads(ctx context.Context, old func(name string, at time.Time) bool) error
 }
 
-// Keys makes the keys of attempts.
+// Keys derives the keys of attempts.
 type Keys interface {
 	Of(run string, attempt int) string
 }

@@ -13,7 +13,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Service shows, stops and deletes sessions, tells which is below which, and whose session tokens are.
+// Service shows, stops and deletes sessions, and checks session tokens.
 type Service struct {
 	*Tokens
 	history History
@@ -26,19 +26,19 @@ type Service struct {
 	log     *slog.Logger
 }
 
-// Session is a session as readers see it.
+// Session returns a session.
 func (t *Service) Session(ctx context.Context, id string) (run.Session, error) {
 	t.reads.WaitCurrent(ctx)
 	return t.history.Session(ctx, id)
 }
 
-// SessionResult is the result of the newest ended run of a session.
+// SessionResult returns the result of the session's newest ended run.
 func (t *Service) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
 	t.reads.WaitCurrent(ctx)
 	return t.history.SessionResult(ctx, id)
 }
 
-// Events are what happened in a session after a position, oldest first, and where to go on.
+// Events returns the session's events after a position, the oldest first, and the next position.
 func (t *Service) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
 	t.reads.WaitCurrent(ctx)
 	return t.history.Events(ctx, session, after, limit)
@@ -50,7 +50,7 @@ func (t *Service) Sessions(ctx context.Context, q projection.Query) (projection.
 	return t.history.Sessions(ctx, q)
 }
 
-// Tree is a page of a session and all below it, with their runs.
+// Tree returns a page of a session and all below it, with their runs.
 func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error) {
 	t.reads.WaitOwnWrites(ctx)
 	p, err := t.history.Tree(ctx, id, limit, cursor)
@@ -63,20 +63,19 @@ func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string)
 // StoppedSession answers the stop of a session.
 type StoppedSession struct {
 	run.Session
-	Below *runs.Below `json:"open_below,omitempty"` // nil: there is nothing
+	Below *runs.Below `json:"open_below,omitempty"` // nil: there are none
 }
 
-// StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is
-// stopped too.
+// StopSession stops the open runs of a session and lists those below it. With tree, it stops those too.
 func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
-	if err := t.reads.CatchUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
+	if err := t.reads.CatchUp(ctx); err != nil { // runs that another coordinator has just accepted are stopped too
 		return s, err
 	}
 	if _, err := t.Session(ctx, id); err != nil {
 		return s, err
 	}
 	s.Below = t.stops.Below(id, tree)
-	for n := 0; tree; n++ { // again where a run was begun at this moment
+	for n := 0; tree; n++ { // again if a run was claimed meanwhile
 		stopped, err := t.stops.StopTree(ctx, id, t.history.Root(id), "")
 		if err == nil && !stopped && n == runs.TreeTries {
 			err = runs.Changing("session", id)
@@ -86,7 +85,7 @@ func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s Stop
 		}
 		tree = !stopped
 	}
-	// The last one first: a turn that ends must not let one begin that is to be cancelled.
+	// The newest first, so that no turn starts that is to be stopped.
 	open := t.history.Open(id)
 	for i := len(open) - 1; i >= 0; i-- {
 		if _, err := t.stops.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
@@ -97,11 +96,11 @@ func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s Stop
 	return s, err
 }
 
-// maxGenerations is how far down a session's descendants are looked for.
+// maxGenerations is how many generations IsDescendant looks through.
 const maxGenerations = 1000
 
-// IsDescendant tells whether a session is below another one: started by it, or by one that is below it. An unknown session
-// is NotFound.
+// IsDescendant reports whether a session is below another one: started by it or by one below it. An unknown session is
+// NotFound.
 func (t *Service) IsDescendant(ctx context.Context, session, from string) (bool, error) {
 	for n := range maxGenerations {
 		s, err := t.history.Session(ctx, session)
@@ -121,8 +120,8 @@ func (t *Service) IsDescendant(ctx context.Context, session, from string) (bool,
 	return false, nil
 }
 
-// AsSession makes the body of a run's request the request of a session: its run is that session's child, and what it
-// resumes must be below it. A body that cannot be read stays as it is: who takes it says why.
+// AsSession turns the body of a run's request into a request of a session. Its run becomes the session's child, and
+// the session that it resumes must be below. An unreadable body is returned as it is, to be refused later.
 func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([]byte, error) {
 	req, err := run.ReadRequest(body)
 	if err != nil {
@@ -144,7 +143,7 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 	if err != nil {
 		return body, nil
 	}
-	// there, and empty
+	// present, but empty
 	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "parent_session_id" })
 	parent, err := json.Marshal(session)
 	if err != nil {
@@ -153,7 +152,7 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 	return strictjson.Object(append(members, strictjson.Member{Key: "parent_session_id", Value: parent})), nil
 }
 
-// RequireDescendant refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is
+// RequireDescendant refuses a session that is not below own; with itself, own is allowed too. An unknown session is
 // NotFound.
 func (t *Service) RequireDescendant(ctx context.Context, session, own string, itself bool) error {
 	if session == own && itself {

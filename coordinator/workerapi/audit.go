@@ -10,11 +10,11 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// claimedIdentity is as whom somebody speaks; nothing of it is proven.
+// claimedIdentity is who a worker says it is. Nothing of it is proven.
 type claimedIdentity struct{ runner, host string }
 
-// record writes the line of what a worker asked over NATS. Who did it is the credential that the server names, and the
-// runner whose process proved to be it; the rest is only claimed.
+// record writes an audit entry of a worker's request. The actor is the credential that the server names and the runner
+// whose process proved its secret; as is only claimed.
 func (s *Service) record(ctx context.Context, action, proven string, as claimedIdentity, err error) {
 	if s.Audit == nil {
 		return
@@ -32,7 +32,7 @@ func (s *Service) record(ctx context.Context, action, proven string, as claimedI
 	s.Audit.Record(e)
 }
 
-// recordRefusal writes the line of a worker that asked for what is not its own; which worker it is, nobody knows then.
+// recordRefusal writes an audit entry of a refused request. The worker is unknown.
 func (s *Service) recordRefusal(ctx context.Context, op string, err error) {
 	if kind := fault.KindOf(err); err == nil || kind != fault.Forbidden && kind != fault.Unauthorized {
 		return

@@ -5,25 +5,25 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Connection is what a program that registered over HTTP must know to take runs over NATS (shared/docs/protocol.md).
+// Connection tells a program that registered over HTTP how to take runs over NATS (shared/docs/protocol.md).
 type Connection struct {
 	URL       string            `json:"url"`
 	Stream    string            `json:"stream"`
 	Lanes     []QueueConsumer   `json:"lanes"`
-	Beats     string            `json:"beats"` // a request every BeatEvery
+	Beats     string            `json:"beats"` // heartbeat subject: a request every BeatEvery
 	BeatEvery float64           `json:"beat_every_seconds"`
 	Lease     float64           `json:"lease_seconds"`
-	Commands  string            `json:"commands"` // to be answered
-	Fleet     map[string]string `json:"fleet"`    // operations, each a request
+	Commands  string            `json:"commands"` // command subject: requests to answer
+	Fleet     map[string]string `json:"fleet"`    // operations and their request subjects
 }
 
-// QueueConsumer is a queue and its durable pull consumer.
+// QueueConsumer is a task queue and its durable pull consumer.
 type QueueConsumer struct {
 	Lane     string `json:"lane"`
 	Consumer string `json:"consumer"`
 }
 
-// ConnectionOf tells a registered runner where everything is.
+// ConnectionOf returns the connection of a registered runner.
 func ConnectionOf(url string, r runnerapi.Registered) Connection {
 	c := Connection{
 		URL: url, Stream: subject.Runs, Lanes: []QueueConsumer{}, Beats: subject.Heartbeats(r.RunnerID),

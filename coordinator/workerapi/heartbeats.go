@@ -22,22 +22,22 @@ type Heartbeats struct {
 	Hearing interface {
 		Heard(key string, at time.Time, early bool)
 	}
-	// that it was heard is noted
+	// notes the heartbeat
 	Runner func(ctx context.Context, b runnerapi.Heartbeat) (r runnerapi.Runner, known, superseded bool, err error)
-	// what its clock says
+	// notes the runner's clock
 	Tick func(runner string, at time.Time)
-	// reads a registration anew
+	// reads a registration again
 	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)
 	Queues    func(r runnerapi.Runner) []string
 	AttemptOf func(a projection.Active, key string) int
-	CatchUp   func(ctx context.Context) error // waits until the fold has what NATS has
+	CatchUp   func(ctx context.Context) error // waits until the projection has what NATS has
 	Versions  func() (records, events int)    // that workers may write
 	APIURL    string
 }
 
-// Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is
-// refused.
-func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Heartbeat) (runnerapi.HeartbeatReply, error) {
+// Heartbeat notes the attempts that are alive, and returns what the worker should know. A heartbeat that does not prove its
+// process is refused.
+func (b *Heartbeats) Heartbeat(ctx context.Context, beat runnerapi.Heartbeat) (runnerapi.HeartbeatReply, error) {
 	now := time.Now()
 	r, known, superseded, err := b.runner(ctx, beat)
 	if err != nil {
@@ -48,7 +48,7 @@ func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Heartbeat) (runner
 		Known: known || beat.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}
-	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
+	if known && !superseded { // of other processes only their attempts count
 		b.Tick(beat.RunnerID, beat.At)
 		reply.TaskQueues = b.Queues(r)
 		b.History.Idle(beat.RunnerID, beat.Idle)
@@ -58,7 +58,7 @@ func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Heartbeat) (runner
 			}
 		}
 	}
-	current := sync.OnceValue(func() bool { // has the fold what NATS has?
+	current := sync.OnceValue(func() bool { // whether the projection has what NATS has
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		return b.CatchUp(ctx) == nil
@@ -74,8 +74,8 @@ func (b *Heartbeats) Beat(ctx context.Context, beat runnerapi.Heartbeat) (runner
 	return reply, nil
 }
 
-// runner looks for whose heartbeat it is. One that seems superseded may be the successor, and that is not known here
-// yet: who is sent away wrongly ends.
+// runner notes whose heartbeat it is. A process that seems superseded may be the successor, so the registration is read
+// again: a worker that is told so ends.
 func (b *Heartbeats) runner(ctx context.Context, beat runnerapi.Heartbeat) (r runnerapi.Runner, known, superseded bool,
 	err error) {
 	r, known, superseded, err = b.Runner(ctx, beat)
@@ -88,7 +88,7 @@ func (b *Heartbeats) runner(ctx context.Context, beat runnerapi.Heartbeat) (r ru
 	return b.Runner(ctx, beat)
 }
 
-// attempt notes one that is alive, and says what its worker is to do with it.
+// attempt notes an attempt as alive. abandoned or stop say what its worker must do.
 func (b *Heartbeats) attempt(at runnerapi.Attempt, instance string, now time.Time, current func() bool) (abandoned,
 	stop bool) {
 	a, ok := b.History.Active(at.RunID)
@@ -98,7 +98,7 @@ func (b *Heartbeats) attempt(at runnerapi.Attempt, instance string, now time.Tim
 	switch n := b.AttemptOf(a, at.Key); {
 	case n > 0 && n < a.AttemptNumber(), b.heldByOther(at, instance, current):
 		return true, false
-	case n == 0: // a key that nobody was handed: nothing is kept of it
+	case n == 0: // a key that was never handed out
 		return false, false
 	}
 	b.Hearing.Heard(at.Key, now, a.Claim == nil)
@@ -108,8 +108,8 @@ func (b *Heartbeats) attempt(at runnerapi.Attempt, instance string, now time.Tim
 	return false, a.Stopping && a.UnverifiedSeq == 0
 }
 
-// heldByOther tells whether a run has been begun under another key, or by another process, by the history as NATS has it
-// now: a fold that is behind may not have read yet what a worker has begun.
+// heldByOther reports whether a run was claimed under another key or by another process. The projection must be current
+// to say so, since it may not have read this worker's claim yet.
 func (b *Heartbeats) heldByOther(at runnerapi.Attempt, instance string, current func() bool) bool {
 	is := func() bool {
 		a, ok := b.History.Active(at.RunID)

@@ -12,9 +12,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Open makes workers find us; what it returns answers them.
+// Open subscribes to the requests of workers. serve answers them until ctx ends.
 func (s *Service) Open() (serve func(context.Context) error, err error) {
-	beats, err := s.Endpoints.Listen(subject.AllHeartbeats, "") // every coordinator hears every beat
+	beats, err := s.Endpoints.Listen(subject.AllHeartbeats, "") // every coordinator gets every heartbeat
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Payloads hands out and takes the bodies that are too large for a record.
+// Payloads stores and returns bodies that are too large for a record.
 type Payloads struct {
 	Store interface {
 		GetPart(ctx context.Context, name string, n int) ([]byte, error)
@@ -28,23 +28,23 @@ type Payloads struct {
 		Check(run string, attempt int, key string) error
 	}
 	ActiveSession func(run string, attempt int) (session string, ok bool)
-	CatchUp       func(ctx context.Context) error // waits until the fold has what NATS has
-	MaxBytes      int64                           // bytes of a result or a state
+	CatchUp       func(ctx context.Context) error // waits until the projection has what NATS has
+	MaxBytes      int64                           // of a result or a state
 }
 
-// Get hands a worker one part of a payload of the attempt it holds, or of a state that its session has kept.
+// Get returns one part of a payload of the worker's attempt, or of a state that its session keeps.
 func (p *Payloads) Get(ctx context.Context, r runnerapi.PartRequest) ([]byte, error) {
 	if err := p.authorize(ctx, r, false); err != nil {
 		return nil, err
 	}
 	body, err := p.Store.GetPart(ctx, r.Name, r.Part)
 	if errors.Is(err, bus.ErrNotFound) {
-		return nil, fault.Wrap(fault.NotFound, "", "It is not kept any more, or it is damaged", err)
+		return nil, fault.Wrap(fault.NotFound, "", "The payload was removed or is damaged", err)
 	}
 	return body, err
 }
 
-// Put takes one part of a result, or of a state, of the attempt that the worker holds.
+// Put stores one part of a result or a state of the worker's attempt.
 func (p *Payloads) Put(ctx context.Context, r runnerapi.PartRequest) ([]byte, error) {
 	if err := p.authorize(ctx, r, true); err != nil {
 		return nil, err
@@ -57,9 +57,9 @@ func (p *Payloads) Put(ctx context.Context, r runnerapi.PartRequest) ([]byte, er
 	return nil, p.Store.PutPart(ctx, r.Name, r.Part, r.Body)
 }
 
-// authorize: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. What
-// is written is the attempt's own result or state, while it is under way; a state of any run of its session is read
-// then.
+// authorize checks a request for a part. The key proves that the attempt was handed to the caller, and a payload's name
+// begins with its run's id. While the attempt is active, its own result and state may be written, and the states of its
+// session's runs read.
 func (p *Payloads) authorize(ctx context.Context, r runnerapi.PartRequest, write bool) error {
 	if err := p.Keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return err
@@ -84,11 +84,11 @@ func (p *Payloads) authorize(ctx context.Context, r runnerapi.PartRequest, write
 	return nil
 }
 
-// sessionOf is the session of an attempt that is under way.
+// sessionOf returns the session of an active attempt.
 func (p *Payloads) sessionOf(ctx context.Context, r runnerapi.PartRequest) (string, error) {
 	session, ok := p.ActiveSession(r.RunID, r.Attempt)
 	if !ok {
-		if err := p.CatchUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
+		if err := p.CatchUp(ctx); err != nil { // its claim may be new, or another coordinator's
 			return "", err
 		}
 		session, ok = p.ActiveSession(r.RunID, r.Attempt)
@@ -100,11 +100,10 @@ func (p *Payloads) sessionOf(ctx context.Context, r runnerapi.PartRequest) (stri
 		return "", fault.Wrap(fault.Unavailable, "", "The history is being read; try again in a moment",
 			p.History.Ready())
 	}
-	return "", fault.New(fault.Forbidden, "", "The attempt is over, and keeps nothing any more")
+	return "", fault.New(fault.Forbidden, "", "The attempt is over; nothing can be stored for it")
 }
 
-// Drop removes a state that its session is no longer bound to, for a run that came after it. Doing it twice is
-// harmless.
+// Drop removes a state that its session is no longer bound to, for a later run of the session. It is safe to repeat.
 func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, error) {
 	if err := p.Keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return nil, err
@@ -112,9 +111,9 @@ func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, e
 	pointer, ok := runnerapi.StatePointerOf(r.Name)
 	name, _ := runnerapi.StateName(pointer)
 	if !ok || name != r.Name {
-		return nil, fault.New(fault.Invalid, "", "The name is not that of a state").With("field", "name")
+		return nil, fault.New(fault.Invalid, "", "The name is not the name of a state").With("field", "name")
 	}
-	if err := p.CatchUp(ctx); err != nil { // what the session is bound to now may be a moment old
+	if err := p.CatchUp(ctx); err != nil { // the binding may be new
 		return nil, err
 	}
 	if runs := p.History.RunsOf(r.SessionID); !slices.Contains(runs, r.RunID) ||

@@ -10,7 +10,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// handleHeartbeat answers a heartbeat. A runner's subject is for that runner alone.
+// handleHeartbeat answers a heartbeat. It must come on its runner's own subject.
 func (s *Service) handleHeartbeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
 	b, err := runnerapi.ReadHeartbeat(body)
 	if err != nil {

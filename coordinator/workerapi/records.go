@@ -11,11 +11,11 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// readRegistration tells whether a registration is for the profile that its subject names: that is what the server's
-// permissions are about.
+// readRegistration reads a registration and checks that it is for the profile in its subject. The NATS server's
+// permissions are for that subject.
 func readRegistration(as string, body []byte) (r runnerapi.Registration, err error) {
 	if err := json.Unmarshal(body, &r); err != nil {
-		return r, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+		return r, fault.Wrap(fault.Invalid, "", "The request is not valid JSON", err)
 	}
 	if as != r.ExecutorType+"."+r.ExecutorProfile {
 		return r, fault.Newf(fault.Forbidden, "This subject registers runners of %q only", as)
@@ -23,19 +23,19 @@ func readRegistration(as string, body []byte) (r runnerapi.Registration, err err
 	return r, nil
 }
 
-// lookupRecord tells a worker, which may not read the history, what stands under a subject of its own attempt. The subject
-// holds the attempt's key, which nobody finds by trying; one with wildcards is none.
+// lookupRecord returns a record of the worker's own attempt; workers may not read the history. The subject has the
+// attempt's key, which cannot be guessed. Wildcards are refused.
 func (s *Service) lookupRecord(ctx context.Context, r bus.RecordRequest) (any, error) {
 	at, err := subject.Parse(r.Subject)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "", "The subject is not that of a record", err)
+		return nil, fault.Wrap(fault.Invalid, "", "The subject is not the subject of a record", err)
 	}
 	if !at.Kind.Keyed() {
-		return nil, fault.New(fault.Forbidden, "", "Only what an attempt's own key leads to is told")
+		return nil, fault.New(fault.Forbidden, "", "Only records with the key of an attempt can be read")
 	}
 	for _, token := range []string{at.Partition, at.Run, at.Key} {
 		if subject.Check(token) != nil {
-			return nil, fault.New(fault.Forbidden, "", "Only what an attempt's own key leads to is told")
+			return nil, fault.New(fault.Forbidden, "", "Only records with the key of an attempt can be read")
 		}
 	}
 	m, err := s.Stream.Last(ctx, r.Subject)

@@ -1,5 +1,5 @@
-// Package workerapi is the wall towards workers: what they ask over NATS is read, refused or handed on, and written
-// down.
+// Package workerapi answers what workers ask over NATS. It checks each request, passes it on, and writes the audit
+// entry.
 package workerapi
 
 import (
@@ -13,7 +13,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Service is what workers ask over NATS. Its Audit may be nil.
+// Service answers the requests of workers. Audit may be nil.
 type Service struct {
 	Endpoints interface {
 		Listen(subj, queue string) (*bus.Endpoint, error)
@@ -32,7 +32,8 @@ type Service struct {
 	Audit    *audit.Log
 }
 
-// checkAgentCount refuses a registration with too many agents before they are read: a few bytes each would take hundreds.
+// checkAgentCount refuses a registration with too many agents before decoding them, since each may take hundreds of
+// times its size.
 func checkAgentCount(body []byte) error {
 	var in struct {
 		Agents []json.RawMessage `json:"agents"`
@@ -43,12 +44,12 @@ func checkAgentCount(body []byte) error {
 	return nil
 }
 
-// handler reads a request of type T and writes what f makes of it.
+// handler decodes a request of type T and encodes what f returns.
 func handler[T any](f func(context.Context, T) (any, error)) func(context.Context, []byte) ([]byte, error) {
 	return func(ctx context.Context, body []byte) ([]byte, error) {
 		var in T
 		if err := json.Unmarshal(body, &in); err != nil {
-			return nil, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+			return nil, fault.Wrap(fault.Invalid, "", "The request is not valid JSON", err)
 		}
 		out, err := f(ctx, in)
 		if err != nil {
@@ -63,7 +64,7 @@ func partHandler(f func(context.Context, runnerapi.PartRequest) ([]byte, error))
 	return func(ctx context.Context, body []byte) ([]byte, error) {
 		var in runnerapi.PartRequest
 		if err := json.Unmarshal(body, &in); err != nil {
-			return nil, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+			return nil, fault.Wrap(fault.Invalid, "", "The request is not valid JSON", err)
 		}
 		return f(ctx, in)
 	}

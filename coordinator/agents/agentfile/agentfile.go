@@ -1,7 +1,7 @@
 // Package agentfile changes the files of agents: agent.json, and agent.system-prompt.md beside it. A change is written
-// aside, synced, and renamed over the file, so that a reader sees the old text or the new one. What was not changed
-// keeps its bytes. A lock on the folder keeps coordinators that share it apart; a change by somebody else is found by
-// comparing the text before it is replaced.
+// to a temporary file, synced and renamed, so that readers see the old text or the new one. Members that were not
+// changed keep their bytes. A lock on the folder serializes coordinators that share it. Changes by other programs are
+// found by comparing the text before it is replaced.
 package agentfile
 
 import (
@@ -23,16 +23,16 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Check refuses a change by what it starts from, or by what it leads to.
+// Check refuses a change by the definition before or after it.
 type Check struct {
 	Before, After func(agent.Blueprint) error
 }
 
-// tries is how often a change is made anew because somebody else changed the file meanwhile.
+// tries is how often a change is repeated because the file changed meanwhile.
 const tries = 8
 
-// Change replaces the members of the definition at path; null takes one away. dir is the folder of agents that path is
-// in. It returns the definition that then stands.
+// Change sets members of the definition at path and returns the new definition; null removes a member. dir is the
+// folder of agents that path is in.
 func Change(ctx context.Context, dir, path string, members []strictjson.Member, check Check) (agent.Blueprint, error) {
 	var after agent.Blueprint
 	err := replace(ctx, dir, path, func(old agent.Files, before agent.Blueprint) (agent.Files, error) {
@@ -52,14 +52,14 @@ func Change(ctx context.Context, dir, path string, members []strictjson.Member, 
 	return after, err
 }
 
-// Remove deletes the files of the definition at path, and their folder where nothing else is in it.
+// Remove deletes the files of the definition at path, and their folder if it is then empty.
 func Remove(ctx context.Context, dir, path string, before func(agent.Blueprint) error) error {
 	return replace(ctx, dir, path, func(old agent.Files, b agent.Blueprint) (agent.Files, error) {
 		return agent.Files{Path: path}, before(b)
 	})
 }
 
-// replace reads the files, and puts what change makes of them in their place. Files without JSON are deleted.
+// replace replaces the files with what change returns. Files without JSON are deleted.
 func replace(ctx context.Context, dir, path string, change func(agent.Files, agent.Blueprint) (agent.Files,
 	error)) error {
 	release, err := lock(ctx, dir)
@@ -77,7 +77,7 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		}
 		before, err := old.Blueprint(run.Autonomous)
 		if err != nil {
-			return fault.Newf(fault.Conflict, "%s cannot be read as it is now: %s; mend the file", path,
+			return fault.Newf(fault.Conflict, "%s is not a valid definition: %s; fix the file", path,
 				fault.Describe(err)).With("path", path)
 		}
 		next, err := change(old, before)
@@ -92,7 +92,7 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 	return fault.Newf(fault.Conflict, "%s is being changed by others; try again", path).With("path", path)
 }
 
-// applyChanges makes the new texts.
+// applyChanges returns the files with the members changed.
 func applyChanges(old agent.Files, members []strictjson.Member) (agent.Files, error) {
 	next, now := old, map[string]json.RawMessage{}
 	current, err := strictjson.Members(old.JSON)
@@ -127,7 +127,7 @@ func applyChanges(old agent.Files, members []strictjson.Member) (agent.Files, er
 	return next, err
 }
 
-// promptOf is the text of the system prompt's file; nil: there is to be none.
+// promptOf returns the text of the system prompt's file; nil: no file.
 func promptOf(old []byte, value json.RawMessage) ([]byte, error) {
 	if string(value) == "null" || string(value) == `""` && old == nil {
 		return nil, nil
@@ -139,14 +139,13 @@ func promptOf(old []byte, value json.RawMessage) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// swap puts the new texts in place of the old ones; false: somebody else has changed them meanwhile, and nothing was
-// done.
+// swap replaces the old texts with the new ones. Not done: the files changed meanwhile, and nothing was replaced.
 func swap(old, next agent.Files) (done bool, err error) {
 	writes := []write{
 		{path: agent.PromptPath(old.Path), old: old.Prompt, next: next.Prompt},
 		{path: old.Path, old: old.JSON, next: next.JSON},
 	}
-	if next.JSON == nil { // without it there is no agent: it goes first
+	if next.JSON == nil { // without it there is no agent, so it is deleted first
 		slices.Reverse(writes)
 	}
 	writes = slices.DeleteFunc(writes, func(w write) bool {
@@ -167,14 +166,14 @@ func swap(old, next agent.Files) (done bool, err error) {
 	}
 	folder := filepath.Dir(old.Path)
 	if next.JSON == nil && agent.PromptPath(old.Path) != "" {
-		_ = os.Remove(folder) // it stays where something else is in it
+		_ = os.Remove(folder) // fails where something else is in it
 		folder = filepath.Dir(folder)
 	}
 	syncDir(folder)
 	return true, nil
 }
 
-// explain tells a person what the system's error means.
+// explain turns an error of the file system into one for a person.
 func explain(err error, path string) error {
 	if _, ok := errors.AsType[*fault.Fault](err); ok || err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -190,12 +189,12 @@ func explain(err error, path string) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		reason, kind = "another process has the folder locked; try again", fault.Unavailable
 	default:
-		reason, kind = "its file system answers with an error, which the log has; nothing was changed", fault.Unavailable
+		reason, kind = "the file system returned an error (see the log); nothing was changed", fault.Unavailable
 	}
 	return fault.Wrap(kind, "", fmt.Sprintf("%s cannot be changed: %s", path, reason), err).With("path", path)
 }
 
-// Locked says why a file cannot be changed; nil: it can, as far as one sees without trying.
+// Locked says why a file cannot be changed; nil: nothing seems to prevent it.
 func Locked(dir, path string) error {
 	refuse := func(format string, args ...any) error {
 		return fault.Newf(fault.Conflict, format, args...).With("path", path)
@@ -212,9 +211,9 @@ func Locked(dir, path string) error {
 		case err != nil:
 			return explain(err, path)
 		case info.Mode()&fs.ModeSymlink != 0:
-			return refuse("%s is a symbolic link; change what it leads to", at)
+			return refuse("%s is a symbolic link; change its target", at)
 		case !info.IsDir() && !info.Mode().IsRegular():
-			return refuse("%s is no regular file", at)
+			return refuse("%s is not a regular file", at)
 		case info.Mode().Perm()&0o200 == 0, syscall.Access(at, 2) != nil:
 			return refuse("%s is read-only for this coordinator", at)
 		}
@@ -225,7 +224,7 @@ func Locked(dir, path string) error {
 	return nil
 }
 
-// tempPrefix is what the name of a file begins with that is written beside path.
+// tempPrefix returns how the names of path's temporary files begin.
 func tempPrefix(path string) string {
 	return "." + strings.TrimPrefix(filepath.Base(path), ".") + ".ao-"
 }

@@ -74,7 +74,7 @@ func TestAnEditorWritesMeanwhile(t *testing.T) {
 	}
 	put(t, at, `{"name":"x",`)
 	_, err = Change(t.Context(), dir, at, described("e"), Check{anything, anything})
-	if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "mend the file") {
+	if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "fix the file") {
 		t.Errorf("half a file: %v", err)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "x", ".*"))
@@ -131,7 +131,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EACCES}:  {fault.Conflict, "may not write there"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EROFS}:   {fault.Conflict, "may not write there"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.ENOENT}:  {fault.Conflict, "not there any more"},
-		&fs.PathError{Op: "open", Path: "p", Err: syscall.EIO}:     {fault.Unavailable, "answers with an error"},
+		&fs.PathError{Op: "open", Path: "p", Err: syscall.EIO}:     {fault.Unavailable, "file system returned an error"},
 	} {
 		got := explain(err, "/a/x.json")
 		if fault.KindOf(got) != want.kind || !strings.Contains(fault.Of(got).Message, want.say) {

@@ -18,23 +18,22 @@ import (
 	"ao/shared/agent"
 )
 
-// Seed keeps a copy of a folder of agents that can be changed. What is new or changed in the folder reaches the copy
-// where nobody has changed that agent's copy since; what somebody changed or deleted there stays as it is.
+// Seed keeps an editable copy of a folder of agents. New and changed agents of the folder are copied, unless their copy
+// was edited or deleted since the last time.
 type Seed struct {
 	From, To string
 }
 
-// seedStateFile, below the copy, has what was copied last.
+// seedStateFile is below the copy and has the seedState.
 const seedStateFile = ".ao/seed"
 
-// seedState is what was copied last: of each agent the hash of its files, and the agent whose copy was being written.
+// seedState has the hash of each agent as it was copied last, and the agent whose copy is being written.
 type seedState struct {
 	Copied  map[string]string `json:"copied"`
 	Writing string            `json:"writing,omitempty"`
 }
 
-// Sync brings the copy up to date, and returns the agents that were written or removed. kept are those of the folder
-// that the copy has otherwise.
+// Sync updates the copy. It returns the agents that it changed, and those whose copy differs because it was edited.
 func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil { // the data folder, which has secrets
 		return nil, nil, err
@@ -73,7 +72,7 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	return changed, kept, s.write(n)
 }
 
-// syncAgent brings the copy of one agent up to date; false: it stays as it is.
+// syncAgent updates the copy of one agent; false: it is left as it is.
 func (s Seed) syncAgent(n *seedState, name string, source, copy agentFiles) (bool, error) {
 	last, copied := n.Copied[name]
 	copyHash, sourceHash := copy.hash(), source.hash()
@@ -126,7 +125,7 @@ func (s Seed) write(n seedState) error {
 	return writeFile(filepath.Join(s.To, seedStateFile), raw, 0o644)
 }
 
-// writeFile writes a file aside and renames it.
+// writeFile writes a temporary file and renames it.
 func writeFile(at string, text []byte, mode fs.FileMode) error {
 	w := write{path: at, next: text}
 	defer w.discard()
@@ -140,7 +139,7 @@ func writeFile(at string, text []byte, mode fs.FileMode) error {
 	return err
 }
 
-// agentFiles is the files of an agent, by their path below the folder of agents; nil: there is no such agent.
+// agentFiles are the files of an agent by their path below the folder of agents; nil: there is no such agent.
 type agentFiles map[string]file
 
 type file struct {
@@ -159,7 +158,7 @@ func union(a map[string]agentFiles, b map[string]string) map[string]bool {
 	return all
 }
 
-// hash tells the contents of units apart; empty: there is none.
+// hash identifies the contents; empty: there is no such agent.
 func (u agentFiles) hash() string {
 	if u == nil {
 		return ""
@@ -172,7 +171,7 @@ func (u agentFiles) hash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// replace writes the files of an agent into a folder of agents, and removes those that it has no more.
+// replace writes the files into a folder of agents and removes those of old that are no longer there.
 func (u agentFiles) replace(dir string, old agentFiles) error {
 	for _, at := range slices.Sorted(maps.Keys(u)) {
 		full := filepath.Join(dir, at)
@@ -197,19 +196,19 @@ func (u agentFiles) replace(dir string, old agentFiles) error {
 		if err := os.Remove(filepath.Join(dir, at)); err != nil {
 			return err
 		}
-		_ = os.Remove(filepath.Join(dir, filepath.Dir(at))) // it stays where something else is in it
+		_ = os.Remove(filepath.Join(dir, filepath.Dir(at))) // fails where something else is in it
 	}
 	return nil
 }
 
-// Limits of what is copied: a folder of agents, not of anything.
+// Limits of what is copied, so that only a folder of agents is.
 const (
 	maxAgents = 1000
 	maxFiles  = 100
-	maxBytes  = 4 << 20 // of one agent
+	maxBytes  = 4 << 20 // of each agent
 )
 
-// readAgents reads the agents of a folder: <name>/agent.json with what is beside it, and <name>.json.
+// readAgents reads the agents of a folder: <name>/agent.json with the files beside it, and <name>.json.
 func readAgents(dir string) (map[string]agentFiles, error) {
 	all, err := agent.Places(dir)
 	if err != nil {
@@ -257,7 +256,7 @@ func readAgent(dir, top string, inFolder bool) (agentFiles, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") { // what an editor or a change puts aside
+		if strings.HasPrefix(e.Name(), ".") { // temporary files, of editors or ours
 			continue
 		}
 		if err := add(filepath.Join(top, e.Name())); err != nil {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// write is one file that is to have another text.
+// write is a change of one file's text.
 type write struct {
 	path      string
 	old, next []byte // nil: there is no such file
 	temporary string
 }
 
-// stage writes the new text to a file beside the old one, with its permissions, and syncs it.
+// stage writes the new text to a temporary file beside the old one, with its permissions, and syncs it.
 func (w *write) stage() error {
 	sweep(w.path)
 	if w.next == nil {
@@ -36,13 +36,13 @@ func (w *write) stage() error {
 	}
 	w.temporary = f.Name()
 	if owner != nil {
-		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // who may not give it away keeps it
+		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // without the right to, the file keeps our owner
 	}
 	_, err = f.Write(w.next)
 	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 }
 
-// commit puts the new text in its place.
+// commit renames the temporary file over the old one.
 func (w *write) commit() error {
 	if w.next == nil {
 		return os.Remove(w.path)
@@ -54,7 +54,7 @@ func (w *write) commit() error {
 	return err
 }
 
-// commit puts all new texts in their places, or none.
+// commit commits all writes, or none.
 func commit(writes []write) error {
 	for i := range writes {
 		if err := writes[i].commit(); err != nil {
@@ -67,26 +67,26 @@ func commit(writes []write) error {
 	return nil
 }
 
-// undo puts the old text back after another file could not be written.
+// undo restores the old text.
 func (w write) undo() error {
 	back := write{path: w.path, old: w.next, next: w.old}
 	defer back.discard()
 	return errors.Join(back.stage(), back.commit())
 }
 
-// discard removes what was written aside and not used.
+// discard removes a temporary file that was not committed.
 func (w *write) discard() {
 	if w.temporary != "" {
 		_ = os.Remove(w.temporary)
 	}
 }
 
-// staleAfter is the age at which a file that was written aside belongs to nobody: its process has ended.
+// staleAfter is the age from which a temporary file belongs to a process that has ended.
 const staleAfter = time.Hour
 
-// sweep removes what a process that ended left beside path.
+// sweep removes stale temporary files of path.
 func sweep(path string) {
-	entries, _ := os.ReadDir(filepath.Dir(path)) // who cannot read it will not write it either
+	entries, _ := os.ReadDir(filepath.Dir(path)) // an unreadable folder fails later
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), tempPrefix(path)) {
 			continue
@@ -97,11 +97,11 @@ func sweep(path string) {
 	}
 }
 
-// lockTimeout is how long a change waits for another one.
+// lockTimeout is how long a change waits for the lock.
 const lockTimeout = 10 * time.Second
 
-// lock keeps others out of a folder of agents. On a file system without locks there are none; then the comparison
-// before a file is replaced has to do.
+// lock locks a folder of agents. Without locks in the file system, only the comparison before a file is replaced
+// protects it.
 func lock(ctx context.Context, dir string) (release func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func lock(ctx context.Context, dir string) (release func(), err error) {
 	}
 }
 
-// syncDir makes a rename durable, where the file system syncs folders.
+// syncDir makes a rename durable, where the file system can sync folders.
 func syncDir(dir string) {
 	if f, err := os.Open(dir); err == nil {
 		_ = f.Sync()

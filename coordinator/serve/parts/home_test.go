@@ -55,7 +55,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	}
 	waiting := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`, "")
 	r, err := c.Show(t.Context(), waiting.RunID)
-	if err != nil || !strings.Contains(r.WaitingFor, `on host "there" alone`) {
+	if err != nil || !strings.Contains(r.WaitingFor, `only on host "there"`) {
 		t.Errorf("it waits for %q, %v", r.WaitingFor, err)
 	}
 	natstest.Until(t, "the run has failed", func() bool { return c.History.Ended(waiting.RunID) })
