@@ -26,8 +26,9 @@ type Resolved struct {
 // Announced returns an agent that a runner announced.
 func Announced(b agent.Blueprint, by runnerapi.Runner, id string, online bool) *Resolved {
 	b.RunnerID = id
-	return (&Resolved{Blueprint: b, Owners: by.AgentHashes, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds,
-		Online: online}).precomputed()
+	return (&Resolved{Blueprint: b, Owners: by.AgentHashes, Profile: by.ExecutorProfile,
+		ProfileTimeout: by.TimeoutSeconds,
+		Online:         online}).precomputed()
 }
 
 // defined returns an agent of the coordinators; file is nil where it came over the API.
@@ -38,7 +39,7 @@ func defined(b agent.Blueprint, file *ownFile) *Resolved {
 // precomputed computes what every run of the agent needs.
 func (k *Resolved) precomputed() *Resolved {
 	k.raw, _ = k.Snapshot() // cannot fail: it was read from JSON
-	k.queue = k.Want(k.MergedDemands(run.Demands{})).TaskQueue()
+	k.queue = k.RoutingKey(k.MergedDemands(run.Demands{})).TaskQueue()
 	return k
 }
 

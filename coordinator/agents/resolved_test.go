@@ -15,7 +15,7 @@ func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
 		Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, Owners: map[string]string{"b": "2", "a": "1"},
 		Profile: "p"}
 	kept := plain
-	kept.queue = plain.Want(plain.MergedDemands(run.Demands{})).TaskQueue()
+	kept.queue = plain.RoutingKey(plain.MergedDemands(run.Demands{})).TaskQueue()
 	for _, tt := range []struct {
 		affinity run.Demands
 		asked    []run.Demands
@@ -29,7 +29,7 @@ func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
 		{asked: []run.Demands{{}, {ExecutorProfile: "other"}}},
 		{affinity: run.Demands{Hostname: "there"}},
 	} {
-		want := kept.Want(kept.MergedDemands(tt.affinity, tt.asked...))
+		want := kept.RoutingKey(kept.MergedDemands(tt.affinity, tt.asked...))
 		if got := kept.QueueOf(want, append(tt.asked, tt.affinity)...); got != want.TaskQueue() {
 			t.Errorf("%+v: lane %s, want %s", tt, got, want.TaskQueue())
 		}

@@ -93,7 +93,7 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 			return AgentPreview{}, err
 		}
 	}
-	for _, c := range p.Runners(k.Want(k.MergedDemands(run.Demands{})), k.Model) {
+	for _, c := range p.Runners(k.RoutingKey(k.MergedDemands(run.Demands{})), k.Model) {
 		c.Holds = nil
 		out.Runners = append(out.Runners, Runner{c, len(c.Mismatches) == 0})
 	}

@@ -38,7 +38,8 @@ func unchecked(runnerapi.Runner) error { return nil }
 
 // deregister stores a deregistration that may allows. A runner without agents is removed at once. A process that has
 // registered meanwhile is left alone.
-func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Deregistration, may func(runnerapi.Runner) error) error {
+func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Deregistration,
+	may func(runnerapi.Runner) error) error {
 	for range 8 {
 		m, rev, err := l.Registered.Load(ctx, f.RunnerID)
 		if err != nil || rev == 0 {

@@ -10,8 +10,9 @@ import (
 
 // snapshot returns a member with its status. The caller holds mu.
 func (m *member) snapshot(r *Registry) runnerapi.Member {
-	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), LastHeartbeat: m.heard, CredentialUnknown: m.unnamed,
-		ClockOffset: m.clockAhead, ClockKnown: !m.clockSeen.IsZero(), RegistrationBytes: m.size}
+	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), LastHeartbeat: m.heard,
+		CredentialUnknown: m.unnamed,
+		ClockOffset:       m.clockAhead, ClockKnown: !m.clockSeen.IsZero(), RegistrationBytes: m.size}
 	if !m.LeftAt.IsZero() {
 		at.LeftSeenAt, at.NamesReservedUntil = m.left, m.graceEnd(r.cfg.NoMatch)
 	}
@@ -99,7 +100,8 @@ func (r *Registry) SharedQueues() map[string]runnerapi.RoutingKey {
 		if m.RequireMatchingTags {
 			continue
 		}
-		for _, w := range []runnerapi.RoutingKey{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
+		for _, w := range []runnerapi.RoutingKey{{Type: m.ExecutorType},
+			{Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
 			all[w.TaskQueue()] = w
 		}
 	}

@@ -152,7 +152,10 @@ func (n *Names) release(ctx context.Context, removed runnerapi.Runner) error {
 
 // replica returns another runner of the profile that announced the same definition; "": none.
 func (n *Names) replica(name, hash, profile string) string {
-	if all := n.Runners.list(func(m *member) bool { return m.AgentHashes[name] == hash && m.ExecutorProfile == profile }); len(
+	if all := n.Runners.list(func(m *member) bool {
+		return m.AgentHashes[name] == hash &&
+			m.ExecutorProfile == profile
+	}); len(
 		all) > 0 {
 		return all[0].ID
 	}

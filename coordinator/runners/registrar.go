@@ -69,7 +69,8 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 		}
 	}
 	if !r.RequireMatchingTags {
-		for _, w := range []runnerapi.RoutingKey{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
+		for _, w := range []runnerapi.RoutingKey{{Type: r.ExecutorType},
+			{Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
 			if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
 				return runnerapi.Registered{}, err
 			}

@@ -130,7 +130,7 @@ func (m *member) status(r *Registry) string {
 		}
 		return runnerapi.Left
 	}
-	s := r.cfg.Patience.Status(time.Since(m.heard))
+	s := r.cfg.Thresholds.Status(time.Since(m.heard))
 	if s == runnerapi.Online && (m.Draining || m.reportsDraining) {
 		return runnerapi.Draining
 	}

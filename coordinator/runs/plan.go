@@ -202,7 +202,7 @@ func asked(req *run.Request) *run.Requested {
 
 // model checks that a runner may use the agent's model, and finds the task queue.
 func (d *planBuilder) model(context.Context) error {
-	d.routing = d.agent.Want(d.Spec.Demands)
+	d.routing = d.agent.RoutingKey(d.Spec.Demands)
 	if err := d.by.runners.Permit(d.routing, d.agent.Model); err != nil {
 		return err
 	}

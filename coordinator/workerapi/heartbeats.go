@@ -35,8 +35,8 @@ type Heartbeats struct {
 	APIURL    string
 }
 
-// Heartbeat notes the attempts that are alive, and returns what the worker should know. A heartbeat that does not prove its
-// process is refused.
+// Heartbeat notes the attempts that are alive, and returns what the worker should know. A heartbeat that does not prove
+// its process is refused.
 func (b *Heartbeats) Heartbeat(ctx context.Context, beat runnerapi.Heartbeat) (runnerapi.HeartbeatReply, error) {
 	now := time.Now()
 	r, known, superseded, err := b.runner(ctx, beat)

@@ -34,5 +34,5 @@ func (s *Service) heartbeat(ctx context.Context, subj string, b runnerapi.Heartb
 		return runnerapi.HeartbeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s",
 			subject.Heartbeats(b.RunnerID))
 	}
-	return s.Beats.Beat(ctx, b)
+	return s.Heartbeats.Heartbeat(ctx, b)
 }

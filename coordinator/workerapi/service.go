@@ -27,9 +27,9 @@ type Service struct {
 	Leaving interface {
 		Deregister(ctx context.Context, f runnerapi.Deregistration) error
 	}
-	Beats    *Heartbeats
-	Payloads *Payloads
-	Audit    *audit.Log
+	Heartbeats *Heartbeats
+	Payloads   *Payloads
+	Audit      *audit.Log
 }
 
 // checkAgentCount refuses a registration with too many agents before decoding them, since each may take hundreds of

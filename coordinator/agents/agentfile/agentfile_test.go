@@ -131,7 +131,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EACCES}:  {fault.Conflict, "may not write there"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EROFS}:   {fault.Conflict, "may not write there"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.ENOENT}:  {fault.Conflict, "not there any more"},
-		&fs.PathError{Op: "open", Path: "p", Err: syscall.EIO}:     {fault.Unavailable, "file system returned an error"},
+		&fs.PathError{Op: "open", Path: "p", Err: syscall.EIO}: {fault.Unavailable,
+			"file system returned an error"},
 	} {
 		got := explain(err, "/a/x.json")
 		if fault.KindOf(got) != want.kind || !strings.Contains(fault.Of(got).Message, want.say) {

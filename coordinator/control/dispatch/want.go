@@ -14,7 +14,7 @@ import (
 // the definition that it was accepted with, another definition counts that the same profile has now.
 func (c *Controller) Want(a projection.Active) runnerapi.RoutingKey {
 	if k, changed := c.successor(a); changed {
-		return k.Want(k.MergedDemands(c.demands(a.Spec)))
+		return k.RoutingKey(k.MergedDemands(c.demands(a.Spec)))
 	}
 	return c.exactly(a.Spec)
 }

@@ -52,12 +52,12 @@ func newFleet(c *Coordinator) *workerapi.Service {
 		CatchUp: c.reads.CatchUp, MaxBytes: c.MaxPayload,
 	}
 	return &workerapi.Service{
-		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads,
+		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Heartbeats: newHeartbeats(c), Payloads: payloads,
 		Audit: c.Audit,
 	}
 }
 
-func newBeats(c *Coordinator) *workerapi.Heartbeats {
+func newHeartbeats(c *Coordinator) *workerapi.Heartbeats {
 	return &workerapi.Heartbeats{
 		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Heartbeat, Tick: c.Registry.ObserveClock,
 		Refresh: c.registered.Refresh, Queues: c.Queues.Of,

@@ -22,7 +22,7 @@ import (
 func wireRegistry(c *Coordinator) {
 	bucket := c.bus.Bucket(subject.Runners)
 	c.Registry = runners.New(runners.Config{
-		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Patience: c.Patience, Bucket: bucket, Retry: c.insist,
+		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Thresholds: c.Patience, Bucket: bucket, Retry: c.insist,
 		Changed: func() { c.scheduler.Wake(registered) },
 	})
 	c.registered = &runners.Registrations{Bucket: bucket, OnChange: c.Registry.Put}
