@@ -116,7 +116,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	return handlers{
 		login:     newLoginAPI(guard),
 		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
-		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends, tables: newSlots("tables are being read", csvAtOnce, csvAtOnce)},
+		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
 		bulk:      &bulkAPI{cfg.Again, in, audited},
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},

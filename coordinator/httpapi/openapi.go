@@ -33,7 +33,7 @@ var parameters = map[string]obj{
 	"action":            {"description": "Only this action, or those that begin with it and a dot.", "schema": obj{"type": "string"}},
 	"run":               {"description": "Only what is about this run, or was done by it.", "schema": obj{"type": "string"}},
 	"max_bytes":         {"description": "About how many bytes of a result, or of each event, are wanted: longer texts are cut, which the document says.", "schema": obj{"type": "integer", "minimum": 1}},
-	"format":            {"description": "csv: all runs that match as a table, the newest 100,000 at most (limit: fewer).", "schema": obj{"type": "string", "enum": []string{formatJSON, formatCSV}, "default": formatJSON}},
+	"format":            {"description": "csv, ndjson: all runs that match as a file, the newest 100,000 at most (limit: fewer).", "schema": obj{"type": "string", "enum": []string{formatJSON, formatCSV, formatNDJSON}, "default": formatJSON}},
 	"download":          {"description": "The answer is a file.", "schema": obj{"type": "boolean", "default": false}},
 	"timeout_seconds":   {"description": "How long to wait, in seconds.", "schema": obj{"type": "integer", "minimum": 0, "maximum": maxWait, "default": defaultWait}},
 }
@@ -163,8 +163,11 @@ func (s *typeSchemas) answer(b body, code int, out any) obj {
 	if b.stream && code == http.StatusOK {
 		content["text/event-stream"] = obj{"schema": obj{"type": "string"}}
 	}
-	if b.table && code == http.StatusOK {
-		content["text/csv"] = obj{"schema": obj{"type": "string"}}
+	if b.export && code == http.StatusOK {
+		for _, as := range exports {
+			kind, _, _ := strings.Cut(as.mediaType, ";")
+			content[kind] = obj{"schema": obj{"type": "string"}}
+		}
 	}
 	if b.file && code == http.StatusOK {
 		content["application/octet-stream"] = obj{"schema": obj{"type": "string"}}

@@ -36,7 +36,7 @@ type body struct {
 	stream bool // answers as text/event-stream too, or only so
 	plain  bool // some errors are plain text
 	file   bool // with download=true the answer is a file
-	table  bool // with format=csv the answer is a table
+	export bool // with another format the answer is a file of all that match
 }
 
 // either is an answer of one of several types.
@@ -106,7 +106,7 @@ var bodies = map[string]body{
 
 	"POST /runs":            {in: run.Request{}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/validate":   {in: run.Request{}, out: runs.Validation{}},
-	"GET /runs":             {out: projection.Page{}, table: true},
+	"GET /runs":             {out: projection.Page{}, export: true},
 	"GET /runs/count":       {out: projection.Count{}},
 	"GET /runs/:id":         {out: run.Run{}},
 	"GET /runs/:id/explain": {out: explain.Explanation{}},

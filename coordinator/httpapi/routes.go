@@ -43,7 +43,7 @@ func (h handlers) routes() []route {
 
 		{post, "/runs", nil, "start a session or resume one; mode sync waits for the result", created, h.runs.create, false},
 		{post, "/runs/validate", nil, "the checks of POST /runs; nothing is stored", ok, h.runs.validate, false},
-		{get, "/runs", listFilters, "runs, newest first; format=csv: all that match, as a table", ok, h.runs.list, false},
+		{get, "/runs", listFilters, "runs, newest first; format=csv or ndjson: all that match, as a file", ok, h.runs.list, false},
 		{get, "/runs/count", countFilters, "how many runs match", ok, h.runs.count, false},
 		{post, "/runs/stop", nil, "stop the runs that match, 1,000 at most; with tree all below them, too", ok, h.bulk.stop, false},
 		{post, "/runs/retry", nil, "start a run like each that matches and has ended, 1,000 at most", ok, h.bulk.retry, false},

@@ -29,7 +29,7 @@ type runsAPI struct {
 	in       *intake
 	audit    *recorder
 	ends     *ends
-	tables   *slots // lists that are answered as a file
+	exports  *slots // of those under way
 }
 
 // How long requests wait for the end of a run, in seconds.
@@ -173,12 +173,12 @@ func (a *runsAPI) count(g *gin.Context, q query) (any, error) {
 }
 
 func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
-	switch format := q.text("format"); format {
-	case "", formatJSON:
-	case formatCSV:
-		return a.table(g, q)
-	default:
-		q.fail("format", fmt.Sprintf("format must be %s or %s, got %.40q", formatJSON, formatCSV, format))
+	format := q.text("format")
+	if as, ok := exports[format]; ok {
+		return a.export(g, q, as)
+	}
+	if format != "" && format != formatJSON {
+		q.fail("format", fmt.Sprintf("format must be %s, %s or %s, got %.40q", formatJSON, formatCSV, formatNDJSON, format))
 	}
 	f, err := listingRuns(q)
 	if err != nil {

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -116,6 +117,43 @@ func TestRunsAsATable(t *testing.T) {
 	}
 }
 
+// TestRunsAsLinesOfJSON: each run that matches is a line, as lists show it, digit by digit.
+func TestRunsAsLinesOfJSON(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"nobodys","parameters_schema":{},"demands":{"tags":["none"]}}`).want(201)
+	const many = 1100
+	for i := range many {
+		s.submit(fmt.Sprintf(`{"agent_name":"nobodys","parameters":{"prompt":"<%d>","10":9223372036854775807,"2":0.10}}`, i))
+	}
+	s.post("/agents", `{"name":"others","demands":{"tags":["none"]}}`).want(201)
+	s.submit(`{"agent_name":"others","prompt":"x"}`)
+	lines := func(query string) []string {
+		g := s.get("/runs?format=ndjson&agent_name=nobodys" + query)
+		if g.status != 200 || g.header.Get("Content-Type") != "application/x-ndjson" ||
+			g.header.Get("Content-Disposition") != `attachment; filename="runs.ndjson"` {
+			t.Fatalf("%d %v %.300s", g.status, g.header, g.body)
+		}
+		return strings.Split(g.body, "\n")
+	}
+	all := lines("")
+	page := into[struct{ Runs []json.RawMessage }](s.get("/runs?limit=1000&agent_name=nobodys"), 200).Runs
+	if len(all) != many || len(page) != 1000 {
+		t.Fatalf("%d lines, and a page of %d", len(all), len(page))
+	}
+	for i, want := range page {
+		if all[i] != string(want) {
+			t.Fatalf("line %d is %s, want %s", i, all[i], want)
+		}
+	}
+	if last := all[many-1]; !strings.Contains(last, `"parameters":{"prompt":"<0>","10":9223372036854775807,"2":0.10}`) {
+		t.Errorf("%s", last)
+	}
+	if some := lines("&limit=7"); len(some) != 7 || some[6] != all[6] {
+		t.Errorf("%d lines", len(some))
+	}
+}
+
 // A table shows nobody more than the list does.
 func TestATableIsWhatItsReaderMayRead(t *testing.T) {
 	t.Parallel()
@@ -131,5 +169,9 @@ func TestATableIsWhatItsReaderMayRead(t *testing.T) {
 	if rows := s.table("", s.read); len(rows) != 3 {
 		t.Errorf("a reader reads %v", rows)
 	}
+	if g := s.get("/runs?format=ndjson", mine); strings.Count(g.body, "\n") != 0 || !strings.Contains(g.body, child.RunID) {
+		t.Errorf("a session reads %s", g.body)
+	}
 	s.get("/runs?format=csv").want(401)
+	s.get("/runs?format=ndjson").want(401)
 }

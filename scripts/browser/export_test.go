@@ -22,9 +22,9 @@ func TestExport(t *testing.T) {
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], "run_id,session_id,") || !strings.HasPrefix(lines[1], id+",") || !strings.Contains(lines[1], `,broken,"'=1+1",`) {
 		t.Errorf("%q", lines)
 	}
-	p.menu("Export the runs that match", "As JSON")
+	p.menu("Export the runs that match", "As JSON, a run a line")
 	p.until(`saved.length === 2`)
-	if text := eval[string](p, `saved[1]`); !strings.HasPrefix(text, "[\n{") || !strings.Contains(text, `"run_id":"`+id+`"`) || strings.Contains(text, "exportedelse") {
+	if text := eval[string](p, `saved[1]`); !strings.HasPrefix(text, `{"run_id":"`+id+`"`) || strings.Count(text, "\n") != 1 || strings.Contains(text, "exportedelse") {
 		t.Errorf("%s", text)
 	}
 }

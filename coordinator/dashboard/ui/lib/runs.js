@@ -1,7 +1,7 @@
 // Runs as pages show them: which state is newer, which filter they match, what they are about in one line.
 import { html } from "../base.js";
 import { get, request, seg, send, withQuery } from "./api.js";
-import { object, parse, quote } from "./json.js";
+import { object, quote } from "./json.js";
 import { Hostile, Icon, Id, JsonLine, Text } from "./components.js";
 
 export const statuses = ["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"];
@@ -123,27 +123,10 @@ export async function doMany(path, filter, expect, key, onProgress) {
   }
 }
 
-/** mostExported is how many runs are exported as JSON. */
-export const mostExported = 20000;
-
-/**
- * exportRuns offers the runs that a filter selects as a file: "json" is what the API answers, "csv" the table that the
- * coordinator makes. It returns how many they are, or undefined where the coordinator does not say.
- */
-export async function exportRuns(kind, filters) {
-  if (kind === "csv") {
-    const { response } = await request("GET", withQuery("/runs", { ...filters, format: "csv" }), { raw: true });
-    return save("runs.csv", await response.blob());
-  }
-  const texts = [];
-  for (let cursor = ""; texts.length < mostExported;) {
-    const { text, data } = await request("GET", withQuery("/runs", { ...filters, limit: "500", cursor }));
-    texts.push(...parse(text).items.find((m) => m.name === "runs").items.map((r) => r.text));
-    cursor = data.next_cursor;
-    if (!cursor) break;
-  }
-  save("runs.json", new Blob(["[\n" + texts.join(",\n") + "\n]\n"], { type: "application/json" }));
-  return texts.length;
+/** exportRuns offers the runs that a filter selects as a file, which the coordinator writes: "csv", or "ndjson", a run a line. */
+export async function exportRuns(format, filters) {
+  const { response } = await request("GET", withQuery("/runs", { ...filters, format }), { raw: true });
+  save("runs." + format, await response.blob());
 }
 
 /** save offers a blob as a file. */

@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"bytes"
+	"net/http"
+
+	"ao/coordinator/budget"
+	"ao/coordinator/projection"
+	"ao/shared/run"
+
+	"github.com/gin-gonic/gin"
+)
+
+// What a list of runs may be answered as.
+const (
+	formatJSON   = "json" // a page
+	formatCSV    = "csv"
+	formatNDJSON = "ndjson"
+)
+
+// export is how all runs that match are written as a file.
+type export struct {
+	mediaType, file string
+	head            func(*bytes.Buffer)
+	row             func(*bytes.Buffer, run.Run) error
+}
+
+// exports are the formats of such files.
+var exports = map[string]export{
+	formatCSV:    {"text/csv; charset=utf-8; header=present", "runs.csv", csvHead, csvRow},
+	formatNDJSON: {"application/x-ndjson", "runs.ndjson", func(*bytes.Buffer) {}, jsonRow},
+}
+
+// jsonRow writes a run as GET /runs does, on a line of its own.
+func jsonRow(b *bytes.Buffer, r run.Run) error { return encode(b, r) }
+
+// Limits of exports.
+const (
+	exportRows   = 100_000 // of one answer
+	exportPage   = 500     // rows that are read and sent at once
+	exportAtOnce = 2       // answers under way; others wait
+)
+
+// export answers with all runs that match, the newest first: page after page, each sent before the next is read.
+func (a *runsAPI) export(g *gin.Context, q query, as export) (any, error) {
+	left := q.number("limit", exportRows, 1, exportRows)
+	q.values.Del("limit")
+	f, err := listingRuns(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx := g.Request.Context()
+	release, err := a.exports.take(ctx, caller(g))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	text := buffers.Get().(*bytes.Buffer)
+	defer recycle(text)
+	as.head(text)
+	for begun := false; ; begun = true {
+		f.Limit = min(left, exportPage)
+		p, err := a.runs.Runs(ctx, f)
+		if err == nil {
+			err = as.rows(text, p)
+		}
+		if err != nil && begun {
+			panic(http.ErrAbortHandler) // half a file: the caller must see that it is none
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !begun {
+			as.begin(g.Writer)
+		}
+		if err := send(g.Writer, text.Bytes()); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		budget.Sent(ctx)
+		text.Reset()
+		if left -= len(p.Runs); left <= 0 || p.Next == "" {
+			return written{}, nil
+		}
+		f.Cursor = p.Next
+	}
+}
+
+// rows writes a page.
+func (e export) rows(b *bytes.Buffer, p projection.Page) error {
+	for _, r := range p.Runs {
+		if err := e.row(b, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin writes what comes before the file.
+func (e export) begin(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", e.mediaType)
+	h.Set("Content-Disposition", `attachment; filename="`+e.file+`"`)
+	w.WriteHeader(http.StatusOK)
+}
