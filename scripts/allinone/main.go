@@ -1,5 +1,5 @@
-// Command allinone is the whole system in one process: NATS with JetStream on disk, a coordinator, and a worker. It is what
-// scripts/up starts. The parts are the same as in programs of their own, and talk over the same subjects.
+// Command allinone runs the whole system in one process: NATS with JetStream, a coordinator and a worker. scripts/up
+// starts it. The parts are those of the separate programs and use the same subjects.
 package main
 
 import (
@@ -53,7 +53,8 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// run begins with NATS and ends with it: the worker finishes first, then the coordinator, so that every last word is heard.
+// run starts NATS first and stops it last. The worker stops before the coordinator, so that every end record is
+// processed.
 func run(c coordinator.Config, w worker.Config) error {
 	profiles, err := w.Read()
 	if err != nil {
@@ -81,10 +82,10 @@ func run(c coordinator.Config, w worker.Config) error {
 	c.Server, c.Opened = server, func(b *bus.Bus) { own <- b }
 	c.Serving = func(url string) {
 		close(serving)
-		go func() { // what it says to try works
+		go func() { // the suggested commands must work
 			select {
 			case <-ready:
-			case <-time.After(5 * time.Second): // its log says why
+			case <-time.After(5 * time.Second): // the log shows the reason
 			case <-ctx.Done():
 				return
 			}
@@ -96,7 +97,7 @@ func run(c coordinator.Config, w worker.Config) error {
 	worked := make(chan error, 1)
 	go func() {
 		select {
-		case <-serving: // a worker that came before would find nobody
+		case <-serving: // earlier, the worker would find no coordinator
 			var err error
 			w.Bus, err = bus.Open(nc, bus.Config{GroupWith: <-own, Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()})
 			if err == nil {
@@ -108,13 +109,13 @@ func run(c coordinator.Config, w worker.Config) error {
 		}
 	}()
 	select {
-	case err = <-decided: // it could not begin, or broke
+	case err = <-decided: // start failed, or a fatal error
 		return err
 	case err = <-worked:
 		joining.done()
 	}
 	if err == nil && ctx.Err() == nil {
-		c.Log.Warn("the worker was drained; the coordinator goes on, start again to have a worker again")
+		c.Log.Warn("the worker was drained and the coordinator continues; restart to get a worker again")
 		select {
 		case err = <-decided:
 			return err
@@ -125,14 +126,15 @@ func run(c coordinator.Config, w worker.Config) error {
 	return errors.Join(err, <-decided)
 }
 
-// signals: the first one ends the taking of work, the second one the grace of what runs, the third one the process.
+// signals returns a context that ends at the first signal: no new runs. The second signal closes the channel: no more
+// grace for running executors. The third ends the process.
 func signals(log *slog.Logger) (context.Context, <-chan struct{}) {
 	ctx, stop := context.WithCancel(context.Background())
 	hurry, got := make(chan struct{}), make(chan os.Signal, 3)
 	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-got
-		log.Info("ending; once more ends the programs that still run")
+		log.Info("shutting down; signal again to kill the programs that still run")
 		stop()
 		<-got
 		close(hurry)
@@ -141,28 +143,30 @@ func signals(log *slog.Logger) (context.Context, <-chan struct{}) {
 	return ctx, hurry
 }
 
-// sample is what a newcomer can try: words for ao, and the members of a request.
+// sample is an example for new users: arguments of ao, and members of a request.
 type sample struct{ words, body string }
 
-// example is something that works with these profiles in this folder: the shipped agent, if it and a README are there.
+// example returns an example that works with these profiles in this folder: the shipped agent, if it and a README
+// exist.
 func example(profiles []profile.Profile, dir string) sample {
 	has := slices.ContainsFunc(profiles, func(p profile.Profile) bool {
 		_, err := os.Stat(filepath.Join(p.AgentsDir, "text-stats", "agent.json"))
 		return p.AgentsDir != "" && err == nil
 	})
 	if _, err := os.Stat(filepath.Join(dir, "README.md")); err != nil || !has {
-		return sample{words: "agents   # what can be run here"}
+		return sample{words: "agents   # list the agents"}
 	}
 	return sample{"run text-stats --param file=README.md", `"agent_name":"text-stats","parameters":{"file":"README.md"}`}
 }
 
-// installed tells whether a program can be called by its name.
+// installed reports whether a program is on PATH.
 func installed(name string) bool {
 	_, err := exec.LookPath(name)
 	return err == nil
 }
 
-// relativePath is how a program is called that lies beside this one, from the folder that this one was started in; where none does, by its name.
+// relativePath returns the path of a program beside this one, relative to the current folder; its name if there is
+// none.
 func relativePath(name string) string {
 	self, err := os.Executable()
 	if err != nil {
@@ -182,8 +186,7 @@ func relativePath(name string) string {
 	return path
 }
 
-// printWelcome tells what to try, with the addresses where they are not the usual ones, and what it takes where not everybody may.
-// body is a request that works here, and words are the same for ao; empty: there is no such example.
+// printWelcome prints example commands, with addresses that are not the defaults and with the credentials they need.
 func printWelcome(url, nats string, c coordinator.Config, try sample) {
 	ao, at, header, first := relativePath("ao"), "", "", ""
 	if url != "http://127.0.0.1:8765" {
@@ -193,14 +196,14 @@ func printWelcome(url, nats string, c coordinator.Config, try sample) {
 		at = "-s " + nats + " "
 	}
 	if c.APITokens != "" {
-		first, header = "  export AO_TOKEN=…   # one of this coordinator's tokens\n", `-H "Authorization: Bearer $AO_TOKEN" `
+		first, header = "  export AO_TOKEN=…   # a token of this coordinator\n", `-H "Authorization: Bearer $AO_TOKEN" `
 	}
 	if c.TLSCert != "" {
-		first += "  export AO_CA=…      # the authority that signed its certificate\n"
+		first += "  export AO_CA=…      # the authority of its certificate\n"
 		header += `--cacert "$AO_CA" `
 	}
 	fmt.Printf(`
-Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in another terminal:
+Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C stops it. Try in another terminal:
 
 %[4]s  %[3]s %[5]s
 `, url, cmp.Or(nats, "in this process only"), ao, first, try.words)
@@ -208,10 +211,10 @@ Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in anothe
 		fmt.Printf("  curl -s %s%s/runs -d '{%s,\"mode\":\"sync\"}'\n", header, url, try.body)
 	}
 	switch {
-	case try.body == "", nats == "": // there is nothing to ask for, or nobody else reaches it
+	case try.body == "", nats == "": // no example, or NATS is not reachable
 	case !installed("nats"):
 	case c.NATS.Users != "" || c.NATS.Login.Creds != "":
-		fmt.Println("  nats …              # as 'ao init' printed it for the publisher")
+		fmt.Println("  nats …              # see the publisher's command in the output of 'ao init'")
 	default:
 		fmt.Printf("  nats %srequest ao.api.runs.create '{%s}'\n", at, try.body)
 	}

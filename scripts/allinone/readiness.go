@@ -8,9 +8,9 @@ import (
 	"ao/shared/fault"
 )
 
-// readiness is what keeps the process from being ready: its worker takes no runs yet. A new one says that the worker registers.
+// readiness holds why the process is not ready: its worker takes no runs yet.
 type readiness struct {
-	reason atomic.Pointer[fault.Fault] // nil: it takes runs, or it has ended
+	reason atomic.Pointer[fault.Fault] // nil: the worker takes runs, or has ended
 }
 
 func newReadiness() *readiness {
@@ -23,20 +23,20 @@ func (j *readiness) set(reason string) {
 	j.reason.Store(fault.New(fault.Unavailable, "", "the worker takes no runs yet: "+reason).After(time.Second))
 }
 
-// registrationFailed notes why a profile's runner could not register. It tries again by itself. GET /ready asks for no token: only what
-// is meant for callers is said.
+// registrationFailed records why a profile's runner could not register; the worker retries. GET /ready needs no token,
+// so the reason includes only messages meant for callers.
 func (j *readiness) registrationFailed(profile string, why error) {
-	said := "the log says why"
+	reason := "see the log"
 	if f, ok := errors.AsType[*fault.Fault](why); ok {
-		said = f.Message
+		reason = f.Message
 	}
-	j.set("profile " + profile + " is not registered: " + said)
+	j.set("profile " + profile + " is not registered: " + reason)
 }
 
-// over: the worker takes runs, or it has ended, and nobody waits for it any more.
+// done marks that the worker takes runs or has ended.
 func (j *readiness) done() { j.reason.Store(nil) }
 
-// err is nil, or why the process is not ready.
+// err returns why the process is not ready, or nil.
 func (j *readiness) err() error {
 	if f := j.reason.Load(); f != nil {
 		return f

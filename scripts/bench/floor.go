@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The floor: the smallest pipeline that does what ours must. HTTP → publish (ack) → pull consumer in another process → publish
-// (ack) → no-op → publish (ack) → consumer → answer: the same three durable writes, one stream, nothing else.
+// The floor is the smallest pipeline with the same three durable writes: HTTP → publish (ack) → pull consumer in
+// another process → publish (ack) → no-op → publish (ack) → consumer → answer, with one stream.
 
 const floorStream = "FLOOR"
 
@@ -100,7 +100,7 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 		return err
 	}
 	var c jetstream.Consumer
-	for c == nil { // until the coordinator has made it
+	for c == nil { // until the coordinator has created it
 		if c, err = js.Consumer(ctx, floorStream, "work"); err != nil {
 			if ctx.Err() != nil {
 				return nil

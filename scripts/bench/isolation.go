@@ -9,13 +9,14 @@ import (
 	"net/http/httptest"
 )
 
-// What burdens the second side of part apart: runs that no runner may take, nearly as many as may wait, and webhooks that hang.
+// The extra load of the second side of part apart: runs that match no runner, almost the maximum, and webhooks that
+// hang.
 const (
 	waitingRuns     = 99_000
 	hangingWebhooks = 40
 )
 
-// isolation is what one caller who waits sees of that, beside a side that has nothing else to do.
+// isolation measures one waiting caller under that load, beside a side without other load.
 func (b bench) isolation(ctx context.Context, fsync string) error {
 	free, burdened := b.ours(fsync), b.ours(fsync)
 	burdened.env = []string{
@@ -42,7 +43,7 @@ func (b bench) isolation(ctx context.Context, fsync string) error {
 	for round := range b.rounds + 1 {
 		for _, e := range all {
 			l, used := e.measure(func() load { return closedLoop(ctx, e.url, body["sync"], 1, b.length) })
-			if round > 0 { // the first one warms
+			if round > 0 { // the first round is a warm-up
 				e.loads, e.used = append(e.loads, l), append(e.used, used)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// load is what a round of requests gave.
+// load is the result of a round of requests.
 type load struct {
 	perSecond float64
 	seconds   float64
@@ -35,13 +35,13 @@ func client(conns int) *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns, MaxConnsPerHost: conns}}
 }
 
-// closedLoop keeps so many requests under way for a while: each client sends its next one when the answer is there.
+// closedLoop runs clients for d; each sends its next request when it has the answer.
 func closedLoop(ctx context.Context, url string, body []byte, clients int, d time.Duration) load {
 	end := time.Now().Add(d)
 	return requests(ctx, url, body, clients, func() bool { return time.Now().Before(end) })
 }
 
-// burst sends n requests from so many clients, as fast as they are answered.
+// burst sends n requests from the clients, as fast as they are answered.
 func burst(ctx context.Context, url string, body []byte, clients, n int) load {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -54,7 +54,7 @@ func requests(ctx context.Context, url string, body []byte, clients int, more fu
 	return runLoops(ctx, clients, more, func() error { return post(c, url, body) })
 }
 
-// runLoops does something in so many loops as long as there is more, and times what went well.
+// runLoops calls once in parallel loops while more returns true, and measures the calls without an error.
 func runLoops(ctx context.Context, loops int, more func() bool, once func() error) load {
 	var mu sync.Mutex
 	var took []time.Duration

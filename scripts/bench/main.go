@@ -1,15 +1,15 @@
-// Command bench measures the system beside its floor, in one paired run: floor, ours, floor, ours, … with the same
-// durable writes and the same fsync setting, each process on its own so that its CPU time can be told apart.
+// Command bench compares the system with its floor in alternating rounds: floor, ours, floor, ours, … with the same
+// durable writes and fsync setting. Every part is a separate process, so that CPU time can be measured per part.
 //
 //	go run ./scripts/bench                # everything, about five minutes
 //	go run ./scripts/bench -only replay -history 1000000
 //	go run ./scripts/bench -only sync,spawn -seconds 5 -rounds 3
 //	go run ./scripts/bench -only apart -rounds 7 # one caller beside 99,000 waiting runs and webhooks that hang
 //	go run ./scripts/bench -only watch -rounds 7 # callers beside ten readers of a live list
-//	go run ./scripts/bench -only ui -fsync 2m # what the dashboard costs a browser; needs Chromium
-//	scripts/bench/against 073a48e -only sync,async -rounds 7 # beside the programs of another commit as well
+//	go run ./scripts/bench -only ui -fsync 2m # the dashboard in a browser; needs Chromium
+//	scripts/bench/against 073a48e -only sync,async -rounds 7 # also compared with another commit
 //
-// All traffic stays on 127.0.0.1; data lies in a temporary folder that is removed.
+// All traffic stays on 127.0.0.1. Data is in a temporary folder, which is removed.
 package main
 
 import (
@@ -30,8 +30,7 @@ import (
 )
 
 func main() {
-	// A worker starts this program a second time as its guard, with no role: without this it would measure all by itself,
-	// beside what is being measured.
+	// A worker starts this program again as its guard, without a role. It must not start another measurement.
 	if os.Getenv("AGENT_ORCHESTRATOR_GUARD") != "" {
 		if err := process.Guard(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
@@ -47,21 +46,21 @@ func main() {
 		}
 		return
 	}
-	seconds := flag.Float64("seconds", 4, "length of a closed-loop round, in seconds")
-	rounds := flag.Int("rounds", 3, "rounds of each side; medians are shown")
-	only := flag.String("only", "sync,async,spawn,heap", "which parts, a comma list")
-	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC settings to measure, a comma list")
+	seconds := flag.Float64("seconds", 4, "duration of a closed-loop round, in seconds")
+	rounds := flag.Int("rounds", 3, "rounds per side; the median is printed")
+	only := flag.String("only", "sync,async,spawn,heap", "parts to run, comma-separated")
+	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC values to measure, comma-separated")
 	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
 	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
-	prompt := flag.Int("prompt", 0, "bytes of prose in the parameters of each run of the heap figure, another prose in each; 0: the same 600 bytes in all")
-	history := flag.Int("history", 300_000, "ended runs in the history of part replay, which is run only where it is named")
-	uiRuns := flag.Int("ui-runs", 100_000, "runs behind the list of part ui")
-	uiEvents := flag.Int("ui-events", 100_000, "events of a run of part ui")
-	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync, and in the last round of part async")
-	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
-	before := flag.String("before", "", "this program, built from another commit: sync and async measure its coordinator and worker as well (scripts/bench/against builds it)")
-	servers := flag.Int("servers", 1, "NATS servers of floor and ours: 1, or 3 for a cluster with as many replicas")
-	one := flag.Bool("one", false, "NATS, coordinator and worker of a side are one process, as scripts/up has it; the floor stays as it is")
+	prompt := flag.Int("prompt", 0, "bytes of random prose in each run's parameters for the heap figure; 0: the same 600 bytes in all")
+	history := flag.Int("history", 300_000, "ended runs in the history of part replay")
+	uiRuns := flag.Int("ui-runs", 100_000, "runs in the list of part ui")
+	uiEvents := flag.Int("ui-events", 100_000, "events of a run in part ui")
+	profile := flag.String("profile", "", "folder for CPU profiles of our processes, at the last concurrency of part sync and in the last round of part async")
+	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, comma-separated")
+	before := flag.String("before", "", "this program built from another commit, to compare in parts sync and async (scripts/bench/against builds it)")
+	servers := flag.Int("servers", 1, "NATS servers of floor and ours: 1, or 3 for a cluster with three replicas")
+	one := flag.Bool("one", false, "run NATS, coordinator and worker of ours in one process, as scripts/up does")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -77,7 +76,7 @@ func main() {
 	for _, part := range strings.Split(*only, ",") {
 		for _, fsync := range strings.Split(*syncs, ",") {
 			if (part == "spawn" || part == "heap" || part == "replay") && fsync != strings.Split(*syncs, ",")[0] {
-				continue // said once
+				continue // independent of fsync
 			}
 			if err := b.part(ctx, part, fsync); err != nil {
 				fmt.Fprintln(os.Stderr, "bench:", err)
@@ -106,7 +105,7 @@ func (b bench) part(ctx context.Context, part, fsync string) error {
 	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.isolation, "watch": b.watch, "ui": b.ui}
 	f, ok := parts[part]
 	if !ok {
-		return fmt.Errorf("no part %q; there are sync, async, spawn, heap, replay, apart, watch, ui", part)
+		return fmt.Errorf("no part %q; use sync, async, spawn, heap, replay, apart, watch, ui", part)
 	}
 	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
 	return f(ctx, fsync)
@@ -117,7 +116,7 @@ var body = map[string][]byte{
 	"async": []byte(`{"agent_name":"noop","parameters":{"text":"` + strings.Repeat("x", 600) + `"}}`),
 }
 
-// contender is a side that takes turns with others.
+// contender is a side in a comparison.
 type contender struct {
 	name string
 	*side
@@ -125,7 +124,7 @@ type contender struct {
 	used  [][]time.Duration
 }
 
-// launchAll starts the sides of a comparison.
+// launchAll starts all sides of a comparison.
 func launchAll(ctx context.Context, names []string, all []layout) (list []*contender, end func(), err error) {
 	end = func() {
 		for _, e := range list {
@@ -143,7 +142,7 @@ func launchAll(ctx context.Context, names []string, all []layout) (list []*conte
 	return list, end, nil
 }
 
-// turn is the order of a round: there and back, so that none always comes after the same one.
+// turn is the order of a round: forward and backward alternating, so that no contender always follows the same one.
 func turn(all []*contender, round int) []*contender {
 	order := slices.Clone(all)
 	if round%2 == 1 {
@@ -152,12 +151,12 @@ func turn(all []*contender, round int) []*contender {
 	return order
 }
 
-// ours is today's side.
+// ours is the layout of the current system.
 func (b bench) ours(fsync string) layout {
 	return layout{name: "ours", fsync: fsync, servers: b.servers, one: b.one}
 }
 
-// sync is the latency and throughput of waiting callers.
+// sync measures latency and throughput of waiting callers.
 func (b bench) sync(ctx context.Context, fsync string) error {
 	names, sides := []string{"floor"}, []layout{{name: "floor", fsync: fsync, servers: b.servers}}
 	if b.before != "" {
@@ -171,7 +170,7 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 	floor, ours := all[0], all[len(all)-1]
 	for i, clients := range b.clients {
 		for _, e := range all {
-			closedLoop(ctx, e.url, body["sync"], clients, time.Second) // warm
+			closedLoop(ctx, e.url, body["sync"], clients, time.Second) // warm-up
 			e.loads, e.used = nil, nil
 		}
 		for round := range b.rounds {
@@ -199,7 +198,8 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// async is how fast runs are accepted, and completed, when nobody waits. Beside another commit that is measured without fsync as well.
+// async measures how fast runs are accepted and completed without waiting callers. Another commit is also measured
+// without fsync.
 func (b bench) async(ctx context.Context, fsync string) error {
 	names, sides := []string{"ours"}, []layout{b.ours(fsync)}
 	if b.before != "" {
@@ -229,7 +229,7 @@ func (b bench) async(ctx context.Context, fsync string) error {
 			if err != nil {
 				return err
 			}
-			if round == 0 { // warm
+			if round == 0 { // warm-up
 				continue
 			}
 			took := time.Since(begin).Seconds()
@@ -244,8 +244,8 @@ func (b bench) async(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// spawn is runs with a real subprocess beside a bare loop that spawns the same program: the cheapest there is, a shell
-// script that says one thing, and one that does a little work.
+// spawn compares runs of a real program with a plain loop that spawns it: true, a shell script with one line, and one
+// that does a little work.
 func (b bench) spawn(ctx context.Context, fsync string) error {
 	ours, err := launch(ctx, layout{name: "ours", fsync: fsync, kind: "spawn"})
 	if err != nil {
@@ -270,7 +270,7 @@ func (b bench) spawn(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// heap is what the coordinator keeps of an ended run.
+// heap measures the coordinator's memory per ended run.
 func (b bench) heap(ctx context.Context, fsync string) error {
 	ours, err := launch(ctx, layout{name: "ours", fsync: fsync})
 	if err != nil {
@@ -299,7 +299,7 @@ func (b bench) heap(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// createRuns starts the runs that are kept.
+// createRuns creates the runs for heap.
 func (b bench) createRuns(ctx context.Context, url string) load {
 	if b.prompt == 0 {
 		return burst(ctx, url, body["async"], 64, b.kept)
@@ -313,9 +313,10 @@ func (b bench) createRuns(ctx context.Context, url string) load {
 	})
 }
 
-const vocabulary = "the report must list every open finding of last week with its owner and a date please check the sources first then compare prices for three vendors summarise what changed since the review and say which tests fail why they fail what would mend them"
+const vocabulary = "the report must list every open finding of last week with its owner and a date please check the sources first " +
+	"then compare prices for three vendors summarise what changed since the review and say which tests fail and why"
 
-// prose is words and numbers by chance, so many bytes of them. It is harder to pack than what people write.
+// prose returns random words and numbers. They compress worse than real prose.
 func prose(size int) string {
 	words := strings.Fields(vocabulary)
 	var b strings.Builder

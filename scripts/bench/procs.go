@@ -12,7 +12,7 @@ import (
 	"ao/nats/natstest"
 )
 
-// proc is a child: this program again in another role, so that every process's CPU time can be told apart.
+// proc is a child process: this program in another role.
 type proc struct {
 	role string
 	cmd  *exec.Cmd
@@ -45,7 +45,7 @@ func (p *proc) end() {
 	}
 }
 
-// cpu is the processor time that the process has used.
+// cpu returns the CPU time used by the process.
 func (p *proc) cpu() time.Duration {
 	fields, err := stat(p.cmd.Process.Pid, "stat")
 	if err != nil || len(fields) < 15 {
@@ -61,7 +61,7 @@ func stat(pid int, file string) ([]string, error) {
 	return strings.Fields(string(raw)), err
 }
 
-// freePort is an address on 127.0.0.1 that nobody listens on, for a server that is yet to be started, and again.
+// freePort returns an unused address on 127.0.0.1, for a server that may also be restarted.
 func freePort() string {
 	address, err := natstest.Address()
 	if err != nil {

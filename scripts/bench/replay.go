@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// replay is what a start costs when the history is long: read from its beginning, and from a snapshot.
+// replay measures a start with a long history: read from its beginning, and from a snapshot.
 func (b bench) replay(ctx context.Context, fsync string) error {
 	dir, err := os.MkdirTemp("", "ao-bench-")
 	if err != nil {
@@ -61,7 +61,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	applied := whole.Stats().Applied
 	fmt.Printf("read from the beginning: ready after %.2f s (%.0f records/s), %d applied, %d bytes of heap for a run\n",
 		whole.took.Seconds(), float64(applied)/whole.took.Seconds(), applied, (heap()-before)/int64(b.history))
-	var slowest time.Duration // of records that come while the snapshot is written, from the append to the fold
+	var slowest time.Duration // from append to projection, while the snapshot is written
 	for begin = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(begin) < time.Minute; {
 		at := time.Now()
 		seq, err := records.AppendBatch(ctx, endedRuns(1)...)
@@ -90,7 +90,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// follower is a read model that has caught up.
+// follower is a projection that has caught up.
 type follower struct {
 	*projection.Projection
 	*projection.Index
@@ -130,7 +130,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// writeHistory writes a history of ended runs, a third of a thousand in each write.
+// writeHistory writes a history of ended runs, about 333 runs per write.
 func writeHistory(ctx context.Context, b *bus.Bus, runs int) error {
 	const write = 333
 	g, ctx := errgroup.WithContext(ctx)
@@ -144,7 +144,7 @@ func writeHistory(ctx context.Context, b *bus.Bus, runs int) error {
 	return g.Wait()
 }
 
-// endedRuns are the records of runs that ended well, each of a session of its own.
+// endedRuns returns the records of completed runs, each with its own session.
 func endedRuns(runs int) (all []bus.Entry) {
 	now := time.Now().UTC()
 	parameters := json.RawMessage(`{"text":"` + strings.Repeat("x", 200) + `"}`)

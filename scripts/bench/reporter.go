@@ -18,20 +18,20 @@ import (
 	"ao/shared/run"
 )
 
-// The roles of this program are also started by scripts/bench/peers, which measures other systems beside ours. What only
-// it asks for is here, as variables of the environment:
+// scripts/bench/peers, which compares other systems, also starts the roles of this program. These environment variables
+// are for it only:
 //
-//	AO_BENCH_TELL     the worker reports runs on stdout (see told)
+//	AO_BENCH_TELL     the worker reports runs on stdout (see reporter)
 //	AO_BENCH_HOLD     its runs do not end
-//	AO_BENCH_SLOTS    how many it has at once, instead of slots
-//	AO_BENCH_WORKER   a name that tells it from other workers
-//	AO_BENCH_TAGS     its tags, a comma list
+//	AO_BENCH_SLOTS    its slots
+//	AO_BENCH_WORKER   a name that is unique among workers
+//	AO_BENCH_TAGS     its tags, comma-separated
 //	AO_BENCH_DATA     folder of the coordinator's snapshots
 //	AO_BENCH_<NAME>   the coordinator's setting NAME, such as AO_BENCH_RUN_LEASE
-//	AO_BENCH_HISTORY  how many ended runs role history writes
+//	AO_BENCH_HISTORY  number of ended runs that role history writes
 
-// reporter reports runs to whoever started this worker: 16 bytes each, the number "at" of the parameters and the time
-// when the run began here, both in nanoseconds since 1970, little-endian. Two zeros first: it takes runs from now on.
+// reporter reports runs to the parent process: 16 bytes each, the number "at" of the parameters and the time when the
+// run started, both in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
 type reporter chan [2]int64
 
 func newReporter() reporter {
@@ -57,7 +57,7 @@ func (t reporter) ready() {
 	}
 }
 
-// started is called with something that holds "at":NUMBER.
+// started reports a job, which contains "at":NUMBER.
 func (t reporter) started(job []byte) {
 	if t == nil {
 		return
@@ -68,7 +68,7 @@ func (t reporter) started(job []byte) {
 	t <- [2]int64{max(at, 1), time.Now().UnixNano()}
 }
 
-// reportingNoop is a noop that reports.
+// reportingNoop is a noop that reports its runs.
 type reportingNoop struct {
 	reporter
 	hold bool
@@ -83,7 +83,7 @@ func (t reportingNoop) Run(ctx context.Context, inv executor.Invocation, host ex
 	return noop{}.Run(ctx, inv, host)
 }
 
-// slotCount is how many runs a worker has at once.
+// slotCount returns the slots of a worker.
 func slotCount() int {
 	if n, err := strconv.Atoi(os.Getenv("AO_BENCH_SLOTS")); err == nil && n > 0 {
 		return n
@@ -91,7 +91,7 @@ func slotCount() int {
 	return slots
 }
 
-// projectDir is what tells a worker from others of the same machine; empty: nothing does.
+// projectDir distinguishes a worker from others on the same machine; empty: the only one.
 func projectDir() string {
 	if name := os.Getenv("AO_BENCH_WORKER"); name != "" {
 		return filepath.Join(os.Getenv("AO_BENCH_DIR"), name)
@@ -103,7 +103,7 @@ func workerTags() []string {
 	return strings.FieldsFunc(os.Getenv("AO_BENCH_TAGS"), func(r rune) bool { return r == ',' })
 }
 
-// coordinatorConfig is the coordinator's configuration: the defaults, but for what AO_BENCH_<NAME> says.
+// coordinatorConfig returns the default configuration, with settings from AO_BENCH_<NAME>.
 func coordinatorConfig() (cfg serve.Config, err error) {
 	err = config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) { return os.LookupEnv("AO_BENCH_" + name) }, cfg.Settings()...)
 	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), warnLogger()
@@ -111,7 +111,7 @@ func coordinatorConfig() (cfg serve.Config, err error) {
 	return cfg, err
 }
 
-// historyRole writes ended runs into a history that no coordinator follows yet, and ends.
+// historyRole writes ended runs before a coordinator is started, and exits.
 func historyRole(ctx context.Context) error {
 	n, err := strconv.Atoi(os.Getenv("AO_BENCH_HISTORY"))
 	if err != nil {

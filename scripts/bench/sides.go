@@ -32,7 +32,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// roles are what this program is when it is started as a child.
+// roles are the roles of child processes.
 var roles = map[string]func(context.Context) error{
 	"nats": natsRole,
 	"floor-coordinator": func(ctx context.Context) error {
@@ -45,10 +45,10 @@ var roles = map[string]func(context.Context) error{
 	"history":          historyRole,
 }
 
-// slots are the same on both sides.
+// slots is the number of slots on both sides.
 const slots = 128
 
-// natsRole is one of the servers whose addresses AO_BENCH_NATS lists; several make a cluster.
+// natsRole runs one of the NATS servers listed in AO_BENCH_NATS; several form a cluster.
 func natsRole(ctx context.Context) error {
 	go debug()
 	all := strings.Split(strings.ReplaceAll(os.Getenv("AO_BENCH_NATS"), "nats://", ""), ",")
@@ -82,7 +82,7 @@ func ourCoordinator(ctx context.Context) error {
 	return serve.Run(ctx, cfg)
 }
 
-// debug tells the live heap, and gives profiles, on a port of its own.
+// debug serves the live heap and profiles on a separate port.
 func debug() {
 	mux := http.DefaultServeMux
 	mux.HandleFunc("/heap", func(w http.ResponseWriter, _ *http.Request) {
@@ -95,7 +95,7 @@ func debug() {
 	http.ListenAndServe(os.Getenv("AO_BENCH_DEBUG"), mux)
 }
 
-// noop does nothing, in-process.
+// noop is an in-process executor that does nothing.
 type noop struct{}
 
 func (noop) Run(context.Context, executor.Invocation, executor.Host) run.Outcome {
@@ -121,7 +121,7 @@ func ourWorker(ctx context.Context) error {
 	return runWorker(ctx, b)
 }
 
-// oneRole is NATS, coordinator and worker in one process, as scripts/up has them.
+// oneRole runs NATS, coordinator and worker in one process, as scripts/up does.
 func oneRole(ctx context.Context) error {
 	if err := process.Guard(); err != nil {
 		return err
@@ -156,7 +156,7 @@ func oneRole(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// runWorker is a worker on a Bus.
+// runWorker runs a worker on a bus.
 func runWorker(ctx context.Context, b *bus.Bus) error {
 	cfg := worker.Config{
 		Bus: b, Log: warnLogger(), ProjectDir: projectDir(), Tags: workerTags(),
@@ -193,10 +193,10 @@ func runWorker(ctx context.Context, b *bus.Bus) error {
 	return w.Run(ctx)
 }
 
-// spawnSlots is how many programs run at once, on both sides.
+// spawnSlots limits the programs that run at once, on both sides.
 const spawnSlots = 16
 
-// programs are what part spawn runs: a shell script each, but for true.
+// programs are the programs of part spawn: true and shell scripts.
 var programs = map[string]string{
 	"true":   "",
 	"hello":  `echo '{"hello":"world"}'`,
@@ -222,7 +222,7 @@ func writeScripts(dir string) error {
 	return nil
 }
 
-// program is what the bare loop spawns.
+// program returns the path that spawnLoop runs.
 func (s *side) program(name string) string {
 	if programs[name] == "" {
 		return name
@@ -230,22 +230,22 @@ func (s *side) program(name string) string {
 	return filepath.Join(s.dir, "agents", name, name)
 }
 
-// side is one pipeline: three processes.
+// side is one running pipeline.
 type side struct {
 	url, base string
-	debug     map[string]string // by process: where it tells of itself
+	debug     map[string]string // by process: its debug address
 	dir       string
 	procs     []*proc // NATS (each server), coordinator, worker
 }
 
-// layout is which processes make up a side, and of which programs.
+// layout describes the processes of a side.
 type layout struct {
 	name    string // "floor" or "ours"
-	program string // this program, built from some commit; empty: this very one
+	program string // this program built from another commit; empty: this one
 	fsync   string // AO_NATS_SYNC
-	kind    string // "spawn": its runs start programs
-	servers int    // of NATS; 0: one
-	one     bool   // all is one process, as scripts/up has it
+	kind    string // "spawn": runs start programs
+	servers int    // NATS servers; 0: one
+	one     bool   // all in one process, as scripts/up does
 	env     []string
 }
 
@@ -306,7 +306,7 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	return s, nil
 }
 
-// waitDialable waits until each server takes connections and JetStream works; a cluster has to find a leader first.
+// waitDialable waits until each server accepts connections and JetStream works; a cluster needs a leader first.
 func waitDialable(ctx context.Context, all []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -337,7 +337,7 @@ func (s *side) end() {
 	os.RemoveAll(s.dir)
 }
 
-// measure is a round, with the CPU time that each process used meanwhile.
+// measure runs a round and returns the CPU time of each process.
 func (s *side) measure(f func() load) (load, []time.Duration) {
 	before := make([]time.Duration, len(s.procs))
 	for i, p := range s.procs {
@@ -351,7 +351,7 @@ func (s *side) measure(f func() load) (load, []time.Duration) {
 	return l, used
 }
 
-// perRun is the CPU time of each process for a run, over all rounds.
+// perRun formats the CPU time per run of each process, over all rounds.
 func perRun(s *side, used [][]time.Duration, loads []load) string {
 	var n float64
 	for _, l := range loads {
@@ -369,7 +369,7 @@ func perRun(s *side, used [][]time.Duration, loads []load) string {
 	return strings.Join(out, ", ")
 }
 
-// profile writes CPU profiles of its processes while a load goes on.
+// profile writes CPU profiles of the processes during a load.
 func (s *side) profile(dir string, d time.Duration) {
 	if dir == "" {
 		return
@@ -387,7 +387,7 @@ func (s *side) profile(dir string, d time.Duration) {
 	}
 }
 
-// waitDrained waits until nothing waits or runs any more.
+// waitDrained waits until no run is open.
 func (s *side) waitDrained(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -419,7 +419,7 @@ func (s *side) heap() (int64, error) {
 	return strconv.ParseInt(string(text), 10, 64)
 }
 
-// spawnLoop spawns the program in a loop, with pipes for what it prints, and does nothing else.
+// spawnLoop runs the program in loops with pipes for its output, and nothing else.
 func spawnLoop(ctx context.Context, program string, loops int, d time.Duration) load {
 	end := time.Now().Add(d)
 	return runLoops(ctx, loops, func() bool { return time.Now().Before(end) }, func() error {

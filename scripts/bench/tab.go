@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// startBrowser starts a headless Chromium, which ends with the context that it returns.
+// startBrowser starts a headless Chromium, which ends with the returned context.
 func startBrowser(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1400, 1000))
 	alloc, stop := chromedp.NewExecAllocator(ctx, options...)
@@ -30,25 +30,25 @@ func startBrowser(ctx context.Context) (context.Context, context.CancelFunc, err
 	return browser, both, nil
 }
 
-// tab is a page of the dashboard, in a profile of its own: nothing is cached. It counts what it loads.
+// tab is a page of the dashboard in a new profile, without a cache. It counts what it loads.
 type tab struct {
 	ctx context.Context
 	end context.CancelFunc
 
 	mu       sync.Mutex
 	requests int
-	files    int     // of these, for the dashboard's own files
-	bytes    float64 // as they came: compressed
+	files    int     // of these, for files of the dashboard
+	bytes    float64 // compressed
 }
 
-// watchShown notes when a page is first whole: it has a heading, and nothing of it loads any more.
+// watchShown records when a page is complete: it has a heading, and nothing is loading.
 const watchShown = `(() => {
 	const whole = () => document.querySelector("h1")?.textContent.trim() && !document.querySelector(".skeleton");
 	const look = () => (whole() ? (window.shownAt = performance.now()) : requestAnimationFrame(look));
 	if (document.documentElement) look(); else addEventListener("DOMContentLoaded", look, {once: true});
 })()`
 
-// visit opens an address in a new tab and waits until the page is shown.
+// visit opens an address in a new tab and waits until the page is complete.
 func visit(browser context.Context, url string) (*tab, error) {
 	p := &tab{}
 	p.ctx, p.end = chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(func(ev any) {
@@ -72,7 +72,7 @@ func visit(browser context.Context, url string) (*tab, error) {
 		_, noted := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, script)
 		return errors.Join(err, noted)
 	})
-	if err := chromedp.Do(p.ctx); err != nil { // makes the tab, which lives as long as its context
+	if err := chromedp.Do(p.ctx); err != nil { // creates the tab, which lives as long as its context
 		p.end()
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func visit(browser context.Context, url string) (*tab, error) {
 	return p, nil
 }
 
-// loaded is how many requests it has sent, how many of them for files of the dashboard, and the bytes that came.
+// loaded returns the number of requests, how many of them were for files of the dashboard, and the bytes received.
 func (p *tab) loaded() (requests, files int, bytes float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) error {
 	return chromedp.Do(ctx, steps...)
 }
 
-// eval is the value of an expression, or of the promise that it is.
+// eval returns the value of an expression, or of its promise.
 func eval[T any](p *tab, expression string) (T, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, 2*time.Minute)
 	defer cancel()
@@ -111,7 +111,7 @@ func eval[T any](p *tab, expression string) (T, error) {
 	return v, err
 }
 
-// until waits until an expression is true; the page looks by itself.
+// until waits until an expression is true; the page polls it.
 func (p *tab) until(expression string, most time.Duration) error {
 	found, err := eval[bool](p, `new Promise((done) => {
 		const end = performance.now() + `+strconv.Itoa(int(most.Milliseconds()))+`;
@@ -125,7 +125,7 @@ func (p *tab) until(expression string, most time.Duration) error {
 	return err
 }
 
-// heap is what JavaScript has in use after its garbage was collected, in MiB.
+// heap returns the JavaScript heap in use after a garbage collection, in MiB.
 func (p *tab) heap() (mib float64, err error) {
 	err = p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		for range 2 {
@@ -140,7 +140,7 @@ func (p *tab) heap() (mib float64, err error) {
 	return mib, err
 }
 
-// frames are the times between the frames that a page drew.
+// frames are statistics of the times between frames.
 type frames struct {
 	P50, P95, Longest float64 // milliseconds
 	Count             int
@@ -150,7 +150,7 @@ func (f frames) String() string {
 	return fmt.Sprintf("p50 %.0f ms, p95 %.0f ms, longest %.0f ms, %d frames", f.P50, f.P95, f.Longest, f.Count)
 }
 
-// frames watches what is drawn for a while; each frame first does an act, a statement in JavaScript.
+// frames measures the frames for d; act is a JavaScript statement that each frame runs first.
 func (p *tab) frames(d time.Duration, act string) (frames, error) {
 	return eval[frames](p, `new Promise((done) => {
 		const took = [], start = performance.now();

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// What part ui shows to a browser. Runs and events can be set by flags.
+// The data of part ui; flags set the numbers of runs and events.
 const (
 	treeSessions = 5000
-	treeFan      = 3 // children of a session: the tree has eight levels below its root, the most that there may be
+	treeFan      = 3 // children per session: the tree has eight levels below its root, the maximum
 	rateOfRuns   = 1000
 )
 
@@ -31,14 +31,14 @@ const (
 	maxFrame     = 50.0 // ms, p95
 )
 
-// screen is a browser before a side.
+// screen is a browser that shows a side.
 type screen struct {
 	*side
 	browser context.Context
 	bench
 }
 
-// ui is what the dashboard costs a browser that has much to show. Browser, load and system share the machine.
+// ui measures the dashboard in a browser with much data. Browser, load and system share the machine.
 func (b bench) ui(ctx context.Context, fsync string) error {
 	layout := b.ours(fsync)
 	layout.kind = "ui"
@@ -61,16 +61,16 @@ func (b bench) ui(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// compareToBudget is a figure beside its budget.
+// compareToBudget formats a figure with its budget.
 func compareToBudget(value, most float64, unit string) string {
-	word := "held"
+	word := "met"
 	if value > most {
 		word = "MISSED"
 	}
 	return fmt.Sprintf("%.0f %s (budget %.0f: %s)", value, unit, most, word)
 }
 
-// firstLoad is what comes and how long it takes until the pages are whole, each in a profile that has nothing.
+// firstLoad measures size and time of the first load of pages, each in a new profile.
 func (s screen) firstLoad(context.Context) error {
 	for _, path := range []string{"/ui/", "/ui/runs", "/ui/new", "/ui/agents/noop"} {
 		p, err := visit(s.browser, s.base+path)
@@ -90,7 +90,7 @@ func (s screen) firstLoad(context.Context) error {
 	return nil
 }
 
-// events is a run's page while the run tells its events.
+// events measures a run's page while events arrive.
 func (s screen) events(ctx context.Context) error {
 	for _, of := range []string{"runs", "sessions"} {
 		if err := s.eventsOf(ctx, of); err != nil {
@@ -136,7 +136,7 @@ func (s screen) eventsOf(ctx context.Context, of string) error {
 	return err
 }
 
-// tree is the page of a session with thousands below it.
+// tree measures the page of a session with thousands of descendants.
 func (s screen) tree(ctx context.Context) error {
 	root, err := s.createTree(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s screen) tree(ctx context.Context) error {
 		treeSessions, shown.Seconds()*1000, requests, files, bytes/1024, unfold))
 }
 
-// printScrolling prints what a page says of itself while it is scrolled, and after it.
+// printScrolling prints the figures of a page while it is scrolled and after it.
 func (s screen) printScrolling(p *tab, what string) error {
 	f, err := p.frames(5*time.Second, `document.querySelector("[data-scroller]").scrollBy(0, 400)`)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s screen) printScrolling(p *tab, what string) error {
 	return err
 }
 
-// list is the page of runs where there are very many.
+// list measures the list of very many runs.
 func (s screen) list(ctx context.Context) error {
 	if l := burst(ctx, s.url, promptBody(), 64, s.uiRuns); l.errors > 0 {
 		return fmt.Errorf("%d runs were refused", l.errors)
@@ -207,13 +207,13 @@ func (s screen) list(ctx context.Context) error {
 		s.uiRuns, at, requests, files, bytes/1024, found))
 }
 
-// promptBody is a request with a prompt as people write them.
+// promptBody returns a request with a realistic prompt.
 func promptBody() []byte {
 	const sentence = "Read the report of last week and tell what changed. "
 	return []byte(`{"agent_name":"noop","parameters":{"prompt":"` + strings.Repeat(sentence, 5) + `"}}`)
 }
 
-// changingPages is what is drawn while runs come and end, at a rate.
+// changingPages measures pages while runs start and end at a rate.
 func (s screen) changingPages(ctx context.Context) error {
 	for _, path := range []string{"/ui/runs", "/ui/runs?flat=1", "/ui/"} {
 		if err := s.changingPage(ctx, path); err != nil {
@@ -249,7 +249,7 @@ func (s screen) changingPage(ctx context.Context, path string) error {
 	return err
 }
 
-// startAtRate starts runs at a rate, whatever comes back, until stop, which tells how many.
+// startAtRate starts runs at a rate, regardless of the answers, until stop, which returns their number.
 func (s screen) startAtRate(ctx context.Context) (refused *atomic.Int64, stop func() int64) {
 	const every = 10 * time.Millisecond
 	ctx, cancel := context.WithCancel(ctx)
@@ -281,7 +281,7 @@ func (s screen) startAtRate(ctx context.Context) (refused *atomic.Int64, stop fu
 	return refused, func() int64 { cancel(); _ = g.Wait(); c.CloseIdleConnections(); return sent.Load() }
 }
 
-// createTree makes a tree of sessions, level by level, and returns its root.
+// createTree creates a tree of sessions, level by level, and returns its root.
 func (s screen) createTree(ctx context.Context) (root string, err error) {
 	all := make([]string, treeSessions)
 	if _, all[0], err = s.start(ctx, `{"agent_name":"noop","parameters":{"prompt":"the root"}}`); err != nil {
@@ -326,7 +326,7 @@ func (s screen) start(ctx context.Context, body string) (id, session string, err
 	return made.Run, made.Session, nil
 }
 
-// eventSender is a noop that tells as many events as its parameters ask for, some seconds after its start.
+// eventSender is a noop that sends the number of events in its parameters, some seconds after its start.
 type eventSender struct{}
 
 func (eventSender) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// watchers read a list of runs, live, beside the callers of part watch.
+// watchers is the number of readers of the live list in part watch.
 const watchers = 10
 
-// watch is what ten readers of GET /sse/runs cost the callers of a side, round by round with and without them.
-// At full load they read
-// how many runs changed, not which: at most 200 rows go in one item.
+// watch measures what ten readers of GET /sse/runs cost the callers, in alternating rounds with and without them. At
+// full load the readers get the number of changed runs, not the runs: an item has at most 200 rows.
 func (b bench) watch(ctx context.Context, fsync string) error {
 	ours, err := launch(ctx, b.ours(fsync))
 	if err != nil {
@@ -24,7 +23,7 @@ func (b bench) watch(ctx context.Context, fsync string) error {
 	}
 	defer ours.end()
 	clients := b.clients[len(b.clients)-1]
-	closedLoop(ctx, ours.url, body["sync"], clients, time.Second) // warm
+	closedLoop(ctx, ours.url, body["sync"], clients, time.Second) // warm-up
 	var alone, watched []load
 	var usedAlone, usedWatched [][]time.Duration
 	var read int64
@@ -47,7 +46,7 @@ func (b bench) watch(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// openWatchers opens the live lists and reads them until stop; bytes counts what came.
+// openWatchers reads live lists until stop; bytes counts what they received.
 func openWatchers(ctx context.Context, url string) (bytes *atomic.Int64, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	bytes = &atomic.Int64{}
@@ -77,7 +76,7 @@ func openWatchers(ctx context.Context, url string) (bytes *atomic.Int64, stop fu
 	return bytes, stop, nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter struct{ n *atomic.Int64 }
 
 func (c counter) Write(b []byte) (int, error) {

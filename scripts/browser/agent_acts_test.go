@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestActivateAndDelete: what an agent's menu does, in the list and on its page, is done; nothing is done before it is confirmed.
+// TestActivateAndDelete: what an agent's menu does, in the list and on its page, is done; nothing is done before it is
+// confirmed.
 func TestActivateAndDelete(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "acted")
@@ -93,7 +94,8 @@ func TestOutputByName(t *testing.T) {
 	}
 }
 
-// TestJSONOfAnAgent: what is changed in the JSON tab shows in the others and is saved, byte for byte; what is no JSON is not taken over.
+// TestJSONOfAnAgent: what is changed in the JSON tab shows in the others and is saved, byte for byte; what is no JSON
+// is not taken over.
 func TestJSONOfAnAgent(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"whole","type":"autonomous","description":"before","tags":["a"],"timeout_seconds":60}`, 201)
@@ -120,7 +122,8 @@ func TestJSONOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestMaskedServers: who is no admin sees that an agent has secrets, not which, anywhere on its page; and may change nothing.
+// TestMaskedServers: who is no admin sees that an agent has secrets, not which, anywhere on its page; and may change
+// nothing.
 func TestMaskedServers(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestInputSchema turns a custom input schema on, is told what is wrong with it at its line, and saves it into the file.
+// TestInputSchema turns a custom input schema on, is told what is wrong with it at its line, and saves it into the
+// file.
 func TestInputSchema(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/content-writer?tab=input")
@@ -164,8 +165,8 @@ func compact(doc string) string {
 	return b.String()
 }
 
-// TestDrafts: what is typed is kept by the coordinator, also where it is no JSON and the switch is off, over a reload and
-// in another browser; who comes second is asked.
+// TestDrafts: what is typed is kept by the coordinator, also where it is no JSON and the switch is off, over a reload
+// and in another browser; who comes second is asked.
 func TestDrafts(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"drafted","type":"autonomous"}`, 201)

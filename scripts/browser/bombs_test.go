@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestAnswersThatWouldKeepThePageBusy: an answer made to take the parser long, or to nest without end, is shown all the same.
+// TestAnswersThatWouldKeepThePageBusy: an answer made to take the parser long, or to nest without end, is shown all the
+// same.
 func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "bombs")

@@ -78,7 +78,8 @@ func (s *stack) count(t *testing.T, filter string) (n int) {
 // callsBack lets a stack call receivers on this machine.
 var callsBack = []string{"AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 
-// TestRedeliver: dead HTTP callbacks are delivered again by the button of one, from the list of runs, and all that match.
+// TestRedeliver: dead HTTP callbacks are delivered again by the button of one, from the list of runs, and all that
+// match.
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
 	var well atomic.Bool

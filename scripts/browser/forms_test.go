@@ -99,8 +99,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// fillAndSubmit says that a path's first name is no property of the schema and is not in the value, so that only the form as a
-// whole can show what is wrong with it.
+// fillAndSubmit says that a path's first name is no property of the schema and is not in the value, so that only the
+// form as a whole can show what is wrong with it.
 func fillAndSubmit(path, schema string) bool {
 	name := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("$.[]'", r) })[0]
 	return !strings.Contains(schema, strconv.Quote(name)+":")

@@ -57,7 +57,8 @@ func (p *page) me() string {
 	return eval[string](p, `fetch("/me", {headers: {"X-Requested-With": "ao"}}).then(async (r) => r.ok ? (await r.json()).name : String(r.status))`)
 }
 
-// TestLogIn: a page that is asked for is shown after the login, no script sees the cookie, a reload keeps it, and logging out ends it.
+// TestLogIn: a page that is asked for is shown after the login, no script sees the cookie, a reload keeps it, and
+// logging out ends it.
 func TestLogIn(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)

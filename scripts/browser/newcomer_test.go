@@ -14,7 +14,8 @@ func (p *page) about(agent string) {
 	eval[bool](p, `(`+row(agent)+`.querySelector("time").click(), true)`)
 }
 
-// TestARowOpens: a press beside the link of a row opens it, too, and what the list was filtered by is there on the way back.
+// TestARowOpens: a press beside the link of a row opens it, too, and what the list was filtered by is there on the way
+// back.
 func TestARowOpens(t *testing.T) {
 	s := sharedStack(t)
 	id, session := s.prompted(t, "rowopens", `@say look for zebras`)
@@ -33,7 +34,8 @@ func TestARowOpens(t *testing.T) {
 	p.until(`location.pathname === "/ui/sessions/` + session + `"`)
 }
 
-// TestTheEndBeforeTheStream: a run that ends after its page was loaded and before its live stream is open is shown as ended.
+// TestTheEndBeforeTheStream: a run that ends after its page was loaded and before its live stream is open is shown as
+// ended.
 func TestTheEndBeforeTheStream(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "endsbetween")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestOutage: for 20 s every request is answered with 503. What is open says so and keeps what it shows, then goes on by
-// itself: nothing of what happened meanwhile is missing or there twice.
+// TestOutage: for 20 s every request is answered with 503. What is open says so and keeps what it shows, then goes on
+// by itself: nothing of what happened meanwhile is missing or there twice.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := ownStack(t)

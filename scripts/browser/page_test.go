@@ -91,8 +91,8 @@ func show(t *testing.T, s *stack, path string, in context.Context, others []*sta
 	return p
 }
 
-// enable has the browser tell of requests, of its log and of the console, and take each tab for the one in front: what is
-// typed into another one is dropped.
+// enable has the browser tell of requests, of its log and of the console, and take each tab for the one in front: what
+// is typed into another one is dropped.
 var enable = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 	_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
 	_, inLog := cdp.Call(ctx, t, cdplog.Enable, cdp.Empty{})
@@ -200,8 +200,8 @@ func at(where string) string {
 		document.querySelector('[aria-label=' + CSS.escape(` + q + `) + ']'))`
 }
 
-// fill types a text into a field, in place of what it has. A form that is still being put together may take what is typed for
-// something older: then it is typed again.
+// fill types a text into a field, in place of what it has. A form that is still being put together may take what is
+// typed for something older: then it is typed again.
 func (p *page) fill(where, text string) {
 	p.t.Helper()
 	p.until(at(where))
@@ -242,7 +242,8 @@ func (p *page) edit(label, text string) {
 	editor := `document.querySelector('.cm-content[aria-label="` + label + `"]')`
 	p.until(editor)
 	eval[bool](p, `(`+editor+`.focus(), document.execCommand("selectAll"), true)`)
-	p.press(kb.Backspace) // where text is typed over a selection, Chromium styles it as what was there, which the policy refuses
+	// where text is typed over a selection, Chromium styles it as what was there, which the policy refuses
+	p.press(kb.Backspace)
 	p.enter(text)
 }
 

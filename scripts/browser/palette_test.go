@@ -2,7 +2,8 @@ package browser
 
 import "testing"
 
-// TestActionsOfAPage: the palette has what the page behind it can do. What needs to be confirmed is asked for all the same.
+// TestActionsOfAPage: the palette has what the page behind it can do. What needs to be confirmed is asked for all the
+// same.
 func TestActionsOfAPage(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "palette")

@@ -32,8 +32,8 @@ type control struct {
 	Off                bool
 }
 
-// TestControlsByScope: for a token of each scope, every control that does a route can be used exactly where the table of
-// rights allows it, and says what it needs elsewhere. No page asks for what it may not have.
+// TestControlsByScope: for a token of each scope, every control that does a route can be used exactly where the table
+// of rights allows it, and says what it needs elsewhere. No page asks for what it may not have.
 func TestControlsByScope(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t, callsBack...)

@@ -84,7 +84,8 @@ func TestTree(t *testing.T) {
 	p.until(`location.pathname === "/ui/runs/` + grandchild + `"`)
 }
 
-// TestAttemptsInTime: each attempt that another followed has a bar of its own, one after the other, while the page is looked at.
+// TestAttemptsInTime: each attempt that another followed has a bar of its own, one after the other, while the page is
+// looked at.
 func TestAttemptsInTime(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "treeagain")
@@ -98,7 +99,8 @@ func TestAttemptsInTime(t *testing.T) {
 	}
 }
 
-// TestTheNewerState: of two states of one run that come in any order the page keeps the later one, also between two attempts.
+// TestTheNewerState: of two states of one run that come in any order the page keeps the later one, also between two
+// attempts.
 func TestTheNewerState(t *testing.T) {
 	p := open(t, sharedStack(t), "/ui/runs")
 	states := `[{"status":"pending","attempt":1},{"status":"claimed","attempt":1},{"status":"running","attempt":1},{"status":"pending","attempt":1,"next_attempt_at":"2026-01-31T12:00:00Z"},` +

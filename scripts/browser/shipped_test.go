@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// shippedForms are the agents of this repository that have a parameters_schema. Each form is filled in as a person does,
-// sends what is in sends, and shows a refusal of each value of wrong at its field.
+// shippedForms are the agents of this repository that have a parameters_schema. Each form is filled in as a person
+// does, sends what is in sends, and shows a refusal of each value of wrong at its field.
 var shippedForms = []struct {
 	agent string
 	filled

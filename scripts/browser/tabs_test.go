@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTwelveTabs: of one list and one session, twelve tabs of a browser read two streams. When the tabs that read them are
-// closed others do, and none misses anything.
+// TestTwelveTabs: of one list and one session, twelve tabs of a browser read two streams. When the tabs that read them
+// are closed others do, and none misses anything.
 func TestTwelveTabs(t *testing.T) {
 	t.Parallel()
 	s := ownStack(t)
@@ -26,7 +26,8 @@ func TestTwelveTabs(t *testing.T) {
 			p.has(text)
 			p.has("Live")
 		}
-		if most := d.perTurn.Load(); most != 2 && round == 0 { // later, what a closed tab has read may end a moment after the next has begun
+		// later, what a closed tab has read may end a moment after the next has begun
+		if most := d.perTurn.Load(); most != 2 && round == 0 {
 			t.Errorf("up to %d streams were read, want one for each of the two", most)
 		}
 		eventually(t, "the tabs that are left read two streams", func() bool { return d.streams.Load() == 2 })

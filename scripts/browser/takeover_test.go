@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestTakeover: a second worker is killed with -9 while it has runs, and the first minute shows how the other one takes them over.
+// TestTakeover: a second worker is killed with -9 while it has runs, and the first minute shows how the other one takes
+// them over.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	nats := freeAddr(t)

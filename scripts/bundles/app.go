@@ -27,8 +27,8 @@ const (
 // vendoredIn is how a module names a vendored bundle, which is another file of this folder's.
 var vendoredIn = regexp.MustCompile(`"\./(vendor/[a-z]+-[0-9a-f]+\.js)"`)
 
-// bundleApp makes one module of the dashboard's own ones. It is not minified: its diffs are small, and stack traces name
-// functions. The vendored bundles stay files of their own, loaded when they are used.
+// bundleApp makes one module of the dashboard's own ones. It is not minified: its diffs are small, and stack traces
+// name functions. The vendored bundles stay files of their own, loaded when they are used.
 func bundleApp() (files, error) {
 	dir, err := filepath.Abs(filepath.Join(root, ui))
 	if err != nil {
@@ -68,8 +68,8 @@ func bundleApp() (files, error) {
 	return files{appFile: r.OutputFiles[0].Contents, sources: list.text()}, nil
 }
 
-// vendored keeps vendored bundles out. A module that is loaded when it is used exports one of them, which is named in its
-// place.
+// vendored keeps vendored bundles out. A module that is loaded when it is used exports one of them, which is named in
+// its place.
 func vendored(args api.OnResolveArgs) (api.OnResolveResult, error) {
 	if strings.HasPrefix(args.Path, "./vendor/") {
 		return api.OnResolveResult{Path: "." + args.Path, External: true}, nil

@@ -1,6 +1,7 @@
 // Bundles makes what a browser loads of the dashboard, byte for byte the same each time: one file of our own modules
 // (coordinator/dashboard/ui/dist), and libraries from npm packages (ui/vendor). It keeps axe-core, unchanged and
-// compressed, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs esbuild:
+// compressed, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs
+// esbuild:
 //
 //	scripts/bundles/app         # bundles our own modules: after each change of one
 //	cd scripts/bundles

@@ -41,8 +41,8 @@ func patched(args api.OnLoadArgs) (api.OnLoadResult, error) {
 	return api.OnLoadResult{Contents: &s, Loader: api.LoaderJS}, nil
 }
 
-// files are what is made, by their paths from root. base.js, editor.js and markdown.js name what the bundle of that name
-// exports, so that no page has to know a hash.
+// files are what is made, by their paths from root. base.js, editor.js and markdown.js name what the bundle of that
+// name exports, so that no page has to know a hash.
 type files map[string][]byte
 
 // build bundles entries/ with the packages in dir/node_modules.

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// The executors. Each writes the line "run attempt pid" when it begins; those that are at their end by themselves a line
-// "run attempt end". The lines of all of them stand in one file in the order of their writing (O_APPEND), each of 64 bytes: a write
-// that SIGKILL meets ends at a page's boundary (Linux, generic_perform_write), and no line has one within.
+// Every executor appends the line "run attempt pid" to one file when it starts, and "run attempt end" when it ends by
+// itself. Each line has 64 bytes: SIGKILL can cut a write only at a page boundary (Linux, generic_perform_write), which
+// never falls inside a line.
 const (
 	recordStart = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT $$" >> "%[1]s/begun"` + "\n"
 	recordEnd   = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT end" >> "%[1]s/begun"` + "\n"
 )
 
-// bigResult is how many bytes the text in the result of agent big has.
+// bigResult is the size of the text in the result of agent big, in bytes.
 const bigResult = 400 << 10
 
-// parseFlags reads --seconds and --until.
+// parseFlags parses --seconds and --until.
 const parseFlags = `seconds=1 until=1
 while [ $# -gt 1 ]; do case "$1" in --seconds) seconds=$2;; --until) until=$2;; esac; shift 2; done
 `
 
-// procedural are the scripts of the runners' own agents.
+// procedural are the scripts of the procedural agents.
 var procedural = map[string]string{
 	"quick": `echo '{"ok":true}'`,
-	// It leaves a daemon behind, and a child that does not hear SIGTERM and keeps the pipes.
+	// It leaves a daemon, and a child that ignores SIGTERM and keeps the pipes open.
 	"slow": parseFlags + `setsid sleep 300 </dev/null >/dev/null 2>&1 &
 (trap '' TERM; sleep 300; sleep 300) &
 sleep "$seconds"; echo '{"ok":true}'`,
@@ -38,8 +38,8 @@ trap 'exit 7' TERM; sleep 300 & wait; sleep 300`,
 	"flaky": parseFlags + `[ "$AGENT_ORCHESTRATOR_ATTEMPT" -ge "$until" ] || { echo 'not yet' >&2; exit 4; }; echo '{"ok":true}'`,
 }
 
-// talkerScript is the autonomous agent's executor. It keeps what it was told, which the judge reads, and does what stands at the
-// beginning of a prompt.
+// talkerScript is the autonomous agent's executor. It stores its invocation for the verifier and obeys the beginning of
+// the prompt.
 const talkerScript = recordStart + `doc="%[1]s/prompts/$AGENT_ORCHESTRATOR_RUN_ID.$AGENT_ORCHESTRATOR_ATTEMPT"
 cat > "$doc"
 echo "{\"type\":\"bind\",\"executor_session_id\":\"model-$AGENT_SESSION_ID\"}"
@@ -76,7 +76,7 @@ func (s *stack) writeFiles() error {
 			return err
 		}
 	}
-	// Whether this tree has the executor of other programs' profiles: then sessions, resumes and callbacks belong to the load.
+	// Sessions, resumes and callbacks need the executor for external programs, which older trees do not have.
 	info, err := os.Stat(filepath.Join(s.root, "worker", "external"))
 	s.autonomous = err == nil && info.IsDir()
 	return nil

@@ -15,7 +15,7 @@ var (
 	childOfMany = regexp.MustCompile(`(?m)^### Child: (\S+) \(status:`)
 )
 
-// told children are named in a prompt.
+// childrenIn returns the children named in the prompt of a callback.
 func childrenIn(prompt string) (ids []string) {
 	if !strings.Contains(prompt, "<agent-callback ") {
 		return nil
@@ -26,8 +26,8 @@ func childrenIn(prompt string) (ids []string) {
 	return ids
 }
 
-// checkCallbacks waits until nothing is owed any more, or for so long, and judges then: each ended child was told of in exactly one
-// callback turn that a runner began.
+// checkCallbacks waits until no callback is pending. Each ended child must be delivered in exactly one callback turn
+// that a runner claimed.
 func (j *verifier) checkCallbacks(ctx context.Context) {
 	prompts := map[string]string{} // of turns, by run
 	var wrong []violation
@@ -45,7 +45,7 @@ func (j *verifier) checkCallbacks(ctx context.Context) {
 	}
 }
 
-// compareDeliveries compares what is owed with what was told.
+// compareDeliveries compares due callbacks with delivered ones.
 func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]string) (wrong []violation) {
 	mine := map[string]bool{}
 	for _, e := range j.b.accepted() {
@@ -75,7 +75,7 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		prompt, ok := prompts[id]
 		if !ok {
 			var whole runView
-			a := request(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists leave out what is large
+			a := request(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists omit large members
 			if a.code != http.StatusOK || a.decode(&whole) != nil {
 				wrong = append(wrong, violation{what: fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body), ids: []string{id}})
 				continue
@@ -85,10 +85,10 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		}
 		ids := childrenIn(prompt)
 		if len(ids) == 0 {
-			wrong = append(wrong, violation{what: fmt.Sprintf("run %s of session %s is nobody's and no callback: %.200q", id, v.Session, prompt), ids: []string{id, v.Session}})
+			wrong = append(wrong, violation{what: fmt.Sprintf("run %s of session %s was started by no client and is no callback: %.200q", id, v.Session, prompt), ids: []string{id, v.Session}})
 		}
 		turns++
-		if v.Runner == "" { // no runner began it: its children are owed again
+		if v.Runner == "" { // no runner claimed it: its children are due again
 			lost++
 			continue
 		}
@@ -102,18 +102,18 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		}
 		if v.Status == "completed" {
 			if t, err := j.s.readInvocation(id, v.Attempt); err != nil || t.Parameters.Prompt != prompt {
-				wrong = append(wrong, violation{what: fmt.Sprintf("the executor of callback run %s was told something else than the run says: %v %.200q", id, err, t.Parameters.Prompt), ids: []string{id}})
+				wrong = append(wrong, violation{what: fmt.Sprintf("the executor of callback run %s got another prompt than the run has: %v %.200q", id, err, t.Parameters.Prompt), ids: []string{id}})
 			}
 		}
 	}
 	for p, n := range owed {
 		if delivered[p] != n {
-			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s was told %d times of %d ends of child %s", p.parent, delivered[p], n, p.child), ids: append(by[p], p.parent, p.child)})
+			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s got %d callbacks for %d ends of child %s", p.parent, delivered[p], n, p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
 	for p, n := range delivered {
 		if owed[p] == 0 {
-			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s was told %d times of %s, which is no child of it", p.parent, n, p.child), ids: append(by[p], p.parent, p.child)})
+			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s got %d callbacks for %s, which is not its child", p.parent, n, p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
 	j.r.Children, j.r.CallbackTurns, j.r.TurnsNotBegun = children, turns, lost

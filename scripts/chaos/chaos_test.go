@@ -10,17 +10,17 @@ import (
 )
 
 var (
-	chaosFor  = flag.Duration("chaos.for", 45*time.Second, "how long TestFaults breaks things; 0 leaves it out")
+	chaosFor  = flag.Duration("chaos.for", 45*time.Second, "duration of TestFaults; 0 skips it")
 	chaosNATS = flag.Int("chaos.nats", 1, "NATS servers of TestFaults: 1 or 3")
-	chaosTorn = flag.Duration("chaos.torn", 30*time.Second, "how long TestTorn goes on, 30s for each crash; 0 leaves it out")
-	chaosSeed = flag.Uint64("chaos.seed", 0, "of both; 0: a random one")
+	chaosTorn = flag.Duration("chaos.torn", 30*time.Second, "duration of TestTorn, 30s for each crash; 0 skips it")
+	chaosSeed = flag.Uint64("chaos.seed", 0, "seed of both; 0: a random one")
 )
 
-// run is a run in a test: what is said goes to the test's output.
+// run runs chaos in a test, with its output in the test's log.
 func run(t *testing.T, mode string, length time.Duration, servers int) report {
 	t.Helper()
 	if testing.Short() || length == 0 {
-		t.Skip("left out by -short, or by its length of 0")
+		t.Skip("skipped by -short, or by a duration of 0")
 	}
 	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raceEnabled, requireAll: true, fsync: "2m", level: "info", out: t.Output()}
 	r, err := o.run(t.Context())
@@ -33,21 +33,21 @@ func run(t *testing.T, mode string, length time.Duration, servers int) report {
 	return r
 }
 
-// TestTorn is the mode that loses records.
+// TestTorn runs mode torn.
 func TestTorn(t *testing.T) {
 	r := run(t, "torn", *chaosTorn, 1)
 	for _, tear := range r.Torn {
 		if tear.Records <= 0 {
-			t.Errorf("that was no test: %s", tear)
+			t.Errorf("no whole record was cut off: %s", tear)
 		}
 	}
 }
 
-// TestFaults is the short run that belongs to every test of the whole.
+// TestFaults is a short run in mode faults.
 func TestFaults(t *testing.T) {
 	r := run(t, "faults", *chaosFor, *chaosNATS)
 	if len(r.Faults) == 0 || r.Runs["completed"] < 20 || r.Children == 0 {
-		t.Errorf("that was no test: faults %v, runs %v, %d children", r.Faults, r.Runs, r.Children)
+		t.Errorf("got faults %v, runs %v, %d children; want some faults, 20 completed runs and a child", r.Faults, r.Runs, r.Children)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 	}
 }
 
-// TestTheJudgeFinds forges what must not be, and looks whether the judge says so.
-func TestTheJudgeFinds(t *testing.T) {
+// TestVerifierFindsViolations checks that forged violations are found.
+func TestVerifierFindsViolations(t *testing.T) {
 	attempt := func(n int) *trackedRun { return &trackedRun{run: "run_1", kind: "quick", attempts: n} }
 	failed := func(code string, attempt int) runView {
 		v := runView{ID: "run_1", Status: "failed", Attempt: attempt}
@@ -106,7 +106,7 @@ func TestTheJudgeFinds(t *testing.T) {
 		{"a hanging one that completed", &trackedRun{kind: "hang", attempts: 1, stop: true}, runView{Status: "completed", Attempt: 1}, true},
 	} {
 		if why := unexpectedEnd(tt.e, tt.v); (why != "") != tt.odd {
-			t.Errorf("%s: the judge says %q", tt.say, why)
+			t.Errorf("%s: got %q, want a violation: %t", tt.say, why, tt.odd)
 		}
 	}
 	b := &tracker{}
@@ -114,7 +114,7 @@ func TestTheJudgeFinds(t *testing.T) {
 	b.observe(e, "completed", "a")
 	b.observe(e, "running", "b")
 	if len(b.wrong) != 0 || b.stale != 1 {
-		t.Errorf("a late reading: %v", b.wrong)
+		t.Errorf("a late read: got %v, want no violation", b.wrong)
 	}
 	if b.observe(e, "failed", "b"); len(b.wrong) != 1 {
 		t.Error("an end that changed was not found")
@@ -140,7 +140,7 @@ func TestTheLongestGap(t *testing.T) {
 	}
 }
 
-// What a ledger finds is a gap of a torn history where something of the session was cut off, and nowhere else; some things are none anywhere.
+// TestGaps: a violation is expected only in a session with records cut off; some are never expected.
 func TestGaps(t *testing.T) {
 	j := &verifier{
 		b:    &tracker{entries: []*trackedRun{{run: "run_3", session: "ses_cut"}}},
@@ -167,7 +167,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// What is cut off begins with the record in whose middle the cut lies.
+// TestWholeRecords: a record with the cut inside it is lost.
 func TestWholeRecords(t *testing.T) {
 	var raw []byte
 	for i, n := range []uint32{40, 22, 100} {
@@ -190,7 +190,7 @@ func TestWholeRecords(t *testing.T) {
 	}
 }
 
-// A history is cut between two records of one batch, not before the batch or behind it.
+// TestSeams: a seam lies between two records of one batch, not before or after the batch.
 func TestSeams(t *testing.T) {
 	var raw []byte
 	var at []int64

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// idPattern are those of runs and sessions in a record, wherever in it.
+// idPattern matches ids of runs and sessions anywhere in a record.
 var idPattern = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
 
-// maxCut is how much is cut off, in bytes.
+// maxCut is the most that is cut off, in bytes.
 const maxCut = 64 << 10
 
-// cut takes 8 to 64 KiB from the end of the newest file of RUNS, some records at least, and notes what the records were
-// about that are gone with it. With inside it cuts between two records of one batch, where the last 64 KiB have such a
-// place. It gives how many bytes and how many whole records these were.
+// cut removes 8 to 64 KiB from the end of the newest file of RUNS, at least some records, and marks the runs and
+// sessions of the removed records. With inside it cuts between two records of one batch, if the last 64 KiB have such a
+// place.
 func (j *verifier) cut(rng *rand.Rand, inside bool) (c cutResult, err error) {
 	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
 	if err != nil {
@@ -52,17 +52,17 @@ func (j *verifier) cut(rng *rand.Rand, inside bool) (c cutResult, err error) {
 	return c, os.Truncate(newest, left)
 }
 
-// cutResult is what was cut off.
+// cutResult describes what was cut off.
 type cutResult struct {
 	bytes   int64
 	records int  // whole ones
 	inside  bool // between two records of one batch
 }
 
-// batchID is the id of the batch that a record was written with, as NATS keeps it.
+// batchID matches the header with a record's batch id, as NATS stores it.
 var batchID = regexp.MustCompile(`Nats-Batch-Id: ?([0-9A-Za-z]+)\r\n`)
 
-// batchSeams are the places from an offset on between two records of one batch.
+// batchSeams returns the offsets, from an offset on, between two records of one batch.
 func batchSeams(raw []byte, from int64) (places []int64) {
 	var before string
 	for at, next := int64(0), int64(0); ; at = next {
@@ -82,8 +82,8 @@ func batchSeams(raw []byte, from int64) (places []int64) {
 	}
 }
 
-// wholeRecords is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it.
-// Where the file makes no sense nothing is taken for whole.
+// wholeRecords returns where the last whole record ends within the first bytes of a NATS file, and the number of
+// records up to it; 0 if the file cannot be parsed.
 func wholeRecords(raw []byte, within int64) (end int64, records int) {
 	for end+minRecord <= int64(len(raw)) {
 		switch n := recordLength(raw, end); {
@@ -98,11 +98,11 @@ func wholeRecords(raw []byte, within int64) (end int64, records int) {
 	return end, records
 }
 
-// minRecord is the smallest record, in bytes.
+// minRecord is the size of the smallest record, in bytes.
 const minRecord = 22
 
-// recordLength is how long the record is that begins at an offset: it begins with that in four bytes, whose highest bit is a
-// mark. 0: there is no whole one.
+// recordLength returns the length of the record at an offset; 0: there is no whole one. A record begins with its length
+// in four bytes, whose highest bit is a flag.
 func recordLength(raw []byte, at int64) int64 {
 	if at+minRecord > int64(len(raw)) {
 		return 0
@@ -114,20 +114,20 @@ func recordLength(raw []byte, at int64) int64 {
 	return n
 }
 
-// expectedGaps are what a ledger may find in a history whose end was cut off, in a session of which something was cut off: words about runs,
-// attempts or claims that are gone, what workers who knew them still said next, and claims that are made again (how often anything was
-// begun is told by the executors). What else is done, twice or wrongly, is not among them.
+// expectedGaps are the violations that a ledger may find in a session with records cut off: records about lost runs,
+// attempts or claims, and claims made again. The executors' log counts the starts. Anything else is a real violation.
 var expectedGaps = map[string]bool{
 	"unknown_run": true, "ended_unclaimed": true, "begun_twice": true, "begun_after_end": true, "two_last_words": true, "attempt_out_of_turn": true,
 	"wrong_key": true, "wrong_runner": true, "two_at_once": true, "out_of_order": true, "callback_wrong": true, "callback_twice": true,
 }
 
-// isExpectedGap tells whether a finding may be one. The sums, which are of no run, are not even then.
+// isExpectedGap reports whether a violation is expected after a cut. The sums, which belong to no run, never match
+// then.
 func (j *verifier) isExpectedGap(w ledgerViolation) bool {
 	return w.Kind == "sum" || expectedGaps[w.Kind] && j.wasTorn(w.Run)
 }
 
-// wasTorn tells whether something of a run, or of its session, was cut off.
+// wasTorn reports whether records of a run or its session were cut off.
 func (j *verifier) wasTorn(id string) bool {
 	if j.torn[id] || j.torn[j.runs[id].Session] {
 		return true

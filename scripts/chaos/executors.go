@@ -14,17 +14,17 @@ import (
 	"strings"
 )
 
-// attemptLog is one attempt of a run, as its executor wrote it down.
+// attemptLog is one attempt of a run in the executors' log.
 type attemptLog struct {
-	starts     int // how often
-	firstStart int // line of the first
-	end        int // line; 0: none
+	starts     int // number of starts
+	firstStart int // line of the first start start
+	end        int // line of the end; 0: none
 }
 
-// executorLog is what the executors wrote, by run and attempt.
+// executorLog is the executors' log, by run and attempt.
 type executorLog map[string]map[int]*attemptLog
 
-// readExecutorLog reads the file of all executors' lines.
+// readExecutorLog reads the executors' log.
 func (s *stack) readExecutorLog() (executorLog, error) {
 	raw, err := os.ReadFile(s.path("begun"))
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *stack) readExecutorLog() (executorLog, error) {
 	return all, nil
 }
 
-// checkExecutors judges what was begun: once in each attempt, no more attempts than were asked for, nothing that nobody knows, the
-// turns of a session one after the other in the order of their acceptance, and each with what its caller sent.
+// checkExecutors checks the executors' log: one start per attempt, no more attempts than max_attempts, no unknown runs,
+// the turns of a session one after the other in the order of acceptance, each with the prompt that its caller sent.
 func (j *verifier) checkExecutors() (err error) {
 	if j.lines, err = j.s.readExecutorLog(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (j *verifier) checkExecutors() (err error) {
 	return nil
 }
 
-// checkOrder judges one session.
+// checkOrder checks the turns of one session.
 func (j *verifier) checkOrder(session string, turns []*trackedRun) {
 	slices.SortFunc(turns, func(a, b *trackedRun) int { return a.turn - b.turn })
 	last, before := 0, ""
@@ -133,22 +133,22 @@ func (j *verifier) checkOrder(session string, turns []*trackedRun) {
 	}
 	slices.SortFunc(all, func(a, b span) int { return a.firstStart - b.firstStart })
 	for i := 1; i < len(all); i++ {
-		// One that was given up may still run for a moment, where its worker could not hear of it.
+		// An abandoned attempt may still run for a moment if its worker was cut off.
 		if a := all[i-1]; j.runs[a.run].Status == "completed" && (a.end == 0 || a.end > all[i].firstStart) {
 			j.b.addViolation([]string{a.run, all[i].run, session}, "run %s of session %s was begun while %s was under way", all[i].run, session, a.run)
 		}
 	}
 }
 
-// checkPrompt judges what the executor of a turn was given.
+// checkPrompt checks the prompt that the executor of a turn got.
 func (j *verifier) checkPrompt(e *trackedRun) {
 	v := j.runs[e.run]
 	if v.Status != "completed" {
-		return // it may have been killed before it wrote it down
+		return // it may have been killed before it wrote the prompt
 	}
 	got, err := j.s.readInvocation(e.run, v.Attempt)
 	if err != nil {
-		j.b.addViolation([]string{e.run}, "what the executor of %s was told: %v", e.run, err)
+		j.b.addViolation([]string{e.run}, "the prompt of the executor of %s: %v", e.run, err)
 		return
 	}
 	if sum := sha256.Sum256([]byte(got.Parameters.Prompt)); hex.EncodeToString(sum[:]) != e.sum {
@@ -159,7 +159,7 @@ func (j *verifier) checkPrompt(e *trackedRun) {
 	}
 }
 
-// invocation is what an executor of the autonomous agent kept of its invocation.
+// invocation is the invocation stored by an executor of the autonomous agent.
 type invocation struct {
 	Mode       string `json:"mode"`
 	Model      string `json:"executor_session_id"`
@@ -176,7 +176,8 @@ func (s *stack) readInvocation(run string, attempt int) (t invocation, err error
 	return t, err
 }
 
-// checkLeftovers judges what is left: of the executors while the workers still run, of the programs after their end, in the logs.
+// checkLeftovers checks for left processes, of executors while the workers still run and of the programs after
+// shutdown, and checks the logs.
 func (j *verifier) checkLeftovers(ctx context.Context) {
 	var left []string
 	executor := j.s.isExecutor
@@ -201,14 +202,14 @@ func (j *verifier) checkLeftovers(ctx context.Context) {
 	}
 }
 
-// isExecutor tells whether a process is one of an executor's of this stack, or was started by one.
+// isExecutor reports whether a process is an executor of this stack or was started by one.
 func (s *stack) isExecutor(pid string) bool {
 	env, _ := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 	env = append([]byte{0}, env...)
 	return bytes.Contains(env, []byte("\x00"+envToken+"="+s.token+"\x00")) && bytes.Contains(env, []byte("\x00AGENT_ORCHESTRATOR_RUN_ID="))
 }
 
-// processes are those for which is holds, with their command lines.
+// processes returns the processes for which is holds, with their command lines.
 func processes(is func(pid string) bool) (found []string) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -218,14 +219,14 @@ func processes(is func(pid string) bool) (found []string) {
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		stat, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
 		if i := bytes.LastIndexByte(stat, ')'); i > 0 && bytes.HasPrefix(stat[i:], []byte(") Z")) {
-			continue // dead, and not yet looked at
+			continue // a zombie
 		}
 		found = append(found, e.Name()+" "+strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")))
 	}
 	return found
 }
 
-// readLog looks for what must not be in a log, and counts its errors.
+// readLog searches a log for races and panics and counts its errors.
 func (j *verifier) readLog(p *process) {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {

@@ -16,16 +16,16 @@ const (
 	restart = "restart"
 )
 
-// fault is one of the plan: after a while, this happens to a process, for so long.
+// fault is one fault of the plan.
 type fault struct {
-	after    time.Duration // since the one before was over
+	after    time.Duration // since the end of the previous fault
 	kind     string
-	target   int // which of the victims
+	target   int // index of the victim
 	duration time.Duration
 }
 
-// victims are processes of which one at a time is hit. Each coordinator and each worker is a group of its own; so is a single
-// NATS server, and all servers of a cluster, which needs two of three.
+// victims are a group of processes of which one at a time is hit. Each coordinator and each worker is a group; so is a
+// single NATS server, and all servers of a cluster, which needs two of three.
 type victims struct {
 	name               string
 	all                []*process
@@ -34,7 +34,7 @@ type victims struct {
 	recovered          func(ctx context.Context, i int) error
 }
 
-// plan is a function of the seed and the group: the n-th fault of a group is the same in every run.
+// plan depends only on seed and group: the n-th fault of a group is the same in every run.
 func plan(seed uint64, group int, v victims) func() fault {
 	rng := rand.New(rand.NewPCG(seed, uint64(group)))
 	between := func(least, most time.Duration) time.Duration {
@@ -54,7 +54,7 @@ func plan(seed uint64, group int, v victims) func() fault {
 	}
 }
 
-// chaos is the faults of a run.
+// chaos injects the faults of a run.
 type chaos struct {
 	s     *stack
 	b     *tracker
@@ -62,7 +62,7 @@ type chaos struct {
 	count map[string]int // by kind and program
 }
 
-// groups are all victims of a stack.
+// groups returns all victims of a stack.
 func (s *stack) groups() []victims {
 	var all []victims
 	nobody := func(context.Context, int) error { return nil }
@@ -79,7 +79,7 @@ func (s *stack) groups() []victims {
 	return append(all, victims{"nats", s.nats, 5 * time.Second, 15 * time.Second, longest, s.waitForNATS})
 }
 
-// run makes faults until ctx ends; what it began to do it finishes: everything runs when it returns.
+// run injects faults until ctx ends. It completes each fault, so all processes run when it returns.
 func (c *chaos) run(ctx context.Context) {
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -100,7 +100,7 @@ func (c *chaos) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// inject does one fault and undoes it.
+// inject causes one fault and recovers from it.
 func (c *chaos) inject(ctx context.Context, begin time.Time, v victims, f fault) {
 	p := v.all[f.target]
 	c.mu.Lock()
@@ -142,7 +142,7 @@ func (c *chaos) inject(ctx context.Context, begin time.Time, v victims, f fault)
 	}
 }
 
-// program is the program of the victims: the name without its number.
+// program returns the victims' program: the name without its number.
 func (v victims) program() string {
 	program, _, _ := strings.Cut(v.name, "-")
 	return program

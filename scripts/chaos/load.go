@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// load is the clients' requests. Each client goes to either coordinator, and to the other one when it gets no answer.
+// load runs the clients. Each client uses one coordinator, and the other one if it gets no answer.
 type load struct {
 	*tracker
 	s        *stack
 	supports features
-	loadCtx  context.Context // ends when no new runs are wanted
+	loadCtx  context.Context // ends when clients must start no new runs
 	hardCtx  context.Context // ends when clients must give up
 
-	round int  // of several loads on one stack
-	torn  bool // records may be lost: that something is not known any more is judged later
+	round int  // number of this load on the stack
+	torn  bool // records may be lost: unknown runs are checked later
 }
 
-// client has its own randomness, drawn from the seed and its number.
+// client has its own random numbers, from the seed and its number.
 type client struct {
 	*load
 	n    int
 	rng  *rand.Rand
-	at   int // the coordinator it talks to
+	at   int // index of its coordinator
 	sent int
-	open []*trackedRun // that it follows
+	open []*trackedRun // runs that it waits for
 }
 
 // clients of procedural agents, and of sessions.
@@ -39,7 +39,7 @@ const (
 	maxOpen        = 5
 )
 
-// run lets all clients work until over ends and they have brought what they began to an answer.
+// run runs all clients until loadCtx ends and their requests are answered.
 func (l *load) run() {
 	var wg sync.WaitGroup
 	for n := range jobClients + sessionClients {
@@ -58,7 +58,7 @@ func (l *load) run() {
 
 func (c *client) url() string { return c.s.urls[c.at%len(c.s.urls)] }
 
-// pause waits a random while; false: no new runs are wanted.
+// pause waits a random time; false: start no new runs.
 func (c *client) pause(least, most time.Duration) bool {
 	select {
 	case <-c.loadCtx.Done():
@@ -68,7 +68,7 @@ func (c *client) pause(least, most time.Duration) bool {
 	}
 }
 
-// backOff is a moment between two tries of the same thing.
+// backOff waits between two attempts of a request.
 func (c *client) backOff() {
 	select {
 	case <-c.hardCtx.Done():
@@ -76,7 +76,7 @@ func (c *client) backOff() {
 	}
 }
 
-// newRun is a new entry with a key of its own.
+// newRun returns a new run with its own idempotency key.
 func (c *client) newRun(kind, mode, body string, args ...any) *trackedRun {
 	c.sent++
 	return &trackedRun{client: c.n, round: c.round, key: fmt.Sprintf("%s-%d-%d-%d", c.s.token, c.round, c.n, c.sent), kind: kind, mode: mode, attempts: 1,
@@ -89,8 +89,8 @@ type accepted struct {
 	Status  string `json:"status"`
 }
 
-// post has a run taken: it repeats the request, to the other coordinator, until there is an answer. false: there is none, or
-// the run was refused, which only a further turn of a session may be.
+// post submits a run: it repeats the request, to the other coordinator, until there is an answer. false: no answer, or
+// the run was refused, which is allowed only for a further turn of a session.
 func (c *client) post(e *trackedRun) bool {
 	c.add(e)
 	e.posted = time.Now()
@@ -99,7 +99,7 @@ func (c *client) post(e *trackedRun) bool {
 		switch {
 		case e.mode == "sync":
 			timeout = 15 * time.Second
-		case c.rng.IntN(12) == 0: // cut off by the client's own doing
+		case c.rng.IntN(12) == 0: // the client itself cuts the request off
 			timeout = time.Duration(1+c.rng.IntN(25)) * time.Millisecond
 		}
 		url := c.url()
@@ -114,7 +114,7 @@ func (c *client) post(e *trackedRun) bool {
 		if a.code >= http.StatusInternalServerError && !a.unavailable() {
 			c.addViolation([]string{e.key, e.session}, "POST /runs (%s, %s) was answered with %d %.300s", e.kind, url, a.code, a.body)
 		}
-		// Agents go with the last runner that has them, and all may be restarting.
+		// An agent is unknown while all its runners restart.
 		homeless := a.code == http.StatusNotFound && bytes.Contains(a.body, []byte("There is no agent"))
 		if a.unavailable() || homeless || a.code >= http.StatusInternalServerError {
 			c.at++
@@ -124,13 +124,13 @@ func (c *client) post(e *trackedRun) bool {
 		if !c.checkAnswer(e, a, url) {
 			return false
 		}
-		if c.rng.IntN(10) == 0 { // once more, although it was answered
+		if c.rng.IntN(10) == 0 { // repeat an answered request
 			c.at++
 			if a := request(c.hardCtx, c.url(), "POST", "/runs", e.body, e.key, timeout); !a.unavailable() {
 				c.checkAnswer(e, a, c.url())
 			}
 		}
-		if c.rng.IntN(4) == 0 { // what one coordinator answered, the other knows
+		if c.rng.IntN(4) == 0 { // the other coordinator must know the run
 			c.at++
 			c.getRun(e)
 		}
@@ -178,7 +178,7 @@ func (c *client) checkAnswer(e *trackedRun, a answer, url string) bool {
 	return true
 }
 
-// getRun reads a run once. That it is not known is wrong, whoever is asked.
+// getRun reads a run once. It must be known at every coordinator.
 func (c *client) getRun(e *trackedRun) (v runView, ok bool) {
 	url := c.url()
 	a := request(c.hardCtx, url, "GET", "/runs/"+e.run, nil, "", 4*time.Second)
@@ -200,7 +200,7 @@ func (c *client) checkRun(e *trackedRun, a answer, url string, v *runView) bool 
 	return true
 }
 
-// wait waits for a run's end, for so long at most.
+// wait waits until a run ends, for at most d.
 func (c *client) wait(e *trackedRun, d time.Duration) bool {
 	for end := time.Now().Add(d); time.Now().Before(end) && c.hardCtx.Err() == nil && c.loadCtx.Err() == nil; {
 		var v runView
@@ -218,19 +218,19 @@ func (c *client) wait(e *trackedRun, d time.Duration) bool {
 	return false
 }
 
-// track keeps at most so many open: it waits for the oldest.
+// track limits the client's open runs: it waits for the oldest.
 func (c *client) track(e *trackedRun) {
 	c.open = append(c.open, e)
 	for len(c.open) > maxOpen && c.loadCtx.Err() == nil {
-		c.wait(c.open[0], 30*time.Second) // whether it ends at all is the judge's question
+		c.wait(c.open[0], 30*time.Second) // the verifier checks whether it ends
 		c.open = c.open[1:]
 	}
 }
 
-// lost: what the client speaks of may have been cut off.
+// mayBeLost reports whether an unknown run may have been cut off.
 func (c *client) mayBeLost(a answer) bool { return c.torn && a.code == http.StatusNotFound }
 
-// stopRun stops a run, again and again until that is answered.
+// stopRun stops a run and repeats the request until it is answered.
 func (c *client) stopRun(e *trackedRun) {
 	c.mu.Lock()
 	e.stop = true

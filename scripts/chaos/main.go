@@ -1,12 +1,12 @@
-// Command chaos is the fault test: two coordinators, three workers and one NATS server or a cluster of three, as processes,
-// under a mixed load, while they are killed, paused and restarted at random. Then it judges, from what the clients were
-// answered and what the executors wrote down, whether anything was lost or done twice.
+// Command chaos is the fault test. It runs two coordinators, three workers and one NATS server or a cluster of three
+// under a mixed load, and kills, pauses and restarts them at random. Then it verifies from the clients' answers and the
+// executors' log that nothing was lost or done twice.
 //
 //	go run ./scripts/chaos -seed 7 -for 2m -nats 3
 //	go run ./scripts/chaos -mode torn            # NATS loses its last records with a crash
 //
-// What it does and what is judged stands in shared/docs/reliability.md. The exit code is 1 when anything is wrong; then the
-// folder with all logs is kept.
+// shared/docs/reliability.md describes it. The exit code is 1 if there are violations; then the folder with all logs is
+// kept.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// options are how a run is asked for.
+// options are the flags of a run.
 type options struct {
 	seed       uint64
 	length     time.Duration
@@ -48,16 +48,16 @@ func main() {
 		return
 	}
 	o := options{out: os.Stderr}
-	flag.Uint64Var(&o.seed, "seed", 0, "of everything that is random; 0: a random one")
-	flag.DurationVar(&o.length, "for", 2*time.Minute, "how long faults and load go on")
+	flag.Uint64Var(&o.seed, "seed", 0, "seed of all random numbers; 0: a random one")
+	flag.DurationVar(&o.length, "for", 2*time.Minute, "duration of faults and load")
 	flag.IntVar(&o.nats, "nats", 1, "NATS servers: 1, or a cluster of 3")
-	flag.StringVar(&o.mode, "mode", "faults", "faults; or torn: the end of NATS's newest file is cut off")
+	flag.StringVar(&o.mode, "mode", "faults", "faults, or torn: NATS crashes and loses its last records")
 	flag.BoolVar(&o.race, "race", false, "build the programs with the race detector")
-	flag.BoolVar(&o.requireAll, "require-callbacks", true, "fail where this version takes no sessions, callbacks or further attempts, instead of leaving them out")
-	flag.StringVar(&o.fsync, "fsync", "2m", "AO_NATS_SYNC of the servers; a killed process loses nothing either way")
+	flag.BoolVar(&o.requireAll, "require-callbacks", true, "fail if this version has no sessions, callbacks or max_attempts, instead of skipping them")
+	flag.StringVar(&o.fsync, "fsync", "2m", "AO_NATS_SYNC of the servers; a killed process loses nothing with any value")
 	flag.StringVar(&o.level, "log", "info", "log level of the programs")
 	flag.BoolVar(&o.json, "json", false, "print the result as JSON on stdout")
-	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs in any case")
+	flag.BoolVar(&o.keep, "keep", false, "always keep the folder with the logs")
 	flag.Parse()
 	if o.nats != 1 && o.nats != 3 || o.mode != "faults" && o.mode != "torn" || o.mode == "torn" && o.nats != 1 || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "chaos: use -nats 1 or -nats 3, and -mode faults, or -mode torn with one NATS server")
@@ -80,15 +80,15 @@ func main() {
 
 var printMu sync.Mutex
 
-// logf prints a line for who looks on.
+// logf prints a progress line.
 func (o options) logf(format string, args ...any) {
 	printMu.Lock()
 	defer printMu.Unlock()
 	fmt.Fprintf(o.out, format+"\n", args...)
 }
 
-// run is a whole run: it brings the stack up, breaks it, and judges. Whatever comes, all its processes are gone when it
-// returns, and so is the folder when all was well.
+// run starts the stack, injects faults and verifies. When it returns all processes have ended, and the folder is
+// removed if there was no violation.
 func (o options) run(ctx context.Context) (r report, err error) {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 32)
@@ -102,7 +102,7 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	defer func() {
 		s.killAll()
 		if s.keep = s.keep || !r.OK && ctx.Err() == nil || len(r.Wrong) > 0; s.keep {
-			o.logf("logs and data are kept in %s", s.dir)
+			o.logf("logs and data kept in %s", s.dir)
 		}
 		s.remove()
 	}()
@@ -110,7 +110,7 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	if err := s.up(ctx); err != nil {
 		return r, fmt.Errorf("start: %w", err)
 	}
-	o.logf("up after %s; it breaks for %s", time.Since(begin).Round(100*time.Millisecond), o.length)
+	o.logf("up after %s; injecting faults for %s", time.Since(begin).Round(100*time.Millisecond), o.length)
 	j := &verifier{s: s, b: &tracker{}, r: &r, torn: map[string]bool{}}
 	if o.mode == "torn" {
 		err = j.runTorn(ctx)
@@ -119,7 +119,7 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	}
 	r.Duration = time.Since(begin).Round(time.Second).String()
 	if ctx.Err() != nil {
-		j.b.wrong, err = nil, errors.New("interrupted") // what did not end then is no finding
+		j.b.wrong, err = nil, errors.New("interrupted") // open runs are no violation then
 	}
 	r.OK = err == nil && len(j.b.wrong) == 0
 	j.print()

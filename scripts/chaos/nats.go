@@ -19,7 +19,7 @@ import (
 // envNATS turns this program into a NATS server; its value is the server's configuration.
 const envNATS = "AO_CHAOS_NATS"
 
-// serveNATS is that server. It returns when it is told to end.
+// serveNATS runs that server until SIGTERM.
 func serveNATS(config string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -27,7 +27,7 @@ func serveNATS(config string) error {
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return err
 	}
-	// Debug: what a server says of a damaged file is a notice, and notices are debug in our programs' logs.
+	// Debug: reports about damaged files are notices, which our programs log at level debug.
 	c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := embed.Start(c)
 	if err != nil {
@@ -38,7 +38,7 @@ func serveNATS(config string) error {
 	return nil
 }
 
-// addNATS prepares n servers, not yet running.
+// addNATS prepares n servers without starting them.
 func (s *stack) addNATS(n int) error {
 	configs := make([]embed.Config, n)
 	var routes []string
@@ -69,7 +69,7 @@ func (s *stack) addNATS(n int) error {
 	return nil
 }
 
-// waitForNATS waits until a server answers, and in a cluster until it is one of it again: its replicas of our streams are current.
+// waitForNATS waits until a server answers, and in a cluster until its replicas of our streams are current.
 func (s *stack) waitForNATS(ctx context.Context, i int) error {
 	return waitUntil(ctx, s.natsURLs[i]+" answers", func() bool {
 		nc, err := nats.Connect(s.natsURLs[i], nats.Timeout(time.Second), nats.NoReconnect())
@@ -89,7 +89,7 @@ func (s *stack) waitForNATS(ctx context.Context, i int) error {
 		}
 		for _, name := range []string{"RUNS", "EVENTS"} {
 			info, err := js.StreamInfo(name)
-			if err == nats.ErrStreamNotFound { // the coordinators have yet to make it
+			if err == nats.ErrStreamNotFound { // not created yet
 				continue
 			}
 			if err != nil || info.Cluster == nil || info.Cluster.Leader == "" {

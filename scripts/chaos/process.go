@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// process is one program of the stack. It is ended and started again with the same settings, and dies with this process.
+// process is one program of the stack. It can be stopped and restarted with the same settings, and dies with this
+// process.
 type process struct {
 	name string // coordinator-1
 	path string
 	env  []string
 	dir  string
-	log  string // file that all its lives write to
+	log  string // log file of all its starts
 
 	mu              sync.Mutex
 	cmd             *exec.Cmd
 	done            chan struct{}
-	intended        bool     // its end is our doing
-	starts          int      // how often it was started
-	unexpectedExits []string // ends that nobody asked for
+	intended        bool     // we ended it
+	starts          int      // number of starts
+	unexpectedExits []string // exits that we did not cause
 }
 
 func (p *process) start() error {
@@ -35,7 +36,7 @@ func (p *process) start() error {
 	}
 	defer log.Close()
 	p.starts++
-	fmt.Fprintf(log, "=== life %d of %s, %s\n", p.starts, p.name, time.Now().UTC().Format(timeFormat))
+	fmt.Fprintf(log, "=== start %d of %s, %s\n", p.starts, p.name, time.Now().UTC().Format(timeFormat))
 	cmd := exec.Command(p.path)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -56,7 +57,7 @@ func (p *process) start() error {
 	return nil
 }
 
-// lastLine is the end of a log.
+// lastLine returns the last line of a log.
 func lastLine(path string) string {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -66,7 +67,7 @@ func lastLine(path string) string {
 	return string(raw[bytes.LastIndexByte(raw, '\n')+1:])
 }
 
-// timeFormat is how times are written, as in the programs' own logs.
+// timeFormat is the time format of the programs' logs.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 func (p *process) signal(s syscall.Signal) {
@@ -76,7 +77,7 @@ func (p *process) signal(s syscall.Signal) {
 		return
 	}
 	select {
-	case <-p.done: // reaped: the number may be another's
+	case <-p.done: // reaped: the pid may be reused
 		return
 	default:
 	}
@@ -86,13 +87,13 @@ func (p *process) signal(s syscall.Signal) {
 	p.cmd.Process.Signal(s)
 }
 
-// kill ends it as a crash would.
+// kill sends SIGKILL, as a crash.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	p.waitExit(time.Minute)
 }
 
-// stop ends it as an operator would. One that does not end in time is killed; that is an error.
+// stop sends SIGTERM, as an operator would. A process that does not exit in time is killed, which is an error.
 func (p *process) stop(timeout time.Duration) error {
 	p.signal(syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
@@ -103,7 +104,7 @@ func (p *process) stop(timeout time.Duration) error {
 	return fmt.Errorf("%s did not end within %s of SIGTERM", p.name, timeout)
 }
 
-// waitExit waits until it is over; true for one that never began.
+// waitExit waits until the process has exited; true if it never started.
 func (p *process) waitExit(timeout time.Duration) bool {
 	p.mu.Lock()
 	done := p.done

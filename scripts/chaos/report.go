@@ -40,7 +40,7 @@ type report struct {
 	Wrong []string `json:"wrong,omitempty"`
 }
 
-// print tells the result to a person, and of what is wrong what the logs say.
+// print prints the result and, for violations, the matching log lines.
 func (j *verifier) print() {
 	printMu.Lock()
 	defer printMu.Unlock()
@@ -54,22 +54,22 @@ func (j *verifier) print() {
 		row("requests for runs", fmt.Sprintf("%d, of them repeats %d", r.Posts, r.Repeats))
 		row("runs by outcome", formatCounts(r.Runs))
 		row("runs by kind", formatCounts(r.Kinds))
-		row("attempts begun", fmt.Sprintf("%d, runs with further attempts %d", r.Attempts, r.Retried))
-		row("children that call back", fmt.Sprintf("%d, told in %d turns, of which %d were not begun", r.Children, r.CallbackTurns, r.TurnsNotBegun))
+		row("attempts started", fmt.Sprintf("%d, runs with further attempts %d", r.Attempts, r.Retried))
+		row("children with callbacks", fmt.Sprintf("%d, delivered in %d turns, of which %d were not claimed", r.Children, r.CallbackTurns, r.TurnsNotBegun))
 		row("faults", formatCounts(r.Faults))
-		row("longest", fmt.Sprintf("wait of a client for the answer of one run %s, time without any answer %s, without any end %s", r.LongestAnswer, r.NoAnswer, r.NoEnd))
-		row("reads behind an end that was told elsewhere", r.StaleReads)
+		row("longest", fmt.Sprintf("wait for the answer of one run %s, time without any answer %s, without any end %s", r.LongestAnswer, r.NoAnswer, r.NoEnd))
+		row("reads behind an end shown by another coordinator", r.StaleReads)
 		row("ledger", r.Ledger)
 	}
 	for i, t := range r.Torn {
-		row(fmt.Sprintf("tear %d", i+1), t)
+		row(fmt.Sprintf("crash %d", i+1), t)
 	}
 	row("lines of level ERROR in the logs", r.LogErrors)
-	row("wrong", len(j.b.wrong))
+	row("violations", len(j.b.wrong))
 	w.Flush()
 	for i, f := range j.b.wrong {
 		if f.repeats > 0 {
-			f.what += fmt.Sprintf(" (and %d times more)", f.repeats)
+			f.what += fmt.Sprintf(" (and %d more times)", f.repeats)
 		}
 		r.Wrong = append(r.Wrong, f.what)
 		fmt.Fprintf(out, "WRONG (seed %d): %s\n", r.Seed, f.what)
@@ -81,7 +81,7 @@ func (j *verifier) print() {
 	}
 }
 
-// formatCounts writes a map of numbers, the largest first.
+// formatCounts formats a map of counts, largest first.
 func formatCounts(m map[string]int) string {
 	var parts []string
 	for _, k := range slices.SortedFunc(maps.Keys(m), func(a, b string) int {
@@ -95,10 +95,10 @@ func formatCounts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// maxTraceLines lines of a log are shown at most, the last ones.
+// maxTraceLines limits the lines shown of a log, the last ones.
 const maxTraceLines = 5
 
-// trace shows what the logs and the executors' file say of a run, a session or a program.
+// trace prints the lines of all logs about a run, a session or a program.
 func (j *verifier) trace(id string) {
 	if id == "" {
 		return

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// answer is what a coordinator said; code 0: nothing.
+// answer is a coordinator's answer; code 0: none.
 type answer struct {
 	code int
 	body []byte
@@ -23,14 +23,14 @@ func (a answer) decode(v any) error {
 	return json.Unmarshal(a.body, v)
 }
 
-// unavailable tells whether there was no answer, or one that only asks for patience.
+// unavailable reports whether there was no answer, or one that asks for a retry.
 func (a answer) unavailable() bool {
 	return a.err != nil || a.code == http.StatusServiceUnavailable || a.code == http.StatusTooManyRequests
 }
 
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second}}
 
-// request makes one request and reads the whole answer, in so much time.
+// request sends one request and reads the whole answer within the timeout.
 func request(ctx context.Context, url, method, path string, body []byte, key string, timeout time.Duration) answer {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func request(ctx context.Context, url, method, path string, body []byte, key str
 	return answer{r.StatusCode, bytes.TrimSpace(text), err}
 }
 
-// runView is a run as a coordinator shows it.
+// runView is a run in the API.
 type runView struct {
 	ID         string `json:"run_id"`
 	Session    string `json:"session_id"`
@@ -77,7 +77,7 @@ func isFinal(status string) bool {
 	return status == "completed" || status == "failed" || status == "stopped"
 }
 
-// outcome is a status, of a failed run with the code of its error.
+// outcome returns the status; of a failed run with its error code.
 func (v runView) outcome() string {
 	if v.Status == "failed" && v.Error != nil {
 		return "failed " + v.Error.Code

@@ -25,10 +25,10 @@ const (
 	lease        = 3 * time.Second
 )
 
-// envToken is a variable that executors inherit: by it their processes are found, whoever is their parent by then.
+// envToken is a variable that executors inherit; it identifies their processes.
 const envToken = "AO_CHAOS_TOKEN"
 
-// stack is all processes of a run, and the folder where everything of it lies.
+// stack holds all processes of a run and its folder.
 type stack struct {
 	options
 	root  string // of the project
@@ -37,7 +37,7 @@ type stack struct {
 
 	nats, coordinators, workers []*process
 	natsURLs, urls              []string
-	autonomous                  bool // the workers of this tree can run autonomous profiles
+	autonomous                  bool // this version's workers can run autonomous profiles
 }
 
 // waitUntil polls, 50 ms apart, until ok or the end of ctx.
@@ -47,7 +47,7 @@ func waitUntil(ctx context.Context, what string, ok func() bool) error {
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited in vain: %s", what)
+			return fmt.Errorf("timed out waiting: %s", what)
 		case <-tick.C:
 		}
 	}
@@ -61,7 +61,7 @@ func waitWithin(ctx context.Context, d time.Duration, what string, ok func() boo
 	return waitUntil(ctx, fmt.Sprintf("%s, within %s", what, d), ok)
 }
 
-// newStack builds the programs and lays everything out; nothing runs yet.
+// newStack builds the programs and writes all files; it starts nothing.
 func newStack(ctx context.Context, o options) (*stack, error) {
 	root, err := projectRoot()
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *stack) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// projectRoot is the folder with go.work, this one or one above.
+// projectRoot returns the folder with go.work: the current one or a parent.
 func projectRoot() (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -111,13 +111,13 @@ func projectRoot() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("there is no go.work here or above; run this inside the project")
+			return "", errors.New("no go.work here or in a parent folder; run this inside the project")
 		}
 	}
 	return "", err
 }
 
-// build builds the programs, and this one for the NATS servers: without the race detector, which is not about them.
+// build builds the programs, and this one for the NATS servers, which need no race detector.
 func (s *stack) build(ctx context.Context) error {
 	for _, b := range [][]string{{"./coordinator/cmd/coordinator", "./worker/cmd/worker"}, {"./scripts/chaos"}} {
 		args := []string{"build", "-buildvcs=false", "-o", s.path("bin") + "/"}
@@ -133,7 +133,7 @@ func (s *stack) build(ctx context.Context) error {
 	return nil
 }
 
-// program is one of the stack's; it inherits nothing that is meant for another stack.
+// program returns a process of the stack; it inherits no settings of another stack.
 func (s *stack) program(name, file string, env ...string) *process {
 	base := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return slices.ContainsFunc([]string{"AO_", "RUN_", "RUNNER_", "AGENT_"}, func(p string) bool { return strings.HasPrefix(v, p) })
@@ -143,7 +143,7 @@ func (s *stack) program(name, file string, env ...string) *process {
 
 func (s *stack) all() []*process { return slices.Concat(s.nats, s.coordinators, s.workers) }
 
-// up starts everything and waits until it can be used.
+// up starts everything and waits until it is ready.
 func (s *stack) up(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -163,7 +163,7 @@ func (s *stack) up(ctx context.Context) error {
 	return s.waitForRunners(ctx)
 }
 
-// startMissing starts what does not run. What ended by itself is told of in the end.
+// startMissing starts the processes that do not run. Unexpected exits are reported at the end.
 func (s *stack) startMissing() error {
 	for _, p := range s.all() {
 		p.signal(syscall.SIGCONT)
@@ -182,7 +182,7 @@ func (s *stack) ready(ctx context.Context, url string) bool {
 	return a.code == http.StatusOK
 }
 
-// waitForRunners waits until every worker's runners are online in the eyes of both coordinators.
+// waitForRunners waits until all runners are online at both coordinators.
 func (s *stack) waitForRunners(ctx context.Context) error {
 	want := workers
 	if s.autonomous {
@@ -211,7 +211,7 @@ func (s *stack) waitForRunners(ctx context.Context) error {
 	return nil
 }
 
-// shutDown stops everything in order, workers first, and tells what did not end by itself.
+// shutDown stops everything in order, workers first, and reports what did not exit in time.
 func (s *stack) shutDown() error {
 	var mu sync.Mutex
 	var errs []error
@@ -231,7 +231,7 @@ func (s *stack) shutDown() error {
 	return errors.Join(errs...)
 }
 
-// killAll ends everything at once, however it stands, and what executors may have left behind.
+// killAll kills everything at once, including left processes of executors.
 func (s *stack) killAll() {
 	for _, p := range s.all() {
 		p.kill()
@@ -244,7 +244,7 @@ func (s *stack) killAll() {
 	}
 }
 
-// remove takes the folder away, unless it is to be kept.
+// remove removes the folder, unless it is kept.
 func (s *stack) remove() {
 	if !s.keep {
 		os.RemoveAll(s.dir)

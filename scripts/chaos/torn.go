@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// tear is a crash of NATS that lost the last records of RUNS.
+// tear is a crash of NATS that loses the last records of RUNS.
 type tear struct {
-	Coordinators string   `json:"coordinators"` // left running, restarted
+	Coordinators string   `json:"coordinators"` // left running or restarted
 	Cut          int64    `json:"bytes_cut"`
 	Records      int      `json:"records_cut"` // whole ones
 	Inside       bool     `json:"inside_a_batch"`
 	Answered     int      `json:"runs_answered_before"`
-	Lost         []string `json:"runs_lost"`        // answered, and not known any more
-	StartedTwice int      `json:"attempts_twice"`   // their claim was cut off
-	Retaken      int      `json:"lost_and_retaken"` // by the repeat of their request, under the same ids
+	Lost         []string `json:"runs_lost"`        // accepted, and now unknown
+	StartedTwice int      `json:"attempts_twice"`   // claims that were cut off
+	Retaken      int      `json:"lost_and_retaken"` // by a repeated request, with the same ids
 	ServedAfter  string   `json:"served_again_after"`
 	LogLines     []string `json:"said"`
 	Ledger       string   `json:"ledger"`
@@ -31,14 +31,15 @@ type tear struct {
 
 func (t tear) String() string {
 	where := map[bool]string{true: ", inside a batch"}[t.Inside]
-	return fmt.Sprintf("coordinators %s: %d bytes cut%s, %d whole records; of %d runs answered %d lost, of which %d were taken again by a repeat; %d attempts begun twice; served again after %s; %d lines tell of it; ledger: %s",
+	return fmt.Sprintf("coordinators %s: %d bytes cut%s, %d whole records; of %d accepted runs %d lost, of which %d were accepted again; "+
+		"%d attempts started twice; serving again after %s; %d log lines; ledger: %s",
 		t.Coordinators, t.Cut, where, t.Records, t.Answered, len(t.Lost), t.Retaken, t.StartedTwice, t.ServedAfter, len(t.LogLines), t.Ledger)
 }
 
-// tornLoadTime is how long a tear's load goes on before it.
+// tornLoadTime is the duration of the load before a crash.
 const tornLoadTime = 6 * time.Second
 
-// runTorn is the whole story of the mode of that name: tears with the coordinators left running, and with them restarted, in turns.
+// runTorn runs mode torn: crashes with the coordinators left running and with them restarted, alternating.
 func (j *verifier) runTorn(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(j.s.seed, 1))
 	lost := map[string]bool{}
@@ -46,7 +47,7 @@ func (j *verifier) runTorn(ctx context.Context) error {
 		t, err := j.crashNATS(ctx, rng, i, lost)
 		j.r.Torn = append(j.r.Torn, t)
 		if err != nil {
-			return fmt.Errorf("tear %d: %w", i+1, err)
+			return fmt.Errorf("crash %d: %w", i+1, err)
 		}
 		j.s.logf("%s", t)
 		for _, line := range t.LogLines {
@@ -60,7 +61,7 @@ func (j *verifier) runTorn(ctx context.Context) error {
 	return nil
 }
 
-// crashNATS lets a load go on, kills NATS in the middle of it, cuts the end of its newest file off, starts it again, and judges.
+// crashNATS kills NATS under load, cuts the end of its newest file off, restarts it and verifies.
 func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, lost map[string]bool) (t tear, err error) {
 	t.Coordinators = "left running"
 	if round%2 == 1 {
@@ -86,7 +87,7 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 		}
 	}
 	marks := j.logSizes()
-	c, err := j.cut(rng, round/2%2 == 0) // two of four, with coordinators of both kinds
+	c, err := j.cut(rng, round/2%2 == 0) // two of four crashes, with and without restarted coordinators
 	if t.Cut, t.Records, t.Inside = c.bytes, c.records, c.inside; err != nil {
 		return t, err
 	}
@@ -109,11 +110,12 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 		return t, err
 	}
 	t.LogLines = j.lossLines(marks)
-	if len(t.LogLines) == 0 && t.Coordinators == "left running" { // who reads history for the first time cannot know that there was more
-		j.b.addViolation(nil, "tear %d: no log says that anything was lost or repaired", round+1)
+	// a restarted coordinator cannot know the lost records
+	if len(t.LogLines) == 0 && t.Coordinators == "left running" {
+		j.b.addViolation(nil, "crash %d: no log reports lost or repaired records", round+1)
 	}
 	if settled = settled && j.checkMissing(ctx, &t, round, killed, lost); !settled {
-		return t, errors.New("runs hang; no further tear")
+		return t, errors.New("runs hang; no further crash")
 	}
 	if err := j.checkServing(ctx, hardCtx); err != nil {
 		return t, err
@@ -125,7 +127,7 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 	return t, nil
 }
 
-// checkTornLedger wants both ledgers to find the same gaps, and nothing else.
+// checkTornLedger requires both ledgers to find the same expected gaps and nothing else.
 func (j *verifier) checkTornLedger(ctx context.Context, t *tear) {
 	all, ok := j.readLedgers(ctx)
 	if !ok {
@@ -148,7 +150,7 @@ func (j *verifier) checkTornLedger(ctx context.Context, t *tear) {
 	}
 }
 
-// forgetEnds takes back what was seen of the runs of this round: their ends may be among what is cut.
+// forgetEnds clears the final statuses seen in this round: their records may have been cut off.
 func (j *verifier) forgetEnds(round int) {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
@@ -159,7 +161,7 @@ func (j *verifier) forgetEnds(round int) {
 	}
 }
 
-// logSizes are the lengths of all logs.
+// logSizes returns the sizes of all logs.
 func (j *verifier) logSizes() map[string]int64 {
 	at := map[string]int64{}
 	for _, p := range j.s.all() {
@@ -170,10 +172,10 @@ func (j *verifier) logSizes() map[string]int64 {
 	return at
 }
 
-// lossPattern are the words by which a log says that something of the stream was lost or repaired.
+// lossPattern matches log lines about lost or repaired records of the stream.
 var lossPattern = regexp.MustCompile(`(?i)RUNS.*(truncat|corrupt|recover|rebuil|outdated|lost|bad|mismatch)|RUNS.*past last stream sequence|lost records`)
 
-// lossLines is what the logs say of it since the marks: NATS, then the coordinators.
+// lossLines returns such lines since the given log sizes: of NATS, then of the coordinators.
 func (j *verifier) lossLines(marks map[string]int64) (lines []string) {
 	for _, p := range append(j.s.nats, j.s.coordinators...) {
 		raw, err := os.ReadFile(p.log)
@@ -191,22 +193,23 @@ func (j *verifier) lossLines(marks map[string]int64) (lines []string) {
 	return lines
 }
 
-// checkMissing finds the runs that were answered and are not known any more. Only those of this round can be that were answered
-// before the crash. The repeat of its request brings a lost run back under the same ids.
+// checkMissing finds accepted runs that are unknown now. Only runs of this round may be lost, and only if they were
+// accepted before the crash. Repeating its request must bring a lost run back with the same ids.
 func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed time.Time, lost map[string]bool) (settled bool) {
 	var missing []*trackedRun
 	for _, e := range j.b.accepted() {
 		v, known := j.runs[e.run]
 		recent, stored := e.round == round, e.answered
-		if e.mode == "sync" || e.tries > 1 { // its answer came at the end; or an earlier try was stored, and its answer lost or cut off
+		// the answer came at the end, or an earlier attempt was stored and its answer lost
+		if e.mode == "sync" || e.tries > 1 {
 			stored = e.posted
 		}
 		switch {
-		case lost[e.run] && !known: // and not repeated
-		case !known && (!recent || e.posted.After(killed)): // an answer may have been under way for long when its client noted it
-			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was answered %s the crash and is not known", e.run, e.kind, map[bool]string{true: "after", false: "long before"}[recent])
+		case lost[e.run] && !known: // lost before, and not repeated
+		case !known && (!recent || e.posted.After(killed)): // the client may have noted the answer late
+			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was accepted %s the crash and is unknown", e.run, e.kind, map[bool]string{true: "after", false: "long before"}[recent])
 		case !known && !j.torn[e.run]:
-			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was answered before the crash and is not known, and nothing of it was cut off", e.run, e.kind)
+			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was accepted before the crash and is unknown, but none of its records was cut off", e.run, e.kind)
 		case !known:
 			missing = append(missing, e)
 			t.Lost = append(t.Lost, e.run)
@@ -226,7 +229,7 @@ func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed 
 		a := request(ctx, j.s.urls[i%len(j.s.urls)], "POST", "/runs", e.body, e.key, 20*time.Second)
 		var got accepted
 		if a.decode(&got) != nil || got.Run != e.run || a.code >= 300 {
-			if bytes.Contains(a.body, []byte(`"not_found"`)) { // its session or its parent is lost as well
+			if bytes.Contains(a.body, []byte(`"not_found"`)) { // its session or parent is lost too
 				continue
 			}
 			j.b.addViolation([]string{e.run, e.key}, "the repeat of lost run %s (%s) was answered with %d %.300s", e.run, e.kind, a.code, a.body)
@@ -237,14 +240,14 @@ func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed 
 	return t.Retaken == 0 || j.settle(ctx)
 }
 
-// checkServing has both coordinators see new runs through.
+// checkServing runs new runs at both coordinators.
 func (j *verifier) checkServing(ctx, hard context.Context) error {
 	for _, at := range j.s.urls {
 		for i := range 5 {
 			a := request(hard, at, "POST", "/runs", []byte(`{"agent_name":"quick","mode":"sync","wait_seconds":40}`), "", time.Minute)
 			var v runView
 			if a.decode(&v) != nil || a.code != http.StatusOK || v.Status != "completed" {
-				j.b.addViolation([]string{v.ID}, "after the crash new run %d at %s: %d %.300s %v", i+1, at, a.code, a.body, a.err)
+				j.b.addViolation([]string{v.ID}, "new run %d after the crash, at %s: %d %.300s %v", i+1, at, a.code, a.body, a.err)
 				return nil
 			}
 		}
@@ -252,7 +255,8 @@ func (j *verifier) checkServing(ctx, hard context.Context) error {
 	return ctx.Err()
 }
 
-// countRepeatedStarts counts the attempts that were begun twice: where the claim was cut off nobody can know of the first time.
+// countRepeatedStarts counts the attempts that started twice: if the claim was cut off, no one can know of the first
+// start.
 func (j *verifier) countRepeatedStarts(t *tear) error {
 	lines, err := j.s.readExecutorLog()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// trackedRun is what a client knows of one of its runs. Only its client changes it, under the book's lock.
+// trackedRun is what a client knows about one of its runs. Only that client changes it, under the tracker's lock.
 type trackedRun struct {
 	client      int
 	round       int
@@ -18,34 +18,34 @@ type trackedRun struct {
 	run         string // from the first answer
 	mode        string
 	parent      string
-	turn        int    // place among the turns of its session, in the order in which they were answered; 0: a start
+	turn        int    // position among the turns of its session, in the order of their answers; 0: a start
 	attempts    int    // max_attempts
-	sum         string // of the prompt that its executor must get
-	bytes       int    // that agent weigh must have weighed
+	sum         string // SHA-256 of the prompt that its executor must get
+	bytes       int    // that agent weigh must have counted
 	posted      time.Time
 	answered    time.Time
 	tries       int
-	refused     string // the answer that said it is not taken
-	stop        bool   // its client has asked to stop it
-	finalStatus string // the end that was seen first
+	refused     string // the answer that refused it
+	stop        bool   // its client has requested a stop
+	finalStatus string // final status that was seen first
 }
 
-// tracker is what all clients know, and what they found wrong.
+// tracker collects the runs of all clients and the violations found.
 type tracker struct {
 	mu      sync.Mutex
 	entries []*trackedRun
 	wrong   []violation
-	posts   int           // requests that were sent to have a run
-	repeats int           // of those, how many were repeats
-	stale   int           // readings that did not know yet of an end that another coordinator had told
-	longest time.Duration // a client waited for the answer of one run, repeats included
+	posts   int           // requests sent to start runs
+	repeats int           // how many of those were repeats
+	stale   int           // reads that missed an end that another coordinator had shown
+	longest time.Duration // longest wait of a client for the answer of one run, repeats included
 }
 
-// violation is something that must not be.
+// violation is a broken promise.
 type violation struct {
 	what    string
 	ids     []string
-	repeats int // how often it was found once more
+	repeats int // how often it was found again
 }
 
 func (b *tracker) add(e *trackedRun) {
@@ -65,22 +65,22 @@ func (b *tracker) addViolation(ids []string, format string, args ...any) {
 	b.wrong = append(b.wrong, violation{what: what, ids: ids})
 }
 
-// accepted are the runs that were answered.
+// accepted returns the runs with an answer.
 func (b *tracker) accepted() []*trackedRun {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(b.entries), func(e *trackedRun) bool { return e.run == "" })
 }
 
-// outcome is how a run ended, as far as it was seen; empty: it was not, or that was taken back (judge.forget).
+// outcome returns the final status seen of a run; empty: none, or taken back by forgetEnds.
 func (b *tracker) outcome(e *trackedRun) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return e.finalStatus
 }
 
-// observe notes the status of a run; an end never changes. A coordinator may hear of it a moment later than another one did: that
-// is counted.
+// observe records the status of a run. A final status must never change. A coordinator may learn it later than another
+// one; such reads are counted.
 func (b *tracker) observe(e *trackedRun, status, where string) {
 	b.mu.Lock()
 	before := e.finalStatus

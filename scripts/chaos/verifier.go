@@ -11,26 +11,25 @@ import (
 	"time"
 )
 
-// verifier compares what the clients were answered and what the executors wrote down with what the coordinators say.
+// verifier compares the clients' answers and the executors' log with the coordinators' state.
 type verifier struct {
 	s *stack
 	b *tracker
 	r *report
 
-	runs  map[string]runView // by id, as the coordinators agree
-	lines executorLog        // what the executors wrote
-	torn  map[string]bool    // runs and sessions of which records were cut off, by id
+	runs  map[string]runView // by id; both coordinators agree
+	lines executorLog        // the executors' log
+	torn  map[string]bool    // ids of runs and sessions with records that were cut off
 }
 
-// The patience with an end, once nothing is broken any more. The longest runs have 40 seconds, back-offs of further attempts
-// and a few leases come on top.
+// Timeouts after the last fault. The longest runs take 40 s; retry pauses and a few leases come on top.
 const (
 	settleTimeout   = 150 * time.Second
 	deliveryTimeout = 60 * time.Second
 	cleanupTimeout  = 15 * time.Second
 )
 
-// runFaults is the whole story of the mode of that name.
+// runFaults runs mode faults.
 func (j *verifier) runFaults(ctx context.Context) error {
 	loadCtx, endLoad := context.WithTimeout(ctx, j.s.length)
 	defer endLoad()
@@ -47,12 +46,12 @@ func (j *verifier) runFaults(ctx context.Context) error {
 	wg.Go(l.run)
 	wg.Wait()
 	j.r.Faults = c.count
-	j.s.logf("faults and load are over after %s; now everything has to end", time.Since(begin).Round(time.Second))
+	j.s.logf("faults and load ended after %s; waiting for all runs to end", time.Since(begin).Round(time.Second))
 	if err := j.s.up(ctx); err != nil {
 		return fmt.Errorf("after the faults: %w", err)
 	}
 	j.settle(ctx)
-	j.checkCallbacks(ctx) // they are runs of their own: what they are is known when nothing is owed any more
+	j.checkCallbacks(ctx) // callbacks are runs too: complete only when none is pending
 	j.settle(ctx)
 	if err := j.readRuns(ctx); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (j *verifier) runFaults(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until no run is open in the eyes of both coordinators; false: some do not end.
+// settle waits until both coordinators have no open run; false: some do not end.
 func (j *verifier) settle(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -88,14 +87,14 @@ func (j *verifier) settle(ctx context.Context) bool {
 			return err == nil && len(list) == 0
 		})
 		if err != nil {
-			j.b.addViolation(open, "%v, for %s after the last fault; %d are", err, settleTimeout, len(open)/2)
+			j.b.addViolation(open, "%v, within %s after the last fault; %d are open", err, settleTimeout, len(open)/2)
 			return false
 		}
 	}
 	return true
 }
 
-// listRuns reads all runs from a coordinator.
+// listRuns reads all runs of a coordinator.
 func (j *verifier) listRuns(ctx context.Context, at, filter string) (map[string]runView, error) {
 	all := map[string]runView{}
 	for cursor := ""; ; {
@@ -117,8 +116,8 @@ func (j *verifier) listRuns(ctx context.Context, at, filter string) (map[string]
 	}
 }
 
-// readRuns takes what both coordinators say, which must be the same, and compares it with what was seen before. A turn that tells of a
-// child may begin between the two lists: what differs is looked at again for a while.
+// readRuns lists the runs of both coordinators, which must agree, and compares them with earlier observations. A
+// callback turn may start between the two lists, so differences are checked again for a while.
 func (j *verifier) readRuns(ctx context.Context) error {
 	var first map[string]runView
 	for try := 0; ; try++ {
@@ -151,7 +150,7 @@ func (j *verifier) readRuns(ctx context.Context) error {
 	return nil
 }
 
-// compare lists the runs at both coordinators and says what differs, by the run.
+// compare lists the runs at both coordinators and returns the differences by run.
 func (j *verifier) compare(ctx context.Context) (first map[string]runView, wrong map[string]string, err error) {
 	if first, err = j.listRuns(ctx, j.s.urls[0], ""); err != nil {
 		return nil, nil, err
@@ -174,7 +173,7 @@ func (j *verifier) compare(ctx context.Context) (first map[string]runView, wrong
 	return first, wrong, nil
 }
 
-// checkEnds judges every run by its kind.
+// checkEnds checks the end of every run by its kind.
 func (j *verifier) checkEnds() {
 	byRun := map[string]*trackedRun{}
 	j.r.Runs, j.r.Kinds = map[string]int{}, map[string]int{}
@@ -191,7 +190,7 @@ func (j *verifier) checkEnds() {
 		byRun[e.run] = e
 		v, ok := j.runs[e.run]
 		if !ok {
-			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was answered and is not known", e.run, e.kind)
+			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was accepted and is unknown", e.run, e.kind)
 			continue
 		}
 		j.b.observe(e, v.Status, "the end")
@@ -206,44 +205,44 @@ func (j *verifier) checkEnds() {
 	}
 	for id, v := range j.runs {
 		if byRun[id] == nil && !(v.Type == "resume_session" && parents[v.Session]) {
-			j.b.addViolation([]string{id, v.Session}, "run %s of session %s is nobody's: no client was told of it, and its session has no children", id, v.Session)
+			j.b.addViolation([]string{id, v.Session}, "run %s of session %s has no origin: no client started it, and its session has no children", id, v.Session)
 		}
 	}
 	j.r.StaleReads = j.b.stale
 	j.r.Posts, j.r.Repeats, j.r.LongestAnswer = j.b.posts, j.b.repeats, j.b.longest.Round(time.Millisecond).String()
 }
 
-// unexpectedEnd says what is wrong with the end of a run, by its kind; "" is well.
+// unexpectedEnd says what is wrong with the end of a run of its kind; empty: nothing.
 func unexpectedEnd(e *trackedRun, v runView) string {
 	code := ""
 	if v.Error != nil {
 		code = v.Error.Code
 	}
-	may := map[string]string{ // the error that belongs to the kind
+	may := map[string]string{ // the expected error of the kind
 		"fails": "command_failed", "flaky": "command_failed", "timeout": "timeout",
 	}[e.kind]
 	switch {
 	case !isFinal(v.Status):
 		return "it has not ended"
 	case v.Status == "stopped" && !e.stop:
-		return "nobody stopped it"
+		return "no client stopped it"
 	case v.Status == "completed" && slices.Contains([]string{"fails", "timeout", "hang", "talk fails", "talk hangs"}, e.kind):
 		return "it cannot have completed"
 	case v.Attempt > e.attempts:
-		return "more attempts than were asked for"
+		return "more attempts than max_attempts"
 	case v.Status != "failed" || code == "runner_disconnected" && (e.stop || v.Attempt == e.attempts):
 		return ""
 	case code == "runner_disconnected" || v.Attempt < e.attempts && !e.stop:
 		return "attempts were left"
 	case code == may && may != "", e.kind == "talk fails" && code != "":
 		return ""
-	case (e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop was late
+	case (e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop came late
 		return ""
 	}
-	return "that error is not to be expected: " + v.Error.Message
+	return "unexpected error: " + v.Error.Message
 }
 
-// measureGaps measures how long nothing came.
+// measureGaps measures the longest times without an answer and without an end.
 func (j *verifier) measureGaps(begin time.Time) {
 	var answers, ends []time.Time
 	for _, e := range j.b.accepted() {
@@ -257,7 +256,7 @@ func (j *verifier) measureGaps(begin time.Time) {
 	j.r.NoAnswer, j.r.NoEnd = longestGap(answers, begin, j.s.length), longestGap(ends, begin, j.s.length)
 }
 
-// longestGap is the longest time between two moments of a span.
+// longestGap returns the longest time between two moments of a span.
 func longestGap(at []time.Time, begin time.Time, length time.Duration) string {
 	end := begin.Add(length)
 	at = slices.DeleteFunc(append(at, begin, end), func(t time.Time) bool { return t.Before(begin) || t.After(end) })
@@ -269,19 +268,19 @@ func longestGap(at []time.Time, begin time.Time, length time.Duration) string {
 	return most.Round(time.Millisecond).String()
 }
 
-// restartAndCompare kills both coordinators: what they read anew from the stream must be what they said before.
+// restartAndCompare kills both coordinators. The state they rebuild from the stream must equal the state before.
 func (j *verifier) restartAndCompare(ctx context.Context) error {
 	for _, p := range j.s.coordinators {
 		p.kill()
 	}
 	if err := j.s.up(ctx); err != nil {
-		return fmt.Errorf("after the coordinators were killed for the second reading: %w", err)
+		return fmt.Errorf("after killing the coordinators for the second comparison: %w", err)
 	}
 	j.settle(ctx)
 	return j.readRuns(ctx)
 }
 
-// ledgerAnswer is what GET /ledger says.
+// ledgerAnswer is the answer of GET /ledger.
 type ledgerAnswer struct {
 	OK      bool              `json:"ok"`
 	Count   int               `json:"wrong_count"`
@@ -289,36 +288,36 @@ type ledgerAnswer struct {
 	Wrong   []ledgerViolation `json:"wrong"`
 }
 
-// ledgerViolation is a thing that the ledger says is wrong.
+// ledgerViolation is a violation found by the coordinator.
 type ledgerViolation struct {
 	Kind    string `json:"kind"`
 	Run     string `json:"run_id"`
 	Message string `json:"message"`
 }
 
-// readLedgers asks both coordinators whether the stream itself is in order; false: there was no answer, which is said.
+// readLedgers asks both coordinators to verify the stream; false: no answer, which is reported.
 func (j *verifier) readLedgers(ctx context.Context) (all []ledgerAnswer, ok bool) {
 	for _, at := range j.s.urls {
 		var l ledgerAnswer
 		a := request(ctx, at, "GET", "/ledger", nil, "", 60*time.Second)
 		switch {
 		case a.code == http.StatusNotFound && !j.s.requireAll:
-			j.r.Ledger = "not there yet"
-			j.s.logf("LEFT OUT of the judgement, since this version does not have it: GET /ledger")
+			j.r.Ledger = "not available"
+			j.s.logf("SKIPPED, because this version does not have it: GET /ledger")
 			return nil, false
 		case a.code != http.StatusOK || a.decode(&l) != nil:
 			j.b.addViolation(nil, "the ledger of %s: %d %.400s %v", at, a.code, a.body, a.err)
 			return nil, false
 		}
-		if l.Foreign > 0 { // nobody here writes without a key
-			j.b.addViolation(nil, "the ledger of %s calls %d records foreign", at, l.Foreign)
+		if l.Foreign > 0 { // every record here has a key
+			j.b.addViolation(nil, "the ledger of %s has %d foreign records", at, l.Foreign)
 		}
 		all = append(all, l)
 	}
 	return all, true
 }
 
-// checkLedger wants it in order.
+// checkLedger requires both ledgers to have no violation.
 func (j *verifier) checkLedger(ctx context.Context) {
 	all, ok := j.readLedgers(ctx)
 	if !ok {
@@ -335,7 +334,7 @@ func (j *verifier) checkLedger(ctx context.Context) {
 	}
 }
 
-// checkResults reads back what went through large bodies.
+// checkResults reads large results back.
 func (j *verifier) checkResults(ctx context.Context) {
 	for _, e := range j.b.accepted() {
 		if j.runs[e.run].Status != "completed" || e.kind != "weigh" && e.kind != "big" {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// features are the parts of the load that this version of the product takes.
+// features are the optional parts of the load that this version supports.
 type features struct {
 	sessions  bool // autonomous profiles: sessions, resumes
 	callbacks bool // mode async_callback
 	attempts  bool // max_attempts
 }
 
-// runJobs is the life of a client of procedural agents.
+// runJobs is the loop of a client of procedural agents.
 func (c *client) runJobs() {
 	for c.pause(10*time.Millisecond, 120*time.Millisecond) {
 		switch n := c.rng.IntN(100); {
@@ -31,7 +31,7 @@ func (c *client) runJobs() {
 	}
 }
 
-// finish stops a run after a moment where that is its lot, and follows it.
+// finish stops a run after a moment if it must be stopped, and tracks it.
 func (c *client) finish(e *trackedRun, stop bool) {
 	if stop && c.rng.IntN(5) < 3 {
 		c.pause(time.Millisecond, 1500*time.Millisecond)
@@ -42,7 +42,7 @@ func (c *client) finish(e *trackedRun, stop bool) {
 	c.track(e)
 }
 
-// newJob is a procedural run of a random kind; n is from 25 to 99.
+// newJob returns a procedural run of a kind chosen by n, from 25 to 99.
 func (c *client) newJob(n int, mode, more string) (e *trackedRun, stop bool) {
 	switch {
 	case n < 48:
@@ -68,7 +68,7 @@ func (c *client) newJob(n int, mode, more string) (e *trackedRun, stop bool) {
 	return e, stop
 }
 
-// hangTimeout is the limit of runs that are to be stopped. A torn history may have lost the stop.
+// hangTimeout is the timeout of runs that will be stopped. A torn history may have lost the stop.
 func (c *client) hangTimeout() int {
 	if c.torn {
 		return 10
@@ -76,7 +76,7 @@ func (c *client) hangTimeout() int {
 	return 40
 }
 
-// newWeigh is a run with large parameters. A command line's argument has 128 KiB at most, so they come in pieces.
+// newWeigh returns a run with large parameters, in pieces: a command-line argument is limited to 128 KiB.
 func (c *client) newWeigh(mode, more string) *trackedRun {
 	var params strings.Builder
 	pieces, size := 3+c.rng.IntN(12), 100<<10
@@ -94,7 +94,7 @@ func (c *client) newWeigh(mode, more string) *trackedRun {
 	return e
 }
 
-// newTurn is a turn of the autonomous agent: a start where session is empty, else a resume.
+// newTurn returns a turn of the autonomous agent: a start if session is empty, else a resume.
 func (c *client) newTurn(kind, mode, session, prompt, more string) *trackedRun {
 	quoted, err := json.Marshal(prompt)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *client) newTurn(kind, mode, session, prompt, more string) *trackedRun {
 	return e
 }
 
-// runSessions is the life of a client that talks: a session at a time, with turns, and children that call back.
+// runSessions is the loop of a client of sessions: one session at a time, with turns and children that call back.
 func (c *client) runSessions() {
 	for c.pause(10*time.Millisecond, 200*time.Millisecond) {
 		first := c.newTurn("talk", "async_poll", "", "hello", "")
@@ -140,7 +140,7 @@ func (c *client) runSessions() {
 	}
 }
 
-// sendTurn is one further turn of a session.
+// sendTurn runs one further turn of a session.
 func (c *client) sendTurn(session string, n int) {
 	kind, prompt, mode := "talk", fmt.Sprintf("turn %d", n), "async_poll"
 	stop := false
@@ -169,7 +169,7 @@ func (c *client) sendTurn(session string, n int) {
 	}
 }
 
-// startChild is a run that calls a parent session back, now and then with a child of its own.
+// startChild starts a run that calls its parent session back, sometimes with its own child.
 func (c *client) startChild(parent string) {
 	more := fmt.Sprintf(`,"parent_session_id":%q`, parent)
 	if c.rng.IntN(4) > 0 {
@@ -192,12 +192,12 @@ func (c *client) startChild(parent string) {
 	}
 }
 
-// detectFeatures finds out what this version takes, and says what it does not.
+// detectFeatures finds out what this version supports and logs what it does not.
 func (s *stack) detectFeatures(l *load) error {
 	l.supports.sessions = s.autonomous
 	try := func(body string) bool {
 		a := request(l.hardCtx, s.urls[0], "POST", "/runs/validate", []byte(body), "", 10*time.Second)
-		return a.code == http.StatusOK || a.code == http.StatusNotFound // the parent of the question is nobody
+		return a.code == http.StatusOK || a.code == http.StatusNotFound // the parent in the request does not exist
 	}
 	l.supports.attempts = try(`{"agent_name":"quick","max_attempts":2}`)
 	l.supports.callbacks = s.autonomous && try(`{"agent_name":"quick","mode":"async_callback","parent_session_id":"ses_nobody"}`)
@@ -206,9 +206,9 @@ func (s *stack) detectFeatures(l *load) error {
 			continue
 		}
 		if s.requireAll {
-			return fmt.Errorf("this version does not take %s; -require-callbacks=false leaves them out", what)
+			return fmt.Errorf("this version does not support %s; -require-callbacks=false skips them", what)
 		}
-		s.logf("LEFT OUT of the load, since this version does not take it: %s", what)
+		s.logf("SKIPPED, because this version does not support it: %s", what)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestCluster maltreats the stack of docker-compose.cluster.yml: what one server, or one coordinator, knows must not be lost with it.
+// TestCluster maltreats the stack of docker-compose.cluster.yml: what one server, or one coordinator, knows must not be
+// lost with it.
 func TestCluster(t *testing.T) {
 	if os.Getenv("AO_TEST_COMPOSE") == "" {
 		t.Fatal("AO_TEST_COMPOSE is not set: start this by scripts/compose-test, which brings the stack up")

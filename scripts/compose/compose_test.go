@@ -137,7 +137,8 @@ func overHTTP(t *testing.T, s *stack) {
 }
 
 func byCommand(t *testing.T, s *stack) {
-	for _, file := range []string{story, "README.md"} { // the latter is the documents' first example, and nobody put it there
+	// the latter is the documents' first example, and nobody put it there
+	for _, file := range []string{story, "README.md"} {
 		cmd := exec.CommandContext(t.Context(), s.ao, "run", "text-stats", "--param", "file="+file)
 		cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
 		if out, err := cmd.CombinedOutput(); err != nil {

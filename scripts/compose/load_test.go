@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// load is callers that go on asking whatever happens. Each repeats a request that was not answered, under its Idempotency-Key, as the
-// contract tells it to.
+// load is callers that go on asking whatever happens. Each repeats a request that was not answered, under its
+// Idempotency-Key, as the contract tells it to.
 type load struct {
 	t       *testing.T
 	s       *stack
@@ -83,8 +83,8 @@ func (l *load) settle(what string) {
 	l.t.Logf("%d runs accepted and completed during %s", len(ids), what)
 }
 
-// createRun asks for a run until it is told which, or the request itself is at fault. The session's id is the caller's: it is written in one
-// batch with the run.
+// createRun asks for a run until it is told which, or the request itself is at fault. The session's id is the caller's:
+// it is written in one batch with the run.
 func (s *stack) createRun(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -31,7 +31,8 @@ func checkSecrets(t *testing.T, s *stack) {
 		t.Fatalf("ao doctor --json: %v\n%s", err, out)
 	}
 	for _, f := range report.Checks {
-		if f.Verdict != checkup.OK && f.Verdict != checkup.Skip && f.Check != "disk" { // how full this machine's is, is no business of ours
+		// how full this machine's is, is no business of ours
+		if f.Verdict != checkup.OK && f.Verdict != checkup.Skip && f.Check != "disk" {
 			t.Errorf("ao doctor: %+v", f)
 		}
 	}
@@ -51,9 +52,9 @@ words=$(wc -w < "$file") || exit 1
 echo "$words words"
 `
 
-// checkUnreadable has an agent look for the worker's credential, for a model's key and for the files of settings in all that it can read, over
-// restarts of its container. Where nothing is hidden it finds them, and the doctor says so. It is mounted with AO_AGENTS, as another
-// that is put there later.
+// checkUnreadable has an agent look for the worker's credential, for a model's key and for the files of settings in all
+// that it can read, over restarts of its container. Where nothing is hidden it finds them, and the doctor says so. It
+// is mounted with AO_AGENTS, as another that is put there later.
 func checkUnreadable(t *testing.T, s *stack) {
 	dir := t.TempDir()
 	put := func(name, text string, mode os.FileMode) string {

@@ -39,7 +39,8 @@ var kept = map[string]string{
 	"AO_HEALTH_FILE":                "the image's health check looks there",
 }
 
-// TestSettings: what the documents promise as a setting, a stack takes from the environment or from .env, or it says here why not.
+// TestSettings: what the documents promise as a setting, a stack takes from the environment or from .env, or it says
+// here why not.
 func TestSettings(t *testing.T) {
 	programs := documented(t)
 	passed := map[string]bool{}
@@ -62,7 +63,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestFoldersOfOnesOwn: agents and files are mounted, so that none of them needs an image to be built; and nobody in a container changes them.
+// TestFoldersOfOnesOwn: agents and files are mounted, so that none of them needs an image to be built; and nobody in a
+// container changes them.
 func TestFoldersOfOnesOwn(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
 		for name, s := range services(t, file) {
@@ -102,8 +104,9 @@ func TestKeysOfModels(t *testing.T) {
 	}
 }
 
-// TestBatchesInMemory: the single server has memory mounted where it puts batches aside, of its own user and bounded; init makes the
-// folder for it. Servers with replicas need none, and would be misled by the folder of a stream that is not theirs.
+// TestBatchesInMemory: the single server has memory mounted where it puts batches aside, of its own user and bounded;
+// init makes the folder for it. Servers with replicas need none, and would be misled by the folder of a stream that is
+// not theirs.
 func TestBatchesInMemory(t *testing.T) {
 	const nats, volume = "/data", "/own/1" // one volume, as NATS and init see it
 	of := services(t, "docker-compose.yml")

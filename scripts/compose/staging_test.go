@@ -18,7 +18,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// remembered: NATS started on a new volume, over which memory is mounted; it says no more of that than the documents do.
+// remembered: NATS started on a new volume, over which memory is mounted; it says no more of that than the documents
+// do.
 func remembered(t *testing.T, s *stack) {
 	var said []string
 	for line := range strings.Lines(s.docker(t, "logs", "--no-color", "nats")) {
@@ -32,7 +33,8 @@ func remembered(t *testing.T, s *stack) {
 	s.aside(t)
 }
 
-// aside looks that memory is mounted where NATS puts batches aside, and that one which is open does not lie in the volume below.
+// aside looks that memory is mounted where NATS puts batches aside, and that one which is open does not lie in the
+// volume below.
 func (s *stack) aside(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command("docker", "inspect", "-f", "{{json .HostConfig.Tmpfs}}", s.docker(t, "ps", "-q", "nats")).Output()
@@ -77,7 +79,8 @@ func (s *stack) coordinator(t *testing.T) (*nats.Conn, error) {
 	return nats.Connect(s.nats, login, nats.CustomInboxPrefix(c.InboxPrefix()))
 }
 
-// killed kills NATS while batches come, and with it what it has put aside: its container's memory goes. What was acknowledged stands.
+// killed kills NATS while batches come, and with it what it has put aside: its container's memory goes. What was
+// acknowledged stands.
 func killed(t *testing.T, s *stack) {
 	l := s.load(t)
 	l.more("before NATS is killed")

@@ -11,7 +11,8 @@ import (
 
 func stored(t *testing.T, s *stack) { s.stores(t, "nats", "/own/1", 1) }
 
-// stores looks that a NATS server stores what the service init wrote into its volume, and that this is no more than its part of the disk.
+// stores looks that a NATS server stores what the service init wrote into its volume, and that this is no more than its
+// part of the disk.
 func (s *stack) stores(t *testing.T, service, volume string, sharing int64) {
 	t.Helper()
 	shell := func(script string) string {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Contract section 2: agents of files, of the API, and of runners.
+// Agents from files, from the API and from runners.
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -164,7 +164,7 @@ func TestAgents(t *testing.T) {
 	})
 }
 
-// Contract section 2: who owns a name.
+// The owner of an agent's name.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	s := up(t)

@@ -10,7 +10,7 @@ import (
 	"ao/nats/subject"
 )
 
-// auditTrail is what a coordinator tells of what was done to agents: the status by request, of those that this test has made.
+// auditTrail returns a coordinator's audit entries for agents of this test: the status by request.
 func (s *stack) auditTrail() (statuses map[string]int, gaps int, whole bool) {
 	statuses = map[string]int{}
 	for cursor := ""; ; {
@@ -39,8 +39,8 @@ func (s *stack) auditTrail() (statuses map[string]int, gaps int, whole bool) {
 	}
 }
 
-// TestTheAuditOutlivesAServer: on a cluster whose AUDIT loses its leader, every request that was answered is told once, by each
-// coordinator, and no gap is.
+// TestTheAuditOutlivesAServer: if AUDIT loses its leader in a cluster, each coordinator still lists every answered
+// request once, without a gap.
 func TestTheAuditOutlivesAServer(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)

@@ -9,8 +9,8 @@ import (
 	"ao/nats/natstest"
 )
 
-// A backup is made of a deployment at work; then all of it is destroyed, and what the backup holds goes on elsewhere: what had ended is history,
-// what waited is begun once, what was under way is lost and says so, what was accepted later is unknown.
+// A backup of a busy deployment is restored elsewhere: ended runs are history, waiting ones run once, running ones
+// fail, and later ones are unknown.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	if onCluster {
@@ -39,7 +39,8 @@ func TestBackupAndRestore(t *testing.T) {
 		waiting = append(waiting, s.run(`{"agent_name":"held"}`))
 	}
 	file := filepath.Join(s.dir, "all.backup")
-	if err := os.WriteFile(file+".part", nil, 0o644); err != nil { // of a backup that was cut off: its mode is not taken over
+	// left by an interrupted backup: its mode is not kept
+	if err := os.WriteFile(file+".part", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	on := func(nats string) []string { return []string{"AO_NATS_URL=" + nats} }
@@ -71,7 +72,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The coordinator's own folder is the one of before: its snapshot of the history is of another one.
+	// The coordinator keeps its old folder, with a snapshot of another history.
 	r := upOn(t, second.URL(), "AO_DATA_DIR="+filepath.Join(s.dir, "data"))
 	agents(r)
 	r.worker()

@@ -12,8 +12,8 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestAnOldDataFolder: what scripts/up of the older release left behind, with runs that wait and sessions between two turns, is gone on
-// with by today's, and once more by the older one: going back is promised.
+// TestAnOldDataFolder: the current scripts/up continues with the data of the older release, with waiting runs and idle
+// sessions. Then the older release continues with it again: a downgrade is supported.
 func TestAnOldDataFolder(t *testing.T) {
 	t.Parallel()
 	withOld(t)
@@ -42,7 +42,7 @@ func TestAnOldDataFolder(t *testing.T) {
 	s.ended(once)
 
 	for turn, version := range []string{today, old, today} {
-		// One is under way and ends with the program; the others wait behind it, for the next one.
+		// One is running and ends with the program; the others wait behind it for the next program.
 		held := fmt.Sprintf("turn-%d", turn)
 		under := s.run(`{"agent_name":"gate","parameters":{"name":"` + held + `"}}`)
 		s.waitGate(held)
@@ -79,8 +79,8 @@ func TestAnOldDataFolder(t *testing.T) {
 	}
 }
 
-// TestAnOldFolderOfKeys: what 'ao init' of the older release made goes on opening every door to programs of both, and today's 'ao init'
-// renews it in place: no key changes, and no worker has to be restarted.
+// TestAnOldFolderOfKeys: credentials of the older release's 'ao init' work for programs of both versions. The current
+// 'ao init' updates them in place: no key changes, and no worker needs a restart.
 func TestAnOldFolderOfKeys(t *testing.T) {
 	t.Parallel()
 	withOld(t)
@@ -160,7 +160,7 @@ func TestAnOldFolderOfKeys(t *testing.T) {
 	}
 }
 
-// verifiedByBoth asks the stack's coordinator for its audit with 'ao verify' of both versions.
+// verifiedByBoth runs 'ao verify' of both versions.
 func (s *stack) verifiedByBoth() {
 	s.t.Helper()
 	for _, version := range []string{old, today} {

@@ -12,18 +12,18 @@ import (
 	"ao/shared/metric/metrictest"
 )
 
-// What the programs of these tests are stamped with.
+// Version and commit of the programs in these tests.
 const (
 	builtAs = "v9.8.7-e2e"
 	builtOf = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// linkerFlags is how a build is told its version and its commit.
+// linkerFlags returns the linker flags for a version and a commit.
 func linkerFlags(version, commit string) string {
 	return "-X ao/shared/version.stamp=" + version + " -X ao/shared/version.commit=" + commit
 }
 
-// TestEveryBuildIsStamped: every way to build the programs, and the images, names version and commit.
+// TestEveryBuildIsStamped: every way to build the programs and images sets version and commit.
 func TestEveryBuildIsStamped(t *testing.T) {
 	t.Parallel()
 	labels := "LABEL org.opencontainers.image.version=$AO_VERSION org.opencontainers.image.revision=$AO_REVISION"
@@ -46,7 +46,7 @@ func TestEveryBuildIsStamped(t *testing.T) {
 	}
 }
 
-// TestOldComposeReadsTheFiles: docker-compose 1.29, which knows less than today's, takes both files with all their profiles.
+// TestOldComposeReadsTheFiles: docker-compose 1.29 accepts both files with all their profiles.
 func TestOldComposeReadsTheFiles(t *testing.T) {
 	t.Parallel()
 	version, err := exec.Command("docker-compose", "version", "--short").Output()
@@ -62,7 +62,7 @@ func TestOldComposeReadsTheFiles(t *testing.T) {
 	}
 }
 
-// TestVersions: every program answers --version; 'ao doctor' and the metrics tell the same.
+// TestVersions: every program answers --version; 'ao doctor' and the metrics show the same version.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	s := up(t)

@@ -15,14 +15,14 @@ import (
 	"ao/nats/natstest"
 )
 
-// parentScript is the program of parents: it writes down what it is told.
+// parentScript is the program of parents: it stores its invocations.
 const parentScript = `#!/bin/sh
 cat >> "told-$AGENT_SESSION_ID"
 echo >> "told-$AGENT_SESSION_ID"
 echo noted
 `
 
-// startParentWorker starts a worker that runs parents and children, and makes their agents.
+// startParentWorker starts a worker for parents and children and creates their agents.
 func (s *stack) startParentWorker() *program {
 	s.t.Helper()
 	s.write("profiles/boss", parentScript)
@@ -36,7 +36,7 @@ func (s *stack) startParentWorker() *program {
 	return p
 }
 
-// startParent is a session that waits for its children.
+// startParent starts a session that waits for its children.
 func (s *stack) startParent() string {
 	s.t.Helper()
 	r := s.ended(s.run(`{"agent_name":"boss","prompt":"begin"}`))
@@ -51,7 +51,8 @@ func (s *stack) startChild(parent, prompt string) string {
 	return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"mode":"async_callback","parent_session_id":%q}`, prompt, parent))
 }
 
-// parentTurns are the turns of a parent that its program was given, as JSON documents, without the prompt: that is said in the parameters.
+// parentTurns returns the invocations of a parent's turns as JSON documents, without the prompt, which is in the
+// parameters.
 func (s *stack) parentTurns(parent string) []string {
 	raw, err := os.ReadFile(filepath.Join(s.dir, "told-"+parent))
 	if err != nil {
@@ -67,7 +68,7 @@ func (s *stack) parentTurns(parent string) []string {
 	return lines
 }
 
-// Between the end of a child and its delivery everything is killed and started again.
+// Everything is killed and restarted between the end of a child and the delivery of its callback.
 func TestACallbackSurvivesARestartOfEverything(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -99,7 +100,7 @@ func TestACallbackSurvivesARestartOfEverything(t *testing.T) {
 	}
 }
 
-// checkLedger is the ledger's word.
+// checkLedger requires 'ao verify' to find no violation.
 func (s *stack) checkLedger() {
 	s.t.Helper()
 	if out, errs, code := s.ao("verify"); code != 0 {
@@ -107,7 +108,7 @@ func (s *stack) checkLedger() {
 	}
 }
 
-// A lost child and a stopped one are told too, and a worker that dies in a parent's turn is no reason to tell it again.
+// Lost and stopped children are delivered too, and a worker that dies in a parent's turn causes no second delivery.
 func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -138,7 +139,7 @@ func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
 	s.checkLedger()
 }
 
-// An HTTP callback is tried again by another process than the one that failed, and a dead one when somebody asks for it.
+// Another process retries a failed HTTP callback, and a dead one is redelivered on request.
 func TestHTTPCallbacks(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

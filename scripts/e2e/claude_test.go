@@ -18,16 +18,16 @@ import (
 	"ao/worker/claudecode/standin"
 )
 
-// claudeTimeout is for what the real claude does: it takes seconds to start, on a busy machine many.
+// claudeTimeout allows for the start of the real claude, which takes seconds, many on a busy machine.
 const claudeTimeout = 4 * time.Minute
 
-// startTool is what claude calls the tool of the orchestrator's MCP server that starts an agent.
+// startTool is claude's name for the MCP tool that starts an agent.
 const startTool = "mcp__orchestrator__start_agent_session"
 
-// answerFunc is what an agent's model answers to its newest message.
+// answerFunc answers the last message as an agent's model.
 type answerFunc func(last string, r standin.Request) standin.Answer
 
-// claudeStack is a stack whose agents are all run by the real claude program, and think as the story says.
+// claudeStack is a stack whose agents run in the real claude program, with scripted models.
 type claudeStack struct {
 	*stack
 	worker *program
@@ -36,8 +36,7 @@ type claudeStack struct {
 	tmp    string // of the worker and its programs
 }
 
-// newClaudeStack starts one of a claude program: an agent for each thought, with more members of its definition. Every agent has the orchestrator's MCP
-// server, whose tools the model gets at once.
+// newClaudeStack starts one with an agent for each scripted model. Every agent has the orchestrator's MCP server.
 func newClaudeStack(t *testing.T, claude string, thoughts map[string]answerFunc, more map[string]string) *claudeStack {
 	t.Helper()
 	if rolling {
@@ -65,7 +64,7 @@ func newClaudeStack(t *testing.T, claude string, thoughts map[string]answerFunc,
 			t.Fatal(err)
 		}
 	}
-	// The real program, after its process, its way in and its arguments were written down.
+	// The real program, after recording process, gateway and arguments.
 	c.write("claude", fmt.Sprintf("#!/bin/sh\necho \"$$ $AGENT_ORCHESTRATOR_AGENT_NAME $AGENT_ORCHESTRATOR_API_URL $*\" >>'%s/calls'\nexec '%s' \"$@\"\n", c.dir, claude))
 	c.write("profiles/mind.json", fmt.Sprintf(`{"type":"autonomous","command":"ao-claude-code-exec","max_concurrent_runs":8,"config":{"claude":%q,"allowed_tools":["Bash"]},
 		"env":["ANTHROPIC_API_KEY","ANTHROPIC_BASE_URL","CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC","ENABLE_TOOL_SEARCH"]}`, filepath.Join(c.dir, "claude")))
@@ -77,7 +76,7 @@ func newClaudeStack(t *testing.T, claude string, thoughts map[string]answerFunc,
 	return c
 }
 
-// ended waits for a run's end and gives the run.
+// ended waits until a run has ended and returns it.
 func (c *claudeStack) ended(id string) (r reply) {
 	c.t.Helper()
 	c.within(claudeTimeout, "run "+id+" has ended", func() bool {
@@ -87,7 +86,7 @@ func (c *claudeStack) ended(id string) (r reply) {
 	return r
 }
 
-// processes are the claude processes of an agent that were started: what was written down of each.
+// processes returns the recorded claude processes of an agent.
 func (c *claudeStack) processes(agent string) (all [][]string) {
 	raw, err := os.ReadFile(filepath.Join(c.dir, "calls"))
 	if err != nil && !os.IsNotExist(err) {
@@ -101,7 +100,7 @@ func (c *claudeStack) processes(agent string) (all [][]string) {
 	return all
 }
 
-// runsOf are a session's runs, the first one first.
+// runsOf returns a session's runs, oldest first.
 func (c *claudeStack) runsOf(session string) (all []reply) {
 	c.t.Helper()
 	var page struct {
@@ -119,7 +118,8 @@ func (c *claudeStack) runsOf(session string) (all []reply) {
 	return all
 }
 
-// waitSettled waits until nothing is open in these sessions, and nobody is to be told of any end; children stand before their parents.
+// waitSettled waits until these sessions have no open runs and no pending callbacks; children come before their
+// parents.
 func (c *claudeStack) waitSettled(sessions ...string) {
 	c.t.Helper()
 	c.within(claudeTimeout, "all is over", func() bool {
@@ -134,7 +134,7 @@ func (c *claudeStack) waitSettled(sessions ...string) {
 	})
 }
 
-// checkCallbackOnce checks that each ended run of a child was told to its parent, in one of the parent's turns and once.
+// checkCallbackOnce checks that each ended run of a child was delivered to its parent exactly once.
 func (c *claudeStack) checkCallbackOnce(child, parent string) {
 	c.t.Helper()
 	turns := map[string]string{}
@@ -154,7 +154,7 @@ func (c *claudeStack) checkCallbackOnce(child, parent string) {
 	}
 }
 
-// checkSecrets looks for keys and tokens wherever somebody could read them.
+// checkSecrets searches for keys and tokens everywhere they could leak.
 func (c *claudeStack) checkSecrets() {
 	c.t.Helper()
 	texts := map[string]string{"the coordinator's log": c.coordinator.log.String(), "the worker's log": c.worker.log.String()}
@@ -195,11 +195,11 @@ func (c *claudeStack) checkSecrets() {
 	}
 }
 
-// found is what only the scanner knows.
+// found matches text that only the scanner knows.
 var found = regexp.MustCompile(`leak-[A-Z0-9]+`)
 
-// The story of TestThreeLevelsOfAgents with the real claude program in all three agents: each calls the MCP tool that starts the next
-// one, over the worker's gateway, and ends its turn; what the scanner finds at its second try comes up by callbacks.
+// TestThreeLevelsOfAgents with the real claude program: each agent starts the next one over MCP and ends its turn. The
+// scanner's second answer comes back by callbacks.
 func TestThreeLevelsOfClaudes(t *testing.T) {
 	t.Parallel()
 	leak := "leak-" + rand.Text()
@@ -271,8 +271,8 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 	c.checkSecrets()
 }
 
-// A child that is waited for is a tool that gives its result. A call that does not fit the child's parameters_schema comes back as
-// the API's whole answer, and by that the model mends it. The session's next turn, by another worker process, tells its own cost.
+// A child that is waited for is a tool call with a result. A call that violates the child's parameters_schema returns
+// the API's error, and the model corrects it. The next turn, on another worker process, reports its own cost.
 func TestAClaudeMendsItsCall(t *testing.T) {
 	t.Parallel()
 	standin.Each(t, testCorrectedCall)
@@ -355,7 +355,7 @@ func testCorrectedCall(t *testing.T, claude string) {
 	c.checkSecrets()
 }
 
-// A stop ends claude and all that it started, also while it waits for a child, which goes on by itself until it is stopped likewise.
+// A stop ends claude and all its processes, even while it waits for a child, which continues until it is stopped too.
 func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := newClaudeStack(t, standin.Claude(t), map[string]answerFunc{

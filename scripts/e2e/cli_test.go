@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The command line, as a person and as a program uses it.
+// The command line as used by people and programs.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -22,7 +22,7 @@ func TestCommandLine(t *testing.T) {
 	s.worker()
 	s.has(s.post("/agents", `{"name":"plain"}`), 201)
 
-	// says runs ao, wants an exit code, and gives what it printed.
+	// says runs ao, checks its exit code and returns its output.
 	says := func(s *stack, code int, args ...string) (stdout, stderr string) {
 		s.t.Helper()
 		stdout, stderr, got := s.ao(args...)
@@ -71,7 +71,7 @@ func TestCommandLine(t *testing.T) {
 		_, told = says(s, 1, "run", "argv", "--params", `{"n":"x","on":5}`)
 		s.contains(told, "Parameters do not match agent's parameters_schema", "$.n: 'x' is not of type 'integer'", "$.on: 5 is not of type 'boolean'", "ao agents show argv")
 		_, told = says(s, 1, "run", "nobody")
-		s.contains(told, `There is no agent "nobody"`, "'ao agents' lists what there is")
+		s.contains(told, `There is no agent "nobody"`, "'ao agents' lists them")
 		says(s, 2, "run")
 		says(s, 2, "run", "argv", "works")
 		says(s, 2, "run", "argv", "--colour")
@@ -87,10 +87,10 @@ func TestCommandLine(t *testing.T) {
 		s.waitGate("cli")
 		out, told := says(s, 4, "wait", id, "--timeout", "1s")
 		s.same("what it printed", out, "")
-		s.contains(told, "goes on", "ao wait "+id)
+		s.contains(told, "continues", "ao wait "+id)
 		says(s, 1, "result", id)
 
-		// Ctrl-C ends the waiting, not the run.
+		// Ctrl-C ends the wait, not the run.
 		cmd := exec.Command(filepath.Join(bin, "ao"), "wait", id)
 		cmd.Env, cmd.SysProcAttr = append(os.Environ(), s.env...), &syscall.SysProcAttr{Setpgid: true}
 		var errs lockedBuffer

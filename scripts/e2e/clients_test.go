@@ -22,8 +22,8 @@ import (
 
 var block = regexp.MustCompile("(?s)```([a-z]+)\n(.*?)\n```")
 
-// TestClientSnippets: the programs of shared/docs/clients.md do what they are said to do, also where they are refused for a moment and
-// answers are lost, and exit with 1 where a run fails or is refused.
+// TestClientSnippets: the programs in shared/docs/clients.md work as documented, also with temporary refusals and lost
+// answers. They exit with 1 if a run fails or is refused.
 func TestClientSnippets(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root(), "shared", "docs", "clients.md"))
@@ -73,8 +73,8 @@ func TestClientSnippets(t *testing.T) {
 	}
 }
 
-// faultyProxy stands before a coordinator and has clients ask for another agent. For text-stats itself it is rough: it answers each request
-// with 429 and with 503 first, hands it on and loses the answer, and lets it through then.
+// faultyProxy is a proxy in front of a coordinator that replaces the agent in requests. For text-stats it answers each
+// request with 429 and 503 first, then loses an answer, and then forwards the request.
 type faultyProxy struct {
 	url string
 
@@ -117,7 +117,7 @@ func newFaultyProxy(t *testing.T, to, agent string) *faultyProxy {
 	return d
 }
 
-// forward asks the coordinator, and notes which run it answers with.
+// forward forwards a request to the coordinator and records the run of the answer.
 func (d *faultyProxy) forward(t *testing.T, to string, r *http.Request, body string) (int, []byte) {
 	req, err := http.NewRequestWithContext(r.Context(), r.Method, to+r.URL.RequestURI(), strings.NewReader(body))
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *faultyProxy) forward(t *testing.T, to string, r *http.Request, body str
 	return res.StatusCode, answer
 }
 
-// checkClient looks at what a client did and said.
+// checkClient checks a client's requests, output and exit code.
 func (d *faultyProxy) checkClient(t *testing.T, agent string, code int, out, errs string) {
 	t.Helper()
 	var answer struct {
@@ -171,7 +171,7 @@ func (d *faultyProxy) checkClient(t *testing.T, agent string, code int, out, err
 	}
 }
 
-// interpreted runs a file by a program that this machine may have.
+// interpreted runs a file with an interpreter, if it is installed.
 func interpreted(program string) func(*testing.T, string) []string {
 	return func(t *testing.T, path string) []string {
 		if _, err := exec.LookPath(program); err != nil {
@@ -181,14 +181,14 @@ func interpreted(program string) func(*testing.T, string) []string {
 	}
 }
 
-// compiled builds a Go program: 'go run' has an exit code of its own.
+// compiled builds a Go program, because 'go run' changes the exit code.
 func compiled(t *testing.T, path string) []string {
 	program := strings.TrimSuffix(path, ".go")
 	runCommand(t, filepath.Dir(path), "go", "build", "-o", program, path)
 	return []string{program}
 }
 
-// typescript checks the types and makes JavaScript, or lets a new Node strip the types where there is no compiler.
+// typescript compiles to JavaScript, or lets a new Node strip the types if there is no compiler.
 func typescript(t *testing.T, path string) []string {
 	version, err := exec.Command("node", "--version").Output()
 	if err != nil {
@@ -211,7 +211,7 @@ func typescript(t *testing.T, path string) []string {
 	return []string{"node", program}
 }
 
-// compiler is TypeScript's: this machine's, or one that npm fetches once into the user's cache.
+// compiler is the installed TypeScript compiler, or one that npm installs once into the user's cache.
 var compiler = sync.OnceValues(func() (string, error) {
 	if tsc, err := exec.LookPath("tsc"); err == nil {
 		return tsc, nil
@@ -246,7 +246,7 @@ var compiler = sync.OnceValues(func() (string, error) {
 	return tsc, nil
 })
 
-// runCommand runs a command that has to succeed.
+// runCommand runs a command that must succeed.
 func runCommand(t *testing.T, dir, program string, args ...string) {
 	t.Helper()
 	c := exec.Command(program, args...)

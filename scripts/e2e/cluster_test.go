@@ -12,17 +12,17 @@ import (
 	"ao/nats/natstest"
 )
 
-// The stories can be told on a cluster of three NATS servers, AO_STORIES_NATS=cluster, and on one that loses a server every few
-// seconds, AO_STORIES_NATS=rolling.
+// AO_STORIES_NATS=cluster runs the stories on a cluster of three NATS servers, AO_STORIES_NATS=rolling on one that
+// loses a server every few seconds.
 var (
 	onCluster = os.Getenv("AO_STORIES_NATS") != ""
 	rolling   = os.Getenv("AO_STORIES_NATS") == "rolling"
 )
 
-// isRolling tells whether this NATS loses its servers meanwhile.
+// isRolling reports whether this cluster loses servers during the test.
 func (s *stack) isRolling() bool { return rolling && s.allServers != nil }
 
-// retryUnavailable repeats what is answered with 503 while a rolling cluster has no leader.
+// retryUnavailable repeats a request that is answered with 503 while a rolling cluster has no leader.
 func (s *stack) retryUnavailable(ask func() reply) reply {
 	for end := time.Now().Add(2 * maxStall()); ; time.Sleep(5 * time.Millisecond) {
 		if r := ask(); r.code != 503 || !s.isRolling() || time.Now().After(end) {
@@ -31,8 +31,8 @@ func (s *stack) retryUnavailable(ask func() reply) reply {
 	}
 }
 
-// checkGet wants the answer to a GET to have a status and these parts: at once, but while a rolling cluster has no leader a coordinator
-// answers with what it knows.
+// checkGet requires the answer to a GET to have a status and these parts: at once, or on a rolling cluster soon,
+// because a coordinator without a leader answers from its own state.
 func (s *stack) checkGet(path string, code int, parts ...string) {
 	s.t.Helper()
 	r, end := s.get(path), time.Now().Add(maxStall())
@@ -43,15 +43,15 @@ func (s *stack) checkGet(path string, code int, parts ...string) {
 	s.has(r, code, parts...)
 }
 
-// servers is NATS as a whole: one server or all of a cluster.
+// servers are all NATS servers of a stack.
 type servers interface {
 	Kill()
 	Start()
 }
 
-// maxStall is what a bound on time may be exceeded by: nothing where NATS stays, and on a rolling cluster the 10 s that a change of
-// leader may take at most (issue: leader changes stall nothing for more than 10 s). Silence is longer by that, too, before it counts
-// for good: a coordinator that lost its connection listens anew, and the other one does not.
+// maxStall is how much longer than its limit something may take: 0, or on a rolling cluster 10 s, the longest change of
+// leader. Leases expire later by that too: a coordinator that lost its connection restarts them, the other one does
+// not.
 func maxStall() time.Duration {
 	if rolling {
 		return 10 * time.Second
@@ -72,20 +72,20 @@ func upOnCluster(t testing.TB, env ...string) *stack {
 	return s
 }
 
-// serverRoller kills the second and the third server by turns; the first one is the story's own to kill, and so is the whole.
+// serverRoller kills the second and the third server alternately. Stories may kill the first one, or all.
 type serverRoller struct {
 	c     *natstest.ClusterProcs
 	mu    sync.Mutex // held while NATS as a whole is away, and while a server is killed or started
 	whole int        // how often it was
 }
 
-// Kill kills all servers, and has the roller wait.
+// Kill kills all servers and pauses the roller.
 func (r *serverRoller) Kill() { r.mu.Lock(); r.whole++; r.c.Kill() }
 
-// Start starts all servers; the roller goes on.
+// Start starts all servers and resumes the roller.
 func (r *serverRoller) Start() { r.c.Start(); r.mu.Unlock() }
 
-// roll begins at once, so that no story is too short for it, and ends with the test.
+// roll starts at once, also for short stories, and ends with the test.
 func (r *serverRoller) roll(t testing.TB) {
 	t.Helper()
 	stop := make(chan struct{})

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// cookie logs in with a token and gives the header that a browser sends from then on.
+// cookie logs in with a token and returns the browser's cookie header.
 func (b *securityStack) cookie(who string) string {
 	b.t.Helper()
 	r := b.asked("POST", "/login", `{"token":"`+b.tokens[who]+`"}`)
@@ -21,7 +21,7 @@ func (b *securityStack) cookie(who string) string {
 	return "Cookie: " + value
 }
 
-// asked makes one request with these headers and no others; of a live stream it reads the beginning.
+// asked sends one request with exactly these headers; of a live stream it reads only the beginning.
 func (b *securityStack) asked(method, path, body string, headers ...string) reply {
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.url+path, strings.NewReader(body))
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *securityStack) asked(method, path, body string, headers ...string) repl
 	return reply{res.StatusCode, res.Header, string(text), err}
 }
 
-// sameOrigin is what a browser says of a page of ours, and theirs what it says of others, or says nothing.
+// sameOrigin is the header of a browser for our own pages; otherOrigins are those for other pages, or none.
 const sameOrigin = "Sec-Fetch-Site: same-origin"
 
 var otherOrigins = [][]string{
@@ -58,8 +58,8 @@ var otherOrigins = [][]string{
 	{sameOrigin, "Origin: http://evil.example"},
 }
 
-// TestEveryCookieAtEveryRoute: a browser's login opens what its token opens, to a page of ours; to any other page, and once it has ended,
-// it opens nothing that is not open to all.
+// TestEveryCookieAtEveryRoute: a browser's login has its token's rights for our pages. For other pages, and after its
+// end, it has none.
 func TestEveryCookieAtEveryRoute(t *testing.T) {
 	t.Parallel()
 	b := newSecurityStack(t)
@@ -98,12 +98,12 @@ func TestEveryCookieAtEveryRoute(t *testing.T) {
 	b.checkAtEnd()
 }
 
-// crossSite says that a header is one that a page of ours never sends.
+// crossSite reports whether our own pages never send this header.
 func crossSite(header string) bool {
 	return strings.HasPrefix(header, "Origin:") || header == "Sec-Fetch-Site: cross-site" || header == "Sec-Fetch-Site: same-site"
 }
 
-// strangersLogIn: no credential but an API token, or a code that one has made, once, becomes a cookie.
+// checkForeignLogins: only an API token, or a one-time code created with one, becomes a cookie.
 func (b *securityStack) checkForeignLogins(cookie string) {
 	b.t.Helper()
 	_, value, _ := strings.Cut(cookie, "=")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// simulatedAgent is the program of an autonomous profile: it notes when a turn of its session begins and ends, and does what its prompt
-// says: wait-NAME until the gate is open, fail-…, big-… for an answer that is large; anything else is answered at once.
+// simulatedAgent is the program of an autonomous profile. It records the start and end of each turn and obeys its
+// prompt: wait-NAME waits for a gate, fail-… fails, big-… gives a large answer; anything else is answered at once.
 const simulatedAgent = `#!/bin/sh
 p=$(sed 's/.*"prompt":"\([^"]*\)".*/\1/' | cut -c1-40)
 echo "begin:$AGENT_SESSION_ID:$p" >> turns
@@ -27,7 +27,7 @@ esac
 echo "answer to $p"
 `
 
-// simulatedWorker starts a worker that runs procedural and autonomous agents, and makes the agent "plain" for it.
+// simulatedWorker starts a worker for procedural and autonomous agents and creates the agent "plain".
 func (s *stack) simulatedWorker(host string, more ...string) *program {
 	s.t.Helper()
 	s.write("profiles/think", simulatedAgent)
@@ -40,13 +40,13 @@ func (s *stack) simulatedWorker(host string, more ...string) *program {
 	return p
 }
 
-// resume starts a further run of a session.
+// resume starts another run of a session.
 func (s *stack) resume(session, prompt string) string {
 	s.t.Helper()
 	return s.run(fmt.Sprintf(`{"type":"resume_session","session_id":%q,"prompt":%q}`, session, prompt))
 }
 
-// turns are the prompts of a session in the order in which they began. Two at once are an error.
+// turns returns the prompts of a session in the order of their starts. Two at once are an error.
 func (s *stack) turns(session string) (prompts []string) {
 	s.t.Helper()
 	running := ""
@@ -67,7 +67,7 @@ func (s *stack) turns(session string) (prompts []string) {
 	return prompts
 }
 
-// Issue: several coordinators on one NATS, with clients that switch between them.
+// Several coordinators on one NATS, with clients that switch between them.
 func TestTwoCoordinators(t *testing.T) {
 	t.Parallel()
 	a := up(t, "RUN_NO_MATCH_TIMEOUT=2s")
@@ -76,7 +76,7 @@ func TestTwoCoordinators(t *testing.T) {
 	a.agent("gate", gate, "")
 	b := a.another()
 	a.simulatedWorker("one")
-	// story tells one with both, seen from it.
+	// story runs a story with both coordinators.
 	story := func(name string, tell func(a, b *stack)) {
 		a.story(name, func(a *stack) {
 			own := *b
@@ -264,7 +264,7 @@ func TestTwoCoordinators(t *testing.T) {
 	})
 }
 
-// events are the session events of a stream, one a line.
+// events returns the session events of a stream, one per line.
 func events(all []sseEvent) (lines []string) {
 	for _, p := range all {
 		if p.name == "event" || p.name == "run_failed" {
@@ -274,7 +274,7 @@ func events(all []sseEvent) (lines []string) {
 	return lines
 }
 
-// Either coordinator may die at any time: nothing is lost, and nothing waits longer than a lease.
+// Either coordinator may die at any time: nothing is lost and nothing waits longer than a lease.
 func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 	t.Parallel()
 	a := up(t)
@@ -337,7 +337,8 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 		longest = max(longest, ends[i].Sub(ends[i-1]))
 	}
 	t.Logf("%d runs in %s, four coordinators killed; the longest time between two ends was %s", all, ends[len(ends)-1].Sub(ends[0]).Round(time.Millisecond), longest.Round(time.Millisecond))
-	if longest > 10*time.Second+maxStall() { // the lease is 2 s, and is begun anew where this machine stalls; the rest is the stall's
+	// the lease is 2 s and restarts if this machine stalls; the rest allows for stalls
+	if longest > 10*time.Second+maxStall() {
 		t.Errorf("nothing ended for %s", longest)
 	}
 }

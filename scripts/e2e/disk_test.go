@@ -11,7 +11,7 @@ import (
 	"ao/nats/natstest"
 )
 
-// smallStack is everything in one process, or a coordinator with NATS in it and a worker beside, on a small disk.
+// smallStack runs everything in one process, or a coordinator with embedded NATS and a worker, on a small disk.
 func smallStack(t *testing.T, program string) (*stack, *natstest.Disk) {
 	t.Helper()
 	d := natstest.SmallDisk(t, 256<<20)
@@ -31,14 +31,14 @@ func smallStack(t *testing.T, program string) (*stack, *natstest.Disk) {
 	return s, d
 }
 
-// acceptsRuns posts a run whose input takes some room.
+// acceptsRuns posts a run with a large input.
 func acceptsRuns(s *stack, n int) reply {
 	body := fmt.Sprintf(`{"agent_name":"quick","parameters":{"x":%q}}`, strings.Repeat("x", 16<<10))
 	return s.post("/runs", body, "Idempotency-Key", fmt.Sprint("disk-", n))
 }
 
-// A full disk under an embedded NATS: it is said as what it is, soon, by every door; what was accepted ends; and with room all goes on
-// by itself.
+// A full disk under embedded NATS: every endpoint reports it soon, accepted runs end, and with free space everything
+// continues by itself.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"allinone", "coordinator"} {

@@ -10,7 +10,7 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestExamplesCanBeEdited: with what scripts/up sets, its example agents are edited in a copy, and the repository stays as it is.
+// TestExamplesCanBeEdited: with the settings of scripts/up, example agents are edited in a copy, not in the repository.
 func TestExamplesCanBeEdited(t *testing.T) {
 	t.Parallel()
 	s := upShipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
@@ -40,7 +40,7 @@ func TestExamplesCanBeEdited(t *testing.T) {
 	s.has(s.post("/runs", `{"agent_name":"summarizer","prompt":"a text"}`), 201)
 }
 
-// TestUpCopiesItsExamples: scripts/up says so to its program, unless somebody names other folders.
+// TestUpCopiesItsExamples: scripts/up sets that, unless other folders are named.
 func TestUpCopiesItsExamples(t *testing.T) {
 	t.Parallel()
 	up, err := os.ReadFile(filepath.Join(root(), "scripts/up"))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Contract section 9: what a session's reader sees, live and afterwards, here and at another coordinator.
+// The events that a reader of a session gets, live and later, at this and at another coordinator.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_NO_MATCH_TIMEOUT=2s")
@@ -72,10 +72,11 @@ func TestEvents(t *testing.T) {
 		live.find("the session", func(p sseEvent) bool { return p.name == "session_created" && p.at("session_id") == session })
 		s.same("the events", strings.Join(live.finished(), " "), "run_start message message result run_completed")
 		live.stop()
-		// That a run is running no record says: it is told to those who read just then, at the position where they are, and not again.
+		// The state running is in no record: only live readers get it, once, at their position.
 		told := slices.CompactFunc(slices.Clone(live.pieces()), func(a, b sseEvent) bool { return a.id == b.id })[1:]
 
-		// Cut anywhere: what follows comes once more, nothing twice, nothing is missing. Runs and sessions are told as they are now.
+		// After any position the rest comes again, without duplicates or gaps. Runs and sessions are sent in their
+		// current state.
 		text := func(all []sseEvent) string {
 			var b strings.Builder
 			for _, p := range all {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// executorCases is a oneshot executor that does what its prompt says, none of it well.
+// executorCases is a oneshot executor that misbehaves as its prompt says.
 const executorCases = `#!/bin/sh
 document=$(cat)
 bind='{"type":"bind","executor_session_id":"m"}'
@@ -31,7 +31,7 @@ case "$document" in
 esac
 `
 
-// staying is a persistent executor: it answers with its process, how often it was asked, and as what it was started.
+// staying is a persistent executor: it answers with its process id, the number of turns and its start mode.
 const staying = `#!/bin/sh
 n=0
 while read -r line; do
@@ -50,7 +50,7 @@ while read -r line; do
 done
 `
 
-// addExecutors starts a worker with executors of these names and makes an agent of each.
+// addExecutors starts a worker with these executors and creates an agent for each.
 func addExecutors(t *testing.T, programs map[string]string, profiles map[string]string) (*stack, *program) {
 	s := up(t)
 	var names []string
@@ -67,7 +67,7 @@ func addExecutors(t *testing.T, programs map[string]string, profiles map[string]
 	return s, s.worker("AO_PROFILES=" + strings.Join(names, ","))
 }
 
-// TestBadExecutors: whatever a program does, its run has a clear end, and nothing of it is left.
+// TestBadExecutors: whatever a program does, its run ends clearly and no process is left.
 func TestBadExecutors(t *testing.T) {
 	t.Parallel()
 	s, _ := addExecutors(t, map[string]string{"odd": executorCases}, map[string]string{"odd": `,"command":"./odd-exec"`})
@@ -112,7 +112,7 @@ type chat struct {
 	session string
 }
 
-// turn does the session's next turn and gives the ended run, and its result.
+// turn runs the session's next turn and returns the ended run and its result.
 func (c *chat) turn(prompt string) (reply, reply) {
 	c.s.t.Helper()
 	body := fmt.Sprintf(`{"agent_name":"stay","prompt":%q}`, prompt)
@@ -132,8 +132,8 @@ func (c *chat) is(want string) {
 	})
 }
 
-// TestAPersistentExecutor through the whole stack: its process lives between the turns, its session is idle then, and whatever ends
-// it, the session goes on with another.
+// TestAPersistentExecutor: the process lives between turns while the session is idle. Whatever ends it, the session
+// continues with a new process.
 func TestAPersistentExecutor(t *testing.T) {
 	t.Parallel()
 	s, w := addExecutors(t, map[string]string{"stay": staying}, map[string]string{"stay": `,"command":"./stay-exec","lifecycle":"persistent"`})
@@ -204,8 +204,8 @@ func TestAPersistentExecutor(t *testing.T) {
 	}
 }
 
-// TestTheExamplesOfExecutors: what is shown to people works through the whole stack; the conversation of the one in Python goes on
-// with another worker process.
+// TestTheExamplesOfExecutors: the documented examples work in the whole stack; the Python one continues its
+// conversation on another worker process.
 func TestTheExamplesOfExecutors(t *testing.T) {
 	t.Parallel()
 	examples := filepath.Join(root(), "worker", "executors")

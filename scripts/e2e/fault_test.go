@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// begun is how often each run's executor began: the stories' agents append their run id to a file (O_APPEND).
+// begun returns how often each run's executor started: the agents append their run id to a file (O_APPEND).
 func (s *stack) begun() map[string]int {
 	raw, err := os.ReadFile(filepath.Join(s.dir, "begun"))
 	if err != nil && !os.IsNotExist(err) {
@@ -26,7 +26,7 @@ func (s *stack) begun() map[string]int {
 const startNote = `echo "$AGENT_ORCHESTRATOR_RUN_ID" >> begun
 `
 
-// judge: every accepted run has ended exactly once, the last word stays the same, and nothing was begun twice.
+// verify: every accepted run has ended exactly once, its end does not change, and nothing started twice.
 func (s *stack) verify(ids []string) map[string]int {
 	s.t.Helper()
 	statuses := map[string]int{}
@@ -83,7 +83,8 @@ func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
 	if r.at("status") != "failed" || r.at("error.error") != "runner_disconnected" || r.at("error.message") != "Runner disconnected during execution" {
 		t.Errorf("got %s", r.text)
 	}
-	if took := time.Since(killed); took > 7*time.Second+s.leaseMargin(heard, 2*time.Second)+maxStall() { // lease 2 s, and 2 s; the rest is this machine's
+	// lease 2 s plus 2 s; the rest allows for a slow machine
+	if took := time.Since(killed); took > 7*time.Second+s.leaseMargin(heard, 2*time.Second)+maxStall() {
 		t.Errorf("the lease of 2 s ended after %s", took)
 	}
 	s.until("the executor is gone with its worker", func() bool {
@@ -134,7 +135,7 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 					return
 				default:
 				}
-				// The client repeats with its key until it has an answer: that is what the key is for.
+				// The client repeats the request with its key until it has an answer.
 				key := fmt.Sprintf("client-%d-%d", c, i)
 				id := createRun(t, key, `{"agent_name":"quick"}`, s)
 				if id == "" {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestOneCallerTakesEverything: who has one token, or none, takes all that there is of something, and keeps it. Others have theirs.
+// TestOneCallerTakesEverything: one caller uses up each limited resource. Other callers still get their share.
 func TestOneCallerTakesEverything(t *testing.T) {
 	t.Parallel()
 	b := newSecurityStack(t, "AO_BODY_MEMORY=64MiB", "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
@@ -39,10 +39,10 @@ func TestOneCallerTakesEverything(t *testing.T) {
 	b.checkAtEnd()
 }
 
-// address is where the coordinator's HTTP API listens.
+// address returns the address of the coordinator's HTTP API.
 func (b *securityStack) address() string { return strings.TrimPrefix(b.url, "http://") }
 
-// slowBodies begins sixty requests with bodies of 16 MiB, sends most of each, and waits.
+// slowBodies starts sixty requests with bodies of 16 MiB, sends most of each and waits.
 func (b *securityStack) slowBodies(who string) (release func()) {
 	part := make([]byte, 12<<20)
 	for i := range part {
@@ -70,7 +70,7 @@ func (b *securityStack) slowBodies(who string) (release func()) {
 	}
 }
 
-// idleConnections opens 20,000, or as many as this process may have, and says nothing.
+// idleConnections opens 20,000 connections, or as many as this process may, and sends nothing.
 func (b *securityStack) idleConnections(string) (release func()) {
 	var open []net.Conn
 	var files syscall.Rlimit
@@ -94,7 +94,7 @@ func (b *securityStack) idleConnections(string) (release func()) {
 	}
 }
 
-// liveStreams opens as many as it gets. Another token still gets twenty.
+// liveStreams opens as many as possible. Another token still gets twenty.
 func (b *securityStack) liveStreams(who string) (release func()) {
 	var open []io.Closer
 	listen := func(who string) int {
@@ -129,7 +129,7 @@ func (b *securityStack) liveStreams(who string) (release func()) {
 	}
 }
 
-// tagSubsets asks for runs with every set of the honest runner's tags, each of which is a queue of its own.
+// tagSubsets starts runs with every subset of the honest runner's tags, each with its own queue.
 func (b *securityStack) tagSubsets(who string) (release func()) {
 	for set := 1; set < 1<<len(honestTags); set++ {
 		var tags []string
@@ -147,7 +147,7 @@ func (b *securityStack) tagSubsets(who string) (release func()) {
 	return func() {}
 }
 
-// startsItself runs an agent that starts itself, which is to start itself.
+// startsItself runs an agent that starts itself recursively.
 func (b *securityStack) startsItself(who string) (release func()) {
 	b.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec","max_concurrent_runs":8}`)
 	mind := b.runner("mind", append(as(b.ring, b.nats, "worker-mind"), "AO_PROFILES=mind")...)
@@ -163,7 +163,7 @@ func (b *securityStack) startsItself(who string) (release func()) {
 	return mind.stop
 }
 
-// oddRequests are refused in JSON, as all are.
+// oddRequests are refused with JSON errors like all others.
 func (b *securityStack) oddRequests(who string) (release func()) {
 	head := "\r\nHost: " + b.address() + "\r\nAuthorization: Bearer " + b.tokens[who] + "\r\nConnection: close\r\n"
 	for _, text := range []string{

@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// gates is every route of the HTTP API, the least scope that opens it, and what the token of an executor's session may do there:
-// "shared" what belongs to no session, "own" what is its own or its children's, "" nothing. Whoever may not enter names what is the
-// victim's, and must be refused. Who may enter sends what nobody should, and names what nobody has: others' work is all the same.
+// gates lists every route of the HTTP API, the least scope for it, and the rights of an executor's session token there:
+// "shared" for resources of no session, "own" for its own and its children's, "" for none. Callers without the right
+// name the victim's resources and must be refused. Callers with the right send malformed requests, which must harm no
+// one.
 var gates = []struct{ route, scope, session, names string }{
 	{"GET /", "read", "", ""},
 	{"GET /openapi.json", "read", "", ""},
@@ -74,19 +75,20 @@ var gates = []struct{ route, scope, session, names string }{
 	{"POST /mcp", "read", "shared", ""},
 }
 
-// scopes of an API token, each with those before it. Only open routes ask for none.
+// scopes of an API token; each includes those before it. Only open routes need none.
 var scopes = []string{"open", "read", "run", "admin"}
 
-// harmless routes may be asked for by whoever may ask for them, with any body that they take.
+// harmless routes accept any body from callers with the right.
 var harmless = map[string]bool{"/mcp": true, "/logout": true, "/login/codes": true}
 
-// hostile bodies are sent to every route that reads one.
+// hostileBodies are sent to every route that reads a body.
 var hostileBodies = []string{
 	``, `{`, `null`, `[]`, `"x"`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), `{"name":"../../x","agent_name":"../x","session_id":"ses_*.>"}`,
 	`{"agent_name":"echo","agent_name":"gate"}`, `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"no","arguments":{}}}`,
 }
 
-// TestEveryCredentialAtEveryRoute: who must not enter is refused, whatever is asked for, and learns nothing; who may enter breaks nothing.
+// TestEveryCredentialAtEveryRoute: callers without the right are refused and learn nothing; callers with it break
+// nothing.
 func TestEveryCredentialAtEveryRoute(t *testing.T) {
 	t.Parallel()
 	b := newSecurityStack(t)
@@ -140,7 +142,7 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 	b.checkAtEnd()
 }
 
-// everyRouteHasARow fails where the API has a route that gates says nothing of, or the other way round.
+// everyRouteHasARow fails if a route of the API has no row in gates, or a row no route.
 func (b *securityStack) everyRouteHasARow() {
 	b.t.Helper()
 	var document struct {
@@ -171,8 +173,7 @@ func (b *securityStack) everyRouteHasARow() {
 	}
 }
 
-// through is the way in of an executor inside the worker: its environment, which holds no credential, and its gateway, where it is let
-// in as its session.
+// through uses an executor's access: its environment has no credential, and the worker's gateway acts as its session.
 func (b *securityStack) through() {
 	b.t.Helper()
 	for _, variable := range b.lines("env-intruder") {
@@ -200,7 +201,7 @@ func (b *securityStack) through() {
 	b.checkHealthy("an executor at every route")
 }
 
-// request makes one request; of a live stream it reads the beginning.
+// request sends one request; of a live stream it reads only the beginning.
 func (b *securityStack) request(who, method, path, body string) reply {
 	return b.at(b.url+path, b.tokens[who], method, body)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a container's health check is told: a worker that is answered is well; one that nobody answers, and one that hangs, is not.
+// A container's health check: a worker with a coordinator is healthy; one without, or one that hangs, is not.
 func TestAWorkerSaysWhetherItIsWell(t *testing.T) {
 	t.Parallel()
 	s := up(t)

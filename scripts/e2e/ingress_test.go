@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// publisher is somebody who talks NATS.
+// publisher is a client over NATS.
 type publisher struct {
 	*stack
 	nc *nats.Conn
@@ -29,7 +29,7 @@ func message(at, body string, headers ...string) *nats.Msg {
 	return m
 }
 
-// ask requests, and gives the answer with the code of its header status.
+// ask sends a request and returns the answer with the code of its status header.
 func (p publisher) ask(at, body string, headers ...string) reply {
 	p.t.Helper()
 	if p.isRolling() && at == "ao.api.runs.create" {
@@ -46,7 +46,7 @@ func (p publisher) ask(at, body string, headers ...string) reply {
 	})
 }
 
-// leave puts a message into the inbox; it is stored when leave returns.
+// leave publishes a message to the inbox; it is stored when leave returns.
 func (p publisher) leave(body string, headers ...string) {
 	p.t.Helper()
 	if p.isRolling() {
@@ -65,7 +65,7 @@ func (p publisher) leave(body string, headers ...string) {
 	}
 }
 
-// keyed are headers with a key, so that the message may be sent again.
+// keyed adds a key to headers, so that the message may be sent again.
 func keyed(headers []string) []string {
 	if slices.Contains(headers, "Idempotency-Key") || slices.Contains(headers, "Nats-Msg-Id") {
 		return headers
@@ -73,7 +73,7 @@ func keyed(headers []string) []string {
 	return append(slices.Clone(headers), "Nats-Msg-Id", rand.Text())
 }
 
-// rejected are the messages that were refused, with their reasons.
+// rejected returns the refused messages with their reasons.
 func (p publisher) rejected() map[string]string {
 	p.t.Helper()
 	js, err := p.nc.JetStream()
@@ -93,7 +93,7 @@ func (p publisher) rejected() map[string]string {
 	return all
 }
 
-// Contract section 10: the two doors for publishers.
+// The two endpoints for publishers: requests and the inbox.
 func TestIngress(t *testing.T) {
 	t.Parallel()
 	s := up(t)

@@ -16,7 +16,7 @@ const (
 	argv = `for a in "$@"; do printf '<%s>\n' "$a"; done`
 )
 
-// Contract section 3, and what of section 4 is refused: nothing of it is stored, at no door.
+// Invalid input is refused at every endpoint, and nothing of it is stored.
 func TestInput(t *testing.T) {
 	t.Parallel()
 	s := up(t, "AO_MAX_PAYLOAD=1MiB")

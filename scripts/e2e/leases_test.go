@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Contract section 5, silence: stale and back, removed with agents and runs, drained. The lease is so long that it decides nothing.
+// Runners without heartbeats: stale and back, removed with agents and runs, drained. The lease is too long to matter.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
@@ -95,7 +95,8 @@ func TestRemoval(t *testing.T) {
 	})
 }
 
-// A dead worker's run is failed, and its parent told, within the lease and 2 s while a coordinator listened; else one lease more.
+// A dead worker's run fails, and its parent gets the callback, within the lease and 2 s if a coordinator was running;
+// else within one lease more.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
@@ -155,8 +156,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// A coordinator that did not listen knows of nobody's death: after a machine slept it gives up no run, though the worker wakes up
-// later than it does.
+// A coordinator that was not running fails no runs: after a suspend of the machine it waits for workers that wake up
+// later.
 func TestAMachineThatSleptLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_LEASE=2s")
@@ -190,7 +191,7 @@ func TestAMachineThatSleptLosesNothing(t *testing.T) {
 	s.has(s.ended(id), 200, `"status":"completed"`, `"attempt":1`)
 }
 
-// Contract section 4: a run that failed or was lost is begun again only where max_attempts says so, and readers see one run.
+// A run that failed or was lost is retried only up to max_attempts, and readers see one run.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_LEASE=2s")

@@ -8,9 +8,9 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestOldAndNew mixes programs of an older release with today's in one deployment: two coordinators and two workers, each exchanged in
-// its place while callers go on. In every mix each kind of work is done from beginning to end, and runs of each kind are under way at
-// every exchange. What must hold is in (*workload).judge: nothing is lost, failed, or begun twice.
+// TestOldAndNew mixes programs of an older release with current ones: two coordinators and two workers are replaced one
+// by one under load. Each kind of work completes in every mix and is running at every replacement. (*workload).verify
+// checks that nothing is lost, fails or starts twice.
 func TestOldAndNew(t *testing.T) {
 	t.Parallel()
 	withOld(t)
@@ -54,13 +54,13 @@ func TestOldAndNew(t *testing.T) {
 	}
 }
 
-// placeCount are those of a deployment: two coordinators, two workers.
+// placeCount is the number of programs: two coordinators, two workers.
 const placeCount = 4
 
-// versionMix is a version for each place.
+// versionMix is the version of each program.
 type versionMix [placeCount]string
 
-// mixes reads the rows of a table below its head.
+// mixes parses the rows of a table below its header.
 func mixes(table string) (rows []versionMix) {
 	for line := range strings.Lines(strings.TrimSpace(table)) {
 		var m versionMix
@@ -81,7 +81,7 @@ func mixes(table string) (rows []versionMix) {
 	return rows
 }
 
-// deployment is a stack whose programs are exchanged in their places.
+// deployment is a stack whose programs can be replaced.
 type deployment struct {
 	*stack
 	now   versionMix
@@ -89,14 +89,14 @@ type deployment struct {
 	doors []*stack // the coordinators, as callers reach them
 }
 
-// hostBound is an executor whose sessions live on their host alone. A resume says whether it was told where that is.
+// hostBound is an executor whose sessions exist only on their host. A resume reports whether it runs there.
 const hostBound = startNote + `case $(cat) in
 *'"executor_session_id":"home-'"$AGENT_SESSION_ID"'"'*) echo '{"type":"result","result_text":"at home"}';;
 *) echo '{"type":"bind","executor_session_id":"home-'"$AGENT_SESSION_ID"'"}'; echo '{"type":"result","result_text":"moved in"}';;
 esac
 `
 
-// deploy starts all programs of a mix, and makes the agents. Callers may begin.
+// deploy starts all programs of a mix and creates the agents.
 func deploy(t *testing.T, first versionMix) *deployment {
 	t.Helper()
 	p := natstest.Proc(t)
@@ -125,7 +125,7 @@ func deploy(t *testing.T, first versionMix) *deployment {
 	return d
 }
 
-// waitComplete waits until both coordinators serve and know all runners.
+// waitComplete waits until both coordinators are ready and know all runners.
 func (d *deployment) waitComplete() {
 	d.t.Helper()
 	for _, door := range d.doors {
@@ -134,8 +134,7 @@ func (d *deployment) waitComplete() {
 	}
 }
 
-// replace ends the programs that are of another version in the next mix, one after the other, as an operator would, and starts the
-// other version in the same place.
+// replace stops the programs that have another version in the next mix, one after the other, and starts that version.
 func (d *deployment) replace(next versionMix) {
 	d.t.Helper()
 	for i, p := range d.place {

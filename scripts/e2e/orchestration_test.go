@@ -9,7 +9,7 @@ import (
 
 const findings = `{"type":"object","required":["issues","summary"],"properties":{"issues":{"type":"array","items":{"type":"string"}},"summary":{"type":"string"}}}`
 
-// startSimulated starts a worker with the executor that needs no model, and makes three agents that could call each other.
+// startSimulated starts a worker with the executor that needs no model and creates three agents.
 func (s *stack) startSimulated(host string) *program {
 	s.t.Helper()
 	s.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec","max_concurrent_runs":8}`)
@@ -23,7 +23,7 @@ func (s *stack) startSimulated(host string) *program {
 	return p
 }
 
-// promptParams is a request's parameters.
+// promptParams returns the parameters of a request.
 func promptParams(text string) string {
 	raw, err := json.Marshal(map[string]string{"prompt": text})
 	if err != nil {
@@ -32,13 +32,13 @@ func promptParams(text string) string {
 	return string(raw)
 }
 
-// messages are what was said in a session, as JSON.
+// messages returns the messages of a session as JSON.
 func (s *stack) messages(session string) string {
 	return s.get("/sessions/" + session + "/events?limit=1000").text
 }
 
-// An orchestrator starts a researcher, who starts a scanner that must answer by a schema, and does at the second try. Each is
-// called back by its child, and the answer goes up.
+// An orchestrator starts a researcher, which starts a scanner with an output schema that succeeds at the second
+// attempt. The answers come back by callbacks.
 func TestThreeLevelsOfAgents(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -68,7 +68,7 @@ func TestThreeLevelsOfAgents(t *testing.T) {
 	s.checkLedger()
 }
 
-// A child of mode sync is a function that is called: what it comes to is in its parent's answer.
+// A child in mode sync is a function call: its result is in the parent's answer.
 func TestAChildThatIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -81,7 +81,7 @@ func TestAChildThatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A session goes on with another worker after its own has gone, and one that was killed in a turn goes on from the turn before.
+// A session continues on another worker after its own has stopped; after a kill during a turn, from the turn before.
 func TestASessionGoesOnAnywhere(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -110,7 +110,7 @@ func TestASessionGoesOnAnywhere(t *testing.T) {
 	s.checkLedger()
 }
 
-// What a caller's parameters hold is data: nothing in them is expanded, ends the block or is left out, and the order stays.
+// Parameters are data: nothing in them is expanded, ends the block or is omitted, and the order is kept.
 func TestInputsReachTheModelAsTheyAre(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -132,7 +132,7 @@ func TestInputsReachTheModelAsTheyAre(t *testing.T) {
 		`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`))
 }
 
-// A schema that a caller names or brings is enforced as the blueprint's is, and what never matches fails with every attempt shown.
+// A caller's schema is enforced like the agent's. An answer that never matches fails with every attempt listed.
 func TestCallersSchemas(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -152,7 +152,7 @@ func TestCallersSchemas(t *testing.T) {
 	s.has(strict, 200, `"message":"Output validation failed after 0 retries"`)
 }
 
-// The coordinator that a worker registered with dies for good: its agents start their children over the other one.
+// The coordinator that a worker registered with dies: its agents start children over the other one.
 func TestChildrenStartOverAnyCoordinator(t *testing.T) {
 	t.Parallel()
 	a := up(t)

@@ -13,7 +13,7 @@ import (
 	"ao/shared/run"
 )
 
-// texts are the messages of a session as a coordinator's readers get them.
+// texts returns the messages of a session from a coordinator.
 func (s *stack) texts(session string) (all []string) {
 	s.t.Helper()
 	r := s.get("/sessions/" + session + "/events?limit=1000")
@@ -30,7 +30,7 @@ func (s *stack) texts(session string) (all []string) {
 	return all
 }
 
-// countPacks is how many messages of EVENTS a session has, and how many of these are packs.
+// countPacks returns how many messages a session has in EVENTS, and how many of them are packs.
 func countPacks(t *testing.T, b *bus.Bus, session string) (messages, packed int) {
 	t.Helper()
 	all, err := b.Events(t.Context(), subject.SessionEvents(session), 0, 10_000)
@@ -45,9 +45,8 @@ func countPacks(t *testing.T, b *bus.Bus, session string) (messages, packed int)
 	return len(all), packed
 }
 
-// TestPacksBesideAnOlderCoordinator: while one is there that cannot read packs, today's worker sends each event by
-// itself, and readers of either see all of them. When it is gone for good they are packed, and when it comes back no
-// longer. A worker that is killed between events has lost none that was stored.
+// TestPacksBesideAnOlderCoordinator: while a coordinator is running that cannot read packs, a worker sends single
+// events, and readers of both see all of them. Without it events are packed. A killed worker loses no stored event.
 func TestPacksBesideAnOlderCoordinator(t *testing.T) {
 	t.Parallel()
 	withOld(t)

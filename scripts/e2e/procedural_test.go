@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Contract section 8: the procedural executor, with real programs.
+// The procedural executor with real programs.
 func TestProcedural(t *testing.T) {
 	t.Parallel()
 	s := up(t, "AO_MAX_PAYLOAD=4MiB", "NOT_ALLOWED=secret", "MY_OWN=allowed")
@@ -139,7 +139,7 @@ while :; do sleep 1; done`,
 		if r.at("result.result_data.text") != big || s.get("/runs/"+r.at("run_id")+"/result").at("result_data.text") != big {
 			t.Errorf("a result of %d bytes does not come back as it was: %.300s", size, r.text)
 		}
-		// One argument is 128 KiB at most, so there are several.
+		// Several arguments, because one is limited to 128 KiB.
 		parts := make([]string, 3)
 		for i := range parts {
 			parts[i] = fmt.Sprintf(`"p%d":"%s"`, i, strings.Repeat("y", 110<<10))

@@ -9,7 +9,7 @@ import (
 	"ao/nats/natstest"
 )
 
-// upShipped is scripts/up with the agents of the repository, in a folder of its own.
+// upShipped runs scripts/up with the repository's agents in a new folder.
 func upShipped(t *testing.T, nats string, env ...string) *stack {
 	t.Helper()
 	s := prepare(t, nats, append([]string{"AO_PROFILES=procedural,test", "AO_HOSTNAME=here", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles"),
@@ -18,7 +18,7 @@ func upShipped(t *testing.T, nats string, env ...string) *stack {
 	return s
 }
 
-// The first moment in which scripts/up says that it is ready is one in which it takes runs of its worker's agents.
+// When scripts/up first reports ready, it takes runs of its worker's agents.
 func TestReadyTakesRunsOfItsWorkersAgents(t *testing.T) {
 	t.Parallel()
 	s := upShipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t))
@@ -35,8 +35,8 @@ func TestReadyTakesRunsOfItsWorkersAgents(t *testing.T) {
 	}
 }
 
-// A worker that is refused keeps scripts/up from being ready, with the reason, for as long as that is so. All else is served. One that
-// was drained does not.
+// While its worker is refused, scripts/up is not ready and gives the reason, but serves all else. A drained worker does
+// not affect readiness.
 func TestReadySaysWhyItsWorkerDoesNotTakeRuns(t *testing.T) {
 	t.Parallel()
 	nats := natstest.FreeAddr(t)

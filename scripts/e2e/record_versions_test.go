@@ -27,7 +27,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// versions is a deployment in this process, of programs of several record versions.
+// versions is an in-process deployment of programs with several record versions.
 type versions struct {
 	t    *testing.T
 	nats *serve.NATS
@@ -35,7 +35,7 @@ type versions struct {
 	log  *slog.Logger
 }
 
-// coordinator runs one of a version; end ends it.
+// coordinator runs a coordinator of a version; end stops it.
 func (v *versions) coordinator(version int) (url string, end func()) {
 	v.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,7 +62,7 @@ func (v *versions) coordinator(version int) (url string, end func()) {
 	return url, end
 }
 
-// worker runs one of a version that completes what it is given.
+// worker runs a worker of a version that completes its runs.
 func (v *versions) worker(version int) {
 	v.t.Helper()
 	w, err := worker.New(worker.Config{
@@ -90,7 +90,7 @@ func (completingExecutor) Run(context.Context, executor.Invocation, executor.Hos
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}
 }
 
-// ask asks a coordinator.
+// ask sends a request to a coordinator.
 func ask[T any](v *versions, method, url, body string, code int) (out T) {
 	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), method, url, strings.NewReader(body))
@@ -112,7 +112,7 @@ func ask[T any](v *versions, method, url, body string, code int) (out T) {
 	return out
 }
 
-// runOnce has a run done and gives the versions of what was written under its attempt's key, and what the attempt allows.
+// runOnce runs a run and returns the versions of its attempt's records, and the version that the attempt allows.
 func (v *versions) runOnce(at string, all ...string) (allows int, written []int) {
 	v.t.Helper()
 	acc := ask[struct {
@@ -164,7 +164,7 @@ func (v *versions) runOnce(at string, all ...string) (allows int, written []int)
 	return allows, written
 }
 
-// checkVersions checks that all was written in one version, and no other allowed.
+// checkVersions checks that all records have one version and no other is allowed.
 func (v *versions) checkVersions(want int, at string, all ...string) {
 	v.t.Helper()
 	allows, written := v.runOnce(at, all...)
@@ -175,9 +175,9 @@ func (v *versions) checkVersions(want int, at string, all ...string) {
 	}
 }
 
-// TestCoordinatorsOfTwoVersions: an old and a new coordinator beside each other, in both orders, with a worker that is new or old. As
-// long as the old one is there everything is written so that it can read it; each run has one end, the same at both. When it is gone
-// for good the new ones write what they know.
+// TestCoordinatorsOfTwoVersions: an old and a new coordinator, in both orders, with a new or old worker. While the old
+// one is running, all records are readable for it, and each run has the same end at both. After that the new ones write
+// the new version.
 func TestCoordinatorsOfTwoVersions(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][]int{"the old one first": {1, 2}, "the new one first": {2, 1}} {
@@ -200,14 +200,15 @@ func TestCoordinatorsOfTwoVersions(t *testing.T) {
 				allows, written := v.runOnce(urls[2], urls[2])
 				return allows == 2 && slices.Min(written) == 2
 			})
-			again, _ := v.coordinator(2) // reads all of that from the beginning, and does not know yet that nobody else is there
+			// it reads the history from the beginning and does not know yet that no other coordinator is running
+			again, _ := v.coordinator(2)
 			v.runOnce(again, urls[2], again)
 			v.runOnce(urls[2], again, urls[2])
 		})
 	}
 }
 
-// TestACoordinatorThatTellsNoVersion: one of a program from before answers the ping, and says nothing of versions there.
+// TestACoordinatorThatTellsNoVersion: an older program answers the ping without a version.
 func TestACoordinatorThatTellsNoVersion(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestConfigurationReference: shared/docs/configuration.md is what the programs say of themselves.
-// AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference writes it anew.
+// TestConfigurationReference: shared/docs/configuration.md matches the help of the programs.
+// AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference rewrites it.
 func TestConfigurationReference(t *testing.T) {
 	t.Parallel()
 	want := reference(t)
@@ -28,11 +28,11 @@ func TestConfigurationReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(have) != want {
-		t.Errorf("configuration.md is not what the programs' --help says; write it anew: AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference")
+		t.Errorf("configuration.md does not match the programs' --help; rewrite it: AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference")
 	}
 }
 
-// row is a setting, and the programs that have it.
+// row is a setting with the programs that have it.
 type row struct {
 	flags, env, def, doc string
 	programs             []string
@@ -40,7 +40,7 @@ type row struct {
 
 var columns = regexp.MustCompile(`  +`)
 
-// help is what a program says of itself.
+// help returns a program's help.
 func help(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(bin, program), append(args, "--help")...).Output()
@@ -50,7 +50,7 @@ func help(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// reference makes the page.
+// reference returns the page.
 func reference(t *testing.T) string {
 	rows, order := map[string]*row{}, []string(nil)
 	for _, program := range []string{"coordinator", "worker"} {

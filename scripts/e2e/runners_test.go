@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Contract section 5: who takes which run, and who does not.
+// Which runner takes which run.
 func TestRunners(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_NO_MATCH_TIMEOUT=2s")
@@ -163,7 +163,7 @@ func TestRunners(t *testing.T) {
 	})
 }
 
-// Contract section 5: silence. Stale, removed with its agents and runs, back again.
+// A runner without heartbeats: stale, removed with its agents and runs, back again.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// gate is an agent's script that notes its start and waits for a file before it ends.
+// gate is an agent's script that records its start and waits for a file before it ends.
 const gate = `echo $$ >> "began-$2"; while [ ! -e "open-$2" ]; do sleep 0.02; done; echo "{\"gate\":\"$2\"}"`
 
 func (s *stack) waitGate(name string) {
@@ -22,7 +22,7 @@ func (s *stack) waitGate(name string) {
 
 func (s *stack) openGate(name string) { s.write("open-"+name, "") }
 
-// Contract section 4: how a run is started, waited for, found again, stopped.
+// How a run is started, waited for, found and stopped.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -161,7 +161,7 @@ func TestRuns(t *testing.T) {
 		s.ended(r.at("run_id"))
 		s.is(s.post("/runs", `{"agent_name":"quick","session_id":"ses_My-own_1","type":"start_session"}`), 409, taken)
 		s.has(s.get("/sessions/ses_My-own_1"), 200, `"runs":1`, `"last_run_id":"`+r.at("run_id")+`"`)
-		// Of many at once one is first.
+		// One of many concurrent requests wins.
 		codes := make(chan int, 8)
 		for range cap(codes) {
 			go func() { codes <- s.post("/runs", `{"agent_name":"quick","session_id":"ses_race"}`).code }()

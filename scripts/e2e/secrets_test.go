@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDoctorTellsOfALoginThatProgramsRead: a worker whose programs can read its login at NATS is a failure of the deployment; one that hides
-// it from them is not, and they cannot.
+// TestDoctorTellsOfALoginThatProgramsRead: 'ao doctor' fails if a worker's programs can read its NATS credential, and
+// passes if the worker hides it.
 func TestDoctorTellsOfALoginThatProgramsRead(t *testing.T) {
 	t.Parallel()
 	s, ring, address := upGuarded(t)

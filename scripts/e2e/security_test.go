@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// securityStack is an honest deployment with all that guards it (users of NATS, TLS, API tokens), and everything that an intruder may hold.
+// securityStack is a deployment with NATS users, TLS and API tokens, and every credential that an intruder may have.
 type securityStack struct {
 	*stack     // as its honest caller, with a token of scope admin
 	ring, nats string
@@ -31,7 +31,7 @@ type securityStack struct {
 	before     int               // memory of the coordinator in MiB
 }
 
-// victim is what belongs to others: a session that has ended and holds a secret, and one whose run is under way at the honest worker.
+// victim are resources of others: an ended session with a secret, and a session with a run at the honest worker.
 type victim struct {
 	run, session   string // ended
 	held, holds    string // under way: run and session
@@ -39,13 +39,14 @@ type victim struct {
 	instance       string // of the honest worker's process: it is in every claim, and no secret
 }
 
-// callers are the callers over HTTP, from nobody to the one who may do everything.
+// callers are the callers over HTTP, from anonymous to admin.
 var callers = []string{"nobody", "made-up", "expired", "revoked", "session", "ended session", "read", "run", "admin"}
 
-// honestTags are those of the honest runner.
+// honestTags are the tags of the honest runner.
 var honestTags = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 
-// newSecurityStack starts the deployment. Its honest parts are coordinator, the worker "honest" of the profile test, and the caller that stands asks as.
+// newSecurityStack starts the deployment. The coordinator, the worker "honest" of profile test and the caller of
+// checkHealthy are honest.
 func newSecurityStack(t *testing.T, env ...string) *securityStack {
 	t.Helper()
 	ring := initKeys(t, today)
@@ -94,7 +95,7 @@ func newSecurityStack(t *testing.T, env ...string) *securityStack {
 	return b
 }
 
-// instance is the process of a runner, as coordinators have it.
+// instance returns the instance id of a runner's process.
 func (b *securityStack) instance(runner string) string {
 	b.t.Helper()
 	js, err := b.login("coordinator").JetStream()
@@ -112,7 +113,7 @@ func (b *securityStack) instance(runner string) string {
 	return kept.Instance
 }
 
-// sessionToken is what the executor of a run is known by, as its worker makes it of the attempt's key.
+// sessionToken returns a run's session token, derived from the attempt's key as its worker does.
 func (b *securityStack) sessionToken(id string) string {
 	b.t.Helper()
 	js, err := b.login("coordinator").JetStream()
@@ -135,7 +136,7 @@ func (b *securityStack) sessionToken(id string) string {
 	return runnerapi.SessionToken(id, 1, queued.Key)
 }
 
-// login connects to NATS as a user of the folder.
+// login connects to NATS with the credential of a user.
 func (b *securityStack) login(user string) *nats.Conn {
 	b.t.Helper()
 	opts, err := bus.Login{Creds: filepath.Join(b.ring, user, "nats.nk"), CA: filepath.Join(b.ring, user, "ca.crt")}.Options()
@@ -150,14 +151,14 @@ func (b *securityStack) login(user string) *nats.Conn {
 	return nc
 }
 
-// as makes a request with a credential.
+// as sends a request with a credential.
 func (b *securityStack) as(who, method, path, body string, header ...string) reply {
 	own := *b.stack
 	own.token = b.tokens[who]
 	return own.once(method, path, body, header...)
 }
 
-// row tells one row of a table, as a test of its own. Whatever is told, the coordinator's memory is bounded.
+// row runs one row of a table as a subtest. The coordinator's memory must stay bounded.
 func (b *securityStack) row(name string, tell func(*securityStack)) {
 	b.t.(*testing.T).Run(name, func(t *testing.T) {
 		own, at := *b, *b.stack
@@ -172,8 +173,7 @@ func (b *securityStack) row(name string, tell func(*securityStack)) {
 	})
 }
 
-// checkHealthy fails unless the honest deployment goes on as if nothing had been: it is ready, takes a run and completes it, and what is
-// others' is as it was.
+// checkHealthy fails unless the deployment is ready, completes a run, and the victim's resources are unchanged.
 func (b *securityStack) checkHealthy(what string) {
 	b.t.Helper()
 	if r := b.once("GET", "/ready", ""); r.code != 200 {
@@ -194,8 +194,8 @@ func (b *securityStack) checkHealthy(what string) {
 	}
 }
 
-// checkAtEnd is the end of every siege: what was under way completes, the stream proves that every promise was kept, and all of it holds
-// for a coordinator that reads the history anew.
+// checkAtEnd ends every attack: running runs complete, 'ao verify' finds no violation, and the same holds for a
+// coordinator that rebuilds its state from the history.
 func (b *securityStack) checkAtEnd() {
 	b.t.Helper()
 	b.checkHealthy("all of it")
@@ -220,7 +220,7 @@ func (b *securityStack) checkAtEnd() {
 	}
 }
 
-// forgetSnapshots has the next coordinator read all records themselves.
+// forgetSnapshots makes the next coordinator read all records.
 func (b *securityStack) forgetSnapshots() {
 	b.t.Helper()
 	err := filepath.WalkDir(filepath.Join(b.dir, "data"), func(path string, _ fs.DirEntry, err error) error {
@@ -234,7 +234,7 @@ func (b *securityStack) forgetSnapshots() {
 	}
 }
 
-// memory is VmRSS or VmHWM (the peak) of the coordinator, in MiB.
+// memory returns VmRSS or VmHWM (the peak) of the coordinator in MiB.
 func (b *securityStack) memory(which string) int {
 	b.t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.coordinator.cmd.Process.Pid))
@@ -252,7 +252,8 @@ func (b *securityStack) memory(which string) int {
 	return kib >> 10
 }
 
-// maxGrowth is how much a coordinator's memory may grow under a flood, in MiB; the race detector takes five times as much, and more.
+// maxGrowth limits the growth of a coordinator's memory under a flood, in MiB; the race detector needs five times as
+// much.
 func maxGrowth() int {
 	if len(buildFlags) > 0 {
 		return 1500
@@ -260,7 +261,7 @@ func maxGrowth() int {
 	return 400
 }
 
-// checkMemory fails where the coordinator's memory has grown beyond what it may, at its peak in this row.
+// checkMemory fails if the coordinator's peak memory in this row is above the limit.
 func (b *securityStack) checkMemory() {
 	b.t.Helper()
 	if peak := b.memory("VmHWM"); peak > b.before+maxGrowth() {
@@ -268,7 +269,7 @@ func (b *securityStack) checkMemory() {
 	}
 }
 
-// refused tells whether an answer is a refusal of who asks.
+// refused reports whether an answer refuses the caller.
 func refused(r reply) bool {
 	return r.code == http.StatusUnauthorized || r.code == http.StatusForbidden
 }

@@ -16,7 +16,7 @@ import (
 	"ao/worker/profile"
 )
 
-// model stands for a model: it answers prompts one by one, as they are let go.
+// model is a simulated model: it answers prompts one by one when their gates open.
 type model struct {
 	mu   sync.Mutex
 	seen []string
@@ -41,7 +41,7 @@ func (m *model) enter(session string, by int) {
 	m.most = max(m.most, m.now[session])
 }
 
-// Run answers "wait …" once it is let go, fails on "fail …", and answers anything else at once.
+// Run answers "wait …" when its gate opens, fails on "fail …", and answers anything else at once.
 func (m *model) Run(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 	prompt := reply{text: string(v.Parameters)}.at("prompt")
 	m.enter(v.SessionID, 1)
@@ -70,7 +70,7 @@ func (m *model) prompts() string {
 	return strings.Join(m.seen, ", ")
 }
 
-// Contract sections 1 and 4: sessions with several turns. The real worker takes them; what it runs is a stand-in.
+// Sessions with several turns, with the real worker and a simulated executor.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	s := up(t)

@@ -24,13 +24,13 @@ import (
 	"ao/nats/natstest"
 )
 
-var bin string // where the programs are
+var bin string // folder of the programs
 
-// mains are the programs, as packages of the project.
+// mains are the packages of the programs.
 var mains = []string{"./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./scripts/allinone"}
 
-// parallelStories is how many stories go on at once, where -parallel says nothing. They wait for other processes most of the time, so that is
-// more than this machine has processors.
+// parallelStories is the default of -parallel. It exceeds the number of CPUs, because stories mostly wait for other
+// processes.
 const parallelStories = 6
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// root is the project's folder.
+// root returns the project's folder.
 func root() string {
 	dir, err := filepath.Abs("../..")
 	if err != nil {
@@ -66,7 +66,7 @@ func root() string {
 	return dir
 }
 
-// program is a process of ours.
+// program is a process of one of our programs.
 type program struct {
 	t    testing.TB
 	name string
@@ -98,7 +98,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// start starts the process; it ends with the test, and its log is shown when the test has failed.
+// start starts the process; it ends with the test. Its log is shown if the test fails.
 func (p *program) start() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -124,13 +124,13 @@ func (p *program) signal(s syscall.Signal) {
 	p.cmd.Process.Signal(s)
 }
 
-// kill ends it with SIGKILL, as a crash would.
+// kill sends SIGKILL, as a crash.
 func (p *program) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// stop ends it as an operator would.
+// stop sends SIGTERM, as an operator would.
 func (p *program) stop() {
 	p.signal(syscall.SIGTERM)
 	select {
@@ -140,7 +140,7 @@ func (p *program) stop() {
 	}
 }
 
-// restartsOfLeases is how often a coordinator has begun to listen for beats anew, which puts off all leases.
+// restartsOfLeases returns how often a coordinator has restarted all leases.
 func (p *program) restartsOfLeases() int {
 	return strings.Count(p.log.String(), "leases: listening anew")
 }
@@ -150,7 +150,7 @@ func launch(t testing.TB, name, dir string, env []string, args ...string) *progr
 	return launchOn(t, nil, name, dir, env, args...)
 }
 
-// launchOn is launch on a small disk.
+// launchOn launches a program on a small disk.
 func launchOn(t testing.TB, disk *natstest.Disk, name, dir string, env []string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, name: name, args: args, env: env, dir: dir, disk: disk}
@@ -190,7 +190,7 @@ type stack struct {
 	workers     int
 }
 
-// up starts NATS and a coordinator with short times, and waits until it is ready.
+// up starts NATS and a coordinator with short timeouts and waits until it is ready.
 func up(t testing.TB, env ...string) *stack {
 	t.Helper()
 	if onCluster {
@@ -202,7 +202,7 @@ func up(t testing.TB, env ...string) *stack {
 	return s
 }
 
-// upOn is up on a NATS that is there already.
+// upOn is up with an existing NATS.
 func upOn(t testing.TB, nats string, env ...string) *stack {
 	t.Helper()
 	s := prepare(t, nats, env...)
@@ -211,7 +211,7 @@ func upOn(t testing.TB, nats string, env ...string) *stack {
 	return s
 }
 
-// prepare is upon before its coordinator has been started.
+// prepare is upOn without starting the coordinator.
 func prepare(t testing.TB, nats string, env ...string) *stack {
 	t.Helper()
 	dir := t.TempDir()
@@ -229,7 +229,7 @@ func prepare(t testing.TB, nats string, env ...string) *stack {
 	return s
 }
 
-// write writes a file of the deployment; scripts may be run. It comes into its place as a whole: programs look at such files each second.
+// write writes an executable file of the deployment atomically, because programs poll such files.
 func (s *stack) write(name, text string) {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
@@ -256,7 +256,7 @@ func (s *stack) agent(name, script, more string) {
 	s.write("agents/"+name+"/run", "#!/bin/sh\n"+script+"\n")
 }
 
-// worker starts a worker with the stack's profile and waits until its runner is online. more goes to its environment.
+// worker starts a worker with the stack's profile and more environment, and waits until its runner is online.
 func (s *stack) worker(more ...string) *program {
 	s.t.Helper()
 	s.workers++
@@ -274,19 +274,19 @@ func (s *stack) ready() {
 	s.until("the coordinator is ready", func() bool { return s.get("/ready").code == 200 })
 }
 
-// leaseMargin is how much later a lease may end where the coordinator has begun to listen anew since it was heard so often: a lease and a stall
-// of this machine each time, three times at most.
+// leaseMargin returns how much later a lease may end if the coordinator has restarted leases since then: a lease and a
+// stall each time, at most three times.
 func (s *stack) leaseMargin(heard int, lease time.Duration) time.Duration {
 	return time.Duration(min(s.coordinator.restartsOfLeases()-heard, 3)) * (lease + 3*time.Second)
 }
 
-// until polls until ok, for half a minute at most, on a rolling cluster for a minute: several leaders change in that time.
+// until polls until ok, for at most half a minute, or a minute on a rolling cluster.
 func (s *stack) until(what string, ok func() bool) {
 	s.t.Helper()
 	s.within(30*time.Second+3*maxStall(), what, ok)
 }
 
-// within polls until ok, for so long at most.
+// within polls until ok, for at most limit.
 func (s *stack) within(limit time.Duration, what string, ok func() bool) {
 	s.t.Helper()
 	end := time.Now().Add(limit)
@@ -306,7 +306,8 @@ type reply struct {
 	err    error
 }
 
-// at gives a member of the JSON answer by its path ("result.result_data.x", "runs.0.run_id"), as a string; "" where it is not.
+// at returns a member of the JSON answer by its path ("result.result_data.x", "runs.0.run_id") as a string; "" if
+// missing.
 func (r reply) at(path string) string {
 	var v any
 	d := json.NewDecoder(strings.NewReader(r.text))
@@ -340,8 +341,8 @@ func (r reply) at(path string) string {
 
 var client = &http.Client{Timeout: 60 * time.Second}
 
-// do is one request, repeated as a client is to do where NATS has no leader. What may be asked twice is, where the answer took the
-// second for which a coordinator waits for what the others were told: then it says what it knows.
+// do sends a request and repeats it while NATS has no leader. It also repeats safe requests whose answer took a second:
+// then the coordinator had waited in vain for the writes of the others.
 func (s *stack) do(method, path, body string, header ...string) reply {
 	if s.isRolling() && method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
 		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())
@@ -356,7 +357,7 @@ func (s *stack) do(method, path, body string, header ...string) reply {
 	return r
 }
 
-// once is one request.
+// once sends one request.
 func (s *stack) once(method, path, body string, header ...string) reply {
 	req, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -383,8 +384,8 @@ func (s *stack) post(path, body string, header ...string) reply {
 	return s.do("POST", path, body, header...)
 }
 
-// createRun has a run taken as a client should: with one key, from one coordinator after the other, until it is answered. Empty: it was
-// not, which is an error told. It may be called from any goroutine.
+// createRun starts a run as a client should: with one key, at one coordinator after the other, until it is answered. It
+// returns "" and reports an error if there was no answer. It is safe for concurrent use.
 func createRun(t testing.TB, key, body string, doors ...*stack) string {
 	end := time.Now().Add(time.Minute)
 	for try := 0; time.Now().Before(end); try++ {
@@ -404,7 +405,7 @@ func createRun(t testing.TB, key, body string, doors ...*stack) string {
 	return ""
 }
 
-// run starts a run and gives its id.
+// run starts a run and returns its id.
 func (s *stack) run(body string) string {
 	s.t.Helper()
 	r := s.post("/runs", body)
@@ -414,7 +415,7 @@ func (s *stack) run(body string) string {
 	return r.at("run_id")
 }
 
-// ended waits for a run's end and gives the run.
+// ended waits until a run has ended and returns it.
 func (s *stack) ended(id string) reply {
 	s.t.Helper()
 	var r reply
@@ -435,7 +436,7 @@ func (s *stack) status(id, want string) {
 	s.until("run "+id+" is "+want, func() bool { return s.get("/runs/"+id).at("status") == want })
 }
 
-// ao runs the command line and gives its output and exit code.
+// ao runs the command line and returns its output and exit code.
 func (s *stack) ao(args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
 	return s.exec("ao", "", nil, args...)

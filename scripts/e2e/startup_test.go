@@ -12,7 +12,7 @@ import (
 	"ao/nats/natstest"
 )
 
-// Contract section 11: settings, and what a program says when it cannot begin.
+// Settings, and the errors of a program that cannot start.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// NATS is not there yet; or nobody but NATS is.
+// NATS is not running yet, or only NATS is running.
 func TestNATSAppearsLater(t *testing.T) {
 	t.Parallel()
 	at := natstest.FreeAddr(t)
@@ -148,7 +148,7 @@ func TestNATSAppearsLater(t *testing.T) {
 	s.has(s.sync("tool", `{}`), 200, `"status":"completed"`)
 }
 
-// NATS goes while all is up: reads go on, writes are refused for the moment, and all is well again by itself.
+// NATS stops while everything is up: reads continue, writes are refused, and everything recovers by itself.
 func TestNATSGoesAndComes(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -184,7 +184,7 @@ func TestNATSGoesAndComes(t *testing.T) {
 	s.until("a run is taken", func() bool { return s.post("/runs", `{"agent_name":"tool","mode":"sync"}`).at("status") == "completed" })
 	s.has(s.post("/runs/"+waits+"/stop", ""), 200, `"status":"stopped"`)
 
-	// All end as they should, the coordinator first: the worker needs it only to say goodbye.
+	// All stop cleanly, the coordinator first: the worker needs it only to deregister.
 	s.coordinator.stop()
 	w.stop()
 	for _, p := range []*program{s.coordinator, w} {
@@ -195,7 +195,7 @@ func TestNATSGoesAndComes(t *testing.T) {
 	s.contains(s.coordinator.log.String(), "msg=ended")
 }
 
-// What scripts/up starts, started again still has its history.
+// scripts/up keeps its history over a restart.
 func TestAllInOne(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -249,7 +249,7 @@ func TestAllInOne(t *testing.T) {
 	}
 }
 
-// withNATS is a PATH on which NATS's own command line is: only then what is printed at the start names it.
+// withNATS returns a PATH with the nats command line: only then does the welcome text mention it.
 func withNATS(s *stack) string {
 	s.write("tools/nats", "#!/bin/sh\n")
 	if err := os.Chmod(filepath.Join(s.dir, "tools", "nats"), 0o700); err != nil {
@@ -258,7 +258,7 @@ func withNATS(s *stack) string {
 	return "PATH=" + filepath.Join(s.dir, "tools") + ":" + os.Getenv("PATH")
 }
 
-// TestTheStartNamesWhatIsThere: the command line as it is called from the folder of the start, and no program that is not installed.
+// TestTheStartNamesWhatIsThere: the welcome text names ao by its path from the current folder, and no missing programs.
 func TestTheStartNamesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -304,7 +304,7 @@ func TestTheStartNamesWhatIsThere(t *testing.T) {
 	}
 }
 
-// What scripts/up prints where not everybody may works when the files of 'ao init' are put in.
+// The welcome text of scripts/up with tokens works with the files of 'ao init'.
 func TestAllInOneForSome(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ import (
 	"ao/nats/natstest"
 )
 
-// story tells one of the stories that share a stack; what fails in it, fails there.
+// story runs a subtest on the shared stack.
 func (s *stack) story(name string, tell func(*stack)) {
 	s.t.Helper()
 	s.t.(*testing.T).Run(name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func (s *stack) story(name string, tell func(*stack)) {
 	})
 }
 
-// is wants an answer to be literally this.
+// is requires an answer to have exactly this code and body.
 func (s *stack) is(r reply, code int, body string) {
 	s.t.Helper()
 	if text := strings.TrimSuffix(r.text, "\n"); r.code != code || text != body {
@@ -40,7 +40,7 @@ func (s *stack) is(r reply, code int, body string) {
 	}
 }
 
-// has wants an answer to have a status and these parts.
+// has requires an answer to have a code and these parts.
 func (s *stack) has(r reply, code int, parts ...string) {
 	s.t.Helper()
 	if r.code != code {
@@ -49,7 +49,7 @@ func (s *stack) has(r reply, code int, parts ...string) {
 	s.contains(r.text, parts...)
 }
 
-// contains wants a text to have these parts.
+// contains requires a text to contain these parts.
 func (s *stack) contains(text string, parts ...string) {
 	s.t.Helper()
 	for _, p := range parts {
@@ -59,7 +59,7 @@ func (s *stack) contains(text string, parts ...string) {
 	}
 }
 
-// same wants two texts to be one.
+// same requires two texts to be equal.
 func (s *stack) same(what, got, want string) {
 	s.t.Helper()
 	if got != want {
@@ -72,13 +72,13 @@ var (
 	ids   = regexp.MustCompile(`\b(run|ses|rnr)_[0-9a-f]{8,32}\b`)
 )
 
-// bare is a text without what differs each time: times, ids, the end of the line.
+// bare replaces times and ids in a text and trims the line end.
 func bare(text string) string {
 	text = strings.TrimSuffix(text, "\n")
 	return ids.ReplaceAllString(times.ReplaceAllString(text, `"T"`), `${1}_ID`)
 }
 
-// sync runs a body in mode sync, and gives the run with its result.
+// sync runs an agent in mode sync and returns the run with its result.
 func (s *stack) sync(agent, parameters string) reply {
 	s.t.Helper()
 	r := s.post("/runs", fmt.Sprintf(`{"agent_name":%q,"parameters":%s,"mode":"sync"}`, agent, parameters))
@@ -88,7 +88,7 @@ func (s *stack) sync(agent, parameters string) reply {
 	return r
 }
 
-// result is the result document of a run, as it stands in the answer.
+// result returns the result document of a run.
 func (s *stack) result(run string) string {
 	s.t.Helper()
 	r := s.get("/runs/" + run + "/result")
@@ -98,7 +98,7 @@ func (s *stack) result(run string) string {
 	return strings.TrimSuffix(r.text, "\n")
 }
 
-// runs is how many runs there are, of all that the coordinator knows.
+// runs returns the number of runs that match a filter.
 func (s *stack) runs(filter string) int {
 	s.t.Helper()
 	var page struct{ Runs []json.RawMessage }
@@ -115,7 +115,7 @@ func (s *stack) runner(host string, more ...string) *program {
 	return launch(s.t, "worker", s.dir, append(env, more...))
 }
 
-// online waits until a host's runner is, and gives its id.
+// online waits until a host's runner is online and returns its id.
 func (s *stack) online(host string) (id string) {
 	s.t.Helper()
 	s.until("runner "+host+" is online", func() bool {
@@ -125,7 +125,7 @@ func (s *stack) online(host string) (id string) {
 	return id
 }
 
-// runnerOf is a member of a host's runner; "" where there is none.
+// runnerOf returns a member of a host's runner; "" if there is none.
 func (s *stack) runnerOf(host, member string) string {
 	var list struct{ Runners []json.RawMessage }
 	if json.Unmarshal([]byte(s.get("/runners").text), &list) != nil {
@@ -139,13 +139,13 @@ func (s *stack) runnerOf(host, member string) string {
 	return ""
 }
 
-// says waits until a program has said something.
+// says waits until a program's log contains a text.
 func (p *program) says(s *stack, what string) {
 	s.t.Helper()
 	s.until(p.name+" says "+what, func() bool { return strings.Contains(p.log.String(), what) })
 }
 
-// ends waits until a program has ended by itself, and gives its exit code.
+// ends waits until a program has exited by itself and returns its exit code.
 func (p *program) ends(s *stack) int {
 	s.t.Helper()
 	select {
@@ -156,7 +156,7 @@ func (p *program) ends(s *stack) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// another starts one more coordinator on the same NATS, and gives the stack as it is seen there.
+// another starts another coordinator on the same NATS and returns the stack seen from it.
 func (s *stack) another(env ...string) *stack {
 	s.t.Helper()
 	own := *s
@@ -168,7 +168,7 @@ func (s *stack) another(env ...string) *stack {
 	return &own
 }
 
-// exec runs one of our programs to its end.
+// exec runs one of our programs until it exits.
 func (s *stack) exec(name, stdin string, env []string, args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -183,7 +183,7 @@ func (s *stack) exec(name, stdin string, env []string, args ...string) (stdout, 
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// lines are those of a file that a story's agents write; none while there is no file.
+// lines returns the lines of a file written by agents; none if it does not exist.
 func (s *stack) lines(name string) []string {
 	raw, err := os.ReadFile(filepath.Join(s.dir, name))
 	if err != nil && !os.IsNotExist(err) {
@@ -192,7 +192,7 @@ func (s *stack) lines(name string) []string {
 	return strings.Fields(string(raw))
 }
 
-// gone waits until none of these processes lives.
+// gone waits until none of these processes exists.
 func (s *stack) gone(pids []string) {
 	s.t.Helper()
 	for _, pid := range pids {
@@ -208,7 +208,7 @@ type sseEvent struct{ id, name, data string }
 
 func (p sseEvent) at(path string) string { return reply{text: p.data}.at(path) }
 
-// stream is a live stream that is being read.
+// stream is an open live stream.
 type stream struct {
 	s      *stack
 	header http.Header
@@ -220,8 +220,8 @@ type stream struct {
 	ended bool
 }
 
-// openStream opens a live stream; it ends with the story. On a rolling cluster it does as an EventSource: where NATS has no leader it
-// comes back, with its position.
+// openStream opens a live stream, which ends with the story. On a rolling cluster it reconnects with its position, like
+// an EventSource.
 func (s *stack) openStream(method, path, body string, header ...string) *stream {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -268,8 +268,8 @@ func (s *stack) openStream(method, path, body string, header ...string) *stream 
 	return st
 }
 
-// sessions is GET /sse/sessions. Without a position it begins with what there is, "init", and that is waited for: what happens before
-// it is told by no event.
+// sessions opens GET /sse/sessions. Without a position it waits for the initial state, "init", because earlier changes
+// have no event.
 func (s *stack) sessions(query, after string) *stream {
 	s.t.Helper()
 	if after != "" {
@@ -322,7 +322,7 @@ func (st *stream) over() bool {
 	return st.ended
 }
 
-// find waits for a piece.
+// find waits for an event.
 func (st *stream) find(what string, is func(sseEvent) bool) (found sseEvent) {
 	st.s.t.Helper()
 	st.s.until("the stream tells "+what, func() bool {
@@ -345,7 +345,7 @@ func (st *stream) event(run, kind string) sseEvent {
 	})
 }
 
-// finished are the session events of a stream, in their order.
+// finished returns the session events of a stream in order.
 func (st *stream) finished() (kinds []string) {
 	for _, p := range st.pieces() {
 		if p.name == "event" {

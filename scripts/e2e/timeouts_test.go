@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Issue: run timeout, no-match timeout, sync wait; each says which limit it was, and who set it.
+// Run timeout, no-match timeout, sync wait: each names the limit and its source.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_NO_MATCH_TIMEOUT=1500ms")
@@ -85,7 +85,7 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
-// between is the time between two moments of a run.
+// between returns the time between two timestamps of a run.
 func (s *stack) between(r reply, from, to string) time.Duration {
 	s.t.Helper()
 	var at [2]time.Time

@@ -15,13 +15,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The trace that callers here are in.
+// The trace of the callers.
 const (
 	callersTrace  = "0af7651916cd43dd8448eb211c80319c"
 	callersParent = "00-" + callersTrace + "-b7ad6b7169203331-01"
 )
 
-// span is one that a collector got.
+// span is a span received by a collector.
 type span struct {
 	id, above, trace, name, service string
 	failed                          bool
@@ -30,7 +30,7 @@ type span struct {
 	from, to                        uint64
 }
 
-// collector is where the programs of a stack send their spans.
+// collector receives the spans of a stack's programs.
 type collector struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -84,12 +84,12 @@ func collect(t testing.TB) *collector {
 	return c
 }
 
-// env has a stack's programs trace.
+// env enables tracing in a stack's programs.
 func (c *collector) env() []string {
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_BSP_SCHEDULE_DELAY=20"}
 }
 
-// of are the spans of a trace.
+// of returns the spans of a trace.
 func (c *collector) of(trace string) (all []span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *collector) of(trace string) (all []span) {
 	return all
 }
 
-// find is the one span of a trace with this name that is of a run's attempt.
+// find returns the only span of a trace with this name for a run's attempt.
 func (c *collector) find(t testing.TB, trace, name, run, attempt string) (found span) {
 	t.Helper()
 	for _, s := range c.of(trace) {
@@ -115,8 +115,8 @@ func (c *collector) find(t testing.TB, trace, name, run, attempt string) (found 
 	return found
 }
 
-// paths are the ways from a trace's root to its spans, by their names and attempts, each once. A span whose parent is not there shows
-// that at its beginning.
+// paths returns the paths from a trace's root to its spans, by names and attempts, each once. A path with a missing
+// parent shows that at its beginning.
 func (c *collector) paths(trace, root string) []string {
 	all := map[string]span{}
 	for _, s := range c.of(trace) {
@@ -147,7 +147,7 @@ func (c *collector) paths(trace, root string) []string {
 	return slices.Compact(told)
 }
 
-// want waits until a trace has these paths, and no others.
+// want waits until a trace has exactly these paths.
 func (c *collector) want(s *stack, trace, root, paths string) {
 	s.t.Helper()
 	want := strings.Split(strings.TrimSpace(paths), "\n")
@@ -163,8 +163,8 @@ func (c *collector) want(s *stack, trace, root, paths string) {
 	})
 }
 
-// A caller's request, an orchestrator that it starts, a child that must answer by a schema and calls back, and one that fails at its
-// first attempt: all of it is one tree, in the caller's trace, over three processes.
+// A caller's request, its orchestrator, a child with an output schema and a callback, and a child that fails at its
+// first attempt are one tree in the caller's trace, over three processes.
 func TestOneTrace(t *testing.T) {
 	if rolling {
 		t.Skip("what is asked again while NATS has no leader is more than one tree")
@@ -214,7 +214,7 @@ POST /runs/submit/callback/attempt 1/claim
 POST /runs/submit/callback/attempt 1/execute 1
 POST /runs/submit/callback/attempt 1/ended`)
 
-	// What the executor's environment said is the span that its second attempt was executed in.
+	// The executor's environment has the span of its second attempt.
 	executed := c.find(t, callersTrace, "execute", s.get("/runs?agent_name=leaf").at("runs.0.run_id"), "2")
 	r := s.get("/runs/" + top.at("run_id") + "/result")
 	s.same("the executor's environment", r.at("result_data.said"), fmt.Sprintf(`{"traceparent":"00-%s-%s-01","tracestate":"vendor=1"}`, callersTrace, executed.id))
@@ -265,7 +265,7 @@ POST /runs/submit/callback/attempt 1/ended`)
 	}
 }
 
-// The other ways in and out: NATS, its inbox, MCP, a webhook; and a worker that is lost and cannot say so.
+// Traces over NATS, the inbox, MCP and webhooks, and with a lost worker.
 func TestTracesOfOtherWays(t *testing.T) {
 	if rolling {
 		t.Skip("what is asked again while NATS has no leader is more than one tree")
@@ -391,8 +391,8 @@ POST /runs/submit/attempt 2/ended`)
 	})
 }
 
-// Without spans of our own a caller's trace goes on all the same: to the executor, over a coordinator's end, the wait for a runner, and
-// a lost worker, to the next attempt, to children and to the turns of a process that stays. Who sends none gets none.
+// Without our own spans a caller's trace is still passed on: to the executor, over restarts and lost workers, to
+// further attempts, children and turns of persistent processes. Without a caller's trace there is none.
 func TestATraceIsHandedOn(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -420,7 +420,8 @@ func TestATraceIsHandedOn(t *testing.T) {
 	child := s.post("/runs", `{"agent_name":"orchestrator","parameters":`+promptParams("@child leaf sync {}\n@data $CHILD")+`}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id")
 	s.same("a child", result(child), want)
 
-	// A process that stays finds the first turn's in its environment, and those of further turns in their lines.
+	// A persistent process gets the first turn's trace in its environment, and those of further turns in their
+	// messages.
 	s.write("profiles/stay.json", `{"type":"autonomous","command":"./stay-exec","lifecycle":"persistent"}`)
 	s.write("profiles/stay-exec", `#!/bin/sh
 while read -r line; do

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// 200 children start children of their own while their tree is stopped, and the coordinator and the worker are killed in between: ten
-// seconds later nothing of it runs or waits, no run is new, and nobody was told of anything.
+// 200 children start children while their tree is stopped, and coordinator and worker are killed meanwhile. Ten seconds later
+// none of them runs or waits, no run is new, and no callback was delivered.
 func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 	t.Parallel()
 	s := up(t)

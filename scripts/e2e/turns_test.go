@@ -10,7 +10,7 @@ import (
 	"ao/nats/subject"
 )
 
-// Issue: sessions in order, deleted, and children whose parent is gone, with real programs.
+// Sessions in order, deleted sessions, and children of deleted parents, with real programs.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -154,7 +154,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// countSessions is all that may be left of deleted sessions: that they are deleted, so that nobody uses their ids again.
+// countSessions counts the tombstones, which are all that may be left of deleted sessions.
 func countSessions(sessions ...string) string {
 	var gone []string
 	for _, id := range sessions {
@@ -163,7 +163,7 @@ func countSessions(sessions ...string) string {
 	return strings.Join(gone, "\n")
 }
 
-// missingIDs is what NATS holds that names any of these ids: records, events, payloads.
+// missingIDs returns everything in NATS that contains one of these ids: records, events, payloads.
 func missingIDs(s *stack, b *bus.Bus, ids ...string) (all []string) {
 	s.t.Helper()
 	add := func(kind, name, body string) {

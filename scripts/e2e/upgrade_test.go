@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The upgrade of operating.md while callers go on: NATS, coordinators, workers, one after the other. Nobody is refused, no run is lost or
-// fails for want of a runner, each begins once.
+// The upgrade of operating.md under load: NATS, coordinators, workers, one after the other. No request is refused, no
+// run is lost or fails without a runner, each starts once.
 func TestAnUpgradeRefusesNobody(t *testing.T) {
 	t.Parallel()
 	s := up(t, "RUN_LEASE=10s")
@@ -89,7 +89,7 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	}
 }
 
-// backgroundCalls is some callers that start one run after the other until they are told to end.
+// backgroundCalls are callers that start one run after the other until end.
 type backgroundCalls struct {
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -123,7 +123,7 @@ func startCallers(t testing.TB, body string, doors ...*stack) *backgroundCalls {
 	return c
 }
 
-// more waits until so many more runs are accepted.
+// more waits until more runs are accepted.
 func (c *backgroundCalls) more(s *stack, n int) {
 	s.t.Helper()
 	accepted := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.ids) }
@@ -131,7 +131,7 @@ func (c *backgroundCalls) more(s *stack, n int) {
 	s.until("more runs are accepted", func() bool { return accepted() >= before+n })
 }
 
-// end ends the callers, and gives the runs that were accepted.
+// end stops the callers and returns the accepted runs.
 func (c *backgroundCalls) end() []string {
 	c.mu.Lock()
 	select {

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// upGuarded is a stack as `ao init` guards it: its NATS, inside the first coordinator, wants users and TLS.
+// upGuarded starts a stack with the files of `ao init`: its NATS, inside the first coordinator, requires users and TLS.
 func upGuarded(t *testing.T, env ...string) (s *stack, ring, address string) {
 	t.Helper()
 	ring = initKeys(t, today)
@@ -22,7 +22,7 @@ func upGuarded(t *testing.T, env ...string) (s *stack, ring, address string) {
 	return upOn(t, "embed", env...), ring, address
 }
 
-// initKeys is a folder as 'ao init' of a version makes it.
+// initKeys returns a folder created by 'ao init' of a version.
 func initKeys(t *testing.T, version string) (ring string) {
 	t.Helper()
 	if onCluster {
@@ -41,19 +41,20 @@ func initialize(t *testing.T, version, ring string) {
 	}
 }
 
-// startBehindUsers is the environment of a coordinator whose embedded NATS lets in the users of a folder only, and where that is.
+// startBehindUsers returns the environment of a coordinator whose embedded NATS requires the users of a folder, and its
+// address.
 func startBehindUsers(t *testing.T, ring string, env ...string) (all []string, address string) {
 	t.Helper()
 	at := natstest.FreeAddr(t)
 	return append([]string{"AO_NATS_LISTEN=" + at, "AO_NATS_USERS=" + ring + "/nats/users.conf"}, env...), "tls://" + at
 }
 
-// as is how a program logs in at a guarded stack.
+// as returns the environment of a program with a credential.
 func as(ring, address, user string) []string {
 	return []string{"AO_NATS_URL=" + address, "AO_NATS_CREDS=" + filepath.Join(ring, user, "nats.nk"), "AO_NATS_CA=" + filepath.Join(ring, user, "ca.crt")}
 }
 
-// Everything that runs do is done by programs that may do what is on their lists and no more, and nothing of it is refused.
+// All features work with restricted NATS users, and nothing is refused.
 func TestUsersMayDoTheirWork(t *testing.T) {
 	t.Parallel()
 	s, ring, address := upGuarded(t)
@@ -140,7 +141,7 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 	}
 }
 
-// Who is not let in ends at once and says which setting is to be looked at.
+// A program without access exits at once and names the setting to check.
 func TestUsersWhoAreNotLetIn(t *testing.T) {
 	t.Parallel()
 	s, ring, address := upGuarded(t)

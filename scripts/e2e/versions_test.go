@@ -14,17 +14,17 @@ import (
 	"testing"
 )
 
-// before is the release whose programs must go on working beside today's: mixed with them in one deployment, on one history, with one
+// before is the release whose programs must work beside the current ones: in one deployment, on one history, with one
 // folder of keys.
 const before = "073a48ecea07ec2fdc9edf49e8ff134aee8397e8"
 
-// A version is a prefix of program names: launch(t, old+"worker", …).
+// A version is a prefix of program names, as in launch(t, old+"worker", …).
 const (
 	today = ""
 	old   = "before" + string(filepath.Separator)
 )
 
-// withOld has the programs of old ready. It skips a test where the clone lacks that commit.
+// withOld builds the programs of the old release. It skips the test if the clone lacks that commit.
 func withOld(t testing.TB) {
 	t.Helper()
 	if onCluster {
@@ -40,8 +40,8 @@ func withOld(t testing.TB) {
 
 var errNoHistory = errors.New("old × new is skipped: this clone has no history back to commit " + before[:7] + " (shallow, or no clone at all)")
 
-// oldPrograms puts the programs of old below bin. They are built once per machine and Go version and kept in the user's cache: what a
-// commit holds does not change. They are built without the race detector.
+// oldPrograms puts the old programs below bin. They are built once per machine and Go version, without the race
+// detector, and kept in the user's cache.
 var oldPrograms = sync.OnceValue(func() error {
 	if git("cat-file", "-e", before+"^{commit}").Run() != nil {
 		return errNoHistory
@@ -65,7 +65,7 @@ func git(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// buildOld builds into a folder beside kept and renames it: kept is there as a whole or not at all.
+// buildOld builds into a temporary folder and renames it to kept, which is always complete.
 func buildOld(kept string) error {
 	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
 		return err
@@ -87,7 +87,8 @@ func buildOld(kept string) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the programs of %s: %w\n%s", before[:7], err, out)
 	}
-	if err := os.Rename(programs, kept); err != nil && !errors.Is(err, fs.ErrExist) { // another test process was quicker
+	// another test process was quicker
+	if err := os.Rename(programs, kept); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil

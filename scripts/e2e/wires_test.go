@@ -19,8 +19,8 @@ import (
 // natsMessage is one hostile message.
 type natsMessage struct{ to, body string }
 
-// wires is every subject that somebody beside coordinators may write to, as nats/users has it, who that is, and what an intruder with
-// that credential sends there. Nobody else gets a message through; and what gets through harms nobody.
+// wires lists every subject that clients other than coordinators may publish to (nats/users), their users, and an
+// intruder's messages. Other users are refused, and accepted messages must harm no one.
 var wires = []struct {
 	subject string
 	by      []string
@@ -54,7 +54,7 @@ var wires = []struct {
 	}},
 }
 
-// Who has a credential for NATS: "worker" may be any profile, "worker-mind" is confined to its own.
+// Users of NATS: "worker" may have any profile, "worker-mind" only its own.
 var (
 	workers    = []string{"worker", "worker-mind"}
 	publishers = []string{"publisher"}
@@ -69,7 +69,8 @@ func each(to string, bodies ...string) (all []natsMessage) {
 	return all
 }
 
-// TestEveryCredentialAtEverySubject: the server refuses what is not on a user's list, and what it lets through changes nothing of others.
+// TestEveryCredentialAtEverySubject: the server refuses what a user may not publish, and accepted messages change
+// nothing of others.
 func TestEveryCredentialAtEverySubject(t *testing.T) {
 	t.Parallel()
 	b := newSecurityStack(t)
@@ -95,7 +96,7 @@ func TestEveryCredentialAtEverySubject(t *testing.T) {
 	b.checkAtEnd()
 }
 
-// publish sends messages as a user, each as a request, and gives how many the server refused.
+// publish sends messages as a user, each as a request, and returns how many the server refused.
 func (b *securityStack) publish(user string, shots []natsMessage) (refused int) {
 	b.t.Helper()
 	nc := b.login(user)
@@ -120,7 +121,7 @@ func (b *securityStack) publish(user string, shots []natsMessage) (refused int) 
 	}
 }
 
-// everySubjectHasARow fails where nats/users lets somebody write to a subject that wires says nothing of.
+// everySubjectHasARow fails if nats/users allows a subject that has no row in wires.
 func (b *securityStack) everySubjectHasARow() {
 	b.t.Helper()
 	var all []users.User
@@ -151,7 +152,7 @@ func (b *securityStack) everySubjectHasARow() {
 	}
 }
 
-// nobodyLogsIn: who has no credential of this deployment gets no connection.
+// nobodyLogsIn: a client without a credential of this deployment gets no connection.
 func (b *securityStack) nobodyLogsIn() {
 	b.t.Helper()
 	foreign := initKeys(b.t.(*testing.T), today)
@@ -171,7 +172,7 @@ func (b *securityStack) nobodyLogsIn() {
 	}
 }
 
-// records are of attempts that the intruder was not handed: what others have, and what nobody has.
+// records returns records for attempts of others, and for attempts that do not exist.
 func (b *securityStack) records(at func(partition, run, key string) string) (all []natsMessage) {
 	bodies := append([]string{
 		`{"v":99}`, `{"v":2}`, `{"v":-1}`, `{"v":1e99}`,
@@ -186,10 +187,10 @@ func (b *securityStack) records(at func(partition, run, key string) string) (all
 	return append(all, natsMessage{at("64", "run_a", "k"), `{"v":99}`}, natsMessage{at("x", "_", "-"), `{"v":99}`})
 }
 
-// forgedMessages is what no reader may be shown.
+// forgedMessages must not be shown to any reader.
 const forgedMessages = "forged-by-a-worker"
 
-// events are of others' sessions: their life cycle is told by the records alone.
+// events returns events for sessions of others, whose life cycle comes only from the records.
 func (b *securityStack) events() (all []natsMessage) {
 	for _, kind := range []string{"run_start", "run_completed", "run_failed", "run_stopped", "result", "session_deleted", "evil"} {
 		for _, at := range [][2]string{{b.victim.holds, b.victim.held}, {b.victim.session, b.victim.run}} {
@@ -209,7 +210,7 @@ func (b *securityStack) events() (all []natsMessage) {
 	return all
 }
 
-// heartbeats say that others are dead, or that thousands are alive.
+// heartbeats returns heartbeats that claim others are dead, or thousands are alive.
 func (b *securityStack) heartbeats() (all []natsMessage) {
 	for _, instance := range []string{"", "x", b.victim.instance} {
 		for _, more := range []string{"", `,"draining":true`, `,"attempts":[{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","key":"00000000000000000000000000000000"}]`, `,"idle":["` + b.victim.holds + `","` + b.victim.session + `"]`} {
@@ -226,7 +227,7 @@ func (b *securityStack) heartbeats() (all []natsMessage) {
 	return append(all, each(subject.Heartbeats(b.victim.runner), malformedBodies...)...)
 }
 
-// asks are a worker's questions to coordinators, in others' names.
+// asks returns requests to coordinators with ids of other runners.
 func (b *securityStack) asks() (all []natsMessage) {
 	for _, id := range []string{b.victim.runner, "_owners", "", ">", "../x", "rnr_nobodys"} {
 		for _, instance := range []string{"", "x", b.victim.instance} {
@@ -247,7 +248,7 @@ func (b *securityStack) asks() (all []natsMessage) {
 	return all
 }
 
-// registrations are of runners that are others', or that nobody is.
+// registrations returns registrations with ids of others, or of no one.
 func (b *securityStack) registrations(to string) (all []natsMessage) {
 	parts := strings.Split(to, ".")
 	kind, profile := parts[3], parts[4]
@@ -266,7 +267,7 @@ func (b *securityStack) registrations(to string) (all []natsMessage) {
 	return append(all, each(to, malformedBodies...)...)
 }
 
-// nothingForged: readers of others' sessions are shown what the records say.
+// checkNothingForged: readers of others' sessions see only what the records say.
 func (b *securityStack) checkNothingForged() {
 	b.t.Helper()
 	for _, session := range []string{b.victim.session, b.victim.holds} {
@@ -278,7 +279,7 @@ func (b *securityStack) checkNothingForged() {
 	}
 }
 
-// ownRun is taken by the intruder as a worker takes one: with its key the intruder ends that run, whatever it writes, and no other.
+// ownRun is claimed by the intruder like a worker. With its key the intruder can end that run and no other.
 func (b *securityStack) ownRun() {
 	b.t.Helper()
 	nc := b.login("worker-mind")
@@ -307,7 +308,7 @@ func (b *securityStack) ownRun() {
 	b.checkHealthy("it")
 }
 
-// lateComers: honest workers with demands of their own still register, and get their runs.
+// checkLateWorkers: honest workers with their own demands still register and get their runs.
 func (b *securityStack) checkLateWorkers() {
 	b.t.Helper()
 	late := b.runner("late", append(as(b.ring, b.nats, "worker-test"), "AO_TAGS=late")...)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// line is the first line of a program's log that holds all the parts.
+// line returns the first line of a program's log that contains all parts.
 func (p *program) line(parts ...string) string {
 next:
 	for l := range strings.Lines(p.log.String()) {
@@ -25,8 +25,8 @@ next:
 	return ""
 }
 
-// pauseWorker stops a process as SIGSTOP does, and returns when each of its threads has stopped; it goes on at the end of the test at the
-// latest.
+// pauseWorker sends SIGSTOP and returns when all threads have stopped. The process resumes at the end of the test at
+// the latest.
 func (s *stack) pauseWorker(p *program) {
 	s.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -43,8 +43,8 @@ func (s *stack) pauseWorker(p *program) {
 	})
 }
 
-// A worker that is paused for longer than its lease finds its last word refused and says so. What the executor had come to is
-// kept in its log and nowhere else; the executor that still works is killed.
+// The end record of a worker that was paused longer than its lease is refused and logged. The log keeps the executor's
+// result; a running executor is killed.
 func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -90,7 +90,7 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	s.verify([]string{late, hang, again})
 }
 
-// Contract section 8: whatever an executor left behind itself, a stop and a natural end leave nothing of it.
+// A stop and a normal end leave no process of an executor.
 func TestNothingOfATreeIsLeft(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -136,7 +136,7 @@ func TestNothingOfATreeIsLeft(t *testing.T) {
 	}
 }
 
-// ends lists the events of a run's end that its session has.
+// ends returns the end events of a run.
 func (s *stack) ends(r reply) string {
 	s.t.Helper()
 	var all []string
@@ -149,7 +149,7 @@ func (s *stack) ends(r reply) string {
 	return strings.Join(all, " ")
 }
 
-// Stops that cross with the natural end: each run has one clear end, which never changes, and the answer to the stop agrees with it.
+// Stops concurrent with the normal end: each run has one end, which never changes and matches the answer to the stop.
 func TestStopsThatCrossWithTheEnd(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -194,8 +194,8 @@ func TestStopsThatCrossWithTheEnd(t *testing.T) {
 	t.Logf("ends: %v", count)
 }
 
-// A stop while the runner cannot be reached is answered at once, and carried out when it is there again; a runner that stays away
-// loses its lease, and the run is stopped all the same.
+// A stop for an unreachable runner is answered at once and carried out when it is back. If it stays away its lease
+// expires, and the run is stopped.
 func TestStopWhileTheRunnerIsUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -227,8 +227,8 @@ func TestStopWhileTheRunnerIsUnreachable(t *testing.T) {
 	}
 }
 
-// A worker that no coordinator answers kills what may be attempted again before the lease ends, and the next attempt does it;
-// what has a single attempt goes on, and its work counts.
+// A worker without a coordinator kills runs with attempts left before the lease ends, and the next attempt runs. Runs
+// without another attempt continue, and their result counts.
 func TestUnansweredWorkerFencesItself(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -254,8 +254,8 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	s.verify([]string{once})
 }
 
-// What an executor bound comes back at the session's next turn, also on another worker and after a failed run; the runs'
-// results, events and errors are what the program told.
+// An executor's binding comes back at the session's next turn, also on another worker and after a failed run. Results,
+// events and errors are those of the program.
 func TestAnExecutorOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	s := up(t)

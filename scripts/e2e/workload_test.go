@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// kinds is the work that callers of a mixed deployment want done, again and again: n counts the rounds of each.
+// kinds are the kinds of work in a mixed deployment; n counts the rounds.
 var kinds = []struct {
 	name  string
 	round func(c *workload, n int)
@@ -63,7 +63,7 @@ var kinds = []struct {
 	}},
 }
 
-// workload is callers who ask a deployment for work of every kind, until it is judged. Its methods may be called from any goroutine.
+// workload runs callers for every kind of work until verify. Its methods are safe for concurrent use.
 type workload struct {
 	t     testing.TB
 	d     *deployment
@@ -78,7 +78,7 @@ type workload struct {
 	accepted []string          // every run that a caller was promised
 }
 
-// call begins with all kinds of work.
+// call starts all kinds of work.
 func (d *deployment) call() *workload {
 	nc, err := nats.Connect(d.nats.URL())
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *workload) end() {
 	c.wg.Wait()
 }
 
-// everyKind waits until each kind of work was begun and done once more.
+// everyKind waits until each kind of work was started and completed once more.
 func (c *workload) everyKind(t *testing.T) {
 	t.Helper()
 	for i, kind := range kinds {
@@ -138,7 +138,7 @@ func (c *workload) everyKind(t *testing.T) {
 	}
 }
 
-// get asks one coordinator after the other until one answers: one of them may be away.
+// get reads from one coordinator after the other until one answers.
 func (c *workload) get(path string) (r reply) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		r = c.d.doors[int(c.next.Add(1))%len(c.d.doors)].once("GET", path, "")
@@ -161,7 +161,7 @@ func (c *workload) until(what string, ok func() bool) {
 	}
 }
 
-// run has a run accepted, and notes it.
+// run starts a run and records it.
 func (c *workload) run(format string, values ...any) string {
 	body := fmt.Sprintf(format, values...)
 	doors := slices.Clone(c.d.doors)
@@ -175,7 +175,7 @@ func (c *workload) run(format string, values ...any) string {
 	return id
 }
 
-// turn is a further run of the agent's one session.
+// turn starts another run of the agent's session.
 func (c *workload) turn(agent, text string) string {
 	c.mu.Lock()
 	session := c.sessions[agent]
@@ -190,7 +190,7 @@ func (c *workload) turn(agent, text string) string {
 	return id
 }
 
-// waitFor waits for the end of a run, which must be completed with these parts in its result.
+// waitFor waits until a run has completed with these parts in its result.
 func (c *workload) waitFor(id string, parts ...string) (r reply) {
 	if id == "" {
 		return r // told already
@@ -212,8 +212,8 @@ func (c *workload) waitFor(id string, parts ...string) (r reply) {
 	return r
 }
 
-// verify ends the work and looks at all of it: in the stream, in what programs noted when they began, and through coordinators and 'ao
-// verify' of both versions.
+// verify stops the work and checks all of it: in the stream, in the programs' logs of starts, and with coordinators and
+// 'ao verify' of both versions.
 func (c *workload) verify(t *testing.T) {
 	t.Helper()
 	c.end()
@@ -254,13 +254,13 @@ func (c *workload) verify(t *testing.T) {
 	t.Logf("%d runs, %d of them accepted over HTTP", len(records), len(c.accepted))
 }
 
-// history is what the stream holds of a run.
+// history are the records of a run in the stream.
 type history struct {
 	claimed int
 	ended   []string // with which status
 }
 
-// records reads the stream itself.
+// records reads the stream.
 func (c *workload) records() map[string]*history {
 	c.t.Helper()
 	js, err := c.nc.JetStream()

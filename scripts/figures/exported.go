@@ -11,8 +11,8 @@ import (
 )
 
 // exported counts exported names at package level that no other package uses: it neither names them nor gets values of
-// them through what it names. Tests are not looked at. Packages that no code imports are programs or for tests, as are those
-// that are called so.
+// them through what it names. Tests are not looked at. Packages that no code imports are programs or for tests, as are
+// those that are called so.
 func (c code) exported() {
 	used := c.used()
 	var lonely []function

@@ -1,5 +1,6 @@
 // Command figures tells the shape of the code: how long and how branched its functions are, which types have many
-// methods, how many exported names nobody else uses, and how many of the arrows between the files of a folder run back up.
+// methods, how many exported names nobody else uses, and how many of the arrows between the files of a folder run back
+// up.
 //
 //	go run ./scripts/figures          # the whole workspace
 //	go run ./scripts/figures -list    # with the names behind the numbers
@@ -136,8 +137,8 @@ func (c code) methods() {
 	c.printTop(all, func(f function) string { return fmt.Sprintf("%4d  %s", f.lines, f.name) })
 }
 
-// arrows counts, for each folder, the arrows between its files: one file uses what another declares. They are put in the order in which the
-// fewest arrows run back up.
+// arrows counts, for each folder, the arrows between its files: one file uses what another declares. They are put in
+// the order in which the fewest arrows run back up.
 func (c code) arrows() {
 	sum, back := map[string]int{}, map[string]int{}
 	for _, p := range c.all {
@@ -196,7 +197,8 @@ func (g graph) size() (n int) {
 	return n
 }
 
-// back is how many arrows run back up in the best order that was found: each file goes where it turns the fewest of them, until none moves.
+// back is how many arrows run back up in the best order that was found: each file goes where it turns the fewest of
+// them, until none moves.
 func (g graph) back() int {
 	order := g.files()
 	for moved := true; moved; {
@@ -220,7 +222,8 @@ func (g graph) back() int {
 	return n
 }
 
-// place is where a file of the order stands best, the others staying as they are; where it is, unless elsewhere is better.
+// place is where a file of the order stands best, the others staying as they are; where it is, unless elsewhere is
+// better.
 func (g graph) place(order []string, at int) int {
 	best, least, cost := at, 0, 0
 	f := order[at]

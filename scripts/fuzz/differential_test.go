@@ -96,8 +96,9 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestBadSchemas: a damaged schema compiles with both or with neither. Where only we refuse it, it is for one of the reasons we document: the
-// other looks at references only where something leads to them, and at cycles only when a value takes it there.
+// TestBadSchemas: a damaged schema compiles with both or with neither. Where only we refuse it, it is for one of the
+// reasons we document: the other looks at references only where something leads to them, and at cycles only when a
+// value takes it there.
 func TestBadSchemas(t *testing.T) {
 	documented := []string{"refers to itself", "refers to nothing", "outside this schema"}
 	asked, bad := 0, 0

@@ -74,7 +74,8 @@ func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 		return res.StatusCode == http.StatusOK
 	})
 	var page metrictest.Page
-	natstest.Until(t, "the worker tells of its run", func() bool { // a last word is counted after the run's end is known
+	// a last word is counted after the run's end is known
+	natstest.Until(t, "the worker tells of its run", func() bool {
 		page = metrictest.Get(t, url+"/metrics")
 		return page.Sum("ao_worker_claims_total", "result=won") >= 1 && page.Sum("ao_worker_last_words_total", "result=stands") >= 1 && page.Sum("ao_worker_execution_seconds") >= 1
 	})
@@ -148,8 +149,8 @@ func dashboard(t *testing.T) (all []expression) {
 	return all
 }
 
-// No parser of PromQL is light enough to be a dependency (decision 0035): names and labels are found by what they look like. That finds
-// what does not exist; promtool finds the rest of what alerts may have wrong, where it is there.
+// No parser of PromQL is light enough to be a dependency (decision 0035): names and labels are found by what they look
+// like. That finds what does not exist; promtool finds the rest of what alerts may have wrong, where it is there.
 var (
 	names   = regexp.MustCompile(`\b(?:(?:ao|go|process|node)_[a-z0-9_]+|up\b)`)
 	foreign = regexp.MustCompile(`^(?:up|node_.*)$`) // of Prometheus itself, and of the exporter on NATS's machine

@@ -72,8 +72,8 @@ func read(root fs.FS, p string) (File, error) {
 	return f, err
 }
 
-// ignores reads the plain patterns of the root's .gitignore: those with a slash in front count from the root, the others
-// match a file's own name.
+// ignores reads the plain patterns of the root's .gitignore: those with a slash in front count from the root, the
+// others match a file's own name.
 func ignores(root fs.FS) func(p string) bool {
 	text, err := fs.ReadFile(root, ".gitignore")
 	if err != nil {

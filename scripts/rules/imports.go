@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// packageImports is the plan of the house: which of our own packages a room may use. Of the rows that cover a package the one with
-// the closest pattern holds. The arrows: shared ← nats ← {coordinator, worker} ← scripts; coordinator and worker never
-// meet but in the messages between them. Within shared, a row may use the rows above it only.
+// packageImports is the plan of the house: which of our own packages a room may use. Of the rows that cover a package
+// the one with the closest pattern holds. The arrows: shared ← nats ← {coordinator, worker} ← scripts; coordinator and
+// worker never meet but in the messages between them. Within shared, a row may use the rows above it only.
 var packageImports = []struct {
 	room string
 	may  []string
@@ -158,7 +158,8 @@ var technologyUsers = []struct {
 		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker; a person's browser is nobody's run"},
 }
 
-// moduleUsers says which go.mod alone may name a module, directly or indirectly: what one program needs is no part of the others.
+// moduleUsers says which go.mod alone may name a module, directly or indirectly: what one program needs is no part of
+// the others.
 var moduleUsers = []struct {
 	what   string
 	only   string

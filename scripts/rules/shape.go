@@ -18,7 +18,8 @@ const (
 	maxAskedOf   = 9  // methods of one of these
 )
 
-// shared is the package whose types all embed its connection, and are handed on glued together: there only a type's own methods count.
+// shared is the package whose types all embed its connection, and are handed on glued together: there only a type's own
+// methods count.
 const shared = "ao/nats/bus"
 
 // smallTypes has nobody know everybody.
@@ -85,7 +86,8 @@ func countMembers(s ast.Spec, types declared, home string, ours map[string]strin
 	}
 }
 
-// withPromoted counts a type's methods with those that it gets by embedding: a whole that is only put together of parts is one too.
+// withPromoted counts a type's methods with those that it gets by embedding: a whole that is only put together of parts
+// is one too.
 func withPromoted(at string, methods map[string]int, embeds map[string][]string, seen map[string]bool) int {
 	if seen[at] {
 		return 0
@@ -170,7 +172,8 @@ const projection = "ao/coordinator/projection"
 func fewImporters(h *House) (broken []string) {
 	by := map[string]map[string]bool{}
 	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() || strings.HasSuffix(f.Package(), "test") { // what plays coordinators for tests is none of the product
+		// what plays coordinators for tests is none of the product
+		if f.Go == nil || f.IsTest() || strings.HasSuffix(f.Package(), "test") {
 			continue
 		}
 		for _, used := range f.Imports() {

@@ -10,7 +10,8 @@ import (
 // threatModel is a test that a document points to: its folder, a dot, its name.
 var threatModel = regexp.MustCompile("`([a-z][a-z/]*)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
-// threatModelTests sees to it that the tests in the threat model exist: a row whose test is gone claims what nothing shows.
+// threatModelTests sees to it that the tests in the threat model exist: a row whose test is gone claims what nothing
+// shows.
 func threatModelTests(h *House) []string {
 	tests := testsOf(h)
 	var broken []string

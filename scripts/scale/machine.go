@@ -104,7 +104,8 @@ func (d *disk) commit(n int, then func()) {
 	d.c.after(d.until-d.c.now, then)
 }
 
-// writer is a process's way to a stream: one batch under way at a time, the next one takes all that waits (decision 0010).
+// writer is a process's way to a stream: one batch under way at a time, the next one takes all that waits (decision
+// 0010).
 type writer struct {
 	nats    *cores
 	disk    *disk

@@ -1,5 +1,5 @@
-// Command scale simulates how the system grows: a run's way through coordinators, streams and workers, with the costs that scripts/bench
-// measured. shared/docs/scale.md has its tables.
+// Command scale simulates how the system grows: a run's way through coordinators, streams and workers, with the costs
+// that scripts/bench measured. shared/docs/scale.md has its tables.
 //
 //	go run ./scripts/scale               the ladder of deployments
 //	go run ./scripts/scale -streams 4 -coordinators 4 -own -rate 20000   one deployment

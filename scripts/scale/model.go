@@ -9,8 +9,9 @@ import (
 	"ao/nats/subject"
 )
 
-// What one step costs, in microseconds of processor time. The sums of a run are those that scripts/bench measured for 128 callers
-// (shared/docs/performance.md): NATS 103, coordinator 113, worker 49, and what the callers themselves take of the two cores.
+// What one step costs, in microseconds of processor time. The sums of a run are those that scripts/bench measured for
+// 128 callers (shared/docs/performance.md): NATS 103, coordinator 113, worker 49, and what the callers themselves take
+// of the two cores.
 const (
 	natsAppendCost = 22.0 // three of them
 	natsDeliver    = 9.0  // to a worker, and of each record to each fold that wants it
@@ -34,7 +35,8 @@ func always(n int) float64 {
 // later is a commit that is not synced at once.
 func later(n int) float64 { return 15 + 3*float64(n) }
 
-// group is a commit of a cluster of three with fsync: its log is written in groups, 12.7 thousand a second with 64 at once.
+// group is a commit of a cluster of three with fsync: its log is written in groups, 12.7 thousand a second with 64 at
+// once.
 func group(n int) float64 { return 700 + 27*float64(n) }
 
 // commits are the ways to commit, by name.

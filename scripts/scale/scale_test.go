@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCalibration: for one machine of two cores the simulation comes out where scripts/bench did (shared/docs/performance.md), within a
-// quarter. What is simulated beyond it rests on this.
+// TestCalibration: for one machine of two cores the simulation comes out where scripts/bench did
+// (shared/docs/performance.md), within a quarter. What is simulated beyond it rests on this.
 func TestCalibration(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -1,5 +1,5 @@
-// Command ao is Agent Orchestrator for people at a terminal: it starts runs, follows them, and shows what a coordinator
-// knows, over HTTP. `ao help` lists what it can do.
+// Command ao is the command line of Agent Orchestrator: it starts runs, follows them and shows the coordinator's state,
+// all over HTTP. `ao help` lists its commands.
 package main
 
 import (
@@ -13,6 +13,6 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	os.Exit(command.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// asyncjobs keeps each task in a stream, by its id, beside a work queue of ids, and writes the task anew when it is begun and when
-// it has ended. Its worker asks for one job after the other.
+// asyncjobs stores each task in a stream by its id, beside a work queue of ids, and rewrites the task at its start and
+// end. Its worker fetches one job after the other.
 
-// asyncjobsQueue is its default queue, but for how many jobs it hands out at once (100), and how long one may take (a minute).
+// asyncjobsQueue returns its default queue, except for concurrency (100) and maximum run time (a minute).
 func asyncjobsQueue(slots int, most time.Duration) *asyncjobs.Queue {
 	return &asyncjobs.Queue{Name: "DEFAULT", MaxRunTime: most, MaxTries: 100, MaxConcurrent: slots}
 }
@@ -26,7 +26,7 @@ func launchAsyncjobs(most time.Duration) func(context.Context, *bench, plan) (*s
 			if err != nil {
 				return err
 			}
-			nc, err := nats.Connect(at.nats, nats.UseOldRequestStyle()) // it asks for that
+			nc, err := nats.Connect(at.nats, nats.UseOldRequestStyle()) // asyncjobs requires it
 			if err != nil {
 				return err
 			}

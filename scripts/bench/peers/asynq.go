@@ -11,18 +11,18 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// How Redis keeps its data.
+// Persistence settings of Redis.
 var (
-	redisUsual    []string // as it comes without a configuration file: a snapshot now and then
+	redisUsual    []string // without a configuration file: occasional snapshots
 	redisEverysec = []string{"--appendonly", "yes"}
 	redisAlways   = []string{"--appendonly", "yes", "--appendfsync", "always"}
 )
 
-// How asynq is set.
+// Settings of asynq.
 const (
 	asynqUsual = "usual"
 	asynqTuned = "tuned"
-	asynqQuick = "quick" // tuned, and a job that was lost is tried again at once
+	asynqQuick = "quick" // tuned, and lost jobs are retried at once
 )
 
 func launchAsynq(redis []string, set string) func(context.Context, *bench, plan) (*system, error) {
@@ -82,7 +82,7 @@ func asynqWorker(ctx context.Context) error {
 	return nil
 }
 
-// redis starts a Redis server and gives its address.
+// redis starts a Redis server and returns its address.
 func (b *bench) redis(ctx context.Context, s *system, keep []string) (string, error) {
 	path, err := findProgram("redis-server")
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *bench) redis(ctx context.Context, s *system, keep []string) (string, er
 	return addr, waitListening(ctx, p, addr)
 }
 
-// waitListening waits until somebody answers at an address.
+// waitListening waits until an address accepts connections.
 func waitListening(ctx context.Context, p *proc, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

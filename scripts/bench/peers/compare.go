@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// totals is what a contender's rounds gave.
+// totals are the results of a contender's rounds.
 type totals struct {
 	accepted, completed []float64
-	answered            []float64 // where callers can wait for results
+	answered            []float64 // if callers can wait for results
 	cpu                 map[string][]time.Duration
 	low, high           latencies
 	wrong               error
 }
 
-// compare gives no-op jobs to all, in turns: a b c a b c. Each is started anew for its turn, so that the others do not run
-// meanwhile and nobody has a longer history than another.
+// compare runs no-op jobs on all systems in turn: a b c a b c. Each is started for its turn, so that the others do not
+// run and all have the same history.
 func (b *bench) compare(ctx context.Context, all []contender) error {
 	results := make([]totals, len(all))
 	for round := range b.rounds {
@@ -41,7 +41,7 @@ func (b *bench) compare(ctx context.Context, all []contender) error {
 	return nil
 }
 
-// turn is one round of one contender.
+// turn runs one round of one contender.
 func (b *bench) turn(ctx context.Context, c contender, m *totals) (err error) {
 	s, err := c.launch(ctx, b, plan{contender: c, slots: b.slots})
 	if err != nil {

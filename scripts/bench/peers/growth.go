@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// growthParts gives the parts that measure what ours costs as it grows, one thing at a time.
+// growthParts returns the parts that measure our costs as one dimension grows.
 func (b *bench) growthParts(parts []string, sizes map[string]string) (todo []func(context.Context) error, err error) {
 	all := map[string]func(context.Context, []int) error{"queued": b.queued, "queues": b.queues, "workers": b.workers, "payload": b.payload, "history": b.history}
 	for _, part := range parts {
@@ -34,11 +34,11 @@ func (b *bench) growthParts(parts []string, sizes map[string]string) (todo []fun
 	return todo, nil
 }
 
-// memoryLimit is that of each process of ours here: as usual they let garbage grow to four times what lives, which with a
-// million runs that wait may be more than the machine has.
+// memoryLimit limits each of our processes. By default garbage may grow to four times the live heap, which with a
+// million waiting runs could exceed the machine's memory.
 const memoryLimit = "6GiB"
 
-// launchGrowth is ours, set for such a part.
+// launchGrowth starts our system for such a part.
 func (b *bench) launchGrowth(ctx context.Context, fsync string, p plan) (*system, error) {
 	p.name, p.every = "ours", fsync
 	p.env = append(p.env, "GOMEMLIMIT="+memoryLimit)
@@ -48,7 +48,7 @@ func (b *bench) launchGrowth(ctx context.Context, fsync string, p plan) (*system
 	return launchOurs(ctx, b, p)
 }
 
-// singleCaller is what one caller sees who waits for each run: p50 and p99.
+// singleCaller measures one caller that waits for each run: p50 and p99.
 func (b *bench) singleCaller(ctx context.Context, s *system, length time.Duration) (string, error) {
 	var took []time.Duration
 	for end := time.Now().Add(length); time.Now().Before(end); {
@@ -89,7 +89,7 @@ func memory(procs []*proc, name string) int64 {
 	return 0
 }
 
-// heap is the coordinator's live heap, in bytes.
+// heap returns the coordinator's live heap in bytes.
 func (s *system) heap(ctx context.Context) (int64, error) {
 	text, err := get(ctx, http.DefaultClient, "http://"+s.at.debug+"/heap")
 	if err != nil {
@@ -98,10 +98,10 @@ func (s *system) heap(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// restart ends the coordinator and starts it again: how long the end took, and how long until it was ready.
+// restart restarts the coordinator and returns the times for shutdown and until it was ready.
 func (b *bench) restart(ctx context.Context, s *system) (ended, ready time.Duration, err error) {
 	for _, closes := range s.closes {
-		closes() // an end waits a while for connections on which nothing was asked yet
+		closes() // a shutdown waits for idle connections
 	}
 	for i, p := range s.procs {
 		if p.name != "coordinator" {
@@ -121,7 +121,7 @@ func (b *bench) restart(ctx context.Context, s *system) (ended, ready time.Durat
 	return ended, time.Since(begin), err
 }
 
-// waitReady waits until the coordinator says that it is ready.
+// waitReady waits until the coordinator is ready.
 func (s *system) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -131,7 +131,7 @@ func (s *system) waitReady(ctx context.Context) error {
 	})
 }
 
-// queued: runs that wait, while a single slot is taken for good.
+// queued measures waiting runs while the only slot is occupied.
 func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 	p := plan{slots: 1, hold: true, env: []string{"AO_BENCH_AO_MAX_PENDING=2000000000"}}
 	p.before = func(s *system) error {
@@ -194,7 +194,7 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 	return nil
 }
 
-// drain lets a further worker take runs for a while, and tells how many a second, and how many.
+// drain lets another worker take runs for a while and returns the rate and the number.
 func (b *bench) drain(ctx context.Context, s *system, most int) (float64, int, error) {
 	if err := s.addWorker(ctx, "worker-2", "AO_BENCH_SLOTS="+formatInt(b.slots)); err != nil {
 		return 0, 0, err
@@ -225,12 +225,12 @@ func timed(n int, once func() error) (string, error) {
 	return formatQuantiles(took), nil
 }
 
-// queues: runs that ask for different things, one worker that has all of them.
+// queues measures runs with different demands and one worker that matches all of them.
 func (b *bench) queues(ctx context.Context, counts []int) error {
 	b.tableHead("Queues", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+".", "queues", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range counts {
 		b.logf("queues: %d", n)
-		tags := []string{} // a worker may have 64: two of 16 and 16 make 256 queues
+		tags := []string{} // a worker may have 64: two of 16 and 16 give 256 queues
 		for i := range 16 {
 			tags = append(tags, "a"+formatInt(i), "b"+formatInt(i))
 		}
@@ -261,7 +261,7 @@ func (b *bench) queues(ctx context.Context, counts []int) error {
 	return nil
 }
 
-// burstAndSingle warms a system, and gives a burst's figures and those of one caller who waits.
+// burstAndSingle warms a system up and measures a burst and a single waiting caller.
 func (b *bench) burstAndSingle(ctx context.Context, s *system) (burst, string, error) {
 	if err := b.warm(ctx, s); err != nil {
 		return burst{}, "", err
@@ -279,7 +279,7 @@ func (r burst) cpuPerJob() string {
 	return fmt.Sprintf("%d µs: %d + %d + %d", sum.Microseconds(), r.cpu["servers"].Microseconds(), r.cpu["workers"].Microseconds(), r.cpu["producers"].Microseconds())
 }
 
-// workers: processes that share one queue.
+// workers measures worker processes that share one queue.
 func (b *bench) workers(ctx context.Context, counts []int) error {
 	b.tableHead("Workers", fmt.Sprintf("Processes on the same machine, which share %d slots. fsync %s.", b.slots, b.fsync),
 		"worker processes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99", "memory of all workers")
@@ -302,14 +302,14 @@ func (b *bench) workers(ctx context.Context, counts []int) error {
 	return nil
 }
 
-// payload: parameters of a size; what is larger than 256 KiB goes to the object store.
+// payload measures parameters of different sizes; more than 256 KiB goes to the object store.
 func (b *bench) payload(ctx context.Context, sizes []int) error {
 	b.tableHead("Size of the parameters", "fsync "+b.fsync+". The results are `{}`.", "bytes", "accepted/s", "completed/s", "MiB/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range sizes {
 		b.logf("payload: %d", n)
 		sized := *b
 		sized.text = n
-		sized.jobs = max(min(b.jobs, 512<<20/max(n, 1)), 1) // half a GiB at most
+		sized.jobs = max(min(b.jobs, 512<<20/max(n, 1)), 1) // at most half a GiB
 		s, err := sized.launchGrowth(ctx, b.fsync, plan{})
 		if err != nil {
 			return err
@@ -326,7 +326,7 @@ func (b *bench) payload(ctx context.Context, sizes []int) error {
 	return nil
 }
 
-// history: ended runs that the coordinator remembers.
+// history measures ended runs that the coordinator keeps.
 func (b *bench) history(ctx context.Context, lengths []int) error {
 	b.tableHead("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's first start, which reads all of it; later ones begin from its snapshot. GOMEMLIMIT="+memoryLimit+".",
 		"ended runs", "first start", "one caller who waits: p50 / p99", "list of 50: p50 / p99", "coordinator's heap", "NATS's memory", "on disk", "restart: end + start", "restart after kill -9")

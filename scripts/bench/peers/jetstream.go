@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The plain work queue: publish and wait for the ack; a pull consumer hands out, the job is done, the message acked. No state
-// of jobs, no results: the least that a job queue on JetStream can be.
+// The plain work queue: publish with ack; a pull consumer delivers, the job runs, the message is acked. It has no job
+// states and no results: the minimum of a job queue on JetStream.
 
 const queue = "QUEUE"
 
@@ -36,7 +36,7 @@ func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
 		if err != nil {
 			return err
 		}
-		wait := 30 * time.Second // as it comes
+		wait := 30 * time.Second // the default
 		for _, v := range p.env {
 			if text, ok := strings.CutPrefix(v, "AO_PEERS_ACK_WAIT="); ok {
 				if wait, err = time.ParseDuration(text); err != nil {
@@ -82,7 +82,7 @@ func jetstreamWorker(ctx context.Context) error {
 	}
 	free := make(chan struct{}, slots)
 	r := newReport()
-	beat, _ := time.ParseDuration(os.Getenv("AO_PEERS_BEAT")) // how often a job that goes on says so; 0: never
+	beat, _ := time.ParseDuration(os.Getenv("AO_PEERS_BEAT")) // interval of progress messages; 0: none
 	consume, err := c.Consume(func(m jetstream.Msg) {
 		free <- struct{}{}
 		go func() {

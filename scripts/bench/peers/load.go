@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// warm waits until the system does jobs, and lets it do some.
+// warm runs some jobs first.
 func (b *bench) warm(ctx context.Context, s *system) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -29,10 +29,10 @@ func (b *bench) warm(ctx context.Context, s *system) error {
 	return err
 }
 
-// submitFunc is one way to hand a job over.
+// submitFunc submits a job.
 type submitFunc func(ctx context.Context, job []byte) error
 
-// submit lets so many producers hand over jobs, at most so many and so long, and tells how many, and how long it took.
+// submit lets producers submit jobs, limited by number and time, and returns their number and the time it took.
 func (b *bench) submit(ctx context.Context, how submitFunc, producers, most int, length time.Duration) (int, time.Duration, error) {
 	begin := time.Now()
 	end := begin.Add(length)
@@ -61,7 +61,7 @@ func (b *bench) submit(ctx context.Context, how submitFunc, producers, most int,
 	return int(accepted.Load()), time.Since(begin), first
 }
 
-// measureAnswered is how many callers a second get their results, when as many wait as there are slots.
+// measureAnswered returns the results per second with as many waiting callers as slots.
 func (b *bench) measureAnswered(ctx context.Context, s *system) (float64, error) {
 	base := s.started()
 	n, took, err := b.submit(ctx, s.answer, b.slots, b.jobs, b.length)
@@ -72,11 +72,11 @@ func (b *bench) measureAnswered(ctx context.Context, s *system) (float64, error)
 	return float64(n) / took.Seconds(), err
 }
 
-// burst is a burst: what is accepted and completed a second, and what a job costs.
+// burst is the result of a burst: rates of accepted and completed jobs, and the cost of a job.
 type burst struct {
 	accepted, completed float64
 	jobs                int
-	cpu                 map[string]time.Duration // a job's, by kind of process
+	cpu                 map[string]time.Duration // per job, by kind of process
 }
 
 func (b *bench) measureBurst(ctx context.Context, s *system) (burst, error) {
@@ -104,11 +104,11 @@ func (b *bench) measureBurst(ctx context.Context, s *system) (burst, error) {
 	return r, nil
 }
 
-// latencies are how long jobs took from the moment when they were due: until they began, and until the caller had the result.
+// latencies are measured from the time when a job is due, until its start and until the caller has the result.
 type latencies struct{ began, answered []time.Duration }
 
-// measurePaced hands over jobs at a rate, however slowly they are taken. It gives the times until they began, and until they were handed
-// over, and by how much the last one was handed in after it was due.
+// measurePaced submits jobs at a fixed rate, regardless of how fast they are accepted. It returns the times until their
+// start and until their acceptance, and by how much the last submission was late.
 func (b *bench) measurePaced(ctx context.Context, s *system, rate float64, how submitFunc) (began, took []time.Duration, late time.Duration, err error) {
 	n := max(int(rate*b.length.Seconds()), 1)
 	base := s.started()
@@ -144,7 +144,7 @@ func (b *bench) measurePaced(ctx context.Context, s *system, rate float64, how s
 	return s.takeDelays(), took, late, err
 }
 
-// quantile gives one of sorted values.
+// quantile returns a quantile of sorted values.
 func quantile(all []time.Duration, q float64) time.Duration {
 	if len(all) == 0 {
 		return 0
@@ -160,7 +160,7 @@ func formatQuantiles(all []time.Duration) string {
 	return ms(quantile(all, 0.5)) + " / " + ms(quantile(all, 0.99))
 }
 
-// ms is a duration as the tables show it, with three digits.
+// ms formats a duration with three digits.
 func ms(d time.Duration) string {
 	switch v := float64(d) / 1e6; {
 	case v < 10:

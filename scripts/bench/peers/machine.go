@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// machine says where and with what is measured.
+// machine describes the machine and the versions.
 func (b *bench) machine() string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -71,7 +71,7 @@ func (b *bench) machine() string {
 	return strings.Join(parts, ", ") + ".\n" + strings.Join(versions, ", ") + "."
 }
 
-// field is the value of a line such as "model name : x".
+// field returns the value of a line such as "model name : x".
 func field(path, name string) string {
 	raw, _ := os.ReadFile(path)
 	for line := range strings.Lines(string(raw)) {
@@ -83,7 +83,7 @@ func field(path, name string) string {
 	return "unknown"
 }
 
-// fsyncs is what the disk takes for one, without anybody else's help.
+// fsyncs measures the time of one fsync on an idle disk.
 func fsyncs(dir string, n int) (time.Duration, error) {
 	f, err := os.CreateTemp(dir, "fsync-")
 	if err != nil {

@@ -1,13 +1,13 @@
-// Command peers measures this system beside others that do the same work: asynq on Redis, River on PostgreSQL, asyncjobs and
-// a plain work queue on JetStream, and the floor of scripts/bench. All of it happens on 127.0.0.1, with servers that the program starts
-// itself, in temporary folders, and ends again. It prints Markdown tables.
+// Command peers compares this system with others that do the same work: asynq on Redis, River on PostgreSQL, asyncjobs
+// and a plain work queue on JetStream, and the floor of scripts/bench. It starts and stops all servers itself, on
+// 127.0.0.1 in temporary folders, and prints Markdown tables.
 //
-//	scripts/bench/peers/run                    # no-op jobs beside the peers, and the recovery of a killed worker's job
-//	scripts/bench/peers/run -growth            # what ours costs as it grows
+//	scripts/bench/peers/run                    # no-op jobs compared with the peers, and recovery after a killed worker
+//	scripts/bench/peers/run -growth            # our costs as it grows
 //	scripts/bench/peers/run -systems ours,river -seconds 10 -rounds 3
 //
-// It is a module of its own, outside go.work, so that the product depends on none of its peers. Ours and the floor are the
-// roles of scripts/bench, which it builds and starts.
+// It is a separate module outside go.work, so that the product does not depend on its peers. Our system and the floor
+// are roles of scripts/bench, which it builds and starts.
 package main
 
 import (
@@ -45,23 +45,23 @@ func main() {
 	}
 }
 
-// bench is what is measured, and how long.
+// bench holds the settings of a measurement.
 type bench struct {
 	out, log io.Writer
-	dir      string // of everything that is kept meanwhile
+	dir      string // temporary folder
 	program  string // scripts/bench, built
 
 	rounds    int
-	length    time.Duration // of a round's parts that go on for a while
-	jobs      int           // in a round's burst at most
+	length    time.Duration // duration of a timed part of a round
+	jobs      int           // most jobs of a burst
 	producers int
-	slots     int // jobs at once, of all workers of a system together
+	slots     int // concurrent jobs of all workers of a system together
 	text      int // bytes in a job
 	low       float64
 	share     float64
-	patience  time.Duration // for a killed worker's job
-	fill      time.Duration // for filling a queue
-	fsync     string        // of ours, as it grows
+	patience  time.Duration // how long to wait for a killed worker's job
+	fill      time.Duration // how long to fill a queue
+	fsync     string        // of our system, in the growth parts
 }
 
 func command(ctx context.Context, args []string, out, log io.Writer) error {
@@ -125,13 +125,13 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	return b.runInTempDir(ctx, todo)
 }
 
-// runInTempDir measures in a folder of its own, with the program built.
+// runInTempDir builds scripts/bench and measures in a temporary folder.
 func (b *bench) runInTempDir(ctx context.Context, todo []func(context.Context) error) (err error) {
 	if b.dir, err = os.MkdirTemp("", "ao-peers-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	if err := os.Chmod(b.dir, 0o711); err != nil { // PostgreSQL goes there as somebody else where this is root
+	if err := os.Chmod(b.dir, 0o711); err != nil { // PostgreSQL runs as another user if this is root
 		return err
 	}
 	if b.program == "" {
@@ -141,7 +141,7 @@ func (b *bench) runInTempDir(ctx context.Context, todo []func(context.Context) e
 		}
 	}
 	fmt.Fprintf(b.out, "%s\n\n", b.machine())
-	for _, measure := range todo { // what fails does not keep the rest from being measured
+	for _, measure := range todo { // a failure does not skip the rest
 		if failed := measure(ctx); failed != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -153,7 +153,7 @@ func (b *bench) runInTempDir(ctx context.Context, todo []func(context.Context) e
 	return err
 }
 
-// build makes the program whose roles are ours and the floor.
+// build builds scripts/bench.
 func build(ctx context.Context, program string) error {
 	root, err := scriptsDir()
 	if err != nil {
@@ -162,7 +162,7 @@ func build(ctx context.Context, program string) error {
 	return runCommand(ctx, root, "go", "build", "-o", program, "./bench")
 }
 
-// scriptsDir is the folder of the module ao/scripts, found from where this program was started.
+// scriptsDir returns the folder of the module ao/scripts, found from the current folder.
 func scriptsDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Ours and the floor are three roles of scripts/bench each: NATS, coordinator, worker.
+// Our system and the floor are three roles of scripts/bench each: NATS, coordinator, worker.
 
 func launchFloor(ctx context.Context, b *bench, p plan) (*system, error) {
 	return pipeline(ctx, b, p, "floor")
@@ -25,7 +25,7 @@ func launchOurs(ctx context.Context, b *bench, p plan) (*system, error) {
 	return pipeline(ctx, b, p, "ours")
 }
 
-// endpoints is where the processes of such a pipeline are found.
+// endpoints are the addresses of such a pipeline.
 type endpoints struct {
 	name  string // ours or floor
 	nats  string // URL
@@ -59,7 +59,7 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 		s.closes = append(s.closes, c.CloseIdleConnections)
 		s.accept = func(ctx context.Context, job []byte) error { return post(ctx, c, at.base, "", job) }
 		s.answer = func(ctx context.Context, job []byte) error { return post(ctx, c, at.base, `,"mode":"sync"`, job) }
-		s.empty = func(context.Context) (bool, error) { return true, nil } // the floor keeps no state to ask for
+		s.empty = func(context.Context) (bool, error) { return true, nil } // the floor has no state
 		if name == "ours" {
 			s.empty = func(ctx context.Context) (bool, error) {
 				text, err := get(ctx, c, at.base+"/runs?status=pending,claimed,running,stopping&limit=1")
@@ -70,7 +70,7 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 	})
 }
 
-// nats starts a NATS server that writes to disk as the plan says.
+// nats starts a NATS server with the plan's sync setting.
 func (b *bench) nats(ctx context.Context, s *system, p plan) (*endpoints, error) {
 	var ports [3]string
 	for i := range ports {
@@ -100,7 +100,7 @@ func (b *bench) coordinator(s *system) (*proc, error) {
 	return s.startProcess(child{kind: "servers", name: "coordinator", path: b.program, env: env, log: s.logFile("coordinator")})
 }
 
-// post starts a run; more is what the request says beside agent and parameters.
+// post starts a run; more are further members of the request.
 func post(ctx context.Context, c *http.Client, base, more string, job []byte) error {
 	body := make([]byte, 0, len(job)+64)
 	body = append(append(append(append(body, `{"agent_name":"noop","parameters":`...), job...), more...), '}')
@@ -134,7 +134,7 @@ func do(c *http.Client, req *http.Request) (string, error) {
 	return string(text), err
 }
 
-// runState is a run as the API shows it.
+// runState is a run in the API.
 type runState struct {
 	ID     string `json:"run_id"`
 	Status string `json:"status"`
@@ -152,7 +152,7 @@ func getRun(ctx context.Context, base, id string) (runState, error) {
 	return r, err
 }
 
-// diskUsage is what a folder holds on disk, in bytes.
+// diskUsage returns the size of a folder in bytes.
 func diskUsage(dir string) (n int64) {
 	filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {

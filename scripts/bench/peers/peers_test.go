@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be a worker, as the program is.
+// TestMain lets the test binary run as a worker, as the program does.
 func TestMain(m *testing.M) {
 	if role := os.Getenv("AO_PEERS_ROLE"); role != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -54,7 +54,7 @@ func programPath(t *testing.T) string {
 
 var implausible = regexp.MustCompile(`\d{4,}\.\d s`)
 
-// measure runs the command, small, and gives what it printed.
+// measure runs the command with small numbers and returns its output.
 func measure(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -73,7 +73,7 @@ func measure(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestJobs gives a few jobs to each system that can be had here.
+// TestJobs runs a few jobs on each installed system.
 func TestJobs(t *testing.T) {
 	for _, name := range []string{"floor", "ours", "asynq", "river", "asyncjobs", "jetstream"} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestRecovery kills a worker of ours and one of the plain queue; what the others take for it is too long for a test.
+// TestRecovery kills a worker of our system and one of the plain queue; the others take too long for a test.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	for _, l := range lossCases() {
@@ -153,7 +153,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestTold reads what a worker writes.
+// TestTold reads a worker's reports.
 func TestTold(t *testing.T) {
 	at := time.Now()
 	if got := submittedAt(job(at, 10)); got != at.UnixNano() {

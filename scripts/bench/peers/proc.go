@@ -19,16 +19,16 @@ import (
 
 // proc is a child process.
 type proc struct {
-	kind  string // "servers" or "workers": whose costs its costs are
+	kind  string // "servers" or "workers", for the costs
 	name  string
 	cmd   *exec.Cmd
-	quit  os.Signal // how it is told to end
+	quit  os.Signal // signal to stop it
 	told  *tally    // of a worker
 	done  chan struct{}
 	state error // after done
 }
 
-// child says what to start. Variables AO_… of this process's own environment are kept from it.
+// child describes a process to start. It does not inherit AO_… variables.
 type child struct {
 	kind, name string
 	path       string
@@ -36,8 +36,8 @@ type child struct {
 	env        []string
 	user       *syscall.Credential // nil: this process's
 	quit       os.Signal           // default SIGTERM
-	tells      bool                // it reports on stdout what it begins
-	log        string              // file for its stderr, and stdout where it does not report
+	tells      bool                // it reports jobs on stdout
+	log        string              // file for its stderr, and its stdout unless it reports
 }
 
 func start(c child) (*proc, error) {
@@ -54,7 +54,7 @@ func start(c child) (*proc, error) {
 	defer file.Close()
 	p.cmd.Stderr = file
 	if c.user != nil {
-		p.cmd.Dir = "/" // the present one may be closed to it
+		p.cmd.Dir = "/" // the current folder may not be accessible to that user
 	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: c.user}
 	var pipe io.Reader
@@ -79,7 +79,7 @@ func start(c child) (*proc, error) {
 	return p, nil
 }
 
-// end tells it to end, and makes sure.
+// end stops the process, and kills it if necessary.
 func (p *proc) end() {
 	p.cmd.Process.Signal(p.quit)
 	select {
@@ -89,13 +89,13 @@ func (p *proc) end() {
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (p *proc) kill() {
 	p.cmd.Process.Kill()
 	<-p.done
 }
 
-// ready waits until it has reported that it takes jobs.
+// ready waits until the worker has reported that it takes jobs.
 func (p *proc) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -109,7 +109,7 @@ func (p *proc) ready(ctx context.Context) error {
 	}
 }
 
-// usage is what processes and all that they started have used and hold, by kind.
+// usage returns CPU time and memory of processes and their descendants, by kind.
 func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64) {
 	type entry struct {
 		parent int
@@ -122,7 +122,7 @@ func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64
 		if err != nil {
 			continue
 		}
-		_, rest, ok := strings.Cut(string(raw), ") ") // the name before may hold spaces
+		_, rest, ok := strings.Cut(string(raw), ") ") // the name before it may contain spaces
 		fields := strings.Fields(rest)
 		if !ok || len(fields) < 15 {
 			continue
@@ -130,7 +130,7 @@ func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		e := entry{}
 		e.parent, _ = strconv.Atoi(fields[1])
-		for _, f := range fields[11:15] { // its own, and of its children that have ended
+		for _, f := range fields[11:15] { // its own, and of its ended children
 			n, _ := strconv.ParseInt(f, 10, 64)
 			e.cpu += time.Duration(n) * 10 * time.Millisecond // USER_HZ is 100 on every Linux port of Go
 		}
@@ -153,7 +153,7 @@ func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64
 	return cpu, memory
 }
 
-// residentMemory is the memory that belongs to a process alone, in bytes.
+// residentMemory returns the private memory of a process in bytes.
 func residentMemory(pid int) int64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -168,7 +168,7 @@ func residentMemory(pid int) int64 {
 	return 0
 }
 
-// ownCPU is the processor time of this process, which is the producer.
+// ownCPU returns the CPU time of this process, the producer.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -177,10 +177,10 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-var usedPorts = map[string]bool{} // by free
+var usedPorts = map[string]bool{} // addresses returned by freeAddr
 
-// freeAddr is an address on 127.0.0.1 that nobody listens on and that is given once: below the ports that systems give to outgoing
-// connections and to listeners that name none, any of which could have it by the time it is used.
+// freeAddr returns an unused address on 127.0.0.1, each only once. Its port is below the range for outgoing
+// connections, which could take it before it is used.
 func freeAddr() (string, error) {
 	for range 1000 {
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(22000)))
@@ -196,7 +196,7 @@ func freeAddr() (string, error) {
 	return "", errors.New("no port from 10000 to 32000 is free")
 }
 
-// findProgram is a program, on PATH or in the usual places.
+// findProgram finds a program on PATH or in the usual places.
 func findProgram(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -210,18 +210,18 @@ func findProgram(name string) (string, error) {
 	return "", fmt.Errorf("there is no %s on PATH or in the usual places", name)
 }
 
-// runCommand runs a program to its end; what it says is in the error.
+// runCommand runs a program; its output is in the error.
 func runCommand(ctx context.Context, dir, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=") // off is for this module only
+	cmd.Env = append(os.Environ(), "GOWORK=") // GOWORK=off is for this module only
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w: %s", filepath.Base(path), strings.Join(args, " "), err, text)
 	}
 	return nil
 }
 
-// poll asks until it is so.
+// poll polls until so returns true.
 func poll(ctx context.Context, every time.Duration, so func() (bool, error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

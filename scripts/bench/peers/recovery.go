@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// lossCase is a way in which a killed worker's job can be settled.
+// lossCase is a way to recover a killed worker's job.
 type lossCase struct {
 	name, settings string
-	rule           string // by which it is found out
-	settled        string // what is waited for
+	rule           string // how the loss is detected
+	settled        string // event that ends the measurement
 	plan           plan
-	again          string // the worker that is started before or after the kill; empty: none
+	again          string // when another worker is started: before or after the kill; empty: never
 	after          bool
-	attempts       int  // of ours; 0: as it comes, once
-	never          bool // it takes too long to be waited for
+	attempts       int  // max_attempts of our run; 0: the default, one
+	never          bool // takes too long to measure
 }
 
 func lossCases() []lossCase {
@@ -63,8 +63,8 @@ func lossCases() []lossCase {
 	}
 }
 
-// recovery kills a worker (-9) during its job and measures until the job is settled. All are launched one after the other and
-// then waited for at the same time, as they do nothing but wait.
+// recovery kills a worker (SIGKILL) during its job and measures the time until the job is recovered. All systems are
+// started one after the other and then waited for at the same time, because they are idle.
 func (b *bench) recovery(ctx context.Context, names []string) error {
 	missing := map[string]bool{}
 	all := slices.DeleteFunc(lossCases(), func(l lossCase) bool {
@@ -124,7 +124,7 @@ func (b *bench) recovery(ctx context.Context, names []string) error {
 	return nil
 }
 
-// startAndKill launches a system, kills the worker that is at its job, and gives the function that waits until the job is settled.
+// startAndKill starts a system, kills the worker during its job, and returns a function that waits for the recovery.
 func (b *bench) startAndKill(ctx context.Context, l lossCase) (func() (time.Duration, error), error) {
 	l.plan.slots, l.plan.hold = 4, true
 	s, err := l.plan.launch(ctx, b, l.plan)
@@ -164,7 +164,7 @@ func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(con
 	if err := poll(start, time.Millisecond, func() (bool, error) { return s.started() == 1, nil }); err != nil {
 		return nil, fmt.Errorf("the job does not begin: %w", err)
 	}
-	if l.name == "ours" { // its worker has told that it runs
+	if l.name == "ours" { // its worker has reported the start
 		if err := poll(start, 5*time.Millisecond, func() (bool, error) {
 			r, err := getRun(start, base, run)
 			return r.Status == "running", err
@@ -197,7 +197,7 @@ func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(con
 	}, nil
 }
 
-// createRun starts a run of ours and gives its id.
+// createRun starts a run and returns its id.
 func createRun(ctx context.Context, base string, attempts int) (string, error) {
 	body := `{"agent_name":"noop","parameters":` + string(job(time.Now(), 1))
 	if attempts > 0 {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// What a worker process reports is the same for all systems: on stdout 16 bytes for each job, when the job was handed in (the
-// number "at" in it) and when it began, in nanoseconds since 1970, little-endian. Two zeros first: it takes jobs from now on.
+// The workers of all systems report each job in 16 bytes on stdout: when it was submitted (its number "at") and when it
+// started, in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
 
-// job is one that was handed in at that time, with so many bytes of text: in pieces that arguments of a command hold.
+// job returns a job submitted at that time with a text of the given size, in pieces that fit command-line arguments.
 func job(at time.Time, text int) []byte {
 	b := fmt.Appendf(make([]byte, 0, text+text/piece*16+48), `{"at":%d,"text":"%s"`, at.UnixNano(), filler(min(text, piece)))
 	for n := 1; n*piece < text; n++ {
@@ -41,13 +41,13 @@ func filler(n int) string {
 
 func submittedAt(job []byte) int64 {
 	_, rest, _ := bytes.Cut(job, []byte(`"at":`))
-	rest = bytes.TrimLeft(rest, " ") // PostgreSQL writes JSON anew
+	rest = bytes.TrimLeft(rest, " ") // PostgreSQL reformats JSON
 	end := bytes.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
 	at, _ := strconv.ParseInt(string(rest[:max(end, 0)]), 10, 64)
 	return max(at, 1)
 }
 
-// report is the worker's side.
+// report is the worker's end.
 type report chan [2]int64
 
 func newReport() report {
@@ -67,7 +67,7 @@ func newReport() report {
 func (r report) ready()             { r <- [2]int64{} }
 func (r report) started(job []byte) { r <- [2]int64{submittedAt(job), time.Now().UnixNano()} }
 
-// work is what a job is: nothing, or in a worker that holds its jobs, no end.
+// work runs a job: it returns at once, or never in a worker that holds its jobs.
 func (r report) work(ctx context.Context, job []byte) error {
 	r.started(job)
 	if os.Getenv("AO_PEERS_HOLD") != "" {
@@ -77,13 +77,13 @@ func (r report) work(ctx context.Context, job []byte) error {
 	return nil
 }
 
-// tally is what a worker has reported.
+// tally collects a worker's reports.
 type tally struct {
 	ready chan struct{}
 
 	mu    sync.Mutex
 	count int             // jobs since the start
-	took  []time.Duration // since last taken: from handing in until it began
+	took  []time.Duration // since takeDelays: from submission to start
 }
 
 func newTally() *tally { return &tally{ready: make(chan struct{})} }

@@ -19,14 +19,14 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// How River is set.
+// Settings of River.
 const (
 	riverUsual = "usual"
-	riverTuned = "tuned" // as its own benchmark sets it, and with more connections than pgx's usual 4
-	riverQuick = "quick" // a job may take 10 s, and is rescued as soon as that allows
+	riverTuned = "tuned" // as in its own benchmark, with more connections than pgx's default of 4
+	riverQuick = "quick" // job timeout 10 s, with the earliest rescue
 )
 
-// riverJob is a job, as River keeps it.
+// riverJob is a job in River.
 type riverJob struct {
 	Raw json.RawMessage `json:"job"`
 }
@@ -140,7 +140,7 @@ func riverWorker(ctx context.Context) error {
 	return client.Stop(stop)
 }
 
-// postgres makes a database cluster and starts its server; commit is synchronous_commit. Everybody on 127.0.0.1 may connect.
+// postgres creates a database cluster and starts its server; commit is synchronous_commit. 127.0.0.1 needs no password.
 func (b *bench) postgres(ctx context.Context, s *system, commit string) (string, error) {
 	initdb, err := findProgram("initdb")
 	if err != nil {
@@ -189,7 +189,7 @@ func (b *bench) postgres(ctx context.Context, s *system, commit string) (string,
 	return addr, waitListening(ctx, p, addr)
 }
 
-// postgresUser is who PostgreSQL is to be where this is root, which it refuses to be.
+// postgresUser returns the user for PostgreSQL, which refuses to run as root.
 func postgresUser() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

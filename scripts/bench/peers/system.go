@@ -16,42 +16,42 @@ import (
 // contender is a system with its settings.
 type contender struct {
 	name     string
-	settings string // what is not its default
+	settings string // settings other than its defaults
 	durable  string // when an accepted job is on disk
 	fsync    bool   // before it is accepted
-	usual    bool   // this is how the system comes
+	usual    bool   // default settings
 	workers  int    // processes
 	needs    []string
 	launch   func(context.Context, *bench, plan) (*system, error)
 }
 
-// plan is how a system is started: what differs from one measurement to another.
+// plan holds the start options of a system.
 type plan struct {
 	contender
 	slots int      // of all its workers together
-	hold  bool     // the first workers do not end their jobs
+	hold  bool     // the first workers never end their jobs
 	idle  bool     // no worker is started yet
-	every string   // AO_NATS_SYNC, where it is not what the contender's fsync says
+	every string   // AO_NATS_SYNC, if it differs from the contender's fsync
 	env   []string // for its processes
 
-	before func(*system) error // of ours: what happens when NATS is there and no coordinator yet
+	before func(*system) error // of our system: called after the start of NATS, before the coordinator
 }
 
-// system is a contender that runs.
+// system is a running contender.
 type system struct {
 	dir    string
 	procs  []*proc
-	accept func(ctx context.Context, job []byte) error     // hands a job over; returns when it is accepted
-	answer func(ctx context.Context, job []byte) error     // hands a job over and waits for its result; nil: nobody can
-	empty  func(ctx context.Context) (bool, error)         // nothing waits or runs any more
+	accept func(ctx context.Context, job []byte) error     // submits a job; returns when it is accepted
+	answer func(ctx context.Context, job []byte) error     // submits a job and waits for its result; nil: not supported
+	empty  func(ctx context.Context) (bool, error)         // no job is open
 	worker func(name string, env ...string) (*proc, error) // starts a worker process
-	at     *endpoints                                      // of ours and the floor
-	closes []func()                                        // of connections
+	at     *endpoints                                      // of our system and the floor
+	closes []func()                                        // closes connections
 
-	before int // what workers that have been taken away began
+	before int // jobs started by removed workers
 }
 
-// launchSystem starts what was planned: its servers by build, then its workers.
+// launchSystem starts servers with build, then workers.
 func launchSystem(ctx context.Context, b *bench, p plan, build func(s *system) error) (*system, error) {
 	dir, err := os.MkdirTemp(b.dir, "system-")
 	if err != nil {
@@ -84,7 +84,7 @@ func launchSystem(ctx context.Context, b *bench, p plan, build func(s *system) e
 	return s, nil
 }
 
-// addWorker adds a worker and waits until it takes jobs.
+// addWorker starts a worker and waits until it takes jobs.
 func (s *system) addWorker(ctx context.Context, name string, env ...string) error {
 	w, err := s.worker(name, env...)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *system) addWorker(ctx context.Context, name string, env ...string) erro
 	return w.ready(ctx)
 }
 
-// removeWorker takes a worker away.
+// removeWorker stops a worker.
 func (s *system) removeWorker(w *proc, how func(*proc)) {
 	how(w)
 	for i, p := range s.procs {
@@ -118,7 +118,7 @@ func (s *system) end() {
 	for i := len(s.closes) - 1; i >= 0; i-- {
 		s.closes[i]()
 	}
-	for _, workers := range []bool{true, false} { // they take their leave of servers that are still there
+	for _, workers := range []bool{true, false} { // workers first, while their servers still run
 		var wg sync.WaitGroup
 		for _, p := range slices.Backward(s.procs) {
 			if (p.told != nil) != workers {
@@ -135,7 +135,7 @@ func (s *system) end() {
 	os.RemoveAll(s.dir)
 }
 
-// workers are its worker processes.
+// workers returns its worker processes.
 func (s *system) workers() (all []*proc) {
 	for _, p := range s.procs {
 		if p.told != nil {
@@ -145,7 +145,7 @@ func (s *system) workers() (all []*proc) {
 	return all
 }
 
-// started is how many jobs its workers have begun since the start.
+// started returns how many jobs its workers have started.
 func (s *system) started() int {
 	n := s.before
 	for _, w := range s.workers() {
@@ -161,7 +161,7 @@ func (s *system) takeDelays() (took []time.Duration) {
 	return took
 }
 
-// waitSettled waits until so many jobs have begun and nothing is left to do.
+// waitSettled waits until that many jobs have started and none is open.
 func (s *system) waitSettled(ctx context.Context, begun int) error {
 	last, since := -1, time.Now()
 	err := poll(ctx, 2*time.Millisecond, func() (bool, error) {
@@ -185,7 +185,7 @@ func (s *system) waitSettled(ctx context.Context, begun int) error {
 	return nil
 }
 
-// roles are what this program is when it is started as a child.
+// roles are the roles of child processes.
 var roles = map[string]func(context.Context) error{
 	"asyncjobs-worker": asyncjobsWorker,
 	"asynq-worker":     asynqWorker,
@@ -202,10 +202,10 @@ func (s *system) startRole(kind, name string, env ...string) (*proc, error) {
 	return start(child{kind: "workers", name: name, path: self, env: append(env, "AO_PEERS_ROLE="+kind), tells: true, log: s.logFile(name)})
 }
 
-// logFile is the file into which a process of the system writes what it says.
+// logFile returns the log file of a process.
 func (s *system) logFile(name string) string { return filepath.Join(s.dir, name+".log") }
 
-// withLogs is an error with the last words of all that have said anything.
+// withLogs adds the last lines of all logs to an error.
 func (s *system) withLogs(err error) error {
 	if err == nil {
 		return nil
@@ -225,7 +225,7 @@ const (
 	flushed = "the system's page cache, fsync every 2 min"
 )
 
-// contenders are all there are, in the order of the tables: first those that fsync every accepted job.
+// contenders returns all systems in the order of the tables: first those that fsync every accepted job.
 func contenders() []contender {
 	postgres, redis := []string{"postgres", "initdb"}, []string{"redis-server"}
 	return []contender{
@@ -250,7 +250,7 @@ func contenders() []contender {
 	}
 }
 
-// selectContenders gives those that were asked for and whose servers are here, and says which are not.
+// selectContenders returns the requested systems whose servers are installed, and logs the others.
 func (b *bench) selectContenders(names []string) (all []contender, err error) {
 	missing := map[string]bool{}
 	known := map[string]bool{}
@@ -284,7 +284,7 @@ func (b *bench) selectContenders(names []string) (all []contender, err error) {
 	return all, nil
 }
 
-// missingProgram tells which program is missing.
+// missingProgram returns an error for a program that is not installed.
 func missingProgram(programs []string) error {
 	for _, name := range programs {
 		if _, err := findProgram(name); err != nil {
@@ -294,7 +294,7 @@ func missingProgram(programs []string) error {
 	return nil
 }
 
-// sync is the plan's AO_NATS_SYNC.
+// sync returns the plan's AO_NATS_SYNC.
 func (p plan) sync() string {
 	switch {
 	case p.every != "":

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command intruder is a procedural agent of the compose test: it looks in its container for any NATS user's secret, and for the key of a
-// model, in everything that it can read.
+// Command intruder is a procedural agent of the compose test: it looks in its container for any NATS user's secret, and
+// for the key of a model, in everything that it can read.
 package main
 
 import (

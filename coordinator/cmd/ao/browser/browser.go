@@ -1,4 +1,4 @@
-// Package browser opens an address in the browser of whoever sits at this machine.
+// Package browser opens an address in the user's browser.
 package browser
 
 import (
@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// openTimeout is how long an opener may take to fail. One that still runs then is taken to be the browser.
+// openTimeout is how long the opening program may take to fail. If it still runs then, it is the browser itself.
 const openTimeout = 2 * time.Second
 
-// Open opens an address. The error says why nobody will see it.
+// Open opens an address in a browser. The error says why it could not.
 func Open(address string) error {
 	name := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		name = "open"
 	} else if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-		return errors.New("there is no screen here (DISPLAY, WAYLAND_DISPLAY)")
+		return errors.New("no display (DISPLAY and WAYLAND_DISPLAY are not set)")
 	}
 	if _, err := exec.LookPath(name); err != nil {
-		return fmt.Errorf("there is no program %s here", name)
+		return fmt.Errorf("program %s not found", name)
 	}
 	c := exec.Command(name, address)
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is ours, not the browser's
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C must not end the browser
 	if err := c.Start(); err != nil {
 		return err
 	}

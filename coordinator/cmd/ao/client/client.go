@@ -1,5 +1,5 @@
-// Package client speaks the coordinator's HTTP API. It hands the API's documents on as
-// they came, tells troubles apart by what can be done about them, and follows events over lost connections.
+// Package client is a client of the coordinator's HTTP API. It returns the API's documents unchanged, classifies errors
+// by what can be done about them, and follows events across lost connections.
 package client
 
 import (
@@ -30,37 +30,37 @@ import (
 // Config says where the coordinator is.
 type Config struct {
 	URL        string        // default http://127.0.0.1:8765
-	Token      string        // shown to a coordinator that asks for one
-	CA         string        // file of authorities that are trusted beside the system's (AO_CA)
-	Name       string        // for which its certificate has to be good; default the host of URL
-	RetryPause time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
-	RetryFor   time.Duration // how long new tries go on while nobody answers; default DefaultPatience
-	Notice     func(string)  // what a person should know meanwhile; default: nobody listens
+	Token      string        // API token, if the coordinator requires one
+	CA         string        // file of certificate authorities to trust besides the system's (AO_CA)
+	Name       string        // name that its certificate must cover; default the host of URL
+	RetryPause time.Duration // before the first retry, doubled up to twenty times itself; default 250 ms
+	RetryFor   time.Duration // how long a request is retried during an outage; default DefaultRetryFor
+	Notice     func(string)  // called with messages for the user during an outage; default: dropped
 }
 
-// DefaultURL is where a coordinator listens when nobody says otherwise.
+// DefaultURL is the address of a coordinator with default settings.
 const DefaultURL = "http://127.0.0.1:8765"
 
-// DefaultRetryFor is how long a request is made again while the coordinator is away or cannot work.
+// DefaultRetryFor is how long a request is retried while the coordinator is unreachable or unavailable.
 const DefaultRetryFor = 5 * time.Minute
 
 const (
-	answerTimeout = 30 * time.Second // for an answer that needs no waiting
+	answerTimeout = 30 * time.Second // for an answer without a wait
 	maxAnswer     = 256 << 20        // bytes of one answer
 )
 
-// Client is a coordinator as seen over HTTP.
+// Client calls one coordinator over HTTP.
 type Client struct {
 	base       string
 	token      string
 	http       *http.Client
-	reached    *atomic.Bool // somebody answered before, so silence is an outage and not a wrong address
+	reached    *atomic.Bool // a server has answered before, so no answer means an outage and not a wrong address
 	retryPause time.Duration
 	retryFor   time.Duration
 	notice     func(string)
 }
 
-// New checks the address; it connects to nothing yet.
+// New returns a client. It checks the address but does not connect.
 func New(c Config) (*Client, error) {
 	raw := cmp.Or(c.URL, DefaultURL)
 	if !strings.Contains(raw, "://") {
@@ -68,10 +68,11 @@ func New(c Config) (*Client, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("url %q: write it like %s (flag --url or AO_URL)", c.URL, DefaultURL)
+		return nil, fmt.Errorf("url %q: write it like %s (--url or AO_URL)", c.URL, DefaultURL)
 	}
-	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) { // not shown: it may be right but for a line's end
-		return nil, errors.New("the token has characters that no token has, spaces perhaps; give it as 'ao tokens create' printed it (AO_TOKEN or flag --token)")
+	// the error must not show the token: it may be valid except for a line break
+	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the token has invalid characters, such as spaces; use it exactly as 'ao tokens create' printed it (AO_TOKEN or --token)")
 	}
 	tlsConfig, err := tlsroots.Config(c.CA)
 	if err != nil {
@@ -93,17 +94,17 @@ func New(c Config) (*Client, error) {
 	}, nil
 }
 
-// URL is where the coordinator is.
+// URL returns the coordinator's address.
 func (c *Client) URL() string { return c.base }
 
-// WithoutNotices is the client without its notices: for what runs beside something that gives them.
+// WithoutNotices returns a copy that gives no notices, for requests beside another that gives them.
 func (c *Client) WithoutNotices() *Client {
 	quiet := *c
 	quiet.notice = func(string) {}
 	return &quiet
 }
 
-// Answer is a document of the API with the status it came with.
+// Answer is a document of the API with its HTTP status.
 type Answer struct {
 	Status int
 	Doc    json.RawMessage
@@ -116,10 +117,11 @@ type Call struct {
 	Query  url.Values
 	Body   []byte
 	Key    string        // Idempotency-Key
-	Wait   time.Duration // how long the coordinator may take before it answers, beyond the usual
+	Wait   time.Duration // how much longer than usual the answer may take
 }
 
-// Do makes one request. The error is a *Refused, *Unreachable, *Lost or *Stranger, or the context's.
+// Do sends one request. The error is an *APIError, *Unreachable, *ConnectionLost, *NotCoordinator or *Untrusted, or the
+// context's.
 func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	limited, cancel := context.WithTimeout(ctx, answerTimeout+call.Wait)
 	defer cancel()
@@ -139,13 +141,13 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	return c.parse(res, doc)
 }
 
-// Get is Do for a document that is only read.
+// Get is Do for a GET request.
 func (c *Client) Get(ctx context.Context, query url.Values, path ...string) (json.RawMessage, error) {
 	a, err := c.Do(ctx, Call{Path: path, Query: query})
 	return a.Doc, err
 }
 
-// Copy writes an answer that is no JSON to w while it comes, however long it takes. One that breaks off is *Lost.
+// Copy streams an answer that is not JSON to w, however long it takes. An interrupted answer is a *ConnectionLost.
 func (c *Client) Copy(ctx context.Context, w io.Writer, query url.Values, path ...string) error {
 	req, err := c.request(ctx, Call{Path: path, Query: query})
 	if err != nil {
@@ -172,7 +174,7 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, query url.Values, path .
 	return err
 }
 
-// errorRecorder remembers what its reader failed with, to tell that from what a writer failed with.
+// errorRecorder records its reader's error, to distinguish it from a writer's.
 type errorRecorder struct {
 	r   io.Reader
 	err error
@@ -186,7 +188,7 @@ func (f *errorRecorder) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// send is the one place that talks to the coordinator.
+// send sends every request of the client.
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	res, err := c.http.Do(req)
 	if err == nil {
@@ -217,11 +219,11 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	if call.Key != "" {
 		req.Header.Set("Idempotency-Key", call.Key)
 	}
-	trace.Inject(trace.ContextWith(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}), req.Header) // that of the script that calls us
+	trace.Inject(trace.ContextWith(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}), req.Header) // the trace of the calling script
 	return req, nil
 }
 
-// parse tells an answer of the API from a refusal, and both from somebody else's.
+// parse returns the answer, an *APIError, or a *NotCoordinator if another server answered.
 func (c *Client) parse(res *http.Response, doc []byte) (Answer, error) {
 	doc = bytes.TrimSpace(doc)
 	a := Answer{Status: res.StatusCode, Doc: doc}
@@ -248,8 +250,8 @@ func retryAfter(res *http.Response) time.Duration {
 	return 0
 }
 
-// DoWithRetry is Do for a request that may be made twice: while the trouble is of a kind that passes it tries again, and says
-// so, once at the beginning and then every half a minute. It gives up after the client's patience, or at once when nobody was ever reached.
+// DoWithRetry is Do for a request that may be sent twice. It retries temporary errors and gives a notice at the first
+// and then every 30 s. It gives up after RetryFor, or at once if no server has ever answered.
 func (c *Client) DoWithRetry(ctx context.Context, call Call) (Answer, error) {
 	t := c.newRetrier()
 	for {
@@ -263,10 +265,10 @@ func (c *Client) DoWithRetry(ctx context.Context, call Call) (Answer, error) {
 	}
 }
 
-// NewKey makes an idempotency key, so that a request can be made twice.
+// NewKey returns a new idempotency key.
 func NewKey() string { return "ao-" + rand.Text() }
 
-// classify classifies what the transport says.
+// classify turns an error of the transport into one of this package.
 func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -283,8 +285,8 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	c.reached.Store(true)                                // there was a connection
-	if strings.Contains(err.Error(), "malformed HTTP") { // net/http has no error of its own for that
+	c.reached.Store(true)                                // a connection existed
+	if strings.Contains(err.Error(), "malformed HTTP") { // net/http has no typed error for this
 		return &NotCoordinator{URL: c.base}
 	}
 	return &ConnectionLost{URL: c.base, Cause: err}

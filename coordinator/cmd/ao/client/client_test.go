@@ -181,8 +181,8 @@ func TestAnOutageIsTold(t *testing.T) {
 		retryAfter time.Duration
 		want       string
 	}{
-		{"short pauses", 0, "0s away; trying again for up to 1m40s|30s away; still trying, for another 1m10s|1m0s away; still trying, for another 40s|1m30s away; still trying, for another 10s|1m40s No better after 1m40s; giving up"},
-		{"long pauses", 40 * time.Second, "0s away; trying again for up to 1m40s|40s away; still trying, for another 1m0s|1m20s No better after 1m20s; giving up"},
+		{"short pauses", 0, "0s away; retrying for up to 1m40s|30s away; still retrying, for another 1m10s|1m0s away; still retrying, for another 40s|1m30s away; still retrying, for another 10s|1m40s still failing after 1m40s; giving up"},
+		{"long pauses", 40 * time.Second, "0s away; retrying for up to 1m40s|40s away; still retrying, for another 1m0s|1m20s still failing after 1m20s; giving up"},
 		{"longer than the patience", time.Hour, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -355,10 +355,10 @@ func TestTLS(t *testing.T) {
 	for _, tt := range []struct{ url, ca, say string }{
 		{s.URL, ca, ""},
 		{plain.URL, ca, ""},
-		{s.URL, "", "is not asked: its certificate is not trusted here: name the authority that signed it in AO_CA"},
+		{s.URL, "", "is not trusted: its certificate is not trusted here: name the authority that signed it in AO_CA"},
 		{strings.Replace(s.URL, "127.0.0.1", "localhost", 1), ca, "is for another name"},
 		{strings.Replace(plain.URL, "http:", "https:", 1), ca, "it does not speak TLS: use http://"},
-		{strings.Replace(s.URL, "https:", "http:", 1), ca, "speaks TLS: use https://"},
+		{strings.Replace(s.URL, "https:", "http:", 1), ca, "uses TLS: write https://"},
 		{s.URL, other, `AO_CA "` + other + `" holds no certificate`},
 		{s.URL, filepath.Join(dir, "none"), "cannot be read"},
 	} {

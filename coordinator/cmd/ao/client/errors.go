@@ -13,28 +13,28 @@ import (
 	"ao/shared/fault"
 )
 
-// APIError is the API's own refusal.
+// APIError is an error answer of the API.
 type APIError struct {
 	Status     int
 	Fault      *fault.Fault
-	Doc        json.RawMessage // as it came
-	RetryAfter time.Duration   // 0: it did not say
+	Doc        json.RawMessage // unchanged
+	RetryAfter time.Duration   // 0: not given
 }
 
 func (r *APIError) Error() string { return r.Fault.Message }
 
-// Unreachable is nobody at the address.
+// Unreachable means that nothing accepts connections at the address.
 type Unreachable struct {
 	URL   string
 	Cause error
 }
 
 func (u *Unreachable) Error() string {
-	return fmt.Sprintf("No coordinator answers at %s: %s", u.URL, fault.Describe(u.Cause))
+	return fmt.Sprintf("no coordinator answers at %s: %s", u.URL, fault.Describe(u.Cause))
 }
 func (u *Unreachable) Unwrap() error { return u.Cause }
 
-// ConnectionLost is a connection that broke, or stayed silent, before the answer was whole.
+// ConnectionLost means that the connection broke or timed out before the answer was complete.
 type ConnectionLost struct {
 	URL   string
 	Cause error
@@ -44,75 +44,75 @@ func (l *ConnectionLost) Error() string {
 	if errors.Is(l.Cause, context.DeadlineExceeded) {
 		return fmt.Sprintf("%s took too long to answer", l.URL)
 	}
-	return fmt.Sprintf("The connection to %s was lost before the answer was whole: %s", l.URL, fault.Describe(l.Cause))
+	return fmt.Sprintf("connection to %s lost before the answer was complete: %s", l.URL, fault.Describe(l.Cause))
 }
 func (l *ConnectionLost) Unwrap() error { return l.Cause }
 
-// Untrusted is somebody at the address who does not prove to be whom we asked for, or does not speak TLS.
+// Untrusted means that the server's certificate is not trusted, or that it does not speak TLS.
 type Untrusted struct {
 	URL   string
-	Why   string // and what to do
+	Why   string // with advice
 	Cause error
 }
 
-func (u *Untrusted) Error() string { return fmt.Sprintf("%s is not asked: %s", u.URL, u.Why) }
+func (u *Untrusted) Error() string { return fmt.Sprintf("%s is not trusted: %s", u.URL, u.Why) }
 func (u *Untrusted) Unwrap() error { return u.Cause }
 
-// NotCoordinator is an answer that no coordinator gives.
+// NotCoordinator is an answer of something else than a coordinator.
 type NotCoordinator struct {
 	URL    string
-	Status int    // 0: it is none of HTTP
+	Status int    // 0: not HTTP
 	Type   string // media type
-	Start  string // of the body
+	Start  string // beginning of the body
 }
 
 func (s *NotCoordinator) Error() string {
 	if strings.HasPrefix(s.Start, "Client sent an HTTP request to an HTTPS server") {
-		return fmt.Sprintf("%s speaks TLS: use https:// (and AO_CA, where its certificate is of an authority of your own)", s.URL)
+		return fmt.Sprintf("%s uses TLS: write https:// (and set AO_CA if its certificate is from your own authority)", s.URL)
 	}
 	if s.Status == 0 {
-		return fmt.Sprintf("%s does not speak HTTP; does the address lead to a coordinator?", s.URL)
+		return fmt.Sprintf("%s does not speak HTTP; check that the address is a coordinator's", s.URL)
 	}
 	what := s.Type
 	if what == "" {
 		what = "no content type"
 	}
-	return fmt.Sprintf("%s answered %d with something that no coordinator says (%s: %.80q); does the address lead to one?", s.URL, s.Status, what, s.Start)
+	return fmt.Sprintf("%s answered %d, but not as a coordinator does (%s: %.80q); check that the address is a coordinator's", s.URL, s.Status, what, s.Start)
 }
 
-// Temporary tells whether the trouble may be gone at another try.
+// Temporary reports whether a retry may succeed.
 func Temporary(err error) bool {
 	switch e := err.(type) {
 	case *Unreachable, *ConnectionLost:
 		return true
 	case *APIError:
 		return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable
-	case *NotCoordinator: // somebody between us and the coordinator
+	case *NotCoordinator: // a proxy in front of the coordinator
 		return slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, e.Status)
 	}
 	return false
 }
 
-const noticeInterval = 30 * time.Second // between two notices of one outage, at least
+const noticeInterval = 30 * time.Second // shortest time between two notices of one outage
 
-// retrier is a row of new tries after trouble that passes.
+// retrier spaces the retries of a request.
 type retrier struct {
 	c        *Client
 	since    time.Time // of the outage; zero: none
-	noticed  time.Time // when somebody was told of it last
+	noticed  time.Time // time of the last notice
 	pause    time.Duration
-	minPause time.Duration // the server asks for that much between two connections
+	minPause time.Duration // minimum pause requested by the server
 }
 
-// setMinPause is what the server asks for; 0 asks nothing.
+// setMinPause sets the pause requested by the server; 0: none.
 func (t *retrier) setMinPause(d time.Duration) { t.minPause = max(d, t.minPause) }
 
 func (c *Client) newRetrier() *retrier { return &retrier{c: c} }
 
-// reset ends an outage.
+// reset marks the end of an outage.
 func (t *retrier) reset() { t.since, t.pause = time.Time{}, 0 }
 
-// wait waits until it is time for another try; its error is the one to give up with.
+// wait waits until the next retry. It returns an error if the caller must give up.
 func (t *retrier) wait(ctx context.Context, err error) error {
 	if _, nobody := errors.AsType[*Unreachable](err); nobody && !t.c.reached.Load() {
 		return err
@@ -131,13 +131,13 @@ func (t *retrier) wait(ctx context.Context, err error) error {
 	case pause > left && first:
 		return err
 	case pause > left:
-		t.c.notice(fmt.Sprintf("No better after %v; giving up", now.Sub(t.since).Round(time.Second)))
+		t.c.notice(fmt.Sprintf("still failing after %v; giving up", now.Sub(t.since).Round(time.Second)))
 		return err
 	case first:
-		t.c.notice(fmt.Sprintf("%v; trying again for up to %v", err, left))
+		t.c.notice(fmt.Sprintf("%v; retrying for up to %v", err, left))
 		t.noticed = now
 	case now.Sub(t.noticed) >= noticeInterval:
-		t.c.notice(fmt.Sprintf("%v; still trying, for another %v", err, left.Round(time.Second)))
+		t.c.notice(fmt.Sprintf("%v; still retrying, for another %v", err, left.Round(time.Second)))
 		t.noticed = now
 	}
 	t.pause = min(2*t.pause, 20*t.c.retryPause)

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Page is a list of documents, as the API cuts it.
+// Page is one page of a list.
 type Page struct {
 	Items []json.RawMessage
-	Next  string // where the next page begins; empty: this is the last
+	Next  string // cursor of the next page; empty: this is the last
 }
 
-// List reads one page of a list: the member `of` of the answer holds it.
+// List reads one page of a list, which is the member `of` of the answer.
 func (c *Client) List(ctx context.Context, of string, query url.Values, path ...string) (Page, error) {
 	doc, err := c.Get(ctx, query, path...)
 	if err != nil {
@@ -40,8 +40,8 @@ func (c *Client) page(doc json.RawMessage, of string) (Page, error) {
 	return p, nil
 }
 
-// Events tells a session's events after a position, oldest first, until there are no more or tell has enough. The answer
-// is a position after the last one told; where tell had enough, one before it.
+// Events calls handle with a session's events after a position, oldest first, until there are no more or handle returns
+// true. It returns the position after the last handled event; if handle returned true, the position before it.
 func (c *Client) Events(ctx context.Context, session, after string, handle func(json.RawMessage) (enough bool)) (string, error) {
 	for {
 		q := url.Values{"limit": {"500"}}
@@ -64,9 +64,9 @@ func (c *Client) Events(ctx context.Context, session, after string, handle func(
 	}
 }
 
-// Follow tells what happens in a session after a position (empty: from the beginning), as it happens, until tell has
-// enough or ctx ends. A connection that breaks is made again where it broke, so nothing is missed and nothing comes twice;
-// position, if not nil, learns how far it got.
+// Follow calls handle with a session's events after a position (empty: from the beginning), live, until handle returns
+// true or ctx ends. It resumes after lost connections, so every event is handled once. onPosition, if not nil, is
+// called with each position reached.
 func (c *Client) Follow(ctx context.Context, session, after string, onPosition func(string), handle func(Message) (enough bool)) error {
 	f := &follower{c: c, session: session, after: after, retry: c.newRetrier(), handle: handle, onPosition: onPosition}
 	if f.onPosition == nil {
@@ -90,24 +90,24 @@ func (c *Client) Follow(ctx context.Context, session, after string, onPosition f
 	}
 }
 
-// follower is how far a Follow has come.
+// follower is the state of a Follow.
 type follower struct {
 	c          *Client
 	session    string
-	after      string // position of what was told last
+	after      string // position of the last handled event
 	retry      *retrier
 	handle     func(Message) bool
 	onPosition func(string)
 	done       bool
 }
 
-// advance notes that everything up to a position was told.
+// advance records that everything up to a position was handled.
 func (f *follower) advance(to string) {
 	f.after = to
 	f.onPosition(to)
 }
 
-// stream is one connection. Without an error it wants to be made again at once.
+// stream reads one connection. A nil error means: connect again at once.
 func (f *follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -121,7 +121,7 @@ func (f *follower) stream(ctx context.Context) error {
 		m, err := s.Next()
 		f.retry.setMinPause(s.Retry)
 		if err != nil {
-			if time.Since(connected) > 20*f.c.retryPause { // it was quiet, not broken
+			if time.Since(connected) > 20*f.c.retryPause { // an idle connection, not an outage
 				f.retry.reset()
 			}
 			return &ConnectionLost{URL: f.c.base, Cause: err}
@@ -134,7 +134,7 @@ func (f *follower) stream(ctx context.Context) error {
 			if err := f.catchUp(ctx); err != nil || f.done || f.after != before {
 				return err
 			}
-			f.advance(m.ID) // there was nothing before it
+			f.advance(m.ID) // the list was empty
 		default:
 			f.done = f.handle(m)
 			f.advance(m.ID)
@@ -145,8 +145,8 @@ func (f *follower) stream(ctx context.Context) error {
 	}
 }
 
-// catchUp tells what the list has beyond the position: a stream that begins with init tells only what comes after. Where
-// the list had something the position is behind it, else it stays.
+// catchUp handles the listed events after the position: a stream that begins with init sends only later ones. It
+// advances the position past what it handled.
 func (f *follower) catchUp(ctx context.Context) error {
 	found := false
 	at, err := f.c.Events(ctx, f.session, f.after, func(raw json.RawMessage) bool {
@@ -160,7 +160,7 @@ func (f *follower) catchUp(ctx context.Context) error {
 	return err
 }
 
-// connect asks for the stream; an answer must begin within the usual patience, after that it may be as quiet as it likes.
+// connect opens the stream. The answer must begin within answerTimeout; after that it may be idle for any time.
 func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*http.Response, error) {
 	req, err := f.c.request(ctx, Call{Path: []string{"sse", "sessions"}, Query: url.Values{"session_id": {f.session}}})
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 
 // Message is one server-sent event.
 type Message struct {
-	ID   string // the last id the stream named, this message's or an earlier one's
-	Name string // message where the stream names none
+	ID   string // last id of the stream, from this message or an earlier one
+	Name string // "message" if the stream gives none
 	Data []byte
 }
 
-// maxLine is the longest line and the largest message of a stream, in bytes: the largest result and its escapes.
+// maxLine limits a line and a message of a stream, in bytes: the largest result with its escapes.
 const maxLine = 64 << 20
 
-// stream reads server-sent events as the HTML standard describes them.
+// stream reads server-sent events (HTML standard).
 type stream struct {
 	lines *bufio.Scanner
 	id    string
-	Retry time.Duration // how long the server asks to wait before a new connection; 0: it did not say
+	Retry time.Duration // pause before a new connection, as the server requested; 0: none
 }
 
-// newStream reads from r; last is the id the stream goes on from.
+// newStream reads from r; last is the id before its first message.
 func newStream(r io.Reader, last string) *stream {
 	s := &stream{lines: bufio.NewScanner(r), id: last}
 	s.lines.Buffer(make([]byte, 0, 4096), maxLine)
@@ -35,7 +35,7 @@ func newStream(r io.Reader, last string) *stream {
 	return s
 }
 
-// Next is the next whole message. One that the stream's end cut off is not given: it comes again after a reconnect.
+// Next returns the next complete message. An incomplete one at the end is dropped: it is sent again after a reconnect.
 func (s *stream) Next() (Message, error) {
 	m := Message{}
 	var data []string
@@ -60,7 +60,7 @@ func (s *stream) Next() (Message, error) {
 			m.Name = value
 		case "data":
 			if size += len(value) + 1; size > maxLine {
-				return Message{}, fmt.Errorf("event stream: a message of more than %d bytes", maxLine)
+				return Message{}, fmt.Errorf("event stream: a message has more than %d bytes", maxLine)
 			}
 			data = append(data, value)
 		case "id":
@@ -79,7 +79,7 @@ func (s *stream) Next() (Message, error) {
 	return Message{}, io.EOF
 }
 
-// splitLines splits at LF, CR and CRLF, without waiting for what follows a CR, and drops a byte order mark at the start.
+// splitLines splits at LF, CR and CRLF without waiting for the byte after a CR, and drops a byte order mark.
 func splitLines() bufio.SplitFunc {
 	first, afterCR := true, false
 	return func(data []byte, atEOF bool) (int, []byte, error) {
@@ -93,7 +93,7 @@ func splitLines() bufio.SplitFunc {
 		rest := data[skip:]
 		i := bytes.IndexAny(rest, "\r\n")
 		if i < 0 {
-			return skip, nil, nil // what no line end follows is no line, at the end either
+			return skip, nil, nil // without a line end it is not a line, even at the end
 		}
 		afterCR = rest[i] == '\r'
 		line := rest[:i]

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheScriptsTraceIsSentOn: ao in a script, or in an executor, goes on with the trace of its environment; what is none is left out.
+// TestTheScriptsTraceIsSentOn: ao in a script, or in an executor, goes on with the trace of its environment; what is
+// none is left out.
 func TestTheScriptsTraceIsSentOn(t *testing.T) {
 	var got string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

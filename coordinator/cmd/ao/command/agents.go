@@ -21,7 +21,7 @@ func agentsCommand(a *app) *cobra.Command {
 	var broken bool
 	c := &cobra.Command{Use: "agents", Short: "List agents; show, create, change and delete them", Args: cobra.NoArgs}
 	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
-	c.Flags().BoolVar(&broken, "broken", false, "those that could not be read, of runners too, and why")
+	c.Flags().BoolVar(&broken, "broken", false, "only definitions that cannot be read, with the reason; runners' too")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
 	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
@@ -46,8 +46,8 @@ func agentsCommand(a *app) *cobra.Command {
 }
 
 func listAgents(a *app, p client.Page) error {
-	table := screen.NewTable("AGENT", "TYPE", "STATUS", "TAKES", "DESCRIPTION")
-	return a.printList(p, "no agents; lay one into the coordinator's agents folder, or see 'ao agents create --help'", table, func(doc json.RawMessage) error {
+	table := screen.NewTable("AGENT", "TYPE", "STATUS", "PARAMETERS", "DESCRIPTION")
+	return a.printList(p, "no agents; put one into the coordinator's agents folder, or see 'ao agents create --help'", table, func(doc json.RawMessage) error {
 		var b agent.Blueprint
 		if err := json.Unmarshal(doc, &b); err != nil {
 			return err
@@ -57,7 +57,7 @@ func listAgents(a *app, p client.Page) error {
 	})
 }
 
-// parameterList are an agent's parameters in a line, those it can do without in brackets.
+// parameterList returns an agent's parameters on one line, optional ones in brackets.
 func parameterList(doc json.RawMessage) string {
 	schema, err := schemaOf(doc)
 	if err != nil {
@@ -76,10 +76,10 @@ func parameterList(doc json.RawMessage) string {
 
 func listBroken(a *app, p client.Page) error {
 	between := ""
-	return a.printList(p, "none is broken", nil, func(doc json.RawMessage) error {
+	return a.printList(p, "no broken definitions", nil, func(doc json.RawMessage) error {
 		var b struct {
 			agent.Bad
-			Runner string `json:"runner_id"` // whose it is; empty: the coordinator's
+			Runner string `json:"runner_id"` // its owner; empty: the coordinator
 		}
 		if err := json.Unmarshal(doc, &b); err != nil {
 			return err
@@ -150,10 +150,10 @@ func showAgent(a *app, doc json.RawMessage) error {
 	return showFields(a, b.Name, schema.Fields())
 }
 
-// showFields lists what an agent takes, and a line to copy.
+// showFields lists an agent's parameters and an example command.
 func showFields(a *app, name string, fields []param.Field) error {
 	if len(fields) == 0 {
-		return a.print("\nIt names no parameters; --param and --params give any.\n")
+		return a.print("\nIt declares no parameters; --param and --params can pass any.\n")
 	}
 	table := screen.NewTable("PARAMETER", "TYPE", "REQUIRED", "DEFAULT", "LIMITS", "DESCRIPTION")
 	example := "ao run " + name
@@ -178,14 +178,14 @@ func showFields(a *app, name string, fields []param.Field) error {
 	return a.print("\n" + screen.Line(example) + "\n")
 }
 
-const definition = `The definition is a JSON object: a file, '{…}' itself, or - for standard input. It is sent as it stands.`
+const definition = `The definition is a JSON object: a file, inline '{…}', or - for standard input.`
 
 func agentCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create DEFINITION", Short: "Create an agent", Args: exactlyOne("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition + `
+		Use: "create DEFINITION", Short: "Create an agent", Args: exactlyOne("a file with its definition, '{…}', or -"), Long: "Create an agent stored by the coordinator.\n" + definition + `
 
-An agent created here is autonomous unless its type says otherwise: its runs go to a worker that runs an autonomous profile
-(worker -x PROFILE), the one that executor_profile names where it does. Procedural agents lie in a runner's agents_dir.`,
+The agent is autonomous unless its type says otherwise. Its runs go to a worker with an autonomous profile (worker -x
+PROFILE), or with the one that executor_profile names. Procedural agents are files in a runner's agents_dir.`,
 		Example: `  ao agents create '{"name":"note-taker","description":"Takes notes","system_prompt":"You take notes."}'` + "\n  ao agents create note-taker.json",
 	}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
@@ -202,7 +202,7 @@ func agentUpdateCommand(a *app) *cobra.Command {
 	var status string
 	c := &cobra.Command{
 		Use: "update AGENT [CHANGES]", Short: "Change an agent", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completer{a}.agents,
-		Long:    "Change an agent that the coordinator keeps: what is named is replaced, the rest stays.\n" + strings.Replace(definition, "The definition is", "The changes are", 1),
+		Long:    "Change an agent stored by the coordinator: given members are replaced, the others stay.\n" + strings.Replace(definition, "The definition is", "The changes are", 1),
 		Example: `  ao agents update note-taker '{"description":"Takes better notes"}'` + "\n  ao agents update note-taker --status inactive",
 	}
 	c.Flags().StringVar(&status, "status", "", "active or inactive")
@@ -215,7 +215,7 @@ func agentUpdateCommand(a *app) *cobra.Command {
 		var err error
 		switch {
 		case (len(args) == 2) == (status != ""):
-			return usagef("what is to change? give the changes as JSON, or --status active or inactive")
+			return usagef("nothing to change: give the changes as JSON, or --status active or inactive")
 		case status != "":
 			body, err = json.Marshal(map[string]string{"status": status})
 		default:
@@ -229,7 +229,7 @@ func agentUpdateCommand(a *app) *cobra.Command {
 	return c
 }
 
-// saveAgent sends a definition and shows what became of it.
+// saveAgent sends a definition and reports the result.
 func saveAgent(ctx context.Context, a *app, call client.Call, done string) error {
 	answer, err := a.client.Do(ctx, call)
 	switch {
@@ -242,12 +242,12 @@ func saveAgent(ctx context.Context, a *app, call client.Call, done string) error
 	if err := json.Unmarshal(answer.Doc, &b); err != nil {
 		return err
 	}
-	a.note("%s is %s", b.Name, done)
+	a.note("%s %s", b.Name, done)
 	return nil
 }
 
 func agentDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent that the coordinator keeps", Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
+	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent stored by the coordinator", Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usageError{err}

@@ -21,11 +21,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// app is one start of the program: where it reads and writes, and whom it asks.
+// app is one invocation: its input, output and flags.
 type app struct {
 	in       io.Reader
 	out      io.Writer
-	terminal bool // out is one, so what it is shown must not steer it
+	terminal bool // out is a terminal, so output must be escaped
 	errs     *lineWriter
 	now      func() time.Time
 
@@ -34,17 +34,17 @@ type app struct {
 	ca     string
 	json   bool
 	client *client.Client
-	parsed bool // the words were understood; what fails from here on is not their fault
+	parsed bool // the command line is valid; later errors are not usage errors
 }
 
-// connect makes the client, once flags are read. Nothing is sent yet.
+// connect creates the client after flags are parsed. It sends nothing.
 func (a *app) connect() error {
 	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")), Notice: func(s string) { a.note("%s", s) }})
 	a.client = c
 	return err
 }
 
-// withClient is a command's work: what it fails with is not a misunderstanding, unless it says so (usagef).
+// withClient wraps a command that uses the API. Its errors are not usage errors, unless made by usagef.
 func (a *app) withClient(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if err := a.connect(); err != nil {
@@ -55,14 +55,14 @@ func (a *app) withClient(f func(ctx context.Context, args []string) error) func(
 	}
 }
 
-// note tells a person something beside the result; programs are spared it.
+// note prints a message on standard error, unless --json is set.
 func (a *app) note(format string, args ...any) {
 	if !a.json {
 		a.errs.println(screen.Text(fmt.Sprintf(format, args...)))
 	}
 }
 
-// printDoc prints a document of the API: for programs.
+// printDoc prints a document of the API on one line, for programs.
 func (a *app) printDoc(raw json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -71,7 +71,7 @@ func (a *app) printDoc(raw json.RawMessage) error {
 	return a.print(a.safeJSON(b.Bytes()) + "\n")
 }
 
-// printPretty prints a document of the API: for people.
+// printPretty prints a document of the API indented, for people.
 func (a *app) printPretty(raw json.RawMessage) error {
 	return a.print(a.safeJSON([]byte(indented(raw))) + "\n")
 }
@@ -91,7 +91,7 @@ func (a *app) safeJSON(raw []byte) string {
 	return string(raw)
 }
 
-// lastCell is the last cell of a row: whole for a program that reads on, for a person not more than two lines or so.
+// lastCell returns the text of a row's last cell: cut on a terminal, complete otherwise.
 func (a *app) lastCell(s string) string {
 	if a.terminal {
 		return screen.Truncate(s, lastCellWidth)
@@ -104,8 +104,8 @@ func (a *app) print(s string) error {
 	return err
 }
 
-// printList prints documents one per line for programs; for people row adds each to a table, or, without one, shows it itself.
-// none is what a person reads where there are none.
+// printList prints documents, one per line with --json. Otherwise it calls row for each, which adds it to the table or,
+// if there is none, prints it. An empty list prints none as a note.
 func (a *app) printList(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
 	for _, item := range p.Items {
 		show := row
@@ -128,7 +128,7 @@ func (a *app) printList(p client.Page, none string, table *screen.Table, row fun
 	return table.Write(a.out)
 }
 
-// readObject reads a JSON object from a source; noun is what the object is called where it is none.
+// readObject reads a JSON object from a source; noun names it in errors.
 func (a *app) readObject(noun, what string) ([]byte, error) {
 	raw, err := a.readSource(what)
 	if err != nil {
@@ -146,10 +146,10 @@ func (a *app) readObject(noun, what string) ([]byte, error) {
 	return raw, nil
 }
 
-// inline tells whether a source is the text itself.
+// inline reports whether a source is the JSON text itself.
 func inline(what string) bool { return strings.HasPrefix(strings.TrimSpace(what), "{") }
 
-// readSource reads what a flag or argument stands for: - is standard input, {…} is itself, anything else a file.
+// readSource reads the source of a flag or argument: - is standard input, {…} is inline, anything else a file.
 func (a *app) readSource(what string) ([]byte, error) {
 	switch {
 	case what == "-":
@@ -159,12 +159,12 @@ func (a *app) readSource(what string) ([]byte, error) {
 	}
 	raw, err := os.ReadFile(what)
 	if err != nil {
-		return nil, usagef("%s; name a file, give {…} itself, or - for standard input", errorText(err))
+		return nil, usagef("%s; give a file, inline {…}, or - for standard input", errorText(err))
 	}
 	return raw, nil
 }
 
-// lineWriter writes whole lines, from several goroutines.
+// lineWriter writes whole lines and is safe for concurrent use.
 type lineWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -173,10 +173,10 @@ type lineWriter struct {
 func (l *lineWriter) println(s string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = fmt.Fprintln(l.w, strings.TrimRight(s, "\n")) // nobody can be told that nobody can be told
+	_, _ = fmt.Fprintln(l.w, strings.TrimRight(s, "\n")) // an error on standard error cannot be reported
 }
 
-// seconds is a duration in whole seconds: 90, 90s, 2m. Zero: not given.
+// seconds is a flag: a duration in whole seconds, such as 90, 90s or 2m. Zero: not given.
 type seconds time.Duration
 
 func (s *seconds) String() string {
@@ -203,5 +203,5 @@ func (s *seconds) Set(text string) error {
 const (
 	noteWidth     = 60   // characters of a description beside a completion
 	lastCellWidth = 160  // characters of a table's last column on a terminal
-	maxListed     = 1000 // rows of a page
+	maxListed     = 1000 // maximum rows per page
 )

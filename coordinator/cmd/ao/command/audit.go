@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// auditEntry is an entry of the audit as the API shows it.
+// auditEntry is an entry of GET /audit.
 type auditEntry struct {
 	Time  time.Time `json:"time"`
 	Door  string    `json:"door"`
@@ -40,7 +40,7 @@ type auditEntry struct {
 	Count   uint64 `json:"count"`
 }
 
-// actor is who did it, in a word.
+// actor names who did it.
 func (e auditEntry) actor() string {
 	if e.Actor == nil {
 		return ""
@@ -48,15 +48,15 @@ func (e auditEntry) actor() string {
 	return cmp.Or(e.Actor.Name, e.Actor.Session, e.Actor.Runner, e.Actor.Credential, e.Actor.Kind)
 }
 
-// target is what it was about.
+// target names what it was done to.
 func (e auditEntry) target() string {
 	return cmp.Or(e.Run, e.Session, e.Agent, e.Schema, e.Runner, e.Route)
 }
 
-// outcome is what came of it.
+// outcome describes the result.
 func (e auditEntry) outcome() string {
 	if e.Count > 0 {
-		return strconv.FormatUint(e.Count, 10) + " more, only counted"
+		return strconv.FormatUint(e.Count, 10) + " more, not listed"
 	}
 	if e.Status == 0 {
 		return e.Error
@@ -68,16 +68,16 @@ func auditCommand(a *app) *cobra.Command {
 	var f filter
 	var actor, action, of string
 	c := &cobra.Command{
-		Use: "audit", Short: "List who changed what and who was refused, the newest first", Args: cobra.NoArgs,
-		Long: "List who changed what and who was refused, on every coordinator, for 30 days and 64 MiB of it. It needs a token with scope admin.\n" +
-			"Where entries were lost, a line says so.",
+		Use: "audit", Short: "List changes and refused requests, newest first", Args: cobra.NoArgs,
+		Long: "List changes and refused requests of all coordinators with their actors, kept for 30 days up to 64 MiB. It needs a token\n" +
+			"with scope admin. Lost entries are reported.",
 		Example: "  ao audit --actor ci --since 2h\n  ao audit --action agent   # agent.create, agent.change, agent.delete\n  ao audit --run run_…",
 	}
 	flags := c.Flags()
-	flags.StringVar(&actor, "actor", "", "of this token, kind of actor, session, run, runner or credential")
-	flags.StringVar(&action, "action", "", "this action, or those that begin with it and a dot")
-	flags.StringVar(&of, "run", "", "about this run, or by it")
-	flags.StringVar(&f.since, "since", "", "since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
+	flags.StringVar(&actor, "actor", "", "only by this token, kind of actor, session, run, runner or credential")
+	flags.StringVar(&action, "action", "", "only this action, or those that begin with it and a dot")
+	flags.StringVar(&of, "run", "", "only about this run, or by it")
+	flags.StringVar(&f.since, "since", "", "only since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
 	flags.IntVar(&f.limit, "limit", 50, "at most so many on a page")
 	flags.StringVar(&f.cursor, "cursor", "", "go on where a page ended")
 	flags.BoolVar(&f.all, "all", false, "page after page, to the end")
@@ -109,10 +109,11 @@ func auditCommand(a *app) *cobra.Command {
 	return c
 }
 
-// auditPages shows a page, or all of them.
+// auditPages prints one page or all pages.
 func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
 	p, err := a.auditPage(ctx, q)
-	for err == nil && p.Next != "" && (all || len(p.Items) == 0) { // a look that found nothing yet goes on
+	// an empty page with a cursor: the scan is not complete
+	for err == nil && p.Next != "" && (all || len(p.Items) == 0) {
 		q.Set("cursor", p.Next)
 		var more client.Page
 		more, err = a.auditPage(ctx, q)
@@ -121,7 +122,7 @@ func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
 	if err != nil {
 		return err
 	}
-	table := screen.NewTable("TIME", "BY", "FROM", "ACTION", "OF", "OUTCOME")
+	table := screen.NewTable("TIME", "ACTOR", "FROM", "ACTION", "TARGET", "OUTCOME")
 	err = a.printList(p, "no entries", table, func(doc json.RawMessage) error {
 		var e auditEntry
 		if err := json.Unmarshal(doc, &e); err != nil {
@@ -136,7 +137,7 @@ func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
 	return err
 }
 
-// auditPage reads a page, and says where entries are missing.
+// auditPage reads a page and reports missing entries.
 func (a *app) auditPage(ctx context.Context, q url.Values) (client.Page, error) {
 	doc, err := a.client.Get(ctx, q, "audit")
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"ao/shared/strictjson"
 )
 
-// longPoll is how long one request waits for the end of a run.
+// longPoll is how long one request waits until a run ends.
 const longPoll = 20 * time.Second
 
-// awaitRun waits for the end of a run, telling its progress on the way, prints its result, and ends with the run's exit
-// code. A limit of 0 is none. What is lost on the way is a connection, never the run.
+// awaitRun waits until a run ends, shows its progress, prints its result and returns its exit code. A limit of 0 means
+// no limit. Lost connections are retried; the run is not affected.
 func (a *app) awaitRun(ctx context.Context, r run.Run, limit time.Duration, quiet bool) error {
 	waiting := ctx
 	if limit > 0 {
@@ -37,18 +37,18 @@ func (a *app) awaitRun(ctx context.Context, r run.Run, limit time.Duration, quie
 	finish()
 	switch {
 	case ctx.Err() != nil && a.json:
-		return a.reportDetached(exitInterrupted, "interrupted", "interrupted; the run goes on", r)
+		return a.reportDetached(exitInterrupted, "interrupted", "interrupted; the run continues", r)
 	case errors.Is(err, context.DeadlineExceeded) && a.json:
-		return a.reportDetached(exitWaitTimeout, "wait_timeout", "the time to wait was over; the run goes on", r)
+		return a.reportDetached(exitWaitTimeout, "wait_timeout", "the wait timed out; the run continues", r)
 	case ctx.Err() != nil:
-		a.note("\nThe run goes on.\n  ao wait %s   waits for it again\n  ao stop %s   stops it", r.ID, r.ID)
+		a.note("\nThe run continues.\n  ao wait %s   wait for it again\n  ao stop %s   stop it", r.ID, r.ID)
 		return exitCode(exitInterrupted)
 	case errors.Is(err, context.DeadlineExceeded):
-		a.note("%s goes on; 'ao wait %s' waits for it again, 'ao stop %s' stops it", r.ID, r.ID, r.ID)
+		a.note("%s continues; 'ao wait %s' waits for it again, 'ao stop %s' stops it", r.ID, r.ID, r.ID)
 		return exitCode(exitWaitTimeout)
 	case err != nil:
 		if client.Temporary(err) {
-			a.note("Whatever became of the connection, the run goes on: 'ao wait %s' waits for it again", r.ID)
+			a.note("the run continues without this connection; 'ao wait %s' waits for it again", r.ID)
 		}
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *app) awaitRun(ctx context.Context, r run.Run, limit time.Duration, quie
 	return a.printOutcome(r, doc, p.transcriptEnd())
 }
 
-// reportDetached tells a program which run it left alone, on standard error.
+// reportDetached prints the run that continues, as JSON on standard error.
 func (a *app) reportDetached(code int, name, message string, r run.Run) error {
 	doc, err := json.Marshal(fault.New(fault.Unavailable, name, message).With("run_id", r.ID).With("session_id", r.SessionID))
 	if err != nil {
@@ -68,9 +68,9 @@ func (a *app) reportDetached(code int, name, message string, r run.Run) error {
 	return exitCode(code)
 }
 
-// waitForEnd asks until the run has ended; meanwhile state learns how it stands.
+// waitForEnd polls until the run has ended and calls state with each document before.
 func (a *app) waitForEnd(ctx context.Context, id string, state func(run.Run)) (json.RawMessage, error) {
-	for each := time.Second; ; each = longPoll { // the first answer tells soon why a run waits
+	for each := time.Second; ; each = longPoll { // a short first poll shows early why a run is waiting
 		answer, err := a.client.DoWithRetry(ctx, client.Call{
 			Path: []string{"runs", id, "wait"}, Query: url.Values{"timeout_seconds": {strconv.Itoa(int(each / time.Second))}}, Wait: each,
 		})
@@ -85,22 +85,22 @@ func (a *app) waitForEnd(ctx context.Context, id string, state func(run.Run)) (j
 	}
 }
 
-// progress is what was told of a run so far.
+// progress shows the progress of a run.
 type progress struct {
 	app        *app
 	run        string
 	session    string
-	quiet      bool // tell nothing
+	quiet      bool // show nothing
 	ended      bool
-	after      string // position of what was told last
-	transcript []byte // the end of the messages that were told
+	after      string // position of the last event shown
+	transcript []byte // end of the messages shown
 
 	mu     sync.Mutex
 	status run.Status
-	why    string // it waits
+	why    string // reason for waiting
 }
 
-// follow tells what happens in a run while it is waited for. finish tells the rest of it, once the run has ended.
+// follow shows the run's events in the background. finish stops it and shows the rest once the run has ended.
 func (p *progress) follow(ctx context.Context) (finish func()) {
 	if p.quiet {
 		return func() {}
@@ -110,13 +110,13 @@ func (p *progress) follow(ctx context.Context) (finish func()) {
 	wg.Go(func() {
 		err := p.app.client.WithoutNotices().Follow(following, p.session, "", func(at string) { p.after = at }, p.message)
 		if err != nil && following.Err() == nil {
-			p.app.note("its events cannot be shown: %v", err) // the run is waited for all the same
+			p.app.note("its events cannot be shown: %v", err) // the wait continues
 		}
 	})
 	return func() {
 		cancel()
 		wg.Wait()
-		if ctx.Err() == nil && !p.ended { // what the stream had not told yet
+		if ctx.Err() == nil && !p.ended { // events that the stream did not deliver
 			_, _ = p.app.client.Events(ctx, p.session, p.after, p.event)
 		}
 	}
@@ -128,7 +128,7 @@ func (p *progress) event(raw json.RawMessage) (enough bool) {
 		return false
 	}
 	if p.ended = endsRun(e); p.ended {
-		return true // how it ended is told with the result
+		return true // the end is shown with the result
 	}
 	if e.Type != run.EventResult {
 		p.app.note("%s", timestamped(e, describeEvent(e)))
@@ -141,9 +141,9 @@ func (p *progress) event(raw json.RawMessage) (enough bool) {
 	return false
 }
 
-const maxTranscript = 64 << 10 // bytes; what a run says of its failure is shorter
+const maxTranscript = 64 << 10 // bytes; a run's error message is shorter
 
-// transcriptEnd is the end of what a run's messages told, once follow has finished.
+// transcriptEnd returns the end of the messages shown, after finish.
 func (p *progress) transcriptEnd() string { return "\n" + strings.TrimSpace(string(p.transcript)) }
 
 func (p *progress) message(m client.Message) (enough bool) {
@@ -159,7 +159,7 @@ func (p *progress) message(m client.Message) (enough bool) {
 	return false
 }
 
-// state tells of a status that no event tells of.
+// state shows changes of status that have no event.
 func (p *progress) state(r run.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,8 +176,8 @@ func (p *progress) state(r run.Run) {
 	}
 }
 
-// printOutcome prints what a run came to, its result on stdout and the rest beside it, and ends with its exit code. What was
-// said on the way is not said again.
+// printOutcome prints the result on stdout and a summary on stderr, and returns the exit code. An error message that
+// was shown as progress is not repeated.
 func (a *app) printOutcome(r run.Run, doc json.RawMessage, transcript string) error {
 	if a.json {
 		if err := a.printDoc(doc); err != nil {
@@ -186,15 +186,15 @@ func (a *app) printOutcome(r run.Run, doc json.RawMessage, transcript string) er
 		return exitError(r)
 	}
 	var o struct {
-		Result *run.Result `json:"result"` // null: it left none
+		Result *run.Result `json:"result"` // null: no result
 	}
 	if err := json.Unmarshal(doc, &o); err != nil {
 		return fmt.Errorf("the result cannot be read: %w", err)
 	}
 	var exitCode *int
 	if o.Result != nil {
-		// What an agent said before its run failed is no answer, and whoever takes stdout for one must not get it. A program's
-		// output belongs to its exit code.
+		// Text of a failed run is no answer and must not go to stdout. A program's output is printed with its exit
+		// code.
 		if exitCode = o.Result.ExitCode; r.Status == run.Completed || exitCode != nil {
 			if err := showResult(a, *o.Result); err != nil {
 				return err
@@ -217,7 +217,7 @@ func exitError(r run.Run) error {
 	return nil
 }
 
-// summary says how a run ended.
+// summary describes how a run ended.
 func summary(r run.Run, exitCode *int) string {
 	s := string(r.Status)
 	if r.StartedAt != nil && r.EndedAt != nil {
@@ -234,7 +234,7 @@ func summary(r run.Run, exitCode *int) string {
 	return s
 }
 
-// showResult prints a result: text as it is, data as indented JSON; of a program's output its stdout.
+// showResult prints a result: text as it is, data as indented JSON, the stdout of a program's output.
 func showResult(a *app, res run.Result) error {
 	if o, ok := programOutputOf(res); ok {
 		res.Text = &o.Stdout
@@ -242,7 +242,7 @@ func showResult(a *app, res run.Result) error {
 	switch {
 	case res.Text != nil && a.terminal:
 		return a.print(screen.Text(withNewline(*res.Text)))
-	case res.Text != nil && res.Type == run.Autonomous: // a model ends its last line as it likes
+	case res.Text != nil && res.Type == run.Autonomous: // models may omit the last line end
 		return a.print(withNewline(*res.Text))
 	case res.Text != nil:
 		return a.print(*res.Text)
@@ -252,14 +252,14 @@ func showResult(a *app, res run.Result) error {
 	return nil
 }
 
-// programOutput is what a program printed that printed no JSON.
+// programOutput is the output of a program that printed no JSON.
 type programOutput struct {
 	Code   *int   `json:"return_code"`
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 }
 
-// programOutputOf tells whether a result is a program's output: these three members, and the run's own exit code.
+// programOutputOf reports whether a result is a program's output: exactly these members, with the run's exit code.
 func programOutputOf(res run.Result) (o programOutput, ok bool) {
 	members, err := strictjson.Members(res.Data)
 	if err != nil || len(members) != 3 || res.Type != run.Procedural || res.ExitCode == nil {

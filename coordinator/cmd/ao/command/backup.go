@@ -22,23 +22,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutBackup = `Write everything that is kept in NATS (runs, events, agents, schemas, keys, what waits in the inbox) into one file; - is standard
-output. Coordinators and workers may go on meanwhile: the file has what was accepted before it was begun. It speaks to
-NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA where NATS has TLS). The file holds secrets, as
-NATS's own data does.
+const aboutBackup = `Back up everything stored in NATS (runs, events, agents, schemas, keys, inbox) to one file; - is standard output.
+Coordinators and workers can keep running: the file contains what was accepted before the backup started.
 
-What 'ao init' made (API tokens, NATS keys) and the files of agents are not in it.`
+It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS uses TLS).
+The file contains secrets, as the data of NATS does.
 
-const aboutRestore = `Make everything that 'ao backup' wrote anew, in an empty NATS, before coordinators and workers are started; - is standard
-input. A file is read to its end and checked first. It speaks to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS;
-AO_NATS_CA where NATS has TLS).
+It does not contain what 'ao init' created (API tokens, NATS keys) or the files of agents.`
 
-Runs that had ended are as they were. A run that waited at the time of the backup waits again, and is begun, also if it was
-begun after the backup: look at 'ao runs --status pending' before the workers are started, and stop what must not be. A run that was under way ends as
-runner_disconnected, unless its worker still runs and says otherwise. What was accepted after the backup is gone.`
+const aboutRestore = `Restore a backup into an empty NATS, before coordinators and workers are started; - is standard input. A file is
+checked completely first.
+
+It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS uses TLS).
+
+Runs that had ended stay as they were. A run that was pending is pending again and will start, even if it started after
+the backup: check 'ao runs --status pending' before you start workers, and stop what must not run. A run that was running
+fails with runner_disconnected, unless its worker is still running and reports otherwise. Everything accepted after the
+backup is lost.`
 
 func backupCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "backup FILE", Short: "Write all that is kept in NATS into one file", Long: aboutBackup, Args: exactlyOne("a file")}
+	c := &cobra.Command{Use: "backup FILE", Short: "Back up everything stored in NATS to one file", Long: aboutBackup, Args: exactlyOne("a file")}
 	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, _ int, file string) error {
 		began := time.Now()
 		if file == "-" {
@@ -53,13 +56,13 @@ func backupCommand(a *app) *cobra.Command {
 			return err
 		}
 		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-			return usagef("there is a file %s already; name another, so that no backup is lost", file)
+			return usagef("file %s already exists; name another one, so that no backup is lost", file)
 		}
-		part := file + ".part" // a file of the name that was asked for is whole
-		_ = os.Remove(part)    // of a backup that was cut off, or somebody else's, with other rights
+		part := file + ".part" // only a complete backup gets the requested name
+		_ = os.Remove(part)    // left by an interrupted backup
 		f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
-			return usagef("%s cannot be made: %v; name a file in a folder that is there, and yours", file, errors.Unwrap(err))
+			return usagef("%s cannot be created: %v; name a file in an existing folder that you can write to", file, errors.Unwrap(err))
 		}
 		if err != nil {
 			return err
@@ -79,23 +82,23 @@ func backupCommand(a *app) *cobra.Command {
 	return c
 }
 
-// noteBackup has coordinators know when the last backup was. The backup is whole, whether that is noted or not.
+// noteBackup records the time of the backup for the coordinators' metrics. If that fails, the backup is still complete.
 func noteBackup(ctx context.Context, a *app, nc *nats.Conn, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
 	if err := backup.Note(ctx, nc, began); err != nil {
-		a.note("the backup is whole, but NATS does not note when it was (ao_backup_timestamp_seconds): %v", err)
+		a.note("the backup is complete, but its time could not be recorded in NATS (ao_backup_timestamp_seconds): %v", err)
 	}
 }
 
 func restoreCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "restore FILE", Short: "Make anew what 'ao backup' wrote, in an empty NATS", Long: aboutRestore, Args: exactlyOne("a file")}
+	c := &cobra.Command{Use: "restore FILE", Short: "Restore a backup into an empty NATS", Long: aboutRestore, Args: exactlyOne("a file")}
 	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, replicas int, file string) error {
 		in := a.in
 		if file != "-" {
 			f, err := os.Open(file)
 			if err != nil {
-				return usagef("%v; name a file that 'ao backup' wrote", err)
+				return usagef("%v; name a file written by 'ao backup'", err)
 			}
 			defer f.Close()
 			made, _, err := backup.Check(bufio.NewReaderSize(f, 1<<20))
@@ -117,7 +120,7 @@ func restoreCommand(a *app) *cobra.Command {
 	return c
 }
 
-// streamTable lists what a backup holds.
+// streamTable lists the streams of a backup.
 type streamTable struct{ *screen.Table }
 
 func streams() streamTable { return streamTable{screen.NewTable("STREAM", "MESSAGES", "BYTES")} }
@@ -126,10 +129,10 @@ func (t streamTable) add(s backup.Stream) {
 	t.Row(s.Name, strconv.FormatUint(s.Messages, 10), strconv.FormatInt(s.Bytes, 10))
 }
 
-// reach is how long a NATS that should be there may take to answer.
+// reach is how long NATS may take to answer.
 const reach = 10 * time.Second
 
-// onNATS is the work of a command that speaks to NATS itself, as a coordinator does, and is given a file.
+// onNATS wraps a command that connects to NATS itself and takes a file.
 func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, file string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		var url string
@@ -140,10 +143,10 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 			return usageError{err}
 		}
 		if a.url != "" {
-			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), bus.RedactURL(url))
+			return usagef("ao %s connects to NATS itself: set AO_NATS_URL to its address (now %s) and omit --url, which is for coordinators", c.Name(), bus.RedactURL(url))
 		}
 		if url == config.Embed {
-			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
+			return usagef(`AO_NATS_URL: "embed" is NATS inside a coordinator; set the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
 		}
 		a.parsed = true
 		opts, err := login.Options()
@@ -160,7 +163,7 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 		a.note("%s: NATS at %s", c.Name(), bus.RedactURL(nc.ConnectedUrl()))
 		if err := f(c.Context(), nc, replicas, args[0]); err != nil {
 			if c.Context().Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("%w: NATS did not answer that; has it JetStream, and is AO_NATS_CREDS the credential of a coordinator (coordinator/nats.nk)? No other may do this", err)
+				err = fmt.Errorf("%w: NATS did not answer; check that JetStream is enabled and that AO_NATS_CREDS is a coordinator's credential (coordinator/nats.nk)", err)
 			}
 			return fmt.Errorf("%s: %w", c.Name(), err)
 		}

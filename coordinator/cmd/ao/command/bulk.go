@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// bulk says which runs a command is about, and what was agreed to.
+// bulk holds the filters and options of a command on many runs.
 type bulk struct {
 	status, agent, session, parent, since, code string
 
@@ -29,16 +29,16 @@ type bulk struct {
 	key       string // of retries
 }
 
-// addBulkFlags are the flags by which a command is about all that match.
+// addBulkFlags adds the flags that select runs by filters.
 func addBulkFlags(a *app, c *cobra.Command, m *bulk, statuses []string) {
 	f := c.Flags()
-	f.StringVar(&m.status, "status", "", "all with this status: "+strings.Join(statuses, ", "))
-	f.StringVar(&m.agent, "agent", "", "all of this agent")
-	f.StringVar(&m.session, "session", "", "all of this session")
-	f.StringVar(&m.parent, "parent", "", "all whose parent is this session")
-	f.StringVar(&m.since, "since", "", "all created since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
-	f.IntVar(&m.limit, "limit", 0, "at most so many, the newest (1 to 1000); 0: all")
-	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask whether they are meant")
+	f.StringVar(&m.status, "status", "", "select by status: "+strings.Join(statuses, ", "))
+	f.StringVar(&m.agent, "agent", "", "select by agent")
+	f.StringVar(&m.session, "session", "", "select by session")
+	f.StringVar(&m.parent, "parent", "", "select by parent session")
+	f.StringVar(&m.since, "since", "", "select by creation: since 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
+	f.IntVar(&m.limit, "limit", 0, "at most this many, newest first (1 to 1000); 0: all")
+	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask for confirmation")
 	completeFlag(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
 	completeFlag(c, "agent", completer{a}.agents)
 	completeFlag(c, "session", completer{a}.sessions)
@@ -48,17 +48,17 @@ func addBulkFlags(a *app, c *cobra.Command, m *bulk, statuses []string) {
 	}
 }
 
-// hasFilters tells whether the command is about all that match, and not about ids.
+// hasFilters reports whether the command selects by filters instead of ids.
 func (m *bulk) hasFilters() bool {
 	return m.status+m.agent+m.session+m.parent+m.since+m.code != ""
 }
 
-// args wants ids, or filters.
+// args requires ids or filters.
 func (m *bulk) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case m.hasFilters() && len(args) > 0:
-			return errors.New("name ids, or filters such as --agent and --status, not both")
+			return errors.New("give ids or filters such as --agent and --status, not both")
 		case m.hasFilters():
 			return nil
 		}
@@ -66,10 +66,10 @@ func (m *bulk) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// body is what is asked for, but for where to go on and how many are expected.
+// body returns the members of the request, without cursor and expected count.
 func (m *bulk) body(now time.Time) (all []strictjson.Member, err error) {
 	put := func(key string, v any) {
-		raw, _ := strictjson.Encode(v) // texts and numbers
+		raw, _ := strictjson.Encode(v) // cannot fail for strings and numbers
 		all = append(all, strictjson.Member{Key: key, Value: raw})
 	}
 	if m.limit < 0 || m.limit > maxListed {
@@ -98,7 +98,7 @@ func (m *bulk) body(now time.Time) (all []strictjson.Member, err error) {
 	return all, nil
 }
 
-// apply asks whether the runs that match are meant, and does it, call by call. verb says what: "stop".
+// apply asks for confirmation and applies the action to all matching runs, page by page. verb names it: "stop".
 func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...string) error {
 	body, err := m.body(a.now())
 	if err != nil {
@@ -109,7 +109,7 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 	case err != nil:
 		return err
 	case n == 0:
-		a.note("none matches")
+		a.note("no run matches")
 		return nil
 	}
 	meant := n
@@ -151,7 +151,7 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 	return nil
 }
 
-// bulkAnswer is the API's answer.
+// bulkAnswer is the API's answer to one page.
 type bulkAnswer struct {
 	Count   int      `json:"count"`
 	Runs    []string `json:"runs"`
@@ -162,7 +162,7 @@ type bulkAnswer struct {
 	Next string `json:"next_cursor"`
 }
 
-// show prints ids, one a line.
+// show prints the ids, one per line.
 func (d bulkAnswer) show(a *app, doc json.RawMessage) error {
 	if a.json {
 		return a.printDoc(doc)
@@ -181,7 +181,7 @@ func numberMember(key string, n int) []strictjson.Member {
 	return []strictjson.Member{{Key: key, Value: json.RawMessage(strconv.Itoa(n))}}
 }
 
-// count is how many match: the API says so to who expects none.
+// count returns how many runs match: the API reports it if the request expects none.
 func (m *bulk) count(ctx context.Context, a *app, body []strictjson.Member, path []string) (int, error) {
 	_, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(append(body[:len(body):len(body)], numberMember("expect", 0)...))})
 	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Fault.Code == "expect_mismatch" {
@@ -193,18 +193,18 @@ func (m *bulk) count(ctx context.Context, a *app, body []strictjson.Member, path
 	return 0, err
 }
 
-// confirm asks a person at a terminal; a program says --yes.
+// confirm asks on a terminal; programs must use --yes.
 func (m *bulk) confirm(a *app, what string) error {
 	if m.yes {
 		return nil
 	}
 	if f, ok := a.in.(*os.File); !ok || !isTerminal(f) || a.json {
-		return usagef("this would %s; say --yes where they are meant", what)
+		return usagef("this would %s; confirm with --yes", what)
 	}
-	a.errs.println(screen.Text("This will " + what + ". Type yes to go on:"))
+	a.errs.println(screen.Text("This will " + what + ". Type yes to continue:"))
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
-		a.note("nothing was done")
+		a.note("cancelled")
 		return exitCode(exitFailed)
 	}
 	return nil

@@ -39,8 +39,8 @@ func TestManyAreCountedAndAgreedTo(t *testing.T) {
 		code    int
 	}{
 		{"stop --agent a --status pending", []string{five}, []string{`POST /runs/stop {"status":"pending","agent_name":"a","expect":0}`},
-			"", "ao: this would stop 5 runs; say --yes where they are meant", exitUsage},
-		{"stop --agent a", []string{`200 {"count":0,"runs":[]}`}, []string{`POST /runs/stop {"agent_name":"a","expect":0}`}, "", "none matches\n", exitDone},
+			"", "ao: this would stop 5 runs; confirm with --yes", exitUsage},
+		{"stop --agent a", []string{`200 {"count":0,"runs":[]}`}, []string{`POST /runs/stop {"agent_name":"a","expect":0}`}, "", "no run matches\n", exitDone},
 		{"stop --agent a --tree --yes", []string{five, `200 {"count":2,"runs":["run_5","run_4"],"next_cursor":"c"}`, `200 {"count":1,"runs":["run_3"]}`}, []string{
 			`POST /runs/stop {"agent_name":"a","tree":true,"expect":0}`, `POST /runs/stop {"agent_name":"a","tree":true,"expect":5}`, `POST /runs/stop {"agent_name":"a","tree":true,"cursor":"c"}`,
 		}, "run_5\nrun_4\nrun_3\n", "", exitDone},
@@ -48,7 +48,7 @@ func TestManyAreCountedAndAgreedTo(t *testing.T) {
 			`POST /runs/stop {"session_id":"ses_1","limit":2,"expect":0}`, `POST /runs/stop {"session_id":"ses_1","limit":2,"expect":5}`,
 		}, "run_5\nrun_4\n", "", exitDone},
 		{"retry --error timeout --parent ses_2 --limit 3", []string{five}, []string{`POST /runs/retry {"parent_session_id":"ses_2","error":"timeout","limit":3,"expect":0}`},
-			"", "ao: this would start again 3 runs", exitUsage},
+			"", "ao: this would retry 3 runs", exitUsage},
 		{"retry --status failed -y", []string{five, `200 {"count":1,"runs":["run_9"],"refused":[{"run_id":"run_1","error":{"error":"not_found","message":"There is no agent"}}]}`}, []string{
 			`POST /runs/retry {"status":"failed","expect":0}`, `POST /runs/retry {"status":"failed","expect":5}`,
 		}, "run_9\n", "run_1: There is no agent (not_found)\n", exitFailed},

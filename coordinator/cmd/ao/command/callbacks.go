@@ -18,10 +18,10 @@ import (
 func callbacksCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
-		Use: "callbacks", Short: "List the runs that call back, the newest first; try a dead one again", Args: cobra.NoArgs,
-		Long: "List the runs whose end a parent session or a callback_url is told of, and where that stands:\n" +
-			"waiting (the run has not ended), owed (the parent is busy, or tries are left), delivered, suppressed (stopped with a tree),\n" +
-			"undeliverable (the parent is gone or cannot be resumed), dead (all tries of an HTTP callback were in vain).",
+		Use: "callbacks", Short: "List callbacks, newest first; redeliver one", Args: cobra.NoArgs,
+		Long: "List the callbacks of runs, to a parent session or a callback_url, with their status:\n" +
+			"waiting (the run has not ended), owed (the parent is busy, or attempts are left), delivered, suppressed (stopped with a tree),\n" +
+			"undeliverable (the parent is deleted or cannot be resumed), dead (all attempts of an HTTP callback failed).",
 		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
 	}
 	filterFlags(a, c, &f, run.CallbackStatuses)
@@ -31,7 +31,8 @@ func callbacksCommand(a *app) *cobra.Command {
 			return err
 		}
 		statuses := strings.Split(f.status, ",")
-		wanted := func(status string) bool { return f.status == "" || slices.Contains(statuses, status) } // a run may call back twice
+		// a run may have two callbacks
+		wanted := func(status string) bool { return f.status == "" || slices.Contains(statuses, status) }
 		table := screen.NewTable("RUN", "ENDED", "TO", "CALLBACK", "TRIES", "NOTE")
 		err = a.printList(p, "no callbacks", table, func(doc json.RawMessage) error {
 			var r run.Run
@@ -61,13 +62,13 @@ func callbacksCommand(a *app) *cobra.Command {
 	})
 	var m bulk
 	again := &cobra.Command{
-		Use: "redeliver RUN | redeliver --status dead", Short: "Try the HTTP callback of a run again, now, or of all that match", Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
+		Use: "redeliver RUN | redeliver --status dead", Short: "Redeliver the HTTP callback of a run now, or of all matching runs", Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
 		Example: "  ao callbacks redeliver run_…\n  ao callbacks redeliver --status dead --since 2h",
 	}
 	addBulkFlags(a, again, &m, []string{run.CallbackDead, run.CallbackPending})
 	again.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if m.hasFilters() {
-			return m.apply(ctx, a, "tell again of", "run", "callbacks", "redeliver")
+			return m.apply(ctx, a, "redeliver the callbacks of", "run", "callbacks", "redeliver")
 		}
 		if err := run.CheckID(args[0]); err != nil {
 			return usageError{err}
@@ -79,7 +80,7 @@ func callbacksCommand(a *app) *cobra.Command {
 		case a.json:
 			return a.printDoc(answer.Doc)
 		}
-		a.note("the receiver of %s is told again; 'ao callbacks' shows how that went", args[0])
+		a.note("redelivering the callback of %s; 'ao callbacks' shows the result", args[0])
 		return nil
 	})
 	c.AddCommand(again)

@@ -56,35 +56,34 @@ func TestUsage(t *testing.T) {
 	}
 	for _, tt := range []struct{ args, want string }{
 		{"fly", `ao: unknown command "fly" for "ao"`},
-		{"runs --color", "ao: there is no flag --color\nhint: 'ao runs --help' tells what it takes"},
-		{"runs -z", "ao: there is no flag -z\n"},
+		{"runs --color", "ao: unknown flag --color\nhint: 'ao runs --help' shows its arguments"},
+		{"runs -z", "ao: unknown flag -z\n"},
 		{"runs --limit", "ao: flag --limit needs a value\n"},
-		{"runs --=5", "ao: \"--=5\" is no flag\n"},
-		{"run a --params /nowhere/x", "ao: /nowhere/x: no such file or directory; name a file"},
-		{"run a --ca /nowhere/x", "AO_CA \"/nowhere/x\" cannot be read: no such file or directory; name a file"},
-		{"init", "ao: give --dir, too\n"},
-		{"tokens create", "ao: give --name and --scope, too\n"},
+		{"runs --=5", "ao: \"--=5\" is not a flag\n"},
+		{"run a --params /nowhere/x", "ao: /nowhere/x: no such file or directory; give a file"}, {"run a --ca /nowhere/x", "AO_CA \"/nowhere/x\" cannot be read: no such file or directory; name a file"},
+		{"init", "ao: missing --dir\n"},
+		{"tokens create", "ao: missing --name and --scope\n"},
 		{"runs 5", `unknown command "5" for "ao runs"`},
 		{"runs --limit many", "ao: --limit: \"many\" is not a whole number\n"},
-		{"help fly", `there is no help on "fly"`},
-		{"help agents fly", `there is no help on "agents fly"`},
-		{"completion tcsh", `"tcsh" is no shell that is known here; write one of bash, fish, powershell, zsh`},
-		{"stop", "which one? name a run or a session, or several"},
-		{"stop run_1 --agent a", "name ids, or filters such as --agent and --status, not both"},
+		{"help fly", `no help for "fly"`},
+		{"help agents fly", `no help for "agents fly"`},
+		{"completion tcsh", `unknown shell "tcsh"; use one of bash, fish, powershell, zsh`},
+		{"stop", "name a run or a session, or several"},
+		{"stop run_1 --agent a", "give ids or filters such as --agent and --status, not both"},
 		{"stop --agent a --limit 1001", "limit must be from 1 to 1000, got 1001"},
 		{"stop --agent a --since lately", `since "lately"`},
-		{"retry", "which one? name a run, one at a time"},
-		{"retry run_1 run_2", "one at a time (got 2)"},
+		{"retry", "name a run, exactly one (got 0)"},
+		{"retry run_1 run_2", "exactly one (got 2)"},
 		{"retry ses_1", "run_id"},
-		{"retry --agent a -p x=1", "goes with one run"},
-		{"stop run_1 nine", `"nine" is neither a run`},
+		{"retry --agent a -p x=1", "need one run"},
+		{"stop run_1 nine", `"nine" is not the id of a run`},
 		{"runs --limit 0", "limit must be from 1 to 1000, got 0"},
-		{"runs --since lately", `since "lately": write a time span such as 2h`},
-		{"run", "which agent? 'ao agents' lists them"},
-		{"run a b", "one agent at a time, got 2 names"},
+		{"runs --since lately", `since "lately": write a duration such as 2h`},
+		{"run", "name an agent; 'ao agents' lists them"},
+		{"run a b", "name one agent, got 2 arguments"},
 		{"run a --param =5", `parameter "=5" has no name`},
 		{"run a --param x:=y", "for plain text write x=…"},
-		{"run a --params [1]", "name a file"},
+		{"run a --params [1]", "give a file"},
 		{"run a --params " + file, "params from " + file + ": must be a JSON object"},
 		{"run a --params " + text, "params from " + text + ": not JSON: unexpected '#'"},
 		{"run a --params -", "params from standard input: not JSON: it ends too early"},
@@ -94,23 +93,23 @@ func TestUsage(t *testing.T) {
 		{"agents create " + text, "definition from " + text + ": not JSON"},
 		{"run a --timeout soon", "write whole seconds, such as 90, 90s or 2m"},
 		{"run a --timeout 1500ms", "whole seconds"},
-		{"run a --session ses_1 --resume ses_2", "ao: give one of --resume and --session\n"},
-		{"run a --output-schema {} --output-schema-name n", "ao: give one of --output-schema and --output-schema-name\n"},
-		{"run a --output-schema [1]", "name a file"},
+		{"run a --session ses_1 --resume ses_2", "ao: use only one of --resume and --session\n"},
+		{"run a --output-schema {} --output-schema-name n", "ao: use only one of --output-schema and --output-schema-name\n"},
+		{"run a --output-schema [1]", "give a file"},
 		{"run a --output-schema " + text, "output-schema from " + text + ": not JSON"},
 		{"run a --output-retries 11", "write a whole number from 0 to 10"},
 		{"schemas show a/b", `name "a/b": use 1 to 60 letters`},
-		{"schemas create a", "which schema? give it with --file"},
+		{"schemas create a", "give the schema with --file"},
 		{"schemas create a --file " + file, "schema from " + file + ": must be a JSON object"},
 		{"schemas delete", "output schema"},
 		{"run ../b --param x=1", `agent "../b": use 1 to 60 letters`},
-		{"show", "which one? name a run or a session, one at a time (got 0)"},
-		{"show nine", `"nine" is neither a run (run_…) nor a session (ses_…)`},
+		{"show", "name a run or a session, exactly one (got 0)"},
+		{"show nine", `"nine" is not the id of a run (run_…) or session (ses_…)`},
 		{"wait ses_1", "run_id"},
-		{"stop ../runs", "neither a run"},
+		{"stop ../runs", "is not the id of a run"},
 		{"agents show a/b", "agent \"a/b\""},
-		{"agents update a", "what is to change?"},
-		{"runners delete x", "is no runner (rnr_…)"},
+		{"agents update a", "nothing to change"},
+		{"runners delete x", "is not the id of a runner (rnr_…)"},
 		{"runs --url ftp://x", "write it like http://127.0.0.1:8765"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -175,8 +174,8 @@ func TestStopATree(t *testing.T) {
 		fmt.Fprintf(w, `{"status":"stopping","open_below":{"count":2,"run_ids":["run_2","run_3"],"stopping":%t}}`, string(body) == `{"tree":true}`)
 	})
 	for _, tt := range []struct{ args, want string }{
-		{"stop run_1", "run_1: 2 open runs below it go on: run_2 run_3\nhint: 'ao stop --tree run_1' stops them too\n"},
-		{"stop --tree run_1", "run_1: 2 open runs below it are stopped, too\n"},
+		{"stop run_1", "run_1: 2 open runs below it continue: run_2 run_3\nhint: 'ao stop --tree run_1' stops them too\n"},
+		{"stop --tree run_1", "run_1: 2 open runs below it are stopped too\n"},
 	} {
 		if out, errs, code := ao(t, url, "", strings.Fields(tt.args)...); out != "run_1\tstopping\n" || errs != tt.want || code != exitDone {
 			t.Errorf("%s: got %d, %q, %q", tt.args, code, out, errs)
@@ -198,19 +197,19 @@ func TestErrors(t *testing.T) {
 			"parameters_schema":{"type":"object"}}`, exitFailed, `ao: Parameters do not match agent's parameters_schema (parameter_validation_failed)
   $.url: 'x' is not a valid URI
   $.depth: 'depth' is a required property
-hint: 'ao agents show web-crawler' lists what it takes
+hint: 'ao agents show web-crawler' lists its parameters
 `},
 		{"an unknown agent", 404, `{"error":"not_found","message":"There is no agent \"x\"","agent_name":"x"}`, exitFailed,
-			"ao: There is no agent \"x\" (not_found)\nhint: 'ao agents' lists what there is\n"},
+			"ao: There is no agent \"x\" (not_found)\nhint: 'ao agents' lists them\n"},
 		{"an unknown output schema", 404, `{"error":"SchemaNotFound","message":"Output schema 'x' not found","output_schema_name":"x","agent_name":"a"}`, exitFailed,
-			"hint: 'ao schemas' lists what there is\n"},
+			"hint: 'ao schemas' lists them\n"},
 		{"a field that the message does not name", 400, `{"error":"invalid_request","message":"This is wrong","field":"mode"}`, exitFailed, "ao: This is wrong (invalid_request)\n  field: mode\n"},
 		{"details", 400, `{"error":"InvalidSchema","message":"no schema","details":"Schema validation error at $.properties: x"}`, exitFailed,
 			"ao: no schema (InvalidSchema)\n  details: Schema validation error at $.properties: x\n"},
 		{"an own hint", 409, `{"error":"conflict","message":"no","hint":"stop it first"}`, exitFailed, "ao: no (conflict)\nhint: stop it first\n"},
 		{"what a terminal would obey", 409, `{"error":"conflict","message":"\u001b[2Jgone\u202e","x\r":"\u0007"}`, exitFailed, `ao: \x1b[2Jgone\u202e (conflict)` + "\n" + `  x\r: \x07` + "\n"},
-		{"garbage", 200, `<html>hello</html>`, exitUnreachable, "something that no coordinator says"},
-		{"an unknown document", 200, `{"things":[]}`, exitUnreachable, "something that no coordinator says"},
+		{"garbage", 200, `<html>hello</html>`, exitUnreachable, "but not as a coordinator does"},
+		{"an unknown document", 200, `{"things":[]}`, exitUnreachable, "but not as a coordinator does"},
 		{"an empty error", 500, ``, exitUnreachable, "answered 500"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -234,7 +233,7 @@ func TestNobodyThere(t *testing.T) {
 		code int
 	}{{"runs", exitUnreachable}, {"run a", exitUnreachable}, {"health", exitFailed}} {
 		_, errs, code := ao(t, s.URL, "", strings.Fields(tt.args)...)
-		if code != tt.code || !strings.Contains(errs, "No coordinator answers at "+s.URL) || !strings.Contains(errs, "scripts/up") {
+		if code != tt.code || !strings.Contains(errs, "no coordinator answers at "+s.URL) || !strings.Contains(errs, "scripts/up") {
 			t.Errorf("%s: got %d, %q", tt.args, code, errs)
 		}
 	}
@@ -328,7 +327,7 @@ func TestRunOverARoughLine(t *testing.T) {
 	if code != exitDone || out != "{\n  \"z\": 1.50,\n  \"a\": 12345678901234567890\n}\n" {
 		t.Errorf("got %d, %s", code, out)
 	}
-	for _, want := range []string{"Starting; trying again for up to 5m0s", "NATS is away; trying again", "run_1 in ses_1", "waits for a free slot", `stderr: half\x1b[2J way`, "stderr: the rest", "completed in 3.1s"} {
+	for _, want := range []string{"Starting; retrying for up to 5m0s", "NATS is away; retrying", "run_1 in ses_1", "waits for a free slot", `stderr: half\x1b[2J way`, "stderr: the rest", "completed in 3.1s"} {
 		if strings.Count(errs, want) != 1 {
 			t.Errorf("want %q once in\n%s", want, errs)
 		}
@@ -474,7 +473,7 @@ func TestWaitIsOver(t *testing.T) {
 		_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"running"}`)
 	})
 	_, errs, code := ao(t, url, "", "wait", runID, "--timeout", "1", "-q")
-	if code != exitWaitTimeout || !strings.Contains(errs, "run_1 goes on; 'ao wait run_1' waits for it again") {
+	if code != exitWaitTimeout || !strings.Contains(errs, "run_1 continues; 'ao wait run_1' waits for it again") {
 		t.Errorf("got %d, %q", code, errs)
 	}
 }
@@ -495,7 +494,7 @@ func TestInterrupted(t *testing.T) {
 	t.Setenv("AO_URL", url)
 	var out, errs strings.Builder
 	code := Main(ctx, []string{"run", "a", "-q"}, strings.NewReader(""), &out, &errs)
-	if code != exitInterrupted || !strings.Contains(errs.String(), "ao stop run_1") || !strings.Contains(errs.String(), "goes on") {
+	if code != exitInterrupted || !strings.Contains(errs.String(), "ao stop run_1") || !strings.Contains(errs.String(), "continues") {
 		t.Errorf("got %d, %q", code, errs.String())
 	}
 

@@ -14,21 +14,21 @@ import (
 
 const (
 	noFiles           = cobra.ShellCompDirectiveNoFileComp
-	completionTimeout = 2 * time.Second // a shell that waits longer seems broken
-	completionLimit   = "100"           // ids at most
+	completionTimeout = 2 * time.Second // a longer wait would look like a hang
+	completionLimit   = "100"           // maximum ids
 )
 
-// completeFlag has the values of a flag completed by f.
+// completeFlag registers f to complete the values of a flag.
 func completeFlag(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic(err) // a flag that does not exist: seen by the first test
+		panic(err) // the flag does not exist: a programming error
 	}
 }
 
-// completer offers what a word on the command line could become, as the coordinator knows it.
+// completer completes arguments with names known to the coordinator.
 type completer struct{ app *app }
 
-// complete are the names in a list of the API, each with words that tell it from the others. Whatever goes wrong offers none.
+// complete returns the names in a list of the API with descriptions; none on any error.
 func (k completer) complete(c *cobra.Command, of, name string, describe func(map[string]string) string) []string {
 	if k.app.connect() != nil {
 		return nil
@@ -99,7 +99,7 @@ func (k completer) runners(c *cobra.Command, args []string, _ string) ([]string,
 	return k.complete(c, "runners", "runner_id", describeBy("executor_profile", "hostname", "status")), noFiles
 }
 
-// runsOrSessions offers runs, and sessions once somebody begins to type one.
+// runsOrSessions completes runs, or sessions if the word begins with s.
 func (k completer) runsOrSessions(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case len(args) > 0:
@@ -110,9 +110,9 @@ func (k completer) runsOrSessions(c *cobra.Command, args []string, typed string)
 	return k.runs(c, args, typed)
 }
 
-// param offers the parameters of the agent that was named before.
+// param completes the parameters of the agent in the first argument.
 func (k completer) param(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveDefault // the value may be a file's name
+	const none = cobra.ShellCompDirectiveDefault // the value may be a file name
 	if len(args) == 0 || strings.Contains(typed, "=") || k.app.connect() != nil {
 		return nil, none
 	}

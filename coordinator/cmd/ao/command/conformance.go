@@ -14,35 +14,35 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutConformance = `Look at an executor from outside, as a worker does: is a document read, a result told, a resume done, any text taken,
-a stop obeyed? It is started some eight times, each time with a short prompt, in an empty folder; no coordinator is needed.
-What it needs beside PATH, HOME, LANG, TMPDIR and TZ is named with --env.
+const aboutConformance = `Test an executor as a worker uses it: reading the invocation, reporting a result, resuming, any input text, stopping. The
+program is started about eight times with a short prompt in an empty folder; no coordinator is needed. It gets PATH, HOME,
+LANG, TMPDIR and TZ; name other variables with --env.
 
   ao conformance -- ./my-executor
   ao conformance --persistent --env OPENAI_API_KEY -- ./my-executor --model small
 
-Exit codes: 0 every check that MUST pass does (others are warnings), 1 one fails, 2 the words were not understood.
+Exit codes: 0 every check that MUST pass does (others are warnings), 1 one fails, 2 usage error.
 How to write an executor: shared/docs/executors.md.`
 
 func conformanceCommand(a *app) *cobra.Command {
 	var c conformance.Config
 	var env []string
 	var config string
-	cmd := &cobra.Command{Use: "conformance -- PROGRAM [ARGUMENT...]", Short: "Check a program that is to be an executor", Long: aboutConformance, Args: cobra.ArbitraryArgs}
-	cmd.Flags().BoolVar(&c.Persistent, "persistent", false, `as a profile with "lifecycle":"persistent" runs it`)
-	cmd.Flags().StringVar(&c.Prompt, "prompt", "", "what it is asked; default a request for a greeting")
-	cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of yours that it gets, too (a name; may be repeated)")
-	cmd.Flags().StringVar(&config, "config", "", "the document's executor_config, a JSON object")
+	cmd := &cobra.Command{Use: "conformance -- PROGRAM [ARGUMENT...]", Short: "Test a program that implements an executor", Long: aboutConformance, Args: cobra.ArbitraryArgs}
+	cmd.Flags().BoolVar(&c.Persistent, "persistent", false, `run it as a profile with "lifecycle":"persistent" does`)
+	cmd.Flags().StringVar(&c.Prompt, "prompt", "", "prompt for the program; default: a request for a greeting")
+	cmd.Flags().StringArrayVar(&env, "env", nil, "name of an environment variable to pass on; repeatable")
+	cmd.Flags().StringVar(&config, "config", "", "executor_config of the invocation, a JSON object")
 	cmd.Flags().DurationVar(&c.Patience, "patience", 30*time.Second, "how long each answer may take")
-	cmd.Flags().DurationVar(&c.Grace, "grace", 5*time.Second, "how long it may take to end after SIGTERM or shutdown")
+	cmd.Flags().DurationVar(&c.Grace, "grace", 5*time.Second, "how long it may take to exit after SIGTERM or shutdown")
 	cmd.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
-			return usagef("name the program after --, for example: ao conformance -- ./my-executor")
+			return usagef("give the program after --, for example: ao conformance -- ./my-executor")
 		}
 		for _, name := range env {
 			value, ok := os.LookupEnv(name)
 			if !ok {
-				return usagef("--env %s: there is no such variable here", name)
+				return usagef("--env %s: variable is not set", name)
 			}
 			c.Env = append(c.Env, name+"="+value)
 		}
@@ -63,7 +63,7 @@ func conformanceCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// showConformance prints a report. A check that must pass and does not is exit code 1.
+// showConformance prints a report. The exit code is 1 if a check that must pass fails.
 func showConformance(a *app, r conformance.Report) error {
 	var way error
 	if !r.OK {
@@ -92,9 +92,9 @@ func showConformance(a *app, r conformance.Report) error {
 	if err := table.Write(a.out); err != nil {
 		return err
 	}
-	verdict := "it can be used"
+	verdict := "the program conforms"
 	if !r.OK {
-		verdict = "it cannot be used like this"
+		verdict = "the program does not conform"
 	}
 	if err := a.print(fmt.Sprintf("\n%d passed, %d failed, %d warnings, %d skipped, lifecycle %s: %s\n",
 		counts[conformance.Pass], counts[conformance.Fail], counts[conformance.Warn], counts[conformance.Skip], r.Lifecycle, verdict)); err != nil {

@@ -10,13 +10,13 @@ import (
 	"ao/coordinator/cmd/ao/screen"
 )
 
-// countRuns prints how many runs match.
+// countRuns prints the number of matching runs.
 func countRuns(ctx context.Context, a *app, f filter) error {
 	q, err := f.query(a.now())
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"limit", "cursor"} { // of pages
+	for _, name := range []string{"limit", "cursor"} { // apply to pages only
 		q.Del(name)
 	}
 	doc, err := a.client.Get(ctx, q, "runs", "count")
@@ -34,12 +34,12 @@ func countRuns(ctx context.Context, a *app, f filter) error {
 		return err
 	}
 	if !n.Exact {
-		a.note("these are not all: the search took its time; narrow it, by --since for one")
+		a.note("incomplete count: the search timed out; narrow it, for example with --since")
 	}
 	return a.print(strconv.Itoa(n.Count) + "\n")
 }
 
-// runsAsCSV prints all runs that match, or so many of them, as the coordinator writes them.
+// runsAsCSV prints matching runs as CSV: all, or up to the limit.
 func runsAsCSV(ctx context.Context, a *app, f filter, limited bool) error {
 	q, err := f.query(a.now())
 	if err != nil {
@@ -56,10 +56,10 @@ func runsAsCSV(ctx context.Context, a *app, f filter, limited bool) error {
 	return a.client.Copy(ctx, shown, q, "runs")
 }
 
-// safeWriter writes whole lines that a terminal can be shown.
+// safeWriter escapes whole lines for a terminal.
 type safeWriter struct {
 	w    io.Writer
-	rest []byte // of a line that has not ended
+	rest []byte // incomplete last line
 }
 
 func (f *safeWriter) Write(b []byte) (int, error) {

@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutDashboard = `Open the coordinator's dashboard in a browser, and print its address.
+const aboutDashboard = `Open the coordinator's dashboard in a browser and print its address.
 
-Where the coordinator asks for tokens, the browser is logged in as the token that ao has (AO_TOKEN), by a code that is good once and for a
-minute. With --print the address is printed with that code, and nothing is opened: for a browser on another machine.`
+If the coordinator requires tokens, the browser is logged in with ao's token (AO_TOKEN) by a one-time code that expires
+after a minute. With --print the address includes that code and no browser is opened: for a browser on another machine.`
 
 func dashboardCommand(a *app) *cobra.Command {
 	var printOnly bool
 	c := &cobra.Command{Use: "dashboard", Short: "Open the dashboard in a browser", Args: cobra.NoArgs, Long: aboutDashboard}
-	c.Flags().BoolVar(&printOnly, "print", false, "print the address, and open nothing")
+	c.Flags().BoolVar(&printOnly, "print", false, "print the address and open nothing")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		plain, login, err := a.dashboardURLs(ctx)
 		if err != nil {
@@ -32,14 +32,14 @@ func dashboardCommand(a *app) *cobra.Command {
 			if err == nil {
 				return a.printAddress(plain)
 			}
-			a.note("no browser was opened: %s; open the address yourself", errorText(err))
+			a.note("cannot open a browser: %s; open the address yourself", errorText(err))
 		}
 		return a.printAddress(login)
 	})
 	return c
 }
 
-// printAddress prints where the dashboard is.
+// printAddress prints the dashboard's address.
 func (a *app) printAddress(at string) error {
 	if !a.json {
 		return a.print(at + "\n")
@@ -51,7 +51,8 @@ func (a *app) printAddress(at string) error {
 	return a.printDoc(doc)
 }
 
-// dashboardURLs is the address of the dashboard, and the one that logs a browser in. The code is behind a #: no server and no log sees it.
+// dashboardURLs returns the dashboard's address, and the one that logs a browser in. The code follows a #, so no server
+// and no log sees it.
 func (a *app) dashboardURLs(ctx context.Context) (plain, login string, err error) {
 	plain = a.client.URL() + "/ui/"
 	doc, err := a.client.Get(ctx, nil, "me")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDashboard: the browser gets an address that logs it in, and the terminal one that does not; with --print, or where there is no
-// browser, the terminal gets that which does.
+// TestDashboard: the browser gets an address that logs it in, and the terminal one that does not; with --print, or
+// where there is no browser, the terminal gets that which does.
 func TestDashboard(t *testing.T) {
 	for _, tt := range []struct {
 		name, me, args, display string
@@ -20,8 +20,8 @@ func TestDashboard(t *testing.T) {
 		{"no login", `{"login":false}`, "dashboard", ":0", "/ui/", "/ui/", ""},
 		{"a login", `{"login":true}`, "dashboard", ":0", "/ui/login#code=1.A.b.me", "/ui/", ""},
 		{"printed", `{"login":true}`, "dashboard --print", ":0", "", "/ui/login#code=1.A.b.me", ""},
-		{"no screen", `{"login":true}`, "dashboard", "", "", "/ui/login#code=1.A.b.me", "no browser was opened: there is no screen here"},
-		{"it fails", `{"login":true}`, "dashboard", "fail", "/ui/login#code=1.A.b.me", "/ui/login#code=1.A.b.me", "no browser was opened: xdg-open: exit status 4"},
+		{"no screen", `{"login":true}`, "dashboard", "", "", "/ui/login#code=1.A.b.me", "cannot open a browser: no display"},
+		{"it fails", `{"login":true}`, "dashboard", "fail", "/ui/login#code=1.A.b.me", "/ui/login#code=1.A.b.me", "cannot open a browser: xdg-open: exit status 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

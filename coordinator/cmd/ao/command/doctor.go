@@ -14,19 +14,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutDoctor = `Look over a deployment and say what to do: versions, when NATS writes to disk, replicas, full streams, rights of NATS credentials,
-clocks, disk space, who gets in without a token, secrets that every user can read, agents and profiles that do not load, silent
-runners, runs that nobody takes, callbacks owed for long, whether the public address is reached.
+const aboutDoctor = `Check a deployment and give advice: versions, how NATS syncs to disk, replicas, full streams, permissions of NATS
+credentials, clocks, disk space, access without a token, secrets that other users can read, agents and profiles that do not
+load, runners without heartbeats, runs that no runner takes, callbacks pending for long, the public address.
 
-What the coordinator sees it tells to a token with scope admin (AO_TOKEN). On its machine, or a worker's, give the same environment as
-the program has: AO_NATS_URL, AO_NATS_CREDS, AO_API_TOKENS, AO_TLS_KEY, AO_DATA_DIR, AO_PROFILES_DIR, AO_PROFILES. What cannot be looked at from here is said (skip).
+The coordinator's own checks need a token with scope admin (AO_TOKEN). On the machine of a coordinator or worker, set the
+same environment as the program: AO_NATS_URL, AO_NATS_CREDS, AO_API_TOKENS, AO_TLS_KEY, AO_DATA_DIR, AO_PROFILES_DIR,
+AO_PROFILES. Checks that are not possible from here are listed as "skip".
 
-Exit codes: 0 nothing failed (warnings may be there), 1 something must be mended, or nothing could be looked at, 2 the words were not understood, 130 interrupted.`
+Exit codes: 0 no check failed (there may be warnings), 1 a check failed or none was possible, 2 usage error,
+130 interrupted.`
 
 func doctorCommand(a *app) *cobra.Command {
 	var monitor string
-	c := &cobra.Command{Use: "doctor", Short: "Look over the deployment and say what to mend", Long: aboutDoctor, Args: cobra.NoArgs}
-	c.Flags().StringVar(&monitor, "nats-monitor", "", "a NATS server's monitoring port, such as http://127.0.0.1:8222: it says when it writes to disk")
+	c := &cobra.Command{Use: "doctor", Short: "Check the deployment and give advice", Long: aboutDoctor, Args: cobra.NoArgs}
+	c.Flags().StringVar(&monitor, "nats-monitor", "", "monitoring port of a NATS server, such as http://127.0.0.1:8222, to check how it syncs to disk")
 	completeFlag(c, "nats-monitor", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		found := doctor.Check(ctx, doctor.Config{
@@ -42,7 +44,7 @@ func doctorCommand(a *app) *cobra.Command {
 			return err
 		}
 		if !seen {
-			a.note("nothing could be looked at; give a token with scope admin, or the environment of a coordinator or worker")
+			a.note("no check was possible; set a token with scope admin, or the environment of a coordinator or worker")
 		}
 		if !well {
 			return exitCode(exitFailed)
@@ -52,7 +54,7 @@ func doctorCommand(a *app) *cobra.Command {
 	return c
 }
 
-// showFindings shows them: the order is that of the looking.
+// showFindings prints the findings in the order of the checks.
 func showFindings(a *app, found []checkup.Finding, ok bool) error {
 	if a.json {
 		doc, err := json.Marshal(struct {
@@ -72,6 +74,6 @@ func showFindings(a *app, found []checkup.Finding, ok bool) error {
 			return err
 		}
 	}
-	a.note("%d ok, %d to look at, %d to mend, %d not looked at", counts[checkup.OK], counts[checkup.Warn], counts[checkup.Fail], counts[checkup.Skip])
+	a.note("%d ok, %d warnings, %d failed, %d skipped", counts[checkup.OK], counts[checkup.Warn], counts[checkup.Fail], counts[checkup.Skip])
 	return nil
 }

@@ -29,12 +29,12 @@ func TestDoctor(t *testing.T) {
 	}
 	out, errs, code := ao(t, url(well), "", "doctor")
 	if code != exitDone || !strings.Contains(out, "ok    ao            version "+version.Current()) || !strings.Contains(out, "ok    http          asks for a token\n") || !strings.Contains(out, "warn  runners       there are none\n      → start one\n") ||
-		!strings.Contains(out, "skip  nats ") || !strings.Contains(errs, "1 to look at, 0 to mend, 2 not looked at") {
+		!strings.Contains(out, "skip  nats ") || !strings.Contains(errs, "1 warnings, 0 failed, 2 skipped") {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}
 	bad := well + `,{"check":"secrets","verdict":"fail","what":"open to all\u001b[2J","advice":"chmod"}`
 	out, errs, code = ao(t, url(bad), "", "doctor")
-	if code != exitFailed || !strings.Contains(out, "fail  secrets       open to all") || strings.Contains(out, "\x1b") || !strings.Contains(errs, "1 to mend") {
+	if code != exitFailed || !strings.Contains(out, "fail  secrets       open to all") || strings.Contains(out, "\x1b") || !strings.Contains(errs, "1 failed") {
 		t.Errorf("%d\n%q%s", code, out, errs)
 	}
 	if out, _, code := ao(t, url(bad), "", "doctor", "--json"); code != exitFailed || !strings.HasPrefix(out, `{"ok":false,"checks":[{"check":"ao","verdict":"ok",`) || !strings.Contains(out, `"advice":"chmod"`) {
@@ -43,7 +43,7 @@ func TestDoctor(t *testing.T) {
 	if out, _, code := ao(t, url(well), "", "doctor", "--json"); code != exitDone || !strings.HasPrefix(out, `{"ok":true,`) {
 		t.Errorf("for programs: %d %s", code, out)
 	}
-	if out, _, code := ao(t, "http://127.0.0.1:1", "", "doctor"); code != exitFailed || !strings.Contains(out, "fail  coordinator   No coordinator answers") {
+	if out, _, code := ao(t, "http://127.0.0.1:1", "", "doctor"); code != exitFailed || !strings.Contains(out, "fail  coordinator   no coordinator answers") {
 		t.Errorf("nobody there: %d %s", code, out)
 	}
 	closed := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -55,10 +55,10 @@ func TestDoctor(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"status":"ready"}`)
 	})
-	if out, _, code := ao(t, closed, "", "doctor", "--token", "aot_wrong"); code != exitFailed || !strings.Contains(out, "fail  coordinator   it answers, and refuses the token") {
+	if out, _, code := ao(t, closed, "", "doctor", "--token", "aot_wrong"); code != exitFailed || !strings.Contains(out, "fail  coordinator   the coordinator refuses the token") {
 		t.Errorf("a token that is refused: %d %s", code, out)
 	}
-	if out, errs, code := ao(t, closed, "", "doctor"); code != exitFailed || !strings.Contains(out, "skip  coordinator") || !strings.Contains(errs, "nothing could be looked at") {
+	if out, errs, code := ao(t, closed, "", "doctor"); code != exitFailed || !strings.Contains(out, "skip  coordinator") || !strings.Contains(errs, "no check was possible") {
 		t.Errorf("nothing to be seen: %d %s%s", code, out, errs)
 	}
 	if _, _, code := ao(t, "", "", "doctor", "what"); code != exitUsage {
@@ -66,11 +66,11 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// What speaks to NATS itself does not take a coordinator's address for NATS's.
+// What connects to NATS itself does not take a coordinator's address for NATS's.
 func TestBackupTakesNoURL(t *testing.T) {
 	t.Setenv("AO_NATS_URL", "nats://tok3n@127.0.0.1:1,nats://user:s3cret@127.0.0.1:2")
 	for _, words := range [][]string{{"backup", "f"}, {"restore", os.DevNull}} {
-		if _, errs, code := ao(t, "", "", append([]string{"--url", "http://127.0.0.1:9999"}, words...)...); code != exitUsage || !strings.Contains(errs, "AO_NATS_URL (now nats://127.0.0.1:1,nats://127.0.0.1:2)") {
+		if _, errs, code := ao(t, "", "", append([]string{"--url", "http://127.0.0.1:9999"}, words...)...); code != exitUsage || !strings.Contains(errs, "(now nats://127.0.0.1:1,nats://127.0.0.1:2)") {
 			t.Errorf("%v: %d %s", words, code, errs)
 		}
 	}
@@ -101,7 +101,7 @@ func TestWhatToDoNext(t *testing.T) {
 	}{
 		{nothing, []string{"explain", "run_nope"}, exitFailed, "hint: 'ao runs'"},
 		{nothing, []string{"show", "ses_nope"}, exitFailed, "hint: 'ao sessions'"},
-		{away, []string{"verify"}, exitFailed, "hint: if it stays so: 'ao doctor'"},
+		{away, []string{"verify"}, exitFailed, "hint: if this persists, 'ao doctor'"},
 		{"", []string{"init", "/some/dir"}, exitUsage, "--dir /some/dir"},
 	} {
 		if _, errs, code := ao(t, tt.url, "", tt.args...); code != tt.code || !strings.Contains(errs, tt.say) {

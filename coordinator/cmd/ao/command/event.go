@@ -9,9 +9,9 @@ import (
 	"ao/shared/run"
 )
 
-const eventWidth = 160 // characters of a tool's input or output that are shown
+const eventWidth = 160 // maximum characters shown of a tool's input or output
 
-// eventBody is what of an event's members a person reads.
+// eventBody is the part of an event that is shown.
 type eventBody struct {
 	Role     string          `json:"role"`
 	Content  []run.Text      `json:"content"`
@@ -26,7 +26,7 @@ type eventBody struct {
 	ExitCode *int            `json:"exit_code"`
 }
 
-// text are the texts of a message.
+// text returns the texts of a message.
 func (b eventBody) text() string {
 	var texts []string
 	for _, t := range b.Content {
@@ -35,7 +35,7 @@ func (b eventBody) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// describeEvent is an event in words; nothing where it says nothing to a person.
+// describeEvent formats an event for people.
 func describeEvent(e run.Event) string {
 	var b eventBody
 	if e.Body != nil && json.Unmarshal(e.Body, &b) != nil {
@@ -69,7 +69,8 @@ func describeEvent(e run.Event) string {
 	return screen.Line(e.Type) + " " + screen.Truncate(string(e.Body), eventWidth)
 }
 
-// failureMessage finds the sentence in a run_failed: the error is an object with a message, or a code beside a message.
+// failureMessage returns the message of a run_failed event: the error is an object with a message, or a code with the
+// message beside it.
 func failureMessage(b eventBody) string {
 	var inner struct {
 		Message string `json:"message"`
@@ -83,18 +84,18 @@ func failureMessage(b eventBody) string {
 	return screen.Truncate(plainValue(b.Error), eventWidth)
 }
 
-// timestamped puts a time before what happened; further lines stand under the first.
+// timestamped prefixes a text with the event's time and indents its further lines.
 func timestamped(e run.Event, what string) string {
 	const indent = "\n          "
 	return fmt.Sprintf("%s  %s", e.At.Local().Format("15:04:05"), strings.ReplaceAll(strings.TrimRight(what, "\n"), "\n", indent))
 }
 
-// endsRun tells whether the event is the end of its run.
+// endsRun reports whether the event ends its run.
 func endsRun(e run.Event) bool {
 	return e.Type == run.EventCompleted || e.Type == run.EventFailed || e.Type == run.EventStopped
 }
 
-// readEvent reads an event of a list or a live message.
+// readEvent parses an event of a list or a stream.
 func readEvent(raw []byte) (run.Event, bool) {
 	var e run.Event
 	return e, json.Unmarshal(raw, &e) == nil && e.Type != ""

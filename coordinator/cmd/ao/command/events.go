@@ -15,13 +15,13 @@ func eventsCommand(a *app) *cobra.Command {
 	var follow bool
 	var after string
 	c := &cobra.Command{
-		Use: "events SESSION|RUN", Short: "Show what happened in a session or a run, and what happens (-f)", Args: exactlyOne("a run or a session"),
-		Long: `Show the events of a session, or of one run of it, oldest first. With -f those that come, too: of a run until it has
-ended, of a session until Ctrl-C. A connection that breaks is made again where it broke.`,
+		Use: "events SESSION|RUN", Short: "Show the events of a session or a run; -f follows", Args: exactlyOne("a run or a session"),
+		Long: `Show the events of a session or of one run, oldest first. With -f also new ones: of a run until it ends, of a session
+until Ctrl-C. Lost connections are resumed without gaps.`,
 		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: completer{a}.runsOrSessions,
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
-	c.Flags().StringVar(&after, "after", "", "only those after this position (<runs>-<events>)")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow new events")
+	c.Flags().StringVar(&after, "after", "", "only events after this position (<runs>-<events>)")
 	completeFlag(c, "after", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		w := eventPrinter{app: a, session: args[0]}
@@ -45,12 +45,12 @@ ended, of a session until Ctrl-C. A connection that breaks is made again where i
 	return c
 }
 
-// eventPrinter shows the events of a session, or of one run of it.
+// eventPrinter prints the events of a session, or of one of its runs.
 type eventPrinter struct {
 	app     *app
 	session string
 	run     string // only its events; empty: all
-	lastRun string // the run whose events were shown last
+	lastRun string // run of the last event printed
 	err     error
 }
 
@@ -70,7 +70,7 @@ func (w *eventPrinter) watch(ctx context.Context, after string, follow bool) err
 	return err
 }
 
-// event shows an event; enough once the run that is watched has ended, or nobody reads any more.
+// event prints an event. It returns true at the end of the watched run, or if printing fails.
 func (w *eventPrinter) event(raw json.RawMessage) (enough bool) {
 	e, ok := readEvent(raw)
 	if !ok || w.run != "" && e.RunID != w.run {
@@ -99,7 +99,7 @@ func (w *eventPrinter) message(m client.Message) (enough bool) {
 	case "event":
 		return w.event(m.Data)
 	case "session_deleted":
-		w.app.note("the session is deleted")
+		w.app.note("the session was deleted")
 		return true
 	}
 	return false

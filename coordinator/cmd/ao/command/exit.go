@@ -16,36 +16,37 @@ import (
 	"ao/shared/run"
 )
 
-// The exit codes. That of a procedural run's own program is shown, not passed on: it would be taken for one of these.
+// The exit codes. The code of a procedural run's program is printed, not passed on: it could be mistaken for one of
+// these.
 const (
 	exitDone        = 0
 	exitFailed      = 1 // the run failed, or the coordinator refused
 	exitUsage       = 2
 	exitStopped     = 3
-	exitWaitTimeout = 4 // the time to wait was over
+	exitWaitTimeout = 4 // the wait timed out
 	exitUnreachable = 5
 	exitInterrupted = 130
 )
 
-// exitOf is the exit code of a command that waited for a run.
+// exitOf is the exit code of a command that waits for a run.
 var exitOf = map[run.Status]int{run.Completed: exitDone, run.Failed: exitFailed, run.Stopped: exitStopped}
 
-// usageError is words that were not understood.
+// usageError is an error of the command line.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// parameterError is a parameter that is not of the type that the agent's schema wants.
+// parameterError is a parameter whose type does not match the agent's schema.
 type parameterError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// exitCode is a way out about which everything was said already.
+// exitCode is an error that was already reported.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
-// exit tells a person, or a program, what went wrong, and gives the exit code.
+// exit prints the error for people, or as JSON, and returns the exit code.
 func (a *app) exit(command string, err error) int {
 	if err == nil {
 		return exitDone
@@ -65,7 +66,7 @@ func (a *app) exit(command string, err error) int {
 	return p.code
 }
 
-// problem is an error as it is told.
+// problem is an error ready to print.
 type problem struct {
 	code  int
 	lines []string        // for people; the first is the message
@@ -78,7 +79,7 @@ func (a *app) problem(command string, err error) problem {
 	}
 	newProblem := func(code int, name string, hints ...string) problem {
 		text := errorText(err)
-		doc, _ := json.Marshal(fault.New(fault.Internal, name, text)) // a name and a text can always be written
+		doc, _ := json.Marshal(fault.New(fault.Internal, name, text)) // encoding strings cannot fail
 		p := problem{code: code, doc: doc, lines: []string{screen.Text(text)}}
 		for _, h := range hints {
 			p.lines = append(p.lines, "hint: "+h)
@@ -87,26 +88,26 @@ func (a *app) problem(command string, err error) problem {
 	}
 	switch {
 	case errors.As(err, new(parameterError)):
-		return newProblem(exitFailed, "parameter_validation_failed", "'ao agents show AGENT' lists what it takes")
+		return newProblem(exitFailed, "parameter_validation_failed", "'ao agents show AGENT' lists its parameters")
 	case errors.As(err, new(usageError)) || !a.parsed:
-		return newProblem(exitUsage, "usage", "'"+command+" --help' tells what it takes")
+		return newProblem(exitUsage, "usage", "'"+command+" --help' shows its arguments")
 	case errors.Is(err, context.Canceled):
 		return problem{code: exitInterrupted, lines: []string{"interrupted"}, doc: json.RawMessage(`{"error":"interrupted","message":"interrupted"}`)}
-	case errors.Is(err, syscall.EPIPE): // who reads us has seen enough
+	case errors.Is(err, syscall.EPIPE): // the reader of our output has closed it
 		return problem{code: exitDone}
 	case errors.As(err, new(*client.Unreachable)):
-		return newProblem(exitUnreachable, "unreachable", "start one with scripts/up, or say where it is with --url or AO_URL")
+		return newProblem(exitUnreachable, "unreachable", "start one with scripts/up, or set its address with --url or AO_URL")
 	case errors.As(err, new(*client.Untrusted)):
 		return newProblem(exitUnreachable, "untrusted")
 	case errors.As(err, new(*client.ConnectionLost)):
-		return newProblem(exitUnreachable, "connection_lost", "'ao health' tells whether the coordinator is well")
+		return newProblem(exitUnreachable, "connection_lost", "'ao health' checks whether the coordinator is ready")
 	case errors.As(err, new(*client.NotCoordinator)):
-		return newProblem(exitUnreachable, "not_a_coordinator", "say where the coordinator is with --url or AO_URL")
+		return newProblem(exitUnreachable, "not_a_coordinator", "set the coordinator's address with --url or AO_URL")
 	}
 	return newProblem(exitFailed, "failed")
 }
 
-// errorText is an error's text without what only Go's programmers read; a file that cannot be used is named.
+// errorText returns an error's text for people; it names the file of a file error.
 func errorText(err error) string {
 	if file, ok := err.(*fs.PathError); ok {
 		return file.Path + ": " + fault.Describe(err)
@@ -114,7 +115,7 @@ func errorText(err error) string {
 	return fault.Describe(err)
 }
 
-// refusalLines is the API's message, then all it says beside: every violation, the fields that are for people, what to do.
+// refusalLines formats an error of the API: message, violations, fields, hint.
 func refusalLines(r *client.APIError) []string {
 	lines := faultLines(r.Fault)
 	var hint, agent, field, scope, run, session string
@@ -137,26 +138,26 @@ func refusalLines(r *client.APIError) []string {
 	switch {
 	case hint != "":
 	case r.Fault.Code == "parameter_validation_failed" && agent != "":
-		hint = fmt.Sprintf("'ao agents show %s' lists what it takes", screen.Line(agent))
+		hint = fmt.Sprintf("'ao agents show %s' lists its parameters", screen.Line(agent))
 	case r.Fault.Code == "SchemaNotFound":
-		hint = "'ao schemas' lists what there is"
+		hint = "'ao schemas' lists them"
 	case r.Status == 404 && (agent != "" || field == "agent_name"):
-		hint = "'ao agents' lists what there is"
+		hint = "'ao agents' lists them"
 	case r.Status == 404 && run != "":
-		hint = "'ao runs' lists what there is"
+		hint = "'ao runs' lists them"
 	case r.Status == 404 && session != "":
-		hint = "'ao sessions' lists what there is"
+		hint = "'ao sessions' lists them"
 	case r.Status == 503:
-		hint = "if it stays so: 'ao doctor' and the coordinator's log say what is missing"
-		if r.RetryAfter > time.Second { // less than that everybody says
-			hint = fmt.Sprintf("come again in %s; %s", screen.Duration(r.RetryAfter), hint)
+		hint = "if this persists, 'ao doctor' and the coordinator's log show the cause"
+		if r.RetryAfter > time.Second { // every 503 has at least this
+			hint = fmt.Sprintf("retry in %s; %s", screen.Duration(r.RetryAfter), hint)
 		}
 	case r.RetryAfter > 0:
-		hint = fmt.Sprintf("come again in %s", screen.Duration(r.RetryAfter))
+		hint = fmt.Sprintf("retry in %s", screen.Duration(r.RetryAfter))
 	case r.Status == 401:
-		hint = "put a token of this coordinator into AO_TOKEN (or --token); whoever runs it makes one with 'ao tokens create'"
+		hint = "set AO_TOKEN (or --token) to a token of this coordinator; its operator creates one with 'ao tokens create'"
 	case r.Status == 403 && scope != "":
-		hint = "use a token with scope " + scope + " in AO_TOKEN (or --token); whoever runs the coordinator makes one with 'ao tokens create'"
+		hint = "use a token with scope " + scope + " in AO_TOKEN (or --token); the coordinator's operator creates one with 'ao tokens create'"
 	}
 	if hint != "" {
 		lines = append(lines, "hint: "+screen.Line(hint))
@@ -164,10 +165,10 @@ func refusalLines(r *client.APIError) []string {
 	return lines
 }
 
-// omittedFields are fields of a fault that say nothing to a person beside the message and the rest.
+// omittedFields are fields of an error that add nothing for people.
 var omittedFields = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true, "retry_after_seconds": true}
 
-// faultLines is a fault of the API, or of a run, in lines: message and code, then its fields.
+// faultLines formats an error of the API or of a run: message and code, then its fields.
 func faultLines(f *fault.Fault) []string {
 	first := screen.Text(f.Message)
 	if f.Message == "" {
@@ -204,7 +205,7 @@ func violations(field fault.Field) []string {
 	return lines
 }
 
-// plainValue is a field's value as a person reads it: a string as it is, anything else as JSON.
+// plainValue formats a field's value: a string as it is, anything else as JSON.
 func plainValue(value any) string {
 	raw, ok := value.(json.RawMessage)
 	if !ok {

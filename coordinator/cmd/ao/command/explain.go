@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// explanation is what of GET /runs/{id}/explain a person reads.
+// explanation is the part of GET /runs/{id}/explain that is shown.
 type explanation struct {
 	RunID       string `json:"run_id"`
 	SessionID   string `json:"session_id"`
@@ -37,7 +37,7 @@ type explanation struct {
 	Incomplete string `json:"incomplete"`
 }
 
-// candidate is a runner as seen by a run that waits for one.
+// candidate is a runner that could take a waiting run.
 type candidate struct {
 	ID         string `json:"runner_id"`
 	Hostname   string `json:"hostname"`
@@ -59,8 +59,9 @@ type candidate struct {
 
 func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain RUN", Short: "Tell why a run waits, or why it ended so, as a story with times", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
-		Long: "Tell why a run waits - which runner does not match in what, who has the slots, which run comes first - or why it ended so, and what\nhappened to it, with times.\n\nExit codes: 0 it is told, whatever became of the run; 1 there is no such run, or the coordinator refused.",
+		Use: "explain RUN", Short: "Explain why a run is waiting, or why it ended as it did", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
+		Long: "Explain why a run is waiting (runners that do not match, runs that hold the slots, runs before it) or why it ended as it\n" +
+			"did, with a history.\n\nExit codes: 0 explained, whatever the run's status; 1 no such run, or the coordinator refused.",
 	}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckID(args[0]); err != nil {
@@ -121,12 +122,12 @@ func showExplanation(a *app, e explanation) error {
 		return err
 	}
 	if e.Incomplete != "" {
-		a.note("this is not all: %s", e.Incomplete)
+		a.note("incomplete: %s", e.Incomplete)
 	}
 	return nil
 }
 
-// showCandidates shows why runners do not take a run: what they lack, or what they are busy with.
+// showCandidates shows why runners do not take a run: mismatches, or the runs that hold their slots.
 func showCandidates(a *app, all []candidate, more int) error {
 	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "WHY NOT")
 	for _, r := range all {
@@ -155,10 +156,10 @@ func showCandidates(a *app, all []candidate, more int) error {
 	return nil
 }
 
-// maxHeld is how many of a runner's runs are named.
+// maxHeld limits the runs shown per runner.
 const maxHeld = 3
 
-// plainList is a text, or texts with commas between them; nothing is none.
+// plainList formats a string or a list of strings; empty is "none".
 func plainList(raw json.RawMessage) string {
 	var all []string
 	if json.Unmarshal(raw, &all) != nil {

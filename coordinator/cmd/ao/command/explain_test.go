@@ -38,7 +38,7 @@ rnr_1   stale   h     p        1/4    tags is none, wanted gpu,eu; status is sta
 WHEN    AFTER  ATTEMPT  WHAT      DETAIL
 2m ago  +0ms   -        accepted  for agent a
 2m ago  +2.5s  1        claimed   by runner rnr_1\nand more
-`, "and 7 more runners; 'ao runners' lists them\nthis is not all: NATS does not answer\n"},
+`, "and 7 more runners; 'ao runners' lists them\nincomplete: NATS does not answer\n"},
 		{"run_2", `
 run        run_2
 agent      a

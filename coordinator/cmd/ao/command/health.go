@@ -19,13 +19,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutHealth = `Ask GET /ready. Made for health checks of containers: exit code 0 when the coordinator is ready, 1 in every other case.
+const aboutHealth = `Check GET /ready, for health checks of containers. Exit code 0 if the coordinator is ready, 1 in every other case.
 
-Without an address (--url or AO_URL) it asks the coordinator of this machine whose settings it has: at the port of AO_HTTP_ADDR, and with
-AO_TLS_CERT over https, believing that certificate alone, whatever names are in it.`
+Without an address (--url or AO_URL) it checks the coordinator on this machine with the same settings: at the port of
+AO_HTTP_ADDR, and with AO_TLS_CERT over https, trusting only that certificate, whatever its names.`
 
 func healthCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "health", Short: "Tell whether the coordinator is ready to work: exit code 0, else 1", Args: cobra.NoArgs, Long: aboutHealth}
+	c := &cobra.Command{Use: "health", Short: "Check whether the coordinator is ready: exit code 0, else 1", Args: cobra.NoArgs, Long: aboutHealth}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
@@ -43,7 +43,7 @@ func healthCommand(a *app) *cobra.Command {
 		switch {
 		case err != nil:
 			a.exit(c.CommandPath(), err)
-			return exitCode(exitFailed) // 2 and above mean something else to those who check
+			return exitCode(exitFailed) // health checkers give 2 and above another meaning
 		case a.json:
 			return a.printDoc(doc)
 		}
@@ -52,11 +52,11 @@ func healthCommand(a *app) *cobra.Command {
 	return c
 }
 
-// localCoordinator is the coordinator of this machine that has the same environment as we.
+// localCoordinator returns a client for the coordinator on this machine with the same environment.
 func localCoordinator(env func(string) string) (*client.Client, error) {
 	host, port, err := net.SplitHostPort(cmp.Or(env("AO_HTTP_ADDR"), config.HTTPAddr.Default))
 	if err != nil {
-		return nil, fmt.Errorf("AO_HTTP_ADDR %q is no address (host:port)", env("AO_HTTP_ADDR"))
+		return nil, fmt.Errorf("AO_HTTP_ADDR %q is not an address (host:port)", env("AO_HTTP_ADDR"))
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -73,24 +73,24 @@ func localCoordinator(env func(string) string) (*client.Client, error) {
 	return client.New(client.Config{URL: "https://" + at, CA: file, Name: name})
 }
 
-// certificateName is a name for which a certificate is good.
+// certificateName returns a name that the certificate covers.
 func certificateName(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("it cannot be read: %w", err)
+		return "", fmt.Errorf("cannot be read: %w", err)
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return "", errors.New("it holds no certificate (PEM)")
+		return "", errors.New("contains no certificate (PEM)")
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("it holds no certificate: %w", err)
+		return "", fmt.Errorf("contains no certificate: %w", err)
 	case len(leaf.DNSNames) > 0:
 		return strings.Replace(leaf.DNSNames[0], "*", "any", 1), nil
 	case len(leaf.IPAddresses) > 0:
 		return leaf.IPAddresses[0].String(), nil
 	}
-	return "", errors.New("it is for no name")
+	return "", errors.New("certificate has no name")
 }

@@ -14,27 +14,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutInit = `Make what a deployment needs to keep strangers out, once: users of NATS with what each may do, an admin's and a runner's API token, and with
---tls an authority with certificates for NATS and the HTTP API. What is there already stays: a second call changes nothing and says so.
-It needs no coordinator and no network. All secrets are readable by whoever made them only: the programs run as the same user.
+const aboutInit = `Create the credentials of a deployment, once: NATS users with their permissions, API tokens with scopes admin and run, and
+with --tls a certificate authority with certificates for NATS and the HTTP API. Existing files stay as they are: a second
+call changes nothing and says so. It needs no coordinator and no network. Only their creator can read the secrets: run
+the programs as the same user.
 
-Every program has a folder of its own below --dir: coordinator, worker, publisher, nats, client (tokens for people and programs), ca.
+Every program has its own folder below --dir: coordinator, worker, publisher, nats, client (tokens for people and
+programs), ca.
 
---worker makes a further user for workers, which may run these profiles only; its folder is worker-NAME:
+--worker creates another NATS user for workers, limited to these profiles, in the folder worker-NAME:
   ao init --dir /etc/ao --worker text=procedural.text --worker mind=autonomous.claude-code,autonomous.llm
-Who then gives no worker the files of the folder worker, which may run everything, has workers that cannot take each other's runs.
+If no worker gets the credential in the folder worker, which is not limited, workers cannot take each other's runs.
 
---nats-data names the data folder of a NATS server. How much it stores at most is written into its store.conf, which the server's
-configuration includes (nats/server.conf): what it has and three quarters of what is free, at least its streams' limits, or what
-AO_NATS_STORE says, such as 10GB. A later call looks again.
+--nats-data is the data folder of a NATS server. Its storage limit is written to store.conf, which the server's
+configuration includes (nats/server.conf): the space in use plus three quarters of the free space, at least the limits of
+its streams; or AO_NATS_STORE, such as 10GB. A later call checks it again.
 
---nats-staging names the data folder of a single NATS server over whose batches memory is to be mounted, as docker-compose.yml does. The
-folder for the mount is made, as who runs NATS must own it.`
+--nats-staging is the data folder of a single NATS server whose batches are kept in mounted memory, as docker-compose.yml
+does. It creates the mount point, which the user of NATS must own.`
 
-// noArguments wants no arguments: the folder is a flag's.
+// noArguments refuses arguments: the folder is a flag.
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("it takes no arguments; did you mean --dir %s?", args[0])
+		return fmt.Errorf("init takes no arguments; did you mean --dir %s?", args[0])
 	}
 	return nil
 }
@@ -44,15 +46,15 @@ func initCommand(a *app) *cobra.Command {
 	var workers, hosts, data, staging []string
 	var tls bool
 	c := &cobra.Command{
-		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: noArguments,
+		Use: "init --dir DIR", Short: "Create the users, tokens and certificates of a deployment", Long: aboutInit, Args: noArguments,
 		Example: "  ao init --dir /etc/ao\n  ao init --dir /etc/ao --tls --host nats --host coordinator --host 10.0.0.5",
 	}
-	c.Flags().StringVar(&dir, "dir", "", "where everything is to lie; made where it is missing")
-	c.Flags().StringArrayVar(&workers, "worker", nil, "NAME=TYPE.PROFILE[,…]: a user for workers that run these profiles only")
-	c.Flags().BoolVar(&tls, "tls", false, "make an authority and certificates too; a later call renews those that end within 30 days")
-	c.Flags().StringSliceVar(&hosts, "host", nil, "names and addresses under which the servers are reached, for the certificates; localhost is in them anyhow")
-	c.Flags().StringArrayVar(&data, "nats-data", nil, "data folder of a NATS server: how much it stores at most goes into its store.conf")
-	c.Flags().StringArrayVar(&staging, "nats-staging", nil, "data folder of a single NATS server: the folder is made over which memory is mounted for batches")
+	c.Flags().StringVar(&dir, "dir", "", "folder for all files; created if missing")
+	c.Flags().StringArrayVar(&workers, "worker", nil, "NAME=TYPE.PROFILE[,…]: a NATS user for workers limited to these profiles")
+	c.Flags().BoolVar(&tls, "tls", false, "create an authority and certificates; a later call renews those that expire within 30 days")
+	c.Flags().StringSliceVar(&hosts, "host", nil, "names and addresses of the servers, for the certificates; localhost is always included")
+	c.Flags().StringArrayVar(&data, "nats-data", nil, "data folder of a NATS server: its storage limit is written to store.conf")
+	c.Flags().StringArrayVar(&staging, "nats-staging", nil, "data folder of a single NATS server: the mount point for batches in memory is created")
 	_ = c.MarkFlagRequired("dir") // fails only for a flag that does not exist
 	c.RunE = func(*cobra.Command, []string) error {
 		w := keyring.Options{Dir: dir, TLS: tls, Hosts: hosts, Now: a.now(), Workers: map[string][]users.Profile{}}
@@ -64,7 +66,7 @@ func initCommand(a *app) *cobra.Command {
 			w.Workers[name] = profiles
 		}
 		if len(hosts) > 0 && !tls {
-			return usagef("--host is for certificates: say --tls too")
+			return usagef("--host is for certificates: add --tls")
 		}
 		for _, h := range hosts {
 			if h == "" || strings.ContainsAny(h, "/: \t") && !strings.Contains(h, "::") && strings.Count(h, ":") < 2 {
@@ -86,11 +88,11 @@ func initCommand(a *app) *cobra.Command {
 	return c
 }
 
-// parseWorker reads NAME=TYPE.PROFILE[,…].
+// parseWorker parses NAME=TYPE.PROFILE[,…].
 func parseWorker(text string) (string, []users.Profile, error) {
 	name, list, ok := strings.Cut(text, "=")
 	if !ok || list == "" || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || len(name) > 60 {
-		return "", nil, fmt.Errorf("worker %q: write NAME=TYPE.PROFILE, as text=procedural.text, with a name of letters, digits, '-' and '_'", text)
+		return "", nil, fmt.Errorf("worker %q: write NAME=TYPE.PROFILE, such as text=procedural.text, with a name of letters, digits, '-' and '_'", text)
 	}
 	var all []users.Profile
 	for _, word := range strings.Split(list, ",") {
@@ -119,11 +121,11 @@ func showFiles(a *app, ring *keyring.Result) error {
 		return err
 	}
 	if !ring.Changed() {
-		a.note("everything was there: nothing is changed")
+		a.note("all files exist already; nothing changed")
 	}
 	at := func(name string) string { return filepath.Join(ring.Dir, name) }
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nNext:\n  nats-server   include users.conf of %s (the path is taken from the including file's folder), and reload it when it changes\n", at("nats"))
+	fmt.Fprintf(&b, "\nNext:\n  nats-server   include users.conf of %s (path relative to the including file), and reload the server when it changes\n", at("nats"))
 	fmt.Fprintf(&b, "  or embedded   AO_NATS_USERS=%s\n", at("nats/users.conf"))
 	coordinator, worker, people, publisher := "", "", "", ""
 	if ring.TLS {

@@ -11,7 +11,7 @@ import (
 func TestInit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ring")
 	out, errs, code := ao(t, "", "", "init", "--dir", dir, "--tls", "--host", "nats,10.0.0.5", "--worker", "text=procedural.text,procedural.more")
-	if code != exitDone || strings.Contains(errs, "nothing is changed") {
+	if code != exitDone || strings.Contains(errs, "nothing changed") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
 	for _, want := range []string{dir + "/worker-text/nats.nk", "AO_NATS_USERS=" + dir + "/nats/users.conf", "AO_NATS_CREDS=" + dir + "/coordinator/nats.nk", "AO_NATS_CA=", "AO_API_TOKENS=", "AO_TLS_CERT=", "--inbox-prefix _INBOX_U"} {
@@ -33,7 +33,7 @@ func TestInit(t *testing.T) {
 			t.Errorf("a secret is shown: %s", out)
 		}
 	}
-	if out, errs, code := ao(t, "", "", "init", "--dir", dir); code != exitDone || !strings.Contains(errs, "nothing is changed") || strings.Contains(out, " made ") {
+	if out, errs, code := ao(t, "", "", "init", "--dir", dir); code != exitDone || !strings.Contains(errs, "nothing changed") || strings.Contains(out, " made ") {
 		t.Errorf("again: %d %q %q", code, out, errs)
 	}
 	if out, _, code := ao(t, "", "", "init", "--dir", dir, "--json"); code != exitDone || !strings.Contains(out, `{"path":"worker/nats.nk","state":"kept",`) {
@@ -44,13 +44,13 @@ func TestInit(t *testing.T) {
 		code int
 		want string
 	}{
-		{"init", exitUsage, `give --dir, too`},
-		{"init --dir " + dir + " --host nats", exitUsage, "say --tls too"},
+		{"init", exitUsage, `missing --dir`},
+		{"init --dir " + dir + " --host nats", exitUsage, "add --tls"},
 		{"init --dir " + dir + " --tls --host nats:4222", exitUsage, `host "nats:4222"`},
 		{"init --dir " + dir + " --worker text", exitUsage, "write NAME=TYPE.PROFILE"},
 		{"init --dir " + dir + " --worker a/b=procedural.text", exitUsage, "write NAME=TYPE.PROFILE"},
 		{"init --dir " + dir + " --worker a=shell.text", exitUsage, `profile "shell.text": write TYPE.NAME`},
-		{"init --dir " + dir + " --worker text=procedural.text", exitFailed, "to have it made anew remove it"},
+		{"init --dir " + dir + " --worker text=procedural.text", exitFailed, "remove it to create a new one"},
 		{"init --dir " + dir + "/nats/users.conf", exitFailed, "not a directory"},
 	} {
 		if _, errs, code := ao(t, "", "", strings.Fields(tt.args)...); code != tt.code || !strings.Contains(errs, tt.want) {
@@ -69,7 +69,7 @@ func TestInitSaysHowMuchNATSStores(t *testing.T) {
 		file string
 	}{
 		{"", exitDone, data + "/store.conf", "max_file_store: "},
-		{"20GB", exitDone, "NATS stores 20480 MiB at most", "max_file_store: 21474836480\n"},
+		{"20GB", exitDone, "storage limit of NATS, 20480 MiB", "max_file_store: 21474836480\n"},
 		{"much", exitUsage, `AO_NATS_STORE: size "much"`, "max_file_store: 21474836480\n"},
 	} {
 		t.Setenv("AO_NATS_STORE", tt.say)

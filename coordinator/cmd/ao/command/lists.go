@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filter is what a list of runs or sessions is narrowed by.
+// filter holds the filters of a list of runs or sessions.
 type filter struct {
 	status, agent, session, parent, since, cursor string
 	runner, retryOf, text                         string
@@ -30,12 +30,12 @@ type filter struct {
 func filterFlags(a *app, c *cobra.Command, f *filter, statuses []string) {
 	flags := c.Flags()
 	flags.StringVar(&f.status, "status", "", strings.Join(statuses, ", "))
-	flags.StringVar(&f.agent, "agent", "", "of this agent")
-	flags.StringVar(&f.parent, "parent", "", "whose parent is this session")
-	flags.StringVar(&f.since, "since", "", "created since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
-	flags.IntVar(&f.limit, "limit", 20, "at most so many on a page")
-	flags.StringVar(&f.cursor, "cursor", "", "go on where a page ended")
-	flags.BoolVar(&f.all, "all", false, "page after page, to the end")
+	flags.StringVar(&f.agent, "agent", "", "only of this agent")
+	flags.StringVar(&f.parent, "parent", "", "only with this parent session")
+	flags.StringVar(&f.since, "since", "", "only created since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
+	flags.IntVar(&f.limit, "limit", 20, "maximum rows per page")
+	flags.StringVar(&f.cursor, "cursor", "", "continue after the page that printed this cursor")
+	flags.BoolVar(&f.all, "all", false, "all pages")
 	completeFlag(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
 	completeFlag(c, "agent", completer{a}.agents)
 	completeFlag(c, "parent", completer{a}.sessions)
@@ -61,7 +61,7 @@ func (f filter) query(now time.Time) (url.Values, error) {
 	case f.limit < 1 || f.limit > maxListed:
 		return nil, usagef("limit must be from 1 to %d, got %d; --all lists everything", maxListed, f.limit)
 	case f.all:
-		f.limit = maxListed // fewer pages; the reader sees one list
+		f.limit = maxListed // fewer requests
 	}
 	q.Set("limit", strconv.Itoa(f.limit))
 	if f.since != "" {
@@ -84,10 +84,10 @@ func parseSince(now time.Time, s string) (time.Time, error) {
 	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
 		return t, nil
 	}
-	return time.Time{}, usagef("since %q: write a time span such as 2h or 30m, a day such as 2026-01-31, or a moment such as 2026-01-31T12:00:00Z", s)
+	return time.Time{}, usagef("since %q: write a duration such as 2h or 30m, a date such as 2026-01-31, or a time such as 2026-01-31T12:00:00Z", s)
 }
 
-// listPages reads a page, or all of them, of a filtered list.
+// listPages reads one page or all pages of a filtered list.
 func (a *app) listPages(ctx context.Context, of string, f filter) (client.Page, error) {
 	q, err := f.query(a.now())
 	if err != nil {
@@ -103,10 +103,10 @@ func (a *app) listPages(ctx context.Context, of string, f filter) (client.Page, 
 	return p, err
 }
 
-// noteMore says how to go on after a page.
+// noteMore says how to get the next page.
 func (a *app) noteMore(p client.Page, of string) {
 	if p.Next != "" {
-		a.errs.println(screen.Line(fmt.Sprintf("more: --cursor %s (or --all) with the same %s command", p.Next, of)))
+		a.errs.println(screen.Line(fmt.Sprintf("more: repeat the %[2]s command with --cursor %[1]s or --all", p.Next, of)))
 	}
 }
 
@@ -118,27 +118,27 @@ func statuses[S ~string](all []S) []string {
 	return names
 }
 
-// atLeastOne wants one argument or more, and says what of.
+// atLeastOne requires one or more arguments.
 func atLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return fmt.Errorf("which one? name %s, or several", what)
+			return fmt.Errorf("name %s, or several", what)
 		}
 		return nil
 	}
 }
 
-// exactlyOne wants exactly one argument, and says what of.
+// exactlyOne requires exactly one argument.
 func exactlyOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fmt.Errorf("which one? name %s, one at a time (got %d)", what, len(args))
+			return fmt.Errorf("name %s, exactly one (got %d)", what, len(args))
 		}
 		return nil
 	}
 }
 
-// apiPath is where the API has what an id names.
+// apiPath returns the API path of a run or session.
 func apiPath(id string) ([]string, error) {
 	switch {
 	case run.CheckID(id) == nil:
@@ -146,5 +146,5 @@ func apiPath(id string) ([]string, error) {
 	case run.CheckSessionID(id) == nil:
 		return []string{"sessions", id}, nil
 	}
-	return nil, usageError{errors.New(screen.Line(fmt.Sprintf("%.80q is neither a run (run_…) nor a session (ses_…); 'ao runs' and 'ao sessions' list them", id)))}
+	return nil, usageError{errors.New(screen.Line(fmt.Sprintf("%.80q is not the id of a run (run_…) or session (ses_…); 'ao runs' and 'ao sessions' list them", id)))}
 }

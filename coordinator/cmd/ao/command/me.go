@@ -12,8 +12,8 @@ import (
 
 func meCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "me", Short: "Show as whom the coordinator knows you, and until when", Args: cobra.NoArgs,
-		Long: "Show as whom the coordinator knows you, and until when. With --json also the routes that you may use.",
+		Use: "me", Short: "Show your identity at the coordinator and its expiry", Args: cobra.NoArgs,
+		Long: "Show your identity at the coordinator and its expiry. With --json also the routes that you may use.",
 	}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		doc, err := a.client.Get(ctx, nil, "me")
@@ -38,7 +38,7 @@ func meCommand(a *app) *cobra.Command {
 		var f screen.Facts
 		f.Add("name", me.Name)
 		if !me.Login {
-			f.Add("token", "none is asked for here")
+			f.Add("token", "not required")
 		} else {
 			f.Add("kind", me.Kind)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// violation is what is wrong, and where in the text that was sent.
+// violation is a validation error with its place in the sent text.
 type violation struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
@@ -25,7 +25,7 @@ type violation struct {
 	Column  int    `json:"column"`
 }
 
-// formatViolations lists violations, one a line, each with its place.
+// formatViolations formats violations, one per line.
 func formatViolations(all []violation) string {
 	var b strings.Builder
 	for _, v := range all {
@@ -41,15 +41,15 @@ func schemaValidateCommand(a *app) *cobra.Command {
 	var answer string
 	var strict bool
 	c := &cobra.Command{
-		Use: "validate SCHEMA", Short: "Check an output schema, and what would be taken from an answer; store nothing",
+		Use: "validate SCHEMA", Short: "Check an output schema and, with --answer, an answer; store nothing",
 		Args: exactlyOne("a file with a schema, '{…}', or -"),
-		Long: "Check a JSON Schema as the coordinator does, and say line and column of what is wrong. With --answer print the JSON that a\n" +
-			"worker would take from that answer.\n" +
-			"Exit codes: 0 it is valid, and so is the answer, 1 it is not, 2 the words were not understood, 5 no coordinator was reached.",
+		Long: "Check a JSON Schema as the coordinator does and print errors with line and column. With --answer, print the JSON that a\n" +
+			"worker would extract from that answer.\n" +
+			"Exit codes: 0 schema and answer are valid, 1 not valid, 2 usage error, 5 coordinator unreachable.",
 		Example: "  ao schemas validate findings.json\n  ao schemas validate findings.json --answer answer.txt",
 	}
-	c.Flags().StringVar(&answer, "answer", "", "what a model said: a file, or - for standard input")
-	c.Flags().BoolVar(&strict, "strict-json", false, "the answer must be JSON as a whole; nothing is looked for in it")
+	c.Flags().StringVar(&answer, "answer", "", "an answer of a model: a file, or - for standard input")
+	c.Flags().BoolVar(&strict, "strict-json", false, "the whole answer must be JSON; do not search for JSON in it")
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		body, err := validationBody(a, args[0], answer, strict)
 		if err != nil {
@@ -64,10 +64,10 @@ func schemaValidateCommand(a *app) *cobra.Command {
 	return c
 }
 
-// validationBody is the body of POST /schemas/validate. The schema is sent as text: it may be no JSON yet.
+// validationBody returns the body of POST /schemas/validate. The schema is sent as text, which need not be valid JSON.
 func validationBody(a *app, schema, answer string, strict bool) ([]byte, error) {
 	if schema == "-" && answer == "-" {
-		return nil, usagef("only one of schema and answer can come from standard input")
+		return nil, usagef("only one of schema and answer can be standard input")
 	}
 	text, err := a.readSource(schema)
 	if err != nil {
@@ -85,12 +85,12 @@ func validationBody(a *app, schema, answer string, strict bool) ([]byte, error) 
 			body["options"] = map[string]bool{"strict_json_only": true}
 		}
 	case strict:
-		return nil, usagef("--strict-json says how an answer is read; give one with --answer")
+		return nil, usagef("--strict-json needs --answer")
 	}
 	return strictjson.Encode(body)
 }
 
-// showValidation prints a verdict on a schema, and on an answer to it.
+// showValidation prints the result for a schema and an answer.
 func showValidation(a *app, doc json.RawMessage) error {
 	var v struct {
 		Valid  bool        `json:"valid"`
@@ -135,10 +135,10 @@ func showValidation(a *app, doc json.RawMessage) error {
 func agentPreviewCommand(a *app) *cobra.Command {
 	var params, prompt string
 	c := &cobra.Command{
-		Use: "preview AGENT|DEFINITION", Short: "Show what a run would be told, and which runners would take it; store nothing",
+		Use: "preview AGENT|DEFINITION", Short: "Show the prompts of a run and the runners that match; store nothing",
 		Args: exactlyOne("an agent, a file with a definition, '{…}', or -"), ValidArgsFunction: completer{a}.agents,
-		Long: "Show the system prompt and the prompt that a start of an agent would be given, and which runners would take it. A definition\n" +
-			"that is not stored yet is a file, '{…}' itself, or - for standard input.\n" +
+		Long: "Show the system prompt and the prompt that a run of an agent would get, and which runners match. A definition that is not\n" +
+			"stored yet is a file, inline '{…}', or - for standard input.\n" +
 			"Exit codes: 0 the parameters are valid, 1 they are not, or the definition is refused.",
 		Example: "  ao agents preview reviewer --prompt 'Look at src'\n  ao agents preview ./reviewer/agent.json --params params.json",
 	}
@@ -160,14 +160,14 @@ func agentPreviewCommand(a *app) *cobra.Command {
 	return c
 }
 
-// previewBody is the body of POST /agents/preview. What is no file is an agent's name.
+// previewBody returns the body of POST /agents/preview. If no such file exists, the argument is an agent's name.
 func previewBody(a *app, what, params, prompt string) ([]byte, error) {
 	var members []strictjson.Member
 	if _, err := os.Stat(what); errors.Is(err, os.ErrNotExist) && what != "-" && !inline(what) {
 		if err := agent.CheckName("agent", what); err != nil {
 			return nil, usageError{err}
 		}
-		raw, _ := strictjson.Encode(what) // a text
+		raw, _ := strictjson.Encode(what) // a string
 		members = append(members, strictjson.Member{Key: "agent_name", Value: raw})
 	} else {
 		raw, err := a.readObject("definition", what)
@@ -190,7 +190,7 @@ func previewBody(a *app, what, params, prompt string) ([]byte, error) {
 	return strictjson.Object(members), nil
 }
 
-// showPreview prints what a run would be told, and who would take it.
+// showPreview prints the prompts of a run and the matching runners.
 func showPreview(a *app, doc json.RawMessage) error {
 	var p struct {
 		Valid   bool        `json:"valid"`
@@ -228,7 +228,7 @@ func showPreview(a *app, doc json.RawMessage) error {
 	if err := f.Write(a.out); err != nil {
 		return err
 	}
-	table := screen.NewTable("RUNNER", "PROFILE", "HOST", "TAKES IT", "WHY NOT")
+	table := screen.NewTable("RUNNER", "PROFILE", "HOST", "MATCHES", "WHY NOT")
 	for _, r := range p.Runners {
 		takes, why := "yes", []string{}
 		if !r.Matches {
@@ -240,7 +240,7 @@ func showPreview(a *app, doc json.RawMessage) error {
 		table.Row(r.ID, r.Profile, r.Hostname, takes, strings.Join(why, "; "))
 	}
 	if len(p.Runners) == 0 {
-		a.note("no runner is registered; a run would wait for one")
+		a.note("no runner is registered; a run would wait")
 	} else if err := table.Write(a.out); err != nil {
 		return err
 	}

@@ -14,12 +14,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const retryLong = `Start a run like another one: the same parameters, demands and limits, checked against today's agent. Parameters that are
-given replace the run's own, one by one; --params replaces all of them. It waits for the end as 'ao run' does.
+const retryLong = `Start a run again with the same parameters, demands and limits, checked against the agent's current definition. --param
+replaces single parameters, --params all of them. It waits until the run ends, as 'ao run' does.
 
-With filters instead of an id it is about all that match and have ended, by default those that failed; their new runs' ids are
-printed, and nothing is waited for. It says how many they are and asks; --yes answers. A run costs again, and what an agent does to
-the outside may happen twice.`
+With filters instead of an id, it starts all matching ended runs again, by default the failed ones, prints the new ids and
+does not wait. It asks for confirmation unless --yes is given. Each run costs again, and side effects may happen twice.`
 
 const retryExample = `  ao retry run_…
   ao retry run_… -p depth=3 --detach
@@ -27,7 +26,7 @@ const retryExample = `  ao retry run_…
   ao retry --agent crawler --error timeout --since 2h
   ao retry --status failed,stopped --since 1h --yes`
 
-// retryFlags is what a retry has anew.
+// retryFlags are the changes of a retry.
 type retryFlags struct {
 	given   []param.Argument
 	params  string
@@ -41,19 +40,19 @@ func retryCommand(a *app) *cobra.Command {
 	var m bulk
 	var o retryFlags
 	c := &cobra.Command{
-		Use: "retry RUN | retry --status failed [--agent AGENT]", Short: "Start a run like another one, or like all that match",
+		Use: "retry RUN | retry --status failed [--agent AGENT]", Short: "Start a run again, or all matching runs",
 		Long: retryLong, Example: retryExample, Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
 	}
 	f := c.Flags()
-	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "another parameter: name=value, name:=JSON, or name alone for true")
-	f.Var(typedFlag{&o.given, "text", func(s string) (param.Argument, error) { return param.Text("prompt", s) }}, "prompt", "another prompt")
+	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "replace a parameter: name=value, name:=JSON, or name alone for true")
+	f.Var(typedFlag{&o.given, "text", func(s string) (param.Argument, error) { return param.Text("prompt", s) }}, "prompt", "replace the prompt")
 	f.StringVar(&o.params, "params", "", "all parameters as a JSON object: a file, '{…}', or - for standard input")
-	f.BoolVar(&o.same, "same-session", false, "as a further turn of the run's session; without it a new one begins")
-	f.Var(&o.timeout, "timeout", "another limit of the execution, such as 90s")
-	f.StringVar(&m.key, "idempotency-key", "", "the same key and the same command are the same runs, however often it is sent")
+	f.BoolVar(&o.same, "same-session", false, "start it as another turn of the same session instead of a new session")
+	f.Var(&o.timeout, "timeout", "replace the maximum execution time, such as 90s")
+	f.StringVar(&m.key, "idempotency-key", "", "repeating the same command with the same key starts the runs once")
 	f.BoolVarP(&o.detach, "detach", "d", false, "do not wait: print the run's id and the session's")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not tell what happens on the way")
-	f.StringVar(&m.code, "error", "", "all whose error has this code, such as timeout")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
+	f.StringVar(&m.code, "error", "", "select by error code, such as timeout")
 	addBulkFlags(a, c, &m, []string{string(run.Failed), string(run.Stopped), string(run.Completed)})
 	for _, name := range []string{"param", "prompt", "timeout", "idempotency-key", "error"} {
 		completeFlag(c, name, cobra.NoFileCompletions)
@@ -61,9 +60,9 @@ func retryCommand(a *app) *cobra.Command {
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			if len(o.given) > 0 || o.params != "" || o.same || o.timeout != 0 {
-				return usagef("what is to be another goes with one run; leave it out, or name the run")
+				return usagef("parameters, --same-session and --timeout need one run; omit them or give the run's id")
 			}
-			return m.apply(ctx, a, "start again", "run", "runs", "retry")
+			return m.apply(ctx, a, "retry", "run", "runs", "retry")
 		}
 		if err := run.CheckID(args[0]); err != nil {
 			return usageError{err}
@@ -77,7 +76,7 @@ func retryCommand(a *app) *cobra.Command {
 	return c
 }
 
-// body is what is to be another.
+// body returns the request body with the changes.
 func (o retryFlags) body(ctx context.Context, a *app, id string) ([]byte, error) {
 	var all []strictjson.Member
 	if o.same {
@@ -96,7 +95,7 @@ func (o retryFlags) body(ctx context.Context, a *app, id string) ([]byte, error)
 	return strictjson.Object(append(all, strictjson.Member{Key: "parameters", Value: parameters})), nil
 }
 
-// parameters are the run's own, with those that are given in their place.
+// parameters returns the run's parameters with the given ones replaced.
 func (o retryFlags) parameters(ctx context.Context, a *app, id string) (json.RawMessage, error) {
 	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodGet, Path: []string{"runs", id}})
 	if err != nil {

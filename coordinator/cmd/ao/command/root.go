@@ -1,5 +1,5 @@
-// Package command is what ao can be told to do, one file per noun: it asks the API, and shows the answer to a person as
-// text and tables, or to a program as the API's own documents.
+// Package command contains the commands of ao, one file per noun. Each calls the API and prints the answer: text and
+// tables for people, or the API's own documents with --json.
 package command
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Main does what args say and gives the exit code (see exit.go).
+// Main runs the command in args and returns the exit code (see exit.go).
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	a := &app{in: in, out: out, terminal: isTerminal(out), errs: &lineWriter{w: errs}, now: time.Now}
 	root := a.root()
-	a.json = wantsJSON(args) // also of what is not understood
+	a.json = wantsJSON(args) // also for usage errors
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -38,7 +38,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	return a.exit(at.CommandPath(), err)
 }
 
-// wantsJSON tells whether the words have --json, before they are understood.
+// wantsJSON reports whether args contain --json, before they are parsed.
 func wantsJSON(args []string) bool {
 	for _, arg := range args {
 		switch arg {
@@ -60,34 +60,34 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-const about = `Agent Orchestrator at the command line: start runs of agents, follow them, see what they made.
+const about = `The command line of Agent Orchestrator: start runs of agents, follow them, get their results.
 
-  ao agents                                   what can be run
-  ao run text-stats --param file=README.md    run it, wait, print the result
-  ao runs                                     what was run
+  ao agents                                   list the agents
+  ao run text-stats --param file=README.md    run one, wait, print the result
+  ao runs                                     list runs
   ao events -f SESSION                        watch a session
-  ao explain RUN                              why it waits, or why it ended so
-  ao top                                      watch everything
-  ao dashboard                                the same in a browser, and more
+  ao explain RUN                              why it is waiting, or why it ended
+  ao top                                      watch queues, runners and runs
+  ao dashboard                                open the dashboard in a browser
 
-Exit codes: 0 done (a run: completed), 1 it failed or was refused, 2 the words were not understood,
-3 the run was stopped, 4 the time to wait was over and the run goes on, 5 no coordinator was reached, 130 interrupted.`
+Exit codes: 0 success (a run: completed), 1 failed or refused, 2 usage error, 3 the run was stopped,
+4 wait timed out and the run continues, 5 coordinator unreachable, 130 interrupted.`
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "ao", Short: "Start agents' runs, follow them, see what they made", Long: about,
+		Use: "ao", Short: "Start runs of agents, follow them, get their results", Long: about,
 		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true, Version: version.Current(),
 	}
 	root.SetVersionTemplate(version.Line("ao"))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+")")
-	root.PersistentFlags().StringVar(&a.token, "token", "", "API token, where the coordinator asks for one (better AO_TOKEN: others on this machine see flags)")
-	root.PersistentFlags().StringVar(&a.ca, "ca", "", "file of authorities that are trusted beside the system's, for https (AO_CA)")
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's own JSON documents, lists one per line; errors too")
+	root.PersistentFlags().StringVar(&a.token, "token", "", "API token (prefer AO_TOKEN: other users of this machine can see flags)")
+	root.PersistentFlags().StringVar(&a.ca, "ca", "", "file of certificate authorities to trust besides the system's, for https (AO_CA)")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's JSON documents, lists one per line; errors too")
 	for _, flag := range []string{"url", "token"} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // fails only for a flag that does not exist
 	}
-	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Around them:"})
+	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Other commands:"})
 	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), treeCommand(a), showCommand(a), explainCommand(a), resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
 		c.GroupID = "runs"
 		root.AddCommand(c)
@@ -102,7 +102,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// checkShells has the command completion refuse a shell that it does not know. Root writes to its output by then.
+// checkShells makes the command completion refuse unknown shells. Call it after the output of root is set.
 func checkShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })
@@ -115,34 +115,34 @@ func checkShells(root *cobra.Command) {
 		for _, shell := range c.Commands() {
 			names = append(names, shell.Name())
 		}
-		return fmt.Errorf("%q is no shell that is known here; write one of %s", args[0], strings.Join(names, ", "))
+		return fmt.Errorf("unknown shell %q; use one of %s", args[0], strings.Join(names, ", "))
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// flagError says what is wrong with a flag without the words of Go's own readers.
+// flagError describes an error of a flag without Go's parser messages.
 func flagError(err error) error {
 	var bad *pflag.InvalidValueError
 	switch e := err.(type) {
 	case *pflag.InvalidValueError:
 		bad = e
 	case *pflag.NotExistError:
-		return fmt.Errorf("there is no flag %s", dashed(e.GetSpecifiedName(), e.GetSpecifiedShortnames()))
+		return fmt.Errorf("unknown flag %s", dashed(e.GetSpecifiedName(), e.GetSpecifiedShortnames()))
 	case *pflag.ValueRequiredError:
 		return fmt.Errorf("flag %s needs a value", dashed(e.GetSpecifiedName(), e.GetSpecifiedShortnames()))
 	case *pflag.InvalidSyntaxError:
-		return fmt.Errorf("%q is no flag", e.GetSpecifiedFlag())
+		return fmt.Errorf("%q is not a flag", e.GetSpecifiedFlag())
 	default:
 		return err
 	}
-	wants := map[string]string{"int": "a whole number", "bool": "true or false", "float64": "a number", "duration": "a time span such as 90s"}[bad.GetFlag().Value.Type()]
+	wants := map[string]string{"int": "a whole number", "bool": "true or false", "float64": "a number", "duration": "a duration such as 90s"}[bad.GetFlag().Value.Type()]
 	if number, ok := errors.AsType[*strconv.NumError](err); !ok || wants == "" || number == nil {
 		return fmt.Errorf("--%s: %q: %w", bad.GetFlag().Name, bad.GetValue(), errors.Unwrap(bad))
 	}
 	return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), wants)
 }
 
-// dashed is a flag as it was written; letters are those that stand with it behind one dash.
+// dashed returns a flag as it was written; letters are the short flags in the same group.
 func dashed(name, letters string) string {
 	if letters != "" {
 		return "-" + name[:1]
@@ -150,26 +150,26 @@ func dashed(name, letters string) string {
 	return "--" + name
 }
 
-// cobra's errors about flags that are missing, or that exclude each other, have texts and no types.
+// cobra's errors about missing or exclusive flags have no types.
 var (
 	required = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
 	excluded = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
-// flagGroupError says in words of ours which flags a command cannot do without, and which it takes one of.
+// flagGroupError rewrites cobra's errors about required and exclusive flags.
 func flagGroupError(err error) error {
 	if m := required.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("give --%s, too", strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --"))
+		return fmt.Errorf("missing --%s", strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --"))
 	}
 	if m := excluded.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("give one of --%s", strings.ReplaceAll(m[1], " ", " and --"))
+		return fmt.Errorf("use only one of --%s", strings.ReplaceAll(m[1], " ", " and --"))
 	}
 	return err
 }
 
-// help is the command that shows a command's page; a topic that there is not is refused.
+// help returns the help command, which refuses unknown topics.
 func help(root *cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: "help [COMMAND]", Short: "Show what a command does and takes"}
+	c := &cobra.Command{Use: "help [COMMAND]", Short: "Show the help of a command"}
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
 		for _, sub := range root.Commands() {
@@ -180,7 +180,7 @@ func help(root *cobra.Command) *cobra.Command {
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		of, rest, err := root.Find(args)
 		if err != nil || len(rest) > 0 {
-			return fmt.Errorf("there is no help on %q; 'ao --help' lists the commands", strings.Join(args, " "))
+			return fmt.Errorf("no help for %q; 'ao --help' lists the commands", strings.Join(args, " "))
 		}
 		of.InitDefaultHelpFlag()
 		return of.Help()

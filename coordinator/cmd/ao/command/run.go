@@ -20,33 +20,33 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runLong = `Start a run of an agent, wait for its end, and print its result: text as it is, data as indented JSON; of a program that
-printed no JSON what it printed (--json: {"return_code","stdout","stderr"} in the run's document). What happens on the way
-is told on standard error. Ctrl-C ends the waiting, not the run.
+const runLong = `Start a run of an agent, wait until it ends, and print its result: text as it is, data as indented JSON, a program's
+output if it printed no JSON (--json: {"return_code","stdout","stderr"} in the run's document). Progress goes to standard
+error. Ctrl-C ends the wait, not the run.
 
-A coordinator that goes away, or that has no NATS (503), is asked again for up to 5 minutes, always with the same idempotency
-key, so nothing is started twice; one that is not there at all is told of at once.
+If the coordinator becomes unreachable or unavailable (503), ao retries for up to 5 minutes with the same idempotency key,
+so nothing is started twice. If it was unreachable from the beginning, ao fails at once.
 
-Parameters are typed by the agent's schema ('ao agents show AGENT' lists them); what it does not name is a string.
-  --param depth=3                an integer where the schema says so; its digits stay as typed
+The agent's schema gives the types of parameters ('ao agents show AGENT'); unknown ones are strings.
+  --param depth=3                an integer if the schema says so
   --param verbose                true
   --param tag=a --param tag=b    an array, as is --param tag=a,b
-  --param 'opts:={"a":1}'        any JSON, as it stands
-  --params FILE, -, or '{…}'     a JSON object; parameters given one by one come after it, or replace its own
+  --param 'opts:={"a":1}'        any JSON
+  --params FILE, -, or '{…}'     a JSON object; --param adds to it or replaces its members
 
-With --output-schema the result is data that match it, or the run fails and says why ('ao show RUN').
+With --output-schema the result matches the schema, or the run fails and says why ('ao show RUN').
 
-Exit codes: 0 completed, 1 failed or refused, 2 the words were not understood, 3 stopped, 4 the time to wait was over,
-5 no coordinator was reached, 130 interrupted. The exit code of a procedural agent's own program is shown, not passed on.`
+Exit codes: 0 completed, 1 failed or refused, 2 usage error, 3 stopped, 4 wait timed out, 5 coordinator unreachable,
+130 interrupted. The exit code of a procedural agent's program is printed, not passed on.`
 
 const runExample = `  ao run text-stats --param file=README.md
   ao run log-grep -p files=README.md,CHANGELOG.md -p pattern=agent -p ignore_case
   ao run checksum-tree --project-dir . --param summary --detach
   echo '{"file":"README.md","top":3}' | ao run text-stats --params -`
 
-// runFlags is what is asked for with `ao run` and `ao validate`.
+// runFlags are the flags of `ao run` and `ao validate`.
 type runFlags struct {
-	given    []param.Argument // in the order typed
+	given    []param.Argument // in the order given
 	params   string
 	session  string
 	resume   string
@@ -63,7 +63,7 @@ type runFlags struct {
 	output   outputOptions
 }
 
-// typedFlag adds to an order's parameters; several flags share one list, so that their order is that of the words.
+// typedFlag adds parameters to a list. Several flags share one list, so the order of the command line is kept.
 type typedFlag struct {
 	to   *[]param.Argument
 	kind string
@@ -94,17 +94,17 @@ func addRunFlags(a *app, c *cobra.Command, o *runFlags) {
 		return param.Text("prompt", s)
 	}}, "prompt", "the parameter prompt, or - for standard input")
 	f.StringVar(&o.params, "params", "", "all parameters as a JSON object: a file, '{…}', or - for standard input")
-	f.StringVar(&o.session, "session", "", "start the session under this id (ses_…)")
-	f.StringVar(&o.resume, "resume", "", "go on with this session instead of starting one")
-	f.StringVar(&o.parent, "parent", "", "the session that this one belongs to")
-	f.StringVar(&o.dir, "project-dir", "", "only on runners of this folder; a relative one begins here")
-	f.StringVar(&o.hostname, "hostname", "", "only on runners of this host")
+	f.StringVar(&o.session, "session", "", "id for the new session (ses_…)")
+	f.StringVar(&o.resume, "resume", "", "resume this session instead of starting one")
+	f.StringVar(&o.parent, "parent", "", "parent session of the new session")
+	f.StringVar(&o.dir, "project-dir", "", "only on runners of this folder; relative to the current folder")
+	f.StringVar(&o.hostname, "hostname", "", "only on runners on this host")
 	f.StringVar(&o.profile, "profile", "", "only on runners with this executor profile")
-	f.StringArrayVar(&o.tags, "tag", nil, "only on runners with this tag; can be repeated")
-	f.IntVar(&o.attempts, "max-attempts", 0, "how often it may be begun when attempts fail or are lost; 0: as its agent says, else once")
-	f.BoolVar(&o.callback, "call-back", false, "tell the parent session of the end, with a turn of its own (mode async_callback)")
-	f.StringVar(&o.url, "callback-url", "", "tell an HTTP receiver of the end")
-	f.Var(&o.timeout, "timeout", "limit of the execution, such as 90s")
+	f.StringArrayVar(&o.tags, "tag", nil, "only on runners with this tag; repeatable")
+	f.IntVar(&o.attempts, "max-attempts", 0, "maximum attempts if one fails or is lost; 0: the agent's setting, else 1")
+	f.BoolVar(&o.callback, "call-back", false, "deliver the end to the parent session as a turn (mode async_callback)")
+	f.StringVar(&o.url, "callback-url", "", "deliver the end to this URL")
+	f.Var(&o.timeout, "timeout", "maximum execution time, such as 90s")
 	addOutputFlags(a, c, &o.output)
 	c.MarkFlagsMutuallyExclusive("session", "resume")
 	completeFlag(c, "param", completer{a}.param)
@@ -115,13 +115,13 @@ func addRunFlags(a *app, c *cobra.Command, o *runFlags) {
 	}
 }
 
-// one wants an agent's name, unless a session is resumed, which has one.
+// args requires an agent's name, unless a session is resumed.
 func (o *runFlags) args(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
-		return fmt.Errorf("one agent at a time, got %d names; parameters are given as --param name=value", len(args))
+		return fmt.Errorf("name one agent, got %d arguments; give parameters as --param name=value", len(args))
 	case len(args) == 0 && o.resume == "":
-		return errors.New("which agent? 'ao agents' lists them")
+		return errors.New("name an agent; 'ao agents' lists them")
 	}
 	return nil
 }
@@ -130,13 +130,13 @@ func runCommand(a *app) *cobra.Command {
 	var o runFlags
 	var detach, quiet bool
 	c := &cobra.Command{
-		Use: "run AGENT [--param name=value]...", Short: "Run an agent, wait for its end, print its result",
+		Use: "run AGENT [--param name=value]...", Short: "Run an agent, wait until it ends, print its result",
 		Long: runLong, Example: runExample, Args: o.args, ValidArgsFunction: completer{a}.agents,
 	}
 	addRunFlags(a, c, &o)
-	c.Flags().StringVar(&o.key, "idempotency-key", "", "the same key and the same order are one run, however often it is sent")
-	c.Flags().BoolVarP(&detach, "detach", "d", false, "do not wait: print the run's id and the session's")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
+	c.Flags().StringVar(&o.key, "idempotency-key", "", "repeating the same command with the same key starts one run only")
+	c.Flags().BoolVarP(&detach, "detach", "d", false, "do not wait; print the ids of run and session")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
 	completeFlag(c, "idempotency-key", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		body, err := requestBody(ctx, a, o, args)
@@ -148,15 +148,15 @@ func runCommand(a *app) *cobra.Command {
 	return c
 }
 
-// submission is an order as it goes out.
+// submission is a request to start a run.
 type submission struct {
 	path          []string
 	body          []byte
-	key           string // empty: one of its own
+	key           string // empty: a new one
 	detach, quiet bool
 }
 
-// submit sends an order, and waits for its run's end, unless nobody is to.
+// submit starts a run and, unless detached, waits until it ends.
 func submit(ctx context.Context, a *app, o submission) error {
 	created, doc, err := createRun(ctx, a, o.path, o.body, o.key)
 	switch {
@@ -173,7 +173,7 @@ func submit(ctx context.Context, a *app, o submission) error {
 	return a.awaitRun(ctx, created, 0, o.quiet)
 }
 
-// createRun sends an order. It always carries a key, so that it can be sent again over a connection that broke.
+// createRun starts a run. The request always has an idempotency key, so it can be retried.
 func createRun(ctx context.Context, a *app, path []string, body []byte, key string) (run.Run, json.RawMessage, error) {
 	if key == "" {
 		key = client.NewKey()
@@ -182,12 +182,12 @@ func createRun(ctx context.Context, a *app, path []string, body []byte, key stri
 	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	if err != nil {
 		if errors.Is(err, context.Canceled) || errors.As(err, new(*client.ConnectionLost)) {
-			a.note("Whether the run was accepted is not known; the same command with --idempotency-key %s tells, and starts none twice", key)
+			a.note("it is unknown whether the run was accepted; repeat the command with --idempotency-key %s to find out without starting it twice", key)
 		}
 		return created, nil, err
 	}
 	if err := json.Unmarshal(answer.Doc, &created); err != nil || run.CheckID(created.ID) != nil || run.CheckSessionID(created.SessionID) != nil {
-		return created, nil, fmt.Errorf("the answer to the order names no run: %.200q", answer.Doc)
+		return created, nil, fmt.Errorf("the coordinator's answer names no run: %.200q", answer.Doc)
 	}
 	return created, answer.Doc, nil
 }
@@ -195,10 +195,10 @@ func createRun(ctx context.Context, a *app, path []string, body []byte, key stri
 func validateCommand(a *app) *cobra.Command {
 	var o runFlags
 	c := &cobra.Command{
-		Use: "validate AGENT [--param name=value]...", Short: "Check what 'ao run' would be refused for; start nothing",
+		Use: "validate AGENT [--param name=value]...", Short: "Check the arguments of 'ao run' without starting a run",
 		Args: o.args, ValidArgsFunction: completer{a}.agents,
-		Long: "Check an order as 'ao run' would send it, with the same flags, and start nothing.\n" +
-			"Exit codes, as of 'ao run': 0 it would be accepted, 1 it would not, 2 the words were not understood, 5 no coordinator was reached.",
+		Long: "Check the arguments of 'ao run', with the same flags, without starting a run.\n" +
+			"Exit codes, as of 'ao run': 0 valid, 1 not valid, 2 usage error, 5 coordinator unreachable.",
 	}
 	addRunFlags(a, c, &o)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
@@ -217,14 +217,14 @@ func validateCommand(a *app) *cobra.Command {
 			Available *bool `json:"runner_available"`
 		}
 		if json.Unmarshal(answer.Doc, &v) == nil && v.Available != nil && !*v.Available {
-			a.note("no runner that could take it is online now; it would wait for one")
+			a.note("no matching runner is online; the run would wait for one")
 		}
 		return a.print("valid\n")
 	})
 	return c
 }
 
-// requestBody makes the body of a request out of the words.
+// requestBody builds the request body from the command line.
 func requestBody(ctx context.Context, a *app, o runFlags, args []string) ([]byte, error) {
 	req := request{Type: run.Start, Session: o.session, Mode: run.AsyncPoll, Parent: o.parent,
 		Timeout: int(time.Duration(o.timeout) / time.Second), Attempts: o.attempts, Callback: o.url}
@@ -270,7 +270,7 @@ func requestBody(ctx context.Context, a *app, o runFlags, args []string) ([]byte
 	return strictjson.Encode(req)
 }
 
-// schemaFor is what the parameters are typed by. It is asked for only where it matters.
+// schemaFor returns the schema of the parameters. It is fetched only if an argument needs it.
 func schemaFor(ctx context.Context, a *app, r request, given []param.Argument) (param.Schema, error) {
 	switch {
 	case r.Type == run.Resume:
@@ -288,7 +288,7 @@ func schemaFor(ctx context.Context, a *app, r request, given []param.Argument) (
 	return schemaOf(answer.Doc)
 }
 
-// schemaOf is the schema of an agent as the API shows it; an autonomous agent without one takes a prompt.
+// schemaOf returns the schema in an agent's document; an autonomous agent without one takes a prompt.
 func schemaOf(doc json.RawMessage) (param.Schema, error) {
 	var b struct {
 		Type   string          `json:"type"`

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runner is what of a runner a person reads; the API may say more.
+// runner is the part of a runner that is shown.
 type runner struct {
 	ID       string            `json:"runner_id"`
 	Status   string            `json:"status"`
@@ -33,13 +33,13 @@ type runner struct {
 var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
 
 func runnersCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runners", Short: "List the runners that take runs; send one away", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "runners", Short: "List runners; drain one", Args: cobra.NoArgs}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "runners", nil, "runners")
 		if err != nil {
 			return err
 		}
-		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARD", "FOLDER")
+		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARTBEAT", "FOLDER")
 		return a.printList(p, "no runners; scripts/up starts one with the coordinator", table, func(doc json.RawMessage) error {
 			var r runner
 			if err := json.Unmarshal(doc, &r); err != nil {
@@ -59,12 +59,12 @@ func runnersCommand(a *app) *cobra.Command {
 		})
 	})
 	drain := &cobra.Command{
-		Use: "delete RUNNER", Aliases: []string{"drain"}, Short: "Send a runner away: it takes no more runs, finishes its own, goes",
+		Use: "delete RUNNER", Aliases: []string{"drain"}, Short: "Drain a runner: it takes no new runs, finishes its own and exits",
 		Args: exactlyOne("a runner"), ValidArgsFunction: completer{a}.runners,
 	}
 	drain.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if !runnerID.MatchString(args[0]) {
-			return usagef("%.80q is no runner (rnr_…); 'ao runners' lists them", args[0])
+			return usagef("%.80q is not the id of a runner (rnr_…); 'ao runners' lists them", args[0])
 		}
 		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{"runners", args[0]}})
 		switch {
@@ -73,14 +73,14 @@ func runnersCommand(a *app) *cobra.Command {
 		case a.json && len(answer.Doc) > 0:
 			return a.printDoc(answer.Doc)
 		}
-		a.note("%s takes no more runs, finishes its own, and goes", args[0])
+		a.note("%s takes no new runs, finishes its own and exits", args[0])
 		return nil
 	})
 	c.AddCommand(drain)
 	return c
 }
 
-// pathTail keeps the end of a path: the part that tells folders apart.
+// pathTail keeps the end of a path, which distinguishes folders.
 func pathTail(path string, width int) string {
 	if r := []rune(path); len(r) > width {
 		return "…" + string(r[len(r)-width+1:])

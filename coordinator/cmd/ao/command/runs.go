@@ -20,18 +20,18 @@ import (
 func runsCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
-		Use: "runs", Short: "List runs, the newest first", Args: cobra.NoArgs, Aliases: []string{"ps"},
+		Use: "runs", Short: "List runs, newest first", Args: cobra.NoArgs, Aliases: []string{"ps"},
 		Example: "  ao runs --status failed --since 2h\n  ao runs --json --all | jq -r .run_id",
 	}
 	filterFlags(a, c, &f, statuses(run.Statuses))
-	c.Flags().StringVar(&f.session, "session", "", "of this session")
-	c.Flags().StringVarP(&f.text, "q", "q", "", "whose id begins with this, or whose agent, error, prompt or parameters have it")
-	c.Flags().StringVar(&f.runner, "runner", "", "of this runner")
-	c.Flags().StringVar(&f.retryOf, "retry-of", "", "that repeat this run")
-	c.Flags().BoolVar(&f.roots, "roots", false, "of sessions that are below no other")
+	c.Flags().StringVar(&f.session, "session", "", "only of this session")
+	c.Flags().StringVarP(&f.text, "q", "q", "", "only with this prefix of the id, or this text in agent, error, prompt or parameters")
+	c.Flags().StringVar(&f.runner, "runner", "", "only of this runner")
+	c.Flags().StringVar(&f.retryOf, "retry-of", "", "only retries of this run")
+	c.Flags().BoolVar(&f.roots, "roots", false, "only of sessions without a parent")
 	var count, csv bool
-	c.Flags().BoolVar(&count, "count", false, "print how many match, and list none")
-	c.Flags().BoolVar(&csv, "csv", false, "print all that match as CSV (--limit: so many)")
+	c.Flags().BoolVar(&count, "count", false, "print only the number of matching runs")
+	c.Flags().BoolVar(&csv, "csv", false, "print all matching runs as CSV (at most --limit)")
 	c.MarkFlagsMutuallyExclusive("count", "csv", "all")
 	completeFlag(c, "session", completer{a}.sessions)
 	completeFlag(c, "retry-of", completer{a}.runs)
@@ -65,7 +65,7 @@ func runsCommand(a *app) *cobra.Command {
 	return c
 }
 
-// durationOf is how long a run has been going, or went.
+// durationOf returns how long a run has been running, or ran.
 func durationOf(a *app, r run.Run) string {
 	started := r.StartedAt
 	if started == nil {
@@ -82,7 +82,7 @@ func durationOf(a *app, r run.Run) string {
 	return screen.Duration(a.now().Sub(*started))
 }
 
-// runNote is the one thing to know of a run beside its status.
+// runNote returns what matters most about a run besides its status.
 func runNote(r run.Run) string {
 	switch {
 	case r.Error != nil && r.Error.Message != "":
@@ -98,7 +98,7 @@ func runNote(r run.Run) string {
 }
 
 func showCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show all that is known of a run or a session", Args: exactlyOne("a run or a session"), ValidArgsFunction: completer{a}.runsOrSessions}
+	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show the details of a run or a session", Args: exactlyOne("a run or a session"), ValidArgsFunction: completer{a}.runsOrSessions}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		path, err := apiPath(args[0])
 		if err != nil {
@@ -131,7 +131,7 @@ func showRun(a *app, doc json.RawMessage) error {
 	f.Add("agent", r.Agent)
 	f.Add("type", r.Type)
 	f.Add("status", string(r.Status))
-	f.Add("waits", r.WaitingFor)
+	f.Add("waiting for", r.WaitingFor)
 	if r.Error != nil {
 		f.Add("error", strings.Join(faultLines(r.Error), "\n"))
 	}
@@ -146,7 +146,7 @@ func showRun(a *app, doc json.RawMessage) error {
 		f.Add("callback", strings.TrimSpace(r.Callback.Status+" "+callNote(*r.Callback)))
 	}
 	if r.HTTPCallback != nil {
-		f.Add("told", strings.TrimSpace(r.CallbackURL+": "+r.HTTPCallback.Status+" "+callNote(*r.HTTPCallback)))
+		f.Add("HTTP callback", strings.TrimSpace(r.CallbackURL+": "+r.HTTPCallback.Status+" "+callNote(*r.HTTPCallback)))
 	}
 	if r.NextAt != nil {
 		f.Add("next attempt", screen.At(a.now(), *r.NextAt))
@@ -162,7 +162,7 @@ func showRun(a *app, doc json.RawMessage) error {
 		}
 	}
 	if r.TimeoutAt != nil && !r.Status.Final() {
-		f.Add("limit", r.TimeoutAt.Local().Format(time.DateTime))
+		f.Add("times out", r.TimeoutAt.Local().Format(time.DateTime))
 	}
 	f.Add("took", durationOf(a, r))
 	if len(r.Parameters) > 0 {
@@ -171,15 +171,15 @@ func showRun(a *app, doc json.RawMessage) error {
 	return f.Write(a.out)
 }
 
-// parent is a parent session's id, and whether that is gone.
+// parent formats a parent session's id.
 func parent(id string, gone bool) string {
 	if gone {
-		return id + " (gone)"
+		return id + " (deleted)"
 	}
 	return id
 }
 
-// demands are a run's demands in a line.
+// demands formats a run's demands on one line.
 func demands(d run.Demands) string {
 	var all []string
 	for _, m := range []struct{ name, v string }{
@@ -194,13 +194,13 @@ func demands(d run.Demands) string {
 
 func resultCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's newest ended run", Args: exactlyOne("a run or a session"),
-		Long: `Print a result: text as it is, data as indented JSON. Of a program that printed no JSON what it printed, its standard error on
-standard error. With --json the whole result document.`,
+		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's last ended run", Args: exactlyOne("a run or a session"),
+		Long: `Print a result: text as it is, data as indented JSON, or the output of a program that printed no JSON, its standard error
+on standard error. With --json, the whole result document.`,
 		ValidArgsFunction: completer{a}.runsOrSessions,
 	}
 	var most int
-	c.Flags().IntVar(&most, "max-bytes", 0, "cut longer texts, so that about so many bytes are left; 0: the whole result")
+	c.Flags().IntVar(&most, "max-bytes", 0, "cut longer texts to about this many bytes; 0: the whole result")
 	completeFlag(c, "max-bytes", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		path, err := apiPath(args[0])
@@ -232,24 +232,24 @@ standard error. With --json the whole result document.`,
 			a.note("%s", o.Stderr)
 		}
 		if res.ExitCode != nil && *res.ExitCode != 0 {
-			a.note("its program ended with exit code %d", *res.ExitCode)
+			a.note("the program exited with code %d", *res.ExitCode)
 		}
 		return showTruncated(a, res.Result, res.truncation)
 	})
 	return c
 }
 
-// truncation is what a document says that was cut.
+// truncation are the members of a cut result.
 type truncation struct {
 	Truncated bool   `json:"truncated"`
 	Bytes     int    `json:"bytes"`
-	Head      string `json:"head"` // of what is too large even without its texts
+	Head      string `json:"head"` // beginning of a result that is too large even without its texts
 }
 
-// showTruncated prints a result, or what is left of it.
+// showTruncated prints a result that may have been cut.
 func showTruncated(a *app, res run.Result, cut truncation) error {
 	if cut.Truncated {
-		a.note("it was cut; the whole result has %d bytes", cut.Bytes)
+		a.note("truncated; the whole result has %d bytes", cut.Bytes)
 	}
 	if cut.Head != "" {
 		return a.print(a.lastCell(cut.Head) + "\n")
@@ -261,11 +261,12 @@ func waitCommand(a *app) *cobra.Command {
 	var limit seconds
 	var quiet bool
 	c := &cobra.Command{
-		Use: "wait RUN", Short: "Wait for a run's end and print its result, as 'ao run' does", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
-		Long: "Wait for a run's end, tell what happens on the way, print its result.\nExit codes: 0 completed, 1 failed, 3 stopped, 4 the time to wait was over and the run goes on.",
+		Use: "wait RUN", Short: "Wait until a run ends and print its result, as 'ao run' does", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
+		Long: "Wait until a run ends, show its progress, print its result.\n" +
+			"Exit codes: 0 completed, 1 failed, 3 stopped, 4 wait timed out and the run continues.",
 	}
-	c.Flags().Var(&limit, "timeout", "how long to wait, such as 90s; the run goes on after it (default: to the end)")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
+	c.Flags().Var(&limit, "timeout", "how long to wait, such as 90s; the run continues after it (default: no limit)")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
 	completeFlag(c, "timeout", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckID(args[0]); err != nil {
@@ -287,15 +288,16 @@ func waitCommand(a *app) *cobra.Command {
 func stopCommand(a *app) *cobra.Command {
 	var m bulk
 	c := &cobra.Command{
-		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or what runs and waits in sessions", Args: m.args(atLeastOne("a run or a session")), ValidArgsFunction: completer{a}.runsOrSessions,
-		Long: "Stop runs, or what runs in sessions; what waits in them is cancelled. 'ao wait RUN' tells when one has ended.\n" +
-			"What runs below goes on, and is named; with --tree it is stopped too, and what is started below later, until the session goes on.\n" +
-			"Of several, each is told to stop, also where another cannot be; the exit code is that of the first refusal.\n" +
-			"With filters instead of ids all that match and have not ended are stopped. It says how many they are and asks; --yes answers.",
+		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or all runs of sessions", Args: m.args(atLeastOne("a run or a session")), ValidArgsFunction: completer{a}.runsOrSessions,
+		Long: "Stop runs, or all running and waiting runs of sessions. 'ao wait RUN' waits until one has ended.\n" +
+			"Runs of descendants continue and are listed. With --tree they are stopped too, and so are runs started below later, until\n" +
+			"the session is resumed.\n" +
+			"With several ids, each is stopped even if another is refused; the exit code is that of the first refusal.\n" +
+			"With filters instead of ids, all matching runs that have not ended are stopped, after confirmation unless --yes is given.",
 		Example: "  ao stop run_…\n  ao stop --tree ses_…\n  ao stop --agent crawler --status pending",
 	}
 	var tree bool
-	c.Flags().BoolVar(&tree, "tree", false, "stop all that is below, too")
+	c.Flags().BoolVar(&tree, "tree", false, "also stop the runs of all descendants")
 	addBulkFlags(a, c, &m, []string{string(run.Pending), string(run.Claimed), string(run.Running)})
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if m.hasFilters() {
@@ -303,7 +305,7 @@ func stopCommand(a *app) *cobra.Command {
 			return m.apply(ctx, a, "stop", "run", "runs", "stop")
 		}
 		var paths [][]string
-		for _, id := range args { // nothing is stopped before all words are understood
+		for _, id := range args { // check all ids before stopping any run
 			path, err := apiPath(id)
 			if err != nil {
 				return err
@@ -328,7 +330,7 @@ func stopCommand(a *app) *cobra.Command {
 	return c
 }
 
-// stopOne stops what an id names, and prints how it stands then.
+// stopOne stops a run or session and prints its status.
 func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) error {
 	call := client.Call{Method: http.MethodPost, Path: append(path, "stop")}
 	if tree {
@@ -355,24 +357,24 @@ func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) e
 	switch b := s.Below; {
 	case b.Count == 0:
 	case b.Stopping:
-		a.note("%s: %d open runs below it are stopped, too", id, b.Count)
+		a.note("%s: %d open runs below it are stopped too", id, b.Count)
 	default:
 		named := strings.Join(b.Runs[:min(len(b.Runs), 5)], " ")
 		if len(b.Runs) > 5 || b.Count > len(b.Runs) {
 			named += " …"
 		}
-		a.note("%s: %d open runs below it go on: %s\nhint: 'ao stop --tree %s' stops them too", id, b.Count, named, id)
+		a.note("%s: %d open runs below it continue: %s\nhint: 'ao stop --tree %s' stops them too", id, b.Count, named, id)
 	}
 	return a.print(id + "\t" + screen.Line(s.Status) + "\n")
 }
 
-// callNote is the one thing to know of a callback beside its status.
+// callNote returns what matters most about a callback besides its status.
 func callNote(c run.CallbackState) string {
 	switch {
 	case c.RunID != "":
 		return "by " + c.RunID
 	case c.Next != nil && c.Tries > 0:
-		return fmt.Sprintf("%s; again at %s", strings.TrimPrefix(fmt.Sprintf("%d %s", c.HTTP, c.Reason), "0 "), c.Next.Local().Format(time.DateTime))
+		return fmt.Sprintf("%s; next attempt at %s", strings.TrimPrefix(fmt.Sprintf("%d %s", c.HTTP, c.Reason), "0 "), c.Next.Local().Format(time.DateTime))
 	case c.HTTP != 0:
 		return strconv.Itoa(c.HTTP) + " " + c.Reason
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputSchema is an output schema as the API shows it.
+// outputSchema is an output schema in the API.
 type outputSchema struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -28,9 +28,9 @@ type outputSchema struct {
 
 func schemasCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "schemas", Short: "List output schemas that have names; show, create and delete them", Args: cobra.NoArgs,
-		Long: "List the output schemas that 'ao run --output-schema-name' and agents' output_schema_name can name. One never changes; another one\n" +
-			"has another name.",
+		Use: "schemas", Short: "List named output schemas; show, create and delete them", Args: cobra.NoArgs,
+		Long: "List the output schemas for 'ao run --output-schema-name' and for an agent's output_schema_name. A schema never changes; a\n" +
+			"new version needs a new name.",
 		Example: "  ao schemas create findings --file findings.json\n  ao run security-scanner --prompt 'Look at src' --output-schema-name findings",
 	}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
@@ -84,11 +84,11 @@ func schemaShowCommand(a *app) *cobra.Command {
 func schemaCreateCommand(a *app) *cobra.Command {
 	var file, description string
 	c := &cobra.Command{
-		Use: "create NAME --file SCHEMA", Short: "Give an output schema a name", Args: exactlyOne("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
-		Long:    "Give a JSON Schema (draft-07) a name that runs and agents can say instead of it. It never changes.",
+		Use: "create NAME --file SCHEMA", Short: "Create a named output schema", Args: exactlyOne("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
+		Long:    "Create a named JSON Schema (draft-07) for runs and agents. It never changes.",
 		Example: `  ao schemas create findings --file findings.json --description 'What a review finds'` + "\n" + `  ao schemas create count --file '{"type":"object","required":["n"]}'`,
 	}
-	c.Flags().StringVar(&file, "file", "", "the schema: a file, '{…}' itself, or - for standard input")
+	c.Flags().StringVar(&file, "file", "", "the schema: a file, inline '{…}', or - for standard input")
 	c.Flags().StringVar(&description, "description", "", "what it is for")
 	completeFlag(c, "description", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
@@ -96,7 +96,7 @@ func schemaCreateCommand(a *app) *cobra.Command {
 			return usageError{err}
 		}
 		if file == "" {
-			return usagef("which schema? give it with --file: a file, '{…}' itself, or - for standard input")
+			return usagef("give the schema with --file: a file, inline '{…}', or - for standard input")
 		}
 		schema, err := a.readObject("schema", file)
 		if err != nil {
@@ -113,14 +113,14 @@ func schemaCreateCommand(a *app) *cobra.Command {
 		case a.json:
 			return a.printDoc(answer.Doc)
 		}
-		a.note("%s is created", args[0])
+		a.note("%s created", args[0])
 		return nil
 	})
 	return c
 }
 
 func schemaDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent names", Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
+	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent uses", Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
 			return usageError{err}
@@ -130,7 +130,7 @@ func schemaDeleteCommand(a *app) *cobra.Command {
 	return c
 }
 
-// outputOptions is what the answer of a run must be, as flags say it.
+// outputOptions are the flags for the output of a run.
 type outputOptions struct {
 	schema  string
 	name    string
@@ -138,7 +138,7 @@ type outputOptions struct {
 	strict  bool
 }
 
-// retries is how often a session is asked again; nil: not said.
+// retries is a flag for the number of corrections; nil: not given.
 type retries struct{ n *int }
 
 func (r *retries) String() string { return "" }
@@ -154,16 +154,16 @@ func (r *retries) Set(text string) error {
 
 func addOutputFlags(a *app, c *cobra.Command, w *outputOptions) {
 	f := c.Flags()
-	f.StringVar(&w.schema, "output-schema", "", "the answer must match this JSON Schema: a file, '{…}' itself, or - for standard input")
-	f.StringVar(&w.name, "output-schema-name", "", "the answer must match the output schema of this name ('ao schemas')")
-	f.Var(&w.retries, "output-retries", "how often an agent is asked again whose answer does not match, 0 to 10")
-	f.BoolVar(&w.strict, "strict-json", false, "the answer must be JSON as a whole; nothing is looked for in it")
+	f.StringVar(&w.schema, "output-schema", "", "the answer must match this JSON Schema: a file, inline '{…}', or - for standard input")
+	f.StringVar(&w.name, "output-schema-name", "", "the answer must match this named output schema ('ao schemas')")
+	f.Var(&w.retries, "output-retries", "how often the agent may correct an answer that does not match, 0 to 10")
+	f.BoolVar(&w.strict, "strict-json", false, "the whole answer must be JSON; do not search for JSON in it")
 	c.MarkFlagsMutuallyExclusive("output-schema", "output-schema-name")
 	completeFlag(c, "output-schema-name", completer{a}.schemas)
 	completeFlag(c, "output-retries", cobra.NoFileCompletions)
 }
 
-// apply says it in a request.
+// apply sets the options in a request.
 func (w outputOptions) apply(a *app, r *request) error {
 	if w.schema != "" {
 		raw, err := a.readObject("output-schema", w.schema)
@@ -182,7 +182,7 @@ func (w outputOptions) apply(a *app, r *request) error {
 	return nil
 }
 
-// outputRule is what an agent's answer must be, for people.
+// outputRule describes what an agent's answer must match.
 func outputRule(b agent.Blueprint) string {
 	switch o := b.OutputSchemaOptions; {
 	case b.OutputSchema == nil && b.OutputSchemaName == "":
@@ -190,12 +190,12 @@ func outputRule(b agent.Blueprint) string {
 	case b.OutputSchemaName != "":
 		return fmt.Sprintf("must match schema %s ('ao schemas show %s')", b.OutputSchemaName, b.OutputSchemaName)
 	case o != nil && o.MaxRetries != nil:
-		return fmt.Sprintf("must match %s; it is asked again %d times", b.OutputSchema, *o.MaxRetries)
+		return fmt.Sprintf("must match %s; up to %d corrections", b.OutputSchema, *o.MaxRetries)
 	}
 	return fmt.Sprintf("must match %s", b.OutputSchema)
 }
 
-// request is the body of POST /runs. Parameters are bytes as typed.
+// request is the body of POST /runs. Parameters keep their bytes.
 type request struct {
 	Type       string          `json:"type"`
 	Agent      string          `json:"agent_name,omitempty"`

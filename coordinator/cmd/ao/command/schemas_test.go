@@ -39,9 +39,9 @@ func TestSchemas(t *testing.T) {
 		{"schemas", "", "SCHEMA    CREATED  DESCRIPTION\nfindings  2m ago   What a review\\x1b finds\n", ""},
 		{"schemas --json", "", `{"name":"findings","description":"What a review\u001b finds","created_at":"` + then + `"}` + "\n", ""},
 		{"schemas show findings", "", "{\n  \"z\": 1.50,\n  \"a\": {\n    \"type\": \"object\"\n  }\n}\n", ""},
-		{"schemas create findings --file -", `{"z":1.50,"a":"<"}`, "", "findings is created\n"},
+		{"schemas create findings --file -", `{"z":1.50,"a":"<"}`, "", "findings created\n"},
 		{"schemas delete findings", "", "", ""},
-		{"agents show strict", "", `must match {"z":1,"a":2}; it is asked again 3 times`, ""},
+		{"agents show strict", "", `must match {"z":1,"a":2}; up to 3 corrections`, ""},
 		{"agents show naming", "", "must match schema findings ('ao schemas show findings')", ""},
 	} {
 		out, errs, code := ao(t, url, tt.in, strings.Fields(tt.args)...)

@@ -19,7 +19,7 @@ var sessionStatuses = []run.SessionStatus{
 
 func sessionsCommand(a *app) *cobra.Command {
 	var f filter
-	c := &cobra.Command{Use: "sessions", Short: "List sessions, the newest first; delete one", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "sessions", Short: "List sessions, newest first; delete one", Args: cobra.NoArgs}
 	filterFlags(a, c, &f, statuses(sessionStatuses))
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.listPages(ctx, "sessions", f)
@@ -40,7 +40,7 @@ func sessionsCommand(a *app) *cobra.Command {
 		}
 		return err
 	})
-	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events; not while something runs in it", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
+	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events, unless one is running", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
 	gone.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckSessionID(args[0]); err != nil {
 			return usageError{err}
@@ -51,7 +51,7 @@ func sessionsCommand(a *app) *cobra.Command {
 	return c
 }
 
-// delete deletes what stands at a path, and says so.
+// delete deletes a resource and reports it.
 func (a *app) delete(ctx context.Context, path ...string) error {
 	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: path})
 	switch {
@@ -62,6 +62,6 @@ func (a *app) delete(ctx context.Context, path ...string) error {
 	case a.json:
 		return nil
 	}
-	a.note("%s is deleted", path[len(path)-1])
+	a.note("%s deleted", path[len(path)-1])
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 func settingsCommand(a *app) *cobra.Command {
 	var changed bool
 	c := &cobra.Command{
-		Use: "settings", Short: "List the settings that the coordinator goes by, and where each is from", Args: cobra.NoArgs,
-		Long: "List the settings that the coordinator goes by: their values, and whether they are from a flag, the environment or are defaults.\n" +
-			"Of secrets only whether they are set. It needs a token with scope admin.",
+		Use: "settings", Short: "List the coordinator's settings and their sources", Args: cobra.NoArgs,
+		Long: "List the coordinator's settings with their values and sources: flag, environment or default. Of secrets only whether\n" +
+			"they are set. It needs a token with scope admin.",
 	}
-	c.Flags().BoolVar(&changed, "changed", false, "only those that are no defaults")
+	c.Flags().BoolVar(&changed, "changed", false, "only settings that are not defaults")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "settings", nil, "settings")
 		if err != nil {

@@ -70,7 +70,7 @@ SESSION  AGENT  STATUS    RUNS  CREATED  CHANGED
 ses_1    a      finished  3     2m ago   2m ago
 `},
 		{"agents", `
-AGENT  TYPE        STATUS    TAKES        DESCRIPTION
+AGENT  TYPE        STATUS    PARAMETERS   DESCRIPTION
 crawl  procedural  active    url [depth]  Gets pages
 think  autonomous  inactive  prompt       -
 `},
@@ -85,8 +85,8 @@ file    /w/worse.json
 error   no command
 `},
 		{"runners", `
-RUNNER  STATUS  TYPE        PROFILE     HOST  SLOTS  AGENTS  HEARD   FOLDER
-rnr_1   online  procedural  procedural  h     1/4    1       2m ago  /p
+RUNNER  STATUS  TYPE        PROFILE     HOST  SLOTS  AGENTS  HEARTBEAT  FOLDER
+rnr_1   online  procedural  procedural  h     1/4    1       2m ago     /p
 `},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -96,7 +96,7 @@ rnr_1   online  procedural  procedural  h     1/4    1       2m ago  /p
 			}
 		})
 	}
-	if _, errs, _ := ao(t, api(t, docs), "", "runs"); errs != "more: --cursor c2 (or --all) with the same runs command\n" {
+	if _, errs, _ := ao(t, api(t, docs), "", "runs"); errs != "more: repeat the runs command with --cursor c2 or --all\n" {
 		t.Errorf("paging: got %q", errs)
 	}
 }
@@ -143,11 +143,11 @@ depth      integer    -         -        minimum 1; maximum 9  ` + long + `
 
 ao run crawl --param url=text
 `, ""},
-		{"result run_1", "[\n  1,\n  {}\n]\n", "its program ended with exit code 3\n"},
+		{"result run_1", "[\n  1,\n  {}\n]\n", "the program exited with code 3\n"},
 		{"result ses_1", "as \x1b is\n", ""}, // not a terminal: as it is, and its line ends
 		{"result run_1 --json", `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}` + "\n", ""},
-		{"result run_1 --max-bytes 90", "{\n  \"a\": \"beg\"\n}\n", "it was cut; the whole result has 4096 bytes\n"},
-		{"result ses_1 --max-bytes 5", "[1,2\n", "it was cut; the whole result has 9000 bytes\n"},
+		{"result run_1 --max-bytes 90", "{\n  \"a\": \"beg\"\n}\n", "truncated; the whole result has 4096 bytes\n"},
+		{"result ses_1 --max-bytes 5", "[1,2\n", "truncated; the whole result has 9000 bytes\n"},
 		{"stop run_1", "run_1\tstopping\n", ""},
 		{"health", "ready\n", ""},
 	} {
@@ -283,9 +283,9 @@ func TestVerify(t *testing.T) {
 		`"ok":false,"wrong_count":2,"wrong":[{"kind":"begun_twice","run_id":"run_1","sequence":7,"message":"Attempt 1 was claimed twice"},{"kind":"sum","message":"3 are not 4"}]`).Replace(good)
 	const counts = `runs       3 accepted = 1 waiting + 0 running + 2 ended
 ended      2 = 2 completed + 0 failed + 0 stopped
-attempts   2 begun, 2 ended, 0 retried
-callbacks  1 owed = 1 delivered + 0 waiting + 0 undeliverable + 0 suppressed
-webhooks   0 owed = 0 delivered + 0 waiting + 0 dead
+attempts   2 claimed, 2 ended, 0 retried
+callbacks  1 due = 1 delivered + 0 waiting + 0 undeliverable + 0 suppressed
+webhooks   0 due = 0 delivered + 0 waiting + 0 dead
 sessions   2
 read       9 records, from 1 to 9
 
@@ -295,16 +295,16 @@ read       9 records, from 1 to 9
 		args, doc, out, errs string
 		code                 int
 	}{
-		{"verify", stray, strings.TrimSuffix(counts, "\n") + "foreign    2 of these stand under no attempt's key and count for nothing; the first is record 4\n\n" +
-			"ok: nothing was lost, and nothing done twice\n", "", exitDone},
-		{"verify", good, counts + "ok: nothing was lost, and nothing done twice\n", "", exitDone},
-		{"verify", bad, counts + `WRONG        RUN    RECORD  WHAT
+		{"verify", stray, strings.TrimSuffix(counts, "\n") + "foreign    2 of these have no attempt's key and are ignored; the first is record 4\n\n" +
+			"ok: nothing was lost or done twice\n", "", exitDone},
+		{"verify", good, counts + "ok: nothing was lost or done twice\n", "", exitDone},
+		{"verify", bad, counts + `VIOLATION    RUN    RECORD  MESSAGE
 begun_twice  run_1  7       Attempt 1 was claimed twice
 sum          -      -       3 are not 4
-`, "ao: 2 things are wrong. Keep the evidence", exitFailed},
+`, "ao: 2 violations. Keep the evidence", exitFailed},
 		{"verify --json", good, good + "\n", "", exitDone},
 		{"verify --json", bad, bad + "\n", "", exitFailed},
-		{"verify", `{"hello":1}`, "", "ao: the audit cannot be read", exitFailed},
+		{"verify", `{"hello":1}`, "", "ao: the answer cannot be read", exitFailed},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			out, errs, code := ao(t, api(t, map[string]string{"GET /ledger": tt.doc}), "", strings.Fields(tt.args)...)

@@ -14,19 +14,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutTokens = `Make, list and revoke API tokens: they work on the file that the coordinator is given as AO_API_TOKENS, on the machine where it lies.
-The coordinator reads it again as soon as it changes. With such a file every request needs a token; the file has their hashes only.
+const aboutTokens = `Create, list and revoke API tokens. These commands change the file that the coordinator has as AO_API_TOKENS, on the
+machine where it is stored. The coordinator reloads it when it changes. With such a file every request needs a token; the
+file contains only hashes of tokens.
 
-Scopes: read looks at everything; run can also start, resume and stop runs; admin can do everything (agents, schemas, runners, deleting).`
+Scopes: read can see everything; run can also start, resume and stop runs; admin can do everything (agents, schemas,
+runners, deletion).`
 
 func tokensCommand(a *app) *cobra.Command {
 	var file string
-	c := &cobra.Command{Use: "tokens", Short: "Make, list and revoke the API tokens of a coordinator", Long: aboutTokens, Args: cobra.NoArgs}
-	c.PersistentFlags().StringVar(&file, "file", "", "the file of tokens (AO_API_TOKENS)")
+	c := &cobra.Command{Use: "tokens", Short: "Create, list and revoke API tokens of a coordinator", Long: aboutTokens, Args: cobra.NoArgs}
+	c.PersistentFlags().StringVar(&file, "file", "", "the token file (AO_API_TOKENS)")
 	at := func() (string, error) {
 		path := cmp.Or(file, os.Getenv("AO_API_TOKENS"))
 		if path == "" {
-			return "", usagef("which file? name it with --file or AO_API_TOKENS, as the coordinator has it")
+			return "", usagef("set --file or AO_API_TOKENS to the coordinator's token file")
 		}
 		return path, nil
 	}
@@ -35,7 +37,7 @@ func tokensCommand(a *app) *cobra.Command {
 	return c
 }
 
-// onFile is a command's work that needs no coordinator.
+// onFile wraps a command that changes the token file and needs no coordinator.
 func onFile(a *app, at func() (string, error), f func(path string, args []string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
 		path, err := at()
@@ -47,11 +49,11 @@ func onFile(a *app, at func() (string, error), f func(path string, args []string
 	}
 }
 
-// token is a token as programs are told of it.
+// token is a token in JSON output.
 type token struct {
 	Name    string     `json:"name"`
 	Scopes  []string   `json:"scopes"`
-	Token   string     `json:"token,omitempty"` // once, when it is made
+	Token   string     `json:"token,omitempty"` // only when it is created
 	Created *time.Time `json:"created_at,omitempty"`
 	Expires *time.Time `json:"expires_at,omitempty"`
 	Expired bool       `json:"expired,omitempty"`
@@ -61,12 +63,12 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	var name, expires string
 	var scopes []string
 	c := &cobra.Command{
-		Use: "create --name NAME --scope SCOPE", Short: "Make a token and print it: this once, for only its hash is kept", Args: cobra.NoArgs,
+		Use: "create --name NAME --scope SCOPE", Short: "Create a token and print it once; only its hash is stored", Args: cobra.NoArgs,
 		Example: "  ao tokens create --file /etc/ao/coordinator/tokens --name ci --scope run --expires 720h",
 	}
-	c.Flags().StringVar(&name, "name", "", "what it is called, in the file and in refusals")
-	c.Flags().StringSliceVar(&scopes, "scope", nil, "read, run or admin; several with commas")
-	c.Flags().StringVar(&expires, "expires", "", "how long it is good, such as 720h or 30d; default for ever")
+	c.Flags().StringVar(&name, "name", "", "name of the token, in the file and in error messages")
+	c.Flags().StringSliceVar(&scopes, "scope", nil, "read, run or admin; separate several by commas")
+	c.Flags().StringVar(&expires, "expires", "", "lifetime, such as 720h or 30d; default: never expires")
 	for _, flag := range []string{"name", "scope"} {
 		_ = c.MarkFlagRequired(flag) // fails only for a flag that does not exist
 	}
@@ -96,13 +98,13 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 		if err := a.print(made + "\n"); err != nil {
 			return err
 		}
-		a.note("keep it now: it is nowhere else. Use it as AO_TOKEN, or as 'Authorization: Bearer …'")
+		a.note("store the token now; it cannot be shown again. Use it as AO_TOKEN or as 'Authorization: Bearer …'")
 		return nil
 	})
 	return c
 }
 
-// parseExpiry reads how long a token is good; the zero time is for ever.
+// parseExpiry parses a token's lifetime and returns its expiry; the zero time is never.
 func parseExpiry(a *app, expires string) (time.Time, error) {
 	if expires == "" {
 		return time.Time{}, nil
@@ -114,12 +116,12 @@ func parseExpiry(a *app, expires string) (time.Time, error) {
 		d = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || d <= 0 || d > 100*365*24*time.Hour {
-		return time.Time{}, usagef("expires %q: write a time span such as 720h or 30d", expires)
+		return time.Time{}, usagef("expires %q: write a duration such as 720h or 30d", expires)
 	}
 	return a.now().Add(d), nil
 }
 
-// timePointer is a time that may be none.
+// timePointer returns nil for the zero time.
 func timePointer(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -129,7 +131,7 @@ func timePointer(t time.Time) *time.Time {
 }
 
 func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the tokens: names and scopes, never the tokens", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "list", Short: "List the names and scopes of tokens", Args: cobra.NoArgs}
 	c.RunE = onFile(a, at, func(path string, _ []string) error {
 		all, err := access.List(path)
 		if err != nil {
@@ -148,13 +150,13 @@ func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
 				}
 				continue
 			}
-			table.Row(e.Name, e.Scopes, date(e.Created, "-"), date(e.Expires, "never")+map[bool]string{true: " (over)"}[doc.Expired])
+			table.Row(e.Name, e.Scopes, date(e.Created, "-"), date(e.Expires, "never")+map[bool]string{true: " (expired)"}[doc.Expired])
 		}
 		switch {
 		case a.json:
 			return nil
 		case len(all) == 0:
-			a.note("no tokens; 'ao tokens create' makes one")
+			a.note("no tokens; 'ao tokens create' creates one")
 			return nil
 		}
 		return table.Write(a.out)
@@ -171,7 +173,7 @@ func date(t time.Time, none string) string {
 
 func tokenRevokeCommand(a *app, at func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
-		Use: "revoke NAME", Aliases: []string{"delete"}, Short: "Revoke a token: whoever shows it from now on is refused", Args: exactlyOne("a token"),
+		Use: "revoke NAME", Aliases: []string{"delete"}, Short: "Revoke a token", Args: exactlyOne("a token"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			if path, err := at(); err == nil {
@@ -187,7 +189,7 @@ func tokenRevokeCommand(a *app, at func() (string, error)) *cobra.Command {
 		if err := access.Revoke(path, args[0]); err != nil {
 			return err
 		}
-		a.note("%s is revoked", args[0])
+		a.note("%s revoked", args[0])
 		return nil
 	})
 	return c

@@ -16,7 +16,7 @@ func TestTokens(t *testing.T) {
 	t.Setenv("AO_API_TOKENS", file)
 	out, errs, code := ao(t, "", "", "tokens", "create", "--name", "ci", "--scope", "read,run", "--expires", "30d")
 	token := strings.TrimSpace(out)
-	if code != exitDone || !strings.HasPrefix(token, "aot_") || !strings.Contains(errs, "keep it now") || strings.Contains(errs, token) {
+	if code != exitDone || !strings.HasPrefix(token, "aot_") || !strings.Contains(errs, "store the token now") || strings.Contains(errs, token) {
 		t.Fatalf("create: %d %q %q", code, out, errs)
 	}
 	if out, _, code := ao(t, "", "", "tokens", "create", "--name", "me", "--scope", "admin", "--json"); code != exitDone || !strings.Contains(out, `"token":"aot_`) {
@@ -36,7 +36,7 @@ func TestTokens(t *testing.T) {
 	if who, err := tokens.Check(token); err != nil || who.Scope != access.Run {
 		t.Errorf("the coordinator sees %+v, %v", who, err)
 	}
-	if _, errs, code := ao(t, "", "", "tokens", "revoke", "ci"); code != exitDone || !strings.Contains(errs, "ci is revoked") {
+	if _, errs, code := ao(t, "", "", "tokens", "revoke", "ci"); code != exitDone || !strings.Contains(errs, "ci revoked") {
 		t.Errorf("revoke: %d %q", code, errs)
 	}
 	if _, err := tokens.Check(token); err == nil {
@@ -51,9 +51,9 @@ func TestTokens(t *testing.T) {
 		{"tokens create --name me --scope read", exitFailed, `there is a token "me" already`},
 		{"tokens create --name a/b --scope read", exitUsage, `name "a/b"`},
 		{"tokens create --name a --scope all", exitUsage, `scope "all": use read, run or admin`},
-		{"tokens create --name a", exitUsage, `give --scope, too`},
-		{"tokens create --name a --scope read --expires soon", exitUsage, `expires "soon": write a time span such as 720h or 30d`},
-		{"tokens create --name a --scope read --expires -1h", exitUsage, `write a time span`},
+		{"tokens create --name a", exitUsage, `missing --scope`},
+		{"tokens create --name a --scope read --expires soon", exitUsage, `expires "soon": write a duration such as 720h or 30d`},
+		{"tokens create --name a --scope read --expires -1h", exitUsage, `write a duration`},
 		{"tokens list --file " + file + "x", exitFailed, "'ao tokens create' makes it"},
 	} {
 		if out, errs, code := ao(t, "", "", strings.Fields(tt.args)...); code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
@@ -89,7 +89,7 @@ func TestTheTokenIsShownToTheCoordinatorAlone(t *testing.T) {
 		}
 	})
 	for _, tt := range []struct{ env, flag, sent, want string }{
-		{"", "", "", "put a token of this coordinator into AO_TOKEN"},
+		{"", "", "", "set AO_TOKEN (or --token) to a token of this coordinator"},
 		{secret, "", "Bearer " + secret, "use a token with scope run in AO_TOKEN"},
 		{"other", secret, "Bearer " + secret, "use a token with scope run in AO_TOKEN"},
 	} {
@@ -104,7 +104,7 @@ func TestTheTokenIsShownToTheCoordinatorAlone(t *testing.T) {
 		}
 	}
 	t.Setenv("AO_TOKEN", secret+"\n")
-	if _, errs, code := ao(t, url, "", "runs"); code != exitUsage || !strings.Contains(errs, "characters that no token has") || strings.Contains(errs, secret) {
+	if _, errs, code := ao(t, url, "", "runs"); code != exitUsage || !strings.Contains(errs, "has invalid characters") || strings.Contains(errs, secret) {
 		t.Errorf("a line's end: %d %q", code, errs)
 	}
 	t.Setenv("AO_TOKEN", secret)

@@ -17,7 +17,7 @@ import (
 	"ao/shared/run"
 )
 
-// serverStatus is what of GET /status a person reads.
+// serverStatus is the part of GET /status that is shown.
 type serverStatus struct {
 	At       time.Time      `json:"at"`
 	Since    time.Time      `json:"since"`
@@ -33,7 +33,7 @@ type serverStatus struct {
 	MaxPending int `json:"max_pending"`
 }
 
-// totals are what a coordinator has seen since its start.
+// totals are a coordinator's counts since its start.
 type totals struct {
 	Accepted  float64 `json:"accepted"`
 	Retried   float64 `json:"retried"`
@@ -53,16 +53,16 @@ type queue struct {
 	} `json:"wants"`
 }
 
-// snapshot is how everything stood at one moment.
+// snapshot is the state at one moment.
 type snapshot struct {
 	status  serverStatus
 	runners []runner
 	runs    []run.Run
-	doc     json.RawMessage // all of it, as the API said it
+	doc     json.RawMessage // the API's documents
 }
 
-// The rhythm of looks, how long one may take, how many of them a rate is made of, and how many rows of each table are shown where
-// nothing limits them.
+// The interval of snapshots, the timeout of one, the snapshots that a rate spans, and the rows of each table if nothing
+// limits them.
 const (
 	topInterval = time.Second
 	topTimeout  = 5 * time.Second
@@ -70,15 +70,15 @@ const (
 	topRows     = 20
 )
 
-// top is a watch.
+// top is the state of 'ao top'.
 type top struct {
 	app       *app
 	now       snapshot
-	previous  []snapshot // before it, the newest last; of the same coordinator
-	lastError string     // why the last look was in vain
+	previous  []snapshot // earlier snapshots of the same coordinator, newest last
+	lastError string     // why the last refresh failed
 }
 
-// refresh asks how everything stands now.
+// refresh takes a new snapshot.
 func (t *top) refresh(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, topTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (t *top) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !now.status.Since.Equal(t.now.status.Since) { // another coordinator counts from another start
+	if !now.status.Since.Equal(t.now.status.Since) { // another coordinator, whose counts start elsewhere
 		t.previous = nil
 	} else if t.previous = append(t.previous, t.now); len(t.previous) > rateWindow {
 		t.previous = slices.Delete(t.previous, 0, 1)
@@ -104,7 +104,7 @@ func (t *top) fetch(ctx context.Context) (now snapshot, err error) {
 		return now, err
 	}
 	if err := json.Unmarshal(status, &now.status); err != nil || now.status.Since.IsZero() {
-		return now, fmt.Errorf("how everything stands cannot be read: %.200s", status)
+		return now, fmt.Errorf("the status cannot be read: %.200s", status)
 	}
 	runners, err := t.app.client.List(ctx, "runners", nil, "runners")
 	if err != nil {
@@ -139,7 +139,7 @@ func nonNil(all []json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// print prints one picture, as plain text or as a document.
+// print prints one snapshot as text or JSON.
 func (t *top) print() error {
 	if t.app.json {
 		return t.app.printDoc(t.now.doc)
@@ -147,7 +147,7 @@ func (t *top) print() error {
 	return t.app.print(strings.Join(t.render(0), "\n") + "\n")
 }
 
-// rates are per second, over the last looks; not ok: there was only one.
+// rates are per second over the last snapshots; not ok: there is only one.
 func (t *top) rates() (r totals, ok bool) {
 	if len(t.previous) == 0 {
 		return r, false
@@ -162,7 +162,7 @@ func (t *top) rates() (r totals, ok bool) {
 		per(now.Totals.Failed, then.Totals.Failed), per(now.Totals.Stopped, then.Totals.Stopped)}, true
 }
 
-// render is everything in lines; height is how many there may be, 0: as many as there are.
+// render returns the lines of the screen, at most height; 0: no limit.
 func (t *top) render(height int) []string {
 	s := t.now.status
 	head := []string{
@@ -182,7 +182,7 @@ func (t *top) render(height int) []string {
 	}
 	head = append(head, slots)
 	if t.lastError != "" {
-		head = append(head, "trouble  "+screen.Line(t.lastError)+"; what follows is of "+s.At.Local().Format(time.TimeOnly))
+		head = append(head, "error    "+screen.Line(t.lastError)+"; last update at "+s.At.Local().Format(time.TimeOnly))
 	}
 	tables := [][]string{t.queues(), t.runnerRows(), t.runRows()}
 	if height > 0 {
@@ -199,7 +199,7 @@ func (t *top) render(height int) []string {
 	return head
 }
 
-// trimTables cuts tables, header lines and all, to so many lines together: the longest loses first.
+// trimTables cuts tables to a total number of lines, headers included. The longest is cut first.
 func trimTables(tables [][]string, most int) {
 	for {
 		sum, longest := 0, 0
@@ -216,10 +216,10 @@ func trimTables(tables [][]string, most int) {
 	}
 }
 
-// tableLines is a table in lines.
+// tableLines returns the lines of a table.
 func tableLines(t *screen.Table) []string {
 	var b bytes.Buffer
-	_ = t.Write(&b) // into memory
+	_ = t.Write(&b) // cannot fail in memory
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
 
@@ -231,16 +231,16 @@ func (t *top) age(at *time.Time) string {
 }
 
 func (t *top) queues() []string {
-	table := screen.NewTable("QUEUE", "WAITING", "OLDEST", "TAKEN BY", "WANTS")
+	table := screen.NewTable("QUEUE", "WAITING", "OLDEST", "SERVED BY", "DEMANDS")
 	if l := t.now.status.Unqueued; l.Waiting > 0 {
-		table.Row("(not queued)", strconv.Itoa(l.Waiting), t.age(l.Oldest), "", "a turn, a pause or a runner")
+		table.Row("(not queued)", strconv.Itoa(l.Waiting), t.age(l.Oldest), "", "its turn, a retry pause or a runner")
 	}
 	for _, l := range t.now.status.Queues[:min(len(t.now.status.Queues), topRows)] {
-		served := "nobody online"
+		served := "no runner"
 		if l.Served {
 			served = "a runner"
 		}
-		l.Wants.ExecutorType, l.Wants.ExecutorProfile = "", "" // its name says them
+		l.Wants.ExecutorType, l.Wants.ExecutorProfile = "", "" // part of the queue's name
 		wants := demands(l.Wants.Demands)
 		if len(l.Wants.Agents) > 0 {
 			wants = strings.TrimSpace(wants + " agents=" + screen.Truncate(strings.Join(l.Wants.Agents, ","), 40))
@@ -251,7 +251,7 @@ func (t *top) queues() []string {
 }
 
 func (t *top) runnerRows() []string {
-	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "HEARD")
+	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "HEARTBEAT")
 	for _, r := range t.now.runners[:min(len(t.now.runners), topRows)] {
 		busy := 0
 		if r.Busy != nil {

@@ -45,13 +45,13 @@ func terminal(t *testing.T, rows, columns uint16) (person, program *os.File) {
 	return person, program
 }
 
-// TestTopAtATerminal: it has a screen of its own, as wide and high as that is, obeys q, and leaves the terminal as it was. A dumb one
-// gets no escapes.
+// TestTopAtATerminal: it has a screen of its own, as wide and high as that is, obeys q, and leaves the terminal as it
+// was. A dumb one gets no escapes.
 func TestTopAtATerminal(t *testing.T) {
 	t.Setenv("AO_URL", serve(t, (&stand{}).ServeHTTP))
 	for _, tt := range []struct {
 		kind, seen, key string // what the terminal is, and what is typed when something is seen
-	}{{"xterm", "q ends", "q"}, {"xterm", "q ends", "\x03"}, {"dumb", "run_1", "q\n"}} {
+	}{{"xterm", "q quits", "q"}, {"xterm", "q quits", "\x03"}, {"dumb", "run_1", "q\n"}} {
 		t.Run(tt.kind+" "+strings.TrimSpace(tt.key), func(t *testing.T) {
 			t.Setenv("TERM", tt.kind)
 			person, program := terminal(t, 9, 40)
@@ -95,7 +95,7 @@ func TestTopAtATerminal(t *testing.T) {
 			}
 			picture, _, _ := strings.Cut(strings.TrimPrefix(all, enterScreen), clearBelow)
 			lines := strings.Split(strings.ReplaceAll(strings.TrimPrefix(picture, cursorHome), clearLine, ""), "\r\n")
-			if len(lines) > 9 || lines[len(lines)-1] != "q ends" {
+			if len(lines) > 9 || lines[len(lines)-1] != "q quits" {
 				t.Errorf("%d lines: %q", len(lines), lines)
 			}
 			for _, l := range lines {

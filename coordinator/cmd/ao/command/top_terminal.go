@@ -13,8 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// What a terminal is told: a screen of its own without a cursor, and back; where a picture begins; what is left of a line, and of the
-// screen, is cleared.
+// Terminal control sequences.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -23,8 +22,8 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// watch shows one picture after the other until somebody types q or Ctrl-C: that is how a watch ends well. A coordinator that is away is
-// waited for; one that refuses ends it.
+// watch refreshes the screen until q or Ctrl-C, then returns nil. It waits for a coordinator that is unavailable; any
+// other error ends it.
 func (t *top) watch(ctx context.Context) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
@@ -63,7 +62,7 @@ func (t *top) watch(ctx context.Context) error {
 	}
 }
 
-// terminal is the terminal that pictures are painted on; nil where the output is none, or one that does not know how.
+// terminal returns the terminal to draw on; nil if the output is no terminal or a dumb one.
 func (t *top) terminal() *os.File {
 	f, ok := t.app.out.(*os.File)
 	if kind := os.Getenv("TERM"); !ok || t.app.json || kind == "" || kind == "dumb" || !term.IsTerminal(int(f.Fd())) {
@@ -72,7 +71,7 @@ func (t *top) terminal() *os.File {
 	return f
 }
 
-// draw shows the picture: over the one before on a terminal, else behind it.
+// draw shows the current snapshot: in place on a terminal, otherwise appended.
 func (t *top) draw(out *os.File) error {
 	if out == nil {
 		if err := t.print(); err != nil || t.app.json {
@@ -86,22 +85,22 @@ func (t *top) draw(out *os.File) error {
 	}
 	var b strings.Builder
 	b.WriteString(cursorHome)
-	for i, line := range append(t.render(height-1), "q ends") {
+	for i, line := range append(t.render(height-1), "q quits") {
 		if i > 0 {
-			b.WriteString("\r\n") // a raw terminal does not go back by itself
+			b.WriteString("\r\n") // raw mode needs the carriage return
 		}
 		b.WriteString(screen.Truncate(line, width) + clearLine)
 	}
 	return t.app.print(b.String() + clearBelow)
 }
 
-// watchKeys has what is typed looked at, key by key where the input is a terminal: q and Ctrl-C quit. Whoever waits for a key can't be called
-// back; that one goes with the program.
+// watchKeys calls quit on q or Ctrl-C, unbuffered if the input is a terminal. Its goroutine cannot be cancelled; it
+// ends with the program.
 func (t *top) watchKeys(quit func()) (restore func(), err error) {
 	restore = func() {}
 	f, file := t.app.in.(*os.File)
 	switch {
-	case file && !term.IsTerminal(int(f.Fd())): // somebody else's input
+	case file && !term.IsTerminal(int(f.Fd())): // the input of another program
 		return restore, nil
 	case file && t.terminal() != nil:
 		before, err := term.MakeRaw(int(f.Fd()))
@@ -130,12 +129,12 @@ func topCommand(a *app) *cobra.Command {
 	var once bool
 	c := &cobra.Command{
 		Use: "top", Short: "Watch queues, runners, runs and rates, live", Args: cobra.NoArgs,
-		Long: `Watch how everything stands, once a second: queues with what waits in them, runners with their slots and when they were heard, runs by
-status, rates, the newest runs. q or Ctrl-C ends it. Where the output is no terminal, or a dumb one, one picture follows the other;
-with --json each is a document on a line: {"status":…,"runners":[…],"runs":[…]}.`,
+		Long: `Watch the state of the deployment, refreshed every second: queues, runners with slots and heartbeats, runs by status,
+rates, the newest runs. q or Ctrl-C quits. If the output is no terminal, the screens follow each other; with --json each is
+one document on a line: {"status":…,"runners":[…],"runs":[…]}.`,
 		Example: "  ao top\n  ao top --once --json | jq .status.queues",
 	}
-	c.Flags().BoolVar(&once, "once", false, "one picture, then end (rates need two: there are none)")
+	c.Flags().BoolVar(&once, "once", false, "print one screen and exit (without rates, which need two)")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		t := &top{app: a}
 		if err := t.refresh(ctx); err != nil || !once {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// stand answers as a coordinator does of which everything moves on between two looks, and goes away for a while after some of them.
+// stand answers as a coordinator does of which everything moves on between two looks, and goes away for a while after
+// some of them.
 type stand struct {
 	looks atomic.Int64
 	away  func(look int64) bool
@@ -54,12 +55,12 @@ runs     3 pending (of 100)  1 claimed  2 running  0 stopping  40 ended
 since up 10 accepted  4 completed  1 failed  0 stopped  0 retried
 slots    3 of 8 taken; runners: 1 online 2 stale
 
-QUEUE              WAITING  OLDEST  TAKEN BY       WANTS
-(not queued)       1        3.0s    -              a turn, a pause or a runner
-procedural._._     2        1m30s   a runner       -
-autonomous.p.00ff  0        -       nobody online  tags=gpu agents=x,y
+QUEUE              WAITING  OLDEST  SERVED BY  DEMANDS
+(not queued)       1        3.0s    -          its turn, a retry pause or a runner
+procedural._._     2        1m30s   a runner   -
+autonomous.p.00ff  0        -       no runner  tags=gpu agents=x,y
 
-RUNNER  STATUS  HOST      PROFILE  SLOTS  HEARD
+RUNNER  STATUS  HOST      PROFILE  SLOTS  HEARTBEAT
 rnr_1   online  h\x1b[2J  p        3/8    1s ago
 
 RUN    AGENT  STATUS  CREATED  NOTE
@@ -86,9 +87,9 @@ run_1  a      failed  1m ago   no such file
 		code int
 		say  string
 	}{
-		{"http://127.0.0.1:1", exitUnreachable, "No coordinator answers"},
+		{"http://127.0.0.1:1", exitUnreachable, "no coordinator answers"},
 		{answering(t, 403, `{"error":"forbidden","message":"not for you"}`), exitFailed, "not for you"},
-		{answering(t, 200, `{}`), exitFailed, "how everything stands cannot be read"},
+		{answering(t, 200, `{}`), exitFailed, "the status cannot be read"},
 	} {
 		for _, args := range [][]string{{"top", "--once"}, {"top"}} {
 			if _, errs, code := ao(t, tt.url, "", args...); code != tt.code || !strings.Contains(errs, tt.say) {
@@ -137,7 +138,7 @@ func TestTopGoesOn(t *testing.T) {
 	}
 	shown := y.shown.String()
 	pictures := strings.Split(shown, "ao top")[1:]
-	for i, want := range []string{"since up 10 accepted", "per s    10.0 accepted  4.0 completed  0.0 failed", "trouble  NATS is away; what follows is of 12:00:02", "12:00:04  up 1h00m"} {
+	for i, want := range []string{"since up 10 accepted", "per s    10.0 accepted  4.0 completed  0.0 failed", "error    NATS is away; last update at 12:00:02", "12:00:04  up 1h00m"} {
 		if !strings.Contains(pictures[i], want) {
 			t.Errorf("picture %d has no %q: %s", i+1, want, pictures[i])
 		}

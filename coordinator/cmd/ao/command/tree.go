@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// treeSession is a session of a tree with its runs, as GET /sessions/{id}/tree answers it.
+// treeSession is a session with its runs in the answer of GET /sessions/{id}/tree.
 type treeSession struct {
 	ID        string     `json:"session_id"`
 	Depth     int        `json:"depth"`
@@ -40,7 +40,7 @@ type treeSession struct {
 }
 
 func treeCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and all below it, with their runs", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
+	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and its descendants with their runs", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckSessionID(args[0]); err != nil {
 			return usageError{err}
@@ -62,7 +62,7 @@ func treeCommand(a *app) *cobra.Command {
 	return c
 }
 
-// readTree reads all pages of a tree.
+// readTree reads all pages of a session's tree.
 func readTree(ctx context.Context, a *app, id string) (client.Page, error) {
 	q := url.Values{"limit": {strconv.Itoa(maxListed)}}
 	p, err := a.client.List(ctx, "sessions", q, "sessions", id, "tree")
@@ -80,9 +80,9 @@ func addSession(a *app, table *screen.Table, s treeSession) {
 	at := strings.Repeat("· ", s.Depth)
 	note, created := "", ""
 	if s.Deleted {
-		note = "deleted, or no longer kept"
+		note = "deleted or expired"
 	} else if s.Omitted > 0 {
-		note = strconv.Itoa(s.Omitted) + " older runs are left out"
+		note = strconv.Itoa(s.Omitted) + " older runs omitted"
 	}
 	if s.CreatedAt != nil {
 		created = screen.Age(a.now(), *s.CreatedAt)

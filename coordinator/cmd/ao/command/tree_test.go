@@ -24,7 +24,7 @@ func TestTree(t *testing.T) {
 			fmt.Sprintf(run, 3, "failed", `{"error":"command_failed","message":"it broke"}`, "null")+`]}]}`)
 	})
 	out, errs, code := ao(t, url, "", "tree", "ses_1")
-	for _, want := range []string{"ses_1", "· run_1", "attempt 1", "2.0s", "the first time", "reports run_3", "· ses_2", "deleted, or no longer kept", "· · ses_3", "4 older runs are left out", "· · · run_3", "it broke"} {
+	for _, want := range []string{"ses_1", "· run_1", "attempt 1", "2.0s", "the first time", "reports run_3", "· ses_2", "deleted or expired", "· · ses_3", "4 older runs omitted", "· · · run_3", "it broke"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not shown: %d\n%s%s", want, code, out, errs)
 		}

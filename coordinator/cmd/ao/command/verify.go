@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// verification is what of GET /ledger a person reads.
+// verification is the part of GET /ledger that is shown.
 type verification struct {
 	Sequence  uint64         `json:"sequence"`
 	Before    uint64         `json:"truncated_before"`
@@ -36,18 +36,18 @@ type verification struct {
 	} `json:"wrong"`
 }
 
-// verifyTimeout is how long an audit may take: the history may have millions of records, and another audit be first.
+// verifyTimeout allows for millions of records, and for another verification that runs first.
 const verifyTimeout = 10 * time.Minute
 
-const aboutVerify = `Read every record of the stream, without the coordinator's own view of them, and count anew: every accepted run waits,
-runs or has ended; no attempt was begun twice or has two last words; a session did one thing at a time, in order; every
-callback owed came once, or is yet to come.
+const aboutVerify = `Verify the history from the records of the stream, independent of the coordinator's state: every accepted run is waiting,
+running or ended; no attempt was claimed twice or has two end records; each session ran one turn at a time, in order;
+every callback was delivered once or is pending.
 
-Exit codes: 0 all of that is so, 1 something is wrong, and is printed, or the coordinator refused, 2 the words were not
-understood, 5 no coordinator was reached, 130 interrupted.`
+Exit codes: 0 verified, 1 violations found and printed, or the coordinator refused, 2 usage error,
+5 coordinator unreachable, 130 interrupted.`
 
 func verifyCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "verify", Short: "Prove from the stream that nothing was lost and nothing done twice", Long: aboutVerify, Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "verify", Short: "Verify from the stream that nothing was lost or done twice", Long: aboutVerify, Args: cobra.NoArgs}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		answer, err := a.client.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: verifyTimeout})
 		if err != nil {
@@ -55,7 +55,7 @@ func verifyCommand(a *app) *cobra.Command {
 		}
 		var r verification
 		if err := json.Unmarshal(answer.Doc, &r); err != nil || r.OK == nil {
-			return fmt.Errorf("the audit cannot be read: %.200s", answer.Doc)
+			return fmt.Errorf("the answer cannot be read: %.200s", answer.Doc)
 		}
 		if a.json {
 			err = a.printDoc(answer.Doc)
@@ -81,24 +81,24 @@ func showVerification(a *app, r verification) error {
 	}
 	f.Add("runs", fmt.Sprintf("%d accepted = %s", r.Runs["accepted"], parts(r.Runs, "waiting", "running", "ended")))
 	f.Add("ended", fmt.Sprintf("%d = %s", r.Runs["ended"], parts(r.Runs, "completed", "failed", "stopped")))
-	f.Add("attempts", fmt.Sprintf("%d begun, %d ended, %d retried", r.Attempts["begun"], r.Attempts["ended"], r.Attempts["retried"]))
-	f.Add("callbacks", fmt.Sprintf("%d owed = %s", r.Callbacks["owed"], parts(r.Callbacks, "delivered", "waiting", "undeliverable", "suppressed")))
-	f.Add("webhooks", fmt.Sprintf("%d owed = %s", r.Webhooks["owed"], parts(r.Webhooks, "delivered", "waiting", "dead")))
+	f.Add("attempts", fmt.Sprintf("%d claimed, %d ended, %d retried", r.Attempts["begun"], r.Attempts["ended"], r.Attempts["retried"]))
+	f.Add("callbacks", fmt.Sprintf("%d due = %s", r.Callbacks["owed"], parts(r.Callbacks, "delivered", "waiting", "undeliverable", "suppressed")))
+	f.Add("webhooks", fmt.Sprintf("%d due = %s", r.Webhooks["owed"], parts(r.Webhooks, "delivered", "waiting", "dead")))
 	f.Add("sessions", strconv.Itoa(r.Sessions))
 	f.Add("read", fmt.Sprintf("%d records, from %d to %d", r.Records, r.Before, r.Sequence))
 	if r.Foreign > 0 && len(r.Strays) > 0 {
-		f.Add("foreign", fmt.Sprintf("%d of these stand under no attempt's key and count for nothing; the first is record %d", r.Foreign, r.Strays[0]))
+		f.Add("foreign", fmt.Sprintf("%d of these have no attempt's key and are ignored; the first is record %d", r.Foreign, r.Strays[0]))
 	}
 	if err := f.Write(a.out); err != nil {
 		return err
 	}
 	if *r.OK {
-		return a.print("\nok: nothing was lost, and nothing done twice\n")
+		return a.print("\nok: nothing was lost or done twice\n")
 	}
 	if err := a.print("\n"); err != nil {
 		return err
 	}
-	table := screen.NewTable("WRONG", "RUN", "RECORD", "WHAT")
+	table := screen.NewTable("VIOLATION", "RUN", "RECORD", "MESSAGE")
 	for _, w := range r.Wrong {
 		at := ""
 		if w.Sequence > 0 {
@@ -109,10 +109,11 @@ func showVerification(a *app, r verification) error {
 	if err := table.Write(a.out); err != nil {
 		return err
 	}
-	things := "1 thing is"
+	violations := "1 violation"
 	if r.Count != 1 {
-		things = fmt.Sprintf("%d things are", r.Count)
+		violations = fmt.Sprintf("%d violations", r.Count)
 	}
-	a.note("ao: %s wrong. Keep the evidence: save 'ao verify --json' and copy the NATS data folder before anything is deleted or truncated; 'ao show RUN' tells how a run looks from outside. Then report it.", things)
+	a.note("ao: %s. Keep the evidence: save 'ao verify --json' and 'ao show RUN', and copy the NATS data folder before\n"+
+		"anything is deleted or truncated. Then report it.", violations)
 	return nil
 }

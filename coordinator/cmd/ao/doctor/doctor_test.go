@@ -81,27 +81,29 @@ func TestTheCoordinator(t *testing.T) {
 		{"its clock", tell(func(*checkup.Report) {}), "clocks", checkup.OK, "agrees"},
 		{"its clock is behind", tell(func(r *checkup.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks", checkup.Fail, "the coordinator's clock is"},
 		{"its clock is ahead", tell(func(r *checkup.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks", checkup.Warn, "ahead"},
-		{"no token that does", refuse(403), "coordinator", checkup.Skip, "does not tell us"},
-		{"an older one", refuse(404), "coordinator", checkup.Fail, "does not tell how it stands"},
+		{"no token that does", refuse(403), "coordinator", checkup.Skip, "its report needs another token"},
+		{"an older one", refuse(404), "coordinator", checkup.Fail, "gives no report"},
 		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", checkup.Fail, "cannot be read"},
-		{"its address", tell(func(r *checkup.Report) { r.PublicURL = reached }), "public-url", checkup.OK, "is reached from here"},
-		{"a wrong address", tell(func(r *checkup.Report) { r.PublicURL = gone.URL }), "public-url", checkup.Warn, "is not reached from here"},
-		{"an address of a container's network", tell(func(r *checkup.Report) { r.PublicURL, r.Host = "http://coordinator.invalid:8765", "a777c1e87cd5" }), "public-url", checkup.Skip, "this machine is none of theirs"},
-		{"a name that its own machine does not know", tell(func(r *checkup.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url", checkup.Warn, "is not reached from here"},
-		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }), "public-url", checkup.Warn, "only the coordinator's machine reaches"},
+		{"its address", tell(func(r *checkup.Report) { r.PublicURL = reached }), "public-url", checkup.OK, "can be reached from here"},
+		{"a wrong address", tell(func(r *checkup.Report) { r.PublicURL = gone.URL }), "public-url", checkup.Warn, "cannot be reached from here"},
+		{"an address of a container's network", tell(func(r *checkup.Report) { r.PublicURL, r.Host = "http://coordinator.invalid:8765", "a777c1e87cd5" }), "public-url", checkup.Skip, "it may not be a worker's"},
+		{"a name that its own machine does not know", tell(func(r *checkup.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url", checkup.Warn, "cannot be reached from here"},
+		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }), "public-url", checkup.Warn, "only the coordinator's machine can reach"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			has(t, Check(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want, tt.say)
 		})
 	}
 	nobody := Check(t.Context(), Config{URL: gone.URL, Env: env{}.get})
-	has(t, nobody, "coordinator", checkup.Fail, "No coordinator answers")
-	has(t, nobody, "files", checkup.Skip, "the environment names none") // what can't be looked at from here is said
-	has(t, nobody, "nats", checkup.Skip, "the environment names none")
+	has(t, nobody, "coordinator", checkup.Fail, "no coordinator answers")
+	// what can't be looked at from here is said
+	has(t, nobody, "files", checkup.Skip, "the environment names no server")
+	has(t, nobody, "nats", checkup.Skip, "the environment names no server")
 	has(t, Check(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", checkup.Fail, "AO_CA")
 }
 
-// TestANetworkOfItsOwn: a coordinator in a container misses no TLS where its port is this machine's alone, and does where it is not.
+// TestANetworkOfItsOwn: a coordinator in a container misses no TLS where its port is this machine's alone, and does
+// where it is not.
 func TestANetworkOfItsOwn(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		doc := checkup.Report{At: time.Now(), Version: "unknown", Host: "a777c1e87cd5", Private: true}
@@ -134,7 +136,7 @@ func TestANetworkOfItsOwn(t *testing.T) {
 	}) {
 		t.Skip("this machine has no address beyond loopback")
 	}
-	has(t, found("0.0.0.0:0"), "tls", checkup.Warn, "beyond the network of its own")
+	has(t, found("0.0.0.0:0"), "tls", checkup.Warn, "outside the private network")
 }
 
 func TestFilesAndProfilesHere(t *testing.T) {
@@ -168,7 +170,7 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	has(t, files, "secrets", checkup.Fail, "AO_DATA_DIR "+top+"/")
 	all := c.profiles()
 	for name, say := range map[string]string{
-		"broken": "it ends too early", "strange": `type "magic"`, "lame": "cannot be executed", "empty": "none is not there", "folder": "agents_dir " + filepath.Join(top, "none"),
+		"broken": "it ends too early", "strange": `type "magic"`, "lame": "is not executable", "empty": "none does not exist", "folder": "agents_dir " + filepath.Join(top, "none"),
 	} {
 		has(t, all, "profiles", checkup.Fail, "profile "+name+" does not load: ")
 		has(t, all, "profiles", checkup.Fail, say)
@@ -181,8 +183,8 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	has(t, Config{Env: env{"AO_PROFILES_DIR": top + "x"}.get}.profiles(), "profiles", checkup.Fail, "cannot be read")
 }
 
-// TestRightsOfCredentials: a worker's and a publisher's as they are made are refused what they do not need; one that may do more is
-// found.
+// TestRightsOfCredentials: a worker's and a publisher's as they are made are refused what they do not need; one that
+// may do more is found.
 func TestRightsOfCredentials(t *testing.T) {
 	dir := t.TempDir()
 	var all []users.User
@@ -210,12 +212,12 @@ func TestRightsOfCredentials(t *testing.T) {
 		return Config{Env: env{"AO_NATS_URL": s.URL(), "AO_NATS_CREDS": creds}.get}.nats(ctx)
 	}
 	for _, role := range []users.Role{users.Worker, users.Publisher} {
-		has(t, at(files[role]), "rights", checkup.OK, "is refused what no "+string(role)+" needs")
+		has(t, at(files[role]), "rights", checkup.OK, "has no permissions that a "+string(role)+" does not need")
 	}
 	found := at(files[users.Coordinator])
-	has(t, found, "rights", checkup.OK, "it may do everything")
+	has(t, found, "rights", checkup.OK, "has full access")
 	has(t, found, "nats-version", checkup.OK, "nats-server 2.")
-	has(t, found, "nats-users", checkup.OK, "lets in nobody without a login")
+	has(t, found, "nats-users", checkup.OK, "refuses clients without a login")
 
 	text, err := os.ReadFile(files[users.Coordinator])
 	if err != nil {
@@ -226,7 +228,7 @@ func TestRightsOfCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	found = at(mighty)
-	for _, too := range []string{"listen to >", "listen to _INBOX.>", "ask $JS.API.STREAM.INFO.KV_secrets"} {
+	for _, too := range []string{"subscribe to >", "subscribe to _INBOX.>", "request $JS.API.STREAM.INFO.KV_secrets"} {
 		has(t, found, "rights", checkup.Fail, too)
 	}
 	has(t, at(filepath.Join(dir, "none")), "nats", checkup.Fail, "AO_NATS_CREDS")
@@ -243,9 +245,9 @@ func TestRightsOfCredentials(t *testing.T) {
 // TestANATSForEverybody: on this machine's own address that is no fault.
 func TestANATSForEverybody(t *testing.T) {
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
-	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", checkup.OK, "asks nobody who they are")
-	has(t, judged("nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "lets in everybody")
-	has(t, judged("nats://127.0.0.1:4222,nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "lets in everybody")
+	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", checkup.OK, "requires no login")
+	has(t, judged("nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "without a login")
+	has(t, judged("nats://127.0.0.1:4222,nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "without a login")
 }
 
 func judged(address string) []checkup.Finding { return []checkup.Finding{anonymousAccess(address)} }

@@ -16,17 +16,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// checkNATS looks at a server as who logs in there: its version, whether it lets in everybody, and whether the credential may do more than
-// its role needs.
+// checkNATS connects to a NATS server with this login. It checks the server's version, whether the server accepts
+// clients without a login, and whether the credential has more permissions than its role needs.
 func checkNATS(ctx context.Context, address string, login bus.Login) (all []checkup.Finding) {
 	opts, err := login.Options()
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("nats", "mend it", "%v", err)}
+		return []checkup.Finding{checkup.Bad("nats", "fix the credential or its files", "%v", err)}
 	}
 	d := &denials{}
 	nc, err := d.connect(address, opts...)
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("nats", "is it started, and are AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA right?", "NATS at %s: %s", redacted(address), bus.Describe(err))}
+		return []checkup.Finding{checkup.Bad("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA", "NATS at %s: %s", redacted(address), bus.Describe(err))}
 	}
 	defer nc.Close()
 	all = append(all, checkup.NATS(nc.ConnectedServerVersion()))
@@ -39,23 +39,23 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 	}
 	anonymous, err := new(denials).connect(address, tls...)
 	if err != nil {
-		return append(all, checkup.Good("nats-users", "NATS at %s lets in nobody without a login", redacted(address)))
+		return append(all, checkup.Good("nats-users", "NATS at %s refuses clients without a login", redacted(address)))
 	}
 	anonymous.Close()
 	return append(all, anonymousAccess(address))
 }
 
-// anonymousAccess judges a NATS that lets in everybody who reaches these addresses.
+// anonymousAccess reports a NATS server that accepts clients without a login.
 func anonymousAccess(address string) checkup.Finding {
 	for one := range strings.SplitSeq(address, ",") {
 		if !local(hostOf(strings.TrimSpace(one))) {
-			return checkup.Bad("nats-users", "make users with 'ao init', and include nats/users.conf in the server's configuration", "NATS at %s lets in everybody who reaches it, and they may do everything", redacted(address))
+			return checkup.Bad("nats-users", "create users with 'ao init' and include nats/users.conf in the server's configuration", "NATS at %s gives full access to everyone who can reach it, without a login", redacted(address))
 		}
 	}
-	return checkup.Good("nats-users", "NATS at %s asks nobody who they are; see that only this machine reaches it", redacted(address))
+	return checkup.Good("nats-users", "NATS at %s requires no login; make sure that only this machine can reach it", redacted(address))
 }
 
-// denials counts what a server refuses a connection.
+// denials counts the permission violations of a connection.
 type denials struct {
 	mu sync.Mutex
 	n  int
@@ -74,7 +74,8 @@ func (d *denials) connect(address string, more ...nats.Option) (*nats.Conn, erro
 	}, more...)...)
 }
 
-// refused tells whether the server refuses something, which is done with the connection. The refusal comes before the answer to a ping.
+// refused reports whether the server refuses what do does with the connection. The refusal arrives before the reply to
+// a ping.
 func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 	d.mu.Lock()
 	before := d.n
@@ -82,7 +83,7 @@ func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 	if do() != nil || nc.FlushTimeout(checkTimeout/2) != nil {
 		return true
 	}
-	for range 100 { // the handler runs beside
+	for range 100 { // the error handler runs concurrently
 		d.mu.Lock()
 		n := d.n
 		d.mu.Unlock()
@@ -94,18 +95,19 @@ func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 	return false
 }
 
-// checkPermissions tries what no worker and no publisher needs. Nothing of it would change anything, also where it is allowed.
+// checkPermissions tries operations that no worker and no publisher needs. None of them changes anything, even if
+// allowed.
 func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds string) []checkup.Finding {
 	text, err := os.ReadFile(creds)
 	if err != nil {
-		return nil // told with the connection
+		return nil // already reported by the connection
 	}
 	user, err := users.Read("", text)
 	if err != nil || user.Role == "" {
-		return []checkup.Finding{checkup.Not("rights", "use the files that 'ao init' makes", "what %s may do: the file does not say whose it is", creds)}
+		return []checkup.Finding{checkup.Not("rights", "use the files that 'ao init' creates", "permissions of %s: the file does not name its role", creds)}
 	}
 	if user.Role == users.Coordinator {
-		return []checkup.Finding{checkup.Good("rights", "%s is a coordinator's: it may do everything; keep it from workers", creds)}
+		return []checkup.Finding{checkup.Good("rights", "%s belongs to a coordinator and has full access; keep it away from workers", creds)}
 	}
 	var excess []string
 	for _, subject := range []string{">", "_INBOX.>", "ao.>", "$JS.>"} {
@@ -118,7 +120,7 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 			return err
 		}
 		if !d.refused(nc, subscribe) {
-			excess = append(excess, "listen to "+subject)
+			excess = append(excess, "subscribe to "+subject)
 		}
 	}
 	for _, subject := range []string{"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.KV_secrets", "$SYS.REQ.SERVER.PING"} {
@@ -126,16 +128,16 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 			break
 		}
 		if !d.refused(nc, func() error { return nc.Publish(subject, nil) }) {
-			excess = append(excess, "ask "+subject)
+			excess = append(excess, "request "+subject)
 		}
 	}
 	if len(excess) > 0 {
-		return []checkup.Finding{checkup.Bad("rights", "make users with 'ao init', and have the server use its nats/users.conf", "%s is a %s's, and may do what it must not: %s", creds, user.Role, strings.Join(excess, ", "))}
+		return []checkup.Finding{checkup.Bad("rights", "create users with 'ao init' and have the server use its nats/users.conf", "%s belongs to a %s but has permissions it must not have: %s", creds, user.Role, strings.Join(excess, ", "))}
 	}
-	return []checkup.Finding{checkup.Good("rights", "%s is a %s's, and is refused what no %s needs", creds, user.Role, user.Role)}
+	return []checkup.Finding{checkup.Good("rights", "%s belongs to a %s and has no permissions that a %s does not need", creds, user.Role, user.Role)}
 }
 
-// redacted hides what addresses say of user and password.
+// redacted removes user and password from addresses.
 func redacted(address string) string {
 	all := strings.Split(address, ",")
 	for i, one := range all {

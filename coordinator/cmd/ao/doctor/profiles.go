@@ -13,19 +13,19 @@ import (
 	"ao/shared/fault"
 )
 
-// profiles looks at the profiles that a worker with this environment would run: at what keeps them from being read, and whether their
-// programs are there. Whatever else may be wrong, the worker says when it starts.
+// profiles checks that the profiles of this environment can be read and that their programs exist. The worker checks
+// everything else when it starts.
 func (c Config) profiles() (all []checkup.Finding) {
 	dir := c.Env("AO_PROFILES_DIR")
 	if dir == "" {
 		return nil
 	}
-	const advice = "mend the profile; the worker reads it when it starts"
+	const advice = "fix the profile; the worker reads it when it starts"
 	names := strings.FieldsFunc(c.Env("AO_PROFILES"), func(r rune) bool { return r == ',' || r == ' ' })
 	if len(names) == 0 {
 		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 		if _, stat := os.Stat(dir); err != nil || stat != nil {
-			return []checkup.Finding{checkup.Bad("profiles", "mend AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
+			return []checkup.Finding{checkup.Bad("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
 		}
 		for _, f := range files {
 			names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
@@ -42,7 +42,7 @@ func (c Config) profiles() (all []checkup.Finding) {
 	return all
 }
 
-// profileError says why a profile cannot be run; empty: nothing is seen.
+// profileError says why a profile cannot be run; empty: no problem found.
 func profileError(dir, name string) string {
 	text, err := os.ReadFile(filepath.Join(dir, name+".json"))
 	if err != nil {
@@ -60,7 +60,8 @@ func profileError(dir, name string) string {
 		return fmt.Sprintf("type %.40q is neither autonomous nor procedural", p.Type)
 	}
 	for what, path := range map[string]string{"command": p.Command, "agents_dir": p.Agents} {
-		if path == "" || what == "command" && !strings.Contains(path, "/") { // found by its name, perhaps built in
+		// a name is looked up in PATH, or is built in
+		if path == "" || what == "command" && !strings.Contains(path, "/") {
 			continue
 		}
 		if !filepath.IsAbs(path) {
@@ -69,9 +70,9 @@ func profileError(dir, name string) string {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			return fmt.Sprintf("%s %s is not there", what, path)
+			return fmt.Sprintf("%s %s does not exist", what, path)
 		case what == "command" && (info.IsDir() || info.Mode().Perm()&fs.FileMode(0o111) == 0):
-			return fmt.Sprintf("command %s cannot be executed: chmod +x", path)
+			return fmt.Sprintf("command %s is not executable: chmod +x", path)
 		}
 	}
 	return ""

@@ -1,7 +1,6 @@
-// Package keyring makes what a deployment needs to keep strangers out, once: the users of NATS, the API's first tokens, and where it
-// is wanted an authority with certificates. What is there already stays as it is. It also prepares the data folders of NATS.
-//
-// Each program has a folder of its own, with all that it has to read and nothing of another's.
+// Package keyring creates the credentials of a deployment once: NATS users, the first API tokens and, if asked for, a
+// certificate authority with server certificates. Existing files stay as they are. It also prepares NATS data folders.
+// Each program has its own folder, with everything it must read and nothing of other programs.
 package keyring
 
 import (
@@ -20,34 +19,34 @@ import (
 	"ao/nats/users"
 )
 
-// Options is what there is to be.
+// Options say what must exist.
 type Options struct {
-	Dir     string                     // made where it is missing
-	Workers map[string][]users.Profile // by name: workers that are confined to profiles, in folders worker-<name>
+	Dir     string                     // created if missing
+	Workers map[string][]users.Profile // by name: workers limited to these profiles, in folders worker-<name>
 	TLS     bool
-	Hosts   []string  // names and addresses of the servers, beside localhost; none: as before
+	Hosts   []string  // names and addresses of the servers besides localhost; none: unchanged
 	Now     time.Time // default time.Now
 
-	NATSData []string // data folders of NATS servers: each is told how much to store at most
-	Store    int64    // so many bytes; 0: what fits on its disk
-	Staging  []string // data folders of single NATS servers: each gets the folder over which memory is mounted for batches
+	NATSData []string // data folders of NATS servers: each gets a storage limit
+	Store    int64    // that limit in bytes; 0: what fits on its disk
+	Staging  []string // data folders of single NATS servers: each gets a mount point for its batches in memory
 }
 
 // The states of a file.
 const (
 	Made    = "made"
 	Kept    = "kept"
-	Changed = "changed" // made anew, since what it is made of has changed
+	Changed = "changed" // rewritten, because its inputs have changed
 )
 
-// File is one that is there now.
+// File is a file that exists now.
 type File struct {
 	Path  string `json:"path"` // below the folder
 	State string `json:"state"`
 	What  string `json:"what"`
 }
 
-// Result is what there is.
+// Result is what exists now.
 type Result struct {
 	Dir   string     `json:"dir"`
 	Files []File     `json:"files"`
@@ -55,19 +54,19 @@ type Result struct {
 	Users []UserInfo `json:"nats_users"`
 }
 
-// UserInfo is a user of NATS, without the secret.
+// UserInfo is a NATS user without its secret.
 type UserInfo struct {
 	Name  string     `json:"name"`
 	Role  users.Role `json:"role"`
 	Inbox string     `json:"inbox_prefix"`
 }
 
-// Changed tells whether anything was made, or made anew.
+// Changed reports whether any file was created or rewritten.
 func (r *Result) Changed() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.State != Kept })
 }
 
-// Make makes what is missing. A second call changes nothing; one that was cut off is completed by the next.
+// Make creates what is missing. A second call changes nothing, and completes a call that was interrupted.
 func Make(w Options) (*Result, error) {
 	if w.Now.IsZero() {
 		w.Now = time.Now()
@@ -108,7 +107,7 @@ func Make(w Options) (*Result, error) {
 	return r, r.stagingFolders(w)
 }
 
-// permissions renews the configuration of NATS in its place: what an operator added to it stays.
+// permissions updates the NATS configuration in place and keeps what an operator added to it.
 func (r *Result) permissions(all []users.User, tls users.TLS) error {
 	const name = "nats/users.conf"
 	text := users.Config(all, tls)
@@ -121,17 +120,17 @@ func (r *Result) permissions(all []users.User, tls users.TLS) error {
 			return fmt.Errorf("%s: %w", r.path(name), err)
 		}
 	}
-	return r.writeDerived(name, "who may do what at NATS: AO_NATS_USERS, or included by the server's configuration", text)
+	return r.writeDerived(name, "users and permissions of NATS: AO_NATS_USERS, or included by the server's configuration", text)
 }
 
-// path is where a file is.
+// path returns the full path of a file.
 func (r *Result) path(name string) string { return filepath.Join(r.Dir, filepath.FromSlash(name)) }
 
 func (r *Result) record(name, state, what string) {
 	r.Files = append(r.Files, File{name, state, what})
 }
 
-// read gives a file's text; nil where there is none.
+// read returns a file's content; nil if it does not exist.
 func (r *Result) read(name string) ([]byte, error) {
 	text, err := os.ReadFile(r.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,13 +142,13 @@ func (r *Result) read(name string) ([]byte, error) {
 	return text, err
 }
 
-// The modes of what is secret and of what is not.
+// File modes.
 const (
 	secret = 0o600
 	public = 0o644
 )
 
-// write puts a file in its place, whole or not at all.
+// write replaces a file atomically.
 func (r *Result) write(name string, mode fs.FileMode, text []byte) error {
 	path := r.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -159,7 +158,7 @@ func (r *Result) write(name string, mode fs.FileMode, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // not there any more when all went well
+	defer os.Remove(f.Name()) // already renamed on success
 	_, err = f.Write(text)
 	if err == nil {
 		err = f.Chmod(mode)
@@ -173,7 +172,7 @@ func (r *Result) write(name string, mode fs.FileMode, text []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// writeDerived has a file that is made of others say what it should, and no secrets.
+// writeDerived writes a file without secrets that is derived from other files, if its content differs.
 func (r *Result) writeDerived(name, what, text string) error {
 	have, err := r.read(name)
 	state := Kept
@@ -192,7 +191,7 @@ func (r *Result) writeDerived(name, what, text string) error {
 	return err
 }
 
-// users makes the users that are missing, and gives all: those of earlier calls too.
+// users creates the missing users and returns all, including those of earlier calls.
 func (r *Result) users(w Options) ([]users.User, error) {
 	type wanted struct {
 		role     users.Role
@@ -231,7 +230,7 @@ func (r *Result) users(w Options) ([]users.User, error) {
 	return all, nil
 }
 
-// credsFile is a user's file in the folder of its name.
+// credsFile is a user's credential in the folder of its name.
 const credsFile = "nats.nk"
 
 func (r *Result) user(name string, role users.Role, profiles []users.Profile, explicit bool) (users.Credential, error) {
@@ -244,9 +243,9 @@ func (r *Result) user(name string, role users.Role, profiles []users.Profile, ex
 		c, err := users.Read(name, text)
 		switch {
 		case err != nil:
-			return c, fmt.Errorf("%s: %w; to have it made anew remove it", r.path(file), err)
+			return c, fmt.Errorf("%s: %w; remove it to create a new one", r.path(file), err)
 		case c.Role != role || explicit && !slices.Equal(c.Profiles, profiles):
-			return c, fmt.Errorf("%s is the file of a %s with the profiles %v, not %v; to have it made anew remove it", r.path(file), c.Role, c.Profiles, profiles)
+			return c, fmt.Errorf("%s belongs to a %s with the profiles %v, not %v; remove it to create a new one", r.path(file), c.Role, c.Profiles, profiles)
 		}
 		r.record(file, Kept, describe(c.User))
 		return c, nil
@@ -261,12 +260,12 @@ func (r *Result) user(name string, role users.Role, profiles []users.Profile, ex
 
 func describe(u users.User) string {
 	if len(u.Profiles) > 0 {
-		return fmt.Sprintf("NATS user of a %s that runs %v only (AO_NATS_CREDS)", u.Role, u.Profiles)
+		return fmt.Sprintf("NATS user of a %s limited to %v (AO_NATS_CREDS)", u.Role, u.Profiles)
 	}
 	return fmt.Sprintf("NATS user of a %s (AO_NATS_CREDS)", u.Role)
 }
 
-// tokens makes the API's tokens. A token is in its file and nowhere else; where that is missing another is made in its place.
+// tokens creates the API tokens. A token exists only in its file; if that is missing, a new token replaces it.
 func (r *Result) tokens() error {
 	const hashes = "coordinator/tokens"
 	_, err := os.Stat(r.path(hashes))
@@ -280,12 +279,12 @@ func (r *Result) tokens() error {
 	}
 	var files []File
 	for _, name := range []string{"admin", "run"} {
-		file, what := "client/"+name+".token", "API token with the scope "+name+" (AO_TOKEN)"
+		file, what := "client/"+name+".token", "API token with scope "+name+" (AO_TOKEN)"
 		text, err := r.read(file)
 		if err != nil {
 			return err
 		}
-		if text != nil && !missing { // perhaps revoked since: that is not ours to undo
+		if text != nil && !missing { // it may have been revoked; do not undo that
 			files = append(files, File{file, Kept, what})
 			continue
 		}
@@ -309,7 +308,7 @@ func (r *Result) tokens() error {
 	return nil
 }
 
-// revoke takes out the hash of a token that nobody has.
+// revoke removes the hash of a token whose file is lost.
 func revoke(hashes, name string) error {
 	all, err := access.List(hashes)
 	if err != nil || !slices.ContainsFunc(all, func(e access.Entry) bool { return e.Name == name }) {

@@ -151,7 +151,8 @@ func TestWhatIsMissingIsMade(t *testing.T) {
 	}
 }
 
-// TestLater: TLS and workers come to a ring that has none, certificates are renewed in time, and no file is silently made another's.
+// TestLater: TLS and workers come to a ring that has none, certificates are renewed in time, and no file is silently
+// made another's.
 func TestLater(t *testing.T) {
 	dir := t.TempDir()
 	make := func(w Options) *Result {
@@ -197,7 +198,7 @@ func TestLater(t *testing.T) {
 		want             string
 	}{
 		{"other profiles", "", "", Options{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "other"}}}}, "worker-mind/nats.nk"},
-		{"no seed", "worker/nats.nk", "# role: worker\n", Options{}, "to have it made anew remove it"},
+		{"no seed", "worker/nats.nk", "# role: worker\n", Options{}, "remove it to create a new one"},
 		{"another key", "nats/server.key", "", Options{}, "nats/server.crt and .key"},
 		{"an old authority", "", "", Options{Now: now.AddDate(10, 0, -5)}, "remove the folder ca"},
 	} {
@@ -222,8 +223,8 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// TestAFolderOfAnOlderVersion: 'ao init' renews the rights in it and keeps the keys, and touches nothing that it would lose. The folder
-// was made by the program of commit 073a48e.
+// TestAFolderOfAnOlderVersion: 'ao init' renews the rights in it and keeps the keys, and touches nothing that it would
+// lose. The folder was made by the program of commit 073a48e.
 func TestAFolderOfAnOlderVersion(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("../../../../nats/users/testdata/keys")); err != nil {

@@ -9,11 +9,11 @@ import (
 	"ao/nats/users"
 )
 
-// stagingFolders makes the folders over which memory is mounted. Docker would make missing ones as root, and NATS could not make its
-// stream there.
+// stagingFolders creates the mount points for batches in memory. Docker would create missing ones as root, and NATS
+// could not create its stream there.
 func (r *Result) stagingFolders(w Options) error {
 	for _, data := range w.Staging {
-		if _, err := os.Stat(data); err != nil { // a slip: no server looks there
+		if _, err := os.Stat(data); err != nil { // a typing error: no server uses it
 			return fmt.Errorf("the data folder of NATS: %w", err)
 		}
 		dir := disk.Batches(data, users.AccountCoordinators, subject.Runs)
@@ -28,7 +28,7 @@ func (r *Result) stagingFolders(w Options) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		r.record(name, state, "NATS puts batches of records aside here: mount memory over it")
+		r.record(name, state, "NATS stages batches of records here: mount memory over it")
 	}
 	return nil
 }

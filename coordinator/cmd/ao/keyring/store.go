@@ -10,8 +10,8 @@ import (
 	"ao/nats/disk"
 )
 
-// storeLimits writes how much each NATS server may store at most into its data folder. A size that still fits is not made smaller:
-// a running server would refuse to read its configuration anew.
+// storeLimits writes each NATS server's storage limit into its data folder. A limit that still fits is never reduced: a
+// running server would refuse to reload its configuration.
 func (r *Result) storeLimits(w Options) error {
 	folders := make([]disk.Folder, len(w.NATSData))
 	sharing := map[uint64]int{}
@@ -31,7 +31,7 @@ func (r *Result) storeLimits(w Options) error {
 	return nil
 }
 
-// storeLimit writes what one server may store; wished 0: what fits.
+// storeLimit writes the storage limit of one server; requested 0: what fits on its disk.
 func (r *Result) storeLimit(dir string, f disk.Folder, sharing int, requested int64) error {
 	name, err := r.relative(filepath.Join(dir, "store.conf"))
 	if err != nil {
@@ -45,22 +45,22 @@ func (r *Result) storeLimit(dir string, f disk.Folder, sharing int, requested in
 	if size == 0 {
 		size = f.Store(sharing)
 		if size == 0 {
-			return fmt.Errorf("the disk of %s does not say how large it is; set AO_NATS_STORE to what NATS may store at most, such as 10GB", dir)
+			return fmt.Errorf("size of the disk of %s is unknown; set AO_NATS_STORE to the storage limit of NATS, such as 10GB", dir)
 		}
 		if current > size && f.Fits(current, sharing) {
 			size = current
 		}
 	}
-	err = r.writeDerived(name, fmt.Sprintf("NATS stores %d MiB at most: included by the server's configuration%s", size>>20, sizeWarning(f, size, sharing)),
-		fmt.Sprintf("# Made by 'ao init': how many bytes this server stores at most. Its configuration includes it in the block jetstream.\nmax_file_store: %d\n", size))
+	err = r.writeDerived(name, fmt.Sprintf("storage limit of NATS, %d MiB: included by the server's configuration%s", size>>20, sizeWarning(f, size, sharing)),
+		fmt.Sprintf("# Written by 'ao init': storage limit of this server in bytes. Its configuration includes it in the block jetstream.\nmax_file_store: %d\n", size))
 	if err != nil && current > 0 {
-		r.Files[len(r.Files)-1] = File{name, Kept, fmt.Sprintf("NATS stores %d MiB at most; %d MiB could not be written: %v", current>>20, size>>20, err)}
-		return nil // a full disk is no reason not to start what is there
+		r.Files[len(r.Files)-1] = File{name, Kept, fmt.Sprintf("storage limit of NATS, still %d MiB; %d MiB could not be written: %v", current>>20, size>>20, err)}
+		return nil // a full disk must not keep an existing deployment from starting
 	}
 	return err
 }
 
-// sizeWarning says what is wrong with a size, if anything.
+// sizeWarning says what is wrong with a limit; empty: nothing.
 func sizeWarning(f disk.Folder, size int64, sharing int) string {
 	switch {
 	case size < f.Limits:
@@ -71,7 +71,7 @@ func sizeWarning(f disk.Folder, size int64, sharing int) string {
 	return ""
 }
 
-// relative is a path as those of the other files are, from the ring's folder.
+// relative returns a path relative to the folder of the result.
 func (r *Result) relative(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Result) relative(path string) (string, error) {
 
 var storeLine = regexp.MustCompile(`(?m)^max_file_store: (\d+)$`)
 
-// sizeIn is the size that a file of ours says; 0: none.
+// sizeIn reads the limit from an existing file; 0: none.
 func sizeIn(text []byte) int64 {
 	m := storeLine.FindSubmatch(text)
 	if m == nil {
@@ -97,7 +97,7 @@ func sizeIn(text []byte) int64 {
 
 var sizeText = regexp.MustCompile(`^([0-9]{1,18})(?:([KMGT])(I?B)?)?$`)
 
-// ReadSize reads a size as NATS's configuration has it, in bytes: 10GB and 10GiB are 10 * 2^30, 10G is 10 * 10^9. Empty: 0.
+// ReadSize parses a size as NATS does: 10GB and 10GiB are 10 * 2^30 bytes, 10G is 10 * 10^9. Empty: 0.
 func ReadSize(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -120,7 +120,7 @@ func ReadSize(text string) (int64, error) {
 	return n * factor, nil
 }
 
-// What a server may be given: less holds no streams, and what is more is a slip.
+// Limits of a size: less holds no streams, more is a typing error.
 const (
 	minStore = 64 << 20
 	maxStore = 1 << 50

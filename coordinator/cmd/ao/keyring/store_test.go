@@ -122,7 +122,8 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 	}
 }
 
-// TestTheFolderForBatchesIsThatOfTheServer: who runs 'ao init' owns it and all above it, and a server makes its stream there.
+// TestTheFolderForBatchesIsThatOfTheServer: who runs 'ao init' owns it and all above it, and a server makes its stream
+// there.
 func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
 	dir, data := t.TempDir(), t.TempDir()
 	for _, state := range []string{Made, Kept} {

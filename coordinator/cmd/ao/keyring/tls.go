@@ -20,15 +20,15 @@ import (
 	"ao/nats/users"
 )
 
-// How long an authority and a certificate are good, and how long before its end a certificate is made anew.
+// Lifetimes, and how long before its expiry a certificate is renewed.
 const (
 	authorityYears   = 10
 	certificateYears = 2
 	renewal          = 30 * 24 * time.Hour
 )
 
-// certificates makes an authority and the servers' certificates, where they are wanted or there are some already. It gives what the
-// configuration of NATS says of them.
+// certificates creates the authority and the server certificates, if asked for or if an authority already exists. It
+// returns the TLS part of the NATS configuration.
 func (r *Result) certificates(w Options, all []users.User) (users.TLS, error) {
 	_, err := os.Stat(r.path("ca/ca.crt"))
 	switch {
@@ -62,7 +62,7 @@ func names(all []users.User) (names []string) {
 	return names
 }
 
-// authority reads the authority, or makes one. Its key signs certificates and is needed by no program.
+// authority reads or creates the certificate authority. Its key signs certificates; no program needs it.
 func (r *Result) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	const file, what = "ca/ca", "signs the certificates; keep it off the servers"
 	cert, key, err := r.pair(file)
@@ -71,7 +71,7 @@ func (r *Result) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey,
 	}
 	if cert != nil {
 		if now.After(cert.NotAfter.Add(-renewal)) {
-			return nil, nil, fmt.Errorf("the authority %s.crt ends at %s: remove the folder ca and say 'ao init --tls' to have a new one, and give its ca.crt to every client", r.path(file), cert.NotAfter.Format(time.DateOnly))
+			return nil, nil, fmt.Errorf("authority %s.crt expires on %s: remove the folder ca, create a new one with 'ao init --tls', and give its ca.crt to every client", r.path(file), cert.NotAfter.Format(time.DateOnly))
 		}
 		r.record(file+".key", Kept, what)
 		return cert, key, nil
@@ -91,7 +91,7 @@ func (r *Result) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey,
 	return cert, key, err
 }
 
-// certificate makes a server's certificate, or leaves one that is good for the hosts and a while.
+// certificate creates a server's certificate, unless a valid one covers the hosts and does not expire soon.
 func (r *Result) certificate(file, of string, w Options, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {
 	have, _, err := r.pair(file)
 	if err != nil {
@@ -125,7 +125,8 @@ func (r *Result) certificate(file, of string, w Options, ca *x509.Certificate, c
 		return err
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} // the servers of a cluster are each other's clients
+	// servers of a cluster are also clients of each other
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip == nil && !slices.Contains(template.DNSNames, h) {
 			template.DNSNames = append(template.DNSNames, h)
@@ -141,16 +142,17 @@ func (r *Result) certificate(file, of string, w Options, ca *x509.Certificate, c
 	return err
 }
 
-// newTemplate is a certificate that is yet to be signed.
+// newTemplate returns an unsigned certificate.
 func newTemplate(name string, now time.Time, years int) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(years, 0, 0), // other machines' clocks may be behind
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(years, 0, 0), // clocks of other machines may be slow
 	}, err
 }
 
-// sign makes a certificate and keeps it with its key: the key first, so that a certificate without one never stands there.
+// sign creates a certificate and stores it with its key. The key is written first: a certificate never exists without
+// one.
 func (r *Result) sign(file string, template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	raw, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
 	if err != nil {
@@ -174,18 +176,18 @@ func (r *Result) sign(file string, template, parent *x509.Certificate, key, pare
 
 func encode(kind string, der []byte) []byte {
 	var b bytes.Buffer
-	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // a buffer takes everything
+	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // writing to a buffer cannot fail
 	return b.Bytes()
 }
 
-// pair reads a certificate and its key; none where the certificate is missing.
+// pair reads a certificate and its key; nil if the certificate does not exist.
 func (r *Result) pair(file string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	cert, err := r.read(file + ".crt")
 	if cert == nil || err != nil {
 		return nil, nil, err
 	}
 	bad := func(why string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-		return nil, nil, fmt.Errorf("%s.crt and .key: %s; put back what was there, or remove both to have others made", r.path(file), why)
+		return nil, nil, fmt.Errorf("%s.crt and .key: %s; restore both, or remove both to create new ones", r.path(file), why)
 	}
 	block, _ := pem.Decode(cert)
 	if block == nil {
@@ -205,7 +207,7 @@ func (r *Result) pair(file string) (*x509.Certificate, *ecdsa.PrivateKey, error)
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if err != nil || !ok || !key.PublicKey.Equal(c.PublicKey) {
-		return bad("the key is not that of the certificate")
+		return bad("the key does not belong to the certificate")
 	}
 	return c, key, nil
 }

@@ -1,5 +1,5 @@
-// Package param makes the parameters of a run out of what a person typed: values get the type that the agent's schema
-// names, and the order of the keys and the digits of the numbers stay as they were typed.
+// Package param builds the parameters of a run from command-line arguments. Values get the types of the agent's schema;
+// the order of keys and the digits of numbers stay as typed.
 package param
 
 import (
@@ -17,13 +17,13 @@ import (
 type kind uint8
 
 const (
-	typed kind = iota // key=value: the schema says what it is
+	typed kind = iota // key=value: the schema gives the type
 	raw               // key:=JSON
 	bare              // key alone: true
-	text              // a string whatever the schema says
+	text              // always a string
 )
 
-// Argument is one parameter as it was typed.
+// Argument is one parameter as typed.
 type Argument struct {
 	Key  string
 	text string
@@ -33,7 +33,7 @@ type Argument struct {
 // Parse reads key=value, key:=JSON, or a key alone, which stands for true.
 func Parse(arg string) (Argument, error) {
 	if !utf8.ValidString(arg) {
-		return Argument{}, fmt.Errorf("parameter %.60q is not UTF-8; JSON can carry nothing else", arg)
+		return Argument{}, fmt.Errorf("parameter %.60q is not valid UTF-8", arg)
 	}
 	key, value, ok := strings.Cut(arg, "=")
 	g := Argument{Key: key, text: value}
@@ -52,15 +52,15 @@ func Parse(arg string) (Argument, error) {
 	return g, nil
 }
 
-// Text is a parameter that is a string whatever it looks like.
+// Text returns a parameter that is always a string.
 func Text(key, value string) (Argument, error) {
 	if !utf8.ValidString(value) {
-		return Argument{}, fmt.Errorf("%s is not UTF-8; JSON can carry nothing else", key)
+		return Argument{}, fmt.Errorf("%s is not valid UTF-8", key)
 	}
 	return Argument{Key: key, text: value, kind: text}, nil
 }
 
-// ParseObject reads a JSON object whose members come before those given one by one. The error does not say where it came from.
+// ParseObject parses a JSON object of parameters. The error does not name the source.
 func ParseObject(doc []byte) ([]strictjson.Member, error) {
 	if err := strictjson.Check(doc); err != nil {
 		return nil, errors.New(withoutSubject(err))
@@ -72,13 +72,13 @@ func ParseObject(doc []byte) ([]strictjson.Member, error) {
 	return members, nil
 }
 
-// NeedsSchema tells whether any of these needs the agent's schema to be read.
+// NeedsSchema reports whether any argument needs the agent's schema.
 func NeedsSchema(given []Argument) bool {
 	return slices.ContainsFunc(given, func(g Argument) bool { return g.kind == typed || g.kind == bare })
 }
 
-// Object is the parameters: the members of base, then those given, in the order they were typed. One that is in both
-// takes its place from base and its value from given. A key given several times is an array.
+// Object returns the parameters: the members of base, then the arguments in their order. A key in both keeps its place
+// from base and takes the argument's value. A key given several times becomes an array.
 func Object(base []strictjson.Member, given []Argument, s Schema) (json.RawMessage, error) {
 	members := slices.Clone(base)
 	var keys []string
@@ -104,18 +104,18 @@ func Object(base []strictjson.Member, given []Argument, s Schema) (json.RawMessa
 	return strictjson.Object(members), nil
 }
 
-// quote is s as JSON, with nothing escaped that need not be.
+// quote returns s as JSON with minimal escaping.
 func quote(s string) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil { // a string can always be written
+	if err := e.Encode(s); err != nil { // encoding a string cannot fail
 		panic(err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// withoutSubject is what package wire says of a text, where it is no request's body.
+// withoutSubject removes the subject from an error of package strictjson, which speaks of a request's body.
 func withoutSubject(err error) string {
 	s := err.Error()
 	for _, subject := range []string{"The body is ", "The body "} {

@@ -64,7 +64,7 @@ func TestObject(t *testing.T) {
 		{`tags=5`, `{"tags":["5"]}`},
 		{`tags=a url=x tags=b`, `{"tags":["a","b"],"url":"x"}`},
 		{`ports=80,443`, `{"ports":[80,443]}`},
-		{`ports=80,http`, `parameter ports[1] must be an integer, got "http"; write ports=5, or ports:=JSON for the whole of it`},
+		{`ports=80,http`, `parameter ports[1] must be an integer, got "http"; write ports=5, or ports:=JSON for the whole array`},
 		{`points=[1,2] points=[3,4.50]`, `{"points":[[1,2],[3,4.50]]}`},
 		{`rows={"b":1,"a":2}`, `{"rows":[{"b":1,"a":2}]}`},
 		{`rows=[{"a":1},{"a":2}]`, `{"rows":[{"a":1},{"a":2}]}`},
@@ -100,7 +100,7 @@ func TestObject(t *testing.T) {
 		{`a:={"b":1,"b":2}`, `has the key "b" twice`},
 		{`=x`, `parameter "=x" has no name`},
 		{`:=1`, `has no name`},
-		{"a=\xff", `is not UTF-8`},
+		{"a=\xff", `is not valid UTF-8`},
 		{`sch?me:key=v`, `{"sch?me:key":"v"}`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

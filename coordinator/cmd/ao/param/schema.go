@@ -12,32 +12,32 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Schema is an agent's parameters_schema as far as it helps to read what a person types. It decides nothing: the
-// coordinator validates. The zero value says nothing of any parameter.
+// Schema is an agent's parameters_schema, used to convert typed arguments. It does not validate; the coordinator does.
+// The zero value knows no parameters.
 type Schema struct {
 	root          json.RawMessage
-	unconditional bool // only what holds in every case: no anyOf, oneOf, then, else
+	unconditional bool // ignore anyOf, oneOf, then and else
 }
 
-// NewSchema is a schema as the API shows it; null and none say nothing.
+// NewSchema returns the schema in an API document; null and empty mean none.
 func NewSchema(raw json.RawMessage) Schema { return Schema{root: raw} }
 
-// Implicit is the schema of an autonomous agent that has none of its own, and of every resume.
+// Implicit is the schema of an autonomous agent without its own, and of every resume.
 var Implicit = NewSchema(json.RawMessage(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`))
 
-// Field is one parameter of an agent, for people to read.
+// Field describes one parameter of an agent for people.
 type Field struct {
 	Name        string
 	Type        string // "integer", "string|null", "array of string", "any"
 	Required    bool
 	Values      []string // of an enum
 	Default     string   // as JSON
-	Limits      string   // "minimum 1; maximum 5", in the schema's own words; without Values, and of alternatives none
+	Limits      string   // "minimum 1; maximum 5", in the schema's keywords; without Values and alternatives
 	Description string
 	Example     string // a value to type, as in name=EXAMPLE
 }
 
-// Fields are the parameters that the schema names, in its order.
+// Fields returns the parameters that the schema names, in its order.
 func (s Schema) Fields() []Field {
 	var all []Field
 	root := s.facets(s.root, 0)
@@ -72,7 +72,7 @@ func (s Schema) field(name string, required bool) Field {
 			f.Default = compact(p["default"])
 		}
 		if f.Description == "" {
-			_ = json.Unmarshal(p["description"], &f.Description) // anything but a string: no description
+			_ = json.Unmarshal(p["description"], &f.Description) // ignored if not a string
 		}
 	}
 	if len(f.Values) > 0 {
@@ -82,7 +82,7 @@ func (s Schema) field(name string, required bool) Field {
 	return f
 }
 
-// bounds are the words of a schema that narrow a value and that can be said in a line.
+// bounds are the schema keywords that limit a value and fit on one line.
 var bounds = []string{
 	"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "format",
 	"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
@@ -135,7 +135,7 @@ func plain(v json.RawMessage) string {
 	return compact(v)
 }
 
-// facet is one plain object schema; what says something of a value is often spread over several.
+// facet is one schema object; the description of a value is often spread over several.
 type facet map[string]json.RawMessage
 
 func (f facet) enum() []json.RawMessage {
@@ -151,7 +151,7 @@ func (f facet) enum() []json.RawMessage {
 
 const maxNesting = 16 // of references and combinations; a schema may refer to itself
 
-// facets are a schema's own members and those it takes in by reference and combination.
+// facets returns a schema and those it includes by reference and combination.
 func (s Schema) facets(node json.RawMessage, depth int) []facet {
 	var f facet
 	if depth > maxNesting || json.Unmarshal(node, &f) != nil || f == nil {
@@ -181,7 +181,7 @@ func (s Schema) facets(node json.RawMessage, depth int) []facet {
 	return all
 }
 
-// resolve follows a reference within the schema; any other leads nowhere.
+// resolve follows a reference within the schema; nil for any other.
 func (s Schema) resolve(ref string) json.RawMessage {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -212,7 +212,7 @@ func (s Schema) resolve(ref string) json.RawMessage {
 	return node
 }
 
-// property is all that the schema says of one parameter.
+// property returns everything the schema says about one parameter.
 func (s Schema) property(key string) []facet {
 	var named, matched, rest []facet
 	for _, f := range s.facets(s.root, 0) {
@@ -234,7 +234,7 @@ func (s Schema) property(key string) []facet {
 	return rest
 }
 
-// items is all that the schemas of an array say of its i-th element.
+// items returns everything the schemas of an array say about its i-th element.
 func (s Schema) items(facets []facet, i int) []facet {
 	var all []facet
 	for _, f := range facets {
@@ -251,7 +251,7 @@ func (s Schema) items(facets []facet, i int) []facet {
 	return all
 }
 
-// typesOf are the types that facets name, in order; where none does, what their other members are about.
+// typesOf returns the types that facets name, in order; if none does, the types that their other members imply.
 func typesOf(facets []facet) []string {
 	var all []string
 	add := func(t string) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// value is what all that was given for one key comes to.
+// value returns the JSON value of all arguments for one key.
 func (s Schema) value(key string, given []Argument) (json.RawMessage, error) {
 	facets := s.property(key)
 	types := typesOf(facets)
@@ -31,7 +31,7 @@ func (s Schema) value(key string, given []Argument) (json.RawMessage, error) {
 	var texts []string
 	for _, g := range given {
 		if g.kind != typed {
-			return nil, fmt.Errorf("parameter %s is given %d times; only %s=… can be repeated, each adds to an array", key, len(given), key)
+			return nil, fmt.Errorf("parameter %s is given %d times; only %s=… can be repeated, to build an array", key, len(given), key)
 		}
 		texts = append(texts, g.text)
 	}
@@ -41,7 +41,7 @@ func (s Schema) value(key string, given []Argument) (json.RawMessage, error) {
 	return s.array(key, texts, facets)
 }
 
-// convert is a single text as the first type that it can be. Text is text where the schema allows a string or says nothing.
+// convert converts a text to the first type that fits. It stays a string if the schema allows strings or names no type.
 func (s Schema) convert(key, typed string, facets []facet) (json.RawMessage, error) {
 	if v, ok := enumValue(facets, typed); ok {
 		return v, nil
@@ -73,7 +73,7 @@ func (s Schema) convert(key, typed string, facets []facet) (json.RawMessage, err
 	return nil, fmt.Errorf("parameter %s must be %s, got %.60q; write %s=%s", key, nouns(types), typed, key, example(types))
 }
 
-// conversions are the types in the order in which a text is tried.
+// conversions are the types in the order in which they are tried.
 var conversions = []struct {
 	kind, noun, example string
 	read                func(string) (json.RawMessage, bool)
@@ -105,8 +105,8 @@ func composite(s string, open byte) (json.RawMessage, bool) {
 	return json.RawMessage(s), len(s) > 0 && s[0] == open && json.Valid([]byte(s))
 }
 
-// array makes one of texts: each is a JSON array whose elements are taken, or a list with commas; where the items are
-// themselves objects or arrays each text is one of them.
+// array builds an array from texts. Each text is a JSON array or a comma-separated list; if the items are objects or
+// arrays themselves, each text is one item.
 func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessage, error) {
 	var items []json.RawMessage
 	for _, t := range texts {
@@ -129,7 +129,7 @@ func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessa
 			of := s.items(facets, len(items))
 			v, err := s.convert(key, p, of)
 			if err != nil {
-				return nil, fmt.Errorf("parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the whole of it",
+				return nil, fmt.Errorf("parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the whole array",
 					key, len(items), nouns(typesOf(of)), p, key, example(typesOf(of)), key)
 			}
 			items = append(items, v)
@@ -146,12 +146,12 @@ func joined(items []json.RawMessage) [][]byte {
 	return all
 }
 
-// holdCommas tells whether values of these types hold commas of their own.
+// holdCommas reports whether values of these types can contain commas.
 func holdCommas(types []string) bool {
 	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return t != "object" && t != "array" })
 }
 
-// enumValue is the member of an enum that was typed: the string itself, or another value as JSON writes it.
+// enumValue returns the enum member that was typed: a string as it is, or another value as JSON.
 func enumValue(facets []facet, typed string) (json.RawMessage, bool) {
 	var other json.RawMessage
 	for _, f := range facets {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Table is rows under a header, for people.
+// Table is a table for people: rows under a header.
 type Table struct {
 	header []string
 	rows   [][]string
@@ -17,7 +17,7 @@ type Table struct {
 // NewTable is an empty table with these columns.
 func NewTable(columns ...string) *Table { return &Table{header: columns} }
 
-// Row adds a row; its cells are made fit to be shown.
+// Row adds a row; its cells are escaped.
 func (t *Table) Row(cells ...string) {
 	for i, c := range cells {
 		if cells[i] = Line(c); cells[i] == "" {
@@ -27,7 +27,7 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// Write writes the table, aligned. A column of which every cell is empty is left out.
+// Write writes the table, aligned. Columns without any value are omitted.
 func (t *Table) Write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{t.header}, t.rows...) {
@@ -53,12 +53,12 @@ func (t *Table) used(column int) bool {
 	return len(t.rows) == 0
 }
 
-// Facts are names with values, one per line, aligned; a fact without a value is left out.
+// Facts are names with values, one per line, aligned.
 type Facts struct {
 	rows [][2]string
 }
 
-// Add adds a fact; its value is made fit to be shown, further lines indented under the first.
+// Add adds a fact unless its value is empty. The value is escaped; its further lines are indented.
 func (f *Facts) Add(name, value string) {
 	if value != "" {
 		f.rows = append(f.rows, [2]string{name, Text(value)})
@@ -80,7 +80,7 @@ func (f *Facts) Write(w io.Writer) error {
 	return nil
 }
 
-// Age is how long ago t was, as a person would say it; beyond a month the day.
+// Age formats how long ago t was; more than a month ago, the date.
 func Age(now, t time.Time) string {
 	d := now.Sub(t)
 	switch {
@@ -100,7 +100,7 @@ func Age(now, t time.Time) string {
 	return t.Local().Format(time.DateOnly)
 }
 
-// Duration is a duration with as many digits as are read.
+// Duration formats a duration with two or three digits.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -115,7 +115,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// At is a moment with its age.
+// At formats a time with its age.
 func At(now, t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -1,4 +1,4 @@
-// Package screen is how ao shows things to people: text that cannot steer a terminal, tables, ages.
+// Package screen formats output for people: text that cannot control a terminal, tables, ages.
 package screen
 
 import (
@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s without anything a terminal would obey: control characters (but line feed and tab), invalid UTF-8, and
-// characters that reorder what is read, all written as escapes.
+// Text escapes everything in s that could control a terminal: control characters except line feed and tab, invalid
+// UTF-8, and characters that reorder text.
 func Text(s string) string { return escape(s, "\n\t", `\x%02x`) }
 
 // Line is Text on one line: line feeds and tabs are escaped too.
 func Line(s string) string { return escape(s, "", `\x%02x`) }
 
-// JSON is a JSON text that a terminal can be shown; it stays the same JSON.
+// JSON escapes a JSON text for a terminal; its meaning stays the same.
 func JSON(raw []byte) string { return escape(string(raw), "\n\t", `\u%04x`) }
 
 var shortEscapes = map[rune]string{'\n': `\n`, '\t': `\t`, '\r': `\r`}
 
-// escape writes every rune that is not fit to be shown as an escape: small is the format of those below 256.
+// escape replaces every unsafe rune by an escape; small is the format for runes below 256.
 func escape(s, keep, small string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return unsafe(r) || r == utf8.RuneError }) {
 		return s
@@ -45,12 +45,12 @@ func escape(s, keep, small string) string {
 	return b.String()
 }
 
-// unsafe tells whether a terminal would obey r, or show what follows in another order or on another line.
+// unsafe reports whether r could control a terminal, reorder text or break a line.
 func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Truncate is Line with at most width characters; what is missing is shown as an ellipsis.
+// Truncate is Line cut to width characters, with an ellipsis if it was longer.
 func Truncate(s string, width int) string {
 	s = Line(strings.TrimSpace(s))
 	if utf8.RuneCountInString(s) <= width {
