@@ -138,8 +138,8 @@ func TestLargeResult(t *testing.T) {
 	}
 }
 
-// TestEventsAreReadOnce: the page reads what there is in pages, and what comes later from the stream alone. Nothing is missing and
-// nothing is there twice.
+// TestEventsAreReadOnce: the page reads what there is in pages, and what comes later from the stream alone. Nothing is
+// missing and nothing is there twice.
 func TestEventsAreReadOnce(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "readonce")

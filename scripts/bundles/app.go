@@ -16,7 +16,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// The dashboard's own modules, and what is made of them: one file, and the hashes of its sources.
+// The dashboard's own modules, the file bundled from them, and the hashes of its sources.
 const (
 	ui      = "coordinator/dashboard/ui"
 	dist    = ui + "/dist"
@@ -24,11 +24,11 @@ const (
 	sources = dist + "/sources.txt"
 )
 
-// vendoredIn is how a module names a vendored bundle, which is another file of this folder's.
+// vendoredIn matches the import of a vendored bundle.
 var vendoredIn = regexp.MustCompile(`"\./(vendor/[a-z]+-[0-9a-f]+\.js)"`)
 
-// bundleApp makes one module of the dashboard's own ones. It is not minified: its diffs are small, and stack traces
-// name functions. The vendored bundles stay files of their own, loaded when they are used.
+// bundleApp bundles the dashboard's own modules into one. It is not minified, for small diffs and readable stack
+// traces. The vendored bundles stay separate files, loaded on first use.
 func bundleApp() (files, error) {
 	dir, err := filepath.Abs(filepath.Join(root, ui))
 	if err != nil {
@@ -68,8 +68,7 @@ func bundleApp() (files, error) {
 	return files{appFile: r.OutputFiles[0].Contents, sources: list.text()}, nil
 }
 
-// vendored keeps vendored bundles out. A module that is loaded when it is used exports one of them, which is named in
-// its place.
+// vendored excludes vendored bundles. An import of a module that re-exports one is replaced by that bundle.
 func vendored(args api.OnResolveArgs) (api.OnResolveResult, error) {
 	if strings.HasPrefix(args.Path, "./vendor/") {
 		return api.OnResolveResult{Path: "." + args.Path, External: true}, nil
@@ -88,12 +87,12 @@ func vendored(args api.OnResolveArgs) (api.OnResolveResult, error) {
 	return api.OnResolveResult{Path: "../" + string(found[1]), External: true}, nil
 }
 
-// source is a module and the start of its SHA-256. A line for each lets changes of two modules be merged.
+// source is a module and the start of its SHA-256. One line for each keeps changes of two modules mergeable.
 type source struct{ path, sum string }
 
 type sourceList []source
 
-// hashes reads all modules below dir but those that are made.
+// hashes hashes all modules below dir except generated ones.
 func hashes(dir string) (sourceList, error) {
 	var all sourceList
 	err := fs.WalkDir(os.DirFS(dir), ".", func(at string, d fs.DirEntry, err error) error {
@@ -125,7 +124,7 @@ func (l sourceList) text() []byte {
 	return b.Bytes()
 }
 
-// allUsed names a module that nothing imports: it would be kept and never run.
+// allUsed returns an error for a module that nothing imports.
 func allUsed(list sourceList, metafile string) error {
 	var meta struct{ Inputs map[string]struct{} }
 	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {

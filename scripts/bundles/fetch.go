@@ -17,10 +17,10 @@ import (
 	"strings"
 )
 
-// errNoRegistry: npm is not installed, or did not bring the packages. Then nothing can be made anew.
+// errNoRegistry means that npm is not installed or could not fetch the packages, so nothing can be rebuilt.
 var errNoRegistry = errors.New("the npm packages cannot be fetched")
 
-// missing is how npm says that the registry answered, and has no such package or version.
+// missing matches npm's errors for unknown packages or versions.
 var missing = regexp.MustCompile(`\b(E404|ETARGET)\b`)
 
 // npm runs the npm client in dir and returns what it prints.
@@ -39,7 +39,7 @@ func npm(dir string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// fetch lays every package into dir/node_modules. A tarball with another hash than the lock's is refused.
+// fetch unpacks every package into dir/node_modules. A tarball whose hash differs from the lock's is refused.
 func (l Lock) fetch(dir string) error {
 	args := []string{"pack", "--json", "--ignore-scripts", "--pack-destination", dir}
 	for _, p := range l.Packages {
@@ -51,7 +51,7 @@ func (l Lock) fetch(dir string) error {
 	}
 	var packed []struct{ Name, Version, Filename string }
 	if err := json.Unmarshal(out, &packed); err != nil {
-		return fmt.Errorf("what npm pack says: %w", err)
+		return fmt.Errorf("output of npm pack: %w", err)
 	}
 	files := map[string]string{}
 	for _, p := range packed {
@@ -86,13 +86,13 @@ func (p Package) unpack(dir, file string) error {
 		if err != nil {
 			return err
 		}
-		// npm's tarballs have one folder at the top, whatever its name.
+		// npm's tarballs have one top folder with any name.
 		_, name, ok := strings.Cut(h.Name, "/")
 		if h.Typeflag != tar.TypeReg || !ok {
 			continue
 		}
 		if !filepath.IsLocal(name) {
-			return fmt.Errorf("the tarball has a file %q, outside of it", h.Name)
+			return fmt.Errorf("the tarball has a file outside of its folder: %q", h.Name)
 		}
 		if err := writeFile(filepath.Join(root, name), t); err != nil {
 			return err

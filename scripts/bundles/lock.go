@@ -12,11 +12,11 @@ import (
 
 const lockFile = "lock.json"
 
-// Lock is what the bundles are made of. esbuild's version stands in go.mod.
+// Lock lists the inputs of the bundles. The version of esbuild is in go.mod.
 type Lock struct {
-	Wants    map[string]string `json:"wants"`    // the packages that entries/ imports, and axe-core, each with its exact version
-	Packages []Package         `json:"packages"` // these and what they need, by name
-	Bundles  []Bundle          `json:"bundles"`  // what was made of them
+	Wants    map[string]string `json:"wants"`    // packages imported by entries/, and axe-core, with exact versions
+	Packages []Package         `json:"packages"` // these and their dependencies, by name
+	Bundles  []Bundle          `json:"bundles"`  // the bundles built from them
 }
 
 // Package is one tarball of the npm registry. SHA512 is base64, as npm writes it.
@@ -54,7 +54,7 @@ func (l Lock) write() error {
 	return os.WriteFile(lockFile, append(b, '\n'), 0o644)
 }
 
-// resolve asks npm which packages l.Wants need, and notes their versions and hashes. Nothing of them is run.
+// resolve asks npm for the dependencies of l.Wants and records versions and hashes. No package code is run.
 func (l *Lock) resolve(dir string) error {
 	b, err := json.Marshal(map[string]any{"name": "bundles", "private": true, "dependencies": l.Wants})
 	if err != nil {
@@ -75,7 +75,7 @@ func (l *Lock) resolve(dir string) error {
 	return err
 }
 
-// packagesOf reads a package-lock.json. A package in two versions is refused: the bundles are made from a flat folder.
+// packagesOf reads a package-lock.json. Two versions of a package are refused: the bundles need a flat folder.
 func packagesOf(lock []byte) ([]Package, error) {
 	var got struct {
 		Packages map[string]struct {
@@ -90,10 +90,10 @@ func packagesOf(lock []byte) ([]Package, error) {
 	for path, p := range got.Packages {
 		name, ok := strings.CutPrefix(path, "node_modules/")
 		if path == "" || strings.HasPrefix(name, "@types/") {
-			continue // the root; types are for an editor, not for a bundle
+			continue // the root, or types, which no bundle needs
 		}
 		if !ok || strings.Contains(name, "/node_modules/") {
-			return nil, fmt.Errorf("%s: a second version of a package; mend wants in %s", path, lockFile)
+			return nil, fmt.Errorf("%s: a second version of a package; change wants in %s", path, lockFile)
 		}
 		sum, ok := strings.CutPrefix(p.Integrity, "sha512-")
 		if !ok {

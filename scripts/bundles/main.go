@@ -1,13 +1,13 @@
-// Bundles makes what a browser loads of the dashboard, byte for byte the same each time: one file of our own modules
-// (coordinator/dashboard/ui/dist), and libraries from npm packages (ui/vendor). It keeps axe-core, unchanged and
-// compressed, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs
+// Bundles builds what a browser loads of the dashboard, reproducibly: one file of our own modules
+// (coordinator/dashboard/ui/dist) and libraries from npm packages (ui/vendor). It also stores axe-core, unchanged and
+// compressed, for the tests of scripts/browser. It is a separate module outside go.work, because only this needs
 // esbuild:
 //
-//	scripts/bundles/app         # bundles our own modules: after each change of one
+//	scripts/bundles/app         # bundles our own modules; run it after each change of one
 //	cd scripts/bundles
-//	GOWORK=off go run . make    # makes all bundles, from the packages in lock.json
-//	GOWORK=off go run . check   # makes them and compares: nothing is written
-//	GOWORK=off go run . lock    # takes the versions of "wants" in lock.json, resolves them, and makes the bundles
+//	GOWORK=off go run . make    # builds all bundles from the packages in lock.json
+//	GOWORK=off go run . check   # builds and compares them, writes nothing
+//	GOWORK=off go run . lock    # resolves "wants" in lock.json and builds the bundles
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"slices"
 )
 
-// Where files are made, as paths from root.
+// Output folders, relative to root.
 const (
 	root   = "../.."
 	vendor = "coordinator/dashboard/ui/vendor"
@@ -54,7 +54,7 @@ func run(command string) error {
 	case "make", "lock":
 		return makeAll(command == "lock")
 	default:
-		return fmt.Errorf("%q is none of app, make, check, lock", command)
+		return fmt.Errorf("unknown command %q; use app, make, check or lock", command)
 	}
 }
 
@@ -67,7 +67,7 @@ func makeApp() error {
 	return write(app, dist)
 }
 
-// check compares our own bundle first: that needs no npm package.
+// check compares our own bundle first, which needs no npm package.
 func check() error {
 	app, err := bundleApp()
 	if err != nil {
@@ -85,12 +85,12 @@ func check() error {
 		return err
 	}
 	if !slices.Equal(bundles, lock.Bundles) {
-		return fmt.Errorf("%s names other bundles than its packages make: %v", lockFile, bundles)
+		return fmt.Errorf("%s lists other bundles than those built from its packages: %v", lockFile, bundles)
 	}
 	return compare(made)
 }
 
-// makeAll makes the vendored bundles, and then ours, which names them.
+// makeAll builds the vendored bundles, then ours, which refers to them.
 func makeAll(resolve bool) error {
 	lock, err := readLock()
 	if err != nil {
@@ -104,7 +104,7 @@ func makeAll(resolve bool) error {
 	return errors.Join(write(made, vendor, axe), lock.write(), makeApp())
 }
 
-// make builds the vendored bundles in a folder of its own.
+// make builds the vendored bundles in a temporary folder.
 func (l *Lock) make(resolve bool) (files, []Bundle, error) {
 	dir, err := os.MkdirTemp("", "bundles")
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *Lock) make(resolve bool) (files, []Bundle, error) {
 	return build(dir)
 }
 
-// compare says which committed file is not what was made.
+// compare returns an error for a committed file that differs from the built one.
 func compare(made files) error {
 	for _, name := range slices.Sorted(maps.Keys(made)) {
 		b, err := os.ReadFile(filepath.Join(root, name))
@@ -134,13 +134,13 @@ func compare(made files) error {
 			return err
 		}
 		if !same {
-			return fmt.Errorf("%s is not what scripts/bundles makes", name)
+			return fmt.Errorf("%s differs from the output of scripts/bundles", name)
 		}
 	}
 	return nil
 }
 
-// equal compares two files, compressed ones by what is in them: another Go may compress in another way.
+// equal compares two files; compressed ones by content, because Go versions may compress differently.
 func equal(name string, a, b []byte) (bool, error) {
 	if filepath.Ext(name) != ".gz" {
 		return bytes.Equal(a, b), nil
@@ -161,7 +161,7 @@ func unpacked(b []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// write replaces folders by what was made.
+// write replaces folders with the built files.
 func write(made files, folders ...string) error {
 	for _, dir := range folders {
 		if err := os.RemoveAll(filepath.Join(root, dir)); err != nil {

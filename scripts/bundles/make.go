@@ -17,8 +17,8 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// patches cut out of Preact what writes HTML text into the page: dangerouslySetInnerHTML, and properties such as
-// innerHTML. Each text has to be there exactly once, so that another Preact is looked at anew.
+// patches remove from Preact everything that writes HTML text into the page: dangerouslySetInnerHTML, and properties
+// such as innerHTML. Each text must occur exactly once, so that another version of Preact is reviewed.
 var patches = []struct{ old, new string }{
 	{`"dangerouslySetInnerHTML"==s?y=k:`, ``},
 	{`"dangerouslySetInnerHTML"==s?h=k:`, ``},
@@ -34,15 +34,15 @@ func patched(args api.OnLoadArgs) (api.OnLoadResult, error) {
 	s := string(b)
 	for _, p := range patches {
 		if n := strings.Count(s, p.old); n != 1 {
-			return api.OnLoadResult{}, fmt.Errorf("preact has %d times, not once: %s", n, p.old)
+			return api.OnLoadResult{}, fmt.Errorf("preact must contain this once, got %d times: %s", n, p.old)
 		}
 		s = strings.Replace(s, p.old, p.new, 1)
 	}
 	return api.OnLoadResult{Contents: &s, Loader: api.LoaderJS}, nil
 }
 
-// files are what is made, by their paths from root. base.js, editor.js and markdown.js name what the bundle of that
-// name exports, so that no page has to know a hash.
+// files are the built files by their paths from root. base.js, editor.js and markdown.js re-export the bundles, so that
+// no page needs to know a hash.
 type files map[string][]byte
 
 // build bundles entries/ with the packages in dir/node_modules.
@@ -80,7 +80,7 @@ func build(dir string) (files, []Bundle, error) {
 	return made, bundles, nil
 }
 
-// packed is b as it is kept compressed: who searches the tree for text is not to find 650 KB of somebody else's.
+// packed compresses b, so that text searches in the tree do not find it.
 func packed(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -92,12 +92,12 @@ func packed(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// reexport is a module that exports what a vendored bundle does.
+// reexport returns a module that re-exports a vendored bundle.
 func reexport(file string, names []string) []byte {
 	return fmt.Appendf(nil, "// Made by scripts/bundles.\nexport {\n  %s,\n} from \"./vendor/%s\";\n", strings.Join(names, ",\n  "), file)
 }
 
-// bundle makes one file. inputs are the paths, below dir, of what of the packages is in it.
+// bundle builds one file. inputs are the paths of its package files below dir.
 func bundle(dir, name string) (out []byte, exports, inputs []string, err error) {
 	entry, err := os.ReadFile(filepath.Join("entries", name+".js"))
 	if err != nil {
@@ -109,8 +109,8 @@ func bundle(dir, name string) (out []byte, exports, inputs []string, err error) 
 		Bundle:        true,
 		Write:         false,
 		Format:        api.FormatESModule,
-		// Neutral and "worker": a package's "browser" variant may need the DOM. decode-named-character-reference's
-		// decodes by innerHTML.
+		// Neutral and "worker", because a "browser" variant may need the DOM: decode-named-character-reference uses
+		// innerHTML.
 		Platform:          api.PlatformNeutral,
 		MainFields:        []string{"module", "main"},
 		Conditions:        []string{"worker"},
@@ -118,7 +118,7 @@ func bundle(dir, name string) (out []byte, exports, inputs []string, err error) 
 		MinifyWhitespace:  true,
 		MinifyIdentifiers: true,
 		MinifySyntax:      true,
-		LegalComments:     api.LegalCommentsNone, // they stand in LICENSES.txt
+		LegalComments:     api.LegalCommentsNone, // they are in LICENSES.txt
 		Charset:           api.CharsetASCII,
 		Metafile:          true,
 		Plugins: []api.Plugin{{Name: "patches", Setup: func(b api.PluginBuild) {

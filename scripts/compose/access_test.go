@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// keys reads what the service init made for people and programs.
+// keys reads the credentials that the service init created.
 func (s *stack) keys(t *testing.T) {
 	t.Helper()
 	s.token = s.made(t, "client/admin.token")
@@ -37,7 +37,7 @@ func (s *stack) made(t *testing.T, name string) string {
 	return s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "cat", "init", "/keys/"+name)
 }
 
-// publisher is a connection to NATS as a publisher.
+// publisher connects to NATS as a publisher.
 func (s *stack) publisher(t *testing.T) *nats.Conn {
 	t.Helper()
 	login, err := nats.NkeyOptionFromSeed(s.creds)
@@ -52,7 +52,7 @@ func (s *stack) publisher(t *testing.T) *nats.Conn {
 	return nc
 }
 
-// verify has the coordinator prove that nothing was lost and nothing done twice.
+// verify runs 'ao verify', which must find no violation.
 func (s *stack) verify(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), s.ao, "verify")
@@ -128,7 +128,7 @@ func checkConfined(t *testing.T, s *stack) {
 	})
 }
 
-// checkContainer tells what is wrong with a container.
+// checkContainer returns an error for an unsafe container.
 func checkContainer(id string) error {
 	out, err := exec.Command("docker", "inspect", id).Output()
 	if err != nil {

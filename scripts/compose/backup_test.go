@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// restored makes a backup, destroys everything, volumes too, and has it made anew.
+// restored makes a backup, removes everything including volumes, and restores it.
 func restored(t *testing.T, s *stack) {
 	var waits result
 	err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "additional_demands": map[string]any{"tags": []string{"later"}}}, &waits)

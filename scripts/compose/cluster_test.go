@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestCluster maltreats the stack of docker-compose.cluster.yml: what one server, or one coordinator, knows must not be
-// lost with it.
+// TestCluster tests the stack of docker-compose.cluster.yml under faults: losing a server or a coordinator loses no
+// data.
 func TestCluster(t *testing.T) {
 	if os.Getenv("AO_TEST_COMPOSE") == "" {
 		t.Fatal("AO_TEST_COMPOSE is not set: start this by scripts/compose-test, which brings the stack up")
@@ -55,13 +55,13 @@ func confinedCluster(t *testing.T, s *stack) {
 		}
 		return nil
 	})
-	// The servers' own network is closed to everybody else.
+	// No one else can reach the servers' own network.
 	if out, err := s.try("exec", "-T", "worker-procedural", "getent", "hosts", "route-1"); err == nil {
 		t.Errorf("a worker finds the address at which the NATS servers speak to each other: %s", out)
 	}
 }
 
-// current tells whether every stream's copies have caught up.
+// current reports whether the replicas of every stream have caught up.
 func (s *stack) current(t *testing.T) error {
 	nc, err := s.coordinator(t)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build compose
 
-// Package compose uses and maltreats the stack of docker-compose.yml that scripts/compose-test has brought up.
+// Package compose tests the stacks that scripts/compose-test has started from the compose files.
 package compose
 
 import (
@@ -20,19 +20,19 @@ import (
 	"time"
 )
 
-// A stack is the running compose project, seen from the machine it runs on.
+// stack is the running compose project.
 type stack struct {
 	compose []string // docker compose, or docker-compose
 	http    string   // base URL of the coordinator
 	nats    string
-	ao      string // the command line, built for this machine
-	first   string // the first run's id; it has to outlive everything
-	token   string // an admin's
-	creds   string // file with a publisher's NATS credential
-	inbox   string // where that publisher is answered
+	ao      string // path of the command line
+	first   string // id of the first run, which must survive everything
+	token   string // with scope admin
+	creds   string // file of a publisher's NATS credential
+	inbox   string // inbox prefix of that publisher
 }
 
-// The steps build on each other, so the first that fails is the last that runs.
+// The steps depend on each other, so the first failure ends the test.
 func TestStack(t *testing.T) {
 	if os.Getenv("AO_TEST_COMPOSE") == "" {
 		t.Fatal("AO_TEST_COMPOSE is not set: start this by scripts/compose-test, which brings the stack up")
@@ -68,11 +68,11 @@ func TestStack(t *testing.T) {
 }
 
 const (
-	story = "story.txt" // lies in the workers' workspace
+	story = "story.txt" // in the workers' workspace
 	text  = "the quick brown fox\njumps over\nthe lazy dog\n"
 )
 
-// open finds the stack that was brought up, and builds the command line.
+// open finds the running stack and builds the command line.
 func open(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{
@@ -103,7 +103,7 @@ func (s *stack) writeStory(t *testing.T) {
 	s.docker(t, "exec", "-T", "worker-procedural", "sh", "-c", fmt.Sprintf("printf %%s '%s' >%s", text, story))
 }
 
-// A result is what the tests read of a run's answer.
+// result is the part of a run's answer that the tests read.
 type result struct {
 	RunID  string `json:"run_id"`
 	Status string `json:"status"`
@@ -137,7 +137,7 @@ func overHTTP(t *testing.T, s *stack) {
 }
 
 func byCommand(t *testing.T, s *stack) {
-	// the latter is the documents' first example, and nobody put it there
+	// the latter is the first documented example and is part of the image
 	for _, file := range []string{story, "README.md"} {
 		cmd := exec.CommandContext(t.Context(), s.ao, "run", "text-stats", "--param", "file="+file)
 		cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
@@ -150,7 +150,7 @@ func byCommand(t *testing.T, s *stack) {
 	}
 }
 
-// versioned: what scripts/compose-test gave the build is told by programs and images.
+// versioned: programs and images have the version given by scripts/compose-test.
 func versioned(t *testing.T, s *stack) {
 	version, revision := os.Getenv("AO_VERSION"), os.Getenv("AO_REVISION")
 	for service, program := range map[string]string{"coordinator": "coordinator", "worker-procedural": "worker"} {
@@ -217,7 +217,7 @@ func scaled(t *testing.T, s *stack) {
 	})
 }
 
-// rolling restarts one service after the other while callers go on asking.
+// rolling restarts one service after the other under load.
 func rolling(t *testing.T, s *stack) {
 	l := s.load(t)
 	l.more("before any restart")
@@ -287,7 +287,7 @@ func (s *stack) online(want int) error {
 	return nil
 }
 
-// A refusal is an HTTP answer that is no success.
+// refusal is an HTTP answer with an error status.
 type refusal struct {
 	code int
 	body string
@@ -340,7 +340,7 @@ func (s *stack) do(req *http.Request, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// docker runs a compose command on the stack and returns what it prints.
+// docker runs a compose command on the stack and returns its output.
 func (s *stack) docker(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := s.try(args...)
@@ -365,7 +365,7 @@ func (s *stack) try(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// until asks every 100 ms, and fails with the last answer when the time is up.
+// until polls every 100 ms and fails with the last error at the limit.
 func (s *stack) until(t *testing.T, limit time.Duration, what string, ask func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -381,7 +381,7 @@ func (s *stack) until(t *testing.T, limit time.Duration, what string, ask func()
 	}
 }
 
-// pause waits, and says false when ctx ended first.
+// pause waits; false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// load is callers that go on asking whatever happens. Each repeats a request that was not answered, under its
-// Idempotency-Key, as the contract tells it to.
+// load runs callers that start runs continuously. Each repeats an unanswered request with its Idempotency-Key.
 type load struct {
 	t       *testing.T
 	s       *stack
@@ -55,7 +54,7 @@ func (l *load) total() int {
 	return len(l.accepted)
 }
 
-// more waits until runs are accepted as before.
+// more waits until further runs are accepted.
 func (l *load) more(what string) {
 	l.t.Helper()
 	before := l.total()
@@ -67,7 +66,7 @@ func (l *load) more(what string) {
 	})
 }
 
-// settle ends the callers; every run they were told of is one of its own, and completes.
+// settle stops the callers; all accepted runs must be distinct and complete.
 func (l *load) settle(what string) {
 	l.t.Helper()
 	l.stop()
@@ -83,8 +82,8 @@ func (l *load) settle(what string) {
 	l.t.Logf("%d runs accepted and completed during %s", len(ids), what)
 }
 
-// createRun asks for a run until it is told which, or the request itself is at fault. The session's id is the caller's:
-// it is written in one batch with the run.
+// createRun repeats a request until the run is accepted or the request is invalid. The caller gives the session's id,
+// which is written in one batch with the run.
 func (s *stack) createRun(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

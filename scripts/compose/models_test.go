@@ -16,7 +16,7 @@ import (
 	"ao/worker/claudecode/standin"
 )
 
-// The test's own program, in a container beside the others, is the model's API.
+// The test program runs as the model's API in another container.
 const standinEnv = "AO_TEST_STANDIN"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// messages answers every question in the form of the Messages API.
+// messages answers every request of the Messages API.
 func messages(w http.ResponseWriter, r *http.Request) {
 	var ask standin.Request
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/messages" || json.NewDecoder(r.Body).Decode(&ask) != nil {
@@ -43,7 +43,7 @@ func messages(w http.ResponseWriter, r *http.Request) {
 
 const secret = "sk-ant-stand-in"
 
-// models has the services worker-llm and worker-claude ask a stand-in of the model's API, with the key from its file.
+// models: the services worker-llm and worker-claude call a simulated model API with the key from its file.
 func models(t *testing.T, s *stack) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -54,7 +54,7 @@ func models(t *testing.T, s *stack) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chown(path, 10001, 10001); err != nil { // as an operator gives it to the containers' user
+		if err := os.Chown(path, 10001, 10001); err != nil { // owned by the containers' user, as documented
 			if err := os.Chmod(path, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func models(t *testing.T, s *stack) {
 	}
 }
 
-// standin starts the stand-in in the stack's network, under the name model.
+// standin starts the simulated API in the stack's network under the name model.
 func (s *stack) standin(t *testing.T) {
 	t.Helper()
 	program, err := os.Executable()

@@ -18,7 +18,7 @@ import (
 	"ao/worker/process/prowl"
 )
 
-// sane: a stack as it is made needs nothing to be mended, seen from the machine that it runs on.
+// checkSecrets: 'ao doctor' reports no failure for a new stack.
 func checkSecrets(t *testing.T, s *stack) {
 	cmd := exec.CommandContext(t.Context(), s.ao, "doctor", "--json")
 	cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
@@ -31,7 +31,7 @@ func checkSecrets(t *testing.T, s *stack) {
 		t.Fatalf("ao doctor --json: %v\n%s", err, out)
 	}
 	for _, f := range report.Checks {
-		// how full this machine's is, is no business of ours
+		// the disk usage of this machine does not matter
 		if f.Verdict != checkup.OK && f.Verdict != checkup.Skip && f.Check != "disk" {
 			t.Errorf("ao doctor: %+v", f)
 		}
@@ -41,7 +41,7 @@ func checkSecrets(t *testing.T, s *stack) {
 	}
 }
 
-// counter is a program that is an agent without being built: it is mounted.
+// counter is an agent's program that is mounted, not built into the image.
 const counter = `#!/bin/sh
 case $1 in
   --file) file=$2 ;;
@@ -52,9 +52,8 @@ words=$(wc -w < "$file") || exit 1
 echo "$words words"
 `
 
-// checkUnreadable has an agent look for the worker's credential, for a model's key and for the files of settings in all
-// that it can read, over restarts of its container. Where nothing is hidden it finds them, and the doctor says so. It
-// is mounted with AO_AGENTS, as another that is put there later.
+// checkUnreadable runs an agent that searches all readable files for the worker's credential, a model's key and files
+// of settings, also after restarts. Without AO_HIDE it finds them, and 'ao doctor' fails. AO_AGENTS mounts the agent.
 func checkUnreadable(t *testing.T, s *stack) {
 	dir := t.TempDir()
 	put := func(name, text string, mode os.FileMode) string {
@@ -106,14 +105,14 @@ func checkUnreadable(t *testing.T, s *stack) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), s.ao, "doctor")
 		cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
-		out, _ := cmd.CombinedOutput() // its exit code is about this machine, too
+		out, _ := cmd.CombinedOutput() // the exit code also depends on this machine
 		return string(out)
 	}
 	up := func() {
 		t.Helper()
 		s.docker(t, "up", "-d", "--no-build", "--scale", "worker-procedural=1", "worker-procedural")
 		s.until(t, time.Minute, "the worker is healthy", func() error { return checkContainer(s.docker(t, "ps", "-q", "worker-procedural")) })
-		s.until(t, 3*time.Minute, // a runner that was in the backup is online until RUNNER_STALE_THRESHOLD
+		s.until(t, 3*time.Minute, // a runner restored from the backup is online until RUNNER_STALE_THRESHOLD
 			"one runner is online", func() error { return s.online(1) })
 	}
 

@@ -17,7 +17,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// kept are the settings that a stack does not take from its user's environment, and why.
+// kept are the settings that a stack does not pass on from the environment, with the reasons.
 var kept = map[string]string{
 	"AO_HTTP_ADDR":                  "the address in the container; AO_HTTP_PORT says where it is published",
 	"AO_INSECURE_LISTEN":            "init makes tokens and users, so nobody is let in without",
@@ -39,8 +39,7 @@ var kept = map[string]string{
 	"AO_HEALTH_FILE":                "the image's health check looks there",
 }
 
-// TestSettings: what the documents promise as a setting, a stack takes from the environment or from .env, or it says
-// here why not.
+// TestSettings: a stack passes on every documented setting from the environment or .env, or it is listed in kept.
 func TestSettings(t *testing.T) {
 	programs := documented(t)
 	passed := map[string]bool{}
@@ -63,8 +62,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestFoldersOfOnesOwn: agents and files are mounted, so that none of them needs an image to be built; and nobody in a
-// container changes them.
+// TestFoldersOfOnesOwn: agents and files are mounted read-only, so that no image has to be built for them.
 func TestFoldersOfOnesOwn(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
 		for name, s := range services(t, file) {
@@ -89,7 +87,7 @@ func TestFoldersOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestKeysOfModels: where the keys of models are looked for is no folder of the repository.
+// TestKeysOfModels: the folder for models' keys is outside the repository.
 func TestKeysOfModels(t *testing.T) {
 	var doc struct {
 		Secrets map[string]struct{ File string }
@@ -104,11 +102,10 @@ func TestKeysOfModels(t *testing.T) {
 	}
 }
 
-// TestBatchesInMemory: the single server has memory mounted where it puts batches aside, of its own user and bounded;
-// init makes the folder for it. Servers with replicas need none, and would be misled by the folder of a stream that is
-// not theirs.
+// TestBatchesInMemory: the single server has memory mounted for batches, owned by its user and limited; init creates
+// the mount point. Servers with replicas need none, and a folder of a stream that is not theirs would confuse them.
 func TestBatchesInMemory(t *testing.T) {
-	const nats, volume = "/data", "/own/1" // one volume, as NATS and init see it
+	const nats, volume = "/data", "/own/1" // one volume, in NATS and in init
 	of := services(t, "docker-compose.yml")
 	at := disk.Batches(nats, users.AccountCoordinators, subject.Runs) + ":"
 	i := slices.IndexFunc(of["nats"].Tmpfs, func(s string) bool { return strings.HasPrefix(s, at) })
@@ -132,7 +129,7 @@ func TestBatchesInMemory(t *testing.T) {
 	}
 }
 
-// A service is what these tests read of one.
+// service is the part of a service that these tests read.
 type service struct {
 	Build       struct{ Dockerfile string }
 	Image, User string
@@ -143,7 +140,7 @@ type service struct {
 	Tmpfs       []string
 }
 
-// program is which of ours it runs; empty: none that has settings.
+// program returns its program; empty: none with settings.
 func (s service) program() string {
 	if s.Entrypoint != nil {
 		return ""
@@ -151,7 +148,7 @@ func (s service) program() string {
 	return strings.TrimSuffix(s.Build.Dockerfile, "/Dockerfile")
 }
 
-// passes tells whether it takes a variable from who starts it.
+// passes reports whether it passes on a variable.
 func (s service) passes(name string) bool {
 	value, there := s.Environment[name]
 	return there && (value == nil || strings.HasPrefix(s.text(name), "${"+name))
@@ -181,7 +178,7 @@ var (
 	traced  = regexp.MustCompile("(…|OTEL)(_[A-Z_]+)")
 )
 
-// documented are the settings of each program: those of configuration.md, and those of tracing.md.
+// documented returns the settings of each program in configuration.md and tracing.md.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -197,7 +194,7 @@ func documented(t *testing.T) map[string][]string {
 	}
 	for _, m := range traced.FindAllStringSubmatch(string(read(t, "shared/docs/tracing.md")), -1) {
 		name := cmp.Or(map[string]string{"…": "OTEL_EXPORTER_OTLP"}[m[1]], m[1]) + m[2]
-		if strings.HasSuffix(name, "_") { // a family
+		if strings.HasSuffix(name, "_") { // a prefix
 			continue
 		}
 		names := []string{name}

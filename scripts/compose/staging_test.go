@@ -18,8 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// remembered: NATS started on a new volume, over which memory is mounted; it says no more of that than the documents
-// do.
+// remembered: NATS starts on a new volume with memory mounted for batches, and logs only what is documented.
 func remembered(t *testing.T, s *stack) {
 	var said []string
 	for line := range strings.Lines(s.docker(t, "logs", "--no-color", "nats")) {
@@ -33,8 +32,7 @@ func remembered(t *testing.T, s *stack) {
 	s.aside(t)
 }
 
-// aside looks that memory is mounted where NATS puts batches aside, and that one which is open does not lie in the
-// volume below.
+// aside checks that memory is mounted for batches, and that an open batch is not in the volume below.
 func (s *stack) aside(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command("docker", "inspect", "-f", "{{json .HostConfig.Tmpfs}}", s.docker(t, "ps", "-q", "nats")).Output()
@@ -60,7 +58,7 @@ func (s *stack) aside(t *testing.T) {
 	}
 }
 
-// coordinator is a connection to NATS with a coordinator's rights.
+// coordinator connects to NATS as a coordinator.
 func (s *stack) coordinator(t *testing.T) (*nats.Conn, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.nk")
@@ -79,8 +77,7 @@ func (s *stack) coordinator(t *testing.T) (*nats.Conn, error) {
 	return nats.Connect(s.nats, login, nats.CustomInboxPrefix(c.InboxPrefix()))
 }
 
-// killed kills NATS while batches come, and with it what it has put aside: its container's memory goes. What was
-// acknowledged stands.
+// killed kills NATS while batches arrive, which also loses the batches in memory. Acknowledged records must survive.
 func killed(t *testing.T, s *stack) {
 	l := s.load(t)
 	l.more("before NATS is killed")
@@ -94,7 +91,7 @@ func killed(t *testing.T, s *stack) {
 	s.verify(t)
 }
 
-// kill ends a service's container at once.
+// kill kills a service's container.
 func (s *stack) kill(t *testing.T, service string) {
 	t.Helper()
 	if out, err := exec.Command("docker", "kill", "-s", "KILL", s.docker(t, "ps", "-q", service)).CombinedOutput(); err != nil {

@@ -11,8 +11,7 @@ import (
 
 func stored(t *testing.T, s *stack) { s.stores(t, "nats", "/own/1", 1) }
 
-// stores looks that a NATS server stores what the service init wrote into its volume, and that this is no more than its
-// part of the disk.
+// stores checks that a NATS server has the storage limit written by the service init, and that it fits on the disk.
 func (s *stack) stores(t *testing.T, service, volume string, sharing int64) {
 	t.Helper()
 	shell := func(script string) string {
@@ -41,7 +40,7 @@ func (s *stack) stores(t *testing.T, service, volume string, sharing int64) {
 	}
 }
 
-// formatBytes is how the server shows a number of bytes.
+// formatBytes formats a size like the server.
 func formatBytes(bytes int64) string {
 	n, unit := float64(bytes), "B"
 	for _, next := range []string{"KB", "MB", "GB", "TB"} {

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// exported counts exported names at package level that no other package uses: it neither names them nor gets values of
-// them through what it names. Tests are not looked at. Packages that no code imports are programs or for tests, as are
-// those that are called so.
+// exported counts exported package-level names that no other package uses, directly or through the types of other
+// names. Tests are ignored. Packages that no code imports are programs or test helpers.
 func (c code) exported() {
 	used := c.used()
 	var lonely []function
@@ -34,7 +33,7 @@ func (c code) imported(p *packages.Package) bool {
 	return slices.ContainsFunc(c.all, func(by *packages.Package) bool { return by.Imports[p.PkgPath] != nil })
 }
 
-// used is every name at package level that another package names, and every type that stands in the type of one.
+// used returns every package-level name that another package uses, and every type that occurs in the type of one.
 func (c code) used() map[string]bool {
 	all := reach{}
 	for _, p := range c.all {
@@ -51,10 +50,10 @@ func (c code) used() map[string]bool {
 	return all
 }
 
-// reach is what can be named or held, by path and name.
+// reach is the set of reachable names, by path and name.
 type reach map[string]bool
 
-// visit marks the types of ours that somebody holds who has a value of this type.
+// visit marks our types that occur in a type.
 func (r reach) visit(t types.Type) {
 	switch t := t.(type) {
 	case *types.Alias:

@@ -1,9 +1,8 @@
-// Command figures tells the shape of the code: how long and how branched its functions are, which types have many
-// methods, how many exported names nobody else uses, and how many of the arrows between the files of a folder run back
-// up.
+// Command figures prints code metrics: length and complexity of functions, types with many methods, unused exported
+// names, and cyclic dependencies between the files of a folder.
 //
 //	go run ./scripts/figures          # the whole workspace
-//	go run ./scripts/figures -list    # with the names behind the numbers
+//	go run ./scripts/figures -list    # also list the names
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 )
 
 func main() {
-	list := flag.Bool("list", false, "name what is counted")
+	list := flag.Bool("list", false, "list the names")
 	flag.Parse()
 	mode := packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo
 	all, err := packages.Load(&packages.Config{Mode: mode}, "work")
@@ -39,13 +38,13 @@ func main() {
 	c.arrows()
 }
 
-// code is every package of the workspace without its tests.
+// code holds all packages of the workspace without tests.
 type code struct {
 	all  []*packages.Package
 	list bool
 }
 
-// function is a function's or method's size.
+// function is the size of a function or method.
 type function struct {
 	name              string
 	lines, complexity int
@@ -73,7 +72,7 @@ func (c code) functions() {
 	c.printTop(branched, func(f function) string { return fmt.Sprintf("%4d  %s", f.complexity, f.name) })
 }
 
-// printTop names what was counted, where that is wanted.
+// printTop lists the names with -list.
 func (c code) printTop(all []function, line func(function) string) {
 	for _, f := range all {
 		if c.list {
@@ -89,7 +88,7 @@ func nameOf(f *ast.FuncDecl) string {
 	return strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*") + "." + f.Name.Name
 }
 
-// complexity is the number of ways through a function: one, and one more for each if, loop, case, && and ||.
+// complexity is the cyclomatic complexity: one, plus one for each if, loop, case, && and ||.
 func complexity(f *ast.FuncDecl) int {
 	n := 1
 	ast.Inspect(f.Body, func(x ast.Node) bool {
@@ -114,7 +113,7 @@ func complexity(f *ast.FuncDecl) int {
 	return n
 }
 
-// methods counts the methods of each type, those of embedded types too.
+// methods counts the methods of each type, including those of embedded types.
 func (c code) methods() {
 	var all []function
 	for _, p := range c.all {
@@ -137,8 +136,8 @@ func (c code) methods() {
 	c.printTop(all, func(f function) string { return fmt.Sprintf("%4d  %s", f.lines, f.name) })
 }
 
-// arrows counts, for each folder, the arrows between its files: one file uses what another declares. They are put in
-// the order in which the fewest arrows run back up.
+// arrows counts the dependencies between the files of each folder, and how many of them point backwards in the best
+// order.
 func (c code) arrows() {
 	sum, back := map[string]int{}, map[string]int{}
 	for _, p := range c.all {
@@ -162,7 +161,7 @@ func (c code) arrows() {
 	}
 }
 
-// graph is which file uses which.
+// graph says which file uses which.
 type graph map[string]map[string]bool
 
 func graphOf(p *packages.Package) graph {
@@ -182,7 +181,7 @@ func graphOf(p *packages.Package) graph {
 	return g
 }
 
-// declared says that a name is declared at package level, or is a method; fields are left out.
+// declared reports whether a name is declared at package level or is a method; fields are excluded.
 func declared(p *packages.Package, o types.Object) bool {
 	if f, ok := o.(*types.Func); ok && f.Signature().Recv() != nil {
 		return true
@@ -197,8 +196,8 @@ func (g graph) size() (n int) {
 	return n
 }
 
-// back is how many arrows run back up in the best order that was found: each file goes where it turns the fewest of
-// them, until none moves.
+// back returns the number of backward dependencies in the best order found: each file moves to its best place until
+// none moves.
 func (g graph) back() int {
 	order := g.files()
 	for moved := true; moved; {
@@ -222,8 +221,7 @@ func (g graph) back() int {
 	return n
 }
 
-// place is where a file of the order stands best, the others staying as they are; where it is, unless elsewhere is
-// better.
+// place returns the best place of a file while the others stay; its current place if none is better.
 func (g graph) place(order []string, at int) int {
 	best, least, cost := at, 0, 0
 	f := order[at]
@@ -233,7 +231,7 @@ func (g graph) place(order []string, at int) int {
 		}
 		return 0
 	}
-	for i := at - 1; i >= 0; i-- { // past what stands above: its arrows to f turn up, f's to it turn down
+	for i := at - 1; i >= 0; i-- { // past the file above: its dependencies on f turn backwards, f's on it forwards
 		if cost += arrow(order[i], f) - arrow(f, order[i]); cost < least {
 			best, least = i, cost
 		}

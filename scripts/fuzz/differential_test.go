@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("seed", 1, "where the random numbers begin")
-	duration = flag.Duration("for", 0, "how long to go on, instead of a fixed number of questions")
+	seed     = flag.Uint64("seed", 1, "seed of the random numbers")
+	duration = flag.Duration("for", 0, "how long to run, instead of a fixed number of rounds")
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 	valuesEach   = 12
 )
 
-// rounds calls f with a fresh generator each time; a failure names its seed.
+// rounds calls f with a new generator each time; a failure reports its seed.
 func rounds(t *testing.T, f func(g generator, seed uint64)) {
 	t.Helper()
 	began := time.Now()
@@ -52,12 +52,12 @@ func other(t *testing.T, raw string) (*jsonschema.Schema, error) {
 	return c.Compile("http://example.com/")
 }
 
-// nowhere finds no document: the network is out of reach here too.
+// nowhere loads no documents: the network is not used.
 type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) { return nil, &json.UnsupportedValueError{Str: url} }
 
-// TestVerdicts: no value fits by one validator and not by the other.
+// TestVerdicts: both validators accept the same values.
 func TestVerdicts(t *testing.T) {
 	pairs, valid, refused := 0, 0, 0
 	rounds(t, func(g generator, round uint64) {
@@ -72,7 +72,7 @@ func TestVerdicts(t *testing.T) {
 		}
 		theirs, err := other(t, raw)
 		if err != nil {
-			t.Fatalf("round %d: the other does not compile it: %v\n%s", round, err, raw)
+			t.Fatalf("round %d: the reference does not compile the schema: %v\n%s", round, err, raw)
 		}
 		for range valuesEach {
 			value := g.value(3)
@@ -82,7 +82,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			got, want := ours.Check(json.RawMessage(value)), theirs.Validate(doc)
 			if (len(got) == 0) != (want == nil) {
-				t.Fatalf("round %d:\n%s\n%s\nours: %v\nthe other: %v", round, raw, value, got, want)
+				t.Fatalf("round %d:\n%s\n%s\ngot: %v\nwant, as the reference: %v", round, raw, value, got, want)
 			}
 			pairs++
 			if want == nil {
@@ -92,13 +92,12 @@ func TestVerdicts(t *testing.T) {
 	})
 	t.Logf("%d pairs, %d valid, %d schemas that refer to themselves", pairs, valid, refused)
 	if *duration == 0 && (pairs < 8_000 || valid < pairs/20 || valid > pairs*19/20) {
-		t.Error("that asks too little")
+		t.Error("too few values are valid or invalid")
 	}
 }
 
-// TestBadSchemas: a damaged schema compiles with both or with neither. Where only we refuse it, it is for one of the
-// reasons we document: the other looks at references only where something leads to them, and at cycles only when a
-// value takes it there.
+// TestBadSchemas: a damaged schema compiles with both validators or with neither. If only ours refuses it, the reason
+// must be a documented one: the reference checks references and cycles only when it reaches them.
 func TestBadSchemas(t *testing.T) {
 	documented := []string{"refers to itself", "refers to nothing", "outside this schema"}
 	asked, bad := 0, 0

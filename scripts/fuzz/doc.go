@@ -1,4 +1,4 @@
-// Package fuzz asks two validators the same questions: ours, and github.com/santhosh-tekuri/jsonschema, which passes
-// the official suite. Where they differ, one of them is wrong. `go test` asks some ten thousand, `scripts/fuzz-schema`
-// as many as there is time for.
+// Package fuzz compares our schema validator with github.com/santhosh-tekuri/jsonschema, which passes the official
+// suite, on random schemas and values. `go test` tries about ten thousand, `scripts/fuzz-schema` runs as long as
+// requested.
 package fuzz

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// generator makes random schemas and values from small vocabularies, so that they meet often.
+// generator generates random schemas and values from small vocabularies, so that they often match.
 type generator struct {
 	*rand.Rand
-	named bool // inside a schema with an $id of its own, where # begins anew
+	named bool // inside a schema with its own $id, where # is relative to it
 }
 
 func (g generator) one(of ...string) string { return of[g.IntN(len(of))] }
 
-// chance is true n times of a hundred.
+// chance returns true in n of 100 cases.
 func (g generator) chance(n int) bool { return g.IntN(100) < n }
 
 func (g generator) number() string {
@@ -64,7 +64,7 @@ func (g generator) value(depth int) string {
 	return g.object(4, func() string { return g.value(depth - 1) })
 }
 
-// several is a list of up to n.
+// several returns a list of up to n items.
 func (g generator) several(n int, each func() string) string {
 	var all []string
 	for range g.IntN(n + 1) {
@@ -73,7 +73,7 @@ func (g generator) several(n int, each func() string) string {
 	return strings.Join(all, ",")
 }
 
-// object has up to n different members.
+// object returns an object with up to n members.
 func (g generator) object(n int, each func() string) string {
 	var all []string
 	seen := map[string]bool{}
@@ -104,12 +104,12 @@ func (g generator) pattern() string {
 
 func (g generator) definition() string { return fmt.Sprintf("d%d", g.IntN(4)) }
 
-// keywords make one member of a schema each; the first ones need no schema in them.
+// keywords generate one member of a schema each; the first ones contain no schema.
 var keywords []func(g generator, depth int) string
 
 const withoutSchema = 23
 
-func init() { // schemas hold keywords, keywords hold schemas
+func init() { // initialized here because keywords and schemas are recursive
 	keywords = []func(g generator, depth int) string{
 		func(g generator, _ int) string { return `"type":` + g.types() },
 		func(g generator, _ int) string { return `"type":` + g.types() },
@@ -171,7 +171,7 @@ func init() { // schemas hold keywords, keywords hold schemas
 	}
 }
 
-// choices are different values, for JSON Schema too: 1 and 1.0 are not.
+// choices returns values that differ for JSON Schema, where 1 equals 1.0.
 func (g generator) choices() string {
 	return g.one(`1,"a",null`, `0,false,""`, `[],{}`, `"a"`, `1e2,"100",[1.0]`, `9007199254740993,{"a":1.0}`, `true,"true",[true]`, `"x-1"`) + "," + g.one(`"ab"`, `-7`, `[{"b":null}]`)
 }
@@ -186,7 +186,7 @@ func (g generator) types() string {
 	return `[` + g.distinct(3, one) + `]`
 }
 
-// reference leads somewhere from everywhere.
+// reference returns a reference that resolves from anywhere.
 func (g generator) reference() string {
 	root := ""
 	if g.named || g.chance(20) {
@@ -206,7 +206,7 @@ func (g generator) schema(depth int) string {
 	return `{` + strings.Join(g.members(max(depth, 0)), ",") + `}`
 }
 
-// members are one to four keywords, each once.
+// members returns one to four different keywords.
 func (g generator) members(depth int) []string {
 	var all []string
 	seen := map[string]bool{}
@@ -235,7 +235,7 @@ func (g generator) members(depth int) []string {
 	return all
 }
 
-// document is a schema with definitions that references can lead to: by pointer, by anchor, by name.
+// document returns a schema with definitions for references by pointer, anchor and name.
 func (g generator) document() string {
 	definitions := []string{`"a/b":` + g.schema(1)}
 	for i := range 4 {
@@ -247,7 +247,7 @@ func (g generator) document() string {
 	return `{"$id":"http://example.com/",` + strings.Join(append(root, `"definitions":{`+strings.Join(definitions, ",")+`}`), ",") + `}`
 }
 
-// damage replaces one value in a schema by another.
+// damage replaces one value in a schema.
 func (g generator) damage(document string) string {
 	var at []int
 	for i := range document {

@@ -1,3 +1,3 @@
-// Package monitoring holds what Prometheus and Grafana need to watch a deployment, and the test that it fits what the
-// programs tell.
+// Package monitoring contains the Prometheus and Grafana configuration for a deployment, and the test that it matches
+// the programs' metrics.
 package monitoring

@@ -24,11 +24,11 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-var update = flag.Bool("update", false, "write the table in shared/docs/metrics.md anew")
+var update = flag.Bool("update", false, "rewrite the table in shared/docs/metrics.md")
 
 const docs = "../../shared/docs/metrics.md"
 
-// stack runs a coordinator and a worker with one registry, has them do a run, and gives what they tell.
+// stack runs a coordinator and a worker with one registry and a run, and returns their metrics.
 func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 	t.Helper()
 	log, reg := natstest.Log(t), metric.New("test")
@@ -74,7 +74,7 @@ func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 		return res.StatusCode == http.StatusOK
 	})
 	var page metrictest.Page
-	// a last word is counted after the run's end is known
+	// an end record is counted after the run's end is visible
 	natstest.Until(t, "the worker tells of its run", func() bool {
 		page = metrictest.Get(t, url+"/metrics")
 		return page.Sum("ao_worker_claims_total", "result=won") >= 1 && page.Sum("ao_worker_last_words_total", "result=stands") >= 1 && page.Sum("ao_worker_execution_seconds") >= 1
@@ -82,7 +82,7 @@ func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 	return reg, page
 }
 
-// expression is a PromQL expression, and where it stands.
+// expression is a PromQL expression with its place.
 type expression struct{ where, expr string }
 
 func rules(t *testing.T) (all []expression, alerts []string) {
@@ -149,11 +149,11 @@ func dashboard(t *testing.T) (all []expression) {
 	return all
 }
 
-// No parser of PromQL is light enough to be a dependency (decision 0035): names and labels are found by what they look
-// like. That finds what does not exist; promtool finds the rest of what alerts may have wrong, where it is there.
+// No PromQL parser is small enough to be a dependency, so names and labels are found by patterns. That finds names that
+// do not exist; promtool, if installed, finds all other errors of alerts.
 var (
 	names   = regexp.MustCompile(`\b(?:(?:ao|go|process|node)_[a-z0-9_]+|up\b)`)
-	foreign = regexp.MustCompile(`^(?:up|node_.*)$`) // of Prometheus itself, and of the exporter on NATS's machine
+	foreign = regexp.MustCompile(`^(?:up|node_.*)$`) // of Prometheus itself and of the node exporter
 	selects = regexp.MustCompile(`\b((?:ao|go|process)_[a-z0-9_]+)\{([^}]*)\}`)
 	matches = regexp.MustCompile(`([a-zA-Z_]+)\s*(?:=~|!~|!=|=)\s*"`)
 	suffix  = regexp.MustCompile(`_(bucket|sum|count)$`)
@@ -171,11 +171,11 @@ func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
 	}
 	for _, name := range page.Names("ao_") {
 		if _, ok := families[name]; !ok {
-			t.Errorf("%s is told and unknown", name)
+			t.Errorf("metric %s is exported but unknown", name)
 		}
 	}
 	if page.Sum("ao_worker_slots") < 1 || page["ao_worker_processes"] == nil {
-		t.Error("the worker tells nothing of its slots or its processes")
+		t.Error("the worker exports no metrics of slots or processes")
 	}
 	alerts, _ := rules(t)
 	all := append(alerts, dashboard(t)...)
@@ -200,7 +200,7 @@ func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
 				ok = ok && f.Kind == metric.KindHistogram
 			}
 			if !ok && page[name] == nil && !foreign.MatchString(name) {
-				t.Errorf("%s: there is no %s", e.where, name)
+				t.Errorf("%s: unknown metric %s", e.where, name)
 			}
 		}
 		for _, m := range selects.FindAllStringSubmatch(e.expr, -1) {
@@ -215,7 +215,7 @@ func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
 	table(t, reg.Families())
 }
 
-// table compares the table in the docs with what there is, or writes it.
+// table compares the table in the docs with the metrics, or rewrites it.
 func table(t *testing.T, families []metric.Family) {
 	t.Helper()
 	var b strings.Builder
@@ -237,7 +237,7 @@ func table(t *testing.T, families []metric.Family) {
 		return
 	}
 	if !*update {
-		t.Errorf("the table in %s is not what the programs tell; write it with: go test ./scripts/monitoring -update", docs)
+		t.Errorf("the table in %s does not match the metrics; rewrite it with: go test ./scripts/monitoring -update", docs)
 		return
 	}
 	if err := os.WriteFile(docs, slices.Concat(raw[:i], []byte(b.String()), raw[k:]), 0o644); err != nil {
@@ -253,7 +253,7 @@ func TestEveryAlertIsExplained(t *testing.T) {
 	_, alerts := rules(t)
 	for _, a := range alerts {
 		if !strings.Contains(string(raw), "\n### "+a+"\n") {
-			t.Errorf("%s does not say what %s means", docs, a)
+			t.Errorf("%s does not explain %s", docs, a)
 		}
 	}
 	for _, m := range regexp.MustCompile(`(?m)^### (Ao\w+)$`).FindAllStringSubmatch(string(raw), -1) {

@@ -9,10 +9,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// unitTests are of promtool's own kind.
+// unitTests is a file of unit tests for promtool.
 const unitTests = "rules_test.yml"
 
-// TestAlertsFire has promtool, and so Prometheus's own engine, evaluate the unit tests of the alerts.
+// TestAlertsFire runs the unit tests of the alerts with promtool, which uses Prometheus's own engine.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	program, err := filepath.Abs("../../bin/promtool")
@@ -31,7 +31,7 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// Each alert has a time at which it fires, and one at which it does not.
+// Each alert must fire in one unit test and not fire in another.
 func TestEachAlertHasItsUnitTests(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(unitTests)
@@ -62,7 +62,7 @@ func TestEachAlertHasItsUnitTests(t *testing.T) {
 	_, alerts := rules(t)
 	for _, a := range alerts {
 		if !fires[a] || !quiet[a] {
-			t.Errorf("%s: %s fires in a test: %v, and is quiet in one: %v; it takes both", unitTests, a, fires[a], quiet[a])
+			t.Errorf("%s: %s must fire in one test (got %v) and not fire in another (got %v)", unitTests, a, fires[a], quiet[a])
 		}
 		delete(fires, a)
 		delete(quiet, a)

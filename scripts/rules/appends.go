@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// cutIn is every function that writes several records as one batch, with the test that cuts what it writes behind each
-// of them (decision 0033).
+// cutIn lists every function that writes several records as one batch, with the test that cuts the batch after each
+// record (shared/docs/decisions/0033-what-is-written-together-may-be-cut.md).
 var cutIn = map[string]string{
 	"coordinator/runs/submit.go:store":                 "coordinator/serve/parts.TestAPrefixOfASessionAndItsRun",
 	"coordinator/control/callback/callback.go:Deliver": "coordinator/serve/parts.TestAPrefixOfACallback",
@@ -20,8 +20,8 @@ var cutIn = map[string]string{
 	"coordinator/record/writer.go:AppendEither":        "",
 }
 
-// cutAppends wants a row for each function outside of tests and scripts that writes a batch, the row's test, and no row
-// too many.
+// cutAppends requires a row for each function that writes a batch, outside tests and scripts, the row's test, and no
+// other rows.
 func cutAppends(h *House) []string {
 	tests, left := testsOf(h), maps.Clone(cutIn)
 	var broken []string

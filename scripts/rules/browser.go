@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The dashboard's own code, the bundle made of it with the hashes of its modules, and the vendored bundles, which are
-// searched when they are made.
+// The dashboard's own code, its bundle with the hashes of its modules, and the vendored bundles, which are checked when
+// they are built.
 const (
 	browserCode     = "coordinator/dashboard/ui/"
 	browserBundle   = browserCode + "dist/"
@@ -19,10 +19,10 @@ const (
 	browserVendored = browserCode + "vendor/"
 )
 
-// htmlSinks take text and make elements or code of it.
+// htmlSinks turn text into elements or code.
 var htmlSinks = regexp.MustCompile(`\b(innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|srcdoc|document\.write(ln)?|DOMParser|createContextualFragment|setHTMLUnsafe|eval|new Function)\b`)
 
-// noHTMLSinks has the dashboard show text as text.
+// noHTMLSinks forbids HTML sinks in the dashboard.
 func noHTMLSinks(h *House) (broken []string) {
 	for _, f := range h.Files {
 		if !strings.HasPrefix(f.Path, browserCode) || strings.HasPrefix(f.Path, browserVendored) || !strings.HasSuffix(f.Path, ".js") {
@@ -37,7 +37,7 @@ func noHTMLSinks(h *House) (broken []string) {
 	return broken
 }
 
-// bundled compares each module of the dashboard with the hash that scripts/bundles/app noted of it.
+// bundled compares each module of the dashboard with its hash in the bundle.
 func bundled(h *House) (broken []string) {
 	got, want := map[string]string{}, map[string]string{}
 	for _, f := range h.Files {

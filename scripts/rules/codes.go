@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// codePages are the pages whose tables say what the codes of a package's errors mean; http.md says it for all others.
-// The tests' executor and the stand-in for claude have none, and ao's own are told by its help.
+// codePages are the pages with the error codes of packages; all other codes are in http.md. The test executor and the
+// simulated claude have none, and ao documents its own in its help.
 var codePages = []struct{ packages, page string }{
 	{"ao/coordinator/cmd/...", ""},
 	{"ao/worker/testexec/...", ""},
@@ -33,14 +33,14 @@ func codePage(pkg string) string {
 	return ""
 }
 
-// What a code is told by: the answer to a request, or the end of a run. A fault's kind tells: one that is internal has
-// a code of its own only where it ends a run.
+// Where a code occurs: in the answer to a request, or in the end of a run. The fault's kind decides: an internal one
+// has its own code only in the end of a run.
 const (
 	byAnswer = "the HTTP answers"
 	byEnd    = "the ends of runs"
 )
 
-// documentedCodes holds the codes in the source against those in the pages' tables, both ways.
+// documentedCodes compares the codes in the source with those in the pages' tables, both ways.
 func documentedCodes(h *House) []string {
 	told, broken := codesOf(h)
 	tables := codeTables(h)
@@ -54,7 +54,7 @@ func documentedCodes(h *House) []string {
 	return slices.Compact(broken)
 }
 
-// missing is the page, and its tables, that should have a code and have not; empty: none.
+// missing returns the page and tables that lack a code; empty: none.
 func (c usedCode) missing(tables map[string]map[string]bool) (by, in string) {
 	by, in = c.by(), codePage(c.pkg)
 	if by == byAnswer && tables[httpPage+by][c.code] {
@@ -69,9 +69,9 @@ func (c usedCode) missing(tables map[string]map[string]bool) (by, in string) {
 	return "", ""
 }
 
-// unusedCodes are the codes of the tables that nothing tells.
+// unusedCodes returns the codes in the tables that no code uses.
 func unusedCodes(told []usedCode, tables map[string]map[string]bool) (broken []string) {
-	source := map[string]bool{} // every code, and by what it is told
+	source := map[string]bool{} // every code, and where it occurs
 	for _, c := range told {
 		by := c.by()
 		source[c.code] = true
@@ -79,7 +79,7 @@ func unusedCodes(told []usedCode, tables map[string]map[string]bool) (broken []s
 	}
 	for _, page := range slices.Sorted(maps.Keys(tables)) {
 		file, by, _ := strings.Cut(page, ".md")
-		if by == byEnd { // a run may end with the error of a request: every one counts
+		if by == byEnd { // a run may end with the error of a request
 			continue
 		}
 		for _, code := range slices.Sorted(maps.Keys(tables[page])) {
@@ -98,7 +98,7 @@ func or(a, b string) string {
 	return a
 }
 
-// by says what the code is told by; empty: by either.
+// by returns where the code occurs; empty: in both.
 func (c usedCode) by() string {
 	tree, _, _ := strings.Cut(strings.TrimPrefix(c.pkg, "ao/"), "/")
 	switch {
@@ -112,15 +112,15 @@ func (c usedCode) by() string {
 
 var quotedCode = regexp.MustCompile("`([A-Za-z_]+)`")
 
-// codeTables are the codes in the pages' tables that have a column "code": of each page, and of its tables of answers,
-// which have a column "HTTP" too, and of ends.
+// codeTables returns the codes in the pages' tables with a column "code", per page and kind of table: answers, which
+// also have a column "HTTP", and ends.
 func codeTables(h *House) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, f := range h.Files {
 		if path.Dir(f.Path) != "shared/docs" || path.Ext(f.Path) != ".md" {
 			continue
 		}
-		var head []string // of the table that is being read
+		var head []string // header of the current table
 		for line := range strings.Lines(f.Text) {
 			if !strings.HasPrefix(line, "|") {
 				head = nil

@@ -12,36 +12,36 @@ import (
 	"strings"
 )
 
-// A toldCode is a code that some line gives to an error that callers see.
+// usedCode is a code of an error that callers see.
 type usedCode struct {
 	code string
-	kind string // of the fault, as package fault names it; empty: not known here
+	kind string // kind of the fault; empty: unknown
 	pkg  string
 	at   string // file and line
 }
 
-// A taker is a function, or a closure, one of whose parameters is a code.
+// codeParameter is a parameter of a function or closure that is a code.
 type codeParameter struct {
 	index int
-	kind  string // of what it makes; empty: its first argument says it
+	kind  string // kind of the created fault; empty: given by the first argument
 }
 
-// codeSource is what the search knows of the source: all names are PACKAGE.NAME, also those of methods.
+// codeSource is what the search knows about the source. All names are PACKAGE.NAME, also those of methods.
 type codeSource struct {
 	consts     map[string]string        // constants that are strings
 	lists      map[string][]string      // the strings in lists and maps of packages
 	funcs      map[string]*ast.FuncDecl // functions, not methods
 	takers     map[string]codeParameter
-	methods    map[string]bool // the bare names of takers that were found
+	methods    map[string]bool // names of methods with a code parameter
 	found      []usedCode
-	unresolved []string // lines whose code cannot be seen
+	unresolved []string // lines whose code could not be determined
 }
 
-// writtenError is a body that is written by hand.
+// writtenError matches an error body in a string literal.
 var writtenError = regexp.MustCompile(`"error": ?"([A-Za-z_]+)"`)
 
-// codesOf finds the codes that are given to errors, and the places where one cannot be found: a code is a literal, a
-// constant, a variable or parameter that holds one, or a choice of such.
+// codesOf finds the codes of errors, and the places where a code cannot be determined. A code is a literal, a constant,
+// or a variable or parameter with one.
 func codesOf(h *House) (told []usedCode, unread []string) {
 	s := &codeSource{map[string]string{}, map[string][]string{}, map[string]*ast.FuncDecl{}, map[string]codeParameter{
 		"ao/shared/fault.New": {index: 1}, "ao/shared/fault.Wrap": {index: 1}, "ao/shared/httpserver.problem": {kind: "Invalid"},
@@ -55,7 +55,7 @@ func codesOf(h *House) (told []usedCode, unread []string) {
 			}
 		}
 	}
-	for known := -1; known < len(s.takers); { // until nobody was found who passes a parameter on
+	for known := -1; known < len(s.takers); { // until no new function passes a parameter on
 		known, s.found, s.unresolved = len(s.takers), nil, nil
 		for _, f := range files {
 			for _, d := range f.Go.Decls {
@@ -63,13 +63,13 @@ func codesOf(h *House) (told []usedCode, unread []string) {
 			}
 		}
 	}
-	for _, code := range s.lists["ao/shared/fault.codes"] { // what kinds are called that have no more telling code
+	for _, code := range s.lists["ao/shared/fault.codes"] { // default codes of kinds
 		s.found = append(s.found, usedCode{code, "Invalid", "ao/shared/fault", "shared/fault/fault.go"})
 	}
 	return s.found, s.unresolved
 }
 
-// declare notes what a file gives names to.
+// declare records the declarations of a file.
 func (s *codeSource) declare(f File) {
 	for _, d := range f.Go.Decls {
 		switch d := d.(type) {
@@ -97,7 +97,7 @@ func (s *codeSource) declare(f File) {
 	}
 }
 
-// texts are the strings that a list or a map has as its values.
+// texts returns the string values of a list or a map.
 func texts(list *ast.CompositeLit) (all []string) {
 	for _, e := range list.Elts {
 		if pair, ok := e.(*ast.KeyValueExpr); ok {
@@ -119,18 +119,18 @@ func literal(e ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// A codePlace is one declaration, in which the search is.
+// codeScanner searches one declaration.
 type codeScanner struct {
 	*codeSource
 	file    File
-	imports map[string]string          // by the name in the file
-	takes   map[string][]*ast.FuncType // the function itself and its closures, by their names
-	ranges  map[*ast.FuncType]ast.Node // where each of these is
-	given   map[string][]ast.Expr      // to local variables
-	looking map[string]bool            // at these variables: what leads back to them is known already
+	imports map[string]string          // by name in the file
+	takes   map[string][]*ast.FuncType // the function and its closures, by name
+	ranges  map[*ast.FuncType]ast.Node // their source ranges
+	given   map[string][]ast.Expr      // assignments to local variables
+	looking map[string]bool            // variables in progress, to stop recursion
 }
 
-// search takes the codes in a declaration.
+// search collects the codes in a declaration.
 func (s *codeSource) search(f File, d ast.Decl) {
 	p := &codeScanner{s, f, map[string]string{}, map[string][]*ast.FuncType{}, map[*ast.FuncType]ast.Node{}, map[string][]ast.Expr{}, map[string]bool{}}
 	for _, i := range f.Go.Imports {
@@ -157,7 +157,7 @@ func (s *codeSource) search(f File, d ast.Decl) {
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
 				if to, ok := left.(*ast.SelectorExpr); ok && to.Sel.Name == "Code" && len(n.Lhs) == len(n.Rhs) {
-					p.recordParameter(n.Rhs[i], p.made(to.X), false) // it may be another thing's Code
+					p.recordParameter(n.Rhs[i], p.made(to.X), false) // it may be the Code of another type
 				}
 			}
 		case *ast.BasicLit:
@@ -176,7 +176,7 @@ func (p *codeScanner) function(name string, t *ast.FuncType, where ast.Node) {
 	p.ranges[t] = where
 }
 
-// assigned notes what local variables are given, and closures by their names.
+// assigned records assignments to local variables, and closures by name.
 func (p *codeScanner) assigned(n ast.Node) {
 	note := func(name string, e ast.Expr) {
 		p.given[name] = append(p.given[name], e)
@@ -198,10 +198,10 @@ func (p *codeScanner) assigned(n ast.Node) {
 	}
 }
 
-// closure is the name of one: it may be handed on within its file, under the same name.
+// closure returns the name of a closure, which may be passed on within its file under the same name.
 func (p *codeScanner) closure(name string) string { return p.file.Path + "." + name }
 
-// called are the names that a call may mean.
+// called returns the possible names of a called function.
 func (p *codeScanner) called(fun ast.Expr) []string {
 	switch fun := fun.(type) {
 	case *ast.Ident:
@@ -213,7 +213,7 @@ func (p *codeScanner) called(fun ast.Expr) []string {
 		if !p.methods[fun.Sel.Name] {
 			return nil
 		}
-		names := []string{p.file.Package() + "." + fun.Sel.Name} // a method, of a type that is known here
+		names := []string{p.file.Package() + "." + fun.Sel.Name} // a method of a known type
 		for _, pkg := range slices.Sorted(maps.Values(p.imports)) {
 			names = append(names, pkg+"."+fun.Sel.Name)
 		}
@@ -229,7 +229,7 @@ func kindOf(e ast.Expr) string {
 	return ""
 }
 
-// made is the kind with which a local variable's error was made; empty where that is not seen.
+// made returns the kind of a local variable's error; empty if unknown.
 func (p *codeScanner) made(e ast.Expr) string {
 	name, ok := e.(*ast.Ident)
 	if !ok || len(p.given[name.Name]) == 0 {
@@ -256,20 +256,20 @@ func (p *codeScanner) record(code, kind string, n ast.Node) {
 	p.found = append(p.found, usedCode{code, kind, p.file.Package(), at})
 }
 
-// recordParameter notes the codes that an expression may be.
+// recordParameter records the possible codes of an expression.
 func (p *codeScanner) recordParameter(e ast.Expr, kind string, must bool) {
 	codes, seen := p.values(e, kind)
 	if must && !seen {
 		p.unresolved = append(p.unresolved, fmt.Sprintf("%s: the code of this error cannot be seen; give a literal or a constant", p.file.fset.Position(e.Pos())))
 	}
 	for _, code := range codes {
-		if code != "" { // else the kind's own
+		if code != "" { // else the kind's default
 			p.record(code, kind, e)
 		}
 	}
 }
 
-// values are the strings that an expression may be; seen is false where there may be others.
+// values returns the possible strings of an expression; seen is false if there may be others.
 func (p *codeScanner) values(e ast.Expr, kind string) (codes []string, seen bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -282,7 +282,7 @@ func (p *codeScanner) values(e ast.Expr, kind string) (codes []string, seen bool
 			text, ok := p.consts[p.imports[x.Name]+"."+e.Sel.Name]
 			return []string{text}, ok
 		}
-		return nil, e.Sel.Name == "Code" // that of another error, which was seen where it was made
+		return nil, e.Sel.Name == "Code" // the code of another error, which was found where it is created
 	case *ast.IndexExpr:
 		if x, ok := e.X.(*ast.Ident); ok {
 			list, ok := p.lists[p.file.Package()+"."+x.Name]
@@ -308,7 +308,7 @@ func (p *codeScanner) anyOf(all []ast.Expr, kind string) (codes []string, seen b
 	return codes, seen
 }
 
-// returned is what a function of one result gives.
+// returned returns the possible results of a function with one result.
 func (p *codeScanner) returned(fn *ast.FuncDecl, kind string) ([]string, bool) {
 	if fn == nil {
 		return nil, false
@@ -323,7 +323,8 @@ func (p *codeScanner) returned(fn *ast.FuncDecl, kind string) ([]string, bool) {
 	return p.anyOf(all, kind)
 }
 
-// variable is what a name may stand for. A parameter makes its function a taker, whose calls are searched, too.
+// variable returns the possible values of a name. A parameter makes its function one with a code parameter, whose calls
+// are searched too.
 func (p *codeScanner) variable(name *ast.Ident, kind string) ([]string, bool) {
 	if text, ok := p.consts[p.file.Package()+"."+name.Name]; ok {
 		return []string{text}, true
@@ -347,7 +348,7 @@ func (p *codeScanner) variable(name *ast.Ident, kind string) ([]string, bool) {
 	return codes, seen
 }
 
-// parameter is the place of a function's parameter; -1 where it has none of that name.
+// parameter returns the index of a function's parameter; -1 if it has none of that name.
 func parameter(t *ast.FuncType, name string) int {
 	i := 0
 	for _, field := range t.Params.List {

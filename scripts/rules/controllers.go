@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// smallControllers has a controller ask of few, each by a small interface. A function that is a field asks, too.
+// smallControllers limits the dependencies of a controller and their interfaces. A function field counts as a
+// dependency.
 func smallControllers(h *House) (broken []string) {
 	types := typesOf(h)
 	for _, at := range slices.Sorted(maps.Keys(types)) {
@@ -29,7 +30,8 @@ func smallControllers(h *House) (broken []string) {
 	return broken
 }
 
-// asked has the methods of each interface that a struct asks, one for a function; with those of what it embeds.
+// asked returns the number of methods of each dependency of a struct, 1 for a function, including those of embedded
+// structs.
 func (d declared) asked(s *ast.StructType, at place) (all []int) {
 	for _, f := range s.Fields.List {
 		t, where := d.resolve(f.Type, at)

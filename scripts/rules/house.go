@@ -1,5 +1,5 @@
-// Package rules holds the rules of this house as data, and checks the tree against them. The test of this package is
-// the check; `scripts/check` runs it. A rule that stands in a document only is not kept for long.
+// Package rules contains the house rules as data and checks the tree against them. The check is this package's test,
+// which `scripts/check` runs. A rule that is only in a document is not kept for long.
 package rules
 
 import (
@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// A House is the source tree as the rules see it: every file that belongs to it, Go files parsed.
+// House is the source tree for the rules: all its files, with Go files parsed.
 type House struct {
 	Files []File
 }
 
-// A File is one file of the tree.
+// File is one file of the tree.
 type File struct {
 	Path string // slash-separated, from the root of the repository
 	Mode fs.FileMode
 	Text string
-	Go   *ast.File // nil unless it is a Go file
+	Go   *ast.File // nil if it is not a Go file
 	fset *token.FileSet
 }
 
-// Read walks the tree below root. It leaves out what .gitignore names, version control, and testdata, which holds other
-// people's text.
+// Read reads the tree below root. It skips files in .gitignore, version control, and testdata, which contains foreign
+// text.
 func Read(root fs.FS) (*House, error) {
 	ignored := ignores(root)
 	h := &House{}
@@ -72,8 +72,8 @@ func read(root fs.FS, p string) (File, error) {
 	return f, err
 }
 
-// ignores reads the plain patterns of the root's .gitignore: those with a slash in front count from the root, the
-// others match a file's own name.
+// ignores reads the patterns of the root's .gitignore: those with a leading slash are relative to the root, the others
+// match file names.
 func ignores(root fs.FS) func(p string) bool {
 	text, err := fs.ReadFile(root, ".gitignore")
 	if err != nil {
@@ -95,19 +95,19 @@ func ignores(root fs.FS) func(p string) bool {
 	}
 }
 
-// Package is the import path of the package that a Go file belongs to: modules are named after their folders.
+// Package returns the import path of a Go file's package; modules are named after their folders.
 func (f File) Package() string { return path.Join("ao", path.Dir(f.Path)) }
 
-// IsTest says that the file is compiled for tests only.
+// IsTest reports whether the file is compiled for tests only.
 func (f File) IsTest() bool { return strings.HasSuffix(f.Path, "_test.go") }
 
-// IsScript says that the file is a program for a shell.
+// IsScript reports whether the file is a shell script.
 func (f File) IsScript() bool {
 	first, _, _ := strings.Cut(f.Text, "\n")
 	return strings.HasPrefix(first, "#!") && strings.HasSuffix(strings.TrimSpace(first), "sh")
 }
 
-// Imports lists the import paths of a Go file.
+// Imports returns the import paths of a Go file.
 func (f File) Imports() []string {
 	if f.Go == nil {
 		return nil
@@ -121,8 +121,8 @@ func (f File) Imports() []string {
 	return all
 }
 
-// covers says whether a pattern in the manner of the go command covers an import path: "a/b" is that package alone,
-// "a/b/..." is it and everything below.
+// covers reports whether a pattern of the go command matches an import path: "a/b" is that package, "a/b/..." also
+// everything below.
 func covers(pattern, pkg string) bool {
 	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return pkg == tree || strings.HasPrefix(pkg, tree+"/")

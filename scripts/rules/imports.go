@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// packageImports is the plan of the house: which of our own packages a room may use. Of the rows that cover a package
-// the one with the closest pattern holds. The arrows: shared ← nats ← {coordinator, worker} ← scripts; coordinator and
-// worker never meet but in the messages between them. Within shared, a row may use the rows above it only.
+// packageImports says which of our packages a package may import. The row with the closest pattern applies. The layers
+// are shared ← nats ← {coordinator, worker} ← scripts; coordinator and worker share only messages. Within shared, a row
+// may use only the rows above it.
 var packageImports = []struct {
 	room string
 	may  []string
@@ -96,7 +96,7 @@ var packageImports = []struct {
 	{"ao/scripts/...", []string{"ao/..."}},
 }
 
-// inTests is what tests may use beside what their room may: real servers, never mocks.
+// inTests is what tests may import in addition: real servers, never mocks.
 var inTests = []struct {
 	room string
 	may  []string
@@ -107,11 +107,11 @@ var inTests = []struct {
 	{"ao/worker/...", []string{"ao/shared/...", "ao/nats/...", "ao/worker/..."}},
 }
 
-// technologyUsers says which packages alone may use a technology; everybody else knows the one who holds the door.
+// technologyUsers says which packages may use a technology; all others use those packages.
 var technologyUsers = []struct {
 	what   string
 	rooms  []string // in code
-	tests  []string // in tests, beside those
+	tests  []string // in tests, in addition
 	reason string
 }{
 	{"github.com/qri-io/...", []string{"ao/shared/schema"}, []string{"ao/scripts/..."},
@@ -158,8 +158,8 @@ var technologyUsers = []struct {
 		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker; a person's browser is nobody's run"},
 }
 
-// moduleUsers says which go.mod alone may name a module, directly or indirectly: what one program needs is no part of
-// the others.
+// moduleUsers says which go.mod may require a module, directly or indirectly: one program's dependencies must not be
+// part of the others.
 var moduleUsers = []struct {
 	what   string
 	only   string
@@ -176,7 +176,7 @@ const (
 	aoReason = "the command line for people has a terminal; a server is built, scanned and updated without what that needs"
 )
 
-// ownImports keeps the arrows between our packages.
+// ownImports checks the imports between our packages.
 func ownImports(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
@@ -200,13 +200,13 @@ func ownImports(h *House) []string {
 	return broken
 }
 
-// allowed gives the patterns that a file's imports of our own packages must match.
+// allowed returns the patterns for a file's imports of our packages.
 func allowed(f File) (may []string, known bool) {
 	closest := -1
 	for _, row := range packageImports {
 		near := 2 * len(strings.TrimSuffix(row.room, "/..."))
 		if !strings.HasSuffix(row.room, "/...") {
-			near++ // the package itself is closer than the tree it is the root of
+			near++ // the package itself is closer than its tree
 		}
 		if covers(row.room, f.Package()) && near > closest {
 			closest, may, known = near, row.may, true
@@ -222,7 +222,7 @@ func allowed(f File) (may []string, known bool) {
 	return may, known
 }
 
-// foreignImports keeps the doors.
+// foreignImports checks technologyUsers.
 func foreignImports(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
@@ -238,7 +238,7 @@ func foreignImports(h *House) []string {
 	return broken
 }
 
-// foreignModules keeps what requires says.
+// foreignModules checks moduleUsers.
 func foreignModules(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// ownLocks has a lock taken by nobody but the methods of the type that it guards. Go has no generic methods: a plain
-// function beside the type counts as one.
+// ownLocks allows only methods of a type to take its lock. Go has no generic methods, so a function beside the type
+// counts as one.
 func ownLocks(h *House) (broken []string) {
 	for _, f := range h.Files {
 		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/...", "ao/shared/..."}, f.Package()) {
@@ -39,7 +39,7 @@ func ownLocks(h *House) (broken []string) {
 	return broken
 }
 
-// beside lists a file's package-level variables of a type without a name, and the types that it declares.
+// beside returns a file's package-level variables of unnamed types, and its types.
 func beside(f *ast.File) (globals, types []string) {
 	for _, d := range f.Decls {
 		g, ok := d.(*ast.GenDecl)
@@ -60,7 +60,7 @@ func beside(f *ast.File) (globals, types []string) {
 	return globals, types
 }
 
-// owners lists the names in a function whose locks it may take: its receiver, or parameters of types beside it.
+// owners returns the names whose locks a function may take: its receiver, or parameters of types in the same file.
 func owners(fn *ast.FuncDecl, types []string) (own []string) {
 	if fn.Recv != nil {
 		for _, name := range fn.Recv.List[0].Names {
@@ -78,8 +78,7 @@ func owners(fn *ast.FuncDecl, types []string) (own []string) {
 	return own
 }
 
-// foreignLock reports whether a selector takes a lock that belongs to none of these names. A lock that is a variable by
-// itself belongs to whoever sees it.
+// foreignLock reports whether a selector takes a lock of another owner. A lock that is a plain variable has no owner.
 func foreignLock(lock *ast.SelectorExpr, own []string) bool {
 	if !slices.Contains([]string{"Lock", "RLock", "TryLock", "TryRLock"}, lock.Sel.Name) {
 		return false
@@ -90,7 +89,7 @@ func foreignLock(lock *ast.SelectorExpr, own []string) bool {
 		return !plain
 	}
 	owner, ok := mu.X.(*ast.Ident)
-	if ok && owner.Name == "syscall" { // ForkLock: the system's, and taken as it says
+	if ok && owner.Name == "syscall" { // syscall.ForkLock is meant to be taken
 		return false
 	}
 	return !ok || !slices.Contains(own, owner.Name)
@@ -101,7 +100,7 @@ func isStruct(t ast.Expr) bool {
 	return ok
 }
 
-// isLiteral reports whether a value is of a struct type that has no name.
+// isLiteral reports whether a value has an unnamed struct type.
 func isLiteral(v ast.Expr) bool {
 	l, ok := v.(*ast.CompositeLit)
 	return ok && isStruct(l.Type)

@@ -12,34 +12,34 @@ import (
 	"strings"
 )
 
-// A Rule says what holds everywhere in the house, and why.
+// Rule is a rule that holds in the whole tree, with its reason.
 type Rule struct {
 	Name   string
 	Reason string
-	Broken func(*House) []string // a line for each place that breaks it
+	Broken func(*House) []string // returns one line per violation
 }
 
-// All are the rules of the house.
+// All are the house rules.
 var All = []Rule{
-	{"arrows between our packages", "the folder list is the architecture diagram; an arrow the other way makes it a lie", ownImports},
-	{"one door for each technology", "what is known in one place can be replaced in one place", foreignImports},
-	{"one go.mod for what one program needs", "who builds a server does not fetch, scan and update what only the command line uses", foreignModules},
-	{"packages are named for what they provide", "a package without a subject collects what nobody wants to place", packageNames},
-	{"files of code under 500 lines", "a longer file holds two things; tests may be long, they are read one by one", fileLength},
-	{"the top level is the user's", "who opens the repository sees the rooms and nothing else", topLevel},
-	{"nothing is left open", "a note in the code is seen by nobody; do it now, or write an issue", openNotes},
+	{"imports between our packages", "the folder list is the architecture diagram; an import against its direction breaks it", ownImports},
+	{"one user for each technology", "what is used in one place can be replaced in one place", foreignImports},
+	{"one go.mod for what one program needs", "a build of the server must not fetch what only the command line uses", foreignModules},
+	{"packages are named for what they provide", "a package without a subject collects everything else", packageNames},
+	{"files of code under 500 lines", "a longer file contains two things; tests may be long, they are read one by one", fileLength},
+	{"fixed names at the top level", "the top level must give an overview at a glance", topLevel},
+	{"no open notes", "a note in the code is forgotten; do it now, or write an issue", openNotes},
 	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", noSleeps},
-	{"what the threat model shows is there", "a row whose test is gone claims what nothing shows", threatModelTests},
-	{"documented commands keep secrets closed", "who copies a command from a document copies its mistakes", documentedSecrets},
-	{"records written together are cut in a test", "a crash of NATS may leave the first of them, whatever a batch promises", cutAppends},
-	{"the codes of errors are the codes on the pages", "programs branch on codes: one that is on no page surprises them, one that is never sent misleads them", documentedCodes},
-	{"nobody knows everybody", "a type with two hundred methods is read by nobody, and a change to it can break everything", smallTypes},
-	{"a controller asks of few", "what asks everybody has to be understood with everybody", smallControllers},
-	{"a package of the coordinator has few users", "what everybody imports cannot be changed without everybody", fewImporters},
-	{"a lock is its owner's", "who takes another type's lock has to know when that type takes it too", ownLocks},
-	{"the dashboard makes no HTML of text", "what an agent answered would run in the browser of who reads it", noHTMLSinks},
+	{"tests named in the threat model exist", "a row without its test is an unproven claim", threatModelTests},
+	{"documented commands keep secrets private", "readers copy commands with their mistakes", documentedSecrets},
+	{"batches are cut in a test", "a crash of NATS may keep only the first records of a batch", cutAppends},
+	{"error codes match the documentation", "programs depend on codes: each must be documented, and each documented one must exist", documentedCodes},
+	{"small types", "nobody can review a type with hundreds of methods, and a change to it can break everything", smallTypes},
+	{"controllers have few dependencies", "a controller must be understandable without the rest", smallControllers},
+	{"packages of the coordinator have few importers", "a change to a package must affect few others", fewImporters},
+	{"only its owner takes a lock", "taking another type's lock requires knowing when that type takes it", ownLocks},
+	{"the dashboard writes no HTML from text", "an agent's answer could run code in the reader's browser", noHTMLSinks},
 	{"the dashboard is bundled after each change", "a browser loads the bundle, not the modules that are read and changed", bundled},
-	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
+	{"scripts are executable", "each has its executable bit and valid syntax", scripts},
 }
 
 const maxLines = 500
@@ -55,7 +55,7 @@ func packageNames(h *House) []string {
 		dir := path.Base(path.Dir(f.Path))
 		name := strings.TrimSuffix(f.Go.Name.Name, "_test")
 		if slices.Contains(badNames, name) || slices.Contains(badNames, dir) {
-			broken = append(broken, fmt.Sprintf("%s: package %s says nothing about what it provides; name it with a noun that a user of the system would say", f.Path, name))
+			broken = append(broken, fmt.Sprintf("%s: package %s says nothing about what it provides; use a noun that users of the system know", f.Path, name))
 		}
 	}
 	return broken
@@ -65,7 +65,7 @@ func fileLength(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
 		if n := strings.Count(f.Text, "\n"); f.Go != nil && !f.IsTest() && n > maxLines {
-			broken = append(broken, fmt.Sprintf("%s: %d lines; find the two things in it and give each its file", f.Path, n))
+			broken = append(broken, fmt.Sprintf("%s: %d lines; split it by subject", f.Path, n))
 		}
 	}
 	return broken
@@ -83,14 +83,14 @@ func topLevel(h *House) []string {
 		top, _, _ := strings.Cut(f.Path, "/")
 		fixed := slices.ContainsFunc(topNames, func(pattern string) bool { ok, _ := path.Match(pattern, top); return ok })
 		if !fixed && !seen[top] {
-			broken = append(broken, fmt.Sprintf("%s: does not belong at the top; find the room that it belongs to", f.Path))
+			broken = append(broken, fmt.Sprintf("%s: does not belong at the top level; move it into the folder of its subject", f.Path))
 		}
 		seen[top] = true
 	}
 	return broken
 }
 
-// Composed, so that this file does not break its own rule.
+// Concatenated, so that this file does not break its own rule.
 var openWords = []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
 
 func openNotes(h *House) []string {
@@ -125,7 +125,7 @@ func noSleeps(h *House) []string {
 				loops = append(loops, n)
 			case *ast.CallExpr:
 				if isCall(n, "synctest", "Test") {
-					return false // in its bubble time is virtual and a sleep takes none
+					return false // time is virtual there
 				}
 				polls := slices.ContainsFunc(loops, func(l *ast.ForStmt) bool { return l.Pos() <= n.Pos() && n.Pos() < l.End() }) && isPoll(n)
 				if isCall(n, "time", "Sleep") && !polls {
@@ -138,7 +138,7 @@ func noSleeps(h *House) []string {
 	return broken
 }
 
-// isPoll says that a sleep is one of 5 ms at most, as between two looks at something that is to become true.
+// isPoll reports whether a sleep is at most 5 ms, as in a polling loop.
 func isPoll(sleep *ast.CallExpr) bool {
 	if len(sleep.Args) != 1 {
 		return false
@@ -181,12 +181,12 @@ func scripts(h *House) []string {
 			continue
 		}
 		if f.Mode&0o111 == 0 {
-			broken = append(broken, fmt.Sprintf("%s: has no run bit; git update-index --chmod=+x %s", f.Path, f.Path))
+			broken = append(broken, fmt.Sprintf("%s: is not executable; git update-index --chmod=+x %s", f.Path, f.Path))
 		}
 		bash := exec.Command("bash", "-n")
 		bash.Stdin = strings.NewReader(f.Text)
 		if out, err := bash.CombinedOutput(); err != nil {
-			broken = append(broken, fmt.Sprintf("%s: bash cannot read it: %s", f.Path, strings.TrimSpace(string(out))))
+			broken = append(broken, fmt.Sprintf("%s: bash reports a syntax error: %s", f.Path, strings.TrimSpace(string(out))))
 		}
 	}
 	return broken

@@ -28,7 +28,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// TestRulesBite shows each rule a house that breaks it, and one beside it that does not.
+// TestRulesBite checks each rule with a tree that breaks it and one that does not.
 func TestRulesBite(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
 	script := func(text string, mode fs.FileMode) *fstest.MapFile {
@@ -40,7 +40,7 @@ func TestRulesBite(t *testing.T) {
 		name string
 		path string
 		file *fstest.MapFile
-		want string // in the one line that is told; empty: nothing is
+		want string // part of the only violation; empty: none
 	}{
 		{"worker uses nats", "worker/w.go", file("package worker\nimport _ \"ao/nats/bus\"\n"), ""},
 		{"nats uses worker", "nats/bus/b.go", file("package bus\nimport _ \"ao/worker\"\n"), "ao/nats/bus may not use ao/worker"},
@@ -80,7 +80,7 @@ func TestRulesBite(t *testing.T) {
 		{"501 lines", "shared/run/r.go", file(long), "501 lines"},
 		{"501 lines of test", "shared/run/r_test.go", file(long), ""},
 
-		{"a stranger at the top", "pkg/x.txt", file("x"), "pkg/x.txt: does not belong at the top"},
+		{"a stranger at the top", "pkg/x.txt", file("x"), "pkg/x.txt: does not belong at the top level"},
 		{"another compose file", "docker-compose.cluster.yml", file("x"), ""},
 
 		{"a note in code", "shared/run/r.go", file("package run // TO" + "DO: later\n"), "shared/run/r.go:1: TO" + "DO"},
@@ -153,8 +153,8 @@ func TestRulesBite(t *testing.T) {
 		{"the own lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.mu.Lock(); defer x.mu.Unlock() }\n"), ""},
 
 		{"a script", "scripts/x", script("echo\n", 0o755), ""},
-		{"a script without its run bit", "scripts/x", script("echo\n", 0o644), "has no run bit"},
-		{"a script that bash cannot read", "scripts/x", script("if\n", 0o755), "bash cannot read it"},
+		{"a script without its run bit", "scripts/x", script("echo\n", 0o644), "is not executable"},
+		{"a script that bash cannot read", "scripts/x", script("if\n", 0o755), "bash reports a syntax error"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h, err := Read(fstest.MapFS{tt.path: tt.file})
@@ -175,7 +175,7 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
-// wide is a package whose type x has n methods.
+// wide returns a package whose type x has n methods.
 func wide(text string, n int) string {
 	for i := range n {
 		text += fmt.Sprintf("func (*x) f%d() {}\n", i)
@@ -183,7 +183,7 @@ func wide(text string, n int) string {
 	return text + "type x struct{}\n"
 }
 
-// knowing is a package whose type x has n fields of another package's types.
+// knowing returns a package whose type x has n fields of another package's types.
 func knowing(n int) string {
 	return "package worker\nimport r \"ao/shared/run\"\ntype x struct {\n\tn int\n" + strings.Repeat("\ta map[string]*r.Run\n", n) + "}\n"
 }

@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	// exampleFiles is a file of secrets that a command writes: by its output, or as a copy.
+	// exampleFiles matches a secret file written by a command, by redirection or as a copy.
 	exampleFiles = regexp.MustCompile(`(?:>>?\s*|\btee (?:-a )?|\b(?:install|cp|mv) [^|;&)]*\s|--?o(?:ut)? ?)["']?([^\s"'|;&)>]*(?:\.nk|\.creds|\.key|\.token|_key|_token|[./_-]secret|\.backup)s?)["']?(?:[\s|;&)` + "`" + `]|$)`)
-	// protectedModes is a command that nobody else can read the file of.
+	// protectedModes matches a command whose files only their owner can read.
 	protectedModes = regexp.MustCompile(`umask 0?77\b|install [^|;&]*-m ?0?[46]00\b`)
 )
 
-// documentedSecrets looks through what people are told to type, in documents, scripts and texts of help: a file of secrets that a command makes is
-// closed from its first moment, and lies outside the repository, from where it would be copied into images and commits.
+// documentedSecrets checks commands in documents, scripts and help: a secret file must be private from its creation, and
+// outside the repository, from where it could get into images and commits.
 func documentedSecrets(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// The most that a type may be, outside of the packages that wire all together.
+// Limits of types, outside the packages that wire everything together.
 const (
-	maxMethods   = 25 // of a type with those it embeds, or asked for by an interface
+	maxMethods   = 25 // of a type with those it embeds, or of an interface
 	maxForeign   = 8  // fields of a struct whose types are of other packages of ours
 	maxImporters = 6  // packages that import one package of coordinator/
-	maxAsked     = 3  // interfaces and functions that a controller asks: the log, the projection, and one more
+	maxAsked     = 3  // dependencies of a controller: the log, the projection, and one more
 	maxAskedOf   = 9  // methods of one of these
 )
 
-// shared is the package whose types all embed its connection, and are handed on glued together: there only a type's own
-// methods count.
+// shared is the package whose types embed its connection and are combined by embedding: there only a type's own methods
+// count.
 const shared = "ao/nats/bus"
 
-// smallTypes has nobody know everybody.
+// smallTypes limits methods and dependencies of types.
 func smallTypes(h *House) []string {
 	methods, foreign := sizes(h)
 	return append(aboveLimit(methods, maxMethods, "has %d methods, %d are the most: give what belongs together a type of its own"),
@@ -71,7 +71,7 @@ func sizes(h *House) (methods, foreign map[string]int) {
 	return whole, foreign
 }
 
-// countMembers notes what a type declares.
+// countMembers counts the members of a type.
 func countMembers(s ast.Spec, types declared, home string, ours map[string]string, methods, foreign map[string]int, embeds map[string][]string) {
 	spec, ok := s.(*ast.TypeSpec)
 	if !ok {
@@ -86,8 +86,7 @@ func countMembers(s ast.Spec, types declared, home string, ours map[string]strin
 	}
 }
 
-// withPromoted counts a type's methods with those that it gets by embedding: a whole that is only put together of parts
-// is one too.
+// withPromoted counts a type's methods including promoted ones.
 func withPromoted(at string, methods map[string]int, embeds map[string][]string, seen map[string]bool) int {
 	if seen[at] {
 		return 0
@@ -100,7 +99,7 @@ func withPromoted(at string, methods map[string]int, embeds map[string][]string,
 	return n
 }
 
-// embedded names the types of ours that a struct embeds.
+// embedded returns our types that a struct embeds.
 func embedded(s *ast.StructType, home string, ours map[string]string) (all []string) {
 	for _, f := range s.Fields.List {
 		if len(f.Names) > 0 {
@@ -122,7 +121,7 @@ func embedded(s *ast.StructType, home string, ours map[string]string) (all []str
 	return all
 }
 
-// oursIn is the names by which a file knows other packages of ours.
+// oursIn returns the names of our packages in a file.
 func oursIn(f File) map[string]string {
 	ours := map[string]string{}
 	for _, i := range f.Go.Imports {
@@ -139,7 +138,7 @@ func oursIn(f File) map[string]string {
 	return ours
 }
 
-// receiver is the type that a method belongs to; empty: it is a function.
+// receiver returns the receiver type of a method; empty for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -147,7 +146,7 @@ func receiver(d *ast.FuncDecl) string {
 	return typeName(d.Recv.List[0].Type)
 }
 
-// typeName is the name of a type of the same package, behind pointers and type parameters.
+// typeName returns the name of a type of the same package, without pointers and type parameters.
 func typeName(t ast.Expr) string {
 	for {
 		switch x := t.(type) {
@@ -165,14 +164,14 @@ func typeName(t ast.Expr) string {
 	}
 }
 
-// projection is what all ask what is: the one package of the coordinator that everybody may import.
+// projection is the only package of the coordinator that all may import.
 const projection = "ao/coordinator/projection"
 
-// fewImporters has no package of the coordinator be everybody's, but the projection.
+// fewImporters limits the importers of a package of the coordinator, except the projection.
 func fewImporters(h *House) (broken []string) {
 	by := map[string]map[string]bool{}
 	for _, f := range h.Files {
-		// what plays coordinators for tests is none of the product
+		// simulated coordinators for tests are not part of the product
 		if f.Go == nil || f.IsTest() || strings.HasSuffix(f.Package(), "test") {
 			continue
 		}

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// threatModel is a test that a document points to: its folder, a dot, its name.
+// threatModel matches a test named in a document: folder, dot, name.
 var threatModel = regexp.MustCompile("`([a-z][a-z/]*)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
-// threatModelTests sees to it that the tests in the threat model exist: a row whose test is gone claims what nothing
-// shows.
+// threatModelTests requires that the tests named in the threat model exist.
 func threatModelTests(h *House) []string {
 	tests := testsOf(h)
 	var broken []string
@@ -28,7 +27,7 @@ func threatModelTests(h *House) []string {
 	return broken
 }
 
-// testsOf are all functions of tests, by their folder, a dot, and their name.
+// testsOf returns all test functions as folder, dot, name.
 func testsOf(h *House) map[string]bool {
 	tests := map[string]bool{}
 	for _, f := range h.Files {

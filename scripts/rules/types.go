@@ -2,7 +2,7 @@ package rules
 
 import "go/ast"
 
-// declared is the types of the house that have a name, by package and name.
+// declared are our named types, by package and name.
 type declared map[string]declaration
 
 type declaration struct {
@@ -11,7 +11,7 @@ type declaration struct {
 	alias bool
 }
 
-// place is where a type is written: its package, and by which names it knows other packages of ours.
+// place is the place of a type: its package, and the names of our packages in its file.
 type place struct {
 	pkg  string
 	ours map[string]string
@@ -34,9 +34,9 @@ func typesOf(h *House) declared {
 	return all
 }
 
-// resolve is what a type is in the end, behind its names, and where that is written.
+// resolve returns a type's definition behind its names, with its place.
 func (d declared) resolve(t ast.Expr, at place) (ast.Expr, place) {
-	for range 10 { // a name for a name for a name
+	for range 10 { // limits chains of names
 		name := ""
 		switch x := t.(type) {
 		case *ast.ParenExpr:
@@ -61,7 +61,7 @@ func (d declared) resolve(t ast.Expr, at place) (ast.Expr, place) {
 	return t, at
 }
 
-// methods counts those of an interface, with those of the interfaces of ours that it embeds.
+// methods counts the methods of an interface, including those of our embedded interfaces.
 func (d declared) methods(t *ast.InterfaceType, at place) (n int) {
 	for _, m := range t.Methods.List {
 		if len(m.Names) > 0 {
@@ -75,7 +75,7 @@ func (d declared) methods(t *ast.InterfaceType, at place) (n int) {
 	return n
 }
 
-// foreignFields counts a struct's fields whose types are of other packages of ours, those of structs within it too.
+// foreignFields counts a struct's fields with types of our other packages, including nested structs.
 func (d declared) foreignFields(s *ast.StructType, at place) (n int) {
 	for _, f := range s.Fields.List {
 		if in, ok := f.Type.(*ast.StructType); ok {
@@ -89,7 +89,7 @@ func (d declared) foreignFields(s *ast.StructType, at place) (n int) {
 	return n
 }
 
-// foreign reports whether a type is made of one of another package of ours, by whatever name.
+// foreign reports whether a type is built from one of our other packages.
 func (d declared) foreign(t ast.Expr, at place) (found bool) {
 	ast.Inspect(t, func(x ast.Node) bool {
 		switch x := x.(type) {

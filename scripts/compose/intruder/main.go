@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command intruder is a procedural agent of the compose test: it looks in its container for any NATS user's secret, and
-// for the key of a model, in everything that it can read.
+// Command intruder is a procedural agent of the compose test: it searches all readable files of its container for
+// secrets of NATS users and for a model's key.
 package main
 
 import (

@@ -77,11 +77,8 @@ func auditCommand(a *app) *cobra.Command {
 	flags.StringVar(&actor, "actor", "", "only by this token, kind of actor, session, run, runner or credential")
 	flags.StringVar(&action, "action", "", "only this action, or those that begin with it and a dot")
 	flags.StringVar(&of, "run", "", "only about this run, or by it")
-	flags.StringVar(&f.since, "since", "", "only since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
-	flags.IntVar(&f.limit, "limit", 50, "at most so many on a page")
-	flags.StringVar(&f.cursor, "cursor", "", "go on where a page ended")
-	flags.BoolVar(&f.all, "all", false, "page after page, to the end")
-	for _, name := range []string{"actor", "action", "since", "limit", "cursor"} {
+	pageFlags(c, &f, 50)
+	for _, name := range []string{"actor", "action"} {
 		completeFlag(c, name, cobra.NoFileCompletions)
 	}
 	completeFlag(c, "run", completer{a}.runs)
@@ -111,14 +108,9 @@ func auditCommand(a *app) *cobra.Command {
 
 // auditPages prints one page or all pages.
 func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
-	p, err := a.auditPage(ctx, q)
 	// an empty page with a cursor: the scan is not complete
-	for err == nil && p.Next != "" && (all || len(p.Items) == 0) {
-		q.Set("cursor", p.Next)
-		var more client.Page
-		more, err = a.auditPage(ctx, q)
-		p = client.Page{Items: append(p.Items, more.Items...), Next: more.Next}
-	}
+	more := func(p client.Page) bool { return all || len(p.Items) == 0 }
+	p, err := pages(q, more, func() (client.Page, error) { return a.auditPage(ctx, q) })
 	if err != nil {
 		return err
 	}

@@ -32,13 +32,19 @@ func filterFlags(a *app, c *cobra.Command, f *filter, statuses []string) {
 	flags.StringVar(&f.status, "status", "", strings.Join(statuses, ", "))
 	flags.StringVar(&f.agent, "agent", "", "only of this agent")
 	flags.StringVar(&f.parent, "parent", "", "only with this parent session")
-	flags.StringVar(&f.since, "since", "", "only created since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
-	flags.IntVar(&f.limit, "limit", 20, "maximum rows per page")
-	flags.StringVar(&f.cursor, "cursor", "", "continue after the page that printed this cursor")
-	flags.BoolVar(&f.all, "all", false, "all pages")
+	pageFlags(c, f, 20)
 	completeFlag(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
 	completeFlag(c, "agent", completer{a}.agents)
 	completeFlag(c, "parent", completer{a}.sessions)
+}
+
+// pageFlags adds the flags of every paged list.
+func pageFlags(c *cobra.Command, f *filter, limit int) {
+	flags := c.Flags()
+	flags.StringVar(&f.since, "since", "", "only since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
+	flags.IntVar(&f.limit, "limit", limit, "maximum rows per page")
+	flags.StringVar(&f.cursor, "cursor", "", "continue after the page that printed this cursor")
+	flags.BoolVar(&f.all, "all", false, "all pages")
 	for _, name := range []string{"since", "limit", "cursor"} {
 		completeFlag(c, name, cobra.NoFileCompletions)
 	}
@@ -93,14 +99,19 @@ func (a *app) listPages(ctx context.Context, of string, f filter) (client.Page, 
 	if err != nil {
 		return client.Page{}, err
 	}
-	p, err := a.client.List(ctx, of, q, of)
-	for err == nil && f.all && p.Next != "" {
-		q.Set("cursor", p.Next)
-		var more client.Page
-		more, err = a.client.List(ctx, of, q, of)
-		p = client.Page{Items: append(p.Items, more.Items...), Next: more.Next}
+	return pages(q, func(client.Page) bool { return f.all }, func() (client.Page, error) { return a.client.List(ctx, of, q, of) })
+}
+
+// pages reads a page of a list, and the next ones while more returns true; q gets their cursors.
+func pages(q url.Values, more func(client.Page) bool, read func() (client.Page, error)) (client.Page, error) {
+	all, err := read()
+	for err == nil && all.Next != "" && more(all) {
+		q.Set("cursor", all.Next)
+		var next client.Page
+		next, err = read()
+		all = client.Page{Items: append(all.Items, next.Items...), Next: next.Next}
 	}
-	return p, err
+	return all, err
 }
 
 // noteMore says how to get the next page.

@@ -65,14 +65,9 @@ func treeCommand(a *app) *cobra.Command {
 // readTree reads all pages of a session's tree.
 func readTree(ctx context.Context, a *app, id string) (client.Page, error) {
 	q := url.Values{"limit": {strconv.Itoa(maxListed)}}
-	p, err := a.client.List(ctx, "sessions", q, "sessions", id, "tree")
-	for err == nil && p.Next != "" {
-		q.Set("cursor", p.Next)
-		var more client.Page
-		more, err = a.client.List(ctx, "sessions", q, "sessions", id, "tree")
-		p = client.Page{Items: append(p.Items, more.Items...), Next: more.Next}
-	}
-	return p, err
+	return pages(q, func(client.Page) bool { return true }, func() (client.Page, error) {
+		return a.client.List(ctx, "sessions", q, "sessions", id, "tree")
+	})
 }
 
 // addSession adds a session of a tree and its runs to a table.

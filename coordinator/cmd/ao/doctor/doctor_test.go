@@ -97,8 +97,8 @@ func TestTheCoordinator(t *testing.T) {
 	nobody := Check(t.Context(), Config{URL: gone.URL, Env: env{}.get})
 	has(t, nobody, "coordinator", checkup.Fail, "no coordinator answers")
 	// what can't be looked at from here is said
-	has(t, nobody, "files", checkup.Skip, "the environment names no server")
-	has(t, nobody, "nats", checkup.Skip, "the environment names no server")
+	has(t, nobody, "files", checkup.Skip, "the environment names no")
+	has(t, nobody, "nats", checkup.Skip, "the environment names no")
 	has(t, Check(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", checkup.Fail, "AO_CA")
 }
 

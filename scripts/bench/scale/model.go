@@ -9,12 +9,11 @@ import (
 	"ao/nats/subject"
 )
 
-// What one step costs, in microseconds of processor time. The sums of a run are those that scripts/bench measured for
-// 128 callers (shared/docs/performance.md): NATS 103, coordinator 113, worker 49, and what the callers themselves take
-// of the two cores.
+// Costs of the steps in microseconds of CPU time. Their sums per run are those measured by scripts/bench for 128
+// callers (shared/docs/performance.md): NATS 103, coordinator 113, worker 49, and the callers' own share.
 const (
 	natsAppendCost = 22.0 // three of them
-	natsDeliver    = 9.0  // to a worker, and of each record to each fold that wants it
+	natsDeliver    = 9.0  // to a worker, and of each record to each coordinator that projects it
 	coSubmit       = 50.0
 	coFold         = 12.0 // three records
 	coAnswer       = 27.0
@@ -24,7 +23,7 @@ const (
 	hop            = 60.0 // a message between two processes, on one machine or in one network
 )
 
-// always is a commit with fsync: measured 3.4 ms with 30 messages, 3.8 with 60, 5.1 with 128, and 0.4 alone.
+// always is a commit with fsync, measured: 0.4 ms alone, 3.4 ms with 30 messages, 3.8 with 60, 5.1 with 128.
 func always(n int) float64 {
 	if n == 1 {
 		return 400
@@ -32,14 +31,13 @@ func always(n int) float64 {
 	return 2850 + 17.4*float64(n)
 }
 
-// later is a commit that is not synced at once.
+// later is a commit without an immediate fsync.
 func later(n int) float64 { return 15 + 3*float64(n) }
 
-// group is a commit of a cluster of three with fsync: its log is written in groups, 12.7 thousand a second with 64 at
-// once.
+// group is a commit of a cluster of three with fsync, written in groups: 12,700 records a second with 64 at once.
 func group(n int) float64 { return 700 + 27*float64(n) }
 
-// commits are the ways to commit, by name.
+// commits are the commit models by name.
 var commits = map[string]func(int) float64{"always": always, "default": later, "cluster": group}
 
 // plan is a deployment and its load.
@@ -47,46 +45,46 @@ type plan struct {
 	Streams, Coordinators, Workers, Slots int
 	Cores                                 int    // of each machine
 	One                                   bool   // all on one machine
-	Own                                   bool   // a coordinator folds its partitions only
+	Own                                   bool   // each coordinator projects only its own partitions
 	Commit                                string // always, default, cluster
-	Callers                               int    // who wait for each result; 0: Rate counts
+	Callers                               int    // that wait for each result; 0: use Rate
 	Rate                                  float64
-	Sessions                              int     // open ones
+	Sessions                              int     // open sessions
 	Skew                                  float64 // Zipf exponent of turns per session, above 1; 0: all alike
 	Exec                                  float64 // mean execution, milliseconds
 	Seconds                               float64
 	Seed                                  uint64
 }
 
-// result is what came of it.
+// result is the result of a simulation.
 type result struct {
 	Rate, P50, P99            float64 // runs per second, milliseconds from request to answer
 	NATS, Coordinator, Worker float64 // busiest machine of each, 1 is all of its cores
-	Fold                      float64 // busiest fold
+	Fold                      float64 // busiest projection
 	Disk                      float64 // busiest stream
-	Batch                     float64 // records a commit
-	Imbalance                 float64 // runs of the busiest stream against the mean
-	Behind                    int     // begun and not answered at the end
+	Batch                     float64 // records per commit
+	Imbalance                 float64 // runs of the busiest stream relative to the mean
+	Behind                    int     // started and not answered at the end
 }
 
 type system struct {
 	*clock
 	plan
 	nats, coordinators, workers []*cores
-	folds                       []*cores // one goroutine of each coordinator
+	folds                       []*cores // one goroutine per coordinator
 	disks                       []*disk
 	submit, work                [][]*writer // by process, by stream
 	slots                       []int
-	waiting                     []func(int) // runs without a slot
+	waiting                     []func(int) // runs waiting for a slot
 	lastWorker                  int
 	begun, done, all            int
 	perStream                   []int
 	took                        []float64
-	from                        float64 // when measuring begins
+	from                        float64 // start of the measurement
 	session                     func() int
 }
 
-// simulate plays a plan.
+// simulate simulates a plan.
 func simulate(p plan) result {
 	s := &system{clock: &clock{rng: rand.New(rand.NewPCG(p.Seed, 1))}, plan: p}
 	machine := func() *cores { return &cores{c: s.clock, free: p.Cores, all: p.Cores} }
@@ -141,7 +139,7 @@ func (s *system) writers(n int) (all [][]*writer) {
 	return all
 }
 
-// arrive is an open load: exponential pauses.
+// arrive generates an open load with exponential pauses.
 func (s *system) arrive() {
 	s.after(s.rng.ExpFloat64()/s.Rate*1e6, func() {
 		s.request(false)
@@ -149,7 +147,7 @@ func (s *system) arrive() {
 	})
 }
 
-// request is a run's way, from its request to its answer.
+// request simulates a run from its request to its answer.
 func (s *system) request(again bool) {
 	began := s.now
 	partition, _ := strconv.Atoi(subject.Partition("ses_" + strconv.Itoa(s.session())))
@@ -184,7 +182,7 @@ func (s *system) request(again bool) {
 	})
 }
 
-// take has a worker with a free slot do a run, or lets it wait for one.
+// take starts a run on a worker with a free slot, or queues it.
 func (s *system) take(stream, home int, answered func()) {
 	do := func(w int) {
 		s.workers[w].use(woClaim, func() {
@@ -221,7 +219,7 @@ func (s *system) release(w int) {
 	s.slots[w]++
 }
 
-// project brings a record to who reads it; its home answers.
+// project delivers a record to the coordinators that read it; home answers.
 func (s *system) project(stream, home int, answer func()) {
 	for i, co := range s.coordinators {
 		if s.Own && i != home {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCalibration: for one machine of two cores the simulation comes out where scripts/bench did
-// (shared/docs/performance.md), within a quarter. What is simulated beyond it rests on this.
+// TestCalibration: for one machine with two cores the simulation matches scripts/bench (shared/docs/performance.md)
+// within 25%. Larger simulations rest on this.
 func TestCalibration(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -29,26 +29,26 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// TestLaws: what must be so in any deployment.
+// TestLaws checks what must hold in any deployment.
 func TestLaws(t *testing.T) {
 	t.Parallel()
 	base := plan{Streams: 1, Coordinators: 2, Workers: 4, Slots: 64, Cores: 4, Commit: "cluster", Rate: 1000, Exec: 20, Sessions: 10000, Seconds: 2, Seed: 7}
 	r := simulate(base)
 	if math.Abs(r.Rate-base.Rate) > base.Rate/10 {
-		t.Errorf("%.0f runs a second come, %.0f are done", base.Rate, r.Rate)
+		t.Errorf("got %.0f runs a second, want %.0f", base.Rate, r.Rate)
 	}
 	if again := simulate(base); again != r {
-		t.Error("the same seed came out otherwise")
+		t.Error("the same seed gave another result")
 	}
 	few := base
 	few.Slots = 2 // 8 slots of 20 ms: 400 a second at most
 	if r := simulate(few); r.Rate > 410 || r.Behind < 500 {
-		t.Errorf("8 slots did %.0f runs of 20 ms a second, %d behind", r.Rate, r.Behind)
+		t.Errorf("8 slots with runs of 20 ms: got %.0f runs a second, %d behind; want 400 at most, and some behind", r.Rate, r.Behind)
 	}
 	one, four := base, base
 	one.Callers, four.Callers, four.Streams, four.Coordinators, four.Own = 2048, 2048, 4, 4, true
 	one.Slots, four.Slots = 1024, 1024
 	if a, b := simulate(one), simulate(four); b.Rate < 1.5*a.Rate {
-		t.Errorf("four streams do %.0f runs a second, one does %.0f", b.Rate, a.Rate)
+		t.Errorf("four streams: got %.0f runs a second, want more than one stream's %.0f", b.Rate, a.Rate)
 	}
 }

@@ -1,8 +1,8 @@
-// Command scale simulates how the system grows: a run's way through coordinators, streams and workers, with the costs
-// that scripts/bench measured. shared/docs/scale.md has its tables.
+// Command scale simulates larger deployments: the path of a run through coordinators, streams and workers, with the
+// costs measured by scripts/bench. shared/docs/scale.md has its tables.
 //
-//	go run ./scripts/scale               the ladder of deployments
-//	go run ./scripts/scale -streams 4 -coordinators 4 -own -rate 20000   one deployment
+//	go run ./scripts/bench/scale               the ladder of deployments
+//	go run ./scripts/bench/scale -streams 4 -coordinators 4 -own -rate 20000   one deployment
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// ladder is how it grows, a step at a time. The load of each is as many callers as it takes to fill it.
+// ladder lists growing deployments, each with enough callers to saturate it.
 var ladder = []struct {
 	name string
 	plan plan
@@ -32,18 +32,18 @@ func main() {
 	flag.IntVar(&p.Streams, "streams", 0, "streams that share the 64 partitions (1 to 64); 0: the whole ladder")
 	flag.IntVar(&p.Coordinators, "coordinators", 1, "coordinators")
 	flag.IntVar(&p.Workers, "workers", 1, "workers")
-	flag.IntVar(&p.Slots, "slots", 256, "runs at a time of each worker")
-	flag.IntVar(&p.Cores, "cores", 2, "processors of each machine")
+	flag.IntVar(&p.Slots, "slots", 256, "slots of each worker")
+	flag.IntVar(&p.Cores, "cores", 2, "CPUs of each machine")
 	flag.BoolVar(&p.One, "one", false, "everything on one machine")
-	flag.BoolVar(&p.Own, "own", false, "a coordinator folds its own partitions only")
+	flag.BoolVar(&p.Own, "own", false, "each coordinator projects only its own partitions")
 	flag.StringVar(&p.Commit, "commit", "always", "always, default (one server), or cluster (three, with fsync)")
-	flag.IntVar(&p.Callers, "callers", 0, "callers who wait for each result before the next; 0: -rate counts")
-	flag.Float64Var(&p.Rate, "rate", 1000, "runs that come each second")
-	flag.Float64Var(&p.Exec, "exec", 0, "mean time of an execution, milliseconds")
+	flag.IntVar(&p.Callers, "callers", 0, "callers that wait for each result; 0: use -rate")
+	flag.Float64Var(&p.Rate, "rate", 1000, "runs per second")
+	flag.Float64Var(&p.Exec, "exec", 0, "mean execution time in milliseconds")
 	flag.Float64Var(&p.Skew, "skew", 0, "Zipf exponent of the turns per session, above 1; 0: all alike")
-	flag.IntVar(&p.Sessions, "sessions", 100000, "sessions that are open")
-	flag.Float64Var(&p.Seconds, "seconds", 5, "simulated time; the first quarter is not measured")
-	flag.Uint64Var(&p.Seed, "seed", 1, "of the random numbers")
+	flag.IntVar(&p.Sessions, "sessions", 100000, "open sessions")
+	flag.Float64Var(&p.Seconds, "seconds", 5, "simulated seconds; the first quarter is not measured")
+	flag.Uint64Var(&p.Seed, "seed", 1, "seed of the random numbers")
 	flag.Parse()
 	if p.Streams == 0 {
 		fmt.Println(head)
@@ -61,7 +61,7 @@ func main() {
 	fmt.Println(line("as asked", p, simulate(p)))
 }
 
-// check says what is wrong with a plan.
+// check validates a plan.
 func (p plan) check() error {
 	switch {
 	case p.Streams < 1 || p.Streams > 64:
@@ -69,7 +69,7 @@ func (p plan) check() error {
 	case p.Coordinators < 1 || p.Workers < 1 || p.Slots < 1 || p.Cores < 1 || p.Sessions < 2:
 		return fmt.Errorf("-coordinators, -workers, -slots and -cores must be at least 1, -sessions 2")
 	case p.Own && p.Coordinators > p.Streams:
-		return fmt.Errorf("-own: %d coordinators for %d streams; some would have nothing to fold", p.Coordinators, p.Streams)
+		return fmt.Errorf("-own: %d coordinators for %d streams; some would have no stream", p.Coordinators, p.Streams)
 	case commits[p.Commit] == nil:
 		return fmt.Errorf("-commit %q: always, default or cluster", p.Commit)
 	case p.Callers == 0 && p.Rate <= 0 || p.Seconds <= 0 || p.Exec < 0 || p.Skew < 0 || p.Skew > 0 && p.Skew <= 1:

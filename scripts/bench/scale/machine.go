@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// clock is a simulation's time, in microseconds, and what is to happen.
+// clock is the simulated time in microseconds, with the planned events.
 type clock struct {
 	now    float64
 	events agenda
@@ -16,7 +16,7 @@ type clock struct {
 
 type event struct {
 	at    float64
-	order int // of two at the same moment, the one that was planned first
+	order int // order of events at the same time
 	do    func()
 }
 
@@ -34,13 +34,13 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// after plans something.
+// after plans an event.
 func (c *clock) after(micros float64, do func()) {
 	c.order++
 	heap.Push(&c.events, event{c.now + micros, c.order, do})
 }
 
-// run lets time go on until a moment.
+// run advances the time.
 func (c *clock) run(until float64) {
 	for len(c.events) > 0 && c.events[0].at <= until {
 		e := heap.Pop(&c.events).(event)
@@ -50,13 +50,13 @@ func (c *clock) run(until float64) {
 	c.now = until
 }
 
-// cores are the processors of one machine: who comes first is served first.
+// cores are the CPUs of one machine: first come, first served.
 type cores struct {
 	c     *clock
 	free  int
 	all   int
 	queue []job
-	used  float64 // microseconds of processor time
+	used  float64 // CPU time in microseconds
 }
 
 type job struct {
@@ -87,11 +87,11 @@ func (p *cores) begin(j job) {
 	})
 }
 
-// disk is where a stream commits: one batch after the other.
+// disk commits the batches of a stream, one after the other.
 type disk struct {
 	c      *clock
 	cost   func(n int) float64
-	until  float64 // busy
+	until  float64 // busy until
 	used   float64
 	writes int
 }
@@ -104,8 +104,7 @@ func (d *disk) commit(n int, then func()) {
 	d.c.after(d.until-d.c.now, then)
 }
 
-// writer is a process's way to a stream: one batch under way at a time, the next one takes all that waits (decision
-// 0010).
+// writer is a process's writer for a stream: one batch in flight, and the next one takes all waiting records.
 type writer struct {
 	nats    *cores
 	disk    *disk
@@ -113,7 +112,7 @@ type writer struct {
 	busy    bool
 }
 
-// append writes a record; then is called when it stands.
+// append writes a record; then is called when it is committed.
 func (w *writer) append(then func()) {
 	w.pending = append(w.pending, then)
 	if !w.busy {
