@@ -124,8 +124,8 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 			"the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
 	}
 	if s, err := p.bus.ServerHealth(ctx); err == nil {
-		room, _ := p.own.Room() // a file system that does not say has none
-		all = append(all, checkup.Store(s.Limits(), p.own.MaxStore(), room.All))
+		room, _ := p.own.DiskUsage() // a file system that does not say has none
+		all = append(all, checkup.Store(s.Limits(), p.own.MaxStore(), room.Total))
 	}
 	return append(all, synced(cmp.Or(n.Sync, config.NATSSync.Default)), staged(p.own.Staging()))
 }

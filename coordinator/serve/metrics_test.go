@@ -330,7 +330,7 @@ func TestEndsAndBackupsAreTold(t *testing.T) {
 		}
 	}
 	began := now.Add(-time.Hour)
-	if err := backup.Note(t.Context(), s.nc, began); err != nil {
+	if err := backup.RecordTime(t.Context(), s.nc, began); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "both are told", func() bool {

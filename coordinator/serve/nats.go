@@ -118,7 +118,7 @@ func (n *NATS) Disk() func() error {
 	if n.own == nil {
 		return nil
 	}
-	return n.own.Disk
+	return n.own.DiskError
 }
 
 // Made is what an embedded server wants to be told by bus.Config; nil: it is elsewhere.
@@ -126,7 +126,7 @@ func (n *NATS) Made() func() {
 	if n.own == nil {
 		return nil
 	}
-	return n.own.Stage
+	return n.own.UpdateStaging
 }
 
 // measure shows the disk of an embedded server.
@@ -144,9 +144,9 @@ func (n *NATS) measure(r *metric.Registry) {
 			in = 1
 		}
 		s.Set(memory, in)
-		if room, err := n.own.Room(); err == nil && room.All > 0 {
+		if room, err := n.own.DiskUsage(); err == nil && room.Total > 0 {
 			s.Set(free, float64(room.Free))
-			s.Set(all, float64(room.All))
+			s.Set(all, float64(room.Total))
 		}
 	})
 }

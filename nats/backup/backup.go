@@ -1,9 +1,9 @@
-// Package backup writes all that an orchestrator keeps in NATS into one file, and makes it anew from that file in an empty
-// NATS: over the JetStream API, from servers that go on working, one or a cluster.
+// Package backup writes everything an orchestrator keeps in NATS into one file, and restores that file into an
+// empty NATS. It uses the JetStream API of running servers, single or in a cluster.
 //
-// The file is a tar. Of each stream it has stream.json (what the stream is), 000001, 000002, … (the server's snapshot in
-// pieces, as they came) and end.json (how many there were, and their SHA-256); last of all complete.json. So a file that was
-// cut off, or has changed, is known before anything is made of it.
+// The file is a tar. For each stream it has stream.json (the stream's configuration), 000001, 000002, … (the
+// server's snapshot in chunks) and end.json (their number and SHA-256). The last entry is complete.json. So a
+// truncated or damaged file is detected before anything is restored.
 package backup
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// version is the layout of the file. In the first one the file did not say which streams it has: it had those of required.
+// version is the layout of the file. A file of version 1 does not list its streams: it has the required ones.
 const version = 2
 
 // The names inside the file.
@@ -35,25 +35,26 @@ const (
 	completeFile = "complete.json"
 )
 
-// order is what is backed up, and in which order: the servers go on while it is read, so what follows is a little newer than what
-// precedes it. The inbox comes first: a message whose run is accepted meanwhile is then in the file as a message too, and its key has
-// the run made once. Runs name bodies, events and lanes, so those are read after the runs that name them. The idempotency keys come
-// after RUNS too: a key whose run is missing makes it when it is asked again, a run whose key is missing would be made twice. A key of
-// an inbox message that the file does not hold harms nobody: a restored inbox names what it is given anew differently (bus.InboxBefore).
+// order is the order of the streams in a backup. The servers keep working while it is made, so a later stream
+// is a little newer than an earlier one. The inbox comes first: a message whose run is accepted meanwhile is in
+// the file too, and its key prevents a second run. Runs name payloads, events and task queues, so those follow
+// the runs. Idempotency keys follow RUNS too: a key without its run creates it when it is used again, but a run
+// without its key would be created twice. A key for an inbox message that is not in the file does no harm: a
+// restored inbox gives new messages other keys (bus.InboxPastKey).
 var order = []string{
 	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
 	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.TaskQueues), kv(subject.Secrets),
 	kv(subject.Logins), subject.Audit, kv(subject.Drafts),
 }
 
-// required are those that every orchestrator has. The others were added since; an older coordinator has not made them.
+// required are the streams that every orchestrator has. The others were added later.
 var required = order[:11]
 
 func kv(bucket string) string { return "KV_" + bucket }
 
-// Note keeps in NATS when a backup was begun that is whole now, for who watches over backups. The file itself has the note of the backup
-// before it.
-func Note(ctx context.Context, nc *nats.Conn, began time.Time) error {
+// RecordTime stores in NATS when the last complete backup was started, for monitoring. A backup contains the
+// time of the one before.
+func RecordTime(ctx context.Context, nc *nats.Conn, began time.Time) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -69,53 +70,54 @@ func Note(ctx context.Context, nc *nats.Conn, began time.Time) error {
 	return err
 }
 
-// Stream is what a backup holds of one stream.
+// Stream is what a backup has of one stream.
 type Stream struct {
 	Name     string
 	Messages uint64
-	Bytes    int64 // as they are in the file, compressed
+	Bytes    int64 // in the file, compressed
 }
 
-// about is the first member of the file.
-type about struct {
+// header is the first entry of the file.
+type header struct {
 	Version int       `json:"version"`
 	Made    time.Time `json:"made_at"`
 	Streams []string  `json:"streams,omitempty"`
 }
 
-// meta is a stream's first member.
+// meta is a stream's first entry.
 type meta struct {
 	Name    string          `json:"name"`
 	Created time.Time       `json:"created"`
-	Config  json.RawMessage `json:"config"` // as the server gives it and takes it: a member that this program does not know stays
+	Config  json.RawMessage `json:"config"` // as the server reports and accepts it: unknown members stay
 	State   json.RawMessage `json:"state"`
 }
 
-// sum is a stream's last member.
+// sum is a stream's last entry.
 type sum struct {
 	Pieces int    `json:"pieces"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// whole is the last member of the file.
-type whole struct {
+// complete is the last entry of the file.
+type complete struct {
 	Streams []string `json:"streams"`
 }
 
-// Write backs up over a connection that may use the whole JetStream API, as a coordinator's may. told hears of each stream when it is in
-// the file. The file holds everything, also the deployment's secret: it belongs to whoever may be a coordinator.
-func Write(ctx context.Context, nc *nats.Conn, w io.Writer, told func(Stream)) error {
+// Write makes a backup over a connection that may use the whole JetStream API, as a coordinator may. written is
+// called for each stream. The file contains everything, the deployment's secret included: protect it like a
+// coordinator's credential.
+func Write(ctx context.Context, nc *nats.Conn, w io.Writer, written func(Stream)) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
 	}
 	f := &file{tar: tar.NewWriter(w), now: time.Now()}
-	names, err := here(ctx, js)
+	names, err := existingStreams(ctx, js)
 	if err != nil {
 		return err
 	}
-	if err := f.document(aboutFile, about{version, f.now.UTC(), names}); err != nil {
+	if err := f.document(aboutFile, header{version, f.now.UTC(), names}); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -127,22 +129,23 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, told func(Stream)) e
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", name, err)
 		}
-		told(s)
+		written(s)
 	}
-	if err := f.document(completeFile, whole{names}); err != nil {
+	if err := f.document(completeFile, complete{names}); err != nil {
 		return err
 	}
 	return f.tar.Close()
 }
 
-// here names the streams that there are, in the order of a backup.
-func here(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
+// existingStreams are the names of the existing streams, in the order of a backup.
+func existingStreams(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
 	for _, name := range order {
 		switch _, err := js.Stream(ctx, name); {
 		case err == nil:
 			names = append(names, name)
 		case errors.Is(err, jetstream.ErrStreamNotFound) && slices.Contains(required, name):
-			return nil, fmt.Errorf("there is no stream %s here: is this the NATS of an orchestrator, and the right account? see AO_NATS_URL and AO_NATS_CREDS", name)
+			return nil, fmt.Errorf("NATS has no stream %s: is it an orchestrator's NATS, and the right account? "+
+				"check AO_NATS_URL and AO_NATS_CREDS", name)
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil, fmt.Errorf("stream %s: %w", name, err)
 		}
@@ -157,7 +160,8 @@ type file struct {
 }
 
 func (f *file) member(name string, body []byte) error {
-	if err := f.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(body)), ModTime: f.now}); err != nil {
+	if err := f.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(body)),
+		ModTime: f.now}); err != nil {
 		return err
 	}
 	_, err := f.tar.Write(body)
@@ -172,10 +176,10 @@ func (f *file) document(name string, v any) error {
 	return f.member(name, body)
 }
 
-// silence is how long the server may send nothing.
-const silence = 30 * time.Second
+// idleTimeout is how long the server may send nothing.
+const idleTimeout = 30 * time.Second
 
-// stream writes one stream. The server sends the snapshot in pieces to a subject of ours, and goes on sending while we confirm.
+// stream writes one stream. The server sends the snapshot in chunks to our inbox, and we acknowledge each.
 func (f *file) stream(ctx context.Context, nc *nats.Conn, name string, created time.Time) (s Stream, err error) {
 	at := nc.NewInbox()
 	sub, err := nc.SubscribeSync(at)
@@ -183,8 +187,8 @@ func (f *file) stream(ctx context.Context, nc *nats.Conn, name string, created t
 		return s, err
 	}
 	defer sub.Unsubscribe()
-	// No consumers: coordinators make their own and the lanes' anew, at the oldest run that waits.
-	ask, err := json.Marshal(map[string]any{"deliver_subject": at, "no_consumers": true, "chunk_size": piece})
+	// No consumers: coordinators create theirs and those of task queues, at the oldest waiting run.
+	ask, err := json.Marshal(map[string]any{"deliver_subject": at, "no_consumers": true, "chunk_size": chunkSize})
 	if err != nil {
 		return s, err
 	}
@@ -209,19 +213,19 @@ func (f *file) stream(ctx context.Context, nc *nats.Conn, name string, created t
 	hash := sha256.New()
 	n := 0
 	for {
-		within, cancel := context.WithTimeout(ctx, silence)
-		m, err := sub.NextMsgWithContext(within)
+		wait, cancel := context.WithTimeout(ctx, idleTimeout)
+		m, err := sub.NextMsgWithContext(wait)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return s, ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded):
-			return s, fmt.Errorf("the server sends nothing any more, for %s", silence)
+			return s, fmt.Errorf("the server has sent nothing for %s", idleTimeout)
 		case err != nil:
 			return s, err
 		}
 		if len(m.Data) == 0 {
-			if err := complete(m); err != nil {
+			if err := checkEnd(m); err != nil {
 				return s, err
 			}
 			break
@@ -242,28 +246,29 @@ func (f *file) stream(ctx context.Context, nc *nats.Conn, name string, created t
 	return s, f.document(name+"/"+endFile, sum{n, s.Bytes, hex.EncodeToString(hash.Sum(nil))})
 }
 
-// piece is how large the pieces are that a snapshot comes and goes in: small enough for any server's max_payload.
-const piece = 128 << 10
+// chunkSize is the size of a snapshot's chunks: below any server's max_payload.
+const chunkSize = 128 << 10
 
-// complete reads the message without a body that ends a snapshot: why it ended, where that is told.
-func complete(m *nats.Msg) error {
+// checkEnd reads the empty message that ends a snapshot, and returns its error.
+func checkEnd(m *nats.Msg) error {
 	switch m.Header.Get("Status") {
 	case "", "204":
 		return nil
 	}
-	return fmt.Errorf("the server gave up: %s %s", m.Header.Get("Status"), m.Header.Get("Description"))
+	return fmt.Errorf("the server aborted the snapshot: %s %s", m.Header.Get("Status"), m.Header.Get("Description"))
 }
 
-// request asks the JetStream API.
+// request sends a request to the JetStream API.
 func request(ctx context.Context, nc *nats.Conn, subj string, ask []byte, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, silence)
+	ctx, cancel := context.WithTimeout(ctx, idleTimeout)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, subj, ask)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return errors.New("JetStream does not answer here: is it switched on, and has a cluster its majority?")
+		return errors.New("JetStream does not answer: is it enabled, and does the cluster have a majority?")
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s is not answered within %s: may this credential use it? A coordinator's may", subj, silence)
+		return fmt.Errorf("no reply to %s within %s: does this credential have the permission? A coordinator's has",
+			subj, idleTimeout)
 	case err != nil:
 		return err
 	}

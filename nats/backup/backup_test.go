@@ -104,7 +104,8 @@ func all(t *testing.T, nc *nats.Conn) string {
 			t.Fatal(err)
 		}
 		i := s.CachedInfo()
-		fmt.Fprintf(&out, "%s: %d messages, %d to %d, one per subject %v\n", name, i.State.Msgs, max(i.State.FirstSeq, 1), i.State.LastSeq, i.Config.DiscardNewPerSubject)
+		fmt.Fprintf(&out, "%s: %d messages, %d to %d, one per subject %v\n", name, i.State.Msgs,
+			max(i.State.FirstSeq, 1), i.State.LastSeq, i.Config.DiscardNewPerSubject)
 		for seq := i.State.FirstSeq; seq <= i.State.LastSeq && i.State.Msgs > 0; seq++ {
 			m, err := s.GetMsg(t.Context(), seq)
 			if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -137,11 +138,13 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 	fill(t, old)
 	file := write(t, old)
 	made, streams, err := backup.Check(bytes.NewReader(file))
-	if err != nil || made.IsZero() || len(streams) != 14 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
+	if err != nil || made.IsZero() || len(streams) != 14 || streams[1].Name != subject.Runs ||
+		streams[1].Messages != 348 {
 		t.Fatalf("made %s, streams %v, %v", made, streams, err)
 	}
 	told := 0
-	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 14 {
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1,
+		func(backup.Stream) { told++ }); err != nil || told != 14 {
 		t.Fatalf("%d streams, %v", told, err)
 	}
 	if a, b := all(t, old), all(t, anew); a != b {
@@ -162,7 +165,8 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 	if _, _, err := backup.Check(bytes.NewReader(write(t, anew))); err != nil {
 		t.Error(err)
 	}
-	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is a stream INBOX already") {
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err == nil ||
+		!strings.Contains(err.Error(), "NATS has a stream INBOX already") {
 		t.Errorf("over what is there: %v", err)
 	}
 }
@@ -236,8 +240,8 @@ func TestAnInboxMessageKeepsItsKey(t *testing.T) {
 	}
 }
 
-// TestWhatTheInboxHeldIsNotLost: a run that publishers left before the backup began is in it, also where it is accepted while the backup
-// is made: then as a message, as a run or as both.
+// TestWhatTheInboxHeldIsNotLost: a run that publishers left before the backup began is in it, also where it is
+// accepted while the backup is made: then as a message, as a run or as both.
 func TestWhatTheInboxHeldIsNotLost(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
@@ -272,7 +276,8 @@ func TestWhatTheInboxHeldIsNotLost(t *testing.T) {
 	}
 	var once sync.Once
 	var file bytes.Buffer
-	if err := backup.Write(t.Context(), nc, &file, func(s backup.Stream) { once.Do(func() { accept(s) }) }); err != nil {
+	if err := backup.Write(t.Context(), nc, &file,
+		func(s backup.Stream) { once.Do(func() { accept(s) }) }); err != nil {
 		t.Fatal(err)
 	}
 	anew := natstest.Conn(t, natstest.Server(t))
@@ -298,10 +303,12 @@ func TestABackupOfAnOlderProgram(t *testing.T) {
 		}
 	}
 	file := write(t, nc)
-	for name, file := range map[string][]byte{"named": file, "unnamed": replace(t, file, "backup.json", []byte(`{"version":1,"made_at":"2026-01-01T00:00:00Z"}`))} {
+	for name, file := range map[string][]byte{"named": file,
+		"unnamed": replace(t, file, "backup.json", []byte(`{"version":1,"made_at":"2026-01-01T00:00:00Z"}`))} {
 		anew := natstest.Conn(t, natstest.Server(t))
 		told := 0
-		if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 11 || all(t, nc) != all(t, anew) {
+		if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1,
+			func(backup.Stream) { told++ }); err != nil || told != 11 || all(t, nc) != all(t, anew) {
 			t.Errorf("%s: %d streams, %v", name, told, err)
 		}
 	}
@@ -325,26 +332,34 @@ func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 		file []byte
 		want string
 	}{
-		{"nothing", nil, "no backup of 'ao backup': it ends before backup.json"},
-		{"something else", []byte(strings.Repeat("x", 1000)), "no backup of 'ao backup'"},
-		{"half of it", file[:len(file)/2], "the backup is not whole"},
-		{"without its end", file[:bytes.LastIndex(file, []byte("complete.json"))], "the backup is not whole: it ends before complete.json"},
+		{"nothing", nil, "not a backup of 'ao backup': it ends before backup.json"},
+		{"something else", []byte(strings.Repeat("x", 1000)), "not a backup of 'ao backup'"},
+		{"half of it", file[:len(file)/2], "the backup is incomplete"},
+		{"without its end", file[:bytes.LastIndex(file, []byte("complete.json"))],
+			"the backup is incomplete: it ends before complete.json"},
 		{"a bit is another one", flipped, "SHA-256"},
 		{"of a later version", replace(t, file, "backup.json", []byte(`{"version":3}`)), "version 3"},
-		{"with streams of a later program", replace(t, file, "backup.json", []byte(`{"version":2,"streams":["INBOX","NEW"]}`)), "has the streams [INBOX NEW]"},
-		{"a stream in the place of another", replace(t, file, "RUNS/stream.json", []byte(`{"name":"INBOX","state":{},"config":{}}`)), "INBOX is in the place of RUNS"},
+		{"with streams of a later program",
+			replace(t, file, "backup.json", []byte(`{"version":2,"streams":["INBOX","NEW"]}`)),
+			"has the streams [INBOX NEW]"},
+		{"a stream in the place of another",
+			replace(t, file, "RUNS/stream.json", []byte(`{"name":"INBOX","state":{},"config":{}}`)),
+			"INBOX is in the place of RUNS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, _, err := backup.Check(bytes.NewReader(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, _, err := backup.Check(bytes.NewReader(tt.file)); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("looked at: %v, want %q", err, tt.want)
 			}
-			if err := backup.Restore(t.Context(), empty, bytes.NewReader(tt.file), 1, func(backup.Stream) {}); err == nil {
+			if err := backup.Restore(t.Context(), empty, bytes.NewReader(tt.file), 1,
+				func(backup.Stream) {}); err == nil {
 				t.Error("it was restored")
 			}
 			natstest.Until(t, "nothing is left of it", func() bool { return all(t, empty) == "" })
 		})
 	}
-	if err := backup.Write(t.Context(), empty, io.Discard, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is no stream INBOX here") {
+	if err := backup.Write(t.Context(), empty, io.Discard, func(backup.Stream) {}); err == nil ||
+		!strings.Contains(err.Error(), "NATS has no stream INBOX") {
 		t.Errorf("a backup of nothing: %v", err)
 	}
 }
@@ -403,7 +418,8 @@ func TestFromOneServerToACluster(t *testing.T) {
 		t.Errorf("%+v, %v", info.CachedInfo().Config.Replicas, err)
 	}
 	one := natstest.Server(t)
-	if err := backup.Restore(t.Context(), natstest.Conn(t, one), bytes.NewReader(write(t, three)), 1, func(backup.Stream) {}); err != nil {
+	if err := backup.Restore(t.Context(), natstest.Conn(t, one), bytes.NewReader(write(t, three)), 1,
+		func(backup.Stream) {}); err != nil {
 		t.Errorf("back from the cluster: %v", err)
 	}
 }

@@ -12,15 +12,17 @@ import (
 // A cluster that has just begun says for a moment that its servers are offline; one that lacks them says so for ever.
 func TestAClusterThatFindsItselfIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	offline := &jetstream.APIError{Code: 400, ErrorCode: codeNoPeers, Description: "no suitable peers for placement, peer offline"}
-	full := &jetstream.APIError{Code: 400, ErrorCode: codeNoPeers, Description: "no suitable peers for placement, insufficient storage"}
+	offline := &jetstream.APIError{Code: 400, ErrorCode: codeNoPeers,
+		Description: "no suitable peers for placement, peer offline"}
+	full := &jetstream.APIError{Code: 400, ErrorCode: codeNoPeers,
+		Description: "no suitable peers for placement, insufficient storage"}
 	for _, tt := range []struct {
 		says []error // then the last again and again
 		want error
 		most time.Duration
 	}{
 		{[]error{offline, offline, nil}, nil, time.Second},
-		{[]error{offline}, offline, silence + time.Second},
+		{[]error{offline}, offline, idleTimeout + time.Second},
 		{[]error{full}, full, 0},
 		{[]error{nil}, nil, 0},
 	} {

@@ -24,11 +24,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Check reads a backup from its beginning to its end and tells whether it is whole. What is wrong is an error.
+// Check reads a backup to its end and reports whether it is complete.
 func Check(r io.Reader) (made time.Time, streams []Stream, err error) {
 	made, err = read(r, func(s *reader) error {
 		for {
-			if _, err := s.piece(); err == io.EOF {
+			if _, err := s.chunk(); err == io.EOF {
 				break
 			} else if err != nil {
 				return err
@@ -40,9 +40,9 @@ func Check(r io.Reader) (made time.Time, streams []Stream, err error) {
 	return made, streams, err
 }
 
-// Restore makes the streams of a backup. None of them may be there yet; replicas is how many copies each gets, in a cluster. told hears of each
-// stream when it stands. After an error those that were made are gone again.
-func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, told func(Stream)) (err error) {
+// Restore creates the streams of a backup. None of them may exist. replicas is the number of replicas in a
+// cluster. restored is called for each stream. After an error the created streams are deleted.
+func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, restored func(Stream)) (err error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -50,7 +50,8 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, told
 	for _, name := range order {
 		_, err := js.Stream(ctx, name)
 		if err == nil {
-			return fmt.Errorf("there is a stream %s already: a backup is restored into an empty NATS only. End coordinators and workers, and give the server an empty data directory", name)
+			return fmt.Errorf("NATS has a stream %s already: a backup can only be restored into an empty NATS. "+
+				"Stop coordinators and workers, and give the server an empty data directory", name)
 		}
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return fmt.Errorf("stream %s: %w", name, err)
@@ -61,11 +62,11 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, told
 		if err == nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), silence)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), idleTimeout)
 		defer cancel()
 		for _, name := range made {
-			if gone := js.DeleteStream(ctx, name); gone != nil && !errors.Is(gone, jetstream.ErrStreamNotFound) {
-				err = errors.Join(err, fmt.Errorf("stream %s, made in part, could not be deleted: %w", name, gone))
+			if e := js.DeleteStream(ctx, name); e != nil && !errors.Is(e, jetstream.ErrStreamNotFound) {
+				err = errors.Join(err, fmt.Errorf("the partly restored stream %s could not be deleted: %w", name, e))
 			}
 		}
 	}()
@@ -74,33 +75,33 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, told
 		if err := s.restore(ctx, nc, replicas); err != nil {
 			return err
 		}
-		told(Stream{s.Name, s.messages(), s.bytes})
+		restored(Stream{s.Name, s.messages(), s.bytes})
 		return nil
 	})
 	return err
 }
 
-// reader is one stream in a backup.
+// reader reads one stream of a backup.
 type reader struct {
 	meta
-	tar   *tar.Reader
-	hash  hash.Hash
-	n     int
-	bytes int64
+	tar    *tar.Reader
+	hash   hash.Hash
+	chunks int
+	bytes  int64
 }
 
 func (s *reader) messages() uint64 {
 	var state jetstream.StreamState
-	_ = json.Unmarshal(s.State, &state) // was read before
+	_ = json.Unmarshal(s.State, &state) // was decoded before
 	return state.Msgs
 }
 
-// read goes along a backup; each reads a stream's pieces to their end.
+// read reads a backup. each must read a stream's chunks to their end.
 func read(from io.Reader, each func(*reader) error) (made time.Time, err error) {
 	t := tar.NewReader(from)
-	var a about
+	var a header
 	if err := document(t, aboutFile, &a); err != nil {
-		return made, fmt.Errorf("this is no backup of 'ao backup': %w", err)
+		return made, fmt.Errorf("this is not a backup of 'ao backup': %w", err)
 	}
 	names, err := a.names()
 	if err != nil {
@@ -109,48 +110,50 @@ func read(from io.Reader, each func(*reader) error) (made time.Time, err error) 
 	for _, name := range names {
 		s := &reader{tar: t, hash: sha256.New()}
 		if err := document(t, name+"/"+streamFile, &s.meta); err != nil {
-			return made, broken(err)
+			return made, incomplete(err)
 		}
 		if s.Name != name {
-			return made, broken(fmt.Errorf("%s is in the place of %s", s.Name, name))
+			return made, incomplete(fmt.Errorf("%s is in the place of %s", s.Name, name))
 		}
 		if err := json.Unmarshal(s.State, &jetstream.StreamState{}); err != nil {
-			return made, broken(fmt.Errorf("stream %s: %w", name, err))
+			return made, incomplete(fmt.Errorf("stream %s: %w", name, err))
 		}
 		if err := each(s); err != nil {
 			return made, fmt.Errorf("stream %s: %w", name, err)
 		}
 	}
-	var w whole
+	var w complete
 	if err := document(t, completeFile, &w); err != nil {
-		return made, broken(err)
+		return made, incomplete(err)
 	}
 	if !slices.Equal(w.Streams, names) {
-		return made, broken(fmt.Errorf("it names the streams %v", w.Streams))
+		return made, incomplete(fmt.Errorf("it lists the streams %v", w.Streams))
 	}
 	return a.Made, nil
 }
 
 // names are the streams of a backup.
-func (a about) names() ([]string, error) {
+func (a header) names() ([]string, error) {
 	switch a.Version {
 	case 1:
 		return required, nil
 	case version:
 	default:
-		return nil, fmt.Errorf("the backup is of version %d, this program knows %d; use the program that it was made with, or a newer one", a.Version, version)
+		return nil, fmt.Errorf("the backup has version %d, this program knows %d; "+
+			"use the program that made it, or a newer one", a.Version, version)
 	}
 	known := slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !slices.Contains(a.Streams, name) })
 	missing := slices.ContainsFunc(required, func(name string) bool { return !slices.Contains(known, name) })
 	if missing || !slices.Equal(known, a.Streams) {
-		return nil, fmt.Errorf("the backup has the streams %v, this program knows %v; use the program that it was made with, or a newer one", a.Streams, order)
+		return nil, fmt.Errorf("the backup has the streams %v, this program knows %v; "+
+			"use the program that made it, or a newer one", a.Streams, order)
 	}
 	return known, nil
 }
 
-func broken(err error) error { return fmt.Errorf("the backup is not whole: %w", err) }
+func incomplete(err error) error { return fmt.Errorf("the backup is incomplete: %w", err) }
 
-// document reads the next member, which has that name.
+// document reads the next entry, which must have that name.
 func document(t *tar.Reader, name string, into any) error {
 	h, err := t.Next()
 	if err == io.EOF {
@@ -172,39 +175,40 @@ func document(t *tar.Reader, name string, into any) error {
 	return nil
 }
 
-// piece gives the next piece; io.EOF: that was all, and it is what was written.
-func (s *reader) piece() ([]byte, error) {
+// chunk returns the next chunk, or io.EOF after the last one if the checksum is right.
+func (s *reader) chunk() ([]byte, error) {
 	h, err := s.tar.Next()
 	switch {
 	case err == io.EOF:
-		return nil, broken(fmt.Errorf("it ends in the middle of %s", s.Name))
+		return nil, incomplete(fmt.Errorf("it ends in the middle of %s", s.Name))
 	case err != nil:
-		return nil, broken(err)
+		return nil, incomplete(err)
 	}
 	body, err := io.ReadAll(io.LimitReader(s.tar, 2<<20))
 	if err != nil {
-		return nil, broken(err)
+		return nil, incomplete(err)
 	}
 	if h.Name == s.Name+"/"+endFile {
 		var want sum
 		if err := json.Unmarshal(body, &want); err != nil {
-			return nil, broken(err)
+			return nil, incomplete(err)
 		}
-		if got := (sum{s.n, s.bytes, hex.EncodeToString(s.hash.Sum(nil))}); got != want {
-			return nil, broken(fmt.Errorf("%s has %d pieces, %d bytes, SHA-256 %s; it should have %d, %d, %s", s.Name, got.Pieces, got.Bytes, got.SHA256, want.Pieces, want.Bytes, want.SHA256))
+		if got := (sum{s.chunks, s.bytes, hex.EncodeToString(s.hash.Sum(nil))}); got != want {
+			return nil, incomplete(fmt.Errorf("%s has %d chunks, %d bytes, SHA-256 %s; it should have %d, %d, %s",
+				s.Name, got.Pieces, got.Bytes, got.SHA256, want.Pieces, want.Bytes, want.SHA256))
 		}
 		return nil, io.EOF
 	}
-	s.n++
-	if want := fmt.Sprintf("%s/%06d", s.Name, s.n); h.Name != want {
-		return nil, broken(fmt.Errorf("%.80q is in the place of %s", h.Name, want))
+	s.chunks++
+	if want := fmt.Sprintf("%s/%06d", s.Name, s.chunks); h.Name != want {
+		return nil, incomplete(fmt.Errorf("%.80q is in the place of %s", h.Name, want))
 	}
 	s.hash.Write(body)
 	s.bytes += int64(len(body))
 	return body, nil
 }
 
-// restore has the server make the stream: it is told what the stream is, gets the pieces one by one, confirming each, and tells what became of it.
+// restore creates the stream: it sends the configuration and then each chunk, which the server acknowledges.
 func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error {
 	config, err := s.config(replicas)
 	if err != nil {
@@ -214,17 +218,17 @@ func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error
 	if err != nil {
 		return err
 	}
-	var begun struct {
+	var started struct {
 		Deliver string `json:"deliver_subject"`
 		Error   *jetstream.APIError
 	}
 	err = patient(ctx, func() error {
-		begun.Error = nil
-		if err := request(ctx, nc, "$JS.API.STREAM.RESTORE."+s.Name, ask, &begun); err != nil {
+		started.Error = nil
+		if err := request(ctx, nc, "$JS.API.STREAM.RESTORE."+s.Name, ask, &started); err != nil {
 			return err
 		}
-		if begun.Error != nil {
-			return begun.Error
+		if started.Error != nil {
+			return started.Error
 		}
 		return nil
 	})
@@ -232,12 +236,12 @@ func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error
 		return err
 	}
 	for {
-		body, err := s.piece()
+		body, err := s.chunk()
 		end := errors.Is(err, io.EOF)
 		if err != nil && !end {
 			return err
 		}
-		answer, err := send(ctx, nc, begun.Deliver, body)
+		answer, err := send(ctx, nc, started.Deliver, body)
 		if err != nil {
 			return err
 		}
@@ -246,7 +250,7 @@ func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error
 		}
 		var r struct{ Error *jetstream.APIError }
 		if err := json.Unmarshal(answer, &r); err != nil {
-			return fmt.Errorf("the server's answer cannot be read: %w", err)
+			return fmt.Errorf("the server's reply cannot be read: %w", err)
 		}
 		if r.Error != nil {
 			return r.Error
@@ -257,15 +261,16 @@ func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error
 	}
 }
 
-// codeNoPeers is JetStream's: not enough servers of a cluster are there, or have room.
+// codeNoPeers is JetStream's code for a cluster without enough servers that are up and have space.
 const codeNoPeers = 10005
 
-// patient does again, for a while, what a cluster refuses whose servers do not all know of each other yet.
+// patient retries for a while: a cluster's servers may not know of each other yet.
 func patient(ctx context.Context, ask func() error) error {
 	for began := time.Now(); ; {
 		err := ask()
 		no, ok := errors.AsType[*jetstream.APIError](err)
-		if !ok || no.ErrorCode != codeNoPeers || !strings.Contains(no.Description, "offline") || time.Since(began) > silence {
+		if !ok || no.ErrorCode != codeNoPeers || !strings.Contains(no.Description, "offline") ||
+			time.Since(began) > idleTimeout {
 			return err
 		}
 		select {
@@ -276,23 +281,25 @@ func patient(ctx context.Context, ask func() error) error {
 	}
 }
 
-// send hands over a piece; nothing at all ends the stream, and is answered when it stands, which can take long.
+// send sends a chunk. An empty one ends the stream; its reply comes when the stream is complete, which can take
+// long.
 func send(ctx context.Context, nc *nats.Conn, to string, body []byte) ([]byte, error) {
-	limit := silence
+	limit := idleTimeout
 	if len(body) == 0 {
 		limit = 10 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, to, body)
-	for began := time.Now(); errors.Is(err, nats.ErrNoResponders) && time.Since(began) < silence; m, err = nc.RequestWithContext(ctx, to, body) {
-		select { // in a cluster the server that takes it may not be known of yet to ours; nobody got it
+	for began := time.Now(); errors.Is(err, nats.ErrNoResponders) &&
+		time.Since(began) < idleTimeout; m, err = nc.RequestWithContext(ctx, to, body) {
+		select { // in a cluster our server may not know the receiver yet; nobody got the message
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("the server does not confirm, for %s", limit)
+		return nil, fmt.Errorf("the server has not acknowledged for %s", limit)
 	}
 	if err != nil {
 		return nil, err
@@ -300,12 +307,13 @@ func send(ctx context.Context, nc *nats.Conn, to string, body []byte) ([]byte, e
 	return m.Data, nil
 }
 
-// config is what the stream is to be: as it was, with other replicas. The server calls a restored stream a new one; the inbox's messages keep their
-// keys by what is said here (bus.Bus.Inbox), so that one whose run was accepted just before does not begin another.
+// config is the stream's configuration with other replicas. Since a restored stream counts as a new one, the
+// inbox gets metadata that keeps the keys of its messages (bus.InboxPast). So a message whose run was just
+// accepted does not create a second run.
 func (s *reader) config(replicas int) (json.RawMessage, error) {
 	var c map[string]json.RawMessage
 	if err := json.Unmarshal(s.Config, &c); err != nil {
-		return nil, broken(err)
+		return nil, incomplete(err)
 	}
 	c["num_replicas"] = json.RawMessage(strconv.Itoa(replicas))
 	if s.Name != subject.Inbox {
@@ -313,12 +321,12 @@ func (s *reader) config(replicas int) (json.RawMessage, error) {
 	}
 	var state jetstream.StreamState
 	if err := json.Unmarshal(s.State, &state); err != nil {
-		return nil, broken(err)
+		return nil, incomplete(err)
 	}
 	meta := map[string]string{}
 	if raw, ok := c["metadata"]; ok {
 		if err := json.Unmarshal(raw, &meta); err != nil {
-			return nil, broken(err)
+			return nil, incomplete(err)
 		}
 	}
 	meta[bus.InboxPastKey] = bus.InboxPast(meta[bus.InboxPastKey], s.Created, state.LastSeq)

@@ -9,7 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestAPieceWaitsForItsTaker: in a cluster the server that takes the pieces may be known a moment later than it said so.
+// TestAPieceWaitsForItsTaker: in a cluster the server that takes the pieces may be known a moment later than it
+// said so.
 func TestAPieceWaitsForItsTaker(t *testing.T) {
 	t.Parallel()
 	nc := natstest.Conn(t, natstest.Server(t))

@@ -123,7 +123,7 @@ func crowd(t *testing.T) (nc *nats.Conn, b *bus.Bus, commit func()) {
 	t.Helper()
 	s := natstest.Server(t)
 	nc = natstest.Conn(t, s)
-	b, err := bus.Open(nc, bus.Config{OnSetup: s.Stage, Log: natstest.Log(t)})
+	b, err := bus.Open(nc, bus.Config{OnSetup: s.UpdateStaging, Log: natstest.Log(t)})
 	if err == nil {
 		err = b.Setup(t.Context())
 	}

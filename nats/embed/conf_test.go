@@ -13,20 +13,21 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TestTheStoreOfOurConfigurationHasRoomForAllStreams: what compose's NATS may store is what 'ao init' computed for its volume, which is
-// no less than what the streams there may hold.
+// TestTheStoreOfOurConfigurationHasRoomForAllStreams: what compose's NATS may store is what 'ao init' computed for
+// its volume, which is no less than what the streams there may hold.
 func TestTheStoreOfOurConfigurationHasRoomForAllStreams(t *testing.T) {
 	data := t.TempDir()
-	b := natstest.Bus(t, natstest.MaxStore(1<<40), func(c *embed.Config) { c.StoreDir = data }) // as large as they are where there is room
+	// as large as they are where there is room
+	b := natstest.Bus(t, natstest.MaxStore(1<<40), func(c *embed.Config) { c.StoreDir = data })
 	s, err := b.ServerHealth(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := disk.FolderOf(data)
+	f, err := disk.StoreUsageOf(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := f.Store(1)
+	size := f.MaxStore(1)
 	if limits := int64(s.Limits()); limits < 8<<30 || size < limits {
 		t.Errorf("NATS stores %d bytes at most, the streams may hold %d", size, limits)
 	}

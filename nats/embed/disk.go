@@ -12,13 +12,13 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// margin is how much must be free before the server is started anew: a twentieth of the disk, 16 MiB at least and 256 MiB at most.
-func margin(r disk.Room) uint64 { return max(16<<20, min(r.All/20, 256<<20)) }
+// margin is the free space needed for a restart: a twentieth of the disk, between 16 and 256 MiB.
+func margin(r disk.Usage) uint64 { return max(16<<20, min(r.Total/20, 256<<20)) }
 
-// Room is how full the disk under the server is.
-func (s *Server) Room() (disk.Room, error) { return disk.RoomOf(s.dir) }
+// DiskUsage is the usage of the disk under the server.
+func (s *Server) DiskUsage() (disk.Usage, error) { return disk.UsageOf(s.dir) }
 
-// MaxStore is how many bytes the server stores at most.
+// MaxStore is the number of bytes the server may store.
 func (s *Server) MaxStore() uint64 {
 	js := s.ns.Load().JetStreamConfig()
 	if js == nil {
@@ -27,104 +27,106 @@ func (s *Server) MaxStore() uint64 {
 	return uint64(max(js.MaxStore, 0))
 }
 
-// storeFor is how many bytes a server on that folder is to store at most; 0: the server's own guess.
-func storeFor(dir string) int64 {
-	f, err := disk.FolderOf(dir)
+// maxStore is the number of bytes a server in that folder may store; 0: the server's own default.
+func maxStore(dir string) int64 {
+	f, err := disk.StoreUsageOf(dir)
 	if err != nil {
 		return 0
 	}
-	return f.Store(1)
+	return f.MaxStore(1)
 }
 
-// Disk says what keeps the server from writing; nil: nothing, as far as is known. A server that could not write once writes no more,
-// until it is started anew, which happens by itself once there is room.
-func (s *Server) Disk() error {
-	if err := s.sick.Load(); err != nil {
+// DiskError is what keeps the server from writing; nil: nothing, as far as is known. After a failed write the
+// server writes no more until it restarts, which happens by itself once there is space.
+func (s *Server) DiskError() error {
+	if err := s.diskErr.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// How often the server is looked at, and how long it is left alone after it was started anew: twice as long each time that it could
-// not write soon again.
+// How often the server is checked, and how long it is not restarted again. The pause doubles if the last
+// restart did not help.
 const (
-	lookEvery = 500 * time.Millisecond
-	firstRest = 10 * time.Second
-	lastRest  = 5 * time.Minute
+	checkInterval   = 500 * time.Millisecond
+	minRestartPause = 10 * time.Second
+	maxRestartPause = 5 * time.Minute
 )
 
-// watch starts a server that cannot write anew, as soon as there is room for it.
+// watch restarts a server that cannot write, once there is space.
 func (s *Server) watch() {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
-	var r rest
+	var r restartPause
 	for {
 		select {
-		case <-s.end:
+		case <-s.closing:
 			return
 		case <-tick.C:
 		}
-		s.staging.tend()
-		s.anew.Lock()
-		why := unwritten(s.ns.Load())
-		s.tell(why)
-		if why != "" && r.over(time.Now()) && s.roomy() == nil {
+		s.staging.update()
+		s.restartLock.Lock()
+		why := writeError(s.ns.Load())
+		s.setDiskError(why)
+		if why != "" && r.expired(time.Now()) && s.checkSpace() == nil {
 			began := time.Now()
 			s.restart()
 			r.started(began, time.Now())
 		}
-		s.anew.Unlock()
+		s.restartLock.Unlock()
 	}
 }
 
-// rest is how long a server is left alone after a start, whether that succeeded or failed.
-type rest struct {
-	last  time.Time // when the last start was over, which may itself take minutes
+// restartPause is how long the server is not restarted after a restart, successful or not.
+type restartPause struct {
+	last  time.Time // end of the last restart, which may take minutes
 	pause time.Duration
 }
 
-func (r *rest) over(now time.Time) bool { return now.Sub(r.last) >= r.pause }
+func (r *restartPause) expired(now time.Time) bool { return now.Sub(r.last) >= r.pause }
 
-// started notes a start: soon after the one before, the next waits twice as long.
-func (r *rest) started(began, ended time.Time) {
-	if r.pause == 0 || began.Sub(r.last) > 2*lastRest {
-		r.pause = firstRest
+// started notes a restart. If it came soon after the one before, the next pause is twice as long.
+func (r *restartPause) started(began, ended time.Time) {
+	if r.pause == 0 || began.Sub(r.last) > 2*maxRestartPause {
+		r.pause = minRestartPause
 	} else {
-		r.pause = min(2*r.pause, lastRest)
+		r.pause = min(2*r.pause, maxRestartPause)
 	}
 	r.last = ended
 }
 
-// restart ends the server and starts it anew on the same files: every connection comes back as after a crash.
+// restart stops the server and starts it again on the same files. Clients reconnect as after a crash.
 func (s *Server) restart() {
-	s.log.log.Warn("the disk has room: NATS in this process is started anew, since it does not write any more", "dir", s.dir)
+	s.log.log.Warn("the disk has space again: restarting NATS in this process, which has stopped writing", "dir", s.dir)
 	s.stop()
 	if err := s.launch(); err != nil {
-		s.log.log.Error("NATS in this process did not start; trying again", "err", err)
+		s.log.log.Error("NATS in this process did not start, retrying", "err", err)
 		return
 	}
-	s.log.log.Info("NATS in this process was started anew", "dir", s.dir)
-	s.tell(unwritten(s.ns.Load()))
+	s.log.log.Info("NATS in this process was restarted", "dir", s.dir)
+	s.setDiskError(writeError(s.ns.Load()))
 }
 
-// tell notes how the server is, and says in the log when that has changed.
-func (s *Server) tell(why string) {
+// setDiskError notes the server's state, and logs a change.
+func (s *Server) setDiskError(why string) {
 	if why == "" {
-		s.sick.Store(nil)
+		s.diskErr.Store(nil)
 		return
 	}
-	room, err := s.Room()
-	said := fmt.Errorf("its disk has failed (%s)", strings.TrimSpace(why[strings.LastIndex(why, ":")+1:]))
-	if err == nil && room.Free < margin(room) {
-		said = fmt.Errorf("its disk is full (%d MiB free of %d MiB, %d MiB are needed)", room.Free>>20, room.All>>20, margin(room)>>20)
+	usage, err := s.DiskUsage()
+	cause := fmt.Errorf("its disk has failed (%s)", strings.TrimSpace(why[strings.LastIndex(why, ":")+1:]))
+	if err == nil && usage.Free < margin(usage) {
+		cause = fmt.Errorf("its disk is full (%d MiB free of %d MiB, %d MiB are needed)", usage.Free>>20,
+			usage.Total>>20, margin(usage)>>20)
 	}
-	if s.sick.Swap(&said) == nil {
-		s.log.log.Error("NATS in this process writes no more: make room, and it is started anew by itself", "dir", s.dir, "free", room.Free, "needed", margin(room), "err", why)
+	if s.diskErr.Swap(&cause) == nil {
+		s.log.log.Error("NATS in this process has stopped writing: make space, then it restarts by itself", "dir",
+			s.dir, "free", usage.Free, "needed", margin(usage), "err", why)
 	}
 }
 
-// unwritten says which error a stream of the server met when it was written to; empty: none.
-func unwritten(ns *server.Server) string {
+// writeError is the error of a stream's failed write; empty: none.
+func writeError(ns *server.Server) string {
 	if !ns.JetStreamEnabled() {
 		return "JetStream is off"
 	}
@@ -136,14 +138,14 @@ func unwritten(ns *server.Server) string {
 	return ""
 }
 
-// roomy is nil where the disk takes what a start may need, and the start would not end as the last one did.
-func (s *Server) roomy() error {
-	room, err := s.Room()
+// checkSpace is nil if the disk has the space a restart may need, so that it would not fail as before.
+func (s *Server) checkSpace() error {
+	usage, err := s.DiskUsage()
 	if err != nil {
 		return err
 	}
-	if room.All > 0 && room.Free < margin(room) {
-		return errors.New("there is no room")
+	if usage.Total > 0 && usage.Free < margin(usage) {
+		return errors.New("there is no space")
 	}
 	f, err := os.CreateTemp(s.dir, "room-*")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"ao/nats/subject"
 )
 
-// TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom: by itself, and not before. Connections come back, what was acknowledged is
-// there, and writes are answered again.
+// TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom: by itself, and not before. Connections come back, what
+// was acknowledged is there, and writes are answered again.
 func TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom(t *testing.T) {
 	t.Parallel()
 	d := natstest.SmallDisk(t, 256<<20)

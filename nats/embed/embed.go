@@ -1,5 +1,5 @@
-// Package embed is nats-server inside this process: JetStream on disk, every write synced before it is
-// acknowledged unless the configuration says otherwise.
+// Package embed runs nats-server inside this process: JetStream on disk, and unless configured otherwise every
+// write is synced before it is acknowledged.
 package embed
 
 import (
@@ -24,46 +24,46 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Config says how the server runs.
+// Config configures the server.
 type Config struct {
-	StoreDir string       // required: where JetStream keeps its files; made when it is missing
+	StoreDir string       // required: folder of JetStream's files; created if missing
 	Listen   string       // AO_NATS_LISTEN, default "127.0.0.1:4222"; "none": in-process connections only
 	Sync     string       // AO_NATS_SYNC, default "always"; or a Go duration such as "2m" between syncs
-	MaxStore int64        // bytes on disk, default what it has and three quarters of what is free, and as much as its streams may hold
-	Users    string       // AO_NATS_USERS: file of the users and their rights (users.Config), perhaps with TLS; default: nobody has to log in
-	Staging  string       // AO_NATS_STAGING: where batches are put aside before they are committed, default "memory"; or "disk", or a file system in memory that is mounted there
+	MaxStore int64        // bytes on disk; default: see disk.StoreUsage.MaxStore
+	Users    string       // AO_NATS_USERS: file of the users (users.Config), perhaps with TLS; default: no login
+	Staging  string       // AO_NATS_STAGING: "memory" (default), "disk", or a mounted file system in memory
 	Log      *slog.Logger // default slog.Default()
 
-	// One of several servers that make a cluster. Each is given the addresses at which the others listen for servers; its own
-	// may be among them.
+	// Name is the server's name in a cluster: required there, and different on each server. Routes are the
+	// cluster addresses of all servers; the server's own may be among them.
 	Name          string   // default "ao"; required in a cluster, and different on each
-	ClusterListen string   // where the others of the cluster connect, such as "127.0.0.1:6222"; default: no cluster
+	ClusterListen string   // address for the other servers, such as "127.0.0.1:6222"; default: no cluster
 	Routes        []string // such as "127.0.0.1:6222"
 }
 
-// cluster is the name that the servers of a cluster have in common.
+// cluster is the name of a cluster.
 const cluster = "ao"
 
-// Server is a running NATS server. Where its disk was full it is started anew by itself as soon as there is room (watch).
+// Server is a running NATS server. After its disk was full, it restarts by itself once there is space (watch).
 type Server struct {
-	dir  string
-	opts *server.Options                 // as they were asked for, with the port that was found
-	own  map[users.Role]users.Credential // of this process, where others have to log in
-	tls  bool
-	log  *logger
-	lock *os.File
+	dir         string
+	opts        *server.Options                 // as configured, with the actual port
+	credentials map[users.Role]users.Credential // of this process, if a login is required
+	tls         bool
+	log         *logger
+	lock        *os.File
 
 	staging *staging
 
-	anew sync.Mutex                    // held by who judges the server and starts it anew
-	ns   atomic.Pointer[server.Server] // the one that runs, or ran last
-	sick atomic.Pointer[error]         // what Disk says
-	end  chan struct{}                 // closed by Close
-	over sync.WaitGroup                // watch
-	once sync.Once
+	restartLock sync.Mutex                    // held while the server is checked and restarted
+	ns          atomic.Pointer[server.Server] // the running one, or the last one
+	diskErr     atomic.Pointer[error]         // what DiskError returns
+	closing     chan struct{}                 // closed by Close
+	watcher     sync.WaitGroup                // watch
+	once        sync.Once
 }
 
-// Start runs a server and returns when it takes connections.
+// Start runs a server and returns when it accepts connections.
 func Start(c Config) (*Server, error) {
 	opts, own, err := c.options()
 	if err != nil {
@@ -74,33 +74,34 @@ func Start(c Config) (*Server, error) {
 		return nil, err
 	}
 	log := &logger{log: cmp.Or(c.Log, slog.Default()), fatal: make(chan string, 1)}
-	s := &Server{dir: c.StoreDir, opts: opts, own: own, tls: opts.TLSConfig != nil, log: log, lock: lock, end: make(chan struct{}), staging: newStaging(c, log.log)}
+	s := &Server{dir: c.StoreDir, opts: opts, credentials: own, tls: opts.TLSConfig != nil, log: log, lock: lock,
+		closing: make(chan struct{}), staging: newStaging(c, log.log)}
 	if err := s.launch(); err != nil {
 		lock.Close()
 		return nil, err
 	}
 	if at, ok := s.ns.Load().Addr().(*net.TCPAddr); ok {
-		opts.Port = at.Port // the next one is found where this one was
+		opts.Port = at.Port // a restarted server uses the same port
 	}
-	s.staging.sweep()
+	s.staging.removeStale()
 	if c.ClusterListen == "" {
-		s.over.Go(s.watch)
+		s.watcher.Go(s.watch)
 	}
 	return s, nil
 }
 
-// launch starts a server and waits until it takes connections.
+// launch starts a server and waits until it accepts connections.
 func (s *Server) launch() error {
 	select {
-	case <-s.log.fatal: // what the server before said last
+	case <-s.log.fatal: // the last message of the server before
 	default:
 	}
 	opts := s.opts.Clone()
 	if opts.JetStreamMaxStore == 0 {
-		opts.JetStreamMaxStore = storeFor(s.dir)
+		opts.JetStreamMaxStore = maxStore(s.dir)
 	}
-	if err := s.staging.doubt(); err != nil {
-		return fmt.Errorf("embedded NATS: batches put aside: %w", err)
+	if err := s.staging.removeForeignLinks(); err != nil {
+		return fmt.Errorf("embedded NATS: staged batches: %w", err)
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
@@ -118,12 +119,12 @@ func (s *Server) launch() error {
 		return err
 	}
 	s.ns.Store(ns)
-	s.staging.tend()
+	s.staging.update()
 	return nil
 }
 
 func (s *Server) started(ns *server.Server, started <-chan struct{}) error {
-	deadline := time.After(2 * time.Minute) // a long history is read first
+	deadline := time.After(2 * time.Minute) // a long history takes time to load
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -132,8 +133,8 @@ func (s *Server) started(ns *server.Server, started <-chan struct{}) error {
 			return fmt.Errorf("embedded NATS: %s", text)
 		case <-deadline:
 			return errors.New("embedded NATS: not ready after two minutes")
-		case <-s.end:
-			return errors.New("embedded NATS: it is being ended")
+		case <-s.closing:
+			return errors.New("embedded NATS: shutting down")
 		case <-tick.C:
 		}
 		select {
@@ -146,9 +147,9 @@ func (s *Server) started(ns *server.Server, started <-chan struct{}) error {
 	}
 }
 
-// connections is how many connections the server takes: a quarter of the files that this process may open. The HTTP API has half of
-// them, and NATS would take them all.
-func connections() int {
+// maxConnections is how many connections the server accepts: a quarter of the process's open-file limit. The
+// HTTP API uses half of it, and NATS would use all.
+func maxConnections() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return 0 // the server's own limit
@@ -163,7 +164,8 @@ func (c Config) options() (*server.Options, map[users.Role]users.Credential, err
 	opts, own := &server.Options{}, map[users.Role]users.Credential(nil)
 	if c.Users != "" {
 		var err error
-		if opts, own, err = admitted(c.Users); err != nil {
+		opts, own, err = readUsers(c.Users)
+		if err != nil {
 			return nil, nil, err
 		}
 	}
@@ -174,7 +176,7 @@ func (c Config) options() (*server.Options, map[users.Role]users.Credential, err
 	opts.NoSigs = true
 	opts.DisableJetStreamBanner = true
 	if opts.MaxConn <= 0 {
-		opts.MaxConn = connections()
+		opts.MaxConn = maxConnections()
 	}
 	switch c.Sync {
 	case "", "always":
@@ -199,10 +201,10 @@ func (c Config) options() (*server.Options, map[users.Role]users.Credential, err
 		return nil, nil, fmt.Errorf(`AO_NATS_LISTEN %q: use an address such as "127.0.0.1:4222", or "none"`, listen)
 	}
 	opts.Host, opts.Port = host, port
-	return opts, own, probe(listen)
+	return opts, own, probeListen(listen)
 }
 
-// join makes the server one of a cluster, where it is to be.
+// join adds the server to a cluster, if configured.
 func (c Config) join(opts *server.Options) error {
 	if c.ClusterListen == "" {
 		return nil
@@ -221,7 +223,7 @@ func (c Config) join(opts *server.Options) error {
 	return nil
 }
 
-// split takes an address apart; port 0 is any that is free.
+// split parses an address; port 0 means any free one.
 func split(address string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -234,20 +236,23 @@ func split(address string) (host string, port int, err error) {
 	return host, int(n), err
 }
 
-// probe tries the address, since the server itself would only log that it is taken.
-func probe(listen string) error {
+// probeListen tries the address, since the server would only log that it is in use.
+func probeListen(listen string) error {
 	l, err := net.Listen("tcp", listen)
 	switch {
 	case err == nil:
 		return l.Close()
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf(`embedded NATS: %s is in use, perhaps by another stack; set AO_NATS_LISTEN to another address such as "127.0.0.1:4322", or to "none" when no other process needs it`, listen)
+		return fmt.Errorf(`embedded NATS: %s is in use, perhaps by another stack; `+
+			`set AO_NATS_LISTEN to another address `+
+			`such as "127.0.0.1:4322", or to "none" when no other process needs it`, listen)
 	default:
-		return fmt.Errorf(`embedded NATS: cannot listen on %s (%w); set AO_NATS_LISTEN to another address such as "127.0.0.1:4222", or to "none"`, listen, err)
+		return fmt.Errorf(`embedded NATS: cannot listen on %s (%w); set AO_NATS_LISTEN to another address `+
+			`such as "127.0.0.1:4222", or to "none"`, listen, err)
 	}
 }
 
-// lockDir keeps two servers from writing into one directory.
+// lockDir keeps two servers from using the same directory.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded NATS: data directory: %w", err)
@@ -258,17 +263,19 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("embedded NATS: the data directory %s is in use by another process; set AO_DATA_DIR to another one", dir)
+		return nil, fmt.Errorf("embedded NATS: the data directory %s is in use by another process; "+
+			"set AO_DATA_DIR to another one", dir)
 	}
 	return f, nil
 }
 
-// Dial connects in-process, without a socket; where others have to log in, as a coordinator. It works with Listen "none" too.
+// Dial connects in-process, without a socket, with the permissions of a coordinator. It works with Listen
+// "none" too.
 func (s *Server) Dial(opts ...nats.Option) (*nats.Conn, error) {
 	return s.DialAs(users.Coordinator, opts...)
 }
 
-// URL is where other processes find the server; empty with Listen "none".
+// URL is the server's address for other processes; empty with Listen "none".
 func (s *Server) URL() string {
 	at := s.ns.Load().Addr()
 	if at == nil {
@@ -281,45 +288,45 @@ func (s *Server) URL() string {
 	return scheme + at.String()
 }
 
-// SyncAlways says whether every write is on disk before it is acknowledged, as the running server has it.
+// SyncAlways reports whether the running server syncs every write before it acknowledges it.
 func (s *Server) SyncAlways() bool {
 	js := s.ns.Load().JetStreamConfig()
 	return js != nil && js.SyncAlways
 }
 
-// Close stops the server cleanly and waits until its files are closed. It may be called twice.
+// Close stops the server and waits until its files are closed. It may be called twice.
 func (s *Server) Close() {
 	s.once.Do(func() {
-		close(s.end)
-		s.over.Wait()
+		close(s.closing)
+		s.watcher.Wait()
 		s.stop()
 		s.staging.close()
 		s.lock.Close()
 	})
 }
 
-// stop ends the server that runs.
+// stop ends the running server.
 func (s *Server) stop() {
 	ns := s.ns.Load()
 	ns.Shutdown()
 	ns.WaitForShutdown()
 }
 
-// logger hands the server's lines to slog.
+// logger writes the server's messages to slog.
 type logger struct {
 	log   *slog.Logger
 	fatal chan string
 }
 
-func (l *logger) say(level slog.Level, format string, v []any) {
+func (l *logger) logf(level slog.Level, format string, v []any) {
 	l.log.Log(context.Background(), level, "nats-server", "text", fmt.Sprintf(format, v...))
 }
 
-func (l *logger) Noticef(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
-func (l *logger) Debugf(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
-func (l *logger) Tracef(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
-func (l *logger) Warnf(format string, v ...any)   { l.say(slog.LevelWarn, format, v) }
-func (l *logger) Errorf(format string, v ...any)  { l.say(slog.LevelError, format, v) }
+func (l *logger) Noticef(format string, v ...any) { l.logf(slog.LevelDebug, format, v) }
+func (l *logger) Debugf(format string, v ...any)  { l.logf(slog.LevelDebug, format, v) }
+func (l *logger) Tracef(format string, v ...any)  { l.logf(slog.LevelDebug, format, v) }
+func (l *logger) Warnf(format string, v ...any)   { l.logf(slog.LevelWarn, format, v) }
+func (l *logger) Errorf(format string, v ...any)  { l.logf(slog.LevelError, format, v) }
 func (l *logger) Fatalf(format string, v ...any) {
 	select {
 	case l.fatal <- fmt.Sprintf(format, v...):

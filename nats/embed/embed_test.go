@@ -15,7 +15,8 @@ func TestSyncIsSetAsAsked(t *testing.T) {
 		want bool
 	}{{"", true}, {"always", true}, {"2m", false}} {
 		t.Run(tt.sync, func(t *testing.T) {
-			s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: tt.sync, Log: natstest.Log(t)})
+			s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: tt.sync,
+				Log: natstest.Log(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +51,10 @@ func TestWhatCannotStartSaysWhatToDo(t *testing.T) {
 		{"directory in use", embed.Config{StoreDir: dir, Listen: "none"}, "AO_DATA_DIR"},
 		{"no directory", embed.Config{Listen: "none"}, "StoreDir"},
 		{"bad sync", embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "often"}, "AO_NATS_SYNC"},
-		{"no name in a cluster", embed.Config{StoreDir: t.TempDir(), Listen: "none", ClusterListen: "127.0.0.1:0"}, "Name"},
-		{"no address for the cluster", embed.Config{StoreDir: t.TempDir(), Listen: "none", Name: "a", ClusterListen: "here"}, "ClusterListen"},
+		{"no name in a cluster", embed.Config{StoreDir: t.TempDir(), Listen: "none", ClusterListen: "127.0.0.1:0"},
+			"Name"},
+		{"no address for the cluster", embed.Config{StoreDir: t.TempDir(), Listen: "none", Name: "a",
+			ClusterListen: "here"}, "ClusterListen"},
 		{"negative sync", embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "-1s"}, "AO_NATS_SYNC"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

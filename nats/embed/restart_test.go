@@ -16,8 +16,8 @@ import (
 	"ao/nats/users"
 )
 
-// TestAServerStartedAnewHasItsUsers: each connection of this process comes back by itself, with its rights, and workers reach
-// coordinators across their accounts as before.
+// TestAServerStartedAnewHasItsUsers: each connection of this process comes back by itself, with its rights, and
+// workers reach coordinators across their accounts as before.
 func TestAServerStartedAnewHasItsUsers(t *testing.T) {
 	t.Parallel()
 	var all []users.User
@@ -32,7 +32,8 @@ func TestAServerStartedAnewHasItsUsers(t *testing.T) {
 	if err := os.WriteFile(file, []byte(users.Config(all, users.TLS{})), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m", Users: file, Log: natstest.Log(t)})
+	s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m", Users: file,
+		Log: natstest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestAServerStartedAnewHasItsUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(nc.Close)
-		b, err := bus.Open(nc, bus.Config{Confined: role == users.Worker, Disk: s.Disk})
+		b, err := bus.Open(nc, bus.Config{Confined: role == users.Worker, Disk: s.DiskError})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,8 @@ func TestAServerStartedAnewHasItsUsers(t *testing.T) {
 	if err := coordinator.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	go coordinator.Serve(t.Context(), "ao.fleet.register.>", "q", func(context.Context, string, []byte) ([]byte, error) { return []byte("hello"), nil })
+	go coordinator.Serve(t.Context(), "ao.fleet.register.>", "q",
+		func(context.Context, string, []byte) ([]byte, error) { return []byte("hello"), nil })
 	written := func(run string) error { // by the worker, and asks the coordinator
 		ctx, done := context.WithTimeout(t.Context(), 5*time.Second)
 		defer done()
@@ -121,7 +123,8 @@ func TestStartsLeaveEachOtherTime(t *testing.T) {
 		}
 		return now.Sub(began)
 	}
-	for _, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
+	for _, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second,
+		160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
 		if got := start(); got != want {
 			t.Errorf("a pause of %v, want %v", got, want)
 		}

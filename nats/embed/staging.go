@@ -16,94 +16,96 @@ import (
 	"ao/nats/disk"
 )
 
-// Before a server commits an atomic batch it puts the messages aside, in the folder "batches" of the stream: files of their own for
-// each batch, synced to disk. Once the batch is committed they count for nothing, so they may lie in memory: "batches" becomes a link to
-// a folder there. What was committed lies in the stream as before. A power cut inside a commit may leave the first messages of
-// a batch and not the rest; whoever appends several records is safe against that.
+// Before a server commits an atomic batch, it stages the messages in the stream's folder "batches": files of
+// their own for each batch, synced to disk. After the commit they are worthless, so they may be in memory:
+// "batches" becomes a link to a folder there. Committed messages are in the stream as before. A power cut
+// during a commit may leave a prefix of a batch; whoever appends several records must cope with that.
 
-// Staging is where the messages of batches lie until they are committed.
+// Staging is where the messages of batches are before they are committed.
 type Staging struct {
-	Dir string // a folder in memory; empty: on disk, beside the stream
-	Why string // what keeps them from memory
+	Dir string // a folder in memory; empty: on disk, in the stream's folder
+	Why string // why they are not in memory
 }
 
 const (
-	shm    = "/dev/shm" // stays when a user logs out, as $XDG_RUNTIME_DIR does not
-	prefix = "ao-nats-"
-	mark   = "lock" // the file in a folder that its process holds locked; its text is the folder of the server's data
+	shm      = "/dev/shm" // stays when a user logs out, unlike $XDG_RUNTIME_DIR
+	prefix   = "ao-nats-"
+	lockFile = "lock" // locked by the folder's process; contains the path of the server's data
 )
 
-// What batches may take of the memory, and what must be free beside them; in bytes. Nobody needs as much: 16 batches of 8 MiB are the most
-// that a process of ours has under way, and mostly it has one. A stranger may leave batches open.
+// How much memory batches may use, and how much must stay free; in bytes. More than enough: one of our
+// processes has at most 16 batches of 8 MiB in flight, and usually one. A foreign client may leave batches
+// open.
 const (
-	mostStaged = 256 << 20
-	leastFree  = 32 << 20
-	calm       = 30 * time.Second // how long batches stay on disk after memory was too full
+	maxStaged        = 256 << 20
+	minFree          = 32 << 20
+	retryMemoryAfter = 30 * time.Second // how long batches stay on disk after memory was too full
 )
 
 type staging struct {
-	data  string // the server's folder
-	under string // the file system in memory; empty: batches stay where the server has them
-	off   string // why they do
-	log   *slog.Logger
+	data       string // the server's data folder
+	memoryDir  string // the file system in memory; empty: batches stay on disk
+	diskReason string // why they do
+	log        *slog.Logger
 
-	mu    sync.Mutex
-	dir   string    // in memory, of this process; empty: none
-	lock  *os.File  // held as long as dir is ours
-	full  error     // why there was none
-	after time.Time // when to try again
-	now   atomic.Pointer[Staging]
+	mu      sync.Mutex
+	dir     string    // this process's folder in memory; empty: none
+	lock    *os.File  // held while dir is ours
+	lastErr error     // why there was no folder
+	retryAt time.Time // when to try again
+	current atomic.Pointer[Staging]
 }
 
 func newStaging(c Config, log *slog.Logger) *staging {
-	g := &staging{data: c.StoreDir, under: c.Staging, log: log}
+	g := &staging{data: c.StoreDir, memoryDir: c.Staging, log: log}
 	if abs, err := filepath.Abs(c.StoreDir); err == nil {
 		g.data = abs
 	}
 	switch {
 	case c.ClusterListen != "":
-		g.under, g.off = "", "the servers of a cluster keep them in memory by themselves"
+		g.memoryDir, g.diskReason = "", "servers of a cluster keep batches in memory anyway"
 	case c.Staging == "", c.Staging == "memory":
-		g.under = shm
+		g.memoryDir = shm
 	case c.Staging == "disk":
-		g.under, g.off = "", "AO_NATS_STAGING=disk"
+		g.memoryDir, g.diskReason = "", "AO_NATS_STAGING=disk"
 	}
-	g.now.Store(&Staging{Why: "the server has not started"})
+	g.current.Store(&Staging{Why: "the server has not started"})
 	return g
 }
 
-// tend makes the folder that batches go to, and the links of the streams that are there, what they should be by now.
-func (g *staging) tend() {
+// update creates or removes the folder in memory and the links of the streams.
+func (g *staging) update() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := Staging{}
-	if err := g.folder(); err != nil {
+	if err := g.ensureFolder(); err != nil {
 		now.Why = err.Error()
 	} else {
 		now.Dir = g.dir
 	}
 	for _, link := range g.links() {
-		if err := g.lay(link, now.Dir); err != nil {
+		if err := g.setLink(link, now.Dir); err != nil {
 			now = Staging{Why: err.Error()}
 		}
 	}
-	if last := g.now.Swap(&now); last.Dir != now.Dir {
-		g.log.Info("NATS in this process puts batches aside", "in memory", now.Dir != "", "dir", now.Dir, "why", now.Why)
+	if last := g.current.Swap(&now); last.Dir != now.Dir {
+		g.log.Info("NATS in this process stages batches", "in memory", now.Dir != "", "dir", now.Dir, "why", now.Why)
 	}
 }
 
-// links are the folders of batches that the streams of this server have, or could have: those of RUNS, in whatever account.
+// links are the folders "batches" of the RUNS streams of this server, in any account.
 func (g *staging) links() []string {
-	all, _ := fs.Glob(os.DirFS(g.data), "jetstream/*/streams/RUNS/meta.inf") // the folder's own name may look like a pattern
+	// the folder's own name may contain pattern characters
+	all, _ := fs.Glob(os.DirFS(g.data), "jetstream/*/streams/RUNS/meta.inf")
 	for i, meta := range all {
 		all[i] = filepath.Join(g.data, filepath.Dir(meta), "batches")
 	}
 	return all
 }
 
-// lay makes one folder of batches a link into dir, or takes the link away: then the server makes a folder. A batch under way fails,
-// nothing of it is written, and it is sent again.
-func (g *staging) lay(link, dir string) error {
+// setLink makes a folder "batches" a link into dir, or removes the link: then the server creates a folder. A
+// batch in flight fails, with nothing written, and is sent again.
+func (g *staging) setLink(link, dir string) error {
 	have, err := os.Readlink(link)
 	linked := err == nil
 	if dir == "" {
@@ -116,22 +118,25 @@ func (g *staging) lay(link, dir string) error {
 	if linked && have == want {
 		return nil
 	}
-	if err := errors.Join(os.RemoveAll(want), os.Mkdir(want, 0o700)); err != nil { // what a server left that was started anew
+	// left by a server that was restarted
+	if err := errors.Join(os.RemoveAll(want), os.Mkdir(want, 0o700)); err != nil {
 		return err
 	}
-	for range 100 { // between the two a server under load makes its folder again
-		if err := makeWay(link); err != nil {
+	for range 100 { // between the two, a server under load creates its folder again
+		if err := removePath(link); err != nil {
 			return err
 		}
-		if err = os.Symlink(want, link); !errors.Is(err, fs.ErrExist) {
+		err = os.Symlink(want, link)
+		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	return err
 }
 
-// makeWay takes away a link, or a folder that may be in use: under another name first, since batches come without end.
-func makeWay(path string) error {
+// removePath removes a link, or a folder that may be in use: it renames it first, since new batches keep
+// arriving.
+func removePath(path string) error {
 	err := os.Remove(path)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
@@ -146,48 +151,48 @@ func makeWay(path string) error {
 	return os.RemoveAll(old)
 }
 
-// account is whose stream a folder of batches belongs to.
+// account is the account of a stream's folder "batches".
 func account(link string) string {
 	return filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(link))))
 }
 
-// folder sees to it that there is a folder in memory, and says why there can be none.
-func (g *staging) folder() error {
+// ensureFolder creates the folder in memory if needed. The error is why there can be none.
+func (g *staging) ensureFolder() error {
 	switch {
-	case g.under == "":
-		return errors.New(g.off)
-	case time.Now().Before(g.after):
-		return g.full
+	case g.memoryDir == "":
+		return errors.New(g.diskReason)
+	case time.Now().Before(g.retryAt):
+		return g.lastErr
 	}
-	err := g.sound()
+	err := g.checkFolder()
 	if err != nil {
-		g.leave()
-		err = g.make()
+		g.removeFolder()
+		err = g.createFolder()
 	}
 	if err == nil {
-		err = g.roomy()
+		err = g.checkSpace()
 	}
 	if err != nil {
-		g.leave()
-		g.full, g.after = err, time.Now().Add(calm)
+		g.removeFolder()
+		g.lastErr, g.retryAt = err, time.Now().Add(retryMemoryAfter)
 	}
 	return err
 }
 
-// sound tells whether the folder is there and nobody else's.
-func (g *staging) sound() error {
+// checkFolder checks that the folder exists and belongs to nobody else.
+func (g *staging) checkFolder() error {
 	if g.dir == "" {
 		return errors.New("there is none")
 	}
-	if err := own(g.dir); err != nil {
+	if err := checkOwner(g.dir); err != nil {
 		return err
 	}
-	_, err := os.Lstat(filepath.Join(g.dir, mark))
+	_, err := os.Lstat(filepath.Join(g.dir, lockFile))
 	return err
 }
 
-// own tells whether a folder belongs to this user, and nobody else may look into it.
-func own(dir string) error {
+// checkOwner checks that a folder belongs to this user and is closed to others.
+func checkOwner(dir string) error {
 	i, err := os.Lstat(dir)
 	if err != nil {
 		return err
@@ -198,21 +203,21 @@ func own(dir string) error {
 	return nil
 }
 
-// make makes a folder whose name nobody can know before.
-func (g *staging) make() error {
-	if room, err := disk.RoomOf(g.under); err != nil {
+// createFolder creates a folder with an unpredictable name.
+func (g *staging) createFolder() error {
+	if usage, err := disk.UsageOf(g.memoryDir); err != nil {
 		return err
-	} else if !room.Memory {
-		return fmt.Errorf("%s is not in memory", g.under)
+	} else if !usage.Memory {
+		return fmt.Errorf("%s is not in memory", g.memoryDir)
 	}
-	dir, err := os.MkdirTemp(g.under, prefix)
+	dir, err := os.MkdirTemp(g.memoryDir, prefix)
 	if err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, mark), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		_, err = lock.WriteString(g.data)
-		err = errors.Join(err, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), own(dir))
+		err = errors.Join(err, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), checkOwner(dir))
 	}
 	if err != nil {
 		if lock != nil {
@@ -225,51 +230,51 @@ func (g *staging) make() error {
 	return nil
 }
 
-// roomy is nil where batches take no more of the memory than they may.
-func (g *staging) roomy() error {
-	room, err := disk.RoomOf(g.dir)
+// checkSpace is nil while batches use no more memory than they may.
+func (g *staging) checkSpace() error {
+	usage, err := disk.UsageOf(g.dir)
 	if err != nil {
 		return err
 	}
-	if room.Free < leastFree {
-		return fmt.Errorf("%s has %d MiB free, %d MiB are needed", g.under, room.Free>>20, leastFree>>20)
+	if usage.Free < minFree {
+		return fmt.Errorf("%s has %d MiB free, %d MiB are needed", g.memoryDir, usage.Free>>20, minFree>>20)
 	}
-	if has := disk.SizeOf(g.dir); has > mostStaged {
-		return fmt.Errorf("batches that were begun take %d MiB, %d MiB are allowed", has>>20, mostStaged>>20)
+	if has := disk.SizeOf(g.dir); has > maxStaged {
+		return fmt.Errorf("staged batches use %d MiB, %d MiB are allowed", has>>20, maxStaged>>20)
 	}
 	return nil
 }
 
-// leave gives the folder up.
-func (g *staging) leave() {
+// removeFolder removes the folder.
+func (g *staging) removeFolder() {
 	if g.dir == "" {
 		return
 	}
-	if own(g.dir) == nil {
+	if checkOwner(g.dir) == nil {
 		os.RemoveAll(g.dir)
 	}
 	g.lock.Close()
 	g.dir, g.lock = "", nil
 }
 
-// sweep removes folders that processes left behind which were killed. One that a server's link still leads to is left to that server:
-// it may hold what a commit lacks.
-func (g *staging) sweep() {
-	if g.under == "" {
+// removeStale removes folders of processes that were killed. A folder that a server's link still points to is
+// kept: it may hold what a commit lacks.
+func (g *staging) removeStale() {
+	if g.memoryDir == "" {
 		return
 	}
-	all, _ := filepath.Glob(filepath.Join(g.under, prefix+"*"))
+	all, _ := filepath.Glob(filepath.Join(g.memoryDir, prefix+"*"))
 	for _, dir := range all {
-		if own(dir) != nil {
+		if checkOwner(dir) != nil {
 			continue
 		}
-		lock, err := os.OpenFile(filepath.Join(dir, mark), os.O_RDWR, 0)
+		lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 		if err != nil {
-			continue // it is being made
+			continue // it is being created
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			text, _ := os.ReadFile(lock.Name())
-			if !leads(&staging{data: string(text)}, dir) {
+			if !hasLinkInto(&staging{data: string(text)}, dir) {
 				os.RemoveAll(dir)
 			}
 		}
@@ -277,20 +282,21 @@ func (g *staging) sweep() {
 	}
 }
 
-// doubt takes away links that lead to a folder which is not this user's alone. A starting server completes from there the batch in whose
-// commit it died. Once the machine was started anew, anybody may have made a folder of that name.
-func (g *staging) doubt() error {
+// removeForeignLinks removes links to folders that do not belong to this user alone. A starting server
+// completes an interrupted commit from there, and after a reboot anybody may have created a folder of that
+// name.
+func (g *staging) removeForeignLinks() error {
 	var failed error
 	for _, link := range g.links() {
-		if to, err := os.Readlink(link); err == nil && own(filepath.Dir(to)) != nil {
+		if to, err := os.Readlink(link); err == nil && checkOwner(filepath.Dir(to)) != nil {
 			failed = errors.Join(failed, os.Remove(link))
 		}
 	}
 	return failed
 }
 
-// leads tells whether a link of the server's leads into dir.
-func leads(g *staging, dir string) bool {
+// hasLinkInto reports whether a link of the server points into dir.
+func hasLinkInto(g *staging, dir string) bool {
 	for _, link := range g.links() {
 		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir+string(filepath.Separator)) {
 			return true
@@ -299,7 +305,7 @@ func leads(g *staging, dir string) bool {
 	return false
 }
 
-// close takes links and folder away; the server has ended.
+// close removes links and folder. The server has ended.
 func (g *staging) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -308,11 +314,12 @@ func (g *staging) close() {
 			os.Remove(link)
 		}
 	}
-	g.leave()
+	g.removeFolder()
 }
 
-// Stage sees at once to where batches are put aside, as it is done twice a second anyway: call it when streams were made.
-func (s *Server) Stage() { s.staging.tend() }
+// UpdateStaging updates at once where batches are staged. Call it after streams were created; otherwise it
+// happens twice a second.
+func (s *Server) UpdateStaging() { s.staging.update() }
 
-// Staging says where batches are put aside at the moment.
-func (s *Server) Staging() Staging { return *s.staging.now.Load() }
+// Staging is where batches are staged now.
+func (s *Server) Staging() Staging { return *s.staging.current.Load() }

@@ -44,7 +44,8 @@ func small(t *testing.T, bytes int64) (*natstest.Disk, string) {
 
 // pair is a batch of two records.
 func pair(name string) []bus.Entry {
-	return []bus.Entry{{Subject: subject.Claimed("01", name, "key"), Body: []byte("{}")}, {Subject: subject.Ended("01", name, "key"), Body: []byte("{}")}}
+	return []bus.Entry{{Subject: subject.Claimed("01", name, "key"), Body: []byte("{}")},
+		{Subject: subject.Ended("01", name, "key"), Body: []byte("{}")}}
 }
 
 // stands tells whether both records of a pair do.
@@ -60,7 +61,8 @@ func stands(t *testing.T, b *bus.Bus, name string) {
 // opened leaves a batch without its end and waits until the server has it.
 func opened(t *testing.T, nc *nats.Conn, id string) {
 	t.Helper()
-	_, err := nc.RequestMsg(&nats.Msg{Subject: subject.Claimed("02", id, "key"), Header: nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {"1"}}, Data: []byte("{}")}, 10*time.Second)
+	_, err := nc.RequestMsg(&nats.Msg{Subject: subject.Claimed("02", id, "key"),
+		Header: nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {"1"}}, Data: []byte("{}")}, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,8 @@ func inside(dir string) int {
 	return len(all)
 }
 
-// TestBatchesArePutAsideInMemory: from the first one on, after each start, and never below a name that somebody could have known.
+// TestBatchesArePutAsideInMemory: from the first one on, after each start, and never below a name that somebody
+// could have known.
 func TestBatchesArePutAsideInMemory(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)
@@ -92,7 +95,8 @@ func TestBatchesArePutAsideInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Restart()
-		natstest.Until(t, "the server answers again", func() bool { _, err := b.Last(t.Context(), pair(name)[0].Subject); return err == nil })
+		natstest.Until(t, "the server answers again",
+			func() bool { _, err := b.Last(t.Context(), pair(name)[0].Subject); return err == nil })
 		stands(t, b, name)
 	}
 	if all, _ := filepath.Glob(filepath.Join(shm, "*")); len(all) != 1 {
@@ -134,8 +138,8 @@ func TestBatchesStayOnDisk(t *testing.T) {
 	}
 }
 
-// TestMemoryThatGoesWhileBatchesCome: the folder deleted, given to others, full, or full of batches that somebody left open. What is
-// acknowledged stands, and appends go on within seconds.
+// TestMemoryThatGoesWhileBatchesCome: the folder deleted, given to others, full, or full of batches that somebody
+// left open. What is acknowledged stands, and appends go on within seconds.
 func TestMemoryThatGoesWhileBatchesCome(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]struct {
@@ -151,7 +155,9 @@ func TestMemoryThatGoesWhileBatchesCome(t *testing.T) {
 		"left open": {func(t *testing.T, _ *natstest.Disk, s *embed.Server) { // by who is allowed to write records
 			nc := natstest.Conn(t, s)
 			for i := range 264 {
-				m := &nats.Msg{Subject: subject.Claimed("02", fmt.Sprint("r", i), "key"), Header: nats.Header{"Nats-Batch-Id": {"open"}, "Nats-Batch-Sequence": {fmt.Sprint(i + 1)}}, Data: make([]byte, 1<<20-256)}
+				m := &nats.Msg{Subject: subject.Claimed("02", fmt.Sprint("r", i), "key"),
+					Header: nats.Header{"Nats-Batch-Id": {"open"}, "Nats-Batch-Sequence": {fmt.Sprint(i + 1)}},
+					Data:   make([]byte, 1<<20-256)}
 				if err := nc.PublishMsg(m); err != nil {
 					t.Error(err)
 				}
@@ -215,8 +221,8 @@ func TestAStreamMadeAnewIsStaged(t *testing.T) {
 	stands(t, b, "run")
 }
 
-// laid waits until a server has laid its link, and gives the folder in memory. A server in another process is not told when streams were made,
-// and answers a moment before it lays the link of its last start.
+// laid waits until a server has laid its link, and gives the folder in memory. A server in another process is not
+// told when streams were made, and answers a moment before it lays the link of its last start.
 func laid(t *testing.T, data string) (dir string) {
 	t.Helper()
 	natstest.Until(t, "it has laid its link", func() bool {
@@ -227,8 +233,8 @@ func laid(t *testing.T, data string) (dir string) {
 	return dir
 }
 
-// TestNoAcknowledgedBatchIsLostWithItsServer: a server is killed again and again while batches come. What it acknowledged stands, what
-// it left in memory goes at its next start.
+// TestNoAcknowledgedBatchIsLostWithItsServer: a server is killed again and again while batches come. What it
+// acknowledged stands, what it left in memory goes at its next start.
 func TestNoAcknowledgedBatchIsLostWithItsServer(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)
@@ -270,8 +276,8 @@ func TestNoAcknowledgedBatchIsLostWithItsServer(t *testing.T) {
 	})
 }
 
-// TestAKilledServerEndsItsBatch: killed at any point of a large batch, it has the whole of it after its next start, or nothing. The memory
-// outlives the process.
+// TestAKilledServerEndsItsBatch: killed at any point of a large batch, it has the whole of it after its next start,
+// or nothing. The memory outlives the process.
 func TestAKilledServerEndsItsBatch(t *testing.T) {
 	t.Parallel()
 	const points, members = 16, 64
@@ -282,7 +288,8 @@ func TestAKilledServerEndsItsBatch(t *testing.T) {
 	laid(t, data)
 	batch := func(name string) (all []bus.Entry) {
 		for i := range members {
-			all = append(all, bus.Entry{Subject: subject.Claimed("01", fmt.Sprint(name, "_", i), "key"), Body: make([]byte, 16<<10)})
+			all = append(all, bus.Entry{Subject: subject.Claimed("01", fmt.Sprint(name, "_", i), "key"),
+				Body: make([]byte, 16<<10)})
 		}
 		return all
 	}
@@ -319,7 +326,8 @@ func TestAKilledServerEndsItsBatch(t *testing.T) {
 		case have == 0 && err != nil:
 			none++
 		default:
-			t.Errorf("killed after %d/%d of a batch: %d of %d records stand; the answer was %v", point, points-4, have, members, err)
+			t.Errorf("killed after %d/%d of a batch: %d of %d records stand; the answer was %v", point, points-4,
+				have, members, err)
 		}
 	}
 	t.Logf("a batch takes %v; after the kills %d are whole and %d not there", took, whole, none)
@@ -334,8 +342,10 @@ func TestAForeignFolderIsLeftAlone(t *testing.T) {
 	kept := t.TempDir()
 	link := filepath.Join(shm, "ao-nats-link")
 	left := filepath.Join(shm, "ao-nats-left")
-	for _, err := range []error{os.Mkdir(loose, 0o755), os.WriteFile(file, nil, 0o600), os.Symlink(kept, link), os.Mkdir(left, 0o700),
-		os.WriteFile(filepath.Join(loose, "lock"), nil, 0o600), os.WriteFile(filepath.Join(left, "lock"), []byte(t.TempDir()), 0o600)} {
+	for _, err := range []error{os.Mkdir(loose, 0o755), os.WriteFile(file, nil, 0o600), os.Symlink(kept, link),
+		os.Mkdir(left, 0o700),
+		os.WriteFile(filepath.Join(loose, "lock"), nil, 0o600),
+		os.WriteFile(filepath.Join(left, "lock"), []byte(t.TempDir()), 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,8 @@ func stranger(t *testing.T, dir, script string, args ...string) string {
 	return string(out)
 }
 
-// lays is what a stranger puts where a server could take it for its own: folders, links and locks. $1 is a folder of the server's user.
+// lays is what a stranger puts where a server could take it for its own: folders, links and locks. $1 is a folder
+// of the server's user.
 const lays = `umask 0
 for i in 1 2 3 4 5 6; do rm -rf ao-nats-$i; done
 mkdir ao-nats-1 && echo / >ao-nats-1/lock
@@ -66,8 +67,8 @@ echo >ao-nats-5
 ln -s "$1" lock
 `
 
-// spoils is what a stranger does to a server's folder, $1, whose name everybody sees. $2 stands in the messages that lie there. Each
-// word that it prints is something that it could do.
+// spoils is what a stranger does to a server's folder, $1, whose name everybody sees. $2 stands in the messages
+// that lie there. Each word that it prints is something that it could do.
 const spoils = `exec 2>/dev/null
 ls "$1" && echo LISTED
 cat "$1"/lock && echo READ
@@ -80,8 +81,8 @@ mv "$1" mine && echo MOVED
 rm -rf "$1" && echo REMOVED
 true`
 
-// TestAnotherUser: what another user of the machine lays where a server makes its folder is neither followed nor removed. What the server
-// has there is neither read nor changed, not even while the server is dead.
+// TestAnotherUser: what another user of the machine lays where a server makes its folder is neither followed nor
+// removed. What the server has there is neither read nor changed, not even while the server is dead.
 func TestAnotherUser(t *testing.T) {
 	t.Parallel()
 	shm := shared(t)
@@ -99,13 +100,15 @@ func TestAnotherUser(t *testing.T) {
 	b := p.Bus(t)
 	for start := range 3 {
 		dir := laid(t, data)
-		natstest.Until(t, "it is the server's one folder", func() bool { return slices.Equal(all(t, shm, 0), []string{dir}) })
+		natstest.Until(t, "it is the server's one folder",
+			func() bool { return slices.Equal(all(t, shm, 0), []string{dir}) })
 		run, secret := fmt.Sprint("run", start), fmt.Sprint("secret", start)
 		if _, err := b.AppendBatch(t.Context(), pair(run)...); err != nil {
 			t.Fatal(err)
 		}
 		opened(t, p.Conn(t), secret)
-		natstest.Until(t, "the message that is put aside lies there", func() bool { return exec.Command("grep", "-rq", secret, dir).Run() == nil })
+		natstest.Until(t, "the message that is put aside lies there",
+			func() bool { return exec.Command("grep", "-rq", secret, dir).Run() == nil })
 		if did := stranger(t, shm, spoils, dir, secret); did != "" {
 			t.Errorf("another user could do with the folder of a server: %s", did)
 		}
@@ -141,8 +144,9 @@ func all(t *testing.T, dir string, uid uint32) (paths []string) {
 	return paths
 }
 
-// TestAServerTrustsItsOwnFolderAlone: the machine was started anew, its memory is empty, and the link still names a folder, which another
-// user has made by now. A server that died inside a commit takes nothing from there, and goes on in a folder of its own.
+// TestAServerTrustsItsOwnFolderAlone: the machine was started anew, its memory is empty, and the link still names a
+// folder, which another user has made by now. A server that died inside a commit takes nothing from there, and goes
+// on in a folder of its own.
 func TestAServerTrustsItsOwnFolderAlone(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)
@@ -188,7 +192,8 @@ func put(t *testing.T, s *embed.Server, commit bool, members ...bus.Entry) {
 	t.Helper()
 	nc := natstest.Conn(t, s)
 	for i, e := range members {
-		m := &nats.Msg{Subject: e.Subject, Data: e.Body, Header: nats.Header{"Nats-Batch-Id": {"id"}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)}}}
+		m := &nats.Msg{Subject: e.Subject, Data: e.Body,
+			Header: nats.Header{"Nats-Batch-Id": {"id"}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)}}}
 		if commit && i == len(members)-1 {
 			m.Header.Set("Nats-Batch-Commit", "1")
 		}
@@ -198,7 +203,8 @@ func put(t *testing.T, s *embed.Server, commit bool, members ...bus.Entry) {
 	}
 }
 
-// shorten takes the last message out of a stream's one file. A message there begins with its length; the highest bit stands for headers.
+// shorten takes the last message out of a stream's one file. A message there begins with its length; the highest
+// bit stands for headers.
 func shorten(t *testing.T, msgs string) {
 	t.Helper()
 	file := filepath.Join(msgs, "1.blk")

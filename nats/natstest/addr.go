@@ -12,19 +12,18 @@ import (
 	"testing"
 )
 
-// The ports from 10000 to 32000 are below those that systems give to outgoing connections and to listeners that name none, any of which
-// could have a port by the time it is used.
+// The ports from 10000 to 32000 are below the ephemeral ones, which any process could get in the meantime.
 const (
 	firstPort = 10000
 	share     = 2000
 	shares    = 11
 )
 
-// own is the share of the ports that this process alone gives from: another one would give what is to be listened on in a moment, or
-// again. It is this process's by the lock of a file, which ends with it. Where no share is to be had it is all ports.
+// own is the range of ports that this process alone uses. The lock of a file reserves it until the process
+// ends. Without a free range it is all ports.
 var own = sync.OnceValue(func() (s struct {
 	from, n int
-	lock    *os.File // kept: a file that nobody refers to is closed
+	lock    *os.File // kept open: closing it ends the lock
 }) {
 	for _, i := range rand.Perm(shares) {
 		from := firstPort + i*share
@@ -42,14 +41,15 @@ var own = sync.OnceValue(func() (s struct {
 	return s
 })
 
-// lockOf is the file whose lock makes the share from a port one's own.
+// lockOf is the lock file of the range that starts at a port.
 func lockOf(from int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ao-natstest-ports-%d.lock", from))
 }
 
-var given sync.Map // addresses that were given: whoever got one may not listen yet, or be about to listen again
+var given sync.Map // addresses that were returned
 
-// Address is an address on 127.0.0.1 that nobody listens on and that is given once only, for what listens on it later, or again.
+// Address returns a free address on 127.0.0.1. Each is returned once only, so that it can be listened on later,
+// or again.
 func Address() (string, error) {
 	for range 1000 {
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(own().from+rand.IntN(own().n)))
@@ -61,7 +61,7 @@ func Address() (string, error) {
 			return l.Addr().String(), nil
 		}
 	}
-	return "", fmt.Errorf("no port from %d on, of %d, is free that was not given", own().from, own().n)
+	return "", fmt.Errorf("no free port is left from %d on, of %d", own().from, own().n)
 }
 
 // FreeAddr is Address for a test.

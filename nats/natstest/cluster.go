@@ -17,7 +17,7 @@ type ClusterProcs struct {
 	t       testing.TB
 }
 
-// Cluster starts a cluster that ends with the test, and waits until it keeps streams.
+// Cluster starts a cluster that ends with the test, and waits until it has JetStream.
 func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 	t.Helper()
 	c := &ClusterProcs{t: t}
@@ -28,7 +28,7 @@ func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 	for i := range c.Servers {
 		p := process(t, opts)
 		p.c.Name, p.c.ClusterListen, p.c.Routes = fmt.Sprintf("n%d", i+1), routes[i], routes
-		t.Cleanup(func() { // a clean end would take them a second each
+		t.Cleanup(func() { // a clean shutdown would take a second each
 			if p.cmd != nil {
 				p.Kill()
 			}
@@ -39,18 +39,18 @@ func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 	return c
 }
 
-// Start starts all of them, after Kill, and waits until they keep streams.
+// Start starts all servers, after Kill, and waits until they have JetStream.
 func (c *ClusterProcs) Start() {
 	c.t.Helper()
 	for _, p := range c.Servers {
 		p.launch()
 	}
 	for _, p := range c.Servers {
-		p.wait("is one of a cluster that has a leader", answers)
+		p.wait("is one of a cluster that has a leader", jetStreamReady)
 	}
 }
 
-// Kill ends all of them with SIGKILL, also those that do not run.
+// Kill ends all servers with SIGKILL. It may be called when some are not running.
 func (c *ClusterProcs) Kill() {
 	for _, p := range c.Servers {
 		p.Kill()
@@ -72,7 +72,7 @@ func (c *ClusterProcs) Leader(stream string) *Process {
 	return leader
 }
 
-// Named is the server of that name, as JetStream calls it; nil: there is none.
+// Named is the server with that JetStream name, nil if there is none.
 func (c *ClusterProcs) Named(name string) *Process {
 	for _, p := range c.Servers {
 		if p.c.Name == name {
@@ -82,8 +82,8 @@ func (c *ClusterProcs) Named(name string) *Process {
 	return nil
 }
 
-// Current waits until every stream has a leader and all its replicas have what the leader has: as it must be before the next
-// server may go.
+// Current waits until every stream has a leader and all its replicas are up to date. Then the next server may
+// be stopped.
 func (c *ClusterProcs) Current() {
 	c.t.Helper()
 	c.until("all replicas are current", func(js nats.JetStreamContext) bool {
@@ -103,10 +103,11 @@ func (c *ClusterProcs) Current() {
 	})
 }
 
-// until asks whichever server is up, until the answer is as it should be.
+// until polls any server that is up.
 func (c *ClusterProcs) until(what string, ok func(nats.JetStreamContext) bool) {
 	c.t.Helper()
-	nc, err := nats.Connect(c.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	nc, err := nats.Connect(c.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(10*time.Millisecond))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func (c *ClusterProcs) until(what string, ok func(nats.JetStreamContext) bool) {
 	Until(c.t, what, func() bool { return ok(js) })
 }
 
-// URL is where all servers are.
+// URL is the addresses of all servers.
 func (c *ClusterProcs) URL() string {
 	var all []string
 	for _, p := range c.Servers {
@@ -127,7 +128,7 @@ func (c *ClusterProcs) URL() string {
 	return strings.Join(all, ",")
 }
 
-// Conn is a connection to the cluster, as our programs make it; it ends with the test.
+// Conn is a connection to the cluster with our options; it ends with the test.
 func (c *ClusterProcs) Conn(t testing.TB) *nats.Conn {
 	t.Helper()
 	nc, err := bus.Connect(t.Context(), c.URL(), t.Name(), Log(t))
@@ -138,7 +139,7 @@ func (c *ClusterProcs) Conn(t testing.TB) *nats.Conn {
 	return nc
 }
 
-// Bus is a bus on a connection of its own, with three replicas, set up and ready.
+// Bus is a bus on its own connection, with three replicas, after Setup.
 func (c *ClusterProcs) Bus(t testing.TB) *bus.Bus {
 	t.Helper()
 	b, err := bus.Open(c.Conn(t), bus.Config{Replicas: len(c.Servers), Log: Log(t)})

@@ -13,22 +13,23 @@ import (
 	"testing"
 )
 
-// Disk is a small file system in memory, in a mount namespace of its own: what runs on it (Command) meets a full disk as it would a
-// real one, and no other process does. It needs no root where user namespaces are allowed.
+// Disk is a small file system in memory, in its own mount namespace. A program on it (Command) meets a full
+// disk as it would a real one. It needs no root where user namespaces are allowed.
 type Disk struct {
-	Dir   string // where the programs on it find it
+	Dir   string // its path for the programs on it
 	t     testing.TB
 	pid   int
 	enter []string // the command that enters the namespace
 }
 
-// SmallDisk makes a disk of so many bytes, which ends with the test. The test is skipped where no file system may be mounted.
+// SmallDisk makes a disk of a size, which ends with the test. The test is skipped if no file system can be
+// mounted.
 func SmallDisk(t testing.TB, size int64) *Disk {
 	t.Helper()
 	return SmallDiskOver(t, t.TempDir(), size)
 }
 
-// SmallDiskOver is SmallDisk, mounted over a folder that is there.
+// SmallDiskOver is SmallDisk, mounted over an existing folder.
 func SmallDiskOver(t testing.TB, dir string, size int64) *Disk {
 	t.Helper()
 	d := &Disk{Dir: dir, t: t}
@@ -38,7 +39,8 @@ func SmallDiskOver(t testing.TB, dir string, size int64) *Disk {
 		{[]string{"-m"}, []string{"-m"}},
 		{[]string{"-r", "-m"}, []string{"--preserve-credentials", "-U", "-m"}},
 	} {
-		if why = d.mount(append(way.unshare, "sh", "-c", mount, d.Dir)); why == nil {
+		why = d.mount(append(way.unshare, "sh", "-c", mount, d.Dir))
+		if why == nil {
 			d.enter = append([]string{"nsenter", "-t", strconv.Itoa(d.pid)}, way.enter...)
 			why = d.Command("true").Run()
 		}
@@ -50,11 +52,11 @@ func SmallDiskOver(t testing.TB, dir string, size int64) *Disk {
 	return nil
 }
 
-// mount starts the process that keeps the namespace; it ends with this one, however that ends.
+// mount starts the process that holds the namespace; it ends with this one in any case.
 func (d *Disk) mount(args []string) error {
 	holder := exec.Command("unshare", args...)
-	var said strings.Builder
-	holder.Stderr = &said
+	var stderr strings.Builder
+	holder.Stderr = &stderr
 	stdin, err := holder.StdinPipe()
 	if err != nil {
 		return err
@@ -73,25 +75,26 @@ func (d *Disk) mount(args []string) error {
 	}
 	if line != "mounted\n" {
 		end()
-		return errors.New(strings.TrimSpace(said.String()))
+		return errors.New(strings.TrimSpace(stderr.String()))
 	}
 	d.t.Cleanup(end)
 	d.pid = holder.Process.Pid
 	return nil
 }
 
-// Command is a command that sees the disk, in whose folder it runs. It becomes the program named: signals reach it.
+// Command is a command that sees the disk and runs in its folder. It replaces itself by the program, so signals
+// reach it.
 func (d *Disk) Command(name string, args ...string) *exec.Cmd {
 	all := append(d.enter[1:len(d.enter):len(d.enter)], "sh", "-c", `cd "$0" && exec "$@"`, d.Dir, name)
 	return exec.Command(d.enter[0], append(all, args...)...)
 }
 
-// Path is where the test itself finds what programs know as a path below Dir.
+// Path is the test's own path of a file below Dir.
 func (d *Disk) Path(elem ...string) string {
 	return filepath.Join(append([]string{fmt.Sprintf("/proc/%d/root", d.pid), d.Dir}, elem...)...)
 }
 
-// Left is how many bytes are free.
+// Left is the number of free bytes.
 func (d *Disk) Left() int64 {
 	d.t.Helper()
 	var s syscall.Statfs_t
@@ -104,7 +107,7 @@ func (d *Disk) Left() int64 {
 // Fill leaves no byte free.
 func (d *Disk) Fill() { d.Leave(0) }
 
-// Leave takes what is free, but for so many bytes at most, or gives back as much. What else is on the disk stays.
+// Leave takes or gives back space until that many bytes are free. Other files stay.
 func (d *Disk) Leave(free int64) {
 	d.t.Helper()
 	f, err := os.OpenFile(d.Path("ballast"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -1,5 +1,5 @@
-// Package natstest is a real NATS server for each test: in this process and on no port (Server, Bus), or as a
-// process of its own that can be killed and started again (Proc).
+// Package natstest provides a real NATS server for each test: in this process without a port (Server, Bus), or
+// as a process that can be killed and restarted (Proc).
 package natstest
 
 import (
@@ -18,22 +18,22 @@ import (
 // Option changes the server's configuration.
 type Option func(*embed.Config)
 
-// SyncAlways has every write synced to disk, as in production. Without it tests are faster.
+// SyncAlways syncs every write to disk, as in production. Tests are faster without it.
 func SyncAlways(c *embed.Config) { c.Sync = "always" }
 
-// MaxStore has the server store so many bytes at most.
+// MaxStore limits the bytes that the server stores.
 func MaxStore(bytes int64) Option { return func(c *embed.Config) { c.MaxStore = bytes } }
 
-// Staging has batches put aside below a folder, or on "disk".
+// Staging stages batches below a folder, or on "disk".
 func Staging(where string) Option { return func(c *embed.Config) { c.Staging = where } }
 
-// StoreDir has the server keep its files in a folder.
+// StoreDir sets the folder of the server's files.
 func StoreDir(dir string) Option { return func(c *embed.Config) { c.StoreDir = dir } }
 
-// Listen has the server listen on an address such as "127.0.0.1:0".
+// Listen makes the server listen on an address such as "127.0.0.1:0".
 func Listen(address string) Option { return func(c *embed.Config) { c.Listen = address } }
 
-// Server starts a fresh server that ends with the test.
+// Server starts a new server that ends with the test.
 func Server(t testing.TB, opts ...Option) *embed.Server {
 	t.Helper()
 	c := embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m", Log: Log(t)}
@@ -59,21 +59,21 @@ func Conn(t testing.TB, s *embed.Server) *nats.Conn {
 	return nc
 }
 
-// Open is a bus on a connection of its own to a server, without Setup.
+// Open returns a bus on its own connection to a server, without Setup.
 func Open(t testing.TB, s *embed.Server) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(Conn(t, s), bus.Config{OnSetup: s.Stage, Log: Log(t)})
+	b, err := bus.Open(Conn(t, s), bus.Config{OnSetup: s.UpdateStaging, Log: Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// Bus is a bus on a fresh server, set up and ready.
+// Bus returns a bus on a new server, after Setup.
 func Bus(t testing.TB, opts ...Option) *bus.Bus {
 	t.Helper()
 	b := Open(t, Server(t, opts...))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it waits for room: a disk may be nearly full
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it waits for space: a disk may be nearly full
 	defer cancel()
 	if err := b.Setup(ctx); err != nil {
 		t.Fatal("setting up a bus: ", err)
@@ -81,7 +81,7 @@ func Bus(t testing.TB, opts ...Option) *bus.Bus {
 	return b
 }
 
-// Log writes to the test's output, and nowhere once the test has ended: connections still say things then.
+// Log writes to the test's output, and discards what is logged after the test.
 func Log(t testing.TB) *slog.Logger {
 	w := &output{t: t}
 	t.Cleanup(w.end)
@@ -108,7 +108,7 @@ func (o *output) end() {
 	o.t = nil
 }
 
-// Until polls a condition every 2 ms and fails the test when it is not true within a minute.
+// Until polls a condition every 2 ms and fails the test if it is not true within a minute.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {

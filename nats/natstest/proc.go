@@ -19,8 +19,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The environment that turns a test binary into a server. It needs no TestMain: whoever imports this package
-// can be one.
+// The environment variables that turn a test binary into a server. No TestMain is needed: importing this
+// package is enough.
 const (
 	envStore   = "AO_NATSTEST_STORE"
 	envListen  = "AO_NATSTEST_LISTEN"
@@ -37,9 +37,11 @@ func init() {
 	if store == "" {
 		return
 	}
-	c := embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync), Staging: os.Getenv(envStaging)}
+	c := embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync),
+		Staging: os.Getenv(envStaging)}
 	c.MaxStore, _ = strconv.ParseInt(os.Getenv(envMax), 10, 64)
-	if c.ClusterListen = os.Getenv(envCluster); c.ClusterListen != "" {
+	c.ClusterListen = os.Getenv(envCluster)
+	if c.ClusterListen != "" {
 		c.Name, c.Routes = os.Getenv(envName), strings.Split(os.Getenv(envRoutes), ",")
 	}
 	s, err := embed.Start(c)
@@ -47,12 +49,12 @@ func init() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	io.Copy(io.Discard, os.Stdin) // ends with the test, however that ends
+	io.Copy(io.Discard, os.Stdin) // ends with the test in any case
 	s.Close()
 	os.Exit(0)
 }
 
-// Process is a NATS server in a process of its own, always on the same port and store.
+// Process is a NATS server process, always on the same port and store.
 type Process struct {
 	t      testing.TB
 	c      embed.Config
@@ -62,8 +64,8 @@ type Process struct {
 	waited chan struct{}
 }
 
-// Proc starts a server process that ends with the test. Writes are not synced to disk unless asked for; that
-// makes no difference to a killed process.
+// Proc starts a server process that ends with the test. Writes are not synced to disk unless asked for, which
+// makes no difference for a killed process.
 func Proc(t testing.TB, opts ...Option) *Process {
 	t.Helper()
 	p := process(t, opts)
@@ -82,10 +84,11 @@ func process(t testing.TB, opts []Option) *Process {
 	return p
 }
 
-// URL is where the server is, also while it isn't running.
+// URL is the server's address, also while it is not running.
 func (p *Process) URL() string { return "nats://" + p.c.Listen }
 
-// ProcOn is Proc with its files on a small disk, unless an option says another folder; it sees the disk in any case.
+// ProcOn is Proc with its files on a small disk, unless an option sets another folder. It sees the disk in any
+// case.
 func ProcOn(t testing.TB, d *Disk, opts ...Option) *Process {
 	t.Helper()
 	p := process(t, append([]Option{StoreDir(filepath.Join(d.Dir, "nats"))}, opts...))
@@ -95,27 +98,28 @@ func ProcOn(t testing.TB, d *Disk, opts ...Option) *Process {
 	return p
 }
 
-// Start starts the server again, after Kill or Stop, and waits until it takes connections.
+// Start starts the server again, after Kill or Stop, and waits until it accepts connections.
 func (p *Process) Start() {
 	p.t.Helper()
 	p.launch()
-	p.wait("takes connections", answers)
+	p.wait("takes connections", jetStreamReady)
 }
 
-// answers says whether JetStream answers what in a cluster only its leader can.
-func answers(js nats.JetStreamContext) bool {
+// jetStreamReady reports whether JetStream answers a request that in a cluster needs the leader.
+func jetStreamReady(js nats.JetStreamContext) bool {
 	_, err := js.AccountInfo()
 	return err == nil
 }
 
-// launch starts the process and waits for nothing.
+// launch starts the process without waiting.
 func (p *Process) launch() {
 	p.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	if p.disk != nil {
 		cmd = p.disk.Command(os.Args[0])
 	}
-	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envMax+"="+strconv.FormatInt(p.c.MaxStore, 10), envSync+"="+p.c.Sync, envStaging+"="+p.c.Staging,
+	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen,
+		envMax+"="+strconv.FormatInt(p.c.MaxStore, 10), envSync+"="+p.c.Sync, envStaging+"="+p.c.Staging,
 		envName+"="+p.c.Name, envCluster+"="+p.c.ClusterListen, envRoutes+"="+strings.Join(p.c.Routes, ","))
 	cmd.Stderr = p.t.Output()
 	stdin, err := cmd.StdinPipe()
@@ -133,7 +137,7 @@ func (p *Process) launch() {
 	}()
 }
 
-// wait waits until the process answers as it should.
+// wait waits until the process is ready.
 func (p *Process) wait(what string, ok func(nats.JetStreamContext) bool) {
 	p.t.Helper()
 	Until(p.t, "the NATS process "+what, func() bool {
@@ -152,7 +156,7 @@ func (p *Process) wait(what string, ok func(nats.JetStreamContext) bool) {
 	})
 }
 
-// Limit has the server store so many bytes at most from its next start on.
+// Limit limits the bytes that the server stores, from its next start on.
 func (p *Process) Limit(bytes int64) { p.c.MaxStore = bytes }
 
 // Kill ends the server with SIGKILL.
@@ -161,7 +165,7 @@ func (p *Process) Kill() {
 	<-p.waited
 }
 
-// Stop ends the server cleanly. One that doesn't run is no error.
+// Stop ends the server cleanly. It may be called when the server is not running.
 func (p *Process) Stop() {
 	if p.cmd == nil {
 		return
@@ -175,11 +179,11 @@ func (p *Process) Stop() {
 	}
 }
 
-// Pause stops the process without ending it, and returns when none of its threads goes on; Resume lets it go on.
+// Pause stops the process without ending it, and returns when all its threads are stopped. Resume continues it.
 func (p *Process) Pause() {
 	p.cmd.Process.Signal(syscall.SIGSTOP)
 	stopped := func() bool {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid)) // where there is no /proc, nobody can tell
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid)) // empty without /proc
 		for _, file := range threads {
 			stat, err := os.ReadFile(file)
 			if _, state, ok := bytes.Cut(stat, []byte(") ")); err == nil && ok && state[0] != 'T' {
@@ -192,9 +196,10 @@ func (p *Process) Pause() {
 	}
 }
 
+// Resume continues a paused process.
 func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Conn is a connection to the server, as our programs make it; it ends with the test.
+// Conn is a connection to the server with our options; it ends with the test.
 func (p *Process) Conn(t testing.TB) *nats.Conn {
 	t.Helper()
 	nc, err := bus.Connect(t.Context(), p.URL(), t.Name(), Log(t))
@@ -205,7 +210,7 @@ func (p *Process) Conn(t testing.TB) *nats.Conn {
 	return nc
 }
 
-// Bus is a bus on a connection of its own, set up and ready.
+// Bus is a bus on its own connection, after Setup.
 func (p *Process) Bus(t testing.TB) *bus.Bus {
 	t.Helper()
 	b, err := bus.Open(p.Conn(t), bus.Config{Log: Log(t)})

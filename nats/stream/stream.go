@@ -1,4 +1,4 @@
-// Package stream is what a stream holds, for those who read it and need not know what carries it.
+// Package stream has the types of a stream's content, for readers that need not know NATS.
 package stream
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Message is a message as a stream keeps it.
+// Message is a stored message.
 type Message struct {
 	Seq     uint64 // in its stream, from 1
 	Subject string
@@ -14,7 +14,7 @@ type Message struct {
 	Time    time.Time // when the stream took it
 }
 
-// State is what a stream holds; of an empty one First is Last+1.
+// State is the state of a stream; if it is empty, First is Last+1.
 type State struct {
 	First, Last uint64
 	Msgs        uint64
@@ -24,9 +24,9 @@ type State struct {
 }
 
 var (
-	// ErrNotFound says that there is nothing under that subject, sequence, key or name.
+	// ErrNotFound means that there is nothing under that subject, sequence, key or name.
 	ErrNotFound = errors.New("none")
-	// ErrHistoryReplaced says that a stream is not the one that was read: it lost records and gave their sequences to others, or
-	// truncated some that had not been read.
+	// ErrHistoryReplaced means that a stream is not the one that was read: it lost records and reused their
+	// sequences, or truncated unread ones.
 	ErrHistoryReplaced = errors.New("rewound")
 )

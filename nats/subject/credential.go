@@ -2,53 +2,55 @@ package subject
 
 import "strings"
 
-// inboxes is how the inboxes of those who log in begin; their doors follow. It is no "_INBOX.", so that nobody can listen to all.
+// inboxes is the prefix of the inboxes of users; the credential's id follows. It does not begin with "_INBOX.",
+// so that nobody can listen to all.
 const inboxes = "_INBOX_"
 
-// CredentialID is the token under which a user of NATS is spoken to: no other may listen there. It is made of the user's public nkey, so
-// that the user and who writes the permissions agree without a word.
+// CredentialID is the id of a NATS user in subjects, made of the user's public nkey. So the user and the author
+// of the permissions agree on it without further configuration.
 func CredentialID(publicKey string) string { return publicKey[:min(len(publicKey), 20)] }
 
-// InboxPrefix is the prefix of all inboxes of a user, as nats.CustomInboxPrefix takes it.
-func InboxPrefix(door string) string { return inboxes + door }
+// InboxPrefix is the prefix of all inboxes of a user, for nats.CustomInboxPrefix.
+func InboxPrefix(credential string) string { return inboxes + credential }
 
-// CredentialIDOf is the door whose inboxes have that prefix; "": nobody's in particular.
+// CredentialIDOf is the credential id in an inbox prefix, "" if there is none.
 func CredentialIDOf(inbox string) string {
-	door, ok := strings.CutPrefix(inbox, inboxes)
+	id, ok := strings.CutPrefix(inbox, inboxes)
 	if !ok {
 		return ""
 	}
-	return door
+	return id
 }
 
-// CommandsFor is Commands of a runner that logged in: its user's own. Where nobody logs in there is no door.
-func CommandsFor(door, runner string) string {
-	if door == "" {
+// CommandsFor is Commands of a runner that logged in, in its user's own subjects. Without a login there is no
+// credential.
+func CommandsFor(credential, runner string) string {
+	if credential == "" {
 		return Commands(runner)
 	}
-	return Commands(door + "." + runner)
+	return Commands(credential + "." + runner)
 }
 
-// AllCommands is what all runners behind doors are told.
+// AllCommands is the commands to all runners that logged in.
 const AllCommands = "ao.commands.*.*"
 
-// OpRecord is the operation under Fleet that tells a worker of a record of its own attempt.
+// OpRecord is the operation that returns a record of a worker's own attempt.
 const OpRecord = "record"
 
-// Register is the request to register a runner of a profile: who may make it is a question of permissions. Where nobody logs in
-// it is Fleet("register").
+// Register is the request to register a runner of a profile; permissions decide who may send it. Without a
+// login it is RunnerAPI("register").
 func Register(executorType, profile string) string {
 	return RunnerAPI("register") + "." + executorType + "." + profile
 }
 
-// Pull is the request for a lane's next runs, by its durable consumer; "*" is any.
+// Pull is the request for the next runs of a task queue's durable consumer; "*" is any.
 func Pull(durable string) string { return "$JS.API.CONSUMER.MSG.NEXT." + Runs + "." + durable }
 
-// Acks is how the acknowledgements of what lanes deliver begin.
+// Acks is the acknowledgements of deliveries from task queues.
 const Acks = "$JS.ACK." + Runs + ".*.>"
 
-// ReplyAllowed tells whether a request's reply subject may be answered: an inbox, not what servers and streams listen to. An answer
-// is sent with the rights of who answers, so that who asks could borrow them otherwise.
+// ReplyAllowed reports whether a request's reply subject may be answered: an inbox, but no subject of a server
+// or stream. A reply is sent with the replier's permissions, which a requester could otherwise abuse.
 func ReplyAllowed(reply string) bool {
 	return reply != "" && reply[0] != '$' && !strings.HasPrefix(reply, "ao.")
 }

@@ -1,11 +1,11 @@
 package subject
 
-// QueuedOf is every queued record of a run, whatever its lane and attempt.
+// QueuedOf is every queued record of a run, in any task queue and of any attempt.
 func QueuedOf(partition, run string) string {
 	return "ao.runs." + partition + ".queued.*.*.*." + run + ".*"
 }
 
-// NotifiedOf is every step of a run's HTTP callback.
+// NotifiedOf is every step of a run's webhook.
 func NotifiedOf(partition, run string) string {
 	return "ao.runs." + partition + ".notified." + run + ".*"
 }

@@ -8,9 +8,13 @@ import (
 // FuzzParse: what is read of a subject is in it, and makes the same subject again: no record has two names.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		Queued("07", "procedural.p._", "run_1", 2), Session("07", "ses_1"), Accepted("07", "ses_1", "run_1"), Claimed("07", "run_1", "abc"), Ended("07", "run_1", "abc"), Stopping("07", "run_1"),
-		Notified("07", "run_1", 3), Deleted("07", "ses_1"), Bound("07", "run_1", "k"), Offered("07", "run_1", "k"), Tree("07", "ses_1", "run_1"),
-		"ao.runs.07.later.x", "ao.runs.07.queued.a.b.c.d.-1", "ao.runs.07.queued.a.b.c.d.-0", "ao.runs.07.queued.a.b.c.d.+1", "ao.runs.07.notified.r.01", "ao.runs.07.queued.a.b.c.d", "ao.runs...", "ao.events.x", "ao.runs.07.session.a.b",
+		Queued("07", "procedural.p._", "run_1", 2), Session("07", "ses_1"), Accepted("07", "ses_1", "run_1"),
+		Claimed("07", "run_1", "abc"), Ended("07", "run_1", "abc"), Stopping("07", "run_1"),
+		Notified("07", "run_1", 3), Deleted("07", "ses_1"), Bound("07", "run_1", "k"), Offered("07", "run_1", "k"),
+		Tree("07", "ses_1", "run_1"),
+		"ao.runs.07.later.x", "ao.runs.07.queued.a.b.c.d.-1", "ao.runs.07.queued.a.b.c.d.-0",
+		"ao.runs.07.queued.a.b.c.d.+1", "ao.runs.07.notified.r.01", "ao.runs.07.queued.a.b.c.d", "ao.runs...",
+		"ao.events.x", "ao.runs.07.session.a.b",
 	} {
 		f.Add(seed)
 	}

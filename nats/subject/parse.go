@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Kind is what a record says.
+// Kind is the kind of a record.
 type Kind uint8
 
-// The kinds of record in RUNS. Unknown is a well-formed subject of a kind that a later version writes.
+// The kinds of records in RUNS. Unknown is a well-formed subject of a kind from a later version.
 const (
 	Unknown Kind = iota
 	QueuedKind
@@ -26,7 +26,7 @@ const (
 	TreeKind
 )
 
-// shapes says which tokens follow a kind's word: l a lane (three tokens), s session, r run, k key, n number.
+// shapes are the tokens after a kind's word: l task queue (three tokens), s session, r run, k key, n number.
 var shapes = [...]struct{ word, tokens string }{
 	Unknown:      {"", ""},
 	QueuedKind:   {"queued", "lrn"},
@@ -43,8 +43,8 @@ var shapes = [...]struct{ word, tokens string }{
 	TreeKind:     {"tree", "sr"},
 }
 
-// Keyed tells whether a kind's records stand under an attempt's key: workers may write these, and whoever has a worker's
-// credential may write them for any run. Without the right key such a record is nobody's.
+// Keyed reports whether a kind's records are under an attempt's key. Workers may write these, and a worker's
+// credential may write them for any run. A record without the right key belongs to nobody.
 func (k Kind) Keyed() bool {
 	return k == ClaimedKind || k == BoundKind || k == OfferedKind || k == EndedKind
 }
@@ -56,8 +56,8 @@ func (k Kind) String() string {
 	return shapes[k].word
 }
 
-// Record is a subject of RUNS, taken apart. Fields that its kind does not have are empty; the strings are
-// parts of the subject.
+// Record is a parsed subject of RUNS. Fields that its kind does not have are empty. The strings are parts of
+// the subject.
 type Record struct {
 	Kind      Kind
 	Partition string
@@ -68,16 +68,17 @@ type Record struct {
 	N         int    // queued: the attempt; notified: the try
 }
 
-// Parse takes a subject of RUNS apart. A kind that it doesn't know gives Unknown and no error, so that readers
-// can count and skip it. It allocates nothing.
+// Parse parses a subject of RUNS. An unknown kind gives Unknown and no error, so that readers can count and
+// skip it. It does not allocate.
 func Parse(subject string) (Record, error) {
 	rest, ok := strings.CutPrefix(subject, "ao.runs.")
 	if !ok {
-		return Record{}, fmt.Errorf("subject %q: a record's begins with ao.runs", subject)
+		return Record{}, fmt.Errorf("subject %q: a record's subject begins with ao.runs", subject)
 	}
 	var r Record
 	var word string
-	if r.Partition, rest, ok = strings.Cut(rest, "."); ok {
+	r.Partition, rest, ok = strings.Cut(rest, ".")
+	if ok {
 		word, rest, ok = strings.Cut(rest, ".")
 	}
 	if !ok || r.Partition == "" || word == "" || rest == "" {
@@ -94,14 +95,15 @@ func Parse(subject string) (Record, error) {
 
 func (r Record) read(tokens, rest string) (Record, error) {
 	bad := func() (Record, error) {
-		return Record{}, fmt.Errorf("not what the subject of a %q record looks like", r.Kind) // it may hold a key, which no log shows
+		// the subject is left out: it may contain a key
+		return Record{}, fmt.Errorf("malformed subject of a %q record", r.Kind)
 	}
 	for i := range len(tokens) {
 		width := 1
 		if tokens[i] == 'l' {
 			width = 3
 		}
-		end := endOf(rest, width)
+		end := tokensEnd(rest, width)
 		if end < 0 {
 			return bad()
 		}
@@ -117,7 +119,7 @@ func (r Record) read(tokens, rest string) (Record, error) {
 			r.Key = token
 		case 'n':
 			n, err := strconv.Atoi(token)
-			if err != nil || token[0] < '1' && token != "0" { // a sign or a zero in front: no record has two names
+			if err != nil || token[0] < '1' && token != "0" { // no sign or leading zero: each record has one name
 				return bad()
 			}
 			r.N = n
@@ -127,7 +129,8 @@ func (r Record) read(tokens, rest string) (Record, error) {
 			return bad()
 		}
 		if !last {
-			if rest = rest[end+1:]; rest == "" {
+			rest = rest[end+1:]
+			if rest == "" {
 				return bad()
 			}
 		}
@@ -135,8 +138,8 @@ func (r Record) read(tokens, rest string) (Record, error) {
 	return r, nil
 }
 
-// endOf is where so many tokens end that a subject begins with; -1: it has not so many, or an empty one.
-func endOf(rest string, width int) int {
+// tokensEnd is where the first tokens of a subject end; -1: there are too few, or an empty one.
+func tokensEnd(rest string, width int) int {
 	end := 0
 	for ; width > 0; width-- {
 		if end > 0 {
@@ -149,7 +152,8 @@ func endOf(rest string, width int) int {
 		if n == 0 {
 			return -1
 		}
-		if end += n; end == len(rest) && width > 1 {
+		end += n
+		if end == len(rest) && width > 1 {
 			return -1
 		}
 	}

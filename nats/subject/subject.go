@@ -1,6 +1,5 @@
-// Package subject is every name that goes over NATS: subjects, streams, buckets and durable consumers, each
-// as a function or a constant, so that a name is spelled in one place. Tokens are checked once, where they
-// enter (Check), and trusted ever after.
+// Package subject has every name used over NATS: subjects, streams, buckets and durable consumers, each as a
+// function or a constant. Tokens are checked once, where they enter (Check).
 package subject
 
 import (
@@ -12,10 +11,10 @@ import (
 
 // The streams.
 const (
-	Runs     = "RUNS"     // the one truth: queue and history at once, every subject takes one message, ever
-	Events   = "EVENTS"   // messages and tool calls of sessions, apart from the life cycle
-	Inbox    = "INBOX"    // work queue: runs that NATS publishers leave while no coordinator is up
-	Rejected = "REJECTED" // what could not be taken, with the reason
+	Runs     = "RUNS"     // the one truth: queue and history; every subject takes one message, ever
+	Events   = "EVENTS"   // messages and tool calls of sessions, without the life cycle
+	Inbox    = "INBOX"    // work queue: run requests that NATS publishers leave, even while no coordinator is up
+	Rejected = "REJECTED" // messages that could not be accepted, with the reason
 	Audit    = "AUDIT"    // who changed what, and who was refused
 )
 
@@ -28,7 +27,7 @@ const (
 	Idempotency = "idempotency"
 	Secrets     = "secrets"
 	Drafts      = "drafts"   // schemas of agents that are being written
-	Logins      = "logins"   // the ids of logins that are over
+	Logins      = "logins"   // ids of ended logins
 	Payloads    = "payloads" // object store: bodies too large for a message
 )
 
@@ -41,18 +40,19 @@ const (
 	AllAudit    = "ao.audit.>"
 )
 
-// InboxRuns is the publishers' durable door, RejectedRuns where refused messages go, InboxDurable the
-// consumer that all coordinators share.
+// InboxRuns takes run requests of publishers, RejectedRuns rejected messages. InboxDurable is the consumer that
+// all coordinators share.
 const (
 	InboxRuns    = "ao.inbox.runs"
 	RejectedRuns = "ao.rejected.runs"
 	InboxDurable = "inbox"
 )
 
-// AuditEntries takes what coordinators did and refused.
+// AuditEntries takes the entries of the audit log.
 const AuditEntries = "ao.audit.entries"
 
-// The public micro service, and the queue group of coordinators that answer requests. Each coordinator answers the ping.
+// The public micro service, and the queue group of coordinators that answer requests. Each coordinator answers
+// APIPing.
 const (
 	APIService    = "ao"
 	APIPing       = "$SRV.PING." + APIService
@@ -63,86 +63,86 @@ const (
 	Coordinators  = "coordinators"
 )
 
-// AllBeats is every runner's heartbeat, AllFleet every request of workers to coordinators.
+// AllHeartbeats is the heartbeats of all runners, AllRunnerAPI all requests of workers to coordinators.
 const (
 	AllHeartbeats = "ao.beats.*"
 	AllRunnerAPI  = "ao.fleet.>"
 )
 
-// partitions is fixed for ever: records of a session are found under its partition.
+// partitions must never change: a session's records are found by its partition.
 const partitions = 64
 
-// longest is the longest token, in characters.
-const longest = 128
+// maxTokenLength is the longest token, in characters.
+const maxTokenLength = 128
 
-// Check says whether a token may stand in a subject: 1 to 128 letters, digits, '-' or '_'.
+// Check checks a token: 1 to 128 letters, digits, '-' or '_'.
 func Check(token string) error {
-	ok := len(token) > 0 && len(token) <= longest
+	ok := len(token) > 0 && len(token) <= maxTokenLength
 	for i := 0; ok && i < len(token); i++ {
 		c := token[i]
 		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 	}
 	if !ok {
-		return fmt.Errorf("name %.140q: use 1 to %d letters, digits, '-' or '_'", token, longest)
+		return fmt.Errorf("name %.140q: use 1 to %d letters, digits, '-' or '_'", token, maxTokenLength)
 	}
 	return nil
 }
 
-// Partition is the token under which everything of a session lies: the FNV-1a hash of its id modulo 64, as a
-// decimal. Today all partitions lie in one stream; later several can share them.
+// Partition is the partition of a session: the FNV-1a hash of its id modulo 64, as a decimal. All partitions
+// are in one stream now; several streams can share them later.
 func Partition(session string) string {
 	h := fnv.New32a()
 	h.Write([]byte(session))
 	return strconv.FormatUint(uint64(h.Sum32()%partitions), 10)
 }
 
-// Queued takes a run that may be taken now. A lane is made by Lane.
-func Queued(partition, lane, run string, attempt int) string {
-	return "ao.runs." + partition + ".queued." + lane + "." + run + "." + strconv.Itoa(attempt)
+// Queued takes a run that may be claimed now.
+func Queued(partition, queue, run string, attempt int) string {
+	return "ao.runs." + partition + ".queued." + queue + "." + run + "." + strconv.Itoa(attempt)
 }
 
-// Session takes the begin of a session.
+// Session takes the creation of a session.
 func Session(partition, session string) string {
 	return "ao.runs." + partition + ".session." + session
 }
 
-// Accepted takes a run that waits: for its turn in the session, or for a runner.
+// Accepted takes a run that waits for its turn in the session, or for a runner.
 func Accepted(partition, session, run string) string {
 	return "ao.runs." + partition + ".accepted." + session + "." + run
 }
 
-// Claimed takes the claim of an attempt: it is begun, and by whom.
+// Claimed takes the claim of an attempt, by a runner or a coordinator.
 func Claimed(partition, run, key string) string {
 	return "ao.runs." + partition + ".claimed." + run + "." + key
 }
 
-// Bound takes the model side's session id of an attempt.
+// Bound takes the executor session id of an attempt.
 func Bound(partition, run, key string) string {
 	return "ao.runs." + partition + ".bound." + run + "." + key
 }
 
-// Offered takes the result of an attempt that is yet to be checked.
+// Offered takes the unverified result of an attempt.
 func Offered(partition, run, key string) string {
 	return "ao.runs." + partition + ".offered." + run + "." + key
 }
 
-// Ended takes the last word of an attempt.
+// Ended takes the end record of an attempt.
 func Ended(partition, run, key string) string {
 	return "ao.runs." + partition + ".ended." + run + "." + key
 }
 
-// Stopping takes the wish to stop a run.
+// Stopping takes the request to stop a run.
 func Stopping(partition, run string) string {
 	return "ao.runs." + partition + ".stopping." + run
 }
 
-// Tree takes the wish to stop what is below a session, as of the run of it that was begun last.
+// Tree takes the request to stop the descendants of a session. run is the session's last run that was claimed.
 func Tree(partition, session, run string) string {
 	return "ao.runs." + partition + ".tree." + session + "." + run
 }
 
-// Callback takes the list of children that a callback turn of a parent session reports: it is named after the first of them,
-// and how often that was reported before, in vain.
+// Callback takes the list of children that a callback turn of a parent session reports. It is named after the
+// first child, and the number of failed callbacks for it before.
 func Callback(partition, parent, child string, before int) string {
 	s := "ao.runs." + partition + ".callback." + parent + "." + child
 	if before > 0 {
@@ -151,23 +151,24 @@ func Callback(partition, parent, child string, before int) string {
 	return s
 }
 
-// Notified takes the n-th try of a run's HTTP callback.
+// Notified takes the n-th try of a run's webhook.
 func Notified(partition, run string, n int) string {
 	return "ao.runs." + partition + ".notified." + run + "." + strconv.Itoa(n)
 }
 
-// LastBackup is the key in the bucket Secrets under which stands when the last whole backup was begun.
+// LastBackup is the key in the bucket Secrets with the time of the last complete backup.
 const LastBackup = "last_backup"
 
-// WebhookTryKey is the key in the bucket Idempotency under which a coordinator takes the n-th try of a run's HTTP callback.
+// WebhookTryKey is the key in the bucket Idempotency with which a coordinator reserves the n-th try of a run's
+// webhook.
 func WebhookTryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
 
-// Deleted takes the end of a session.
+// Deleted takes the deletion of a session.
 func Deleted(partition, session string) string {
 	return "ao.runs." + partition + ".deleted." + session
 }
 
-// Event takes what a session's reader sees; kind may be "*".
+// Event takes an event for a session's readers; kind may be "*".
 func Event(partition, session, run, kind string) string {
 	return "ao.events." + partition + "." + session + "." + run + "." + kind
 }
@@ -180,36 +181,36 @@ func SessionEvents(session string) string {
 // RunEvents is every event of a run.
 func RunEvents(session, run string) string { return Event(Partition(session), session, run, "*") }
 
-// Heartbeats is a runner's heartbeat, a request.
+// Heartbeats takes a runner's heartbeat, a request.
 func Heartbeats(runner string) string { return "ao.beats." + runner }
 
-// Commands is what a runner is told, a request.
+// Commands takes the commands to a runner, requests.
 func Commands(runner string) string { return "ao.commands." + runner }
 
-// RunnerAPI is an operation that workers ask of coordinators.
+// RunnerAPI is an operation that workers request from coordinators.
 func RunnerAPI(op string) string { return "ao.fleet." + op }
 
-// TaskQueue is the name of a queue. Profile "_" is any profile, match "_" no further demand.
+// TaskQueue is the name of a task queue. Profile "_" is any profile, match "_" no further demand.
 func TaskQueue(executorType, profile, match string) string {
 	return executorType + "." + profile + "." + match
 }
 
-// IsBaseTaskQueue tells whether a lane is named by type and profile alone.
-func IsBaseTaskQueue(lane string) bool { return strings.HasSuffix(lane, "._") }
+// IsBaseTaskQueue reports whether a task queue is named by type and profile alone.
+func IsBaseTaskQueue(queue string) bool { return strings.HasSuffix(queue, "._") }
 
-// TaskQueueFilter is every queued run of a lane.
-func TaskQueueFilter(lane string) string { return "ao.runs.*.queued." + lane + ".*.*" }
+// TaskQueueFilter is every queued run of a task queue.
+func TaskQueueFilter(queue string) string { return "ao.runs.*.queued." + queue + ".*.*" }
 
-// TaskQueueOf is the lane of a consumer of RUNS; not ok: it is of none.
-func TaskQueueOf(durable string) (lane string, ok bool) {
-	lane, ok = strings.CutPrefix(durable, "lane=")
-	return strings.ReplaceAll(lane, "=", "."), ok
+// TaskQueueOf is the task queue of a consumer of RUNS; not ok: the consumer is of another kind.
+func TaskQueueOf(durable string) (queue string, ok bool) {
+	queue, ok = strings.CutPrefix(durable, "lane=")
+	return strings.ReplaceAll(queue, "=", "."), ok
 }
 
-// TaskQueueDurable is the consumer of a lane. Its separator '=' cannot stand in a token, so two lanes never share
-// a name.
-func TaskQueueDurable(lane string) string {
-	name := []byte("lane=" + lane)
+// TaskQueueDurable is the consumer of a task queue. Its separator '=' cannot be in a token, so names never
+// collide.
+func TaskQueueDurable(queue string) string {
+	name := []byte("lane=" + queue)
 	for i, c := range name {
 		if c == '.' {
 			name[i] = '='

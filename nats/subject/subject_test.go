@@ -19,8 +19,10 @@ func TestParseReadsWhatTheFunctionsWrite(t *testing.T) {
 		{Offered("7", "run_1", "k"), Record{Kind: OfferedKind, Partition: "7", Run: "run_1", Key: "k"}},
 		{Ended("7", "run_1", "k"), Record{Kind: EndedKind, Partition: "7", Run: "run_1", Key: "k"}},
 		{Stopping("7", "run_1"), Record{Kind: StoppingKind, Partition: "7", Run: "run_1"}},
-		{Callback("7", "ses_p", "run_1", 2), Record{Kind: CallbackKind, Partition: "7", Session: "ses_p", Run: "run_1-2"}},
-		{Callback("7", "ses_p", "run_1", 0), Record{Kind: CallbackKind, Partition: "7", Session: "ses_p", Run: "run_1"}},
+		{Callback("7", "ses_p", "run_1", 2),
+			Record{Kind: CallbackKind, Partition: "7", Session: "ses_p", Run: "run_1-2"}},
+		{Callback("7", "ses_p", "run_1", 0),
+			Record{Kind: CallbackKind, Partition: "7", Session: "ses_p", Run: "run_1"}},
 		{Notified("7", "run_1", 3), Record{Kind: NotifiedKind, Partition: "7", Run: "run_1", N: 3}},
 		{Tree("7", "ses_1", "run_1"), Record{Kind: TreeKind, Partition: "7", Session: "ses_1", Run: "run_1"}},
 		{Deleted("7", "ses_1"), Record{Kind: DeletedKind, Partition: "7", Session: "ses_1"}},
@@ -37,10 +39,14 @@ func TestParseReadsWhatTheFunctionsWrite(t *testing.T) {
 
 func TestParseRefusesWhatIsNoRecord(t *testing.T) {
 	for _, s := range []string{
-		"", "ao", "ao.runs", "ao.runs.", "ao.runs.7", "ao.runs.7.", "ao.runs.7.ended", "ao.runs.7.ended.", "ao.runs..ended.r.k",
-		"ao.runs.7.ended.r", "ao.runs.7.ended.r.", "ao.runs.7.ended..k", "ao.runs.7.ended.r.k.x", "ao.runs.7.ended.r.k.",
-		"ao.runs.7.queued.procedural.text.run.1", "ao.runs.7.queued.procedural.text._.run.x", "ao.runs.7.queued.a.b..r.1",
-		"ao.runs.7.queued.a.b.c", "ao.runs.7.queued.a.b.c.", "ao.runs.7.notified.run.-1", "ao.runs.7.stopping.r.x", "ao.events.7.s.r.k",
+		"", "ao", "ao.runs", "ao.runs.", "ao.runs.7", "ao.runs.7.", "ao.runs.7.ended", "ao.runs.7.ended.",
+		"ao.runs..ended.r.k",
+		"ao.runs.7.ended.r", "ao.runs.7.ended.r.", "ao.runs.7.ended..k", "ao.runs.7.ended.r.k.x",
+		"ao.runs.7.ended.r.k.",
+		"ao.runs.7.queued.procedural.text.run.1", "ao.runs.7.queued.procedural.text._.run.x",
+		"ao.runs.7.queued.a.b..r.1",
+		"ao.runs.7.queued.a.b.c", "ao.runs.7.queued.a.b.c.", "ao.runs.7.notified.run.-1", "ao.runs.7.stopping.r.x",
+		"ao.events.7.s.r.k",
 	} {
 		if r, err := Parse(s); err == nil {
 			t.Errorf("%q: got %+v, want an error", s, r)
@@ -61,7 +67,8 @@ func TestCheck(t *testing.T) {
 		ok    bool
 	}{
 		{"a", true}, {"Ab-9_", true}, {"_", true}, {strings.Repeat("x", 128), true}, {strings.Repeat("x", 129), false},
-		{"", false}, {"a.b", false}, {"*", false}, {">", false}, {"a b", false}, {"a/b", false}, {"ä", false}, {"a\n", false}, {"a=b", false},
+		{"", false}, {"a.b", false}, {"*", false}, {">", false}, {"a b", false}, {"a/b", false}, {"ä", false},
+		{"a\n", false}, {"a=b", false},
 	} {
 		if err := Check(tt.token); (err == nil) != tt.ok {
 			t.Errorf("%q: got %v, want ok %v", tt.token, err, tt.ok)
@@ -71,7 +78,8 @@ func TestCheck(t *testing.T) {
 
 // The partition is part of every stored subject: these values may never change.
 func TestPartitionIsFixedForEver(t *testing.T) {
-	for session, want := range map[string]string{"": "5", "ses_a": "18", "ses_b": "63", "ses_0190f3b0c0de7000800000000000c0de": "59"} {
+	for session, want := range map[string]string{"": "5", "ses_a": "18", "ses_b": "63",
+		"ses_0190f3b0c0de7000800000000000c0de": "59"} {
 		if got := Partition(session); got != want {
 			t.Errorf("%q: got %s, want %s", session, got, want)
 		}
@@ -81,7 +89,8 @@ func TestPartitionIsFixedForEver(t *testing.T) {
 func TestTaskQueueDurablesDoNotCollide(t *testing.T) {
 	seen := map[string]string{}
 	for _, lane := range []string{
-		TaskQueue("procedural", "text", "_"), TaskQueue("procedural", "text-_", "_"), TaskQueue("procedural", "text_", "_"), TaskQueue("procedural", "_", "text"),
+		TaskQueue("procedural", "text", "_"), TaskQueue("procedural", "text-_", "_"),
+		TaskQueue("procedural", "text_", "_"), TaskQueue("procedural", "_", "text"),
 		TaskQueue("procedural", "a-b", "c"), TaskQueue("procedural", "a", "b-c"), TaskQueue("procedural-a", "b", "c"),
 	} {
 		name := TaskQueueDurable(lane)

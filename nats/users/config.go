@@ -15,33 +15,35 @@ const (
 	accountPublishers   = "PUBLISHERS"
 )
 
-// account is where a role logs in.
+// account is the account of each role.
 var account = map[Role]string{Coordinator: AccountCoordinators, Worker: accountWorkers, Publisher: accountPublishers}
 
-// Account is where a role logs in.
+// Account is the account a role logs in to.
 func (r Role) Account() string { return account[r] }
 
-// Who may answer may do it so often for each message that it was handed, for so long: several times, since a run is put off again
-// and again while nobody can say whether its claim stands.
+// The limits of allow_responses: how many responses to a message are allowed, and for how long. Several, since
+// a run is put off again while the outcome of its claim is unknown.
 const (
 	MaxResponses   = 4
 	ResponseWindow = time.Minute
 )
 
-// TLS is where a server finds its certificate, as its configuration has it. No Cert: no TLS.
+// TLS is the server's certificate, as its configuration has it. No Cert: no TLS.
 type TLS struct{ Cert, Key, CA string }
 
-// The first line of the configuration, as it is and as it was.
+// The first line of the configuration, current and old.
 const (
-	title    = "# The users of Agent Orchestrator and what each may do. 'ao init' renews it: add lines of your own, change none of these.\n"
-	oldTitle = "# The users of Agent Orchestrator and what each may do. Made by 'ao init', which makes it anew: write nothing here.\n"
+	title = "# The users of Agent Orchestrator and what each may do. 'ao init' renews it: add lines of your " +
+		"own, change none of these.\n"
+	oldTitle = "# The users of Agent Orchestrator and what each may do. Made by 'ao init', which makes it anew: " +
+		"write nothing here.\n"
 )
 
-// share has a server name the user whose requests an account imports.
-const share = ", share: true"
+// shareOption makes a server name the users whose requests an account imports.
+const shareOption = ", share: true"
 
-// Config is the configuration of a NATS server with these users: to be included into a server's configuration, or read by an
-// embedded one (AO_NATS_USERS). It holds public keys only.
+// Config is the configuration of a NATS server with these users, to be included or read by an embedded server
+// (AO_NATS_USERS). It contains public keys only.
 func Config(all []User, tls TLS) string {
 	var b strings.Builder
 	b.WriteString(title + "# It holds no secrets. Why three accounts: shared/docs/decisions/0018-nats-users.md\n\n")
@@ -94,8 +96,8 @@ func (u User) write(b *strings.Builder, all []User) {
 
 func list(subjects []string) string { return `["` + strings.Join(subjects, `", "`) + `"]` }
 
-// exports are what an account lets others do: the coordinators' all that stands in services, and the answers to those who left a
-// run in the inbox; the workers' that their runners be told something.
+// exports are what an account offers others. Coordinators export the services and the replies to publishers;
+// workers export their runners' commands.
 func exports(role Role, all []User) (lines []string) {
 	switch role {
 	case Worker:
@@ -130,13 +132,15 @@ func imports(role Role, all []User) (lines []string) {
 	for _, s := range services[role] {
 		more := ""
 		if s.named {
-			more = share
+			more = shareOption
 		}
-		lines = append(lines, fmt.Sprintf("{service: {account: %s, subject: %q}%s}", AccountCoordinators, s.subject, more))
+		lines = append(lines, fmt.Sprintf("{service: {account: %s, subject: %q}%s}", AccountCoordinators, s.subject,
+			more))
 	}
 	for _, u := range all {
 		if role == Publisher && u.Role == Publisher {
-			lines = append(lines, fmt.Sprintf("{stream: {account: %s, subject: %q}}", AccountCoordinators, u.InboxPrefix()+".>"))
+			lines = append(lines, fmt.Sprintf("{stream: {account: %s, subject: %q}}", AccountCoordinators,
+				u.InboxPrefix()+".>"))
 		}
 	}
 	return lines

@@ -10,13 +10,13 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Credential is what a user logs in with: the seed of its nkey, which is the secret.
+// Credential is a user with the seed of its nkey, which is the secret.
 type Credential struct {
 	User
 	seed []byte
 }
 
-// New makes a user with a key of its own.
+// New makes a user with a new key.
 func New(name string, role Role, profiles ...Profile) (Credential, error) {
 	pair, err := nkeys.CreatePairWithRand(nkeys.PrefixByteUser, rand.Reader)
 	if err != nil {
@@ -30,16 +30,17 @@ func New(name string, role Role, profiles ...Profile) (Credential, error) {
 	return Credential{User{Name: name, Role: role, Key: key, Profiles: profiles}, seed}, err
 }
 
-// The lines of a credential's file that say what it is; to NATS they are nothing.
+// The comment lines of a credential's file; NATS ignores them.
 const (
 	roleLine     = "# role: "
 	profilesLine = "# profiles: "
 )
 
-// File is the credential as a file (AO_NATS_CREDS).
+// File is the content of the credential's file (AO_NATS_CREDS).
 func (c Credential) File() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# NATS user %s of Agent Orchestrator, made by 'ao init'. The last line is its secret.\n%s%s\n", c.Name, roleLine, c.Role)
+	fmt.Fprintf(&b, "# NATS user %s of Agent Orchestrator, made by 'ao init'. The last line is its secret.\n%s%s\n",
+		c.Name, roleLine, c.Role)
 	if len(c.Profiles) > 0 {
 		fmt.Fprintf(&b, "%s%s\n", profilesLine, strings.Join(c.profiles(), " "))
 	}
@@ -55,7 +56,7 @@ func (u User) profiles() []string {
 	return all
 }
 
-// Read reads the file of a credential whose user is called so.
+// Read reads the file of the credential of a user with that name.
 func Read(name string, file []byte) (Credential, error) {
 	c := Credential{User: User{Name: name}}
 	for line := range strings.Lines(string(file)) {
@@ -74,20 +75,22 @@ func Read(name string, file []byte) (Credential, error) {
 		}
 	}
 	if account[c.Role] == "" {
-		return c, fmt.Errorf("no line %q with %s, %s or %s: it was not made by 'ao init'", roleLine, Coordinator, Worker, Publisher)
+		return c, fmt.Errorf("no line %q with %s, %s or %s: it was not made by 'ao init'", roleLine, Coordinator,
+			Worker, Publisher)
 	}
 	pair, err := nkeys.ParseDecoratedUserNKey(file)
 	if err != nil {
-		return c, errors.New("no seed of an nkey user (SU…) in it") // the cause may show it
+		return c, errors.New("no seed of an nkey user (SU…) in it") // the cause may contain the seed
 	}
-	if c.seed, err = pair.Seed(); err != nil {
+	c.seed, err = pair.Seed()
+	if err != nil {
 		return c, err
 	}
 	c.Key, err = pair.PublicKey()
 	return c, err
 }
 
-// Sign answers a server's challenge, as nats.Nkey wants it.
+// Sign answers a server's challenge, for nats.Nkey.
 func (c Credential) Sign(nonce []byte) ([]byte, error) {
 	pair, err := nkeys.FromSeed(c.seed)
 	if err != nil {

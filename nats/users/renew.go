@@ -8,14 +8,17 @@ import (
 	"strings"
 )
 
-// Renew is Config for a configuration that an earlier call made, perhaps of an older version: the lines that an operator added to it
-// stay in their places. The error names a line of ours that was changed or removed by hand, or one of theirs whose place is gone.
+// Renew is Config for a configuration that an earlier call made, perhaps of an older version. Lines that an
+// operator added stay in their places. The error names a line of ours that was changed or removed, or an added
+// line whose place is gone.
 func Renew(have string, all []User, tls TLS) (string, error) {
 	made, want := made(have, tls), Config(all, tls)
 	before, now, wanted := split(made), split(have), split(want)
 	added, missing := additions(before, now)
 	if missing != "" {
-		return "", fmt.Errorf("the line %q was changed or removed by hand: put it back, or move the file away to have it made anew, and call 'ao init' again", strings.TrimSpace(missing))
+		return "", fmt.Errorf("the line %q was changed or removed by hand: "+
+			"put it back, or move the file away to have it made anew, and call 'ao init' again",
+			strings.TrimSpace(missing))
 	}
 	if len(added) == 0 {
 		return want, nil
@@ -29,7 +32,8 @@ func Renew(have string, all []User, tls TLS) (string, error) {
 			continue
 		}
 		if place[i] < 0 {
-			return "", fmt.Errorf("the line %q was added after one that is not there any more: move it to another place, and call 'ao init' again", strings.TrimSpace(added[i][0]))
+			return "", fmt.Errorf("the line %q was added after one that no longer exists: "+
+				"move it to another place, and call 'ao init' again", strings.TrimSpace(added[i][0]))
 		}
 		b.WriteString(strings.Join(wanted[at:place[i]+1], "") + strings.Join(added[i], ""))
 		at = place[i] + 1
@@ -38,12 +42,12 @@ func Renew(have string, all []User, tls TLS) (string, error) {
 	return b.String(), nil
 }
 
-// Named reports whether a configuration has the server tell coordinators whose credential a worker's request came with. One of an older
+// Named reports whether a configuration makes the server name the senders of workers' requests. One of an older
 // version does not.
 func Named(conf string) bool {
 	for _, s := range services[Worker] {
 		line := fmt.Sprintf("{service: {account: %s, subject: %q}", AccountCoordinators, s.subject)
-		if s.named && strings.Contains(conf, line) && !strings.Contains(conf, line+share) {
+		if s.named && strings.Contains(conf, line) && !strings.Contains(conf, line+shareOption) {
 			return false
 		}
 	}
@@ -58,7 +62,7 @@ var (
 	theTLS   = regexp.MustCompile(`(?m)^tls \{\n  cert_file: "(.*)"\n  key_file: "(.*)"\n  min_version: "1\.2"\n\}\n`)
 )
 
-// made is what 'ao init' had written of a configuration: with its users of then, and as its version wrote.
+// made is the configuration that 'ao init' had written, with the users and the version of that time.
 func made(have string, tls TLS) string {
 	var all []User
 	for _, m := range ours.FindAllStringSubmatch(have, -1) {
@@ -82,13 +86,13 @@ func made(have string, tls TLS) string {
 	}
 	text := Config(all, then)
 	if strings.HasPrefix(have, oldTitle) || !Named(have) {
-		text = strings.ReplaceAll(strings.Replace(text, title, oldTitle, 1), share, "")
+		text = strings.ReplaceAll(strings.Replace(text, title, oldTitle, 1), shareOption, "")
 	}
 	return text
 }
 
-// additions are the lines that come after each line of before, and, under -1, those that come first. Missing is a line of before that is
-// not there.
+// additions are the lines after each line of before, and under -1 those at the start. missing is a line of
+// before that is gone.
 func additions(before, now []string) (added map[int][]string, missing string) {
 	added = map[int][]string{}
 	at := 0
@@ -108,10 +112,12 @@ func additions(before, now []string) (added map[int][]string, missing string) {
 	return added, ""
 }
 
-// matches finds each line of one text in the other, in order, as many as possible; -1: it is not there.
+// matches finds each line of a in b, in order, as many as possible; -1: it is not there.
 func matches(a, b []string) []int {
 	same := func(x, y string) bool {
-		plain := func(s string) string { return strings.Replace(strings.Replace(s, share, "", 1), title, oldTitle, 1) }
+		plain := func(s string) string {
+			return strings.Replace(strings.Replace(s, shareOption, "", 1), title, oldTitle, 1)
+		}
 		return plain(x) == plain(y)
 	}
 	longest := make([][]int, len(a)+1) // of a[i:] and b[j:]

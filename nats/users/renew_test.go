@@ -16,7 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// olderKeys is a folder that 'ao init' of commit 073a48e made, with --worker text=procedural.text --worker mind=autonomous.mind,autonomous.llm.
+// olderKeys is a folder that 'ao init' of commit 073a48e made, with --worker text=procedural.text --worker
+// mind=autonomous.mind,autonomous.llm.
 func olderKeys(t *testing.T) (conf string, all map[string]users.Credential, list []users.User) {
 	t.Helper()
 	all = map[string]users.Credential{}
@@ -46,7 +47,10 @@ func own(t *testing.T, conf string) (string, users.Credential) {
 		t.Fatal(err)
 	}
 	for _, add := range [][2]string{
-		{"  PUBLISHERS {\n    users: [\n", "      # grafana\n      {nkey: " + c.Key + ", permissions: {\n        publish: {allow: [\"ao.api.runs.get\"]}\n        subscribe: {allow: [\"" + c.InboxPrefix() + ".>\"]}\n      }}\n"},
+		{"  PUBLISHERS {\n    users: [\n",
+			"      # grafana\n      {nkey: " + c.Key +
+				", permissions: {\n        publish: {allow: [\"ao.api.runs.get\"]}\n        subscribe: {allow: [\"" +
+				c.InboxPrefix() + ".>\"]}\n      }}\n"},
 		{"accounts {\n", "  SYS: {users: [{user: admin, password: secret}]}\n"},
 		{"}\n", "system_account: SYS\n"},
 	} {
@@ -60,7 +64,8 @@ func own(t *testing.T, conf string) (string, users.Credential) {
 	return "# ours, 2026\n" + conf, c
 }
 
-// TestUsersOfAnOlderVersionAreRenewed: the same keys log in with the rights of today, and what an operator added is there.
+// TestUsersOfAnOlderVersionAreRenewed: the same keys log in with the rights of today, and what an operator added is
+// there.
 func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 	before, all, list := olderKeys(t)
 	if users.Named(before) || !users.Named(users.Config(list, users.TLS{})) {
@@ -85,7 +90,8 @@ func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 		s := natstest.Server(t, natstest.Listen("127.0.0.1:0"), func(c *embed.Config) { c.Users = file })
 		login := func(c users.Credential) *nats.Conn {
 			t.Helper()
-			nc, err := nats.Connect(s.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()), nats.Timeout(20*time.Second))
+			nc, err := nats.Connect(s.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()),
+				nats.Timeout(20*time.Second))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,12 +99,15 @@ func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 			return nc
 		}
 		co := login(all["coordinator"])
-		if _, err := co.Subscribe("ao.>", func(m *nats.Msg) { m.Respond([]byte(m.Header.Get("Nats-Request-Info"))) }); err != nil {
+		if _, err := co.Subscribe("ao.>",
+			func(m *nats.Msg) { m.Respond([]byte(m.Header.Get("Nats-Request-Info"))) }); err != nil {
 			t.Fatal(err)
 		}
 		co.Flush()
-		for name, subj := range map[string]string{"worker": subject.RunnerAPI("deregister"), "worker-text": subject.Heartbeats("rnr_1"), "worker-mind": subject.Register("autonomous", "llm")} {
-			forged := &nats.Msg{Subject: subj, Header: nats.Header{"Nats-Request-Info": {`{"user":"` + all["publisher"].Key + `","kind":"Client"}`}}}
+		for name, subj := range map[string]string{"worker": subject.RunnerAPI("deregister"),
+			"worker-text": subject.Heartbeats("rnr_1"), "worker-mind": subject.Register("autonomous", "llm")} {
+			forged := &nats.Msg{Subject: subj,
+				Header: nats.Header{"Nats-Request-Info": {`{"user":"` + all["publisher"].Key + `","kind":"Client"}`}}}
 			m, err := login(all[name]).RequestMsg(forged, 20*time.Second)
 			if err != nil {
 				t.Fatalf("%s: %v", subj, err)
@@ -107,7 +116,8 @@ func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 			if err := json.Unmarshal(m.Data, &info); err != nil {
 				t.Fatalf("%s: %v", m.Data, err)
 			}
-			if want := map[bool]string{true: all[name].Key}[named]; info.User != want || (info.Kind == "Client") != named {
+			if want := map[bool]string{true: all[name].Key}[named]; info.User != want ||
+				(info.Kind == "Client") != named {
 				t.Errorf("%s: the server says that %s of kind %q asks, not %q", subj, info.User, info.Kind, want)
 			}
 		}
@@ -117,12 +127,15 @@ func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 	}
 }
 
-// TestRenewRefusesWhatItCannotKeep: nothing that an operator changed is lost without a word, and no key that was replaced stays.
+// TestRenewRefusesWhatItCannotKeep: nothing that an operator changed is lost without a word, and no key that was
+// replaced stays.
 func TestRenewRefusesWhatItCannotKeep(t *testing.T) {
 	old, _, list := olderKeys(t)
 	for conf, want := range map[string]string{
-		strings.Replace(old, `"ao.fleet.*", "ao.beats.*"`, `"ao.fleet.*"`, 1):                       "changed or removed by hand",
-		strings.Replace(old, "    jetstream: enabled\n", "    jetstream: {max_file: 1G}\n", 1):      `"jetstream: enabled"`,
+		strings.Replace(old, `"ao.fleet.*", "ao.beats.*"`, `"ao.fleet.*"`,
+			1): "changed or removed by hand",
+		strings.Replace(old, "    jetstream: enabled\n", "    jetstream: {max_file: 1G}\n",
+			1): `"jetstream: enabled"`,
 		strings.Replace(old, "      {service: \"ao.inbox.runs\", accounts: [PUBLISHERS]}\n", "", 1): "ao.inbox.runs",
 	} {
 		if got, err := users.Renew(conf, list, users.TLS{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -143,13 +156,15 @@ func TestRenewRefusesWhatItCannotKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]bool{list[4].Key: false, replaced.Key: true, more.Key: true, grafana.Key: true, "system_account: SYS": true, "# ours, 2026": true, tls.Cert: true} {
+	for key, want := range map[string]bool{list[4].Key: false, replaced.Key: true, more.Key: true, grafana.Key: true,
+		"system_account: SYS": true, "# ours, 2026": true, tls.Cert: true} {
 		if strings.Contains(got, key) != want {
 			t.Errorf("%s is there: %v\n%s", key, !want, got)
 		}
 	}
 	gone, err := users.Renew(got, list[:4], users.TLS{Cert: "/new/nats/server.crt", Key: "/new/nats/server.key"})
-	if err != nil || strings.Contains(gone, replaced.Key) || strings.Contains(gone, "/etc/ao") || !strings.Contains(gone, grafana.Key) {
+	if err != nil || strings.Contains(gone, replaced.Key) || strings.Contains(gone, "/etc/ao") ||
+		!strings.Contains(gone, grafana.Key) {
 		t.Errorf("%v\n%s", err, gone)
 	}
 }

@@ -36,7 +36,8 @@ func newPlace(t *testing.T) *place {
 		role     users.Role
 		profiles []users.Profile
 	}{
-		{"coordinator", users.Coordinator, nil}, {"worker", users.Worker, nil}, {"publisher", users.Publisher, nil}, {"second", users.Publisher, nil},
+		{"coordinator", users.Coordinator, nil}, {"worker", users.Worker, nil}, {"publisher", users.Publisher, nil},
+		{"second", users.Publisher, nil},
 		{"worker-text", users.Worker, []users.Profile{{Type: "procedural", Name: "text"}}},
 		{"worker-mind", users.Worker, []users.Profile{{Type: "autonomous", Name: "mind"}}},
 	} {
@@ -54,17 +55,21 @@ func newPlace(t *testing.T) *place {
 	p.server = natstest.Server(t, natstest.Listen("127.0.0.1:0"), func(c *embed.Config) { c.Users = file })
 	p.co, _ = p.login("coordinator")
 	var err error
-	if p.bus, err = bus.Open(p.co, bus.Config{Log: natstest.Log(t)}); err == nil {
+	p.bus, err = bus.Open(p.co, bus.Config{Log: natstest.Log(t)})
+	if err == nil {
 		err = p.bus.Setup(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lane := range []string{"procedural.text._", "autonomous.mind._", "autonomous._._", "procedural.text.0123456789abcdef"} {
+	for _, lane := range []string{"procedural.text._", "autonomous.mind._", "autonomous._._",
+		"procedural.text.0123456789abcdef"} {
 		if err := p.bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.bus.Append(t.Context(), bus.Entry{Subject: subject.Queued("7", lane, "run_"+strings.ReplaceAll(lane, ".", "-"), 1), Body: []byte(`{"key":"secret"}`)}); err != nil {
+		if _, err := p.bus.Append(t.Context(),
+			bus.Entry{Subject: subject.Queued("7", lane, "run_"+strings.ReplaceAll(lane, ".", "-"), 1),
+				Body: []byte(`{"key":"secret"}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,9 +96,10 @@ func newPlace(t *testing.T) *place {
 func (p *place) login(name string) (*nats.Conn, <-chan string) {
 	p.t.Helper()
 	c, refused := p.users[name], make(chan string, 64)
-	nc, err := nats.Connect(p.server.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()), nats.Timeout(20*time.Second), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		refused <- err.Error()
-	}))
+	nc, err := nats.Connect(p.server.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.InboxPrefix()),
+		nats.Timeout(20*time.Second), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			refused <- err.Error()
+		}))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -132,7 +138,8 @@ func quiet(t *testing.T, nc *nats.Conn, refused <-chan string) {
 	}
 }
 
-// within waits until the server has dealt with all that was sent. What it refused it says before that, but another goroutine hears it.
+// within waits until the server has dealt with all that was sent. What it refused it says before that, but another
+// goroutine hears it.
 func within(t *testing.T, nc *nats.Conn, refused <-chan string, d time.Duration) string {
 	t.Helper()
 	if err := nc.Flush(); err != nil {
@@ -149,30 +156,45 @@ func within(t *testing.T, nc *nats.Conn, refused <-chan string, d time.Duration)
 // forbidden is what nobody but a coordinator may publish or ask for.
 var forbidden = []string{
 	// JetStream's own interface
-	"$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.RUNS", "$JS.API.STREAM.CREATE.EVIL", "$JS.API.STREAM.UPDATE.RUNS",
-	"$JS.API.STREAM.DELETE.RUNS", "$JS.API.STREAM.PURGE.RUNS", "$JS.API.STREAM.MSG.GET.RUNS", "$JS.API.STREAM.MSG.DELETE.RUNS", "$JS.API.STREAM.SNAPSHOT.RUNS",
-	"$JS.API.DIRECT.GET.RUNS", "$JS.API.DIRECT.GET.RUNS.ao.runs.7.claimed.run_a.key_a", "$JS.API.DIRECT.GET.RUNS.ao.runs.*.claimed.*.*", "$JS.API.DIRECT.GET.RUNS.ao.runs.7.queued.procedural.text._.run_1.1",
-	"$JS.API.DIRECT.GET.EVENTS", "$JS.API.DIRECT.GET.AUDIT", "ao.audit.entries", "$JS.API.DIRECT.GET.KV_logins.$KV.logins.x", "$KV.logins.x", "$JS.API.DIRECT.GET.KV_secrets.$KV.secrets.attempts", "$JS.API.STREAM.MSG.GET.KV_secrets",
+	"$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.RUNS",
+	"$JS.API.STREAM.CREATE.EVIL", "$JS.API.STREAM.UPDATE.RUNS",
+	"$JS.API.STREAM.DELETE.RUNS", "$JS.API.STREAM.PURGE.RUNS", "$JS.API.STREAM.MSG.GET.RUNS",
+	"$JS.API.STREAM.MSG.DELETE.RUNS", "$JS.API.STREAM.SNAPSHOT.RUNS",
+	"$JS.API.DIRECT.GET.RUNS", "$JS.API.DIRECT.GET.RUNS.ao.runs.7.claimed.run_a.key_a",
+	"$JS.API.DIRECT.GET.RUNS.ao.runs.*.claimed.*.*",
+	"$JS.API.DIRECT.GET.RUNS.ao.runs.7.queued.procedural.text._.run_1.1",
+	"$JS.API.DIRECT.GET.EVENTS", "$JS.API.DIRECT.GET.AUDIT", "ao.audit.entries",
+	"$JS.API.DIRECT.GET.KV_logins.$KV.logins.x", "$KV.logins.x",
+	"$JS.API.DIRECT.GET.KV_secrets.$KV.secrets.attempts", "$JS.API.STREAM.MSG.GET.KV_secrets",
 	"$JS.API.DIRECT.GET.KV_drafts.$KV.drafts.x.input",
-	"$JS.API.CONSUMER.CREATE.RUNS", "$JS.API.CONSUMER.CREATE.RUNS.evil", "$JS.API.CONSUMER.CREATE.RUNS.evil.ao.runs.>", "$JS.API.CONSUMER.DURABLE.CREATE.RUNS.evil",
-	"$JS.API.CONSUMER.LIST.RUNS", "$JS.API.CONSUMER.NAMES.RUNS", "$JS.API.CONSUMER.INFO.RUNS.lane=procedural=text=_", "$JS.API.CONSUMER.DELETE.RUNS.lane=procedural=text=_",
-	"$JS.API.CONSUMER.MSG.NEXT.EVENTS.evil", "$JS.API.CONSUMER.MSG.NEXT.INBOX.inbox", "$JS.API.CONSUMER.MSG.NEXT.KV_secrets.evil",
+	"$JS.API.CONSUMER.CREATE.RUNS", "$JS.API.CONSUMER.CREATE.RUNS.evil",
+	"$JS.API.CONSUMER.CREATE.RUNS.evil.ao.runs.>", "$JS.API.CONSUMER.DURABLE.CREATE.RUNS.evil",
+	"$JS.API.CONSUMER.LIST.RUNS", "$JS.API.CONSUMER.NAMES.RUNS", "$JS.API.CONSUMER.INFO.RUNS.lane=procedural=text=_",
+	"$JS.API.CONSUMER.DELETE.RUNS.lane=procedural=text=_",
+	"$JS.API.CONSUMER.MSG.NEXT.EVENTS.evil", "$JS.API.CONSUMER.MSG.NEXT.INBOX.inbox",
+	"$JS.API.CONSUMER.MSG.NEXT.KV_secrets.evil",
 	"$JS.ACK.RUNS.lane=procedural=text=_.1.1.1.1.0", "$JS.ACK.INBOX.inbox.1.1.1.1.0", "$JS.FC.RUNS.x",
 	// buckets and objects
-	"$KV.secrets.attempts", "$KV.agents.evil", "$KV.runners.rnr_x", "$KV.lanes.x", "$KV.idempotency.x", "$KV.schemas.x", "$KV.drafts.x.input", "$O.payloads.M.x", "$O.payloads.C.x",
+	"$KV.secrets.attempts", "$KV.agents.evil", "$KV.runners.rnr_x", "$KV.lanes.x", "$KV.idempotency.x",
+	"$KV.schemas.x", "$KV.drafts.x.input", "$O.payloads.M.x", "$O.payloads.C.x",
 	// records that only coordinators write
-	"ao.runs.7.queued.procedural.text._.run_1.1", "ao.runs.7.session.ses_1", "ao.runs.7.accepted.ses_1.run_1", "ao.runs.7.stopping.run_1", "ao.runs.7.callback.ses_1.run_1",
+	"ao.runs.7.queued.procedural.text._.run_1.1", "ao.runs.7.session.ses_1", "ao.runs.7.accepted.ses_1.run_1",
+	"ao.runs.7.stopping.run_1", "ao.runs.7.callback.ses_1.run_1",
 	"ao.runs.7.notified.run_1.1", "ao.runs.7.deleted.ses_1", "ao.runs.7.evil", "ao.runs.7.ended.run_1.key.more",
 	// others' answers and commands, and the server's own account
-	"_INBOX.x", "_R_.x", "ao.commands.rnr_1", "ao.commands.door.rnr_1", "ao.fleet", "ao.inbox.evil", "ao.events.evil", "ao.evil",
+	"_INBOX.x", "_R_.x", "ao.commands.rnr_1", "ao.commands.door.rnr_1", "ao.fleet", "ao.inbox.evil",
+	"ao.events.evil", "ao.evil",
 	"$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$SRV.PING", "$SRV.INFO.ao",
 }
 
 // deaf is what nobody but a coordinator may listen to.
 var deaf = []string{
-	">", "ao.>", "*.*", "ao.runs.>", "ao.runs.*.queued.>", "ao.runs.*.claimed.*.*", "ao.events.>", "ao.fleet.>", "ao.fleet.*", "ao.fleet.register.procedural.text", "ao.beats.>", "ao.beats.rnr_1",
-	"ao.commands.>", "ao.commands.*.*", "ao.commands.rnr_1", "ao.commands.door.rnr_1", "ao.api.runs.create", "ao.inbox.runs", "ao.rejected.>",
-	"_INBOX.>", "_INBOX_>", "*.>", "_R_.>", "$JS.>", "$JS.API.>", "$JS.ACK.>", "$JS.EVENT.ADVISORY.>", "$KV.>", "$KV.secrets.>", "$O.>", "$SYS.>", "$SRV.>",
+	">", "ao.>", "*.*", "ao.runs.>", "ao.runs.*.queued.>", "ao.runs.*.claimed.*.*", "ao.events.>", "ao.fleet.>",
+	"ao.fleet.*", "ao.fleet.register.procedural.text", "ao.beats.>", "ao.beats.rnr_1",
+	"ao.commands.>", "ao.commands.*.*", "ao.commands.rnr_1", "ao.commands.door.rnr_1", "ao.api.runs.create",
+	"ao.inbox.runs", "ao.rejected.>",
+	"_INBOX.>", "_INBOX_>", "*.>", "_R_.>", "$JS.>", "$JS.API.>", "$JS.ACK.>", "$JS.EVENT.ADVISORY.>", "$KV.>",
+	"$KV.secrets.>", "$O.>", "$SYS.>", "$SRV.>",
 }
 
 func TestWhatACredentialMustNotDoTheServerRefuses(t *testing.T) {
@@ -180,7 +202,8 @@ func TestWhatACredentialMustNotDoTheServerRefuses(t *testing.T) {
 	inboxes := func(but string) (all []string) {
 		for name, c := range p.users {
 			if name != but {
-				all = append(all, c.InboxPrefix()+".>", subject.CommandsFor(c.CredentialID(), "*"), subject.CommandsFor(c.CredentialID(), "rnr_1"))
+				all = append(all, c.InboxPrefix()+".>", subject.CommandsFor(c.CredentialID(), "*"),
+					subject.CommandsFor(c.CredentialID(), "rnr_1"))
 			}
 		}
 		return all
@@ -190,15 +213,21 @@ func TestWhatACredentialMustNotDoTheServerRefuses(t *testing.T) {
 		publish   []string
 		subscribe []string
 	}{
-		{"worker", []string{"ao.api.runs.create", "ao.api.runs.get", "ao.api.runs.stop", "ao.api.agents.list", "ao.inbox.runs"}, nil},
+		{"worker", []string{"ao.api.runs.create", "ao.api.runs.get", "ao.api.runs.stop", "ao.api.agents.list",
+			"ao.inbox.runs"}, nil},
 		{"worker-text", []string{
-			"ao.fleet.register", "ao.fleet.register.procedural.other", "ao.fleet.register.autonomous.text", "ao.fleet.register.autonomous.mind", "ao.api.runs.create", "ao.inbox.runs",
+			"ao.fleet.register", "ao.fleet.register.procedural.other", "ao.fleet.register.autonomous.text",
+			"ao.fleet.register.autonomous.mind", "ao.api.runs.create", "ao.inbox.runs",
 			subject.Pull("lane=autonomous=mind=_"), subject.Pull("lane=autonomous=_=_"),
 		}, nil},
-		{"worker-mind", []string{"ao.fleet.register.procedural.text", subject.Pull("lane=procedural=text=_"), subject.Pull("lane=procedural=_=_")}, nil},
+		{"worker-mind", []string{"ao.fleet.register.procedural.text", subject.Pull("lane=procedural=text=_"),
+			subject.Pull("lane=procedural=_=_")}, nil},
 		{"publisher", []string{
-			"ao.fleet.register", "ao.fleet.register.procedural.text", "ao.fleet.payload_get", "ao.fleet.record", "ao.beats.rnr_1", "ao.runs.7.claimed.run_a.key_a", "ao.runs.7.bound.run_a.key_a", "ao.runs.7.offered.run_a.key_a",
-			"ao.runs.7.ended.run_a.key_a", "ao.events.7.ses_1.run_1.message", "ao.rejected.runs", subject.Pull("lane=procedural=text=_"), subject.Pull("inbox"), "ao.api.runs.evil", "ao.api.>",
+			"ao.fleet.register", "ao.fleet.register.procedural.text", "ao.fleet.payload_get", "ao.fleet.record",
+			"ao.beats.rnr_1", "ao.runs.7.claimed.run_a.key_a", "ao.runs.7.bound.run_a.key_a",
+			"ao.runs.7.offered.run_a.key_a",
+			"ao.runs.7.ended.run_a.key_a", "ao.events.7.ses_1.run_1.message", "ao.rejected.runs",
+			subject.Pull("lane=procedural=text=_"), subject.Pull("inbox"), "ao.api.runs.evil", "ao.api.>",
 		}, []string{"ao.commands.*"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -235,13 +264,15 @@ func TestNobodyBorrowsRights(t *testing.T) {
 		who  string
 		asks []string
 	}{
-		{"worker", []string{"ao.events.7.ses_1.run_1.message", "ao.fleet.deregister", "ao.fleet.record", subject.Pull("lane=procedural=text=_")}},
+		{"worker", []string{"ao.events.7.ses_1.run_1.message", "ao.fleet.deregister", "ao.fleet.record",
+			subject.Pull("lane=procedural=text=_")}},
 		{"publisher", []string{"ao.inbox.runs", "ao.api.runs.get"}},
 	} {
 		nc, refused := p.login(tt.who)
 		for _, ask := range tt.asks {
 			for _, to := range []string{
-				"$JS.API.STREAM.DELETE.RUNS", "$JS.API.STREAM.PURGE.RUNS", "$KV.secrets.attempts", "$KV.agents.evil", "ao.runs.7.stopping.run_a", "ao.runs.7.queued.procedural.text._.run_evil.1",
+				"$JS.API.STREAM.DELETE.RUNS", "$JS.API.STREAM.PURGE.RUNS", "$KV.secrets.attempts", "$KV.agents.evil",
+				"ao.runs.7.stopping.run_a", "ao.runs.7.queued.procedural.text._.run_evil.1",
 				"ao.runs.7.deleted.ses_a", "$O.payloads.M.x", "$JS.API.CONSUMER.DELETE.RUNS.lane=procedural=text=_",
 			} {
 				if err := nc.PublishRequest(ask, to, []byte("{}")); err != nil {
@@ -253,7 +284,8 @@ func TestNobodyBorrowsRights(t *testing.T) {
 	}
 	p.co.Flush()
 	var seq uint64
-	natstest.Until(t, "what was sent has arrived", func() bool { // a message of the coordinator's own comes after all of it
+	// a message of the coordinator's own comes after all of it
+	natstest.Until(t, "what was sent has arrived", func() bool {
 		js, _ := p.co.JetStream()
 		s, err := js.StreamInfo(subject.Events)
 		if err == nil {
@@ -264,7 +296,8 @@ func TestNobodyBorrowsRights(t *testing.T) {
 	if after := p.all(); after != p.before {
 		t.Errorf("the streams changed:\n%s\n%s", p.before, after)
 	}
-	if body, _, err := p.bus.Bucket(subject.Secrets).Get(t.Context(), "attempts"); err != nil || string(body) != "the secret" {
+	if body, _, err := p.bus.Bucket(subject.Secrets).Get(t.Context(), "attempts"); err != nil ||
+		string(body) != "the secret" {
 		t.Errorf("the secret is %q, %v", body, err)
 	}
 }
@@ -274,7 +307,8 @@ func TestWhatACredentialIsFor(t *testing.T) {
 	p := newPlace(t)
 	w, refused := p.login("worker-text")
 	for _, subj := range []string{
-		subject.Claimed("7", "run_1", "k"), subject.Bound("7", "run_1", "k"), subject.Offered("7", "run_1", "k"), subject.Ended("7", "run_1", "k"),
+		subject.Claimed("7", "run_1", "k"), subject.Bound("7", "run_1", "k"), subject.Offered("7", "run_1", "k"),
+		subject.Ended("7", "run_1", "k"),
 		subject.Event("7", "ses_1", "run_1", "message"), subject.RejectedRuns,
 	} {
 		r, err := w.Request(subj, []byte("{}"), 30*time.Second)
@@ -282,13 +316,15 @@ func TestWhatACredentialIsFor(t *testing.T) {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
-	for _, subj := range []string{subject.RunnerAPI("deregister"), subject.RunnerAPI("record"), subject.Register("procedural", "text")} {
+	for _, subj := range []string{subject.RunnerAPI("deregister"), subject.RunnerAPI("record"),
+		subject.Register("procedural", "text")} {
 		if r, err := w.Request(subj, nil, 30*time.Second); err != nil || string(r.Data) != "{}" {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
 	for _, lane := range []string{"procedural.text._", "procedural.text.0123456789abcdef"} {
-		m, err := w.Request(subject.Pull(subject.TaskQueueDurable(lane)), []byte(`{"batch":1,"expires":5000000000}`), 30*time.Second)
+		m, err := w.Request(subject.Pull(subject.TaskQueueDurable(lane)), []byte(`{"batch":1,"expires":5000000000}`),
+			30*time.Second)
 		if err != nil || !strings.HasPrefix(m.Reply, "$JS.ACK.RUNS.") {
 			t.Fatalf("%s: %v", lane, err)
 		}
@@ -306,20 +342,24 @@ func TestWhatACredentialIsFor(t *testing.T) {
 		}
 	}
 	door := p.users["worker-text"].CredentialID()
-	if _, err := w.Subscribe(subject.CommandsFor(door, "rnr_1"), func(m *nats.Msg) { m.Respond([]byte("yes")) }); err != nil {
+	if _, err := w.Subscribe(subject.CommandsFor(door, "rnr_1"),
+		func(m *nats.Msg) { m.Respond([]byte("yes")) }); err != nil {
 		t.Fatal(err)
 	}
 	quiet(t, w, refused)
-	if r, err := p.co.Request(subject.CommandsFor(door, "rnr_1"), nil, 30*time.Second); err != nil || string(r.Data) != "yes" {
+	if r, err := p.co.Request(subject.CommandsFor(door, "rnr_1"), nil, 30*time.Second); err != nil ||
+		string(r.Data) != "yes" {
 		t.Errorf("command: %v", err)
 	}
 	pub, refused := p.login("publisher")
-	for _, subj := range []string{subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList} {
+	for _, subj := range []string{subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop,
+		subject.APIAgentsList} {
 		if r, err := pub.Request(subj, nil, 30*time.Second); err != nil || string(r.Data) != "{}" {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
-	if r, err := pub.Request(subject.InboxRuns, []byte("{}"), 30*time.Second); err != nil || !strings.Contains(string(r.Data), `"seq"`) {
+	if r, err := pub.Request(subject.InboxRuns, []byte("{}"), 30*time.Second); err != nil ||
+		!strings.Contains(string(r.Data), `"seq"`) {
 		t.Errorf("inbox: %v", err)
 	}
 	answers, err := pub.SubscribeSync(p.users["publisher"].InboxPrefix() + ".later")
@@ -351,14 +391,16 @@ func TestOnlyUsersLogIn(t *testing.T) {
 	for name, c := range p.users {
 		file := c.File()
 		got, err := users.Read(name, file)
-		if err != nil || got.Key != c.Key || got.Role != c.Role || len(got.Profiles) != len(c.Profiles) || string(got.File()) != string(file) {
+		if err != nil || got.Key != c.Key || got.Role != c.Role || len(got.Profiles) != len(c.Profiles) ||
+			string(got.File()) != string(file) {
 			t.Errorf("%s: got %+v, %v", name, got.User, err)
 		}
 		at := filepath.Join(t.TempDir(), "nats.nk")
 		if err := os.WriteFile(at, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		nc, err := bus.Connect(t.Context(), p.server.URL(), "test", natstest.Log(t), must(t)(bus.Login{Creds: at}.Options())...)
+		nc, err := bus.Connect(t.Context(), p.server.URL(), "test", natstest.Log(t),
+			must(t)(bus.Login{Creds: at}.Options())...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +410,9 @@ func TestOnlyUsersLogIn(t *testing.T) {
 		}
 		nc.Close()
 	}
-	for _, bad := range []string{"", "# role: worker\n", "# role: king\nSUAGMJH5XLGZKQQWAWKRZJIGMOU4HPFUYLXJMXOO5NLFEO2OOQJ5LPRDPM\n", "# role: worker\n# profiles: text\n"} {
+	for _, bad := range []string{"", "# role: worker\n",
+		"# role: king\nSUAGMJH5XLGZKQQWAWKRZJIGMOU4HPFUYLXJMXOO5NLFEO2OOQJ5LPRDPM\n",
+		"# role: worker\n# profiles: text\n"} {
 		if _, err := users.Read("bad", []byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
@@ -387,7 +431,8 @@ func TestAHistoryFromBeforeMovesIntoTheAccount(t *testing.T) {
 	}
 	for _, with := range []string{"", file} {
 		if with != "" {
-			if err := os.Rename(filepath.Join(dir, "jetstream", "$G"), filepath.Join(dir, "jetstream", users.AccountCoordinators)); err != nil {
+			if err := os.Rename(filepath.Join(dir, "jetstream", "$G"),
+				filepath.Join(dir, "jetstream", users.AccountCoordinators)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -62,7 +62,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if out, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 0 || !strings.Contains(out, "RUNS") {
 		t.Fatalf("ao restore: exit code %d\n%s%s", code, out, errs)
 	}
-	if _, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 1 || !strings.Contains(errs, "there is a stream INBOX already") {
+	if _, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 1 || !strings.Contains(errs, "NATS has a stream INBOX already") {
 		t.Errorf("restored once more: exit code %d, %s", code, errs)
 	}
 	old, err := os.ReadFile(begun)

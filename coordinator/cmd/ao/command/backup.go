@@ -86,7 +86,7 @@ func backupCommand(a *app) *cobra.Command {
 func noteBackup(ctx context.Context, a *app, nc *nats.Conn, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
-	if err := backup.Note(ctx, nc, began); err != nil {
+	if err := backup.RecordTime(ctx, nc, began); err != nil {
 		a.note("the backup is complete, but its time could not be recorded in NATS (ao_backup_timestamp_seconds): %v", err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 // storeLimits writes each NATS server's storage limit into its data folder. A limit that still fits is never reduced: a
 // running server would refuse to reload its configuration.
 func (r *Result) storeLimits(w Options) error {
-	folders := make([]disk.Folder, len(w.NATSData))
+	folders := make([]disk.StoreUsage, len(w.NATSData))
 	sharing := map[uint64]int{}
 	for i, dir := range w.NATSData {
-		f, err := disk.FolderOf(dir)
+		f, err := disk.StoreUsageOf(dir)
 		if err != nil {
 			return fmt.Errorf("the data folder of NATS: %w", err)
 		}
@@ -32,7 +32,7 @@ func (r *Result) storeLimits(w Options) error {
 }
 
 // storeLimit writes the storage limit of one server; requested 0: what fits on its disk.
-func (r *Result) storeLimit(dir string, f disk.Folder, sharing int, requested int64) error {
+func (r *Result) storeLimit(dir string, f disk.StoreUsage, sharing int, requested int64) error {
 	name, err := r.relative(filepath.Join(dir, "store.conf"))
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (r *Result) storeLimit(dir string, f disk.Folder, sharing int, requested in
 	}
 	size, current := requested, sizeIn(have)
 	if size == 0 {
-		size = f.Store(sharing)
+		size = f.MaxStore(sharing)
 		if size == 0 {
 			return fmt.Errorf("size of the disk of %s is unknown; set AO_NATS_STORE to the storage limit of NATS, such as 10GB", dir)
 		}
@@ -61,11 +61,11 @@ func (r *Result) storeLimit(dir string, f disk.Folder, sharing int, requested in
 }
 
 // sizeWarning says what is wrong with a limit; empty: nothing.
-func sizeWarning(f disk.Folder, size int64, sharing int) string {
+func sizeWarning(f disk.StoreUsage, size int64, sharing int) string {
 	switch {
-	case size < f.Limits:
-		return fmt.Sprintf("; its streams may hold %d MiB", f.Limits>>20)
-	case f.All > 0 && !f.Fits(size, sharing):
+	case size < f.Reserved:
+		return fmt.Sprintf("; its streams may hold %d MiB", f.Reserved>>20)
+	case f.Total > 0 && !f.Fits(size, sharing):
 		return "; its disk has less"
 	}
 	return ""

@@ -10,7 +10,8 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestWhatAServerIsToStore: never less than its streams may hold, and no more than its part of the disk where that is possible.
+// TestWhatAServerIsToStore: never less than its streams may hold, and no more than its part of the disk where that
+// is possible.
 func TestWhatAServerIsToStore(t *testing.T) {
 	for _, tt := range []struct {
 		name                    string
@@ -24,12 +25,13 @@ func TestWhatAServerIsToStore(t *testing.T) {
 		{"promised more than there is", 100, 1000, 8750, 8750, 1, false},
 		{"three servers on one disk", 0, 6000, 0, 1500, 3, true},
 	} {
-		f := disk.Folder{Room: disk.Room{Free: uint64(tt.free), All: 1 << 20}, Has: tt.has, Limits: tt.limits}
-		if got := f.Store(tt.sharing); got != tt.want || f.Fits(got, tt.sharing) != tt.fits {
+		f := disk.StoreUsage{Usage: disk.Usage{Free: uint64(tt.free), Total: 1 << 20}, Used: tt.has,
+			Reserved: tt.limits}
+		if got := f.MaxStore(tt.sharing); got != tt.want || f.Fits(got, tt.sharing) != tt.fits {
 			t.Errorf("%s: %d, fits %v, want %d, %v", tt.name, got, f.Fits(got, tt.sharing), tt.want, tt.fits)
 		}
 	}
-	if got := (disk.Folder{Has: 100}).Store(1); got != 0 {
+	if got := (disk.StoreUsage{Used: 100}).MaxStore(1); got != 0 {
 		t.Errorf("a disk that does not say how large it is: %d, want 0", got)
 	}
 }
@@ -42,17 +44,17 @@ func TestAFolderIsReadAsAServerLeavesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := disk.FolderOf(dir)
-	if err != nil || f.Limits == 0 || f.Limits != int64(s.Limits()) || f.All == 0 || f.Device == 0 {
+	f, err := disk.StoreUsageOf(dir)
+	if err != nil || f.Reserved == 0 || f.Reserved != int64(s.Limits()) || f.Total == 0 || f.Device == 0 {
 		t.Errorf("%+v, %v; the streams say %d", f, err, s.Limits())
 	}
 	if err := os.WriteFile(filepath.Join(dir, "more"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if more, err := disk.FolderOf(dir); err != nil || more.Has < f.Has+1<<20 {
+	if more, err := disk.StoreUsageOf(dir); err != nil || more.Used < f.Used+1<<20 {
 		t.Errorf("%+v, %v after a MiB more than %+v", more, err, f)
 	}
-	if _, err := disk.FolderOf(filepath.Join(dir, "nowhere")); err == nil {
+	if _, err := disk.StoreUsageOf(filepath.Join(dir, "nowhere")); err == nil {
 		t.Error("a folder that is not there has no error")
 	}
 }
