@@ -56,7 +56,7 @@ func New(cfg Config) (*Worker, error) {
 // more, lets running executors finish within the grace period, and returns nil. It returns an error when another
 // process has become this runner, or when the registration can never succeed. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
-	defer process.Tidy()
+	defer process.RemoveTempDirs()
 	defer w.shutdown.stopHard()
 	meter, forget := newMeter(w.Metrics, w.client.id, w.Profile.Name, &w.slots, w.sessions, &w.counts)
 	defer forget()

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"ao/coordinator/checkup"
-	"ao/worker/process/prowl"
+	"ao/worker/process/secretsearch"
 )
 
 // checkSecrets: 'ao doctor' reports no failure for a new stack.
@@ -95,7 +95,7 @@ func checkUnreadable(t *testing.T, s *stack) {
 			return s.post(t.Context(), "", map[string]any{"agent_name": "intruder", "mode": "sync"}, &r)
 		})
 		r.check(t)
-		var loot prowl.Loot
+		var loot secretsearch.Findings
 		if err := json.Unmarshal(r.Result.Data, &loot); err != nil || loot.Files < 500 || loot.Processes < 2 {
 			t.Errorf("%s: the intruder looked at %d files and %d processes: %v\n%s", what, loot.Files, loot.Processes, err, r.Result.Data)
 		}

@@ -34,9 +34,9 @@ func TestDoctorTellsOfALoginThatProgramsRead(t *testing.T) {
 	hides := append(as(ring, address, "worker-test"), "AO_HIDE="+filepath.Dir(login), "TMPDIR="+filepath.Join(s.dir, "tmp"))
 	closed := s.runner("closed-host", hides...)
 	s.until("it hides, or says that this system cannot", func() bool {
-		return strings.Contains(closed.log.String(), "registered") || strings.Contains(closed.log.String(), "no Landlock")
+		return strings.Contains(closed.log.String(), "registered") || strings.Contains(closed.log.String(), "Landlock is not available")
 	})
-	if strings.Contains(closed.log.String(), "no Landlock") {
+	if strings.Contains(closed.log.String(), "Landlock is not available") {
 		t.Skip(closed.log.String())
 	}
 	s.online("closed-host")

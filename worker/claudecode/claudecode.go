@@ -88,7 +88,7 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 	s := stream{host: host, config: c, stopped: ctx.Err, begun: begun, giveUp: cancel, longest: maxLine}
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
-		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in, In: e.In, Kill: host.Kill,
+		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in, Confinement: e.In, Kill: host.Kill,
 		MaxOutput: maxKept, MaxLine: maxLine, OnStdout: s.line, Reads: reads,
 	})
 	if bad, ok := errors.AsType[*process.StartError](err); ok {

@@ -12,10 +12,10 @@ import (
 // what it hits of its limits is named.
 func TestClaudeInASandbox(t *testing.T) {
 	t.Parallel()
-	t.Cleanup(process.Tidy)
+	t.Cleanup(process.RemoveTempDirs)
 	own := t.TempDir()
 	box := process.Confinement{Sandbox: process.Sandbox{Kind: process.Bubblewrap, Write: []string{own}}, Limits: process.Limits{FileMB: 1}}
-	if err := box.Check(); err != nil {
+	if err := box.Supported(); err != nil {
 		t.Skipf("bubblewrap is not tried: %v", err)
 	}
 	script := `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers;; esac; done; touch ` + own + `/session; touch ~/outside 2>/dev/null && exit 9

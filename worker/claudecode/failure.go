@@ -43,9 +43,9 @@ func notFound(claude string, err error) *fault.Fault {
 func (t *trouble) note(end *resultLine) {
 	t.subtype, t.status = end.Subtype, end.Status
 	if len(end.Errors) > 0 {
-		t.said = cutText(strings.Join(end.Errors, "; "), process.MaxWhy)
+		t.said = cutText(strings.Join(end.Errors, "; "), process.MaxReason)
 	} else if end.Text != nil && *end.Text != "" {
-		t.said = cutText(*end.Text, process.MaxWhy)
+		t.said = cutText(*end.Text, process.MaxReason)
 	}
 	if t.status == 0 && strings.Contains(t.said, "529 Overloaded") { // 2.1.197 tells no status where it gave up early
 		t.status = 529
@@ -87,13 +87,13 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 		return fault.New(fault.Internal, codePermissionMode, "Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
 			"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a sandbox that may be lost, allow IS_SANDBOX in the profile's env and set it to 1")
 	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
-		return fault.New(fault.Internal, codeFailed, exit.Why()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
+		return fault.New(fault.Internal, codeFailed, exit.Reason()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
 	case t.said != "" && exit.Hit.Limit != "":
 		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.said).With("exit_code", exit.Code)
 	case t.said != "":
 		return fault.New(fault.Internal, codeFailed, t.said).With("exit_code", exit.Code)
 	}
-	return fault.New(fault.Internal, codeFailed, "Claude Code ended without a result: "+exit.Why()).With("exit_code", exit.Code)
+	return fault.New(fault.Internal, codeFailed, "Claude Code ended without a result: "+exit.Reason()).With("exit_code", exit.Code)
 }
 
 // refused is what the API's error means; nil: there is none that is known.

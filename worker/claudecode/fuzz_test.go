@@ -37,7 +37,7 @@ func FuzzStream(f *testing.F) {
 		for line := range bytes.Lines(text) {
 			s.line(bytes.TrimRight(line, "\n"))
 		}
-		o := s.outcome(context.Background(), executor.Invocation{Mode: executor.Start}, process.Exit{Began: true, Code: code})
+		o := s.outcome(context.Background(), executor.Invocation{Mode: executor.Start}, process.Exit{Started: true, Code: code})
 		switch {
 		case o.Status == run.Completed && o.Result != nil, o.Status == run.Stopped:
 		case o.Status == run.Failed && o.Error != nil && o.Error.Code != "" && o.Error.Message != "":

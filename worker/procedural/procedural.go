@@ -88,7 +88,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	timed, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.Timeout, DefaultTimeout), errTimeout)
 	defer cancel()
 	most := cmp.Or(j.MaxResult, maxResult)
-	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace, In: j.In, Kill: j.Kill, MaxOutput: most}
+	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace, Confinement: j.In, Kill: j.Kill, MaxOutput: most}
 	var p *progress
 	if j.Tell != nil {
 		p = &progress{tell: j.Tell, now: time.Now}
@@ -111,10 +111,10 @@ func judge(exit process.Exit, err, late error, limit time.Duration, most int) ru
 		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}
 	}
 	switch {
-	case err != nil && exit.Began && errors.Is(late, context.DeadlineExceeded):
+	case err != nil && exit.Started && errors.Is(late, context.DeadlineExceeded):
 		exit.Code = ExitTimeout
 		return failed(exit, most, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+spoken(limit)).With("timeout_seconds", limit.Seconds()))
-	case err != nil && !exit.Began:
+	case err != nil && !exit.Started:
 		return run.Outcome{Status: run.Stopped}
 	case err != nil:
 		return run.Outcome{Status: run.Stopped, Result: result(exit, most)}

@@ -177,7 +177,7 @@ func TestMuchText(t *testing.T) {
 		t.Errorf("got %d bytes", n)
 	}
 	o = Run(t.Context(), script(t, `i=0; while [ $i -lt 500 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 1`, `{}`))
-	if m := o.Error.Message; len(m) > process.MaxWhy+10 || !strings.HasPrefix(m, "…\nline ") || !strings.HasSuffix(m, "line 499") {
+	if m := o.Error.Message; len(m) > process.MaxReason+10 || !strings.HasPrefix(m, "…\nline ") || !strings.HasSuffix(m, "line 499") {
 		t.Errorf("got %d bytes, %.30q", len(m), m)
 	}
 }

@@ -10,46 +10,48 @@ import (
 	"ao/shared/strictjson"
 )
 
-// most is the largest value of a limit: MiB of them still fit into an int64 of bytes.
-const most = 1 << 40
+// maxLimit is the largest value of a limit: as MiB it still fits into an int64 of bytes.
+const maxLimit = 1 << 40
 
-// Check says what is wrong with the limits, by the field.
+// Check reports the first invalid limit, by its field.
 func (l Limits) Check() error {
-	for _, v := range l.list() {
-		if v.set < 0 || v.set > most {
-			return invalid("limits."+v.name, "must be from 1 to %d", int64(most))
+	for _, v := range l.all() {
+		if v.value < 0 || v.value > maxLimit {
+			return invalid("limits."+v.name, "must be from 1 to %d", int64(maxLimit))
 		}
 	}
 	switch {
 	case l.OpenFiles > 0 && l.OpenFiles < 8:
-		return invalid("limits.open_files", "must be at least 8: a program has three before it begins, and its loader needs some")
+		return invalid("limits.open_files",
+			"must be at least 8: a program starts with three, and its loader needs some")
 	case l.MemoryMB > 0 && l.AddressSpaceMB > 0 && l.AddressSpaceMB < l.MemoryMB:
-		return invalid("limits.address_space_mb", "must be at least limits.memory_mb: memory has addresses")
+		return invalid("limits.address_space_mb", "must be at least limits.memory_mb: memory uses address space")
 	}
 	return nil
 }
 
-// limit is one of them.
+// limit is a limit with its name and unit.
 type limit struct {
-	name string
-	set  int
-	unit string
+	name  string
+	value int
+	unit  string
 }
 
-func (l Limits) list() []limit {
+func (l Limits) all() []limit {
 	return []limit{
-		{"cpu_seconds", l.CPUSeconds, " s of CPU time"}, {"memory_mb", l.MemoryMB, " MiB"}, {"address_space_mb", l.AddressSpaceMB, " MiB"},
+		{"cpu_seconds", l.CPUSeconds, " s of CPU time"}, {"memory_mb", l.MemoryMB, " MiB"},
+		{"address_space_mb", l.AddressSpaceMB, " MiB"},
 		{"file_mb", l.FileMB, " MiB"}, {"open_files", l.OpenFiles, ""}, {"processes", l.Processes, ""},
 	}
 }
 
-// The kinds of a sandbox.
+// Kinds of a sandbox.
 const (
 	None       = "none"
 	Bubblewrap = "bubblewrap"
 )
 
-// UnmarshalJSON reads an object, or the kind alone.
+// UnmarshalJSON decodes an object, or the kind alone.
 func (s *Sandbox) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &s.Kind) == nil {
 		return nil
@@ -65,13 +67,13 @@ func (s *Sandbox) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Check says what is wrong with how the sandbox is described, by the field.
+// Check reports the first invalid setting of the sandbox, by its field.
 func (s Sandbox) Check() error {
 	switch {
 	case s.Kind != "" && s.Kind != None && s.Kind != Bubblewrap:
 		return invalid("sandbox.kind", "must be %s or %s", None, Bubblewrap)
-	case !s.On() && (s.Read != nil || s.Write != nil || s.Hide != nil || s.ProjectDir != "" || s.Network != nil):
-		return invalid("sandbox", `has settings that hold with "kind":"%s" only`, Bubblewrap)
+	case !s.Enabled() && (s.Read != nil || s.Write != nil || s.Hide != nil || s.ProjectDir != "" || s.Network != nil):
+		return invalid("sandbox", `has settings that need "kind":"%s"`, Bubblewrap)
 	case s.ProjectDir != "" && s.ProjectDir != "write" && s.ProjectDir != "read":
 		return invalid("sandbox.project_dir", "must be write or read")
 	}
@@ -87,52 +89,53 @@ func checkPaths(field string, paths []string) error {
 	for i, p := range paths {
 		switch {
 		case strings.ContainsRune(p, 0) || !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/"):
-			return invalid("sandbox."+field, "[%d] %.80q must be an absolute path, or begin with ~/", i, p)
+			return invalid("sandbox."+field, "[%d] %.80q must be an absolute path or begin with ~/", i, p)
 		case field != "read" && filepath.Clean(p) == "/":
-			return invalid("sandbox."+field, "[%d] must not be the root: there would be no sandbox", i)
+			return invalid("sandbox."+field, "[%d] must not be the root: that disables the sandbox", i)
 		}
 	}
 	return nil
 }
 
-// Hold tells whether this machine can keep the confinement, and what to do where it cannot: without that a program would run
-// with more than its profile says.
-func (c *Confinement) Check() error {
-	if err := c.Limits.possible(); err != nil {
+// Supported reports why this machine cannot enforce the confinement, and what to do about it.
+func (c *Confinement) Supported() error {
+	if err := c.Limits.supported(); err != nil {
 		return err
 	}
-	if !c.Sandbox.On() {
+	if !c.Sandbox.Enabled() {
 		return nil
 	}
 	for field, paths := range map[string][]string{"read": c.Sandbox.Read, "write": c.Sandbox.Write} {
 		for _, p := range paths {
-			if _, err := os.Stat(home(p)); err != nil {
+			if _, err := os.Stat(expandHome(p)); err != nil {
 				return invalid("sandbox."+field, "names %q: %v", p, err)
 			}
 		}
 	}
-	return c.Sandbox.possible()
+	return c.Sandbox.supported()
 }
 
-// Exposes is a secret file that programs can read: the first that neither the sandbox nor Hide keeps from them; empty: there is none.
+// ExposedSecret returns the first secret file that programs can read, despite sandbox and Hide; empty: none.
 func (c *Confinement) ExposedSecret() string {
 	for _, file := range c.SecretFiles {
-		if !c.Sandbox.On() && !hides(file) {
+		if !c.Sandbox.Enabled() && !isHidden(file) {
 			return realName(file)
 		}
 	}
 	return ""
 }
 
-// confine gives the program as it is to be started, and the folder of its temporary files.
-func (c *Confinement) confine(s Spec) (confined Spec, temp string, err error) {
-	if temp, err = temporary(); err != nil {
+// apply returns the spec to start the program confined, and its folder for temporary files.
+func (c *Confinement) apply(s Spec) (confined Spec, temp string, err error) {
+	temp, err = newTempDir()
+	if err != nil {
 		return s, "", &StartError{s.Path, err.Error(), err}
 	}
-	s.Env, s.limits = with(s.Env, "TMPDIR", temp), c.Limits.kernel()
-	if c.Sandbox.On() {
-		if s, err = c.wrapped(s, temp); err != nil {
-			discard(temp)
+	s.Env, s.limits = setEnv(s.Env, "TMPDIR", temp), c.Limits.rlimits()
+	if c.Sandbox.Enabled() {
+		s, err = c.sandboxed(s, temp)
+		if err != nil {
+			releaseTempDir(temp)
 			return s, "", err
 		}
 		s.sandboxed = true

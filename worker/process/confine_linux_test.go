@@ -18,7 +18,8 @@ func confinedTo(t *testing.T, c Confinement, dir, line string) (Exit, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	return Run(ctx, Spec{Path: "/bin/sh", Args: []string{"-c", line}, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/nowhere"}, In: &c})
+	return Run(ctx, Spec{Path: "/bin/sh", Args: []string{"-c", line}, Dir: dir,
+		Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/nowhere"}, Confinement: &c})
 }
 
 // TestLimitsHoldFromTheFirstInstruction asks the kernel which limits a program has, and one that it has started.
@@ -32,7 +33,8 @@ func TestLimitsHoldFromTheFirstInstruction(t *testing.T) {
 	for i, text := range strings.Split(string(e.Stdout), "---") {
 		text = strings.Join(strings.Fields(text), " ")
 		for _, want := range []string{
-			"Max cpu time 7 9 seconds", "Max file size 3145728 3145728 bytes", "Max data size 314572800 314572800 bytes", "Max core file size 0 0 bytes",
+			"Max cpu time 7 9 seconds", "Max file size 3145728 3145728 bytes",
+			"Max data size 314572800 314572800 bytes", "Max core file size 0 0 bytes",
 			"Max open files 50 50 files", "Max address space 943718400 943718400 bytes",
 		} {
 			if !strings.Contains(text, want) {
@@ -67,22 +69,30 @@ func TestTheLimitThatWasHitIsNamed(t *testing.T) {
 		line   string
 		want   string // the beginning of Why
 	}{
-		{"cpu", Limits{CPUSeconds: 1}, "while :; do :; done", "The limit cpu_seconds of its profile (1 s of CPU time) was hit: "},
-		{"cpu of a child", Limits{CPUSeconds: 1}, "sh -c 'while :; do :; done'; exit $?", "The limit cpu_seconds of its profile"},
-		{"cpu, and SIGXCPU is ignored", Limits{CPUSeconds: 1}, "trap '' XCPU; while :; do :; done", "The limit cpu_seconds of its profile"},
-		{"file", Limits{FileMB: 1}, "head -c 3000000 /dev/zero >$TMPDIR/f", "The limit file_mb of its profile (1 MiB) was hit: "},
-		{"file, and SIGXFSZ is ignored", Limits{FileMB: 1}, "trap '' XFSZ; head -c 3000000 /dev/zero >$TMPDIR/f", "Perhaps the limit file_mb of its profile (1 MiB) was hit: "},
-		{"memory", Limits{MemoryMB: 64}, "dd if=/dev/zero of=/dev/null bs=200M count=1", "Perhaps the limit memory_mb of its profile (64 MiB) was hit: "},
-		{"addresses", Limits{AddressSpaceMB: 64}, "dd if=/dev/zero of=/dev/null bs=200M count=1", "Perhaps the limit address_space_mb of its profile (64 MiB) was hit: "},
-		{"another failure", Limits{MemoryMB: 64, CPUSeconds: 9, FileMB: 1}, "echo no such thing >&2; exit 3", "no such thing"},
+		{"cpu", Limits{CPUSeconds: 1}, "while :; do :; done",
+			"it hit the limit cpu_seconds of its profile (1 s of CPU time): "},
+		{"cpu of a child", Limits{CPUSeconds: 1}, "sh -c 'while :; do :; done'; exit $?",
+			"it hit the limit cpu_seconds of its profile"},
+		{"cpu, and SIGXCPU is ignored", Limits{CPUSeconds: 1}, "trap '' XCPU; while :; do :; done",
+			"it hit the limit cpu_seconds of its profile"},
+		{"file", Limits{FileMB: 1}, "head -c 3000000 /dev/zero >$TMPDIR/f",
+			"it hit the limit file_mb of its profile (1 MiB): "},
+		{"file, and SIGXFSZ is ignored", Limits{FileMB: 1}, "trap '' XFSZ; head -c 3000000 /dev/zero >$TMPDIR/f",
+			"it probably hit the limit file_mb of its profile (1 MiB): "},
+		{"memory", Limits{MemoryMB: 64}, "dd if=/dev/zero of=/dev/null bs=200M count=1",
+			"it probably hit the limit memory_mb of its profile (64 MiB): "},
+		{"addresses", Limits{AddressSpaceMB: 64}, "dd if=/dev/zero of=/dev/null bs=200M count=1",
+			"it probably hit the limit address_space_mb of its profile (64 MiB): "},
+		{"another failure", Limits{MemoryMB: 64, CPUSeconds: 9, FileMB: 1}, "echo no such thing >&2; exit 3",
+			"no such thing"},
 		{"killed by somebody", Limits{CPUSeconds: 9}, "kill -9 $$", "Process exited with code 137"},
 		{"a limit it does not have", Limits{CPUSeconds: 9}, "echo out of memory >&2; exit 3", "out of memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e, err := confinedTo(t, Confinement{Limits: tt.limits}, "", tt.line)
-			if err != nil || e.Code == 0 || !strings.HasPrefix(e.Why(), tt.want) {
-				t.Errorf("%v, code %d, CPU %v: got %q, want %q…", err, e.Code, e.CPU, e.Why(), tt.want)
+			if err != nil || e.Code == 0 || !strings.HasPrefix(e.Reason(), tt.want) {
+				t.Errorf("%v, code %d, CPU %v: got %q, want %q…", err, e.Code, e.CPU, e.Reason(), tt.want)
 			}
 		})
 	}
@@ -99,7 +109,11 @@ func TestAPrivateProcess(t *testing.T) {
 
 func TestTemporaryFilesAreItsOwnAndGo(t *testing.T) {
 	t.Parallel()
-	e, err := confinedTo(t, Confinement{}, "", `echo "$TMPDIR"; stat -c %a "$TMPDIR"; cd "$TMPDIR"; mkdir -p a/b; echo x >a/b/f; ln -s / a/root; chmod 500 a/b; chmod 0 a`)
+	e, err := confinedTo(t,
+		Confinement{},
+		"",
+		`echo "$TMPDIR"; stat -c %a "$TMPDIR"; cd "$TMPDIR"; mkdir -p a/b; echo x >a/b/f; ln -s / a/root; chmod 500 `+
+			`a/b; chmod 0 a`)
 	if err != nil || e.Code != 0 {
 		t.Fatalf("%v %s", err, e.Stderr)
 	}
@@ -121,8 +135,8 @@ func TestTemporaryFilesAreItsOwnAndGo(t *testing.T) {
 // TestAnEmptyFolderIsUsedAgain: but not one that a program has changed, or that somebody has removed.
 func TestAnEmptyFolderIsUsedAgain(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	Tidy()
-	t.Cleanup(Tidy)
+	RemoveTempDirs()
+	t.Cleanup(RemoveTempDirs)
 	use := func(line string) string {
 		t.Helper()
 		e, err := confinedTo(t, Confinement{}, "", "stat -c '%n %a' $TMPDIR; "+line)
@@ -143,7 +157,7 @@ func TestAnEmptyFolderIsUsedAgain(t *testing.T) {
 	}
 	os.RemoveAll(use("true"))
 	use("true")
-	Tidy()
+	RemoveTempDirs()
 	if left, _ := os.ReadDir(os.TempDir()); len(left) > 0 {
 		t.Errorf("%d are left", len(left))
 	}
@@ -152,7 +166,7 @@ func TestAnEmptyFolderIsUsedAgain(t *testing.T) {
 // sandbox skips the test where there is no sandbox to be had.
 func sandbox(t *testing.T) {
 	t.Helper()
-	if err := (Sandbox{Kind: Bubblewrap}).possible(); err != nil {
+	if err := (Sandbox{Kind: Bubblewrap}).supported(); err != nil {
 		t.Skipf("bubblewrap is not tried: %v", err)
 	}
 }
@@ -180,16 +194,21 @@ func TestSandbox(t *testing.T) {
 		line string
 		want string // part of what it wrote
 	}{
-		{"the root is read-only", Sandbox{}, "touch /var/tmp/x; touch /usr/x; touch $HOME/x; true", "Read-only file system"},
+		{"the root is read-only", Sandbox{}, "touch /var/tmp/x; touch /usr/x; touch $HOME/x; true",
+			"Read-only file system"},
 		{"the project folder is not", Sandbox{}, "echo mine >f && cat f && pwd", "mine\nPROJECT"},
 		{"but can be", Sandbox{ProjectDir: "read"}, "echo mine >f", "Read-only file system"},
-		{"/tmp is its own", Sandbox{}, "echo $TMPDIR; echo mine >/tmp/f && cat /tmp/f; ls /tmp | grep -c .", "/tmp\nmine\n"},
+		{"/tmp is its own", Sandbox{}, "echo $TMPDIR; echo mine >/tmp/f && cat /tmp/f; ls /tmp | grep -c .",
+			"/tmp\nmine\n"},
 		{"files of others in /tmp are not there", Sandbox{}, "cat " + secret, "No such file"},
-		{"it sees its own processes only", Sandbox{}, "ls /proc | grep -c '^[0-9]'; kill -0 " + fmt.Sprint(os.Getpid()), "No such process"},
-		{"a folder is writable that it may write to", Sandbox{Write: []string{beside}}, "cat " + beside + "/key && touch " + beside + "/x && echo ok", "s3cretok"},
+		{"it sees its own processes only", Sandbox{}, "ls /proc | grep -c '^[0-9]'; kill -0 " + fmt.Sprint(os.Getpid()),
+			"No such process"},
+		{"a folder is writable that it may write to", Sandbox{Write: []string{beside}},
+			"cat " + beside + "/key && touch " + beside + "/x && echo ok", "s3cretok"},
 		{"a folder is hidden", Sandbox{Hide: []string{beside}}, "ls -A " + beside + " | grep -c .", "0\n"},
 		{"a file is hidden", Sandbox{Hide: []string{beside + "/key"}}, "cat " + beside + "/key; echo end", "end\n"},
-		{"what is not named is not there", Sandbox{Read: existing("/usr", "/bin", "/lib", "/lib64")}, "ls /etc /var /root /home", "cannot access '/etc'"},
+		{"what is not named is not there", Sandbox{Read: existing("/usr", "/bin", "/lib", "/lib64")},
+			"ls /etc /var /root /home", "cannot access '/etc'"},
 		{"no network", Sandbox{Network: &off}, "cat /proc/net/dev | grep -c :", "1\n"},
 		{"its exit code", Sandbox{}, "exit 7", "code 7"},
 		{"it is not alone with its group", Sandbox{}, "sleep 100 & echo gone", "gone"},
@@ -207,7 +226,8 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// TestWhatLiesDeeperCounts: a project that is a home folder shows no keys in it, and one beside the program can be written to.
+// TestWhatLiesDeeperCounts: a project that is a home folder shows no keys in it, and one beside the program can be
+// written to.
 func TestWhatLiesDeeperCounts(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
@@ -217,14 +237,16 @@ func TestWhatLiesDeeperCounts(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
 	for _, dir := range []string{"/keys", "/project"} {
-		if err := errors.Join(os.Mkdir(home+dir, 0o700), os.WriteFile(home+dir+"/f", []byte("s3cret"), 0o600)); err != nil {
+		if err := errors.Join(os.Mkdir(home+dir, 0o700), os.WriteFile(home+dir+"/f", []byte("s3cret"),
+			0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.Mkdir(home+"/keys/project", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(home+"/program", []byte("#!/bin/sh\ncat "+home+"/keys/f "+home+"/project/f\necho mine >$PWD/mine && cat $PWD/mine\n"), 0o700); err != nil {
+	if err := os.WriteFile(home+"/program", []byte("#!/bin/sh\ncat "+home+"/keys/f "+home+
+		"/project/f\necho mine >$PWD/mine && cat $PWD/mine\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -233,15 +255,18 @@ func TestWhatLiesDeeperCounts(t *testing.T) {
 		want      string
 	}{
 		{"hidden in the project", home, Sandbox{Hide: []string{home + "/keys"}}, "s3cretmine\n"},
-		{"hidden in what may be written to", home + "/project", Sandbox{Hide: []string{home + "/keys"}, Write: []string{home}}, "s3cretmine\n"},
-		{"the project is in a folder that is hidden", home + "/keys/project", Sandbox{Hide: []string{home + "/keys"}}, "s3cretmine\n"},
+		{"hidden in what may be written to", home + "/project", Sandbox{Hide: []string{home + "/keys"},
+			Write: []string{home}}, "s3cretmine\n"},
+		{"the project is in a folder that is hidden", home + "/keys/project", Sandbox{Hide: []string{home + "/keys"}},
+			"s3cretmine\n"},
 		{"a file", home, Sandbox{Hide: []string{home + "/keys/f"}}, "s3cretmine\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.box.Kind = Bubblewrap
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			e, err := Run(ctx, Spec{Path: home + "/program", Dir: tt.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, In: &Confinement{Sandbox: tt.box}})
+			e, err := Run(ctx, Spec{Path: home + "/program", Dir: tt.dir, Env: []string{"PATH=" + os.Getenv("PATH")},
+				Confinement: &Confinement{Sandbox: tt.box}})
 			if err != nil || string(e.Stdout) != tt.want {
 				t.Errorf("%v: got %q, want %q; %s", err, e.Stdout, tt.want, e.Stderr)
 			}
@@ -266,10 +291,13 @@ func TestTheGatewayIsReachedFromTheSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("here")) })}
+	srv := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("here"))
+	})}
 	go srv.Serve(ln)
 	t.Cleanup(func() { srv.Close() })
-	get := "exec 2>&1; bash -c 'exec 3<>/dev/tcp/127.0.0.1/" + fmt.Sprint(ln.Addr().(*net.TCPAddr).Port) + ` && printf "GET / HTTP/1.0\r\n\r\n" >&3 && cat <&3'`
+	get := "exec 2>&1; bash -c 'exec 3<>/dev/tcp/127.0.0.1/" + fmt.Sprint(ln.Addr().(*net.TCPAddr).Port) +
+		` && printf "GET / HTTP/1.0\r\n\r\n" >&3 && cat <&3'`
 	for _, online := range []bool{true, false} {
 		e, err := confinedTo(t, Confinement{Sandbox: Sandbox{Kind: Bubblewrap, Network: &online}}, t.TempDir(), get)
 		if err != nil || strings.Contains(string(e.Stdout), "here") != online {
@@ -278,14 +306,17 @@ func TestTheGatewayIsReachedFromTheSandbox(t *testing.T) {
 	}
 }
 
-// TestASandboxedProgramIsAskedToEnd: SIGTERM reaches the program, and not the sandbox around it, so that it has its grace.
+// TestASandboxedProgramIsAskedToEnd: SIGTERM reaches the program, and not the sandbox around it, so that it has its
+// grace.
 func TestASandboxedProgramIsAskedToEnd(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	e, err := Run(ctx, Spec{
-		Path: "/bin/sh", Args: []string{"-c", `trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: time.Minute, In: &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}},
+		Path: "/bin/sh", Args: []string{"-c", `trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.01; done`},
+		Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: time.Minute,
+		Confinement: &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}},
 		OnStdout: func(line []byte) {
 			if string(line) == "up" {
 				cancel()
@@ -297,7 +328,8 @@ func TestASandboxedProgramIsAskedToEnd(t *testing.T) {
 	}
 }
 
-// TestOneThatDoesNotEndIsKilledInItsSandbox: also what has left its group, and made itself a daemon with an empty environment.
+// TestOneThatDoesNotEndIsKilledInItsSandbox: also what has left its group, and made itself a daemon with an empty
+// environment.
 func TestOneThatDoesNotEndIsKilledInItsSandbox(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
@@ -305,16 +337,19 @@ func TestOneThatDoesNotEndIsKilledInItsSandbox(t *testing.T) {
 	defer cancel()
 	mark := fmt.Sprintf("987%d", os.Getpid())
 	e, err := Run(ctx, Spec{
-		Path: "/bin/sh", Args: []string{"-c", `trap '' TERM; setsid env -i sleep ` + mark + ` & echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(),
-		Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: 100 * time.Millisecond, In: &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}},
-		OnStdout: func([]byte) { cancel() },
+		Path: "/bin/sh", Args: []string{"-c", `trap '' TERM; setsid env -i sleep ` + mark +
+			` & echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(),
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: 100 * time.Millisecond,
+		Confinement: &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}},
+		OnStdout:    func([]byte) { cancel() },
 	})
 	if !errors.Is(err, context.Canceled) || e.Code != 137 {
 		t.Errorf("%v, code %d, %q", err, e.Code, e.Stderr)
 	}
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range commands {
-		if text, _ := os.ReadFile(file); strings.Contains(string(text), mark) && !strings.Contains(string(text), "sh\x00-c") {
+		if text, _ := os.ReadFile(file); strings.Contains(string(text), mark) &&
+			!strings.Contains(string(text), "sh\x00-c") {
 			t.Errorf("%s is left: %q", file, text)
 		}
 	}
@@ -323,19 +358,23 @@ func TestOneThatDoesNotEndIsKilledInItsSandbox(t *testing.T) {
 func TestLimitsHoldInTheSandbox(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
-	e, err := confinedTo(t, Confinement{Limits: Limits{FileMB: 1}, Sandbox: Sandbox{Kind: Bubblewrap}}, t.TempDir(), "head -c 3000000 /dev/zero >f")
-	if err != nil || e.Hit.Limit != "file_mb" || !e.Hit.sure {
-		t.Errorf("%v, code %d: %s", err, e.Code, e.Why())
+	e, err := confinedTo(t, Confinement{Limits: Limits{FileMB: 1}, Sandbox: Sandbox{Kind: Bubblewrap}}, t.TempDir(),
+		"head -c 3000000 /dev/zero >f")
+	if err != nil || e.Hit.Limit != "file_mb" || !e.Hit.certain {
+		t.Errorf("%v, code %d: %s", err, e.Code, e.Reason())
 	}
 }
 
-// TestNothingRunsOutsideItsSandbox: where bubblewrap is not to be found there is an error that says what to install, at the check
-// and at a start.
+// TestNothingRunsOutsideItsSandbox: where bubblewrap is not to be found there is an error that says what to install,
+// at the check and at a start.
 func TestNothingRunsOutsideItsSandbox(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var ran bool
 	box := Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}
-	_, err := Run(t.Context(), Spec{Path: "/bin/sh", Args: []string{"-c", "echo ran"}, Dir: "/", In: &box, OnStdout: func([]byte) { ran = true }})
+	_, err := Run(t.Context(), Spec{Path: "/bin/sh", Args: []string{"-c", "echo ran"}, Dir: "/", Confinement: &box,
+		OnStdout: func([]byte) {
+			ran = true
+		}})
 	if bad, ok := errors.AsType[*StartError](err); !ok || ran || !strings.Contains(bad.Reason, "install bubblewrap") {
 		t.Errorf("ran: %v, %v", ran, err)
 	}

@@ -12,20 +12,19 @@ import (
 	"syscall"
 )
 
-// StartError tells why a program could not be started.
+// StartError is why a program could not be started.
 type StartError struct {
 	Command string
 	Reason  string
-	Err     error // what the system said; may be nil
+	Err     error // system error; may be nil
 }
 
 func (e *StartError) Error() string { return fmt.Sprintf("command %q: %s", e.Command, e.Reason) }
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Find gives the file of a command: a path (absolute, or relative to dir), or, where it is a bare name, a file of
-// that name in dir, else a program on PATH. The error is a *StartError; errors.Is(err, fs.ErrNotExist) where there
-// is no such file.
+// Find returns the path of a command. A path is absolute or relative to dir. A bare name is a file in dir, else a
+// program on PATH. The error is a *StartError; errors.Is(err, fs.ErrNotExist) if there is no such file.
 func Find(command, dir string) (string, error) {
 	switch {
 	case command == "":
@@ -37,13 +36,14 @@ func Find(command, dir string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	err := runnable(command, path)
+	err := checkRunnable(command, path)
 	if err != nil && !strings.Contains(command, "/") {
 		if found, err := exec.LookPath(command); err == nil {
 			return filepath.Abs(found)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", &StartError{command, fmt.Sprintf("no such file in %s, and no such program on PATH", orHere(dir)), fs.ErrNotExist}
+			return "", &StartError{command, fmt.Sprintf("no such file in %s and no such program on PATH", orHere(dir)),
+				fs.ErrNotExist}
 		}
 	}
 	if err != nil {
@@ -59,14 +59,14 @@ func orHere(dir string) string {
 	return dir
 }
 
-// runnable tells whether path is a file that this process may run.
-func runnable(command, path string) error {
+// checkRunnable checks that this process may run the file at path.
+func checkRunnable(command, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &StartError{command, fmt.Sprintf("there is no file %s", path), err}
+		return &StartError{command, fmt.Sprintf("%s does not exist", path), err}
 	case errors.Is(err, fs.ErrPermission):
-		return &StartError{command, fmt.Sprintf("%s may not be read", path), err}
+		return &StartError{command, fmt.Sprintf("no permission to read %s", path), err}
 	case err != nil:
 		return &StartError{command, fmt.Sprintf("%s: %v", path, err), err}
 	case info.IsDir():
@@ -87,40 +87,40 @@ func absolute(path string) string {
 	return path
 }
 
-// explain turns what the system said about a start into what is wrong.
-func explain(s Spec, err error) error {
-	if errors.Is(err, errLimits) || len(s.limits) > 0 && errors.Is(err, syscall.EPERM) {
-		return &StartError{s.Path, err.Error() + noTrace, err}
+// explainStart turns the system's error of a start into a StartError that names the cause.
+func explainStart(s Spec, err error) error {
+	if errors.Is(err, errSetLimits) || len(s.limits) > 0 && errors.Is(err, syscall.EPERM) {
+		return &StartError{s.Path, err.Error() + ptraceHint, err}
 	}
-	if why := unusable(s.Dir, err); why != "" {
+	if why := dirProblem(s.Dir, err); why != "" {
 		return &StartError{s.Path, "the working directory " + s.Dir + " " + why, err}
 	}
 	path := s.Path
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.Dir, path)
 	}
-	if bad := runnable(s.Path, path); bad != nil {
+	if bad := checkRunnable(s.Path, path); bad != nil {
 		return bad
 	}
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
 		return &StartError{s.Path, "its interpreter " + interpreter(path) + " does not exist", err}
 	case errors.Is(err, syscall.EACCES):
-		return &StartError{s.Path, "it may not be run: a folder, its interpreter or a mount option (noexec) forbids it", err}
+		return &StartError{s.Path, "permission denied by a folder, its interpreter or a mount option (noexec)", err}
 	case errors.Is(err, syscall.ENOEXEC):
-		return &StartError{s.Path, "it is no program of this system; a script begins with a line like #!/bin/sh", err}
+		return &StartError{s.Path, "not an executable of this system; a script begins with a line like #!/bin/sh", err}
 	case errors.Is(err, syscall.E2BIG):
 		return &StartError{s.Path, "its arguments and environment are too long for the system", err}
 	case errors.Is(err, syscall.EINVAL):
 		return &StartError{s.Path, "an argument or a variable of its environment contains a NUL byte", err}
 	case errors.Is(err, syscall.EAGAIN):
-		return &StartError{s.Path, "the system allows no more processes", err}
+		return &StartError{s.Path, "the system's limit of processes is reached", err}
 	}
 	return &StartError{s.Path, err.Error(), err}
 }
 
-// unusable is why no program can be started in a folder, as far as the start's error may be about that; empty: it can.
-func unusable(dir string, err error) string {
+// dirProblem returns why no program can start in dir, if err may be due to that; empty: dir is fine.
+func dirProblem(dir string, err error) string {
 	if dir == "" {
 		return ""
 	}
@@ -132,7 +132,7 @@ func unusable(dir string, err error) string {
 	case !info.IsDir():
 		return "is not a directory"
 	case errors.Is(err, syscall.EACCES) && !mayEnter(dir):
-		return "may not be entered"
+		return "cannot be entered: permission denied"
 	}
 	return ""
 }
@@ -142,7 +142,7 @@ func mayEnter(dir string) bool {
 	return err == nil
 }
 
-// interpreter is what the first line of a script names, else the loader that a program asks for.
+// interpreter returns what the first line of a script names, else "or loader".
 func interpreter(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// guardEnv tells a process that it is a guard, and of which instance.
+// guardEnv is set in the environment of a guard process, to the instance it guards.
 const guardEnv = "AGENT_ORCHESTRATOR_GUARD"
 
-// Guard is the first call in the main of a program whose processes shall not outlive it, whatever kills it. It
-// starts a second process of the same program that waits for the end of the first, kills all that is left with its
-// marks, and ends. In that second process Guard never returns. It also promises that this process starts programs
-// with Run only, so that every orphan it gets may be reaped.
+// Guard ensures that no process of this program outlives it, whatever kills it. Call it first in main. It starts a
+// second process of the same program, which waits for the end of the first and then kills everything with its marks.
+// In that process Guard never returns. After Guard this process must start programs with Run only: every orphan it
+// gets is reaped.
 func Guard() error {
 	if instance := os.Getenv(guardEnv); instance != "" {
 		guard(instance)
@@ -29,12 +29,12 @@ func Guard() error {
 		return nil
 	}
 	if err := startGuard(); err != nil {
-		return fmt.Errorf("start the guard of processes: %w", err)
+		return fmt.Errorf("start the guard process: %w", err)
 	}
 	return nil
 }
 
-// startGuard starts the second process. Its stdin is a pipe whose other end is never closed: it ends with this process.
+// startGuard starts the guard. Its stdin is a pipe whose write end closes when this process ends.
 func startGuard() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -50,14 +50,14 @@ func startGuard() error {
 		return err
 	}
 	defer syscall.Close(out)
-	_, err = spawn(spawners, self, []string{self}, &syscall.ProcAttr{
+	_, err = spawn(defaultPool, self, []string{self}, &syscall.ProcAttr{
 		Env:   []string{guardEnv + "=" + marks.instance, "TMPDIR=" + os.TempDir()},
 		Files: []uintptr{uintptr(lifeline[0]), uintptr(out), uintptr(out)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}, nil)
 	if err != nil {
 		syscall.Close(lifeline[1])
-		return explain(Spec{Path: self}, err)
+		return explainStart(Spec{Path: self}, err)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func guard(instance string) {
 	}
 }
 
-// killMarked kills every process with a mark of the instance, and tells whether there was one.
+// killMarked kills every process with a mark of the instance, and reports whether there was one.
 func killMarked(instance string) (found bool) {
 	token := []byte(":" + instance + ".")
 	entries, err := os.ReadDir("/proc")
@@ -96,7 +96,7 @@ func killMarked(instance string) (found bool) {
 		for v := range bytes.SplitSeq(env, []byte{0}) {
 			if bytes.HasPrefix(v, []byte(MarkEnv+"=")) && bytes.Contains(v, token) {
 				tree := map[int]bool{pid: true}
-				descend(pid, tree)
+				addDescendants(pid, tree)
 				for pid := range tree {
 					found = !errors.Is(syscall.Kill(pid, syscall.SIGKILL), syscall.ESRCH) || found
 				}

@@ -8,19 +8,20 @@ import (
 	"strings"
 )
 
-// Hide keeps files and folders from every program that this process starts from now on: whoever tries to read one is refused. Programs in
-// a sandbox have them empty; all others are refused by Landlock, which also keeps them out of this process and of all that they did not
-// start themselves. It is called once, before any program is started.
+// Hide denies every program that this process starts from now on to read these files and folders. In a sandbox they
+// are empty. Landlock denies them to all others, and also denies access to this process and its other descendants.
+// Call it once, before any program starts.
 //
-// Landlock knows what may be read and not what must not. So of each folder on the way to a hidden one, programs read what lies there now
-// and nothing that comes later. Folders that programs make files in, and used is a list of more, may not be on that way.
+// Landlock only knows what may be read. So in each folder above a hidden one, programs can read what exists now and
+// nothing created later. Folders that programs create files in must not be above or below a hidden path; used lists
+// more of those.
 //
-// The error says what is wrong with the paths, or why this machine cannot keep them.
+// The error says what is wrong with the paths, or why this machine cannot hide them.
 func Hide(paths []string, used ...string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	h := &hiding{}
+	h := &hiddenFiles{}
 	for _, p := range paths {
 		if !filepath.IsAbs(p) {
 			return fmt.Errorf("%q: write an absolute path", p)
@@ -30,11 +31,12 @@ func Hide(paths []string, used ...string) error {
 	for _, dir := range append([]string{os.TempDir()}, used...) {
 		for i, p := range h.paths {
 			if real := realName(dir); within(p, real) || within(real, p) {
-				return fmt.Errorf("%s and the folder %s, which programs work in, lie in one another: keep what is hidden in a folder apart, for example /keys", paths[i], dir)
+				return fmt.Errorf("%s overlaps %s, a folder that programs work in: keep hidden files in a separate "+
+					"folder, for example /keys", paths[i], dir)
 			}
 		}
 	}
-	pool, err := sealed(h.paths)
+	pool, err := newLandlockPool(h.paths)
 	if err != nil {
 		return err
 	}
@@ -43,13 +45,13 @@ func Hide(paths []string, used ...string) error {
 	return nil
 }
 
-// hides tells whether a file is kept from the programs of this process.
-func hides(path string) bool {
+// isHidden reports whether a file is hidden from the programs of this process.
+func isHidden(path string) bool {
 	h := hidden.Load()
 	return h != nil && slices.ContainsFunc(h.paths, func(p string) bool { return within(realName(path), p) })
 }
 
-// within tells whether a path is a folder, or lies in it.
+// within reports whether path is dir or lies in it.
 func within(path, dir string) bool {
 	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
 	return ok && (rest == "" || rest[0] == '/')

@@ -15,18 +15,19 @@ import (
 	"syscall"
 	"testing"
 
-	"ao/worker/process/prowl"
+	"ao/worker/process/secretsearch"
 )
 
-// hider is a worker that hides PROCESS_TEST_HIDE and has a program, which is this file again, prowl: by itself, and in namespaces of its
-// own where those are to be had. It says what was found.
-func hider() {
+// hider is a worker that hides PROCESS_TEST_HIDE and has a program, which is this file again, prowl: by itself, and in
+// namespaces of its own where those are to be had. It says what was found.
+func runHidingWorker() {
 	var box Confinement
 	if os.Getenv("PROCESS_TEST_LIMITED") != "" {
 		box.Limits = Limits{OpenFiles: 500}
 	}
 	if os.Getenv("PROCESS_TEST_BOX") != "" {
-		box = Confinement{Sandbox: Sandbox{Kind: Bubblewrap, Write: []string{os.TempDir()}}, SecretFiles: []string{os.Getenv("PROCESS_TEST_KEY")}}
+		box = Confinement{Sandbox: Sandbox{Kind: Bubblewrap, Write: []string{os.TempDir()}},
+			SecretFiles: []string{os.Getenv("PROCESS_TEST_KEY")}}
 	}
 	if os.Getenv("PROCESS_TEST_OPEN") == "" {
 		Private()
@@ -41,13 +42,16 @@ func hider() {
 			os.Exit(1)
 		}
 	}
-	kept, err := os.ReadFile(os.Getenv("PROCESS_TEST_KEY")) // the worker itself reads it, before and after, and has it in memory
+	// the worker itself reads it, before and after, and has it in memory
+	kept, err := os.ReadFile(os.Getenv("PROCESS_TEST_KEY"))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 	self, _ := os.Executable()
-	e, err := Run(context.Background(), Spec{Path: self, In: &box, Stdin: fmt.Appendf(nil, "%sprocess %d\n", os.Getenv("PROCESS_TEST_ASK"), os.Getpid()), Env: []string{"PROCESS_TEST_PROWL=1", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}})
+	e, err := Run(context.Background(), Spec{Path: self, Confinement: &box,
+		Stdin: fmt.Appendf(nil, "%sprocess %d\n", os.Getenv("PROCESS_TEST_ASK"), os.Getpid()),
+		Env:   []string{"PROCESS_TEST_PROWL=1", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}})
 	fmt.Printf("%s%s", e.Stdout, e.Stderr)
 	if again, _ := os.ReadFile(os.Getenv("PROCESS_TEST_KEY")); err != nil || string(again) != string(kept) {
 		fmt.Println(err, "the worker cannot read its own key any more")
@@ -57,8 +61,8 @@ func hider() {
 }
 
 // prowler says what it finds, also from namespaces of its own.
-func prowler() {
-	loot, err := prowl.Main(os.Stdin)
+func runSearcher() {
+	loot, err := secretsearch.Main(os.Stdin)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -70,21 +74,22 @@ func prowler() {
 // nobody is who tests as root are while they prowl: root's capabilities look into everything.
 const nobody = 65534
 
-var made string // by own
+var searchDir string // by own
 
 // own is this test's program where nobody can start it.
-var own = sync.OnceValues(func() (string, error) {
+var searchProgram = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "prowl")
 	if err != nil {
 		return "", err
 	}
-	made = dir
+	searchDir = dir
 	text, err := os.ReadFile(os.Args[0])
-	return filepath.Join(dir, "prowl"), errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "prowl"), text, 0o755))
+	return filepath.Join(dir, "prowl"), errors.Join(err, os.Chmod(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, "prowl"), text, 0o755))
 })
 
 // room is a folder of nobody's.
-func room(t *testing.T) string {
+func nobodyDir(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
 	if os.Getuid() == 0 {
@@ -96,11 +101,12 @@ func room(t *testing.T) string {
 }
 
 // prowls starts a worker whose program prowls for the key below top.
-func prowls(t *testing.T, top string, env ...string) (loot prowl.Loot, said string) {
+func search(t *testing.T, top string, env ...string) (loot secretsearch.Findings, said string) {
 	t.Helper()
 	key := filepath.Join(top, "keys", "worker", "nats.nk")
 	if _, err := os.Stat(key); err != nil {
-		for name, text := range map[string]string{"keys/worker/nats.nk": "SECRET42\n", "keys/open": "no", "tmp/x": "no", "beside/x": "no"} {
+		for name, text := range map[string]string{"keys/worker/nats.nk": "SECRET42\n", "keys/open": "no", "tmp/x": "no",
+			"beside/x": "no"} {
 			if err := os.MkdirAll(filepath.Dir(filepath.Join(top, name)), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +115,7 @@ func prowls(t *testing.T, top string, env ...string) (loot prowl.Loot, said stri
 			}
 		}
 	}
-	program, err := own()
+	program, err := searchProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,13 +123,16 @@ func prowls(t *testing.T, top string, env ...string) (loot prowl.Loot, said stri
 	worker.Dir = top
 	if os.Getuid() == 0 {
 		worker.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, _ error) error { return os.Chown(path, nobody, nobody) })
+		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, _ error) error {
+			return os.Chown(path, nobody, nobody)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	worker.Env = append([]string{
-		"PROCESS_TEST_HIDER=1", "PROCESS_TEST_KEY=" + key, "TMPDIR=" + filepath.Join(top, "tmp"), "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.TempDir(),
+		"PROCESS_TEST_HIDER=1", "PROCESS_TEST_KEY=" + key, "TMPDIR=" + filepath.Join(top, "tmp"),
+		"PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.TempDir(),
 		"PROCESS_TEST_ASK=secret SECRE[T]42\nroot " + top + "\nroot /dev/shm\nplace " + filepath.Dir(key) + "\n",
 	}, env...)
 	out, err := worker.CombinedOutput()
@@ -134,9 +143,13 @@ func prowls(t *testing.T, top string, env ...string) (loot prowl.Loot, said stri
 	return loot, string(out)
 }
 
-// TestHiddenFilesAreReadByNoProgram: the key is found in many ways where nothing keeps it, and in none where it is hidden.
+// TestHiddenFilesAreReadByNoProgram: the key is found in many ways where nothing keeps it, and in none where it is
+// hidden.
 func TestHiddenFilesAreReadByNoProgram(t *testing.T) {
-	if loot, said := prowls(t, room(t), "PROCESS_TEST_OPEN=1"); len(loot.Found) < 5 || !slices.ContainsFunc(loot.Found, func(s string) bool { return strings.HasSuffix(s, "/mem") }) {
+	if loot, said := search(t, nobodyDir(t), "PROCESS_TEST_OPEN=1"); len(loot.Found) < 5 ||
+		!slices.ContainsFunc(loot.Found, func(s string) bool {
+			return strings.HasSuffix(s, "/mem")
+		}) {
 		t.Errorf("where nothing is hidden it should be found in files and in memory, got %s", said)
 	}
 	for _, tt := range []struct {
@@ -155,17 +168,17 @@ func TestHiddenFilesAreReadByNoProgram(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if strings.Contains(fmt.Sprint(tt.env), "BOX") {
-				if err := (&Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}).Check(); err != nil {
+				if err := (&Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}).Supported(); err != nil {
 					t.Skipf("bubblewrap is not tried: %v", err)
 				}
 			}
-			top := room(t)
+			top := nobodyDir(t)
 			var hide []string
 			for _, name := range strings.FieldsFunc(tt.hide, func(r rune) bool { return r == ',' }) {
 				hide = append(hide, filepath.Join(top, name))
 			}
-			loot, said := prowls(t, top, append(tt.env, "PROCESS_TEST_HIDE="+strings.Join(hide, ":"))...)
-			if strings.Contains(said, "has no Landlock") {
+			loot, said := search(t, top, append(tt.env, "PROCESS_TEST_HIDE="+strings.Join(hide, ":"))...)
+			if strings.Contains(said, "Landlock is not available") {
 				t.Skip(said)
 			}
 			if len(loot.Found) > 0 || len(loot.Entered) > 0 || loot.Files < tt.reads || loot.Processes == 0 {
@@ -180,26 +193,30 @@ func TestWhatCannotBeHidden(t *testing.T) {
 	t.Parallel()
 	for hide, want := range map[string]string{
 		"keys/worker": "write an absolute path",
-		"/":           "lie in one another",
-		"TOP/tmp":     "TOP/tmp and the folder TOP/tmp, which programs work in, lie in one another",
-		"TOP/tmp/in":  "lie in one another",
-		"TOP":         "lie in one another",
+		"/":           " overlaps ",
+		"TOP/tmp":     "TOP/tmp overlaps TOP/tmp, a folder that programs work in",
+		"TOP/tmp/in":  " overlaps ",
+		"TOP":         " overlaps ",
 	} {
-		top := room(t)
-		_, said := prowls(t, top, "PROCESS_TEST_HIDE="+strings.ReplaceAll(hide, "TOP", top))
-		if want = strings.ReplaceAll(want, "TOP", top); !strings.Contains(said, "cannot hide: ") || !strings.Contains(said, want) {
+		top := nobodyDir(t)
+		_, said := search(t, top, "PROCESS_TEST_HIDE="+strings.ReplaceAll(hide, "TOP", top))
+		want = strings.ReplaceAll(want, "TOP", top)
+		if !strings.Contains(said, "cannot hide: ") || !strings.Contains(said, want) {
 			t.Errorf("%s: got %s, want %s", hide, said, want)
 		}
 	}
 }
 
-// TestProgramsOfAHidingWorkerAreAsOthers: files are moved between folders, made and read again; the guard and the sweep still end what is left.
+// TestProgramsOfAHidingWorkerAreAsOthers: files are moved between folders, made and read again; the guard and the
+// sweep still end what is left.
 func TestProgramsOfAHidingWorkerAreAsOthers(t *testing.T) {
 	top := t.TempDir()
 	os.MkdirAll(filepath.Join(top, "keys"), 0o700)
 	os.MkdirAll(filepath.Join(top, "tmp"), 0o700)
 	worker := exec.Command(os.Args[0])
-	worker.Env = []string{"PROCESS_TEST_WORKER=" + `cd ` + top + `/tmp && mkdir a b && echo moved >a/f && perl -e 'rename("a/f","b/g") or die $!' && ln b/g a/h && cat a/h >said; setsid sleep 100 & sleep 100 & echo $$ $! >pids; wait`,
+	worker.Env = []string{"PROCESS_TEST_WORKER=" + `cd ` + top +
+		`/tmp && mkdir a b && echo moved >a/f && perl -e 'rename("a/f","b/g") or die $!' && ln b/g a/h && cat a/h ` +
+		`>said; setsid sleep 100 & sleep 100 & echo $$ $! >pids; wait`,
 		"PROCESS_TEST_HIDE=" + filepath.Join(top, "keys"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + top + "/tmp"}
 	if err := worker.Start(); err != nil {
 		t.Fatal(err)
@@ -207,7 +224,7 @@ func TestProgramsOfAHidingWorkerAreAsOthers(t *testing.T) {
 	var left []int
 	until(t, "its program has started others", func() bool {
 		text, _ := os.ReadFile(top + "/tmp/pids")
-		left = numbers(text)
+		left = parseInts(text)
 		return len(left) == 2
 	})
 	if said, _ := os.ReadFile(top + "/tmp/said"); string(said) != "moved\n" {

@@ -11,24 +11,26 @@ import (
 	"unsafe"
 )
 
-// Landlock's system calls, which have one number on nearly every machine, and what of it is used here.
+// Landlock's system calls, whose numbers are the same on nearly every machine, and the constants used here.
 const (
 	landlockCreateRuleset = 444
 	landlockAddRule       = 445
 	landlockRestrictSelf  = 446
 
-	landlockVersion = 1       // a flag: tell the version
-	pathBeneath     = 1       // a rule's type
+	landlockVersion = 1       // a flag: return the version
+	pathBeneath     = 1       // a type of rule
 	readFile        = 1 << 2  // LANDLOCK_ACCESS_FS_READ_FILE
-	refer           = 1 << 13 // LANDLOCK_ACCESS_FS_REFER, from version 2 on: to move files between folders, else refused to all
+	refer           = 1 << 13 // LANDLOCK_ACCESS_FS_REFER, since version 2: move files between folders
 )
 
-const noLandlock = "this system has no Landlock (%w), which keeps programs from reading these files: it takes Linux 5.13 or newer with landlock among its security modules (kernel parameter lsm=), " +
-	"and in a container an engine that allows it (Docker 20.10.13 or newer). Without this setting the worker starts, and programs that are in no sandbox can read its keys"
+const noLandlock = "Landlock is not available (%w), so programs cannot be denied these files: it needs Linux 5.13 or " +
+	"newer with landlock among its security modules (kernel parameter lsm=), " +
+	"and in a container an engine that allows it (Docker 20.10.13 or newer). Without this setting the worker starts, " +
+	"but programs without a sandbox can read its keys"
 
-// sealed gives a pool whose programs may read everything but these paths. Landlock binds a thread and what it starts, so the threads of
-// the pool are bound and nothing else of this process is: the start of a program costs nothing more.
-func sealed(paths []string) (*pool, error) {
+// newLandlockPool returns a pool whose programs may read everything but these paths. Landlock restricts a thread and
+// what it starts, so only the threads of the pool are restricted, and starting a program costs nothing more.
+func newLandlockPool(paths []string) (*spawnPool, error) {
 	version, _, errno := syscall.RawSyscall(landlockCreateRuleset, 0, 0, landlockVersion)
 	if errno != 0 {
 		return nil, fmt.Errorf(noLandlock, errno)
@@ -37,22 +39,24 @@ func sealed(paths []string) (*pool, error) {
 	if version >= 2 {
 		handled |= refer
 	}
-	rules, _, errno := syscall.RawSyscall(landlockCreateRuleset, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0) // closed at an exec
+	// close-on-exec
+	rules, _, errno := syscall.RawSyscall(landlockCreateRuleset, uintptr(unsafe.Pointer(&handled)),
+		unsafe.Sizeof(handled), 0)
 	if errno != 0 {
 		return nil, fmt.Errorf(noLandlock, errno)
 	}
-	if err := around("/", paths, func(path string) error { return allow(int(rules), path, handled) }); err != nil {
-		return nil, fmt.Errorf("what lies beside it cannot be looked at: %w", err)
+	if err := allowBeside("/", paths, func(path string) error { return allow(int(rules), path, handled) }); err != nil {
+		return nil, fmt.Errorf("cannot list the files beside it: %w", err)
 	}
-	p := &pool{ask: make(chan *birth), bind: func() error { return restrict(int(rules)) }}
+	p := &spawnPool{requests: make(chan *spawnRequest), prepare: func() error { return restrict(int(rules)) }}
 	return p, p.open()
 }
 
-// allow adds that a file, or all below a folder, may be read.
+// allow allows to read a file, or everything below a folder.
 func allow(rules int, path string, rights uint64) error {
 	const justName = 0x200000 // O_PATH
 	fd, err := syscall.Open(path, justName|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
-	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) { // it is gone, or nobody here can read it anyway
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) { // deleted, or unreadable anyway
 		return nil
 	}
 	if err != nil {
@@ -70,13 +74,15 @@ func allow(rules int, path string, rights uint64) error {
 		rights uint64
 		fd     int32
 	}{rights, int32(fd)}
-	if _, _, errno := syscall.RawSyscall6(landlockAddRule, uintptr(rules), pathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall6(landlockAddRule, uintptr(rules), pathBeneath, uintptr(unsafe.Pointer(&rule)),
+		0, 0, 0); errno != 0 {
 		return fmt.Errorf("%s: %w", path, errno)
 	}
 	return nil
 }
 
-// restrict binds this thread, for good. Its programs gain no rights by set-user-id files either: Landlock demands that.
+// restrict restricts this thread for good. Landlock also requires that its programs gain no rights by set-user-id
+// files.
 func restrict(rules int) error {
 	const noNewPrivs = 38 // PR_SET_NO_NEW_PRIVS
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
@@ -88,9 +94,9 @@ func restrict(rules int) error {
 	return nil
 }
 
-// around gives all that lies beside the hidden paths, from a folder on: the fewest names below which nothing is hidden. Links are left
-// out: what they name has its own.
-func around(dir string, hidden []string, give func(path string) error) error {
+// allowBeside calls give for the fewest paths that cover everything below dir except the hidden ones. It skips links;
+// their targets are covered themselves.
+func allowBeside(dir string, hidden []string, give func(path string) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -100,7 +106,7 @@ func around(dir string, hidden []string, give func(path string) error) error {
 		switch {
 		case slices.Contains(hidden, path), e.Type()&os.ModeSymlink != 0:
 		case e.IsDir() && slices.ContainsFunc(hidden, func(p string) bool { return strings.HasPrefix(p, path+"/") }):
-			err = around(path, hidden, give)
+			err = allowBeside(path, hidden, give)
 		default:
 			err = give(path)
 		}

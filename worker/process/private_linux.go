@@ -2,9 +2,9 @@ package process
 
 import "syscall"
 
-// Private closes this process to others of the same user: they cannot read its memory, its environment or its open files through
-// /proc, nor trace it, and it dumps no core. A worker is called so at its beginning, since programs that are in no sandbox have its
-// user, and it has keys that they have not. Programs that it starts are as open as any.
+// Private denies other processes of the same user to read this process's memory, environment or open files through
+// /proc, or to trace it; it also disables core dumps. A worker calls it at its start: programs without a sandbox run
+// as its user and must not get its keys. Programs that it starts are not private.
 func Private() {
 	const setDumpable = 4 // PR_SET_DUMPABLE
 	syscall.RawSyscall(syscall.SYS_PRCTL, setDumpable, 0, 0)

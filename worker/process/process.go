@@ -1,21 +1,25 @@
-// Package process is the one place that starts programs. A program gets a session, and so a process group, and an environment of its
-// own, its pipes are drained from its first moment to its last, what it writes is kept up to a limit and cut
-// visibly, and when Run returns, nothing of its tree is left: not a child that ignores SIGTERM, nor one that keeps
-// the pipes, nor one that made itself a daemon.
+// Package process starts programs and ends them with everything they started. It is the only place that starts
+// programs.
 //
-// How nothing is left (Linux):
-//   - The group gets SIGKILL while its leader is a zombie that still holds its number, so that no stranger is hit.
-//   - This process is a subreaper: what loses its parent becomes a child of this process's main thread. Programs
-//     are started by other threads only, so the main thread's list of children is empty unless something was left
-//     behind, and one small read answers that after each run.
-//   - Every program carries a mark in its environment (MarkEnv), one per Run and inherited by all below it. What
-//     was left behind with the mark of a Run that is over is killed with all that descends from it.
-//   - A program dies with this process, also by kill -9 (Pdeathsig; the threads that start programs never end);
-//     Guard, called first in main, takes care of its descendants then.
+// A program gets its own session, process group and environment. Its pipes are read from start to end; output is kept
+// up to a limit and cut visibly. When Run returns, nothing of the program's tree is left: no child that ignores
+// SIGTERM, keeps the pipes open, or made itself a daemon.
 //
-// The limit of it: a process that leaves its group, and replaces its whole environment, and outlives its parents.
-// After Guard that one is killed, too, but only when no Run is under way any more. Elsewhere than on Linux the
-// group is all that is swept.
+// How that works on Linux:
+//   - The group gets SIGKILL while its leader is a zombie that still holds its number, so no other process is hit.
+//   - This process is a subreaper: an orphan becomes a child of its main thread. Programs are started by other
+//
+// threads only, so the main thread's list of children is empty unless something was left behind. One small read
+// checks that after each run.
+//   - Every program carries a mark in its environment (MarkEnv), one per Run and inherited. Orphans with the mark of
+//
+// a finished Run are killed with their descendants.
+//   - A program dies with this process, even on kill -9 (Pdeathsig; the threads that start programs never end).
+//
+// Guard, called first in main, then kills its descendants.
+//
+// The limit: a process that leaves its group, replaces its whole environment and outlives its parents. After Guard it
+// is killed as well, but only when no Run is active. On other systems only the group is killed.
 package process
 
 import (
@@ -32,10 +36,9 @@ import (
 	"ao/shared/trace"
 )
 
-// Run runs a program to its end and the end of everything it started. The error is a *StartError if it could not
-// be started, and ctx's cause if ctx ended before the program did; then Exit still says how it ended. An exit
-// code other than 0 is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL. Spec.In says what the
-// program may have and see.
+// Run runs a program to its end and the end of everything it started. The error is a *StartError if it could not be
+// started, and ctx's cause if ctx ended before the program did; Exit is valid in that case, too. A non-zero exit code
+// is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL.
 func Run(ctx context.Context, s Spec) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
@@ -45,14 +48,15 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	if span.IsRecording() {
 		span.Set("process.executable.name", filepath.Base(s.Path))
 	}
-	c := s.In
+	c := s.Confinement
 	if c != nil {
 		var temp string
 		var err error
-		if s, temp, err = c.confine(s); err != nil {
+		s, temp, err = c.apply(s)
+		if err != nil {
 			return Exit{}, err
 		}
-		defer discard(temp)
+		defer releaseTempDir(temp)
 	}
 	mark := newMark()
 	defer mark.release()
@@ -63,16 +67,16 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	}
 	running.Add(1)
 	defer running.Add(-1)
-	x := p.attend(s)
+	x := p.startStreams(s)
 	status, usage, stopped := p.await(ctx, s)
-	close(x.over)
+	close(x.ended)
 	mark.sweep()
 	x.finish(cmp.Or(s.WaitDelay, 2*time.Second))
 
 	e := x.exit(status, usage)
 	span.SetInt("process.exit.code", e.Code)
 	if c != nil {
-		e.Hit = c.Limits.hit(e)
+		e.Hit = c.Limits.detectHit(e)
 	}
 	if stopped {
 		return e, cmp.Or(context.Cause(ctx), context.Canceled)
@@ -80,30 +84,32 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	return e, nil
 }
 
-// streams are what goes through the pipes of a program.
+// streams are the pipes of a running program.
 type streams struct {
-	program
+	child
 	out, errs drain
-	open      int           // pipes
-	drained   chan struct{} // hears of each pipe that is done
-	over      chan struct{} // closed: the program has ended
+	open      int           // open pipes
+	drained   chan struct{} // receives once per finished pipe
+	ended     chan struct{} // closed when the program has ended
 }
 
-// attend reads what the program writes, and writes what it is to read.
-func (p program) attend(s Spec) *streams {
+// startStreams starts to read the program's output and to write its input.
+func (p child) startStreams(s Spec) *streams {
 	maxOutput, maxLine := cmp.Or(s.MaxOutput, 4<<20), cmp.Or(s.MaxLine, 64<<10)
 	x := &streams{
-		program: p, open: 2, drained: make(chan struct{}, 3), over: make(chan struct{}),
-		out:  drain{file: p.stdout, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStdout}},
-		errs: drain{file: p.stderr, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStderr}},
+		child: p, open: 2, drained: make(chan struct{}, 3), ended: make(chan struct{}),
+		out: drain{file: p.stdout, keep: headTail{limit: maxOutput}, lines: lineSplitter{limit: maxLine,
+			onLine: s.OnStdout}},
+		errs: drain{file: p.stderr, keep: headTail{limit: maxOutput}, lines: lineSplitter{limit: maxLine,
+			onLine: s.OnStderr}},
 	}
 	go x.out.run(x.drained)
 	go x.errs.run(x.drained)
 	if p.stdin != nil {
 		x.open++
 		go func() {
-			_, err := p.stdin.Write(p.rest) // EPIPE, if it reads no more: its own affair
-			feed(p.stdin, s.Input, x.over, err)
+			_, err := p.stdin.Write(p.unwritten) // EPIPE if it reads no more, which is no error
+			feed(p.stdin, s.Input, x.ended, err)
 			p.stdin.Close()
 			x.drained <- struct{}{}
 		}()
@@ -111,15 +117,15 @@ func (p program) attend(s Spec) *streams {
 	return x
 }
 
-// finish waits for the ends of the pipes, so long at most, and closes them.
+// finish waits at most delay for the ends of the pipes and closes them.
 func (x *streams) finish(delay time.Duration) {
 	patience := time.NewTimer(delay)
 	defer patience.Stop()
 	for ; x.open > 0; x.open-- {
 		select {
 		case <-x.drained:
-		case <-patience.C: // someone beyond our reach has the pipes
-			x.hangUp()
+		case <-patience.C: // a process out of reach holds the pipes
+			x.expirePipes()
 			<-x.drained
 		}
 	}
@@ -127,9 +133,9 @@ func (x *streams) finish(delay time.Duration) {
 	x.stderr.Close()
 }
 
-// exit is how the program ended, and what it wrote.
+// exit returns how the program ended and what it wrote.
 func (x *streams) exit(status syscall.WaitStatus, usage syscall.Rusage) Exit {
-	e := Exit{Began: true, Code: status.ExitStatus(), CPU: cpu(usage)}
+	e := Exit{Started: true, Code: status.ExitStatus(), CPU: cpu(usage)}
 	if status.Signaled() {
 		e.Signal = status.Signal()
 		e.Code = 128 + int(e.Signal)
@@ -139,9 +145,9 @@ func (x *streams) exit(status syscall.WaitStatus, usage syscall.Rusage) Exit {
 	return e
 }
 
-// await waits for the program's end. When ctx ends, the program is told to end, and has a grace; then it is stopped. Nothing of its
-// process group is left afterwards.
-func (p program) await(ctx context.Context, s Spec) (status syscall.WaitStatus, usage syscall.Rusage, stopped bool) {
+// await waits for the program's end. When ctx ends, the program gets SIGTERM and, after its grace period, SIGKILL.
+// Nothing of its process group is left afterwards.
+func (p child) await(ctx context.Context, s Spec) (status syscall.WaitStatus, usage syscall.Rusage, stopped bool) {
 	g := group{pid: p.pid, sandboxed: s.sandboxed}
 	grace := cmp.Or(s.Grace, 5*time.Second)
 	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
@@ -150,16 +156,17 @@ func (p program) await(ctx context.Context, s Spec) (status syscall.WaitStatus, 
 		defer close(over)
 		go g.killOn(s.Kill, over)
 	}
-	waitable(p.pid)
+	waitExit(p.pid)
 	unhook()
-	if stopped = g.stopping(); stopped {
-		g.await() // its children have the rest of the grace
+	stopped = g.stopping()
+	if stopped {
+		g.waitGroup() // its children get the rest of the grace period
 	}
 	status, usage = g.end()
 	return status, usage, stopped
 }
 
-// feed writes what comes to a program's stdin; after an error it only takes it.
+// feed writes input to a program's stdin; after an error it only drains the input.
 func feed(stdin *os.File, input <-chan Piece, over <-chan struct{}, err error) {
 	for input != nil {
 		select {
@@ -179,18 +186,18 @@ func feed(stdin *os.File, input <-chan Piece, over <-chan struct{}, err error) {
 
 func cpu(u syscall.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
 
-// group is a program's process group, named by its leader. Its number stays taken until end has reaped the leader,
-// and after that nothing signals it any more.
+// group is a program's process group, named by its leader. The number stays taken until end has reaped the leader;
+// after that nothing signals it.
 type group struct {
 	pid       int
 	sandboxed bool // the leader is bubblewrap
 	mu        sync.Mutex
 	ended     bool
 	kill      *time.Timer
-	until     time.Time // when the grace ends; zero: nobody asked it to stop
+	graceEnd  time.Time // end of the grace period; zero: not stopping
 }
 
-// signal sends a signal now, and SIGKILL after the grace.
+// signal sends a signal now, and SIGKILL after grace.
 func (g *group) signal(s syscall.Signal, grace time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -200,8 +207,8 @@ func (g *group) signal(s syscall.Signal, grace time.Duration) {
 	if g.kill != nil {
 		g.kill.Stop()
 	}
-	g.until = time.Now().Add(grace)
-	if !g.sandboxed || s == syscall.SIGKILL || !inside(g.pid, s) {
+	g.graceEnd = time.Now().Add(grace)
+	if !g.sandboxed || s == syscall.SIGKILL || !signalInside(g.pid, s) {
 		syscall.Kill(-g.pid, s)
 	}
 	g.kill = time.AfterFunc(grace, func() {
@@ -213,7 +220,7 @@ func (g *group) signal(s syscall.Signal, grace time.Duration) {
 	})
 }
 
-// killOn sends SIGKILL once kill is closed, unless the group is over before.
+// killOn sends SIGKILL once kill is closed, unless over is closed first.
 func (g *group) killOn(kill, over <-chan struct{}) {
 	select {
 	case <-kill:
@@ -225,20 +232,20 @@ func (g *group) killOn(kill, over <-chan struct{}) {
 func (g *group) stopping() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.until.IsZero()
+	return !g.graceEnd.IsZero()
 }
 
-// await gives the rest of the group, whose leader has ended, the rest of its grace.
-func (g *group) await() {
-	for g.patient() && groupLives(g.pid) {
+// waitGroup waits until the group has ended or its grace period is over. Its leader has ended.
+func (g *group) waitGroup() {
+	for g.inGrace() && groupAlive(g.pid) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-func (g *group) patient() bool {
+func (g *group) inGrace() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return time.Now().Before(g.until)
+	return time.Now().Before(g.graceEnd)
 }
 
 // end kills what is left of the group and reaps it.
@@ -255,16 +262,16 @@ func (g *group) end() (syscall.WaitStatus, syscall.Rusage) {
 	return status, usage
 }
 
-// program is one that was started.
-type program struct {
+// child is a started program.
+type child struct {
 	pid            int
 	stdout, stderr *os.File
-	stdin          *os.File // nil: everything is written, and nothing follows
-	rest           []byte   // what is still to be written
+	stdin          *os.File // nil: all input is written
+	unwritten      []byte   // input that did not fit into the pipe
 }
 
-// hangUp ends the reading and writing of all pipes.
-func (p program) hangUp() {
+// expirePipes ends all reads and writes of the pipes.
+func (p child) expirePipes() {
 	for _, f := range []*os.File{p.stdout, p.stderr, p.stdin} {
 		if f != nil {
 			f.SetDeadline(time.Unix(1, 0))
@@ -272,9 +279,9 @@ func (p program) hangUp() {
 	}
 }
 
-// start starts the program with its pipes. Small input is in its pipe before it begins.
-func start(s Spec, m *mark) (program, error) {
-	var p program
+// start starts the program with its pipes. Small input is in its pipe before the program starts.
+func start(s Spec, m *mark) (child, error) {
+	var p child
 	var ours, theirs []int
 	closeAll := func(fds []int) {
 		for _, fd := range fds {
@@ -286,28 +293,28 @@ func start(s Spec, m *mark) (program, error) {
 		err = closeOnExecPipe(&fds)
 		return fds[0], fds[1], err
 	}
-	fail := func(err error) (program, error) {
+	fail := func(err error) (child, error) {
 		closeAll(ours)
 		closeAll(theirs)
-		return program{}, err
+		return child{}, err
 	}
 
-	in, err := nothing()
+	in, err := devNull()
 	if err != nil {
-		return fail(&StartError{s.Path, "no input could be made for it", err})
+		return fail(&StartError{s.Path, "cannot open its input", err})
 	}
 	piped := len(s.Stdin) > 0 || s.Input != nil
 	if piped {
 		r, w, err := pipe()
 		if err != nil {
-			return fail(&StartError{s.Path, "no pipe could be made for it", err})
+			return fail(&StartError{s.Path, "cannot create a pipe for it", err})
 		}
 		ours, theirs, in = append(ours, w), append(theirs, r), uintptr(r)
 	}
 	for range 2 {
 		r, w, err := pipe()
 		if err != nil {
-			return fail(&StartError{s.Path, "no pipe could be made for it", err})
+			return fail(&StartError{s.Path, "cannot create a pipe for it", err})
 		}
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
@@ -325,34 +332,35 @@ func start(s Spec, m *mark) (program, error) {
 	}
 	if piped {
 		n, _ := syscall.Write(ours[0], s.Stdin)
-		if p.rest = s.Stdin[max(n, 0):]; len(p.rest) == 0 && s.Input == nil {
+		p.unwritten = s.Stdin[max(n, 0):]
+		if len(p.unwritten) == 0 && s.Input == nil {
 			syscall.Close(ours[0])
 		} else {
 			p.stdin = os.NewFile(uintptr(ours[0]), "stdin")
 		}
 		ours = ours[1:]
 	}
-	p.pid, err = spawn(starter(s), s.Path, argv, attr, s.limits)
+	p.pid, err = spawn(poolFor(s), s.Path, argv, attr, s.limits)
 	if err != nil {
 		if p.stdin != nil {
 			p.stdin.Close()
 		}
-		return fail(explain(s, err))
+		return fail(explainStart(s, err))
 	}
 	closeAll(theirs)
 	p.stdout, p.stderr = os.NewFile(uintptr(ours[0]), "stdout"), os.NewFile(uintptr(ours[1]), "stderr")
 	return p, nil
 }
 
-// nothing is /dev/null, opened once, for the life of this process.
-var nothing = sync.OnceValues(func() (uintptr, error) {
+// devNull is /dev/null, opened once.
+var devNull = sync.OnceValues(func() (uintptr, error) {
 	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	return uintptr(fd), err
 })
 
-// spawn starts a program on one of the pool's threads, which never end. A file that was just written may be held open by
-// another child for the moment between its fork and its exec (text file busy): that passes.
-func spawn(on *pool, path string, argv []string, attr *syscall.ProcAttr, limits []rlimit) (pid int, err error) {
+// spawn starts a program on a thread of the pool. ETXTBSY is retried: another child may hold a file that was just
+// written open between its fork and its exec.
+func spawn(on *spawnPool, path string, argv []string, attr *syscall.ProcAttr, limits []rlimit) (pid int, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		pid, err = on.start(path, argv, attr, limits)
 		if !errors.Is(err, syscall.ETXTBSY) || pause > 100*time.Millisecond {

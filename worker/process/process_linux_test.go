@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv("PROCESS_TEST_PROWL") != "" {
-		prowler()
+		runSearcher()
 	}
 	if os.Getenv("PROCESS_TEST_HIDER") != "" && os.Getenv(guardEnv) == "" {
-		hider()
+		runHidingWorker()
 	}
 	if script := os.Getenv("PROCESS_TEST_WORKER"); script != "" || os.Getenv(guardEnv) != "" {
 		if err := Guard(); err != nil {
@@ -48,13 +48,14 @@ func TestMain(m *testing.M) {
 	}
 	marks.sole.Store(true) // as after Guard: every orphan is reaped
 	code := m.Run()
-	Tidy()
-	os.RemoveAll(made)
+	RemoveTempDirs()
+	os.RemoveAll(searchDir)
 	os.Exit(code)
 }
 
 func sh(script string, args ...string) Spec {
-	return Spec{Path: "/bin/sh", Args: append([]string{"-c", script, "sh"}, args...), Env: []string{"PATH=" + os.Getenv("PATH")}}
+	return Spec{Path: "/bin/sh", Args: append([]string{"-c", script, "sh"}, args...),
+		Env: []string{"PATH=" + os.Getenv("PATH")}}
 }
 
 // until polls for something that is to become true soon.
@@ -76,7 +77,7 @@ func pids(t testing.TB, file string, n int) (all []int) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d numbers in %s", n, file), func() bool {
 		raw, _ := os.ReadFile(file)
-		all = numbers(raw)
+		all = parseInts(raw)
 		return len(all) >= n && bytes.HasSuffix(raw, []byte("\n"))
 	})
 	return all
@@ -144,15 +145,23 @@ func TestStartErrors(t *testing.T) {
 		is   error
 		want string
 	}{
-		{"missing", Spec{Path: dir + "/nothing"}, fs.ErrNotExist, `command "DIR/nothing": there is no file DIR/nothing`},
+		{"missing", Spec{Path: dir + "/nothing"}, fs.ErrNotExist,
+			`command "DIR/nothing": there is no file DIR/nothing`},
 		{"a directory", Spec{Path: dir}, syscall.EISDIR, `command "DIR": DIR is a directory, not a program`},
-		{"not executable", Spec{Path: plain}, fs.ErrPermission, `command "DIR/plain": DIR/plain is not executable; chmod +x it`},
-		{"no interpreter", Spec{Path: noInterpreter}, syscall.ENOENT, `command "DIR/lost": its interpreter /no/such/shell does not exist`},
-		{"no program", Spec{Path: noShebang}, syscall.ENOEXEC, `command "DIR/text": it is no program of this system; a script begins with a line like #!/bin/sh`},
-		{"no working directory", Spec{Path: good, Dir: dir + "/gone"}, syscall.ENOENT, `command "DIR/good": the working directory DIR/gone does not exist`},
-		{"a file as working directory", Spec{Path: good, Dir: plain}, syscall.ENOTDIR, `command "DIR/good": the working directory DIR/plain is not a directory`},
-		{"NUL", Spec{Path: good, Args: []string{"a\x00b"}}, syscall.EINVAL, `command "DIR/good": an argument or a variable of its environment contains a NUL byte`},
-		{"too long", Spec{Path: good, Args: []string{strings.Repeat("x", 4<<20)}}, syscall.E2BIG, `command "DIR/good": its arguments and environment are too long for the system`},
+		{"not executable", Spec{Path: plain}, fs.ErrPermission,
+			`command "DIR/plain": DIR/plain is not executable; chmod +x it`},
+		{"no interpreter", Spec{Path: noInterpreter}, syscall.ENOENT,
+			`command "DIR/lost": its interpreter /no/such/shell does not exist`},
+		{"no program", Spec{Path: noShebang}, syscall.ENOEXEC,
+			`command "DIR/text": it is no program of this system; a script begins with a line like #!/bin/sh`},
+		{"no working directory", Spec{Path: good, Dir: dir + "/gone"}, syscall.ENOENT,
+			`command "DIR/good": the working directory DIR/gone does not exist`},
+		{"a file as working directory", Spec{Path: good, Dir: plain}, syscall.ENOTDIR,
+			`command "DIR/good": the working directory DIR/plain is not a directory`},
+		{"NUL", Spec{Path: good, Args: []string{"a\x00b"}}, syscall.EINVAL,
+			`command "DIR/good": an argument or a variable of its environment contains a NUL byte`},
+		{"too long", Spec{Path: good, Args: []string{strings.Repeat("x", 4<<20)}}, syscall.E2BIG,
+			`command "DIR/good": its arguments and environment are too long for the system`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Run(t.Context(), tt.spec)
@@ -220,10 +229,16 @@ func TestNothingIsLeft(t *testing.T) {
 	}{
 		{"child in the group, after a clean exit", `sleep 100 & echo $! >>$1`, 1, false},
 		{"child that ignores SIGTERM", `(trap "" TERM; while :; do sleep 100; done) & echo $! >>$1`, 1, false},
-		{"child in another session, after a clean exit", `setsid sh -c 'echo $$ >>$0; exec sleep 100' $1 & while ! [ -s $1 ]; do sleep 0.01; done`, 1, false},
-		{"daemon: session of its own, twice forked, pipes closed", `setsid sh -c 'sh -c "echo \$\$ >>$0; exec sleep 100" </dev/null >/dev/null 2>&1 &' $1; while ! [ -s $1 ]; do sleep 0.01; done`, 1, false},
-		{"daemon whose child has no environment", `setsid sh -c 'echo $$ >>$0; env -i sleep 100 & echo $! >>$0; wait' $1 & while [ $(wc -l <$1) -lt 2 ]; do sleep 0.01; done`, 2, false},
-		{"stop: everything ignores SIGTERM", `trap "" TERM; sleep 100 & echo $! >>$1; echo $$ >>$1; wait; sleep 100`, 2, true},
+		{"child in another session, after a clean exit",
+			`setsid sh -c 'echo $$ >>$0; exec sleep 100' $1 & while ! [ -s $1 ]; do sleep 0.01; done`, 1, false},
+		{"daemon: session of its own, twice forked, pipes closed",
+			`setsid sh -c 'sh -c "echo \$\$ >>$0; exec sleep 100" </dev/null >/dev/null 2>&1 &' $1; while ! [ -s $1 ` +
+				`]; do sleep 0.01; done`, 1, false},
+		{"daemon whose child has no environment",
+			`setsid sh -c 'echo $$ >>$0; env -i sleep 100 & echo $! >>$0; wait' $1 & while [ $(wc -l <$1) -lt 2 ]; ` +
+				`do sleep 0.01; done`, 2, false},
+		{"stop: everything ignores SIGTERM", `trap "" TERM; sleep 100 & echo $! >>$1; echo $$ >>$1; wait; sleep 100`, 2,
+			true},
 		{"stop: daemon", `setsid sh -c 'trap "" TERM; echo $$ >>$0; sleep 100; sleep 100' $1 & wait`, 1, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -265,7 +280,7 @@ func TestAnotherRunIsSpared(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { Run(ctx, s) })
 	pid := pids(t, file, 1)[0]
-	until(t, "the daemon is adopted", func() bool { return len(adopted()) > 0 })
+	until(t, "the daemon is adopted", func() bool { return len(orphans()) > 0 })
 	if _, err := Run(t.Context(), sh("true")); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +309,9 @@ func TestUnmarkedChildOfADaemon(t *testing.T) {
 	<-other
 	file := filepath.Join(t.TempDir(), "pids")
 	os.WriteFile(file, nil, 0o600)
-	Run(t.Context(), sh(`setsid sh -c 'env -i setsid sleep 100 & echo $! >>$0; wait' $1 & while ! [ -s $1 ]; do sleep 0.01; done`, file))
+	Run(t.Context(),
+		sh(`setsid sh -c 'env -i setsid sleep 100 & echo $! >>$0; wait' $1 & while ! [ -s $1 ]; do sleep 0.01; done`,
+			file))
 	if pid := pids(t, file, 1)[0]; alive(pid) {
 		syscall.Kill(pid, syscall.SIGKILL)
 		t.Errorf("%d is left", pid)
@@ -305,7 +322,9 @@ func TestUnmarkedChildOfADaemon(t *testing.T) {
 func TestUnmarkedDaemon(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	os.WriteFile(file, nil, 0o600)
-	if _, err := Run(t.Context(), sh(`env -i setsid sh -c 'sh -c "echo \$\$ >>$0; exec sleep 100" &' $1; while ! [ -s $1 ]; do sleep 0.01; done`, file)); err != nil {
+	if _, err := Run(t.Context(),
+		sh(`env -i setsid sh -c 'sh -c "echo \$\$ >>$0; exec sleep 100" &' $1; while ! [ -s $1 ]; do sleep 0.01; done`,
+			file)); err != nil {
 		t.Fatal(err)
 	}
 	if pid := pids(t, file, 1)[0]; alive(pid) {
@@ -313,8 +332,8 @@ func TestUnmarkedDaemon(t *testing.T) {
 	}
 }
 
-// TestKnownInTheMiddleOfItsExec: a process that begins one program after the other is known at each moment, and one that has no
-// environment is known to have none.
+// TestKnownInTheMiddleOfItsExec: a process that begins one program after the other is known at each moment, and one
+// that has no environment is known to have none.
 func TestKnownInTheMiddleOfItsExec(t *testing.T) {
 	m := newMark()
 	defer m.release()
@@ -335,11 +354,11 @@ func TestKnownInTheMiddleOfItsExec(t *testing.T) {
 	other.release()
 	for range 20000 {
 		soon := time.Now().Add(time.Second)
-		if !over(busy, soon) && time.Now().Before(soon) {
+		if !runEnded(busy, soon) && time.Now().Before(soon) {
 			t.Fatal("a process whose Run is over is taken for a stranger")
 		}
 	}
-	if over(none, time.Now().Add(time.Second)) {
+	if runEnded(none, time.Now().Add(time.Second)) {
 		t.Error("who has no mark is taken for one of a Run that is over")
 	}
 }
@@ -391,10 +410,12 @@ func TestMuchOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	mark := fmt.Sprintf("\n[… %d bytes cut …]\n", 100000005-1<<20)
-	if len(e.Stdout) != 1<<20+len(mark) || !bytes.Contains(e.Stdout, []byte(mark)) || !bytes.HasSuffix(e.Stdout, []byte("xx\nend\n")) || e.StdoutCut != 100000005-1<<20 {
+	if len(e.Stdout) != 1<<20+len(mark) || !bytes.Contains(e.Stdout, []byte(mark)) ||
+		!bytes.HasSuffix(e.Stdout, []byte("xx\nend\n")) || e.StdoutCut != 100000005-1<<20 {
 		t.Errorf("got %d bytes, %d cut, end %q", len(e.Stdout), e.StdoutCut, e.Stdout[len(e.Stdout)-20:])
 	}
-	if want := strings.Repeat("x", 1000) + " [… 99999000 bytes cut]"; len(got) != 2 || got[0] != want || got[1] != "end" {
+	if want := strings.Repeat("x", 1000) + " [… 99999000 bytes cut]"; len(got) != 2 || got[0] != want ||
+		got[1] != "end" {
 		t.Errorf("got %d lines of %d bytes", len(got), len(got[0]))
 	}
 }
@@ -418,7 +439,7 @@ func TestCut(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	var got []string
-	l := lines{limit: 4, each: func(b []byte) { got = append(got, string(b)) }}
+	l := lineSplitter{limit: 4, onLine: func(b []byte) { got = append(got, string(b)) }}
 	for _, part := range []string{"a", "b\r\n\nabc", "d\nabcde", "fg\nlast"} {
 		l.add([]byte(part))
 	}
@@ -439,7 +460,8 @@ func TestManyAtOnce(t *testing.T) {
 			s := sh(`cat; echo $1 >&2; sleep 0.05 & exit $1`, strconv.Itoa(i))
 			s.Stdin = []byte(fmt.Sprint("input ", i))
 			e, err := Run(t.Context(), s)
-			if got, want := fmt.Sprintf("%d %s %s %v", e.Code, e.Stdout, e.Stderr, err), fmt.Sprintf("%d input %d %d\n <nil>", i, i, i); got != want {
+			if got, want := fmt.Sprintf("%d %s %s %v", e.Code, e.Stdout, e.Stderr, err),
+				fmt.Sprintf("%d input %d %d\n <nil>", i, i, i); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})

@@ -4,5 +4,5 @@ import "sync/atomic"
 
 var running atomic.Int64
 
-// Running is how many programs of this process run at this moment; what they have started is not among them.
+// Running returns how many programs of this process run now, without their child processes.
 func Running() int { return int(running.Load()) }

@@ -9,56 +9,57 @@ import (
 	"slices"
 )
 
-// bwrap is the name of bubblewrap's program.
+// bwrap is the program of bubblewrap.
 const bwrap = "bwrap"
 
-// mount is something that a sandbox shows at a path: by bubblewrap's option, and where it has one of what.
-type mount struct{ path, option, of string }
+// mount is a path in a sandbox: option is bubblewrap's, source its argument if it takes one.
+type mount struct{ path, option, source string }
 
-// wrapped is the program in its sandbox: bubblewrap with what the program is to see.
-func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
-	if err := runnable(s.Path, s.Path); err != nil { // bubblewrap would say it less well
+// sandboxed returns the spec to start the program in its sandbox, by bubblewrap.
+func (c *Confinement) sandboxed(s Spec, temp string) (Spec, error) {
+	if err := checkRunnable(s.Path, s.Path); err != nil { // a better error than bubblewrap's
 		return s, err
 	}
-	if info, err := os.Stat(s.folder()); err != nil || !info.IsDir() {
-		return s, explain(s, errors.Join(err, fs.ErrNotExist))
+	if info, err := os.Stat(s.absDir()); err != nil || !info.IsDir() {
+		return s, explainStart(s, errors.Join(err, fs.ErrNotExist))
 	}
 	program, err := Find(bwrap, os.DevNull)
 	if err != nil {
-		return s, &StartError{s.Path, missing, err}
+		return s, &StartError{s.Path, noBubblewrap, err}
 	}
 	args := slices.Clone(namespaces)
-	if !c.Sandbox.Online() {
+	if !c.Sandbox.HasNetwork() {
 		args = append(args, "--unshare-net")
 	}
 	for _, m := range c.mounts(s, temp) {
-		if args = append(args, m.option); m.of != "" {
-			args = append(args, m.of)
+		args = append(args, m.option)
+		if m.source != "" {
+			args = append(args, m.source)
 		}
 		args = append(args, m.path)
 	}
-	args = append(args, "--chdir", s.folder(), "--", s.Path)
+	args = append(args, "--chdir", s.absDir(), "--", s.Path)
 	s.Path, s.Args, s.Dir = program, append(args, s.Args...), "/"
-	s.Env = with(s.Env, "TMPDIR", "/tmp")
+	s.Env = setEnv(s.Env, "TMPDIR", "/tmp")
 	return s, nil
 }
 
-// mounts is what the program sees, a folder before what lies in it. What lies in a folder covers what the folder shows there, so
-// that a hidden folder in the project stays hidden, and the project in a hidden one is seen. Of one path the later of these counts:
-// what may be read; own /proc, /dev and /tmp; what is hidden; what may be written to; what the run needs; and secrets.
+// mounts returns what the program sees, a folder before its contents. A deeper path covers a shallower one, so a
+// hidden folder in the project stays hidden, and a project in a hidden folder is visible. For the same path the later
+// of these wins: readable paths; own /proc, /dev and /tmp; hidden paths; writable paths; what the run needs; secrets.
 func (c *Confinement) mounts(s Spec, temp string) (all []mount) {
-	box, dir := c.Sandbox, s.folder()
+	box, dir := c.Sandbox, s.absDir()
 	reads := box.Read
 	if reads == nil {
 		reads = []string{"/"}
 	}
 	for _, p := range reads {
-		all = append(all, mount{home(p), "--ro-bind", home(p)})
+		all = append(all, mount{expandHome(p), "--ro-bind", expandHome(p)})
 	}
 	all = append(all, mount{"/proc", "--proc", ""}, mount{"/dev", "--dev", ""}, mount{"/tmp", "--bind", temp})
-	all = append(all, covers(box.Hide)...)
+	all = append(all, hideMounts(box.Hide)...)
 	for _, p := range box.Write {
-		all = append(all, mount{home(p), "--bind", home(p)})
+		all = append(all, mount{expandHome(p), "--bind", expandHome(p)})
 	}
 	bind := "--bind"
 	if box.ProjectDir == "read" {
@@ -68,16 +69,17 @@ func (c *Confinement) mounts(s Spec, temp string) (all []mount) {
 		all = append(all, mount{dir, bind, dir})
 	}
 	for _, p := range slices.Concat(c.Reads, []string{filepath.Dir(s.Path)}, s.Reads) {
-		if p != "/" && p != "" && (bind == "--ro-bind" || !within(p, dir)) { // or the project folder could not be written to
+		// otherwise the project folder would not be writable
+		if p != "/" && p != "" && (bind == "--ro-bind" || !within(p, dir)) {
 			all = append(all, mount{filepath.Clean(p), "--ro-bind-try", p})
 		}
 	}
-	all = append(all, covers(c.secrets())...)
+	all = append(all, hideMounts(c.secrets())...)
 	slices.SortStableFunc(all, func(a, b mount) int { return cmp.Compare(len(a.path), len(b.path)) })
 	return all
 }
 
-// secrets are the files of the worker's own that are hidden from every program.
+// secrets returns the worker's own files that are hidden from every program.
 func (c *Confinement) secrets() (all []string) {
 	for _, p := range c.SecretFiles {
 		all = append(all, realName(p))
@@ -88,26 +90,29 @@ func (c *Confinement) secrets() (all []string) {
 	return all
 }
 
-// covers has nothing seen of these files and folders.
-func covers(paths []string) (all []mount) {
+// hideMounts returns mounts that hide these files and folders.
+func hideMounts(paths []string) (all []mount) {
 	for _, p := range paths {
-		switch info, err := os.Stat(home(p)); {
-		case err != nil: // there is nothing to hide
+		switch info, err := os.Stat(expandHome(p)); {
+		case err != nil: // nothing to hide
 		case info.IsDir():
-			all = append(all, mount{home(p), "--tmpfs", ""})
+			all = append(all, mount{expandHome(p), "--tmpfs", ""})
 		default:
-			all = append(all, mount{home(p), "--ro-bind", "/dev/null"})
+			all = append(all, mount{expandHome(p), "--ro-bind", "/dev/null"})
 		}
 	}
 	return all
 }
 
-// namespaces: all processes and users of its own, so that it sees no other process and is nobody beyond; and it ends with bubblewrap.
-var namespaces = []string{"--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try"}
+// namespaces gives a sandbox its own processes and users: it sees no other process, has no rights outside, and ends
+// with bubblewrap.
+var namespaces = []string{"--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc",
+	"--unshare-cgroup-try"}
 
-const missing = `its profile demands a sandbox, and there is no program bwrap on PATH; install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap, apk add bubblewrap), or take "sandbox" out of the profile`
+const noBubblewrap = `its profile has a sandbox, but bwrap is not on PATH; install bubblewrap (apt-get install ` +
+	`bubblewrap, dnf install bubblewrap, apk add bubblewrap), or remove "sandbox" from the profile`
 
-// realName is a path without links, as far as there is something.
+// realName resolves the links in a path, as far as it exists.
 func realName(path string) string {
 	path = filepath.Clean(path)
 	if !filepath.IsAbs(path) {

@@ -79,12 +79,13 @@ func BenchmarkConfined(b *testing.B) {
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			if tt.c != nil {
-				if err := tt.c.Check(); err != nil {
+				if err := tt.c.Supported(); err != nil {
 					b.Skip(err)
 				}
 			}
 			for b.Loop() {
-				if e, err := Run(b.Context(), Spec{Path: path, In: tt.c, Env: []string{"PATH=" + os.Getenv("PATH")}}); err != nil || e.Code != 0 {
+				if e, err := Run(b.Context(), Spec{Path: path, Confinement: tt.c,
+					Env: []string{"PATH=" + os.Getenv("PATH")}}); err != nil || e.Code != 0 {
 					b.Fatal(err, e)
 				}
 			}

@@ -6,24 +6,24 @@ import (
 	"syscall"
 )
 
-// spawners start what is bound to nothing: this process's own, and sandboxes.
-var spawners = &pool{ask: make(chan *birth)}
+// defaultPool starts programs that are not restricted: this process's own, and sandboxes.
+var defaultPool = &spawnPool{requests: make(chan *spawnRequest)}
 
-// starter is the pool for a program.
-func starter(s Spec) *pool {
-	if h := hidden.Load(); h != nil && !s.sandboxed { // a sandbox cannot be made in Landlock, and hides by itself
+// poolFor returns the pool for a program.
+func poolFor(s Spec) *spawnPool {
+	if h := hidden.Load(); h != nil && !s.sandboxed { // bubblewrap does not work under Landlock, and hides files itself
 		return h.pool
 	}
-	return spawners
+	return defaultPool
 }
 
-var births = sync.Pool{New: func() any { return &birth{done: make(chan struct{}, 1)} }}
+var spawnRequests = sync.Pool{New: func() any { return &spawnRequest{done: make(chan struct{}, 1)} }}
 
-// open has the threads begin, once.
-func (p *pool) open() error {
+// open starts the threads, once.
+func (p *spawnPool) open() error {
 	p.once.Do(func() {
-		adopt()
-		n := 2 * runtime.GOMAXPROCS(0) // a start takes its thread until the program's exec
+		becomeSubreaper()
+		n := 2 * runtime.GOMAXPROCS(0) // a start blocks its thread until the program's exec
 		bound := make(chan error, n)
 		for range n {
 			go p.serve(bound, make(chan struct{}))
@@ -37,24 +37,24 @@ func (p *pool) open() error {
 	return p.err
 }
 
-func (p *pool) start(path string, argv []string, attr *syscall.ProcAttr, most []rlimit) (int, error) {
+func (p *spawnPool) start(path string, argv []string, attr *syscall.ProcAttr, most []rlimit) (int, error) {
 	if err := p.open(); err != nil {
 		return 0, err
 	}
-	b := births.Get().(*birth)
-	b.path, b.argv, b.attr, b.most = path, argv, attr, most
-	p.ask <- b
+	b := spawnRequests.Get().(*spawnRequest)
+	b.path, b.argv, b.attr, b.limits = path, argv, attr, most
+	p.requests <- b
 	<-b.done
 	pid, err := b.pid, b.err
-	b.argv, b.attr, b.most, b.err = nil, nil, nil, nil
-	births.Put(b)
+	b.argv, b.attr, b.limits, b.err = nil, nil, nil, nil
+	spawnRequests.Put(b)
 	return pid, err
 }
 
-// serve starts programs for as long as this process lives.
-func (p *pool) serve(bound chan<- error, locked chan<- struct{}) {
+// serve starts programs until this process ends.
+func (p *spawnPool) serve(bound chan<- error, locked chan<- struct{}) {
 	runtime.LockOSThread()
-	if onMainThread() { // another thread serves; it cannot be this one while this one is locked
+	if onMainThread() { // another thread serves; it is not this one as long as this one is locked
 		other := make(chan struct{})
 		go p.serve(bound, other)
 		<-other
@@ -64,14 +64,14 @@ func (p *pool) serve(bound chan<- error, locked chan<- struct{}) {
 	}
 	close(locked)
 	var err error
-	if p.bind != nil {
-		err = p.bind()
+	if p.prepare != nil {
+		err = p.prepare()
 	}
 	bound <- err
-	for b := range p.ask {
+	for b := range p.requests {
 		b.pid, _, b.err = syscall.StartProcess(b.path, b.argv, b.attr)
-		if b.err == nil && len(b.most) > 0 {
-			b.err = impose(b.pid, b.most)
+		if b.err == nil && len(b.limits) > 0 {
+			b.err = setLimits(b.pid, b.limits)
 		}
 		b.done <- struct{}{}
 	}

@@ -14,34 +14,35 @@ import (
 	"ao/shared/fault"
 )
 
-// MarkEnv is the environment variable that marks all processes of a Run. Run sets it; callers leave it alone.
+// MarkEnv is the environment variable that marks all processes of a Run. Run sets it; callers must not.
 const MarkEnv = "AGENT_ORCHESTRATOR_PROCESS"
 
 // Spec is a program to run. Path is required.
 type Spec struct {
-	Path  string       // the program's file; relative to Dir unless absolute (see Find)
-	Args  []string     // without the program's own name
-	Dir   string       // working directory; default: this process's
+	Path  string       // path of the program; relative to Dir unless absolute (Find)
+	Args  []string     // without the program's name
+	Dir   string       // working directory; default this process's
 	Env   []string     // the whole environment, KEY=value; nothing is inherited
-	Stdin []byte       // default: nothing to read (/dev/null)
-	Input <-chan Piece // written to stdin after that, until it is closed; nil: stdin ends there. Nobody takes
-	//                             from it any more once the program has ended: its sender looks for that, too.
-	MaxOutput int               // bytes kept of stdout and of stderr, each; default 4 MiB
-	MaxLine   int               // bytes of a line given to OnStdout and OnStderr, the rest is cut visibly; default 64 KiB
-	OnStdout  func(line []byte) // called for each line while the program runs, without its end; not kept after the call.
-	OnStderr  func(line []byte) // Both must return soon: the program waits for them. They may be called at the same time.
-	Grace     time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
-	WaitDelay time.Duration     // how long pipes may stay open after the end of all processes known; default 2 s
-	Reads     []string          // files that the program reads, wherever they lie: a sandbox shows them
-	In        *Confinement      // what it may have and see; nil: all that this process may
-	Kill      <-chan struct{}   // once closed, the group gets SIGKILL at once, whatever grace it is in; ctx ends before or with it. nil: never
+	Stdin []byte       // default /dev/null
+	Input <-chan Piece // written to stdin after that, until closed; nil: none. Nobody
+	//                             receives once the program has ended: the sender must watch for that.
+	MaxOutput   int               // bytes kept of stdout and of stderr each; default 4 MiB
+	MaxLine     int               // bytes of a line for OnStdout and OnStderr, cut visibly; default 64 KiB
+	OnStdout    func(line []byte) // called for each line without its line end; the bytes are valid during the call.
+	OnStderr    func(line []byte) // Both must return soon, the program waits. They may be called concurrently.
+	Grace       time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
+	WaitDelay   time.Duration     // how long pipes may stay open after the last known process; default 2 s
+	Reads       []string          // files that the program needs; readable in a sandbox
+	Confinement *Confinement      // nil: not confined
+	// once closed, the group gets SIGKILL without grace; ctx must have ended by then. nil: never
+	Kill <-chan struct{}
 
-	limits    []rlimit // of Confinement
+	limits    []rlimit // from Confinement
 	sandboxed bool     // Path is bubblewrap
 }
 
-// Piece is something for a program's stdin. Done is told whether all of it has been written; an error means that the
-// program has not had all of it and will not.
+// Piece is input for a program's stdin. Done is called when all of it is written; an error means that the program did
+// not get all of it and never will.
 type Piece struct {
 	Data []byte
 	Done func(error)
@@ -49,57 +50,61 @@ type Piece struct {
 
 // Exit is how a program ended.
 type Exit struct {
-	Began     bool           // it was started; false where ctx had ended before, or with a *StartError
-	Code      int            // exit code; 128 + the signal's number where a signal ended it
+	Started   bool           // false if ctx had ended before, or with a *StartError
+	Code      int            // exit code; 128 + the signal's number if a signal ended it
 	Signal    syscall.Signal // what ended it, or 0
-	Stdout    []byte         // what it wrote, at most MaxOutput, with a line that says how much was cut
+	Stdout    []byte         // at most MaxOutput bytes, with a line that says how much was cut
 	Stderr    []byte
 	StdoutCut int64 // bytes cut out of Stdout
 	StderrCut int64
-	CPU       time.Duration // user and system time of the program and of those of its children that it waited for
-	Hit       Hit           // the limit of its confinement that it seems to have ended by
+	CPU       time.Duration // user and system time of the program and the children that it waited for
+	Hit       Hit           // the limit that probably ended it
 }
 
-// Confinement is what the programs of a profile may have and see. Whoever is confined has a folder for temporary files of its own
-// (TMPDIR), which is removed with all that is in it when nothing of the program is left.
+// Confinement limits what the programs of a profile may use and see. A confined program has its own folder for
+// temporary files (TMPDIR), which is removed with its contents when the whole tree has ended.
 type Confinement struct {
 	Limits      Limits
 	Sandbox     Sandbox
-	Reads       []string // what the sandbox shows beside, read-only: folders that the programs belong to
-	SecretFiles []string // files that the sandbox hides, whatever else it shows
+	Reads       []string // more paths readable in the sandbox: the programs' own folders
+	SecretFiles []string // files that the sandbox always hides
 }
 
-// Limits are those of each process of a program, as the kernel keeps them (setrlimit); 0: none of its own. They hold from the
-// program's first instruction on, and all that it starts inherits them. Where one is set, no core is dumped either.
+// Limits are limits of each process of a program, enforced by the kernel (setrlimit); 0: none. They apply from the
+// program's first instruction, and its children inherit them. If any is set, core dumps are off.
 type Limits struct {
-	CPUSeconds     int `json:"cpu_seconds"`      // of CPU time; SIGXCPU then, and two seconds later SIGKILL
-	MemoryMB       int `json:"memory_mb"`        // MiB that it may write: heap, stack of threads, private mappings (RLIMIT_DATA)
-	AddressSpaceMB int `json:"address_space_mb"` // MiB of addresses, used or not (RLIMIT_AS): too small for node, Go and Java
-	FileMB         int `json:"file_mb"`          // MiB of a file that it writes; SIGXFSZ beyond
-	OpenFiles      int `json:"open_files"`       // file descriptors
-	Processes      int `json:"processes"`        // processes and threads of the worker's user at once; in a sandbox only those inside count
+	CPUSeconds int `json:"cpu_seconds"` // CPU time; then SIGXCPU, and after 2 s more SIGKILL
+	// MiB of writable memory: heap, thread stacks, private mappings (RLIMIT_DATA)
+	MemoryMB int `json:"memory_mb"`
+	// MiB of address space, used or not (RLIMIT_AS); node, Go and Java reserve a lot
+	AddressSpaceMB int `json:"address_space_mb"`
+	FileMB         int `json:"file_mb"`    // MiB of each written file; SIGXFSZ beyond
+	OpenFiles      int `json:"open_files"` // file descriptors
+	// processes and threads of the worker's user; in a sandbox only those inside
+	Processes int `json:"processes"`
 }
 
-// Any tells whether there is any limit.
+// Any reports whether there is any limit.
 func (l Limits) Any() bool { return l != Limits{} }
 
-// Sandbox is what programs see of the machine. The zero value is none at all: all that the worker's user sees.
+// Sandbox is what programs see of the machine. The zero value is no sandbox: they see what the worker's user sees.
 //
-// With bubblewrap the root is read-only, /tmp and all processes are their own, and they end with the worker whatever kills it.
+// With bubblewrap the root is read-only, /tmp and the processes are the program's own, and it ends with the worker,
+// whatever kills that.
 type Sandbox struct {
 	Kind       string   `json:"kind"`        // none, bubblewrap
-	Read       []string `json:"read"`        // folders and files to see, read-only; default all: "/"
-	Write      []string `json:"write"`       // folders to see and to write to, beside the project folder and /tmp
-	Hide       []string `json:"hide"`        // folders and files that are empty in there
-	ProjectDir string   `json:"project_dir"` // write, which is the default, or read
-	Network    *bool    `json:"network"`     // default true; without it the gateway of the run cannot be reached either
+	Read       []string `json:"read"`        // readable paths; default "/"
+	Write      []string `json:"write"`       // writable folders besides the project folder and /tmp
+	Hide       []string `json:"hide"`        // paths that are empty in the sandbox
+	ProjectDir string   `json:"project_dir"` // write (default) or read
+	Network    *bool    `json:"network"`     // default true; without it the run's gateway is unreachable, too
 }
 
-// On tells whether there is a sandbox.
-func (s Sandbox) On() bool { return s.Kind == Bubblewrap }
+// Enabled reports whether there is a sandbox.
+func (s Sandbox) Enabled() bool { return s.Kind == Bubblewrap }
 
-// Online tells whether its programs reach the network, and so the gateway.
-func (s Sandbox) Online() bool { return !s.On() || s.Network == nil || *s.Network }
+// HasNetwork reports whether programs reach the network, and so the gateway.
+func (s Sandbox) HasNetwork() bool { return !s.Enabled() || s.Network == nil || *s.Network }
 
 // rlimit is a limit as the kernel takes it.
 type rlimit struct {
@@ -107,9 +112,9 @@ type rlimit struct {
 	syscall.Rlimit
 }
 
-// with gives an environment with a variable set.
-func with(env []string, name, value string) []string {
-	all := make([]string, 0, len(env)+2) // one more for the mark
+// setEnv returns the environment with a variable set.
+func setEnv(env []string, name, value string) []string {
+	all := make([]string, 0, len(env)+2) // room for the mark
 	for _, v := range env {
 		if !strings.HasPrefix(v, name+"=") {
 			all = append(all, v)
@@ -118,8 +123,8 @@ func with(env []string, name, value string) []string {
 	return append(all, name+"="+value)
 }
 
-// folder is the folder that a program works in.
-func (s Spec) folder() string {
+// absDir returns the absolute working directory.
+func (s Spec) absDir() string {
 	dir, err := filepath.Abs(cmp.Or(s.Dir, "."))
 	if err != nil {
 		return cmp.Or(s.Dir, "/")
@@ -127,8 +132,8 @@ func (s Spec) folder() string {
 	return dir
 }
 
-// home is a path with the home folder of the worker's user put in for ~.
-func home(p string) string {
+// expandHome replaces a leading ~/ by the home folder of the worker's user.
+func expandHome(p string) string {
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
 		if dir, err := os.UserHomeDir(); err == nil {
 			return filepath.Join(dir, rest)
@@ -145,46 +150,46 @@ func invalid(field, say string, args ...any) error {
 	return fault.New(fault.Invalid, "", field+space+fmt.Sprintf(say, args...)).With("field", field)
 }
 
-// Hit is the limit that a program seems to have ended by.
+// Hit is the limit that probably ended a program.
 type Hit struct {
-	Limit string // its name in the profile; empty: none is known
-	sure  bool
-	text  string
+	Limit   string // its name in the profile; empty: unknown
+	certain bool
+	value   string
 }
 
-// String says it in a sentence without its full stop.
+// String returns a sentence without a full stop.
 func (h Hit) String() string {
-	if h.sure {
-		return "The limit " + h.Limit + " of its profile (" + h.text + ") was hit"
+	if h.certain {
+		return "it hit the limit " + h.Limit + " of its profile (" + h.value + ")"
 	}
-	return "Perhaps the limit " + h.Limit + " of its profile (" + h.text + ") was hit"
+	return "it probably hit the limit " + h.Limit + " of its profile (" + h.value + ")"
 }
 
-// hiding is what no program of this process may read, and how that is kept.
-type hiding struct {
-	paths []string // real names
-	pool  *pool    // starts programs that cannot
+// hiddenFiles are the paths that no program of this process may read.
+type hiddenFiles struct {
+	paths []string   // without links
+	pool  *spawnPool // starts programs that cannot read them
 }
 
-// hidden is nil where nothing is hidden.
-var hidden atomic.Pointer[hiding]
+// hidden is nil if nothing is hidden.
+var hidden atomic.Pointer[hiddenFiles]
 
-// pool is the threads that start programs. A program is to die with this process (Pdeathsig), but the kernel means
-// the thread that started it; so programs are started only by threads that live as long as the process does:
-// goroutines locked to their thread which never return. None of them is the main thread (see the package comment).
-type pool struct {
-	once sync.Once
-	ask  chan *birth
-	bind func() error // what each thread does to itself, and so to its programs, before it starts any; default nothing
-	err  error        // bind's: nothing is started then
+// spawnPool is a pool of threads that start programs. A program must die with this process (Pdeathsig), but for the
+// kernel that means with the thread that started it. So only goroutines that never return start programs, each locked
+// to its thread. None is the main thread (see the package comment).
+type spawnPool struct {
+	once     sync.Once
+	requests chan *spawnRequest
+	prepare  func() error // called by each thread before it starts programs; may be nil
+	err      error        // error of prepare: nothing is started
 }
 
-type birth struct {
-	path string
-	argv []string
-	attr *syscall.ProcAttr
-	most []rlimit // which hold before it begins
-	pid  int
-	err  error
-	done chan struct{}
+type spawnRequest struct {
+	path   string
+	argv   []string
+	attr   *syscall.ProcAttr
+	limits []rlimit // set before the program starts
+	pid    int
+	err    error
+	done   chan struct{}
 }

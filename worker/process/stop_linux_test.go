@@ -12,18 +12,25 @@ import (
 	"time"
 )
 
-// TestStopLeavesNothing ends trees that do all they can to stay, several times over, and finds nothing of them after. Each writes
-// its numbers to $1.
+// TestStopLeavesNothing ends trees that do all they can to stay, several times over, and finds nothing of them after.
+// Each writes its numbers to $1.
 func TestStopLeavesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		n      int
 		script string
 	}{
-		{"grandchildren that ignore SIGTERM, under a parent that obeys", 2, `sh -c 'sh -c "trap \"\" TERM; echo \$\$ >>$0; while :; do sleep 1; done" $0 & echo $$ >>$0; wait' $1 & wait`},
-		{"a daemon, twice forked, that ignores SIGTERM", 1, `setsid sh -c '(trap "" TERM; sh -c "echo \$\$ >>$0; sleep 100; sleep 100") </dev/null >/dev/null 2>&1 & exit' $1; while :; do sleep 1; done`},
-		{"a daemon that holds the pipes, under a parent that is gone", 1, `setsid sh -c '(trap "" TERM; sh -c "echo \$\$ >>$0; sleep 100; sleep 100") & exit' $1; while ! [ -s $1 ]; do sleep 0.01; done; while :; do sleep 1; done`},
-		{"all of them ignore SIGTERM", 2, `trap "" TERM; setsid sh -c 'echo $$ >>$0; sleep 100' $1 & echo $$ >>$1; while :; do sleep 1; done`},
+		{"grandchildren that ignore SIGTERM, under a parent that obeys", 2,
+			`sh -c 'sh -c "trap \"\" TERM; echo \$\$ >>$0; while :; do sleep 1; done" $0 & echo $$ >>$0; wait' $1 & ` +
+				`wait`},
+		{"a daemon, twice forked, that ignores SIGTERM", 1,
+			`setsid sh -c '(trap "" TERM; sh -c "echo \$\$ >>$0; sleep 100; sleep 100") </dev/null >/dev/null 2>&1 & ` +
+				`exit' $1; while :; do sleep 1; done`},
+		{"a daemon that holds the pipes, under a parent that is gone", 1,
+			`setsid sh -c '(trap "" TERM; sh -c "echo \$\$ >>$0; sleep 100; sleep 100") & exit' $1; while ! [ -s $1 ` +
+				`]; do sleep 0.01; done; while :; do sleep 1; done`},
+		{"all of them ignore SIGTERM",
+			2, `trap "" TERM; setsid sh -c 'echo $$ >>$0; sleep 100' $1 & echo $$ >>$1; while :; do sleep 1; done`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +75,8 @@ func TestKill(t *testing.T) {
 			defer cancel(nil)
 			kill, end := context.WithCancel(t.Context())
 			defer end()
-			s := sh(`trap 'echo asked' TERM; sh -c 'trap "" TERM; echo $$ >>$0; while :; do sleep 1; done' $1 & echo ready; while :; do sleep 0.01; done`, file)
+			s := sh(`trap 'echo asked' TERM; sh -c 'trap "" TERM; echo $$ >>$0; while :; do sleep 1; done' $1 & echo `+
+				`ready; while :; do sleep 0.01; done`, file)
 			s.Grace, s.Kill = time.Minute, kill.Done()
 			cause := errors.New("stop")
 			s.OnStdout = func(line []byte) {
@@ -85,7 +93,8 @@ func TestKill(t *testing.T) {
 			}
 			begin := time.Now()
 			e, err := Run(stop, s)
-			if took := time.Since(begin); took > 10*time.Second || !errors.Is(err, cause) || e.Signal != syscall.SIGKILL {
+			if took := time.Since(begin); took > 10*time.Second || !errors.Is(err, cause) ||
+				e.Signal != syscall.SIGKILL {
 				t.Errorf("it took %v and gave %v, signal %d", took, err, e.Signal)
 			}
 			for _, pid := range pids(t, file, 1) {
@@ -97,7 +106,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestStopCrossesTheEnd: a stop that comes at about the natural end has one of two outcomes, and never something between.
+// TestStopCrossesTheEnd: a stop that comes at about the natural end has one of two outcomes, and never something
+// between.
 func TestStopCrossesTheEnd(t *testing.T) {
 	cause := errors.New("stop")
 	ended, stopped := 0, 0
@@ -110,7 +120,7 @@ func TestStopCrossesTheEnd(t *testing.T) {
 		switch {
 		case err == nil && e.Code == 0 && string(e.Stdout) == "done\n":
 			ended++
-		case errors.Is(err, cause) && e.Began && strings.HasPrefix("done\n", string(e.Stdout)):
+		case errors.Is(err, cause) && e.Started && strings.HasPrefix("done\n", string(e.Stdout)):
 			stopped++
 		default:
 			t.Fatalf("got %+v, %v", e, err)

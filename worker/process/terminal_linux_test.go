@@ -35,8 +35,8 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// TestNoTerminalIsLeftToAProgram: the worker of a terminal starts a program, which has none; neither has what that starts. The terminal's
-// Ctrl-C is the worker's alone.
+// TestNoTerminalIsLeftToAProgram: the worker of a terminal starts a program, which has none; neither has what that
+// starts. The terminal's Ctrl-C is the worker's alone.
 func TestNoTerminalIsLeftToAProgram(t *testing.T) {
 	t.Parallel()
 	_, slave := terminal(t)
@@ -57,7 +57,8 @@ func TestNoTerminalIsLeftToAProgram(t *testing.T) {
 	var pid, group, session, tty int
 	first, second, _ := strings.Cut(string(bytes.TrimSpace(text)), "\n")
 	second, third, _ := strings.Cut(second, "\n")
-	if n, _ := fmt.Sscan(third, &pid, &group, &session, &tty); n != 4 || first != "none" || second != "none" || group != pid || session != pid || tty != 0 {
+	if n, _ := fmt.Sscan(third, &pid, &group, &session, &tty); n != 4 || first != "none" || second != "none" ||
+		group != pid || session != pid || tty != 0 {
 		t.Errorf("a program says %q; it should lead a group and a session without a terminal", text)
 	}
 }

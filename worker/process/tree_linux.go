@@ -16,15 +16,15 @@ import (
 	"unsafe"
 )
 
-// marks is what this process knows of the programs it started.
+// marks is the state of this process's marks.
 var marks = struct {
-	above    string // the marks of those who started this process
-	instance string // random: this process
+	parents  string // marks of the processes that started this one
+	instance string // random id of this process
 	last     atomic.Uint64
 	mu       sync.Mutex
-	active   map[uint64]bool // Runs under way
-	sole     atomic.Bool     // Guard was called: nothing else in this process starts programs
-}{above: os.Getenv(MarkEnv), instance: random(), active: map[uint64]bool{}}
+	active   map[uint64]bool // active Runs
+	sole     atomic.Bool     // Guard was called: only Run starts programs
+}{parents: os.Getenv(MarkEnv), instance: random(), active: map[uint64]bool{}}
 
 func random() string {
 	var b [8]byte
@@ -32,7 +32,7 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-// mark names all processes of one Run, whatever becomes of their parents and groups.
+// mark identifies all processes of one Run, whatever becomes of their parents and groups.
 type mark struct{ n uint64 }
 
 func newMark() *mark {
@@ -43,9 +43,9 @@ func newMark() *mark {
 	return m
 }
 
-// env is the variable with the mark, which keeps those of the processes above: who ends them ends this, too.
+// env returns the variable with the mark. It includes the marks of the processes above, whose end ends this one, too.
 func (m *mark) env() string {
-	return MarkEnv + "=" + marks.above + ":" + marks.instance + "." + strconv.FormatUint(m.n, 10)
+	return MarkEnv + "=" + marks.parents + ":" + marks.instance + "." + strconv.FormatUint(m.n, 10)
 }
 
 func (m *mark) release() {
@@ -54,23 +54,25 @@ func (m *mark) release() {
 	marks.mu.Unlock()
 }
 
-// sweep ends the Run: what is left of it is killed and reaped.
+// sweep ends the Run: it kills and reaps what is left of it.
 func (m *mark) sweep() {
 	m.release()
-	if len(adopted()) > 0 {
+	if len(orphans()) > 0 {
 		sweep(5 * time.Second)
 	}
 }
 
-// over tells whether a process belongs to a Run that is no more. One in the middle of its exec is looked at again until a time.
-func over(pid int, until time.Time) bool {
+// runEnded reports whether a process belongs to a Run that has ended. A process in the middle of its exec is checked
+// again until a time.
+func runEnded(pid int, until time.Time) bool {
 	var env []byte
 	for none := 0; none < 3; time.Sleep(time.Millisecond) {
 		var err error
-		if env, err = os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || len(env) > 0 {
+		env, err = os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || len(env) > 0 {
 			break
 		}
-		if bare(pid) { // for an instant so is one that is about to get its environment
+		if hasNoEnviron(pid) { // also true for an instant before a process gets its environment
 			none++
 		}
 		if time.Now().After(until) {
@@ -96,10 +98,11 @@ func over(pid int, until time.Time) bool {
 	return marks.sole.Load() && len(marks.active) == 0
 }
 
-// bare tells whether a process whose environment is read as empty has none: one in the middle of its exec, or of its end, shows
-// none for a moment, and then its environment has no place in memory either (proc(5), env_start and env_end).
-func bare(pid int) bool {
-	fields := status(pid)
+// hasNoEnviron reports whether a process whose environment reads as empty really has none. In the middle of its exec
+// or of its end it shows none for a moment, and then the environment has no place in memory either (proc(5),
+// env_start and env_end).
+func hasNoEnviron(pid int) bool {
+	fields := procStat(pid)
 	if len(fields) < 49 {
 		return true
 	}
@@ -109,33 +112,34 @@ func bare(pid int) bool {
 
 var sweeping sync.Mutex
 
-// sweep kills all orphans of Runs that are over, with all that descends from them, and reaps them.
+// sweep kills all orphans of ended Runs with their descendants, and reaps them.
 func sweep(patience time.Duration) {
 	sweeping.Lock()
 	defer sweeping.Unlock()
-	doomed := map[int]bool{}
+	killed := map[int]bool{}
 	execs := time.Now().Add(time.Second) // others wait for this sweep
-	again := true                        // one more look where only others' ended: their children may have come after the list was read, but some end all the time
+	// check once more if only others ended: their children may have come after the list was read
+	again := true
 	for deadline, pause := time.Now().Add(patience), 200*time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		left, others := false, false
-		for _, pid := range adopted() {
+		for _, pid := range orphans() {
 			switch {
 			case zombie(pid):
-				if doomed[pid] || marks.sole.Load() {
+				if killed[pid] || marks.sole.Load() {
 					if n, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); n == pid {
-						left, others = left || doomed[pid], true
+						left, others = left || killed[pid], true
 					}
 				}
-			case doomed[pid]:
+			case killed[pid]:
 				left = true
-			case over(pid, execs):
+			case runEnded(pid, execs):
 				left = true
 				tree := map[int]bool{pid: true}
-				descend(pid, tree)
+				addDescendants(pid, tree)
 				for pid := range tree {
 					syscall.Kill(pid, syscall.SIGKILL)
 				}
-				maps.Copy(doomed, tree)
+				maps.Copy(killed, tree)
 			}
 		}
 		if !left && !(others && again) || time.Now().After(deadline) {
@@ -146,45 +150,45 @@ func sweep(patience time.Duration) {
 	}
 }
 
-// descend adds all that descends from a process.
-func descend(pid int, tree map[int]bool) {
+// addDescendants adds all descendants of a process to tree.
+func addDescendants(pid int, tree map[int]bool) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, t := range tasks {
 		list, _ := os.ReadFile(t)
-		for _, child := range numbers(list) {
+		for _, child := range parseInts(list) {
 			if !tree[child] {
 				tree[child] = true
-				descend(child, tree)
+				addDescendants(child, tree)
 			}
 		}
 	}
 }
 
-// orphans is the open list of the main thread's children.
-var orphans = sync.OnceValue(func() *os.File {
+// childrenFile is the open list of the main thread's children.
+var childrenFile = sync.OnceValue(func() *os.File {
 	f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	if err != nil {
-		return nil // a kernel without these lists: only groups are swept
+		return nil // a kernel without these lists: only groups are killed
 	}
 	return f
 })
 
-// adopted gives the processes that lost their parents and came to this one.
-func adopted() []int {
-	f := orphans()
+// orphans returns the processes that lost their parents and became children of this one.
+func orphans() []int {
+	f := childrenFile()
 	if f == nil {
 		return nil
 	}
 	var first [512]byte
 	n, _ := f.ReadAt(first[:], 0)
 	if n < len(first) {
-		return numbers(first[:n])
+		return parseInts(first[:n])
 	}
 	all, _ := os.ReadFile(f.Name())
-	return numbers(all)
+	return parseInts(all)
 }
 
-func numbers(list []byte) []int {
+func parseInts(list []byte) []int {
 	var all []int
 	for f := range bytes.FieldsSeq(list) {
 		if n, err := strconv.Atoi(string(f)); err == nil {
@@ -194,15 +198,15 @@ func numbers(list []byte) []int {
 	return all
 }
 
-// status gives what the kernel tells of a process, from its state on; nothing where there is none.
-func status(pid int) [][]byte {
+// procStat returns the fields of /proc/PID/stat from the state on; empty: no such process.
+func procStat(pid int) [][]byte {
 	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:]) // the name before it may contain anything
+	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:]) // the name before may contain anything
 }
 
-// stat gives a process's state and group; 0 and 0 where there is none.
-func stat(pid int) (state byte, group int) {
-	fields := status(pid)
+// stateAndGroup returns a process's state and group; zeros: no such process.
+func stateAndGroup(pid int) (state byte, group int) {
+	fields := procStat(pid)
 	if len(fields) < 3 {
 		return 0, 0
 	}
@@ -211,21 +215,21 @@ func stat(pid int) (state byte, group int) {
 }
 
 func zombie(pid int) bool {
-	state, _ := stat(pid)
+	state, _ := stateAndGroup(pid)
 	return state == 'Z' || state == 'X'
 }
 
-// groupLives tells whether anyone of a group is alive whose leader has ended.
-func groupLives(leader int) bool {
-	for _, pid := range adopted() {
-		if state, group := stat(pid); group == leader && state != 'Z' && state != 'X' && state != 0 {
+// groupAlive reports whether a process of a group is alive whose leader has ended.
+func groupAlive(leader int) bool {
+	for _, pid := range orphans() {
+		if state, group := stateAndGroup(pid); group == leader && state != 'Z' && state != 'X' && state != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// reapGroup reaps those of a killed group that came to this process.
+// reapGroup reaps the processes of a killed group that became children of this process.
 func reapGroup(leader int) {
 	end, pause := time.Time{}, 100*time.Microsecond
 	for {
@@ -233,11 +237,11 @@ func reapGroup(leader int) {
 		switch {
 		case pid > 0 || err == syscall.EINTR:
 			continue
-		case err != nil: // ECHILD: none is left, as nearly always
+		case err != nil: // ECHILD: none is left, the usual case
 			return
 		case end.IsZero():
 			end = time.Now().Add(2 * time.Second)
-		case time.Now().After(end): // it hangs in the kernel; it has its SIGKILL
+		case time.Now().After(end): // it hangs in the kernel and has its SIGKILL
 			return
 		}
 		time.Sleep(pause)
@@ -247,26 +251,27 @@ func reapGroup(leader int) {
 
 const (
 	setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
-	byPid             = 1  // P_PID
+	pPid              = 1  // P_PID
 )
 
-// adopt makes this process the parent of what loses its own below it.
-func adopt() { syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0) }
+// becomeSubreaper makes this process the parent of orphans among its descendants.
+func becomeSubreaper() { syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0) }
 
 func onMainThread() bool { return syscall.Gettid() == syscall.Getpid() }
 
-// waitable returns when a child has ended, and leaves it a zombie for reap.
-func waitable(pid int) {
+// waitExit returns when a child has ended, and leaves it a zombie for reap.
+func waitExit(pid int) {
 	var info [128]byte
 	for {
-		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, byPid, uintptr(pid), uintptr(unsafe.Pointer(&info)), syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, pPid, uintptr(pid), uintptr(unsafe.Pointer(&info)),
+			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
 		if err != syscall.EINTR {
 			return
 		}
 	}
 }
 
-// reap is the end of a zombie.
+// reap reaps a zombie.
 func reap(pid int) (status syscall.WaitStatus, usage syscall.Rusage) {
 	for {
 		if _, err := syscall.Wait4(pid, &status, 0, &usage); err != syscall.EINTR {
@@ -275,8 +280,8 @@ func reap(pid int) (status syscall.WaitStatus, usage syscall.Rusage) {
 	}
 }
 
-// attributes of a program: a session of its own, and so a group, so that the worker's terminal is not its own; and to be held at its exec
-// where it is to be limited.
+// attributes returns how to start a program: in its own session and group, so that it has no terminal of the
+// worker's. A program with limits is stopped at its exec.
 func attributes(s Spec) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: len(s.limits) > 0}
 }

@@ -13,7 +13,7 @@ import (
 // Private does nothing on this system.
 func Private() {}
 
-// Guard does nothing on this system: a killed process leaves its programs to themselves.
+// Guard does nothing on this system: programs of a killed process continue.
 func Guard() error { return nil }
 
 type mark struct{}
@@ -24,10 +24,10 @@ func (*mark) env() string { return MarkEnv + "=" }
 func (*mark) release()    {}
 func (*mark) sweep()      {}
 
-func adopt()             {}
+func becomeSubreaper()   {}
 func onMainThread() bool { return false }
 
-// ended is the status of leaders between waitable and reap.
+// ended has the status of leaders between waitExit and reap.
 var ended sync.Map // pid → exit
 
 type exit struct {
@@ -35,9 +35,9 @@ type exit struct {
 	usage  syscall.Rusage
 }
 
-// waitable returns when a child has ended. It reaps it, as these systems have no common way to look without taking;
-// so for an instant its number is free while its group may still be signalled.
-func waitable(pid int) {
+// waitExit returns when a child has ended. It reaps the child, as these systems have no common way to wait without
+// reaping. So for an instant its number is free while its group may still be signalled.
+func waitExit(pid int) {
 	var e exit
 	for {
 		if _, err := syscall.Wait4(pid, &e.status, 0, &e.usage); err != syscall.EINTR {
@@ -52,7 +52,7 @@ func reap(pid int) (syscall.WaitStatus, syscall.Rusage) {
 	return e.(exit).status, e.(exit).usage
 }
 
-func groupLives(int) bool { return false }
+func groupAlive(int) bool { return false }
 
 func reapGroup(int) {}
 
@@ -62,26 +62,26 @@ func instance() string { return strconv.Itoa(os.Getpid()) }
 
 var errElsewhere = errors.New("needs Linux")
 
-var errLimits = errElsewhere
+var errSetLimits = errElsewhere
 
-const noTrace = ""
+const ptraceHint = ""
 
-func (Limits) kernel() []rlimit { return nil }
+func (Limits) rlimits() []rlimit { return nil }
 
-func impose(int, []rlimit) error { return errElsewhere }
+func setLimits(int, []rlimit) error { return errElsewhere }
 
-func inside(int, syscall.Signal) bool { return false }
+func signalInside(int, syscall.Signal) bool { return false }
 
-func (l Limits) possible() error {
+func (l Limits) supported() error {
 	if l.Any() {
 		return invalid("limits", "need Linux")
 	}
 	return nil
 }
 
-func sealed([]string) (*pool, error) { return nil, errElsewhere }
+func newLandlockPool([]string) (*spawnPool, error) { return nil, errElsewhere }
 
-func (Sandbox) possible() error { return invalid("sandbox", "needs Linux") }
+func (Sandbox) supported() error { return invalid("sandbox", "needs Linux") }
 
 func closeOnExecPipe(fds *[2]int) error {
 	syscall.ForkLock.RLock()

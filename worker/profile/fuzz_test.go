@@ -31,7 +31,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		Environ(p.Inherited(func(string) (string, bool) { return "", false }), executor.Invocation{SessionID: "ses_1", RunID: "run_1"})
-		if c := p.Confinement(); c.Sandbox.Online() != p.Sandbox.Online() || p.Inside() != (p.Inside() && p.Type == "autonomous") {
+		if c := p.Confinement(); c.Sandbox.HasNetwork() != p.Sandbox.HasNetwork() || p.Inside() != (p.Inside() && p.Type == "autonomous") {
 			t.Errorf("%s is read as %+v", raw, p)
 		}
 	})

@@ -127,7 +127,7 @@ func (p Profile) check() error {
 			return err
 		}
 	}
-	if !p.Sandbox.Online() && p.Command == ClaudeCodeExec {
+	if !p.Sandbox.HasNetwork() && p.Command == ClaudeCodeExec {
 		return fault.Newf(fault.Invalid, "sandbox.network must not be false: Claude Code reaches its model over it").With("field", "sandbox.network")
 	}
 	for i, name := range p.Env {
@@ -172,7 +172,7 @@ func refuse(all []wrong) error {
 
 // Runnable tells whether this version of the worker can run the profile, and what to do if not.
 func (p Profile) Runnable() error {
-	if err := p.Confinement().Check(); err != nil {
+	if err := p.Confinement().Supported(); err != nil {
 		f := *fault.Of(err)
 		f.Message = fmt.Sprintf("profile %q: %s", p.Name, f.Message)
 		return &f

@@ -53,15 +53,15 @@ func TestRead(t *testing.T) {
 		{"limits", `{` + ok + `,"limits":{"cpu_seconds":-1}}`, `profile file DIR/limits.json: limits.cpu_seconds must be from 1 to 1099511627776`},
 		{"limits-unknown", `{` + ok + `,"limits":{"cpu":1}}`, `profile file DIR/limits-unknown.json: Unknown field "limits.cpu"; known are cpu_seconds, memory_mb, address_space_mb, file_mb, open_files, processes`},
 		{"limits-text", `{` + ok + `,"limits":{"memory_mb":"1G"}}`, `profile file DIR/limits-text.json: limits.memory_mb must be a whole number, got "1G"`},
-		{"limits-files", `{` + ok + `,"limits":{"open_files":3}}`, `profile file DIR/limits-files.json: limits.open_files must be at least 8: a program has three before it begins, and its loader needs some`},
+		{"limits-files", `{` + ok + `,"limits":{"open_files":3}}`, `profile file DIR/limits-files.json: limits.open_files must be at least 8: a program starts with three, and its loader needs some`},
 		{"limits-list", `{` + ok + `,"limits":[]}`, `profile file DIR/limits-list.json: limits must be a JSON object`},
 		{"sandbox-kind", `{` + ok + `,"sandbox":"docker"}`, `profile file DIR/sandbox-kind.json: sandbox.kind must be none or bubblewrap`},
 		{"sandbox-none", `{` + ok + `,"sandbox":"none"}`, `procedural ao-procedural-exec PARENT/a   [] 0 0`},
 		{"sandbox-no-kind", `{` + ok + `,"sandbox":{"network":false}}`, `profile file DIR/sandbox-no-kind.json: sandbox.kind is required: none or bubblewrap`},
-		{"sandbox-none-with", `{` + ok + `,"sandbox":{"kind":"none","network":false}}`, `profile file DIR/sandbox-none-with.json: sandbox has settings that hold with "kind":"bubblewrap" only`},
+		{"sandbox-none-with", `{` + ok + `,"sandbox":{"kind":"none","network":false}}`, `profile file DIR/sandbox-none-with.json: sandbox has settings that need "kind":"bubblewrap"`},
 		{"sandbox-unknown", `{` + ok + `,"sandbox":{"kind":"bubblewrap","net":false}}`, `profile file DIR/sandbox-unknown.json: sandbox: Unknown field "net"; known are kind, read, write, hide, project_dir, network`},
 		{"sandbox-path", `{` + ok + `,"sandbox":{"kind":"bubblewrap","write":["/a","b"]}}`, `profile file DIR/sandbox-path.json: sandbox.write[1] "b" must be an absolute path, or begin with ~/`},
-		{"sandbox-root", `{` + ok + `,"sandbox":{"kind":"bubblewrap","write":["/../"]}}`, `profile file DIR/sandbox-root.json: sandbox.write[0] must not be the root: there would be no sandbox`},
+		{"sandbox-root", `{` + ok + `,"sandbox":{"kind":"bubblewrap","write":["/../"]}}`, `profile file DIR/sandbox-root.json: sandbox.write[0] must not be the root: that disables the sandbox`},
 		{"sandbox-project", `{` + ok + `,"sandbox":{"kind":"bubblewrap","project_dir":"no"}}`, `profile file DIR/sandbox-project.json: sandbox.project_dir must be write or read`},
 		{"sandbox-claude", `{"type":"autonomous","command":"ao-claude-code-exec","sandbox":{"kind":"bubblewrap","network":false}}`, `profile file DIR/sandbox-claude.json: sandbox.network must not be false: Claude Code reaches its model over it`},
 		{"../escape", ``, `profile "../escape": use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit`},
@@ -109,7 +109,7 @@ func TestRunnable(t *testing.T) {
 func TestASandboxThatCannotBeIsRefused(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	p := Profile{Name: "p", Type: "procedural", Command: proceduralExec, Sandbox: process.Sandbox{Kind: process.Bubblewrap}}
-	if err := p.Runnable(); err == nil || !strings.Contains(err.Error(), `profile "p": sandbox: there is no program bwrap on PATH; install bubblewrap`) {
+	if err := p.Runnable(); err == nil || !strings.Contains(err.Error(), `profile "p": sandbox: bwrap is not on PATH; install bubblewrap`) {
 		t.Errorf("got %v", err)
 	}
 	p.Sandbox.Write = []string{"/no/such/folder"}

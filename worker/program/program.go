@@ -86,14 +86,14 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		stop = j.Listen(t.fromGateway)
 	}
 	exit, err := process.Run(ctx, process.Spec{
-		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace, In: j.Confinement,
+		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace, Confinement: j.Confinement,
 		Kill: j.Kill, MaxOutput: most, MaxLine: t.maxLine, OnStdout: t.onLine,
 	})
 	stop()
 	if bad := notStarted(err); bad != nil {
 		return run.Outcome{Status: run.Failed, Error: bad}
 	}
-	if !exit.Began {
+	if !exit.Started {
 		return run.Outcome{Status: run.Stopped}
 	}
 	if t.usesProtocol {

@@ -174,7 +174,7 @@ func (l *sessionProcess) takeStray() (n int64, text []byte) {
 // run runs the process to its end.
 func (l *sessionProcess) run(j Job, doc []byte) {
 	l.exit, l.err = process.Run(l.ctx, process.Spec{
-		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, In: j.Confinement,
+		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, Confinement: j.Confinement,
 		Kill: l.killed.Done(), MaxOutput: maxStderr,
 		MaxLine: l.maxResult + lineOverhead, OnStdout: l.onStdout, OnStderr: l.onStderr,
 	})
@@ -242,7 +242,7 @@ func (l *sessionProcess) onStderr(line []byte) {
 func (l *sessionProcess) stderrReason() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return process.Exit{Code: l.exit.Code, Stderr: l.stderrText.Bytes()}.Why()
+	return process.Exit{Code: l.exit.Code, Stderr: l.stderrText.Bytes()}.Reason()
 }
 
 // await waits for the end of a turn and returns its outcome.
@@ -263,7 +263,7 @@ func (l *sessionProcess) await(ctx context.Context, t *turn, kill <-chan struct{
 	l.mu.Lock()
 	exit := process.Exit{Code: l.exit.Code, Stderr: l.stderrText.Bytes(), Hit: l.exit.Hit}
 	l.mu.Unlock()
-	if !l.exit.Began {
+	if !l.exit.Started {
 		return run.Outcome{Status: run.Stopped}
 	}
 	return t.unansweredOutcome(ctx.Err() != nil, exit, most)

@@ -9,10 +9,10 @@ import (
 	"os"
 	"regexp"
 
-	"ao/worker/process/prowl"
+	"ao/worker/process/secretsearch"
 )
 
 func main() {
 	secret := regexp.MustCompile(`\bS[U]A[A-P][A-Z2-7]{54}\b|s[k]-ant-stand-in`)
-	_ = json.NewEncoder(os.Stdout).Encode(prowl.Search(secret, []string{"/"}, []string{"/keys", "/run/secrets"}, nil))
+	_ = json.NewEncoder(os.Stdout).Encode(secretsearch.Search(secret, []string{"/"}, []string{"/keys", "/run/secrets"}, nil))
 }

@@ -25,6 +25,6 @@ Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
 `
 
 func main() {
-	process.Begin("ao-claude-code-exec", help)
+	process.Init("ao-claude-code-exec", help)
 	executor.Program(claudecode.Executor{}.Run)
 }

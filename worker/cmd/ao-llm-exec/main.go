@@ -29,6 +29,6 @@ Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
 `
 
 func main() {
-	process.Begin("ao-llm-exec", help)
+	process.Init("ao-llm-exec", help)
 	executor.Program(llm.Executor{}.Run)
 }

@@ -37,7 +37,7 @@ program on PATH. Exit codes: 0 completed, 1 failed, 2 the document cannot be rea
 `
 
 func main() {
-	process.Begin("ao-procedural-exec", help)
+	process.Init("ao-procedural-exec", help)
 	executor.Main(do)
 }
 

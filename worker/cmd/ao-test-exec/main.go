@@ -20,6 +20,6 @@ Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
 `
 
 func main() {
-	process.Begin("ao-test-exec", help)
+	process.Init("ao-test-exec", help)
 	executor.Program(testexec.Run)
 }

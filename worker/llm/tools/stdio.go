@@ -50,7 +50,7 @@ func (s Server) begin(ctx context.Context, c Config) (*program, error) {
 	go func() {
 		defer close(p.over)
 		exit, err := process.Run(ctx, process.Spec{
-			Path: path, Args: s.Args, Dir: c.Dir, Env: env, Input: p.input, In: c.In, Kill: c.Kill, MaxOutput: maxStderr, MaxLine: maxLine, Grace: parting,
+			Path: path, Args: s.Args, Dir: c.Dir, Env: env, Input: p.input, Confinement: c.In, Kill: c.Kill, MaxOutput: maxStderr, MaxLine: maxLine, Grace: parting,
 			OnStdout: func(line []byte) { w.Write(append(line, '\n')) }, // an error: nobody reads any more
 		})
 		if ctx.Err() == nil && (err != nil || exit.Code != 0 || !p.leaving()) { // who could not talk to it has asked it to leave
@@ -65,7 +65,7 @@ func (s Server) begin(ctx context.Context, c Config) (*program, error) {
 func (p *program) fail(exit process.Exit, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failed = exit.Why(); err != nil {
+	if p.failed = exit.Reason(); err != nil {
 		p.failed = err.Error()
 	}
 	p.failed = "its program has ended: " + p.failed

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package prowl is an executor program with bad intentions, for tests: it looks for a secret in everything that it can read, by every way
-// it knows.
-package prowl
+// Package secretsearch is a hostile executor program for tests: it searches everything it can read for a secret, in
+// every way it knows.
+package secretsearch
 
 import (
 	"bufio"
@@ -18,18 +18,18 @@ import (
 	"syscall"
 )
 
-// Loot is where the secret was found, and how much was read.
-type Loot struct {
+// Findings are where the secret was found, and how much was read.
+type Findings struct {
 	Found     []string `json:"found"`
 	Files     int      `json:"files"`
-	Processes int      `json:"processes"` // that are not its own
-	Entered   []string `json:"entered"`   // processes that could be looked into, traced, or robbed of a file
+	Processes int      `json:"processes"` // processes of others
+	Entered   []string `json:"entered"`   // processes that could be read, traced, or robbed of a file
 }
 
-// Search looks for the secret below the roots, in these processes (none named: in all others), and by all ways around to the places,
-// where the secret is.
-func Search(secret *regexp.Regexp, roots, places, processes []string) Loot {
-	p := &prowler{secret: secret}
+// Search searches for the secret below the roots, in these processes (nil: in all others), and through aliases of the
+// places where the secret is.
+func Search(secret *regexp.Regexp, roots, places, processes []string) Findings {
+	p := &searcher{secret: secret}
 	for _, dir := range append(roots, places...) {
 		p.walk(dir)
 	}
@@ -38,31 +38,31 @@ func Search(secret *regexp.Regexp, roots, places, processes []string) Loot {
 	}
 	p.processes(processes, places)
 	for _, place := range places {
-		p.around(place)
+		p.aliases(place)
 	}
-	return p.loot
+	return p.findings
 }
 
-type prowler struct {
-	secret *regexp.Regexp
-	loot   Loot
+type searcher struct {
+	secret   *regexp.Regexp
+	findings Findings
 }
 
-// most is how much of a file is read.
+// most is how much of a file is read, in bytes.
 const most = 16 << 20
 
-func (p *prowler) look(name string, r io.Reader) {
+func (p *searcher) scan(name string, r io.Reader) {
 	text, _ := io.ReadAll(io.LimitReader(r, most))
 	if len(text) > 0 {
-		p.loot.Files++
+		p.findings.Files++
 	}
 	if p.secret.Match(text) {
-		p.loot.Found = append(p.loot.Found, name)
+		p.findings.Found = append(p.findings.Found, name)
 	}
 }
 
-// file reads a file that does not have it wait.
-func (p *prowler) file(path string) error {
+// file scans a file, unless that would block.
+func (p *searcher) file(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return err
@@ -71,16 +71,16 @@ func (p *prowler) file(path string) error {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	p.look(path, f)
+	p.scan(path, f)
 	return nil
 }
 
-// walk reads every file below a folder, or the file that it is.
-func (p *prowler) walk(dir string) {
+// walk scans a file or every file below a folder.
+func (p *searcher) walk(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-		case d.IsDir() && (path == "/proc" || path == "/sys"): // processes have their own way; no file of the other one is anybody's
+		case d.IsDir() && (path == "/proc" || path == "/sys"): // processes are scanned separately, /sys has no files of users
 			return fs.SkipDir
 		case d.Type().IsRegular(), d.Type()&fs.ModeSymlink != 0:
 			_ = p.file(path)
@@ -89,14 +89,14 @@ func (p *prowler) walk(dir string) {
 	})
 }
 
-// processes looks into all others: environment, memory, open files, and what they see of the file system.
-func (p *prowler) processes(all, places []string) {
+// processes scans the other processes: environment, memory, open files, and their view of the file system.
+func (p *searcher) processes(all, places []string) {
 	for _, proc := range all {
 		if proc == fmt.Sprintf("/proc/%d", os.Getpid()) {
 			continue
 		}
-		p.loot.Processes++
-		before := p.loot.Files
+		p.findings.Processes++
+		before := p.findings.Files
 		for _, name := range []string{"environ", "cmdline", "auxv"} {
 			_ = p.file(proc + "/" + name)
 		}
@@ -110,13 +110,13 @@ func (p *prowler) processes(all, places []string) {
 		for _, place := range places {
 			p.walk(proc + "/root" + place)
 		}
-		if p.seize(proc) || p.loot.Files > before+1 { // everybody may read a command line
-			p.loot.Entered = append(p.loot.Entered, proc)
+		if p.attach(proc) || p.findings.Files > before+1 { // everybody can read a command line
+			p.findings.Entered = append(p.findings.Entered, proc)
 		}
 	}
 }
 
-func (p *prowler) memory(proc string) {
+func (p *searcher) memory(proc string) {
 	mem, err := os.Open(proc + "/mem")
 	if err != nil {
 		return
@@ -129,13 +129,13 @@ func (p *prowler) memory(proc string) {
 	for line := range strings.Lines(string(maps)) {
 		var from, to int64
 		if n, _ := fmt.Sscanf(line, "%x-%x r", &from, &to); n == 2 {
-			p.look(proc+"/mem", io.NewSectionReader(mem, from, to-from))
+			p.scan(proc+"/mem", io.NewSectionReader(mem, from, to-from))
 		}
 	}
 }
 
-// seize traces a process, or takes its open files.
-func (p *prowler) seize(proc string) bool {
+// attach traces a process, or takes its open files.
+func (p *searcher) attach(proc string) bool {
 	const pidfdOpen, pidfdGet = 434, 438
 	var pid int
 	if _, err := fmt.Sscanf(proc, "/proc/%d", &pid); err != nil {
@@ -163,9 +163,9 @@ func (p *prowler) seize(proc string) bool {
 	return taken
 }
 
-// around tries to have what lies at a place under another name.
-func (p *prowler) around(place string) {
-	tmp, err := os.MkdirTemp("", "prowl")
+// aliases tries to read what is at a place under another name.
+func (p *searcher) aliases(place string) {
+	tmp, err := os.MkdirTemp("", "secretsearch")
 	if err != nil {
 		return
 	}
@@ -192,7 +192,7 @@ func (p *prowler) around(place string) {
 			_ = syscall.Unmount(tmp, 2) // MNT_DETACH
 			_ = os.Rename(at+"r", name)
 		}
-		const justName = 0x200000 // O_PATH: to open it needs no right, and what it is is opened later
+		const justName = 0x200000 // O_PATH: needs no permission to open; read through /proc later
 		if fd, err := syscall.Open(name, justName, 0); err == nil {
 			p.walk(fmt.Sprintf("/proc/self/fd/%d/", fd))
 			_ = p.file(fmt.Sprintf("/proc/self/fd/%d", fd))
@@ -201,8 +201,8 @@ func (p *prowler) around(place string) {
 	}
 }
 
-// Main is the program: parameters are lines on stdin, "secret", "root", "place" and "process" with a value each.
-func Main(in io.Reader) (Loot, error) {
+// Main is the program. Its parameters are lines on stdin: "secret", "root", "place" or "process", and a value.
+func Main(in io.Reader) (Findings, error) {
 	var secret *regexp.Regexp
 	var roots, places, processes []string
 	lines := bufio.NewScanner(in)
@@ -211,8 +211,9 @@ func Main(in io.Reader) (Loot, error) {
 		switch what {
 		case "secret":
 			var err error
-			if secret, err = regexp.Compile(value); err != nil {
-				return Loot{}, err
+			secret, err = regexp.Compile(value)
+			if err != nil {
+				return Findings{}, err
 			}
 		case "root":
 			roots = append(roots, value)
@@ -223,7 +224,7 @@ func Main(in io.Reader) (Loot, error) {
 		}
 	}
 	if secret == nil {
-		return Loot{}, errors.New("secret is required")
+		return Findings{}, errors.New("secret is required")
 	}
 	return Search(secret, roots, places, processes), nil
 }

@@ -6,31 +6,31 @@ import (
 	"unicode/utf8"
 )
 
-// MaxWhy is the longest text that Why gives, in bytes; one that is cut begins with an ellipsis beside.
-const MaxWhy = 2000
+// MaxReason is the longest text that Reason returns, in bytes, without the ellipsis of a cut text.
+const MaxReason = 2000
 
-// Why says why a program failed: the end of stderr, else of stdout, else the code; before that the limit
-// that it hit.
-func (e Exit) Why() string {
+// Reason returns why a program failed: the limit that it hit, then the end of stderr, else of stdout, else the exit
+// code.
+func (e Exit) Reason() string {
 	if e.Hit.Limit != "" {
-		return e.Hit.String() + ": " + e.said()
+		return e.Hit.String() + ": " + e.lastOutput()
 	}
-	return e.said()
+	return e.lastOutput()
 }
 
-func (e Exit) said() string {
+func (e Exit) lastOutput() string {
 	for _, text := range [][]byte{e.Stderr, e.Stdout} {
 		if s := strings.TrimSpace(strings.ReplaceAll(Plain(text), "\x00", "")); s != "" {
-			return tail(s, MaxWhy)
+			return tail(s, MaxReason)
 		}
 	}
 	return fmt.Sprintf("Process exited with code %d", e.Code)
 }
 
-// Plain is text that any JSON reader takes.
+// Plain returns valid UTF-8.
 func Plain(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
-// tail is the end of a text, from the beginning of a line where there is one.
+// tail returns the end of a text, from the start of a line if there is one.
 func tail(s string, limit int) string {
 	if len(s) <= limit {
 		return s
