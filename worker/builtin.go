@@ -34,7 +34,7 @@ func newExecutor(p profile.Profile, box *process.Confinement, most int64,
 	if err := p.Runnable(); err != nil {
 		return nil, nil, nil, err
 	}
-	if p.Inside() {
+	if p.BuiltIn() {
 		with, ok := builtins[p.Command]
 		if !ok {
 			return nil, nil, nil, fmt.Errorf("profile %q: this worker has no built-in executor %s", p.Name, p.Command)
@@ -117,7 +117,7 @@ func (c proceduralExecutor) Run(ctx context.Context, inv executor.Invocation, ho
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	return procedural.Run(ctx, procedural.Job{
-		Invocation: inv, Command: path, Env: host.Env, Tell: host.Emit, In: c.confinement, Kill: host.Kill,
+		Invocation: inv, Command: path, Env: host.Env, OnEvent: host.Emit, Confinement: c.confinement, Kill: host.Kill,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the real limit
 		MaxResult: c.maxResult,
 	})

@@ -19,7 +19,7 @@ import (
 )
 
 // defaultTimeout is the time limit of a run that has none, by agent type.
-var defaultTimeout = map[string]time.Duration{run.Procedural: 5 * time.Minute, run.Autonomous: time.Hour}
+var defaultTimeout = map[string]time.Duration{run.Procedural: procedural.DefaultTimeout, run.Autonomous: time.Hour}
 
 // timeout is the cause of an attempt's end: its limit, and who set it.
 type timeout struct {
@@ -28,27 +28,12 @@ type timeout struct {
 	what  string // Command or Run
 }
 
-func (t timeout) Error() string { return t.what + " timed out after " + formatLimit(t.limit) }
+func (t timeout) Error() string {
+	return t.what + " timed out after " + procedural.FormatLimit(t.limit)
+}
 
 // Is makes errors.Is(t, context.DeadlineExceeded) true.
 func (t timeout) Is(err error) bool { return err == context.DeadlineExceeded }
-
-// formatLimit returns a limit in words: 5 minutes, 90 seconds, 1 hour.
-func formatLimit(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if d < u.unit || d%u.unit != 0 {
-			continue
-		}
-		if d == u.unit {
-			return "1 " + u.name
-		}
-		return fmt.Sprintf("%d %ss", d/u.unit, u.name)
-	}
-	return d.String()
-}
 
 // limitOf returns the run's time limit: its own, or the profile's (in seconds) where that is shorter.
 func limitOf(a *attempt, profile int) timeout {
@@ -73,7 +58,7 @@ func (h *supervisor) execute(a *attempt, ev *events) run.Outcome {
 	if a.ctx.Err() != nil { // stopped before it started
 		return h.interruptedOutcome(context.Cause(a.ctx), run.Outcome{})
 	}
-	if f := h.profile.Permit(a.Blueprint); f != nil {
+	if f := h.profile.CheckModel(a.Blueprint); f != nil {
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	inv, err := h.invocation(a)

@@ -41,7 +41,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.supervisor = supervisor{
 		executor: cfg.Executor, profile: cfg.Profile, projectDir: cfg.ProjectDir,
-		env: cfg.Profile.Inherited(os.LookupEnv), runner: me.ID(), log: log,
+		env: cfg.Profile.BaseEnv(os.LookupEnv), runner: me.ID(), log: log,
 		apiURL: func() string { return cmp.Or(cfg.APIURL, w.remote.apiURL()) }, attempts: &w.attempts, spans: w.spans,
 	}
 	w.slots.limit, w.slots.shutdown, w.slots.handle, w.slots.handoff = me.MaxConcurrentRuns, &w.shutdown, w.handle,

@@ -37,8 +37,8 @@ func (h *supervisor) prepare(ctx context.Context, inv executor.Invocation,
 		r.URLKey = inv.SessionID
 	}
 	door := h.gateway.Open(r)
-	host.Env = profile.Environ(h.env, inv)
-	if h.profile.Sandbox.HasNetwork() || h.profile.Inside() { // without a network the URL is unreachable
+	host.Env = profile.RunEnv(h.env, inv)
+	if h.profile.Sandbox.HasNetwork() || h.profile.BuiltIn() { // without a network the URL is unreachable
 		inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
 		host.Env = append(host.Env, executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)
 	}

@@ -91,7 +91,7 @@ func TestSettings(t *testing.T) {
 			program, env string
 			want         []string
 		}{
-			{"worker", "AO_PROFILES=nothere", []string{`profile "nothere": there is no file`, "there are broken, noagents, other, test, typo"}},
+			{"worker", "AO_PROFILES=nothere", []string{`nothere.json does not exist`, "the folder has the profiles broken, noagents, other, test, typo"}},
 			{"worker", "AO_PROFILES=test,../x", []string{`profile "../x"`}},
 			{"worker", "AO_PROFILES=broken", []string{"profiles/broken.json", "The body is not JSON: it ends too early"}},
 			{"worker", "AO_PROFILES=typo", []string{"profiles/typo.json", `Unknown field "agents_dri"`}},

@@ -42,9 +42,9 @@ func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcom
 			t.Fatalf("%s is not what %s takes: %v", params, name, bad)
 		}
 		v := executor.Invocation{RunID: "run_1", SessionID: "ses_1", AgentName: name, Parameters: json.RawMessage(params), ProjectDir: dir}
-		job := procedural.Job{Invocation: v, Command: a.Program, Env: profile.Environ(p.Inherited(os.LookupEnv), v)}
+		job := procedural.Job{Invocation: v, Command: a.Program, Env: profile.RunEnv(p.BaseEnv(os.LookupEnv), v)}
 		if tell != nil {
-			job.Tell = func(_ string, body json.RawMessage) {
+			job.OnEvent = func(_ string, body json.RawMessage) {
 				var m run.Message
 				json.Unmarshal(body, &m)
 				tell(m.Content[0].Text)
@@ -273,7 +273,7 @@ func TestStopCleansUp(t *testing.T) {
 			Invocation: executor.Invocation{Parameters: json.RawMessage(`{"pause_ms":10000}`), ProjectDir: folder(t)},
 			Command:    a.Program,
 			Env:        []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + tmp},
-			Tell: func(_ string, body json.RawMessage) {
+			OnEvent: func(_ string, body json.RawMessage) {
 				if strings.Contains(string(body), "1 of 12") {
 					cancel()
 				}

@@ -1,19 +1,19 @@
-// Package procedural is the built-in executor of procedural agents: it turns a run's parameters into flags, runs the
-// agent's command, and makes a result of what the command wrote.
+// Package procedural is the built-in executor of procedural agents. It turns a run's parameters into flags, runs the
+// agent's command, and makes a result of its output.
 //
 // How a run ends:
 //
-//	the command                            status     error code                exit_code
-//	ends with code 0                       completed  –                         0
-//	ends with another code, or by signal   failed     command_failed            its code; 128 + signal
-//	is not over in time                    failed     timeout                   124
-//	cannot be started                      failed     command_not_runnable      –
-//	is not there                           failed     command_not_found         –
-//	writes JSON that is too large          failed     result_too_large          its code
-//	cannot take these parameters           failed     invalid_request           –
-//	is stopped (the context ends)          stopped    –                         its code; 128 + signal
+// \tthe command                            status     error code                exit_code
+// \tends with code 0                       completed  –                         0
+// \tends with another code, or by a signal failed     command_failed            its code; 128 + signal
+// \texceeds its time limit                 failed     timeout                   124
+// \tcannot be started                      failed     command_not_runnable      –
+// \tdoes not exist                         failed     command_not_found         –
+// \twrites JSON that is too large          failed     result_too_large          its code
+// \tcannot take these parameters           failed     invalid_request           –
+// \tis stopped (the context ends)          stopped    –                         its code; 128 + signal
 //
-// Whatever ran has a result document, also when it failed: result_data is what the command wrote to stdout where that
+// Every command that ran has a result document, also when it failed. result_data is what it wrote to stdout if that
 // is one JSON value, kept as it is, else {"return_code","stdout","stderr"}.
 package procedural
 
@@ -37,7 +37,7 @@ import (
 	"ao/worker/process"
 )
 
-// The codes of errors of procedural runs.
+// Error codes of procedural runs.
 const (
 	CodeFailed      = "command_failed"
 	CodeTimeout     = "timeout"
@@ -47,34 +47,34 @@ const (
 )
 
 const (
-	// DefaultTimeout is the limit of a run that has none of its own.
+	// DefaultTimeout is the time limit of a run that has none of its own.
 	DefaultTimeout = 5 * time.Minute
-	// ExitTimeout is the exit code of a run that took too long.
+	// ExitTimeout is the exit code of a run that exceeded its time limit.
 	ExitTimeout = 124
 
-	maxResult = 16 << 20 // default of Job.MaxResult
-	maxText   = 1 << 20  // bytes told of stdout and of stderr where they are text
+	maxResult    = 16 << 20 // default of Job.MaxResult
+	maxTextShown = 1 << 20  // bytes shown of stdout and of stderr if they are text
 )
 
 // Job is one run of a command.
 type Job struct {
-	Invocation executor.Invocation
-	Command    string               // the program's file, found before (process.Find)
-	Env        []string             // the whole environment
-	Timeout    time.Duration        // default 5 minutes; a deadline of ctx holds, too
-	Grace      time.Duration        // between SIGTERM and SIGKILL; default 5 s
-	MaxResult  int                  // bytes of stdout that a JSON value may have; default 16 MiB. Text of more is cut.
-	In         *process.Confinement // what the command may have and see; nil: all that this process may
-	Kill       <-chan struct{}      // closed when the command must be gone at once (process.Spec); nil: never
-	// Tell gets session events while the command runs: each line on stderr is a message of the system, at most
-	// EventsPerSecond of them on average. It is called by one goroutine at a time; nil: nobody listens.
-	Tell func(kind string, body json.RawMessage)
+	Invocation  executor.Invocation
+	Command     string               // path of the program (process.Find)
+	Env         []string             // the whole environment
+	Timeout     time.Duration        // default 5 minutes; a deadline of ctx applies as well
+	Grace       time.Duration        // between SIGTERM and SIGKILL; default 5 s
+	MaxResult   int                  // largest JSON value, in bytes; default 16 MiB. Longer text is cut.
+	Confinement *process.Confinement // nil: not confined
+	Kill        <-chan struct{}      // closed to kill the command without grace (process.Spec); nil: never
+	// OnEvent gets session events while the command runs: each stderr line is a system message, at most
+	// EventsPerSecond on average. Calls are never concurrent. May be nil.
+	OnEvent func(kind string, body json.RawMessage)
 }
 
-// errTimeout is the cause of the end of a command's own time.
+// errTimeout is the cause of the end of the job's own time limit.
 var errTimeout = errors.New("timeout")
 
-// Run runs a job to its end. When ctx ends, the command is stopped and so is the outcome; a deadline of ctx is a
+// Run runs a job to its end. When ctx ends, the command is stopped and so is the outcome. A deadline of ctx is a
 // timeout, like the job's own.
 func Run(ctx context.Context, j Job) run.Outcome {
 	args, err := agent.Flags(j.Invocation.Parameters)
@@ -88,21 +88,22 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	timed, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.Timeout, DefaultTimeout), errTimeout)
 	defer cancel()
 	most := cmp.Or(j.MaxResult, maxResult)
-	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace, Confinement: j.In, Kill: j.Kill, MaxOutput: most}
+	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace,
+		Confinement: j.Confinement, Kill: j.Kill, MaxOutput: most}
 	var p *progress
-	if j.Tell != nil {
-		p = &progress{tell: j.Tell, now: time.Now}
-		spec.OnStderr, spec.MaxLine = p.line, 8<<10
+	if j.OnEvent != nil {
+		p = &progress{emit: j.OnEvent, now: time.Now}
+		spec.OnStderr, spec.MaxLine = p.onLine, 8<<10
 	}
 	exit, err := process.Run(timed, spec)
 	if p != nil {
-		p.end()
+		p.flushSkipped()
 	}
-	return judge(exit, err, timed.Err(), limit, most)
+	return outcome(exit, err, timed.Err(), limit, most)
 }
 
-// judge makes the run's outcome of the command's end. late is why its time limit ended, if it did.
-func judge(exit process.Exit, err, late error, limit time.Duration, most int) run.Outcome {
+// outcome returns the run's outcome. late is why the time limit ended, if it did.
+func outcome(exit process.Exit, err, late error, limit time.Duration, most int) run.Outcome {
 	if bad, ok := errors.AsType[*process.StartError](err); ok {
 		code := CodeNotRunnable
 		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
@@ -113,7 +114,8 @@ func judge(exit process.Exit, err, late error, limit time.Duration, most int) ru
 	switch {
 	case err != nil && exit.Started && errors.Is(late, context.DeadlineExceeded):
 		exit.Code = ExitTimeout
-		return failed(exit, most, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+spoken(limit)).With("timeout_seconds", limit.Seconds()))
+		return failed(exit, most, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+FormatLimit(limit)).
+			With("timeout_seconds", limit.Seconds()))
 	case err != nil && !exit.Started:
 		return run.Outcome{Status: run.Stopped}
 	case err != nil:
@@ -121,15 +123,16 @@ func judge(exit process.Exit, err, late error, limit time.Duration, most int) ru
 	case exit.Code != 0:
 		return failed(exit, most, exit.Fault(CodeFailed))
 	}
-	if exit.StdoutCut > 0 && beginsJSON(exit.Stdout[:most/2]) {
+	if exit.StdoutCut > 0 && isPartialJSON(exit.Stdout[:most/2]) {
 		return failed(exit, most, fault.New(fault.Internal, CodeTooLarge, fmt.Sprintf(
-			"The command wrote JSON of more than %d bytes, the limit of a result (AO_MAX_PAYLOAD): write less, or store it elsewhere and write where", most)).With("limit", most))
+			"the command wrote more than %d bytes of JSON, the limit of a result (AO_MAX_PAYLOAD): write less, or "+
+				"store it elsewhere and write its location", most)).With("limit", most))
 	}
 	return run.Outcome{Status: run.Completed, Result: result(exit, most)}
 }
 
-// beginsJSON tells whether what was kept of a beginning is that of one object or array. Other text that is too large is cut.
-func beginsJSON(head []byte) bool {
+// isPartialJSON reports whether head is the start of an object or array. Other text that is too large is cut.
+func isPartialJSON(head []byte) bool {
 	head = bytes.TrimLeft(head, " \t\r\n")
 	if len(head) == 0 || head[0] != '{' && head[0] != '[' {
 		return false
@@ -143,7 +146,7 @@ func failed(exit process.Exit, most int, why *fault.Fault) run.Outcome {
 	return run.Outcome{Status: run.Failed, Error: why, Result: result(exit, most)}
 }
 
-// result is the result document of a command that ran; most is the largest, in bytes.
+// result returns the result document of a command that ran; most is its largest size, in bytes.
 func result(exit process.Exit, most int) *run.Result {
 	r := run.Result{Type: run.Procedural, ExitCode: &exit.Code}
 	out := bytes.TrimSpace(exit.Stdout)
@@ -151,7 +154,7 @@ func result(exit process.Exit, most int) *run.Result {
 		r.Data = out
 		return &r
 	}
-	limit := min(maxText, most/16) // escaped and twice, it still fits
+	limit := min(maxTextShown, most/16) // fits even when escaped, twice
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -159,13 +162,14 @@ func result(exit process.Exit, most int) *run.Result {
 		Code   int    `json:"return_code"`
 		Stdout string `json:"stdout"`
 		Stderr string `json:"stderr"`
-	}{exit.Code, process.Plain(process.CutAgain(exit.Stdout, exit.StdoutCut, limit)), process.Plain(process.CutAgain(exit.Stderr, exit.StderrCut, limit))})
+	}{exit.Code, process.Plain(process.CutAgain(exit.Stdout, exit.StdoutCut, limit)),
+		process.Plain(process.CutAgain(exit.Stderr, exit.StderrCut, limit))})
 	r.Data = bytes.TrimSpace(b.Bytes())
 	return &r
 }
 
-// spoken is a time as a person says it: 5 minutes, 1 hour, 90 seconds.
-func spoken(d time.Duration) string {
+// FormatLimit returns a duration in words: 5 minutes, 1 hour, 90 seconds.
+func FormatLimit(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration
 		name string

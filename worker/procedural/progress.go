@@ -10,16 +10,16 @@ import (
 	"ao/worker/process"
 )
 
-// How many lines of stderr become session events: so many at once, and so many a second after that. What is over
-// is counted, and the count is told.
+// Rate limit of stderr lines as session events: a burst, and a rate per second. Lines above it are counted, and the
+// count is an event.
 const (
 	EventsAtOnce    = 100
 	EventsPerSecond = 20
 )
 
-// progress makes session events of what a command writes to stderr.
+// progress turns a command's stderr lines into session events.
 type progress struct {
-	tell    func(kind string, body json.RawMessage)
+	emit    func(kind string, body json.RawMessage)
 	now     func() time.Time
 	last    time.Time
 	tokens  float64
@@ -27,7 +27,7 @@ type progress struct {
 	skipped int
 }
 
-func (p *progress) line(b []byte) {
+func (p *progress) onLine(b []byte) {
 	if len(strings.TrimSpace(string(b))) == 0 {
 		return
 	}
@@ -43,16 +43,16 @@ func (p *progress) line(b []byte) {
 		return
 	}
 	p.tokens--
-	p.end()
-	p.say(process.Plain(b))
+	p.flushSkipped()
+	p.message(process.Plain(b))
 }
 
-// end tells how many lines were left out.
-func (p *progress) end() {
+// flushSkipped emits how many lines were dropped.
+func (p *progress) flushSkipped() {
 	if p.skipped > 0 {
-		p.say(fmt.Sprintf("[… %d lines left out …]", p.skipped))
+		p.message(fmt.Sprintf("[… %d lines dropped …]", p.skipped))
 		p.skipped = 0
 	}
 }
 
-func (p *progress) say(text string) { p.tell(run.EventMessage, run.TextMessage("system", text)) }
+func (p *progress) message(text string) { p.emit(run.EventMessage, run.TextMessage("system", text)) }

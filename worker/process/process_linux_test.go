@@ -146,7 +146,7 @@ func TestStartErrors(t *testing.T) {
 		want string
 	}{
 		{"missing", Spec{Path: dir + "/nothing"}, fs.ErrNotExist,
-			`command "DIR/nothing": there is no file DIR/nothing`},
+			`command "DIR/nothing": DIR/nothing does not exist`},
 		{"a directory", Spec{Path: dir}, syscall.EISDIR, `command "DIR": DIR is a directory, not a program`},
 		{"not executable", Spec{Path: plain}, fs.ErrPermission,
 			`command "DIR/plain": DIR/plain is not executable; chmod +x it`},
@@ -187,7 +187,7 @@ func TestFind(t *testing.T) {
 		{"tool", "DIR/tool"},
 		{dir + "/tool", "DIR/tool"},
 		{"sh", func() string { p, _ := exec.LookPath("sh"); return p }()},
-		{"./gone", `command "./gone": there is no file DIR/gone`},
+		{"./gone", `command "./gone": DIR/gone does not exist`},
 		{"no-such-program", `command "no-such-program": no such file in DIR, and no such program on PATH`},
 		{"plain", `command "plain": DIR/plain is not executable; chmod +x it`},
 		{"..", `command "..": PARENT is a directory, not a program`},

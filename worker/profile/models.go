@@ -8,7 +8,7 @@ import (
 	"ao/shared/fault"
 )
 
-// AllowedModels are the models that agents may name: those of models, and the profile's own. nil: any.
+// AllowedModels returns the models that agents may name: those of models and the profile's own. nil: any.
 func (p Profile) AllowedModels() agent.Models {
 	if p.Models == nil {
 		return nil
@@ -23,8 +23,8 @@ func (p Profile) AllowedModels() agent.Models {
 	return all
 }
 
-// Permit tells whether the profile allows the model that a blueprint names; the fault is the run's error.
-func (p Profile) Permit(blueprint json.RawMessage) *fault.Fault {
+// CheckModel checks that the profile allows the blueprint's model; the fault is the run's error.
+func (p Profile) CheckModel(blueprint json.RawMessage) *fault.Fault {
 	all := p.AllowedModels()
 	if all == nil {
 		return nil
@@ -33,7 +33,7 @@ func (p Profile) Permit(blueprint json.RawMessage) *fault.Fault {
 		Model string `json:"model"`
 	}
 	if len(blueprint) > 0 && json.Unmarshal(blueprint, &b) != nil {
-		return nil // the executor says what is wrong with it
+		return nil // the executor reports what is wrong with it
 	}
 	if !all.Allow(b.Model) {
 		return all.Refused(b.Model, "the executor profile "+p.Name).With("executor_profile", p.Name)

@@ -215,7 +215,7 @@ func TestNoProgram(t *testing.T) {
 	j := script(t, "", &said)
 	os.Remove(j.Command)
 	got := strings.ReplaceAll(told(Run(t.Context(), j), said), j.Command, "PROGRAM")
-	if want := `failed {"error":"executor_not_found","message":"command \"PROGRAM\": there is no file PROGRAM"}`; got != want {
+	if want := `failed {"error":"executor_not_found","message":"command \"PROGRAM\": PROGRAM does not exist"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	j = script(t, "", &said)

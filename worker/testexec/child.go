@@ -16,18 +16,22 @@ import (
 	"ao/shared/strictjson"
 )
 
-// maxAnswer is how much of the API's answer is read, in bytes.
+// maxAnswer is the most bytes read of an API response.
 const maxAnswer = 32 << 20
 
-// child starts a run as a child of this session: AGENT MODE PARAMETERS, where parameters are a JSON object, or else the prompt.
-func child(ctx context.Context, t *turn, text string) error {
+// startChild starts a child run of this session: AGENT MODE PARAMETERS, where parameters are a JSON object or the
+// prompt.
+func startChild(ctx context.Context, t *turn, text string) error {
 	agent, rest, _ := strings.Cut(text, " ")
 	mode, params, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	if t.host.URL == "" {
-		return fault.New(fault.Invalid, "no_api", "@child needs the orchestrator's API, and this run has none; does the worker know where it is (AO_API_URL)?")
+		return fault.New(fault.Invalid,
+			"no_api",
+			"@child needs the orchestrator's API, which this run does not have; set AO_API_URL for the worker")
 	}
 	ask := map[string]any{"agent_name": agent, "mode": mode}
-	if params = strings.TrimSpace(params); strings.HasPrefix(params, "{") {
+	params = strings.TrimSpace(params)
+	if strings.HasPrefix(params, "{") {
 		ask["parameters"] = json.RawMessage(params)
 	} else {
 		ask["prompt"] = params
@@ -51,34 +55,35 @@ func child(ctx context.Context, t *turn, text string) error {
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return fault.Wrap(fault.Internal, "child_not_started", "The API's answer broke off", err)
+		return fault.Wrap(fault.Internal, "child_not_started", "the API's response is incomplete", err)
 	}
 	if answer.StatusCode >= 300 {
-		return fault.New(fault.Internal, "child_not_started", "The child was refused: "+string(raw)).With("status", answer.StatusCode)
+		return fault.New(fault.Internal, "child_not_started", "the API refused the child: "+string(raw)).
+			With("status", answer.StatusCode)
 	}
 	var end struct {
 		Result *run.Result `json:"result"`
 	}
 	if json.Unmarshal(raw, &end) == nil && end.Result != nil {
-		t.child = end.Result.Data
+		t.childResult = end.Result.Data
 		if end.Result.Text != nil {
-			t.child, err = strictjson.Encode(*end.Result.Text)
+			t.childResult, err = strictjson.Encode(*end.Result.Text)
 		}
-		t.child = bytes.TrimSpace(t.child)
+		t.childResult = bytes.TrimSpace(t.childResult)
 	}
 	return err
 }
 
-// notStarted is why the gateway could not be asked, without its URL, which is a secret.
+// notStarted returns why the gateway request failed, without its URL, which is a secret.
 func notStarted(err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok {
 		err = bad.Err
 	}
-	return fault.Wrap(fault.Internal, "child_not_started", "The child could not be started: "+err.Error(), err)
+	return fault.Wrap(fault.Internal, "child_not_started", "cannot start the child: "+err.Error(), err)
 }
 
-// tool shows a tool call that nobody makes.
-func tool(_ context.Context, t *turn, text string) error {
+// showToolCall emits the events of a tool call that never happens.
+func showToolCall(_ context.Context, t *turn, text string) error {
 	name, rest, _ := strings.Cut(text, " ")
 	input, output, _ := strings.Cut(rest, "=>")
 	call := map[string]any{"tool_name": name, "tool_input": json.RawMessage(cmp.Or(strings.TrimSpace(input), "{}"))}

@@ -11,25 +11,25 @@ import (
 	"ao/shared/strictjson"
 )
 
-// improvise is the answer to a prompt that says nothing of what to do: a value that fits the schema which the system prompt
-// (or the prompt itself) requires, as a model would give it, else the prompt once more.
-func (t *turn) improvise() *string {
+// makeAnswer answers a prompt without directives: a value for the output schema in the system prompt or the prompt,
+// else the prompt itself.
+func (t *turn) makeAnswer() *string {
 	var blueprint struct {
 		SystemPrompt string `json:"system_prompt"`
 	}
 	_ = json.Unmarshal(t.inv.Blueprint, &blueprint)
 	for _, text := range []string{blueprint.SystemPrompt, t.inv.Prompt} {
-		if schema := required(text); schema != nil {
+		if schema := outputSchema(text); schema != nil {
 			made := string(sample(schema, schema))
 			return &made
 		}
 	}
-	again := "There is no model here (ao-test-exec). I was told: " + t.inv.Prompt
+	again := "There is no model here (ao-test-exec). The prompt was: " + t.inv.Prompt
 	return &again
 }
 
-// required is the schema in a text that requires an output format (seed S001).
-func required(text string) json.RawMessage {
+// outputSchema returns the schema in a text that requires an output format.
+func outputSchema(text string) json.RawMessage {
 	_, rest, ok := strings.Cut(text, "## Required Output Format")
 	if !ok {
 		return nil
@@ -45,61 +45,64 @@ func required(text string) json.RawMessage {
 	return schema
 }
 
-// formats are values of the formats that are more than any text.
+// formats are sample values of string formats.
 var formats = map[string]string{
-	"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "time": "03:04:05Z", "email": "someone@example.com", "hostname": "example.com",
-	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "uri-reference": "/a", "json-pointer": "/a", "regex": "a",
+	"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "time": "03:04:05Z", "email": "someone@example.com",
+	"hostname": "example.com",
+	"ipv4":     "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "uri-reference": "/a",
+	"json-pointer": "/a", "regex": "a",
 }
 
-// shape is what a sample can be made of.
-type shape struct {
-	Ref        string          `json:"$ref"`
-	Type       json.RawMessage `json:"type"`
-	Const      json.RawMessage `json:"const"`
-	Enum       []json.RawMessage
-	AnyOf      []json.RawMessage `json:"anyOf"`
-	OneOf      []json.RawMessage `json:"oneOf"`
-	Properties json.RawMessage   `json:"properties"`
-	Required   []string          `json:"required"`
-	Items      json.RawMessage   `json:"items"`
-	MinItems   int               `json:"minItems"`
-	MinLength  int               `json:"minLength"`
-	MaxLength  *int              `json:"maxLength"`
-	Format     string            `json:"format"`
-	Minimum    *float64          `json:"minimum"`
-	Above      *float64          `json:"exclusiveMinimum"`
-	Maximum    *float64          `json:"maximum"`
-	Multiple   float64           `json:"multipleOf"`
+// schemaDoc is the part of a JSON Schema that samples are made from.
+type schemaDoc struct {
+	Ref              string          `json:"$ref"`
+	Type             json.RawMessage `json:"type"`
+	Const            json.RawMessage `json:"const"`
+	Enum             []json.RawMessage
+	AnyOf            []json.RawMessage `json:"anyOf"`
+	OneOf            []json.RawMessage `json:"oneOf"`
+	Properties       json.RawMessage   `json:"properties"`
+	Required         []string          `json:"required"`
+	Items            json.RawMessage   `json:"items"`
+	MinItems         int               `json:"minItems"`
+	MinLength        int               `json:"minLength"`
+	MaxLength        *int              `json:"maxLength"`
+	Format           string            `json:"format"`
+	Minimum          *float64          `json:"minimum"`
+	ExclusiveMinimum *float64          `json:"exclusiveMinimum"`
+	Maximum          *float64          `json:"maximum"`
+	Multiple         float64           `json:"multipleOf"`
 }
 
-// maxSample is about how large a sample becomes, in bytes, and maxSteps how many values are made for it, whatever its schema asks for.
+// maxSample is the approximate size limit of a sample, in bytes; maxSteps limits the number of values in it.
 const (
 	maxSample = 256 << 10
 	maxSteps  = 2_000
 )
 
-// sample is a value for a schema: the same one each time. Schemas that ask for more than shape knows, or for a larger one, may refuse it.
+// sample returns a value for a schema, always the same. A schema with other keywords, or a larger minimum, may reject
+// it.
 func sample(schema, root json.RawMessage) json.RawMessage {
-	m := maker{root, maxSteps, maxSample}
+	m := sampler{root, maxSteps, maxSample}
 	return m.sample(schema, 0)
 }
 
-// maker makes one sample.
-type maker struct {
-	root        json.RawMessage
-	steps, room int // what is left
+// sampler makes one sample.
+type sampler struct {
+	root          json.RawMessage
+	steps, budget int // remaining values and bytes
 }
 
-func (m *maker) sample(schema json.RawMessage, depth int) json.RawMessage {
+func (m *sampler) sample(schema json.RawMessage, depth int) json.RawMessage {
 	m.steps--
-	var s shape
-	if depth > 12 || m.steps < 0 || m.room < 0 || json.Unmarshal(schema, &s) != nil {
+	var s schemaDoc
+	if depth > 12 || m.steps < 0 || m.budget < 0 || json.Unmarshal(schema, &s) != nil {
 		return json.RawMessage("null")
 	}
 	choices := slices.Concat(s.AnyOf, s.OneOf)
 	switch {
 	case s.Ref != "":
-		return m.sample(pointed(m.root, s.Ref), depth+1)
+		return m.sample(resolveRef(m.root, s.Ref), depth+1)
 	case s.Const != nil:
 		return s.Const
 	case len(s.Enum) > 0:
@@ -124,8 +127,8 @@ func (m *maker) sample(schema json.RawMessage, depth int) json.RawMessage {
 			items = json.RawMessage(`{"type":"string"}`)
 		}
 		one := string(m.sample(items, depth+1)) + ","
-		n := max(min(s.MinItems, m.room/len(one)), 1)
-		m.room -= n * len(one)
+		n := max(min(s.MinItems, m.budget/len(one)), 1)
+		m.budget -= n * len(one)
 		return json.RawMessage("[" + strings.TrimSuffix(strings.Repeat(one, n), ",") + "]")
 	case "integer", "number":
 		return json.RawMessage(s.number(kind == "integer"))
@@ -134,17 +137,17 @@ func (m *maker) sample(schema json.RawMessage, depth int) json.RawMessage {
 	case "null":
 		return json.RawMessage("null")
 	}
-	raw, _ := json.Marshal(s.text(m.room))
-	m.room -= len(raw)
+	raw, _ := json.Marshal(s.text(m.budget))
+	m.budget -= len(raw)
 	return raw
 }
 
-// object has every property that the schema names.
-func (m *maker) object(s shape, depth int) json.RawMessage {
+// object returns an object with every property that the schema names.
+func (m *sampler) object(s schemaDoc, depth int) json.RawMessage {
 	members, _ := strictjson.Members(s.Properties)
 	for i := range members {
 		members[i].Value = m.sample(members[i].Value, depth+1)
-		m.room -= len(members[i].Key)
+		m.budget -= len(members[i].Key)
 	}
 	for _, name := range s.Required {
 		if !slices.ContainsFunc(members, func(m strictjson.Member) bool { return m.Key == name }) {
@@ -154,14 +157,14 @@ func (m *maker) object(s shape, depth int) json.RawMessage {
 	return strictjson.Object(members)
 }
 
-// number is the least that is allowed, else the most, else zero.
-func (s shape) number(whole bool) string {
+// number returns the smallest allowed number, else the largest, else zero.
+func (s schemaDoc) number(whole bool) string {
 	n := 0.0
 	switch {
 	case s.Minimum != nil:
 		n = *s.Minimum
-	case s.Above != nil:
-		n = *s.Above + 1
+	case s.ExclusiveMinimum != nil:
+		n = *s.ExclusiveMinimum + 1
 	case s.Maximum != nil:
 		n = min(*s.Maximum, 0)
 	}
@@ -174,8 +177,8 @@ func (s shape) number(whole bool) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// text is as long as it must be, and no longer than it may or there is room.
-func (s shape) text(room int) string {
+// text returns a text of the required length, limited by budget.
+func (s schemaDoc) text(room int) string {
 	if v, ok := formats[s.Format]; ok {
 		return v
 	}
@@ -189,8 +192,8 @@ func (s shape) text(room int) string {
 	return v
 }
 
-// pointed is what a reference within the schema points at.
-func pointed(root json.RawMessage, ref string) json.RawMessage {
+// resolveRef returns the target of a reference within the schema.
+func resolveRef(root json.RawMessage, ref string) json.RawMessage {
 	at := root
 	for _, step := range strings.Split(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
 		if step == "" {

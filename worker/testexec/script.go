@@ -16,16 +16,16 @@ import (
 	"ao/shared/strictjson"
 )
 
-// directive is one thing to do.
+// directive is one instruction.
 type directive struct{ name, text string }
 
-// begins is the beginning of a directive; in an <inputs> block a line has its field's name before it.
-var begins = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z0-9_.-]+: )?@([a-z]+)(?:[ \t]|$)`)
+// directiveStart matches the start of a directive; in an <inputs> block its field's name precedes it.
+var directiveStart = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z0-9_.-]+: )?@([a-z]+)(?:[ \t]|$)`)
 
-// split gives the scripts of a text's turns, none where it has no directives.
-func split(text string) (turns []string) {
+// splitTurns returns the scripts of a text's turns; none if it has no directives.
+func splitTurns(text string) (turns []string) {
 	from := -1
-	for _, m := range begins.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range directiveStart.FindAllStringSubmatchIndex(text, -1) {
 		switch {
 		case from < 0:
 			from = m[0]
@@ -40,9 +40,9 @@ func split(text string) (turns []string) {
 	return append(turns, strings.TrimSuffix(strings.TrimSpace(text[from:]), "</inputs>"))
 }
 
-// parse reads the directives of one turn.
+// parse returns the directives of one turn.
 func parse(text string) []directive {
-	all := begins.FindAllStringSubmatchIndex(text, -1)
+	all := directiveStart.FindAllStringSubmatchIndex(text, -1)
 	script := make([]directive, len(all))
 	for i, m := range all {
 		end := len(text)
@@ -54,7 +54,7 @@ func parse(text string) []directive {
 	return script
 }
 
-// directives are what can be asked for.
+// directives are all directives by name.
 var directives = map[string]func(ctx context.Context, t *turn, text string) error{
 	"say":  func(_ context.Context, t *turn, text string) error { t.say(text); return nil },
 	"json": func(_ context.Context, t *turn, text string) error { t.say(text); return nil },
@@ -62,7 +62,7 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 		t.data = json.RawMessage(text)
 		return isJSON("@data", text)
 	},
-	"tool": tool,
+	"tool": showToolCall,
 	"metadata": func(_ context.Context, t *turn, text string) error {
 		body, err := strictjson.Encode(map[string]json.RawMessage{"metadata": json.RawMessage(text)})
 		if err != nil {
@@ -74,9 +74,9 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 	"sleep": func(ctx context.Context, _ *turn, text string) error {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return bad("bad_directive", "@sleep %.80q: it takes a duration such as 200ms", text)
+			return directiveError("bad_directive", "@sleep needs a duration such as 200ms, got %.80q", text)
 		}
-		pause(ctx, d)
+		sleep(ctx, d)
 		return nil
 	},
 	"stderr": func(_ context.Context, t *turn, text string) error {
@@ -93,13 +93,13 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 	},
 	"fail": func(_ context.Context, _ *turn, text string) error {
 		code, message, _ := strings.Cut(text, " ")
-		return fault.New(fault.Internal, cmp.Or(code, "executor_failed"), cmp.Or(message, "It was told to fail"))
+		return fault.New(fault.Internal, cmp.Or(code, "executor_failed"), cmp.Or(message, "failed as told"))
 	},
 	"recall": func(_ context.Context, t *turn, _ string) error {
-		t.say(strings.Join(t.Told[:len(t.Told)-1], "\n"))
+		t.say(strings.Join(t.Prompts[:len(t.Prompts)-1], "\n"))
 		return nil
 	},
-	"child": child,
+	"child": startChild,
 }
 
-func names() []string { return slices.Sorted(maps.Keys(directives)) }
+func directiveNames() []string { return slices.Sorted(maps.Keys(directives)) }

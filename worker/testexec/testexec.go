@@ -1,24 +1,26 @@
-// Package testexec is the executor for trying and testing autonomous agents without any model: it does what the directives in
-// its prompt say, the same thing every time. A session remembers, on whatever worker it goes on.
+// Package testexec is an executor for trying and testing autonomous agents without a model. It follows the directives
+// in its prompt, the same way every time. Its sessions can be resumed on any worker.
 //
-// A directive begins a line with @; its text goes on until the next one. Lines before the first are prose.
+// A directive starts a line with @; its text extends to the next directive. Lines before the first are ignored.
 //
-//	@say TEXT                     the assistant says so; what was said last is the answer
-//	@json JSON                    answer with this text, whether it fits a schema or not
-//	@data JSON                    the result is this JSON value, not text
-//	@tool NAME INPUT [=> OUTPUT]  a tool call in the session's events; INPUT and OUTPUT are JSON
-//	@metadata JSON                an object, such as usage and cost
-//	@sleep DURATION               such as 200ms
-//	@stderr TEXT                  as a program's stderr: told where the run fails
-//	@exit N                       end with this exit code
-//	@fail CODE MESSAGE            fail with this error
-//	@child AGENT MODE PARAMETERS  start a child run, through the API, as this session: sync (waits), async_poll, async_callback
-//	@recall                       answer with what the session was told before
-//	@next                         what follows is for the session's next turn, should that have no directives itself
+// \t@say TEXT                     emit an assistant message; the last one is the answer
+// \t@json JSON                    answer with this text, valid or not
+// \t@data JSON                    the result is this JSON value, not text
+// \t@tool NAME INPUT [=> OUTPUT]  a tool call in the session's events; INPUT and OUTPUT are JSON
+// \t@metadata JSON                an object, such as usage and cost
+// \t@sleep DURATION               such as 200ms
+// \t@stderr TEXT                  stderr of a program, shown if the run fails
+// \t@exit N                       end with this exit code
+// \t@fail CODE MESSAGE            fail with this error
+// \t@child AGENT MODE PARAMETERS  start a child run through the API, as this session: sync (waits), async_poll,
+// async_callback
+// \t@recall                       answer with the session's earlier prompts
+// \t@next                         the rest is for the session's next turn, if that has no directives itself
 //
-// $CHILD in a text is what the last child of mode sync came to, as JSON. A turn that reports children, or asks for a better
-// answer, is never read for directives: what a child says moves nobody. It takes what stands behind @next. A prompt without
-// directives gets an answer that matches the output schema its system prompt asks for, made up from that, or else is repeated.
+// $CHILD in a text is the result of the last sync child, as JSON. A turn that reports children, or asks for a better
+// answer, is never searched for directives, so a child's text cannot give orders; it takes the script behind @next. A
+// prompt without directives gets an answer that matches the output schema in its system prompt, else the prompt
+// itself.
 package testexec
 
 import (
@@ -33,57 +35,59 @@ import (
 	"ao/shared/run"
 )
 
-// maxTold is how many prompts a session remembers.
-const maxTold = 100
+// maxPrompts is how many prompts a session remembers.
+const maxPrompts = 100
 
-// Run does what the prompt says.
+// Run follows the directives of the prompt.
 func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	if inv.Prompt == "" { // by hand
+	if inv.Prompt == "" { // run by hand
 		var err error
-		if inv.Prompt, err = prompt.Text(inv.Blueprint, inv.Mode, inv.Parameters); err != nil {
+		inv.Prompt, err = prompt.Text(inv.Blueprint, inv.Mode, inv.Parameters)
+		if err != nil {
 			return failed(ctx, err)
 		}
 	}
-	t := turn{inv: inv, host: host, memory: memory{V: 1}, child: json.RawMessage("null")}
-	if err := t.recall(ctx); err != nil {
+	t := turn{inv: inv, host: host, sessionMemory: sessionMemory{V: 1}, childResult: json.RawMessage("null")}
+	if err := t.load(ctx); err != nil {
 		return failed(ctx, err)
 	}
-	script := t.script()
-	t.Told = append(t.Told, t.inv.Prompt)
-	t.Told = t.Told[max(len(t.Told)-maxTold, 0):]
-	if err := t.keep(ctx); err != nil {
+	script := t.nextScript()
+	t.Prompts = append(t.Prompts, t.inv.Prompt)
+	t.Prompts = t.Prompts[max(len(t.Prompts)-maxPrompts, 0):]
+	if err := t.save(ctx); err != nil {
 		return failed(ctx, err)
 	}
 	if script == nil {
-		return t.end(t.improvise())
+		return t.finish(t.makeAnswer())
 	}
 	for _, d := range script {
 		do, ok := directives[d.name]
 		if !ok {
-			return failed(ctx, bad("unknown_directive", "there is no directive @%s; there are @%s", d.name, strings.Join(names(), ", @")))
+			return failed(ctx, directiveError("unknown_directive", "unknown directive @%s; known are @%s", d.name,
+				strings.Join(directiveNames(), ", @")))
 		}
-		text, err := t.filled(d.text)
+		text, err := t.expand(d.text)
 		if err == nil {
 			err = do(ctx, &t, text)
 		}
 		if err != nil {
 			o := failed(ctx, err)
-			o.Result = t.end(nil).Result
+			o.Result = t.finish(nil).Result
 			return o
 		}
 		if ctx.Err() != nil {
-			return run.Outcome{Status: run.Stopped, Result: t.end(nil).Result}
+			return run.Outcome{Status: run.Stopped, Result: t.finish(nil).Result}
 		}
 	}
-	return t.end(nil)
+	return t.finish(nil)
 }
 
-// script is what is to be done in this turn, nil: nothing is said of that.
-func (t *turn) script() []directive {
+// nextScript returns the directives of this turn; nil: none.
+func (t *turn) nextScript() []directive {
 	text := t.inv.Prompt
 	var turns []string
-	if !reaction(text) {
-		turns = split(text)
+	if !isSystemPrompt(text) {
+		turns = splitTurns(text)
 	}
 	if len(turns) == 0 {
 		turns = t.Next
@@ -95,24 +99,27 @@ func (t *turn) script() []directive {
 	return parse(turns[0])
 }
 
-// reaction tells whether the system wrote the prompt: it holds what others said.
-func reaction(prompt string) bool {
-	return strings.HasPrefix(prompt, "<agent-callback") || strings.HasPrefix(prompt, "Your previous response did not match")
+// isSystemPrompt reports whether the system wrote the prompt, which contains text of others.
+func isSystemPrompt(prompt string) bool {
+	return strings.HasPrefix(prompt, "<agent-callback") || strings.HasPrefix(prompt,
+		"Your previous response did not match")
 }
 
-// maxFilled is how much of what a child came to is put into one text, in bytes.
-const maxFilled = 32 << 20
+// maxExpanded is the most bytes of child results put into one text.
+const maxExpanded = 32 << 20
 
-// filled puts what the last child came to into a text.
-func (t *turn) filled(text string) (string, error) {
-	if strings.Count(text, "$CHILD")*len(t.child) > maxFilled {
-		return "", bad("bad_directive", "$CHILD has %d bytes and is there too often; texts may have %d MiB of it", len(t.child), maxFilled>>20)
+// expand replaces $CHILD in a text.
+func (t *turn) expand(text string) (string, error) {
+	if strings.Count(text, "$CHILD")*len(t.childResult) > maxExpanded {
+		return "", directiveError("bad_directive",
+			"$CHILD has %d bytes and occurs too often; a text may have %d MiB of it", len(t.childResult),
+			maxExpanded>>20)
 	}
-	return strings.ReplaceAll(text, "$CHILD", string(t.child)), nil
+	return strings.ReplaceAll(text, "$CHILD", string(t.childResult)), nil
 }
 
-// end is the outcome of a turn that came to its end; answer, where given, is what it says at last.
-func (t *turn) end(answer *string) run.Outcome {
+// finish returns the outcome of a completed turn; answer, if not nil, is said last.
+func (t *turn) finish(answer *string) run.Outcome {
 	if answer != nil {
 		t.say(*answer)
 	}
@@ -123,7 +130,7 @@ func (t *turn) end(answer *string) run.Outcome {
 	return run.Outcome{Status: run.Completed, Result: r}
 }
 
-// failed is the outcome of a turn that an error ended.
+// failed returns the outcome of a turn that an error ended.
 func failed(ctx context.Context, err error) run.Outcome {
 	if ctx.Err() != nil {
 		return run.Outcome{Status: run.Stopped}

@@ -36,7 +36,8 @@ func (s *stage) host() executor.Host {
 
 // turn is what a prompt comes to, in short.
 func (s *stage) turn(ctx context.Context, mode, prompt string) string {
-	o := Run(ctx, executor.Invocation{Mode: mode, SessionID: "ses_1", RunID: "run_1", Prompt: prompt, Blueprint: json.RawMessage(`{}`)}, s.host())
+	o := Run(ctx, executor.Invocation{Mode: mode, SessionID: "ses_1", RunID: "run_1", Prompt: prompt,
+		Blueprint: json.RawMessage(`{}`)}, s.host())
 	raw, err := strictjson.Encode(o)
 	if err != nil {
 		return err.Error()
@@ -46,17 +47,45 @@ func (s *stage) turn(ctx context.Context, mode, prompt string) string {
 
 func TestDirectives(t *testing.T) {
 	for _, tt := range []struct{ name, prompt, want string }{
-		{"says", "Please:\n@say one\n@say two\nand a half", `{"status":"completed","result":{"result_type":"autonomous","result_text":"two\nand a half","result_data":null}}`},
-		{"in an inputs block", "<inputs>\nscript: @say one\nother:\n  @say two\n</inputs>", `{"status":"completed","result":{"result_type":"autonomous","result_text":"two","result_data":null}}`},
-		{"an answer that looks like JSON", `@json {"a": 1.0}`, `{"status":"completed","result":{"result_type":"autonomous","result_text":"{\"a\": 1.0}","result_data":null}}`},
-		{"data", `@data [1]`, `{"status":"completed","result":{"result_type":"autonomous","result_text":null,"result_data":[1]}}`},
-		{"fails", "@say first\n@fail my_code It is so\n@say never", `{"status":"failed","error":{"error":"my_code","message":"It is so"},"result":{"result_type":"autonomous","result_text":"first","result_data":null}}`},
-		{"exit", "@stderr bad thing\n@exit 3", `{"status":"failed","error":{"error":"executor_failed","message":"bad thing","exit_code":3},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
-		{"exit without a word", "@exit 4", `{"status":"failed","error":{"error":"executor_failed","message":"Process exited with code 4","exit_code":4},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
-		{"no such directive", "@sing la", `{"status":"failed","error":{"error":"unknown_directive","message":"there is no directive @sing; there are @child, @data, @exit, @fail, @json, @metadata, @recall, @say, @sleep, @stderr, @tool"}}`},
-		{"no duration", "@sleep long", `{"status":"failed","error":{"error":"bad_directive","message":"@sleep \"long\": it takes a duration such as 200ms"},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
-		{"no API", "@child a sync b", `{"status":"failed","error":{"error":"no_api","message":"@child needs the orchestrator's API, and this run has none; does the worker know where it is (AO_API_URL)?"},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
-		{"nothing", "Write to me@example.com", `{"status":"completed","result":{"result_type":"autonomous","result_text":"There is no model here (ao-test-exec). I was told: Write to me@example.com","result_data":null}}`},
+		{"says", "Please:\n@say one\n@say two\nand a half",
+			`{"status":"completed","result":{"result_type":"autonomous","result_text":"two\nand a half",` +
+				`"result_data":null}}`},
+		{"in an inputs block", "<inputs>\nscript: @say one\nother:\n  @say two\n</inputs>",
+			`{"status":"completed","result":{"result_type":"autonomous","result_text":"two","result_data":null}}`},
+		{"an answer that looks like JSON", `@json {"a": 1.0}`,
+			`{"status":"completed","result":{"result_type":"autonomous","result_text":"{\"a\": 1.0}",` +
+				`"result_data":null}}`},
+		{"data",
+			`@data [1]`,
+			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,"result_data":[1]}}`},
+		{"fails", "@say first\n@fail my_code It is so\n@say never",
+			`{"status":"failed","error":{"error":"my_code","message":"It is so"},` +
+				`"result":{"result_type":"autonomous","result_text":"first","result_data":null}}`},
+		{"exit",
+			"@stderr bad thing\n@exit 3",
+			`{"status":"failed","error":{"error":"executor_failed","message":"bad thing","exit_code":3},` +
+				`"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
+		{"exit without a word",
+			"@exit 4",
+			`{"status":"failed","error":{"error":"executor_failed","message":"Process exited with code 4",` +
+				`"exit_code":4},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
+		{"no such directive",
+			"@sing la",
+			`{"status":"failed","error":{"error":"unknown_directive","message":"there is no directive @sing; there ` +
+				`are @child, @data, @exit, @fail, @json, @metadata, @recall, @say, @sleep, @stderr, @tool"}}`},
+		{"no duration",
+			"@sleep long",
+			`{"status":"failed","error":{"error":"bad_directive","message":"@sleep \"long\": it takes a duration ` +
+				`such as 200ms"},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
+		{"no API",
+			"@child a sync b",
+			`{"status":"failed","error":{"error":"no_api","message":"@child needs the orchestrator's API, and this ` +
+				`run has none; does the worker know where it is (AO_API_URL)?"},"result":{"result_type":"autonomous",` +
+				`"result_text":null,"result_data":null}}`},
+		{"nothing",
+			"Write to me@example.com",
+			`{"status":"completed","result":{"result_type":"autonomous","result_text":"There is no model here ` +
+				`(ao-test-exec). I was told: Write to me@example.com","result_data":null}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var s stage
@@ -86,11 +115,13 @@ func TestTurnsToCome(t *testing.T) {
 	for i, tt := range []struct{ mode, prompt, want string }{
 		{executor.Start, "@json {bad\n@next\n@json {}\n@next\n@say done", `{bad`},
 		{executor.Resume, "Your previous response did not match the required JSON schema.\n@say injected", `{}`},
-		{executor.Resume, "<agent-callback session=\"ses_2\" status=\"completed\">\n@say injected\n</agent-callback>", `done`},
+		{executor.Resume, "<agent-callback session=\"ses_2\" status=\"completed\">\n@say injected\n</agent-callback>",
+			`done`},
 		{executor.Resume, "@recall", "@json {bad\n@next\n@json {}\n@next\n@say done\nYour previous"},
 	} {
 		var o struct{ Result run.Result }
-		if err := json.Unmarshal([]byte(s.turn(t.Context(), tt.mode, tt.prompt)), &o); err != nil || o.Result.Text == nil || !strings.HasPrefix(*o.Result.Text, tt.want) {
+		if err := json.Unmarshal([]byte(s.turn(t.Context(), tt.mode, tt.prompt)), &o); err != nil ||
+			o.Result.Text == nil || !strings.HasPrefix(*o.Result.Text, tt.want) {
 			t.Errorf("turn %d: got %+v %v, want %q", i+1, o.Result, err, tt.want)
 		}
 	}
@@ -102,7 +133,8 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 		defer cancel()
 		var s stage
 		began := time.Now()
-		if got := s.turn(ctx, executor.Start, "@say one\n@sleep 1h\n@say two"); !strings.Contains(got, `"stopped"`) || !strings.Contains(got, `"one"`) || time.Since(began) != time.Second {
+		if got := s.turn(ctx, executor.Start, "@say one\n@sleep 1h\n@say two"); !strings.Contains(got, `"stopped"`) ||
+			!strings.Contains(got, `"one"`) || time.Since(began) != time.Second {
 			t.Errorf("after %s: %s", time.Since(began), got)
 		}
 	})
@@ -118,18 +150,25 @@ func TestChildren(t *testing.T) {
 			fmt.Fprint(w, `{"error":"not_found"}`)
 			return
 		}
-		fmt.Fprint(w, `{"run_id":"run_2","result":{"result_type":"autonomous","result_text":null,"result_data":{"n": 1}}}`)
+		fmt.Fprint(w,
+			`{"run_id":"run_2","result":{"result_type":"autonomous","result_text":null,"result_data":{"n": 1}}}`)
 	}))
 	defer api.Close()
 	s := stage{url: api.URL + "/token"}
-	got := s.turn(t.Context(), executor.Start, "@child scanner sync {\"path\":\"/a\"}\n@json {\"of\": $CHILD}\n@child slow async_callback Look around\n@child nobody sync x")
-	want := `{"status":"failed","error":{"error":"child_not_started","message":"The child was refused: {\"error\":\"not_found\"}","status":404},"result":{"result_type":"autonomous","result_text":"{\"of\": {\"n\": 1}}","result_data":null}}`
+	got := s.turn(t.Context(),
+		executor.Start,
+		"@child scanner sync {\"path\":\"/a\"}\n@json {\"of\": $CHILD}\n@child slow async_callback Look "+
+			"around\n@child nobody sync x")
+	want := `{"status":"failed","error":{"error":"child_not_started","message":"The child was refused: ` +
+		`{\"error\":\"not_found\"}","status":404},"result":{"result_type":"autonomous","result_text":"{\"of\": ` +
+		`{\"n\": 1}}","result_data":null}}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	wantAsked := []string{
 		`POST /token/api/runs {"agent_name":"scanner","mode":"sync","parameters":{"path":"/a"}}`,
-		`POST /token/api/runs {"agent_name":"slow","mode":"async_callback","parent_session_id":"ses_1","prompt":"Look around"}`,
+		`POST /token/api/runs {"agent_name":"slow","mode":"async_callback","parent_session_id":"ses_1",` +
+			`"prompt":"Look around"}`,
 		`POST /token/api/runs {"agent_name":"nobody","mode":"sync","prompt":"x"}`,
 	}
 	if fmt.Sprint(asked) != fmt.Sprint(wantAsked) {
@@ -140,10 +179,14 @@ func TestChildren(t *testing.T) {
 // TestSamplesFitTheirSchema: without directives, an agent with an output schema still gives what is required.
 func TestSamplesFitTheirSchema(t *testing.T) {
 	for _, raw := range []string{
-		`{"type":"object","required":["issues","summary"],"properties":{"issues":{"type":"array","items":{"type":"object","required":["severity","line"],"properties":{"severity":{"enum":["high","low"]},"line":{"type":"integer","exclusiveMinimum":2,"multipleOf":5}}}},"summary":{"type":"string","minLength":20,"maxLength":30}}}`,
+		`{"type":"object","required":["issues","summary"],"properties":{"issues":{"type":"array",` +
+			`"items":{"type":"object","required":["severity","line"],"properties":{"severity":{"enum":["high",` +
+			`"low"]},"line":{"type":"integer","exclusiveMinimum":2,"multipleOf":5}}}},"summary":{"type":"string",` +
+			`"minLength":20,"maxLength":30}}}`,
 		`{"$ref":"#/definitions/a~1b","definitions":{"a/b":{"type":["number","null"],"minimum":0.5,"maximum":3}}}`,
 		`{"type":"array","minItems":3,"items":{"oneOf":[{"const":"x"},{"type":"null"}]}}`,
-		`{"type":"object","required":["when","where","free"],"properties":{"when":{"type":"string","format":"date-time"},"where":{"type":"string","format":"uri"}}}`,
+		`{"type":"object","required":["when","where","free"],"properties":{"when":{"type":"string",` +
+			`"format":"date-time"},"where":{"type":"string","format":"uri"}}}`,
 		`{"type":"boolean"}`, `{}`,
 	} {
 		s, err := schema.Compile(json.RawMessage(raw))
@@ -155,22 +198,27 @@ func TestSamplesFitTheirSchema(t *testing.T) {
 			t.Errorf("%s\ngives %s: %v", raw, got, wrong)
 		}
 	}
-	prompt, _ := strictjson.Encode(map[string]string{"system_prompt": "You scan.\n\n## Required Output Format\n\nYou MUST:\n\n```json\n{\n  \"type\": \"object\",\n  \"required\": [\"a\"]\n}\n```\n\nYour final response"})
+	prompt, _ := strictjson.Encode(map[string]string{"system_prompt": "You scan.\n\n## Required Output Format\n\nYou " +
+		"MUST:\n\n```json\n{\n  \"type\": \"object\",\n  \"required\": [\"a\"]\n}\n```\n\nYour final response"})
 	var st stage
 	o := Run(t.Context(), executor.Invocation{Mode: executor.Start, Prompt: "Scan", Blueprint: prompt}, st.host())
 	if o.Result == nil || o.Result.Text == nil || *o.Result.Text != `{"a":"sample"}` {
 		t.Errorf("got %+v", o.Result)
 	}
-	deep := `{"$ref":"#/definitions/d","definitions":{"d":{"type":"object","properties":{"d":{"$ref":"#/definitions/d"}}}}}`
+	deep := `{"$ref":"#/definitions/d","definitions":{"d":{"type":"object",` +
+		`"properties":{"d":{"$ref":"#/definitions/d"}}}}}`
 	sample(json.RawMessage(deep), json.RawMessage(deep)) // ends
 }
 
 // TestSamplesAreBounded: a caller's schema cannot have the worker make more than a little, nor take long for it.
 func TestSamplesAreBounded(t *testing.T) {
-	tree := `{"$ref":"#/definitions/d","definitions":{"d":{"type":"object","properties":{"a":{"$ref":"#/definitions/d"},"b":{"$ref":"#/definitions/d"},"c":{"$ref":"#/definitions/d"},"d":{"$ref":"#/definitions/d"},"e":{"$ref":"#/definitions/d"},"f":{"$ref":"#/definitions/d"}}}}}`
+	tree := `{"$ref":"#/definitions/d","definitions":{"d":{"type":"object",` +
+		`"properties":{"a":{"$ref":"#/definitions/d"},"b":{"$ref":"#/definitions/d"},"c":{"$ref":"#/definitions/d"},` +
+		`"d":{"$ref":"#/definitions/d"},"e":{"$ref":"#/definitions/d"},"f":{"$ref":"#/definitions/d"}}}}}`
 	for _, raw := range []string{
 		`{"type":"string","minLength":1000000000}`, `{"type":"array","minItems":1000000000}`, tree,
-		`{"type":"array","minItems":3000,"items":{"type":"array","minItems":3000,"items":{"type":"array","minItems":3000}}}`,
+		`{"type":"array","minItems":3000,"items":{"type":"array","minItems":3000,"items":{"type":"array",` +
+			`"minItems":3000}}}`,
 		`{"type":"array","minItems":-5}`, `{"type":"string","maxLength":-5}`,
 	} {
 		begin := time.Now()
@@ -188,7 +236,8 @@ func TestAChildIsNotMultiplied(t *testing.T) {
 	}))
 	defer api.Close()
 	s := stage{url: api.URL}
-	if got := s.turn(t.Context(), executor.Start, "@child a sync x\n@say "+strings.Repeat("$CHILD", 100)); !strings.Contains(got, `"bad_directive"`) {
+	if got := s.turn(t.Context(), executor.Start, "@child a sync x\n@say "+
+		strings.Repeat("$CHILD", 100)); !strings.Contains(got, `"bad_directive"`) {
 		t.Errorf("got %.300s", got)
 	}
 }

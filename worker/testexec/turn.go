@@ -13,27 +13,27 @@ import (
 	"ao/shared/strictjson"
 )
 
-// turn is one run of the executor, or one more answer within it.
+// turn is one call of the executor: a run, or a retry within it.
 type turn struct {
 	inv  executor.Invocation
 	host executor.Host
-	memory
+	sessionMemory
 
-	answer *string
-	data   json.RawMessage
-	stderr strings.Builder
-	child  json.RawMessage // what the last child came to
+	answer      *string
+	data        json.RawMessage
+	stderr      strings.Builder
+	childResult json.RawMessage // result of the last child
 }
 
-// memory is what a session remembers.
-type memory struct {
-	V    int      `json:"v"`
-	Told []string `json:"told"` // its prompts
-	Next []string `json:"next"` // scripts of turns to come
+// sessionMemory is what a session remembers.
+type sessionMemory struct {
+	V       int      `json:"v"`
+	Prompts []string `json:"told"` // its prompts
+	Next    []string `json:"next"` // scripts of the next turns
 }
 
-// recall reads what the session remembers.
-func (t *turn) recall(ctx context.Context) error {
+// load reads what the session remembers.
+func (t *turn) load(ctx context.Context) error {
 	if t.inv.Mode == executor.Start || t.host.LoadState == nil {
 		return nil
 	}
@@ -41,36 +41,37 @@ func (t *turn) recall(ctx context.Context) error {
 	if err != nil || len(raw) == 0 {
 		return err
 	}
-	if err := strictjson.Decode(raw, &t.memory); err != nil {
-		return fmt.Errorf("what the session remembers cannot be read: %w", err)
+	if err := strictjson.Decode(raw, &t.sessionMemory); err != nil {
+		return fmt.Errorf("the session's memory is unreadable: %w", err)
 	}
 	return nil
 }
 
-// keep writes it, and so binds the session.
-func (t *turn) keep(ctx context.Context) error {
+// save saves what the session remembers, which binds the session.
+func (t *turn) save(ctx context.Context) error {
 	if t.host.SaveState == nil {
-		bind, err := strictjson.Encode(map[string]string{"type": executor.LineBind, "executor_session_id": t.inv.SessionID})
+		bind, err := strictjson.Encode(map[string]string{"type": executor.LineBind,
+			"executor_session_id": t.inv.SessionID})
 		if err == nil {
 			t.host.Emit(executor.LineBind, bind)
 		}
 		return err
 	}
-	raw, err := strictjson.Encode(t.memory)
+	raw, err := strictjson.Encode(t.sessionMemory)
 	if err != nil {
 		return err
 	}
 	return t.host.SaveState(ctx, raw)
 }
 
-// say has the assistant say something.
+// say emits an assistant message, which becomes the answer.
 func (t *turn) say(text string) {
 	t.answer = &text
 	t.host.Emit(run.EventMessage, run.TextMessage("assistant", text))
 }
 
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -83,10 +84,10 @@ func isJSON(what, text string) error {
 	if json.Valid([]byte(text)) {
 		return nil
 	}
-	return bad("bad_directive", "%s takes JSON, not %.80q", what, text)
+	return directiveError("bad_directive", "%s needs JSON, got %.80q", what, text)
 }
 
-// bad is the fault of a directive that cannot be followed.
-func bad(code, format string, args ...any) error {
+// directiveError is the fault of an invalid directive.
+func directiveError(code, format string, args ...any) error {
 	return fault.New(fault.Invalid, code, fmt.Sprintf(format, args...))
 }

@@ -1,6 +1,6 @@
-// Ao-llm-exec is the executor of agents behind an endpoint that speaks OpenAI's Chat Completions or Anthropic's Messages, as a
-// program that speaks protocol 2.2: a document on stdin, JSON lines on stdout. A worker runs the same executor inside
-// itself; this one is for other runners and for trying an endpoint by hand.
+// Ao-llm-exec runs autonomous agents with an endpoint that speaks OpenAI's Chat Completions or Anthropic's Messages
+// API, as a program that speaks the executor protocol 2.2. A worker has the same executor built in; this program is
+// for other runners and for trying an endpoint by hand.
 package main
 
 import (
@@ -9,9 +9,9 @@ import (
 	"ao/worker/process"
 )
 
-const help = `The executor of autonomous agents behind a model's API, protocol 2.2: it reads one JSON document on stdin, talks to the
-endpoint, calls the tools of the agent's MCP servers, and writes events and the result as JSON lines on stdout. It has no flags:
-the document says it all.
+const help = `Executor of autonomous agents with a model's API, protocol 2.2. It reads one JSON document on stdin,
+calls the endpoint and the tools of the agent's MCP servers, and writes events and the result as
+JSON lines on stdout. It has no flags: all settings are in the document.
 
 Usage: ao-llm-exec < invocation.json
 
@@ -19,13 +19,14 @@ Usage: ao-llm-exec < invocation.json
    "project_dir":"/srv","agent_name":"greeter","agent_blueprint":{"system_prompt":"You are brief."},
    "executor_config":{"provider":"openai","base_url":"http://127.0.0.1:11434/v1","model":"llama3.2"}}
 
-executor_config: provider (openai, anthropic), base_url, model (agent_blueprint.model comes first), api_key_env (the name of the
-variable that holds the key; default OPENAI_API_KEY or ANTHROPIC_API_KEY), max_tokens, temperature, max_turns (50), max_retries (8),
-headers, idle_timeout_seconds (300), tool_timeout_seconds (600), mcp_connect_timeout_seconds (30), max_tool_output_bytes (65536),
-max_history_bytes (4194304). agent_blueprint.mcp_servers: {"name":{"type":"http"|"sse","url","headers"} or {"command","args","env"}}.
+executor_config: provider (openai, anthropic), base_url, model (agent_blueprint.model comes first), api_key_env (the
+name of the variable that holds the key; default OPENAI_API_KEY or ANTHROPIC_API_KEY), max_tokens, temperature,
+max_turns (50), max_retries (8), headers, idle_timeout_seconds (300), tool_timeout_seconds (600),
+mcp_connect_timeout_seconds (30), max_tool_output_bytes (65536), max_history_bytes (4194304).
+agent_blueprint.mcp_servers: {"name":{"type":"http"|"sse","url","headers"} or {"command","args","env"}}.
 
-The conversation is kept by the orchestrator, over AGENT_ORCHESTRATOR_API_URL; without it a session cannot be resumed.
-Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
+The orchestrator keeps the conversation, through AGENT_ORCHESTRATOR_API_URL; without it a session cannot be resumed.
+Exit codes: 0 completed, 1 failed, 2 document unreadable, 143 stopped.
 `
 
 func main() {

@@ -1,9 +1,9 @@
-// Ao-procedural-exec is the executor of procedural agents as a program that speaks protocol 2.2: a document on stdin,
-// JSON lines on stdout. A worker runs the same executor inside itself; this one is for other runners and for trying
-// an agent by hand.
+// Ao-procedural-exec runs procedural agents as a program that speaks the executor protocol 2.2: a document on stdin,
+// JSON lines on stdout. A worker has the same executor built in; this program is for other runners and for trying an
+// agent by hand.
 //
-// It runs the command that the blueprint names: an absolute path or a program on PATH; or, where executor_config
-// names an agents_dir, the command of the agent of that name in there. The environment is handed on.
+// It runs the blueprint's command, an absolute path or a program on PATH. If executor_config has an agents_dir, it
+// runs the command of the agent of that name in there. The command inherits the environment.
 package main
 
 import (
@@ -24,16 +24,19 @@ import (
 	"ao/worker/profile"
 )
 
-const help = `The executor of procedural agents, protocol 2.2: it reads one JSON document on stdin, runs the agent's command with the
-parameters as flags, and writes events and the result as JSON lines on stdout. It has no settings: the document says it all.
+const help = `Executor of procedural agents, protocol 2.2. It reads one JSON document on stdin, runs the agent's
+command with the parameters as flags, and writes events and the result as JSON lines on stdout. It
+has no settings besides the document.
 
 Usage: ao-procedural-exec < invocation.json
 
   {"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{"file":"README.md"},
-   "project_dir":"/srv","agent_name":"text-stats","agent_blueprint":{"command":"wc"},"executor_config":{"agents_dir":"agents"}}
+   "project_dir":"/srv","agent_name":"text-stats","agent_blueprint":{"command":"wc"},
+   "executor_config":{"agents_dir":"agents"}}
 
-executor_config.agents_dir is where the agent is looked for; without it agent_blueprint.command is run: an absolute path, or a
-program on PATH. Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 124 timed out, 143 stopped, else the command's.
+executor_config.agents_dir is the folder of the agent; without it agent_blueprint.command is run: an absolute path or
+a program on PATH.
+Exit codes: 0 completed, 1 failed, 2 document unreadable, 124 timed out, 143 stopped, else the command's.
 `
 
 func main() {
@@ -51,7 +54,7 @@ func do(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 		Command:    command,
 		Env:        environ(),
 		Timeout:    timeout,
-		Tell:       func(kind string, body json.RawMessage) { out.Event(kind, body) },
+		OnEvent:    func(kind string, body json.RawMessage) { out.Event(kind, body) },
 	})
 	if o.Result != nil {
 		if err := out.Result(*o.Result, o.Error); err != nil {
@@ -69,12 +72,12 @@ func do(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 	return o.Error
 }
 
-// environ is this program's own environment without its mark: its command gets a new one that contains it.
+// environ returns this program's environment without its mark: its command gets a new one that includes it.
 func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, process.MarkEnv+"=") })
 }
 
-// command finds the agent's program and its time.
+// command returns the path of the agent's program and its time limit.
 func command(v executor.Invocation) (path string, timeout time.Duration, err error) {
 	var config struct {
 		AgentsDir string `json:"agents_dir"`
@@ -111,7 +114,10 @@ func command(v executor.Invocation) (path string, timeout time.Duration, err err
 		}
 	}
 	if strings.Contains(blueprint.Command, "/") && !filepath.IsAbs(blueprint.Command) {
-		return "", 0, fmt.Errorf("agent_blueprint.command %q is relative to the agent's file; name its folder in executor_config.agents_dir, or give an absolute path", blueprint.Command)
+		return "",
+			0,
+			fmt.Errorf("agent_blueprint.command %q is relative to the agent's file; name its folder in "+
+				"executor_config.agents_dir, or use an absolute path", blueprint.Command)
 	}
 	path, err = process.Find(blueprint.Command, "")
 	return path, time.Duration(blueprint.Timeout) * time.Second, err

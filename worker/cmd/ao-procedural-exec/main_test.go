@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 func invocation(agent, params, dir, blueprint, config string) string {
-	return fmt.Sprintf(`{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":%s,"project_dir":%q,"agent_name":%q,"agent_blueprint":%s,"executor_config":%s}`,
+	return fmt.Sprintf(`{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":%s,`+
+		`"project_dir":%q,"agent_name":%q,"agent_blueprint":%s,"executor_config":%s}`,
 		params, dir, agent, blueprint, config)
 }
 
@@ -42,7 +43,8 @@ func TestProgram(t *testing.T) {
 	}
 	config := fmt.Sprintf(`{"agents_dir":%q}`, agents)
 	event := func(text string) string {
-		return `{"type":"event","event_type":"message","role":"system","content":[{"type":"text","text":"` + text + `"}]}` + "\n"
+		return `{"type":"event","event_type":"message","role":"system","content":[{"type":"text","text":"` + text +
+			`"}]}` + "\n"
 	}
 	for _, tt := range []struct {
 		name, in       string
@@ -50,17 +52,27 @@ func TestProgram(t *testing.T) {
 		stdout, stderr string
 	}{
 		{"of a folder", invocation("hello", `{"b":1,"a":true}`, dir, `{}`, config), 0,
-			event("working") + `{"type":"result","result_type":"procedural","result_text":null,"result_data":{"args":"--b 1 --a","n":1e400},"exit_code":0}` + "\n", ""},
+			event("working") +
+				`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"args":"--b 1 --a",` +
+				`"n":1e400},"exit_code":0}` + "\n", ""},
 		{"absolute", invocation("any", `{}`, dir, fmt.Sprintf(`{"command":%q}`, agents+"/hello"), `{}`), 0,
-			event("working") + `{"type":"result","result_type":"procedural","result_text":null,"result_data":{"args":"","n":1e400},"exit_code":0}` + "\n", ""},
+			event("working") +
+				`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"args":"","n":1e400},` +
+				`"exit_code":0}` + "\n", ""},
 		{"on PATH", invocation("any", `{}`, dir, `{"command":"true"}`, `null`), 0,
-			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"return_code":0,"stdout":"","stderr":""},"exit_code":0}` + "\n", ""},
+			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"return_code":0,` +
+				`"stdout":"","stderr":""},"exit_code":0}` + "\n", ""},
 		{"fails", invocation("fails", `{}`, dir, `{}`, config), 3,
-			event("bad input") + `{"type":"result","result_type":"procedural","result_text":null,"result_data":{"return_code":3,"stdout":"","stderr":"bad input\n"},"exit_code":3,"error":{"error":"command_failed","message":"bad input","exit_code":3}}` + "\n", "bad input\n"},
+			event("bad input") +
+				`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"return_code":3,` +
+				`"stdout":"","stderr":"bad input\n"},"exit_code":3,"error":{"error":"command_failed","message":"bad ` +
+				`input","exit_code":3}}` + "\n", "bad input\n"},
 		{"unknown", invocation("other", `{}`, dir, `{}`, config), 1, "", `agent "other" is not in AGENTS`},
-		{"broken", invocation("broken", `{}`, dir, `{}`, config), 1, "", `agent "broken" (AGENTS/broken.json): command "./gone": there is no file AGENTS/gone`},
+		{"broken", invocation("broken", `{}`, dir, `{}`, config), 1, "",
+			`agent "broken" (AGENTS/broken.json): command "./gone": AGENTS/gone does not exist`},
 		{"relative", invocation("any", `{}`, dir, `{"command":"./hello"}`, `{}`), 1, "", "executor_config.agents_dir"},
-		{"odd configuration", invocation("any", `{}`, dir, `{}`, `{"colour":1}`), 1, "", `executor_config: Unknown field "colour"`},
+		{"odd configuration", invocation("any", `{}`, dir, `{}`, `{"colour":1}`), 1, "",
+			`executor_config: Unknown field "colour"`},
 		{"bad parameters", invocation("hello", `{"a b":1}`, dir, `{}`, config), 1, "", `parameter "a b"`},
 		{"nothing", "", 2, "", "invocation on stdin"},
 	} {
@@ -74,7 +86,8 @@ func TestProgram(t *testing.T) {
 			c.Run()
 			said := strings.ReplaceAll(errs.String(), agents, "AGENTS")
 			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout || !strings.Contains(said, tt.stderr) {
-				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), said, tt.code, tt.stdout, tt.stderr)
+				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), said, tt.code,
+					tt.stdout, tt.stderr)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"ao/worker/serve"
 )
 
-// health is 'worker health', which a container's health check asks: is the worker that runs here well? It ends the process.
+// health is 'worker health', a container's health check: it exits with 1 and the reason if the worker is unhealthy.
 func health() {
 	var file string
 	err := config.Parse(config.Program{Name: "worker health"}, nil, os.LookupEnv, config.HealthFile.To(&file))

@@ -1,5 +1,5 @@
-// The worker: it runs each of its profiles as a runner, all on one NATS connection, until SIGTERM or Ctrl-C; then it lets what
-// runs finish within the grace. A second signal ends the grace, a third one the process.
+// Worker runs each of its profiles as a runner, all on one NATS connection, until SIGTERM or Ctrl-C. Then running
+// runs may finish within the grace period. A second signal ends the grace period, a third one the process.
 package main
 
 import (
@@ -32,12 +32,14 @@ func main() {
 	var login bus.Login
 	var ports metric.Endpoints
 	settings := append(c.Settings(), ports.Settings()...)
-	config.Load(config.Program{Name: "worker", About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
-		append(settings, config.NATSURL.To(&natsURL), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key),
+	config.Load(config.Program{Name: "worker",
+		About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
+		append(settings, config.NATSURL.To(&natsURL), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA),
+			config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key),
 			config.MaxPayload.To(&c.MaxPayload), config.LogLevel.To(&level), config.LogFormat.To(&format))...)
 	c.Log = config.Logger(os.Stderr, level, format)
 	c.SecretFiles = login.SecretFiles()
-	if ports.Metrics != "" { // else nobody would ask
+	if ports.Metrics != "" { // only if they are served
 		c.Metrics = metric.New("worker")
 	}
 	if err := work(c, ports, natsURL, login); err != nil {
@@ -48,7 +50,8 @@ func main() {
 
 func work(c serve.Config, ports metric.Endpoints, natsURL string, login bus.Login) error {
 	if natsURL == config.Embed {
-		return errors.New(`AO_NATS_URL: "embed" runs NATS inside the coordinator or allinone; a worker needs an address, for example AO_NATS_URL=nats://127.0.0.1:4222`)
+		return errors.New(`AO_NATS_URL: "embed" runs NATS inside the coordinator or allinone; a worker needs an ` +
+			`address, for example AO_NATS_URL=nats://127.0.0.1:4222`)
 	}
 	profiles, err := c.Read()
 	if err != nil {
@@ -70,7 +73,7 @@ func work(c serve.Config, ports metric.Endpoints, natsURL string, login bus.Logi
 	hurry := make(chan struct{})
 	c.StopNow = hurry
 	go func() {
-		c.Log.Info("told to end", "signal", (<-signals).String())
+		c.Log.Info("shutting down", "signal", (<-signals).String())
 		stop()
 		<-signals
 		close(hurry)
@@ -84,7 +87,8 @@ func work(c serve.Config, ports metric.Endpoints, natsURL string, login bus.Logi
 		return err
 	}
 	defer nc.Close()
-	if c.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()}); err != nil {
+	c.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()})
+	if err != nil {
 		return err
 	}
 	return serve.Run(ctx, c, profiles)

@@ -101,7 +101,8 @@ func profiles(t *testing.T) string {
 	write(t, dir+"/model.json", `{"type":"autonomous","command":"sh","lifecycle":"eternal"}`)
 	write(t, dir+"/nofolder.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"nowhere"}`)
 	write(t, dir+"/agents/wait/agent.json", `{"name":"wait","command":"./wait.sh"}`)
-	write(t, dir+"/agents/wait/wait.sh", "#!/bin/sh\nwhile [ ! -e \"$2\" ]; do sleep 0.02; done\necho '{\"waited\":true}'\n")
+	write(t,
+		dir+"/agents/wait/wait.sh", "#!/bin/sh\nwhile [ ! -e \"$2\" ]; do sleep 0.02; done\necho '{\"waited\":true}'\n")
 	write(t, dir+"/agents/gone/agent.json", `{"name":"gone","command":"./gone.sh"}`)
 	return dir
 }
@@ -122,13 +123,18 @@ func TestWhatStopsIt(t *testing.T) {
 		{"a bad value", []string{"AO_DRAIN_GRACE=soon"}, "", 2, `AO_DRAIN_GRACE: "soon" is not a duration`},
 		{"no profile: the default one", []string{away}, "", 0, "waiting for NATS: start one with"},
 		{"no folder of profiles", nil, "-x procedural", 1, "AO_PROFILES_DIR is not set"},
-		{"a folder that is not there", []string{"AO_PROFILES_DIR=/no/such"}, "-x procedural", 2, `AO_PROFILES_DIR: "/no/such" cannot be used`},
-		{"unknown profile", []string{"AO_PROFILES_DIR=" + dir}, "-x procedura", 1, "there are model, nofolder, procedural, typo"},
+		{"a folder that is not there", []string{"AO_PROFILES_DIR=/no/such"}, "-x procedural", 2,
+			`AO_PROFILES_DIR: "/no/such" cannot be used`},
+		{"unknown profile", []string{"AO_PROFILES_DIR=" + dir}, "-x procedura", 1,
+			"there are model, nofolder, procedural, typo"},
 		{"a profile with a typo", []string{"AO_PROFILES_DIR=" + dir}, "-x typo", 1, `"comand"`},
-		{"a lifecycle that there is not", []string{"AO_PROFILES_DIR=" + dir}, "-x model", 1, "lifecycle must be oneshot or persistent"},
+		{"a lifecycle that there is not", []string{"AO_PROFILES_DIR=" + dir}, "-x model", 1,
+			"lifecycle must be oneshot or persistent"},
 		{"one bad of two", []string{"AO_PROFILES_DIR=" + dir}, "-x procedural,typo", 1, `"comand"`},
-		{"embed", []string{"AO_NATS_URL=embed", "AO_PROFILES_DIR=" + dir}, "-x procedural", 1, "a worker needs an address"},
-		{"NATS that never comes", []string{away, "AO_PROFILES_DIR=" + dir}, "-x procedural", 0, "waiting for NATS: start one with"},
+		{"embed", []string{"AO_NATS_URL=embed", "AO_PROFILES_DIR=" + dir}, "-x procedural", 1,
+			"a worker needs an address"},
+		{"NATS that never comes", []string{away, "AO_PROFILES_DIR=" + dir}, "-x procedural", 0,
+			"waiting for NATS: start one with"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +163,9 @@ func TestNoCoordinator(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
 	p := start(t, []string{"AO_NATS_URL=" + s.URL(), "AO_PROFILES_DIR=" + profiles(t)}, "-x", "procedural")
-	natstest.Until(t, "it says what is missing", func() bool { return p.said("waiting for a coordinator") && p.said("gone.sh") })
+	natstest.Until(t, "it says what is missing", func() bool {
+		return p.said("waiting for a coordinator") && p.said("gone.sh")
+	})
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	if code := p.ends(t); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -191,7 +199,8 @@ func TestSigterm(t *testing.T) {
 			t.Cleanup(func() { cancel(); wg.Wait() })
 			gone, agents := make(chan struct{}, 1), ""
 			wg.Go(func() { // the coordinator's side
-				b.Serve(ctx, subject.AllRunnerAPI, "", func(_ context.Context, subj string, body []byte) ([]byte, error) {
+				b.Serve(ctx, subject.AllRunnerAPI, "", func(_ context.Context, subj string, body []byte) ([]byte,
+					error) {
 					var r runnerapi.Registration
 					json.Unmarshal(body, &r)
 					if subj == subject.RunnerAPI(runnerapi.OpDeregister) {
@@ -199,7 +208,8 @@ func TestSigterm(t *testing.T) {
 					} else {
 						agents = fmt.Sprint(runnerapi.Names(runnerapi.AgentSet(r.Agents)))
 					}
-					return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), HeartbeatInterval: 50 * time.Millisecond, TaskQueues: []string{lane}})
+					return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), HeartbeatInterval: 50 * time.Millisecond,
+						TaskQueues: []string{lane}})
 				})
 			})
 			wg.Go(func() {
@@ -209,15 +219,22 @@ func TestSigterm(t *testing.T) {
 			})
 
 			flag := filepath.Join(t.TempDir(), "flag")
-			q := run.Queued{V: 1, Attempt: 1, Key: "k", Spec: run.Spec{ID: run.NewID(), SessionID: run.NewSessionID(), Type: run.Start, Agent: "wait",
-				AgentType: run.Procedural, Timeout: 60, Input: &run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"flag":%q}`, flag))}}}
+			q := run.Queued{V: 1, Attempt: 1, Key: "k", Spec: run.Spec{ID: run.NewID(), SessionID: run.NewSessionID(),
+				Type: run.Start, Agent: "wait",
+				AgentType: run.Procedural, Timeout: 60,
+				Input: &run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"flag":%q}`, flag))}}}
 			body, _ := json.Marshal(q)
 			part := subject.Partition(q.SessionID)
-			if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued(part, lane, q.ID, 1), Body: body}); err != nil {
+			if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued(part, lane, q.ID, 1),
+				Body: body}); err != nil {
 				t.Fatal(err)
 			}
-			p := start(t, []string{"AO_NATS_URL=" + s.URL(), "AO_PROFILES_DIR=" + profiles(t), "AO_PROFILES=procedural", "AO_DRAIN_GRACE=60"})
-			natstest.Until(t, "the run begins", func() bool { _, err := b.Last(t.Context(), subject.Claimed(part, q.ID, "k")); return err == nil })
+			p := start(t, []string{"AO_NATS_URL=" + s.URL(), "AO_PROFILES_DIR=" + profiles(t), "AO_PROFILES=procedural",
+				"AO_DRAIN_GRACE=60"})
+			natstest.Until(t, "the run begins", func() bool {
+				_, err := b.Last(t.Context(), subject.Claimed(part, q.ID, "k"))
+				return err == nil
+			})
 			p.cmd.Process.Signal(syscall.SIGTERM)
 			<-gone
 			natstest.Until(t, "it says what it waits for", func() bool { return p.said("waiting for runs to end") })
