@@ -80,8 +80,8 @@ func (f executorFunc) Run(ctx context.Context, inv executor.Invocation, host exe
 
 // builtins are the executors of autonomous agents inside the worker, by the command that profiles name.
 var builtins = map[string]func(box *process.Confinement) Executor{
-	profile.ClaudeCodeExec: func(box *process.Confinement) Executor { return claudecode.Executor{In: box} },
-	profile.LLMExec:        func(box *process.Confinement) Executor { return llm.Executor{In: box} },
+	profile.ClaudeCodeExec: func(box *process.Confinement) Executor { return claudecode.Executor{Confinement: box} },
+	profile.LLMExec:        func(box *process.Confinement) Executor { return llm.Executor{Confinement: box} },
 	// starts no program
 	profile.TestExec: func(*process.Confinement) Executor { return executorFunc(testexec.Run) },
 }

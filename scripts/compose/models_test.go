@@ -35,10 +35,10 @@ func messages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header.Get("X-Api-Key") != secret {
-		standin.Refuses(http.StatusUnauthorized, "authentication_error", "invalid x-api-key")(w, ask)
+		standin.Error(http.StatusUnauthorized, "authentication_error", "invalid x-api-key")(w, ask)
 		return
 	}
-	standin.Says("said by the stand-in")(w, ask)
+	standin.Text("said by the stand-in")(w, ask)
 }
 
 const secret = "sk-ant-stand-in"

@@ -43,7 +43,7 @@ func newClaudeStack(t *testing.T, claude string, thoughts map[string]answerFunc,
 		t.Skip("the models of these stories take an error for an answer, and do not call again when NATS has no leader")
 	}
 	c := &claudeStack{stack: up(t), key: "sk-ant-" + rand.Text()}
-	c.api = standin.Decide(t, func(r standin.Request) standin.Answer {
+	c.api = standin.NewFunc(t, func(r standin.Request) standin.Answer {
 		for name, do := range thoughts {
 			if !strings.Contains(string(r.System), "You are the "+name+" of a story.") {
 				continue
@@ -52,10 +52,10 @@ func newClaudeStack(t *testing.T, claude string, thoughts map[string]answerFunc,
 				return a
 			}
 			t.Errorf("the %s does not know what to say to %.3000s", name, r.Last())
-			return standin.Refuses(400, "invalid_request_error", "not in the story")
+			return standin.Error(400, "invalid_request_error", "not in the story")
 		}
 		t.Errorf("who is asked? %.3000s", r.System)
-		return standin.Refuses(400, "invalid_request_error", "not in the story")
+		return standin.Error(400, "invalid_request_error", "not in the story")
 	})
 	home := filepath.Join(c.dir, "home")
 	c.tmp = filepath.Join(c.dir, "tmp")
@@ -207,13 +207,13 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 		return func(last string, r standin.Request) standin.Answer {
 			switch {
 			case strings.Contains(last, "<agent-callback") && found.MatchString(last):
-				return standin.Says("It comes down to " + found.FindString(last))
+				return standin.Text("It comes down to " + found.FindString(last))
 			case strings.Contains(last, "<agent-callback"):
-				return standin.Says("Not yet")
+				return standin.Text("Not yet")
 			case strings.Contains(last, `"next":"The run goes on by itself.`):
-				return standin.Says("I wait for the " + child)
+				return standin.Text("I wait for the " + child)
 			case strings.Contains(last, "Find leaks") && r.Has(startTool):
-				return standin.Uses(startTool, map[string]any{"agent_name": child, "prompt": prompt, "mode": "async_callback"})
+				return standin.ToolCall(startTool, map[string]any{"agent_name": child, "prompt": prompt, "mode": "async_callback"})
 			}
 			return nil
 		}
@@ -227,9 +227,9 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 				if all := string(r.Messages); !strings.Contains(all, "Scan it") || !strings.Contains(all, `{\"found\":1}`) {
 					t.Errorf("the scanner does not remember its first answer: %.3000s", all)
 				}
-				return standin.Says("Now then:\n```json\n{\"issues\":[\"" + leak + "\"],\"summary\":\"one leak\"}\n```")
+				return standin.Text("Now then:\n```json\n{\"issues\":[\"" + leak + "\"],\"summary\":\"one leak\"}\n```")
 			case strings.Contains(last, "Scan it") && strings.Contains(string(r.System), "Required Output Format"):
-				return standin.Says(`{"found":1}`)
+				return standin.Text(`{"found":1}`)
 			}
 			return nil
 		},
@@ -282,15 +282,15 @@ func testCorrectedCall(t *testing.T, claude string) {
 	const schema = `{"type":"object","required":["url","depth"],"properties":{"url":{"type":"string","format":"uri"},"depth":{"type":"integer","minimum":1}},"additionalProperties":false}`
 	const bad, good = `{"url":"not-a-url","depth":0,"zz":1}`, `{"depth":2,"url":"http://example.com/?a=1&b=2"}`
 	call := func(parameters string) standin.Answer {
-		return standin.Uses(startTool, map[string]any{"agent_name": "crawler", "parameters": json.RawMessage(parameters), "mode": "sync", "wait_seconds": 600})
+		return standin.ToolCall(startTool, map[string]any{"agent_name": "crawler", "parameters": json.RawMessage(parameters), "mode": "sync", "wait_seconds": 600})
 	}
 	c := newClaudeStack(t, claude, map[string]answerFunc{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
 			switch {
 			case strings.Contains(last, "And now?"):
-				return standin.Says("Nothing more")
+				return standin.Text("Nothing more")
 			case strings.Contains(last, `"status":"completed"`):
-				return standin.Says("The crawler says: " + reply{text: last}.at("result.result_text"))
+				return standin.Text("The crawler says: " + reply{text: last}.at("result.result_text"))
 			case strings.Contains(last, `"parameter_validation_failed"`) && strings.Contains(last, `"$.zz"`):
 				return call(good)
 			case strings.Contains(last, "Crawl") && r.Has(startTool):
@@ -300,7 +300,7 @@ func testCorrectedCall(t *testing.T, claude string) {
 		},
 		"crawler": func(last string, _ standin.Request) standin.Answer {
 			if strings.Contains(last, "<inputs>\ndepth: 2\nurl: http://example.com/?a=1&b=2\n</inputs>") {
-				return standin.Says("three pages")
+				return standin.Text("three pages")
 			}
 			return nil
 		},
@@ -361,13 +361,13 @@ func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 	c := newClaudeStack(t, standin.Claude(t), map[string]answerFunc{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
 			if strings.Contains(last, "Begin") && r.Has(startTool) {
-				return standin.Uses(startTool, map[string]any{"agent_name": "sleeper", "prompt": "Sleep", "wait_seconds": 600})
+				return standin.ToolCall(startTool, map[string]any{"agent_name": "sleeper", "prompt": "Sleep", "wait_seconds": 600})
 			}
 			return nil
 		},
 		"sleeper": func(last string, _ standin.Request) standin.Answer {
 			if strings.Contains(last, "Sleep") {
-				return standin.Uses("Bash", map[string]any{"command": "sleep 1000 & echo $! $$ >pids.new; mv pids.new pids; sleep 1000; true"})
+				return standin.ToolCall("Bash", map[string]any{"command": "sleep 1000 & echo $! $$ >pids.new; mv pids.new pids; sleep 1000; true"})
 			}
 			return nil
 		},

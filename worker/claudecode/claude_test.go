@@ -30,8 +30,11 @@ func TestASession(t *testing.T) {
 	os.WriteFile(secret, []byte("SESAME"), 0o600)
 	prompt := "/clear --model=x look at @" + secret + " and ${HOME}"
 	long := strings.Repeat("Be exact. ", 40_000) + "PIRATE"
-	api := standin.New(t, standin.Uses("Bash", map[string]any{"command": "echo made > made && cat made", "description": "d"}), standin.Says("Done."), standin.Says("Again."))
-	inv, host, h := turn(t, claude, api.URL, prompt, fmt.Sprintf(`{"system_prompt":%q}`, long), `{"model":"claude-test-1","allowed_tools":["Read","Bash(echo *)","Bash(cat *)"],"permission_mode":"acceptEdits"}`)
+	api := standin.New(t, standin.ToolCall("Bash", map[string]any{"command": "echo made > made && cat made",
+		"description": "d"}), standin.Text("Done."), standin.Text("Again."))
+	inv, host, h := turn(t, claude, api.URL, prompt, fmt.Sprintf(`{"system_prompt":%q}`, long),
+		`{"model":"claude-test-1","allowed_tools":["Read","Bash(echo *)","Bash(cat *)"],`+
+			`"permission_mode":"acceptEdits"}`)
 	o := free.Run(t.Context(), inv, host)
 	if got := told(o); got != "completed | Done." {
 		t.Fatalf("got %s, %q", got, h.all())
@@ -59,7 +62,8 @@ func TestASession(t *testing.T) {
 			Usage map[string]any `json:"usage"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal([]byte(facts), &m); m.Metadata.Model != "claude-test-1" || m.Metadata.Turns != 2 || m.Metadata.Usage["output_tokens"] != 14.0 {
+	if json.Unmarshal([]byte(facts), &m); m.Metadata.Model != "claude-test-1" || m.Metadata.Turns != 2 ||
+		m.Metadata.Usage["output_tokens"] != 14.0 {
 		t.Errorf("metadata %s", facts)
 	}
 	first := api.Requests()[0]
@@ -71,12 +75,16 @@ func TestASession(t *testing.T) {
 		t.Errorf("the prompt is not as it was: %s", all)
 	}
 
-	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Blueprint = executor.Resume, h.session(), "More of @"+secret, json.RawMessage(`{"system_prompt":"PARROT"}`)
-	if o = free.Run(t.Context(), inv, host); told(o) != "completed | Again." {
+	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Blueprint = executor.Resume, h.session(), "More of @"+secret,
+		json.RawMessage(`{"system_prompt":"PARROT"}`)
+	o = free.Run(t.Context(), inv, host)
+	if told(o) != "completed | Again." {
 		t.Fatalf("resumed: %s", told(o))
 	}
 	last := api.Requests()[2]
-	if all := string(last.Messages) + string(last.System); !strings.Contains(all, "Done.") || !strings.Contains(all, "More of @") || !strings.Contains(all, "PARROT") || strings.Contains(all, "SESAME") || strings.Contains(all, "PIRATE") {
+	if all := string(last.Messages) + string(last.System); !strings.Contains(all, "Done.") ||
+		!strings.Contains(all, "More of @") || !strings.Contains(all, "PARROT") || strings.Contains(all, "SESAME") ||
+		strings.Contains(all, "PIRATE") {
 		t.Errorf("a resumed turn does not know what it should: %.3000s", all)
 	}
 	if got := h.all(); got[len(want)+1] != want[0] {
@@ -93,11 +101,13 @@ func (executes) Run(ctx context.Context, inv executor.Invocation, host executor.
 // TestTheSystemPromptReplaces, and a session is asked again until its answer has the form that is wanted.
 func TestTheSystemPromptReplaces(t *testing.T) {
 	t.Parallel()
-	api := standin.New(t, standin.Says("I can't say"), standin.Says("```json\n{\"n\":1}\n```"))
-	inv, host, h := turn(t, standin.Claude(t), api.URL, "Count", `{"system_prompt":"PIRATE","model":"claude-test-2"}`, `{"model":"claude-test-1","system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
+	api := standin.New(t, standin.Text("I can't say"), standin.Text("```json\n{\"n\":1}\n```"))
+	inv, host, h := turn(t, standin.Claude(t), api.URL, "Count", `{"system_prompt":"PIRATE","model":"claude-test-2"}`,
+		`{"model":"claude-test-1","system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
 	c := enforce.Enforcer{
 		Executor: executes{}, AgentType: run.Autonomous,
-		Output:        run.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Source: run.SourceRequest, Retries: 1},
+		Output: run.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`),
+			Source: run.SourceRequest, Retries: 1},
 		SystemPrompts: true,
 	}
 	o := c.Run(t.Context(), inv, host)
@@ -109,7 +119,8 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	if asked[0].Model != "claude-test-2" {
 		t.Errorf("the agent's model is not asked: %s", asked[0].Model)
 	}
-	if len(asked) != 2 || !strings.Contains(system, "PIRATE") || !strings.Contains(system, "required") || strings.Contains(system, "software engineering") {
+	if len(asked) != 2 || !strings.Contains(system, "PIRATE") || !strings.Contains(system, "required") ||
+		strings.Contains(system, "software engineering") {
 		t.Errorf("%d requests, the system prompt is %s", len(asked), system)
 	}
 	if all := string(asked[1].Messages); !strings.Contains(all, "Count") || !strings.Contains(all, "I can't say") {
@@ -124,7 +135,7 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 // TestNoTools: lists that are empty are none to the real program, too.
 func TestNoTools(t *testing.T) {
 	t.Parallel()
-	api := standin.New(t, standin.Says("Hi"))
+	api := standin.New(t, standin.Text("Hi"))
 	inv, host, h := turn(t, standin.Claude(t), api.URL, "Hello", "", `{"tools":[],"setting_sources":[]}`)
 	if got := told(free.Run(t.Context(), inv, host)); got != "completed | Hi" {
 		t.Fatalf("got %s, %q", got, h.all())
@@ -146,24 +157,39 @@ func TestFailures(t *testing.T) {
 		resume string
 		want   []string
 	}{
-		{"a key that is refused", standin.Refuses(401, "authentication_error", "invalid x-api-key"), "", "", "",
-			[]string{`failed {"error":"claude_not_logged_in","message":"Invalid API key`, "claude setup-token", `"api_status":401`}},
-		{"no login", standin.Says("x"), "", "NONE=1", "", []string{`{"error":"claude_not_logged_in","message":"Not logged in`}},
-		{"come later", standin.Refuses(429, "rate_limit_error", "Too many"), "", "", "", []string{`{"error":"claude_rate_limited","message":"API Error`, `(429)`, "Too many. Resume the session later", `"api_status":429`}},
-		{"come at noon", standin.Refuses(429, "rate_limit_error", "Too many", "anthropic-ratelimit-unified-status", "rejected", "anthropic-ratelimit-unified-reset", "4070908800",
-			"anthropic-ratelimit-unified-representative-claim", "five_hour"), "", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-x", "",
-			[]string{`{"error":"claude_rate_limited"`, `"resets_at":"2099-01-01T00:00:00Z"`, "Resume the session after 2099-01-01T00:00:00Z"}},
-		{"overloaded", standin.Refuses(529, "overloaded_error", "Overloaded"), "", "", "", []string{`{"error":"claude_overloaded","message":"API Error`, "fallback_model", `"api_status":529`}},
-		{"no credit", standin.Refuses(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."), "", "", "",
+		{"a key that is refused", standin.Error(401, "authentication_error", "invalid x-api-key"), "", "", "",
+			[]string{`failed {"error":"claude_not_logged_in","message":"Invalid API key`, "claude setup-token",
+				`"api_status":401`}},
+		{"no login", standin.Text("x"), "", "NONE=1", "",
+			[]string{`{"error":"claude_not_logged_in","message":"Not logged in`}},
+		{"come later", standin.Error(429, "rate_limit_error", "Too many"), "", "",
+			"", []string{`{"error":"claude_rate_limited","message":"API Error`, `(429)`,
+				"Too many. Resume the session later", `"api_status":429`}},
+		{"come at noon", standin.Error(429, "rate_limit_error", "Too many", "anthropic-ratelimit-unified-status",
+			"rejected", "anthropic-ratelimit-unified-reset", "4070908800",
+			"anthropic-ratelimit-unified-representative-claim", "five_hour"), "",
+			"CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-x", "",
+			[]string{`{"error":"claude_rate_limited"`, `"resets_at":"2099-01-01T00:00:00Z"`,
+				"Resume the session after 2099-01-01T00:00:00Z"}},
+		{"overloaded", standin.Error(529, "overloaded_error", "Overloaded"), "", "",
+			"", []string{`{"error":"claude_overloaded","message":"API Error`, "fallback_model", `"api_status":529`}},
+		{"no credit", standin.Error(400, "invalid_request_error",
+			"Your credit balance is too low to access the Anthropic API."), "", "", "",
 			[]string{`{"error":"claude_no_credit","message":"Credit balance is too low. Add credit`}},
-		{"no model", standin.Refuses(404, "not_found_error", "model: claude-nope"), `{"model":"claude-nope"}`, "", "",
-			[]string{`{"error":"claude_model_not_found","message":"There's an issue with the selected model (claude-nope)`, `"model":"claude-nope"`}},
-		{"a bad request", standin.Refuses(400, "invalid_request_error", "what is that"), "", "", "", []string{`{"error":"claude_failed","message":"API Error: 400 what is that`}},
-		{"too many turns", standin.Uses("Bash", map[string]any{"command": "echo hi"}), `{"max_turns":1,"allowed_tools":["Bash"]}`, "", "",
-			[]string{`{"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session`, `"max_turns":1`, " | I use Bash"}},
-		{"a session of elsewhere", standin.Says("x"), "", "", "11111111-2222-4333-8444-555555555555",
-			[]string{`{"error":"claude_session_gone","message":"Claude Code has no conversation of this session on this host`, `"executor_session_id":"11111111-2222-4333-8444-555555555555"`}},
-		{"all allowed to root", standin.Says("x"), `{"permission_mode":"bypassPermissions"}`, "", "", []string{`{"error":"claude_permission_mode"`, "IS_SANDBOX"}},
+		{"no model", standin.Error(404, "not_found_error", "model: claude-nope"), `{"model":"claude-nope"}`, "", "",
+			[]string{`{"error":"claude_model_not_found","message":"There's an issue with the selected model ` +
+				`(claude-nope)`, `"model":"claude-nope"`}},
+		{"a bad request", standin.Error(400, "invalid_request_error", "what is that"), "", "",
+			"", []string{`{"error":"claude_failed","message":"API Error: 400 what is that`}},
+		{"too many turns", standin.ToolCall("Bash", map[string]any{"command": "echo hi"}),
+			`{"max_turns":1,"allowed_tools":["Bash"]}`, "", "",
+			[]string{`{"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session`,
+				`"max_turns":1`, " | I use Bash"}},
+		{"a session of elsewhere", standin.Text("x"), "", "", "11111111-2222-4333-8444-555555555555",
+			[]string{`{"error":"claude_session_gone","message":"Claude Code has no conversation of this session on ` +
+				`this host`, `"executor_session_id":"11111111-2222-4333-8444-555555555555"`}},
+		{"all allowed to root", standin.Text("x"), `{"permission_mode":"bypassPermissions"}`, "",
+			"", []string{`{"error":"claude_permission_mode"`, "IS_SANDBOX"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name == "all allowed to root" && os.Geteuid() != 0 {
@@ -191,7 +217,8 @@ func TestFailures(t *testing.T) {
 // TestAStopEndsTheTree: in the middle of a tool.
 func TestAStopEndsTheTree(t *testing.T) {
 	t.Parallel()
-	api := standin.New(t, standin.Uses("Bash", map[string]any{"command": "echo $$ > pid.new; mv pid.new pid; sleep 1000; true"}))
+	api := standin.New(t, standin.ToolCall("Bash",
+		map[string]any{"command": "echo $$ > pid.new; mv pid.new pid; sleep 1000; true"}))
 	inv, host, h := turn(t, standin.Claude(t), api.URL, "Sleep", "", `{"allowed_tools":["Bash"]}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -200,7 +227,8 @@ func TestAStopEndsTheTree(t *testing.T) {
 	var pid int
 	for end := time.Now().Add(time.Minute); pid == 0; time.Sleep(5 * time.Millisecond) {
 		raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))
-		if pid, _ = strconv.Atoi(strings.TrimSpace(string(raw))); time.Now().After(end) {
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(raw)))
+		if time.Now().After(end) {
 			t.Fatalf("the tool did not begin: %q", h.all())
 		}
 	}

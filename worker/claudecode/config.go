@@ -13,32 +13,34 @@ import (
 	"ao/shared/strictjson"
 )
 
-// What becomes of the blueprint's system prompt: it follows claude's own, or stands in its place.
+// Modes of the blueprint's system prompt: appended to claude's own, or replacing it.
 const (
 	appendPrompt  = "append"
 	replacePrompt = "replace"
 )
 
-// config is the profile's config, and what the turn's blueprint says beside it: a model, and fewer turns. The blueprint has no say in the rest:
-// who may write agents must not loosen what a host permits.
+// config is the profile's config, with the model and turn limit of the blueprint. A blueprint cannot set anything
+// else: who may write agents must not loosen what a host permits.
 type config struct {
-	Claude           string   `json:"claude"`             // a program on PATH, or an absolute path; default claude
-	Model            string   `json:"model"`              // alias or full name; default claude's own
-	FallbackModel    string   `json:"fallback_model"`     // comma list; what to use while the model is overloaded
-	PermissionMode   string   `json:"permission_mode"`    // default claude's own: what its settings do not allow is refused
-	MaxTurns         int      `json:"max_turns"`          // default no limit
-	MaxRetries       *int     `json:"max_retries"`        // of a request to the API, 0 to 15; default claude's own, 10
-	Tools            []string `json:"tools"`              // the built-in tools that there are; default all, [] none
-	AllowedTools     []string `json:"allowed_tools"`      // rules of what needs no permission: Read, Bash(git log *), mcp__name
-	DisallowedTools  []string `json:"disallowed_tools"`   // rules of what is refused, whatever else allows it
-	AllowMCPTools    *bool    `json:"allow_mcp_tools"`    // tools of the blueprint's MCP servers need no permission; default true
-	SettingSources   []string `json:"setting_sources"`    // user, project, local; default all of them, [] none
-	AddDirs          []string `json:"add_dirs"`           // folders beside the working directory that tools may use
-	SystemPromptMode string   `json:"system_prompt_mode"` // append, which is the default, or replace
+	Claude         string   `json:"claude"`          // program on PATH or absolute path; default claude
+	Model          string   `json:"model"`           // alias or full name; default claude's
+	FallbackModel  string   `json:"fallback_model"`  // comma-separated; used while the model is overloaded
+	PermissionMode string   `json:"permission_mode"` // default claude's: refuse what its settings do not allow
+	MaxTurns       int      `json:"max_turns"`       // 0: no limit
+	MaxRetries     *int     `json:"max_retries"`     // per API request, 0 to 15; default claude's (10)
+	Tools          []string `json:"tools"`           // available built-in tools; default all, [] none
+	// rules of what needs no permission: Read, Bash(git log *), mcp__name
+	AllowedTools    []string `json:"allowed_tools"`
+	DisallowedTools []string `json:"disallowed_tools"` // rules of what is always refused
+	// allow the tools of the blueprint's MCP servers; default true
+	AllowMCPTools    *bool    `json:"allow_mcp_tools"`
+	SettingSources   []string `json:"setting_sources"`    // user, project, local; default all, [] none
+	AddDirs          []string `json:"add_dirs"`           // more folders that tools may use
+	SystemPromptMode string   `json:"system_prompt_mode"` // append (default) or replace
 
 	system  string          // the blueprint's system prompt
 	servers json.RawMessage // the blueprint's MCP servers, {} or more; nil: none
-	names   []string        // theirs
+	names   []string        // names of the servers
 }
 
 var (
@@ -48,8 +50,8 @@ var (
 	sessionID       = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 )
 
-// read reads and checks all that a turn is to be; the error names the field.
-func read(inv executor.Invocation) (config, error) {
+// readConfig decodes and checks a turn's config; the error names the field.
+func readConfig(inv executor.Invocation) (config, error) {
 	var c config
 	if len(inv.Config) > 0 && string(inv.Config) != "null" {
 		if err := strictjson.Decode(inv.Config, &c); err != nil {
@@ -64,31 +66,32 @@ func read(inv executor.Invocation) (config, error) {
 	}
 	if inv.Mode == executor.Resume && !sessionID.MatchString(inv.ExecutorSession) {
 		if inv.ExecutorSession == "" {
-			return c, gone("its earlier turns bound none")
+			return c, sessionNotFound("its earlier turns bound no session")
 		}
-		return c, fault.Newf(fault.Invalid, "executor_session_id %.80q is not the id of a Claude Code session", inv.ExecutorSession).With("field", "executor_session_id")
+		return c, fault.Newf(fault.Invalid, "executor_session_id %.80q is not the id of a Claude Code session",
+			inv.ExecutorSession).With("field", "executor_session_id")
 	}
 	return c, c.blueprint(inv.Blueprint)
 }
 
-func refuse(field, format string, args ...any) error {
+func invalid(field, format string, args ...any) error {
 	field = "executor_config." + field
 	return fault.Newf(fault.Invalid, "%s %s", field, fmt.Sprintf(format, args...)).With("field", field)
 }
 
-// checkArgument says what is wrong with a text that claude is given on its command line. of: the legal values; nil: any.
+// checkArgument checks a command line value. of: the valid values; nil: any.
 func checkArgument(field, s string, of []string) error {
 	switch {
 	case strings.TrimSpace(s) == "":
-		return refuse(field, "must not be empty")
+		return invalid(field, "must not be empty")
 	case strings.HasPrefix(strings.TrimSpace(s), "-"):
-		return refuse(field, "%.80q must not begin with '-': it could be taken for an option of claude", s)
+		return invalid(field, "%.80q must not begin with '-': it could be taken for an option of claude", s)
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return refuse(field, "%.80q must not hold control characters", s)
+		return invalid(field, "%.80q must not contain control characters", s)
 	case len(s) > 4096:
-		return refuse(field, "must be at most 4096 bytes")
+		return invalid(field, "must be at most 4096 bytes")
 	case of != nil && !slices.Contains(of, s):
-		return refuse(field, "%.80q must be one of %s", s, strings.Join(of, ", "))
+		return invalid(field, "%.80q must be one of %s", s, strings.Join(of, ", "))
 	}
 	return nil
 }
@@ -110,7 +113,8 @@ func (c config) check() error {
 		{"setting_sources", c.SettingSources, sources},
 		{"add_dirs", c.AddDirs, nil},
 	} {
-		single := len(v.list) == 1 && !slices.Contains([]string{"tools", "allowed_tools", "disallowed_tools", "setting_sources", "add_dirs"}, v.field)
+		single := len(v.list) == 1 && !slices.Contains([]string{"tools", "allowed_tools", "disallowed_tools",
+			"setting_sources", "add_dirs"}, v.field)
 		for i, s := range v.list {
 			field := v.field
 			if !single {
@@ -126,17 +130,17 @@ func (c config) check() error {
 	}
 	switch {
 	case strings.Contains(c.Claude, "/") && !strings.HasPrefix(c.Claude, "/"):
-		return refuse("claude", "%.200q must be the name of a program on PATH or an absolute path", c.Claude)
+		return invalid("claude", "%.200q must be the name of a program on PATH or an absolute path", c.Claude)
 	case c.MaxTurns < 0:
-		return refuse("max_turns", "must be at least 1; leave it out for no limit")
+		return invalid("max_turns", "must be at least 1; omit it for no limit")
 	case c.MaxRetries != nil && (*c.MaxRetries < 0 || *c.MaxRetries > 15):
-		return refuse("max_retries", "must be from 0 to 15")
+		return invalid("max_retries", "must be from 0 to 15")
 	}
 	return nil
 }
 
-// blueprint takes what the agent says: its system prompt, its MCP servers, its model, and how often that may be asked, where the profile sets no
-// lower limit. Whether the profile allows the model was decided before.
+// blueprint applies the agent's system prompt, MCP servers, model, and turn limit if that is lower than the
+// profile's. The model was checked against the profile before.
 func (c *config) blueprint(raw json.RawMessage) error {
 	var b struct {
 		SystemPrompt string          `json:"system_prompt"`
@@ -146,12 +150,17 @@ func (c *config) blueprint(raw json.RawMessage) error {
 	}
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &b); err != nil {
-			return fault.Wrap(fault.Invalid, "", "agent_blueprint cannot be read: system_prompt and model must be strings, max_turns a number", err).With("field", "agent_blueprint")
+			return fault.Wrap(fault.Invalid,
+				"", "agent_blueprint is invalid: system_prompt and model must be strings, max_turns a number", err).
+				With("field", "agent_blueprint")
 		}
 	}
 	c.system = b.SystemPrompt
-	if strings.HasPrefix(b.Model, "-") || strings.ContainsFunc(b.Model, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fault.Newf(fault.Invalid, "agent_blueprint.model %.80q is not the name of a model", b.Model).With("field", "agent_blueprint.model")
+	if strings.HasPrefix(b.Model, "-") || strings.ContainsFunc(b.Model, func(r rune) bool {
+		return r < ' ' || r == 0x7f
+	}) {
+		return fault.Newf(fault.Invalid, "agent_blueprint.model %.80q is not the name of a model", b.Model).
+			With("field", "agent_blueprint.model")
 	}
 	c.Model = cmp.Or(b.Model, c.Model)
 	if b.MaxTurns > 0 && (c.MaxTurns == 0 || b.MaxTurns < c.MaxTurns) {
@@ -162,10 +171,12 @@ func (c *config) blueprint(raw json.RawMessage) error {
 	}
 	all, err := strictjson.Members(b.MCPServers)
 	if err != nil {
-		return fault.New(fault.Invalid, "", "mcp_servers must be an object, one member per server").With("field", "mcp_servers")
+		return fault.New(fault.Invalid, "", "mcp_servers must be an object, one member per server").
+			With("field", "mcp_servers")
 	}
 	for i, m := range all {
-		if all[i].Value, err = server(m); err != nil {
+		all[i].Value, err = checkServer(m)
+		if err != nil {
 			return err
 		}
 		c.names = append(c.names, m.Key)
@@ -176,8 +187,9 @@ func (c *config) blueprint(raw json.RawMessage) error {
 	return nil
 }
 
-// server checks an MCP server and gives its definition with the type that it has: one with a command is stdio, one with a url http.
-func server(m strictjson.Member) (json.RawMessage, error) {
+// checkServer checks an MCP server and returns its definition with a type: stdio if it has a command, http if it has
+// a url.
+func checkServer(m strictjson.Member) (json.RawMessage, error) {
 	field := "mcp_servers." + m.Key
 	refuse := func(say string) error { return fault.Newf(fault.Invalid, "%.100s %s", field, say).With("field", field) }
 	if !serverName.MatchString(m.Key) {
@@ -192,7 +204,9 @@ func server(m strictjson.Member) (json.RawMessage, error) {
 		Env     map[string]string `json:"env"`
 	}
 	if err := json.Unmarshal(m.Value, &s); err != nil {
-		return nil, refuse(`must be an object like {"url":"http://127.0.0.1:9000/mcp","headers":{}} or {"command":"program","args":[],"env":{}}`)
+		return nil,
+			refuse(`must be an object like {"url":"http://127.0.0.1:9000/mcp","headers":{}} or {"command":"program",` +
+				`"args":[],"env":{}}`)
 	}
 	kind := s.Type
 	if kind == "" {
@@ -209,7 +223,7 @@ func server(m strictjson.Member) (json.RawMessage, error) {
 	case kind != "stdio" && s.URL == "":
 		return nil, refuse("needs a url")
 	case s.URL != "" && s.Command != "":
-		return nil, refuse("has a url and a command; it is the one or the other")
+		return nil, refuse("has both a url and a command; use one")
 	}
 	if s.Type != "" {
 		return m.Value, nil
@@ -223,9 +237,10 @@ func server(m strictjson.Member) (json.RawMessage, error) {
 	return strictjson.Object(append([]strictjson.Member{{Key: "type", Value: name}}, members...)), nil
 }
 
-// args are claude's arguments. Each value is part of the argument that names its option.
+// args returns claude's arguments. Each value is part of the argument that names its option.
 func (c config) args(inv executor.Invocation) []string {
-	args := []string{"--print", "--input-format=stream-json", "--output-format=stream-json", "--verbose", "--strict-mcp-config"}
+	args := []string{"--print", "--input-format=stream-json", "--output-format=stream-json", "--verbose",
+		"--strict-mcp-config"}
 	set := func(flag, value string) {
 		if value != "" {
 			args = append(args, flag+"="+value)
@@ -240,7 +255,7 @@ func (c config) args(inv executor.Invocation) []string {
 	if c.MaxTurns > 0 {
 		set("--max-turns", fmt.Sprint(c.MaxTurns))
 	}
-	list := func(flag string, values []string) { // an empty one is none, not all
+	list := func(flag string, values []string) { // an empty list means none, not all
 		if values != nil {
 			args = append(args, flag+"="+strings.Join(values, ","))
 		}
@@ -264,10 +279,10 @@ func (c config) args(inv executor.Invocation) []string {
 	return args
 }
 
-// environ are the variables that claude gets where the run's environment does not have them.
-func (c config) environ() []string {
+// environment returns variables for claude that the run's environment may override.
+func (c config) environment() []string {
 	env := []string{"DISABLE_AUTOUPDATER=1"}
-	if len(c.names) > 0 { // or the model is asked at once, and does not know of tools whose servers are still being connected to
+	if len(c.names) > 0 { // wait for the servers, otherwise the model would not know their tools
 		env = append(env, "MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=30000")
 	}
 	if c.MaxRetries != nil {
@@ -276,7 +291,9 @@ func (c config) environ() []string {
 	return env
 }
 
-func gone(why string) *fault.Fault {
-	return fault.New(fault.Internal, codeSessionGone, "Claude Code has no conversation of this session on this host: "+why+
-		". Resume the session on the host, in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start a new one and tell it what it needs to know")
+func sessionNotFound(why string) *fault.Fault {
+	return fault.New(fault.Internal, codeSessionGone,
+		"Claude Code does not have this session's conversation on this host: "+why+
+			". Resume the session on the host, in the working directory and with the Claude folder (HOME, "+
+			"CLAUDE_CONFIG_DIR) it started in, or start a new session")
 }

@@ -8,13 +8,14 @@ import (
 	"ao/worker/process"
 )
 
-// TestClaudeInASandbox: it reads the file of its MCP servers, which lies with the worker, writes to its project and its own folder, and
-// what it hits of its limits is named.
+// TestClaudeInASandbox: it reads the file of its MCP servers, which lies with the worker, writes to its project and
+// its own folder, and what it hits of its limits is named.
 func TestClaudeInASandbox(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(process.RemoveTempDirs)
 	own := t.TempDir()
-	box := process.Confinement{Sandbox: process.Sandbox{Kind: process.Bubblewrap, Write: []string{own}}, Limits: process.Limits{FileMB: 1}}
+	box := process.Confinement{Sandbox: process.Sandbox{Kind: process.Bubblewrap, Write: []string{own}},
+		Limits: process.Limits{FileMB: 1}}
 	if err := box.Supported(); err != nil {
 		t.Skipf("bubblewrap is not tried: %v", err)
 	}
@@ -22,7 +23,7 @@ func TestClaudeInASandbox(t *testing.T) {
 echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
 	inv, host, _ := turn(t, fake(t, script), "", "Hello", `{"mcp_servers":{"a":{"command":"x"}}}`, "{}")
 	host.Env = append(host.Env, "HOME=/usr")
-	if got := told(Executor{In: &box}.Run(t.Context(), inv, host)); got != "completed | ok" {
+	if got := told(Executor{Confinement: &box}.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	if raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "servers")); len(raw) == 0 {
@@ -33,7 +34,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
 	}
 
 	inv, host, _ = turn(t, fake(t, "cat >/dev/null; head -c 3000000 /dev/zero >big"), "", "Hello", "", "{}")
-	o := Executor{In: &box}.Run(t.Context(), inv, host)
+	o := Executor{Confinement: &box}.Run(t.Context(), inv, host)
 	if o.Error == nil || len(o.Error.Fields) == 0 || o.Error.Fields[len(o.Error.Fields)-1].Value != "file_mb" {
 		t.Errorf("got %v", o.Error)
 	}

@@ -10,13 +10,13 @@ import (
 	"ao/worker/process"
 )
 
-// An event may have 512 KiB. So much of it may be text, and so much a tool's input, in bytes as JSON.
+// Limits of text and of a tool's input in an event, in bytes of JSON. An event may have 512 KiB.
 const (
-	maxText  = 256 << 10
-	maxInput = 192 << 10
+	maxText      = 256 << 10
+	maxToolInput = 192 << 10
 )
 
-// cutText is text of which no more than limit bytes are needed as JSON; where it was longer, it says in its middle how much is cut.
+// cutText returns text of at most about limit bytes of JSON; its middle says how much was cut.
 func cutText(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for most := limit; ; most /= 2 {
@@ -27,7 +27,7 @@ func cutText(text string, limit int) string {
 	}
 }
 
-// cutInput is a tool's input, the longest of its texts cut where it is larger than limit bytes.
+// cutInput returns a tool's input with its longest texts cut if it has more than limit bytes.
 func cutInput(raw json.RawMessage, limit int) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage(`{}`)
@@ -69,8 +69,8 @@ func cutAll(v any, most int) any {
 	return v
 }
 
-// plain is the text of a tool's result; of what is no text it says that it was there.
-func plain(content json.RawMessage) string {
+// toolResultText returns the text of a tool's result, with placeholders for other content.
+func toolResultText(content json.RawMessage) string {
 	var s string
 	if json.Unmarshal(content, &s) == nil {
 		return s
@@ -84,7 +84,8 @@ func plain(content json.RawMessage) string {
 	}
 	parts := make([]string, len(blocks))
 	for i, b := range blocks {
-		if parts[i] = b.Text; b.Type != "text" {
+		parts[i] = b.Text
+		if b.Type != "text" {
 			parts[i] = fmt.Sprintf("[%s]", b.Type)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"ao/worker/process"
 )
 
-// The codes of errors of these turns.
+// Error codes of these turns.
 const (
 	codeNotFound       = "claude_not_found"
 	codeNotRunnable    = "claude_not_runnable"
@@ -24,39 +24,42 @@ const (
 	codeFailed         = "claude_failed"
 )
 
-// trouble is what claude told of its failure.
-type trouble struct {
-	kind    string // its own word for it: authentication_failed, rate_limit, …; may be empty
-	status  int    // of the API's answer; 0: not told
-	subtype string // of its result line; empty: it wrote none
-	said    string // its own text, or what it said last
+// failure collects what claude reported of its failure.
+type failure struct {
+	kind    string // claude's error type: authentication_failed, rate_limit, …; may be empty
+	status  int    // HTTP status of the API; 0: unknown
+	subtype string // of the result line; empty: none
+	message string // error message or last text
 	resets  time.Time
-	wait    time.Duration // what the API asked to wait; 0: not told
+	wait    time.Duration // wait that the API asked for; 0: unknown
 }
 
 func notFound(claude string, err error) *fault.Fault {
-	return fault.Wrap(fault.Internal, codeNotFound, fmt.Sprintf("Claude Code is not installed on this host: there is no program %q. "+
-		"Install it (npm install -g @anthropic-ai/claude-code), or say in the profile's config where it is: {\"claude\":\"/absolute/path\"}", claude), err)
+	return fault.Wrap(fault.Internal, codeNotFound,
+		fmt.Sprintf("Claude Code is not installed on this host: no program %q. "+
+			"Install it (npm install -g @anthropic-ai/claude-code), or set its path in the profile's config: "+
+			"{\"claude\":\"/absolute/path\"}", claude), err)
 }
 
-// note takes what a result line says that is no success.
-func (t *trouble) note(end *resultLine) {
+// fromResult takes over the error of a result line.
+func (t *failure) fromResult(end *resultLine) {
 	t.subtype, t.status = end.Subtype, end.Status
 	if len(end.Errors) > 0 {
-		t.said = cutText(strings.Join(end.Errors, "; "), process.MaxReason)
+		t.message = cutText(strings.Join(end.Errors, "; "), process.MaxReason)
 	} else if end.Text != nil && *end.Text != "" {
-		t.said = cutText(*end.Text, process.MaxReason)
+		t.message = cutText(*end.Text, process.MaxReason)
 	}
-	if t.status == 0 && strings.Contains(t.said, "529 Overloaded") { // 2.1.197 tells no status where it gave up early
+	// claude 2.1.197 reports no status if it stops retrying early
+	if t.status == 0 && strings.Contains(t.message, "529 Overloaded") {
 		t.status = 529
 	}
-	if t.said == "" {
-		t.said = "Claude Code ended with " + end.Subtype
+	if t.message == "" {
+		t.message = "Claude Code ended with " + end.Subtype
 	}
 }
 
-// fault makes of it the error of the run.
-func (t trouble) fault(c config, session string, exit process.Exit) *fault.Fault {
+// fault returns the run's error.
+func (t failure) fault(c config, session string, exit process.Exit) *fault.Fault {
 	f := t.classify(c, session, exit)
 	if t.status > 0 {
 		f.With("api_status", t.status)
@@ -67,46 +70,56 @@ func (t trouble) fault(c config, session string, exit process.Exit) *fault.Fault
 	return f
 }
 
-func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fault {
+func (t failure) classify(c config, session string, exit process.Exit) *fault.Fault {
 	say := func(code, advice string) *fault.Fault {
-		said := strings.TrimRight(strings.TrimSpace(t.said), ".")
+		said := strings.TrimRight(strings.TrimSpace(t.message), ".")
 		return fault.New(fault.Internal, code, said+". "+advice)
 	}
 	stderr := string(exit.Stderr)
 	switch {
-	case strings.Contains(t.said, "No conversation found") || t.subtype == "" && strings.Contains(stderr, "No conversation found"):
-		return gone("it knows no session "+session).With("executor_session_id", session)
+	case strings.Contains(t.message, "No conversation found") || t.subtype == "" &&
+		strings.Contains(stderr, "No conversation found"):
+		return sessionNotFound("it knows no session "+session).With("executor_session_id", session)
 	case t.subtype == "error_max_turns":
-		return say(codeMaxTurns, "Resume the session to let it go on, or raise max_turns in the agent or the profile's config").With("max_turns", c.MaxTurns)
+		return say(codeMaxTurns,
+			"Resume the session to continue, or raise max_turns in the agent or the profile's config").
+			With("max_turns", c.MaxTurns)
 	}
-	if f := t.refused(c, say); f != nil {
+	if f := t.apiFault(c, say); f != nil {
 		return f
 	}
 	switch {
 	case t.subtype == "" && strings.Contains(stderr, "root/sudo"):
-		return fault.New(fault.Internal, codePermissionMode, "Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
-			"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a sandbox that may be lost, allow IS_SANDBOX in the profile's env and set it to 1")
+		return fault.New(fault.Internal, codePermissionMode,
+			"Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
+				"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a disposable sandbox, allow "+
+				"IS_SANDBOX in the profile's env and set it to 1")
 	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
-		return fault.New(fault.Internal, codeFailed, exit.Reason()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
-	case t.said != "" && exit.Hit.Limit != "":
-		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.said).With("exit_code", exit.Code)
-	case t.said != "":
-		return fault.New(fault.Internal, codeFailed, t.said).With("exit_code", exit.Code)
+		return fault.New(fault.Internal, codeFailed, exit.Reason()+
+			". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 "+
+			"and 2.1.330 are known to work").With("exit_code", exit.Code)
+	case t.message != "" && exit.Hit.Limit != "":
+		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.message).With("exit_code", exit.Code)
+	case t.message != "":
+		return fault.New(fault.Internal, codeFailed, t.message).With("exit_code", exit.Code)
 	}
-	return fault.New(fault.Internal, codeFailed, "Claude Code ended without a result: "+exit.Reason()).With("exit_code", exit.Code)
+	return fault.New(fault.Internal, codeFailed, "Claude Code ended without a result: "+exit.Reason()).
+		With("exit_code", exit.Code)
 }
 
-// refused is what the API's error means; nil: there is none that is known.
-func (t trouble) refused(c config, say func(code, advice string) *fault.Fault) *fault.Fault {
+// apiFault returns the run's error for an API error; nil: none that is known.
+func (t failure) apiFault(c config, say func(code, advice string) *fault.Fault) *fault.Fault {
 	switch {
 	case t.kind == "billing_error":
-		return say(codeNoCredit, "Add credit to the account that the worker's Claude Code uses, or let it use another")
+		return say(codeNoCredit, "Add credit to the account that the worker's Claude Code uses, or use another account")
 	case t.status == 529 || t.kind == "overloaded":
 		return say(codeOverloaded, "Try again later, or name a fallback_model in the profile's config").After(t.wait)
 	case t.kind == "rate_limit" || t.status == 429:
 		return t.rateLimited(say)
 	case t.kind == "authentication_failed" || t.kind == "oauth_org_not_allowed" || t.status == 401 || t.status == 403:
-		return say(codeNotLoggedIn, "Log in as the worker's user: run claude and /login there, or allow ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (from claude setup-token) in the profile's env and set it for the worker")
+		return say(codeNotLoggedIn,
+			"Log in as the worker's user: run claude and /login there, or allow ANTHROPIC_API_KEY or "+
+				"CLAUDE_CODE_OAUTH_TOKEN (from claude setup-token) in the profile's env and set it for the worker")
 	case t.kind == "model_not_found" || t.status == 404:
 		f := say(codeModelNotFound, "Name another model in the agent or the profile's config, or leave it out")
 		if c.Model != "" {
@@ -117,13 +130,14 @@ func (t trouble) refused(c config, say func(code, advice string) *fault.Fault) *
 	return nil
 }
 
-func (t trouble) rateLimited(say func(code, advice string) *fault.Fault) *fault.Fault {
+func (t failure) rateLimited(say func(code, advice string) *fault.Fault) *fault.Fault {
 	switch {
 	case !t.resets.IsZero():
-		return say(codeRateLimited, "Resume the session after "+t.resets.UTC().Format(time.RFC3339)).With("resets_at", t.resets.UTC().Format(time.RFC3339))
+		return say(codeRateLimited, "Resume the session after "+t.resets.UTC().Format(time.RFC3339)).
+			With("resets_at", t.resets.UTC().Format(time.RFC3339))
 	case t.wait > 0:
 		return say(codeRateLimited, fmt.Sprintf("Resume the session in %s", t.wait.Round(time.Second))).
 			With("retry_after_seconds", int(t.wait.Round(time.Second).Seconds())).After(t.wait)
 	}
-	return say(codeRateLimited, "Resume the session later, or let fewer runs of this profile go on at once (max_concurrent_runs)")
+	return say(codeRateLimited, "Resume the session later, or lower the profile's max_concurrent_runs")
 }

@@ -13,8 +13,8 @@ import (
 	"ao/worker/process"
 )
 
-// FuzzStream: whatever claude prints (stream-json), each of it that is told is an object of a kind that there is, and the turn ends in
-// one way: completed with a result, failed with an error that has a code and a message, or stopped.
+// FuzzStream: whatever claude prints (stream-json), each of it that is told is an object of a kind that there is, and
+// the turn ends in one way: completed with a result, failed with an error that has a code and a message, or stopped.
 func FuzzStream(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*/*.jsonl")
 	for _, file := range files {
@@ -25,7 +25,8 @@ func FuzzStream(f *testing.F) {
 		f.Add(raw, 0)
 	}
 	f.Add([]byte(`{"type":"result","subtype":"success","is_error":false,"result":"ok"}`), 1)
-	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"x","input":[]}]}}`+"\n"+`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":{"a":1}}]}}`), 143)
+	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"x","input":[]}]}}`+"\n"+
+		`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":{"a":1}}]}}`), 143)
 	f.Add([]byte(`{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":1e300}`+"\nplain\n\xff"), 1)
 	f.Fuzz(func(t *testing.T, text []byte, code int) {
 		host := executor.Host{Emit: func(kind string, body json.RawMessage) {
@@ -33,11 +34,12 @@ func FuzzStream(f *testing.F) {
 				t.Errorf("a %q is told as %q", kind, body)
 			}
 		}}
-		s := stream{host: host, stopped: t.Context().Err, begun: func() {}, giveUp: func() {}, longest: maxLine}
+		s := stream{host: host, stopped: t.Context().Err, onStarted: func() {}, kill: func() {}, maxLine: maxLine}
 		for line := range bytes.Lines(text) {
-			s.line(bytes.TrimRight(line, "\n"))
+			s.onLine(bytes.TrimRight(line, "\n"))
 		}
-		o := s.outcome(context.Background(), executor.Invocation{Mode: executor.Start}, process.Exit{Started: true, Code: code})
+		o := s.outcome(context.Background(), executor.Invocation{Mode: executor.Start},
+			process.Exit{Started: true, Code: code})
 		switch {
 		case o.Status == run.Completed && o.Result != nil, o.Status == run.Stopped:
 		case o.Status == run.Failed && o.Error != nil && o.Error.Code != "" && o.Error.Message != "":

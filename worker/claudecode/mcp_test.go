@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveMCP writes its process id to a file and serves the tools add, and wait, which never answers. It is of the stubborn sort: neither
-// the end of its stdin nor a signal that it may ignore ends it.
+// serveMCP writes its process id to a file and serves the tools add, and wait, which never answers. It is of the
+// stubborn sort: neither the end of its stdin nor a signal that it may ignore ends it.
 func serveMCP(pid string) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	write := func(path string) {
@@ -51,7 +51,8 @@ func serveMCP(pid string) {
 	select {}
 }
 
-// answerMCP answers what an MCP client asks; a notification has no answer. The tool add says what it was called with, and the key.
+// answerMCP answers what an MCP client asks; a notification has no answer. The tool add says what it was called with,
+// and the key.
 func answerMCP(raw []byte, key string) (method, answer string) {
 	var q struct {
 		ID     json.RawMessage `json:"id"`
@@ -65,9 +66,12 @@ func answerMCP(raw []byte, key string) (method, answer string) {
 		return q.Method, ""
 	}
 	result := map[string]string{
-		"initialize": fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}`, q.Params.Version),
-		"tools/list": `{"tools":[{"name":"add","description":"adds","inputSchema":{"type":"object"}},{"name":"wait","description":"waits","inputSchema":{"type":"object"}}]}`,
-		"tools/call": fmt.Sprintf(`{"content":[{"type":"text","text":"%s for %s"}]}`, strings.ReplaceAll(string(q.Params.Args), `"`, "'"), key),
+		"initialize": fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"t",`+
+			`"version":"1"}}`, q.Params.Version),
+		"tools/list": `{"tools":[{"name":"add","description":"adds","inputSchema":{"type":"object"}},{"name":"wait",` +
+			`"description":"waits","inputSchema":{"type":"object"}}]}`,
+		"tools/call": fmt.Sprintf(`{"content":[{"type":"text","text":"%s for %s"}]}`,
+			strings.ReplaceAll(string(q.Params.Args), `"`, "'"), key),
 	}[q.Method]
 	return q.Method, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
 }
@@ -78,7 +82,8 @@ func sums(t *testing.T, begin func()) string {
 		raw, _ := io.ReadAll(r.Body)
 		method, answer := answerMCP(raw, r.Header.Get("X-Key"))
 		if r.Method != http.MethodPost || answer == "" {
-			w.WriteHeader(map[bool]int{true: http.StatusAccepted, false: http.StatusMethodNotAllowed}[r.Method == http.MethodPost])
+			w.WriteHeader(map[bool]int{true: http.StatusAccepted,
+				false: http.StatusMethodNotAllowed}[r.Method == http.MethodPost])
 			return
 		}
 		if method == "initialize" {
@@ -91,15 +96,16 @@ func sums(t *testing.T, begin func()) string {
 	return server.URL
 }
 
-// ownServer is the definition of the MCP server that this test binary is, and the file where it says its process id. A launcher starts
-// it, as npx would: claude ends no more than that one.
+// ownServer is the definition of the MCP server that this test binary is, and the file where it says its process id. A
+// launcher starts it, as npx would: claude ends no more than that one.
 func ownServer(t *testing.T) (definition, pid string) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pid = filepath.Join(t.TempDir(), "pid")
-	return fmt.Sprintf(`{"command":"/bin/sh","args":["-c","exec 3<&0; \"$0\" <&3 & wait",%q],"env":{"MCP_SERVER":%q,"MCP_KEY":"${SUMS_KEY}"}}`, self, pid), pid
+	return fmt.Sprintf(`{"command":"/bin/sh","args":["-c","exec 3<&0; \"$0\" <&3 & wait",%q],"env":{"MCP_SERVER":%q,`+
+		`"MCP_KEY":"${SUMS_KEY}"}}`, self, pid), pid
 }
 
 // pidIn gives the process id that is in a file, which may not be there yet.
@@ -120,21 +126,25 @@ func TestMCP(t *testing.T) {
 	t.Parallel()
 	claude := standin.Claude(t)
 	server := sums(t, func() {})
-	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
-	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"broken":{"command":"/no/such/program"}}}`, server), "")
+	api := standin.New(t, standin.ToolCall("mcp__sums__add", map[string]any{"a": 1}), standin.Text("One."))
+	inv, host, h := turn(t, claude, api.URL, "Add",
+		fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},`+
+			`"broken":{"command":"/no/such/program"}}}`, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
 	o := free.Run(t.Context(), inv, host)
-	if got := told(o); got != "completed | One." || !slices.Contains(h.all(), `post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
+	if got := told(o); got != "completed | One." || !slices.Contains(h.all(),
+		`post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
 		t.Errorf("got %s, %q", got, h.all())
 	}
-	if all := strings.Join(h.all(), "\n"); !strings.Contains(all, `The MCP server \"broken\" cannot be used: Claude Code could not connect to it. The run goes on without it`) ||
+	if all := strings.Join(h.all(), "\n"); !strings.Contains(all,
+		`The MCP server \"broken\" cannot be used: Claude Code could not connect to it. The run goes on without it`) ||
 		!strings.Contains(all, `"mcp_servers_unreachable":["broken"]`) {
 		t.Errorf("nothing is told of the server that is broken: %q", h.all())
 	}
 }
 
-// TestMCPServersAreWaitedFor: the model is not asked before a server has answered that takes its time. A newer claude gives the model such tools at
-// once where it is told to, and else by a search of its own.
+// TestMCPServersAreWaitedFor: the model is not asked before a server has answered that takes its time. A newer claude
+// gives the model such tools at once where it is told to, and else by a search of its own.
 func TestMCPServersAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	standin.Each(t, func(t *testing.T, claude string) {
@@ -146,9 +156,9 @@ func TestMCPServersAreWaitedFor(t *testing.T) {
 			case <-time.After(3 * time.Second):
 			}
 		})
-		api := standin.Decide(t, func(standin.Request) standin.Answer {
+		api := standin.NewFunc(t, func(standin.Request) standin.Answer {
 			once.Do(func() { close(asked) })
-			return standin.Says("Fine.")
+			return standin.Text("Fine.")
 		})
 		inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
 		host.Env = append(host.Env, "ENABLE_TOOL_SEARCH=false")
@@ -161,13 +171,13 @@ func TestMCPServersAreWaitedFor(t *testing.T) {
 	})
 }
 
-// TestMCPOnStdio: claude starts a server that the blueprint names with the environment that is set for it, calls its tool, and no
-// process of it is left, though it would stay.
+// TestMCPOnStdio: claude starts a server that the blueprint names with the environment that is set for it, calls its
+// tool, and no process of it is left, though it would stay.
 func TestMCPOnStdio(t *testing.T) {
 	t.Parallel()
 	claude := standin.Claude(t)
 	server, file := ownServer(t)
-	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
+	api := standin.New(t, standin.ToolCall("mcp__sums__add", map[string]any{"a": 1}), standin.Text("One."))
 	inv, host, h := turn(t, claude, api.URL, "Add", `{"mcp_servers":{"sums":`+server+`}}`, "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
 	if got := told(free.Run(t.Context(), inv, host)); got != "completed | One." {
@@ -175,7 +185,8 @@ func TestMCPOnStdio(t *testing.T) {
 	}
 	tool := `{"tool_name":"mcp__sums__add","tool_input":{"a":1}`
 	got := slices.DeleteFunc(h.all(), func(l string) bool { return !strings.Contains(l, "_tool ") })
-	if want := []string{"pre_tool " + tool + "}", "post_tool " + tool + `,"tool_output":"{'a':1} for open"}`}; !slices.Equal(got, want) {
+	if want := []string{"pre_tool " + tool + "}", "post_tool " + tool +
+		`,"tool_output":"{'a':1} for open"}`}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	if pid := pidIn(t, file); syscall.Kill(pid, 0) == nil {
@@ -188,7 +199,7 @@ func TestAStopEndsAnMCPServer(t *testing.T) {
 	t.Parallel()
 	claude := standin.Claude(t)
 	server, file := ownServer(t)
-	api := standin.New(t, standin.Uses("mcp__sums__wait", map[string]any{}))
+	api := standin.New(t, standin.ToolCall("mcp__sums__wait", map[string]any{}))
 	inv, host, h := turn(t, claude, api.URL, "Wait", `{"mcp_servers":{"sums":`+server+`}}`, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -196,7 +207,8 @@ func TestAStopEndsAnMCPServer(t *testing.T) {
 	go func() { done <- free.Run(ctx, inv, host) }()
 	pid := pidIn(t, file+".waits")
 	cancel()
-	if got := told(<-done); got != "stopped | I use mcp__sums__wait" || !slices.Contains(h.all(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
+	if got := told(<-done); got != "stopped | I use mcp__sums__wait" ||
+		!slices.Contains(h.all(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
 		t.Errorf("got %s, %q", got, h.all())
 	}
 	if syscall.Kill(pid, 0) == nil {
@@ -204,8 +216,8 @@ func TestAStopEndsAnMCPServer(t *testing.T) {
 	}
 }
 
-// TestTheServersFileIsGoneEarly: the file of the MCP servers, which may hold keys, is there until claude has read it and no longer, so
-// that it isn't left where the worker is killed; calls of all sorts of servers are as they would be.
+// TestTheServersFileIsGoneEarly: the file of the MCP servers, which may hold keys, is there until claude has read it
+// and no longer, so that it isn't left where the worker is killed; calls of all sorts of servers are as they would be.
 func TestTheServersFileIsGoneEarly(t *testing.T) {
 	claude := standin.Claude(t)
 	temp := t.TempDir()
@@ -221,9 +233,10 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 	})
 	server, _ := ownServer(t)
 	answers := []standin.Answer{
-		standin.Uses("mcp__web__add", map[string]any{"a": 1}), standin.Uses("mcp__sums__add", map[string]any{"a": 2}), standin.Says("Two."),
+		standin.ToolCall("mcp__web__add", map[string]any{"a": 1}), standin.ToolCall("mcp__sums__add",
+			map[string]any{"a": 2}), standin.Text("Two."),
 	}
-	api := standin.Decide(t, func(r standin.Request) standin.Answer {
+	api := standin.NewFunc(t, func(r standin.Request) standin.Answer {
 		for end := time.Now().Add(time.Minute); len(files()) > 0; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Errorf("claude runs, and there is %q", files())
@@ -232,7 +245,8 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 		}
 		return answers[min(r.N, len(answers))-1]
 	})
-	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"web":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"sums":%s}}`, web, server), "")
+	inv, host, h := turn(t, claude, api.URL, "Add",
+		fmt.Sprintf(`{"mcp_servers":{"web":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"sums":%s}}`, web, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
 	if got := told(free.Run(t.Context(), inv, host)); got != "completed | Two." {
 		t.Errorf("got %s, %q", got, h.all())
@@ -247,8 +261,8 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 	}
 }
 
-// TestTheServersFileOfAnyClaude is the same without the real program: until it says that it has begun it has the file, and it is gone
-// while it still runs; one that ends before leaves none, either.
+// TestTheServersFileOfAnyClaude is the same without the real program: until it says that it has begun it has the file,
+// and it is gone while it still runs; one that ends before leaves none, either.
 func TestTheServersFileOfAnyClaude(t *testing.T) {
 	for script, want := range map[string]string{
 		`[ -s "$file" ] || exit 7
@@ -257,7 +271,8 @@ for i in $(seq 1000); do
 	[ -e "$file" ] || { echo '{"type":"result","subtype":"success","is_error":false,"result":"gone"}'; exit; }
 	sleep 0.01
 done`: "completed | gone",
-		`[ -s "$file" ] && echo no luck >&2; exit 7`: `failed {"error":"claude_failed","message":"Claude Code ended without a result: no luck","exit_code":7}`,
+		`[ -s "$file" ] && echo no luck >&2; exit 7`: `failed {"error":"claude_failed","message":"Claude Code ended ` +
+			`without a result: no luck","exit_code":7}`,
 	} {
 		temp := t.TempDir()
 		t.Setenv("TMPDIR", temp)

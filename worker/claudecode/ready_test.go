@@ -18,7 +18,8 @@ func TestReady(t *testing.T) {
 	}
 	named, _ := json.Marshal(map[string]string{"claude": claude})
 	t.Setenv("PATH", t.TempDir())
-	for config, want := range map[string]string{``: codeNotFound, `{"claude":"/no/such/claude"}`: codeNotFound, string(named): "", `{"claud":"x"}`: "invalid_request"} {
+	for config, want := range map[string]string{``: codeNotFound, `{"claude":"/no/such/claude"}`: codeNotFound,
+		string(named): "", `{"claud":"x"}`: "invalid_request"} {
 		err := Ready(json.RawMessage(config))
 		if got := codeOf(err); got != want {
 			t.Errorf("%s: %q, want %q (%v)", config, got, want, err)

@@ -16,7 +16,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestTranscripts replays what two versions of claude printed: recorded from the real program, with other paths and ids.
+// TestTranscripts replays what two versions of claude printed: recorded from the real program, with other paths and
+// ids.
 func TestTranscripts(t *testing.T) {
 	const session = "00000000-0000-4000-8000-000000000001"
 	bash := `{"tool_name":"Bash","tool_input":{"command":"echo one; echo two"}`
@@ -36,30 +37,41 @@ func TestTranscripts(t *testing.T) {
 			"metadata",
 		}},
 		"busy": {1, []string{
-			`failed {"error":"claude_overloaded","message":"API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:9000). ` +
+			`failed {"error":"claude_overloaded","message":"API Error: 529 Overloaded. This is a server-side issue, ` +
+				`usually temporary — try again in a moment. If it persists, check your inference gateway ` +
+				`(127.0.0.1:9000). ` +
 				`Try again later, or name a fallback_model in the profile's config","api_status":529}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
-			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries again in …s (1 of 1)"}]}`,
+			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries ` +
+				`again in …s (1 of 1)"}]}`,
 			"metadata",
 		}},
 		"crowded": {1, []string{ // it gives up by itself; only the newer one tells the status
-			`failed {"error":"claude_overloaded","message":"API Error: Repeated 529 Overloaded errors. The API is at capacity — this is usually temporary. Try again in a moment. If it persists, ` +
-				`check your inference gateway (127.0.0.1:9000). Try again later, or name a fallback_model in the profile's config","api_status":529}`,
+			`failed {"error":"claude_overloaded","message":"API Error: Repeated 529 Overloaded errors. The API is at ` +
+				`capacity — this is usually temporary. Try again in a moment. If it persists, ` +
+				`check your inference gateway (127.0.0.1:9000). Try again later, or name a fallback_model in the ` +
+				`profile's config","api_status":529}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
-			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries again in …s (1 of 4)"}]}`,
-			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries again in …s (2 of 4)"}]}`,
+			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries ` +
+				`again in …s (1 of 4)"}]}`,
+			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries ` +
+				`again in …s (2 of 4)"}]}`,
 			"metadata",
 		}},
 		"turns": {1, []string{
-			`failed {"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session to let it go on, or raise max_turns in the agent or the profile's config","max_turns":1}`,
+			`failed {"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session ` +
+				`to let it go on, or raise max_turns in the agent or the profile's config","max_turns":1}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
 			`pre_tool {"tool_name":"Bash","tool_input":{"command":"echo hi"}}`,
 			`post_tool {"tool_name":"Bash","tool_input":{"command":"echo hi"},"tool_output":"hi"}`,
 			"metadata",
 		}},
 		"gone": {1, []string{
-			`failed {"error":"claude_session_gone","message":"Claude Code has no conversation of this session on this host: it knows no session 11111111-2222-4333-8444-555555555555. Resume the session on the host, ` +
-				`in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start a new one and tell it what it needs to know","executor_session_id":"11111111-2222-4333-8444-555555555555"}`,
+			`failed {"error":"claude_session_gone","message":"Claude Code has no conversation of this session on ` +
+				`this host: it knows no session 11111111-2222-4333-8444-555555555555. Resume the session on the host, ` +
+				`in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start ` +
+				`a new one and tell it what it needs to know",` +
+				`"executor_session_id":"11111111-2222-4333-8444-555555555555"}`,
 			"metadata",
 		}},
 	} {
@@ -70,7 +82,8 @@ func TestTranscripts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				inv, host, h := turn(t, fake(t, fmt.Sprintf("cat >/dev/null\ncat '%s'\nexit %d", file, tt.code)), "", "Hello", "", `{"max_turns":1}`)
+				inv, host, h := turn(t, fake(t, fmt.Sprintf("cat >/dev/null\ncat '%s'\nexit %d", file, tt.code)), "",
+					"Hello", "", `{"max_turns":1}`)
 				if name == "gone" {
 					inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
 				}
@@ -94,7 +107,9 @@ func TestTranscripts(t *testing.T) {
 func TestWhatClaudeIsGiven(t *testing.T) {
 	script := `for a in "$@"; do echo "$a"; done >args; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers; stat -c %a "${a#*=}" >mode;; esac; done; cat >stdin
 env >env; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
-	inv, host, _ := turn(t, fake(t, script), "", "--resume @/etc/passwd", `{"system_prompt":"--be \"so\"","mcp_servers":{"a":{"command":"--x","args":["-y"]},"b":{"type":"sse","url":"http://h"}}}`,
+	inv, host, _ := turn(t, fake(t, script), "", "--resume @/etc/passwd",
+		`{"system_prompt":"--be \"so\"","mcp_servers":{"a":{"command":"--x","args":["-y"]},"b":{"type":"sse",`+
+			`"url":"http://h"}}}`,
 		`{"model":"m","fallback_model":"f,g","permission_mode":"dontAsk","max_turns":3,"max_retries":2,"tools":["Bash","Read"],"allowed_tools":["Bash(git log *)","Read"],"disallowed_tools":["Write"],
 		 "setting_sources":["user","local"],"add_dirs":["/a b"],"system_prompt_mode":"replace"}`)
 	inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
@@ -116,10 +131,12 @@ env >env; echo '{"type":"result","subtype":"success","is_error":false,"result":"
 	if _, err := os.Stat(strings.TrimSpace(file)); err == nil || read("mode") != "600\n" {
 		t.Errorf("the servers' file %s is left, or had the mode %s", file, read("mode"))
 	}
-	if got, want := read("servers"), `{"mcpServers":{"a":{"type":"stdio","command":"--x","args":["-y"]},"b":{"type":"sse","url":"http://h"}}}`; got != want {
+	if got, want := read("servers"),
+		`{"mcpServers":{"a":{"type":"stdio","command":"--x","args":["-y"]},"b":{"type":"sse","url":"http://h"}}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	for _, want := range []string{`"systemPrompt":"--be \"so\""`, `"systemPromptSnapshot":false`, `{"type":"text","text":"--resume @/etc/passwd"},{"type":"text"`} {
+	for _, want := range []string{`"systemPrompt":"--be \"so\""`, `"systemPromptSnapshot":false`,
+		`{"type":"text","text":"--resume @/etc/passwd"},{"type":"text"`} {
 		if !strings.Contains(read("stdin"), want) {
 			t.Errorf("stdin %s, want %s", read("stdin"), want)
 		}
@@ -135,31 +152,40 @@ func TestWhatIsRefused(t *testing.T) {
 	for _, tt := range []struct{ config, blueprint, want string }{
 		{`{"colour":1}`, ``, `executor_config: Unknown field \"colour\"; known are claude, model, fallback_model`},
 		{`{"model":"--resume"}`, ``, `executor_config.model \"--resume\" must not begin with '-'`},
-		{`{"model":"a\nb"}`, ``, `executor_config.model \"a\\nb\" must not hold control characters`},
+		{`{"model":"a\nb"}`, ``, `executor_config.model \"a\\nb\" must not contain control characters`},
 		{`{"allowed_tools":["Read"," -x"]}`, ``, `executor_config.allowed_tools[1] \" -x\" must not begin with '-'`},
 		{`{"add_dirs":[""]}`, ``, `executor_config.add_dirs[0] must not be empty`},
-		{`{"permission_mode":"all"}`, ``, `executor_config.permission_mode \"all\" must be one of default, acceptEdits`},
+		{`{"permission_mode":"all"}`,
+			``, `executor_config.permission_mode \"all\" must be one of default, acceptEdits`},
 		{`{"system_prompt_mode":"x"}`, ``, `executor_config.system_prompt_mode \"x\" must be one of append, replace`},
-		{`{"setting_sources":["all"]}`, ``, `executor_config.setting_sources[0] \"all\" must be one of user, project, local`},
+		{`{"setting_sources":["all"]}`,
+			``, `executor_config.setting_sources[0] \"all\" must be one of user, project, local`},
 		{`{"max_turns":-1}`, ``, `executor_config.max_turns must be at least 1`},
 		{`{"max_retries":99}`, ``, `executor_config.max_retries must be from 0 to 15`},
-		{`{"claude":"./claude"}`, ``, `executor_config.claude \"./claude\" must be the name of a program on PATH or an absolute path`},
-		{`{"claude":"no-such-claude"}`, ``, `"error":"claude_not_found","message":"Claude Code is not installed on this host: there is no program \"no-such-claude\". Install it (npm install -g @anthropic-ai/claude-code)`},
+		{`{"claude":"./claude"}`,
+			``, `executor_config.claude \"./claude\" must be the name of a program on PATH or an absolute path`},
+		{`{"claude":"no-such-claude"}`,
+			``,
+			`"error":"claude_not_found","message":"Claude Code is not installed on this host: there is no program ` +
+				`\"no-such-claude\". Install it (npm install -g @anthropic-ai/claude-code)`},
 		{`{"claude":"/no/such/claude"}`, ``, `"error":"claude_not_found"`},
 		{``, `{"mcp_servers":{"a b":{"url":"http://h"}}}`, `mcp_servers.a b must have a name of`},
 		{``, `{"mcp_servers":{"a":{}}}`, `mcp_servers.a needs a command (stdio) or a url`},
 		{``, `{"mcp_servers":{"a":{"url":1}}}`, `mcp_servers.a must be an object like`},
-		{``, `{"mcp_servers":{"a":{"type":"ws","url":"x"}}}`, `mcp_servers.a has the type \"ws\"; it must be http, sse or stdio`},
+		{``, `{"mcp_servers":{"a":{"type":"ws","url":"x"}}}`,
+			`mcp_servers.a has the type \"ws\"; it must be http, sse or stdio`},
 		{``, `{"mcp_servers":[]}`, `mcp_servers must be an object`},
 	} {
 		inv, host, _ := turn(t, "", "", "Hello", tt.blueprint, tt.config)
-		if got := told(free.Run(t.Context(), inv, host)); !strings.HasPrefix(got, "failed {") || !strings.Contains(got, tt.want) {
+		if got := told(free.Run(t.Context(), inv, host)); !strings.HasPrefix(got, "failed {") ||
+			!strings.Contains(got, tt.want) {
 			t.Errorf("%s %s: got %s, want %s", tt.config, tt.blueprint, got, tt.want)
 		}
 	}
 	inv, host, _ := turn(t, fake(t, ""), "", "Hello", "", "")
 	inv.Mode = executor.Resume
-	for session, want := range map[string]string{"": `"error":"claude_session_gone"`, "--model": `executor_session_id \"--model\" is not the id of a Claude Code session`} {
+	for session, want := range map[string]string{"": `"error":"claude_session_gone"`,
+		"--model": `executor_session_id \"--model\" is not the id of a Claude Code session`} {
 		inv.ExecutorSession = session
 		if got := told(free.Run(t.Context(), inv, host)); !strings.Contains(got, want) {
 			t.Errorf("session %q: got %s, want %s", session, got, want)
@@ -171,16 +197,35 @@ func TestWhatIsRefused(t *testing.T) {
 func TestBadEnds(t *testing.T) {
 	init := `echo '{"type":"system","subtype":"init","session_id":"s"}'` + "\n"
 	for _, tt := range []struct{ name, script, want, heard string }{
-		{"nothing", "", `failed {"error":"claude_failed","message":"Claude Code ended without a result: Process exited with code 0","exit_code":0}`, ""},
-		{"why on stderr", init + "echo 'out of memory' >&2; exit 9", `failed {"error":"claude_failed","message":"Claude Code ended without a result: out of memory","exit_code":9}`, `bind {"type":"bind","executor_session_id":"s"}`},
-		{"half a line", init + `printf '{"type":"result","subtype":"succ'; kill -9 $$`, `failed {"error":"claude_failed","message":"Claude Code ended without a result: {\"type\":\"result\",\"subtype\":\"succ","exit_code":137}`, "bind"},
-		{"lines that are none", "echo hello; echo '[]'; echo '{\"type\":7}'; echo '{\"type\":\"assistant\",\"message\":3}'; echo '{\"type\":\"user\"}'\n" +
-			`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine", "metadata"},
-		{"a server that is late", `echo '{"type":"system","subtype":"init","session_id":"s","mcp_servers":[{"name":"late","status":"pending"}]}'` + "\n" +
-			`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine", `The MCP server \"late\" cannot be used: it has not answered yet`},
-		{"too old", `echo "error: unknown option '--strict-mcp-config'" >&2; exit 1`, "too old for the profile's config", ""},
-		{"a wait beyond the end", init + `echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":90000,"error_status":429,"error":"rate_limit"}'; sleep 100`,
-			`failed {"error":"claude_rate_limited","message":"The API answered 429 Too Many Requests, and Claude Code would try again only after the run's time limit. Resume the session in 1m30s","retry_after_seconds":90,"api_status":429}`, ""},
+		{"nothing",
+			"",
+			`failed {"error":"claude_failed","message":"Claude Code ended without a result: Process exited with code ` +
+				`0","exit_code":0}`, ""},
+		{"why on stderr", init + "echo 'out of memory' >&2; exit 9",
+			`failed {"error":"claude_failed","message":"Claude Code ended without a result: out of memory",` +
+				`"exit_code":9}`, `bind {"type":"bind","executor_session_id":"s"}`},
+		{"half a line", init + `printf '{"type":"result","subtype":"succ'; kill -9 $$`,
+			`failed {"error":"claude_failed","message":"Claude Code ended without a result: {\"type\":\"result\",` +
+				`\"subtype\":\"succ","exit_code":137}`, "bind"},
+		{"lines that are none",
+			"echo hello; echo '[]'; echo '{\"type\":7}'; echo '{\"type\":\"assistant\",\"message\":3}'; echo " +
+				"'{\"type\":\"user\"}'\n" +
+				`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine",
+			"metadata"},
+		{"a server that is late",
+			`echo '{"type":"system","subtype":"init","session_id":"s","mcp_servers":[{"name":"late",` +
+				`"status":"pending"}]}'` + "\n" +
+				`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine",
+			`The MCP server \"late\" cannot be used: it has not answered yet`},
+		{"too old", `echo "error: unknown option '--strict-mcp-config'" >&2; exit 1`,
+			"too old for the profile's config", ""},
+		{"a wait beyond the end",
+			init +
+				`echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":90000,` +
+				`"error_status":429,"error":"rate_limit"}'; sleep 100`,
+			`failed {"error":"claude_rate_limited","message":"The API answered 429 Too Many Requests, and Claude ` +
+				`Code would try again only after the run's time limit. Resume the session in 1m30s",` +
+				`"retry_after_seconds":90,"api_status":429}`, ""},
 		{"much", init + `printf '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"Write","input":{"file":"a","text":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}}]}}'
 printf '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"'; yes "\u0001" | head -n 300000 | tr -d "\n"; echo '"},{"type":"image"}]}]}}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine", `{"tool_name":"Write","tool_input":{"file":"a","text":"xxx`},
@@ -230,9 +275,11 @@ while :; do sleep 1; done`), "", "Hello", "", "")
 // TestAStopThatClaudeTellsOf: what claude says of a stop is not the run's end, and what it came to before it is.
 func TestAStopThatClaudeTellsOf(t *testing.T) {
 	for _, tt := range []struct{ first, late, want string }{
-		{"", `{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["Interrupted"]}`, "stopped | Half"},
+		{"", `{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["Interrupted"]}`,
+			"stopped | Half"},
 		{"", `{"type":"result","subtype":"success","is_error":false,"result":"Done"}`, "completed | Done"},
-		{`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Too many"]}`, "", `failed {"error":"claude_max_turns"`},
+		{`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Too many"]}`, "",
+			`failed {"error":"claude_max_turns"`},
 	} {
 		inv, host, h := turn(t, fake(t, `late() { echo '`+tt.late+`'; exit 1; }
 trap late TERM
@@ -255,13 +302,17 @@ while :; do sleep 0.05; done`), "", "Hello", "", "")
 
 // TestAnEmptyListIsNotAll: who lists no tools gets none, and who lists no settings has none read.
 func TestAnEmptyListIsNotAll(t *testing.T) {
-	inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do echo "$a"; done >args; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
+	inv, host, _ := turn(t,
+		fake(t,
+			`cat >/dev/null; for a in "$@"; do echo "$a"; done >args; echo '{"type":"result","subtype":"success",`+
+				`"is_error":false,"result":"ok"}'`),
 		"", "Hello", "", `{"tools":[],"setting_sources":[],"allowed_tools":[],"add_dirs":[]}`)
 	if got := told(free.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "args"))
-	if got := string(raw); !strings.Contains(got, "\n--tools=\n--setting-sources=\n") || strings.Contains(got, "--allowed-tools") || strings.Contains(got, "--add-dir") {
+	if got := string(raw); !strings.Contains(got, "\n--tools=\n--setting-sources=\n") ||
+		strings.Contains(got, "--allowed-tools") || strings.Contains(got, "--add-dir") {
 		t.Errorf("arguments %s", got)
 	}
 }
@@ -272,9 +323,14 @@ func TestWhatAnAgentMaySay(t *testing.T) {
 		{`{"model":"b","max_turns":3}`, `{"model":"p","max_turns":5}`, "--model=b --max-turns=3"},
 		{`{"model":"b","max_turns":7}`, `{"max_turns":5}`, "--model=b --max-turns=5"},
 		{`{"max_turns":7}`, `{"model":"p"}`, "--model=p --max-turns=7"},
-		{`{"model":"--x"}`, `{}`, `failed {"error":"invalid_request","message":"agent_blueprint.model \"--x\" is not the name of a model"`},
+		{`{"model":"--x"}`,
+			`{}`,
+			`failed {"error":"invalid_request","message":"agent_blueprint.model \"--x\" is not the name of a model"`},
 	} {
-		inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do case "$a" in --m[ao]*) printf '%s ' "$a" >>args;; esac; done; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
+		inv, host, _ := turn(t,
+			fake(t,
+				`cat >/dev/null; for a in "$@"; do case "$a" in --m[ao]*) printf '%s ' "$a" >>args;; esac; done; `+
+					`echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
 			"", "Hello", tt.blueprint, tt.config)
 		got := told(free.Run(t.Context(), inv, host))
 		if raw, err := os.ReadFile(filepath.Join(inv.ProjectDir, "args")); err == nil {

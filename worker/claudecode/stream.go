@@ -16,28 +16,28 @@ import (
 	"ao/worker/process"
 )
 
-// stream takes what claude prints, line by line, and tells the session of it.
+// stream handles the lines that claude prints and emits the session's events.
 type stream struct {
-	host     executor.Host
-	config   config
-	deadline time.Time    // of the run; zero: none
-	stopped  func() error // not nil once the run is to end
-	begun    func()       // called when claude has read all it was started with, again with each of its turns
-	giveUp   func()       // ends claude
-	longest  int          // bytes of a line; the rest is cut
+	host      executor.Host
+	config    config
+	deadline  time.Time    // of the run; zero: none
+	stopped   func() error // not nil once the run must end
+	onStarted func()       // called when claude has started, and again with each of its turns
+	kill      func()       //
+	maxLine   int          // bytes of a line; the rest is cut off
 
-	before  counted
-	without []string // MCP servers that cannot be used
-	bound   string
-	version string
-	model   string
-	calls   map[string]call // under way
-	last    string          // what the model said last
-	end     *resultLine
-	cut     bool // a stop made it end
-	trouble trouble
-	gaveUp  bool         // claude would wait beyond the run's end
-	own     process.Text // what is not of its format
+	usageBefore     sessionUsage
+	unusableServers []string // MCP servers that cannot be used
+	sessionID       string
+	version         string
+	model           string
+	calls           map[string]call // calls without a result
+	lastText        string          // last text of the model
+	result          *resultLine
+	interrupted     bool // ended by a stop
+	failure         failure
+	retryTooLate    bool         // claude would retry after the run's time limit
+	plain           process.Text // output in another format
 }
 
 type call struct {
@@ -45,24 +45,24 @@ type call struct {
 	input json.RawMessage
 }
 
-// line takes a line. What is of no use here (thinking, other facts of its own) is left out, and so is what newer versions add.
-func (s *stream) line(raw []byte) {
+// onLine handles a line. It ignores lines without use here, such as thinking, and those of newer versions.
+func (s *stream) onLine(raw []byte) {
 	var head struct {
 		Type    string `json:"type"`
 		Subtype string `json:"subtype"`
 	}
 	if json.Unmarshal(raw, &head) != nil || head.Type == "" {
-		if len(raw) > s.longest {
-			s.say(fmt.Sprintf("A line of Claude Code's was larger than %d MiB and is left out", s.longest>>20))
+		if len(raw) > s.maxLine {
+			s.systemMessage(fmt.Sprintf("a line of Claude Code larger than %d MiB is dropped", s.maxLine>>20))
 			return
 		}
-		s.own.Limit = maxKept
-		s.own.Add(append(bytes.Clone(raw), '\n'))
+		s.plain.Limit = maxOutput
+		s.plain.Add(append(bytes.Clone(raw), '\n'))
 		return
 	}
 	switch head.Type + "/" + head.Subtype {
 	case "system/init":
-		s.begun()
+		s.onStarted()
 		s.init(raw)
 	case "system/api_retry":
 		s.retry(raw)
@@ -71,18 +71,18 @@ func (s *stream) line(raw []byte) {
 		case "assistant":
 			s.assistant(raw)
 		case "user":
-			s.results(raw)
+			s.toolResults(raw)
 		case "rate_limit_event":
-			s.limited(raw)
+			s.rateLimited(raw)
 		case "control_response":
-			s.answered(raw)
+			s.controlResponse(raw)
 		case "result":
-			s.ended(raw)
+			s.onResult(raw)
 		}
 	}
 }
 
-// init binds claude's session, once: each of a process's turns begins with such a line.
+// init binds claude's session, once: each turn of a process starts with such a line.
 func (s *stream) init(raw []byte) {
 	var l struct {
 		Session string `json:"session_id"`
@@ -93,10 +93,10 @@ func (s *stream) init(raw []byte) {
 			Status string `json:"status"`
 		} `json:"mcp_servers"`
 	}
-	if json.Unmarshal(raw, &l); l.Session == "" || s.bound != "" {
+	if json.Unmarshal(raw, &l); l.Session == "" || s.sessionID != "" {
 		return
 	}
-	s.bound, s.model, s.version = l.Session, l.Model, l.Version
+	s.sessionID, s.model, s.version = l.Session, l.Model, l.Version
 	if bind, err := strictjson.Encode(executor.Line{Type: executor.LineBind, Session: l.Session}); err == nil {
 		s.host.Emit(executor.LineBind, bind)
 	}
@@ -105,17 +105,20 @@ func (s *stream) init(raw []byte) {
 		if !bad {
 			continue
 		}
-		s.without = append(s.without, m.Name)
-		s.say(fmt.Sprintf("The MCP server %q cannot be used: %s. The run goes on without it", cutText(m.Name, 200), why))
+		s.unusableServers = append(s.unusableServers, m.Name)
+		s.systemMessage(fmt.Sprintf("the MCP server %q cannot be used: %s; the run continues without it",
+			cutText(m.Name, 200), why))
 	}
 }
 
-// unusable are the states of an MCP server, when the turn begins, in which it is of no use to the model.
+// unusable are the states in which an MCP server is unusable for the model at the start of a turn.
 var unusable = map[string]string{
-	"failed": "Claude Code could not connect to it", "needs-auth": "it wants a login", "pending": "it has not answered yet", "disabled": "Claude Code's settings disable it",
+	"failed": "Claude Code could not connect to it", "needs-auth": "it needs a login",
+	"pending": "it has not answered yet", "disabled": "Claude Code's settings disable it",
 }
 
-// retry tells of a request that the API refused and claude makes again, and ends a wait that the run would not outlive.
+// retry reports an API request that claude retries, and ends claude if the retry would come after the run's time
+// limit.
 func (s *stream) retry(raw []byte) {
 	var l struct {
 		Attempt int     `json:"attempt"`
@@ -131,16 +134,17 @@ func (s *stream) retry(raw []byte) {
 		why = strings.TrimSpace(fmt.Sprintf("answered %d %s", l.Status, http.StatusText(l.Status)))
 	}
 	if !s.deadline.IsZero() && time.Now().Add(wait).After(s.deadline) {
-		s.gaveUp = true
-		s.trouble.kind, s.trouble.status, s.trouble.wait = l.Error, l.Status, wait
-		s.trouble.said = fmt.Sprintf("The API %s, and Claude Code would try again only after the run's time limit", why)
-		s.giveUp()
+		s.retryTooLate = true
+		s.failure.kind, s.failure.status, s.failure.wait = l.Error, l.Status, wait
+		s.failure.message = fmt.Sprintf("the API %s, and Claude Code would retry only after the run's time limit", why)
+		s.kill()
 		return
 	}
-	s.say(fmt.Sprintf("The API %s; Claude Code tries again in %s (%d of %d)", why, wait.Round(100*time.Millisecond), l.Attempt, l.Most))
+	s.systemMessage(fmt.Sprintf("the API %s; Claude Code retries in %s (%d of %d)", why,
+		wait.Round(100*time.Millisecond), l.Attempt, l.Most))
 }
 
-func (s *stream) limited(raw []byte) {
+func (s *stream) rateLimited(raw []byte) {
 	var l struct {
 		Info struct {
 			Status string  `json:"status"`
@@ -148,15 +152,15 @@ func (s *stream) limited(raw []byte) {
 		} `json:"rate_limit_info"`
 	}
 	if json.Unmarshal(raw, &l); l.Info.Status == "rejected" && l.Info.Resets > 0 {
-		s.trouble.resets = time.Unix(int64(l.Info.Resets), 0)
+		s.failure.resets = time.Unix(int64(l.Info.Resets), 0)
 	}
 }
 
-// assistant tells what the model says and which tools it calls. A subagent's words are its caller's affair, its tools are told.
+// assistant emits the model's text and tool calls. Of a subagent only the tool calls are emitted.
 func (s *stream) assistant(raw []byte) {
 	var l struct {
 		Parent  *string `json:"parent_tool_use_id"`
-		Error   string  `json:"error"` // then the text is claude's own, and tells of it
+		Error   string  `json:"error"` // set: the text is claude's own error message
 		Message struct {
 			Model   string          `json:"model"`
 			Content json.RawMessage `json:"content"`
@@ -172,24 +176,24 @@ func (s *stream) assistant(raw []byte) {
 	}
 	json.Unmarshal(l.Message.Content, &blocks)
 	if l.Error != "" {
-		s.trouble.kind = l.Error
+		s.failure.kind = l.Error
 	} else if l.Parent == nil && l.Message.Model != "" && l.Message.Model != "<synthetic>" {
 		s.model = l.Message.Model
 	}
 	for _, b := range blocks {
 		switch {
 		case b.Type == "text" && l.Error != "":
-			s.trouble.said = b.Text
+			s.failure.message = b.Text
 		case b.Type == "text" && l.Parent == nil && strings.TrimSpace(b.Text) != "":
-			s.last = b.Text
+			s.lastText = b.Text
 			s.host.Emit(run.EventMessage, run.TextMessage("assistant", cutText(b.Text, maxText)))
 		case b.Type == "tool_use" && b.Name != "":
-			c := call{b.Name, cutInput(b.Input, maxInput)}
+			c := call{b.Name, cutInput(b.Input, maxToolInput)}
 			if s.calls == nil {
 				s.calls = map[string]call{}
 			}
 			s.calls[b.ID] = c
-			s.tell(run.EventPreTool, toolEvent{Tool: c.name, Input: c.input})
+			s.emit(run.EventPreTool, toolEvent{Tool: c.name, Input: c.input})
 		}
 	}
 }
@@ -202,8 +206,8 @@ type toolEvent struct {
 	Error  *string         `json:"error,omitempty"`
 }
 
-// results tells what tools gave back.
-func (s *stream) results(raw []byte) {
+// toolResults emits the results of tools.
+func (s *stream) toolResults(raw []byte) {
 	var l struct {
 		Message struct {
 			Content json.RawMessage `json:"content"`
@@ -224,50 +228,53 @@ func (s *stream) results(raw []byte) {
 		}
 		delete(s.calls, b.ID)
 		e := toolEvent{Tool: c.name, Input: c.input}
-		text := cutText(plain(b.Content), maxText)
+		text := cutText(toolResultText(b.Content), maxText)
 		if b.Failed {
 			e.Error = &text
 		} else {
 			e.Output = &text
 		}
-		s.tell(run.EventPostTool, e)
+		s.emit(run.EventPostTool, e)
 	}
 }
 
-// ended takes claude's last word; of several, which are there when work in the background went on, the last counts.
-func (s *stream) ended(raw []byte) {
+// onResult handles claude's result line. If background work continued, there are several; the last one counts.
+func (s *stream) onResult(raw []byte) {
 	var l resultLine
 	if json.Unmarshal(raw, &l); l.Subtype == "" {
 		return
 	}
-	s.end, s.cut = &l, s.stopped() != nil
-	l = l.without(s.before)
+	s.result, s.interrupted = &l, s.stopped() != nil
+	l = l.subtract(s.usageBefore)
 	refused, more := denials(l.Denials)
 	facts := []strictjson.Member{}
 	for _, f := range []struct {
 		key   string
 		value json.RawMessage
 	}{
-		{"model", text(s.model)}, {"num_turns", l.Turns}, {"duration_ms", l.Duration}, {"duration_api_ms", l.API}, {"total_cost_usd", l.Cost},
-		{"usage", l.Usage}, {"model_usage", l.ByModel}, {"permission_denials", refused}, {"permission_denials_left_out", count(more)},
-		{"mcp_servers_unreachable", list(s.without)},
-		{"claude_code_version", text(s.version)},
+		{"model", jsonText(s.model)}, {"num_turns", l.Turns}, {"duration_ms", l.Duration}, {"duration_api_ms", l.API},
+		{"total_cost_usd", l.Cost},
+		{"usage", l.Usage}, {"model_usage", l.ByModel}, {"permission_denials", refused},
+		{"permission_denials_left_out", jsonCount(more)},
+		{"mcp_servers_unreachable", jsonList(s.unusableServers)},
+		{"claude_code_version", jsonText(s.version)},
 	} {
 		if len(f.value) > 0 && string(f.value) != "null" && len(f.value) < 64<<10 {
 			facts = append(facts, strictjson.Member{Key: f.key, Value: f.value})
 		}
 	}
-	s.host.Emit(run.EventMetadata, strictjson.Object([]strictjson.Member{{Key: "metadata", Value: strictjson.Object(facts)}}))
+	s.host.Emit(run.EventMetadata, strictjson.Object([]strictjson.Member{{Key: "metadata",
+		Value: strictjson.Object(facts)}}))
 }
 
-func count(n int) json.RawMessage {
+func jsonCount(n int) json.RawMessage {
 	if n == 0 {
 		return nil
 	}
 	return json.RawMessage(strconv.Itoa(n))
 }
 
-func list(all []string) json.RawMessage {
+func jsonList(all []string) json.RawMessage {
 	if len(all) == 0 {
 		return nil
 	}
@@ -275,7 +282,7 @@ func list(all []string) json.RawMessage {
 	return raw
 }
 
-func text(s string) json.RawMessage {
+func jsonText(s string) json.RawMessage {
 	if s == "" {
 		return nil
 	}
@@ -283,52 +290,54 @@ func text(s string) json.RawMessage {
 	return raw
 }
 
-// outcome is how the turn went, once claude has ended.
+// outcome returns the outcome of the turn, once claude has ended.
 func (s *stream) outcome(ctx context.Context, inv executor.Invocation, exit process.Exit) run.Outcome {
-	exit.Stdout = s.own.Bytes()
+	exit.Stdout = s.plain.Bytes()
 	result := &run.Result{Type: run.Autonomous}
-	if s.last != "" {
-		result.Text = &s.last
+	if s.lastText != "" {
+		result.Text = &s.lastText
 	}
 	switch {
-	case s.end != nil && !s.end.Failed && s.end.Subtype == "success":
-		if s.end.Text != nil {
-			result.Text = s.end.Text
+	case s.result != nil && !s.result.Failed && s.result.Subtype == "success":
+		if s.result.Text != nil {
+			result.Text = s.result.Text
 		}
 		return run.Outcome{Status: run.Completed, Result: result}
-	case s.gaveUp:
-	case s.end == nil && ctx.Err() != nil, s.cut:
-		if s.last == "" {
+	case s.retryTooLate:
+	case s.result == nil && ctx.Err() != nil, s.interrupted:
+		if s.lastText == "" {
 			result = nil
 		}
 		return run.Outcome{Status: run.Stopped, Result: result}
-	case s.end != nil:
-		s.trouble.note(s.end)
+	case s.result != nil:
+		s.failure.fromResult(s.result)
 	}
-	return run.Outcome{Status: run.Failed, Error: s.trouble.fault(s.config, inv.ExecutorSession, exit), Result: result}
+	return run.Outcome{Status: run.Failed, Error: s.failure.fault(s.config, inv.ExecutorSession, exit), Result: result}
 }
 
-func (s *stream) tell(kind string, body any) {
+func (s *stream) emit(kind string, body any) {
 	raw, err := strictjson.Encode(body)
-	if err != nil { // inputs were read as JSON
+	if err != nil { // never: inputs were decoded from JSON
 		return
 	}
 	s.host.Emit(kind, raw)
 }
 
-func (s *stream) say(text string) { s.host.Emit(run.EventMessage, run.TextMessage("system", text)) }
+func (s *stream) systemMessage(text string) {
+	s.host.Emit(run.EventMessage, run.TextMessage("system", text))
+}
 
-// answered takes an answer to what was asked over stdin.
-func (s *stream) answered(raw []byte) {
+// controlResponse handles the answer to a request sent over stdin.
+func (s *stream) controlResponse(raw []byte) {
 	var l struct {
 		Response struct {
 			ID       string `json:"request_id"`
 			Response struct {
-				Session counted `json:"session"`
+				Session sessionUsage `json:"session"`
 			} `json:"response"`
 		} `json:"response"`
 	}
-	if json.Unmarshal(raw, &l) == nil && l.Response.ID == usageID {
-		s.before = l.Response.Response.Session
+	if json.Unmarshal(raw, &l) == nil && l.Response.ID == usageRequestID {
+		s.usageBefore = l.Response.Response.Session
 	}
 }

@@ -62,7 +62,8 @@ func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor
 	var members []strictjson.Member
 	if config != "" {
 		var err error
-		if members, err = strictjson.Members(json.RawMessage(config)); err != nil {
+		members, err = strictjson.Members(json.RawMessage(config))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,8 +77,10 @@ func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor
 	h := &heard{}
 	home, dir := t.TempDir(), t.TempDir()
 	return executor.Invocation{
-			SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: "any", Prompt: prompt, ProjectDir: dir,
-			Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(blueprint), Config: strictjson.Object(members),
+			SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: "any",
+			Prompt: prompt, ProjectDir: dir,
+			Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(blueprint),
+			Config: strictjson.Object(members),
 		}, executor.Host{Emit: h.take, Env: []string{
 			"HOME=" + home, "PATH=" + os.Getenv("PATH"), "ANTHROPIC_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + api,
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",

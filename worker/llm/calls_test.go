@@ -36,16 +36,20 @@ func mcpServer() *mcp.Server {
 	text := func(s string) *mcp.CallToolResult {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 	}
-	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers"}, func(_ context.Context, _ *mcp.CallToolRequest, in sum) (*mcp.CallToolResult, any, error) {
-		return text(strconv.Itoa(in.A + in.B)), nil, nil
-	})
-	mcp.AddTool(s, &mcp.Tool{Name: "fail"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers"},
+		func(_ context.Context, _ *mcp.CallToolRequest, in sum) (*mcp.CallToolResult, any, error) {
+			return text(strconv.Itoa(in.A + in.B)), nil, nil
+		})
+	mcp.AddTool(s, &mcp.Tool{Name: "fail"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult,
+		any, error) {
 		return nil, nil, errors.New("no luck")
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "big"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "big"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult,
+		any, error) {
 		return text("BEGIN" + strings.Repeat("x", 100_000) + "END"), nil, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest,
+		_ struct{}) (*mcp.CallToolResult, any, error) {
 		together.Store(max(together.Load(), running.Add(1)))
 		defer running.Add(-1)
 		select {
@@ -54,7 +58,8 @@ func mcpServer() *mcp.Server {
 		}
 		return text("never"), nil, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "meet"}, func(ctx context.Context, _ *mcp.CallToolRequest, in sum) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "meet"}, func(ctx context.Context, _ *mcp.CallToolRequest,
+		in sum) (*mcp.CallToolResult, any, error) {
 		running.Add(1) // it answers when two are here, the first one last
 		for end := time.Now().Add(5 * time.Second); running.Load() < int32(2+in.A); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
@@ -64,10 +69,12 @@ func mcpServer() *mcp.Server {
 		running.Add(1)
 		return text("met " + strconv.Itoa(in.B)), nil, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "environment"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "environment"}, func(context.Context, *mcp.CallToolRequest,
+		struct{}) (*mcp.CallToolResult, any, error) {
 		return text(strings.Join(os.Environ(), "\n")), nil, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "crash"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "crash"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult,
+		any, error) {
 		fmt.Fprintln(os.Stderr, "out of luck")
 		os.Exit(3)
 		return nil, nil, nil
@@ -81,7 +88,8 @@ func over(t *testing.T, transport string) string {
 	switch transport {
 	case "stdio":
 		dir := t.TempDir()
-		return fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"args":[],"env":{"MCP_SERVER":"1","PID_FILE":%q}}}`, os.Args[0], filepath.Join(dir, "pid"))
+		return fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"args":[],"env":{"MCP_SERVER":"1","PID_FILE":%q}}}`,
+			os.Args[0], filepath.Join(dir, "pid"))
 	case "sse":
 		h = mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return mcpServer() }, nil)
 	default:
@@ -96,33 +104,40 @@ func over(t *testing.T, transport string) string {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
-	return fmt.Sprintf(`,"mcp_servers":{"calc":{"type":%q,"url":%q,"headers":{"Authorization":"Bearer tool-secret"}}}`, transport, server.URL)
+	return fmt.Sprintf(`,"mcp_servers":{"calc":{"type":%q,"url":%q,"headers":{"Authorization":"Bearer tool-secret"}}}`,
+		transport, server.URL)
 }
 
 func TestTools(t *testing.T) {
 	for _, transport := range []string{"http", "sse", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
 			both(t, func(t *testing.T, provider string) {
-				s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":2,"b":3}`}), wants(call{"c2", "calc__fail", `{}`}), say("It is 5"))
+				s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":2,"b":3}`}),
+					wants(call{"c2", "calc__fail", `{}`}), say("It is 5"))
 				m := &memory{}
 				o := play(t, m, s.invocation(executor.Start, "run_1", "2+3?", "", over(t, transport)))
 				if got := summary(o); got != "completed It is 5" {
 					t.Fatalf("got %s %v", got, o.Error)
 				}
-				if !strings.Contains(s.asked()[0], "Adds two numbers") || !strings.Contains(s.asked()[0], `"calc__add"`) {
+				if !strings.Contains(s.asked()[0], "Adds two numbers") ||
+					!strings.Contains(s.asked()[0], `"calc__add"`) {
 					t.Errorf("the model was not told of the tool: %s", s.asked()[0])
 				}
-				want := `user:2+3? assistant:<c1 calc__add {"a":2,"b":3}> user:<c1=5> assistant:<c2 calc__fail {}> user:<c2=Error: no luck>`
+				want := `user:2+3? assistant:<c1 calc__add {"a":2,"b":3}> user:<c1=5> assistant:<c2 calc__fail {}> ` +
+					`user:<c2=Error: no luck>`
 				if got := roles(s.asked()[2]); got != want {
 					t.Errorf("the model was told\n%s, want\n%s", got, want)
 				}
-				if got := strings.TrimSpace(m.told(run.EventPreTool)[0]); got != `{"tool_name":"calc__add","tool_input":{"a":2,"b":3}}` {
+				if got := strings.TrimSpace(m.told(run.EventPreTool)[0]); got != `{"tool_name":"calc__add",`+
+					`"tool_input":{"a":2,"b":3}}` {
 					t.Errorf("pre_tool %s", got)
 				}
-				if got := strings.TrimSpace(m.told(run.EventPostTool)[0]); got != `{"tool_name":"calc__add","tool_input":{"a":2,"b":3},"tool_output":"5"}` {
+				if got := strings.TrimSpace(m.told(run.EventPostTool)[0]); got != `{"tool_name":"calc__add",`+
+					`"tool_input":{"a":2,"b":3},"tool_output":"5"}` {
 					t.Errorf("post_tool %s", got)
 				}
-				if got := strings.TrimSpace(m.told(run.EventPostTool)[1]); got != `{"tool_name":"calc__fail","tool_input":{},"error":"no luck"}` {
+				if got := strings.TrimSpace(m.told(run.EventPostTool)[1]); got != `{"tool_name":"calc__fail",`+
+					`"tool_input":{},"error":"no luck"}` {
 					t.Errorf("post_tool %s", got)
 				}
 				if len(m.kept) != 6 { // before each of three questions and two calls, and at the end
@@ -136,12 +151,14 @@ func TestTools(t *testing.T) {
 func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
 		running.Store(0)
-		s := newStand(t, provider, wants(call{"c1", "calc__meet", `{"a":1,"b":1}`}, call{"c2", "calc__meet", `{"a":0,"b":2}`}), say("done"))
+		s := newStand(t, provider, wants(call{"c1", "calc__meet", `{"a":1,"b":1}`},
+			call{"c2", "calc__meet", `{"a":0,"b":2}`}), say("done"))
 		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Meet", "", over(t, "http")))
 		if got := summary(o); got != "completed done" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
-		want := `user:Meet assistant:<c1 calc__meet {"a":1,"b":1}><c2 calc__meet {"a":0,"b":2}> user:<c1=met 1><c2=met 2>`
+		want := `user:Meet assistant:<c1 calc__meet {"a":1,"b":1}><c2 calc__meet {"a":0,"b":2}> user:<c1=met ` +
+			`1><c2=met 2>`
 		if got := roles(s.asked()[1]); got != want {
 			t.Errorf("the model was told\n%s, want\n%s", got, want)
 		}
@@ -151,7 +168,8 @@ func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
 func TestOddCalls(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
 		s := newStand(t, provider,
-			wants(call{"", "calc__add", `{"a":1`}, call{"c.1", "no such", `{}`}, call{"same", "calc__big", ``}, call{"same", "calc__add", `{"a":"x"}`}), say("done"))
+			wants(call{"", "calc__add", `{"a":1`}, call{"c.1", "no such", `{}`}, call{"same", "calc__big", ``},
+				call{"same", "calc__add", `{"a":"x"}`}), say("done"))
 		m := &memory{}
 		o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_tool_output_bytes":300`, over(t, "http")))
 		if got := summary(o); got != "completed done" {
@@ -160,7 +178,8 @@ func TestOddCalls(t *testing.T) {
 		got := roles(s.asked()[1])
 		for _, want := range []string{
 			`assistant:<call_0 calc__add {}><call_1 no_such {}><same calc__big {}><call_3 calc__add {"a":"x"}>`,
-			`<call_0=Error: The arguments are not a JSON object; call the tool again with one>`, `<call_1=Error: There is no tool "no_such"; there are: calc__add, `,
+			`<call_0=Error: The arguments are not a JSON object; call the tool again with one>`,
+			`<call_1=Error: There is no tool "no_such"; there are: calc__add, `,
 			"<same=BEGIN" + strings.Repeat("x", 145) + "\n[… 99708 bytes cut …]\n", "<call_3=Error: ",
 		} {
 			if !strings.Contains(got, want) {
@@ -187,8 +206,10 @@ func TestAToolThatTakesTooLong(t *testing.T) {
 	for _, transport := range []string{"http", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
 			s := newStand(t, openAI, wants(call{"c1", "calc__wait", `{}`}), say("too slow"))
-			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", `"tool_timeout_seconds":0.2`, over(t, transport)))
-			if got := summary(o); got != "completed too slow" || !strings.Contains(s.asked()[1], "did not answer within 200ms") {
+			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go",
+				`"tool_timeout_seconds":0.2`, over(t, transport)))
+			if got := summary(o); got != "completed too slow" || !strings.Contains(s.asked()[1],
+				"did not answer within 200ms") {
 				t.Errorf("got %s %v %s", got, o.Error, s.asked())
 			}
 		})
@@ -198,7 +219,8 @@ func TestAToolThatTakesTooLong(t *testing.T) {
 func TestAStopWhileToolsRun(t *testing.T) {
 	for _, transport := range []string{"http", "sse", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
-			s := newStand(t, openAI, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__wait", `{}`}), say("ok"))
+			s := newStand(t, openAI, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__wait", `{}`}),
+				say("ok"))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			m := &memory{on: func(kind, body string) {
@@ -207,12 +229,14 @@ func TestAStopWhileToolsRun(t *testing.T) {
 				}
 			}}
 			began := time.Now()
-			if got := summary(playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, transport)))); got != "stopped" || time.Since(began) > 10*time.Second {
+			if got := summary(playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Go",
+				"", over(t, transport)))); got != "stopped" || time.Since(began) > 10*time.Second {
 				t.Fatalf("got %s after %s", got, time.Since(began))
 			}
 			play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", over(t, transport)))
 			want := `user:Go assistant:<c1 calc__add {"a":1,"b":2}><c2 calc__wait {}> user:<c1=3>` +
-				`<c2=Error: The run ended before this tool's result was known; what was asked for may or may not have been done> assistant:[No answer: the run was stopped] user:And?`
+				`<c2=Error: The run ended before this tool's result was known; what was asked for may or may not ` +
+				`have been done> assistant:[No answer: the run was stopped] user:And?`
 			if got := roles(s.asked()[1]); got != want {
 				t.Errorf("the model was told\n%s, want\n%s", got, want)
 			}
@@ -230,12 +254,14 @@ func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
 		for i, kept := range m.kept { // wherever it died
 			other := &memory{state: []byte(kept)}
 			s.replies = []reply{say("ok")}
-			if o := play(t, other, s.invocation(executor.Resume, "run_2", "And?", "", servers)); o.Status != run.Completed {
+			if o := play(t, other, s.invocation(executor.Resume, "run_2", "And?",
+				"", servers)); o.Status != run.Completed {
 				t.Fatalf("after %d: %s %v", i, summary(o), o.Error)
 			}
 			asked := s.asked()
 			got := roles(asked[len(asked)-1])
-			if calls, results := strings.Count(got, "<c1 "), strings.Count(got, "<c1="); calls != results || !strings.HasSuffix(got, " user:And?") || strings.Contains(got, "user:Go user:") {
+			if calls, results := strings.Count(got, "<c1 "), strings.Count(got, "<c1="); calls != results ||
+				!strings.HasSuffix(got, " user:And?") || strings.Contains(got, "user:Go user:") {
 				t.Errorf("after %d the model was told %s", i, got)
 			}
 		}
@@ -248,7 +274,8 @@ func TestWithoutToolsOldCallsAreTold(t *testing.T) {
 		m := &memory{}
 		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, "http")))
 		play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", "")) // the agent has no servers any more
-		want := `user:Go assistant:[Called the tool calc__add with {"a":1,"b":2}] user:[The tool's result: 3] assistant:3 user:And?`
+		want := `user:Go assistant:[Called the tool calc__add with {"a":1,"b":2}] user:[The tool's result: 3] ` +
+			`assistant:3 user:And?`
 		if got := roles(s.asked()[2]); got != want {
 			t.Errorf("the model was told\n%s, want\n%s", got, want)
 		}
@@ -264,20 +291,26 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	}))
 	t.Cleanup(silent.Close)
 	t.Cleanup(silent.CloseClientConnections)
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }))
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "<html>hello</html>")
+	}))
 	t.Cleanup(page.Close)
 	good := strings.TrimSuffix(strings.TrimPrefix(over(t, "http"), `,"mcp_servers":{"calc":`), "}")
 	for _, tt := range []struct{ name, servers, want string }{
-		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"), "nothing listens there; check its url"},
+		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"),
+			"nothing listens there; check its url"},
 		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, silent.URL), "did not answer within 1s"},
 		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), "did not answer within 1s"},
 		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), "check its url"},
 		{"a web page, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, page.URL), "check its url"},
-		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, "http"), "tool-secret", "tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), "Unauthorized"},
+		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, "http"), "tool-secret",
+			"tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), "Unauthorized"},
 		{"no such program", `{"command":"no-such-program"}`, "no such program on PATH"},
-		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`, "its program has ended: it is broken"},
+		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`,
+			"its program has ended: it is broken"},
 		{"a program that is silent", `{"command":"sleep","args":["100"]}`, "did not answer within 1s"},
-		{"a program that talks of something else", `{"command":"sh","args":["-c","while :; do echo hello; done"]}`, "check its command"},
+		{"a program that talks of something else", `{"command":"sh","args":["-c","while :; do echo hello; done"]}`,
+			"check its command"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStand(t, openAI, say("done"))
@@ -286,12 +319,17 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 				patience = 1
 			}
 			m := &memory{}
-			o := play(t, m, s.invocation(executor.Start, "run_1", "Go", fmt.Sprintf(`"mcp_connect_timeout_seconds":%d`, patience), `,"mcp_servers":{"calc":`+tt.servers+`,"good":`+good+`}`))
+			o := play(t, m, s.invocation(executor.Start, "run_1", "Go",
+				fmt.Sprintf(`"mcp_connect_timeout_seconds":%d`, patience),
+				`,"mcp_servers":{"calc":`+tt.servers+`,"good":`+good+`}`))
 			said := strings.Join(m.texts("system"), "\n")
-			if got := summary(o); got != "completed done" || !strings.Contains(said, `The MCP server "calc" cannot be used: `) || !strings.Contains(said, tt.want) || !strings.HasSuffix(said, ". The run goes on without it") {
+			if got := summary(o); got != "completed done" || !strings.Contains(said,
+				`The MCP server "calc" cannot be used: `) || !strings.Contains(said, tt.want) ||
+				!strings.HasSuffix(said, ". The run goes on without it") {
 				t.Fatalf("got %s %v, and is told %q; want %q", got, o.Error, said, tt.want)
 			}
-			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts, `"mcp_servers_unreachable":["calc"]`) {
+			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts,
+				`"mcp_servers_unreachable":["calc"]`) {
 				t.Errorf("metadata %s", facts)
 			}
 			if asked := s.asked()[0]; !strings.Contains(asked, "good__add") || strings.Contains(asked, "calc__") {
@@ -316,8 +354,10 @@ func TestServersThatAreDefinedWrongly(t *testing.T) {
 		{"no object", `7`, "calc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := play(t, &memory{}, newStand(t, openAI).invocation(executor.Start, "run_1", "Go", "", `,"mcp_servers":{"calc":`+tt.servers+`}`))
-			if o.Error == nil || o.Error.Code != "mcp_servers_invalid" || !strings.Contains(o.Error.Message, tt.want) || !strings.Contains(o.Error.Message, `"calc"`) {
+			o := play(t, &memory{}, newStand(t, openAI).invocation(executor.Start, "run_1", "Go", "",
+				`,"mcp_servers":{"calc":`+tt.servers+`}`))
+			if o.Error == nil || o.Error.Code != "mcp_servers_invalid" || !strings.Contains(o.Error.Message, tt.want) ||
+				!strings.Contains(o.Error.Message, `"calc"`) {
 				t.Fatalf("got %s %v, want %q", summary(o), o.Error, tt.want)
 			}
 		})
@@ -326,17 +366,21 @@ func TestServersThatAreDefinedWrongly(t *testing.T) {
 
 func TestAServersProgram(t *testing.T) {
 	t.Setenv("MCP_STRAY", "1")
-	s := newStand(t, openAI, wants(call{"c1", "calc__environment", `{}`}), wants(call{"c2", "calc__crash", `{}`}), wants(call{"c3", "calc__add", `{"a":1,"b":1}`}), say("done"))
-	m := &memory{env: []string{"PATH=" + os.Getenv("PATH"), "AGENT_SESSION_ID=ses_1", "LLM_TEST_KEY=" + key}} // a profile that allows the key
+	s := newStand(t, openAI, wants(call{"c1", "calc__environment", `{}`}), wants(call{"c2", "calc__crash", `{}`}),
+		wants(call{"c3", "calc__add", `{"a":1,"b":1}`}), say("done"))
+	// a profile that allows the key
+	m := &memory{env: []string{"PATH=" + os.Getenv("PATH"), "AGENT_SESSION_ID=ses_1", "LLM_TEST_KEY=" + key}}
 	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, "stdio")))
 	if got := summary(o); got != "completed done" {
 		t.Fatalf("got %s %v", got, o.Error)
 	}
 	got := roles(s.asked()[3])
-	if strings.Contains(got, "LLM_TEST_KEY") || strings.Contains(got, "MCP_STRAY") || !strings.Contains(got, "AGENT_SESSION_ID=ses_1") {
+	if strings.Contains(got, "LLM_TEST_KEY") || strings.Contains(got, "MCP_STRAY") ||
+		!strings.Contains(got, "AGENT_SESSION_ID=ses_1") {
 		t.Errorf("its environment: %s", got)
 	}
-	if !strings.Contains(got, "<c2=Error: The tool failed: its program has ended: out of luck>") || !strings.Contains(got, "<c3=Error: The tool failed: ") {
+	if !strings.Contains(got, "<c2=Error: The tool failed: its program has ended: out of luck>") ||
+		!strings.Contains(got, "<c3=Error: The tool failed: ") {
 		t.Errorf("the model was told %s", got)
 	}
 }
@@ -344,10 +388,13 @@ func TestAServersProgram(t *testing.T) {
 func TestNothingOfAProgramIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "server")
-	os.WriteFile(script, []byte("#!/bin/sh\ntrap '' TERM\nsleep 100 &\necho $! >\"$0.pid.new\"\nmv \"$0.pid.new\" \"$0.pid\"\n"+os.Args[0]+"\nwait\n"), 0o700)
+	os.WriteFile(script,
+		[]byte("#!/bin/sh\ntrap '' TERM\nsleep 100 &\necho $! >\"$0.pid.new\"\nmv \"$0.pid.new\" \"$0.pid\"\n"+
+			os.Args[0]+"\nwait\n"), 0o700)
 	s := newStand(t, openAI, say("done"))
 	m := &memory{env: []string{"PATH=" + os.Getenv("PATH")}}
-	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "", fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"env":{"MCP_SERVER":"1"}}}`, script)))
+	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "",
+		fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"env":{"MCP_SERVER":"1"}}}`, script)))
 	if got := summary(o); got != "completed done" {
 		t.Fatalf("got %s %v", got, o.Error)
 	}

@@ -4,7 +4,9 @@ import "testing"
 
 // FuzzHistory: a conversation that was kept, by whatever version or hand, is refused or can be kept again.
 func FuzzHistory(f *testing.F) {
-	for _, seed := range []string{`{"v":1,"turns":[]}`, `{"v":1,"turns":[{"run":"run_1","messages":[{"role":"user","text":"x"}]}]}`, `{"v":9}`, `{}`, `null`, `[`, `{"v":1,"turns":[{}]}`} {
+	for _, seed := range []string{`{"v":1,"turns":[]}`,
+		`{"v":1,"turns":[{"run":"run_1","messages":[{"role":"user","text":"x"}]}]}`, `{"v":9}`, `{}`, `null`, `[`,
+		`{"v":1,"turns":[{}]}`} {
 		f.Add([]byte(seed), 1000)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, most int) {
@@ -12,7 +14,7 @@ func FuzzHistory(f *testing.F) {
 		if err != nil {
 			return
 		}
-		h.begin("run_2", 1, "again")
+		h.startTurn("run_2", 1, "again")
 		text, _, err := h.encode(most)
 		if err != nil {
 			return

@@ -1,15 +1,15 @@
-// Package llm is the executor ao-llm-exec: a conversation with a model behind any endpoint that speaks OpenAI's Chat
-// Completions or Anthropic's Messages, with the tools of the agent's MCP servers.
+// Package llm is the executor ao-llm-exec. It has a conversation with a model behind any endpoint that speaks
+// OpenAI's Chat Completions or Anthropic's Messages API, with the tools of the agent's MCP servers.
 //
-// A run is one turn of the session: the prompt, then the model's answers and what its tools gave, until an answer calls no
-// tool. The conversation is kept with the session (executor.Host.Keep), so that its next turn may run on any worker:
+// A run is one turn of the session: the prompt, then the model's answers and its tools' results, until an answer
+// calls no tool. The conversation is kept with the session (executor.Host), so the next turn may run on any worker:
 //
-//	when                              what is kept
-//	before the model is asked         all there is: the prompt, the tools' results so far
-//	before its tools are called       the calls, so that nobody takes for undone what may have been done
-//	at the end of the run             the answer; or, where it failed or was stopped, what there is of it and why
+// \twhen                              what is kept
+// \tbefore the model is called        everything: the prompt and the tools' results so far
+// \tbefore its tools are called       the calls, so that nobody assumes they were not made
+// \tat the end of the run             the answer; for a failed or stopped run its partial answer and the reason
 //
-// What is kept is always a conversation that the APIs accept again: every call has its result, every turn its answer.
+// A kept conversation is always valid for the APIs: every call has a result, every turn an answer.
 package llm
 
 import (
@@ -28,55 +28,60 @@ import (
 	"ao/worker/process"
 )
 
-// lastWords is how long a run that was stopped may take to keep what there is.
-const lastWords = 3 * time.Second
+// saveTimeout is how long a stopped run may take to keep its conversation.
+const saveTimeout = 3 * time.Second
 
-// Executor talks to models. The programs that it starts are MCP servers.
+// Executor runs conversations with models. The programs it starts are MCP servers.
 type Executor struct {
-	In *process.Confinement // what the programs may have and see; nil: all that this process may
+	Confinement *process.Confinement // of the MCP servers; nil: not confined
 }
 
-// conversation is a run under way.
+// conversation is the state of a run.
 type conversation struct {
 	settings settings
 	host     executor.Host
 	model    chat.Model
-	box      *tools.Box
+	toolbox  *tools.Toolbox
 	system   string
 	history  history
 
-	usage      chat.Usage
-	answeredBy string // the model, as the endpoint names it
-	turns      int    // answers of the model
-	calls      int    // of tools
-	retries    int
-	without    []string // MCP servers that cannot be used
+	usage           chat.Usage
+	answeredBy      string // model name in the endpoint's answers
+	turns           int    // answers of the model
+	calls           int    // tool calls
+	retries         int
+	unusableServers []string // MCP servers that cannot be used
 }
 
-// recall gives the conversation that the run goes on with.
-func (c *conversation) recall(ctx context.Context, inv executor.Invocation) (history, error) {
+// load returns the conversation that the run continues.
+func (c *conversation) load(ctx context.Context, inv executor.Invocation) (history, error) {
 	fresh := history{V: version}
 	if inv.Mode == executor.Start {
 		if c.host.SaveState == nil {
-			c.host.Emit(run.EventMessage, run.TextMessage("system", "This conversation is kept nowhere, as there is no gateway: it cannot be resumed"))
+			c.host.Emit(run.EventMessage, run.TextMessage("system",
+				"this conversation is not kept, because there is no gateway: it cannot be resumed"))
 		}
-		return fresh, nil // what an earlier attempt left is done again
+		return fresh, nil // an earlier attempt's work is done again
 	}
 	if c.host.LoadState == nil {
-		return fresh, fault.New(fault.Internal, codeHistory, "The session cannot be resumed here: its conversation is kept by the orchestrator, and there is no gateway to it; start a new session")
+		return fresh, fault.New(fault.Internal, codeHistory,
+			"the session cannot be resumed here: the orchestrator keeps its conversation, and there is no gateway to "+
+				"it; start a new session")
 	}
 	raw, err := c.host.LoadState(ctx)
 	switch {
 	case err != nil:
-		return fresh, fault.Wrap(fault.Internal, codeHistory, "The session's conversation cannot be read; resume it again later", err)
+		return fresh, fault.Wrap(fault.Internal, codeHistory,
+			"the session's conversation cannot be read; resume it later", err)
 	case len(raw) == 0:
-		return fresh, fault.New(fault.Internal, codeHistory, "The session's conversation is not there any more; start a new session")
+		return fresh, fault.New(fault.Internal, codeHistory,
+			"the session's conversation is deleted; start a new session")
 	}
 	return load(raw)
 }
 
-// asked is what the model is told: the rendered prompt, or what a hand-written invocation has in its place.
-func asked(inv executor.Invocation) string {
+// promptOf returns the rendered prompt, or the parameter prompt of a hand-written invocation.
+func promptOf(inv executor.Invocation) string {
 	var p struct {
 		Prompt string `json:"prompt"`
 	}
@@ -86,39 +91,42 @@ func asked(inv executor.Invocation) string {
 	return cmp.Or(inv.Prompt, string(inv.Parameters))
 }
 
-// keep keeps the conversation as it is.
-func (c *conversation) keep(ctx context.Context) error {
+// save keeps the conversation.
+func (c *conversation) save(ctx context.Context) error {
 	raw, dropped, err := c.history.encode(c.settings.MaxHistory)
 	if err != nil {
 		return err
 	}
 	if dropped > 0 {
-		c.host.Emit(run.EventMessage, run.TextMessage("system", fmt.Sprintf("The conversation has become longer than %d bytes: its first %d turns are left out from now on", c.settings.MaxHistory, c.history.Dropped)))
+		c.host.Emit(run.EventMessage, run.TextMessage("system",
+			fmt.Sprintf("the conversation is longer than %d bytes: its first %d turns are dropped",
+				c.settings.MaxHistory, c.history.Dropped)))
 	}
 	if c.host.SaveState == nil {
 		return nil
 	}
 	if err := c.host.SaveState(ctx, raw); err != nil {
-		return fault.Wrap(fault.Internal, codeHistory, "The session's conversation could not be kept, so it could not be resumed: "+fault.Of(err).Message, err)
+		return fault.Wrap(fault.Internal, codeHistory,
+			"the session's conversation cannot be kept, so it could not be resumed: "+fault.Of(err).Message, err)
 	}
 	return nil
 }
 
-// finish keeps the turn's end, whole or mended, and gives the outcome.
+// finish keeps the end of the turn, repaired if necessary, and returns the outcome.
 func (c *conversation) finish(ctx context.Context, o run.Outcome, why string) run.Outcome {
-	t := c.history.now()
+	t := c.history.current()
 	if o.Status == run.Completed {
-		t.settle()
+		t.dropProviderBlocks()
 	} else {
-		t.mend(why)
+		t.repair(why)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	err := c.keep(ctx)
+	err := c.save(ctx)
 	if f := fault.Of(err); err != nil && f.Code == codeTooLong {
-		t.shorten(why)
-		err = c.keep(ctx)
-		if o.Status == run.Completed { // the answer is there, but the session would not know of it
+		t.replaceTooLong(why)
+		err = c.save(ctx)
+		if o.Status == run.Completed { // there is an answer, but the session would not include it
 			err = f
 		}
 	}
@@ -128,22 +136,23 @@ func (c *conversation) finish(ctx context.Context, o run.Outcome, why string) ru
 	return o
 }
 
-// over is the outcome of a run that ended before its turn began: stopped, where that is why.
-func (c *conversation) over(ctx context.Context, o run.Outcome) run.Outcome {
+// endBefore returns the outcome of a run that ended before its turn started: stopped if ctx has ended.
+func (c *conversation) endBefore(ctx context.Context, o run.Outcome) run.Outcome {
 	if ctx.Err() != nil {
 		return run.Outcome{Status: run.Stopped}
 	}
 	return o
 }
 
-// report tells what the run cost.
-func (c *conversation) report() {
+// emitMetadata emits the run's usage.
+func (c *conversation) emitMetadata() {
 	facts := map[string]any{
-		"executor": "ao-llm-exec", "provider": c.settings.Provider, "model": cmp.Or(c.answeredBy, c.settings.Model), "usage": c.usage,
+		"executor": "ao-llm-exec", "provider": c.settings.Provider, "model": cmp.Or(c.answeredBy, c.settings.Model),
+		"usage": c.usage,
 		"turns": c.turns, "tool_calls": c.calls, "retries": c.retries,
 	}
-	if len(c.without) > 0 {
-		facts["mcp_servers_unreachable"] = c.without
+	if len(c.unusableServers) > 0 {
+		facts["mcp_servers_unreachable"] = c.unusableServers
 	}
 	body, err := strictjson.Encode(map[string]any{"metadata": facts})
 	if err == nil {

@@ -18,7 +18,8 @@ func TestOneAnswer(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
 		s := newStand(t, provider, say("Hel", "lo <b>\n", "you"))
 		m := &memory{}
-		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", `"max_tokens":77,"temperature":0.5,"headers":{"X-Team":"red"}`, `,"system_prompt":"Be brief."`))
+		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi",
+			`"max_tokens":77,"temperature":0.5,"headers":{"X-Team":"red"}`, `,"system_prompt":"Be brief."`))
 		if got := summary(o); got != "completed Hello <b>\nyou" {
 			t.Errorf("got %s (%v)", got, o.Error)
 		}
@@ -26,16 +27,20 @@ func TestOneAnswer(t *testing.T) {
 			t.Errorf("readers see %q", got)
 		}
 		request := s.asked()[0]
-		for _, want := range []string{`"model":"m"`, `"max_tokens":77`, `"temperature":0.5`, `"stream":true`, `Be brief.`, `"Hi"`} {
+		for _, want := range []string{`"model":"m"`, `"max_tokens":77`, `"temperature":0.5`, `"stream":true`,
+			`Be brief.`, `"Hi"`} {
 			if !strings.Contains(request, want) {
 				t.Errorf("the request lacks %s: %s", want, request)
 			}
 		}
 		h := s.headers[0]
-		if credential := map[string]string{openAI: h.Get("Authorization"), claude: "Bearer " + h.Get("X-Api-Key")}[provider]; credential != "Bearer "+key || h.Get("X-Team") != "red" {
+		if credential := map[string]string{openAI: h.Get("Authorization"),
+			claude: "Bearer " + h.Get("X-Api-Key")}[provider]; credential != "Bearer "+key || h.Get("X-Team") != "red" {
 			t.Errorf("headers %v", h)
 		}
-		want := `{"metadata":{"executor":"ao-llm-exec","model":"m-1","provider":"` + provider + `","retries":0,"tool_calls":0,"turns":1,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_tokens":4}}}`
+		want := `{"metadata":{"executor":"ao-llm-exec","model":"m-1","provider":"` + provider +
+			`","retries":0,"tool_calls":0,"turns":1,"usage":{"input_tokens":10,"output_tokens":5,` +
+			`"cache_read_tokens":4}}}`
 		if got := m.told(run.EventMetadata); len(got) != 1 || strings.TrimSpace(got[0]) != want {
 			t.Errorf("metadata %s, want %s", got, want)
 		}
@@ -57,7 +62,8 @@ func TestNothingIsTakenFromTheEnvironment(t *testing.T) {
 		if got := summary(play(t, &memory{}, inv)); got != "completed ok" {
 			t.Fatalf("got %s", got)
 		}
-		if h := fmt.Sprint(s.headers[0]); strings.Contains(h, "stray-value") || s.headers[0].Get("Authorization") != "" {
+		if h := fmt.Sprint(s.headers[0]); strings.Contains(h, "stray-value") ||
+			s.headers[0].Get("Authorization") != "" {
 			t.Errorf("headers %s", h)
 		}
 	})
@@ -176,9 +182,12 @@ func TestResumeWithoutHistory(t *testing.T) {
 		want  string
 		hints string
 	}{
-		{"no gateway", &memory{}, func(h executor.Host) executor.Host { h.LoadState, h.SaveState = nil, nil; return h }, codeHistory, "start a new session"},
+		{"no gateway", &memory{}, func(h executor.Host) executor.Host {
+			h.LoadState, h.SaveState = nil, nil
+			return h
+		}, codeHistory, "start a new session"},
 		{"gone", &memory{}, nil, codeHistory, "start a new session"},
-		{"unavailable", &memory{fail: errors.New("away")}, nil, codeHistory, "resume it again later"},
+		{"unavailable", &memory{fail: errors.New("away")}, nil, codeHistory, "resume it later"},
 		{"newer", &memory{state: []byte(`{"v":2}`)}, nil, codeHistory, "version 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -233,11 +242,13 @@ func TestAStoppedRun(t *testing.T) {
 		}}
 		began := time.Now()
 		o := playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-		if got := strings.ReplaceAll(summary(o), lines, ""); got != "stopped Half an ans" || time.Since(began) > 15*time.Second {
+		if got := strings.ReplaceAll(summary(o), lines, ""); got != "stopped Half an ans" ||
+			time.Since(began) > 15*time.Second {
 			t.Errorf("got %s after %s", got, time.Since(began))
 		}
 		o = play(t, &memory{state: m.state}, s.invocation(executor.Resume, "run_2", "Go on", "", ""))
-		if got, want := strings.ReplaceAll(roles(s.asked()[1]), lines, ""), "user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
+		if got, want := strings.ReplaceAll(roles(s.asked()[1]), lines, ""),
+			"user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
 			t.Errorf("the model was told %q, want %q (%s)", got, want, summary(o))
 		}
 	})
@@ -245,13 +256,15 @@ func TestAStoppedRun(t *testing.T) {
 
 func TestAFailedRunCanBeResumed(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, status(http.StatusUnauthorized, nil, `{"error":{"message":"bad key","type":"authentication_error"}}`), say("ok"))
+		s := newStand(t, provider, status(http.StatusUnauthorized, nil,
+			`{"error":{"message":"bad key","type":"authentication_error"}}`), say("ok"))
 		m := &memory{}
 		play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
 		if got := summary(play(t, m, s.invocation(executor.Resume, "run_2", "Now?", "", ""))); got != "completed ok" {
 			t.Fatalf("got %s", got)
 		}
-		if got := roles(s.asked()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: The endpoint ") || !strings.HasSuffix(got, "] user:Now?") {
+		if got := roles(s.asked()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: The endpoint ") ||
+			!strings.HasSuffix(got, "] user:Now?") {
 			t.Errorf("the model was told %s", got)
 		}
 	})
@@ -277,11 +290,13 @@ func TestALongConversationLosesItsOldestTurns(t *testing.T) {
 		m := &memory{}
 		play(t, m, s.invocation(executor.Start, "run_1", "one", `"max_history_bytes":2500`, ""))
 		for i, prompt := range []string{"two", "three", "four"} {
-			if o := play(t, m, s.invocation(executor.Resume, fmt.Sprint("run_", i+2), prompt, `"max_history_bytes":2500`, "")); o.Status != run.Completed {
+			if o := play(t, m, s.invocation(executor.Resume, fmt.Sprint("run_", i+2), prompt,
+				`"max_history_bytes":2500`, "")); o.Status != run.Completed {
 				t.Fatalf("got %s %v", summary(o), o.Error)
 			}
 		}
-		if got := roles(s.asked()[3]); !strings.HasPrefix(got, "user:[The first turn of this conversation was left out: it had become too long.]\n\ntwo ") {
+		if got := roles(s.asked()[3]); !strings.HasPrefix(got,
+			"user:[The first turn of this conversation was left out: it had become too long.]\n\ntwo ") {
 			t.Errorf("the model was told %.200s", got)
 		}
 		if got := m.texts("system"); len(got) != 1 || !strings.Contains(got[0], "left out from now on") {
@@ -290,7 +305,8 @@ func TestALongConversationLosesItsOldestTurns(t *testing.T) {
 		if len(m.state) > 2500 {
 			t.Errorf("%d bytes are kept", len(m.state))
 		}
-		o := play(t, m, s.invocation(executor.Resume, "run_9", strings.Repeat("y", 5000), `"max_history_bytes":2500`, ""))
+		o := play(t, m, s.invocation(executor.Resume, "run_9", strings.Repeat("y", 5000), `"max_history_bytes":2500`,
+			""))
 		if got := summary(o); got != "failed "+codeTooLong {
 			t.Errorf("a prompt that is too long: %s", got)
 		}

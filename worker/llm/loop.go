@@ -17,54 +17,56 @@ import (
 	"ao/worker/llm/tools"
 )
 
-// atOnce is how many tools of one answer run at the same time.
-const atOnce = 8
+// maxParallelCalls is how many tools of one answer run concurrently.
+const maxParallelCalls = 8
 
-// talk asks the model and does what it asks for, until it asks for nothing more.
-func (c *conversation) talk(ctx context.Context) run.Outcome {
+// loop calls the model and its tools until an answer calls no tool.
+func (c *conversation) loop(ctx context.Context) run.Outcome {
 	for {
-		if err := c.keep(ctx); err != nil {
+		if err := c.save(ctx); err != nil {
 			return c.fail(ctx, chat.Reply{}, fault.Of(err))
 		}
 		if c.turns >= c.settings.MaxTurns {
 			return c.fail(ctx, chat.Reply{}, fault.New(fault.Internal, codeTurns,
-				fmt.Sprintf("The model called tools in each of %d answers, which is max_turns; raise it, or ask for less at once", c.turns)))
+				fmt.Sprintf("the model called tools in each of %d answers, which is max_turns; raise it or ask for "+
+					"less at once", c.turns)))
 		}
-		reply, f := c.ask(ctx, c.request())
+		reply, f := c.askModel(ctx, c.request())
 		if f != nil || ctx.Err() != nil {
 			return c.fail(ctx, reply, f)
 		}
 		c.turns++
-		if f := c.settings.stopped(reply); f != nil {
+		if f := c.settings.incompleteFault(reply); f != nil {
 			return c.fail(ctx, reply, f)
 		}
-		name(&reply.Message)
-		t := c.history.now()
+		fixCalls(&reply.Message)
+		t := c.history.current()
 		t.Messages = append(t.Messages, reply.Message)
 		calls := reply.Message.Calls()
 		if len(calls) == 0 {
 			text := reply.Message.Text()
-			return c.finish(ctx, run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}, "")
+			return c.finish(ctx, run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous,
+				Text: &text}}, "")
 		}
-		if err := c.keep(ctx); err != nil {
+		if err := c.save(ctx); err != nil {
 			return c.fail(ctx, chat.Reply{}, fault.Of(err))
 		}
-		t.Messages = append(t.Messages, chat.Message{Role: chat.Tool, Blocks: c.answer(ctx, calls)})
+		t.Messages = append(t.Messages, chat.Message{Role: chat.Tool, Blocks: c.callTools(ctx, calls)})
 	}
 }
 
 func (c *conversation) request() chat.Request {
 	r := chat.Request{
-		Model: c.settings.Model, System: c.system, Messages: c.history.messages(), Tools: c.box.Tools(),
+		Model: c.settings.Model, System: c.system, Messages: c.history.messages(), Tools: c.toolbox.Tools(),
 		MaxTokens: c.settings.MaxTokens, Temperature: c.settings.Temperature,
 	}
 	if len(r.Tools) == 0 {
-		r.Messages = plain(r.Messages)
+		r.Messages = withoutTools(r.Messages)
 	}
 	return r
 }
 
-// fail ends a run without an answer: f says why, nil where it was stopped. What there is of an answer is kept.
+// fail ends a run without an answer because of f, or because it was stopped (nil). It keeps a partial answer.
 func (c *conversation) fail(ctx context.Context, partial chat.Reply, f *fault.Fault) run.Outcome {
 	o, why := run.Outcome{Status: run.Failed, Error: f}, "the run was stopped"
 	if ctx.Err() != nil {
@@ -72,33 +74,34 @@ func (c *conversation) fail(ctx context.Context, partial chat.Reply, f *fault.Fa
 	} else {
 		why = f.Message
 	}
-	t := c.history.now()
+	t := c.history.current()
 	if text := partial.Message.Text(); text != "" {
 		o.Result = &run.Result{Type: run.Autonomous, Text: &text}
-		t.Messages = append(t.Messages, chat.Say(chat.Assistant, text+"\n\n[Cut off: "+why+"]"))
+		t.Messages = append(t.Messages, chat.TextMessage(chat.Assistant, text+"\n\n[Cut off: "+why+"]"))
 	}
-	if f != nil && f.Code == codeRefused && len(t.Messages) <= 2 { // nothing was done, and what was declined once is declined with all that follows
-		t.Messages = []chat.Message{chat.Say(chat.User, "[A prompt was declined and is left out.]")}
+	// nothing was done, and a declined prompt would be declined in every later turn
+	if f != nil && f.Code == codeRefused && len(t.Messages) <= 2 {
+		t.Messages = []chat.Message{chat.TextMessage(chat.User, "[A prompt was declined and dropped.]")}
 	}
 	if f != nil && f.Code == codeTooLong {
-		t.shorten(why)
+		t.replaceTooLong(why)
 	}
 	return c.finish(ctx, o, why)
 }
 
-// callID is what every API takes.
+// callID matches ids that every API accepts.
 var callID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// name sees to it that the calls of a message can be told apart, some servers give no ids or the same twice, and that their names
-// are such as APIs take back.
-func name(m *chat.Message) {
+// fixCalls gives the calls of a message unique ids, as some servers give none or duplicates, and names that APIs
+// accept.
+func fixCalls(m *chat.Message) {
 	seen := map[string]bool{}
 	for i := range m.Blocks {
 		b := &m.Blocks[i]
 		if b.Type != chat.Call {
 			continue
 		}
-		b.Name = tools.Legal(b.Name)
+		b.Name = tools.ValidName(b.Name)
 		if !callID.MatchString(b.ID) || seen[b.ID] {
 			b.ID = fmt.Sprintf("call_%d", i)
 		}
@@ -109,11 +112,11 @@ func name(m *chat.Message) {
 	}
 }
 
-// answer calls the tools that an answer asks for, several at once, and gives their results in the order of the calls. What ctx's
-// end leaves without a result says so.
-func (c *conversation) answer(ctx context.Context, calls []chat.Block) []chat.Block {
-	results := unanswered(calls)
-	slots := make(chan struct{}, atOnce)
+// callTools calls an answer's tools concurrently and returns their results in order. A call without a result because
+// ctx ended says so.
+func (c *conversation) callTools(ctx context.Context, calls []chat.Block) []chat.Block {
+	results := unknownResults(calls)
+	slots := make(chan struct{}, maxParallelCalls)
 	var wg sync.WaitGroup
 	for i, call := range calls {
 		c.calls++
@@ -124,13 +127,13 @@ func (c *conversation) answer(ctx context.Context, calls []chat.Block) []chat.Bl
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			c.host.Emit(run.EventPreTool, toolEvent{Tool: call.Name, Input: shown(call.Input)}.body())
+			c.host.Emit(run.EventPreTool, toolEvent{Tool: call.Name, Input: truncateInput(call.Input)}.body())
 			text, failed := c.call(ctx, call)
 			if ctx.Err() != nil && failed {
 				text = results[i].Text
 			}
 			results[i].Text, results[i].Failed = text, failed
-			e := toolEvent{Tool: call.Name, Input: shown(call.Input), Output: &text}
+			e := toolEvent{Tool: call.Name, Input: truncateInput(call.Input), Output: &text}
 			if failed {
 				e.Output, e.Error = nil, &text
 			}
@@ -141,30 +144,31 @@ func (c *conversation) answer(ctx context.Context, calls []chat.Block) []chat.Bl
 	return results
 }
 
-// call calls one tool. failed: the text is an error, for the model to mend.
+// call calls one tool. failed: the text is an error for the model.
 func (c *conversation) call(ctx context.Context, call chat.Block) (text string, failed bool) {
 	switch {
-	case call.Unread != "":
-		return "The arguments are not a JSON object; call the tool again with one", true
-	case !slices.ContainsFunc(c.box.Tools(), func(d chat.Definition) bool { return d.Name == call.Name }):
+	case call.BadInput != "":
+		return "the arguments are not a JSON object; call the tool again with one", true
+	case !slices.ContainsFunc(c.toolbox.Tools(), func(d chat.Definition) bool { return d.Name == call.Name }):
 		var names []string
-		for _, d := range c.box.Tools() {
+		for _, d := range c.toolbox.Tools() {
 			names = append(names, d.Name)
 		}
-		return fmt.Sprintf("There is no tool %.80q; there are: %s", call.Name, strings.Join(names, ", ")), true
+		return fmt.Sprintf("unknown tool %.80q; known tools: %s", call.Name, strings.Join(names, ", ")), true
 	}
-	return c.box.Call(ctx, call.Name, call.Input)
+	return c.toolbox.Call(ctx, call.Name, call.Input)
 }
 
-// maxShown is the largest input of a tool that an event shows, in bytes.
-const maxShown = 64 << 10
+// maxInputShown is the largest tool input in an event, in bytes.
+const maxInputShown = 64 << 10
 
-// shown is an input as an event shows it.
-func shown(input json.RawMessage) json.RawMessage {
-	if len(input) <= maxShown {
+// truncateInput returns an input for an event.
+func truncateInput(input json.RawMessage) json.RawMessage {
+	if len(input) <= maxInputShown {
 		return input
 	}
-	raw, err := strictjson.Encode(map[string]string{"cut": fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(string(input[:maxShown/8]), ""), len(input))})
+	raw, err := strictjson.Encode(map[string]string{"cut": fmt.Sprintf("%s… (%d bytes)",
+		strings.ToValidUTF8(string(input[:maxInputShown/8]), ""), len(input))})
 	if err != nil {
 		return json.RawMessage(`{}`)
 	}
@@ -181,15 +185,15 @@ type toolEvent struct {
 
 func (e toolEvent) body() json.RawMessage {
 	raw, err := strictjson.Encode(e)
-	if err != nil { // an input is JSON, or the call would not have been read
+	if err != nil { // never: the input was decoded from JSON
 		return json.RawMessage(`{}`)
 	}
 	return raw
 }
 
-// Run does one turn of the session.
+// Run runs one turn of the session.
 func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	s, agent, err := read(inv, osLookup)
+	s, agent, err := readSettings(inv, osLookup)
 	if err != nil {
 		return failed(err)
 	}
@@ -197,31 +201,33 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 		return run.Outcome{Status: run.Stopped}
 	}
 	c := &conversation{settings: s, host: host}
-	if c.history, err = c.recall(ctx, inv); err != nil {
-		return c.over(ctx, failed(err))
+	c.history, err = c.load(ctx, inv)
+	if err != nil {
+		return c.endBefore(ctx, failed(err))
 	}
 	servers, err := tools.Read(agent.MCPServers)
 	if err != nil {
 		return failed(err)
 	}
 	box, unusable := tools.Open(ctx, servers, tools.Config{
-		Env: s.environ(host.Env), Dir: inv.ProjectDir, In: e.In, Kill: host.Kill, Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
+		Env: s.environment(host.Env), Dir: inv.ProjectDir, Confinement: e.Confinement, Kill: host.Kill,
+		Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
 	})
 	defer box.Close()
 	if ctx.Err() != nil {
 		return run.Outcome{Status: run.Stopped}
 	}
 	for _, u := range unusable {
-		host.Emit(run.EventMessage, run.TextMessage("system", u.Why+". The run goes on without it"))
-		c.without = append(c.without, u.Server)
+		host.Emit(run.EventMessage, run.TextMessage("system", u.Reason+"; the run continues without it"))
+		c.unusableServers = append(c.unusableServers, u.Server)
 	}
 	var closeModel func()
-	c.model, closeModel = s.endpoint()
+	c.model, closeModel = s.newModel()
 	defer closeModel()
-	c.box, c.system = box, agent.SystemPrompt
+	c.toolbox, c.system = box, agent.SystemPrompt
 
-	c.history.begin(inv.RunID, inv.Attempt, asked(inv))
-	o := c.talk(ctx)
-	c.report()
+	c.history.startTurn(inv.RunID, inv.Attempt, promptOf(inv))
+	o := c.loop(ctx)
+	c.emitMetadata()
 	return o
 }

@@ -16,17 +16,18 @@ import (
 	"ao/worker/llm/chat"
 )
 
-// The pauses between tries where the endpoint names none: they double, from the first to the last.
+// Pauses between retries if the endpoint names none; they double from the first to the last.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
 )
 
-// longestWait is what a run without a time limit of its own waits for an endpoint.
-const longestWait = time.Hour
+// maxWait is how long a run without a time limit waits for an endpoint.
+const maxWait = time.Hour
 
-// wait is when an answer's headers ask to be asked again: Retry-After-Ms, or Retry-After in seconds or as a date. 0: they don't.
-func wait(h http.Header, now time.Time) time.Duration {
+// retryAfter returns the wait that a response asks for: Retry-After-Ms, or Retry-After in seconds or as a date. 0:
+// none.
+func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil && ms > 0 {
 		return bounded(ms / 1000)
 	}
@@ -47,11 +48,11 @@ func bounded(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// ask has the model answer, again and again while it may still succeed and nothing of the answer was told. The fault is why
-// it did not; it is nil, too, where ctx ended. What there is of the answer comes with it, and was told.
-func (c *conversation) ask(ctx context.Context, r chat.Request) (chat.Reply, *fault.Fault) {
+// askModel calls the model and retries while that may help and no text of the answer was emitted. The fault is why it
+// failed; nil if ctx ended. A partial answer is returned with it, and was emitted.
+func (c *conversation) askModel(ctx context.Context, r chat.Request) (chat.Reply, *fault.Fault) {
 	for try := 0; ; try++ {
-		s := &speaker{tell: c.host.Emit}
+		s := &messageEmitter{emit: c.host.Emit}
 		reply, err := c.model.Ask(ctx, r, s)
 		c.usage.Add(reply.Usage)
 		if err == nil {
@@ -61,11 +62,12 @@ func (c *conversation) ask(ctx context.Context, r chat.Request) (chat.Reply, *fa
 		}
 		var f *fault.Fault
 		if ctx.Err() == nil {
-			v := c.settings.judge(err, time.Now())
+			v := c.settings.classify(err, time.Now())
 			f = v.Fault
-			if !s.told && v.again && c.mayWait(ctx, &v, try) {
+			if !s.emitted && v.retryable && c.mayWait(ctx, &v, try) {
 				if pause := v.after; pause >= 5*time.Second {
-					c.host.Emit(run.EventMessage, run.TextMessage("system", f.Message+"; trying again in "+pause.Round(time.Second).String()))
+					c.host.Emit(run.EventMessage, run.TextMessage("system",
+						f.Message+"; retrying in "+pause.Round(time.Second).String()))
 				}
 				c.retries++
 				if sleep(ctx, v.after) {
@@ -79,11 +81,11 @@ func (c *conversation) ask(ctx context.Context, r chat.Request) (chat.Reply, *fa
 	}
 }
 
-// mayWait tells whether the call may be tried again, and when, in v.after; if not, the message says why.
-func (c *conversation) mayWait(ctx context.Context, v *verdict, try int) bool {
+// mayWait reports whether the call may be retried, and sets v.after; otherwise the message says why not.
+func (c *conversation) mayWait(ctx context.Context, v *callError, try int) bool {
 	if try >= *c.settings.MaxRetries {
 		if try > 0 {
-			v.Message += fmt.Sprintf("; it was tried %d times", try+1)
+			v.Message += fmt.Sprintf("; tried %d times", try+1)
 		}
 		return false
 	}
@@ -92,23 +94,24 @@ func (c *conversation) mayWait(ctx context.Context, v *verdict, try int) bool {
 		v.after = min(firstPause<<min(try, 10), lastPause)
 		v.after -= rand.N(v.after / 4)
 	}
-	left := longestWait
+	left := maxWait
 	if end, ok := ctx.Deadline(); ok {
 		left = time.Until(end)
 	}
 	if v.after < left {
 		return true
 	}
-	what := "the next try would be in"
+	what := "the next retry would be in"
 	if asked {
-		what = "it asks to be tried again in"
+		what = "it asks for a retry in"
 		v.With("retry_after_seconds", math.Ceil(v.after.Seconds()))
 	}
-	v.Message += fmt.Sprintf("; %s %s, and the run has %s left", what, v.after.Round(time.Second), max(left, 0).Round(time.Second))
+	v.Message += fmt.Sprintf("; %s %s, and the run has %s left", what, v.after.Round(time.Second),
+		max(left, 0).Round(time.Second))
 	return false
 }
 
-// sleep waits; false: ctx ended before.
+// sleep waits for d; false: ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

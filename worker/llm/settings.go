@@ -23,7 +23,7 @@ import (
 	"ao/worker/process"
 )
 
-// settings are the profile's config (shared/docs/llm.md has the table). Zero stands for the default.
+// settings are the profile's config (table in shared/docs/llm.md). Zero values mean the default.
 type settings struct {
 	Provider    string            `json:"provider"`
 	BaseURL     string            `json:"base_url"`
@@ -43,7 +43,7 @@ type settings struct {
 	key string // the credential itself; nothing prints it
 }
 
-// blueprint is what counts of an agent's definition.
+// blueprint is the part of an agent's definition that is used.
 type blueprint struct {
 	Model        string          `json:"model"`
 	MaxTurns     int             `json:"max_turns"`
@@ -56,7 +56,7 @@ const (
 	claude = "anthropic"
 )
 
-// keyEnvs are the names of the variables that hold a provider's key unless the profile names another.
+// keyEnvs are the default variables of a provider's key.
 var keyEnvs = map[string]string{openAI: "OPENAI_API_KEY", claude: "ANTHROPIC_API_KEY"}
 
 var (
@@ -64,27 +64,31 @@ var (
 	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 
-// credentials are headers that a file with settings must not hold.
+// credentials are headers that a settings file must not contain.
 var credentials = []string{"Authorization", "X-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization"}
 
-// read reads the profile's config and the agent's blueprint. lookup is os.LookupEnv: the key is the worker's own.
-func read(inv executor.Invocation, lookup func(string) (string, bool)) (s settings, b blueprint, err error) {
+// readSettings decodes the profile's config and the agent's blueprint. lookup is os.LookupEnv: the key is in the
+// worker's environment.
+func readSettings(inv executor.Invocation, lookup func(string) (string, bool)) (s settings, b blueprint, err error) {
 	if len(inv.Config) > 0 && string(inv.Config) != "null" {
 		if err := strictjson.Decode(inv.Config, &s); err != nil {
-			return s, b, bad("%s", fault.Of(err).Message)
+			return s, b, configError("%s", fault.Of(err).Message)
 		}
 	}
 	if len(inv.Blueprint) > 0 && string(inv.Blueprint) != "null" {
 		if err := json.Unmarshal(inv.Blueprint, &b); err != nil {
-			return s, b, fault.Newf(fault.Invalid, "The agent's blueprint cannot be read: %v", err)
+			return s, b, fault.Newf(fault.Invalid, "the agent's blueprint is unreadable: %v", err)
 		}
 	}
 	s.Model = cmp.Or(b.Model, s.Model)
-	if b.MaxTurns > 0 && (s.MaxTurns == 0 || b.MaxTurns < s.MaxTurns) { // the profile's is the most
+	if b.MaxTurns > 0 && (s.MaxTurns == 0 || b.MaxTurns < s.MaxTurns) { // the profile's limit is the maximum
 		s.MaxTurns = b.MaxTurns
 	}
 	if s.Provider == "" && s.BaseURL == "" {
-		return s, b, bad(`provider is required: "openai" for endpoints that speak Chat Completions (Ollama and vLLM do), or "anthropic"`)
+		return s,
+			b,
+			configError(`provider is required: "openai" for endpoints that speak Chat Completions (such as Ollama ` +
+				`and vLLM), or "anthropic"`)
 	}
 	s.Provider = cmp.Or(s.Provider, openAI)
 	if err := s.check(); err != nil {
@@ -109,13 +113,14 @@ func read(inv executor.Invocation, lookup func(string) (string, bool)) (s settin
 		s.key = strings.TrimSpace(s.key)
 	}
 	if strings.ContainsFunc(s.key, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return s, b, bad("the variable %s does not hold a key: it has characters that a header cannot have", name)
+		return s, b, configError("the variable %s does not contain a key: it has characters that a header cannot have",
+			name)
 	}
 	return s, b, nil
 }
 
-func bad(format string, args ...any) *fault.Fault {
-	return fault.New(fault.Invalid, codeConfig, "The profile's config: "+fmt.Sprintf(format, args...))
+func configError(format string, args ...any) *fault.Fault {
+	return fault.New(fault.Invalid, codeConfig, "the profile's config: "+fmt.Sprintf(format, args...))
 }
 
 func (s settings) check() error {
@@ -123,9 +128,12 @@ func (s settings) check() error {
 		bad bool
 		say string
 	}{
-		{s.Provider != openAI && s.Provider != claude, fmt.Sprintf(`provider must be "openai" or "anthropic", not %.40q`, s.Provider)},
+		{s.Provider != openAI && s.Provider != claude,
+			fmt.Sprintf(`provider must be "openai" or "anthropic", not %.40q`, s.Provider)},
 		{s.Model == "", "model is required, here or as the agent's model"},
-		{s.KeyEnv != nil && *s.KeyEnv != "" && !variable.MatchString(*s.KeyEnv), "api_key_env must be the name of an environment variable of the worker; the key itself does not belong into a file"},
+		{s.KeyEnv != nil && *s.KeyEnv != "" && !variable.MatchString(*s.KeyEnv),
+			"api_key_env must be the name of an environment variable of the worker; the key itself must not be in a " +
+				"file"},
 		{s.MaxTokens < 0, "max_tokens must be a positive number"},
 		{s.Temperature != nil && (*s.Temperature < 0 || *s.Temperature > 2), "temperature must be from 0 to 2"},
 		{s.MaxTurns < 0 || s.MaxTurns > 10_000, "max_turns must be from 1 to 10000"},
@@ -133,11 +141,13 @@ func (s settings) check() error {
 		{s.Idle < 0 || s.Idle > 86400, "idle_timeout_seconds must be at most 86400"},
 		{s.ToolTimeout < 0 || s.ToolTimeout > 7*86400, "tool_timeout_seconds must be at most 604800"},
 		{s.Connect < 0 || s.Connect > 3600, "mcp_connect_timeout_seconds must be at most 3600"},
-		{s.MaxOutput < 0 || s.MaxOutput > 0 && s.MaxOutput < 256 || s.MaxOutput > 1<<20, "max_tool_output_bytes must be from 256 to 1048576"},
-		{s.MaxHistory < 0 || s.MaxHistory > 0 && s.MaxHistory < 1024 || s.MaxHistory > maxHistory, fmt.Sprintf("max_history_bytes must be from 1024 to %d", maxHistory)},
+		{s.MaxOutput < 0 || s.MaxOutput > 0 && s.MaxOutput < 256 || s.MaxOutput > 1<<20,
+			"max_tool_output_bytes must be from 256 to 1048576"},
+		{s.MaxHistory < 0 || s.MaxHistory > 0 && s.MaxHistory < 1024 || s.MaxHistory > maxHistory,
+			fmt.Sprintf("max_history_bytes must be from 1024 to %d", maxHistory)},
 	} {
 		if c.bad {
-			return bad("%s", c.say)
+			return configError("%s", c.say)
 		}
 	}
 	if err := s.checkURL(); err != nil {
@@ -152,9 +162,10 @@ func (s settings) checkURL() error {
 	}
 	switch u, err := url.Parse(s.BaseURL); {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return bad("base_url must be an http or https address")
+		return configError("base_url must be an http or https address")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return bad("base_url must hold neither user, query nor fragment; a key goes into the variable that api_key_env names")
+		return configError("base_url must not contain a user, query or fragment; a key goes into the variable that " +
+			"api_key_env names")
 	}
 	return nil
 }
@@ -163,15 +174,15 @@ func (s settings) checkHeaders() error {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		switch {
 		case slices.Contains(credentials, http.CanonicalHeaderKey(name)):
-			return bad("headers must not hold %s; a key goes into the variable that api_key_env names", name)
+			return configError("headers must not contain %s; a key goes into the variable that api_key_env names", name)
 		case !headerName.MatchString(name) || strings.ContainsAny(s.Headers[name], "\r\n\x00"):
-			return bad("headers: %.60q cannot be sent", name)
+			return configError("headers: %.60q cannot be sent", name)
 		}
 	}
 	return nil
 }
 
-// address is where the endpoint is, as it may be shown.
+// address returns the endpoint's URL; it contains no secret.
 func (s settings) address() string {
 	if s.Provider == claude {
 		return cmp.Or(s.BaseURL, anthropic.BaseURL)
@@ -179,26 +190,27 @@ func (s settings) address() string {
 	return cmp.Or(s.BaseURL, openai.BaseURL)
 }
 
-// endpoint gives the model, and what ends its connections.
-func (s settings) endpoint() (chat.Model, func()) {
+// newModel returns the model and a function that closes its connections.
+func (s settings) newModel() (chat.Model, func()) {
 	client := endpoint.NewClient(seconds(s.Idle))
 	if s.Provider == claude {
-		return anthropic.New(anthropic.Config{BaseURL: s.BaseURL, Key: s.key, Headers: s.Headers, Client: client}), client.Close
+		return anthropic.New(anthropic.Config{BaseURL: s.BaseURL, Key: s.key, Headers: s.Headers, Client: client}),
+			client.Close
 	}
 	return openai.New(openai.Config{BaseURL: s.BaseURL, Key: s.key, Headers: s.Headers, Client: client}), client.Close
 }
 
-// hide takes the key out of a text.
-func (s settings) hide(text string) string {
+// redact removes the key from a text.
+func (s settings) redact(text string) string {
 	if len(s.key) < 4 {
 		return text
 	}
 	return strings.ReplaceAll(text, s.key, "[key]")
 }
 
-// environ is the environment of programs that are no part of the worker: without the key, whatever the profile allows, and
-// without the mark of this program, as each gets its own.
-func (s settings) environ(env []string) []string {
+// environment returns the environment of MCP servers: without the key, whatever the profile allows, and without this
+// program's mark, as each gets its own.
+func (s settings) environment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return name == process.MarkEnv || name == *s.KeyEnv

@@ -58,7 +58,8 @@ func newStand(t *testing.T, provider string, replies ...reply) *stand {
 			next, s.replies = s.replies[0], s.replies[1:]
 		}
 		s.mu.Unlock()
-		if want := map[string]string{openAI: "/v1/chat/completions", claude: "/v1/messages"}[provider]; r.URL.Path != want {
+		if want := map[string]string{openAI: "/v1/chat/completions",
+			claude: "/v1/messages"}[provider]; r.URL.Path != want {
 			http.Error(w, "404 page not found", 404)
 			return
 		}
@@ -91,19 +92,25 @@ func (s *stand) begin(w http.ResponseWriter, texts ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if s.provider == openAI {
 		for _, text := range texts {
-			send(w, "", object{"id": "c", "object": "chat.completion.chunk", "model": "m-1", "choices": []any{object{"index": 0, "delta": object{"role": "assistant", "content": text}, "finish_reason": nil}}})
+			send(w, "", object{"id": "c", "object": "chat.completion.chunk", "model": "m-1",
+				"choices": []any{object{"index": 0, "delta": object{"role": "assistant", "content": text},
+					"finish_reason": nil}}})
 		}
 		w.(http.Flusher).Flush()
 		return
 	}
-	send(w, "message_start", object{"type": "message_start", "message": object{"id": "m", "type": "message", "role": "assistant", "model": "m-1", "content": []any{}, "usage": object{"input_tokens": 10, "output_tokens": 1}}})
+	send(w, "message_start", object{"type": "message_start", "message": object{"id": "m", "type": "message",
+		"role": "assistant", "model": "m-1", "content": []any{}, "usage": object{"input_tokens": 10,
+			"output_tokens": 1}}})
 	send(w, "ping", object{"type": "ping"})
 	if len(texts) == 0 {
 		return
 	}
-	send(w, "content_block_start", object{"type": "content_block_start", "index": 0, "content_block": object{"type": "text", "text": ""}})
+	send(w, "content_block_start", object{"type": "content_block_start", "index": 0,
+		"content_block": object{"type": "text", "text": ""}})
 	for _, text := range texts {
-		send(w, "content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": object{"type": "text_delta", "text": text}})
+		send(w, "content_block_delta", object{"type": "content_block_delta", "index": 0,
+			"delta": object{"type": "text_delta", "text": text}})
 	}
 }
 
@@ -114,11 +121,16 @@ func (s *stand) end(w http.ResponseWriter, texts int, stop string, calls ...call
 	if s.provider == openAI {
 		for i, c := range calls {
 			half := len(c.input) / 2
-			send(w, "", object{"choices": []any{object{"index": 0, "delta": object{"tool_calls": []any{object{"index": i, "id": c.id, "type": "function", "function": object{"name": c.name, "arguments": c.input[:half]}}}}}}})
-			send(w, "", object{"choices": []any{object{"index": 0, "delta": object{"tool_calls": []any{object{"index": i, "function": object{"arguments": c.input[half:]}}}}}}})
+			send(w, "", object{"choices": []any{object{"index": 0,
+				"delta": object{"tool_calls": []any{object{"index": i, "id": c.id, "type": "function",
+					"function": object{"name": c.name, "arguments": c.input[:half]}}}}}}})
+			send(w, "", object{"choices": []any{object{"index": 0,
+				"delta": object{"tool_calls": []any{object{"index": i,
+					"function": object{"arguments": c.input[half:]}}}}}}})
 		}
 		send(w, "", object{"choices": []any{object{"index": 0, "delta": object{}, "finish_reason": stop}}})
-		send(w, "", object{"choices": []any{}, "model": "m-1", "usage": object{"prompt_tokens": 14, "completion_tokens": 5, "total_tokens": 19, "prompt_tokens_details": object{"cached_tokens": 4}}})
+		send(w, "", object{"choices": []any{}, "model": "m-1", "usage": object{"prompt_tokens": 14,
+			"completion_tokens": 5, "total_tokens": 19, "prompt_tokens_details": object{"cached_tokens": 4}}})
 		fmt.Fprint(w, "data: [DONE]\n\n")
 		return
 	}
@@ -129,13 +141,17 @@ func (s *stand) end(w http.ResponseWriter, texts int, stop string, calls ...call
 	}
 	for _, c := range calls {
 		half := len(c.input) / 2
-		send(w, "content_block_start", object{"type": "content_block_start", "index": index, "content_block": object{"type": "tool_use", "id": c.id, "name": c.name, "input": object{}}})
-		send(w, "content_block_delta", object{"type": "content_block_delta", "index": index, "delta": object{"type": "input_json_delta", "partial_json": c.input[:half]}})
-		send(w, "content_block_delta", object{"type": "content_block_delta", "index": index, "delta": object{"type": "input_json_delta", "partial_json": c.input[half:]}})
+		send(w, "content_block_start", object{"type": "content_block_start", "index": index,
+			"content_block": object{"type": "tool_use", "id": c.id, "name": c.name, "input": object{}}})
+		send(w, "content_block_delta", object{"type": "content_block_delta", "index": index,
+			"delta": object{"type": "input_json_delta", "partial_json": c.input[:half]}})
+		send(w, "content_block_delta", object{"type": "content_block_delta", "index": index,
+			"delta": object{"type": "input_json_delta", "partial_json": c.input[half:]}})
 		send(w, "content_block_stop", object{"type": "content_block_stop", "index": index})
 		index++
 	}
-	send(w, "message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop}, "usage": object{"output_tokens": 5, "cache_read_input_tokens": 4}})
+	send(w, "message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop},
+		"usage": object{"output_tokens": 5, "cache_read_input_tokens": 4}})
 	send(w, "message_stop", object{"type": "message_stop"})
 }
 
@@ -276,8 +292,10 @@ func (s *stand) invocation(mode, runID, prompt, config, blueprint string) execut
 		config = "," + config
 	}
 	return executor.Invocation{
-		SchemaVersion: executor.Version, Mode: mode, SessionID: "ses_1", RunID: runID, AgentName: "a", Attempt: 1, Prompt: prompt, Parameters: json.RawMessage(`{}`),
-		Config:    json.RawMessage(fmt.Sprintf(`{"provider":%q,"base_url":%q,"model":"m","api_key_env":"LLM_TEST_KEY"%s}`, s.provider, base, config)),
+		SchemaVersion: executor.Version, Mode: mode, SessionID: "ses_1", RunID: runID, AgentName: "a", Attempt: 1,
+		Prompt: prompt, Parameters: json.RawMessage(`{}`),
+		Config: json.RawMessage(fmt.Sprintf(`{"provider":%q,"base_url":%q,"model":"m",`+
+			`"api_key_env":"LLM_TEST_KEY"%s}`, s.provider, base, config)),
 		Blueprint: json.RawMessage(`{"name":"a"` + blueprint + `}`),
 	}
 }

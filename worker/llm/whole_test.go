@@ -17,26 +17,33 @@ func whole(text string, calls ...call) map[string]string {
 		blocks = append(blocks, object{"type": "text", "text": text})
 	}
 	for _, c := range calls {
-		blocks = append(blocks, object{"type": "tool_use", "id": c.id, "name": c.name, "input": json.RawMessage(c.input)})
-		list = append(list, object{"id": c.id, "type": "function", "function": object{"name": c.name, "arguments": c.input}})
+		blocks = append(blocks, object{"type": "tool_use", "id": c.id, "name": c.name,
+			"input": json.RawMessage(c.input)})
+		list = append(list, object{"id": c.id, "type": "function", "function": object{"name": c.name,
+			"arguments": c.input}})
 	}
 	why := stops
 	if len(calls) > 0 {
 		why = forCalls
 	}
-	message, _ := json.MarshalIndent(object{"id": "m", "type": "message", "role": "assistant", "model": "m-1", "content": blocks, "stop_reason": why[claude],
+	message, _ := json.MarshalIndent(object{"id": "m", "type": "message", "role": "assistant", "model": "m-1",
+		"content": blocks, "stop_reason": why[claude],
 		"usage": object{"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 4}}, "", "  ")
-	completion, _ := json.MarshalIndent(object{"id": "c", "object": "chat.completion", "model": "m-1", "choices": []any{object{"index": 0, "finish_reason": why[openAI],
-		"message": object{"role": "assistant", "content": text, "tool_calls": list}}},
-		"usage": object{"prompt_tokens": 14, "completion_tokens": 5, "prompt_tokens_details": object{"cached_tokens": 4}}}, "", "  ")
+	completion, _ := json.MarshalIndent(object{"id": "c", "object": "chat.completion", "model": "m-1",
+		"choices": []any{object{"index": 0, "finish_reason": why[openAI],
+			"message": object{"role": "assistant", "content": text, "tool_calls": list}}},
+		"usage": object{"prompt_tokens": 14, "completion_tokens": 5,
+			"prompt_tokens_details": object{"cached_tokens": 4}}}, "", "  ")
 	return map[string]string{claude: string(message), openAI: string(completion)}
 }
 
-// TestAnswersThatAreNotStreamed: an endpoint that answers whole is understood as one that streams, whatever type it names.
+// TestAnswersThatAreNotStreamed: an endpoint that answers whole is understood as one that streams, whatever type it
+// names.
 func TestAnswersThatAreNotStreamed(t *testing.T) {
 	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "text/plain", ""} {
 		both(t, func(t *testing.T, provider string) {
-			s := newStand(t, provider, raw(kind, whole("I look.", call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__add", `{"a":2,"b":2}`})[provider]), raw(kind, whole("Three\nand four.")[provider]))
+			s := newStand(t, provider, raw(kind, whole("I look.", call{"c1", "calc__add", `{"a":1,"b":2}`},
+				call{"c2", "calc__add", `{"a":2,"b":2}`})[provider]), raw(kind, whole("Three\nand four.")[provider]))
 			m := &memory{}
 			o := play(t, m, s.invocation(executor.Start, "run_1", "Add", "", over(t, "http")))
 			if got := summary(o); got != "completed Three\nand four." {
@@ -48,20 +55,24 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 			if got := roles(s.asked()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
 				t.Errorf("the model was told %s", got)
 			}
-			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts, `"usage":{"input_tokens":20,"output_tokens":10,"cache_read_tokens":8}`) || !strings.Contains(facts, `"model":"m-1"`) {
+			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts,
+				`"usage":{"input_tokens":20,"output_tokens":10,"cache_read_tokens":8}`) ||
+				!strings.Contains(facts, `"model":"m-1"`) {
 				t.Errorf("metadata %s", facts)
 			}
 		})
 	}
 	both(t, func(t *testing.T, provider string) {
 		long := newStand(t, provider, raw("application/json", whole(strings.Repeat("x", 17<<20))[provider]))
-		if got := summary(play(t, &memory{}, long.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))); got != "failed "+codeBroken {
+		if got := summary(play(t, &memory{}, long.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`,
+			""))); got != "failed "+codeBroken {
 			t.Errorf("17 MiB: %.100s", got)
 		}
 	})
 }
 
-// TestWhatIsCached: requests to Anthropic mark the end of the tools, of the system prompt and of the conversation, and no more than that.
+// TestWhatIsCached: requests to Anthropic mark the end of the tools, of the system prompt and of the conversation, and
+// no more than that.
 func TestWhatIsCached(t *testing.T) {
 	s := newStand(t, claude, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("Yes"))
 	m := &memory{}
@@ -82,7 +93,8 @@ func TestWhatIsCached(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := r.Messages[len(r.Messages)-1].Content
-		if strings.Count(raw, mark) != 3 || r.System[len(r.System)-1].Cache == nil || r.Tools[len(r.Tools)-1].Cache == nil || last[len(last)-1].Cache == nil {
+		if strings.Count(raw, mark) != 3 || r.System[len(r.System)-1].Cache == nil ||
+			r.Tools[len(r.Tools)-1].Cache == nil || last[len(last)-1].Cache == nil {
 			t.Errorf("request %d: %s", i, raw)
 		}
 	}
@@ -101,8 +113,10 @@ func TestWhatAnAgentMaySay(t *testing.T) {
 	}{{`,"max_turns":1`, `"max_turns":2`, 1}, {`,"max_turns":9`, `"max_turns":2`, 2}, {`,"max_turns":2`, "", 2}} {
 		again := wants(call{"c1", "calc__add", `{"a":1,"b":2}`})
 		s := newStand(t, openAI, again, again, again)
-		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", tt.config, `,"model":"mine"`+tt.blueprint+over(t, "http")))
-		if got := summary(o); got != "failed "+codeTurns || len(s.asked()) != tt.turns || !strings.Contains(s.asked()[0], `"model":"mine"`) {
+		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", tt.config,
+			`,"model":"mine"`+tt.blueprint+over(t, "http")))
+		if got := summary(o); got != "failed "+codeTurns || len(s.asked()) != tt.turns ||
+			!strings.Contains(s.asked()[0], `"model":"mine"`) {
 			t.Errorf("%s in %s: %s after %d answers: %v", tt.blueprint, tt.config, got, len(s.asked()), o.Error)
 		}
 	}

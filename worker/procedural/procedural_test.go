@@ -280,8 +280,8 @@ func TestProgressIsBounded(t *testing.T) {
 	}
 	p.flushSkipped()
 	got = got[EventsAtOnce:]
-	if len(got) != EventsPerSecond+2 || got[0] != "[… 900 lines left out …]" || got[1] != "later 0" ||
-		got[len(got)-1] != "[… 980 lines left out …]" {
+	if len(got) != EventsPerSecond+2 || got[0] != "[… 900 lines dropped …]" || got[1] != "later 0" ||
+		got[len(got)-1] != "[… 980 lines dropped …]" {
 		t.Errorf("got %d: %q", len(got), got)
 	}
 }

@@ -46,7 +46,7 @@ func TestRead(t *testing.T) {
 		{"no-type", `{"command":"x"}`, `profile file DIR/no-type.json: type must be autonomous or procedural`},
 		{"no-command",
 			`{"type":"autonomous"}`,
-			`profile file DIR/no-command.json: command is required: the executor's program, for procedural agents ` +
+			`profile file DIR/no-command.json: command is required: the executor's program; for procedural agents ` +
 				`ao-procedural-exec`},
 		{"no-agents", `{"type":"procedural","command":"x"}`,
 			`profile file DIR/no-agents.json: agents_dir is required in a procedural profile: the folder of its agents`},
@@ -60,8 +60,8 @@ func TestRead(t *testing.T) {
 			`profile file DIR/prompts.json: system_prompts belongs to autonomous profiles; a procedural agent has no ` +
 				`model`},
 		{"agents", `{"type":"autonomous","command":"x","agents_dir":"a"}`,
-			`profile file DIR/agents.json: agents_dir belongs to procedural profiles; autonomous agents lie with the ` +
-				`coordinator`},
+			`profile file DIR/agents.json: agents_dir belongs to procedural profiles; the coordinator has the ` +
+				`autonomous agents`},
 		{"config", `{` + ok + `,"config":[]}`, `profile file DIR/config.json: config must be an object`},
 		{"lifecycle", `{` + ok + `,"lifecycle":"forever"}`,
 			`profile file DIR/lifecycle.json: lifecycle must be oneshot or persistent`},
@@ -93,7 +93,7 @@ func TestRead(t *testing.T) {
 			`{` +
 				ok +
 				`,"env":["A","B=1"]}`,
-			`profile file DIR/env.json: env[1] "B=1" must be the name of a variable; its value is the worker's own`},
+			`profile file DIR/env.json: env[1] "B=1" must be the name of a variable; the worker has its value`},
 		{"limits", `{` + ok + `,"limits":{"cpu_seconds":-1}}`,
 			`profile file DIR/limits.json: limits.cpu_seconds must be from 1 to 1099511627776`},
 		{"limits-unknown", `{` + ok + `,"limits":{"cpu":1}}`,
@@ -116,15 +116,15 @@ func TestRead(t *testing.T) {
 			`profile file DIR/sandbox-unknown.json: sandbox: Unknown field "net"; known are kind, read, write, hide, ` +
 				`project_dir, network`},
 		{"sandbox-path", `{` + ok + `,"sandbox":{"kind":"bubblewrap","write":["/a","b"]}}`,
-			`profile file DIR/sandbox-path.json: sandbox.write[1] "b" must be an absolute path, or begin with ~/`},
+			`profile file DIR/sandbox-path.json: sandbox.write[1] "b" must be an absolute path or begin with ~/`},
 		{"sandbox-root", `{` + ok + `,"sandbox":{"kind":"bubblewrap","write":["/../"]}}`,
 			`profile file DIR/sandbox-root.json: sandbox.write[0] must not be the root: that disables the sandbox`},
 		{"sandbox-project", `{` + ok + `,"sandbox":{"kind":"bubblewrap","project_dir":"no"}}`,
 			`profile file DIR/sandbox-project.json: sandbox.project_dir must be write or read`},
 		{"sandbox-claude",
 			`{"type":"autonomous","command":"ao-claude-code-exec","sandbox":{"kind":"bubblewrap","network":false}}`,
-			`profile file DIR/sandbox-claude.json: sandbox.network must not be false: Claude Code reaches its model ` +
-				`over it`},
+			`profile file DIR/sandbox-claude.json: sandbox.network must not be false: Claude Code needs it to ` +
+				`reach its model`},
 		{"../escape",
 			``, `profile "../escape": use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit`},
 		{"gone", ``, `profile "gone": DIR/gone.json does not exist; the folder has no profiles`},
@@ -156,9 +156,9 @@ func TestRunnable(t *testing.T) {
 		{Profile{Type: "procedural", Command: proceduralExec}, "<nil>"},
 		{Profile{Type: "procedural", Command: proceduralExec, Lifecycle: "oneshot", Config: []byte("{ }")}, "<nil>"},
 		{Profile{Type: "procedural", Command: proceduralExec, Config: []byte(`{"a":1}`)},
-			`profile "p": ao-procedural-exec takes no config; leave it out`},
+			`profile "p": ao-procedural-exec takes no config; remove it`},
 		{Profile{Type: "procedural", Command: "other"},
-			`profile "p": command "other" is not supported by this version; a procedural profile's is ` +
+			`profile "p": command "other" is not supported; the command of a procedural profile is ` +
 				`ao-procedural-exec`},
 		{Profile{Type: "autonomous", Command: "sh", Config: []byte(`{"model":"m"}`)}, "<nil>"},
 		{Profile{Type: "autonomous", Command: "sh", Lifecycle: "persistent"}, "<nil>"},

@@ -71,21 +71,21 @@ func TestDirectives(t *testing.T) {
 				`"exit_code":4},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
 		{"no such directive",
 			"@sing la",
-			`{"status":"failed","error":{"error":"unknown_directive","message":"there is no directive @sing; there ` +
+			`{"status":"failed","error":{"error":"unknown_directive","message":"unknown directive @sing; known ` +
 				`are @child, @data, @exit, @fail, @json, @metadata, @recall, @say, @sleep, @stderr, @tool"}}`},
 		{"no duration",
 			"@sleep long",
-			`{"status":"failed","error":{"error":"bad_directive","message":"@sleep \"long\": it takes a duration ` +
-				`such as 200ms"},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
+			`{"status":"failed","error":{"error":"bad_directive","message":"@sleep needs a duration such as ` +
+				`200ms, got \"long\""},"result":{"result_type":"autonomous","result_text":null,"result_data":null}}`},
 		{"no API",
 			"@child a sync b",
-			`{"status":"failed","error":{"error":"no_api","message":"@child needs the orchestrator's API, and this ` +
-				`run has none; does the worker know where it is (AO_API_URL)?"},"result":{"result_type":"autonomous",` +
+			`{"status":"failed","error":{"error":"no_api","message":"@child needs the orchestrator's API, which ` +
+				`this run does not have; set AO_API_URL for the worker"},"result":{"result_type":"autonomous",` +
 				`"result_text":null,"result_data":null}}`},
 		{"nothing",
 			"Write to me@example.com",
 			`{"status":"completed","result":{"result_type":"autonomous","result_text":"There is no model here ` +
-				`(ao-test-exec). I was told: Write to me@example.com","result_data":null}}`},
+				`(ao-test-exec). The prompt was: Write to me@example.com","result_data":null}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var s stage
@@ -159,7 +159,7 @@ func TestChildren(t *testing.T) {
 		executor.Start,
 		"@child scanner sync {\"path\":\"/a\"}\n@json {\"of\": $CHILD}\n@child slow async_callback Look "+
 			"around\n@child nobody sync x")
-	want := `{"status":"failed","error":{"error":"child_not_started","message":"The child was refused: ` +
+	want := `{"status":"failed","error":{"error":"child_not_started","message":"the API refused the child: ` +
 		`{\"error\":\"not_found\"}","status":404},"result":{"result_type":"autonomous","result_text":"{\"of\": ` +
 		`{\"n\": 1}}","result_data":null}}`
 	if got != want {

@@ -9,15 +9,15 @@ import (
 	"ao/worker/process"
 )
 
-// Claude gives one real claude program: the first of Claudes.
+// Claude returns the first of Claudes.
 func Claude(t testing.TB) string {
 	t.Helper()
 	return Claudes(t)[0]
 }
 
-// Claudes gives the real claude programs, of different versions: those that AO_TEST_CLAUDE lists, those that scripts/get-claude fetched, or the
-// one on PATH. Where there is none the test is skipped; the transcripts that were recorded of them are replayed everywhere (TestTranscripts of
-// worker/claudecode).
+// Claudes returns real claude programs of different versions: those that AO_TEST_CLAUDE lists, those that
+// scripts/get-claude fetched, or the one on PATH. Without any, the test is skipped; recorded transcripts are replayed
+// everywhere (TestTranscripts of worker/claudecode).
 func Claudes(t testing.TB) []string {
 	t.Helper()
 	if own := filepath.SplitList(os.Getenv("AO_TEST_CLAUDE")); len(own) > 0 {
@@ -30,13 +30,14 @@ func Claudes(t testing.TB) []string {
 		}
 		return own
 	}
-	if all, _ := filepath.Glob(filepath.Join(fetched(), "*", "claude")); len(all) > 0 { // in the order of their versions
+	if all, _ := filepath.Glob(filepath.Join(fetchedDir(), "*", "claude")); len(all) > 0 { // sorted by version
 		return all
 	}
-	if path, err := process.Find("claude", os.DevNull); err == nil { // nothing lies in there, so that the name is looked for on PATH alone
+	if path, err := process.Find("claude", os.DevNull); err == nil { // no folder, so only PATH is searched
 		return []string{path}
 	}
-	t.Skip("there is no claude program here: scripts/get-claude installs two versions, and AO_TEST_CLAUDE says where others are; recorded transcripts are replayed instead (TestTranscripts)")
+	t.Skip("no claude program: run scripts/get-claude or set AO_TEST_CLAUDE; recorded transcripts are replayed " +
+		"instead (TestTranscripts)")
 	return nil
 }
 
@@ -44,15 +45,15 @@ func Claudes(t testing.TB) []string {
 func Each(t *testing.T, test func(t *testing.T, claude string)) {
 	t.Helper()
 	for _, claude := range Claudes(t) {
-		t.Run(strings.TrimPrefix(filepath.Dir(claude), fetched()+"/"), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(filepath.Dir(claude), fetchedDir()+"/"), func(t *testing.T) {
 			t.Parallel()
 			test(t, claude)
 		})
 	}
 }
 
-// fetched is where scripts/get-claude puts them: below the folder of go.work, wherever in there the test is.
-func fetched() string {
+// fetchedDir returns where scripts/get-claude puts them, below the folder of go.work.
+func fetchedDir() string {
 	dir, err := os.Getwd()
 	for err == nil {
 		if _, missing := os.Stat(filepath.Join(dir, "go.work")); missing == nil || dir == filepath.Dir(dir) {

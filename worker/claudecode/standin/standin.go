@@ -1,5 +1,5 @@
-// Package standin is a local stand-in of the Messages API, for tests that drive the real claude program: it speaks the API's event
-// stream, and what it answers is the test's affair. No product code uses it.
+// Package standin is a local stand-in for the Messages API, for tests that run the real claude program. It sends the
+// API's event stream; the test decides the answers. No product code uses it.
 package standin
 
 import (
@@ -16,12 +16,12 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Answer is what the API says to one request.
+// Answer answers one request.
 type Answer func(http.ResponseWriter, Request)
 
-// Request is what claude asked.
+// Request is a request of claude.
 type Request struct {
-	N        int             `json:"-"` // the first one is 1
+	N        int             `json:"-"` // number of the request, from 1
 	Model    string          `json:"model"`
 	System   json.RawMessage `json:"system"`
 	Messages json.RawMessage `json:"messages"`
@@ -30,7 +30,7 @@ type Request struct {
 	} `json:"tools"`
 }
 
-// Has tells whether the model may use a tool.
+// Has reports whether the model may use a tool.
 func (r Request) Has(tool string) bool {
 	return slices.ContainsFunc(r.Tools, func(t struct {
 		Name string `json:"name"`
@@ -39,8 +39,8 @@ func (r Request) Has(tool string) bool {
 	})
 }
 
-// Last is what the user's newest message says: its texts and what tools gave back, one after the other. Claude's own notes of the role
-// system may follow it.
+// Last returns the texts and tool results of the user's last message. Claude's own messages of the role system may
+// follow it.
 func (r Request) Last() string {
 	var all []struct {
 		Role    string          `json:"role"`
@@ -49,14 +49,14 @@ func (r Request) Last() string {
 	json.Unmarshal(r.Messages, &all)
 	for _, m := range slices.Backward(all) {
 		if m.Role == "user" {
-			return text(m.Content)
+			return contentText(m.Content)
 		}
 	}
 	return ""
 }
 
-// text is that of a message's or a tool result's content: a string, or blocks.
-func text(content json.RawMessage) string {
+// contentText returns the text of a message's or a tool result's content: a string or blocks.
+func contentText(content json.RawMessage) string {
 	var s string
 	if json.Unmarshal(content, &s) == nil {
 		return s
@@ -68,27 +68,27 @@ func text(content json.RawMessage) string {
 	json.Unmarshal(content, &blocks)
 	var all []string
 	for _, b := range blocks {
-		all = append(all, b.Text+text(b.Content))
+		all = append(all, b.Text+contentText(b.Content))
 	}
 	return strings.Join(all, "\n")
 }
 
-// API is a stand-in; it ends with its test.
+// API is a running stand-in; it ends with its test.
 type API struct {
 	URL string
 
-	decide func(Request) Answer
-	mu     sync.Mutex
-	asked  []Request
+	decide   func(Request) Answer
+	mu       sync.Mutex
+	requests []Request
 }
 
-// New gives one that says the answers one after the other, and the last one for ever.
+// New returns an API that gives the answers in order and repeats the last one.
 func New(t testing.TB, answers ...Answer) *API {
-	return Decide(t, func(r Request) Answer { return answers[min(r.N, len(answers))-1] })
+	return NewFunc(t, func(r Request) Answer { return answers[min(r.N, len(answers))-1] })
 }
 
-// Decide gives one that asks what to answer; several requests may be under way at once.
-func Decide(t testing.TB, decide func(Request) Answer) *API {
+// NewFunc returns an API that calls decide for each request, concurrently.
+func NewFunc(t testing.TB, decide func(Request) Answer) *API {
 	a := &API{decide: decide}
 	server := httptest.NewServer(a)
 	t.Cleanup(func() {
@@ -111,32 +111,33 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.mu.Lock()
-	req.N = len(a.asked) + 1
-	a.asked = append(a.asked, req)
+	req.N = len(a.requests) + 1
+	a.requests = append(a.requests, req)
 	a.mu.Unlock()
 	a.decide(req)(w, req)
 }
 
-// Requests are all that were made so far.
+// Requests returns all requests so far.
 func (a *API) Requests() []Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.asked)
+	return slices.Clone(a.requests)
 }
 
-// Says ends the turn with a text.
-func Says(text string) Answer {
+// Text ends the turn with a text.
+func Text(text string) Answer {
 	return reply("end_turn", map[string]any{"type": "text", "text": text})
 }
 
-// Uses calls a tool, with a thought and a text before.
-func Uses(tool string, input any) Answer {
-	return reply("tool_use", map[string]any{"type": "thinking", "thinking": "which tool?"}, map[string]any{"type": "text", "text": "I use " + tool},
+// ToolCall calls a tool, after a thought and a text.
+func ToolCall(tool string, input any) Answer {
+	return reply("tool_use", map[string]any{"type": "thinking", "thinking": "which tool?"},
+		map[string]any{"type": "text", "text": "I use " + tool},
 		map[string]any{"type": "tool_use", "name": tool, "input": input})
 }
 
-// Refuses answers with an error.
-func Refuses(status int, kind, message string, header ...string) Answer {
+// Error answers with an error.
+func Error(status int, kind, message string, header ...string) Answer {
 	return func(w http.ResponseWriter, _ Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for i := 0; i < len(header); i += 2 {
@@ -147,7 +148,7 @@ func Refuses(status int, kind, message string, header ...string) Answer {
 	}
 }
 
-// reply answers with content blocks, as the event stream that the API sends.
+// reply answers with content blocks, as the API's event stream.
 func reply(stop string, blocks ...map[string]any) Answer {
 	return func(w http.ResponseWriter, r Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -158,7 +159,8 @@ func reply(stop string, blocks ...map[string]any) Answer {
 			w.(http.Flusher).Flush()
 		}
 		send("message_start", map[string]any{"message": map[string]any{
-			"id": fmt.Sprintf("msg_%d", r.N), "type": "message", "role": "assistant", "model": r.Model, "content": []any{},
+			"id": fmt.Sprintf("msg_%d", r.N), "type": "message", "role": "assistant", "model": r.Model,
+			"content":     []any{},
 			"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 10, "output_tokens": 1},
 		}})
 		for i, b := range blocks {
@@ -167,17 +169,20 @@ func reply(stop string, blocks ...map[string]any) Answer {
 			case "text":
 				begin["text"], delta = "", map[string]any{"type": "text_delta", "text": b["text"]}
 			case "thinking":
-				begin["thinking"], begin["signature"], delta = "", "", map[string]any{"type": "thinking_delta", "thinking": b["thinking"]}
+				begin["thinking"], begin["signature"], delta = "", "",
+					map[string]any{"type": "thinking_delta", "thinking": b["thinking"]}
 			case "tool_use":
 				raw, _ := json.Marshal(b["input"])
-				begin["id"], begin["name"], begin["input"] = fmt.Sprintf("toolu_%d_%d", r.N, i), b["name"], map[string]any{}
+				begin["id"], begin["name"], begin["input"] = fmt.Sprintf("toolu_%d_%d", r.N, i), b["name"],
+					map[string]any{}
 				delta = map[string]any{"type": "input_json_delta", "partial_json": string(raw)}
 			}
 			send("content_block_start", map[string]any{"index": i, "content_block": begin})
 			send("content_block_delta", map[string]any{"index": i, "delta": delta})
 			send("content_block_stop", map[string]any{"index": i})
 		}
-		send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": 7}})
+		send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil},
+			"usage": map[string]any{"output_tokens": 7}})
 		send("message_stop", map[string]any{})
 	}
 }

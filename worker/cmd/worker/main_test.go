@@ -126,7 +126,7 @@ func TestWhatStopsIt(t *testing.T) {
 		{"a folder that is not there", []string{"AO_PROFILES_DIR=/no/such"}, "-x procedural", 2,
 			`AO_PROFILES_DIR: "/no/such" cannot be used`},
 		{"unknown profile", []string{"AO_PROFILES_DIR=" + dir}, "-x procedura", 1,
-			"there are model, nofolder, procedural, typo"},
+			"the folder has the profiles model, nofolder, procedural, typo"},
 		{"a profile with a typo", []string{"AO_PROFILES_DIR=" + dir}, "-x typo", 1, `"comand"`},
 		{"a lifecycle that there is not", []string{"AO_PROFILES_DIR=" + dir}, "-x model", 1,
 			"lifecycle must be oneshot or persistent"},

@@ -1,4 +1,5 @@
-// Package anthropic talks to endpoints that speak Anthropic's Messages. It asks for streams, and takes whole answers, too.
+// Package anthropic talks to endpoints that speak Anthropic's Messages API. It requests streams, and accepts complete
+// answers as well.
 package anthropic
 
 import (
@@ -20,25 +21,26 @@ import (
 // BaseURL is Anthropic's own address.
 const BaseURL = "https://api.anthropic.com"
 
-// provider marks the blocks that only this API understands.
+// provider marks blocks that only this API understands.
 const provider = "anthropic"
 
-// maxTokens is asked for where nobody said how many: the API has no default.
+// maxTokens is the default limit: the API has none.
 const maxTokens = 8192
 
-// Config says where the endpoint is. An empty key sends none.
+// Config configures the endpoint. An empty key sends none.
 type Config struct {
-	BaseURL string // what /v1/messages is appended to; a /v1 at its end counts
+	BaseURL string // /v1/messages is appended; may end with /v1
 	Key     string
 	Headers map[string]string
 	Client  *endpoint.Client
 }
 
-// New gives the model behind an endpoint. Nothing is taken from the environment, unlike with the SDK's own client: a variable
-// that is there by chance must not send conversations elsewhere.
+// New returns the model behind an endpoint. Unlike the SDK's own client it takes nothing from the environment: a
+// stray variable must not send conversations elsewhere.
 func New(c Config) chat.Model {
 	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(c.BaseURL, BaseURL), "/"), "/v1")
-	options := []option.RequestOption{option.WithBaseURL(base), option.WithHTTPClient(c.Client.HTTP()), option.WithMaxRetries(0)}
+	options := []option.RequestOption{option.WithBaseURL(base), option.WithHTTPClient(c.Client.HTTP()),
+		option.WithMaxRetries(0)}
 	if c.Key != "" {
 		options = append(options, option.WithAPIKey(c.Key))
 	}
@@ -61,33 +63,37 @@ func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.
 		}
 	}
 	if err := stream.Err(); err != nil && !a.stopped {
-		return a.reply(), endpoint.Explain(ctx, inStream(err))
+		return a.reply(), endpoint.Classify(ctx, streamError(err))
 	}
 	if !a.stopped {
 		if ctx.Err() != nil {
 			return a.reply(), context.Cause(ctx)
 		}
-		return a.reply(), &endpoint.Broken{Why: "the stream ended before the answer was finished"}
+		return a.reply(), &endpoint.BrokenResponse{Reason: "the stream ended before the answer was finished"}
 	}
 	return a.reply(), nil
 }
 
-// statuses are the HTTP codes of errors that come as an event of the stream.
+// statuses are the HTTP codes of errors that arrive as stream events.
 var statuses = map[string]int{
-	"invalid_request_error": http.StatusBadRequest, "authentication_error": http.StatusUnauthorized, "billing_error": http.StatusPaymentRequired,
-	"permission_error": http.StatusForbidden, "not_found_error": http.StatusNotFound, "request_too_large": http.StatusRequestEntityTooLarge,
-	"rate_limit_error": http.StatusTooManyRequests, "timeout_error": http.StatusGatewayTimeout, "overloaded_error": 529,
+	"invalid_request_error": http.StatusBadRequest, "authentication_error": http.StatusUnauthorized,
+	"billing_error":    http.StatusPaymentRequired,
+	"permission_error": http.StatusForbidden, "not_found_error": http.StatusNotFound,
+	"request_too_large": http.StatusRequestEntityTooLarge,
+	"rate_limit_error":  http.StatusTooManyRequests, "timeout_error": http.StatusGatewayTimeout,
+	"overloaded_error": 529,
 }
 
-// inStream makes a refusal of an error that came as an event of the stream.
-func inStream(err error) error {
+// streamError turns an error event of the stream into an APIError.
+func streamError(err error) error {
 	e, ok := errors.AsType[*sdk.Error](err)
 	if !ok {
 		return err
 	}
-	code, message, _ := endpoint.Words([]byte(e.RawJSON()))
+	code, message, _ := endpoint.ParseError([]byte(e.RawJSON()))
 	status := cmp.Or(statuses[code], http.StatusInternalServerError)
-	return &endpoint.Refusal{Status: status, Code: code, Message: cmp.Or(message, endpoint.Quote(e.RawJSON())), API: true}
+	return &endpoint.APIError{Status: status, Code: code, Message: cmp.Or(message, endpoint.Quote(e.RawJSON())),
+		API: true}
 }
 
 func params(r chat.Request) sdk.MessageNewParams {
@@ -108,13 +114,14 @@ func params(r chat.Request) sdk.MessageNewParams {
 		}
 		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: &tool})
 	}
-	cache(&p)
+	setCacheMarks(&p)
 	return p
 }
 
-// cache marks how far the next request will be like this one, so that the API reads it from its cache: to the end of the tools, of the system
-// prompt and of the conversation. These are three marks; the API takes four. Beginnings that are too short to be kept cost nothing.
-func cache(p *sdk.MessageNewParams) {
+// setCacheMarks marks the prefix that the next request will share, so that the API can cache it: up to the end of the
+// tools, the system prompt and the conversation. That is three marks; the API allows four. Prefixes too short to
+// cache cost nothing.
+func setCacheMarks(p *sdk.MessageNewParams) {
 	mark := sdk.NewCacheControlEphemeralParam()
 	if n := len(p.Tools); n > 0 {
 		p.Tools[n-1].OfTool.CacheControl = mark
@@ -144,15 +151,15 @@ func schema(of map[string]any) sdk.ToolInputSchemaParam {
 	return s
 }
 
-// blank stands where the API wants text and there is none.
-const blank = "(empty)"
+// emptyText replaces blank text where the API requires text.
+const emptyText = "(empty)"
 
 func message(m chat.Message) sdk.MessageParam {
 	var blocks []sdk.ContentBlockParamUnion
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case chat.Text:
-			if strings.TrimSpace(b.Text) != "" { // the API refuses blank text
+			if strings.TrimSpace(b.Text) != "" { // the API rejects blank text
 				blocks = append(blocks, sdk.NewTextBlock(b.Text))
 			}
 		case chat.Call:
@@ -160,17 +167,17 @@ func message(m chat.Message) sdk.MessageParam {
 		case chat.Result:
 			text := b.Text
 			if strings.TrimSpace(text) == "" {
-				text = blank
+				text = emptyText
 			}
 			blocks = append(blocks, sdk.NewToolResultBlock(b.ID, text, b.Failed))
-		case chat.Own:
+		case chat.ProviderBlock:
 			if b.Provider == provider {
 				blocks = append(blocks, param.Override[sdk.ContentBlockParamUnion](b.Raw))
 			}
 		}
 	}
 	if len(blocks) == 0 {
-		blocks = append(blocks, sdk.NewTextBlock(blank))
+		blocks = append(blocks, sdk.NewTextBlock(emptyText))
 	}
 	if m.Role == chat.Assistant {
 		return sdk.NewAssistantMessage(blocks...)
@@ -178,11 +185,11 @@ func message(m chat.Message) sdk.MessageParam {
 	return sdk.NewUserMessage(blocks...)
 }
 
-// answer collects a stream.
+// answer collects a streamed answer.
 type answer struct {
 	listener chat.Listener
 	blocks   []*block
-	size     int // bytes of the calls' input and of what is only for the provider
+	size     int // bytes of call inputs and provider blocks
 	stop     string
 	stopped  bool
 	model    string
@@ -198,7 +205,7 @@ type block struct {
 func (a *answer) delta(b *block, d sdk.MessageStreamEventUnionDelta) error {
 	switch d.Type {
 	case "text_delta":
-		return a.hear(b, d.Text)
+		return a.appendText(b, d.Text)
 	case "input_json_delta":
 		b.text.WriteString(d.PartialJSON)
 	case "thinking_delta":
@@ -207,17 +214,17 @@ func (a *answer) delta(b *block, d sdk.MessageStreamEventUnionDelta) error {
 		b.signature += d.Signature
 	}
 	if a.size += len(d.PartialJSON) + len(d.Thinking) + len(d.Signature); a.size > chat.MaxInput {
-		return &endpoint.Broken{Why: "the model's tool calls have no end"}
+		return &endpoint.BrokenResponse{Reason: "the model's tool calls are too long"}
 	}
 	return nil
 }
 
-func (a *answer) hear(b *block, text string) error {
+func (a *answer) appendText(b *block, text string) error {
 	b.text.WriteString(text)
 	return a.listener.Text(text)
 }
 
-// reply is what there is of the answer.
+// reply returns the answer so far.
 func (a *answer) reply() chat.Reply {
 	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Stop: chat.StopEnd, Model: a.model, Usage: a.usage}
 	for _, b := range a.blocks {
@@ -226,10 +233,12 @@ func (a *answer) reply() chat.Reply {
 			r.Message.Blocks = append(r.Message.Blocks, chat.Block{Type: chat.Text, Text: b.text.String()})
 		case "tool_use":
 			r.Message.Blocks = append(r.Message.Blocks, chat.NewCall(b.id, b.name, b.text.String()))
-		case "thinking": // comes back unchanged, or the API refuses the tools' answers
-			r.Message.Blocks = append(r.Message.Blocks, own(map[string]string{"type": b.kind, "thinking": b.text.String(), "signature": b.signature}))
+		case "thinking": // must be returned unchanged, or the API rejects the tool results
+			r.Message.Blocks = append(r.Message.Blocks,
+				providerBlock(map[string]string{"type": b.kind, "thinking": b.text.String(), "signature": b.signature}))
 		case "redacted_thinking":
-			r.Message.Blocks = append(r.Message.Blocks, own(map[string]string{"type": b.kind, "data": b.data}))
+			r.Message.Blocks = append(r.Message.Blocks,
+				providerBlock(map[string]string{"type": b.kind, "data": b.data}))
 		}
 	}
 	switch {
@@ -243,7 +252,7 @@ func (a *answer) reply() chat.Reply {
 	return r
 }
 
-func own(block map[string]string) chat.Block {
-	raw, _ := json.Marshal(block) // strings can always be written
-	return chat.Block{Type: chat.Own, Provider: provider, Raw: raw}
+func providerBlock(block map[string]string) chat.Block {
+	raw, _ := json.Marshal(block) // strings always encode
+	return chat.Block{Type: chat.ProviderBlock, Provider: provider, Raw: raw}
 }

@@ -9,8 +9,8 @@ import (
 	"ao/worker/llm/endpoint"
 )
 
-// whole takes an answer that did not come as a stream.
-func (a *answer) whole(raw string) error {
+// addWhole adds an answer that was not streamed.
+func (a *answer) addWhole(raw string) error {
 	var m struct {
 		Model   string `json:"model"`
 		Stop    string `json:"stop_reason"`
@@ -32,19 +32,20 @@ func (a *answer) whole(raw string) error {
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal([]byte(raw), &m); err != nil {
-		return &endpoint.Broken{Why: "the answer cannot be read: " + endpoint.Quote(err.Error())}
+		return &endpoint.BrokenResponse{Reason: "the response is unreadable: " + endpoint.Quote(err.Error())}
 	}
-	a.model, a.stop, a.usage = m.Model, m.Stop, chat.Usage{Input: m.Usage.Input, Output: m.Usage.Output, CacheRead: m.Usage.CacheRead, CacheWrite: m.Usage.CacheWrite}
+	a.model, a.stop, a.usage = m.Model, m.Stop, chat.Usage{Input: m.Usage.Input, Output: m.Usage.Output,
+		CacheRead: m.Usage.CacheRead, CacheWrite: m.Usage.CacheWrite}
 	for _, c := range m.Content {
 		b := &block{kind: c.Type, id: c.ID, name: c.Name, signature: c.Signature, data: c.Data}
 		a.blocks = append(a.blocks, b)
 		b.text.Write(c.Input)
 		b.text.WriteString(c.Thinking)
 		if a.size += b.text.Len(); a.size > chat.MaxInput || len(a.blocks) > chat.MaxCalls {
-			return &endpoint.Broken{Why: "the model's tool calls have no end"}
+			return &endpoint.BrokenResponse{Reason: "the model's tool calls are too long"}
 		}
 		if c.Text != "" {
-			if err := a.hear(b, c.Text); err != nil {
+			if err := a.appendText(b, c.Text); err != nil {
 				return err
 			}
 			a.listener.End()
@@ -59,12 +60,13 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 	case "message_start":
 		a.model = e.Message.Model
 		u := e.Message.Usage
-		a.usage = chat.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
+		a.usage = chat.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens,
+			CacheWrite: u.CacheCreationInputTokens}
 	case "content_block_start":
-		return a.begin(e.ContentBlock)
+		return a.startBlock(e.ContentBlock)
 	case "content_block_delta":
 		if e.Index < 0 || int(e.Index) >= len(a.blocks) {
-			return &endpoint.Broken{Why: "the stream adds to a block that it did not begin"}
+			return &endpoint.BrokenResponse{Reason: "the stream adds to a block that it did not start"}
 		}
 		return a.delta(a.blocks[e.Index], e.Delta)
 	case "content_block_stop":
@@ -73,24 +75,24 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 		}
 	case "message_delta":
 		a.stop = cmp.Or(string(e.Delta.StopReason), a.stop)
-		a.usage.Output = max(a.usage.Output, e.Usage.OutputTokens) // these are totals
+		a.usage.Output = max(a.usage.Output, e.Usage.OutputTokens) // totals, not increments
 		a.usage.Input = max(a.usage.Input, e.Usage.InputTokens)
 		a.usage.CacheRead = max(a.usage.CacheRead, e.Usage.CacheReadInputTokens)
 		a.usage.CacheWrite = max(a.usage.CacheWrite, e.Usage.CacheCreationInputTokens)
 	case "message_stop":
 		a.stopped = true
 	case "message":
-		return a.whole(e.RawJSON())
+		return a.addWhole(e.RawJSON())
 	}
 	return nil
 }
 
-// begin adds a block. Some servers send what a tool is given whole, with its begin.
-func (a *answer) begin(c sdk.ContentBlockStartEventContentBlockUnion) error {
+// startBlock adds a block. Some servers send a call's complete input with its start.
+func (a *answer) startBlock(c sdk.ContentBlockStartEventContentBlockUnion) error {
 	b := &block{kind: c.Type, id: c.ID, name: c.Name, signature: c.Signature, data: c.Data}
 	a.blocks = append(a.blocks, b)
 	if len(a.blocks) > chat.MaxCalls {
-		return &endpoint.Broken{Why: "the answer has blocks without end"}
+		return &endpoint.BrokenResponse{Reason: "the answer has too many blocks"}
 	}
 	switch {
 	case b.kind == "tool_use" && c.Input != nil:
@@ -98,7 +100,7 @@ func (a *answer) begin(c sdk.ContentBlockStartEventContentBlockUnion) error {
 			b.text.Write(raw)
 		}
 	case b.kind == "text" && c.Text != "":
-		return a.hear(b, c.Text)
+		return a.appendText(b, c.Text)
 	case b.kind == "thinking":
 		b.text.WriteString(c.Thinking)
 	}

@@ -1,4 +1,4 @@
-// Package chat is a conversation with a model as no provider's API has it: what is kept of it can go on with another
+// Package chat is a conversation with a model in a form independent of the provider. It can continue with another
 // model, another provider, and on another worker.
 package chat
 
@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// The roles of messages.
+// Roles of messages.
 const (
 	User      = "user"
 	Assistant = "assistant"
-	Tool      = "tool" // the answers to the calls of the message before it, one each and in their order
+	Tool      = "tool" // one result per call of the message before it, in order
 )
 
-// The types of blocks.
+// Types of blocks.
 const (
-	Text   = "text"
-	Call   = "call"   // of an assistant: a tool that it wants called
-	Result = "result" // of a tool message: what came of a call
-	Own    = "own"    // of an assistant: something only its provider understands, and wants back as it is
+	Text          = "text"
+	Call          = "call"   // of an assistant: a tool call
+	Result        = "result" // of a tool message: result of a call
+	ProviderBlock = "own"    // of an assistant: data that only its provider understands and needs back unchanged
 )
 
-// Message is what one side said.
+// Message is a message of one side.
 type Message struct {
 	Role   string  `json:"role"`
 	Blocks []Block `json:"blocks"`
@@ -32,23 +32,24 @@ type Message struct {
 
 // Block is a part of a message. Type says which of the others are set.
 type Block struct {
-	Type     string          `json:"type"`
-	Text     string          `json:"text,omitempty"`     // text and result
-	ID       string          `json:"id,omitempty"`       // call and result: which call
-	Name     string          `json:"name,omitempty"`     // call: the tool
-	Input    json.RawMessage `json:"input,omitempty"`    // call: an object
-	Unread   string          `json:"-"`                  // call: its arguments were no object, and this is why; Input is {}
+	Type  string          `json:"type"`
+	Text  string          `json:"text,omitempty"`  // text and result
+	ID    string          `json:"id,omitempty"`    // call and result: which call
+	Name  string          `json:"name,omitempty"`  // call: the tool
+	Input json.RawMessage `json:"input,omitempty"` // call: an object
+	// call: its arguments if they are no JSON object; Input is {} then
+	BadInput string          `json:"-"`
 	Failed   bool            `json:"failed,omitempty"`   // result: Text is an error
-	Provider string          `json:"provider,omitempty"` // own: whose
+	Provider string          `json:"provider,omitempty"` // own: its provider
 	Raw      json.RawMessage `json:"raw,omitempty"`      // own
 }
 
-// Say is a message of one text.
-func Say(role, text string) Message {
+// TextMessage returns a message of one text.
+func TextMessage(role, text string) Message {
 	return Message{Role: role, Blocks: []Block{{Type: Text, Text: text}}}
 }
 
-// Text is all text of the message.
+// Text returns all text of the message.
 func (m Message) Text() string {
 	var b strings.Builder
 	for _, block := range m.Blocks {
@@ -59,7 +60,7 @@ func (m Message) Text() string {
 	return b.String()
 }
 
-// Calls are the tools that the message wants called.
+// Calls returns the message's tool calls.
 func (m Message) Calls() []Block {
 	var calls []Block
 	for _, block := range m.Blocks {
@@ -74,7 +75,7 @@ func (m Message) Calls() []Block {
 type Definition struct {
 	Name        string // 1 to 64 letters, digits, '_' or '-', unique
 	Description string
-	Schema      map[string]any // of its input: an object's JSON Schema
+	Schema      map[string]any // JSON Schema of its input, an object
 }
 
 // Request is one call of a model.
@@ -87,15 +88,15 @@ type Request struct {
 	Temperature *float64 // nil: the provider's default
 }
 
-// The reasons for which a model stops.
+// Why a model stopped.
 const (
 	StopEnd     = "end"
-	StopCalls   = "calls"   // it waits for the answers to its calls
-	StopLength  = "length"  // it had no more tokens
-	StopRefused = "refused" // it, or a filter around it, declined
+	StopCalls   = "calls"   // it waits for the results of its calls
+	StopLength  = "length"  // it used all its tokens
+	StopRefused = "refused" // it or a filter declined
 )
 
-// Reply is what a model answered.
+// Reply is a model's answer.
 type Reply struct {
 	Message Message
 	Stop    string
@@ -103,7 +104,7 @@ type Reply struct {
 	Usage   Usage
 }
 
-// Usage counts tokens. Input is without what was read from or written to a cache.
+// Usage counts tokens. Input excludes tokens read from or written to a cache.
 type Usage struct {
 	Input      int64 `json:"input_tokens"`
 	Output     int64 `json:"output_tokens"`
@@ -111,7 +112,7 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write_tokens,omitempty"`
 }
 
-// Add counts more.
+// Add adds more.
 func (u *Usage) Add(more Usage) {
 	u.Input += more.Input
 	u.Output += more.Output
@@ -119,25 +120,26 @@ func (u *Usage) Add(more Usage) {
 	u.CacheWrite += more.CacheWrite
 }
 
-// Listener hears a model speak. Its methods are called by one goroutine, in order.
+// Listener receives a streamed answer. Its methods are called in order, never concurrently.
 type Listener interface {
 	Text(delta string) error // more text; an error ends the call with it
 	End()                    // a block of text is complete
 }
 
-// Model is an endpoint that answers. The errors of Ask are of package endpoint, a Listener's, or the context's. What of a
-// reply there is by then comes with an error, too: Message holds its text, and Usage what was counted.
+// Model is an endpoint that answers. The errors of Ask are of package endpoint, the Listener's, or the context's.
+// With an error, Reply holds the partial text and the usage so far.
 type Model interface {
 	Ask(ctx context.Context, r Request, l Listener) (Reply, error)
 }
 
-// The limits of what one answer may ask for.
+// Limits of one answer.
 const (
-	MaxInput = 4 << 20 // bytes of all its calls' inputs
+	MaxInput = 4 << 20 // bytes of all call inputs
 	MaxCalls = 128
 )
 
-// NewCall is a call with the input that a model wrote. No text is no input; one that is no object is told in Unread.
+// NewCall returns a call with the input that a model wrote. No text means no input; a text that is no object is kept
+// in BadInput.
 func NewCall(id, name, input string) Block {
 	b := Block{Type: Call, ID: id, Name: name, Input: json.RawMessage("{}")}
 	raw := bytes.TrimSpace([]byte(input))
@@ -146,7 +148,7 @@ func NewCall(id, name, input string) Block {
 	case raw[0] == '{' && json.Valid(raw):
 		b.Input = raw
 	default:
-		b.Unread = input
+		b.BadInput = input
 	}
 	return b
 }

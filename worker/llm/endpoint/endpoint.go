@@ -1,5 +1,5 @@
-// Package endpoint is the HTTP side of a model's API, whatever its provider: how long it may be silent, how much it may
-// send, and what its refusals are. It never shows a credential: requests and their headers are in none of its errors.
+// Package endpoint is the HTTP side of a model's API, for any provider: idle timeouts, size limits, and errors. No
+// error contains a request or its headers, and so no credential.
 package endpoint
 
 import (
@@ -22,46 +22,47 @@ import (
 )
 
 const (
-	maxRefusal = 64 << 10  // bytes read of an answer that is an error
-	maxStream  = 256 << 20 // bytes of one streamed answer, with all that is around its text
-	maxWhole   = 16 << 20  // bytes of one that comes whole
-	maxQuote   = 600       // bytes of an endpoint's own words in a message
+	maxRefusal = 64 << 10  // bytes read of an error response
+	maxStream  = 256 << 20 // bytes of a streamed response, with its framing
+	maxWhole   = 16 << 20  // bytes of a response that is not streamed
+	maxQuote   = 600       // bytes quoted of an endpoint's message
 )
 
-// Refusal is an answer of the endpoint that is an error.
-type Refusal struct {
-	Status  int         // HTTP; that of the error's type where it came within a stream
-	Header  http.Header // of the answer; nil within a stream
-	Code    string      // the API's own code or type, or empty
-	Message string      // the API's own words, or empty
-	API     bool        // the body is an error as the API writes them
+// APIError is an error response of the endpoint.
+type APIError struct {
+	Status  int         // HTTP status; within a stream that of the error's type
+	Header  http.Header // of the response; nil within a stream
+	Code    string      // the API's code or type, or empty
+	Message string      // the API's message, or empty
+	API     bool        // the body has the API's error format
 }
 
-func (r *Refusal) Error() string {
+func (r *APIError) Error() string {
 	if r.Message != "" {
 		return fmt.Sprintf("HTTP %d: %s", r.Status, r.Message)
 	}
 	return fmt.Sprintf("HTTP %d %s", r.Status, http.StatusText(r.Status))
 }
 
-// Broken is an answer that was cut off, stalled, grew without an end, or cannot be read.
-type Broken struct{ Why string }
+// BrokenResponse is a response that was cut off, stalled, too long, or unreadable.
+type BrokenResponse struct{ Reason string }
 
-func (b *Broken) Error() string { return b.Why }
+func (b *BrokenResponse) Error() string { return b.Reason }
 
-// Stranger is an answer of something that is not the API: a web page, a redirect.
-type Stranger struct{ Why string }
+// NotAnAPI is a response of something else than the API: a web page, a redirect.
+type NotAnAPI struct{ Reason string }
 
-func (s *Stranger) Error() string { return s.Why }
+func (s *NotAnAPI) Error() string { return s.Reason }
 
-// NewClient gives a client for one run. Idle is how long it waits for the next byte, the answer's first one included. Close
-// ends its connections.
+// NewClient returns a client for one run. Idle is how long it waits for the next byte, including the first one. Close
+// closes its connections.
 func NewClient(idle time.Duration) *Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	return &Client{
 		http: &http.Client{
-			Transport:     &door{next: t, idle: idle},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a credential goes nowhere else
+			Transport: &transport{next: t, idle: idle},
+			// never send a credential elsewhere
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		close: t.CloseIdleConnections,
 	}
@@ -73,21 +74,21 @@ type Client struct {
 	close func()
 }
 
-// HTTP is the client for an SDK.
+// HTTP returns the client for an SDK.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Close ends the connections that wait for another request.
+// Close closes idle connections.
 func (c *Client) Close() { c.close() }
 
-// door is where requests leave and answers come in.
-type door struct {
+// transport applies the timeouts and limits to requests and responses.
+type transport struct {
 	next http.RoundTripper
 	idle time.Duration
 }
 
-func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
-	silence := &Broken{fmt.Sprintf("the endpoint sent nothing for %s", d.idle)}
+	silence := &BrokenResponse{fmt.Sprintf("the endpoint sent nothing for %s", d.idle)}
 	watch := time.AfterFunc(d.idle, func() { cancel(silence) })
 	stop := func() { watch.Stop(); cancel(nil) }
 	res, err := d.next.RoundTrip(r.WithContext(ctx))
@@ -106,72 +107,75 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// accept lets streams pass, and answers that come whole: they become a stream of one event. Any other answer is an error.
+// accept passes streams, and converts complete answers into a stream of one event. Any other response is an error.
 func accept(res *http.Response) error {
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		to := "another address"
 		if u, err := res.Location(); err == nil {
 			to = u.Scheme + "://" + u.Host + u.Path
 		}
-		return &Stranger{"it redirects to " + to}
+		return &NotAnAPI{"it redirects to " + to}
 	}
 	if res.StatusCode >= 300 {
 		raw, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
-		code, message, api := Words(raw)
-		return &Refusal{Status: res.StatusCode, Header: res.Header, Code: code, Message: message, API: api}
+		code, message, api := ParseError(raw)
+		return &APIError{Status: res.StatusCode, Header: res.Header, Code: code, Message: message, API: api}
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch kind {
 	case "text/event-stream":
 		return nil
 	case "application/json", "text/html":
-		return whole(res, kind)
+		return convertWhole(res, kind)
 	}
-	body := bufio.NewReader(res.Body) // some servers name another type, or none
+	body := bufio.NewReader(res.Body) // some servers send another type, or none
 	first, err := body.Peek(1)
 	res.Body = &peeked{body, res.Body}
 	if err != nil || first[0] != '{' {
 		return nil
 	}
-	return whole(res, kind)
+	return convertWhole(res, kind)
 }
 
-// peeked is a body of which the beginning was looked at.
+// peeked is a body whose start was read.
 type peeked struct {
 	io.Reader
 	io.Closer
 }
 
-// whole takes an answer that is no stream: an error with status 200, as some servers send them, or the whole answer.
-func whole(res *http.Response, kind string) error {
+// convertWhole converts a response that is no stream: the complete answer, or an error with status 200, as some
+// servers send.
+func convertWhole(res *http.Response, kind string) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxWhole+1))
 	switch {
 	case err != nil && len(raw) == 0:
 		return err
 	case err != nil || len(raw) > maxWhole:
-		return &Broken{fmt.Sprintf("the answer, which is not streamed, was cut off or has more than %d MiB", maxWhole>>20)}
+		return &BrokenResponse{fmt.Sprintf("the response, which is not streamed, was cut off or has more than %d MiB",
+			maxWhole>>20)}
 	}
 	var answer struct {
 		Choices []json.RawMessage `json:"choices"` // Chat Completions
 		Content []json.RawMessage `json:"content"` // Messages
 	}
 	var event bytes.Buffer
-	event.WriteString("event: message_start\ndata: ") // one whose data is read, whatever it holds
-	if json.Unmarshal(raw, &answer) == nil && (len(answer.Choices) > 0 || answer.Content != nil) && json.Compact(&event, raw) == nil {
+	event.WriteString("event: message_start\ndata: ") // an event type whose data is always read
+	if json.Unmarshal(raw, &answer) == nil && (len(answer.Choices) > 0 || answer.Content != nil) &&
+		json.Compact(&event, raw) == nil {
 		event.WriteString("\n\n")
 		res.Body = &peeked{&event, res.Body}
 		res.Header.Set("Content-Type", "text/event-stream")
 		return nil
 	}
-	if code, message, api := Words(raw); api {
-		return &Refusal{Status: http.StatusBadRequest, Header: res.Header, Code: code, Message: message, API: true}
+	if code, message, api := ParseError(raw); api {
+		return &APIError{Status: http.StatusBadRequest, Header: res.Header, Code: code, Message: message, API: true}
 	}
-	return &Stranger{fmt.Sprintf("it sent %s instead of an event stream", cmp.Or(kind, "something"))}
+	return &NotAnAPI{fmt.Sprintf("it sent %s instead of an event stream", cmp.Or(kind, "something"))}
 }
 
-// Words reads an API's error: {"error":{"message","code","type"}}, {"error":"…"}, {"message":…}, {"detail":…}. ok is false
-// where it is none of them; then message is the text itself where it is short and no markup.
-func Words(raw []byte) (code, message string, ok bool) {
+// ParseError decodes an API's error: {"error":{"message","code","type"}}, {"error":"…"}, {"message":…}, {"detail":…}.
+// If it is none of them, ok is false and message is the text itself, if that is short and no markup.
+func ParseError(raw []byte) (code, message string, ok bool) {
 	var outer struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
@@ -204,7 +208,7 @@ func Words(raw []byte) (code, message string, ok bool) {
 	return "", "", false
 }
 
-// Quote is an endpoint's text as it may stand in a message: one line, bounded.
+// Quote makes an endpoint's text fit into a message: one line of limited length.
 func Quote(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	if len(s) > maxQuote {
@@ -213,7 +217,7 @@ func Quote(s string) string {
 	return s
 }
 
-// body is an answer as it comes: silence and excess end it.
+// body is a response body with an idle timeout and a size limit.
 type body struct {
 	io.ReadCloser
 	ctx   context.Context
@@ -229,10 +233,10 @@ func (b *body) Read(p []byte) (int, error) {
 		b.watch.Reset(b.idle)
 	}
 	if b.left -= int64(n); b.left < 0 {
-		return n, &Broken{fmt.Sprintf("the answer has more than %d MiB", maxStream>>20)}
+		return n, &BrokenResponse{fmt.Sprintf("the response has more than %d MiB", maxStream>>20)}
 	}
 	if err != nil && err != io.EOF {
-		if silence, ok := errors.AsType[*Broken](context.Cause(b.ctx)); ok {
+		if silence, ok := errors.AsType[*BrokenResponse](context.Cause(b.ctx)); ok {
 			return n, silence
 		}
 	}
@@ -244,11 +248,11 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// Trouble says what a connection's error was, without the address it went to and whatever that might hold.
-func Trouble(err error) string {
+// Describe returns a connection error without the address, which may contain secrets.
+func Describe(err error) string {
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return "the host " + dns.Name + " is not known"
+		return "unknown host " + dns.Name
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u
@@ -256,31 +260,31 @@ func Trouble(err error) string {
 	return Quote(fault.Describe(err))
 }
 
-// Unreachable is an endpoint to which there is no connection.
-type Unreachable struct{ Why string }
+// Unreachable means that there is no connection to the endpoint.
+type Unreachable struct{ Reason string }
 
-func (u *Unreachable) Error() string { return u.Why }
+func (u *Unreachable) Error() string { return u.Reason }
 
-// Explain makes one of this package's errors of what an SDK returned: *Refusal, *Stranger, *Unreachable or *Broken; or the
-// cause of ctx's end.
-func Explain(ctx context.Context, err error) error {
+// Classify turns an SDK's error into one of this package: *APIError, *NotAnAPI, *Unreachable or *BrokenResponse; or
+// the cause of ctx's end.
+func Classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if e, ok := errors.AsType[*Refusal](err); ok {
+	if e, ok := errors.AsType[*APIError](err); ok {
 		return e
 	}
-	if e, ok := errors.AsType[*Stranger](err); ok {
+	if e, ok := errors.AsType[*NotAnAPI](err); ok {
 		return e
 	}
-	if e, ok := errors.AsType[*Broken](err); ok {
+	if e, ok := errors.AsType[*BrokenResponse](err); ok {
 		return e
 	}
 	if e, ok := errors.AsType[*Unreachable](err); ok {
 		return e
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		return &Unreachable{Trouble(err)}
+		return &Unreachable{Describe(err)}
 	}
-	return &Broken{"the answer cannot be read: " + Trouble(err)}
+	return &BrokenResponse{"the response is unreadable: " + Describe(err)}
 }

@@ -1,5 +1,5 @@
-// Package openai talks to endpoints that speak OpenAI's Chat Completions: OpenAI itself, Ollama, vLLM, llama.cpp and the
-// like. It asks for streams, and takes whole answers, too.
+// Package openai talks to endpoints that speak OpenAI's Chat Completions API: OpenAI, Ollama, vLLM, llama.cpp and
+// others. It requests streams, and accepts complete answers as well.
 package openai
 
 import (
@@ -24,19 +24,20 @@ import (
 // BaseURL is OpenAI's own address.
 const BaseURL = "https://api.openai.com/v1"
 
-// Config says where the endpoint is. An empty key sends none.
+// Config configures the endpoint. An empty key sends none.
 type Config struct {
-	BaseURL string // what /chat/completions is appended to
+	BaseURL string // /chat/completions is appended
 	Key     string
 	Headers map[string]string
 	Client  *endpoint.Client
 }
 
-// New gives the model behind an endpoint. Nothing is taken from the environment, unlike with the SDK's own client: a variable
-// that is there by chance must not send conversations elsewhere.
+// New returns the model behind an endpoint. Unlike the SDK's own client it takes nothing from the environment: a
+// stray variable must not send conversations elsewhere.
 func New(c Config) chat.Model {
 	options := []option.RequestOption{
-		option.WithBaseURL(cmp.Or(c.BaseURL, BaseURL)), option.WithHTTPClient(c.Client.HTTP()), option.WithMaxRetries(0), option.WithAPIKey(c.Key),
+		option.WithBaseURL(cmp.Or(c.BaseURL, BaseURL)), option.WithHTTPClient(c.Client.HTTP()),
+		option.WithMaxRetries(0), option.WithAPIKey(c.Key),
 	}
 	for name, value := range c.Headers {
 		options = append(options, option.WithHeader(name, value))
@@ -50,7 +51,7 @@ func New(c Config) chat.Model {
 
 type model struct {
 	completions sdk.ChatCompletionService
-	own         bool // OpenAI's own models refuse max_tokens; most other servers know nothing else
+	isOpenAI    bool // OpenAI's own models reject max_tokens, most other servers know only that
 }
 
 // Ask streams one answer.
@@ -64,25 +65,25 @@ func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.
 		}
 	}
 	if err := stream.Err(); err != nil {
-		return a.reply(), endpoint.Explain(ctx, inStream(err))
+		return a.reply(), endpoint.Classify(ctx, streamError(err))
 	}
 	if ctx.Err() != nil {
 		return a.reply(), context.Cause(ctx)
 	}
 	if a.finish == "" {
-		return a.reply(), &endpoint.Broken{Why: "the stream ended before the answer was finished"}
+		return a.reply(), &endpoint.BrokenResponse{Reason: "the stream ended before the answer was finished"}
 	}
-	a.end()
+	a.endText()
 	return a.reply(), nil
 }
 
-// inStream makes a refusal of an error that came as an event of the stream.
-func inStream(err error) error {
+// streamError turns an error event of the stream into an APIError.
+func streamError(err error) error {
 	e, ok := errors.AsType[*ssestream.StreamError](err)
 	if !ok {
 		return err
 	}
-	code, message, _ := endpoint.Words(e.Event.Data)
+	code, message, _ := endpoint.ParseError(e.Event.Data)
 	status := http.StatusInternalServerError
 	switch {
 	case strings.Contains(code, "rate_limit") || strings.Contains(code, "quota") || code == "429":
@@ -90,7 +91,8 @@ func inStream(err error) error {
 	case strings.Contains(code, "invalid_request") || strings.Contains(code, "context_length") || code == "400":
 		status = http.StatusBadRequest
 	}
-	return &endpoint.Refusal{Status: status, Code: code, Message: cmp.Or(message, endpoint.Quote(string(e.Event.Data))), API: true}
+	return &endpoint.APIError{Status: status, Code: code, Message: cmp.Or(message,
+		endpoint.Quote(string(e.Event.Data))), API: true}
 }
 
 func (m *model) params(r chat.Request) sdk.ChatCompletionNewParams {
@@ -103,7 +105,7 @@ func (m *model) params(r chat.Request) sdk.ChatCompletionNewParams {
 	}
 	switch {
 	case r.MaxTokens == 0:
-	case m.own:
+	case m.isOpenAI:
 		p.MaxCompletionTokens = param.NewOpt(int64(r.MaxTokens))
 	default:
 		p.MaxTokens = param.NewOpt(int64(r.MaxTokens))
@@ -124,7 +126,7 @@ func (m *model) params(r chat.Request) sdk.ChatCompletionNewParams {
 	return p
 }
 
-// message writes a message as this API has it; the answers of tools are a message each.
+// message converts a message; each tool result becomes a message of its own.
 func message(m chat.Message) []sdk.ChatCompletionMessageParamUnion {
 	switch m.Role {
 	case chat.User:
@@ -133,7 +135,7 @@ func message(m chat.Message) []sdk.ChatCompletionMessageParamUnion {
 		var all []sdk.ChatCompletionMessageParamUnion
 		for _, b := range m.Blocks {
 			text := b.Text
-			if b.Failed { // the API has no other sign for it
+			if b.Failed { // the API has no field for that
 				text = "Error: " + text
 			}
 			all = append(all, sdk.ToolMessage(text, b.ID))
@@ -145,21 +147,23 @@ func message(m chat.Message) []sdk.ChatCompletionMessageParamUnion {
 		a.Content.OfString = param.NewOpt(text)
 	}
 	for _, c := range m.Calls() {
-		a.ToolCalls = append(a.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-			ID:       c.ID,
-			Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: string(c.Input)},
-		}})
+		a.ToolCalls = append(a.ToolCalls,
+			sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
+				ID: c.ID,
+				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name,
+					Arguments: string(c.Input)},
+			}})
 	}
 	return []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &a}}
 }
 
-// answer collects a stream.
+// answer collects a streamed answer.
 type answer struct {
 	listener chat.Listener
 	text     strings.Builder
-	open     bool // text was heard whose end was not
+	open     bool // a block of text has not ended yet
 	calls    []*call
-	size     int // bytes of the calls' arguments
+	size     int // bytes of call arguments
 	refused  bool
 	finish   string
 	model    string
@@ -172,8 +176,9 @@ type call struct {
 	input    strings.Builder
 }
 
-// call adds a piece of a call. Some servers give every call the index 0: another id with a name is another call.
-func (a *answer) call(t sdk.ChatCompletionChunkChoiceDeltaToolCall) error {
+// addCall adds a piece of a call. Some servers give every call the index 0; a different id with a name starts another
+// call.
+func (a *answer) addCall(t sdk.ChatCompletionChunkChoiceDeltaToolCall) error {
 	i := -1
 	for j, c := range slices.Backward(a.calls) {
 		if c.index == t.Index {
@@ -189,19 +194,19 @@ func (a *answer) call(t sdk.ChatCompletionChunkChoiceDeltaToolCall) error {
 	c.id, c.name = cmp.Or(c.id, t.ID), cmp.Or(c.name, t.Function.Name)
 	c.input.WriteString(t.Function.Arguments)
 	if a.size += len(t.Function.Arguments); a.size > chat.MaxInput || len(a.calls) > chat.MaxCalls {
-		return &endpoint.Broken{Why: "the model's tool calls have no end"}
+		return &endpoint.BrokenResponse{Reason: "the model's tool calls are too long"}
 	}
 	return nil
 }
 
-func (a *answer) end() {
+func (a *answer) endText() {
 	if a.open {
 		a.open = false
 		a.listener.End()
 	}
 }
 
-// reply is what there is of the answer.
+// reply returns the answer so far.
 func (a *answer) reply() chat.Reply {
 	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Stop: chat.StopEnd, Model: a.model, Usage: a.usage}
 	if a.text.Len() > 0 {
@@ -215,7 +220,7 @@ func (a *answer) reply() chat.Reply {
 		r.Stop = chat.StopRefused
 	case a.finish == "length":
 		r.Stop = chat.StopLength
-	case len(a.calls) > 0: // whatever the reason is called: some say "stop"
+	case len(a.calls) > 0: // whatever the finish reason: some servers send "stop"
 		r.Stop = chat.StopCalls
 	}
 	return r

@@ -10,14 +10,14 @@ import (
 	sdk "github.com/openai/openai-go/v3"
 )
 
-// whole takes an answer that did not come as a stream: a choice that has a message instead of a piece of one.
-func (a *answer) whole(raw string) error {
+// addWhole adds an answer that was not streamed: a choice with a message instead of a delta.
+func (a *answer) addWhole(raw string) error {
 	var choice struct {
 		Finish  string                              `json:"finish_reason"`
-		Message *sdk.ChatCompletionChunkChoiceDelta `json:"message"` // the members of a piece, but the calls' index
+		Message *sdk.ChatCompletionChunkChoiceDelta `json:"message"` // the members of a delta, without the calls' index
 	}
 	if err := json.Unmarshal([]byte(raw), &choice); err != nil {
-		return &endpoint.Broken{Why: "the answer cannot be read: " + endpoint.Quote(err.Error())}
+		return &endpoint.BrokenResponse{Reason: "the answer cannot be read: " + endpoint.Quote(err.Error())}
 	}
 	m := choice.Message
 	if m == nil {
@@ -32,13 +32,13 @@ func (a *answer) whole(raw string) error {
 		}
 	}
 	for i, t := range m.ToolCalls {
-		a.end()
+		a.endText()
 		t.Index = int64(i)
-		if err := a.call(t); err != nil {
+		if err := a.addCall(t); err != nil {
 			return err
 		}
 	}
-	if a.finish = choice.Finish; a.finish == "" { // it is all there is
+	if a.finish = choice.Finish; a.finish == "" { // a complete answer
 		a.finish = "stop"
 	}
 	return nil
@@ -51,10 +51,10 @@ func (a *answer) add(c sdk.ChatCompletionChunk) error {
 		a.usage = chat.Usage{Input: u.PromptTokens - cached, Output: u.CompletionTokens, CacheRead: cached}
 	}
 	for _, choice := range c.Choices {
-		if choice.Index != 0 { // one was asked for
+		if choice.Index != 0 { // only one was requested
 			continue
 		}
-		if err := a.whole(choice.RawJSON()); err != nil {
+		if err := a.addWhole(choice.RawJSON()); err != nil {
 			return err
 		}
 		d := choice.Delta
@@ -67,8 +67,8 @@ func (a *answer) add(c sdk.ChatCompletionChunk) error {
 			}
 		}
 		for _, t := range d.ToolCalls {
-			a.end()
-			if err := a.call(t); err != nil {
+			a.endText()
+			if err := a.addCall(t); err != nil {
 				return err
 			}
 		}

@@ -7,10 +7,13 @@ import (
 	"ao/shared/fault"
 )
 
-// FuzzRead: the servers that an agent names are refused by an Invalid fault, or each is a program or an address, and has a name.
+// FuzzRead: the servers that an agent names are refused by an Invalid fault, or each is a program or an address, and
+// has a name.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		`{"a":{"command":"x","args":["y"],"env":{"K":"v"}}}`, `{"a":{"type":"http","url":"http://127.0.0.1/","headers":{"A":"b"}}}`, `{"":{}}`, `{"a":{"url":":"}}`, `[]`, `null`, `{"a":{"command":1}}`, `{"a":{"command":"x","url":"http://h"}}`,
+		`{"a":{"command":"x","args":["y"],"env":{"K":"v"}}}`,
+		`{"a":{"type":"http","url":"http://127.0.0.1/","headers":{"A":"b"}}}`, `{"":{}}`, `{"a":{"url":":"}}`, `[]`,
+		`null`, `{"a":{"command":1}}`, `{"a":{"command":"x","url":"http://h"}}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -9,8 +9,8 @@ import (
 	"net/url"
 )
 
-// client is the server's HTTP client: its requests end with ctx, whatever the SDK's own contexts are, its answers are bounded,
-// and the blueprint's headers go to the server and to nobody else.
+// client returns the server's HTTP client. Its requests end with ctx, whatever the SDK's own contexts are. Its
+// responses are limited, and the blueprint's headers go to this server only.
 func (s Server) client(ctx context.Context) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	context.AfterFunc(ctx, t.CloseIdleConnections)
@@ -19,7 +19,7 @@ func (s Server) client(ctx context.Context) *http.Client {
 		host = u.Host
 	}
 	return &http.Client{
-		Transport: &door{ctx: ctx, next: t, host: host, headers: s.Headers},
+		Transport: &transport{ctx: ctx, next: t, host: host, headers: s.Headers},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if r.URL.Host != host || len(via) > 3 {
 				return errors.New("it redirects elsewhere")
@@ -29,14 +29,14 @@ func (s Server) client(ctx context.Context) *http.Client {
 	}
 }
 
-type door struct {
+type transport struct {
 	ctx     context.Context
 	next    http.RoundTripper
 	host    string
 	headers map[string]string
 }
 
-func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := context.AfterFunc(d.ctx, func() { cancel(context.Cause(d.ctx)) })
 	end := func() { stop(); cancel(nil) }
@@ -55,7 +55,7 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// body is an answer of bounded length.
+// body is a response of limited length.
 type body struct {
 	io.ReadCloser
 	end  func()
@@ -65,7 +65,7 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return n, fmt.Errorf("the answer has more than %d MiB", maxBytes>>20)
+		return n, fmt.Errorf("the response has more than %d MiB", maxBytes>>20)
 	}
 	return n, err
 }

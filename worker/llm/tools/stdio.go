@@ -13,28 +13,28 @@ import (
 	"ao/worker/process"
 )
 
-// maxStderr is how much of a program's stderr is kept, in bytes, for the case that it fails.
+// maxStderr is how much stderr of a program is kept for errors, in bytes.
 const maxStderr = 64 << 10
 
-// program is a server that is a program: it reads messages on stdin and writes them to stdout, one a line.
+// program is a server that runs as a program: one message per line on stdin and stdout.
 type program struct {
 	input chan process.Piece
 	out   *io.PipeReader
-	over  chan struct{} // it has ended, and nothing of its tree is left
+	ended chan struct{} // closed when its whole tree has ended
 
-	quit    chan struct{} // it was asked to end
+	quit    chan struct{} // closed: it was asked to end
 	once    sync.Once
 	writing sync.Mutex
 
 	mu     sync.Mutex
-	failed string // why it ended, where it was not asked to, or not well
+	failed string // why it ended unexpectedly
 }
 
-// begin starts the server's program. It ends with ctx.
-func (s Server) begin(ctx context.Context, c Config) (*program, error) {
+// start starts the server's program. It ends with ctx.
+func (s Server) start(ctx context.Context, c Config) (*program, error) {
 	dir := c.Dir
 	if !strings.Contains(s.Command, "/") {
-		dir = "/" // a bare name is a program on PATH: nothing that lies in the project stands in for it
+		dir = "/" // a bare name is a program on PATH, never a file of the project
 	}
 	path, err := process.Find(s.Command, dir)
 	if err != nil {
@@ -46,36 +46,39 @@ func (s Server) begin(ctx context.Context, c Config) (*program, error) {
 		env = append(env, name+"="+value)
 	}
 	r, w := io.Pipe()
-	p := &program{input: make(chan process.Piece), out: r, over: make(chan struct{}), quit: make(chan struct{})}
+	p := &program{input: make(chan process.Piece), out: r, ended: make(chan struct{}), quit: make(chan struct{})}
 	go func() {
-		defer close(p.over)
+		defer close(p.ended)
 		exit, err := process.Run(ctx, process.Spec{
-			Path: path, Args: s.Args, Dir: c.Dir, Env: env, Input: p.input, Confinement: c.In, Kill: c.Kill, MaxOutput: maxStderr, MaxLine: maxLine, Grace: parting,
-			OnStdout: func(line []byte) { w.Write(append(line, '\n')) }, // an error: nobody reads any more
+			Path: path, Args: s.Args, Dir: c.Dir, Env: env, Input: p.input, Confinement: c.Confinement, Kill: c.Kill,
+			MaxOutput: maxStderr, MaxLine: maxLine, Grace: closeTimeout,
+			OnStdout: func(line []byte) { w.Write(append(line, '\n')) }, // fails if nobody reads any more
 		})
-		if ctx.Err() == nil && (err != nil || exit.Code != 0 || !p.leaving()) { // who could not talk to it has asked it to leave
-			p.fail(exit, err)
+		// a client that could not talk to it asked it to quit
+		if ctx.Err() == nil && (err != nil || exit.Code != 0 || !p.quitting()) {
+			p.setFailed(exit, err)
 		}
 		w.Close()
 	}()
 	return p, nil
 }
 
-// fail notes why the program ended.
-func (p *program) fail(exit process.Exit, err error) {
+// setFailed records why the program ended.
+func (p *program) setFailed(exit process.Exit, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failed = exit.Reason(); err != nil {
+	p.failed = exit.Reason()
+	if err != nil {
 		p.failed = err.Error()
 	}
-	p.failed = "its program has ended: " + p.failed
+	p.failed = "its program ended: " + p.failed
 }
 
-// why says why the program ended, or nothing.
-func (p *program) why() string {
+// failure returns why the program ended, or nothing.
+func (p *program) failure() string {
 	select {
-	case <-p.over:
-	case <-time.After(time.Second): // a broken pipe is seen before its cause is
+	case <-p.ended:
+	case <-time.After(time.Second): // a broken pipe is noticed before its cause
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,17 +89,17 @@ func (p *program) transport() mcp.Transport {
 	return &mcp.IOTransport{Reader: p.out, Writer: p, MaxLineLength: maxLine}
 }
 
-// Write gives the program a message.
+// Write writes a message to the program.
 func (p *program) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	if p.leaving() {
+	if p.quitting() {
 		return 0, io.ErrClosedPipe
 	}
 	done := make(chan error, 1)
 	select {
 	case p.input <- process.Piece{Data: slices.Clone(b), Done: func(err error) { done <- err }}:
-	case <-p.over:
+	case <-p.ended:
 		return 0, io.ErrClosedPipe
 	case <-p.quit:
 		return 0, io.ErrClosedPipe
@@ -107,13 +110,13 @@ func (p *program) Write(b []byte) (int, error) {
 			return 0, err
 		}
 		return len(b), nil
-	case <-p.over:
-	case <-p.quit: // it does not read
+	case <-p.ended:
+	case <-p.quit: // the program does not read
 	}
 	return 0, io.ErrClosedPipe
 }
 
-func (p *program) leaving() bool {
+func (p *program) quitting() bool {
 	select {
 	case <-p.quit:
 		return true
@@ -122,7 +125,7 @@ func (p *program) leaving() bool {
 	}
 }
 
-// Close ends the program's input: that asks it to end.
+// Close closes the program's input, which asks it to end.
 func (p *program) Close() error {
 	p.once.Do(func() {
 		close(p.quit)
@@ -136,6 +139,6 @@ func (p *program) Close() error {
 // close waits for the program's end.
 func (p *program) close() {
 	p.Close()
-	p.out.Close() // what it still says nobody hears
-	<-p.over
+	p.out.Close() // ignore further output
+	<-p.ended
 }

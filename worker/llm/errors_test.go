@@ -33,31 +33,46 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 		want  string // status and code
 		says  string
 	}{
-		{"401", status(401, nil, apiError("authentication_error", "invalid key "+key)), "failed llm_unauthorized", "[key]; the key is that of LLM_TEST_KEY in the worker's environment"},
+		{"401", status(401, nil, apiError("authentication_error", "invalid key "+key)), "failed llm_unauthorized",
+			"[key]; the key is that of LLM_TEST_KEY in the worker's environment"},
 		{"403", status(403, nil, `{}`), "failed llm_unauthorized", "refuses the credential"},
-		{"402", status(402, nil, apiError("billing_error", "pay")), "failed llm_rate_limited", "nothing left: pay; add credit"},
-		{"quota", status(429, nil, apiError("insufficient_quota", "you are out")), "failed llm_rate_limited", "nothing left: you are out"},
-		{"404 of the model", status(404, nil, apiError("not_found_error", `model "m" not found`)), "failed llm_model_not_found", `has no model "m"`},
-		{"404 in few words", status(404, nil, `{"error":"model 'm' not found, try pulling it first"}`), "failed llm_model_not_found", "try pulling it first"},
-		{"404 of the address", status(404, map[string]string{"Content-Type": "text/plain"}, "404 page not found"), "failed llm_unreachable", "check base_url"},
-		{"400", status(400, nil, apiError("invalid_request_error", "temperature: too hot")), "failed llm_bad_request", "temperature: too hot; check model"},
-		{"too long", status(400, nil, apiError("context_length_exceeded", "8000 tokens")), "failed llm_bad_request", "the conversation is too long for the model"},
+		{"402", status(402, nil, apiError("billing_error", "pay")), "failed llm_rate_limited",
+			"nothing left: pay; add credit"},
+		{"quota", status(429, nil, apiError("insufficient_quota", "you are out")), "failed llm_rate_limited",
+			"nothing left: you are out"},
+		{"404 of the model", status(404, nil, apiError("not_found_error", `model "m" not found`)),
+			"failed llm_model_not_found", `has no model "m"`},
+		{"404 in few words", status(404, nil, `{"error":"model 'm' not found, try pulling it first"}`),
+			"failed llm_model_not_found", "try pulling it first"},
+		{"404 of the address", status(404, map[string]string{"Content-Type": "text/plain"}, "404 page not found"),
+			"failed llm_unreachable", "check base_url"},
+		{"400", status(400, nil, apiError("invalid_request_error", "temperature: too hot")), "failed llm_bad_request",
+			"temperature: too hot; check model"},
+		{"too long", status(400, nil, apiError("context_length_exceeded", "8000 tokens")), "failed llm_bad_request",
+			"the conversation is too long for the model"},
 		{"413", status(413, nil, `<html>too large</html>`), "failed llm_bad_request", "the conversation is too long"},
-		{"429", status(429, nil, apiError("rate_limit_error", "slow down")), "failed llm_rate_limited", "limits the rate: slow down"},
-		{"500", status(500, nil, `<html>oops</html>`), "failed llm_overloaded", "HTTP 500); try again later"},
+		{"429", status(429, nil, apiError("rate_limit_error", "slow down")), "failed llm_rate_limited",
+			"limits the rate: slow down"},
+		{"500", status(500, nil, `<html>oops</html>`), "failed llm_overloaded", "HTTP 500); retry later"},
 		{"529", status(529, nil, apiError("overloaded_error", "busy")), "failed llm_overloaded", "busy"},
-		{"200 with an error", raw("application/json", apiError("x", "no such thing")), "failed llm_bad_request", "no such thing"},
-		{"a web page", raw("text/html", "<html>Log in</html>"), "failed llm_unreachable", "it sent text/html instead of an event stream; check base_url"},
+		{"200 with an error", raw("application/json", apiError("x", "no such thing")), "failed llm_bad_request",
+			"no such thing"},
+		{"a web page", raw("text/html", "<html>Log in</html>"), "failed llm_unreachable",
+			"it sent text/html instead of an event stream; check base_url"},
 		{"JSON", raw("application/json", `{"hello":1}`), "failed llm_unreachable", "it sent application/json instead"},
 		{"a redirect", func(_ *stand, w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/x", http.StatusTemporaryRedirect)
 		}, "failed llm_unreachable", "it redirects to http://127.0.0.1:1/x"},
-		{"rubbish", raw("text/event-stream", "event: message_start\ndata: {{{\n\n"), "failed llm_stream_broken", "cannot be read"},
-		{"no stream", raw("text/event-stream", "hello\nthis is no event stream\n"), "failed llm_stream_broken", "ended before the answer was finished"},
+		{"rubbish", raw("text/event-stream", "event: message_start\ndata: {{{\n\n"), "failed llm_stream_broken",
+			"cannot be read"},
+		{"no stream", raw("text/event-stream", "hello\nthis is no event stream\n"), "failed llm_stream_broken",
+			"ended before the answer was finished"},
 		{"nothing", raw("text/event-stream", ""), "failed llm_stream_broken", "ended before the answer was finished"},
 		{"cut off", cutOff(), "failed llm_stream_broken", "broke off"},
 		{"stalls", stalls(), "failed llm_stream_broken", "sent nothing for 200ms"},
-		{"stalls before the answer", func(_ *stand, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "failed llm_stream_broken", "sent nothing for 200ms"},
+		{"stalls before the answer", func(_ *stand, _ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}, "failed llm_stream_broken", "sent nothing for 200ms"},
 		{"endless", endless, "failed llm_stream_broken", "has no end"},
 		{"declined", ends(declined, ""), "failed llm_refused", "declined to answer"},
 		{"too short", ends(forWant, "Once upon"), "failed llm_length Once upon", "raise max_tokens"},
@@ -70,7 +85,8 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 				if strings.HasPrefix(tt.name, "stalls") {
 					idle = "0.2"
 				}
-				o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0,"idle_timeout_seconds":`+idle, ""))
+				o := play(t, m, s.invocation(executor.Start, "run_1", "Hi",
+					`"max_retries":0,"idle_timeout_seconds":`+idle, ""))
 				got := summary(o)
 				if tt.name == "endless" && o.Result != nil { // its text is kept
 					got = strings.TrimSuffix(got, " "+*o.Result.Text)
@@ -78,7 +94,8 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 				if got != tt.want || !strings.Contains(o.Error.Message, tt.says) {
 					t.Fatalf("got %.200s: %v\nwant %s: %s", got, o.Error, tt.want, tt.says)
 				}
-				if o := play(t, m, s.invocation(executor.Resume, "run_2", "And now?", "", "")); o.Status != run.Completed {
+				if o := play(t, m, s.invocation(executor.Resume, "run_2", "And now?", "",
+					"")); o.Status != run.Completed {
 					t.Errorf("after it: %s %v", summary(o), o.Error)
 				}
 			})
@@ -88,15 +105,26 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 
 func TestErrorsWithinTheStream(t *testing.T) {
 	for _, tt := range []struct{ provider, event, want string }{
-		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", codeOverloaded},
-		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"Slow\"}}\n\n", codeRateLimited},
-		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"No\"}}\n\n", codeBadRequest},
-		{openAI, "data: {\"error\":{\"message\":\"engine died\",\"type\":\"server_error\",\"code\":500}}\n\n", codeOverloaded},
+		{claude,
+			"event: error\ndata: " +
+				"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
+			codeOverloaded},
+		{claude,
+			"event: error\ndata: " +
+				"{\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"Slow\"}}\n\n",
+			codeRateLimited},
+		{claude,
+			"event: error\ndata: " +
+				"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"No\"}}\n\n",
+			codeBadRequest},
+		{openAI, "data: {\"error\":{\"message\":\"engine died\",\"type\":\"server_error\",\"code\":500}}\n\n",
+			codeOverloaded},
 		{openAI, "data: {\"error\":{\"message\":\"Slow\",\"type\":\"rate_limit_exceeded\"}}\n\n", codeRateLimited},
 	} {
 		t.Run(tt.provider+" "+tt.want, func(t *testing.T) {
 			s := newStand(t, tt.provider, raw("text/event-stream", tt.event))
-			if got := summary(play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))); got != "failed "+tt.want {
+			if got := summary(play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`,
+				""))); got != "failed "+tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -110,7 +138,8 @@ func TestNobodyThere(t *testing.T) {
 		closed.Close()
 		s.url = closed.URL
 		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
-		if got := summary(o); got != "failed "+codeUnreachable || !strings.Contains(o.Error.Message, "cannot be reached: nothing listens there; check base_url, and whether it runs") {
+		if got := summary(o); got != "failed "+codeUnreachable || !strings.Contains(o.Error.Message,
+			"cannot be reached: nothing listens there; check base_url, and whether it runs") {
 			t.Errorf("got %s %v", got, o.Error)
 		}
 	})
@@ -119,9 +148,11 @@ func TestNobodyThere(t *testing.T) {
 func TestRetries(t *testing.T) {
 	soon := map[string]string{"Retry-After-Ms": "20"}
 	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, status(429, soon, `{}`), status(503, soon, `{}`), status(529, map[string]string{"Retry-After": "0.02"}, `{}`), say("at last"))
+		s := newStand(t, provider, status(429, soon, `{}`), status(503, soon, `{}`),
+			status(529, map[string]string{"Retry-After": "0.02"}, `{}`), say("at last"))
 		m := &memory{}
-		if got := summary(play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))); got != "completed at last" || len(s.asked()) != 4 {
+		if got := summary(play(t, m, s.invocation(executor.Start, "run_1", "Hi", "",
+			""))); got != "completed at last" || len(s.asked()) != 4 {
 			t.Errorf("got %s after %d questions", got, len(s.asked()))
 		}
 		if got := m.told(run.EventMetadata); !strings.Contains(got[0], `"retries":3`) {
@@ -144,20 +175,22 @@ func TestABrokenAnswerIsAskedForAgainOnlyWhereNothingWasTold(t *testing.T) {
 		s = newStand(t, provider, cutOff(long), say("never asked"))
 		m = &memory{}
 		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-		if o.Error == nil || o.Error.Code != codeBroken || len(s.asked()) != 1 || o.Result == nil || *o.Result.Text != long || strings.Join(m.texts("assistant"), "") != long {
+		if o.Error == nil || o.Error.Code != codeBroken || len(s.asked()) != 1 || o.Result == nil ||
+			*o.Result.Text != long || strings.Join(m.texts("assistant"), "") != long {
 			t.Errorf("got %.100s after %d questions", summary(o), len(s.asked()))
 		}
 	})
 }
 
 func TestRetryAfterBeyondTheRunsLimit(t *testing.T) {
-	says := regexp.MustCompile(`it asks to be tried again in .*and the run has (20|1?\d)s left`) // it had 20 s
+	says := regexp.MustCompile(`it asks for a retry in .*and the run has (20|1?\d)s left`) // it had 20 s
 	both(t, func(t *testing.T, provider string) {
 		for _, after := range []string{"3600", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), "1e300"} {
 			s := newStand(t, provider, status(429, map[string]string{"Retry-After": after}, `{}`))
 			began := time.Now()
 			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-			if got := summary(o); got != "failed "+codeRateLimited || time.Since(began) > 15*time.Second || !says.MatchString(o.Error.Message) {
+			if got := summary(o); got != "failed "+codeRateLimited || time.Since(began) > 15*time.Second ||
+				!says.MatchString(o.Error.Message) {
 				t.Errorf("%s: got %s %v after %s", after, got, o.Error, time.Since(began))
 			}
 		}
@@ -180,7 +213,7 @@ func TestWaitReadsBothForms(t *testing.T) {
 		{http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {"250"}}, 250 * time.Millisecond},
 		{http.Header{"Retry-After": {"1e30"}}, 1<<63 - 1},
 	} {
-		if got := wait(tt.header, now); got != tt.want {
+		if got := retryAfter(tt.header, now); got != tt.want {
 			t.Errorf("%v: got %s, want %s", tt.header, got, tt.want)
 		}
 	}
@@ -191,12 +224,13 @@ func TestAStopWhileItWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m := &memory{on: func(kind, body string) {
-		if strings.Contains(body, "trying again in 10s") {
+		if strings.Contains(body, "retrying in 10s") {
 			cancel()
 		}
 	}}
 	began := time.Now()
-	if got := summary(playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))); got != "stopped" || time.Since(began) > 8*time.Second {
+	if got := summary(playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))); got != "stopped" ||
+		time.Since(began) > 8*time.Second {
 		t.Errorf("got %s after %s", got, time.Since(began))
 	}
 }
@@ -218,7 +252,8 @@ func TestSettingsAreStrict(t *testing.T) {
 		{`{"provider":"openai","model":"m","headers":{"x y":"1"}}`, "cannot be sent"},
 		{`{"provider":"openai","model":"m","max_history_bytes":99999999999}`, "max_history_bytes must be"},
 	} {
-		o := Executor{}.Run(t.Context(), executor.Invocation{Mode: executor.Start, Config: json.RawMessage(tt.config)}, (&memory{}).host())
+		o := Executor{}.Run(t.Context(), executor.Invocation{Mode: executor.Start, Config: json.RawMessage(tt.config)},
+			(&memory{}).host())
 		if o.Error == nil || o.Error.Code != codeConfig || !strings.Contains(o.Error.Message, tt.want) {
 			t.Errorf("%s: got %s %v, want %s", tt.config, summary(o), o.Error, tt.want)
 		}
@@ -236,11 +271,14 @@ func TestTheBlueprintsModelComesFirst(t *testing.T) {
 func TestServersWithAccents(t *testing.T) {
 	for name, chunks := range map[string][]string{
 		"every call has index 0, the reason is stop": {
-			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\":1}"}}]}}]}`,
-			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"x","arguments":"{\"n\":2}"}}]},"finish_reason":"stop"}]}`,
+			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"x",` +
+				`"arguments":"{\"n\":1}"}}]}}]}`,
+			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"x",` +
+				`"arguments":"{\"n\":2}"}}]},"finish_reason":"stop"}]}`,
 		},
 		"no ids": {
-			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"x","arguments":"{\"n\":1}"}},{"index":1,"function":{"name":"x","arguments":"{\"n\":2}"}}]}}]}`,
+			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"x",` +
+				`"arguments":"{\"n\":1}"}},{"index":1,"function":{"name":"x","arguments":"{\"n\":2}"}}]}}]}`,
 			`{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
 		},
 	} {
@@ -254,7 +292,8 @@ func TestServersWithAccents(t *testing.T) {
 			}, say("ok"))
 			play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
 			asked := s.asked()
-			if len(asked) != 2 || !strings.Contains(asked[1], `{\"n\":1}`) && !strings.Contains(asked[1], `n\":2`) || strings.Count(asked[1], "There is no tool") != 2 {
+			if len(asked) != 2 || !strings.Contains(asked[1], `{\"n\":1}`) && !strings.Contains(asked[1], `n\":2`) ||
+				strings.Count(asked[1], "There is no tool") != 2 {
 				t.Errorf("the model was told %s", asked)
 			}
 		})

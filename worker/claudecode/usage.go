@@ -9,33 +9,35 @@ import (
 	"ao/shared/strictjson"
 )
 
-// usageID is the id of the question that asks claude what it has counted of its session, and askUsage the question. Newer versions go on
-// counting where a session's last process ended, older ones from zero; so a turn's own cost is what the result says without what claude had
-// counted before the turn. Claude answers before it takes the prompt.
-const usageID = "2"
+// usageRequest asks claude for the session's usage so far. Newer versions continue counting where the session's last
+// process ended, older ones start at zero. So the cost of a turn is the result's usage minus the usage before it.
+// Claude answers before it takes the prompt.
+const usageRequestID = "2"
 
-var askUsage = map[string]any{"type": "control_request", "request_id": usageID, "request": map[string]any{"subtype": "get_usage", "skip_behaviors": true}}
+var usageRequest = map[string]any{"type": "control_request", "request_id": usageRequestID,
+	"request": map[string]any{"subtype": "get_usage", "skip_behaviors": true}}
 
-// counted is what claude had counted of its session before the turn. Zero: nothing, or it does not say.
-type counted struct {
+// sessionUsage is a session's usage before the turn. Zero: none, or unknown.
+type sessionUsage struct {
 	Cost    float64                               `json:"total_cost_usd"`
 	API     float64                               `json:"total_api_duration_ms"`
 	ByModel map[string]map[string]json.RawMessage `json:"model_usage"`
 }
 
-// without gives the result with the turn's own numbers. One that tells less than claude had counted before does not contain that.
-func (l resultLine) without(before counted) resultLine {
+// subtract returns the result with the turn's own numbers. A result with less than the usage before does not include
+// that.
+func (l resultLine) subtract(before sessionUsage) resultLine {
 	if cost, ok := number(l.Cost); !ok || cost < before.Cost {
 		return l
 	}
-	l.Cost, l.API = less(l.Cost, before.Cost), less(l.API, before.API)
+	l.Cost, l.API = subtract(l.Cost, before.Cost), subtract(l.API, before.API)
 	models, err := strictjson.Members(l.ByModel)
 	if err != nil {
 		return l
 	}
 	var used []strictjson.Member
 	for _, m := range models {
-		if rest, any := before.rest(m); any {
+		if rest, any := before.subtractFrom(m); any {
 			used = append(used, strictjson.Member{Key: m.Key, Value: rest})
 		}
 	}
@@ -43,22 +45,22 @@ func (l resultLine) without(before counted) resultLine {
 	return l
 }
 
-// limits are the members of a model's usage that count nothing.
-var limits = []string{"contextWindow", "maxOutputTokens"}
+// limitFields are the members of a model's usage that are no counters.
+var limitFields = []string{"contextWindow", "maxOutputTokens"}
 
-// rest is a model's usage without what was counted before; used: there is any.
-func (c counted) rest(model strictjson.Member) (rest json.RawMessage, used bool) {
+// subtractFrom returns a model's usage minus the usage before; used: there is any.
+func (c sessionUsage) subtractFrom(model strictjson.Member) (rest json.RawMessage, used bool) {
 	before, again := c.ByModel[model.Key]
 	members, err := strictjson.Members(model.Value)
 	if err != nil || !again {
 		return model.Value, true
 	}
 	for i, m := range members {
-		if slices.Contains(limits, m.Key) {
+		if slices.Contains(limitFields, m.Key) {
 			continue
 		}
 		if then, ok := number(before[m.Key]); ok {
-			members[i].Value = less(m.Value, then)
+			members[i].Value = subtract(m.Value, then)
 		}
 		n, _ := number(members[i].Value)
 		used = used || n > 0
@@ -70,23 +72,23 @@ func number(raw json.RawMessage) (n float64, ok bool) {
 	return n, len(raw) > 0 && json.Unmarshal(raw, &n) == nil
 }
 
-// less is a number that was counted, without what was counted before.
-func less(raw json.RawMessage, before float64) json.RawMessage {
+// subtract returns a counter minus its value before.
+func subtract(raw json.RawMessage, before float64) json.RawMessage {
 	n, ok := number(raw)
 	if !ok || before <= 0 || n < before {
 		return raw
 	}
-	const most = 1e9 // billionths of a dollar are noise
+	const most = 1e9 // ignore billionths of a dollar
 	return json.RawMessage(strconv.FormatFloat(math.Round((n-before)*most)/most, 'f', -1, 64))
 }
 
-// A refusal may name so many calls, and show so many bytes of an input.
+// Limits of permission denials in metadata: how many, and the bytes of each input.
 const (
 	maxDenials     = 50
 	maxDenialInput = 1 << 10
 )
 
-// denials are the calls that claude had no permission for, as an event can hold them, and how many more there were.
+// denials returns the denied tool calls, cut to fit an event, and how many more there were.
 func denials(raw json.RawMessage) (list json.RawMessage, more int) {
 	var all []struct {
 		Tool  string          `json:"tool_name"`
@@ -100,7 +102,8 @@ func denials(raw json.RawMessage) (list json.RawMessage, more int) {
 		all, more = all[:maxDenials], len(all)-maxDenials
 	}
 	for i := range all {
-		all[i].Tool, all[i].ID, all[i].Input = cutText(all[i].Tool, 200), cutText(all[i].ID, 200), cutInput(all[i].Input, maxDenialInput)
+		all[i].Tool, all[i].ID, all[i].Input = cutText(all[i].Tool, 200), cutText(all[i].ID, 200),
+			cutInput(all[i].Input, maxDenialInput)
 	}
 	list, _ = strictjson.Encode(all)
 	return list, more

@@ -1,0 +1,87 @@
+package llm
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ao/shared/run"
+	"ao/worker/llm/endpoint"
+)
+
+// A streamed answer becomes one message per finished block of text. A long block is emitted in pieces: cut at a line
+// end from pieceSize bytes on, and at a paragraph end once the piece is pieceAge old. The pieces together are the
+// complete text.
+const (
+	pieceSize = 16 << 10
+	pieceAge  = 10 * time.Second
+	maxAnswer = 2 << 20 // largest text of an answer, in bytes
+)
+
+// messageEmitter emits the model's text as messages while it is streamed.
+type messageEmitter struct {
+	emit    func(kind string, body json.RawMessage)
+	size    int // bytes of this answer so far
+	emitted bool
+	piece   strings.Builder
+	since   time.Time // start of the piece
+}
+
+// Text adds text of the answer.
+func (s *messageEmitter) Text(delta string) error {
+	if s.size += len(delta); s.size > maxAnswer {
+		return &endpoint.BrokenResponse{Reason: "the answer's text has more than 2 MiB"}
+	}
+	if s.piece.Len() == 0 {
+		s.since = time.Now()
+	}
+	s.piece.WriteString(delta)
+	switch {
+	case s.piece.Len() >= pieceSize:
+		s.cut("\n", s.piece.Len() >= 2*pieceSize)
+	case time.Since(s.since) >= pieceAge && strings.Contains(delta, "\n"):
+		s.cut("\n\n", false)
+	}
+	return nil
+}
+
+// End emits the rest of a block.
+func (s *messageEmitter) End() {
+	if s.piece.Len() > 0 {
+		s.emitPiece(s.piece.String())
+		s.piece.Reset()
+	}
+}
+
+// cut emits the piece up to the last mark; without a mark all of it, if it must.
+func (s *messageEmitter) cut(mark string, must bool) {
+	text := s.piece.String()
+	at := strings.LastIndex(text, mark) + len(mark)
+	if at < len(mark) {
+		if !must {
+			return
+		}
+		for at = len(text); at > 0 && len(text)-at < utf8.UTFMax && !utf8.FullRuneInString(lastRune(text[:at])); at-- {
+		}
+	}
+	s.emitPiece(text[:at])
+	s.piece.Reset()
+	s.piece.WriteString(text[at:])
+	s.since = time.Now()
+}
+
+// lastRune returns the text from the start of its last character.
+func lastRune(s string) string {
+	for i := len(s) - 1; i >= 0 && i >= len(s)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(s[i]) {
+			return s[i:]
+		}
+	}
+	return s
+}
+
+func (s *messageEmitter) emitPiece(text string) {
+	s.emitted = true
+	s.emit(run.EventMessage, run.TextMessage("assistant", text))
+}
