@@ -137,7 +137,7 @@ func TestMCP(t *testing.T) {
 		t.Errorf("got %s, %q", got, h.all())
 	}
 	if all := strings.Join(h.all(), "\n"); !strings.Contains(all,
-		`The MCP server \"broken\" cannot be used: Claude Code could not connect to it. The run goes on without it`) ||
+		`the MCP server \"broken\" cannot be used: Claude Code could not connect to it; the run continues without it`) ||
 		!strings.Contains(all, `"mcp_servers_unreachable":["broken"]`) {
 		t.Errorf("nothing is told of the server that is broken: %q", h.all())
 	}

@@ -42,8 +42,8 @@ func TestTranscripts(t *testing.T) {
 				`(127.0.0.1:9000). ` +
 				`Try again later, or name a fallback_model in the profile's config","api_status":529}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
-			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries ` +
-				`again in …s (1 of 1)"}]}`,
+			`message {"role":"system","content":[{"type":"text","text":"the API answered 529; Claude Code ` +
+				`retries in …s (1 of 1)"}]}`,
 			"metadata",
 		}},
 		"crowded": {1, []string{ // it gives up by itself; only the newer one tells the status
@@ -52,10 +52,10 @@ func TestTranscripts(t *testing.T) {
 				`check your inference gateway (127.0.0.1:9000). Try again later, or name a fallback_model in the ` +
 				`profile's config","api_status":529}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
-			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries ` +
-				`again in …s (1 of 4)"}]}`,
-			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries ` +
-				`again in …s (2 of 4)"}]}`,
+			`message {"role":"system","content":[{"type":"text","text":"the API answered 529; Claude Code ` +
+				`retries in …s (1 of 4)"}]}`,
+			`message {"role":"system","content":[{"type":"text","text":"the API answered 529; Claude Code ` +
+				`retries in …s (2 of 4)"}]}`,
 			"metadata",
 		}},
 		"turns": {1, []string{
@@ -216,15 +216,15 @@ func TestBadEnds(t *testing.T) {
 			`echo '{"type":"system","subtype":"init","session_id":"s","mcp_servers":[{"name":"late",` +
 				`"status":"pending"}]}'` + "\n" +
 				`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine",
-			`The MCP server \"late\" cannot be used: it has not answered yet`},
+			`the MCP server \"late\" cannot be used: it has not answered yet`},
 		{"too old", `echo "error: unknown option '--strict-mcp-config'" >&2; exit 1`,
 			"too old for the profile's config", ""},
 		{"a wait beyond the end",
 			init +
 				`echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":90000,` +
 				`"error_status":429,"error":"rate_limit"}'; sleep 100`,
-			`failed {"error":"claude_rate_limited","message":"The API answered 429 Too Many Requests, and Claude ` +
-				`Code would try again only after the run's time limit. Resume the session in 1m30s",` +
+			`failed {"error":"claude_rate_limited","message":"the API answered 429 Too Many Requests, and Claude ` +
+				`Code would retry only after the run's time limit. Resume the session in 1m30s",` +
 				`"retry_after_seconds":90,"api_status":429}`, ""},
 		{"much", init + `printf '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"Write","input":{"file":"a","text":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}}]}}'
 printf '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"'; yes "\u0001" | head -n 300000 | tr -d "\n"; echo '"},{"type":"image"}]}]}}'

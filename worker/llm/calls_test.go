@@ -178,8 +178,8 @@ func TestOddCalls(t *testing.T) {
 		got := roles(s.asked()[1])
 		for _, want := range []string{
 			`assistant:<call_0 calc__add {}><call_1 no_such {}><same calc__big {}><call_3 calc__add {"a":"x"}>`,
-			`<call_0=Error: The arguments are not a JSON object; call the tool again with one>`,
-			`<call_1=Error: There is no tool "no_such"; there are: calc__add, `,
+			`<call_0=Error: the arguments are not a JSON object; call the tool again with one>`,
+			`<call_1=Error: unknown tool "no_such"; known tools: calc__add, `,
 			"<same=BEGIN" + strings.Repeat("x", 145) + "\n[… 99708 bytes cut …]\n", "<call_3=Error: ",
 		} {
 			if !strings.Contains(got, want) {
@@ -235,8 +235,8 @@ func TestAStopWhileToolsRun(t *testing.T) {
 			}
 			play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", over(t, transport)))
 			want := `user:Go assistant:<c1 calc__add {"a":1,"b":2}><c2 calc__wait {}> user:<c1=3>` +
-				`<c2=Error: The run ended before this tool's result was known; what was asked for may or may not ` +
-				`have been done> assistant:[No answer: the run was stopped] user:And?`
+				`<c2=Error: The run ended before this tool returned; the call may or may not have ` +
+				`had effects> assistant:[No answer: the run was stopped] user:And?`
 			if got := roles(s.asked()[1]); got != want {
 				t.Errorf("the model was told\n%s, want\n%s", got, want)
 			}
@@ -324,8 +324,8 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 				`,"mcp_servers":{"calc":`+tt.servers+`,"good":`+good+`}`))
 			said := strings.Join(m.texts("system"), "\n")
 			if got := summary(o); got != "completed done" || !strings.Contains(said,
-				`The MCP server "calc" cannot be used: `) || !strings.Contains(said, tt.want) ||
-				!strings.HasSuffix(said, ". The run goes on without it") {
+				`the MCP server "calc" cannot be used: `) || !strings.Contains(said, tt.want) ||
+				!strings.HasSuffix(said, "; the run continues without it") {
 				t.Fatalf("got %s %v, and is told %q; want %q", got, o.Error, said, tt.want)
 			}
 			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts,
@@ -379,8 +379,8 @@ func TestAServersProgram(t *testing.T) {
 		!strings.Contains(got, "AGENT_SESSION_ID=ses_1") {
 		t.Errorf("its environment: %s", got)
 	}
-	if !strings.Contains(got, "<c2=Error: The tool failed: its program has ended: out of luck>") ||
-		!strings.Contains(got, "<c3=Error: The tool failed: ") {
+	if !strings.Contains(got, "<c2=Error: the tool failed: its program ended: out of luck>") ||
+		!strings.Contains(got, "<c3=Error: the tool failed: ") {
 		t.Errorf("the model was told %s", got)
 	}
 }

@@ -64,11 +64,11 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 			http.Redirect(w, r, "http://127.0.0.1:1/x", http.StatusTemporaryRedirect)
 		}, "failed llm_unreachable", "it redirects to http://127.0.0.1:1/x"},
 		{"rubbish", raw("text/event-stream", "event: message_start\ndata: {{{\n\n"), "failed llm_stream_broken",
-			"cannot be read"},
+			"is unreadable"},
 		{"no stream", raw("text/event-stream", "hello\nthis is no event stream\n"), "failed llm_stream_broken",
 			"ended before the answer was finished"},
 		{"nothing", raw("text/event-stream", ""), "failed llm_stream_broken", "ended before the answer was finished"},
-		{"cut off", cutOff(), "failed llm_stream_broken", "broke off"},
+		{"cut off", cutOff(), "failed llm_stream_broken", "is incomplete"},
 		{"stalls", stalls(), "failed llm_stream_broken", "sent nothing for 200ms"},
 		{"stalls before the answer", func(_ *stand, _ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
@@ -293,7 +293,7 @@ func TestServersWithAccents(t *testing.T) {
 			play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
 			asked := s.asked()
 			if len(asked) != 2 || !strings.Contains(asked[1], `{\"n\":1}`) && !strings.Contains(asked[1], `n\":2`) ||
-				strings.Count(asked[1], "There is no tool") != 2 {
+				strings.Count(asked[1], "unknown tool") != 2 {
 				t.Errorf("the model was told %s", asked)
 			}
 		})

@@ -263,7 +263,7 @@ func TestAFailedRunCanBeResumed(t *testing.T) {
 		if got := summary(play(t, m, s.invocation(executor.Resume, "run_2", "Now?", "", ""))); got != "completed ok" {
 			t.Fatalf("got %s", got)
 		}
-		if got := roles(s.asked()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: The endpoint ") ||
+		if got := roles(s.asked()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: the endpoint ") ||
 			!strings.HasSuffix(got, "] user:Now?") {
 			t.Errorf("the model was told %s", got)
 		}
@@ -296,10 +296,10 @@ func TestALongConversationLosesItsOldestTurns(t *testing.T) {
 			}
 		}
 		if got := roles(s.asked()[3]); !strings.HasPrefix(got,
-			"user:[The first turn of this conversation was left out: it had become too long.]\n\ntwo ") {
+			"user:[The first turn of this conversation was dropped: it was too long.]\n\ntwo ") {
 			t.Errorf("the model was told %.200s", got)
 		}
-		if got := m.texts("system"); len(got) != 1 || !strings.Contains(got[0], "left out from now on") {
+		if got := m.texts("system"); len(got) != 1 || !strings.Contains(got[0], "turns are dropped") {
 			t.Errorf("readers were told %q", got)
 		}
 		if len(m.state) > 2500 {
