@@ -16,7 +16,7 @@ import (
 	"ao/worker/profile"
 )
 
-// autonomous makes a profile of a shell script.
+// autonomous returns a profile whose program is a shell script.
 func autonomous(t *testing.T, script string) func(*Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,9 +33,8 @@ func autonomous(t *testing.T, script string) func(*Config) {
 	return func(c *Config) { c.Executor, c.Profile = nil, p }
 }
 
-// TestAutonomous: a program of a profile does runs; what it binds stands before its last word, and a resume gets it
-// back.
-func TestAutonomous(t *testing.T) {
+// TestProgramBindsBeforeEnd: the binding of a program precedes its end record, and a resume gets it back.
+func TestProgramBindsBeforeEnd(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -94,8 +93,8 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 	}
 }
 
-// TestBoundWhileAway: the executor does not wait for the record of what it bound, and the last word does.
-func TestBoundWhileAway(t *testing.T) {
+// TestBindingWhileNATSIsDown: the executor does not wait for the binding, but the end record does.
+func TestBindingWhileNATSIsDown(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	s := newFakeCoordinator(t, p.Bus(t))

@@ -13,7 +13,7 @@ import (
 	"ao/worker/profile"
 )
 
-// confined makes a profile of a program, with these settings more.
+// confined returns a profile of a program with more settings.
 func confined(t *testing.T, settings, program string) func(*Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,9 +30,9 @@ func confined(t *testing.T, settings, program string) func(*Config) {
 	return func(c *Config) { c.Executor, c.Profile, c.ProjectDir = nil, p, t.TempDir() }
 }
 
-// TestAProfileConfinesItsPrograms: oneshot and persistent ones; the limit that one hits is in the run's error; the
-// temporary folder is gone when the run is over, or its process.
-func TestAProfileConfinesItsPrograms(t *testing.T) {
+// TestConfinement: oneshot and persistent programs are confined. The error names the limit that was hit. The
+// temporary folder is removed with the run or its process.
+func TestConfinement(t *testing.T) {
 	t.Parallel()
 	model := func(q *run.Queued) { q.AgentType, q.Timeout = run.Autonomous, 60 }
 	const full = `head -c 3000000 /dev/zero >"$TMPDIR/f"`

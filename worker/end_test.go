@@ -18,20 +18,20 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// journal keeps a log's lines.
-type journal struct {
+// logLines keeps the lines of a log.
+type logLines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logLines) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.Write(p)
 }
 
-// line is the first one that holds the text.
-func (j *journal) line(text string) string {
+// line returns the first line with the text.
+func (j *logLines) line(text string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for l := range strings.Lines(j.b.String()) {
@@ -42,14 +42,14 @@ func (j *journal) line(text string) string {
 	return ""
 }
 
-// TestRefusedLastWord: an attempt that has its last word already keeps it. What came too late is kept as evidence in
-// the log, cut to a bounded size, and nothing of it gets into the run.
-func TestRefusedLastWord(t *testing.T) {
+// TestRefusedEndRecord: an attempt keeps its first end record. A later result is logged, cut to a limited size, and
+// is not in the run.
+func TestRefusedEndRecord(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
 	goOn := make(chan struct{})
-	log := &journal{}
+	log := &logLines{}
 	w := start(t, b, func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		<-goOn
 		if v.AgentName == "large" {
@@ -89,9 +89,9 @@ func TestRefusedLastWord(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatCrossesALastWord: a heartbeat may name an attempt whose end is written meanwhile; the answer then
-// says that it is over, and nothing was in vain.
-func TestAnAnswerThatCrossesALastWord(t *testing.T) {
+// TestAbandonedReplyAfterEnd: a heartbeat may name an attempt that ends meanwhile. The reply says it is over, and the
+// worker does not count it as abandoned.
+func TestAbandonedReplyAfterEnd(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -115,12 +115,12 @@ func TestAnAnswerThatCrossesALastWord(t *testing.T) {
 	}
 }
 
-// TestGivenUpKeepsEvidence: what an executor had come to when its attempt was given up is in the log, too.
-func TestGivenUpKeepsEvidence(t *testing.T) {
+// TestAbandonedResultIsLogged: the result of an abandoned attempt is in the log, too.
+func TestAbandonedResultIsLogged(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	log := &journal{}
+	log := &logLines{}
 	began := make(chan struct{}, 1)
 	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
 		began <- struct{}{}

@@ -25,7 +25,7 @@ import (
 
 const queue = "procedural._._"
 
-// boss is the coordinators' side of the protocol, as far as a worker sees it. Its fields are what it answers.
+// fakeCoordinator is the coordinators' side of the protocol, as far as a worker sees it. Its fields are its replies.
 type fakeCoordinator struct {
 	t testing.TB
 	b *bus.Bus
@@ -47,7 +47,7 @@ type fakeCoordinator struct {
 	silence            context.CancelFunc      // from then on beats are not answered
 }
 
-// newBoss answers on a bus until the test ends.
+// newFakeCoordinator answers on a bus until the test ends.
 func newFakeCoordinator(t testing.TB, b *bus.Bus) *fakeCoordinator {
 	t.Helper()
 	s := &fakeCoordinator{t: t, b: b, parts: map[string][]byte{}, answer: knownReply}
@@ -147,14 +147,14 @@ func (s *fakeCoordinator) handle(ctx context.Context, subj string, body []byte) 
 	return json.Marshal(s.answer(b))
 }
 
-// with changes what the boss answers, or looks at what it heard.
+// with calls f under the lock.
 func (s *fakeCoordinator) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// queue puts a run into the lane; change may alter its record.
+// enqueue puts a run into the task queue; change may modify its record.
 func (s *fakeCoordinator) enqueue(change ...func(*run.Queued)) run.Queued {
 	s.t.Helper()
 	q := run.Queued{V: run.Version, Attempt: 1, Spec: run.Spec{
@@ -177,7 +177,7 @@ func (s *fakeCoordinator) enqueue(change ...func(*run.Queued)) run.Queued {
 	return q
 }
 
-// ended waits for a run's last word.
+// waitEnded waits for a run's end record.
 func (s *fakeCoordinator) waitEnded(q run.Queued) (e run.Ended) {
 	s.t.Helper()
 	natstest.Until(s.t, "run ends", func() bool {
@@ -186,7 +186,7 @@ func (s *fakeCoordinator) waitEnded(q run.Queued) (e run.Ended) {
 	return e
 }
 
-// claim gives a run's claim, if there is one.
+// claim returns a run's claim, if there is one.
 func (s *fakeCoordinator) claim(q run.Queued) (c run.Claim, ok bool) {
 	ok = s.record(subject.Claimed(subject.Partition(q.SessionID), q.ID, q.Key), &c)
 	return c, ok
@@ -205,7 +205,7 @@ func (s *fakeCoordinator) record(subj string, into any) bool {
 	return err == nil
 }
 
-// tell gives a worker a command.
+// command sends a command to a worker.
 func (s *fakeCoordinator) command(w *Worker, c runnerapi.Command) (r runnerapi.CommandReply) {
 	s.t.Helper()
 	c.Instance = w.client.Instance
@@ -220,7 +220,7 @@ func (s *fakeCoordinator) command(w *Worker, c runnerapi.Command) (r runnerapi.C
 	return r
 }
 
-// settled waits until the lane has nothing left, neither waiting nor on loan.
+// waitDrained waits until the task queue has neither pending nor unacknowledged messages.
 func (s *fakeCoordinator) waitDrained() {
 	s.t.Helper()
 	natstest.Until(s.t, "every queue message is acknowledged", func() bool {
@@ -229,25 +229,25 @@ func (s *fakeCoordinator) waitDrained() {
 	})
 }
 
-// doer is an executor that does what the test says.
+// executorStub is an executor that does what the test says.
 type executorStub func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome
 
 func (f executorStub) Run(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 	return f(ctx, v, host)
 }
 
-// done is a run's good end with this data.
+// completed is a completed outcome with this data.
 func completed(data string) run.Outcome {
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(data)}}
 }
 
-// untilCut runs until it is ended.
+// untilCanceled runs until it is ended.
 func untilCanceled(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
 	<-ctx.Done()
 	return run.Outcome{Status: run.Stopped}
 }
 
-// life is a running worker.
+// runningWorker is a running worker.
 type runningWorker struct {
 	*Worker
 	stop context.CancelFunc
@@ -268,7 +268,7 @@ func start(t testing.TB, b *bus.Bus, do executorStub, change ...func(*Config)) r
 	return l
 }
 
-// idle is start that does not wait for the registration.
+// startUnready is start without waiting for the registration.
 func startUnready(t testing.TB, b *bus.Bus, do executorStub, change ...func(*Config)) runningWorker {
 	t.Helper()
 	c := Config{Bus: b, Executor: do, Host: "h", ProjectDir: t.TempDir(), Grace: -1, Log: natstest.Log(t),
@@ -291,7 +291,7 @@ func startUnready(t testing.TB, b *bus.Bus, do executorStub, change ...func(*Con
 	return l
 }
 
-// end tells the worker to end and waits for it.
+// end shuts the worker down and waits for it.
 func (l runningWorker) end(t testing.TB) {
 	t.Helper()
 	l.stop()
@@ -310,7 +310,7 @@ func (l runningWorker) wait(t testing.TB, want error) {
 	}
 }
 
-// code is the code of a last word's error.
+// code returns the error code of an end record.
 func code(e run.Ended) string {
 	if e.Error == nil {
 		return ""
@@ -318,7 +318,7 @@ func code(e run.Ended) string {
 	return e.Error.Code
 }
 
-// field is a field of a last word's error, as JSON.
+// field returns a field of an end record's error, as JSON.
 func field(e run.Ended, name string) string {
 	i := slices.IndexFunc(e.Error.Fields, func(f fault.Field) bool { return f.Name == name })
 	if i < 0 {

@@ -15,13 +15,13 @@ import (
 	"ao/worker/process"
 )
 
-// attemptOf makes a queued run the n-th attempt of a run that may be attempted so often.
+// attemptOf makes a queued run the n-th of most attempts.
 func attemptOf(n, most int) func(*run.Queued) {
 	return func(q *run.Queued) { q.Attempt, q.Attempts = n, most }
 }
 
-// lateness tells for how long a machine with other work had none of this process's done, from now on.
-func lateness(t *testing.T) func() time.Duration {
+// lostTime returns for how long an overloaded machine did not run this process, from now on.
+func lostTime(t *testing.T) func() time.Duration {
 	const every, little = 10 * time.Millisecond, 50 * time.Millisecond
 	var lost atomic.Int64
 	ctx, cancel := context.WithCancel(context.Background())
@@ -40,13 +40,13 @@ func lateness(t *testing.T) func() time.Duration {
 	return func() time.Duration { return time.Duration(lost.Load()) }
 }
 
-// TestFenced: while nobody answers its beats, a worker kills what may be attempted again before the lease ends,
-// whatever it does about SIGTERM and also when it is being ended already, and says no last word about it. What is in
-// its last attempt goes on.
-func TestFenced(t *testing.T) {
+// TestFence: while no coordinator answers its heartbeats, a worker kills attempts that may be repeated before their
+// lease ends. It does so whatever they do about SIGTERM, also during their grace period, and appends no end record.
+// Last attempts continue.
+func TestFence(t *testing.T) {
 	t.Parallel()
 	const lease = 8 * time.Second
-	lost := lateness(t)
+	lost := lostTime(t)
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
 	s.lease = lease
@@ -110,9 +110,9 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// TestKilledAtOnce: who is given up or superseded, and may be attempted again, has no grace: the next attempt may have
-// begun.
-func TestKilledAtOnce(t *testing.T) {
+// TestKilledWithoutGrace: an attempt that is abandoned or superseded, and may be repeated, has no grace period: the
+// next attempt may have started.
+func TestKilledWithoutGrace(t *testing.T) {
 	t.Parallel()
 	for _, why := range []string{"given up", "superseded"} {
 		t.Run(why, func(t *testing.T) {
@@ -142,9 +142,9 @@ func TestKilledAtOnce(t *testing.T) {
 	}
 }
 
-// TestFencedSparesWhatIsDone: a last word that waits for NATS is not held back: there is nothing to kill, and should
-// it come too late the stream refuses it.
-func TestFencedSparesWhatIsDone(t *testing.T) {
+// TestFenceSparesFinished: an attempt whose end record waits for NATS is not fenced. Its executor has ended, and the
+// stream refuses a late end record.
+func TestFenceSparesFinished(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	s := newFakeCoordinator(t, p.Bus(t))

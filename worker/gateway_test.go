@@ -23,27 +23,27 @@ import (
 	"ao/worker/gateway"
 )
 
-// TestMain turns the test binary into an executor program, which knows no more than an executor does.
+// TestMain turns the test binary into an executor program.
 func TestMain(m *testing.M) {
 	switch os.Getenv("AO_TEST_EXECUTOR") {
 	case "talk":
-		executor.Main(talk)
+		executor.Main(talkExecutor)
 	case "mcp":
 		status, body, err := ask(context.Background(), "POST", os.Getenv(executor.EnvMCPURL), "{}")
 		fmt.Println(status, body, err)
 		os.Exit(0)
 	case "memory":
-		executor.Program(remember)
+		executor.Program(stateExecutor)
 	}
 	os.Exit(m.Run())
 }
 
-// itself makes a profile of the test binary as an executor of a kind.
-func itself(t *testing.T, kind string) func(*Config) {
+// testBinary returns a profile with the test binary as an executor of a kind.
+func testBinary(t *testing.T, kind string) func(*Config) {
 	return autonomous(t, "AO_TEST_EXECUTOR="+kind+" exec "+os.Args[0])
 }
 
-// ask asks the gateway, and gives the status and the answer's body.
+// ask sends a request to the gateway and returns the status and the body.
 func ask(ctx context.Context, method, url, body string) (int, string, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -58,8 +58,9 @@ func ask(ctx context.Context, method, url, body string) (int, string, error) {
 	return a.StatusCode, string(all), err
 }
 
-// talk sends what the prompt's "say" has, in order, and leaves the answers as a message. It prints something, too.
-func talk(ctx context.Context, v executor.Invocation, out *executor.Out) error {
+// talkExecutor sends the requests in the prompt's "say", in order, and emits the responses as a message. It prints
+// something as well.
+func talkExecutor(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 	var p struct {
 		Say []struct{ Method, Path, Body string }
 	}
@@ -77,8 +78,8 @@ func talk(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 	return nil
 }
 
-// remember adds the prompt's "add" to what is kept, and has what was kept before as its result; null: nothing.
-func remember(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+// stateExecutor adds the prompt's "add" to its state; its result is the state before, or null.
+func stateExecutor(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 	var p struct{ Add []string }
 	json.Unmarshal([]byte(v.Prompt), &p)
 	state, err := host.LoadState(ctx)
@@ -102,8 +103,8 @@ func remember(ctx context.Context, v executor.Invocation, host executor.Host) ru
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: was}}
 }
 
-// said is the texts and bodies of a run's events.
-func said(t *testing.T, s *fakeCoordinator, q run.Queued) string {
+// eventTexts returns the texts and bodies of a run's events.
+func eventTexts(t *testing.T, s *fakeCoordinator, q run.Queued) string {
 	t.Helper()
 	all, err := s.b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 100)
 	if err != nil {
@@ -124,8 +125,8 @@ func said(t *testing.T, s *fakeCoordinator, q run.Queued) string {
 	return text.String()
 }
 
-// saying makes a run say this to its gateway.
-func saying(lines ...string) func(*run.Queued) {
+// withRequests makes talkExecutor send these requests.
+func withRequests(lines ...string) func(*run.Queued) {
 	var p struct {
 		Prompt string              `json:"prompt"`
 		Say    []map[string]string `json:"say"`
@@ -134,23 +135,23 @@ func saying(lines ...string) func(*run.Queued) {
 		f := strings.SplitN(l+"  ", " ", 3)
 		p.Say = append(p.Say, map[string]string{"method": f[0], "path": f[1], "body": strings.TrimSpace(f[2])})
 	}
-	return asking(p)
+	return withPrompt(p)
 }
 
-// asking makes a run one of an autonomous agent that is told this, as JSON.
-func asking(what any) func(*run.Queued) {
+// withPrompt makes a run an autonomous one with this prompt, as JSON.
+func withPrompt(what any) func(*run.Queued) {
 	text, _ := json.Marshal(what)
 	raw, _ := json.Marshal(map[string]string{"prompt": string(text)})
 	return func(q *run.Queued) { q.AgentType, q.Input = run.Autonomous, &run.Input{Parameters: raw} }
 }
 
-// TestGateway: a program that knows its URL only binds, tells events, and tells its result, as executors of S003's
-// system do.
+// TestGateway: a program that knows only its URL binds, sends events and its result, in the format of earlier
+// executors.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	s := newFakeCoordinator(t, natstest.Bus(t))
-	start(t, s.b, nil, itself(t, "talk"))
-	q := s.enqueue(saying(
+	start(t, s.b, nil, testBinary(t, "talk"))
+	q := s.enqueue(withRequests(
 		`POST /bind {"session_id":"SESSION","executor_session_id":"m-1","project_dir":"/x"}`,
 		`POST /events {"event_type":"message","session_id":"SESSION","timestamp":"2026-01-01T00:00:00Z",`+
 			`"role":"assistant","content":[{"type":"text","text":"hello"}]}`,
@@ -171,7 +172,7 @@ func TestGateway(t *testing.T) {
 		bound.ExecutorSessionID != "m-1" {
 		t.Errorf("bound %+v", bound)
 	}
-	got := said(t, s, q)
+	got := eventTexts(t, s, q)
 	for _, want := range []string{
 		`message {"role":"assistant","content":[{"type":"text","text":"hello"}]}` + "\n",
 		`post_tool {"tool_name":"ls","tool_input":{"a":1.0},"tool_output":"x","error":null}` + "\n",
@@ -184,8 +185,7 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestExecutorsHoldNoCredential: all that an executor knows of the system is its own URL, and the API learns from the
-// worker who asks.
+// TestExecutorsHoldNoCredential: an executor knows only its own URL. The worker tells the API which session asks.
 func TestExecutorsHoldNoCredential(t *testing.T) {
 	var asked, by string
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ func TestExecutorsHoldNoCredential(t *testing.T) {
 	start(t, s.b, nil, autonomous(t, "env; echo stdin; cat; echo; AO_TEST_EXECUTOR=mcp "+os.Args[0]), func(c *Config) {
 		c.Profile.Env = []string{"ALLOWED", "AGENT_ORCHESTRATOR_API_URL"}
 	})
-	q := s.enqueue(asking("hello"))
+	q := s.enqueue(withPrompt("hello"))
 	e := s.waitEnded(q)
 	if e.Status != run.Completed || e.Result.Text == nil {
 		t.Fatalf("got %s", answer(e))
@@ -229,8 +229,9 @@ func TestExecutorsHoldNoCredential(t *testing.T) {
 	}
 }
 
-// TestGatewayOfAProcedure: a command may tell events; what only an executor of an autonomous agent may say is refused.
-func TestGatewayOfAProcedure(t *testing.T) {
+// TestGatewayOfProceduralRun: a command may send events; what only an executor of an autonomous agent may send is
+// refused.
+func TestGatewayOfProceduralRun(t *testing.T) {
 	t.Parallel()
 	s := newFakeCoordinator(t, natstest.Bus(t))
 	var one sync.Once
@@ -270,13 +271,14 @@ func TestGatewayOfAProcedure(t *testing.T) {
 	if want := "[[200,409,409,409,409,403] [200,409,409,409,409]]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	if got := said(t, s, a); got != `message {"role":"system","content":[{"type":"text","text":"12 of 40"}]}`+"\n" {
+	if got := eventTexts(t, s, a); got != `message {"role":"system","content":[{"type":"text","text":"12 of 40"}]}`+
+		"\n" {
 		t.Errorf("events %s", got)
 	}
 }
 
-// TestVariables: those in the strings of mcp_servers are put in, once; nothing else is touched, and one that is not
-// known fails the run.
+// TestVariables: variables in the strings of mcp_servers are replaced, once, and nowhere else. An unknown one fails
+// the run.
 func TestVariables(t *testing.T) {
 	t.Setenv("TEST_TOKEN", `a"b${AGENT_SESSION_ID}`)
 	t.Setenv("TEST_SECRET", "not allowed")

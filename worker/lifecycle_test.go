@@ -17,7 +17,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestSlots: never more runs at once than slots, over several lanes, and the surplus goes to others.
+// TestSlots: never more concurrent runs than slots, over several task queues; other workers get the rest.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -53,7 +53,7 @@ func TestSlots(t *testing.T) {
 	w.end(t)
 }
 
-func TestBeats(t *testing.T) {
+func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -85,7 +85,7 @@ func TestBeats(t *testing.T) {
 	}
 }
 
-func TestLanesAreAdjusted(t *testing.T) {
+func TestTaskQueuesAreAdjusted(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -119,8 +119,8 @@ func TestLanesAreAdjusted(t *testing.T) {
 	w.end(t)
 }
 
-// TestRejoins: coordinators that forgot the runner get its registration again; while that is refused nothing is taken.
-func TestRejoins(t *testing.T) {
+// TestReregisters: a worker that coordinators no longer know registers again. While that is refused it takes no runs.
+func TestReregisters(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -219,7 +219,7 @@ func TestSuperseded(t *testing.T) {
 	})
 }
 
-// TestDrain: by command or beat: no more is taken, what runs finishes, the worker goes.
+// TestDrain: after a drain by command or heartbeat the worker takes no more, finishes its runs and ends.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"command", "beat"} {
@@ -264,8 +264,9 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestToldToEnd: within the grace runs finish; after it they are ended and say why; the leases go on all the time.
-func TestToldToEnd(t *testing.T) {
+// TestShutdown: runs may finish within the grace period. After it they are ended, with the reason. Heartbeats
+// continue all the time.
+func TestShutdown(t *testing.T) {
 	t.Parallel()
 	enough := make(chan struct{}) // some beats have come meanwhile
 	for _, tt := range []struct {
@@ -329,9 +330,8 @@ func TestToldToEnd(t *testing.T) {
 	}
 }
 
-// TestReadyIsHeard: a worker hears commands before it takes a run, so that none can begin that cannot be stopped or
-// asked after.
-func TestReadyIsHeard(t *testing.T) {
+// TestCommandsBeforeReady: a worker serves commands before it takes a run, so that every run can be stopped.
+func TestCommandsBeforeReady(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -344,8 +344,8 @@ func TestReadyIsHeard(t *testing.T) {
 	}
 }
 
-// TestACommandNamesItsProcess: what makes a worker take no more is no word of a coordinator's unless it says whom it
-// is for, which nobody else knows.
+// TestACommandNamesItsProcess: a command that ends the taking of runs must name the process, which only coordinators
+// know.
 func TestACommandNamesItsProcess(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -366,8 +366,8 @@ func TestACommandNamesItsProcess(t *testing.T) {
 	}
 }
 
-// TestToldToEndWhileDraining: a drain has no limit, but that of who ends the process.
-func TestToldToEndWhileDraining(t *testing.T) {
+// TestShutdownWhileDraining: a drain has no time limit, a shutdown has one.
+func TestShutdownWhileDraining(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -387,8 +387,8 @@ func TestToldToEndWhileDraining(t *testing.T) {
 	})
 }
 
-// TestNothingIsLeft: a worker that has ended leaves no goroutine of its own.
-func TestNothingIsLeft(t *testing.T) {
+// TestNoGoroutineLeft: a worker that has ended leaves no goroutine.
+func TestNoGoroutineLeft(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
 	do := func(context.Context, executor.Invocation, executor.Host) run.Outcome {
@@ -409,7 +409,7 @@ func TestNothingIsLeft(t *testing.T) {
 	natstest.Until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+1 })
 }
 
-// BenchmarkNoop is the worker's own cost of a run: claim, nothing, last word.
+// BenchmarkNoop is the worker's own cost of a run: claim, nothing, end record.
 func BenchmarkNoop(b *testing.B) {
 	for _, slots := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(slots), func(b *testing.B) {

@@ -15,8 +15,8 @@ import (
 	"ao/worker/profile"
 )
 
-// TestLLMSession: a conversation of ao-llm-exec goes on on a worker of another host, which has nothing of it but what
-// the orchestrator keeps.
+// TestLLMSession: a conversation of ao-llm-exec continues on a worker of another host, from what the orchestrator
+// keeps.
 func TestLLMSession(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -60,7 +60,7 @@ func TestLLMSession(t *testing.T) {
 	}
 	w.end(t)
 	begin("two")
-	if got := said(s.waitEnded(s.enqueue(s.after(q), prompt("second")))); got != "answer 2" {
+	if got := said(s.waitEnded(s.enqueue(s.nextTurn(q), prompt("second")))); got != "answer 2" {
 		t.Fatalf("the second turn: %s", got)
 	}
 	mu.Lock()

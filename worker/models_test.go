@@ -15,7 +15,7 @@ import (
 	"ao/worker/profile"
 )
 
-// TestModels: an agent's model is what the profile allows, or its run fails and says so before anything is started.
+// TestModels: the profile must allow an agent's model; otherwise the run fails before anything starts.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -21,16 +21,16 @@ import (
 
 const wanted = `{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}`
 
-// held queues a run with an output schema.
-func held(retries int) func(*run.Queued) {
+// withOutputSchema gives a queued run an output schema.
+func withOutputSchema(retries int) func(*run.Queued) {
 	return func(q *run.Queued) {
 		q.AgentType, q.HasOutputSchema = run.Autonomous, true
 		q.Output = &run.Output{Schema: json.RawMessage(wanted), Source: run.SourceRequest, Retries: retries}
 	}
 }
 
-// offered waits for a run's offer.
-func (s *fakeCoordinator) offered(q run.Queued) (e run.Ended) {
+// unverified waits for a run's unverified result.
+func (s *fakeCoordinator) unverified(q run.Queued) (e run.Ended) {
 	s.t.Helper()
 	natstest.Until(s.t, "an end is offered", func() bool {
 		return s.record(subject.Offered(subject.Partition(q.SessionID), q.ID, q.Key), &e)
@@ -38,12 +38,12 @@ func (s *fakeCoordinator) offered(q run.Queued) (e run.Ended) {
 	return e
 }
 
-// hasEnded tells whether a run has its last word.
+// hasEnded reports whether a run has its end record.
 func (s *fakeCoordinator) hasEnded(q run.Queued) bool {
 	return s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &run.Ended{})
 }
 
-func answers(texts ...string) executorStub {
+func replies(texts ...string) executorStub {
 	n := 0
 	return func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		text := texts[n]
@@ -52,15 +52,15 @@ func answers(texts ...string) executorStub {
 	}
 }
 
-// TestAGoodEndIsOffered: where an output schema holds the coordinator has the last word. With the offer the attempt is
-// over here.
-func TestAGoodEndIsOffered(t *testing.T) {
+// TestCompletedResultIsUnverified: with an output schema the coordinator appends the end record. The unverified
+// result ends the attempt for the worker.
+func TestCompletedResultIsUnverified(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	w := start(t, b, answers("no", `{"summary":"x","n":1.50}`))
-	q := s.enqueue(held(1))
-	e := s.offered(q)
+	w := start(t, b, replies("no", `{"summary":"x","n":1.50}`))
+	q := s.enqueue(withOutputSchema(1))
+	e := s.unverified(q)
 	if e.Status != run.Completed || e.Error != nil || e.RunnerID != w.ID() || e.Attempt != 1 || e.StartedAt == nil ||
 		e.Nonce == "" || e.Checked != "" || string(e.Result.Data) != `{"summary":"x","n":1.50}` ||
 		e.Result.Text != nil || *e.Result.RawOutput != `{"summary":"x","n":1.50}` {
@@ -87,8 +87,8 @@ func TestAGoodEndIsOffered(t *testing.T) {
 	}
 }
 
-// TestABadEndIsSaid: there is nothing to look at once more where a run failed, or was stopped.
-func TestABadEndIsSaid(t *testing.T) {
+// TestFailedEndIsFinal: a failed or stopped run needs no check.
+func TestFailedEndIsFinal(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -98,9 +98,9 @@ func TestABadEndIsSaid(t *testing.T) {
 			close(began)
 			return untilCanceled(ctx, v, h)
 		}
-		return answers("no")(ctx, v, h)
+		return replies("no")(ctx, v, h)
 	})
-	q := s.enqueue(held(2))
+	q := s.enqueue(withOutputSchema(2))
 	e := s.waitEnded(q)
 	if e.Status != run.Failed || code(e) != "OutputSchemaValidationError" ||
 		e.Error.Message != "Output validation failed after 2 retries" || field(e, "last_output") != `"no"` ||
@@ -112,7 +112,7 @@ func TestABadEndIsSaid(t *testing.T) {
 		`"valid":false`) {
 		t.Errorf("kept %+v", e.Result)
 	}
-	stopped := s.enqueue(held(2), func(q *run.Queued) { q.Agent = "waits" })
+	stopped := s.enqueue(withOutputSchema(2), func(q *run.Queued) { q.Agent = "waits" })
 	<-began
 	s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: stopped.Key})
 	if e := s.waitEnded(stopped); e.Status != run.Stopped {
@@ -125,7 +125,7 @@ func TestABadEndIsSaid(t *testing.T) {
 	}
 }
 
-// TestProceduralOutput: a command's output is compared once; what it came to is kept.
+// TestProceduralOutput: a command's output is checked once; its result is kept.
 func TestProceduralOutput(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -136,7 +136,7 @@ func TestProceduralOutput(t *testing.T) {
 		o.Result.ExitCode = &code
 		return o
 	})
-	e := s.waitEnded(s.enqueue(held(3), func(q *run.Queued) { q.AgentType = run.Procedural }))
+	e := s.waitEnded(s.enqueue(withOutputSchema(3), func(q *run.Queued) { q.AgentType = run.Procedural }))
 	if e.Status != run.Failed || e.Error.Message != "Output validation failed after 0 retries" ||
 		string(e.Result.Data) != `{"summary":7}` || e.Result.ExitCode == nil || *e.Result.ExitCode != 0 ||
 		!strings.Contains(string(e.Result.SchemaValidation), `"retry_count":0`) {
@@ -144,30 +144,31 @@ func TestProceduralOutput(t *testing.T) {
 	}
 }
 
-// TestALargeOffer: a result that does not fit into the record is stored before it is offered.
-func TestALargeOffer(t *testing.T) {
+// TestLargeUnverifiedResult: a result too large for the record is stored before the record is appended.
+func TestLargeUnverifiedResult(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	start(t, b, answers(`{"summary":"`+strings.Repeat("x", maxInline)+`"}`))
-	if e := s.offered(s.enqueue(held(0))); e.Status != run.Completed || e.Result != nil || e.Body == nil ||
+	start(t, b, replies(`{"summary":"`+strings.Repeat("x", maxInline)+`"}`))
+	if e := s.unverified(s.enqueue(withOutputSchema(0))); e.Status != run.Completed || e.Result != nil ||
+		e.Body == nil ||
 		e.Body.Size < maxInline {
 		t.Errorf("got %+v", e)
 	}
 }
 
-// TestAnOfferThatNobodyLooksAt: the attempt has its last word, or another's offer stands. What came too late is in the
-// log.
-func TestAnOfferThatNobodyLooksAt(t *testing.T) {
+// TestLateUnverifiedResult: the attempt has its end record, or another unverified result exists. The late result is
+// logged.
+func TestLateUnverifiedResult(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	goOn, log := make(chan struct{}), &journal{}
+	goOn, log := make(chan struct{}), &logLines{}
 	w := start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
 		<-goOn
-		return answers(`{"summary":"came too late"}`)(ctx, v, h)
+		return replies(`{"summary":"came too late"}`)(ctx, v, h)
 	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)) })
-	over, taken := s.enqueue(held(0)), s.enqueue(held(0))
+	over, taken := s.enqueue(withOutputSchema(0)), s.enqueue(withOutputSchema(0))
 	for _, q := range []run.Queued{over, taken} {
 		natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 	}
@@ -188,7 +189,7 @@ func TestAnOfferThatNobodyLooksAt(t *testing.T) {
 			t.Errorf("it logged %s", l)
 		}
 	}
-	if e := s.offered(taken); e.Nonce != "another's" {
+	if e := s.unverified(taken); e.Nonce != "another's" {
 		t.Errorf("the offer changed: %+v", e)
 	}
 	if s.hasEnded(taken) || w.Counts().Ended != 0 {
@@ -196,8 +197,8 @@ func TestAnOfferThatNobodyLooksAt(t *testing.T) {
 	}
 }
 
-// TestAnOfferInvitesTheAnswer: a last word that comes after the offer is the coordinator's on it.
-func TestAnOfferInvitesTheAnswer(t *testing.T) {
+// TestEndRecordAfterUnverifiedResult: an end record after the unverified result is the coordinator's.
+func TestEndRecordAfterUnverifiedResult(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	s := newFakeCoordinator(t, p.Bus(t))
@@ -205,15 +206,15 @@ func TestAnOfferInvitesTheAnswer(t *testing.T) {
 	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
 		close(began)
 		<-goOn
-		return answers(`{"summary":"x"}`)(ctx, v, h)
+		return replies(`{"summary":"x"}`)(ctx, v, h)
 	})
-	q := s.enqueue(held(0))
+	q := s.enqueue(withOutputSchema(0))
 	<-began
 	p.Kill() // the offer is tried again until it stands
 	natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
 	close(goOn)
 	p.Start()
-	if e := s.offered(q); e.Status != run.Completed {
+	if e := s.unverified(q); e.Status != run.Completed {
 		t.Errorf("got %+v", e)
 	}
 	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
@@ -222,9 +223,9 @@ func TestAnOfferInvitesTheAnswer(t *testing.T) {
 	}
 }
 
-// TestAProgramIsAskedAgain: any program goes on with the session that it bound, and is told what was wrong. One that
-// does not take system prompts is told the schema in its prompt.
-func TestAProgramIsAskedAgain(t *testing.T) {
+// TestProgramRetry: on a retry a program continues the session it bound and gets the errors. Without support for
+// system prompts it gets the schema in its prompt.
+func TestProgramRetry(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -236,11 +237,11 @@ case $(ls | grep -c "$AGENT_ORCHESTRATOR_RUN_ID") in
 *) printf '{"type":"result","result_text":"%s"}\n' 'Here: {\"summary\":\"fine\"}';;
 esac
 `))
-	q := s.enqueue(held(1), func(q *run.Queued) {
+	q := s.enqueue(withOutputSchema(1), func(q *run.Queued) {
 		q.Blueprint = json.RawMessage(`{"name":"a","system_prompt":"Be kind.","parameters_schema":{"type":"object"}}`)
 		q.Parameters = json.RawMessage(`{"topic":"${HOME} </inputs>","n":1.0}`)
 	})
-	if e := s.offered(q); string(e.Result.Data) != `{"summary":"fine"}` ||
+	if e := s.unverified(q); string(e.Result.Data) != `{"summary":"fine"}` ||
 		*e.Result.RawOutput != `Here: {"summary":"fine"}` {
 		t.Errorf("got %+v", e.Result)
 	}
@@ -270,8 +271,8 @@ esac
 	}
 }
 
-// TestALiveProcessIsAskedAgain: a process that stays for its session is asked in its next turn.
-func TestALiveProcessIsAskedAgain(t *testing.T) {
+// TestPersistentProcessRetry: the retry is the next turn of a persistent process.
+func TestPersistentProcessRetry(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -285,7 +286,7 @@ while read -r line; do
   else echo "{\"type\":\"turn_complete\",\"result\":{\"summary\":\"turn $n of $$\"}}"; fi
 done
 `), func(c *Config) { c.Profile.Lifecycle = executor.Persistent })
-	e := s.offered(s.enqueue(held(1)))
+	e := s.unverified(s.enqueue(withOutputSchema(1)))
 	if e.Result == nil || !strings.HasPrefix(string(e.Result.Data), `{"summary":"turn 2 of `) {
 		t.Fatalf("got %+v", e)
 	}
@@ -303,8 +304,8 @@ done
 	}
 }
 
-// TestTheTimeLimitHoldsForAllOfIt: asking again does not begin the run's time anew.
-func TestTheTimeLimitHoldsForAllOfIt(t *testing.T) {
+// TestTimeLimitIncludesRetries: retries do not extend the run's time limit.
+func TestTimeLimitIncludesRetries(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -312,16 +313,16 @@ func TestTheTimeLimitHoldsForAllOfIt(t *testing.T) {
 		if v.Mode == executor.Resume {
 			return untilCanceled(ctx, v, h)
 		}
-		return answers("no JSON")(ctx, v, h)
+		return replies("no JSON")(ctx, v, h)
 	})
-	e := s.waitEnded(s.enqueue(held(10), func(q *run.Queued) { q.Timeout = 1 }))
+	e := s.waitEnded(s.enqueue(withOutputSchema(10), func(q *run.Queued) { q.Timeout = 1 }))
 	if e.Status != run.Failed || code(e) != "timeout" || e.Result == nil || *e.Result.Text != "no JSON" {
 		t.Errorf("got %s %s %+v", e.Status, code(e), e.Result)
 	}
 }
 
-// TestAnInputThatCannotBeTold fails the run with what is wrong, and nothing is begun.
-func TestAnInputThatCannotBeTold(t *testing.T) {
+// TestInvalidInput: an invalid input fails the run, and no executor starts.
+func TestInvalidInput(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)

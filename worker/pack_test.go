@@ -14,9 +14,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// toldOf are the events of a run as the stream has them, in order, and in how many messages, of which so many are
-// packs. All are proven, and of the run.
-func toldOf(t *testing.T, b *bus.Bus, q run.Queued) (texts []string, messages []bus.Message, packs int) {
+// eventsOf returns a run's events in the order of the stream, their messages, and how many of these are packs. All
+// are signed.
+func eventsOf(t *testing.T, b *bus.Bus, q run.Queued) (texts []string, messages []bus.Message, packs int) {
 	t.Helper()
 	messages, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10_000)
 	if err != nil {
@@ -50,8 +50,8 @@ func toldOf(t *testing.T, b *bus.Bus, q run.Queued) (texts []string, messages []
 	return texts, messages, packs
 }
 
-// TestEventsArePackedWhereAllCanReadThat: when the attempt begins, and still when an event comes.
-func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
+// TestEventsArePackedIfAllCanReadPacks: both when the attempt starts and when the event is emitted.
+func TestEventsArePackedIfAllCanReadPacks(t *testing.T) {
 	t.Parallel()
 	const half = 300
 	for _, tt := range []struct {
@@ -100,7 +100,7 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 			natstest.Until(t, "the worker is told", tell(tt.before))
 			q := s.enqueue()
 			e := s.waitEnded(q)
-			texts, messages, _ := toldOf(t, b, q)
+			texts, messages, _ := eventsOf(t, b, q)
 			if len(texts) != 2*half || e.Status != run.Completed || e.Events != messages[len(messages)-1].Seq {
 				t.Errorf("%s with %d events, the last in %d", e.Status, len(texts), e.Events)
 			}
@@ -130,8 +130,7 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 	}
 }
 
-// TestEventsOfSeveralProgramsArePacked: what executors tell at once, from several goroutines, is all there, each one's
-// in order.
+// TestEventsOfSeveralProgramsArePacked: events of several goroutines are all there, those of each in order.
 func TestEventsOfSeveralProgramsArePacked(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -165,7 +164,7 @@ func TestEventsOfSeveralProgramsArePacked(t *testing.T) {
 	})
 	q := s.enqueue()
 	s.waitEnded(q)
-	texts, messages, packs := toldOf(t, b, q)
+	texts, messages, packs := eventsOf(t, b, q)
 	last := map[string]string{}
 	for _, text := range texts {
 		if text[:5] <= last[text[:1]] {

@@ -7,8 +7,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestAProcessProvesItself: registration, heartbeats, replies and farewell carry a secret that no other process has.
-func TestAProcessProvesItself(t *testing.T) {
+// TestProcessSecret: registration, heartbeats, replies and deregistration carry a secret of this process.
+func TestProcessSecret(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)

@@ -16,9 +16,9 @@ import (
 	"ao/worker/profile"
 )
 
-// staying makes a profile of a persistent program: it answers with its number, the line, and what it found in its
+// persistentProfile returns a profile of a persistent program that answers with its number, the line, and its
 // environment.
-func staying(t *testing.T) func(*Config) {
+func persistentProfile(t *testing.T) func(*Config) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -43,8 +43,8 @@ done
 	return func(c *Config) { c.Executor, c.Profile = nil, p }
 }
 
-// answered is what such a program said at the end of a run.
-type answered struct {
+// persistentReply is the result of such a program.
+type persistentReply struct {
 	PID   int
 	First string
 	Line  struct {
@@ -53,7 +53,7 @@ type answered struct {
 	}
 }
 
-func (s *fakeCoordinator) answer1(q run.Queued) (a answered) {
+func (s *fakeCoordinator) persistentReply(q run.Queued) (a persistentReply) {
 	s.t.Helper()
 	e := s.waitEnded(q)
 	if e.Status != run.Completed || json.Unmarshal(e.Result.Data, &a) != nil {
@@ -62,8 +62,8 @@ func (s *fakeCoordinator) answer1(q run.Queued) (a answered) {
 	return a
 }
 
-// idleNow is what the last beat lists.
-func (s *fakeCoordinator) idleNow() (all []string) {
+// idleSessions returns the idle sessions in the last heartbeat.
+func (s *fakeCoordinator) idleSessions() (all []string) {
 	s.with(func() {
 		if len(s.heartbeats) > 0 {
 			all = s.heartbeats[len(s.heartbeats)-1].Idle
@@ -74,29 +74,30 @@ func (s *fakeCoordinator) idleNow() (all []string) {
 
 func alivePid(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// TestAProcessStaysForItsSession: beats list it, the next turn is its, and it goes when it is to be forgotten, or the
-// worker ends.
-func TestAProcessStaysForItsSession(t *testing.T) {
+// TestPersistentProcess: heartbeats list the idle process, it gets the next turn, and it ends when its session is
+// deleted or the worker ends.
+func TestPersistentProcess(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	w := start(t, b, nil, staying(t))
+	w := start(t, b, nil, persistentProfile(t))
 	model := func(q *run.Queued) { q.AgentType, q.Timeout = run.Autonomous, 60 }
 	q := s.enqueue(model)
-	first := s.answer1(q)
+	first := s.persistentReply(q)
 	natstest.Until(t, "the beat lists the session", func() bool {
-		return slices.Equal(s.idleNow(), []string{q.SessionID})
+		return slices.Equal(s.idleSessions(), []string{q.SessionID})
 	})
 	next := s.enqueue(model, func(n *run.Queued) {
 		n.Type, n.SessionID, n.PreviousRunID = run.Resume, q.SessionID, q.ID
 	})
-	if a := s.answer1(next); a.PID != first.PID || a.Line.Kind != "turn" || a.Line.Run != next.ID || a.First != q.ID {
+	if a := s.persistentReply(next); a.PID != first.PID || a.Line.Kind != "turn" || a.Line.Run != next.ID ||
+		a.First != q.ID {
 		t.Errorf("the next turn: %+v after %+v", a, first)
 	}
 	last := s.enqueue(model, func(n *run.Queued) {
 		n.Type, n.SessionID, n.PreviousRunID = run.Resume, q.SessionID, "run_elsewhere"
 	})
-	second := s.answer1(last)
+	second := s.persistentReply(last)
 	if second.PID == first.PID || second.Line.Kind != "" || alivePid(first.PID) {
 		t.Errorf("after a turn elsewhere: %+v after %+v", second, first)
 	}
@@ -110,21 +111,21 @@ func TestAProcessStaysForItsSession(t *testing.T) {
 	natstest.Until(t, "the process of a deleted session ends", func() bool { return !alivePid(second.PID) })
 	s.with(func() { s.answer = knownReply })
 	q = s.enqueue(model)
-	pid := s.answer1(q).PID
+	pid := s.persistentReply(q).PID
 	w.end(t)
 	if alivePid(pid) {
 		t.Error("the worker has ended, and its idle process lives")
 	}
 }
 
-// TestDrainWaitsForATurn: idle processes end at once, one in a turn has its time.
+// TestDrainWaitsForATurn: idle processes end immediately, others after their turn.
 func TestDrainWaitsForATurn(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	w := start(t, b, nil, staying(t), func(c *Config) { c.Grace = 30 * time.Second })
+	w := start(t, b, nil, persistentProfile(t), func(c *Config) { c.Grace = 30 * time.Second })
 	model := func(q *run.Queued) { q.AgentType = run.Autonomous }
-	idle := s.answer1(s.enqueue(model)).PID
+	idle := s.persistentReply(s.enqueue(model)).PID
 	busy := s.enqueue(model, func(q *run.Queued) { q.Parameters = json.RawMessage(`{"prompt":"please wait"}`) })
 	natstest.Until(t, "the turn is under way", func() bool {
 		return strings.Contains(strings.Join(w.attempts.runIDs(), " "), busy.ID)

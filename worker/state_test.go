@@ -15,13 +15,13 @@ import (
 	"ao/shared/run"
 )
 
-// adding makes a run of an autonomous agent that adds this to what its session keeps.
-func adding(more ...string) func(*run.Queued) {
-	return asking(map[string][]string{"add": more})
+// addToState returns an autonomous run that adds this to its session's state.
+func addToState(more ...string) func(*run.Queued) {
+	return withPrompt(map[string][]string{"add": more})
 }
 
-// after makes a run the next one of a session, as a coordinator queues it.
-func (s *fakeCoordinator) after(q run.Queued) func(*run.Queued) {
+// nextTurn makes a run the next one of a session, as a coordinator queues it.
+func (s *fakeCoordinator) nextTurn(q run.Queued) func(*run.Queued) {
 	var b run.Bound
 	s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
 	return func(next *run.Queued) {
@@ -29,7 +29,7 @@ func (s *fakeCoordinator) after(q run.Queued) func(*run.Queued) {
 	}
 }
 
-// answer is a run's result, or how it failed.
+// answer returns a run's result or error.
 func answer(e run.Ended) string {
 	if e.Status != run.Completed || e.Result == nil {
 		return fmt.Sprint(e.Status, " ", e.Error)
@@ -37,8 +37,8 @@ func answer(e run.Ended) string {
 	return string(e.Result.Data)
 }
 
-// names lists the parts of states that the coordinators have.
-func (s *fakeCoordinator) names() (all []string) {
+// stateParts lists the stored parts of states.
+func (s *fakeCoordinator) stateParts() (all []string) {
 	s.with(func() {
 		for name := range s.parts {
 			if strings.Contains(name, ".state/") {
@@ -50,9 +50,9 @@ func (s *fakeCoordinator) names() (all []string) {
 	return all
 }
 
-// TestMemory: what a run keeps is what the session's next one finds, on whatever worker, inside it or as a program;
-// the last that it kept counts, and what is older goes.
-func TestMemory(t *testing.T) {
+// TestState: the next run of a session gets the last state that a run kept, on any worker, inside it or as a program.
+// Older states are deleted.
+func TestState(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"inside", "program"} {
 		t.Run(kind, func(t *testing.T) {
@@ -60,13 +60,13 @@ func TestMemory(t *testing.T) {
 			s := newFakeCoordinator(t, natstest.Bus(t))
 			begin := func() runningWorker { // each time on another host
 				if kind == "program" {
-					return start(t, s.b, nil, itself(t, "memory"), func(c *Config) { c.Host = run.NewID() })
+					return start(t, s.b, nil, testBinary(t, "memory"), func(c *Config) { c.Host = run.NewID() })
 				}
-				return start(t, s.b, remember, func(c *Config) { c.Host = run.NewID() })
+				return start(t, s.b, stateExecutor, func(c *Config) { c.Host = run.NewID() })
 			}
 			large, shown := strings.Repeat("x", run.PartSize), strings.Repeat("[64 KiB]", run.PartSize>>16)
 			w := begin()
-			q := s.enqueue(adding("one", large, "two"))
+			q := s.enqueue(addToState("one", large, "two"))
 			e := s.waitEnded(q)
 			if answer(e) != "null" {
 				t.Fatalf("got %.200s", answer(e))
@@ -80,30 +80,30 @@ func TestMemory(t *testing.T) {
 			w.end(t)
 
 			w = begin()
-			next := s.enqueue(s.after(q), adding("three"))
+			next := s.enqueue(s.nextTurn(q), addToState("three"))
 			if e := s.waitEnded(next); answer(e) != `"one`+shown+`two"` {
 				t.Fatalf("the second run: %.200s", answer(e))
 			}
 			want := []string{next.ID + ".1.0.state/0", next.ID + ".1.0.state/1", next.ID + ".1.state/0"}
 			natstest.Until(t, "the older state is removed", func() bool {
-				return fmt.Sprint(s.names()) == fmt.Sprint(want)
+				return fmt.Sprint(s.stateParts()) == fmt.Sprint(want)
 			})
 			w.end(t)
 
 			begin()
-			quiet := s.enqueue(s.after(next), adding())
+			quiet := s.enqueue(s.nextTurn(next), addToState())
 			if e := s.waitEnded(quiet); answer(e) != `"one`+shown+`twothree"` {
 				t.Errorf("the third run: %.200s", answer(e))
 			}
-			if got := s.names(); fmt.Sprint(got) != fmt.Sprint(want) { // it kept nothing: what there is stays
+			if got := s.stateParts(); fmt.Sprint(got) != fmt.Sprint(want) { // it kept nothing: what there is stays
 				t.Errorf("parts %v", got)
 			}
 		})
 	}
 }
 
-// TestAStateIsNoModelsSession: what a run kept is nothing that an executor could take for a session it has bound.
-func TestAStateIsNoModelsSession(t *testing.T) {
+// TestStateIsNoExecutorSession: an executor never gets a kept state as its session id.
+func TestStateIsNoExecutorSession(t *testing.T) {
 	t.Parallel()
 	s := newFakeCoordinator(t, natstest.Bus(t))
 	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
@@ -114,15 +114,15 @@ func TestAStateIsNoModelsSession(t *testing.T) {
 		}
 		return completed(fmt.Sprintf("%q", v.ExecutorSession))
 	}, func(c *Config) { c.Profile.Type = run.Autonomous })
-	q := s.enqueue(adding())
+	q := s.enqueue(addToState())
 	s.waitEnded(q)
-	if e := s.waitEnded(s.enqueue(s.after(q), adding())); answer(e) != `""` {
+	if e := s.waitEnded(s.enqueue(s.nextTurn(q), addToState())); answer(e) != `""` {
 		t.Errorf("the next run is told of the session %s", answer(e))
 	}
 }
 
-// TestMemoryLost: a state that is gone, or damaged, is said to be.
-func TestMemoryLost(t *testing.T) {
+// TestStateLost: a deleted or damaged state is reported.
+func TestStateLost(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(parts map[string][]byte, name string){
 		"gone":            func(p map[string][]byte, name string) { delete(p, name+".state/0") },
@@ -133,11 +133,11 @@ func TestMemoryLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFakeCoordinator(t, natstest.Bus(t))
-			start(t, s.b, nil, itself(t, "memory"))
-			q := s.enqueue(adding("one"))
+			start(t, s.b, nil, testBinary(t, "memory"))
+			q := s.enqueue(addToState("one"))
 			s.waitEnded(q)
 			s.with(func() { spoil(s.parts, q.ID+".1") })
-			e := s.waitEnded(s.enqueue(s.after(q), adding("x")))
+			e := s.waitEnded(s.enqueue(s.nextTurn(q), addToState("x")))
 			if code(e) != "conversation_lost" || !strings.Contains(e.Error.Message, "start a new session") {
 				t.Errorf("got %s %v", e.Status, e.Error)
 			}
@@ -145,8 +145,8 @@ func TestMemoryLost(t *testing.T) {
 	}
 }
 
-// TestMemoryAndModel: a run goes on either by what it keeps, or by a session of a model side, whichever came first.
-func TestMemoryAndModel(t *testing.T) {
+// TestStateOrExecutorSession: a run uses either a state or an executor session, whichever it used first.
+func TestStateOrExecutorSession(t *testing.T) {
 	t.Parallel()
 	s := newFakeCoordinator(t, natstest.Bus(t))
 	bind := func(host executor.Host, id string) {
@@ -179,7 +179,7 @@ func TestMemoryAndModel(t *testing.T) {
 		return run.Outcome{Status: run.Completed}
 	})
 	for _, tt := range []struct{ add, model, host string }{{"keep", "state:", ""}, {"bind", "m", "h"}} {
-		q := s.enqueue(adding(tt.add))
+		q := s.enqueue(addToState(tt.add))
 		s.waitEnded(q)
 		var b run.Bound
 		s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
@@ -189,38 +189,39 @@ func TestMemoryAndModel(t *testing.T) {
 	}
 }
 
-// TestMemoryLimits: what is too large, or nothing, is not kept; a failed attempt that has another behind it removes
-// nothing.
-func TestMemoryLimits(t *testing.T) {
+// TestStateLimits: an empty or too large state is refused. A failed attempt that may be repeated deletes nothing.
+func TestStateLimits(t *testing.T) {
 	t.Parallel()
 	s := newFakeCoordinator(t, natstest.Bus(t))
-	start(t, s.b, remember, func(c *Config) { c.MaxPayload = 100 })
+	start(t, s.b, stateExecutor, func(c *Config) { c.MaxPayload = 100 })
 	for _, tt := range []struct{ add, code string }{{"", "invalid_request"}, {strings.Repeat("x", 101), "too_large"}} {
-		if e := s.waitEnded(s.enqueue(adding(tt.add))); code(e) != tt.code {
+		if e := s.waitEnded(s.enqueue(addToState(tt.add))); code(e) != tt.code {
 			t.Errorf("%d bytes: %s %v", len(tt.add), e.Status, e.Error)
 		}
 	}
-	q := s.enqueue(adding("one"))
+	q := s.enqueue(addToState("one"))
 	s.waitEnded(q)
-	next := s.enqueue(s.after(q), adding("two", strings.Repeat("x", 101)), func(q *run.Queued) { q.Attempts = 2 })
+	next := s.enqueue(s.nextTurn(q), addToState("two", strings.Repeat("x", 101)), func(q *run.Queued) {
+		q.Attempts = 2
+	})
 	if e := s.waitEnded(next); e.Status != run.Failed {
 		t.Errorf("got %s", e.Status)
 	}
-	if got := s.names(); len(got) != 4 {
+	if got := s.stateParts(); len(got) != 4 {
 		t.Errorf("parts %v", got)
 	}
-	again := s.enqueue(s.after(next), adding("three"), func(q *run.Queued) {
+	again := s.enqueue(s.nextTurn(next), addToState("three"), func(q *run.Queued) {
 		q.ID, q.Attempt, q.Attempts, q.Key = next.ID, 2, 2, "second-"+next.ID
 	})
 	if e := s.waitEnded(again); answer(e) != `"onetwo"` {
 		t.Errorf("got %.200s", answer(e))
 	}
 	// the first run's stays: nobody names it any more
-	natstest.Until(t, "the older states are removed", func() bool { return len(s.names()) == 4 })
+	natstest.Until(t, "the older states are removed", func() bool { return len(s.stateParts()) == 4 })
 }
 
-// TestMemoryIsWholeAtAnyMoment: where nobody said which body is named, none is written anew before that is known.
-func TestMemoryIsWholeAtAnyMoment(t *testing.T) {
+// TestStateIsAlwaysComplete: while it is unknown which body is committed, none is overwritten.
+func TestStateIsAlwaysComplete(t *testing.T) {
 	t.Parallel()
 	for _, landed := range []bool{false, true} {
 		s := newFakeCoordinator(t, natstest.Bus(t))
@@ -255,7 +256,7 @@ func TestMemoryIsWholeAtAnyMoment(t *testing.T) {
 			return run.Outcome{Status: run.Completed, Error: fault.Of(err),
 				Result: &run.Result{Type: run.Autonomous, Data: raw}}
 		})
-		if e := s.waitEnded(s.enqueue(adding())); answer(e) != `"four"` {
+		if e := s.waitEnded(s.enqueue(addToState())); answer(e) != `"four"` {
 			t.Errorf("landed %v: %s", landed, answer(e))
 		}
 	}

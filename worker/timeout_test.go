@@ -13,7 +13,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestLimit: which limit holds, who set it, and how it is said.
+// TestLimit: which limit applies, who set it, and its text.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	const proc, auto = run.Procedural, run.Autonomous
@@ -46,7 +46,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestTimeouts: whoever set the limit that ended a run, the run's error says so, with real programs of both types.
+// TestTimeouts: the error of a timeout says who set the limit, with real programs of both types.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -82,9 +82,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestRepeatedStops: however often it is wanted, and whatever else comes meanwhile, a run is stopped once and has one
-// last word.
-func TestRepeatedStops(t *testing.T) {
+// TestRepeatedStop: a run that is stopped repeatedly is stopped once and has one end record.
+func TestRepeatedStop(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)

@@ -10,9 +10,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A worker writes records of the newest version that it knows, that all coordinators read by the last answer, and that
-// the attempt allows.
-func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
+// TestRecordVersion: a worker writes the newest record version that it, all coordinators and the attempt support.
+func TestRecordVersion(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ own, told, beat, attempt, want int }{
 		{1, 0, 0, 0, 1}, // today
@@ -45,8 +44,8 @@ func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// A queued run that only a newer worker can read is left to one.
-func TestANewerQueuedRunComesAgain(t *testing.T) {
+// TestNewerQueuedRunIsRedelivered: a queued run that only a newer worker can read is left to one.
+func TestNewerQueuedRunIsRedelivered(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)

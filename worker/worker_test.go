@@ -22,7 +22,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-func TestARunsWay(t *testing.T) {
+func TestRun(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -62,8 +62,8 @@ func TestARunsWay(t *testing.T) {
 	})
 }
 
-// TestBegunOnce: however often a run is handed out, and to whom, one executor begins it.
-func TestBegunOnce(t *testing.T) {
+// TestExecutedOnce: one executor does a run, however often it is delivered, and to whom.
+func TestExecutedOnce(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -108,8 +108,8 @@ func TestBegunOnce(t *testing.T) {
 	}
 }
 
-// TestClaimReadBack: a claim whose append stayed unanswered is found by its nonce; another's is not taken for it. A
-// worker that may not read asks a coordinator.
+// TestClaimReadBack: a claim whose append was not answered is found by its nonce, and not mistaken for another's. A
+// worker without read permission asks a coordinator.
 func TestClaimReadBack(t *testing.T) {
 	for _, confined := range []bool{false, true} {
 		t.Run(fmt.Sprintf("confined %v", confined), func(t *testing.T) { claimReadBack(t, confined) })
@@ -169,8 +169,8 @@ func claimReadBack(t *testing.T, confined bool) {
 	}
 }
 
-// TestUnsureClaim: NATS is killed while runs are claimed and ended; each of them begins once all the same, and ends.
-func TestUnsureClaim(t *testing.T) {
+// TestClaimWhileNATSRestarts: NATS is killed while runs are claimed and ended; each starts once and ends.
+func TestClaimWhileNATSRestarts(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	s := newFakeCoordinator(t, p.Bus(t))
@@ -196,8 +196,9 @@ func TestUnsureClaim(t *testing.T) {
 	}
 }
 
-// TestLastWordAfterAbsence: a run that ends while NATS is away says so when it is back, with its events or without any.
-func TestLastWordAfterAbsence(t *testing.T) {
+// TestEndRecordAfterNATSIsBack: a run that ends while NATS is down is ended when it is back, with its events or
+// without any.
+func TestEndRecordAfterNATSIsBack(t *testing.T) {
 	t.Parallel()
 	for _, events := range []bool{true, false} {
 		t.Run(fmt.Sprint("events ", events), func(t *testing.T) {
@@ -233,7 +234,7 @@ func TestLastWordAfterAbsence(t *testing.T) {
 	}
 }
 
-// TestEnds is every way an attempt can end, as its last word tells.
+// TestEnds covers every way an attempt can end, as its end record shows.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
@@ -436,7 +437,7 @@ func TestLargeBodies(t *testing.T) {
 	w.end(t)
 }
 
-func TestUnreadableIsPutAside(t *testing.T) {
+func TestUnreadableIsRejected(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
@@ -459,8 +460,8 @@ func TestUnreadableIsPutAside(t *testing.T) {
 	}
 }
 
-// TestForeignAgent: a run of an agent that this worker does not have is left to those who do.
-func TestForeignAgent(t *testing.T) {
+// TestUnknownAgentIsRedelivered: a run of an agent that this worker does not have is left to others.
+func TestUnknownAgentIsRedelivered(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)

@@ -41,7 +41,8 @@ func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcom
 		if bad := s.Check([]byte(params)); len(bad) > 0 {
 			t.Fatalf("%s is not what %s takes: %v", params, name, bad)
 		}
-		v := executor.Invocation{RunID: "run_1", SessionID: "ses_1", AgentName: name, Parameters: json.RawMessage(params), ProjectDir: dir}
+		v := executor.Invocation{RunID: "run_1", SessionID: "ses_1", AgentName: name,
+			Parameters: json.RawMessage(params), ProjectDir: dir}
 		job := procedural.Job{Invocation: v, Command: a.Program, Env: profile.RunEnv(p.BaseEnv(os.LookupEnv), v)}
 		if tell != nil {
 			job.OnEvent = func(_ string, body json.RawMessage) {
@@ -87,35 +88,67 @@ func folder(t *testing.T) string {
 func TestExamples(t *testing.T) {
 	dir := folder(t)
 	for _, tt := range []struct{ agent, params, want string }{
-		{"text-stats", `{"file":"poem.txt","top":2}`, `completed 0 {"file":"poem.txt","bytes":35,"lines":2,"words":8,"distinct_words":6,"longest_line":{"number":2,"bytes":18,"text":"the violet is blue"},"top_words":[{"word":"is","count":2},{"word":"the","count":2}]}`},
-		{"text-stats", `{"file":"odd.txt","top":1,"min_length":5}`, `completed 0 {"file":"odd.txt","bytes":47,"lines":1,"words":8,"distinct_words":2,"longest_line":{"number":1,"bytes":31,"text":"tab\t\"quote\" back\\slash\u0001 é \ufffdend"},"top_words":[{"word":"quote","count":1}]}`},
-		{"text-stats", `{"file":"empty.txt"}`, `completed 0 {"file":"empty.txt","bytes":0,"lines":0,"words":0,"distinct_words":0,"longest_line":{"number":0,"bytes":0,"text":""},"top_words":[]}`},
-		{"text-stats", `{"file":"-rf","top":0}`, `completed 0 {"file":"-rf","bytes":19,"lines":1,"words":5,"distinct_words":4,"longest_line":{"number":1,"bytes":18,"text":"a name like a flag"},"top_words":[]}`},
-		{"text-stats", `{"file":"$(touch x) 'q'","top":0}`, `completed 0 {"file":"$(touch x) 'q'","bytes":22,"lines":1,"words":5,"distinct_words":4,"longest_line":{"number":1,"bytes":21,"text":"a name like a command"},"top_words":[]}`},
+		{"text-stats", `{"file":"poem.txt","top":2}`,
+			`completed 0 {"file":"poem.txt","bytes":35,"lines":2,"words":8,"distinct_words":6,` +
+				`"longest_line":{"number":2,"bytes":18,"text":"the violet is blue"},"top_words":[{"word":"is",` +
+				`"count":2},{"word":"the","count":2}]}`},
+		{"text-stats", `{"file":"odd.txt","top":1,"min_length":5}`,
+			`completed 0 {"file":"odd.txt","bytes":47,"lines":1,"words":8,"distinct_words":2,` +
+				`"longest_line":{"number":1,"bytes":31,"text":"tab\t\"quote\" back\\slash\u0001 é \ufffdend"},` +
+				`"top_words":[{"word":"quote","count":1}]}`},
+		{"text-stats",
+			`{"file":"empty.txt"}`,
+			`completed 0 {"file":"empty.txt","bytes":0,"lines":0,"words":0,"distinct_words":0,` +
+				`"longest_line":{"number":0,"bytes":0,"text":""},"top_words":[]}`},
+		{"text-stats",
+			`{"file":"-rf","top":0}`,
+			`completed 0 {"file":"-rf","bytes":19,"lines":1,"words":5,"distinct_words":4,"longest_line":{"number":1,` +
+				`"bytes":18,"text":"a name like a flag"},"top_words":[]}`},
+		{"text-stats", `{"file":"$(touch x) 'q'","top":0}`,
+			`completed 0 {"file":"$(touch x) 'q'","bytes":22,"lines":1,"words":5,"distinct_words":4,` +
+				`"longest_line":{"number":1,"bytes":21,"text":"a name like a command"},"top_words":[]}`},
 		{"text-stats", `{"file":"gone.txt"}`, `failed 2 text-stats: gone.txt: there is no such file`},
 		{"text-stats", `{"file":"sub"}`, `failed 2 text-stats: sub: is a directory, a file is needed`},
 
-		{"log-grep", `{"files":["a.log","b.log"],"pattern":"ERROR"}`, `completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"},{"file":"b.log","line":2,"text":"ERROR three"}],"count":2,"listed":2,"files":2}`},
-		{"log-grep", `{"files":["a.log","b.log"],"pattern":"ERROR","ignore_case":true,"max_matches":1,"fixed":false}`, `completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":3,"listed":1,"files":2}`},
-		{"log-grep", `{"files":["a.log"],"pattern":"[x]","fixed":true}`, `completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":1,"listed":1,"files":1}`},
-		{"log-grep", `{"files":["b.log"],"pattern":"WARN","invert":true,"max_matches":0}`, `completed 0 {"matches":[],"count":1,"listed":0,"files":1}`},
+		{"log-grep", `{"files":["a.log","b.log"],"pattern":"ERROR"}`,
+			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"},{"file":"b.log","line":2,` +
+				`"text":"ERROR three"}],"count":2,"listed":2,"files":2}`},
+		{"log-grep", `{"files":["a.log","b.log"],"pattern":"ERROR","ignore_case":true,"max_matches":1,"fixed":false}`,
+			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":3,"listed":1,"files":2}`},
+		{"log-grep", `{"files":["a.log"],"pattern":"[x]","fixed":true}`,
+			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":1,"listed":1,"files":1}`},
+		{"log-grep", `{"files":["b.log"],"pattern":"WARN","invert":true,"max_matches":0}`,
+			`completed 0 {"matches":[],"count":1,"listed":0,"files":1}`},
 		{"log-grep", `{"files":["-rf"],"pattern":"-"}`, `completed 0 {"matches":[],"count":0,"listed":0,"files":1}`},
-		{"log-grep", `{"files":["odd.txt"],"pattern":"quote"}`, `completed 0 {"matches":[{"file":"odd.txt","line":1,"text":"tab\t\"quote\" back\\slash\u0001 é \ufffdend"}],"count":1,"listed":1,"files":1}`},
-		{"log-grep", `{"files":["a.log"],"pattern":"("}`, `failed 2 log-grep: pattern '(' is no regular expression that grep -E takes`},
-		{"log-grep", `{"files":["a.log","gone.log"],"pattern":"x"}`, `failed 2 log-grep: gone.log: there is no such file`},
+		{"log-grep", `{"files":["odd.txt"],"pattern":"quote"}`,
+			`completed 0 {"matches":[{"file":"odd.txt","line":1,"text":"tab\t\"quote\" back\\slash\u0001 é ` +
+				`\ufffdend"}],"count":1,"listed":1,"files":1}`},
+		{"log-grep", `{"files":["a.log"],"pattern":"("}`,
+			`failed 2 log-grep: pattern '(' is no regular expression that grep -E takes`},
+		{"log-grep", `{"files":["a.log","gone.log"],"pattern":"x"}`,
+			`failed 2 log-grep: gone.log: there is no such file`},
 
-		{"csv-check", `{"file":"good.csv","columns":2}`, `completed 0 {"status":"valid","file":"good.csv","rows":2,"columns":2,"header":["id","name"],"problem_count":0,"problems":[]}`},
-		{"csv-check", `{"file":"semi.csv","delimiter":";","no_header":true}`, `completed 0 {"status":"valid","file":"semi.csv","rows":2,"columns":2,"problem_count":0,"problems":[]}`},
+		{"csv-check", `{"file":"good.csv","columns":2}`,
+			`completed 0 {"status":"valid","file":"good.csv","rows":2,"columns":2,"header":["id","name"],` +
+				`"problem_count":0,"problems":[]}`},
+		{"csv-check", `{"file":"semi.csv","delimiter":";","no_header":true}`,
+			`completed 0 {"status":"valid","file":"semi.csv","rows":2,"columns":2,"problem_count":0,"problems":[]}`},
 		{"csv-check", `{"file":"bad.csv"}`, `failed 3 csv-check: bad.csv: line 2: has 3 fields, expected 2
 csv-check: bad.csv: line 3: has 1 field, expected 2
 csv-check: bad.csv: line 4: text after the closing quote of a field
 csv-check: bad.csv: line 5: a quote is opened and never closed`},
-		{"csv-check", `{"file":"good.csv","columns":3,"delimiter":"-"}`, `failed 3 csv-check: good.csv: line 1: has 1 field, expected 3`},
+		{"csv-check", `{"file":"good.csv","columns":3,"delimiter":"-"}`,
+			`failed 3 csv-check: good.csv: line 1: has 1 field, expected 3`},
 		{"csv-check", `{"file":"empty.txt"}`, `failed 3 csv-check: empty.txt: line 1: the file is empty`},
 
-		{"checksum-tree", `{"path":"sub","algorithm":"md5"}`, `completed 0 {"path":"sub","algorithm":"md5","tree":"TREE","unreadable":0,"bytes":6,"count":2,"files":[{"path":"deep/\ufffd.x","bytes":5,"digest":"4b3a6218bb3e3a7303e8a171a60fcf92"},{"path":"new\nline","bytes":1,"digest":"7b8b965ad4bca0e41ab51de7b31363a1"}]}`},
-		{"checksum-tree", `{"path":"sub","name":"new*","summary":true,"pause_ms":1}`, `completed 0 {"path":"sub","algorithm":"sha256","tree":"TREE","unreadable":0,"bytes":1,"count":1}`},
-		{"checksum-tree", `{"name":"nothing like this"}`, `completed 0 {"path":".","algorithm":"sha256","tree":"TREE","unreadable":0,"bytes":0,"count":0,"files":[]}`},
+		{"checksum-tree", `{"path":"sub","algorithm":"md5"}`,
+			`completed 0 {"path":"sub","algorithm":"md5","tree":"TREE","unreadable":0,"bytes":6,"count":2,` +
+				`"files":[{"path":"deep/\ufffd.x","bytes":5,"digest":"4b3a6218bb3e3a7303e8a171a60fcf92"},` +
+				`{"path":"new\nline","bytes":1,"digest":"7b8b965ad4bca0e41ab51de7b31363a1"}]}`},
+		{"checksum-tree", `{"path":"sub","name":"new*","summary":true,"pause_ms":1}`,
+			`completed 0 {"path":"sub","algorithm":"sha256","tree":"TREE","unreadable":0,"bytes":1,"count":1}`},
+		{"checksum-tree", `{"name":"nothing like this"}`,
+			`completed 0 {"path":".","algorithm":"sha256","tree":"TREE","unreadable":0,"bytes":0,"count":0,"files":[]}`},
 		{"checksum-tree", `{"path":"gone"}`, `failed 2 checksum-tree: gone: there is no such folder`},
 		{"checksum-tree", `{"path":"poem.txt"}`, `failed 2 checksum-tree: poem.txt: is not a folder`},
 
@@ -146,8 +179,8 @@ csv-check: bad.csv: line 5: a quote is opened and never closed`},
 // parent is the folder of a path, which stays as it is written.
 func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
-// TestExamplesKeepToTheProjectFolder: whatever way a path leads out, by its name, by a link or by a folder's link, it is refused by that
-// name, and nothing of the file is told. What stays inside is taken, however it is written.
+// TestExamplesKeepToTheProjectFolder: whatever way a path leads out, by its name, by a link or by a folder's link, it
+// is refused by that name, and nothing of the file is told. What stays inside is taken, however it is written.
 func TestExamplesKeepToTheProjectFolder(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "project")
@@ -198,15 +231,19 @@ func TestExamplesKeepToTheProjectFolder(t *testing.T) {
 			return start(t, agent, string(raw), dir, nil), path
 		}
 		for _, out := range []string{
-			"../keys/nats.nk", "in/../../keys/nats.nk", filepath.Join(top, "keys/nats.nk"), "/etc/passwd", "keys/nats.nk", "keys/../project2/beside",
+			"../keys/nats.nk", "in/../../keys/nats.nk", filepath.Join(top, "keys/nats.nk"), "/etc/passwd",
+			"keys/nats.nk", "keys/../project2/beside",
 			filepath.Join(top, "project2/beside"), "../project2/beside", "../gone/at/all", "/proc/self/environ",
 		} {
 			o, named := try(out)
-			if o.Status != run.Failed || o.Error == nil || !strings.HasSuffix(o.Error.Message, agent+": "+named+": is not in the project folder") || strings.Contains(string(o.Result.Data), "SECRET") {
+			if o.Status != run.Failed || o.Error == nil || !strings.HasSuffix(o.Error.Message,
+				agent+": "+named+": is not in the project folder") || strings.Contains(string(o.Result.Data),
+				"SECRET") {
 				t.Errorf("%s %s: got %s %s %v", agent, out, o.Status, o.Result.Data, o.Error)
 			}
 		}
-		for _, in := range []string{"in/a.csv", "in/../in/./a.csv", filepath.Join(dir, "in/a.csv"), "folder/a.csv", "../project/in/a.csv", "-x/a.csv"} {
+		for _, in := range []string{"in/a.csv", "in/../in/./a.csv", filepath.Join(dir, "in/a.csv"), "folder/a.csv",
+			"../project/in/a.csv", "-x/a.csv"} {
 			if o, _ := try(in); o.Status != run.Completed {
 				t.Errorf("%s %s: got %s %v", agent, in, o.Status, o.Error)
 			}
@@ -215,7 +252,8 @@ func TestExamplesKeepToTheProjectFolder(t *testing.T) {
 			continue
 		}
 		for _, out := range []string{"leak", "dangling"} {
-			if o, _ := try(out); o.Status != run.Failed || !strings.HasSuffix(o.Error.Message, agent+": "+out+": is not in the project folder") {
+			if o, _ := try(out); o.Status != run.Failed || !strings.HasSuffix(o.Error.Message,
+				agent+": "+out+": is not in the project folder") {
 				t.Errorf("%s %s: got %s %s %v", agent, out, o.Status, o.Result.Data, o.Error)
 			}
 		}
@@ -243,7 +281,8 @@ func TestDiskUsageIsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
-	if o.Status != run.Completed || len(lines) != 4 || !strings.HasSuffix(lines[1], "KiB  .") || !strings.HasSuffix(lines[3], "and 1 more") {
+	if o.Status != run.Completed || len(lines) != 4 || !strings.HasSuffix(lines[1], "KiB  .") ||
+		!strings.HasSuffix(lines[3], "and 1 more") {
 		t.Errorf("got %s %q", o.Status, lines)
 	}
 }
@@ -251,7 +290,8 @@ func TestDiskUsageIsText(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var got []string
 	start(t, "checksum-tree", `{}`, folder(t), func(text string) { got = append(got, text) })
-	if len(got) < 3 || got[0] != "checksum-tree: 12 files to read" || got[len(got)-1] != "checksum-tree: 12 files read" {
+	if len(got) < 3 || got[0] != "checksum-tree: 12 files to read" ||
+		got[len(got)-1] != "checksum-tree: 12 files read" {
 		t.Errorf("got %q", got)
 	}
 }

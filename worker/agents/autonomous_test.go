@@ -48,8 +48,10 @@ func TestAutonomousExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := executor.Invocation{Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: f.Name, Parameters: params, Blueprint: blueprint}
-			if v.Prompt, err = prompt.Text(blueprint, v.Mode, params); err != nil {
+			v := executor.Invocation{Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: f.Name,
+				Parameters: params, Blueprint: blueprint}
+			v.Prompt, err = prompt.Text(blueprint, v.Mode, params)
+			if err != nil {
 				t.Fatal(err)
 			}
 			o := testexec.Run(t.Context(), v, executor.Host{Emit: func(string, json.RawMessage) {}})

@@ -186,8 +186,9 @@ func TestFailures(t *testing.T) {
 			[]string{`{"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session`,
 				`"max_turns":1`, " | I use Bash"}},
 		{"a session of elsewhere", standin.Text("x"), "", "", "11111111-2222-4333-8444-555555555555",
-			[]string{`{"error":"claude_session_gone","message":"Claude Code has no conversation of this session on ` +
-				`this host`, `"executor_session_id":"11111111-2222-4333-8444-555555555555"`}},
+			[]string{`{"error":"claude_session_gone","message":"Claude Code does not have ` +
+				`this session's conversation on this host`,
+				`"executor_session_id":"11111111-2222-4333-8444-555555555555"`}},
 		{"all allowed to root", standin.Text("x"), `{"permission_mode":"bypassPermissions"}`, "",
 			"", []string{`{"error":"claude_permission_mode"`, "IS_SANDBOX"}},
 	} {

@@ -60,17 +60,18 @@ func TestTranscripts(t *testing.T) {
 		}},
 		"turns": {1, []string{
 			`failed {"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session ` +
-				`to let it go on, or raise max_turns in the agent or the profile's config","max_turns":1}`,
+				`to continue, or raise max_turns in the agent or the profile's config","max_turns":1}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
 			`pre_tool {"tool_name":"Bash","tool_input":{"command":"echo hi"}}`,
 			`post_tool {"tool_name":"Bash","tool_input":{"command":"echo hi"},"tool_output":"hi"}`,
 			"metadata",
 		}},
 		"gone": {1, []string{
-			`failed {"error":"claude_session_gone","message":"Claude Code has no conversation of this session on ` +
-				`this host: it knows no session 11111111-2222-4333-8444-555555555555. Resume the session on the host, ` +
-				`in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start ` +
-				`a new one and tell it what it needs to know",` +
+			`failed {"error":"claude_session_gone","message":"Claude Code does not have this session's ` +
+				`conversation on this host: it knows no session 11111111-2222-4333-8444-555555555555. Resume the ` +
+				`session on the host, ` +
+				`in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it started in, or start ` +
+				`a new session",` +
 				`"executor_session_id":"11111111-2222-4333-8444-555555555555"}`,
 			"metadata",
 		}},
@@ -166,7 +167,7 @@ func TestWhatIsRefused(t *testing.T) {
 			``, `executor_config.claude \"./claude\" must be the name of a program on PATH or an absolute path`},
 		{`{"claude":"no-such-claude"}`,
 			``,
-			`"error":"claude_not_found","message":"Claude Code is not installed on this host: there is no program ` +
+			`"error":"claude_not_found","message":"Claude Code is not installed on this host: no program ` +
 				`\"no-such-claude\". Install it (npm install -g @anthropic-ai/claude-code)`},
 		{`{"claude":"/no/such/claude"}`, ``, `"error":"claude_not_found"`},
 		{``, `{"mcp_servers":{"a b":{"url":"http://h"}}}`, `mcp_servers.a b must have a name of`},

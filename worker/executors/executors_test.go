@@ -90,7 +90,8 @@ func turns(t *testing.T, file string, persistent bool, prompts ...string) (answe
 			SessionID: "ses_1", RunID: "run_" + string(rune('1'+i)), AgentName: "a",
 			Attempt: 1, Prompt: prompt, ProjectDir: t.TempDir(), Parameters: []byte(`{}`)}
 		if i > 0 {
-			v.Mode, v.PreviousRunID, v.ProjectDir = executor.Resume, "run_"+string(rune('0'+i)), filepath.Dir(v.ProjectDir)
+			v.Mode, v.PreviousRunID, v.ProjectDir = executor.Resume, "run_"+string(rune('0'+i)),
+				filepath.Dir(v.ProjectDir)
 		} else {
 			v.ProjectDir = filepath.Dir(v.ProjectDir)
 		}

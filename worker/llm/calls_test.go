@@ -307,7 +307,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 			"tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), "Unauthorized"},
 		{"no such program", `{"command":"no-such-program"}`, "no such program on PATH"},
 		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`,
-			"its program has ended: it is broken"},
+			"its program ended: it is broken"},
 		{"a program that is silent", `{"command":"sleep","args":["100"]}`, "did not answer within 1s"},
 		{"a program that talks of something else", `{"command":"sh","args":["-c","while :; do echo hello; done"]}`,
 			"check its command"},
@@ -346,9 +346,10 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 
 func TestServersThatAreDefinedWrongly(t *testing.T) {
 	for _, tt := range []struct{ name, servers, want string }{
-		{"a placeholder", `{"url":"${AGENT_ORCHESTRATOR_MCP_URL}"}`, "url needs ${AGENT_ORCHESTRATOR_MCP_URL}"},
+		{"a placeholder", `{"url":"${AGENT_ORCHESTRATOR_MCP_URL}"}`,
+			"url has the unknown variable ${AGENT_ORCHESTRATOR_MCP_URL}"},
 		{"unknown field", `{"url":"http://x","colour":1}`, `Unknown field "colour"`},
-		{"unknown type", `{"type":"pigeon","url":"http://x"}`, `type "pigeon"`},
+		{"unknown type", `{"type":"pigeon","url":"http://x"}`, `not "pigeon"`},
 		{"both", `{"command":"x","url":"http://x"}`, "url and headers do not belong"},
 		{"neither", `{}`, "url is required"},
 		{"no object", `7`, "calc"},

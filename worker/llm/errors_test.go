@@ -34,12 +34,12 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 		says  string
 	}{
 		{"401", status(401, nil, apiError("authentication_error", "invalid key "+key)), "failed llm_unauthorized",
-			"[key]; the key is that of LLM_TEST_KEY in the worker's environment"},
+			"[key]; the key is from LLM_TEST_KEY in the worker's environment"},
 		{"403", status(403, nil, `{}`), "failed llm_unauthorized", "refuses the credential"},
 		{"402", status(402, nil, apiError("billing_error", "pay")), "failed llm_rate_limited",
-			"nothing left: pay; add credit"},
+			"no credit left: pay; add credit"},
 		{"quota", status(429, nil, apiError("insufficient_quota", "you are out")), "failed llm_rate_limited",
-			"nothing left: you are out"},
+			"no credit left: you are out"},
 		{"404 of the model", status(404, nil, apiError("not_found_error", `model "m" not found`)),
 			"failed llm_model_not_found", `has no model "m"`},
 		{"404 in few words", status(404, nil, `{"error":"model 'm' not found, try pulling it first"}`),
@@ -73,7 +73,7 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 		{"stalls before the answer", func(_ *stand, _ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}, "failed llm_stream_broken", "sent nothing for 200ms"},
-		{"endless", endless, "failed llm_stream_broken", "has no end"},
+		{"endless", endless, "failed llm_stream_broken", "has more than 2 MiB"},
 		{"declined", ends(declined, ""), "failed llm_refused", "declined to answer"},
 		{"too short", ends(forWant, "Once upon"), "failed llm_length Once upon", "raise max_tokens"},
 	} {
@@ -246,9 +246,9 @@ func TestSettingsAreStrict(t *testing.T) {
 		{`{"provider":"openai","model":"m","temperature":3}`, "temperature must be"},
 		{`{"provider":"openai","model":"m","api_key_env":"sk-123"}`, "api_key_env must be the name"},
 		{`{"provider":"openai","model":"m","base_url":"ftp://x"}`, "base_url must be an http"},
-		{`{"provider":"openai","model":"m","base_url":"http://u:p@x"}`, "neither user"},
-		{`{"provider":"openai","model":"m","base_url":"http://x?key=1"}`, "neither user"},
-		{`{"provider":"openai","model":"m","headers":{"authorization":"x"}}`, "must not hold authorization"},
+		{`{"provider":"openai","model":"m","base_url":"http://u:p@x"}`, "must not contain a user"},
+		{`{"provider":"openai","model":"m","base_url":"http://x?key=1"}`, "must not contain a user"},
+		{`{"provider":"openai","model":"m","headers":{"authorization":"x"}}`, "must not contain authorization"},
 		{`{"provider":"openai","model":"m","headers":{"x y":"1"}}`, "cannot be sent"},
 		{`{"provider":"openai","model":"m","max_history_bytes":99999999999}`, "max_history_bytes must be"},
 	} {
