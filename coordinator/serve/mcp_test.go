@@ -347,13 +347,10 @@ func TestMCPModes(t *testing.T) {
 	natstest.Until(t, "the parent is called back", func() bool {
 		return strings.Contains(s.get("/sessions/"+poll.SessionID+"/result").body, "for my parent")
 	})
-	if of := s.speak(versions[2], "X-Agent-Session-Id: ses_none"); true {
-		of.refused("start_agent_session", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`,
-			"There is no session ses_none")
-	}
-	if of := s.speak(versions[2], "X-Agent-Session-Id: nobody"); true {
-		of.refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`, `"field":"X-Agent-Session-Id"`)
-	}
+	s.speak(versions[2], "X-Agent-Session-Id: ses_none").refused("start_agent_session",
+		`{"agent_name":"mind","prompt":"x","mode":"async_callback"}`, "There is no session ses_none")
+	s.speak(versions[2], "X-Agent-Session-Id: nobody").refused("start_agent_session",
+		`{"agent_name":"mind","prompt":"x"}`, `"field":"X-Agent-Session-Id"`)
 }
 
 // TestMCPProgress: a client that asks for it is told what the run does, while it waits.

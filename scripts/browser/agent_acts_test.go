@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestActivateAndDelete: what an agent's menu does, in the list and on its page, is done; nothing is done before it is
-// confirmed.
+// TestActivateAndDelete: the actions of an agent's menu work in the list and on its page, after confirmation.
 func TestActivateAndDelete(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "acted")
@@ -43,7 +42,7 @@ func TestActivateAndDelete(t *testing.T) {
 	s.call(t, "GET", "/agents/acted", "", 404)
 }
 
-// radio chooses one of several by the bold part of its label.
+// radio selects an option by the bold part of its label.
 func (p *page) radio(label string) {
 	p.t.Helper()
 	p.until(`(() => {
@@ -53,7 +52,7 @@ func (p *page) radio(label string) {
 	})()`)
 }
 
-// menu opens a menu and takes one of its items.
+// menu opens a menu and clicks an item.
 func (p *page) menu(label, item string) {
 	p.t.Helper()
 	p.click(label)
@@ -64,7 +63,7 @@ func (p *page) menu(label, item string) {
 	})()`)
 }
 
-// TestOutputByName switches an agent's output to a schema of the registry, and away from it.
+// TestOutputByName switches an agent's output to a named schema and back.
 func TestOutputByName(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/schemas", `{"name":"byname","schema":{"type":"object","required":["ok"]}}`, 201)
@@ -94,8 +93,8 @@ func TestOutputByName(t *testing.T) {
 	}
 }
 
-// TestJSONOfAnAgent: what is changed in the JSON tab shows in the others and is saved, byte for byte; what is no JSON
-// is not taken over.
+// TestJSONOfAnAgent: changes in the JSON tab show in the other tabs and are saved byte for byte; invalid JSON is
+// refused.
 func TestJSONOfAnAgent(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"whole","type":"autonomous","description":"before","tags":["a"],"timeout_seconds":60}`, 201)
@@ -122,8 +121,7 @@ func TestJSONOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestMaskedServers: who is no admin sees that an agent has secrets, not which, anywhere on its page; and may change
-// nothing.
+// TestMaskedServers: a user without scope admin never sees an agent's secrets and cannot change them.
 func TestMaskedServers(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)

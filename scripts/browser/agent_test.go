@@ -10,8 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestInputSchema turns a custom input schema on, is told what is wrong with it at its line, and saves it into the
-// file.
+// TestInputSchema: a custom input schema shows errors at their lines and is saved into the file.
 func TestInputSchema(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/content-writer?tab=input")
@@ -55,7 +54,7 @@ func TestInputSchema(t *testing.T) {
 	}
 }
 
-// TestEmptyEditor: an empty editor activates nothing, and does not take away what is active.
+// TestEmptyEditor: an empty editor activates nothing and does not remove the active schema.
 func TestEmptyEditor(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"empty","type":"autonomous"}`, 201)
@@ -75,7 +74,7 @@ func TestEmptyEditor(t *testing.T) {
 	}
 }
 
-// TestSavedElsewhere: where somebody else was first, both versions are shown, and nothing is lost.
+// TestSavedElsewhere: a concurrent change shows both versions, and nothing is lost.
 func TestSavedElsewhere(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"contested","type":"autonomous","description":"first","tags":["a"]}`, 201)
@@ -93,7 +92,7 @@ func TestSavedElsewhere(t *testing.T) {
 	}
 }
 
-// TestReadOnly: an agent of a runner's says why it cannot be changed.
+// TestReadOnly: a runner's agent says why it cannot be changed.
 func TestReadOnly(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/text-stats?tab=input")
@@ -102,7 +101,7 @@ func TestReadOnly(t *testing.T) {
 	p.until(`[...document.querySelectorAll("button")].find((b) => b.textContent.startsWith("Save."))?.getAttribute("aria-disabled") === "true"`)
 }
 
-// TestCopy makes an agent of the API of a file.
+// TestCopy copies an agent from a file into an agent of the API.
 func TestCopy(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/data-extractor?tab=output")
@@ -119,7 +118,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestTabLeavesTheEditor after Esc; before, it indents.
+// TestTabLeavesTheEditor: Tab leaves the editor after Esc; before, it indents.
 func TestTabLeavesTheEditor(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/summarizer?tab=servers")
@@ -165,8 +164,8 @@ func compact(doc string) string {
 	return b.String()
 }
 
-// TestDrafts: what is typed is kept by the coordinator, also where it is no JSON and the switch is off, over a reload
-// and in another browser; who comes second is asked.
+// TestDrafts: the coordinator keeps drafts, even of invalid or disabled schemas, over a reload and for other browsers;
+// a second editor is asked.
 func TestDrafts(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"drafted","type":"autonomous"}`, 201)
@@ -204,7 +203,7 @@ func TestDrafts(t *testing.T) {
 	})
 }
 
-// TestPreview shows what is really sent, and who would take it, as the coordinator says it.
+// TestPreview shows the real prompts and the matching runners, as the coordinator reports them.
 func TestPreview(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/pr-reviewer?tab=prompt")

@@ -13,12 +13,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// packed is axe-core, unchanged and compressed (MPL-2.0). It is for tests alone; scripts/bundles fetches it.
+// packed is axe-core, unchanged and compressed (MPL-2.0), for tests only; scripts/bundles fetches it.
 //
 //go:embed axe/axe.min.js.gz
 var packed []byte
 
-// axe is its text.
+// axe is its source.
 var axe = sync.OnceValues(func() (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -28,7 +28,7 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(text), err
 })
 
-// view is a page to look at, and what is opened in it.
+// view is a page to check, with an action that opens something in it.
 type view struct {
 	path string
 	open func(*page)
@@ -54,13 +54,13 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
-// settled waits until the page of the address is shown and nothing of it is still loaded.
+// settled waits until the page is shown and nothing is loading.
 func (p *page) settled() {
 	p.t.Helper()
 	p.until(`document.querySelector(".page h1, .login h1")?.textContent.trim() && !document.querySelector(".skeleton") && document.fonts.status === "loaded"`)
 }
 
-// axe returns what axe-core calls serious or critical in colours of a theme, a text each.
+// axe returns the serious and critical findings of axe-core in a theme.
 func (p *page) axe(theme, rules string) []string {
 	p.t.Helper()
 	eval[bool](p, `(document.documentElement.dataset.theme = "`+theme+`", document.getAnimations().filter((a) => a instanceof CSSTransition).forEach((a) => a.finish()), true)`)
@@ -73,7 +73,7 @@ func (p *page) axe(theme, rules string) []string {
 		.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.impact + ") at " + n.target.join(" ") + ": " + n.any.concat(n.all, n.none).map((c) => c.message).join("; ") + "\n" + n.html.slice(0, 300))))`)
 }
 
-// everyPage makes what the pages show, and lists them.
+// everyPage creates data for all pages and lists them.
 func (s *stack) everyPage(t *testing.T) []view {
 	t.Helper()
 	for _, name := range []string{"axe-parent", "axe-child"} {

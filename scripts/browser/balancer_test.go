@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// balancer is the one address of several coordinators: it gives each of them every so many-th request.
+// balancer is a load balancer for several coordinators.
 type balancer struct {
 	*stack
 	coordinators []*url.URL
@@ -46,14 +46,14 @@ func newBalancer(t *testing.T, coordinators ...*stack) *balancer {
 	return d
 }
 
-// close answers every request with 503 from now on, and cuts the streams.
+// close answers every request with 503 and cuts the streams.
 func (d *balancer) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closeFunc()
 }
 
-// reopen lets requests through again.
+// reopen forwards requests again.
 func (d *balancer) reopen() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

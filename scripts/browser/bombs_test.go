@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestAnswersThatWouldKeepThePageBusy: an answer made to take the parser long, or to nest without end, is shown all the
-// same.
+// TestAnswersThatWouldKeepThePageBusy: an answer that is slow to parse or deeply nested is still shown.
 func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "bombs")
@@ -39,7 +38,7 @@ func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 	}
 }
 
-// runPrompt is a request for a run in which the agent says a text.
+// runPrompt returns a request for a run whose agent answers with a text.
 func runPrompt(t *testing.T, agent, text string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"agent_name": agent, "prompt": "@say " + text})
@@ -49,7 +48,7 @@ func runPrompt(t *testing.T, agent, text string) string {
 	return string(body)
 }
 
-// TestLargeParameters: parameters of megabytes are shown as they begin, and copied whole.
+// TestLargeParameters: parameters of megabytes are shown truncated and copied completely.
 func TestLargeParameters(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "heavy")
@@ -77,7 +76,7 @@ func TestLargeParameters(t *testing.T) {
 	}
 }
 
-// TestSchemasWithoutEnd: the form of a schema that refers to itself, or has very many fields, comes at once.
+// TestSchemasWithoutEnd: the form of a recursive schema, or one with very many fields, is shown at once.
 func TestSchemasWithoutEnd(t *testing.T) {
 	s := sharedStack(t)
 	fields := func(n int, schema string) string {
@@ -109,7 +108,7 @@ func TestSchemasWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestAddressesThatCannotBeDecoded: a fragment that is no escaped text breaks no page.
+// TestAddressesThatCannotBeDecoded: a fragment with invalid escapes breaks no page.
 func TestAddressesThatCannotBeDecoded(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "fragments")

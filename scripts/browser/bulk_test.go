@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestBulkByFilter: with more runs than are loaded, all that match a filter are stopped and done again. Where there are
-// others than were counted, nothing is done, and the page says so.
+// TestBulkByFilter: all runs that match a filter are stopped and retried, even if not all are loaded. If their number
+// has changed since it was shown, nothing is done and the page says so.
 func TestBulkByFilter(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "bulk")
@@ -52,7 +52,7 @@ func TestBulkByFilter(t *testing.T) {
 	s.call(t, "POST", "/runs/stop", `{"agent_name":"bulk","status":"pending"}`, 200)
 }
 
-// takeAll picks all runs that match the filters.
+// takeAll selects all runs that match the filters.
 func (p *page) takeAll(n int) {
 	p.t.Helper()
 	p.until(`(() => { const all = document.querySelector("thead .pick input"); all && !all.checked && all.click(); return all?.checked; })()`)
@@ -60,13 +60,13 @@ func (p *page) takeAll(n int) {
 	p.has(fmt.Sprintf("All %d runs that match picked", n))
 }
 
-// refused waits until the open dialog shows an error of this code.
+// refused waits until the open dialog shows an error with this code.
 func (p *page) refused(code string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`document.querySelector("dialog[open] [role=alert]")?.textContent.includes(%q)`, code))
 }
 
-// count is how many runs a filter selects.
+// count returns how many runs match a filter.
 func (s *stack) count(t *testing.T, filter string) (n int) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(member(t, s.call(t, "GET", "/runs/count?"+filter, "", 200), "count")), &n); err != nil {
@@ -75,11 +75,10 @@ func (s *stack) count(t *testing.T, filter string) (n int) {
 	return n
 }
 
-// callsBack lets a stack call receivers on this machine.
+// callsBack allows a stack to call webhooks on this machine.
 var callsBack = []string{"AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 
-// TestRedeliver: dead HTTP callbacks are delivered again by the button of one, from the list of runs, and all that
-// match.
+// TestRedeliver: dead HTTP callbacks are redelivered one by one, from the list of runs, and by filter.
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
 	var well atomic.Bool

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestTwoCoordinatorsByTurns: of two coordinators behind one address each gets every second request, and one is always
-// behind by 0.4 s. What was started or stopped is there on the next page; no row goes back or is lost.
+// TestTwoCoordinatorsByTurns: two coordinators behind a load balancer, one of them always 0.4 s behind. Started and
+// stopped runs show on the next page; no row goes back or is lost.
 func TestTwoCoordinatorsByTurns(t *testing.T) {
 	t.Parallel()
 	nats := freeAddr(t)
@@ -47,13 +47,13 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 		p.until(fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d`, n+1))
 	}
 
-	// A read straight after a write, in the page itself: it is never one of before.
+	// A read directly after a write, in the page itself, is never stale.
 	p.until(`document.querySelectorAll("tbody tr").length === 3`)
 	if missing := eval[[]string](p, startStopScript); len(missing) > 0 {
 		t.Errorf("a list asked for straight after a run was started or stopped: %q", missing)
 	}
 
-	// What others start and end meanwhile, over both, comes by itself.
+	// Changes by others, over both coordinators, appear by themselves.
 	for n := range 10 {
 		s := []*stack{a, b}[n%2]
 		s.run(t, fmt.Sprintf(`{"agent_name":"turns","prompt":"@say other %d."}`, n))
@@ -68,7 +68,7 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 	}
 }
 
-// startStopScript starts and stops runs and reads the list after each, by the same functions as the pages.
+// startStopScript starts and stops runs and reads the list after each, with the functions of the pages.
 const startStopScript = `(async () => {
 	const { get, send } = (await import(document.querySelector("script[type=module]").src)).api;
 	const missing = [];
@@ -84,7 +84,7 @@ const startStopScript = `(async () => {
 	return missing;
 })()`
 
-// watchScript notes in watched.wrong where a run that was seen is not there any more, or is in a state of before.
+// watchScript records in watched.wrong every run that disappears or goes back to an earlier state.
 const watchScript = `(() => {
 	const rank = {pending: 0, claimed: 1, running: 2, stopping: 3, completed: 4, failed: 4, stopped: 4};
 	const seen = new Map();
@@ -111,13 +111,13 @@ const watchScript = `(() => {
 	return true;
 })()`
 
-// goTo shows another page as a link does: the document stays.
+// goTo navigates like a link, without loading a new document.
 func (p *page) goTo(path string) {
 	p.t.Helper()
 	eval[bool](p, `(() => { const a = document.createElement("a"); a.href = "`+path+`"; document.querySelector("#main").append(a); a.click(); a.remove(); return true; })()`)
 }
 
-// addCoordinator is a further coordinator on the NATS of this stack, which it reaches at an address.
+// addCoordinator starts another coordinator on this stack's NATS at the given address.
 func (s *stack) addCoordinator(t *testing.T, nats string) *stack {
 	t.Helper()
 	addr := freeAddr(t)
@@ -133,7 +133,7 @@ func (s *stack) addCoordinator(t *testing.T, nats string) *stack {
 	return b
 }
 
-// relay returns an address that leads to another one. What comes back from there is late by some time.
+// relay returns the address of a TCP relay that delays everything that comes back.
 func relay(t *testing.T, to string, late *atomic.Int64) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -161,7 +161,7 @@ func relay(t *testing.T, to string, late *atomic.Int64) string {
 	return l.Addr().String()
 }
 
-// delayed copies what comes, each piece some time after it came.
+// delayed copies data with a delay.
 func delayed(to io.Writer, from io.Reader, late *atomic.Int64) {
 	type piece struct {
 		due  time.Time

@@ -1,3 +1,3 @@
-// Package browser has the tests of the dashboard in a real browser, against a real coordinator, worker and NATS. They
-// need Chromium: scripts/browser/run installs it where it may, and runs them. Other test runs skip them, and say so.
+// Package browser contains the tests of the dashboard in a real browser with a real coordinator, worker and NATS. They
+// need Chromium: scripts/browser/run installs it if possible and runs them. Other test runs skip them.
 package browser

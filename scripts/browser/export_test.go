@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestExport: the runs that match are had as a file, as the coordinator writes them; what they hold is no formula in
-// it, and its digits are what was sent.
+// TestExport: matching runs are exported as the coordinator writes them, without formulas and with all digits.
 func TestExport(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "exported")

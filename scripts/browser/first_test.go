@@ -2,7 +2,7 @@ package browser
 
 import "testing"
 
-// TestTheFirstMinute: from an empty page to a moving tree with one press, then the proof.
+// TestTheFirstMinute: one click leads from an empty page to a live tree, then to the verification.
 func TestTheFirstMinute(t *testing.T) {
 	s := ownStack(t)
 	p := open(t, s, "/ui/")

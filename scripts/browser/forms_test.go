@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// hardSchemas are schemas with a value that matches each, and one that does not.
+// hardSchemas are schemas with a valid and an invalid value each.
 var hardSchemas = []struct{ schema, good, bad string }{
 	{`{"type":"object","properties":{"a":{"type":"string"}}}`, `{"a":"x"}`, `{"a":1}`},
 	{`{"type":"object","required":["a"],"properties":{"a":{"type":"string","minLength":1}}}`, `{"a":"x"}`, `{"a":""}`},
@@ -54,8 +54,8 @@ var hardSchemas = []struct{ schema, good, bad string }{
 	{`{"type":"object","properties":{"s":{"type":"string","maxLength":5}}}`, "{\"s\":\"a\\nb\\u0041\"}", `{"s":"abcdef"}`},
 }
 
-// TestForms: for each schema the form keeps a value as it came, its text is accepted by the coordinator, and every
-// refusal has a field: one whose path leads to the place that the refusal names.
+// TestForms: for each schema the form keeps a value unchanged, the coordinator accepts it, and every validation error
+// is shown at its field.
 func TestForms(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents")
@@ -68,7 +68,7 @@ func TestForms(t *testing.T) {
 			name := fmt.Sprintf("form-%d", i)
 			s.call(t, "POST", "/agents", `{"name":"`+name+`","type":"autonomous","parameters_schema":`+tt.schema+`}`, 201)
 			quoted, good := strconv.Quote(tt.schema), strconv.Quote(tt.good)
-			// As a form does on a change: every member is set anew to what it has, so nothing is copied as a whole.
+			// As a form does on a change: every member is set again to its value.
 			text := eval[string](p, `(() => {
 				const anew = (f, node) => f.kind === "group" && node ? [...f.fields, ...f.others].filter((x) => x.value).reduce((o, x) => value.withMember(o, x.name, anew(x, x.value), f.order), node)
 					: f.kind === "list" && node ? f.items.reduce((a, x, i) => value.withItem(a, i, anew(x, x.value)), node) : node;
@@ -99,8 +99,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// fillAndSubmit says that a path's first name is no property of the schema and is not in the value, so that only the
-// form as a whole can show what is wrong with it.
+// fillAndSubmit reports whether a path's first name is neither in the schema nor in the value, so that only the whole
+// form can show the error.
 func fillAndSubmit(path, schema string) bool {
 	name := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("$.[]'", r) })[0]
 	return !strings.Contains(schema, strconv.Quote(name)+":")

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// hostile is a text that would be an element, a formula, a shell's words, and is written from right to left.
+// hostile is a text with HTML, a formula, shell syntax and right-to-left characters.
 const hostile = `<img src=x onerror=\"window.taken=1\"><script>window.taken=1</script>'\";$(touch taken)` + "\u202e" + `{{7*7}}`
 
-// TestHostileNamesOnEveryPage: what callers and agents write makes no elements, on no page, and hides nothing.
+// TestHostileNamesOnEveryPage: text from callers and agents creates no elements and hides nothing, on any page.
 func TestHostileNamesOnEveryPage(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"hostilenames","type":"autonomous","executor_profile":"test","description":"`+hostile+`","tags":["`+"evil"+`"],"system_prompt":"`+hostile+`",
@@ -40,7 +40,7 @@ func TestHostileNamesOnEveryPage(t *testing.T) {
 	s.call(t, "POST", "/runs/"+waits+"/stop", "", 200)
 }
 
-// TestMembersOfPrototypes: parameters called like members of a language's own objects go through a form as all others.
+// TestMembersOfPrototypes: parameters named like members of JavaScript prototypes work like all others.
 func TestMembersOfPrototypes(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"prototypes","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object","properties":{

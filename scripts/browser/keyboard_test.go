@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestKeyboardOnly walks from the login to a run's result without a mouse. Every stop of Tab can be seen.
+// TestKeyboardOnly gets from the login to a run's result without a mouse. Every focused element is visible.
 func TestKeyboardOnly(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
@@ -35,14 +35,14 @@ func TestKeyboardOnly(t *testing.T) {
 	p.arrives("bykeys")
 	p.until(`document.querySelector("h1")?.innerText.includes("completed") && document.querySelector(".card .md")?.innerText.includes("by keys")`)
 
-	// A dialog is left by Esc, and the focus is where it was.
+	// Esc closes a dialog and restores the focus.
 	p.tabTo(`[data-needs="POST /runs/:id/retry"]`)
 	p.keys(kb.Enter)
 	p.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
 	p.keys(kb.Escape)
 	p.until(`!document.querySelector("dialog[open]") && document.activeElement.dataset.needs === "POST /runs/:id/retry"`)
 
-	// The list's rows, a tab of settings, and out again.
+	// The list's rows, a tab of settings, and back.
 	p.palette()
 	p.keys("Runs" + kb.Enter)
 	p.arrives("Runs")
@@ -62,7 +62,7 @@ func TestKeyboardOnly(t *testing.T) {
 	p.until(`document.querySelector("form.login")`)
 }
 
-// arrives waits until a page is shown and its heading, which has this text, has the focus.
+// arrives waits until a page is shown and its heading with this text has the focus.
 func (p *page) arrives(heading string) {
 	p.t.Helper()
 	p.until(`document.activeElement.tagName === "H1" && document.activeElement.innerText.includes(` + strconv.Quote(heading) + `)`)
@@ -71,7 +71,7 @@ func (p *page) arrives(heading string) {
 // keys types, key by key.
 func (p *page) keys(text string) { p.t.Helper(); p.do(chromedp.KeyEvent(text)) }
 
-// tabTo presses Tab until what the selector names has the focus. Every element on the way shows that it has it.
+// tabTo presses Tab until the selected element has the focus. Every element on the way must show its focus.
 func (p *page) tabTo(selector string) {
 	p.t.Helper()
 	const most = 150

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tokenStack is a stack that asks for tokens: one of each scope, by its name.
+// tokenStack is a stack that requires tokens, with one token per scope.
 type tokenStack struct {
 	*stack
 	file   string
@@ -34,10 +34,10 @@ func newTokenStack(t *testing.T, env ...string) tokenStack {
 	return g
 }
 
-// as is a caller of the stack with the token of a scope.
+// as returns the stack with the token of a scope.
 func (g tokenStack) as(scope string) *stack { return &stack{url: g.url, token: g.tokens[scope]} }
 
-// logIn pastes a token.
+// logIn logs in by pasting a token.
 func (p *page) logIn(token string) {
 	p.t.Helper()
 	p.until(`document.querySelector("form.login")`)
@@ -45,20 +45,20 @@ func (p *page) logIn(token string) {
 	p.click("Log in")
 }
 
-// shows waits until a path is shown as a page.
+// shows waits until the page of a path is shown.
 func (p *page) shows(path string) {
 	p.t.Helper()
 	p.until(`location.pathname === ` + strconv.Quote(path) + ` && document.querySelector(".page")`)
 }
 
-// me is what GET /me says of who asks in this page; its status where it is refused.
+// me returns the answer of GET /me in this page, or its status if refused.
 func (p *page) me() string {
 	p.t.Helper()
 	return eval[string](p, `fetch("/me", {headers: {"X-Requested-With": "ao"}}).then(async (r) => r.ok ? (await r.json()).name : String(r.status))`)
 }
 
-// TestLogIn: a page that is asked for is shown after the login, no script sees the cookie, a reload keeps it, and
-// logging out ends it.
+// TestLogIn: the requested page is shown after the login, no script sees the cookie, it survives a reload, and logging
+// out removes it.
 func TestLogIn(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
@@ -86,7 +86,7 @@ func TestLogIn(t *testing.T) {
 	}
 }
 
-// TestLateRefusal: the refusal of what was asked before a login asks for no other one when it comes after it.
+// TestLateRefusal: a refusal of an earlier request that arrives after a login does not ask for another login.
 func TestLateRefusal(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
@@ -110,7 +110,7 @@ func TestLateRefusal(t *testing.T) {
 	}
 }
 
-// TestReturnTo: a login leads to the dashboard alone, wherever a link says.
+// TestReturnTo: a login leads only to pages of the dashboard, whatever the link says.
 func TestReturnTo(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
@@ -127,7 +127,7 @@ func TestReturnTo(t *testing.T) {
 	}
 }
 
-// TestCodeOfAo: the address of 'ao dashboard' logs a browser in, once, and the code stays in no address.
+// TestCodeOfAo: the address of 'ao dashboard' logs a browser in once, and the code does not stay in the address.
 func TestCodeOfAo(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
@@ -147,7 +147,7 @@ func TestCodeOfAo(t *testing.T) {
 	}
 }
 
-// TestCodeOfAnother: a link with somebody's code does not take the place of a login by itself.
+// TestCodeOfAnother: a link with another user's code does not replace a login without confirmation.
 func TestCodeOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
@@ -172,7 +172,7 @@ func TestCodeOfAnother(t *testing.T) {
 	}
 }
 
-// TestTwoStacksOnOneHost do not log each other out.
+// TestTwoStacksOnOneHost: two stacks on one host do not log each other out.
 func TestTwoStacksOnOneHost(t *testing.T) {
 	t.Parallel()
 	one, two := newTokenStack(t), newTokenStack(t)
@@ -196,7 +196,7 @@ func TestTwoStacksOnOneHost(t *testing.T) {
 	}
 }
 
-// TestRevokedInMidStream: the page of a token that is revoked asks for another, and comes back.
+// TestRevokedInMidStream: a page whose token is revoked asks for another one and continues.
 func TestRevokedInMidStream(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)

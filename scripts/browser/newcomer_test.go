@@ -7,15 +7,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// about presses the text of a row that is no link.
+// about clicks text of a row outside its link.
 func (p *page) about(agent string) {
 	p.t.Helper()
 	p.until(row(agent))
 	eval[bool](p, `(`+row(agent)+`.querySelector("time").click(), true)`)
 }
 
-// TestARowOpens: a press beside the link of a row opens it, too, and what the list was filtered by is there on the way
-// back.
+// TestARowOpens: a click beside a row's link also opens it, and the list's filters are kept on the way back.
 func TestARowOpens(t *testing.T) {
 	s := sharedStack(t)
 	id, session := s.prompted(t, "rowopens", `@say look for zebras`)
@@ -34,7 +33,7 @@ func TestARowOpens(t *testing.T) {
 	p.until(`location.pathname === "/ui/sessions/` + session + `"`)
 }
 
-// TestTheEndBeforeTheStream: a run that ends after its page was loaded and before its live stream is open is shown as
+// TestTheEndBeforeTheStream: a run that ends between the load of its page and the opening of its stream is shown as
 // ended.
 func TestTheEndBeforeTheStream(t *testing.T) {
 	s := sharedStack(t)
@@ -57,7 +56,7 @@ func TestTheEndBeforeTheStream(t *testing.T) {
 	p.until(`document.querySelector("h1").innerText.includes("stopped")`)
 }
 
-// TestStopAllBelow: a session that has ended and its tree stop what still runs below.
+// TestStopAllBelow: an ended session and its tree can stop everything that still runs below.
 func TestStopAllBelow(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "stopabove")
@@ -74,7 +73,7 @@ func TestStopAllBelow(t *testing.T) {
 	}
 }
 
-// TestALineBreakAtTheEnd: a form says that a value ends with a line break, and Ctrl+Enter starts its run.
+// TestALineBreakAtTheEnd: a form shows that a value ends with a line break, and Ctrl+Enter starts the run.
 func TestALineBreakAtTheEnd(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "linebreak")
@@ -88,7 +87,7 @@ func TestALineBreakAtTheEnd(t *testing.T) {
 	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
 }
 
-// TestStartInSight: on a narrow page the button that starts a run is seen while the form above it is filled in.
+// TestStartInSight: on a narrow page the start button stays visible while the form is filled in.
 func TestStartInSight(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "startsnarrow")

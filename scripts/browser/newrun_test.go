@@ -15,7 +15,7 @@ const hard = `{"type":"object","required":["n","nested"],"properties":{
  "nested":{"type":"object","required":["host"],"properties":{"host":{"type":"string"},"odd key":{"type":"string","maxLength":3}}},
  "any":{"description":"whatever"},"x":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string","enum":["p","q"]}}}`
 
-// TestNewRun fills in a form made of a schema. What is stored has the digits and the order of the form.
+// TestNewRun fills in a form generated from a schema. The stored parameters have the form's digits and order.
 func TestNewRun(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"hard","type":"autonomous","parameters_schema":`+hard+`}`, 201)
@@ -37,7 +37,7 @@ func TestNewRun(t *testing.T) {
 	}
 }
 
-// TestNewRunRefused: each error of the coordinator stands at its field, and the first one gets the focus.
+// TestNewRunRefused: each validation error is shown at its field, and the first one gets the focus.
 func TestNewRunRefused(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"refusing","type":"autonomous","parameters_schema":`+hard+`}`, 201)
@@ -60,7 +60,7 @@ func TestNewRunRefused(t *testing.T) {
 	}
 }
 
-// TestJSONKeepsWhatWasTyped: what is edited as JSON is sent byte for byte.
+// TestJSONKeepsWhatWasTyped: parameters edited as JSON are sent byte for byte.
 func TestJSONKeepsWhatWasTyped(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"asjson","type":"autonomous","parameters_schema":{"type":"object","properties":{"b":{"type":"number"},"a":{}}}}`, 201)
@@ -77,7 +77,7 @@ func TestJSONKeepsWhatWasTyped(t *testing.T) {
 	}
 }
 
-// TestLines: the lines of ao and curl do what the button does, whatever stands in the parameters.
+// TestLines: the command lines for ao and curl do what the button does, with any parameters.
 func TestLines(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/new?agent=content-writer")
@@ -109,7 +109,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestRunAgain does a run again with one parameter changed. What was left alone is as it was sent, digit by digit.
+// TestRunAgain retries a run with one parameter changed. The others stay as sent, digit by digit.
 func TestRunAgain(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"retried","type":"autonomous","parameters_schema":{"type":"object","properties":{"word":{"type":"string"},"n":{"type":"number"},"deep":{}}}}`, 201)
@@ -147,7 +147,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestTurnAgain does a turn of a session again: a prompt, in the same session.
+// TestTurnAgain retries a turn of a session with a prompt in the same session.
 func TestTurnAgain(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"turner","type":"autonomous","parameters_schema":{"type":"object","properties":{"topic":{"type":"string"}}}}`, 201)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestOutage: for 20 s every request is answered with 503. What is open says so and keeps what it shows, then goes on
-// by itself: nothing of what happened meanwhile is missing or there twice.
+// TestOutage: every request is answered with 503 for 20 s. Open pages say so and keep their content, then continue by
+// themselves without gaps or duplicates.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := ownStack(t)

@@ -23,8 +23,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// page is a tab of the browser. A test fails on any error of its console, any violation of its policy, and any request
-// to another host. Answers of the API that are refusals are no errors of the page.
+// page is a tab of the browser. A test fails on any console error, violation of the content security policy, or request
+// to another host. Error answers of the API are allowed.
 type page struct {
 	t       *testing.T
 	ctx     context.Context
@@ -32,7 +32,7 @@ type page struct {
 	streams *atomic.Int32      // that it has asked for
 }
 
-// open shows a path of the dashboard in a tab without anything stored.
+// open opens a path of the dashboard in a tab with a new profile.
 func open(t *testing.T, s *stack, path string) *page {
 	t.Helper()
 	p := tab(t, s, path)
@@ -40,13 +40,13 @@ func open(t *testing.T, s *stack, path string) *page {
 	return p
 }
 
-// tab is open for a path that may show no page, but ask for a login. It may visit other stacks, too.
+// tab opens a path that may show a login. It may also visit other stacks.
 func tab(t *testing.T, s *stack, path string, others ...*stack) *page {
 	t.Helper()
 	return show(t, s, path, chromium, others, chromedp.WithNewBrowserContext())
 }
 
-// openTab shows another path in a further tab of the same browser.
+// openTab opens another path in another tab of the same browser.
 func (p *page) openTab(s *stack, path string) *page {
 	p.t.Helper()
 	n := show(p.t, s, path, p.ctx, nil)
@@ -91,8 +91,7 @@ func show(t *testing.T, s *stack, path string, in context.Context, others []*sta
 	return p
 }
 
-// enable has the browser tell of requests, of its log and of the console, and take each tab for the one in front: what
-// is typed into another one is dropped.
+// enable enables events for requests, log and console, and brings the tab to the front: others drop keyboard input.
 var enable = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 	_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
 	_, inLog := cdp.Call(ctx, t, cdplog.Enable, cdp.Empty{})
@@ -140,7 +139,7 @@ func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval is the value of an expression, or of the promise that it is.
+// eval returns the value of an expression, or of its promise.
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, 40*time.Second)
@@ -152,7 +151,7 @@ func eval[T any](p *page, expression string) T {
 	return v
 }
 
-// until waits until an expression is true. The page looks by itself, some times a second.
+// until waits until an expression is true; the page polls it.
 func (p *page) until(expression string) {
 	p.t.Helper()
 	looking := `new Promise((done) => {
@@ -173,13 +172,13 @@ func (p *page) until(expression string) {
 	}
 }
 
-// has waits until the page shows a text, whatever the space between its words.
+// has waits until the page shows a text, ignoring white space.
 func (p *page) has(text string) {
 	p.t.Helper()
 	p.until(`document.body.innerText.replace(/\s+/g, " ").includes(` + strconv.Quote(text) + `)`)
 }
 
-// click clicks the button, link or tab with this text or name, as soon as it is there and not disabled.
+// click clicks the button, link or tab with this text or name, as soon as it is enabled.
 func (p *page) click(text string) {
 	p.t.Helper()
 	q := strconv.Quote(text)
@@ -192,7 +191,7 @@ func (p *page) click(text string) {
 	})()`)
 }
 
-// at is the control of a form for a path of the parameters, or for a label.
+// at returns a selector for the form control of a parameter's path or of a label.
 func at(where string) string {
 	q := strconv.Quote(where)
 	return `([...document.querySelectorAll("[data-path]")].find((e) => e.dataset.path === ` + q + `) ??
@@ -200,8 +199,7 @@ func at(where string) string {
 		document.querySelector('[aria-label=' + CSS.escape(` + q + `) + ']'))`
 }
 
-// fill types a text into a field, in place of what it has. A form that is still being put together may take what is
-// typed for something older: then it is typed again.
+// fill replaces the text of a field. It repeats the input if the form was still being built.
 func (p *page) fill(where, text string) {
 	p.t.Helper()
 	p.until(at(where))
@@ -216,7 +214,7 @@ func (p *page) fill(where, text string) {
 	p.t.Fatalf("the field %s does not keep %q", where, text)
 }
 
-// choose selects an option by its text.
+// choose selects an option by text.
 func (p *page) choose(where, option string) {
 	p.t.Helper()
 	p.until(`(() => { const e = ` + at(where) + `; const o = [...e?.options ?? []].find((o) => o.text === ` + strconv.Quote(option) + `);
@@ -224,7 +222,7 @@ func (p *page) choose(where, option string) {
 		e.value = o.value; e.dispatchEvent(new Event("change", {bubbles: true})); return true; })()`)
 }
 
-// enter types into what has the focus.
+// enter types into the focused element.
 func (p *page) enter(text string) {
 	p.t.Helper()
 	p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -236,24 +234,24 @@ func (p *page) enter(text string) {
 // press presses a key, such as kb.Tab.
 func (p *page) press(keys string) { p.t.Helper(); p.do(chromedp.KeyEvent(keys)) }
 
-// edit replaces the text of the editor of this name.
+// edit replaces the text of the editor with this name.
 func (p *page) edit(label, text string) {
 	p.t.Helper()
 	editor := `document.querySelector('.cm-content[aria-label="` + label + `"]')`
 	p.until(editor)
 	eval[bool](p, `(`+editor+`.focus(), document.execCommand("selectAll"), true)`)
-	// where text is typed over a selection, Chromium styles it as what was there, which the policy refuses
+	// Chromium would style text typed over a selection, which the policy refuses
 	p.press(kb.Backspace)
 	p.enter(text)
 }
 
-// text is the text of the editor of this name.
+// text returns the text of the editor with this name.
 func (p *page) text(label string) string {
 	p.t.Helper()
 	return eval[string](p, `[...document.querySelectorAll('.cm-content[aria-label="`+label+`"] .cm-line')].map((l) => l.textContent).join("\n")`)
 }
 
-// copied is what the button of this name puts on the clipboard.
+// copied returns what the button with this name copies to the clipboard.
 func (p *page) copied(button string) string {
 	p.t.Helper()
 	eval[bool](p, `(navigator.clipboard.writeText = (text) => ((window.copied = text), Promise.resolve()), window.copied = null, true)`)
@@ -262,7 +260,7 @@ func (p *page) copied(button string) string {
 	return eval[string](p, "window.copied")
 }
 
-// path is the path of the page's address.
+// path returns the path of the page's address.
 func (p *page) path() string {
 	p.t.Helper()
 	u, err := url.Parse(eval[string](p, "location.href"))

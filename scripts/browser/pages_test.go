@@ -6,7 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestEveryPage: each page loads with few nodes, has a heading, and fits into a wide window and a narrow one.
+// TestEveryPage: each page has few nodes and a heading, and fits wide and narrow windows.
 func TestEveryPage(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/runs", `{"agent_name":"summarizer","prompt":"Look","mode":"sync"}`, 200)

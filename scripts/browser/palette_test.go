@@ -2,8 +2,7 @@ package browser
 
 import "testing"
 
-// TestActionsOfAPage: the palette has what the page behind it can do. What needs to be confirmed is asked for all the
-// same.
+// TestActionsOfAPage: the palette has the actions of the current page, with the same confirmations.
 func TestActionsOfAPage(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "palette")
@@ -26,7 +25,7 @@ func TestActionsOfAPage(t *testing.T) {
 	p.press("\x1b")
 }
 
-// TestAuditSince: the audit log is narrowed to a span of time, and what it is narrowed by stands in the address.
+// TestAuditSince: the audit log can be filtered by time, and the filter is in the address.
 func TestAuditSince(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "audited")

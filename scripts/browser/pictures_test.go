@@ -25,7 +25,7 @@ var (
 
 const maxDifference = 150 << 10 // bytes
 
-// TestScreenshots writes what the documents show. Look at each before it is committed.
+// TestScreenshots writes the screenshots of the documentation. Check each before you commit it.
 func TestScreenshots(t *testing.T) {
 	if !*screenshots {
 		t.Skip("-screenshots writes the pictures of the documents")
@@ -54,7 +54,7 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// TestPictures writes pictures for somebody who looks through the pages.
+// TestPictures writes pictures of all pages for a review.
 func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("-pictures DIR writes pictures of every page")
@@ -70,7 +70,7 @@ func TestPictures(t *testing.T) {
 		"/ui/sessions/"+f.parent+"/tree", "/ui/agents/text-stats", "/ui/schemas/finding", "/ui/new?agent=report-reader", "/ui/new?retry="+f.rejected))
 }
 
-// pictures takes each page narrow, wide and very wide, in both colours.
+// pictures takes each page narrow, wide and very wide, in both themes.
 func (s *stack) pictures(t *testing.T, kind string, paths []string) {
 	t.Helper()
 	for n, path := range paths {
@@ -86,7 +86,7 @@ func (s *stack) pictures(t *testing.T, kind string, paths []string) {
 	}
 }
 
-// waitForPicture is a page in a tab of its own: one with a draft asks before it is left.
+// waitForPicture opens a page in a new tab, because a page with a draft asks before it is left.
 func (s *stack) waitForPicture(t *testing.T, path string) *page {
 	t.Helper()
 	p := tab(t, s, path)
@@ -94,7 +94,7 @@ func (s *stack) waitForPicture(t *testing.T, path string) *page {
 	return p
 }
 
-// picture is the page in a window of this size.
+// picture returns the page in a window of this size.
 func (p *page) picture(theme string, width, height int64) []byte {
 	p.t.Helper()
 	p.do(chromedp.EmulateViewport(width, height))
@@ -108,7 +108,7 @@ func (p *page) picture(theme string, width, height int64) []byte {
 	return shot
 }
 
-// paletted is a picture with its 256 most frequent colours alone, which nobody sees on a page of few colours.
+// paletted reduces a picture to its 256 most frequent colours.
 func paletted(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(raw))
@@ -132,10 +132,10 @@ func paletted(t *testing.T, raw []byte) []byte {
 	return out.Bytes()
 }
 
-// fixtureIDs are things to look at.
+// fixtureIDs are the ids of the created data.
 type fixtureIDs struct{ parent, rejected, waiting, hostile string }
 
-// createFixtures makes what a stack has after some work.
+// createFixtures creates data as after some work.
 func (s *stack) createFixtures(t *testing.T) (f fixtureIDs) {
 	t.Helper()
 	s.call(t, "POST", "/schemas", `{"name":"finding","description":"What a reader of reports has found","schema":{"type":"object","required":["title","severity"],"properties":{"title":{"type":"string"},"severity":{"enum":["low","medium","high"]}}}}`, 201)
@@ -169,7 +169,7 @@ func (s *stack) createFixtures(t *testing.T) (f fixtureIDs) {
 	return f
 }
 
-// createFamily is a session with children, one of which failed, that goes on when they have ended.
+// createFamily creates a session with children, one of which fails, that continues when they have ended.
 func (s *stack) createFamily(t *testing.T) (session string) {
 	t.Helper()
 	ask := func(agent, prompt string) string {

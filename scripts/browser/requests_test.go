@@ -13,10 +13,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// mostRequests is the budget of the first load of a page, files and calls of the API together. A stream counts one.
+// mostRequests is the budget for the first load of a page, files and API calls together. A stream counts as one.
 const mostRequests = 12
 
-// TestRequests counts what the first load of each page asks for, by a browser that has nothing stored.
+// TestRequests counts the requests of the first load of each page in a new profile.
 func TestRequests(t *testing.T) {
 	s := ownStack(t)
 	for _, tt := range s.everyPage(t) {
@@ -28,7 +28,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// traffic is what a tab asked for, and what of it is under way. Streams never finish.
+// traffic are the requests of a tab, and those in flight. Streams never finish.
 type traffic struct {
 	mu    sync.Mutex
 	asked []string
@@ -54,17 +54,17 @@ func (r *traffic) observe(ev any) {
 	}
 }
 
-// finished returns what was asked for, and whether all of it is answered.
+// finished returns the requests, and whether all are answered.
 func (r *traffic) finished() ([]string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked, len(r.open) == 0
 }
 
-// noPolls keeps pages from asking again every few seconds.
+// noPolls stops the pages' polling.
 const noPolls = `window.setInterval = () => 0`
 
-// firstLoad returns what is asked for until the page is whole and asks for nothing more.
+// firstLoad returns the requests until the page is complete and idle.
 func (s *stack) firstLoad(t *testing.T, path string) []string {
 	t.Helper()
 	sent := traffic{open: map[network.RequestID]bool{}}
@@ -83,7 +83,7 @@ func (s *stack) firstLoad(t *testing.T, path string) []string {
 	for {
 		p.settled()
 		before, _ := sent.finished()
-		// What an answer leads to is asked for by the second frame after it.
+		// Follow-up requests are sent by the second frame after an answer.
 		eval[bool](p, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
 		if after, all := sent.finished(); all && len(after) == len(before) {
 			return after

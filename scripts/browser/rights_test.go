@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// withoutControl are routes that change something and have no control of their own, each with the reason.
+// withoutControl are changing routes without a control, with the reasons.
 var withoutControl = map[string]string{
 	"POST /login":                       "the form of the login, which nobody has to be allowed to see",
 	"POST /logout":                      "whoever is logged in may log out",
@@ -26,14 +26,14 @@ var withoutControl = map[string]string{
 	"DELETE /agents/:name/drafts/:side": "goes with what is typed, where the agent may be changed",
 }
 
-// control is an element that does a route.
+// control is an element that calls a route.
 type control struct {
 	Route, Name, Title string
 	Off                bool
 }
 
-// TestControlsByScope: for a token of each scope, every control that does a route can be used exactly where the table
-// of rights allows it, and says what it needs elsewhere. No page asks for what it may not have.
+// TestControlsByScope: for each scope, a control is enabled exactly if the scope may call its route, and otherwise
+// names the scope it needs. No page sends forbidden requests.
 func TestControlsByScope(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t, callsBack...)
@@ -70,7 +70,7 @@ func TestControlsByScope(t *testing.T) {
 	}
 }
 
-// wrong says how a control differs from what the table of rights has for a scope.
+// wrong returns how a control differs from the rights of a scope.
 func (c control) wrong(scope string) string {
 	rule, known := access.Rules[c.Route]
 	allowed := slices.Index([]string{"", "read", "run", "admin"}, rule.Scope.String()) <= slices.Index([]string{"", "read", "run", "admin"}, scope)
@@ -88,14 +88,14 @@ func (c control) wrong(scope string) string {
 	return ""
 }
 
-// controls are those of the page that do a route.
+// controls returns the page's controls that call a route.
 func (p *page) controls() []control {
 	p.t.Helper()
 	return eval[[]control](p, `[...document.querySelectorAll("[data-needs]")].map((e) => ({Route: e.dataset.needs, Name: (e.getAttribute("aria-label") ?? e.textContent).trim(),
 		Title: e.title, Off: e.getAttribute("aria-disabled") === "true" || e.disabled === true}))`)
 }
 
-// controlled makes what there has to be for every control to be there, and lists the pages that have them.
+// controlled creates the data for all controls and lists their pages.
 func (g tokenStack) controlled(t *testing.T) []view {
 	t.Helper()
 	s := g.as("admin")

@@ -37,25 +37,25 @@ func (s *stack) finished(t *testing.T, body string) (run, session string) {
 	return run, session
 }
 
-// agent defines an agent of this name, so that a test has its runs for itself.
+// agent creates an agent with this name, so that a test has its own runs.
 func (s *stack) agent(t *testing.T, name string) {
 	t.Helper()
 	s.call(t, "POST", "/agents", `{"name":"`+name+`","type":"autonomous","executor_profile":"test"}`, 201)
 }
 
-// prompted defines an agent of this name, and has it answer a prompt, which is text of a JSON string.
+// prompted creates an agent with this name and runs it with a prompt, given as the text of a JSON string.
 func (s *stack) prompted(t *testing.T, agent, prompt string) (run, session string) {
 	t.Helper()
 	s.agent(t, agent)
 	return s.finished(t, `{"agent_name":"`+agent+`","prompt":"`+prompt+`"}`)
 }
 
-// row is the row of the list that has a text.
+// row returns a selector for the row with a text.
 func row(text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].find((r) => r.innerText.includes(%q))`, text)
 }
 
-// TestRunsLive: what starts appears, what changes changes in its place, and nothing moves under the pointer.
+// TestRunsLive: new runs appear, changed ones change in place, and nothing moves under the pointer.
 func TestRunsLive(t *testing.T) {
 	s := sharedStack(t)
 	s.prompted(t, "livelist", `@say the first`)
@@ -77,7 +77,7 @@ func TestRunsLive(t *testing.T) {
 	p.has("@say the third")
 }
 
-// TestRunsAddress: filters stand in the address, so that reload, the back button and a link to it show the same.
+// TestRunsAddress: filters are in the address, so reload, back and links show the same list.
 func TestRunsAddress(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "addressed")
@@ -98,7 +98,7 @@ func TestRunsAddress(t *testing.T) {
 	}
 }
 
-// TestRunsFolded: what is below a root is folded beneath it, and its failure is seen when it is unfolded.
+// TestRunsFolded: descendants are folded below their root, and a failure shows when it is unfolded.
 func TestRunsFolded(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "foldedroot")
@@ -114,7 +114,7 @@ func TestRunsFolded(t *testing.T) {
 	p.until(row("foldedchild") + `?.innerText.includes("The child broke")`)
 }
 
-// TestStopMany: the count is named, and that many are stopped.
+// TestStopMany: the dialog shows the number of runs, and exactly those are stopped.
 func TestStopMany(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "manystops")
@@ -139,7 +139,7 @@ func TestStopMany(t *testing.T) {
 	}
 }
 
-// TestRunAgainFromItsPage: a double click in the dialog is one run, with the same digits.
+// TestRunAgainFromItsPage: a double click in the dialog starts one run with the same digits.
 func TestRunAgainFromItsPage(t *testing.T) {
 	s := sharedStack(t)
 	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`
@@ -163,7 +163,7 @@ func TestRunAgainFromItsPage(t *testing.T) {
 	}
 }
 
-// TestWhy: what a waiting run waits for is said by the coordinator, runner by runner.
+// TestWhy: the page shows why a run is waiting, runner by runner.
 func TestWhy(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "waits")
@@ -185,7 +185,7 @@ func unquoted(t *testing.T, text string) (s string) {
 	return s
 }
 
-// TestRejected: a rejected answer stands beside the sentence that refused it.
+// TestRejected: a rejected answer is shown with its error.
 func TestRejected(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "rejected")
@@ -196,7 +196,7 @@ func TestRejected(t *testing.T) {
 	p.has("asked again once")
 }
 
-// TestEventLink: an event has an address of its own.
+// TestEventLink: each event has its own address.
 func TestEventLink(t *testing.T) {
 	s := sharedStack(t)
 	id, _ := s.prompted(t, "linked", `@say one\n@tool look {\"n\":1.50} => [1e400]\n@say two`)
@@ -206,7 +206,7 @@ func TestEventLink(t *testing.T) {
 	p.has("1e400")
 }
 
-// TestManyEvents: a page keeps the newest events of a run that tells very many, and says what it left out.
+// TestManyEvents: a page keeps the newest events of a run with very many, and says what it omits.
 func TestManyEvents(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "talkative")
@@ -228,7 +228,7 @@ func TestManyEvents(t *testing.T) {
 	p.until(`/\d+ older events of the session are not kept by this page/.test(document.body.innerText)`)
 }
 
-// TestReconnect: a page whose coordinator is away says so, and misses nothing of what happened meanwhile.
+// TestReconnect: a page without its coordinator says so, and misses no events.
 func TestReconnect(t *testing.T) {
 	s := ownStack(t)
 	p := open(t, s, "/ui/runs")
@@ -242,7 +242,7 @@ func TestReconnect(t *testing.T) {
 	p.until(`document.querySelectorAll("tbody tr").length === 2`)
 }
 
-// restart ends the stack's process, does what is to be done meanwhile, and starts it anew on the same data and address.
+// restart stops the stack's process, calls meanwhile, and restarts it with the same data and address.
 func (s *stack) restart(t *testing.T, meanwhile func()) {
 	t.Helper()
 	s.end()
@@ -250,7 +250,7 @@ func (s *stack) restart(t *testing.T, meanwhile func()) {
 	s.launch(t)
 }
 
-// TestScroll: of a long list only what is near is in the document, and scrolling brings the rest.
+// TestScroll: only the visible part of a long list is in the document, and scrolling loads the rest.
 func TestScroll(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "longlist")

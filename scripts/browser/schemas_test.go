@@ -2,7 +2,7 @@ package browser
 
 import "testing"
 
-// TestSchemas makes a named schema, tries an answer against it, and is refused to delete what an agent uses.
+// TestSchemas creates a named schema, tests an answer, and cannot delete a schema that an agent uses.
 func TestSchemas(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/schemas")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestResumeInItsSession: the box sends a prompt and nothing else; the turn appears as it goes on.
+// TestResumeInItsSession: the box sends only a prompt; the turn appears live.
 func TestResumeInItsSession(t *testing.T) {
 	s := sharedStack(t)
 	_, session := s.prompted(t, "talks", `@say hello`)
@@ -22,7 +22,7 @@ func TestResumeInItsSession(t *testing.T) {
 	}
 }
 
-// TestHostileAnswer: what a model says makes no elements but those of markdown, loads nothing, and hides nothing.
+// TestHostileAnswer: a model's answer creates only markdown elements, loads nothing and hides nothing.
 func TestHostileAnswer(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "hostile")
@@ -47,7 +47,7 @@ func TestHostileAnswer(t *testing.T) {
 	p.until(`document.querySelector(".step.assistant .md").innerText.includes("& ©")`)
 }
 
-// TestCallbackCards: which children called back the coordinator says; the text of a child cannot make a card.
+// TestCallbackCards: callback cards come from the coordinator; a child's text cannot fake one.
 func TestCallbackCards(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "cardparent")
@@ -63,7 +63,7 @@ func TestCallbackCards(t *testing.T) {
 	}
 }
 
-// TestTree: a failing grandchild is found from the root, and the tree grows while it is looked at.
+// TestTree: a failing grandchild is visible from the root, and the tree grows live.
 func TestTree(t *testing.T) {
 	s := sharedStack(t)
 	for _, name := range []string{"treeroot", "treechild", "treegrandchild", "treelate"} {
@@ -84,8 +84,7 @@ func TestTree(t *testing.T) {
 	p.until(`location.pathname === "/ui/runs/` + grandchild + `"`)
 }
 
-// TestAttemptsInTime: each attempt that another followed has a bar of its own, one after the other, while the page is
-// looked at.
+// TestAttemptsInTime: each earlier attempt has its own bar, live.
 func TestAttemptsInTime(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "treeagain")
@@ -99,8 +98,7 @@ func TestAttemptsInTime(t *testing.T) {
 	}
 }
 
-// TestTheNewerState: of two states of one run that come in any order the page keeps the later one, also between two
-// attempts.
+// TestTheNewerState: of two states of a run in any order, the page keeps the later one, also between attempts.
 func TestTheNewerState(t *testing.T) {
 	p := open(t, sharedStack(t), "/ui/runs")
 	states := `[{"status":"pending","attempt":1},{"status":"claimed","attempt":1},{"status":"running","attempt":1},{"status":"pending","attempt":1,"next_attempt_at":"2026-01-31T12:00:00Z"},` +
@@ -115,7 +113,7 @@ func TestTheNewerState(t *testing.T) {
 	}
 }
 
-// TestProof: the sums of the ledger are shown, and are what the API says.
+// TestProof: the ledger's sums are shown as in the API.
 func TestProof(t *testing.T) {
 	s := sharedStack(t)
 	s.prompted(t, "proof", `@say x`)
@@ -126,7 +124,7 @@ func TestProof(t *testing.T) {
 	p.until(`document.querySelector(".sum").innerText.includes("runs accepted = ") || /runs accepted\s*=/.test(document.querySelector(".sum").innerText)`)
 }
 
-// TestLargeResult: of a result of megabytes the page gets its beginning, and says how large it is.
+// TestLargeResult: of a result of megabytes the page loads the beginning and shows the size.
 func TestLargeResult(t *testing.T) {
 	s := sharedStack(t)
 	id, _ := s.prompted(t, "large", `@say `+strings.Repeat("0123456789abcdef", 40000))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// shippedForms are the agents of this repository that have a parameters_schema. Each form is filled in as a person
-// does, sends what is in sends, and shows a refusal of each value of wrong at its field.
+// shippedForms are the repository's agents with a parameters_schema. Each form is filled in, must send sends, and must
+// show an error at its field for each value of wrong.
 var shippedForms = []struct {
 	agent string
 	filled
@@ -31,10 +31,10 @@ var shippedForms = []struct {
 		`{"file":"a.txt","top":10,"min_length":4}`, filled{{"$.min_length", "101"}}},
 }
 
-// filled are values by the path of their field.
+// filled maps paths of fields to values.
 type filled []struct{ path, value string }
 
-// TestShippedForms fills in the form of every agent of this repository that has a schema.
+// TestShippedForms fills in the form of every agent of the repository with a schema.
 func TestShippedForms(t *testing.T) {
 	s := sharedStack(t)
 	missing := map[string]bool{}
@@ -63,7 +63,7 @@ func TestShippedForms(t *testing.T) {
 	}
 }
 
-// shipped are the names of the agents of this repository that have a parameters_schema.
+// shipped returns the names of the repository's agents with a parameters_schema.
 func shipped(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("../../worker/agents/*/*/agent.json")
@@ -82,7 +82,7 @@ func shipped(t *testing.T) (names []string) {
 	return names
 }
 
-// fillIn types or chooses each value. An item of a list is added first.
+// fillIn enters each value. It adds list items first.
 func (p *page) fillIn(values filled) {
 	p.t.Helper()
 	for _, v := range values {
@@ -99,7 +99,7 @@ func (p *page) fillIn(values filled) {
 	}
 }
 
-// sends is the body that the page of a new run would send.
+// sends returns the request body of the form.
 func (p *page) sends() string {
 	p.t.Helper()
 	const card = `document.querySelector('[role=tablist][aria-label="The same elsewhere"]')`

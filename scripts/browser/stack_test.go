@@ -76,7 +76,7 @@ type stack struct {
 
 var shared stack
 
-// sharedStack is the stack that tests share: each has agents and runs of its own names in it.
+// sharedStack returns the stack shared by tests, which use their own names for agents.
 func sharedStack(t *testing.T) *stack {
 	t.Helper()
 	shared.once.Do(func() { shared.start(t) })
@@ -91,7 +91,7 @@ func sharedStack(t *testing.T) *stack {
 	return &shared
 }
 
-// ownStack is a stack of this test's own.
+// ownStack starts a stack for one test.
 func ownStack(t *testing.T, env ...string) *stack {
 	t.Helper()
 	var s stack
@@ -105,7 +105,7 @@ func ownStack(t *testing.T, env ...string) *stack {
 	return &s
 }
 
-// start makes folders and an address for the stack, and launches it.
+// start creates folders and an address for the stack and launches it.
 func (s *stack) start(t *testing.T, env ...string) {
 	t.Helper()
 	data, err := os.MkdirTemp(bin, "data")
@@ -138,7 +138,7 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// launch starts the process, also again after kill, and waits until it takes runs.
+// launch starts the process, also after a kill, and waits until it takes runs.
 func (s *stack) launch(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, cmp.Or(s.program, "allinone")))
@@ -169,7 +169,7 @@ func (s *stack) status(path string) int {
 	return res.StatusCode
 }
 
-// call sends a request and returns its answer's body; the status has to be want.
+// call sends a request and returns the answer's body; the status must be want.
 func (s *stack) call(t *testing.T, method, path, body string, want int) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
@@ -194,7 +194,7 @@ func (s *stack) call(t *testing.T, method, path, body string, want int) string {
 	return string(b)
 }
 
-// member is a member of a JSON object as it stands there.
+// member returns a member of a JSON object as raw JSON.
 func member(t *testing.T, doc, name string) string {
 	t.Helper()
 	var all map[string]json.RawMessage
@@ -204,7 +204,7 @@ func member(t *testing.T, doc, name string) string {
 	return string(all[name])
 }
 
-// eventually polls until ok, for half a minute at most.
+// eventually polls until ok, for at most half a minute.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {

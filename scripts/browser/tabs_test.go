@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTwelveTabs: of one list and one session, twelve tabs of a browser read two streams. When the tabs that read them
-// are closed others do, and none misses anything.
+// TestTwelveTabs: twelve tabs with one list and one session share two streams. When the reading tabs are closed, others
+// take over, and none misses an event.
 func TestTwelveTabs(t *testing.T) {
 	t.Parallel()
 	s := ownStack(t)
@@ -26,7 +26,7 @@ func TestTwelveTabs(t *testing.T) {
 			p.has(text)
 			p.has("Live")
 		}
-		// later, what a closed tab has read may end a moment after the next has begun
+		// later, a closed tab's stream may end shortly after the next one has started
 		if most := d.perTurn.Load(); most != 2 && round == 0 {
 			t.Errorf("up to %d streams were read, want one for each of the two", most)
 		}

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestTakeover: a second worker is killed with -9 while it has runs, and the first minute shows how the other one takes
-// them over.
+// TestTakeover: a worker is killed during its runs, and the page shows how another one takes them over.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	nats := freeAddr(t)
@@ -49,7 +48,7 @@ func TestTakeover(t *testing.T) {
 	p.has("Nothing was lost, nothing was done twice")
 }
 
-// TestUsage: what an executor told of tokens and cost is added up; where it told nothing there is a dash, never a zero.
+// TestUsage: an executor's tokens and costs are added up; without any there is a dash, never a zero.
 func TestUsage(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "spender")

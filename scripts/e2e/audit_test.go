@@ -85,7 +85,7 @@ func TestTheAuditOutlivesAServer(t *testing.T) {
 			s.within(time.Minute, when+": "+name+" coordinator tells all", func() bool {
 				statuses, gaps, whole := s.auditTrail()
 				if gaps > 0 {
-					t.Fatalf("%s: %d gaps", when, gaps)
+					t.Fatalf("%s: got %d gaps, want none", when, gaps)
 				}
 				for id, code := range done {
 					if statuses[id] != code {

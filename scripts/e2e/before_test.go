@@ -75,7 +75,7 @@ func TestAnOldDataFolder(t *testing.T) {
 		s.verifiedByBoth()
 	}
 	if n := s.runs("status=failed"); n != 0 {
-		t.Errorf("%d runs failed", n)
+		t.Errorf("got %d failed runs, want 0", n)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestAnOldFolderOfKeys(t *testing.T) {
 	}
 	mind.stop()
 	if n := s.runs("status=failed"); n != 0 {
-		t.Errorf("%d runs failed", n)
+		t.Errorf("got %d failed runs, want 0", n)
 	}
 	for _, p := range []*program{s.coordinator, second.coordinator, mind, workers["host-before"], workers["host-new"]} {
 		if text := p.log.String(); strings.Contains(strings.ToLower(text), "permissions violation") {

@@ -59,7 +59,7 @@ func TestCommandLine(t *testing.T) {
 		s.same("the arguments", field(out, "result.result_data.stdout"), "<--word>\n<5>\n<--n>\n<3>\n<--big>\n<12345678901234567890.10>\n<--list>\n<a,b,c>\n<--on>\n<--obj>\n<{\"b\":1,\"a\":2.50}>\n")
 		out, errs, code := s.exec("ao", `{"word":"from stdin","n":1.0}`, nil, "--json", "run", "argv", "--params", "-")
 		if code != 0 {
-			t.Errorf("%d %s", code, errs)
+			t.Errorf("ao run argv --params -: got exit code %d, %s; want 0", code, errs)
 		}
 		s.contains(out, `"parameters":{"word":"from stdin","n":1.0}`)
 		s.write("params.json", `{"word":"from a file","n":1}`)

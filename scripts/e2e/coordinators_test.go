@@ -88,10 +88,9 @@ func TestTwoCoordinators(t *testing.T) {
 
 	story("what one has answered the other knows at once", func(a, b *stack) {
 		for i := range 10 {
-			if a, b = b, a; i < 10 {
-				a.has(a.post("/agents", fmt.Sprintf(`{"name":"made-%d"}`, i)), 201)
-				b.has(b.post("/runs/validate", fmt.Sprintf(`{"agent_name":"made-%d","prompt":"x"}`, i)), 200, `"valid":true`)
-			}
+			a, b = b, a
+			a.has(a.post("/agents", fmt.Sprintf(`{"name":"made-%d"}`, i)), 201)
+			b.has(b.post("/runs/validate", fmt.Sprintf(`{"agent_name":"made-%d","prompt":"x"}`, i)), 200, `"valid":true`)
 			r := a.post("/runs", `{"agent_name":"quick"}`)
 			id, session := r.at("run_id"), r.at("session_id")
 			b.checkGet("/runs/"+id, 200, `"session_id":"`+session+`"`)
@@ -239,7 +238,7 @@ func TestTwoCoordinators(t *testing.T) {
 		}
 		wg.Wait()
 		if n := len(a.turns("ses_order")); n != 21 {
-			a.t.Errorf("%d turns", n)
+			a.t.Errorf("got %d turns, want 21", n)
 		}
 	})
 

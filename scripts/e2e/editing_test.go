@@ -34,7 +34,7 @@ func TestExamplesCanBeEdited(t *testing.T) {
 	for _, name := range []string{"summarizer", "pr-reviewer"} {
 		raw, err := os.ReadFile(filepath.Join(root(), "worker/agents/autonomous", name, "agent.json"))
 		if err != nil || strings.Contains(string(raw), "mine") {
-			t.Errorf("%s: %v %s", name, err, raw)
+			t.Errorf("%s: got %s, %v; want the unchanged file", name, raw, err)
 		}
 	}
 	s.has(s.post("/runs", `{"agent_name":"summarizer","prompt":"a text"}`), 201)

@@ -97,7 +97,7 @@ func TestEvents(t *testing.T) {
 		s.contains(one.find("init", func(p sseEvent) bool { return p.name == "init" }).data, `{"sessions":[{"session_id":"`+session+`"`, `"run_id":"`+id+`"`)
 
 		if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
-			t.Errorf("%d %s", r.code, r.text)
+			t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/"+session, r.code, r.text)
 		}
 		s.same("session_deleted", one.find("the deletion", func(p sseEvent) bool { return p.name == "session_deleted" }).at("session_id"), session)
 		s.has(s.do("GET", "/sse/sessions", "", "Last-Event-ID", "not-a-position"), 400, `"error":"invalid_request"`)

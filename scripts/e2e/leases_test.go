@@ -84,7 +84,7 @@ func TestRemoval(t *testing.T) {
 		s.openGate("drain")
 		s.same("the running one", s.ended(runs).at("status"), "completed")
 		if code := c.ends(s); code != 0 {
-			t.Errorf("the worker ended with %d", code)
+			t.Errorf("the worker: got exit code %d, want 0", code)
 		}
 		s.until("it is gone", func() bool { return s.runnerOf("c", "status") == "" })
 		s.has(s.get("/agents/only"), 200, `"runners":0`) // its name stays for a grace

@@ -19,7 +19,7 @@ func (s *stack) texts(session string) (all []string) {
 	r := s.get("/sessions/" + session + "/events?limit=1000")
 	var list struct{ Events []run.Event }
 	if err := json.Unmarshal([]byte(r.text), &list); err != nil {
-		s.t.Fatalf("%d %.500s: %v", r.code, r.text, err)
+		s.t.Fatalf("events of %s: got %d %.500s, %v; want a list", session, r.code, r.text, err)
 	}
 	for _, e := range list.Events {
 		var m run.Message

@@ -186,7 +186,7 @@ while :; do sleep 1; done`,
 		s.write("go", "")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=20"), 200, `"status":"completed"`, `"result_data":"finished"`)
 		if code := w.ends(s); code != 0 {
-			t.Errorf("the worker ended with %d", code)
+			t.Errorf("the worker: got exit code %d, want 0", code)
 		}
 		if waits.code == 201 { // it was not begun, so another one takes it
 			w.start()
@@ -205,7 +205,7 @@ while :; do sleep 1; done`,
 		s.openGate("end")
 		p.signal(syscall.SIGTERM)
 		if code := p.ends(s); code != 0 {
-			t.Errorf("the worker ended with %d", code)
+			t.Errorf("the worker: got exit code %d, want 0", code)
 		}
 		s.has(s.ended(ids[0]), 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
 		s.gone(s.lines("hanging"))
@@ -215,7 +215,7 @@ while :; do sleep 1; done`,
 			s.same("those that waited", s.ended(id).at("status"), "completed")
 		}
 		if n := len(s.lines("hanging")); n != 3 {
-			t.Errorf("%d were begun", n)
+			t.Errorf("got %d starts, want 3", n)
 		}
 	})
 }

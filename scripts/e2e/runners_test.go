@@ -134,7 +134,7 @@ func TestRunners(t *testing.T) {
 		s.openGate("drain")
 		s.same("the run", s.ended(runs).at("status"), "completed")
 		if code := p.ends(s); code != 0 {
-			t.Errorf("the worker ended with %d", code)
+			t.Errorf("the worker: got exit code %d, want 0", code)
 		}
 		s.until("it is gone", func() bool { return s.runnerOf("e", "status") == "" })
 		s.has(s.sync("tool", `{}`), 200, `"status":"completed"`)

@@ -78,7 +78,7 @@ func TestRuns(t *testing.T) {
 		s.same("the stream", strings.Join(names, " "), "accepted"+" eventrun_start eventresult eventrun_completed result")
 		last := st.pieces()[len(names)-1]
 		if st.code != 200 || st.header.Get("Content-Type") != "text/event-stream" || last.at("result.result_data.status") != "success" || last.at("status") != "completed" {
-			t.Errorf("%d %v %s", st.code, st.header, last.data)
+			t.Errorf("got %d %v %s, want 200, an event stream and the completed run with its result", st.code, st.header, last.data)
 		}
 		s.has(s.post("/runs", `{"agent_name":"nobody","mode":"sync"}`, "Accept", "text/event-stream"), 404, `"error":"not_found"`)
 	})
@@ -201,7 +201,7 @@ func TestRuns(t *testing.T) {
 				Next string `json:"next_cursor"`
 			}
 			if err := json.Unmarshal([]byte(r.text), &page); err != nil || r.code != 200 || len(page.Runs) > 3 {
-				t.Fatalf("%v: %d %s", err, r.code, r.text)
+				t.Fatalf("got %d %s, %v; want a page of 3 runs at most", r.code, r.text, err)
 			}
 			for _, one := range page.Runs {
 				paged = append(paged, one.ID)
@@ -246,7 +246,7 @@ func TestRuns(t *testing.T) {
 		s.has(s.do("DELETE", "/sessions/"+runs.at("session_id"), ""), 409, runs.at("run_id"))
 		r := s.post("/sessions/"+runs.at("session_id")+"/stop", "")
 		if st := r.at("status"); r.code != 200 || st != "stopping" && st != "stopped" {
-			t.Errorf("%d %s", r.code, r.text)
+			t.Errorf("stop: got %d %s, want 200 and stopping or stopped", r.code, r.text)
 		}
 		s.has(s.ended(runs.at("run_id")), 200, `"status":"stopped"`)
 		s.gone(s.lines("began-stop"))
@@ -262,7 +262,7 @@ func TestRuns(t *testing.T) {
 		done := s.sync("quick", `{}`)
 		id, session := done.at("run_id"), done.at("session_id")
 		if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
-			t.Errorf("%d %s", r.code, r.text)
+			t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/"+session, r.code, r.text)
 		}
 		for _, path := range []string{"/runs/" + id, "/runs/" + id + "/result", "/sessions/" + session, "/sessions/" + session + "/events"} {
 			s.has(s.get(path), 404)
@@ -312,7 +312,7 @@ func TestRuns(t *testing.T) {
 		}
 		s.until("the other has seen them", func() bool { return s.runs("status=pending") >= 3 })
 		if n := s.runs("status=pending"); n != 3 {
-			t.Errorf("%d wait", n)
+			t.Errorf("got %d pending runs, want 3", n)
 		}
 		s.post("/runs/"+s.get("/runs?status=pending").at("runs.0.run_id")+"/stop", "")
 		small.until("there is room again", func() bool { return small.post("/runs", `{"agent_name":"plain","prompt":"x"}`).code == 201 })
@@ -323,7 +323,7 @@ func TestRuns(t *testing.T) {
 		before := s.get("/runs?limit=1000").text
 		s.coordinator.stop()
 		if code := s.coordinator.ends(s); code != 0 {
-			t.Errorf("the coordinator ended with %d", code)
+			t.Errorf("the coordinator: got exit code %d, want 0", code)
 		}
 		s.allServers.Kill()
 		s.allServers.Start()

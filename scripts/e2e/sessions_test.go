@@ -137,7 +137,7 @@ func TestSessions(t *testing.T) {
 		for i := range 20 {
 			wg.Go(func() {
 				if r := s.post("/runs", fmt.Sprintf(`{"session_id":%q,"prompt":"many %d","mode":"sync"}`, session, i)); r.at("result.result_text") != fmt.Sprint("answer to many ", i) {
-					t.Errorf("%d %s", r.code, r.text)
+					t.Errorf("turn %d: got %d %s, want its own answer", i, r.code, r.text)
 				}
 			})
 		}
@@ -190,7 +190,7 @@ func TestSessions(t *testing.T) {
 			t.Error("a cancelled turn was begun")
 		}
 		if r := s.do("DELETE", "/sessions/ses_stop", ""); r.code != 204 {
-			t.Errorf("%d %s", r.code, r.text)
+			t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/ses_stop", r.code, r.text)
 		}
 		s.has(s.post("/runs", `{"session_id":"ses_stop","prompt":"x"}`), 404)
 	})

@@ -242,7 +242,7 @@ func TestAllInOne(t *testing.T) {
 	s.same("the history without a worker", s.result(first), result)
 	p.stop()
 	if code := p.ends(s); code != 0 || strings.Contains(p.log.String(), "level=ERROR") {
-		t.Errorf("it ended with %d", code)
+		t.Errorf("got exit code %d, want 0 and no error in the log", code)
 	}
 	if text, err := os.ReadDir(filepath.Join(dir, "data")); err != nil || len(text) == 0 {
 		t.Errorf("no data in AO_DATA_DIR: %v", err)

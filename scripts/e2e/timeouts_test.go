@@ -41,7 +41,7 @@ func TestTimeouts(t *testing.T) {
 			r := s.ended(ids[i])
 			s.has(r, 200, `"status":"failed"`, `"error":"timeout"`, `timed out after 1 second"`, `"timeout_seconds":1,"timeout_by":"`+tt.by+`"`)
 			if took := s.between(r, "started_at", "completed_at"); took < 990*time.Millisecond || took > 10*time.Second {
-				s.t.Errorf("%s took %s", tt.body, took)
+				s.t.Errorf("%s: got %s, want about 1 s", tt.body, took)
 			}
 			s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
 		}

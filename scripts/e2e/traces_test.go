@@ -232,7 +232,7 @@ POST /runs/submit/callback/attempt 1/ended`)
 			}
 		}
 		if one.service != "ao-worker" {
-			t.Errorf("%s is of %s", one.name, one.service)
+			t.Errorf("span %s: got service %s, want ao-worker", one.name, one.service)
 		}
 	}
 	if web := c.find(t, callersTrace, "POST /runs", "", ""); web.service != "ao-coordinator" || web.facts["http.response.status_code"] == "" || web.facts["http.route"] != "/runs" {

@@ -82,7 +82,7 @@ func TestTurns(t *testing.T) {
 		}
 		for _, session := range ids[:2] {
 			if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
-				s.t.Errorf("%d %s", r.code, r.text)
+				s.t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/"+session, r.code, r.text)
 			}
 			s.has(s.get("/sessions/"+session), 404)
 			s.has(s.get("/sessions/"+session+"/events"), 404)
@@ -104,7 +104,7 @@ func TestTurns(t *testing.T) {
 		s.status(told, "running")
 		s.has(s.get("/runs/"+told), 200, `"callback":{"status":"waiting"}`)
 		if r := s.do("DELETE", "/sessions/ses_p", ""); r.code != 204 {
-			s.t.Fatalf("%d %s", r.code, r.text)
+			s.t.Fatalf("DELETE %s: got %d %s, want 204", "/sessions/ses_p", r.code, r.text)
 		}
 		gone := `"parent_gone":true`
 		check := func() {
@@ -132,7 +132,7 @@ func TestTurns(t *testing.T) {
 		s.has(s.post("/runs", `{"agent_name":"plain","prompt":"x","parent_session_id":"ses_p"}`), 404, `"field":"parent_session_id"`)
 		for _, session := range []string{"ses_p1", "ses_p2"} {
 			if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
-				s.t.Errorf("%d %s", r.code, r.text)
+				s.t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/"+session, r.code, r.text)
 			}
 		}
 	})
@@ -148,7 +148,7 @@ func TestTurns(t *testing.T) {
 		turn := s.get("/runs/" + child).at("callback.callback_run_id")
 		s.has(s.ended(turn), 200, `"status":"completed"`, `"session_id":"ses_q"`)
 		if r := s.do("DELETE", "/sessions/ses_q1", ""); r.code != 204 {
-			s.t.Errorf("%d %s", r.code, r.text)
+			s.t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/ses_q1", r.code, r.text)
 		}
 		s.has(s.get("/runs/"+turn), 200, `ses_q1`) // what the parent was told stays its own
 	})

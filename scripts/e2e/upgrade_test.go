@@ -45,7 +45,7 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	s.has(s.get("/agents/gate"), 200, `"status":"active"`, `"runners":1`)
 	s.openGate("long")
 	if code := one.ends(s); code != 0 {
-		t.Errorf("the worker ended with %d", code)
+		t.Errorf("the worker: got exit code %d, want 0", code)
 	}
 	s.until("it is gone", func() bool { return s.runnerOf("a", "status") == "" })
 	one.start()

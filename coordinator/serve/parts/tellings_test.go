@@ -51,9 +51,8 @@ func TestAnInheritedParentClosesNoCircle(t *testing.T) {
 	again := submit(t, f.c, `{"session_id":"`+b.SessionID+`","prompt":"x","mode":"async_callback",`+
 		`"parent_session_id":"`+a.SessionID+`"}`, "")
 	f.ends(again.RunID, said("ok"))
-	if turn, _ := f.turn(a.SessionID); true {
-		f.ends(turn.Spec.ID, said("ok"))
-	}
+	turn, _ := f.turn(a.SessionID)
+	f.ends(turn.Spec.ID, said("ok"))
 	_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+a.SessionID+`","prompt":"x","mode":"async_callback"}`),
 		"", "")
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "for ever") {
