@@ -71,7 +71,8 @@ func newBook() *book {
 
 // Enter reads the next record.
 func (b *book) Enter(m bus.Message) {
-	if b.records++; b.records == 1 {
+	b.records++
+	if b.records == 1 {
 		b.first, b.cut = m.Seq, m.Time
 	}
 	if m.Seq <= b.seq {
@@ -84,7 +85,8 @@ func (b *book) Enter(m bus.Message) {
 		return
 	}
 	s := session(rec, f)
-	if b.about = b.place(s); s != "" && subject.Partition(s) != rec.Partition {
+	b.about = b.place(s)
+	if s != "" && subject.Partition(s) != rec.Partition {
 		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s, rec.Partition, subject.Partition(s)))
 	}
 	if enter := b.enter[rec.Kind]; enter != nil {
@@ -103,7 +105,8 @@ func (b *book) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 		b.unknown++
 		return rec, f, false
 	case rec.Kind.Keyed() && b.runs.isForeign(rec):
-		if b.nobodys++; len(b.foreign) < maxForeign {
+		b.nobodys++
+		if len(b.foreign) < maxForeign {
 			b.foreign = append(b.foreign, m.Seq)
 		}
 		return rec, f, false
@@ -127,7 +130,8 @@ func (b *book) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 func (b *book) named(rec *subject.Record, f fields) bool {
 	if rec.Kind == subject.CallbackKind {
 		var err error
-		if rec.Run, rec.N, err = turnName(rec.Run); err != nil {
+		rec.Run, rec.N, err = turnName(rec.Run)
+		if err != nil {
 			b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (callback): %v", b.seq, err))
 			return false
 		}

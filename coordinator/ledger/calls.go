@@ -76,7 +76,8 @@ func (b *callsBook) tellAll(name string, turn, parent uint32, f fields) {
 func turnName(name string) (first string, n int, err error) {
 	first, rest, numbered := strings.Cut(name, "-")
 	if numbered {
-		if n, err = strconv.Atoi(rest); err != nil || n < 1 {
+		n, err = strconv.Atoi(rest)
+		if err != nil || n < 1 {
 			return "", 0, fmt.Errorf("its name ends in %.20q", rest)
 		}
 	}

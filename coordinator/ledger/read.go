@@ -78,7 +78,8 @@ func enter(ctx context.Context, b *bus.Bus, book *book, last uint64) error {
 		if m.Seq <= last {
 			book.Enter(m)
 		}
-		if at.Store(m.Seq); m.Seq >= last {
+		at.Store(m.Seq)
+		if m.Seq >= last {
 			return errEnough
 		}
 		return nil
@@ -113,7 +114,8 @@ func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uin
 			said = 0
 			continue
 		}
-		if said++; said == 2 {
+		said++
+		if said == 2 {
 			return true
 		}
 	}

@@ -83,7 +83,8 @@ func (b *runsBook) begin(at uint32, e *entry, f fields) {
 	e.first = b.seq
 	e.most = uint16(min(max(f.most, 1), 1<<16-1))
 	if f.parent != "" {
-		if e.parent = b.place(f.parent); f.mode == run.AsyncCallback {
+		e.parent = b.place(f.parent)
+		if f.mode == run.AsyncCallback {
 			e.flags |= calls
 		}
 	}
@@ -97,7 +98,8 @@ func (b *runsBook) begin(at uint32, e *entry, f fields) {
 		e.flags |= contract
 	}
 	p := b.places.at(e.session)
-	if p.runs++; p.first == 0 {
+	p.runs++
+	if p.first == 0 {
 		p.first = at
 		if f.agentType == run.Autonomous {
 			p.flags |= autonomous
@@ -223,7 +225,8 @@ func (b *runsBook) finish(at uint32, e *entry, s run.Status) {
 	}
 	p := b.places.at(e.session)
 	p.idle = b.at.UnixNano()
-	if p.flags &^= missed; e.begins == 0 {
+	p.flags &^= missed
+	if e.begins == 0 {
 		p.flags |= missed
 	}
 	if e.is(tells) && e.begins == 0 { // its children are owed again, and a later turn answers

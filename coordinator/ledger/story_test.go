@@ -42,7 +42,8 @@ func (s *story) write(subj string, record any) {
 	raw, ok := record.([]byte)
 	if !ok {
 		var err error
-		if raw, err = json.Marshal(record); err != nil {
+		raw, err = json.Marshal(record)
+		if err != nil {
 			s.t.Fatal(err)
 		}
 	}

@@ -140,7 +140,8 @@ func (x *Worklist) Eligible() []Active {
 			if r.live == nil {
 				continue
 			}
-			if r.live.fresh = false; r.session.turn() == r {
+			r.live.fresh = false
+			if r.session.turn() == r {
 				all = append(all, *r.live.snap)
 			}
 		}

@@ -21,7 +21,8 @@ func (f *fold) apply(m Record) (Change, error) {
 		f.stats.Unreadable++
 		return ch, err
 	}
-	if ch.Kind = rec.Kind; rec.Kind == subject.Unknown {
+	ch.Kind = rec.Kind
+	if rec.Kind == subject.Unknown {
 		f.stats.Unknown++
 		f.strange = true
 		return ch, nil

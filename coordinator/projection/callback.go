@@ -129,7 +129,8 @@ func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 // clear takes those that are told out of what a parent is owed.
 func (d *debts) clear(p *session) {
 	d.pass.touchSession(p)
-	if p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone }); len(p.owed) == 0 {
+	p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone })
+	if len(p.owed) == 0 {
 		p.owed = nil
 		delete(d.owing, p)
 		d.trees.indexBelow(p)

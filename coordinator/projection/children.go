@@ -27,7 +27,8 @@ func (o offspring) drop(s *session) {
 	all[s.place] = all[last]
 	all[s.place].place = s.place
 	all[last] = nil
-	if o[id] = all[:last]; last == 0 {
+	o[id] = all[:last]
+	if last == 0 {
 		delete(o, id)
 	}
 }

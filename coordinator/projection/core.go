@@ -175,7 +175,8 @@ func (p *Projection) reduce(m Record) (a applied, err error) {
 	defer p.mu.Unlock()
 	a.ch, err = p.fold.apply(m)
 	ch := &a.ch
-	if ch.Live = live; live && ch.Applied {
+	ch.Live = live
+	if live && ch.Applied {
 		p.totals.count(*ch)
 	}
 	p.at = m.Time
@@ -215,7 +216,8 @@ func (p *Projection) Done(ctx context.Context, id string) error {
 	p.mu.Lock()
 	var ended chan struct{}
 	if r := p.fold.runs[key]; r == nil || r.live != nil {
-		if ended = p.waiters[key]; ended == nil {
+		ended = p.waiters[key]
+		if ended == nil {
 			ended = make(chan struct{})
 			p.waiters[key] = ended
 		}
@@ -286,7 +288,8 @@ func (p *Projection) reached() {
 			close(a.done)
 			continue
 		}
-		if still = append(still, a); p.due == 0 || a.seq < p.due {
+		still = append(still, a)
+		if p.due == 0 || a.seq < p.due {
 			p.due = a.seq
 		}
 	}

@@ -65,7 +65,8 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	}
 	got = 0
 	j.suspectLoss(true)
-	if j.suspectLoss(false); got != HistoryConfirmed {
+	j.suspectLoss(false)
+	if got != HistoryConfirmed {
 		t.Errorf("the end of a doubt: %b", got)
 	}
 }

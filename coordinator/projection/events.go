@@ -331,7 +331,8 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int) (li
 	g := &paging{x: x, session: session, limit: limit, p: p, list: []run.Event{}, more: true}
 	g.look()
 	for over := false; !over && len(g.list) < limit && g.size < pageBytes && ctx.Err() == nil; {
-		if over, err = g.next(ctx); err != nil {
+		over, err = g.next(ctx)
+		if err != nil {
 			return nil, "", err
 		}
 	}
@@ -365,7 +366,8 @@ func (g *paging) look() {
 // next goes one step on; over: there is no more, or no more room inside a record.
 func (g *paging) next(ctx context.Context) (over bool, err error) {
 	if len(g.heard) == 0 && g.more {
-		if g.heard, err = g.x.records.Events(ctx, subject.SessionEvents(g.session), g.p.events, piece); err != nil {
+		g.heard, err = g.x.records.Events(ctx, subject.SessionEvents(g.session), g.p.events, piece)
+		if err != nil {
 			return false, err
 		}
 		g.more = len(g.heard) == piece

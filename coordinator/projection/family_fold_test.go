@@ -141,7 +141,8 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 				t.Fatalf("seed %d: cut %d of %d\n%s", seed, cut, n, differ(got, want))
 			}
 			for i := n; i < len(records) && rng.IntN(30) > 0; i++ {
-				if n++; requeued(j.fold, records[:i], records[i]) { // no dispatch takes as long as that
+				n++
+				if requeued(j.fold, records[:i], records[i]) { // no dispatch takes as long as that
 					purged[uint64(i+1)] = true
 					continue
 				}

@@ -130,7 +130,8 @@ func (f *family) queue(r *turn) {
 	r.attempt++
 	r.state = "queued"
 	a := r.actor
-	if a.spec.ExecutorSessionID = r.of.model; r.of.model != "" { // it goes where that is
+	a.spec.ExecutorSessionID = r.of.model
+	if r.of.model != "" { // it goes where that is
 		a.spec.Demands.Hostname, a.spec.Demands.ExecutorProfile = "h", "p"
 	}
 	f.add(a.queued(r.attempt))
@@ -227,7 +228,8 @@ func (f *family) advance(r *turn) {
 			case f.rng.IntN(3) > 0:
 				e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt))
 			default: // its worker's own, or with the mark of another attempt
-				if status = run.Failed; f.rng.IntN(2) == 0 {
+				status = run.Failed
+				if f.rng.IntN(2) == 0 {
 					e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt+1))
 				}
 			}
@@ -359,7 +361,8 @@ func (r *turn) says() (parent, http string) {
 	default:
 		parent = run.CallbackPending
 	}
-	if http = r.hook; r.state != "ended" && http != "" {
+	http = r.hook
+	if r.state != "ended" && http != "" {
 		http = run.CallbackWaiting
 	}
 	return parent, http

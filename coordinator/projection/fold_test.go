@@ -33,7 +33,8 @@ func history(t testing.TB, rng *rand.Rand, session string) (records []entry) {
 			continue
 		}
 		for n := 1; n < last; n++ {
-			if add(a.queued(n)); rng.IntN(8) > 0 { // or NATS has lost the claim
+			add(a.queued(n))
+			if rng.IntN(8) > 0 { // or NATS has lost the claim
 				add(a.claimed(n))
 			}
 			if rng.IntN(6) == 0 {
@@ -140,7 +141,8 @@ func agree(t *testing.T, f *fold) {
 	n := 0
 	var before uint64
 	for r := f.head; r != nil; r = r.live.next {
-		if n++; r.first <= before {
+		n++
+		if r.first <= before {
 			t.Fatalf("live runs out of order")
 		}
 		before = r.first

@@ -80,7 +80,8 @@ func (w *Follower) watch(ctx context.Context) error {
 			pause(ctx, 100*time.Millisecond)
 			continue
 		}
-		if first = now; !w.p.live.Swap(true) {
+		first = now
+		if !w.p.live.Swap(true) {
 			w.p.wake(HistoryConfirmed)
 		}
 		pause(ctx, w.lookEvery)

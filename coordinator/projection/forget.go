@@ -118,7 +118,8 @@ func (f *fold) leave(touched map[*session]bool, before uint64) {
 		slices.SortFunc(kept, func(a, b *row) int { return cmp.Compare(a.first, b.first) })
 		s.lastEnded, s.modified = nil, 0
 		for i, r := range kept {
-			if r.next = nil; i > 0 {
+			r.next = nil
+			if i > 0 {
 				kept[i-1].next = r
 			}
 			if r.live == nil && (s.lastEnded == nil || r.end > s.lastEnded.end) {

@@ -59,7 +59,8 @@ func (x *Index) IsAncestor(session, parent string) bool {
 				return false
 			}
 			var mode string
-			if parent, mode = s.reply(); mode != run.AsyncCallback || parent == "" {
+			parent, mode = s.reply()
+			if mode != run.AsyncCallback || parent == "" {
 				return false
 			}
 		}
@@ -166,7 +167,8 @@ func (x *Index) WasDeleted(session string) bool {
 func (x *Index) Ahead(id string) (n int, since time.Time, ok bool) {
 	x.p.reading(func(f *fold) {
 		r := f.runs[identOf(runPrefix, id)]
-		if ok = r != nil && r.live != nil && r.live.in.lane != ""; !ok {
+		ok = r != nil && r.live != nil && r.live.in.lane != ""
+		if !ok {
 			return
 		}
 		for b := r.live.before; b != nil; b = b.live.before {

@@ -59,7 +59,8 @@ func (l *loading) joinSessions() error {
 			f.goneSess++
 			continue
 		}
-		if s.runs = 0; f.sessions[s.id] != nil { // link counts them
+		s.runs = 0
+		if f.sessions[s.id] != nil { // link counts them
 			return errors.New("a session comes twice")
 		}
 		f.sessions[s.id] = s
@@ -119,7 +120,8 @@ func (l *loading) wakeSessions() error {
 		if f.sessions[s.id] != s {
 			continue
 		}
-		if s.lastEnded = l.at(l.lastEnded[i]); !s.whole() {
+		s.lastEnded = l.at(l.lastEnded[i])
+		if !s.whole() {
 			return errors.New("a session without its runs")
 		}
 		for _, child := range l.rowsAt(l.owed[s]) {
@@ -175,7 +177,8 @@ func link(f *fold, r *row, s *session) {
 	} else {
 		f.waiting++
 	}
-	if r.live.prev = f.tail; f.tail == nil {
+	r.live.prev = f.tail
+	if f.tail == nil {
 		f.head = r
 	} else {
 		f.tail.live.next = r

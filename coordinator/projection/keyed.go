@@ -34,7 +34,8 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err
 		}
 	default:
 		var e run.Ended
-		if e, err = f.scan.ended(m.Body); err != nil {
+		e, err = f.scan.ended(m.Body)
+		if err != nil {
 			e = run.Ended{V: e.V}
 		}
 		version, take = e.V, func() { f.end(ch, r, e, m) }

@@ -132,7 +132,8 @@ func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 				newer = f
 			}
 		}
-		if agree(t, older); older.newer != 0 || newer.newer != 0 {
+		agree(t, older)
+		if older.newer != 0 || newer.newer != 0 {
 			t.Fatalf("seed %d: records %d and %d count as a newer version's", seed, older.newer, newer.newer)
 		}
 		if got, want := whole(newer), whole(older); got != want {
@@ -163,7 +164,8 @@ func TestASnapshotKnowsTheBounds(t *testing.T) {
 			g.checked, g.version = marked, 2
 			f = g
 		}
-		if agree(t, f); f.newer != 0 {
+		agree(t, f)
+		if f.newer != 0 {
 			t.Fatalf("seed %d: record %d counts as a newer version's", seed, f.newer)
 		}
 	}
@@ -200,7 +202,8 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 			defer cancel()
 			var told []string
 			err = j.Stream(ctx, a.spec.SessionID, PositionBefore(1), func(i Item) error {
-				if told = append(told, i.Event); i.Event == ItemRunFailed {
+				told = append(told, i.Event)
+				if i.Event == ItemRunFailed {
 					cancel()
 				}
 				return nil

@@ -53,7 +53,8 @@ type Lists struct {
 // Runs lists runs, newest first. Parameters of more than 16 KiB are left out of a list, which says so; Get has them.
 func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	below, err := cursor(runCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, run.Statuses), err); err == nil {
+	err = cmp.Or(refuse(q, run.Statuses), err)
+	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {
@@ -102,7 +103,8 @@ func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*fol
 					more = take(f, r)
 				}
 			}
-			if below = 0; i > 0 {
+			below = 0
+			if i > 0 {
 				below = f.order[i].first
 			}
 		})
@@ -178,7 +180,8 @@ func (x *Lists) read(ctx context.Context, found []sight, bytes *atomic.Int64) ([
 	runs := make([]run.Run, len(found))
 	errs := make([]error, len(found))
 	read := func(i int, s sight) {
-		if runs[i], errs[i] = x.listed(ctx, s); bytes != nil {
+		runs[i], errs[i] = x.listed(ctx, s)
+		if bytes != nil {
 			bytes.Add(int64(len(runs[i].Parameters)))
 		}
 	}
@@ -231,7 +234,8 @@ func (x *Lists) Session(ctx context.Context, id string) (run.Session, error) {
 // Sessions lists sessions, newest first.
 func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	below, err := cursor(sessionCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, sessionStatuses), err); err == nil {
+	err = cmp.Or(refuse(q, sessionStatuses), err)
+	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {
@@ -292,7 +296,8 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 		wanted[s] = true
 	}
 	below, err := cursor(runCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, run.CallbackStatuses), err); err == nil {
+	err = cmp.Or(refuse(q, run.CallbackStatuses), err)
+	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {

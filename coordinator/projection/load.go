@@ -80,7 +80,8 @@ func (d *decoder) opt(near int64) int64 {
 func (d *decoder) text() string { return string(d.next(d.u())) }
 
 func (d *decoder) id() (i ident) {
-	if i.odd = d.text(); i.odd == "" {
+	i.odd = d.text()
+	if i.odd == "" {
 		copy(i.made[:], d.next(uint64(len(i.made))))
 	}
 	return i
@@ -252,7 +253,8 @@ func (l *loading) place(r *row, of, by uint64) {
 func (l *loading) live(r *row) {
 	raw := slices.Clone(l.next(l.u())) // the parameters stay parts of it
 	q, err := run.DecodeQueued(raw, l.f.scan.name)
-	if l.bad = l.bad || err != nil || q.ID == ""; l.bad {
+	l.bad = l.bad || err != nil || q.ID == ""
+	if l.bad {
 		return
 	}
 	a := &Active{Spec: &q.Spec, FirstSeq: r.first, Attempt: q.Attempt, Key: q.Key, RecordVersion: q.RecordVersion}

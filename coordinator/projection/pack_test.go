@@ -102,7 +102,8 @@ func TestAReaderGoesOnInsideAPack(t *testing.T) {
 				if len(list) > limit {
 					t.Errorf("%d events by %d", len(list), limit)
 				}
-				if got = append(got, list...); len(list) == 0 {
+				got = append(got, list...)
+				if len(list) == 0 {
 					break
 				}
 				after = next

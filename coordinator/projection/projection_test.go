@@ -53,7 +53,8 @@ func (b *bench) write(records ...entry) (seq uint64) {
 	b.t.Helper()
 	for _, e := range records {
 		var err error
-		if seq, err = b.bus.Append(b.t.Context(), e); err != nil {
+		seq, err = b.bus.Append(b.t.Context(), e)
+		if err != nil {
 			b.t.Fatal(e.Subject, err)
 		}
 	}
@@ -418,7 +419,8 @@ func TestPagesAreStableWhileRunsArrive(t *testing.T) {
 		for _, s := range s.Sessions {
 			sessions = append(sessions, s.LastRun)
 		}
-		if q.Cursor, sq.Cursor = p.Next, s.Next; p.Next == "" || s.Next == "" {
+		q.Cursor, sq.Cursor = p.Next, s.Next
+		if p.Next == "" || s.Next == "" {
 			if p.Next != s.Next {
 				t.Error("the lists have different ends")
 			}

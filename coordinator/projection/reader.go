@@ -27,7 +27,8 @@ func (x *Reader) UnverifiedResult(ctx context.Context, a Active) (e run.Ended, r
 	if err != nil {
 		return e, nil, x.gone(a.Spec.ID, err)
 	}
-	if e, err = run.DecodeEnded(raw); err != nil {
+	e, err = run.DecodeEnded(raw)
+	if err != nil {
 		return e, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	res, err = x.document(ctx, e)

@@ -260,7 +260,8 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	var first actor
 	for i := range 20 {
 		a := w.actor(run.NewSessionID())
-		if w.write(a.queued(1)); i == 0 {
+		w.write(a.queued(1))
+		if i == 0 {
 			first = a
 		}
 	}

@@ -42,7 +42,8 @@ func TestAListHasRoomForItsRows(t *testing.T) {
 	live.Answer.Begin(memory, "me")
 	var told []string
 	err := b.WatchRuns(live, Query{}, "1", func(i Item) error { // all but the first changed since
-		if told = append(told, i.Event); i.Event == ItemMore {
+		told = append(told, i.Event)
+		if i.Event == ItemMore {
 			budget.Sent(mine)
 			again := b.actor("ses_again")
 			b.write(again.queued(1))

@@ -189,7 +189,8 @@ func (r *row) move(m run.Move) {
 // show puts the overlay over the status.
 func (r *row) show() {
 	a := r.live.snap
-	if a.Status = r.base(); a.Started != nil || a.UnverifiedSeq != 0 {
+	a.Status = r.base()
+	if a.Started != nil || a.UnverifiedSeq != 0 {
 		a.Status = a.Status.After(run.MoveStarted)
 	}
 }

@@ -200,13 +200,15 @@ func (w *writing) each(more func(i int) bool, write func(i int)) error {
 	for i, over := 0, false; !over; {
 		stands := true
 		w.p.reading(func(f *fold) {
-			if stands = w.stands(f); !stands {
+			stands = w.stands(f)
+			if !stands {
 				return
 			}
 			begin := time.Now()
 			for over = !more(i); !over; over = !more(i) {
 				write(i)
-				if i++; time.Since(begin) >= w.look {
+				i++
+				if time.Since(begin) >= w.look {
 					break
 				}
 			}

@@ -93,7 +93,8 @@ func (s *shelf) restore(ctx context.Context) (last Record) {
 	}
 	for err == nil {
 		var wrong error
-		if last, wrong, err = s.check(ctx, f); err == nil && wrong == nil {
+		last, wrong, err = s.check(ctx, f)
+		if err == nil && wrong == nil {
 			break
 		}
 		if wrong != nil {

@@ -46,11 +46,13 @@ func (ch *Change) step(at time.Time) (s Step) {
 	now, since := at.UnixNano(), ch.since
 	switch ch.Kind {
 	case subject.AcceptedKind:
-		if s.Fresh = ch.Before == ""; s.Fresh {
+		s.Fresh = ch.Before == ""
+		if s.Fresh {
 			s.Kind, since = Accepted, now
 		}
 	case subject.QueuedKind:
-		if s.Fresh = ch.Before == ""; s.Fresh {
+		s.Fresh = ch.Before == ""
+		if s.Fresh {
 			since = r.created
 		} else if ch.in.lane != "" || r.attempt > 1 {
 			return Step{}
@@ -65,7 +67,8 @@ func (ch *Change) step(at time.Time) (s Step) {
 		if ch.overstep {
 			s.Reason = CodeRecordVersion
 		}
-		if s.Total = time.Duration(now - r.created); s.Retried {
+		s.Total = time.Duration(now - r.created)
+		if s.Retried {
 			s.Status, s.RunnerID = run.Failed, ch.runner
 		}
 		if s.RunnerID == "" { // nobody began it: it only waited

@@ -186,7 +186,8 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 			e := saidIn(m)
 			ev = &e
 		case <-began:
-			if heard, began, err = t.began(ctx, heard); err != nil {
+			heard, began, err = t.began(ctx, heard)
+			if err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -236,7 +237,8 @@ func (t *teller) idle(id string) error {
 	told := false
 	t.x.p.reading(func(f *fold) {
 		s := f.sessions[identOf(sessionPrefix, id)]
-		if told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs; told {
+		told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs
+		if told {
 			v = t.x.p.viewOf(s)
 		}
 	})
@@ -250,7 +252,8 @@ func (t *teller) idle(id string) error {
 func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool, err error) {
 	var about telling
 	if *rec != nil {
-		if about, err = t.about(ctx, **rec); err != nil {
+		about, err = t.about(ctx, **rec)
+		if err != nil {
 			return false, err
 		}
 		if !about.any() {
@@ -340,7 +343,8 @@ func (t *teller) about(ctx context.Context, m Record) (telling, error) {
 func (t *teller) show(e *said) error {
 	for at := t.p; at.events < e.seq; {
 		var one []run.Event
-		if one, at = e.rest(at, 1); len(one) == 0 {
+		one, at = e.rest(at, 1)
+		if len(one) == 0 {
 			break
 		}
 		if err := t.emit(Item{at.String(), ItemEvent, one[0]}); err != nil {

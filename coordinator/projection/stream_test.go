@@ -43,7 +43,8 @@ func (b *bench) read(session, after, last string, most int) (items []Item) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
 	defer cancel()
 	err := b.Stream(ctx, session, after, func(i Item) error {
-		if items = append(items, i); i.ID == last || len(items) == most {
+		items = append(items, i)
+		if i.ID == last || len(items) == most {
 			return errEnough
 		}
 		return nil
@@ -190,10 +191,12 @@ func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		n := 0
 		err := b.Stream(ctx, "", at, func(i Item) error {
-			if at = i.ID; !ofGone(i) {
+			at = i.ID
+			if !ofGone(i) {
 				all = append(all, i)
 			}
-			if n++; n == most || at == last {
+			n++
+			if n == most || at == last {
 				return errEnough
 			}
 			return nil
@@ -324,7 +327,8 @@ func TestEventPages(t *testing.T) {
 					t.Fatal(err)
 				}
 				got = append(got, list...)
-				if after = next; len(list) == 0 {
+				after = next
+				if len(list) == 0 {
 					break
 				}
 			}

@@ -97,7 +97,8 @@ func (t *texts) drop(at textRef) {
 	if at.no == 0 || b == nil {
 		return
 	}
-	if b.live--; b.live == 0 && b.packed != nil {
+	b.live--
+	if b.live == 0 && b.packed != nil {
 		delete(t.blocks, at.block)
 	}
 }
@@ -229,7 +230,8 @@ func shortText(s string) string {
 			s = s[:len(s)-1]
 		}
 	}
-	if s = strings.ToLower(s); len(s) > textBytes { // some letters grow
+	s = strings.ToLower(s)
+	if len(s) > textBytes { // some letters grow
 		s = s[:textBytes]
 	}
 	return s
@@ -246,7 +248,8 @@ func promptOf(s *run.Spec) string {
 	}
 	end := 0
 	for end < len(rest) && end < 6*textBytes && rest[end] != '"' { // a character takes six bytes at most as an escape
-		if end++; rest[end-1] == '\\' {
+		end++
+		if rest[end-1] == '\\' {
 			end++
 		}
 	}

@@ -165,7 +165,8 @@ func TestASearchInParts(t *testing.T) {
 		if p.Partial {
 			partial++
 		}
-		if q.Cursor = p.Next; p.Next == "" {
+		q.Cursor = p.Next
+		if p.Next == "" {
 			break
 		}
 	}

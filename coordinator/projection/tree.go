@@ -219,7 +219,8 @@ func (ts *trees) indexBelow(s *session) {
 	}
 	switch {
 	case !matters:
-		if delete(ts.below[id], s); len(ts.below[id]) == 0 {
+		delete(ts.below[id], s)
+		if len(ts.below[id]) == 0 {
 			delete(ts.below, id)
 		}
 	case ts.below[id] == nil:

@@ -115,7 +115,8 @@ func placeOf(c string) (p place, err error) {
 	var errs [2]error
 	p.key, errs[0] = strconv.ParseUint(parts[0], 10, 64)
 	p.depth, errs[1] = strconv.Atoi(parts[1])
-	if p.id = parts[2]; cmp.Or(errs[0], errs[1], run.CheckSessionID(p.id)) != nil || p.cursor() != c {
+	p.id = parts[2]
+	if cmp.Or(errs[0], errs[1], run.CheckSessionID(p.id)) != nil || p.cursor() != c {
 		return place{}, bad
 	}
 	return p, nil
@@ -124,7 +125,8 @@ func placeOf(c string) (p place, err error) {
 // Tree is a page of a session and all below it, with their runs.
 func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (TreePage, error) {
 	after, err := placeOf(cursor)
-	if err = cmp.Or(refuse(Query{Limit: limit}, run.Statuses), err, run.CheckSessionID(id)); err == nil {
+	err = cmp.Or(refuse(Query{Limit: limit}, run.Statuses), err, run.CheckSessionID(id))
+	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
 	if err != nil {
@@ -135,7 +137,8 @@ func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (
 		if err := x.fresh.catchUp(ctx); err != nil {
 			return TreePage{}, err
 		}
-		if nodes = x.nodes(nodes[0].id); !nodes[0].kept {
+		nodes = x.nodes(nodes[0].id)
+		if !nodes[0].kept {
 			return TreePage{}, x.reader.noSession(id)
 		}
 	}
@@ -177,7 +180,8 @@ func (x *Lists) nodes(root ident) []*node {
 					below = append(below, child.id)
 				}
 				for _, id := range below {
-					if looked++; !seen[id] {
+					looked++
+					if !seen[id] {
 						seen[id] = true
 						all = append(all, &node{id: id, up: n, depth: n.depth + 1})
 					}
@@ -198,7 +202,8 @@ func (n *node) find(f *fold) {
 	if n.up != nil {
 		n.key = n.up.key
 	}
-	if n.of = f.sessions[n.id]; n.of != nil {
+	n.of = f.sessions[n.id]
+	if n.of != nil {
 		n.key, n.kept = max(n.key, n.of.first), true
 	}
 }
@@ -252,7 +257,8 @@ func (t *treePage) addRuns(f *fold, s *session, one *TreeSession) {
 		}
 		at := sightOf(f, r)
 		one.Runs = append(one.Runs, treeRun(&at, reports[r]))
-		if t.runs++; at.snap == nil && at.status != run.Completed {
+		t.runs++
+		if at.snap == nil && at.status != run.Completed {
 			t.failed = append(t.failed, unexplained{at, &one.Runs[len(one.Runs)-1].Error})
 		}
 	}

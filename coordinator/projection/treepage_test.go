@@ -72,7 +72,8 @@ func TestATreeIsShown(t *testing.T) {
 	var pages string
 	for cursor, n := "", 0; ; n++ {
 		p := b.tree("ses_top", 1, cursor)
-		if pages += drawn(p); p.Next == "" {
+		pages += drawn(p)
+		if p.Next == "" {
 			if n != 3 {
 				t.Errorf("%d pages", n+1)
 			}
@@ -145,7 +146,8 @@ func TestALargeTree(t *testing.T) {
 			}
 			seen[s.ID], deepest = true, max(deepest, s.Depth)
 		}
-		if cursor = p.Next; cursor == "" {
+		cursor = p.Next
+		if cursor == "" {
 			if pages != 4 {
 				t.Errorf("%d pages", pages+1)
 			}

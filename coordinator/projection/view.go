@@ -65,7 +65,8 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, part...); int64(len(all)) > p.Size {
+		all = append(all, part...)
+		if int64(len(all)) > p.Size {
 			break // it is not what its record says
 		}
 	}

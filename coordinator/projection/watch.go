@@ -61,7 +61,8 @@ func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(I
 		if err := w.tell(ctx); err != nil {
 			return err
 		}
-		if pause(ctx, watchPause); ctx.Err() != nil {
+		pause(ctx, watchPause)
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -127,7 +128,8 @@ func (w *watch) tell(ctx context.Context) error {
 	var gone []string
 	more, replaced, at := 0, false, uint64(0)
 	w.x.p.reading(func(f *fold) {
-		if replaced = f != w.fold; !replaced {
+		replaced = f != w.fold
+		if !replaced {
 			found, gone, more = w.look(f)
 			at = max(f.seq, w.x.p.empty)
 		}
@@ -169,7 +171,8 @@ func (w *watch) look(f *fold) (found []sight, gone []string, more int) {
 		if seen[r] {
 			continue
 		}
-		if seen[r] = true; w.concerns(f, r) {
+		seen[r] = true
+		if w.concerns(f, r) {
 			rows = append(rows, r)
 		}
 	}

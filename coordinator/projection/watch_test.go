@@ -51,7 +51,8 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 			var all []entry
 			for range 1500 { // more than it has asked for
 				a := b.actor(run.NewSessionID())
-				if all = append(all, a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)); len(all) >= 900 {
+				all = append(all, a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0))
+				if len(all) >= 900 {
 					if _, err := conn.AppendBatch(t.Context(), all...); err != nil {
 						t.Fatal(err)
 					}

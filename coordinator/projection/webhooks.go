@@ -36,7 +36,8 @@ func (rs *receivers) remove(h *hook) {
 	}
 	to := h.to
 	h.to = nil
-	if heap.Remove(&to.owed, h.place); len(to.owed) > 0 {
+	heap.Remove(&to.owed, h.place)
+	if len(to.owed) > 0 {
 		heap.Fix(&rs.first, to.place)
 		return
 	}

@@ -121,10 +121,12 @@ func TestHooksThatAreDue(t *testing.T) {
 			for _, h := range j.DueWebhooks(l) {
 				got = append(got, fmt.Sprint(h.Host, " at ", h.Next.Sub(began)))
 			}
-			if slices.Sort(got); !slices.Equal(got, want) {
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
 				t.Fatalf("seed %d: got\n%v\nwant\n%v", seed, got, want)
 			}
-			if l.Limit = 3; len(j.DueWebhooks(l)) != min(3, len(want)) {
+			l.Limit = 3
+			if len(j.DueWebhooks(l)) != min(3, len(want)) {
 				t.Fatalf("seed %d: not bounded: %d", seed, len(j.DueWebhooks(l)))
 			}
 		}
