@@ -1,5 +1,7 @@
-// Package audit is the record of who changed what: one JSON line for each request that changes something or was refused, whatever
-// door it came through. A line has names, ids and an outcome; never bodies, prompts, parameters or secrets. Reads are not recorded.
+// Package audit records who changed what: one JSON line for each request that changes something or is
+// refused, from any
+// entry point. A line has names, ids and an outcome; never bodies, prompts, parameters or secrets. Reads are
+// not recorded.
 package audit
 
 import (
@@ -11,17 +13,17 @@ import (
 	"ao/shared/fault"
 )
 
-// The doors.
+// The entry points.
 const (
 	HTTP  = "http"
 	MCP   = "mcp"
 	NATS  = "nats"  // request and reply
 	Inbox = "inbox" // the durable inbox
-	Fleet = "fleet" // what workers ask of coordinators
-	Clock = "clock" // nobody asked: a time was over
+	Fleet = "fleet" // workers' requests
+	Clock = "clock" // nobody asked: a time limit passed
 )
 
-// The actions that more than one door has.
+// The actions that several entry points have.
 const (
 	RunCreate    = "run.create"
 	RunStop      = "run.stop"
@@ -30,27 +32,27 @@ const (
 	Register     = "runner.register"
 	Deregister   = "runner.deregister"
 	Login        = "login"
-	Heartbeat    = "runner.heartbeat" // only where it was refused
+	Heartbeat    = "runner.heartbeat" // only when refused
 	Removed      = "runner.removed"
-	Read         = "read"          // only where it was refused
+	Read         = "read"          // only when refused
 	Lost         = "audit.lost"    // lines are missing here
 	Omitted      = "audit.omitted" // refusals that were only counted
 )
 
-// Actor is who did it, as far as the door knows.
+// Actor is who did it, as far as the entry point knows.
 type Actor struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name,omitempty"`  // of an API token
 	Scope   string `json:"scope,omitempty"` // of an API token
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
-	Runner  string `json:"runner_id,omitempty"` // whose process has proved to be it
+	Runner  string `json:"runner_id,omitempty"` // whose process proved its identity
 
 	Credential string `json:"credential,omitempty"` // at NATS, as its server names it: the first 20 characters of the public key
 	Claimed    *Claim `json:"claimed,omitempty"`
 }
 
-// Claim is as whom somebody speaks over NATS. Nothing has shown that it is true.
+// Claim is who a client over NATS says it is. Nothing has proved it.
 type Claim struct {
 	Runner string `json:"runner_id,omitempty"`
 	Host   string `json:"hostname,omitempty"`
@@ -60,14 +62,14 @@ type Claim struct {
 const (
 	Token       = "token"
 	Session     = "session"     // an executor, with its session's token
-	Anonymous   = "anonymous"   // no tokens are asked for
-	Unknown     = "unknown"     // nobody whom the door knows: refused
-	Publisher   = "nats"        // NATS let it in, and does not tell us as whom
+	Anonymous   = "anonymous"   // no tokens are required
+	Unknown     = "unknown"     // unknown to the entry point: refused
+	Publisher   = "nats"        // NATS accepted the client, and does not say who it is
 	Runner      = "runner"      // a worker, by its credential or the secret of its process
 	Coordinator = "coordinator" // this process by itself
 )
 
-// Who is the actor that a caller over HTTP or MCP is.
+// Who returns the actor for a caller over HTTP or MCP.
 func Who(c access.Caller) Actor {
 	switch {
 	case c.Session != "":
@@ -87,13 +89,13 @@ type Targets struct {
 	Agent   string `json:"agent_name,omitempty"`
 	Schema  string `json:"schema_name,omitempty"`
 	Runner  string `json:"runner_id,omitempty"`
-	Tree    bool   `json:"tree,omitempty"` // a stop: and all that is below
-	Runs    int    `json:"runs,omitempty"` // a call about many: how many it was
+	Tree    bool   `json:"tree,omitempty"` // a stop: and everything below
+	Runs    int    `json:"runs,omitempty"` // a call about many: how many
 }
 
 // Entry is one line.
 type Entry struct {
-	Time       time.Time `json:"time"`              // default the moment it is noted
+	Time       time.Time `json:"time"`              // default: when it is recorded
 	Request    string    `json:"request,omitempty"` // X-Request-Id; over NATS none
 	EntryPoint string    `json:"door,omitempty"`
 	Actor      *Actor    `json:"actor,omitempty"`
@@ -101,19 +103,19 @@ type Entry struct {
 	Action     string    `json:"action"`
 	Route      string    `json:"route,omitempty"` // of a refused read
 	Targets
-	Status int    `json:"status,omitempty"` // as HTTP has it; a run that is waited for counts as 201 as soon as it is accepted
-	Error  string `json:"error,omitempty"`  // code of the refusal
-	Count  uint64 `json:"count,omitempty"`  // audit.lost, audit.omitted: how many lines are not here
+	Status int    `json:"status,omitempty"` // as in HTTP; a run that is waited for counts as 201 once it is accepted
+	Error  string `json:"error,omitempty"`  // error code of the refusal
+	Count  uint64 `json:"count,omitempty"`  // audit.lost, audit.omitted: how many lines are missing here
 }
 
-// statuses is what HTTP says of a fault, whatever door it was met at.
+// statuses is the HTTP status of a fault, for every entry point.
 var statuses = map[fault.Kind]int{
 	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
 	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Stale: http.StatusPreconditionFailed,
 	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
 }
 
-// Outcome is the status and code of a request: done where nothing went wrong.
+// Outcome returns the status and error code of a request; done is the status of success.
 func Outcome(done int, err error) (status int, code string) {
 	if err == nil {
 		return done, ""
@@ -122,7 +124,7 @@ func Outcome(done int, err error) (status int, code string) {
 	return statuses[f.Kind], f.Code
 }
 
-// attrs is the line for the log.
+// attrs returns the entry as log attributes.
 func (e Entry) attrs() []slog.Attr {
 	all := make([]slog.Attr, 0, 16)
 	add := func(key, value string) {

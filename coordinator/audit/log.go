@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// toLog as AO_AUDIT_LOG: the entries go into the program's own log, as msg=audit.
+// toLog as AO_AUDIT_LOG sends the entries to the program's own log, as msg=audit.
 const toLog = "log"
 
 // Limits that nobody needs to change.
 const (
-	queue      = 8192                   // entries that wait to be written; more are counted and lost
+	queue      = 8192                   // entries waiting to be written; more are counted and lost
 	flushEvery = 200 * time.Millisecond // the longest that an entry waits in memory
 	flushAt    = 64 << 10               // bytes that are written at once
-	remindEach = 30 * time.Second       // between two words about what was lost
-	countEach  = time.Second            // between two looks at what was only counted
+	warnEvery  = 30 * time.Second       // between two warnings about lost entries
+	countEach  = time.Second            // between two checks of what was only counted
 )
 
 // Log is where entries go. A nil Log takes none, and costs nothing.
@@ -32,28 +32,29 @@ type Log struct {
 	path string
 	log  *slog.Logger
 	in   chan Entry    // nil: entries go into no file
-	few  refusals      // bounds how many of them the file has
-	lost atomic.Uint64 // entries that were not written, ever
+	few  refusals      // bounds the refusals in the file
+	lost atomic.Uint64 // entries that were never written
 
-	again chan chan error
-	quit  chan struct{}
-	ended chan struct{}
-	close sync.Once
+	reopen chan chan error
+	quit   chan struct{}
+	ended  chan struct{}
+	close  sync.Once
 
-	// of the writer alone
-	file    *os.File // nil: to the log
-	buf     bytes.Buffer
-	encoder *json.Encoder
-	torn    bool   // the file's last line is not whole
-	gap     uint64 // what lost was when the buffer's first line told of it; 0: it does not
-	filed   uint64 // of lost: told in the file
-	said    uint64 // of lost: told in the log
-	saidAt  time.Time
-	why     error // of the last write that failed
+	// Of the writer alone.
+	file       *os.File // nil: to the log
+	buf        bytes.Buffer
+	encoder    *json.Encoder
+	partial    bool   // the file's last line is incomplete
+	gapLost    uint64 // lost as reported by the buffer's first line; 0: it reports nothing
+	lostInFile uint64 // how much of lost the file reports
+	lostInLog  uint64 // how much of lost the log reports
+	warnedAt   time.Time
+	lastErr    error // of the last failed write
 }
 
-// Open begins a record: where is toLog or a file, which is appended to and made readable by its owner alone. Empty: none. trail
-// takes the entries too; nil: there is none. Where there is neither, nil is given.
+// Open opens an audit log. where is toLog, or a file that is appended to and readable by its owner alone;
+// empty: none.
+// Entries also go to trail, unless it is nil. Without either, Open returns nil.
 func Open(where string, trail *Trail, log *slog.Logger) (*Log, error) {
 	if where == "" {
 		if trail == nil {
@@ -64,11 +65,12 @@ func Open(where string, trail *Trail, log *slog.Logger) (*Log, error) {
 	l := &Log{
 		trail: trail,
 		log:   cmp.Or(log, slog.Default()), in: make(chan Entry, queue),
-		again: make(chan chan error), quit: make(chan struct{}), ended: make(chan struct{}),
+		reopen: make(chan chan error), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if where != toLog {
 		var err error
-		if l.file, err = open(where); err != nil {
+		l.file, err = open(where)
+		if err != nil {
 			return nil, err
 		}
 		l.path = where
@@ -81,16 +83,22 @@ func Open(where string, trail *Trail, log *slog.Logger) (*Log, error) {
 
 func open(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && info.Mode()&os.ModeCharDevice == 0 {
-		return nil, fmt.Errorf("AO_AUDIT_LOG %q is no file; name one, or %q for the program's own log", path, toLog)
+		return nil, fmt.Errorf("AO_AUDIT_LOG %q is not a file; name one, or %q for the program's own log", path, toLog)
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("AO_AUDIT_LOG %q cannot be opened: %w; name a file in a folder that this user may write to, or %q", path, err, toLog)
+		return nil, fmt.Errorf(
+			"AO_AUDIT_LOG %q cannot be opened: %w; name a file in a folder that this user may write to, or %q",
+			path,
+			err,
+			toLog,
+		)
 	}
 	return f, nil
 }
 
-// Note takes an entry and returns at once: what cannot be written is counted and told, and stops nobody.
+// Record takes an entry and returns at once. What cannot be written is counted and reported, and blocks
+// nobody.
 func (l *Log) Record(e Entry) {
 	if l == nil {
 		return
@@ -99,8 +107,8 @@ func (l *Log) Record(e Entry) {
 		e.Time = time.Now()
 	}
 	e.Time = e.Time.UTC()
-	l.trail.note(e)
-	if l.in == nil || !l.few.takes(&e) {
+	l.trail.record(e)
+	if l.in == nil || !l.few.allow(&e) {
 		return
 	}
 	select {
@@ -110,7 +118,7 @@ func (l *Log) Record(e Entry) {
 	}
 }
 
-// Path is the file that is written to; empty: there is none.
+// Path returns the file that is written to; empty: none.
 func (l *Log) Path() string {
 	if l == nil {
 		return ""
@@ -118,25 +126,26 @@ func (l *Log) Path() string {
 	return l.path
 }
 
-// Reopen writes what there is and goes on in the file that has the name now: after a rotation, a new one. Where that cannot be
-// opened, it goes on in the old one, and the log says why.
+// Reopen writes what waits, and continues in the file that has the name now: a new one after a rotation. If
+// that cannot
+// be opened it continues in the old one, and logs why.
 func (l *Log) Reopen() {
 	if l == nil || l.path == "" {
 		return
 	}
 	done := make(chan error, 1)
 	select {
-	case l.again <- done:
+	case l.reopen <- done:
 		if err := <-done; err != nil {
-			l.log.Error("the audit log goes on in the file it had", "err", err)
+			l.log.Error("audit log continues in its old file", "err", err)
 			return
 		}
-		l.log.Info("audit log opened again", "file", l.path)
+		l.log.Info("audit log reopened", "file", l.path)
 	case <-l.ended:
 	}
 }
 
-// Close writes what there is and ends the record. A trail is ended by its own Run.
+// Close writes what waits and ends the log. A trail is ended by its own Run.
 func (l *Log) Close() {
 	if l == nil || l.in == nil {
 		return
@@ -145,7 +154,7 @@ func (l *Log) Close() {
 	<-l.ended
 }
 
-// write is the one goroutine that writes.
+// write is the only goroutine that writes.
 func (l *Log) write() {
 	defer close(l.ended)
 	timer := time.NewTimer(flushEvery)
@@ -158,19 +167,20 @@ func (l *Log) write() {
 			if l.buf.Len() == 0 {
 				timer.Reset(flushEvery)
 			}
-			if l.add(e); l.buf.Len() >= flushAt {
+			l.add(e)
+			if l.buf.Len() >= flushAt {
 				l.flush()
 			}
 		case <-timer.C:
 			l.flush()
 		case <-count.C:
 			l.count(false)
-		case done := <-l.again:
+		case done := <-l.reopen:
 			l.drain()
 			f, err := open(l.path)
 			if err == nil {
 				_ = l.file.Close()
-				l.file, l.torn = f, false
+				l.file, l.partial = f, false
 			}
 			done <- err
 		case <-l.quit:
@@ -180,56 +190,58 @@ func (l *Log) write() {
 	}
 }
 
-// drain writes what waits at this moment.
+// drain writes what waits now.
 func (l *Log) drain() {
 	for range len(l.in) {
-		if l.add(<-l.in); l.buf.Len() >= flushAt {
+		l.add(<-l.in)
+		if l.buf.Len() >= flushAt {
 			l.flush()
 		}
 	}
 	l.flush()
 }
 
-// finish writes what still waits, and says what was lost and not told yet.
+// finish writes what waits, and reports what was lost.
 func (l *Log) finish() {
 	l.drain()
 	l.count(true)
-	l.saidAt = time.Time{}
-	l.tell()
+	l.warnedAt = time.Time{}
+	l.warnLost()
 	if l.file != nil {
-		_ = l.file.Sync() // devices have no such thing
+		_ = l.file.Sync() // devices cannot be synced
 		if err := l.file.Close(); err != nil {
 			l.log.Error("audit log", "err", err)
 		}
 	}
 }
 
-// count writes how many refusals were only counted; all: also those of a moment ago.
+// count writes how many refusals were only counted; all: also for kinds reported a moment ago.
 func (l *Log) count(all bool) {
-	told := l.few.omitted(time.Now().UTC(), all)
-	for _, e := range told {
+	summaries := l.few.omitted(time.Now().UTC(), all)
+	for _, e := range summaries {
 		l.add(e)
 	}
-	if len(told) > 0 {
+	if len(summaries) > 0 {
 		l.flush()
 	}
 }
 
-// add puts a line into the buffer, after one that tells of a gap where there is one; lines of the log go out at once.
+// add puts a line into the buffer, after one that reports a gap if there is one. Entries for the log are
+// written at once.
 func (l *Log) add(e Entry) {
 	if l.file == nil {
 		l.log.LogAttrs(context.Background(), slog.LevelInfo, "audit", e.attrs()...)
-		l.tell()
+		l.warnLost()
 		return
 	}
 	if l.buf.Len() == 0 {
-		if l.torn {
+		if l.partial {
 			l.buf.WriteByte('\n')
 		}
-		l.gap = 0
-		if n := l.lost.Load(); n > l.filed {
-			l.gap = n
-			l.encode(Entry{Time: e.Time, Action: Lost, Count: n - l.filed})
+		l.gapLost = 0
+		if n := l.lost.Load(); n > l.lostInFile {
+			l.gapLost = n
+			l.encode(Entry{Time: e.Time, Action: Lost, Count: n - l.lostInFile})
 		}
 	}
 	l.encode(e)
@@ -241,40 +253,48 @@ func (l *Log) encode(e Entry) {
 	}
 }
 
-// flush writes the buffer. Lines that the disk does not take are lost: who waited for room would keep others from working.
+// flush writes the buffer. Lines that the disk does not take are lost: waiting for room would block others.
 func (l *Log) flush() {
 	if raw := l.buf.Bytes(); len(raw) > 0 {
 		n, err := l.file.Write(raw)
 		whole := bytes.LastIndexByte(raw[:n], '\n') + 1
 		if n > 0 {
-			l.torn = whole < n
+			l.partial = whole < n
 		}
 		missing := bytes.Count(raw[whole:], []byte{'\n'})
-		if whole == 0 && raw[0] == '\n' { // the end of a torn line is none
+		if whole == 0 && raw[0] == '\n' { // the end of a partial line is no line
 			missing--
 		}
 		switch {
-		case l.gap == 0:
-		case whole > 1: // more than the end of a torn line
-			l.filed = l.gap
+		case l.gapLost == 0:
+		case whole > 1: // more than the end of a partial line
+			l.lostInFile = l.gapLost
 		default:
 			missing--
 		}
 		if missing > 0 {
 			l.lost.Add(uint64(missing))
-			l.why = err
+			l.lastErr = err
 		}
 		l.buf.Reset()
 	}
-	l.tell()
+	l.warnLost()
 }
 
-// tell says in the log what was lost, at most every half a minute.
-func (l *Log) tell() {
+// warnLost logs what was lost, at most every half a minute.
+func (l *Log) warnLost() {
 	lost := l.lost.Load()
-	if lost == l.said || time.Since(l.saidAt) < remindEach {
+	if lost == l.lostInLog || time.Since(l.warnedAt) < warnEvery {
 		return
 	}
-	l.log.Error("audit entries are lost; what they were about was done all the same", "file", l.path, "count", lost-l.said, "err", l.why)
-	l.said, l.saidAt = lost, time.Now()
+	l.log.Error(
+		"audit entries are lost; the requests were carried out all the same",
+		"file",
+		l.path,
+		"count",
+		lost-l.lostInLog,
+		"err",
+		l.lastErr,
+	)
+	l.lostInLog, l.warnedAt = lost, time.Now()
 }

@@ -80,10 +80,21 @@ func TestEntriesAreInTheFileSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	l.Record(Entry{Action: RunCreate, EntryPoint: HTTP, Actor: &Actor{Kind: Token, Name: "ci"}, Targets: Targets{Run: "run_<1>"}, Status: 201})
+	l.Record(
+		Entry{
+			Action:     RunCreate,
+			EntryPoint: HTTP,
+			Actor:      &Actor{Kind: Token, Name: "ci"},
+			Targets:    Targets{Run: "run_<1>"},
+			Status:     201,
+		},
+	)
 	until(t, "the line is there, before the end", func() bool { return len(lines(t, path)) == 2 })
 	raw, _ := os.ReadFile(path)
-	if !strings.Contains(string(raw), `"door":"http","actor":{"kind":"token","name":"ci"},"action":"run.create","run_id":"run_<1>","status":201}`) {
+	if !strings.Contains(
+		string(raw),
+		`"door":"http","actor":{"kind":"token","name":"ci"},"action":"run.create","run_id":"run_<1>","status":201}`,
+	) {
 		t.Errorf("%s", raw)
 	}
 }
@@ -136,7 +147,7 @@ func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
 	if all := lines(t, filepath.Join(dir+"-elsewhere", "audit")); len(all) != 1 {
 		t.Errorf("%v", all)
 	}
-	if !strings.Contains(log.text(), "goes on in the file it had") {
+	if !strings.Contains(log.text(), "continues in its old file") {
 		t.Error(log.text())
 	}
 }
@@ -208,9 +219,11 @@ func TestMoreThanCanBeWritten(t *testing.T) {
 
 func TestWhatIsNoFile(t *testing.T) {
 	for path, say := range map[string]string{
-		t.TempDir(): "is no file", filepath.Join(t.TempDir(), "none", "audit"): "cannot be opened",
+		t.TempDir(): "is not a file", filepath.Join(t.TempDir(), "none", "audit"): "cannot be opened",
 	} {
-		if _, err := Open(path, nil, nil); err == nil || !strings.Contains(err.Error(), "AO_AUDIT_LOG") || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), path) {
+		if _, err := Open(path, nil, nil); err == nil || !strings.Contains(err.Error(), "AO_AUDIT_LOG") ||
+			!strings.Contains(err.Error(), say) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -14,69 +14,71 @@ import (
 	"ao/shared/fault"
 )
 
-// Limits of one look into the trail.
+// Limits of one scan of the trail.
 const (
-	block    = 32              // packs that are read at once
-	lookMost = 2 * time.Second // then what was found is given, with where to go on
+	scanPacks = 32              // packs that are read at once
+	scanTime  = 2 * time.Second // then the page ends, with a cursor
 )
 
-// source is the stream as all coordinators read it.
+// source is the stream, as all coordinators read it.
 type source interface {
 	AuditState(ctx context.Context) (stream.State, error)
 	AuditEntries(ctx context.Context, after uint64, limit int) ([]stream.Message, error)
 }
 
-// Query is which entries are wanted, the newest first.
+// Query says which entries are wanted, newest first.
 type Query struct {
 	Actor  string    // the name, kind or id of who did it
-	Action string    // or what an action begins with: agent is agent.create, too
+	Action string    // or the beginning of an action: agent also matches agent.create
 	Run    string    // a run that it was about, or that did it
 	After  time.Time // only later ones
 	Cursor string    // of the page before
 	Limit  int
 }
 
-// Page is entries of the trail, the newest first.
+// Page is a page of entries, newest first.
 type Page struct {
 	Entries []Entry `json:"entries"`
 	Next    string  `json:"next_cursor,omitempty"`
-	Gaps    []Gap   `json:"gaps"` // where entries are missing, of the time that was looked at
+	Gaps    []Gap   `json:"gaps"` // where entries are missing, within the time that was scanned
 }
 
 // Reader reads the trail.
 type Reader struct{ from source }
 
-// NewReader reads what is in a stream.
+// NewReader returns a Reader of a stream.
 func NewReader(from source) *Reader { return &Reader{from} }
 
-// place is a position in the trail: an entry of a pack. What is before it is yet to be read.
-type place struct {
+// cursor is a position in the trail: an entry of a pack. What is before it is yet to be read.
+type cursor struct {
 	seq   uint64
 	entry int
 }
 
-func (p place) String() string { return fmt.Sprintf("%d-%d", p.seq, p.entry) }
+func (p cursor) String() string { return fmt.Sprintf("%d-%d", p.seq, p.entry) }
 
-func readPlace(text string) (p place, err error) {
+func parseCursor(text string) (p cursor, err error) {
 	a, b, ok := strings.Cut(text, "-")
 	p.seq, err = strconv.ParseUint(a, 10, 63)
 	n, errB := strconv.ParseUint(b, 10, 31)
 	p.entry = int(n)
 	if !ok || err != nil || errB != nil {
-		return place{}, fault.Newf(fault.Invalid, "cursor %.80q is none: send next_cursor of the page before", text).With("field", "cursor")
+		return cursor{}, fault.Newf(fault.Invalid, "cursor %.80q is not valid: send next_cursor of the page before", text).
+			With("field", "cursor")
 	}
 	return p, nil
 }
 
-// Audited gives the newest entries that a query wants. It looks for a moment only: a page may have few entries and a cursor.
+// Audited returns the newest entries that match. It scans for a limited time: a page may have few entries and
+// a cursor.
 func (r *Reader) Audited(ctx context.Context, q Query) (Page, error) {
 	state, err := r.from.AuditState(ctx)
 	if err != nil {
 		return Page{}, err
 	}
-	at := place{seq: state.Last + 1}
+	at := cursor{seq: state.Last + 1}
 	if q.Cursor != "" {
-		from, err := readPlace(q.Cursor)
+		from, err := parseCursor(q.Cursor)
 		if err != nil {
 			return Page{}, err
 		}
@@ -84,9 +86,9 @@ func (r *Reader) Audited(ctx context.Context, q Query) (Page, error) {
 			at = from
 		}
 	}
-	look := looking{Query: q, page: Page{Entries: []Entry{}, Gaps: []Gap{}}, at: at}
-	for until := time.Now().Add(lookMost); ; {
-		before := look.at.seq // packs up to this one are read
+	look := scan{Query: q, page: Page{Entries: []Entry{}, Gaps: []Gap{}}, at: at}
+	for until := time.Now().Add(scanTime); ; {
+		before := look.at.seq // packs before this one are yet to be read
 		if look.at.entry > 0 {
 			before++
 		}
@@ -94,8 +96,8 @@ func (r *Reader) Audited(ctx context.Context, q Query) (Page, error) {
 			break
 		}
 		first := max(state.First, 1)
-		if before > block+first {
-			first = before - block
+		if before > scanPacks+first {
+			first = before - scanPacks
 		}
 		packs, err := r.read(ctx, first, before)
 		if err != nil {
@@ -109,8 +111,9 @@ func (r *Reader) Audited(ctx context.Context, q Query) (Page, error) {
 	return look.page, nil
 }
 
-// read gives the packs from first on, and before the other sequence. In a cluster who answers may have yet to get the newest: it waits
-// for them, for a moment.
+// read returns the packs from first on and before the other sequence. In a cluster the replica that answers
+// may not have
+// the newest yet: read waits for them for a moment.
 func (r *Reader) read(ctx context.Context, first, before uint64) (packs []stream.Message, err error) {
 	for range 10 {
 		packs, err = r.from.AuditEntries(ctx, first-1, int(before-first))
@@ -129,34 +132,35 @@ func (r *Reader) read(ctx context.Context, first, before uint64) (packs []stream
 	return packs, err
 }
 
-// looking is a look at the trail, from the newest pack back.
-type looking struct {
+// scan is a scan of the trail, from the newest pack back.
+type scan struct {
 	Query
 	page Page
-	at   place
+	at   cursor
 	full bool
-	past bool // what comes is older than wanted
+	past bool // what follows is older than wanted
 }
 
-// packs reads packs, the newest of them first; first is the sequence of the oldest that could be there.
-func (l *looking) packs(packs []stream.Message, first uint64) {
+// packs reads packs, newest first. first is the sequence of the oldest that can exist.
+func (l *scan) packs(packs []stream.Message, first uint64) {
 	for _, m := range slices.Backward(packs) {
 		if m.Seq > l.at.seq || m.Seq == l.at.seq && l.at.entry == 0 {
 			continue // written meanwhile
 		}
-		if l.pack(m); l.full || l.past {
+		l.pack(m)
+		if l.full || l.past {
 			return
 		}
 	}
-	l.at = place{seq: min(l.at.seq, first)}
+	l.at = cursor{seq: min(l.at.seq, first)}
 }
 
 // pack reads one pack, its newest entry first.
-func (l *looking) pack(m stream.Message) {
+func (l *scan) pack(m stream.Message) {
 	var p pack
 	if json.Unmarshal(m.Body, &p) != nil || p.Version != packVersion {
 		l.page.Gaps = append(l.page.Gaps, Gap{After: m.Time, Before: m.Time})
-		l.at = place{seq: m.Seq}
+		l.at = cursor{seq: m.Seq}
 		return
 	}
 	n := len(p.Entries)
@@ -164,7 +168,7 @@ func (l *looking) pack(m stream.Message) {
 		n = min(n, l.at.entry)
 	}
 	for i := n - 1; i >= 0; i-- {
-		l.at = place{m.Seq, i}
+		l.at = cursor{m.Seq, i}
 		e := p.Entries[i]
 		if !e.Time.After(l.After) && !l.After.IsZero() {
 			continue // other coordinators' packs before it may have later ones
@@ -173,22 +177,23 @@ func (l *looking) pack(m stream.Message) {
 			continue
 		}
 		l.page.Entries = append(l.page.Entries, e)
-		if l.full = len(l.page.Entries) >= l.Limit; l.full && i > 0 {
+		l.full = len(l.page.Entries) >= l.Limit
+		if l.full && i > 0 {
 			return
 		}
 	}
 	if p.Lost != nil && (l.After.IsZero() || p.Lost.Before.After(l.After)) {
 		l.page.Gaps = append(l.page.Gaps, *p.Lost)
 	}
-	l.at = place{seq: m.Seq}
+	l.at = cursor{seq: m.Seq}
 	l.past = !l.After.IsZero() && m.Time.Before(l.After.Add(-late))
 }
 
-// late is how much later than its entries a pack is written at most, with clocks that differ.
+// late is how much later than its entries a pack is written at most, allowing for clocks that differ.
 const late = time.Minute
 
-// wants says whether an entry is wanted.
-func (l *looking) wants(e Entry) bool {
+// wants reports whether an entry matches.
+func (l *scan) wants(e Entry) bool {
 	by := Actor{}
 	if e.Actor != nil {
 		by = *e.Actor

@@ -14,26 +14,28 @@ import (
 
 // Limits of the trail that nobody needs to change.
 const (
-	packAt     = 64 << 10        // bytes of entries that are written at once
-	lastWrites = 2 * time.Second // for what is left at the end
-	pauseMost  = 5 * time.Second // between two tries to write
+	packAt      = 64 << 10        // bytes of entries that are written at once
+	finalWrites = 2 * time.Second // for what is left at the end
+	maxPause    = 5 * time.Second // between two tries to write
 )
 
-// store is the stream that all coordinators write into. A pack that is written again under the same id is there once.
+// store is the stream that all coordinators write to. A pack that is written twice under the same id exists
+// once.
 type store interface {
 	AppendAudit(ctx context.Context, id string, pack []byte) error
 }
 
-// Trail takes entries into the stream that each coordinator can be asked about, several in one message. It keeps nobody waiting: what
-// cannot be written for long is lost, and the stream says so where it would be.
+// Trail writes entries to the stream that every coordinator can read, several in one message. It blocks
+// nobody: what
+// cannot be written for long is lost, and the stream says so in its place.
 type Trail struct {
 	log *slog.Logger
 	in  chan *Entry
 	id  string // of this process
-	n   uint64 // packs that were made
+	n   uint64 // packs made
 
 	mu   sync.Mutex
-	lost Gap // what was lost since the last pack
+	lost Gap // since the last pack
 
 	refusals refusals
 }
@@ -45,7 +47,7 @@ type pack struct {
 	Lost    *Gap    `json:"lost,omitempty"` // before the entries
 }
 
-// packVersion is the layout of packs. Readers leave out what is newer.
+// packVersion is the layout of packs. Readers skip newer ones.
 const packVersion = 1
 
 // Gap is where entries are missing.
@@ -55,30 +57,30 @@ type Gap struct {
 	Count  uint64    `json:"count,omitempty"`
 }
 
-// NewTrail takes entries from now on; Run writes them.
+// NewTrail returns a Trail that takes entries at once. Run writes them.
 func NewTrail(log *slog.Logger) *Trail {
 	return &Trail{log: cmp.Or(log, slog.Default()), in: make(chan *Entry, queue), id: rand.Text()}
 }
 
-// note takes an entry and returns at once.
-func (t *Trail) note(e Entry) {
-	if t == nil || !t.refusals.takes(&e) {
+// record takes an entry and returns at once.
+func (t *Trail) record(e Entry) {
+	if t == nil || !t.refusals.allow(&e) {
 		return
 	}
-	t.take(&e)
+	t.add(&e)
 }
 
-// take takes an entry that has a place.
-func (t *Trail) take(e *Entry) {
+// add takes an entry that is within its quota.
+func (t *Trail) add(e *Entry) {
 	select {
 	case t.in <- e:
 	default:
-		t.lose(e.Time, e.Time, 1)
+		t.addLost(e.Time, e.Time, 1)
 	}
 }
 
-// lose notes that entries are missing.
-func (t *Trail) lose(after, before time.Time, n uint64) {
+// addLost notes that entries are missing.
+func (t *Trail) addLost(after, before time.Time, n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lost.Count == 0 {
@@ -88,7 +90,7 @@ func (t *Trail) lose(after, before time.Time, n uint64) {
 	t.lost.Count += n
 }
 
-// missing is what was lost since it was asked before.
+// missing returns what was lost since the last call.
 func (t *Trail) missing() *Gap {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,7 +106,7 @@ func (t *Trail) missing() *Gap {
 func (t *Trail) Run(ctx context.Context, to store) {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWrites, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(finalWrites, cancel) })()
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for over := false; !over; {
@@ -114,14 +116,14 @@ func (t *Trail) Run(ctx context.Context, to store) {
 			over = true
 		}
 		for _, e := range t.refusals.omitted(time.Now(), over) {
-			t.take(&e)
+			t.add(&e)
 		}
 		for t.write(writing, to) {
 		}
 	}
 }
 
-// write writes a pack of what waits, as often as it takes; false: there is nothing, or ctx has ended.
+// write writes one pack, and retries until it is written. False: nothing waits, or ctx has ended.
 func (t *Trail) write(ctx context.Context, to store) bool {
 	gap := t.missing()
 	entries, count := t.waiting()
@@ -141,14 +143,15 @@ func (t *Trail) write(ctx context.Context, to store) bool {
 	}
 	t.n++
 	id := t.id + "-" + strconv.FormatUint(t.n, 10)
-	if err = t.insist(ctx, to, id, raw); err == nil {
+	err = t.writeUntilDone(ctx, to, id, raw)
+	if err == nil {
 		return true
 	}
-	t.log.Error("audit entries are not in NATS", "count", count, "err", err)
+	t.log.Error("audit entries not written to NATS", "count", count, "err", err)
 	return false
 }
 
-// waiting takes the entries that wait, as many as a pack may have, and gives them as a JSON array; nil: there are none.
+// waiting takes waiting entries, as many as a pack may have, as a JSON array; nil: there are none.
 func (t *Trail) waiting() (entries []byte, count int) {
 	for len(entries) < packAt && len(t.in) > 0 { // nobody else takes from it
 		entries = append(entries, "[,"[min(count, 1)])
@@ -161,10 +164,10 @@ func (t *Trail) waiting() (entries []byte, count int) {
 	return append(entries, ']'), count
 }
 
-// insist writes until it is done, or ctx ends.
-func (t *Trail) insist(ctx context.Context, to store, id string, raw []byte) error {
+// writeUntilDone retries until the pack is written or ctx ends.
+func (t *Trail) writeUntilDone(ctx context.Context, to store, id string, raw []byte) error {
 	said := false
-	for pause := flushEvery; ; pause = min(2*pause, pauseMost) {
+	for pause := flushEvery; ; pause = min(2*pause, maxPause) {
 		err := to.AppendAudit(ctx, id, raw)
 		if err == nil || ctx.Err() != nil {
 			return err

@@ -50,7 +50,13 @@ func TestLossIsAGap(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	const n = 2 * queue
 	noted := func(i int) {
-		trail.note(Entry{Time: began.Add(time.Duration(i) * time.Second), Action: "run.create", Targets: Targets{Run: fmt.Sprint("run_", i)}})
+		trail.record(
+			Entry{
+				Time:    began.Add(time.Duration(i) * time.Second),
+				Action:  "run.create",
+				Targets: Targets{Run: fmt.Sprint("run_", i)},
+			},
+		)
 	}
 	for i := range n {
 		noted(i)
@@ -68,7 +74,8 @@ func TestLossIsAGap(t *testing.T) {
 			t.Fatal(err)
 		}
 		all, gaps = append(all, p.Entries...), append(gaps, p.Gaps...)
-		if q.Cursor = p.Next; q.Cursor == "" {
+		q.Cursor = p.Next
+		if q.Cursor == "" {
 			break
 		}
 	}
@@ -89,7 +96,9 @@ func TestLossIsAGap(t *testing.T) {
 			t.Fatalf("entry %d of %v comes after one of %v", i, e.Time, all[i-1].Time)
 		}
 	}
-	if p, err := read.Audited(t.Context(), Query{After: began.Add(n*time.Second - 1), Limit: 10}); err != nil || len(p.Entries) != 1 || len(p.Gaps) != 0 {
+	if p, err := read.Audited(t.Context(), Query{After: began.Add(n*time.Second - 1), Limit: 10}); err != nil ||
+		len(p.Entries) != 1 ||
+		len(p.Gaps) != 0 {
 		t.Errorf("what is later than the gap: %+v, %v", p, err)
 	}
 }

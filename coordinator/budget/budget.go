@@ -1,5 +1,6 @@
-// Package budget bounds the memory that large bodies take, of requests and of answers: so many bytes at a time for all callers
-// together, a share of them for each, and a reserve for small bodies, which get through while large ones use up the rest.
+// Package budget bounds the memory of large request and answer bodies: a total for all callers, a share for
+// each, and a
+// reserve for small bodies, which get through while large ones use up the rest.
 package budget
 
 import (
@@ -15,28 +16,29 @@ import (
 	"ao/shared/fault"
 )
 
-// Small is how large a body is that may use the reserve, in bytes. Smaller ones hardly count.
+// Small is the largest body that may use the reserve, in bytes.
 const Small = 64 << 10
 
-// Memory is what a coordinator has for bodies. A nil one has no limits.
+// Memory is a coordinator's budgets for bodies. A nil Memory has no limits.
 type Memory struct {
-	Requests *Budget // what came of requests' bodies
-	Work     *Budget // large bodies that are checked and stored at this moment, which takes several times their size
-	Answers  *Budget // what is read to be answered
+	Requests *Budget // what request bodies became
+	Work     *Budget // large bodies being checked and stored, which takes several times their size
+	Answers  *Budget // what is read for answers
 }
 
-// defaultMost is how many bytes Memory has where nobody says: an eighth of GOMEMLIMIT, else 256 MiB.
-func defaultMost() int64 {
+// defaultMost is the default size of Memory: an eighth of GOMEMLIMIT, else 256 MiB.
+func defaultLimit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		return limit / 8
 	}
 	return 256 << 20
 }
 
-// For divides so many bytes (0: Default), for bodies of at most largest bytes. A caller's share always has room for one.
+// NewMemory divides bytes (0: the default) into budgets for bodies of at most largest bytes.
+// A caller's share always has room for one body.
 func NewMemory(bytes, largest int64) *Memory {
-	bytes = cmp.Or(bytes, defaultMost())
-	largest++ // a body of no known length has room for a byte more, to see that it is no larger
+	bytes = cmp.Or(bytes, defaultLimit())
+	largest++ // a body of unknown length needs one byte more, to see that it is too large
 	return &Memory{
 		Requests: New(max(bytes, 2*largest)),
 		Work:     New(max(bytes/4, 2*largest)),
@@ -44,27 +46,28 @@ func NewMemory(bytes, largest int64) *Memory {
 	}
 }
 
-// answerFactor is how often a large body is in memory while it is answered: its parts, the document, the answer.
+// answerFactor is how often a large body is in memory while it is answered: its parts, the document, the
+// answer.
 const answerFactor = 3
 
-// Budget is so many bytes at a time.
+// Budget is a number of bytes that may be in use at a time.
 type Budget struct {
-	most, reserve int64
+	limit, reserve int64
 
-	mu    sync.Mutex
-	main  used
-	spare used      // of the reserve
-	queue []*waiter // in the order in which they are served
+	mu          sync.Mutex
+	main        used
+	reserveUsed used      // of the reserve
+	queue       []*waiter // in the order in which they are served
 }
 
-// waiter is an account that waits for n bytes more.
+// waiter is an account that waits for n more bytes.
 type waiter struct {
 	a     *Account
 	n     int64
 	ready chan struct{} // closed when it has them
 }
 
-// used is what is taken, by all and by each caller.
+// used counts what is taken, by all and by each caller.
 type used struct {
 	sum int64
 	of  map[string]int64
@@ -72,49 +75,57 @@ type used struct {
 
 func (u *used) add(who string, n int64) {
 	u.sum += n
-	if u.of[who] += n; u.of[who] == 0 {
+	u.of[who] += n
+	if u.of[who] == 0 {
 		delete(u.of, who)
 	}
 }
 
-// fits tells whether n more leave room for others: no caller has more than half.
+// fits reports whether n more bytes leave room for others: no caller has more than half.
 func (u *used) fits(who string, n, most int64) bool {
 	return u.sum+n <= most && u.of[who]+n <= most/2
 }
 
-// New makes a budget; an eighth more is its reserve for small bodies.
+// New returns a budget. Its reserve for small bodies is an eighth more.
 func New(most int64) *Budget {
-	return &Budget{most: most, reserve: max(most/8, 16*Small), main: used{of: map[string]int64{}}, spare: used{of: map[string]int64{}}}
+	return &Budget{
+		limit:       most,
+		reserve:     max(most/8, 16*Small),
+		main:        used{of: map[string]int64{}},
+		reserveUsed: used{of: map[string]int64{}},
+	}
 }
 
-// Account is what one request has of a budget. A nil one and its zero value have no limits.
+// Account is what one request has taken of a budget. A nil Account and the zero value have no limits.
 type Account struct {
-	b     *Budget
-	who   string
-	held  int64
-	spare bool // all of it is of the reserve
+	b         *Budget
+	who       string
+	held      int64
+	inReserve bool // all of it is from the reserve
 
-	used atomic.Bool // something was taken once: most requests have nothing to give back
-	over atomic.Bool // its request is: what somebody still reads for it is not counted
+	used atomic.Bool // something was taken: most requests have nothing to give back
+	over atomic.Bool // the request has ended: later reads for it are not counted
 }
 
-// Open makes an account for a caller.
+// Open returns an account for a caller.
 func (b *Budget) Open(who string) *Account {
 	a := &Account{}
 	a.Begin(b, who)
 	return a
 }
 
-// Begin makes a zero account one of a budget, for a caller.
+// Begin attaches a zero account to a budget, for a caller.
 func (a *Account) Begin(b *Budget, who string) { a.b, a.who = b, who }
 
-// limits reports whether there are any.
+// limits reports whether the account has limits.
 func (a *Account) limits() bool { return a != nil && a.b != nil }
 
-// errFull is what a caller is told that finds no room.
-var errFull = fault.New(fault.Unavailable, "", "Too many large bodies are under way (AO_BODY_MEMORY); come again in a moment").After(2 * time.Second)
+// errFull tells a caller that there is no room.
+var errFull = fault.New(fault.Unavailable, "", "too many large bodies are being handled (AO_BODY_MEMORY); try again in a moment").
+	After(2 * time.Second)
 
-// Take takes n more bytes, before whoever waits. The error is Unavailable: there is no room, and what was taken before stays.
+// Take takes n more bytes, ahead of those who wait. Unavailable: there is no room; what was taken before
+// stays.
 func (a *Account) Take(n int64) error {
 	if !a.limits() {
 		return nil
@@ -122,7 +133,7 @@ func (a *Account) Take(n int64) error {
 	return a.b.take(a, n)
 }
 
-// take is Take for an account of the budget's.
+// take is Take for an account of this budget.
 func (b *Budget) take(a *Account, n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,18 +143,18 @@ func (b *Budget) take(a *Account, n int64) error {
 	return nil
 }
 
-// take is Take; large: not only of the reserve. The caller holds the budget's mu.
+// take takes n more bytes; large: not only from the reserve. The caller holds the budget's mu.
 func (a *Account) take(n int64, large bool) bool {
 	b := a.b
-	a.used.Store(true) // before over is read: Close does both the other way round, so that one of the two sees the other
+	a.used.Store(true) // before over is read: Close does it the other way round, so that one of the two sees the other
 	if a.over.Load() {
 		return true
 	}
 	all := a.held + n
 	switch {
-	case large && b.main.fits(a.who, a.asks(n), b.most):
+	case large && b.main.fits(a.who, a.asks(n), b.limit):
 		b.move(a, all, false)
-	case all <= Small && (a.spare && b.spare.fits(a.who, n, b.reserve) || !a.spare && b.spare.fits(a.who, all, b.reserve)):
+	case all <= Small && (a.inReserve && b.reserveUsed.fits(a.who, n, b.reserve) || !a.inReserve && b.reserveUsed.fits(a.who, all, b.reserve)):
 		b.move(a, all, true)
 	default:
 		return false
@@ -151,30 +162,31 @@ func (a *Account) take(n int64, large bool) bool {
 	return true
 }
 
-// asks is how much n more bytes take of the room for large bodies: all that the account has leaves the reserve for it.
+// asks is how much of the room for large bodies n more bytes take. All that the account has leaves the
+// reserve for it.
 func (a *Account) asks(n int64) int64 {
-	if a.spare {
+	if a.inReserve {
 		return a.held + n
 	}
 	return n
 }
 
-// move has an account hold so much, all of it of the reserve or none.
-func (b *Budget) move(a *Account, all int64, spare bool) {
-	b.part(a.spare).add(a.who, -a.held)
-	b.part(spare).add(a.who, all)
-	a.held, a.spare = all, spare
+// move makes an account hold all bytes, either all from the reserve or none.
+func (b *Budget) move(a *Account, all int64, inReserve bool) {
+	b.part(a.inReserve).add(a.who, -a.held)
+	b.part(inReserve).add(a.who, all)
+	a.held, a.inReserve = all, inReserve
 }
 
-func (b *Budget) part(spare bool) *used {
-	if spare {
-		return &b.spare
+func (b *Budget) part(inReserve bool) *used {
+	if inReserve {
+		return &b.reserveUsed
 	}
 	return &b.main
 }
 
-// Wait is Take for who can wait, at most so long. What is larger than a caller's share has all of that. Who came first is served first,
-// so that a large body is not passed by small ones for ever.
+// Wait is Take for callers that can wait, for at most most. More than a caller's share gets the whole share.
+// Waiters are served in order, so that small bodies do not overtake a large one for ever.
 func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
 	if !a.limits() {
 		return nil
@@ -192,23 +204,24 @@ func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
 	return a.b.dequeue(w)
 }
 
-// enqueue takes n more bytes for an account or, where there is no room yet, has it wait for them. Nil: it has them.
+// enqueue takes n more bytes, or returns a waiter for them. Nil: the account has them.
 func (b *Budget) enqueue(a *Account, n int64) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n = min(n, max(b.most/2-a.held, 0))
+	n = min(n, max(b.limit/2-a.held, 0))
 	if len(b.queue) == 0 && a.take(n, true) {
 		return nil
 	}
 	w := &waiter{a: a, n: n, ready: make(chan struct{})}
 	b.queue = append(b.queue, w)
-	if b.serve(); w.served() {
+	b.serve()
+	if w.served() {
 		return nil
 	}
 	return w
 }
 
-// dequeue ends the wait of one that has its bytes or waits no more. The error: it has none.
+// dequeue ends a wait. The error says that the bytes were not obtained.
 func (b *Budget) dequeue(w *waiter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +229,7 @@ func (b *Budget) dequeue(w *waiter) error {
 		return nil
 	}
 	b.queue = slices.DeleteFunc(b.queue, func(other *waiter) bool { return other == w })
-	b.serve() // those that it kept back
+	b.serve() // those it kept back
 	return errFull
 }
 
@@ -229,8 +242,9 @@ func (w *waiter) served() bool {
 	}
 }
 
-// serve gives those who wait their room, in order. One that finds too little keeps the room for large bodies from all behind it; one
-// that has used up its own share keeps it from its own caller alone. The caller holds the budget's mu.
+// serve serves waiters in order. One that finds too little room for large bodies keeps it from all behind it.
+// One that
+// has used up its share keeps it from its own caller only. The caller holds the budget's mu.
 func (b *Budget) serve() {
 	full, spent := false, map[string]bool{}
 	b.queue = slices.DeleteFunc(b.queue, func(w *waiter) bool {
@@ -239,7 +253,7 @@ func (b *Budget) serve() {
 			close(w.ready)
 			return true
 		}
-		if b.main.of[a.who]+a.asks(w.n) > b.most/2 {
+		if b.main.of[a.who]+a.asks(w.n) > b.limit/2 {
 			spent[a.who] = true
 		} else {
 			full = true
@@ -248,7 +262,7 @@ func (b *Budget) serve() {
 	})
 }
 
-// Close gives all back, at the request's end.
+// Close gives everything back at the end of the request.
 func (a *Account) Close() {
 	if a.limits() {
 		a.over.Store(true)
@@ -256,7 +270,7 @@ func (a *Account) Close() {
 	}
 }
 
-// Empty gives all back; the account can be used again.
+// Empty gives everything back. The account can be used again.
 func (a *Account) Empty() {
 	if !a.limits() || !a.used.Load() {
 		return
@@ -264,7 +278,7 @@ func (a *Account) Empty() {
 	a.b.empty(a)
 }
 
-// empty takes all back that an account has.
+// empty gives back all that an account has.
 func (b *Budget) empty(a *Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -279,13 +293,13 @@ func (b *Budget) empty(a *Account) {
 
 type answersKey struct{}
 
-// Answering is a context in which what is read to be answered is taken from its account.
+// Answering is a context whose reads are charged to its account.
 type Answering struct {
 	context.Context
 	Answer Account
 }
 
-// Value gives the account to whoever reads in this context.
+// Value returns the account to whoever reads in this context.
 func (c *Answering) Value(key any) any {
 	if key == (answersKey{}) {
 		return &c.Answer
@@ -293,16 +307,17 @@ func (c *Answering) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Sent gives back what was read for an answer's part that has gone out: a live stream has one part after the other.
+// Sent gives back what was read for a part of an answer that has been sent. A live stream sends part after
+// part.
 func Sent(ctx context.Context) {
 	a, _ := ctx.Value(answersKey{}).(*Account)
 	a.Empty()
 }
 
-// answerPatience is how long a reader of something large waits for room.
-const answerPatience = 10 * time.Second
+// answerTimeout is how long a reader of something large waits for room.
+const answerTimeout = 10 * time.Second
 
-// Read makes room for a body that is read to be answered. In a context of nobody's there is always room.
+// Read makes room for a body that is read for an answer. A context without an account has no limit.
 func Read(ctx context.Context, bytes int64) error {
 	if bytes <= Small {
 		return nil
@@ -313,5 +328,5 @@ func Read(ctx context.Context, bytes int64) error {
 // Hold is Read for a part of a larger answer, however small.
 func Hold(ctx context.Context, bytes int64) error {
 	a, _ := ctx.Value(answersKey{}).(*Account)
-	return a.Wait(ctx, answerFactor*min(bytes, 1<<40), answerPatience)
+	return a.Wait(ctx, answerFactor*min(bytes, 1<<40), answerTimeout)
 }

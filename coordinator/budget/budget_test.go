@@ -53,24 +53,25 @@ func TestShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	a3.Empty()
-	if b.spare.of["a"] != Small+Small/2+1 {
-		t.Errorf("the reserve after a body that left it: %+v", b.spare)
+	if b.reserveUsed.of["a"] != Small+Small/2+1 {
+		t.Errorf("the reserve after a body that left it: %+v", b.reserveUsed)
 	}
 	a0.Close()
 	if err := a0.Take(1 << 40); err != nil {
 		t.Errorf("what is read after the request's end: %v", err)
 	}
 	a1.Close()
-	if err := a2.Take(1 << 20); err != nil || a2.spare {
+	if err := a2.Take(1 << 20); err != nil || a2.inReserve {
 		t.Errorf("a small body that grows leaves the reserve: %v", err)
 	}
 	a2.Close()
 	d.Close()
-	if b.main.sum != 0 || b.spare.sum != 0 || len(b.main.of) != 0 || len(b.spare.of) != 0 {
-		t.Errorf("left: %+v %+v", b.main, b.spare)
+	if b.main.sum != 0 || b.reserveUsed.sum != 0 || len(b.main.of) != 0 || len(b.reserveUsed.of) != 0 {
+		t.Errorf("left: %+v %+v", b.main, b.reserveUsed)
 	}
 	e, rest := b.Open("e"), b.Open("f")
-	if err := cmp.Or(e.Take(Small/2), rest.Take(8<<20), b.Open("g").Take(8<<20-Small/2), e.Take(Small/2)); err != nil || !e.spare {
+	if err := cmp.Or(e.Take(Small/2), rest.Take(8<<20), b.Open("g").Take(8<<20-Small/2), e.Take(Small/2)); err != nil ||
+		!e.inReserve {
 		t.Errorf("a small body that grows where no room is left: %v", err)
 	}
 	b = New(16 << 20)

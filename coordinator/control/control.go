@@ -1,5 +1,6 @@
-// Package control runs the controllers, each in a goroutine of its own and never twice at once. What wakes which is a table of the package
-// that wires them.
+// Package control runs the controllers: each in its own goroutine, never twice at once. The package that
+// wires them has
+// the table of which signal wakes which.
 package control
 
 import (
@@ -9,43 +10,46 @@ import (
 	"time"
 )
 
-// Controller brings about what follows from the state of the system now. Reconcile may be called at any time, and twice for the same
-// thing. It returns soon: what takes long it hands to a pool. An error says that NATS or the coordinator itself is in trouble.
+// Controller brings the system closer to what it should be. Reconcile may be called at any time, and again
+// for the same
+// work. It returns soon; slow work goes to a pool. An error means that NATS or the coordinator itself has a
+// problem.
 type Controller interface {
 	Reconcile(ctx context.Context) error
 }
 
-// Func is a controller that is one function.
+// Func is a controller that is a single function.
 type Func func(ctx context.Context) error
 
 // Reconcile calls f.
 func (f Func) Reconcile(ctx context.Context) error { return f(ctx) }
 
-// Signal is what has happened, as a set of bits.
+// Signal is a set of bits: what has happened.
 type Signal uint32
 
-// Plan is when a controller is called.
+// Plan says when a controller is called.
 type Plan struct {
 	Name    string
 	Do      Controller
-	Wakes   Signal        // any of these: at once
+	Wakes   Signal        // at once after any of these
 	Every   time.Duration // after so long without a call; required
-	Rest    time.Duration // the least time between the end of a call and the next one
-	Allowed func() bool   // not called while this says no; nil: always called
+	Rest    time.Duration // the shortest time between the end of a call and the next one
+	Allowed func() bool   // not called while this reports false; nil: always called
 }
 
 const (
-	longest = 10 * time.Second // pause after errors
-	soon    = time.Second      // pause at most before it is asked again whether a controller may be called that is to be
+	maxPause   = 10 * time.Second // the longest pause after errors
+	maxRecheck = time.Second      // the longest time until Allowed is asked again
 )
 
-// Sweep is how often a controller that is called once a second looks at all that is to be done, and not only at what is new.
+// Sweep is how often a controller that is called once a second looks at all its work, and not only at what is
+// new.
 const Sweep = 900 * time.Millisecond
 
 // Scheduler calls controllers.
 type Scheduler struct{ loops []*loop }
 
-// New makes a scheduler; Run makes it work. Signals that come before are kept.
+// New returns a Scheduler. Signals that come before Run are kept.
 func New(log *slog.Logger, plans ...Plan) *Scheduler {
 	s := &Scheduler{}
 	for _, p := range plans {
@@ -54,8 +58,8 @@ func New(log *slog.Logger, plans ...Plan) *Scheduler {
 	return s
 }
 
-// Wake has the controllers called that wait for one of these signals. It never blocks, so a lock may be held. Signals that come while a
-// controller works, or rests, make one further call.
+// Wake calls the controllers that wait for one of these signals. It never blocks, so a lock may be held.
+// Signals that come while a controller works or rests cause one further call.
 func (s *Scheduler) Wake(what Signal) {
 	for _, l := range s.loops {
 		if l.Wakes&what == 0 {
@@ -68,7 +72,7 @@ func (s *Scheduler) Wake(what Signal) {
 	}
 }
 
-// Run works until ctx ends and every controller has returned.
+// Run calls the controllers until ctx ends and all of them have returned.
 func (s *Scheduler) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, l := range s.loops {
@@ -98,7 +102,7 @@ func (l *loop) run(ctx context.Context) {
 			return
 		}
 		if l.Allowed != nil && !l.Allowed() {
-			timer.Reset(min(l.Every, soon)) // what is to be done stays to be done
+			timer.Reset(min(l.Every, maxRecheck)) // the work stays due
 			continue
 		}
 		pause := l.Rest
@@ -106,17 +110,17 @@ func (l *loop) run(ctx context.Context) {
 			failed = 0
 		} else if ctx.Err() == nil {
 			failed++
-			pause = max(pause, min(l.Every<<min(failed-1, 10), longest))
-			l.log.Warn("not done yet; trying again", "failures", failed, "after", pause, "err", err)
+			pause = max(pause, min(l.Every<<min(failed-1, 10), maxPause))
+			l.log.Warn("controller failed, retrying", "failures", failed, "after", pause, "err", err)
 		}
-		if pause > 0 && !rest(ctx, pause) {
+		if pause > 0 && !sleep(ctx, pause) {
 			return
 		}
 	}
 }
 
-// rest waits; false: ctx has ended.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleep waits for d. It reports false when ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -62,7 +62,15 @@ func TestWakesAreOneFurtherCall(t *testing.T) {
 func TestASignalBeforeRunIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		called := make(chan struct{}, 1)
-		s := New(slog.Default(), Plan{Name: "a", Wakes: 1, Every: time.Hour, Do: Func(func(context.Context) error { called <- struct{}{}; return nil })})
+		s := New(
+			slog.Default(),
+			Plan{
+				Name:  "a",
+				Wakes: 1,
+				Every: time.Hour,
+				Do:    Func(func(context.Context) error { called <- struct{}{}; return nil }),
+			},
+		)
 		s.Wake(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

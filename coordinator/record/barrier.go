@@ -7,35 +7,37 @@ import (
 	"ao/nats/bus"
 )
 
-// Patience is how long a request waits for the fold. What it asked for is on the stream then, or as good as, but nobody here can say
-// what came of it: it may be that NATS is away.
+// RequestTimeout is how long a request waits for the projection. What it asked for is already written by
+// then;
+// only the outcome is unknown here.
 const RequestTimeout = 10 * time.Second
 
-// Reads waits until the fold has what readers are to see.
+// ReadBarrier waits until the projection has what readers are to see.
 type ReadBarrier struct {
 	stream  streamState
 	history awaiter
 }
 
-// current is what the stream holds now.
+// streamState is what the stream holds now.
 type streamState interface {
 	Connected() bool
 	State(ctx context.Context) (bus.State, error)
 }
 
-// awaited is a fold that can be waited for.
+// awaiter is a projection that can be waited for.
 type awaiter interface {
 	Await(ctx context.Context, seq uint64) error
 	WaitOwnWrites(ctx context.Context) error
 }
 
-// NewReads makes who waits until a fold has what a stream holds.
+// NewReadBarrier returns a barrier between a stream and its projection.
 func NewReadBarrier(s streamState, h awaiter) *ReadBarrier {
 	return &ReadBarrier{stream: s, history: h}
 }
 
-// Current waits, a second at most, until the fold has what the stream holds now: a reader who was answered by another
-// coordinator a moment ago sees at least that here. While NATS is away what is known has to do.
+// WaitCurrent waits up to a second until the projection has what the stream holds now, so that readers see
+// what
+// another coordinator just answered. It does not wait while NATS is away.
 func (r *ReadBarrier) WaitCurrent(ctx context.Context) {
 	if !r.stream.Connected() {
 		return
@@ -45,7 +47,7 @@ func (r *ReadBarrier) WaitCurrent(ctx context.Context) {
 	_ = r.CatchUp(ctx)
 }
 
-// CaughtUp waits until the fold has what was written before.
+// CatchUp waits until the projection has everything that was written before the call.
 func (r *ReadBarrier) CatchUp(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -56,15 +58,15 @@ func (r *ReadBarrier) CatchUp(ctx context.Context) error {
 	return bus.OutcomeUnknown(ctx, err)
 }
 
-// Reached waits until the fold has a record that was written.
+// WaitFor waits until the projection has a record.
 func (r *ReadBarrier) WaitFor(ctx context.Context, seq uint64) error {
 	wait, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	return bus.OutcomeUnknown(ctx, r.history.Await(wait, seq))
 }
 
-// Own waits until the fold has all records of this process, for a moment at most: a list that this coordinator gives after an answer
-// shows what it answered.
+// WaitOwnWrites waits up to two seconds until the projection has all records of this process (read your
+// writes).
 func (r *ReadBarrier) WaitOwnWrites(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

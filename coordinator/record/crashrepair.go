@@ -9,8 +9,9 @@ import (
 	"ao/nats/subject"
 )
 
-// Torn mends what a crash of NATS leaves: the run's own records may be lost, and what its worker said of it kept. A run that is
-// stored again has attempts of the same keys, and would find them taken.
+// CrashRepair removes stale records after a crash of NATS lost a run's own records but kept what its worker
+// wrote.
+// A run that is stored again has the same attempt keys, and would find them taken.
 type CrashRepair struct {
 	stream  lossyStream
 	history runIndex
@@ -18,25 +19,26 @@ type CrashRepair struct {
 	log *slog.Logger
 }
 
-// torn is a stream that may have lost some records and kept others.
+// lossyStream is a stream that may have lost some records and kept others.
 type lossyStream interface {
 	State(ctx context.Context) (bus.State, error)
 	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
 	Purge(ctx context.Context, stream, filter string, before uint64) error
 }
 
-// known is which runs there are.
+// runIndex looks up runs.
 type runIndex interface {
 	Active(id string) (projection.Active, bool)
 	Ended(id string) bool
 }
 
-// NewTorn makes who mends that.
+// NewCrashRepair returns a CrashRepair.
 func NewCrashRepair(s lossyStream, h runIndex, p barrier, log *slog.Logger) *CrashRepair {
 	return &CrashRepair{stream: s, history: h, barrier: p, log: log}
 }
 
-// Stands tells whether a run is there: in the fold, or on the stream, since a fold that begins anew has nothing yet.
+// Exists reports whether a run is in the projection or on the stream.
+// The stream counts too, because a projection that is rebuilt is still empty.
 func (t *CrashRepair) Exists(ctx context.Context, run, session string) (bool, error) {
 	if _, open := t.history.Active(run); open || t.history.Ended(run) {
 		return true, nil
@@ -52,7 +54,8 @@ func (t *CrashRepair) Exists(ctx context.Context, run, session string) (bool, er
 	return false, nil
 }
 
-// Unsay removes what a worker said of a run whose own records NATS has lost with a crash, before it is stored again.
+// RemoveStale removes what a worker wrote about a run whose own records NATS lost. Call it before storing the
+// run again.
 func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string) error {
 	s, err := t.stream.State(ctx)
 	if err != nil {
@@ -61,25 +64,26 @@ func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string) erro
 	if err := t.barrier.CatchUp(ctx); err != nil {
 		return err
 	}
-	if stands, err := t.Exists(ctx, run, session); err != nil || stands { // it was stored at this moment
+	if exists, err := t.Exists(ctx, run, session); err != nil || exists { // stored just now by somebody else
 		return err
 	}
-	return t.remove(ctx, run, session, s.Last+1) // what follows is of the run that is there then
+	return t.remove(ctx, run, session, s.Last+1) // later records belong to the run stored then
 }
 
-// UnsayEarlier removes what was said of a run before its first record: what a worker said of its old attempt after Unsay looked, and
-// before the run stood again, is no word on this one either.
+// RemoveEarlier removes what was written about a run before its first record.
+// A worker may have written about the old attempt between RemoveStale and the moment the run was stored
+// again.
 func (t *CrashRepair) RemoveEarlier(ctx context.Context, run, session string) {
 	err := t.barrier.CatchUp(ctx)
 	if now, open := t.history.Active(run); err == nil && open {
 		err = t.remove(ctx, run, session, now.FirstSeq)
 	}
-	if err != nil { // the run stands; who gives it up looks once more
-		t.log.Warn("words on a run that was lost are not removed", "run", run, "err", err)
+	if err != nil { // the run exists; whoever abandons it checks once more
+		t.log.Warn("stale records of a lost run not removed", "run", run, "err", err)
 	}
 }
 
-// unsay removes what was said of a run before a record.
+// remove purges claims, results, ends and stops of a run before a sequence.
 func (t *CrashRepair) remove(ctx context.Context, run, session string, before uint64) error {
 	part := subject.Partition(session)
 	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Offered(part, run, "*"), subject.Ended(part, run, "*"), subject.Stopping(part, run)} {

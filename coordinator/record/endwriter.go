@@ -14,16 +14,17 @@ import (
 	"ao/shared/trace"
 )
 
-// past waits for what is on the stream. Errors say that NATS did not answer.
+// barrier waits for the projection. An error means that NATS did not answer.
 type barrier interface {
-	CatchUp(ctx context.Context) error             // until the fold has what was written before
+	CatchUp(ctx context.Context) error             // until the projection has everything written before the call
 	WaitFor(ctx context.Context, seq uint64) error // until it has that record
 }
 
-// Ender says the last words of coordinators on attempts. Who came first keeps the word: that it is taken is no error.
+// EndWriter appends end records on behalf of coordinators. If one already exists, that is not an error: the
+// first wins.
 type EndWriter struct{ Needs }
 
-// Needs is what an Ender works with. Spans may be nil.
+// Needs is what an EndWriter works with. Spans may be nil.
 type Needs struct {
 	Records *Writer
 	Stream  interface {
@@ -39,26 +40,26 @@ type Needs struct {
 	}
 	Barrier    barrier
 	Heartbeats interface {
-		NotHeard(key string) bool // nobody was heard, for a lease of listening, to have an attempt whose claim is not known
+		NotHeard(key string) bool // no heartbeat named the attempt for a whole lease, although its claim is unknown
 	}
 	Stopper interface {
-		SendStop(ctx context.Context, a projection.Active) // once; the leases repeat it
+		SendStop(ctx context.Context, a projection.Active) // sends once; the lease controller repeats it
 	}
 	Spans *trace.Tracer
 	Log   *slog.Logger
 }
 
-// NewEnder makes one.
+// NewEndWriter returns an EndWriter.
 func NewEndWriter(n Needs) *EndWriter { return &EndWriter{n} }
 
-// attempt is the attempt that is next or under way, with its key; any coordinator can make it, also of a run never queued.
+// attempt returns the number and key of the current or next attempt. Any coordinator can compute them.
 func (e *EndWriter) attempt(a projection.Active) (int, string) {
 	n := a.AttemptNumber()
 	return n, e.Records.keys.Of(a.Spec.ID, n)
 }
 
-// AttemptOf is the attempt of a run that this key is of: its own one, an earlier one, or the next, of which the fold may not know
-// yet. 0: it is of none.
+// AttemptOf returns the number of the attempt that key belongs to, 0 if it is none of the run's.
+// The number may be one higher than the projection knows.
 func (e *EndWriter) AttemptOf(a projection.Active, key string) int {
 	if key == "" {
 		return 0
@@ -74,17 +75,20 @@ func (e *EndWriter) AttemptOf(a projection.Active, key string) int {
 	return 0
 }
 
-// GoesOn tells whether an attempt is still under way by the claim that was looked at; NATS may have lost that, and another runner begun
-// the attempt since.
+// IsCurrent reports whether the attempt is still open under the claim in a.
+// NATS may have lost that claim, and another runner may have claimed the attempt since.
 func (e *EndWriter) IsCurrent(a projection.Active) bool {
 	now, ok := e.History.Active(a.Spec.ID)
 	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
 }
 
-// errUnsure says that nothing follows from the history at the moment.
-var errUnconfirmed = fault.New(fault.Unavailable, "", "The history is not confirmed by NATS at the moment; trying again").After(time.Second)
+// errUnconfirmed is returned while no decision may be based on the projection.
+var errUnconfirmed = fault.New(fault.Unavailable, "", "the history is not confirmed by NATS at the moment, retrying").
+	After(time.Second)
 
-// Moot tells whether a last word on an attempt is not to be said: it no longer goes on, or, with an error, nobody can tell at the moment.
+// Superseded reports whether an end record for a must not be written, because the attempt is no longer
+// current.
+// With an error this is unknown for now.
 func (e *EndWriter) Superseded(a projection.Active) (bool, error) {
 	if !e.History.Confirmed() {
 		return true, errUnconfirmed
@@ -92,7 +96,7 @@ func (e *EndWriter) Superseded(a projection.Active) (bool, error) {
 	return !e.IsCurrent(a), nil
 }
 
-// Lose ends an attempt whose worker is gone. One that was to be stopped is stopped by that.
+// FailLost ends an attempt whose worker is gone. An attempt that was being stopped ends as stopped.
 func (e *EndWriter) FailLost(ctx context.Context, a projection.Active, why string) error {
 	if moot, err := e.Superseded(a); moot {
 		return err
@@ -103,50 +107,58 @@ func (e *EndWriter) FailLost(ctx context.Context, a projection.Active, why strin
 	status := run.Failed
 	f := fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").
 		With("runner_id", a.Claim.RunnerID).With("detail", why)
-	e.Log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
+	e.Log.Warn("attempt abandoned", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
 	if a.Stopping {
 		status = run.Stopped
 		f.Code, f.Message = "stopped", "Stopped; its runner disconnected before it could say so"
 	}
 	err := e.end(ctx, a, status, f)
 	if err != nil {
-		e.Log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
+		e.Log.Warn("attempt not ended yet, retrying", "run", a.Spec.ID, "err", err)
 	}
 	return err
 }
 
-// end says the last word of a begun attempt. An attempt whose result is offered meanwhile is not given up: its offer is the end of its
-// lease.
+// end appends the end record of a claimed attempt.
+// If the worker reports a result meanwhile, that result decides and nothing is appended.
 func (e *EndWriter) end(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error {
-	word, err := e.ended(ctx, a, status, f)
+	end, err := e.ended(ctx, a, status, f)
 	if err != nil {
 		return err
 	}
 	if a.Spec.HasOutputSchema {
-		return e.endIfUnreported(ctx, a, word)
+		return e.endIfUnreported(ctx, a, end)
 	}
-	return e.AppendEnd(ctx, a, word)
+	return e.AppendEnd(ctx, a, end)
 }
 
-// Shutting are the records that say a last word on an attempt if nothing was offered: the first takes the offer's place,
-// and carries that word.
-func (e *EndWriter) EndIfUnreported(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
-	word, err := e.ended(ctx, a, status, f)
-	return blockResult(a, word), err
+// EndIfUnreported returns the records that end an attempt unless its worker has reported a result.
+// The first takes the result's subject and carries the end record.
+func (e *EndWriter) EndIfUnreported(
+	ctx context.Context,
+	a projection.Active,
+	status run.Status,
+	f *fault.Fault,
+) ([]bus.Entry, error) {
+	end, err := e.ended(ctx, a, status, f)
+	return blockResult(a, end), err
 }
 
-func blockResult(a projection.Active, word bus.Entry) []bus.Entry {
-	return []bus.Entry{{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word.Body}, word}
+func blockResult(a projection.Active, end bus.Entry) []bus.Entry {
+	return []bus.Entry{
+		{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: end.Body},
+		end,
+	}
 }
 
-// endUnoffered says a last word if nothing was offered, so that no worker can come between.
-func (e *EndWriter) endIfUnreported(ctx context.Context, a projection.Active, word bus.Entry) error {
-	all := blockResult(a, word)
+// endIfUnreported ends an attempt unless a result was reported. No worker can write in between.
+func (e *EndWriter) endIfUnreported(ctx context.Context, a projection.Active, end bus.Entry) error {
+	all := blockResult(a, end)
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	switch {
 	case err == nil:
 		e.Records.NoteWritten(seq)
-		e.traceEnd(a, word)
+		e.traceEnd(a, end)
 		return nil
 	case !errors.Is(err, bus.ErrTaken):
 		return bus.WriteUnanswered(err)
@@ -156,8 +168,8 @@ func (e *EndWriter) endIfUnreported(ctx context.Context, a projection.Active, wo
 	}
 	switch now, ok := e.History.Active(a.Spec.ID); {
 	case !ok || now.Key != a.Key || now.UnverifiedSeq != 0:
-		return nil // ended, or offered: then the check decides
-	case now.CarriedEndSeq != 0: // by this coordinator or another
+		return nil // ended, or a result was reported: its check decides
+	case now.CarriedEndSeq != 0: // by this coordinator or another one
 		return e.AppendCarriedEnd(ctx, now)
 	}
 	if m, err := e.Stream.Last(ctx, all[0].Subject); err == nil && m.Seq < a.FirstSeq {
@@ -165,36 +177,43 @@ func (e *EndWriter) endIfUnreported(ctx context.Context, a projection.Active, wo
 			return err
 		}
 	}
-	return e.AppendEnd(ctx, a, word) // what stands in the offer's place is none
+	return e.AppendEnd(ctx, a, end) // the record in the result's place is not a result
 }
 
-// EndAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.
+// AppendCarriedEnd appends the end record that another record of a coordinator carries: its claim, or the
+// record it
+// wrote in place of a result.
 func (e *EndWriter) AppendCarriedEnd(ctx context.Context, a projection.Active) error {
 	if moot, err := e.Superseded(a); moot {
 		return err
 	}
-	word, err := e.History.CarriedEnd(ctx, a)
+	end, err := e.History.CarriedEnd(ctx, a)
 	if err != nil {
 		return err
 	}
-	return e.AppendEnd(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word})
+	return e.AppendEnd(
+		ctx,
+		a,
+		bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: end},
+	)
 }
 
-// Say appends the last word of a begun attempt. Who came first keeps it. One that precedes the attempt's own claim, or what queues it,
-// is not of this attempt, but of one that NATS has lost and that was begun again: it goes.
-func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, word bus.Entry) error {
-	err := e.Records.Append(ctx, word)
-	if err == nil { // nearly always, and there is nothing more to ask
-		e.traceEnd(a, word)
+// AppendEnd appends the end record of a claimed attempt. The first one wins.
+// An end record older than the attempt's claim or queued record belongs to an attempt that NATS lost. It is
+// replaced.
+func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.Entry) error {
+	err := e.Records.Append(ctx, end)
+	if err == nil { // the usual case
+		e.traceEnd(a, end)
 		return nil
 	}
 	since, taken := max(a.ClaimSeq, a.QueuedSeq), errors.Is(err, bus.ErrTaken)
-	switch stands, readErr := e.existingEnd(ctx, word.Subject, since); {
-	case stands == ownEnd: // somebody's, or this one, and its answer was lost
+	switch exists, readErr := e.existingEnd(ctx, end.Subject, since); {
+	case exists == ownEnd: // somebody else's, or ours and the answer was lost
 		return nil
-	case stands == earlierEnd:
-		return e.replaceEnd(ctx, a, word, since)
-	case taken && stands == noEnd: // it was, and is gone: who removed it goes on
+	case exists == earlierEnd:
+		return e.replaceEnd(ctx, a, end, since)
+	case taken && exists == noEnd: // it existed and was removed: whoever removed it goes on
 		return nil
 	case taken:
 		return bus.WriteUnanswered(readErr)
@@ -202,17 +221,18 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, word bus
 	return bus.WriteUnanswered(err)
 }
 
-// lastWord is what stands in the place of an attempt's last word.
+// endState is what an attempt's end subject holds.
 type endState int
 
 const (
-	unknownEnd endState = iota // NATS did not say
+	unknownEnd endState = iota // NATS did not answer
 	noEnd                      // nothing
-	ownEnd                     // a last word of the attempt
-	earlierEnd                 // one that precedes what began the attempt
+	ownEnd                     // an end record of this attempt
+	earlierEnd                 // one that is older than the attempt
 )
 
-// standing is which word stands under a subject, of an attempt that was begun or queued by a record.
+// existingEnd returns what a subject holds. since is the sequence of the record that claimed or queued the
+// attempt.
 func (e *EndWriter) existingEnd(ctx context.Context, subj string, since uint64) (endState, error) {
 	switch m, err := e.Stream.Last(ctx, subj); {
 	case errors.Is(err, bus.ErrNotFound):
@@ -225,21 +245,21 @@ func (e *EndWriter) existingEnd(ctx context.Context, subj string, since uint64) 
 	return earlierEnd, nil
 }
 
-// sayInstead says a last word in the place of one that precedes what began the attempt.
-func (e *EndWriter) replaceEnd(ctx context.Context, a projection.Active, word bus.Entry, since uint64) error {
+// replaceEnd removes an end record older than the attempt and appends this one.
+func (e *EndWriter) replaceEnd(ctx context.Context, a projection.Active, end bus.Entry, since uint64) error {
 	if err := e.Barrier.CatchUp(ctx); err != nil {
 		return err
 	}
 	if moot, err := e.Superseded(a); moot {
 		return err
 	}
-	if err := e.purge(ctx, word.Subject, since); err != nil {
+	if err := e.purge(ctx, end.Subject, since); err != nil {
 		return err
 	}
-	return e.Records.Put(ctx, word)
+	return e.Records.Put(ctx, end)
 }
 
-// purge removes what a subject holds before a record.
+// purge removes what a subject holds before a sequence.
 func (e *EndWriter) purge(ctx context.Context, subj string, before uint64) error {
 	if err := e.Stream.Purge(ctx, subject.Runs, subj, before); err != nil {
 		return bus.WriteUnanswered(err)
@@ -247,35 +267,59 @@ func (e *EndWriter) purge(ctx context.Context, subj string, before uint64) error
 	return nil
 }
 
-// ended is the coordinator's last word on an attempt. Of a begun one it names the last event, so that readers get all of them
-// first; where that is not to be had the end is told without.
-func (e *EndWriter) ended(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
+// ended builds a coordinator's end record. For a claimed attempt it names the last event, so that readers get
+// all
+// events first. If NATS does not say which that is, the record goes without.
+func (e *EndWriter) ended(
+	ctx context.Context,
+	a projection.Active,
+	status run.Status,
+	f *fault.Fault,
+) (bus.Entry, error) {
 	attempt, key := e.attempt(a)
 	var events uint64
 	if a.Claim != nil {
 		var err error
-		if events, err = e.Stream.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID)); err != nil {
-			e.Log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
+		events, err = e.Stream.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID))
+		if err != nil {
+			e.Log.Debug("last event of a run is unknown", "run", a.Spec.ID, "err", err)
 		}
 	}
-	body, err := run.Ended{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
+	body, err := run.Ended{
+		V:         e.Records.versions.Of(a),
+		SessionID: a.Spec.SessionID,
+		Nonce:     Nonce(),
+		Attempt:   attempt,
+		Status:    status,
+		Error:     f,
+		Events:    events,
+		StartedAt: a.Started,
+		At:        time.Now().UTC(),
+	}.Encode()
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 
-// Word is the beginning of a last word on a begun attempt.
+// NewEnd returns the common members of an end record for a claimed attempt.
 func (e *EndWriter) NewEnd(a projection.Active) run.Ended {
-	return run.Ended{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
+	return run.Ended{
+		V:         e.Records.versions.Of(a),
+		SessionID: a.Spec.SessionID,
+		Nonce:     Nonce(),
+		Attempt:   a.Attempt,
+		StartedAt: a.Started,
+		At:        time.Now().UTC(),
+	}
 }
 
-// Mark proves that a coordinator has checked the result of an attempt.
+// SignChecked returns the signature that proves that a coordinator checked the attempt's result.
 func (e *EndWriter) SignChecked(a projection.Active) string {
 	return e.Records.keys.SignChecked(a.Spec.ID, a.Attempt)
 }
 
-// over makes the span of an attempt that is over by a coordinator's last word, of the times in its records: of a run that nobody
-// began its waiting, of a begun one all that is known of what its worker did, who is gone and tells nothing.
+// traceEnd makes the span of an attempt that a coordinator ended, from the times in its records.
+// An unclaimed run gets a span of its waiting; a claimed one stands for the worker that can no longer report.
 func (e *EndWriter) traceEnd(a projection.Active, last bus.Entry) {
-	if e.Spans == nil || a.UnverifiedSeq != 0 { // its worker has told
+	if e.Spans == nil || a.UnverifiedSeq != 0 { // its worker has reported its own span
 		return
 	}
 	end, err := run.DecodeEnded(last.Body)

@@ -17,13 +17,14 @@ import (
 	"ao/shared/fault"
 )
 
-// Keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex. Two
-// dispatches of one attempt have the same key, and so share one claim; who never received a run cannot claim or end it.
+// Keys computes attempt keys (fencing tokens): HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex.
+// Two dispatches of an attempt share a key, and therefore a claim. Without the key nobody can claim or end a
+// run.
 type Keys struct {
-	hashes atomic.Pointer[sync.Pool] // of hash.Hash: the secret is worked in once
+	hashes atomic.Pointer[sync.Pool] // of hash.Hash, each with the secret already worked in
 }
 
-// NewKeys makes keys that are nobody's, until the deployment's secret is read.
+// NewKeys returns random keys, for use until the deployment's secret is read.
 func NewKeys() *Keys {
 	k := &Keys{}
 	k.set([]byte(Nonce()))
@@ -34,19 +35,20 @@ func (k *Keys) set(secret []byte) {
 	k.hashes.Store(&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }})
 }
 
-// Of is the key of an attempt.
+// Of returns the key of an attempt.
 func (k *Keys) Of(run string, attempt int) string { return k.sum("", run, attempt) }
 
-// Mark proves that a coordinator has checked the result of an attempt against the run's output schema (decision 0015). Its label tells
-// it apart from the attempt's key, which the worker has.
+// SignChecked returns the signature by which a coordinator confirms that it checked an attempt's result
+// against the
+// output schema (decision 0015). The label keeps it apart from the attempt's key, which the worker has.
 func (k *Keys) SignChecked(run string, attempt int) string {
 	return k.sum("checked|", run, attempt)
 }
 
-// Sign proves that a coordinator of this deployment has written a text of any kind. Its label keeps it from being a key.
+// Sign returns a signature of any text by this deployment's coordinators. The label keeps it apart from keys.
 func (k *Keys) Sign(text string) string { return k.sum("signed|"+text, "", 0) }
 
-// Deployment is a name of this deployment, which tells nothing of its secret.
+// Deployment returns a name of this deployment that reveals nothing about its secret.
 func (k *Keys) Deployment() string { return k.sum("deployment|", "", 0)[:12] }
 
 func (k *Keys) sum(label, run string, attempt int) string {
@@ -59,20 +61,20 @@ func (k *Keys) sum(label, run string, attempt int) string {
 	return hex.EncodeToString(m.Sum(room[:0])[:16])
 }
 
-// Marked tells whether a mark is that of an attempt.
+// ValidChecked reports whether mark is the attempt's SignChecked.
 func (k *Keys) ValidChecked(run string, attempt int, mark string) bool {
 	return subtle.ConstantTimeCompare([]byte(k.SignChecked(run, attempt)), []byte(mark)) == 1
 }
 
-// Check refuses a key that is not the attempt's.
+// Check returns a Forbidden fault unless key is the attempt's.
 func (k *Keys) Check(run string, attempt int, key string) error {
 	if subtle.ConstantTimeCompare([]byte(k.Of(run, attempt)), []byte(key)) == 1 {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "", "The attempt's key does not fit")
+	return fault.New(fault.Forbidden, "", "the attempt's key does not match")
 }
 
-// Read makes the keys those of the deployment's secret; the first coordinator ever makes it.
+// Read takes the keys from the deployment's secret. The first coordinator of a deployment creates it.
 func (k *Keys) Read(ctx context.Context, secrets interface {
 	Create(ctx context.Context, key string, value []byte) (uint64, error)
 	Get(ctx context.Context, key string) ([]byte, uint64, error)
@@ -89,5 +91,5 @@ func (k *Keys) Read(ctx context.Context, secrets interface {
 	return err
 }
 
-// Nonce tells an own append from another's when it is read back.
+// Nonce tells one's own append from another's when it is read back.
 func Nonce() string { return rand.Text() }

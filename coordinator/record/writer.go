@@ -1,5 +1,6 @@
-// Package record writes the records of coordinators: it makes their subjects, keys and bodies, puts aside what is too
-// large for one, says last words, and removes what NATS kept of a run that it lost.
+// Package record writes the coordinator's records. It makes their subjects, keys and bodies, stores large
+// bodies as
+// payloads, ends attempts, and removes stale records after NATS lost some.
 package record
 
 import (
@@ -17,29 +18,30 @@ import (
 	"ao/shared/run"
 )
 
-// MaxInline is the largest body that a record carries itself; larger ones go through the object store.
+// MaxInline is the largest body that a record carries itself. Larger ones go to the object store.
 const MaxInline = 256 << 10
 
-// Settling is how long after the end of a run, give or take what the clocks differ, it may be said that there is no such result, and
-// there is one: a NATS server that comes back does not know yet what the others wrote since.
+// ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result: a server that
+// came back
+// does not know yet what the others wrote. It allows for clocks that differ.
 const ReplicaLag = time.Minute
 
-// versions is in which version records are written.
+// versions says in which version records are written.
 type versions interface {
-	Now() int                   // of records that stand under no attempt's key
-	Of(a projection.Active) int // of those under an attempt's
-	Advertised() int            // to attempts that are queued; 0: 1
+	Now() int                   // of records that are not under an attempt's key
+	Of(a projection.Active) int // of records under an attempt's key
+	Advertised() int            // what queued attempts are told; 0 means 1
 }
 
-// Writer writes records, and what is too large for one.
+// Writer writes records, and payloads that are too large for one.
 type Writer struct {
-	stream   stream
-	history  history
-	keys     *Keys
-	versions versions
+	stream     stream
+	projection history
+	keys       *Keys
+	versions   versions
 }
 
-// stream is where records stand.
+// stream is where records are stored.
 type stream interface {
 	Append(ctx context.Context, e bus.Entry) (uint64, error)
 	AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
@@ -48,26 +50,26 @@ type stream interface {
 	PutPart(ctx context.Context, name string, n int, body []byte) error
 }
 
-// history is the fold of this process.
+// history is this process's projection.
 type history interface {
-	NoteWritten(seq uint64) // a list that this coordinator gives after an answer shows what it answered
+	NoteWritten(seq uint64) // so that lists show what this coordinator has answered
 }
 
-// NewWriter makes who writes records to a stream, in the versions that all coordinators read.
+// NewWriter returns a Writer that writes in the versions all coordinators read.
 func NewWriter(s stream, h history, k *Keys, v versions) *Writer {
-	return &Writer{stream: s, history: h, keys: k, versions: v}
+	return &Writer{stream: s, projection: h, keys: k, versions: v}
 }
 
-// Append writes a record, and notes that this process did. Errors are the stream's.
+// Append writes a record and notes its sequence. Errors are the stream's.
 func (w *Writer) Append(ctx context.Context, e bus.Entry) error {
 	seq, err := w.stream.Append(ctx, e)
 	if err == nil {
-		w.history.NoteWritten(seq)
+		w.projection.NoteWritten(seq)
 	}
 	return err
 }
 
-// Put has a record stand whose subject is this run's own, so that "taken" can only mean that it stands already.
+// Put writes a record whose subject only this record can have: that it is taken means that it exists already.
 func (w *Writer) Put(ctx context.Context, e bus.Entry) error {
 	err := w.Append(ctx, e)
 	if err == nil || errors.Is(err, bus.ErrTaken) {
@@ -79,14 +81,15 @@ func (w *Writer) Put(ctx context.Context, e bus.Entry) error {
 	return bus.WriteUnanswered(err)
 }
 
-// AppendBatch writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may
-// come to no more than the first of them, and others write meanwhile: each record says what has to follow, and whoever
-// finds that missing writes it (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
+// AppendBatch writes records that belong together as one batch, or one by one where NATS takes no batch.
+// It may stop after the first. Each record carries the next, and the completion controller writes what is
+// missing
+// (decision 0033). ErrTaken: one is taken; those before it may exist.
 func (w *Writer) AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error) {
 	return w.AppendEither(ctx, entries, entries)
 }
 
-// AppendEither is AppendBatch of records that are others where they are written one after the other.
+// AppendEither is AppendBatch with other records for the case that they are written one by one.
 func (w *Writer) AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error) {
 	seq, err := w.stream.AppendBatch(ctx, together...)
 	if errors.Is(err, bus.ErrTooManyBatches) {
@@ -95,32 +98,45 @@ func (w *Writer) AppendEither(ctx context.Context, together, apart []bus.Entry) 
 	return seq, err
 }
 
-// Version is that of records that stand under no attempt's key.
+// Version is the version of records that are not under an attempt's key.
 func (w *Writer) Version() int { return w.versions.Now() }
 
-// Wrote notes records that were written as one.
-func (w *Writer) NoteWritten(seq uint64) { w.history.NoteWritten(seq) }
+// NoteWritten notes the last sequence of records that were written as a batch.
+func (w *Writer) NoteWritten(seq uint64) { w.projection.NoteWritten(seq) }
 
-// Queued is the record that lets a worker take the attempt.
+// Queued returns the record that lets a worker take the attempt.
 func (w *Writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
-	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt), RecordVersion: w.versions.Advertised(), Spec: s}.Encode()
+	body, err := run.Queued{
+		V:             w.versions.Now(),
+		Attempt:       attempt,
+		Key:           w.keys.Of(s.ID, attempt),
+		RecordVersion: w.versions.Advertised(),
+		Spec:          s,
+	}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
 }
 
-// Accepted is the first record of a run that is not queued yet.
+// Accepted returns the first record of a run that is not queued yet.
 func (w *Writer) Accepted(s run.Spec) (bus.Entry, error) {
 	body, err := run.Accepted{V: w.versions.Now(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Accepted(subject.Partition(s.SessionID), s.SessionID, s.ID), Body: body}, err
 }
 
-// Callback returns the records of a turn that reports the first children pending in o: the list, which carries the turn, then
-// the turn.
+// Callback returns the records of a callback turn that reports the first children in o: the list, which
+// carries the
+// turn, and the turn.
 func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) {
 	accepted, err := w.Accepted(turn)
 	if err != nil {
 		return nil, err
 	}
-	list := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, TurnID: turn.ID, At: turn.CreatedAt, Next: accepted.Body}
+	list := run.Callback{
+		V:      w.versions.Now(),
+		RunID:  o.LastClaimed,
+		TurnID: turn.ID,
+		At:     turn.CreatedAt,
+		Next:   accepted.Body,
+	}
 	for _, child := range o.Children[:reported] {
 		list.Children = append(list.Children, child.RunID)
 	}
@@ -128,12 +144,12 @@ func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.S
 	return []bus.Entry{{Subject: callbackOf(o), Body: body}, accepted}, err
 }
 
-// callbackOf is the subject of the list of what is pending.
+// callbackOf returns the subject of the list.
 func callbackOf(o projection.PendingCallback) string {
 	return subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Deliveries)
 }
 
-// Suppress notes of whom a session is not told.
+// Suppress records that a session is not called back for these children.
 func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) error {
 	record := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
@@ -146,7 +162,8 @@ func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) err
 	return w.Put(ctx, bus.Entry{Subject: callbackOf(o), Body: body})
 }
 
-// Offload moves a body that is too large for a record into the object store, before the record that names it.
+// Offload moves a body that is too large for a record to the object store. The record that names it comes
+// after.
 func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
 	if s.Input.Size() <= MaxInline {
 		return nil
@@ -155,7 +172,7 @@ func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
 	if err != nil {
 		return err
 	}
-	// Named by what it holds: another coordinator may be storing the same run with another look of its agent.
+	// Named by its content: another coordinator may be storing the same run with another state of its agent.
 	ref, err := w.PutPayload(ctx, fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw)), raw)
 	if err != nil {
 		return bus.WriteUnanswered(err)
@@ -164,7 +181,7 @@ func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
 	return nil
 }
 
-// PutPayload stores a body as numbered parts under a name derived from its run; putting it twice is harmless.
+// PutPayload stores a body as numbered parts under a name derived from its run. Storing it twice is harmless.
 func (w *Writer) PutPayload(ctx context.Context, name string, raw []byte) (*run.Payload, error) {
 	sum := sha256.Sum256(raw)
 	ref := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}

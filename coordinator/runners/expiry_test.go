@@ -81,7 +81,7 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 func impatient(t *testing.T, c *parts.Coordinator) {
 	t.Helper()
 	cfg := c.Expiry.Config
-	cfg.Patience, cfg.Lease = 0, 0
+	cfg.RemoveAfter, cfg.Lease = 0, 0
 	if err := expiry.New(cfg).Reconcile(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -1,7 +1,10 @@
-// Package share is the one rule for what many share and nobody may use up: a sharer may have as many as are free. One alone so gets half
-// of all, two a third each, and there is always room for another. Callers share the queues that their runs' demands make, profiles those
-// of their runners' agents, and the places of runners.
+// Package share divides a limited number of places fairly: a caller may have as many as are still free. One
+// caller gets
+// at most half, two a third each, and there is always room for another. It is used for callers' queues, for
+// profiles'
+// queues of runner-owned agents, and for places of runners.
 package share
 
-// Has tells whether who has mine of all that are taken may have one more.
+// Has reports whether a caller that has mine of all taken places may have one more. room is the number of
+// places.
 func Has(room, all, mine int) bool { return mine < room-all }

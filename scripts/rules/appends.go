@@ -15,7 +15,7 @@ var cutIn = map[string]string{
 	"coordinator/control/callback/callback.go:Deliver": "coordinator/serve/parts.TestAPrefixOfACallback",
 	"coordinator/control/dispatch/dispatch.go:write":   "coordinator/serve/parts.TestAPrefixOfQueuedRuns",
 	"coordinator/record/waiting.go:EndWaiting":         "coordinator/serve/parts.TestAPrefixOfTheEndOfAWaitingRun",
-	"coordinator/record/ender.go:endIfUnreported":      "coordinator/serve/parts.TestAPrefixOfTheEndOfAnAttemptWithASchema",
+	"coordinator/record/endwriter.go:endIfUnreported":  "coordinator/serve/parts.TestAPrefixOfTheEndOfAnAttemptWithASchema",
 	"coordinator/record/writer.go:AppendBatch":         "", // those above call it, or the next
 	"coordinator/record/writer.go:AppendEither":        "",
 }

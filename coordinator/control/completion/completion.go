@@ -1,4 +1,5 @@
-// Package completion writes the records that others say are to follow them, and that their writer did not come to write.
+// Package completion writes records that another record announces but whose writer failed before writing
+// them.
 package completion
 
 import (
@@ -14,14 +15,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Every is how often a look is taken at what another record is to follow.
+// Every is how often the controller looks for missing records.
 const Every = 500 * time.Millisecond
 
-// after is how long its writer has to write it.
-const after = time.Second
+// grace is how long the writer of the first record has to write the second.
+const grace = time.Second
 
-// Controller writes the records that others say are to follow them, and that their writer did not come to write. Every
-// coordinator does so; the stream takes each once.
+// Controller writes records that another record carries and whose writer has not written them. Every
+// coordinator runs
+// one; the stream takes each record once.
 type Controller struct {
 	History interface {
 		UnwrittenEnds() []projection.Active
@@ -40,51 +42,64 @@ type Controller struct {
 	}
 	Log *slog.Logger
 
-	seen map[uint64]trial // until when nothing is done, by the sequence of the record that says what is to follow
+	backoffs map[uint64]backoffState // backoff by the sequence of the record that carries the missing one
 }
 
-// trial is how often in a row it came to nothing, and when to try again.
-type trial struct {
+// backoffState counts failures in a row, and says when to try again.
+type backoffState struct {
 	times int
 	until time.Time
 }
 
-// Reconcile finishes what has been unfinished for a while.
+// Reconcile writes what has been missing for a while.
 func (c *Controller) Reconcile(ctx context.Context) error {
 	now := time.Now()
-	seen := map[uint64]trial{}
+	backoffs := map[uint64]backoffState{}
 	var g errgroup.Group
 	g.SetLimit(16)
 	finish := func(seq uint64, id string, f func() error) {
-		at, ok := c.seen[seq]
+		at, ok := c.backoffs[seq]
 		if !ok {
-			at.until = now.Add(after)
+			at.until = now.Add(grace)
 		}
-		if seen[seq] = at; now.Before(at.until) {
+		backoffs[seq] = at
+		if now.Before(at.until) {
 			return
 		}
-		seen[seq] = trial{at.times + 1, now.Add(run.Backoff(at.times + 1))} // what it came to is seen by then
+		backoffs[seq] = backoffState{
+			at.times + 1,
+			now.Add(run.Backoff(at.times + 1)),
+		} // by then the result of this try is visible
 		g.Go(func() error {
 			if err := f(); err != nil && ctx.Err() == nil {
-				c.Log.Warn("what another record is followed by is not written yet; trying again", "run", id, "seq", seq, "err", err)
+				c.Log.Warn(
+					"record that another one carries not written yet, retrying",
+					"run",
+					id,
+					"seq",
+					seq,
+					"err",
+					err,
+				)
 			}
 			return nil
 		})
 	}
 	for _, p := range c.History.Reservations() {
-		finish(p.Seq, p.RunID, func() error { return c.keepPromise(ctx, p) })
+		finish(p.Seq, p.RunID, func() error { return c.acceptReserved(ctx, p) })
 	}
 	for _, a := range c.History.UnwrittenEnds() {
 		finish(a.CarriedEndSeq, a.Spec.ID, func() error { return c.Records.AppendCarriedEnd(ctx, a) })
 	}
 	_ = g.Wait()
-	c.seen = seen
+	c.backoffs = backoffs
 	return nil
 }
 
-// keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's
-// own records with a crash, and kept what its worker said of it.
-func (c *Controller) keepPromise(ctx context.Context, p projection.Reservation) error {
+// acceptReserved accepts a run that its session's or its callback's record carries. A crash of NATS may have
+// lost the
+// run's own records and kept what its worker wrote.
+func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservation) error {
 	if err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID); err != nil {
 		return err
 	}
@@ -96,6 +111,6 @@ func (c *Controller) keepPromise(ctx context.Context, p projection.Reservation) 
 		return err
 	}
 	c.Repair.RemoveEarlier(ctx, p.RunID, p.SessionID)
-	c.Log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
+	c.Log.Info("accepted a run that another record carries", "run", p.RunID, "session", p.SessionID)
 	return nil
 }

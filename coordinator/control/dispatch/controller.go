@@ -14,18 +14,19 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Fleet is who takes runs, and from which queues.
+// Fleet knows which runners take runs, and from which queues.
 type Fleet interface {
 	Matches(w runnerapi.RoutingKey) bool
-	QueueMatches(lane string, w runnerapi.RoutingKey) bool
-	Changes() uint64 // how often registrations have changed
-	Ensure(ctx context.Context, lane string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
-	IsMade(lane string) bool
-	Find(agent string) (*agents.Resolved, bool)                            // as it is now
+	QueueMatches(queue string, w runnerapi.RoutingKey) bool
+	Changes() uint64 // counts changes of registrations
+	Ensure(ctx context.Context, queue string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
+	IsMade(queue string) bool
+	Find(agent string) (*agents.Resolved, bool)                            // as defined now
 	Renewed(context.Context, run.Spec, *agents.Resolved) (run.Spec, error) // a run with another definition of its agent
 }
 
-// Controller acts on what the fold says, not on messages: no wake-up can be lost, and what several coordinators do at once,
+// Controller acts on the projection, not on messages, so no wake-up can be lost. When several coordinators
+// act at once,
 // compare-and-set decides.
 type Controller struct {
 	History interface {
@@ -40,7 +41,7 @@ type Controller struct {
 		LastClaimed(session, before string) string
 	}
 	Records interface {
-		Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
+		Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error)
 		Put(ctx context.Context, e bus.Entry) error
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
@@ -49,28 +50,30 @@ type Controller struct {
 	NoMatch time.Duration // how long a run waits for a runner at most
 	Log     *slog.Logger
 
-	mu      sync.Mutex
-	waits   map[string]*wait     // by run; nil: nobody has looked
-	unmatch map[string]time.Time // by lane: since when no online runner matches
-	swept   time.Time            // the last look at everything
-	seen    uint64               // how often registrations had changed then
+	mu          sync.Mutex
+	waits       map[string]*waitState // by run; nil before the first sweep
+	unmatched   map[string]time.Time  // by queue: since when no online runner matches
+	sweptAt     time.Time             // time of the last sweep
+	seenChanges uint64                // Changes at the last sweep
 }
 
-// wait is a run that waits for a runner.
-type wait struct {
-	want  runnerapi.RoutingKey
-	lane  string
-	since time.Time // its turn has come, or it is queued
-	moves trouble   // into that lane from another one: it may have been there before, and is not queued there again
+// waitState is a run that waits for a runner.
+type waitState struct {
+	want        runnerapi.RoutingKey
+	queue       string
+	since       time.Time    // since its turn came or it was queued
+	moveBackoff backoffState // of moving it into that queue; it may have been there before, and is then not queued there again
 }
 
-// trouble is what came to nothing: how often in a row, and when to try again.
-type trouble struct {
+// backoffState counts failures in a row, and says when to try again.
+type backoffState struct {
 	times int
 	until time.Time
 }
 
-// demands are the run's; one that resumes goes where its session is, which is sure only when its turn has come.
+// demands returns the run's demands. A resumed run also demands its session's affinity, which is final only
+// once its
+// turn has come.
 func (c *Controller) demands(s *run.Spec) run.Demands {
 	if s.Type != run.Resume {
 		return s.Demands

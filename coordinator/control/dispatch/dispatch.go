@@ -1,4 +1,4 @@
-// Package dispatch queues the runs whose turn has come, and ends those that no runner would take in time.
+// Package dispatch queues the runs whose turn has come, and fails those that no runner takes in time.
 package dispatch
 
 import (
@@ -16,29 +16,34 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// deaf is how long nobody may have looked before what is seen in a row proves nothing any more.
-const deaf = 5 * time.Second
+// maxGap is the longest pause between sweeps that still counts as uninterrupted.
+const maxGap = 5 * time.Second
 
-// maxMove is the longest pause between two looks at a run that waits in another lane than it should.
-const maxMove = 10 * time.Second
+// maxMovePause is the longest pause between two attempts to move a run into its queue.
+const maxMovePause = 10 * time.Second
 
-// move tells whether a run that waits in another lane is to be queued in its own now: at once, and ever more seldom
-// where that changes nothing.
-func (w *wait) move(now time.Time) bool {
-	if now.Before(w.moves.until) {
+// mayMove reports whether a run in another queue is to be queued in its own now. It backs off while that
+// changes nothing.
+func (w *waitState) mayMove(now time.Time) bool {
+	if now.Before(w.moveBackoff.until) {
 		return false
 	}
-	w.moves = trouble{w.moves.times + 1, now.Add(min(run.Backoff(w.moves.times+1), maxMove))}
+	w.moveBackoff = backoffState{
+		w.moveBackoff.times + 1,
+		now.Add(min(run.Backoff(w.moveBackoff.times+1), maxMovePause)),
+	}
 	return true
 }
 
-// Reconcile queues the runs whose turn has come since it was called last. Once a second, and when a runner came, it looks at all that wait.
+// Reconcile queues the runs whose turn has come since the last call. Once a second, and after changes of
+// registrations,
+// it looks at all waiting runs.
 func (c *Controller) Reconcile(ctx context.Context) error {
 	c.queue(ctx, c.History.Eligible())
 	changes := c.Fleet.Changes()
 	c.mu.Lock()
-	all := changes != c.seen || time.Since(c.swept) >= control.Sweep
-	c.seen = changes
+	all := changes != c.seenChanges || time.Since(c.sweptAt) >= control.Sweep
+	c.seenChanges = changes
 	c.mu.Unlock()
 	if all {
 		c.sweep(ctx)
@@ -46,44 +51,46 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// A write holds at most so many records, and bytes of them, of runs whose turn has come.
+// The most records, and bytes, that one batch of queued runs may have.
 const (
 	batchRuns  = 256
 	batchBytes = 4 << 20
 )
 
-// queue queues, in their order and many with one write, those runs that an online runner would take: when a runner comes
-// thousands may have waited for it.
+// queue queues, in order and in batches, the runs that an online runner would take. Thousands may have waited
+// for one.
 func (c *Controller) queue(ctx context.Context, due []projection.Active) {
 	var batch []bus.Entry
-	var vain []doomed
+	var failing []unplaceable
 	size := 0
 	for _, a := range due {
-		if f := c.inVain(a); f != nil {
-			vain = append(vain, doomed{a, f})
+		if f := c.cannotStart(a); f != nil {
+			failing = append(failing, unplaceable{a, f})
 			continue
 		}
-		e, f, ok := c.record(ctx, a)
+		e, f, ok := c.queuedRecord(ctx, a)
 		if f != nil {
-			vain = append(vain, doomed{a, f})
+			failing = append(failing, unplaceable{a, f})
 		}
 		if !ok {
 			continue
 		}
 		if len(batch) == batchRuns || size+len(e.Body) > batchBytes {
 			written := c.write(ctx, batch)
-			if batch, size = batch[:0], 0; !written {
-				break // those behind it would overtake it; the next sweep finds all of them
+			batch, size = batch[:0], 0
+			if !written {
+				break // later runs would overtake it; the next sweep finds them all
 			}
 		}
 		batch, size = append(batch, e), size+len(e.Body)
 	}
 	c.write(ctx, batch)
-	c.fail(ctx, vain)
+	c.fail(ctx, failing)
 }
 
-// write writes a batch; where others had a part in it already, or it is refused as a whole, one by one. It reports false
-// where NATS does not write: then what comes later has to wait, too, so that no run overtakes another.
+// write writes a batch, or record by record where the batch is refused. It reports false if NATS does not
+// write:
+// then later runs have to wait too, so that none overtakes another.
 func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 	if !c.History.Confirmed() { // NATS went away meanwhile
 		return false
@@ -93,13 +100,13 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 		case err == nil:
 			return true
 		case fault.KindOf(err) == fault.Unavailable:
-			c.Log.Warn("runs not queued yet; trying again", "runs", len(batch), "err", err)
+			c.Log.Warn("runs not queued yet, retrying", "runs", len(batch), "err", err)
 			return false
 		}
 	}
 	for _, e := range batch {
 		if err := c.Records.Put(ctx, e); err != nil {
-			c.Log.Warn("run not queued yet; trying again", "subject", e.Subject, "err", err)
+			c.Log.Warn("run not queued yet, retrying", "subject", e.Subject, "err", err)
 			if fault.KindOf(err) == fault.Unavailable {
 				return false
 			}
@@ -108,11 +115,14 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 	return true
 }
 
-// record is a run's queued record, if an online runner would take it, or why the run fails. a may be old: what has begun since is left
-// alone, and so is what is stopped with its tree (trees).
-func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Entry, vain *fault.Fault, ok bool) {
+// queuedRecord returns a run's queued record if an online runner would take it, or why the run fails.
+// a may be outdated: what was claimed since is left alone, and so is what a tree stop covers.
+func (c *Controller) queuedRecord(
+	ctx context.Context,
+	a projection.Active,
+) (e bus.Entry, failing *fault.Fault, ok bool) {
 	a, ok = c.History.Active(a.Spec.ID)
-	if !ok || a.Claim != nil || a.TreeStop.Seq != 0 || c.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
+	if !ok || a.Claim != nil || a.TreeStop.Seq != 0 || c.endStopped(ctx, a) || time.Now().Before(a.NotBefore) {
 		return e, nil, false
 	}
 	w := c.Want(a)
@@ -122,29 +132,30 @@ func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Ent
 	spec := *a.Spec
 	var err error
 	if k, changed := c.successor(a); changed {
-		if spec, err = c.Fleet.Renewed(ctx, spec, k); err != nil && fault.KindOf(err) != fault.Unavailable {
+		spec, err = c.Fleet.Renewed(ctx, spec, k)
+		if err != nil && fault.KindOf(err) != fault.Unavailable {
 			return e, fault.Of(err), false
 		}
 	}
-	lane := w.TaskQueue()
+	queue := w.TaskQueue()
 	if err == nil {
-		lane, err = c.Fleet.Ensure(ctx, lane, w, a.Spec.Caller, a.Queue == lane)
+		queue, err = c.Fleet.Ensure(ctx, queue, w, a.Spec.Caller, a.Queue == queue)
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
 			spec.ExecutorSessionID, spec.Demands = c.History.ExecutorSessionID(spec.SessionID), c.demands(&spec)
 			spec.PreviousRunID = c.History.LastClaimed(spec.SessionID, spec.ID)
 		}
-		e, err = c.Records.Queued(subject.Partition(spec.SessionID), lane, spec, a.AttemptNumber())
+		e, err = c.Records.Queued(subject.Partition(spec.SessionID), queue, spec, a.AttemptNumber())
 	}
 	if err != nil {
-		c.Log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
+		c.Log.Warn("run not queued yet, retrying", "run", a.Spec.ID, "err", err)
 	}
 	return e, nil, err == nil
 }
 
-// stopped ends a run whose attempt failed at the moment somebody wanted it stopped: no other follows.
-func (c *Controller) stopped(ctx context.Context, a projection.Active) bool {
+// endStopped ends a run whose attempt failed while it was being stopped: no other attempt follows.
+func (c *Controller) endStopped(ctx context.Context, a projection.Active) bool {
 	if !a.Stopping {
 		return false
 	}
@@ -154,30 +165,35 @@ func (c *Controller) stopped(ctx context.Context, a projection.Active) bool {
 	return true
 }
 
-// inVain says why a turn that has come cannot begin: its session was deleted before it was accepted, or the runs before it
-// ended before a runner began them.
-func (c *Controller) inVain(a projection.Active) *fault.Fault {
+// cannotStart returns why a run whose turn has come cannot start: its session was deleted before it was
+// accepted, or
+// the runs before it ended unclaimed.
+func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
 	switch {
 	case a.Stopping:
 		return nil
 	case c.History.WasDeleted(a.Spec.SessionID):
-		return fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
+		return fault.New(fault.Internal, "session_deleted", "The session was deleted before this run started")
 	case a.Spec.Type != run.Resume:
 		return nil
 	case c.History.CannotStart(a.Spec.ID):
-		return fault.New(fault.Internal, "session_never_began", "The runs before this one ended before a runner began them, so there is nothing to resume; start a new session")
+		return fault.New(
+			fault.Internal,
+			"session_never_began",
+			"The runs before this one ended before a runner claimed them, so there is nothing to resume; start a new session",
+		)
 	}
 	return nil
 }
 
-// doomed is a run that waits, with why it is to fail.
-type doomed struct {
+// unplaceable is a waiting run, with why it is to fail.
+type unplaceable struct {
 	projection.Active
 	why *fault.Fault
 }
 
-// fail ends runs that nobody has begun, those of which that is so still.
-func (c *Controller) fail(ctx context.Context, all []doomed) {
+// fail ends those of the runs that are still unclaimed.
+func (c *Controller) fail(ctx context.Context, all []unplaceable) {
 	if !c.History.Confirmed() {
 		return
 	}
@@ -194,92 +210,95 @@ func (c *Controller) fail(ctx context.Context, all []doomed) {
 	g.Wait()
 }
 
-// sweep looks at every run that waits for a runner: queues what can be, moves what its lane no longer serves, ends what
-// waited too long.
+// sweep looks at every run that waits for a runner. It queues what can be queued, moves runs whose queue is
+// no longer
+// served, and fails those that waited too long.
 func (c *Controller) sweep(ctx context.Context) {
 	now := time.Now()
 	c.mu.Lock()
-	if now.Sub(c.swept) > deaf { // nobody looked: what is "in a row" begins anew
-		clear(c.unmatch)
+	if now.Sub(c.sweptAt) > maxGap { // a gap: "without interruption" starts over
+		clear(c.unmatched)
 	}
-	c.swept = now
+	c.sweptAt = now
 	c.mu.Unlock()
-	waits := map[string]*wait{}
-	lanes := map[string]time.Time{}
+	waits := map[string]*waitState{}
+	queues := map[string]time.Time{}
 	var due []projection.Active
-	var expired []doomed
+	var expired []unplaceable
 	c.History.Pending(func(a projection.Active) bool {
 		if ctx.Err() != nil {
 			return false
 		}
 		w, matched := c.waitOf(a, now)
 		waits[a.Spec.ID] = w
-		over := a.Stopping || a.QueuedSeq == 0 && c.inVain(a) != nil
+		over := a.Stopping || a.QueuedSeq == 0 && c.cannotStart(a) != nil
 		if matched || over {
-			if over || a.Queue == "" || a.Queue != w.lane && w.move(now) || !c.Fleet.IsMade(w.lane) { // it may have been pruned elsewhere when the run was queued
+			if over || a.Queue == "" || a.Queue != w.queue && w.mayMove(now) ||
+				!c.Fleet.IsMade(w.queue) { // its queue may have been removed elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true
 		}
-		since := c.unmatchedSince(w.lane, now)
-		lanes[w.lane] = since
+		since := c.unmatchedSince(w.queue, now)
+		queues[w.queue] = since
 		if now.Sub(since) >= c.NoMatch && now.Sub(w.since) >= c.NoMatch {
-			expired = append(expired, doomed{a, c.expired(a)})
+			expired = append(expired, unplaceable{a, c.expired(a)})
 		}
 		return true
 	})
 	c.mu.Lock()
-	c.waits, c.unmatch = waits, lanes
+	c.waits, c.unmatched = waits, queues
 	c.mu.Unlock()
 	c.queue(ctx, due)
 	c.fail(ctx, expired)
 }
 
-// waitOf is what a run waits for, and whether an online runner has it.
-func (c *Controller) waitOf(a projection.Active, now time.Time) (w *wait, matched bool) {
+// waitOf returns what a run waits for, and whether an online runner matches.
+func (c *Controller) waitOf(a projection.Active, now time.Time) (w *waitState, matched bool) {
 	c.mu.Lock()
 	w = c.waits[a.Spec.ID]
 	c.mu.Unlock()
 	if w == nil {
 		want := c.Want(a)
-		w = &wait{want: want, lane: want.TaskQueue(), since: now}
+		w = &waitState{want: want, queue: want.TaskQueue(), since: now}
 	}
-	if c.Fleet.QueueMatches(w.lane, w.want) {
+	if c.Fleet.QueueMatches(w.queue, w.want) {
 		return w, true
 	}
-	// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
+	// Perhaps another runner has announced the agent since, among other agents or with another definition.
 	want := c.Want(a)
-	if want.TaskQueue() == w.lane {
+	if want.TaskQueue() == w.queue {
 		return w, false
 	}
-	w.want, w.lane, w.moves = want, want.TaskQueue(), trouble{}
-	return w, c.Fleet.QueueMatches(w.lane, want)
+	w.want, w.queue, w.moveBackoff = want, want.TaskQueue(), backoffState{}
+	return w, c.Fleet.QueueMatches(w.queue, want)
 }
 
-// unmatchedSince is since when the sweeps have found no online runner for a lane.
-func (c *Controller) unmatchedSince(lane string, now time.Time) time.Time {
+// unmatchedSince returns since when the sweeps have found no online runner for a queue.
+func (c *Controller) unmatchedSince(queue string, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if since, ok := c.unmatch[lane]; ok {
+	if since, ok := c.unmatched[queue]; ok {
 		return since
 	}
 	return now
 }
 
-// CodeUnmatched is the code of runs that no online runner matched for too long.
+// CodeUnmatched is the error code of runs that no online runner matched for too long.
 const CodeUnmatched = "no_matching_runner"
 
 // expired is the error of a run that no online runner matched for too long.
 func (c *Controller) expired(a projection.Active) *fault.Fault {
 	return fault.New(fault.Internal, CodeUnmatched, "No matching runner available within timeout").
-		With("timeout_seconds", c.NoMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
+		With("timeout_seconds", c.NoMatch.Seconds()).
+		With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
 }
 
-// UnmatchedSince is since when no online runner matches a run that waits for one, without interruption.
-func (c *Controller) UnmatchedSince(id, lane string) (time.Time, bool) {
+// UnmatchedSince returns since when, without interruption, no online runner matches a waiting run.
+func (c *Controller) UnmatchedSince(id, queue string) (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w, since := c.waits[id], c.unmatch[lane]
+	w, since := c.waits[id], c.unmatched[queue]
 	if w == nil || since.IsZero() {
 		return since, false
 	}
@@ -289,9 +308,9 @@ func (c *Controller) UnmatchedSince(id, lane string) (time.Time, bool) {
 	return since, true
 }
 
-// Lonely is since when no online runner matches lanes in which runs wait.
+// UnmatchedQueues returns the queues with waiting runs and no matching online runner, and since when.
 func (c *Controller) UnmatchedQueues() map[string]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.unmatch)
+	return maps.Clone(c.unmatched)
 }

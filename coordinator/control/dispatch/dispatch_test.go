@@ -96,7 +96,12 @@ func TestNoRunOvertakesOneThatWasNotQueued(t *testing.T) {
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
 	waits := coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
 	due := slices.Repeat([]projection.Active{waits}, 600)
-	alone := &dispatch.Controller{History: c.Dispatch.History, Fleet: everywhere{c.Dispatch.Fleet}, NoMatch: time.Minute, Log: natstest.Log(t)}
+	alone := &dispatch.Controller{
+		History: c.Dispatch.History,
+		Fleet:   everywhere{c.Dispatch.Fleet},
+		NoMatch: time.Minute,
+		Log:     natstest.Log(t),
+	}
 	u := &unwritable{records: c.Dispatch.Records}
 	alone.Records = u
 	alone.Queue(t.Context(), due)
@@ -112,6 +117,6 @@ func (everywhere) QueueMatches(string, runnerapi.RoutingKey) bool { return true 
 
 func (everywhere) Matches(runnerapi.RoutingKey) bool { return true }
 
-func (everywhere) Ensure(_ context.Context, lane string, _ runnerapi.RoutingKey, _ string, _ bool) (string, error) {
-	return lane, nil
+func (everywhere) Ensure(_ context.Context, queue string, _ runnerapi.RoutingKey, _ string, _ bool) (string, error) {
+	return queue, nil
 }

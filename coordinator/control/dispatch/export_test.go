@@ -9,9 +9,9 @@ import (
 
 // What the tests of the controller see of it, and do to its clock.
 
-type Wait = wait
+type Wait = waitState
 
-func (w *wait) Move(now time.Time) bool { return w.move(now) }
+func (w *waitState) Move(now time.Time) bool { return w.mayMove(now) }
 
 func (c *Controller) Queue(ctx context.Context, due []projection.Active) { c.queue(ctx, due) }
 
@@ -19,7 +19,7 @@ func (c *Controller) Queue(ctx context.Context, due []projection.Active) { c.que
 func (c *Controller) Swept() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.swept
+	return c.sweptAt
 }
 
 // Paused has a run that was seen to wait have waited for so long, without a look since then.
@@ -27,10 +27,10 @@ func (c *Controller) Paused(run string, d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.waits[run]
-	if w == nil || c.unmatch[w.lane].IsZero() {
+	if w == nil || c.unmatched[w.queue].IsZero() {
 		return false
 	}
 	long := time.Now().Add(-d)
-	w.since, c.unmatch[w.lane], c.swept = long, long, long
+	w.since, c.unmatched[w.queue], c.sweptAt = long, long, long
 	return true
 }

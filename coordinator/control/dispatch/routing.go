@@ -7,11 +7,13 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A runner-owned agent may come back with another definition while runs of it wait (decision 0032). Those that nobody has begun go on with
-// the new one where they fit it.
+// A runner-owned agent may come back with another definition while runs of it wait (decision 0032). Unclaimed
+// runs
+// continue with the new definition where they fit it.
 
-// Want is what a run wants now: the owner of its agent may be another runner than when it was accepted, and where nobody is online who has
-// the definition that it was accepted with, another definition counts that the same profile has now.
+// Want returns what a run demands of a runner now. The owner of its agent may have changed since it was
+// accepted.
+// If nobody is online with the definition it was accepted with, the same profile's current definition counts.
 func (c *Controller) Want(a projection.Active) runnerapi.RoutingKey {
 	if k, changed := c.successor(a); changed {
 		return k.RoutingKey(k.MergedDemands(c.demands(a.Spec)))
@@ -19,7 +21,7 @@ func (c *Controller) Want(a projection.Active) runnerapi.RoutingKey {
 	return c.exactly(a.Spec)
 }
 
-// exactly is what a run wants with the definition that it was accepted with.
+// exactly returns what a run demands with the definition it was accepted with.
 func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 	var set map[string]string
 	if s.Owner != "" {
@@ -31,8 +33,9 @@ func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 	return runnerapi.NewRoutingKey(s.AgentType, c.demands(s), set)
 }
 
-// successor is the definition with which a run that nobody has begun is to go on: that of an online runner of the same profile, where
-// none is online that has the run's.
+// successor returns the definition with which an unclaimed run continues: that of an online runner of the
+// same profile,
+// if none is online with the run's own.
 func (c *Controller) successor(a projection.Active) (k *agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.AttemptNumber() != 1 {

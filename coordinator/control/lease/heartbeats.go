@@ -9,82 +9,90 @@ import (
 	"ao/coordinator/projection"
 )
 
-// Hearing is when each begun attempt was heard of last, and since when nothing that is said has been missed.
+// Heartbeats knows when each claimed attempt was last named by a heartbeat, and since when no heartbeat was
+// missed.
 type Heartbeats struct {
 	connection connection
 	lease      time.Duration
 	log        *slog.Logger
 
-	mu    sync.Mutex
-	seen  map[string]time.Time // by the attempt's key
-	early map[string]time.Time // likewise, of attempts whose claims are not known
-	since time.Time            // listening without interruption
-	last  time.Time            // the look before
-	gen   uint64               // the connection's, and what it dropped
-	drops uint64
+	mu         sync.Mutex
+	seen       map[string]time.Time // by the attempt's key
+	unclaimed  map[string]time.Time // likewise, of attempts whose claim is unknown
+	since      time.Time            // listening without interruption
+	checkedAt  time.Time            // time of the last check
+	reconnects uint64               // the connection's counters at the last Restart
+	drops      uint64
 }
 
-// connection is what attempts are heard over.
+// connection is what heartbeats arrive on.
 type connection interface {
-	Reconnects() uint64 // changes when it was renewed
-	Dropped() uint64    // messages that nobody took in time
+	Reconnects() uint64 // counts reconnects
+	Dropped() uint64    // counts messages that were dropped because nobody took them in time
 }
 
-// NewHearing makes one that has heard nothing yet.
+// NewHeartbeats returns one that has heard nothing yet.
 func NewHeartbeats(over connection, lease time.Duration, log *slog.Logger) *Heartbeats {
-	return &Heartbeats{connection: over, lease: lease, log: log, seen: map[string]time.Time{}, early: map[string]time.Time{}}
-}
-
-// Heard notes that an attempt is alive; early: its claim is not known.
-func (h *Heartbeats) Heard(key string, at time.Time, early bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.seen[key] = at; early {
-		h.early[key] = at
+	return &Heartbeats{
+		connection: over,
+		lease:      lease,
+		log:        log,
+		seen:       map[string]time.Time{},
+		unclaimed:  map[string]time.Time{},
 	}
 }
 
-// Restart begins the wait anew, at a time: what happened before, while nobody listened, is no sign of death.
+// Heard notes a heartbeat for an attempt; unclaimed: its claim is unknown.
+func (h *Heartbeats) Heard(key string, at time.Time, unclaimed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seen[key] = at
+	if unclaimed {
+		h.unclaimed[key] = at
+	}
+}
+
+// Restart starts listening anew at a time. Silence before that proves nothing, because nobody listened.
 func (h *Heartbeats) Restart(why string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.since, h.last = at, time.Now()
-	h.gen, h.drops = h.connection.Reconnects(), h.connection.Dropped()
-	h.log.Debug("leases: listening anew", "why", why)
+	h.since, h.checkedAt = at, time.Now()
+	h.reconnects, h.drops = h.connection.Reconnects(), h.connection.Dropped()
+	h.log.Debug("leases: listening starts over", "why", why)
 }
 
-// interrupted says why something may have been missed since the look before; empty: nothing was.
+// interrupted returns why a heartbeat may have been missed since the last check; empty: none was.
 func (h *Heartbeats) interrupted() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	late := time.Since(h.last) > lateLook
-	h.last = time.Now()
+	late := time.Since(h.checkedAt) > maxCheckGap
+	h.checkedAt = time.Now()
 	switch {
 	case late:
-		return "a look came late"
-	case h.moved():
+		return "a check came late"
+	case h.changed():
 		return "the connection was renewed or dropped messages"
 	}
 	return ""
 }
 
-// moved tells whether the connection was renewed, or dropped something. The caller holds mu.
-func (h *Heartbeats) moved() bool {
-	return h.gen != h.connection.Reconnects() || h.drops != h.connection.Dropped()
+// changed reports whether the connection was renewed or dropped messages. The caller holds mu.
+func (h *Heartbeats) changed() bool {
+	return h.reconnects != h.connection.Reconnects() || h.drops != h.connection.Dropped()
 }
 
-// Listening is how long everything that is said has been heard without interruption.
+// Listening returns for how long heartbeats were heard without interruption.
 func (h *Heartbeats) Listening() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.since.IsZero() || h.moved() {
+	if h.since.IsZero() || h.changed() {
 		return 0
 	}
 	return time.Since(h.since)
 }
 
-// lost are those of the attempts under way of which nobody has heard for a lease. What is known of others is forgotten.
-func (h *Heartbeats) lost(underway []projection.Active) (lost []projection.Active) {
+// expired returns the attempts without a heartbeat for a lease. It forgets all attempts that are not in open.
+func (h *Heartbeats) expired(underway []projection.Active) (expired []projection.Active) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,39 +107,42 @@ func (h *Heartbeats) lost(underway []projection.Active) (lost []projection.Activ
 			at = h.since
 		}
 		if now.Sub(at) >= h.lease {
-			lost = append(lost, a)
+			expired = append(expired, a)
 		}
 	}
 	h.seen = alive
-	maps.DeleteFunc(h.early, func(_ string, at time.Time) bool { return now.Sub(at) >= h.lease })
-	return lost
+	maps.DeleteFunc(h.unclaimed, func(_ string, at time.Time) bool { return now.Sub(at) >= h.lease })
+	return expired
 }
 
-// Silent tells whether nobody was heard, for a lease of listening, to have an attempt that nobody has begun by the history.
+// NotHeard reports whether, during a lease of listening, no heartbeat named an attempt that is unclaimed in
+// the
+// projection.
 func (h *Heartbeats) NotHeard(key string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.since
-	if heard := h.early[key]; heard.After(at) {
+	if heard := h.unclaimed[key]; heard.After(at) {
 		at = heard
 	}
 	return time.Since(at) >= h.lease
 }
 
-// Of is when a runner named an attempt last, as far as this coordinator heard, and when its lease ends if it stays silent.
+// Of returns when a heartbeat last named an attempt, as far as this coordinator heard, and when its lease
+// ends.
 func (h *Heartbeats) Of(key string) (heard, ends time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	heard, ok = h.seen[key]
 	ends = heard.Add(h.lease)
-	if since := h.since.Add(h.lease); since.After(ends) { // it judges after a whole lease of listening only
+	if since := h.since.Add(h.lease); since.After(ends) { // attempts expire only after a whole lease of listening
 		ends = since
 	}
 	return heard.UTC(), ends.UTC(), ok
 }
 
-// Every is how often the leases are looked at.
+// Every is how often leases are checked.
 const Every = 250 * time.Millisecond
 
-// lateLook is how long after the one before a look has been late.
-const lateLook = Every + time.Second
+// maxCheckGap is the time since the last check after which a check is late.
+const maxCheckGap = Every + time.Second

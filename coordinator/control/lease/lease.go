@@ -1,4 +1,4 @@
-// Package lease gives up the attempts that are silent for a lease, and knows of whom something was heard.
+// Package lease fails attempts without a heartbeat for a lease, and knows which attempts had one.
 package lease
 
 import (
@@ -11,17 +11,17 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Controller judges only after one uninterrupted lease of listening.
+// Controller fails an attempt only after a whole lease of uninterrupted listening.
 type Controller struct {
 	Config
 
-	told map[string]time.Time // stop commands sent, by key: Reconcile's alone
-	pool *pool.Pool           // of judges, by key: however many attempts a runner had, none waits for another
+	sent map[string]time.Time // stop commands sent, by key; Reconcile's alone
+	pool *pool.Pool           // of rechecks, by key, so that no attempt of a runner waits for another
 
-	mu   sync.Mutex
-	life context.Context // of what Abandon began
-	die  context.CancelFunc
-	wg   sync.WaitGroup
+	mu     sync.Mutex
+	ctx    context.Context // of RecheckAll
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
 }
 
 // Config is what a Controller works with.
@@ -39,30 +39,31 @@ type Config struct {
 	Commands interface {
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
 		SendStop(ctx context.Context, a projection.Active)
-		Proven(runner string, reply runnerapi.CommandReply) bool // the answer is of the process that registered
+		Proven(runner string, reply runnerapi.CommandReply) bool // the answer comes from the process that registered
 	}
 	Heartbeats *Heartbeats
 }
 
-// New makes a Controller.
+// New returns a Controller.
 func New(cfg Config) *Controller {
-	c := &Controller{Config: cfg, told: map[string]time.Time{}, pool: pool.New(pool.Config{})}
-	c.life, c.die = context.WithCancel(context.Background())
+	c := &Controller{Config: cfg, sent: map[string]time.Time{}, pool: pool.New(pool.Config{})}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// Wait waits until the judges that Reconcile called are done. Who calls it has ended before.
+// Wait returns when the rechecks that Reconcile started are done. Call it after the last Reconcile.
 func (c *Controller) Wait() { c.pool.Wait() }
 
-// Abandoned waits until what Abandon began is over.
+// WaitAll returns when the rechecks that RecheckAll started are done.
 func (c *Controller) WaitAll() { c.wg.Wait() }
 
-// Reconcile gives up what was silent for a lease, and repeats to runners what they are to stop. It waits for nothing: a look that comes
-// late counts as an interruption.
+// Reconcile rechecks attempts whose lease has expired, and repeats stop commands. It does not wait: a late
+// check counts
+// as an interruption.
 func (c *Controller) Reconcile(ctx context.Context) error {
 	why := c.Heartbeats.interrupted()
 	if why == "" && !c.History.Confirmed() {
-		why = "not connected, or the fold lags"
+		why = "not connected, or the projection lags"
 	}
 	if why != "" {
 		c.Heartbeats.Restart(why, time.Now())
@@ -70,42 +71,59 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	c.History.ExpireIdle(c.Heartbeats.lease)
 	var underway []projection.Active
 	c.History.Claimed(func(a projection.Active) bool {
-		if a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0 { // else its worker has done its part, or has none any more
+		if a.UnverifiedSeq == 0 &&
+			a.CarriedEndSeq == 0 { // otherwise its worker is done, or the attempt has none any more
 			underway = append(underway, a)
 		}
 		return true
 	})
-	lost := c.Heartbeats.lost(underway)
+	expired := c.Heartbeats.expired(underway)
 	for _, a := range c.stopping(underway) {
 		go c.Commands.SendStop(ctx, a)
 	}
-	for _, a := range lost {
-		c.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.Recheck(ctx, a, "no heartbeat within the lease") })
+	for _, a := range expired {
+		c.pool.Go(
+			ctx,
+			a.Key,
+			"",
+			func(ctx context.Context) error { return c.Recheck(ctx, a, "no heartbeat within the lease") },
+		)
 	}
 	return nil
 }
 
-// stopping are those of the attempts under way whose runner is to be told again that they are to be stopped.
+// stopping returns the attempts whose runner is to get the stop command again.
 func (c *Controller) stopping(underway []projection.Active) (all []projection.Active) {
-	told := map[string]time.Time{}
+	sent := map[string]time.Time{}
 	for _, a := range underway {
 		if !a.Stopping {
 			continue
 		}
-		if told[a.Key] = c.told[a.Key]; time.Since(told[a.Key]) > 2*time.Second {
-			told[a.Key] = time.Now()
+		sent[a.Key] = c.sent[a.Key]
+		if time.Since(sent[a.Key]) > 2*time.Second {
+			sent[a.Key] = time.Now()
 			all = append(all, a)
 		}
 	}
-	c.told = told
+	c.sent = sent
 	return all
 }
 
-// Judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
+// Recheck asks the runner once more, and fails the attempt if the runner does not have it. An error means
+// that NATS did
+// not take the end record.
 func (c *Controller) Recheck(ctx context.Context, a projection.Active, why string) error {
-	c.Heartbeats.Heard(a.Key, time.Now().Add(2*time.Second-c.Heartbeats.lease), false) // not twice at once; again soon if this fails
-	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
-	if ctx.Err() != nil { // who asks is ending
+	c.Heartbeats.Heard(
+		a.Key,
+		time.Now().Add(2*time.Second-c.Heartbeats.lease),
+		false,
+	) // not twice at once; again soon if this fails
+	reply, err := c.Commands.Command(
+		ctx,
+		a.Claim.RunnerID,
+		runnerapi.Command{Type: runnerapi.CommandProbe, RunID: a.Spec.ID, Key: a.Key},
+	)
+	if ctx.Err() != nil { // the caller is ending
 		return ctx.Err()
 	}
 	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && c.Commands.Proven(a.Claim.RunnerID, reply) {
@@ -115,7 +133,9 @@ func (c *Controller) Recheck(ctx context.Context, a projection.Active, why strin
 	return c.Ends.FailLost(ctx, a, why)
 }
 
-// Outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.
+// RecheckNow rechecks an attempt however long its lease. It retries until the attempt is decided, even while
+// a cluster
+// has no leader.
 func (c *Controller) RecheckNow(ctx context.Context, a projection.Active, why string) {
 	for c.Recheck(ctx, a, why) != nil {
 		select {
@@ -129,24 +149,24 @@ func (c *Controller) RecheckNow(ctx context.Context, a projection.Active, why st
 	}
 }
 
-// Abandon judges attempts outright, one after the other, beside who asks for it.
+// RecheckAll starts RecheckNow for each attempt, one after the other, and returns at once.
 func (c *Controller) RecheckAll(all []projection.Active, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.life.Err() != nil {
+	if c.ctx.Err() != nil {
 		return
 	}
 	c.wg.Go(func() {
 		for _, a := range all {
-			c.RecheckNow(c.life, a, why)
+			c.RecheckNow(c.ctx, a, why)
 		}
 	})
 }
 
-// End ends what Abandon began.
+// Close stops the rechecks that RecheckAll started, and waits for them.
 func (c *Controller) Close() {
 	c.mu.Lock()
-	c.die()
+	c.cancel()
 	c.mu.Unlock()
 	c.wg.Wait()
 }

@@ -1,4 +1,4 @@
-// Package pool does what may take long beside who asks for it: some of it at once, and nothing twice at once.
+// Package pool runs slow work in the background: some of it at once, and none of it twice at once.
 package pool
 
 import (
@@ -8,41 +8,44 @@ import (
 	"time"
 )
 
-// Config is how a Pool works. Its zero value has no limits, no pauses, and tells nobody.
+// Config configures a Pool. Its zero value has no limits and no backoff.
 type Config struct {
-	Slots   int                           // how much is done at once; 0: no limit
+	Slots   int                           // how much runs at once; 0: no limit
 	Each    int                           // how much of one group; 0: no limit
-	Backoff func(times int) time.Duration // how long a key rests that has failed so often in a row
-	Idle    func()                        // hears of every end: there is room again; must not block
+	Backoff func(times int) time.Duration // how long a key waits after so many failures in a row
+	Idle    func()                        // called when work has ended, so there is room again; must not block
 }
 
-// Pool is what is under way. What failed rests for a while.
+// Pool is the work in progress. Failed keys back off.
 type Pool struct {
 	Config
 
-	mu     sync.Mutex
-	busy   map[string]string // keys under way, with their groups
-	groups map[string]int    // how much of each is under way
-	rests  map[string]rest
-	wg     sync.WaitGroup
+	mu       sync.Mutex
+	busy     map[string]string // keys in progress, with their groups
+	groups   map[string]int    // how much of each group is in progress
+	backoffs map[string]backoff
+	wg       sync.WaitGroup
 }
 
-// rest is a key that failed.
-type rest struct {
+// backoff is a key that failed.
+type backoff struct {
 	times int
 	until time.Time
 }
 
-// New makes a Pool.
+// New returns a Pool.
 func New(cfg Config) *Pool {
-	return &Pool{Config: cfg, busy: map[string]string{}, groups: map[string]int{}, rests: map[string]rest{}}
+	return &Pool{Config: cfg, busy: map[string]string{}, groups: map[string]int{}, backoffs: map[string]backoff{}}
 }
 
-// Go does f beside the caller. False: it does not, since the key is busy or rests, there is no room, or ctx has ended.
+// Go runs f in the background. It reports false if it does not: the key is busy or backing off, there is no
+// room, or ctx
+// has ended.
 func (p *Pool) Go(ctx context.Context, key, group string, f func(context.Context) error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, busy := p.busy[key]; busy || p.free(group) <= 0 || time.Now().Before(p.rests[key].until) || ctx.Err() != nil {
+	if _, busy := p.busy[key]; busy || p.free(group) <= 0 || time.Now().Before(p.backoffs[key].until) ||
+		ctx.Err() != nil {
 		return false
 	}
 	p.busy[key] = group
@@ -55,14 +58,15 @@ func (p *Pool) end(key string, err error) {
 	p.mu.Lock()
 	group := p.busy[key]
 	delete(p.busy, key)
-	if p.groups[group]--; p.groups[group] == 0 {
+	p.groups[group]--
+	if p.groups[group] == 0 {
 		delete(p.groups, group)
 	}
 	if err == nil {
-		delete(p.rests, key)
+		delete(p.backoffs, key)
 	} else if p.Backoff != nil {
-		n := p.rests[key].times + 1
-		p.rests[key] = rest{n, time.Now().Add(p.Backoff(n))}
+		n := p.backoffs[key].times + 1
+		p.backoffs[key] = backoff{n, time.Now().Add(p.Backoff(n))}
 	}
 	p.mu.Unlock()
 	if p.Idle != nil {
@@ -70,10 +74,10 @@ func (p *Pool) end(key string, err error) {
 	}
 }
 
-// many is room without a limit.
-const many = 1 << 30
+// unlimited is room without a limit.
+const unlimited = 1 << 30
 
-// Free is how much more of a group can be done now.
+// Free returns how much more of a group may run now.
 func (p *Pool) Free(group string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +85,7 @@ func (p *Pool) Free(group string) int {
 }
 
 func (p *Pool) free(group string) int {
-	n := many
+	n := unlimited
 	if p.Slots > 0 {
 		n = p.Slots - len(p.busy)
 	}
@@ -91,19 +95,19 @@ func (p *Pool) free(group string) int {
 	return n
 }
 
-// Busy are the keys under way, with their groups.
+// Busy returns the keys in progress, with their groups.
 func (p *Pool) Busy() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.busy)
 }
 
-// Keep forgets how often keys failed of which nothing is to be done any more. still must not call the pool.
+// Keep forgets the failures of keys for which still reports false. still must not call the pool.
 func (p *Pool) Keep(still func(key string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.rests, func(key string, _ rest) bool { return !still(key) })
+	maps.DeleteFunc(p.backoffs, func(key string, _ backoff) bool { return !still(key) })
 }
 
-// Wait returns when nothing is under way. Who calls Go has ended before.
+// Wait returns when nothing is in progress. Call it after the last Go.
 func (p *Pool) Wait() { p.wg.Wait() }

@@ -10,55 +10,60 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Announcer tells runners of their queues, so that a new one is served at once and not at the next heartbeat.
+// Announcer tells runners their queues, so that a new queue is served at once and not after the next
+// heartbeat.
 type Announcer struct {
 	Log     *slog.Logger
 	Runners interface {
-		OnlineMatches(runnerapi.RoutingKey) []string    // the online ones that satisfy it
+		OnlineMatches(runnerapi.RoutingKey) []string    // online runners that meet it
 		Runner(id string) (r runnerapi.Runner, ok bool) // a registered one
-		Queues(runnerapi.Runner) []string               // that one takes from
+		Queues(runnerapi.Runner) []string               // that a runner takes from
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
 	}
 	Wake func() // has Reconcile called
 
-	mu   sync.Mutex
-	news map[string]bool // runners that are to be told
+	mu      sync.Mutex
+	pending map[string]bool // runners that are to be told
 }
 
-// Announce has the runners that satisfy w told of their queues.
+// Announce has the runners that meet w told their queues.
 func (a *Announcer) Announce(w runnerapi.RoutingKey) {
 	takers := a.Runners.OnlineMatches(w)
 	a.mu.Lock()
-	if a.news == nil {
-		a.news = map[string]bool{}
+	if a.pending == nil {
+		a.pending = map[string]bool{}
 	}
 	for _, id := range takers {
-		a.news[id] = true
+		a.pending[id] = true
 	}
 	a.mu.Unlock()
 	a.Wake()
 }
 
-// announcing is how many runners are told of their queues at once.
-const announcing = 16
+// maxConcurrent is how many runners are told at once.
+const maxConcurrent = 16
 
-// Reconcile tells runners of their queues. However many queues are made, a runner is told ten times a second at most.
+// Reconcile tells runners their queues. The scheduler limits this to ten times a second.
 func (a *Announcer) Reconcile(ctx context.Context) error {
 	a.mu.Lock()
-	news := a.news
-	a.news = nil
+	pending := a.pending
+	a.pending = nil
 	a.mu.Unlock()
 	var g errgroup.Group
-	g.SetLimit(announcing)
-	for id := range news {
+	g.SetLimit(maxConcurrent)
+	for id := range pending {
 		r, ok := a.Runners.Runner(id)
 		if !ok {
 			continue
 		}
 		g.Go(func() error {
-			cmd := runnerapi.Command{Type: runnerapi.CommandTaskQueues, Instance: r.Instance, TaskQueues: a.Runners.Queues(r)}
+			cmd := runnerapi.Command{
+				Type:       runnerapi.CommandTaskQueues,
+				Instance:   r.Instance,
+				TaskQueues: a.Runners.Queues(r),
+			}
 			if _, err := a.Runners.Command(ctx, id, cmd); err != nil {
-				a.Log.Debug("queues not told; the next beat does", "runner", id, "err", err)
+				a.Log.Debug("queues not sent to a runner; the next heartbeat does", "runner", id, "err", err)
 			}
 			return nil
 		})

@@ -30,7 +30,12 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	r.Tags = []string{"0", "1", "2", "3", "4"}
 	coordinatortest.Register(t, c, r)
 	ask := func(tag int, caller string) (runs.Accepted, error) {
-		return c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), caller, "")
+		return c.Submit(
+			t.Context(),
+			fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag),
+			caller,
+			"",
+		)
 	}
 	var all []runs.Accepted
 	for tag := range 2 {
@@ -40,17 +45,18 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 		}
 		all = append(all, a)
 	}
-	if _, err := ask(2, "x"); fault.KindOf(err) != fault.Busy || fault.Of(err).Code != "too_many_queues" || fault.Of(err).RetryAfter == 0 {
+	if _, err := ask(2, "x"); fault.KindOf(err) != fault.Busy || fault.Of(err).Code != "too_many_queues" ||
+		fault.Of(err).RetryAfter == 0 {
 		t.Errorf("a caller with half of all queues gets another: %v", err)
 	}
 	other, err := ask(2, "y")
 	if err != nil {
 		t.Fatalf("another caller: %v", err)
 	}
-	lane := func(a runs.Accepted) string {
+	name := func(a runs.Accepted) string {
 		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Queue
 	}
-	idle, waiting := lane(all[0]), []string{lane(all[1]), lane(other)}
+	idle, waiting := name(all[0]), []string{name(all[1]), name(other)}
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, all[0].RunID, r))
 	asked := c.Queues.Asked // when the queues were asked for last
 	asked(time.Now().Add(time.Hour))
@@ -59,15 +65,16 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	}
 	asked(time.Now().Add(-time.Minute))
 	c.Queues.Asked(time.Now().Add(-30*time.Second), idle) // those in which runs wait are older
-	if all[0], err = ask(3, "x"); err != nil {
+	all[0], err = ask(3, "x")
+	if err != nil {
 		t.Fatalf("the queue that nobody uses makes no room: %v", err)
 	}
 	asked(time.Now().Add(-time.Minute))
 	if _, err := ask(4, "x"); fault.KindOf(err) != fault.Busy {
 		t.Errorf("a queue goes in which runs wait: %v", err)
 	}
-	for _, lane := range waiting {
-		if gone, err := c.Queues.Retire(t.Context(), lane); gone || err != nil {
+	for _, name := range waiting {
+		if gone, err := c.Queues.Retire(t.Context(), name); gone || err != nil {
 			t.Errorf("a queue goes in which a run waits: %v", err)
 		}
 	}
@@ -88,11 +95,11 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"gpu", "eu"}
 	coordinatortest.Register(t, c, r)
-	lane := func(tag string) string {
+	name := func(tag string) string {
 		a := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"tags":["`+tag+`"]}}`, "")
 		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Queue
 	}
-	kept, waits := lane("gpu"), lane("eu")
+	kept, waits := name("gpu"), name("eu")
 	if err := c.Bus.Bucket(subject.TaskQueues).Delete(t.Context(), waits); err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +108,9 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	if err := c.Bus.EnsureTaskQueue(t.Context(), orphan, 1); err != nil {
 		t.Fatal(err)
 	}
-	lanes := c.Lanes.Rebuilds()
-	orphans := lanes.Orphans()
-	lanes.Sweep(t.Context())
+	names := c.Lanes.Rebuilds()
+	orphans := names.Orphans()
+	names.Sweep(t.Context())
 	all, err := c.Bus.ListTaskQueues(t.Context())
 	if err != nil || !slices.Contains(all, orphan) || orphans[orphan].IsZero() {
 		t.Fatalf("the first look left %q, %v, and notes %v", all, err, orphans)
@@ -111,16 +118,17 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	if !orphans[kept].IsZero() || !orphans[base].IsZero() {
 		t.Errorf("it notes %v", orphans)
 	}
-	for lane := range orphans {
-		orphans[lane] = time.Now().Add(-time.Hour)
+	for name := range orphans {
+		orphans[name] = time.Now().Add(-time.Hour)
 	}
-	lanes.Sweep(t.Context())
-	if all, err = c.Bus.ListTaskQueues(t.Context()); err != nil || slices.Contains(all, orphan) {
+	names.Sweep(t.Context())
+	all, err = c.Bus.ListTaskQueues(t.Context())
+	if err != nil || slices.Contains(all, orphan) {
 		t.Errorf("it stays: %q %v", all, err)
 	}
-	for _, lane := range []string{kept, waits, base} {
-		if !slices.Contains(all, lane) {
-			t.Errorf("%s has no consumer any more", lane)
+	for _, name := range []string{kept, waits, base} {
+		if !slices.Contains(all, name) {
+			t.Errorf("%s has no consumer any more", name)
 		}
 	}
 	if len(orphans) != 0 {
@@ -148,9 +156,9 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
-	made := func(lane string) time.Time {
+	made := func(name string) time.Time {
 		t.Helper()
-		s, err := c.Bus.TaskQueueState(t.Context(), lane)
+		s, err := c.Bus.TaskQueueState(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,23 +190,28 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
-	a := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"executor_profile":"`+r.ExecutorProfile+`"}}`, "")
+	a := coordinatortest.Submit(
+		t,
+		c,
+		`{"agent_name":"a","additional_demands":{"executor_profile":"`+r.ExecutorProfile+`"}}`,
+		"",
+	)
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, a.RunID, r))
 	natstest.Until(t, "its run has ended", func() bool { return c.History.Ended(a.RunID) })
 	own, gone := r.BaseTaskQueues(), runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}.TaskQueue()
-	for _, lane := range append(own, gone) {
-		if _, err := c.Queues.Ensure(t.Context(), lane, runnerapi.RoutingKey{Type: run.Procedural}, "", false); err != nil {
+	for _, name := range append(own, gone) {
+		if _, err := c.Queues.Ensure(t.Context(), name, runnerapi.RoutingKey{Type: run.Procedural}, "", false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	lanes := c.Lanes.Rebuilds()
-	orphans := lanes.Orphans()
-	lanes.Sweep(t.Context())
+	names := c.Lanes.Rebuilds()
+	orphans := names.Orphans()
+	names.Sweep(t.Context())
 	if len(orphans) != 1 || orphans[gone].IsZero() {
 		t.Fatalf("it notes %v", orphans)
 	}
 	orphans[gone] = time.Now().Add(-time.Hour)
-	lanes.Sweep(t.Context())
+	names.Sweep(t.Context())
 	has := func() []string {
 		all, err := c.Bus.ListTaskQueues(t.Context())
 		if err != nil {
@@ -209,7 +222,8 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
 		t.Errorf("there are %q", all)
 	}
-	if _, err := c.Queues.Ensure(t.Context(), gone, runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}, "", false); err != nil || !slices.Contains(has(), gone) {
+	if _, err := c.Queues.Ensure(t.Context(), gone, runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}, "", false); err != nil ||
+		!slices.Contains(has(), gone) {
 		t.Errorf("it is not made again: %q, %v", has(), err)
 	}
 }
@@ -220,20 +234,36 @@ func TestAQueueCountsToItsCaller(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	first := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, first)
-	a, err := c.Submit(t.Context(), []byte(`{"agent_name":"a","additional_demands":{"tags":["later"]}}`), "somebody", "")
+	a, err := c.Submit(
+		t.Context(),
+		[]byte(`{"agent_name":"a","additional_demands":{"tags":["later"]}}`),
+		"somebody",
+		"",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	more := coordinatortest.Runner("two", coordinatortest.Echo("a"))
 	more.Hostname, more.Tags = "there", []string{"later"}
 	coordinatortest.Register(t, c, more)
-	lane := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Queue
-	other, err := c.Submit(t.Context(), []byte(`{"agent_name":"a","additional_demands":{"tags":["later"],"hostname":"there"}}`), "another", "")
+	name := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Queue
+	other, err := c.Submit(
+		t.Context(),
+		[]byte(`{"agent_name":"a","additional_demands":{"tags":["later"],"hostname":"there"}}`),
+		"another",
+		"",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	somebody, another := c.Queues.Caller(lane), c.Queues.Caller(coordinatortest.Active(t, c, other.RunID, "is queued", coordinatortest.IsQueued).Queue)
-	if want := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Spec.Caller; somebody != want || somebody == "" || somebody == another {
+	somebody, another := c.Queues.Caller(
+		name,
+	), c.Queues.Caller(
+		coordinatortest.Active(t, c, other.RunID, "is queued", coordinatortest.IsQueued).Queue,
+	)
+	if want := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Spec.Caller; somebody != want ||
+		somebody == "" ||
+		somebody == another {
 		t.Errorf("it counts to %q, want %q; another caller's to %q", somebody, want, another)
 	}
 }

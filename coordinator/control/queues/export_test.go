@@ -7,48 +7,48 @@ import (
 )
 
 // Asked has queues been asked for at that time for the last time; without names all of them.
-func (s *Table) Asked(at time.Time, lanes ...string) {
+func (s *Table) Asked(at time.Time, names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for lane := range s.all {
-		if used := s.made[lane]; used != nil && (lanes == nil || slices.Contains(lanes, lane)) {
+	for name := range s.all {
+		if used := s.made[name]; used != nil && (names == nil || slices.Contains(names, name)) {
 			used.Store(at.UnixNano())
 		}
 	}
 }
 
 // Remember gives what puts a queue back as it is known now.
-func (s *Table) Remember(lane string) (again func()) {
+func (s *Table) Remember(name string) (again func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, made := s.all[lane], s.made[lane]
+	q, made := s.all[name], s.made[name]
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.all[lane], s.made[lane] = q, made
+		s.all[name], s.made[name] = q, made
 	}
 }
 
 // Knows tells what is known of a queue, and how many are closing.
-func (s *Table) Knows(lane string) (known, made bool, closing int) {
+func (s *Table) Knows(name string) (known, made bool, closing int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	_, known = s.all[lane]
-	return known, s.made[lane] != nil, len(s.closing)
+	_, known = s.all[name]
+	return known, s.made[name] != nil, len(s.closing)
 }
 
 // Caller is whose share a queue counts to.
-func (s *Table) Caller(lane string) string {
+func (s *Table) Caller(name string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.all[lane].Caller
+	return s.all[name].Caller
 }
 
-func (s *Table) Retire(ctx context.Context, lane string) (bool, error) { return s.retire(ctx, lane) }
+func (s *Table) Retire(ctx context.Context, name string) (bool, error) { return s.retire(ctx, name) }
 
-func (s *Table) Close(ctx context.Context, lane string) error { return s.close(ctx, lane) }
+func (s *Table) Close(ctx context.Context, name string) error { return s.close(ctx, name) }
 
-func (s *Table) Put(lane string, value []byte) { s.put(lane, value) }
+func (s *Table) Put(name string, value []byte) { s.put(name, value) }
 
 // Anew is a controller that has looked at nothing yet.
 func (t *Controller) Rebuilds() *Controller { return NewController(t.cfg) }

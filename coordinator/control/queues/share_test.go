@@ -33,7 +33,10 @@ func TestWhichQueueMakesRoom(t *testing.T) {
 	tagged := func(tag, caller string) queue {
 		return queue{runnerapi.RoutingKey{Type: run.Procedural, Tags: []string{tag}}, caller}
 	}
-	runners := queue{runnerapi.RoutingKey{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}}, ""}
+	runners := queue{
+		runnerapi.RoutingKey{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}},
+		"",
+	}
 	for _, tt := range []struct {
 		what   string
 		queues map[string]queue
@@ -50,11 +53,11 @@ func TestWhichQueueMakesRoom(t *testing.T) {
 		{"not one of runners' agents", map[string]queue{"a": runners}, nil, ""},
 	} {
 		s := New(blank)
-		for lane, q := range tt.queues {
-			s.all[lane] = q
-			if at, ok := tt.used[lane]; ok {
-				s.made[lane] = new(atomic.Int64)
-				s.made[lane].Store(at.UnixNano())
+		for name, q := range tt.queues {
+			s.all[name] = q
+			if at, ok := tt.used[name]; ok {
+				s.made[name] = new(atomic.Int64)
+				s.made[name].Store(at.UnixNano())
 			}
 		}
 		if got, _ := s.unused(tagged("new", mine)); got != tt.want {

@@ -1,5 +1,6 @@
-// Package queues keeps the task queues in use: the table of those that demands and runners have made, who may make another, their
-// consumers, and who is told of them.
+// Package queues keeps the task queues in use: the table of queues that demands and runners have made, the
+// shares of
+// those who make them, their consumers, and who is told of them.
 package queues
 
 import (
@@ -16,161 +17,176 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Config is what a Table is made of; all of it is required.
+// Config is what a Table works with. All of it is required.
 type Config struct {
 	Log       *slog.Logger
 	Most      int // queues of demands, and as many of runners' agents
 	Entries   *bus.Bucket
 	Consumers interface {
-		EnsureTaskQueue(ctx context.Context, lane string, start uint64) error
-		DeleteTaskQueue(ctx context.Context, lane string) error
+		EnsureTaskQueue(ctx context.Context, name string, start uint64) error
+		DeleteTaskQueue(ctx context.Context, name string) error
 		Insist(ctx context.Context, what string, f func() error) error // until NATS answers
 	}
 	History interface {
 		Oldest() uint64
-		HasWaiting(lane string) bool   // does a run
-		CatchUp(context.Context) error // waits until it has what others wrote before
+		HasWaiting(name string) bool   // does a run wait in it
+		CatchUp(context.Context) error // until it has what others wrote before
 	}
 	Runners interface {
-		AgentQueues() map[string]bool  // the queues of registered runners' own agents
-		Announce(runnerapi.RoutingKey) // has runners told of a queue that was made
+		AgentQueues() map[string]bool  // queues of registered runners' own agents
+		Announce(runnerapi.RoutingKey) // tells runners of a new queue
 	}
 }
 
-// Table is the table of the queues in use. What type and profile name needs no entry: those are bounded by the runners. Every other queue
-// has one in bucket `lanes`, and its maker's share of AO_MAX_QUEUES (share.go).
+// Table is the table of the queues in use. Queues of type and profile only need no entry: the runners bound
+// their
+// number. Every other queue has an entry in bucket `lanes`, and counts to its maker's share of AO_MAX_QUEUES
+// (share.go).
 type Table struct {
 	cfg Config
 
-	read atomic.Bool // all entries have been
+	read atomic.Bool // all entries have been read
 
-	mu      sync.RWMutex // held while the history is asked, never the reverse
+	mu      sync.RWMutex // held while the projection is asked, never the reverse
 	all     map[string]queue
-	making  map[string]queue         // those that this process makes at the moment; they count
-	made    map[string]*atomic.Int64 // whose consumer this process has seen made: when it was asked for last
-	closing map[string]time.Time     // whose entry this process has removed, and whose consumer may yet have to go
+	making  map[string]queue         // being made by this process; they count
+	made    map[string]*atomic.Int64 // whose consumer this process has seen: when it was last asked for
+	closing map[string]time.Time     // whose entry this process has removed, and whose consumer may still exist
 }
 
-// New makes an empty table; Watch has it read.
+// New returns an empty Table. Watch fills it.
 func New(cfg Config) *Table {
-	return &Table{cfg: cfg, all: map[string]queue{}, making: map[string]queue{}, made: map[string]*atomic.Int64{}, closing: map[string]time.Time{}}
+	return &Table{
+		cfg:     cfg,
+		all:     map[string]queue{},
+		making:  map[string]queue{},
+		made:    map[string]*atomic.Int64{},
+		closing: map[string]time.Time{},
+	}
 }
 
-// queue is an entry of bucket `lanes`: what its runs want.
+// queue is an entry of bucket `lanes`: what its runs demand.
 type queue struct {
 	runnerapi.RoutingKey
 	Caller string `json:"caller,omitempty"` // for whose runs it was made
 }
 
-// ofRunners tells whether a queue is that of runners' own agents, which exists because they registered.
+// ofRunners reports whether a queue exists because runners with agents of their own registered.
 func (q queue) ofRunners() bool {
 	return len(q.Agents) > 0 && q.Hostname == "" && q.ProjectDir == "" && len(q.Tags) == 0
 }
 
-// Read tells whether the bucket has been read.
+// Read reports whether the bucket has been read.
 func (s *Table) Read() bool { return s.read.Load() }
 
 // Watch reads the bucket and follows it until ctx ends.
 func (s *Table) Watch(ctx context.Context) error {
-	return s.cfg.Entries.Mirror(ctx, s.cfg.Consumers.Insist, func(lane string, value []byte, _ uint64) { s.put(lane, value) }, func() { s.read.Store(true) })
+	return s.cfg.Entries.Mirror(
+		ctx,
+		s.cfg.Consumers.Insist,
+		func(name string, value []byte, _ uint64) { s.put(name, value) },
+		func() { s.read.Store(true) },
+	)
 }
 
-// put takes over what bucket `lanes` has under a name; nil: nothing.
-func (s *Table) put(lane string, value []byte) {
+// put takes over an entry of bucket `lanes`; nil: it was removed.
+func (s *Table) put(name string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if value == nil {
-		delete(s.all, lane)
-		delete(s.made, lane)
+		delete(s.all, name)
+		delete(s.made, name)
 		return
 	}
 	var q queue
 	if err := json.Unmarshal(value, &q); err != nil {
-		s.cfg.Log.Error("stored queue is unreadable", "queue", lane, "err", err)
+		s.cfg.Log.Error("stored queue is unreadable", "queue", name, "err", err)
 		return
 	}
-	s.all[lane] = q
+	s.all[name] = q
 }
 
-// Want is what a queue stands for.
-func (s *Table) Want(lane string) (runnerapi.RoutingKey, bool) {
+// Want returns what a queue stands for.
+func (s *Table) Want(name string) (runnerapi.RoutingKey, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	q, ok := s.all[lane]
+	q, ok := s.all[name]
 	return q.RoutingKey, ok
 }
 
-// Wants are the queues in use, with what each stands for.
+// Wants returns the queues in use, and what each stands for.
 func (s *Table) Wants() map[string]runnerapi.RoutingKey {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make(map[string]runnerapi.RoutingKey, len(s.all))
-	for lane, q := range s.all {
-		all[lane] = q.RoutingKey
+	for name, q := range s.all {
+		all[name] = q.RoutingKey
 	}
 	return all
 }
 
-// refresh reads a queue's entry anew: another coordinator may have made or removed it a moment ago.
-func (s *Table) refresh(ctx context.Context, lane string) error {
-	value, _, err := s.cfg.Entries.Get(ctx, lane)
+// refresh reads an entry again: another coordinator may just have made or removed it.
+func (s *Table) refresh(ctx context.Context, name string) error {
+	value, _, err := s.cfg.Entries.Get(ctx, name)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return err
 	}
-	s.put(lane, value)
+	s.put(name, value)
 	return nil
 }
 
-// IsMade tells whether a queue has been made and is there, as far as is known here.
-func (s *Table) IsMade(lane string) bool {
+// IsMade reports whether a queue has been made and still exists, as far as is known here.
+func (s *Table) IsMade(name string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.made[lane] != nil
+	return s.made[name] != nil
 }
 
-// Of are all queues that a runner takes from.
+// Of returns all queues that a runner takes from.
 func (s *Table) Of(m runnerapi.Runner) []string {
-	lanes := m.BaseTaskQueues()
+	names := m.BaseTaskQueues()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for lane, q := range s.all {
+	for name, q := range s.all {
 		if m.Matches(q.RoutingKey) {
-			lanes = append(lanes, lane)
+			names = append(names, name)
 		}
 	}
-	slices.Sort(lanes)
-	return slices.Compact(lanes)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
-// ClosingEvery is how often a look is taken for queues that are to be closed.
+// ClosingEvery is how often CloseDue is to be called.
 const ClosingEvery = grace / 10
 
-// grace is how long a queue's consumer outlives its entry: by then every coordinator has heard that the entry is gone.
+// grace is how long a consumer outlives its queue's entry: by then every coordinator knows that the entry is
+// gone.
 const grace = time.Second
 
-// retire removes the entry of a queue that nobody uses, by compare-and-set. Its consumer goes later (CloseDue); a run that another
-// coordinator queues there meanwhile is found by the next sweep of any of them, and its queue made again.
-func (s *Table) retire(ctx context.Context, lane string) (gone bool, err error) {
-	if err := s.cfg.History.CatchUp(ctx); err != nil { // another coordinator may have queued a run there a moment ago
+// retire removes the entry of an unused queue, by compare-and-set. CloseDue removes its consumer later. If
+// another
+// coordinator queues a run there meanwhile, the next sweep finds it and makes the queue again.
+func (s *Table) retire(ctx context.Context, name string) (gone bool, err error) {
+	if err := s.cfg.History.CatchUp(ctx); err != nil { // another coordinator may just have queued a run there
 		return false, err
 	}
-	if s.cfg.History.HasWaiting(lane) {
+	if s.cfg.History.HasWaiting(name) {
 		return false, nil
 	}
 	b := s.cfg.Entries
-	_, rev, err := b.Get(ctx, lane)
+	_, rev, err := b.Get(ctx, name)
 	if err == nil {
-		err = b.DeleteRev(ctx, lane, rev)
+		err = b.DeleteRev(ctx, name, rev)
 	}
 	if errors.Is(err, bus.ErrTaken) {
-		return false, s.refresh(ctx, lane)
+		return false, s.refresh(ctx, name)
 	} else if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return false, err
 	}
-	s.put(lane, nil)
+	s.put(name, nil)
 	if err == nil {
 		s.mu.Lock()
-		s.closing[lane] = time.Now()
+		s.closing[name] = time.Now()
 		s.mu.Unlock()
 	}
 	return true, nil
@@ -180,42 +196,45 @@ func (s *Table) retire(ctx context.Context, lane string) (gone bool, err error) 
 func (s *Table) CloseDue(ctx context.Context) error {
 	var due []string
 	s.mu.RLock()
-	for lane, at := range s.closing {
+	for name, at := range s.closing {
 		if time.Since(at) >= grace {
-			due = append(due, lane)
+			due = append(due, name)
 		}
 	}
 	s.mu.RUnlock()
-	for _, lane := range due {
-		if err := s.close(ctx, lane); err != nil {
-			s.cfg.Log.Warn("queue not closed yet; trying again", "queue", lane, "err", err)
+	for _, name := range due {
+		if err := s.close(ctx, name); err != nil {
+			s.cfg.Log.Warn("consumer of a removed queue not removed yet, retrying", "queue", name, "err", err)
 			return nil
 		}
 		s.mu.Lock()
-		delete(s.closing, lane)
+		delete(s.closing, name)
 		s.mu.Unlock()
 	}
 	return nil
 }
 
-// close removes the consumer of a queue without an entry. Who needs the queue again makes the entry first and then the consumer,
-// so a look at both afterwards shows whether this one took it away from somebody. It can be repeated at any point.
-func (s *Table) close(ctx context.Context, lane string) error {
-	needed, err := s.needed(ctx, lane)
+// close removes the consumer of a queue without an entry. Whoever needs the queue again makes the entry
+// before the
+// consumer, so a look at both afterwards shows whether this removal hurt somebody. It can be repeated at any
+// point.
+func (s *Table) close(ctx context.Context, name string) error {
+	needed, err := s.needed(ctx, name)
 	if err == nil && !needed {
-		if err = s.cfg.Consumers.DeleteTaskQueue(ctx, lane); err == nil {
-			needed, err = s.needed(ctx, lane)
+		err = s.cfg.Consumers.DeleteTaskQueue(ctx, name)
+		if err == nil {
+			needed, err = s.needed(ctx, name)
 		}
 	}
 	if err == nil && needed {
-		err = s.cfg.Consumers.EnsureTaskQueue(ctx, lane, s.cfg.History.Oldest())
+		err = s.cfg.Consumers.EnsureTaskQueue(ctx, name, s.cfg.History.Oldest())
 	}
 	return err
 }
 
-// needed tells whether a queue has an entry, or runs wait in it, as NATS has it now.
-func (s *Table) needed(ctx context.Context, lane string) (bool, error) {
-	_, _, err := s.cfg.Entries.Get(ctx, lane)
+// needed reports whether NATS has an entry for the queue now, or runs wait in it.
+func (s *Table) needed(ctx context.Context, name string) (bool, error) {
+	_, _, err := s.cfg.Entries.Get(ctx, name)
 	if err == nil {
 		return true, nil
 	} else if !errors.Is(err, bus.ErrNotFound) {
@@ -224,19 +243,19 @@ func (s *Table) needed(ctx context.Context, lane string) (bool, error) {
 	if err := s.cfg.History.CatchUp(ctx); err != nil {
 		return false, err
 	}
-	return s.cfg.History.HasWaiting(lane), nil
+	return s.cfg.History.HasWaiting(name), nil
 }
 
-// doubtAll forgets which consumers were made: NATS may have lost them.
-func (s *Table) doubtAll() {
+// forgetAllMade forgets which consumers exist: NATS may have lost them.
+func (s *Table) forgetAllMade() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.made)
 }
 
-// doubt is doubtAll for one.
-func (s *Table) doubt(lane string) {
+// forgetMade forgets one.
+func (s *Table) forgetMade(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.made, lane)
+	delete(s.made, name)
 }

@@ -41,7 +41,8 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 			{subject.Ended(part, q.ID, q.Key), run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: q.Attempt, Status: run.Completed, At: time.Now()}},
 		} {
 			body, _ := json.Marshal(e.record)
-			if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: e.subject, Body: body}); err != nil && !errors.Is(err, bus.ErrTaken) { // it may have been handed over twice
+			if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: e.subject, Body: body}); err != nil &&
+				!errors.Is(err, bus.ErrTaken) { // it may have been handed over twice
 				t.Error(err)
 			}
 		}
@@ -49,21 +50,22 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 	})
 	open := map[string]context.CancelFunc{}
 	var mu sync.Mutex
-	serves := func(lanes []string) {
+	serves := func(names []string) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := map[string]bool{}
-		for _, lane := range lanes {
-			if now[lane] = true; open[lane] == nil && ctx.Err() == nil {
+		for _, name := range names {
+			now[name] = true
+			if open[name] == nil && ctx.Err() == nil {
 				take, stop := context.WithCancel(ctx)
-				open[lane] = stop
-				wg.Go(func() { _ = taker.Poll(take, lane) })
+				open[name] = stop
+				wg.Go(func() { _ = taker.Poll(take, name) })
 			}
 		}
-		for lane, stop := range open {
-			if !now[lane] {
+		for name, stop := range open {
+			if !now[name] {
 				stop()
-				delete(open, lane)
+				delete(open, name)
 			}
 		}
 	}
@@ -84,7 +86,9 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 		for ctx.Err() == nil {
 			ask, _ := json.Marshal(runnerapi.Heartbeat{RunnerID: r.ID(), Instance: r.Instance})
 			var reply runnerapi.HeartbeatReply
-			if answer, err := b.Request(ctx, subject.Heartbeats(r.ID()), ask); err == nil && json.Unmarshal(answer, &reply) == nil && reply.Known {
+			if answer, err := b.Request(ctx, subject.Heartbeats(r.ID()), ask); err == nil &&
+				json.Unmarshal(answer, &reply) == nil &&
+				reply.Known {
 				serves(reply.TaskQueues)
 			}
 			select {
@@ -103,8 +107,20 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 		s, err := c.Bus.TaskQueueState(t.Context(), a.Queue)
 		_, _, entry := c.Bus.Bucket(subject.TaskQueues).Get(t.Context(), a.Queue)
 		known, made, closing := c.Queues.Knows(a.Queue)
-		t.Errorf("coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
-			i, ok, a.Claim != nil, a.Queue, a.QueuedSeq, s, err, entry, known, made, closing)
+		t.Errorf(
+			"coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
+			i,
+			ok,
+			a.Claim != nil,
+			a.Queue,
+			a.QueuedSeq,
+			s,
+			err,
+			entry,
+			known,
+			made,
+			closing,
+		)
 	}
 	t.FailNow()
 }
@@ -113,16 +129,24 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, comes := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
+	goes, comes := coordinatortest.Begin(
+		t,
+		natstest.Open(t, s),
+		parts.Config{},
+	), coordinatortest.Begin(
+		t,
+		natstest.Open(t, s),
+		parts.Config{},
+	)
 	for i := range 40 {
 		want := runnerapi.RoutingKey{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
-		lane := want.TaskQueue()
-		if err := goes.Bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil { // its entry is gone
+		name := want.TaskQueue()
+		if err := goes.Bus.EnsureTaskQueue(t.Context(), name, 1); err != nil { // its entry is gone
 			t.Fatal(err)
 		}
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := goes.Queues.Close(t.Context(), lane); err != nil {
+			if err := goes.Queues.Close(t.Context(), name); err != nil {
 				t.Error(err)
 			}
 		})
@@ -132,10 +156,10 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 			}
 		})
 		both.Wait()
-		if _, err := goes.Bus.TaskQueueState(t.Context(), lane); err != nil {
+		if _, err := goes.Bus.TaskQueueState(t.Context(), name); err != nil {
 			t.Fatalf("round %d: its consumer: %v", i, err)
 		}
-		if _, err := comes.Queues.Retire(t.Context(), lane); err != nil { // room for the next
+		if _, err := comes.Queues.Retire(t.Context(), name); err != nil { // room for the next
 			t.Fatal(err)
 		}
 	}
@@ -145,31 +169,39 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, late := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
+	goes, late := coordinatortest.Begin(
+		t,
+		natstest.Open(t, s),
+		parts.Config{},
+	), coordinatortest.Begin(
+		t,
+		natstest.Open(t, s),
+		parts.Config{},
+	)
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"gpu"}
 	coordinatortest.Register(t, goes, r)
 	natstest.Until(t, "both know the agent", func() bool { _, ok := late.Agents.Find("a"); return ok })
 	const body = `{"agent_name":"a","additional_demands":{"tags":["gpu"]}}`
 	first := coordinatortest.Submit(t, late, body, "")
-	lane := coordinatortest.Active(t, goes, first.RunID, "is queued", coordinatortest.IsQueued).Queue
+	name := coordinatortest.Active(t, goes, first.RunID, "is queued", coordinatortest.IsQueued).Queue
 	coordinatortest.Finish(t, goes, coordinatortest.Claim(t, goes, first.RunID, r))
-	again := late.Queues.Remember(lane)
-	if gone, err := goes.Queues.Retire(t.Context(), lane); !gone || err != nil {
+	again := late.Queues.Remember(name)
+	if gone, err := goes.Queues.Retire(t.Context(), name); !gone || err != nil {
 		t.Fatalf("gone %t: %v", gone, err)
 	}
-	natstest.Until(t, "the other has heard of it", func() bool { return !late.Queues.IsMade(lane) })
+	natstest.Until(t, "the other has heard of it", func() bool { return !late.Queues.IsMade(name) })
 	again() // as if it had not
 	second := coordinatortest.Submit(t, late, body, "")
-	late.Queues.Put(lane, nil) // now it has
-	before, err := goes.Bus.TaskQueueState(t.Context(), lane)
+	late.Queues.Put(name, nil) // now it has
+	before, err := goes.Bus.TaskQueueState(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := goes.Queues.Close(t.Context(), lane); err != nil {
+	if err := goes.Queues.Close(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := goes.Bus.TaskQueueState(t.Context(), lane); err != nil || !now.Created.Equal(before.Created) {
+	if now, err := goes.Bus.TaskQueueState(t.Context(), name); err != nil || !now.Created.Equal(before.Created) {
 		t.Errorf("a queue is closed in which a run waits: %+v %v", now, err)
 	}
 	taking(t, natstest.Open(t, s), r)
@@ -182,7 +214,10 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	cfg := parts.Config{MaxQueues: 8}
-	both := []*parts.Coordinator{coordinatortest.Begin(t, natstest.Open(t, s), cfg), coordinatortest.Begin(t, natstest.Open(t, s), cfg)}
+	both := []*parts.Coordinator{
+		coordinatortest.Begin(t, natstest.Open(t, s), cfg),
+		coordinatortest.Begin(t, natstest.Open(t, s), cfg),
+	}
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"0", "1", "2", "3", "4", "5"}
 	coordinatortest.Register(t, both[0], r)
@@ -204,14 +239,25 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 					if i == 1 {
 						tag = 5 - tag
 					}
-					lane := runnerapi.RoutingKey{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.TaskQueue()
+					name := runnerapi.RoutingKey{
+						Type:    run.Procedural,
+						Profile: "procedural",
+						Tags:    []string{fmt.Sprint(tag)},
+						Agents:  map[string]string{"a": r.Agents[0].Hash()},
+					}.TaskQueue()
 					if (round+tag+i)%2 == 0 { // as if its room were needed now
-						if _, err := c.Queues.Retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
+						if _, err := c.Queues.Retire(t.Context(), name); err != nil &&
+							fault.KindOf(err) != fault.Unavailable {
 							t.Error(err)
 						}
 						continue
 					}
-					a, err := c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), fmt.Sprint(tag), "")
+					a, err := c.Submit(
+						t.Context(),
+						fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag),
+						fmt.Sprint(tag),
+						"",
+					)
 					if err != nil {
 						if k := fault.KindOf(err); k != fault.Busy && k != fault.Unavailable {
 							t.Error(err)

@@ -1,4 +1,5 @@
-// Package resultcheck checks the results that workers offer against the output schemas of their runs (decision 0015).
+// Package resultcheck checks the results that workers report against the output schemas of their runs
+// (decision 0015).
 package resultcheck
 
 import (
@@ -23,17 +24,18 @@ import (
 	"ao/shared/trace"
 )
 
-// So many results are checked at once: they may be large.
-const checkers = 8
+// maxConcurrent is how many results are checked at once. They may be large.
+const maxConcurrent = 8
 
-// Controller checks each result that is offered before its attempt's last word is said. Every coordinator does so; the stream takes
-// one last word.
+// Controller checks each reported result before the attempt's end record is written. Every coordinator runs
+// one; the
+// stream takes one end record.
 type Controller struct {
 	Config
-	Pool *pool.Pool // where results are checked
+	Pool *pool.Pool // checks the results
 
-	left  []projection.Active // found, and not begun yet: there was no room
-	swept time.Time
+	backlog []projection.Active // found, but not started for lack of room
+	sweptAt time.Time
 }
 
 // Config is what a Controller works with. Spans may be nil.
@@ -53,71 +55,71 @@ type Config struct {
 		AppendEnd(ctx context.Context, a projection.Active, word bus.Entry) error
 	}
 	Meter interface {
-		Checked(run.Status) // a result, and what its run became
-		Mismatch()          // one that its worker should not have offered
+		Checked(run.Status) // counts a checked result by its run's status
+		Mismatch()          // counts a result that its worker should not have reported
 	}
 	Spans *trace.Tracer
 	Log   *slog.Logger
 }
 
-// New makes a Controller.
+// New returns a Controller.
 func New(c Config) *Controller {
 	pause := func(times int) time.Duration { return run.Backoff(times) / 4 }
-	return &Controller{Config: c, Pool: pool.New(pool.Config{Slots: checkers, Backoff: pause})}
+	return &Controller{Config: c, Pool: pool.New(pool.Config{Slots: maxConcurrent, Backoff: pause})}
 }
 
-// Reconcile begins to check what is offered: what is new, and once a second all.
+// Reconcile starts checks: of new results at once, and of all results once a second.
 func (c *Controller) Reconcile(ctx context.Context) error {
-	c.left = append(c.left, c.History.NewResults()...)
-	if time.Since(c.swept) >= control.Sweep {
-		c.swept, c.left = time.Now(), c.History.UnverifiedResults()
+	c.backlog = append(c.backlog, c.History.NewResults()...)
+	if time.Since(c.sweptAt) >= control.Sweep {
+		c.sweptAt, c.backlog = time.Now(), c.History.UnverifiedResults()
 		still := map[string]bool{}
-		for _, a := range c.left {
+		for _, a := range c.backlog {
 			still[a.Key] = true
 		}
 		c.Pool.Keep(func(key string) bool { return still[key] })
 	}
-	for ; len(c.left) > 0 && c.Pool.Free("") > 0; c.left = c.left[1:] {
-		a := c.left[0]
-		c.Pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.one(ctx, a) })
+	for ; len(c.backlog) > 0 && c.Pool.Free("") > 0; c.backlog = c.backlog[1:] {
+		a := c.backlog[0]
+		c.Pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.check(ctx, a) })
 	}
 	return nil
 }
 
-func (c *Controller) one(ctx context.Context, a projection.Active) error {
+func (c *Controller) check(ctx context.Context, a projection.Active) error {
 	err := c.decide(ctx, a)
 	switch {
 	case err == nil:
 		wait, cancel := context.WithTimeout(ctx, record.RequestTimeout)
 		defer cancel()
-		_ = c.History.WaitOwnWrites(wait) // so that no look finds the same offer again
+		_ = c.History.WaitOwnWrites(wait) // so that no look finds the same result again
 	case ctx.Err() == nil:
-		c.Log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
+		c.Log.Warn("result not checked yet, retrying", "run", a.Spec.ID, "err", err)
 	}
 	return err
 }
 
-// decide says the last word of an attempt whose result was offered, if nobody has.
+// decide appends the end record of an attempt whose result was reported.
 func (c *Controller) decide(ctx context.Context, a projection.Active) error {
 	if now, ok := c.History.Active(a.Spec.ID); !ok || now.UnverifiedSeq != a.UnverifiedSeq {
 		return nil
 	}
 	ctx, span := c.Spans.Start(trace.ContextWith(ctx, a.Spec.Trace), trace.Internal, "check offer")
 	defer span.End()
-	word, err := c.checked(ctx, a)
+	end, err := c.checked(ctx, a)
 	if err != nil {
 		span.RecordError(err)
 		return err
 	}
 	span.SetRun(a.Spec)
 	span.SetInt(trace.Attempt, a.Attempt)
-	span.Set(trace.Status, string(word.Status))
-	if word.Status == run.Failed {
-		span.SetFault(word.Error)
+	span.Set(trace.Status, string(end.Status))
+	if end.Status == run.Failed {
+		span.SetFault(end.Error)
 	}
-	body, err := word.Encode()
+	body, err := end.Encode()
 	if err == nil && len(body) > run.MaxEndRecord {
-		body, err = oversize(&word).Encode()
+		body, err = tooLarge(&end).Encode()
 	}
 	if err != nil {
 		return err
@@ -128,160 +130,193 @@ func (c *Controller) decide(ctx context.Context, a projection.Active) error {
 	if err := c.Ends.AppendEnd(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err
 	}
-	c.Meter.Checked(word.Status)
-	c.Log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
+	c.Meter.Checked(end.Status)
+	c.Log.Debug("result checked", "run", a.Spec.ID, "status", end.Status)
 	return nil
 }
 
-// oversize makes a last word that no record holds one that fits: an offer may be as large as a record, and what is said
-// of it is longer.
-func oversize(word *run.Ended) *run.Ended {
-	if word.Status == run.Completed {
-		word.Status = run.Failed
+// tooLarge turns an end record that no record can hold into one that fits. A reported result may be as large
+// as a
+// record, and the end record says more.
+func tooLarge(end *run.Ended) *run.Ended {
+	if end.Status == run.Completed {
+		end.Status = run.Failed
 	}
-	word.Checked, word.Result, word.Body = "", nil, nil
-	word.Error = fault.New(fault.Internal, "result_too_large", fmt.Sprintf("What the runner offered leaves no room for the check's outcome in a record of %d bytes; runners put what is large aside", run.MaxEndRecord))
-	return word
+	end.Checked, end.Result, end.Body = "", nil, nil
+	end.Error = fault.New(
+		fault.Internal,
+		"result_too_large",
+		fmt.Sprintf(
+			"The runner's result leaves no room for the check's outcome in a record of %d bytes; runners store large results as payloads",
+			run.MaxEndRecord,
+		),
+	)
+	return end
 }
 
-// checked is the last word on an offer. An error says that it cannot be made yet.
-func (c *Controller) checked(ctx context.Context, a projection.Active) (word run.Ended, err error) {
-	word = c.Ends.NewEnd(a)
+// checked returns the end record for a reported result. An error says that it cannot be made yet.
+func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.Ended, err error) {
+	end = c.Ends.NewEnd(a)
 	offer, res, err := c.History.UnverifiedResult(ctx, a)
-	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
+	end.Status, end.Error, end.Events = offer.Status, offer.Error, offer.Events
 	unreadable := func(what string, err error) (run.Ended, error) {
-		if !hopeless(err, offer.At) {
-			return word, err
+		if !permanent(err, offer.At) {
+			return end, err
 		}
-		c.Log.Error(what+" cannot be read", "run", a.Spec.ID, "err", err)
-		word.Status, word.Error = run.Failed, fault.New(fault.Internal, "result_unreadable", what+" cannot be read, so that its result cannot be checked")
-		return word, nil
+		c.Log.Error(what+" is unreadable", "run", a.Spec.ID, "err", err)
+		end.Status, end.Error = run.Failed, fault.New(
+			fault.Internal,
+			"result_unreadable",
+			what+" is unreadable, so the result cannot be checked",
+		)
+		return end, nil
 	}
 	if err != nil {
-		return unreadable("What the runner offered as the result of this run", err)
+		return unreadable("What the runner reported as the result of this run", err)
 	}
 	if offer.StartedAt != nil {
-		word.StartedAt = offer.StartedAt
+		end.StartedAt = offer.StartedAt
 	}
-	if offer.Status != run.Completed { // there is nothing to check in a failure
+	if offer.Status != run.Completed { // a failure needs no check
 		if offer.Status != run.Stopped {
-			word.Status = run.Failed
+			end.Status = run.Failed
 		}
-		word.Result, word.Body = offer.Result, offer.Body
-		return word, nil
+		end.Result, end.Body = offer.Result, offer.Body
+		return end, nil
 	}
 	spec := *a.Spec
 	if spec.Body != nil {
 		spec, err = c.History.Spec(ctx, spec.ID)
 	}
 	if err == nil && (spec.Input == nil || spec.Output == nil) {
-		err = fmt.Errorf("%w: it has none", projection.ErrUnreadable)
+		err = fmt.Errorf("%w: the run has none", projection.ErrUnreadable)
 	}
 	if err != nil {
 		return unreadable("The output schema of this run", err)
 	}
 	if wrong := mismatch(spec.Output.Schema, res); len(wrong) > 0 {
 		c.Meter.Mismatch()
-		c.Log.Warn("a result that does not match the run's output schema was offered", "run", a.Spec.ID, "runner", a.Claim.RunnerID)
-		v := validation(spec.Output, res)
+		c.Log.Warn(
+			"reported result does not match the run's output schema",
+			"run",
+			a.Spec.ID,
+			"runner",
+			a.Claim.RunnerID,
+		)
+		v := validationOf(spec.Output, res)
 		v.Valid = false
-		word.Status, word.Error, word.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, last(res)), evidence(res, v)
-		return word, nil
+		end.Status, end.Error, end.Result = run.Failed, run.OutputInvalid(
+			wrong,
+			v.Retries,
+			answerText(res),
+		), evidence(
+			res,
+			v,
+		)
+		return end, nil
 	}
-	word.Checked, word.Result, word.Body = c.Ends.SignChecked(a), offer.Result, offer.Body
-	if word.Result != nil {
-		if v := validation(spec.Output, res); !v.said || !v.Valid {
+	end.Checked, end.Result, end.Body = c.Ends.SignChecked(a), offer.Result, offer.Body
+	if end.Result != nil {
+		if v := validationOf(spec.Output, res); !v.reported || !v.Valid {
 			v.Valid = true
-			word.Result.SchemaValidation = v.raw()
+			end.Result.SchemaValidation = v.raw()
 		}
 	}
-	return word, nil
+	return end, nil
 }
 
-// hopeless tells whether what an offer consists of will never be read: what is not found at first may come, in a cluster.
-func hopeless(err error, offered time.Time) bool {
+// permanent reports whether a result will never be readable. In a cluster, what is not found at first may
+// appear later.
+func permanent(err error, offered time.Time) bool {
 	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > record.ReplicaLag
 	return lost || errors.Is(err, projection.ErrUnreadable)
 }
 
-// mostErrors is how many errors of an answer are told.
-const mostErrors = 100
+// maxErrors is how many errors of an answer are reported.
+const maxErrors = 100
 
-// mismatch tells what is wrong with a result that must match a schema.
+// mismatch returns what is wrong with a result that must match a schema.
 func mismatch(raw json.RawMessage, res *run.Result) (wrong []run.OutputError) {
 	switch {
-	case res == nil, len(res.Data) == 0, res.Text != nil && null(res.Data):
+	case res == nil, len(res.Data) == 0, res.Text != nil && isNull(res.Data):
 		return []run.OutputError{{Path: "$", Message: run.NoOutput}}
 	case res.Text != nil:
-		return []run.OutputError{{Path: "$", Message: "result_text and result_data are there; with an output_schema the answer is result_data alone"}}
+		return []run.OutputError{
+			{
+				Path:    "$",
+				Message: "result_text and result_data are both there; with an output_schema the answer is result_data alone",
+			},
+		}
 	}
 	s, err := schema.Compile(raw)
 	if err != nil {
 		return []run.OutputError{{Path: "$", Message: "The output schema cannot be used: " + err.Error()}}
 	}
 	for _, v := range s.Check(res.Data) {
-		if null(res.Data) { // there is none, and none will not do
+		if isNull(res.Data) { // there is no answer, and null does not match
 			return []run.OutputError{{Path: "$", Message: run.NoOutput}}
 		}
-		if len(wrong) < mostErrors {
+		if len(wrong) < maxErrors {
 			wrong = append(wrong, run.OutputError{Path: v.Path, Message: v.Message})
 		}
 	}
 	return wrong
 }
 
-func null(raw json.RawMessage) bool { return string(raw) == "null" }
+func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// verdict is what a result says of its check.
-type verdict struct {
+// validation is what a result says about its check.
+type validation struct {
 	run.Validation
-	said bool
+	reported bool
 }
 
-// validation is what the worker says of how it enforced the schema, or what can be said without it.
-func validation(o *run.Output, res *run.Result) (v verdict) {
-	if res != nil && len(res.SchemaValidation) > 0 && !null(res.SchemaValidation) {
-		v.said = json.Unmarshal(res.SchemaValidation, &v.Validation) == nil
+// validationOf returns what the worker reported about enforcing the schema, or what can be said without that.
+func validationOf(o *run.Output, res *run.Result) (v validation) {
+	if res != nil && len(res.SchemaValidation) > 0 && !isNull(res.SchemaValidation) {
+		v.reported = json.Unmarshal(res.SchemaValidation, &v.Validation) == nil
 	}
 	v.Source = o.Source
-	if v.Name = nil; o.Name != "" {
+	v.Name = nil
+	if o.Name != "" {
 		v.Name = &o.Name
 	}
 	return v
 }
 
-func (v verdict) raw() json.RawMessage {
+func (v validation) raw() json.RawMessage {
 	raw, err := strictjson.Encode(v.Validation)
-	if err != nil { // texts and numbers can always be written
+	if err != nil { // texts and numbers always encode
 		panic(err)
 	}
 	return raw
 }
 
-// maxEvidence is how much of an answer that does not match is kept, in bytes.
+// maxEvidence is how many bytes of an answer that does not match are kept.
 const maxEvidence = 32 << 10
 
-// last is the answer as text.
-func last(res *run.Result) string {
+// answerText returns the answer as text.
+func answerText(res *run.Result) string {
 	switch {
 	case res == nil:
 		return ""
 	case res.RawOutput != nil:
-		return cut(*res.RawOutput, maxEvidence)
+		return truncate(*res.RawOutput, maxEvidence)
 	case res.Text != nil:
-		return cut(*res.Text, maxEvidence)
+		return truncate(*res.Text, maxEvidence)
 	}
-	return cut(string(res.Data), maxEvidence)
+	return truncate(string(res.Data), maxEvidence)
 }
 
-// evidence is the result of a run that failed since its answer does not match: what a program gave stays readable, an agent's answer
-// is only text then.
-func evidence(res *run.Result, v verdict) *run.Result {
+// evidence returns what is kept of a result that does not match. A program's data stays readable; an agent's
+// answer is
+// kept as text only.
+func evidence(res *run.Result, v validation) *run.Result {
 	if res == nil {
 		return nil
 	}
 	kept := run.Result{Type: res.Type, ExitCode: res.ExitCode, SchemaValidation: v.raw()}
-	if text := last(res); res.Type == run.Procedural && len(res.Data) <= maxEvidence {
+	if text := answerText(res); res.Type == run.Procedural && len(res.Data) <= maxEvidence {
 		kept.Data = res.Data
 	} else if text != "" {
 		kept.RawOutput = &text
@@ -293,8 +328,8 @@ func evidence(res *run.Result, v verdict) *run.Result {
 	return &kept
 }
 
-// cut is the beginning of a text; it says how much is missing.
-func cut(text string, most int) string {
+// truncate returns the beginning of a text, and says how many bytes are missing.
+func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

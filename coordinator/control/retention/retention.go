@@ -1,4 +1,5 @@
-// Package retention lets go of history, and of bodies, that are too old, and says when the history has no room for new runs.
+// Package retention removes old history and unused payloads, and refuses new runs when the history is nearly
+// full.
 package retention
 
 import (
@@ -13,16 +14,16 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Every is how often history is let go of.
+// Every is how often history is truncated.
 const Every = 30 * time.Second
 
-// Controller lets go of what is too old. All of its fields are required.
+// Controller removes what is too old. All of its fields are required.
 type Controller struct {
 	Log      *slog.Logger
 	Keep     int                      // ended runs kept at most
 	Old      time.Duration            // how long history is kept at least
 	Reported time.Duration            // how long callback records are kept at least
-	RunOf    func(name string) string // whose body that is
+	RunOf    func(name string) string // the run a payload belongs to
 	Stream   interface {
 		State(context.Context) (bus.State, error)
 		Truncate(ctx context.Context, before uint64) error
@@ -41,27 +42,28 @@ type Controller struct {
 		IsReserved(id string) bool
 	}
 
-	swept time.Time // bodies, last
+	sweptAt time.Time // time of the last Sweep
 }
 
-// Reconcile truncates history, and looks for bodies once an hour: that lists them all.
+// Reconcile truncates history. Once an hour it also lists all payloads and removes unused ones.
 func (r *Controller) Reconcile(ctx context.Context) error {
 	r.Truncate(ctx, Step)
-	if time.Since(r.swept) > time.Hour {
-		r.swept = time.Now()
-		r.Sweep(ctx, r.swept.Add(-time.Hour))
+	if time.Since(r.sweptAt) > time.Hour {
+		r.sweptAt = time.Now()
+		r.Sweep(ctx, r.sweptAt.Add(-time.Hour))
 	}
 	return nil
 }
 
-// Step is how many records of history go at once, so that nothing waits long for the stream.
+// Step is how many records are truncated at once, so that nothing waits long for the stream.
 const Step = 10_000
 
-// Truncate lets go of history, in steps of so many records: ended runs beyond RUN_KEEP and those older than RUN_RETENTION, never past an open one or one that
-// somebody is yet to be told of. What several coordinators do at once is the same.
+// Truncate removes ended runs beyond RUN_KEEP and those older than RUN_RETENTION, step records at a time. It
+// never
+// removes an open run or one with a pending callback. Several coordinators may do this at once.
 func (r *Controller) Truncate(ctx context.Context, step uint64) {
 	if err := r.dropLate(ctx); err != nil {
-		r.Log.Warn("runs queued too late not purged; trying again", "err", err)
+		r.Log.Warn("late queued records not purged, retrying", "err", err)
 	}
 	before := r.History.Prunable(r.Keep, time.Now().Add(-r.Old), time.Now().Add(-r.Reported))
 	state, err := r.Stream.State(ctx)
@@ -70,7 +72,7 @@ func (r *Controller) Truncate(ctx context.Context, step uint64) {
 		err = r.Stream.Truncate(ctx, at)
 	}
 	if err != nil {
-		r.Log.Warn("history not truncated; trying again", "before", before, "err", err)
+		r.Log.Warn("history not truncated, retrying", "before", before, "err", err)
 		return
 	}
 	r.History.Forget(before)                    // another coordinator may have done the rest
@@ -79,10 +81,12 @@ func (r *Controller) Truncate(ctx context.Context, step uint64) {
 	}
 }
 
-// dropLate purges the records that queue what is begun or over: behind a truncated claim, a worker would begin it again.
+// dropLate purges queued records of attempts that are claimed or over. Without the claim, once truncated, a
+// worker would
+// start the attempt again.
 func (r *Controller) dropLate(ctx context.Context) error {
 	for _, late := range r.History.LateRecords() {
-		if !r.History.Confirmed() { // another history may have that subject for a run that waits
+		if !r.History.Confirmed() { // in another history that subject may belong to a waiting run
 			return nil
 		}
 		if err := r.Stream.Purge(ctx, subject.Runs, late.Subject, late.Seq+1); err != nil {
@@ -93,16 +97,19 @@ func (r *Controller) dropLate(ctx context.Context) error {
 	return nil
 }
 
-// Sweep drops bodies that no run names any more: of history that was truncated, of attempts that were given up while
-// they stored theirs, of creations that failed half-way. What is younger than a moment may be about to be named. A fold that begins
-// anew at any moment knows of nothing: that is no reason.
+// Sweep removes payloads that no run names: of truncated history, of abandoned attempts, of requests that
+// failed
+// half-way. Younger payloads may be about to be named. A projection that is being rebuilt knows nothing, so
+// nothing is
+// removed while it is not confirmed.
 func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 	bound := sync.OnceValue(r.History.StatePointers)
 	err := r.Stream.DropPayloads(ctx, func(name string, at time.Time) bool {
 		if !at.Before(old) || !r.History.Confirmed() {
 			return false
 		}
-		if pointer, ok := runnerapi.StatePointerOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
+		if pointer, ok := runnerapi.StatePointerOf(name); ok &&
+			bound()[pointer] { // a session continues from it although its run is no longer kept
 			return false
 		}
 		id := r.RunOf(name)
@@ -110,6 +117,6 @@ func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 		return !open && !r.History.Ended(id) && !r.History.IsReserved(id) && r.History.Confirmed()
 	})
 	if err != nil {
-		r.Log.Warn("payloads of no run not removed; trying again", "err", err)
+		r.Log.Warn("unused payloads not removed, retrying", "err", err)
 	}
 }

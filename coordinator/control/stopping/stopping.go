@@ -1,4 +1,4 @@
-// Package stopping does what follows from the stop of a tree.
+// Package stopping carries out the stop of a session's tree.
 package stopping
 
 import (
@@ -17,8 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Controller ends what waits, tells the runners of what they have, and notes of whom no parent
-// is told. It acts on what the fold says, so a record of a racing coordinator, or a restart, changes nothing.
+// Controller ends waiting runs, sends stop commands for claimed ones, and records suppressed callbacks. It
+// acts on the
+// projection, so records of other coordinators or a restart do no harm.
 type Controller struct {
 	History interface {
 		Confirmed() bool
@@ -35,24 +36,24 @@ type Controller struct {
 	Log *slog.Logger
 
 	mu   sync.Mutex
-	told map[string]bool // by key: attempts whose stop is a record of its own; the leases repeat that to the runner
+	sent map[string]bool // by key: attempts with a stop record of their own; the lease controller repeats the command
 }
 
-// A look stops so many runs, so many of them at once: others' writes come between them.
+// The most runs one pass stops, and how many of them at once. Others' writes come between passes.
 const (
-	stopsAtOnce = 4
-	stopsALook  = 256
+	stopsAtOnce  = 4
+	stopsPerPass = 256
 )
 
 // Reconcile stops what is to be stopped.
 func (c *Controller) Reconcile(ctx context.Context) error {
-	for c.look(ctx) {
+	for c.pass(ctx) {
 	}
 	return nil
 }
 
-// look stops runs, and reports whether it left some for the next look.
-func (c *Controller) look(ctx context.Context) (more bool) {
+// pass stops runs, and reports whether some are left for another pass.
+func (c *Controller) pass(ctx context.Context) (more bool) {
 	if !c.History.Confirmed() || ctx.Err() != nil {
 		return false
 	}
@@ -60,13 +61,13 @@ func (c *Controller) look(ctx context.Context) (more bool) {
 	g.SetLimit(stopsAtOnce)
 	due := c.due()
 	var stopped atomic.Int32
-	for _, a := range due[:min(len(due), stopsALook)] {
+	for _, a := range due[:min(len(due), stopsPerPass)] {
 		g.Go(func() error {
 			switch err := c.stop(ctx, a); {
 			case err == nil:
 				stopped.Add(1)
-			case ctx.Err() == nil && !errors.Is(err, bus.ErrTaken): // else it has changed, and is looked at again
-				c.Log.Info("run not stopped with its tree yet; trying again", "run", a.Spec.ID, "err", err)
+			case ctx.Err() == nil && !errors.Is(err, bus.ErrTaken): // otherwise it has changed, and is looked at again
+				c.Log.Info("run not stopped with its tree yet, retrying", "run", a.Spec.ID, "err", err)
 			}
 			return nil
 		})
@@ -74,39 +75,40 @@ func (c *Controller) look(ctx context.Context) (more bool) {
 	for _, o := range c.History.SuppressedCallbacks() {
 		g.Go(func() error {
 			if err := c.Records.Suppress(ctx, o); err != nil && ctx.Err() == nil {
-				c.Log.Warn("callbacks not suppressed yet; trying again", "session", o.Session, "err", err)
+				c.Log.Warn("callbacks not suppressed yet, retrying", "session", o.Session, "err", err)
 			}
 			return nil
 		})
 	}
 	g.Wait()
-	return len(due) > stopsALook && stopped.Load() > 0 // where none can be, the next second will do
+	return len(due) > stopsPerPass && stopped.Load() > 0 // if none could be stopped, a second later is soon enough
 }
 
-// due are the runs to be stopped that nobody here has acted on: first those that run, then those that a worker could take, then the others.
+// due returns the runs to stop that this process has not acted on: running ones first, then queued ones, then
+// the rest.
 func (c *Controller) due() []projection.Active {
 	var classes [3][]projection.Active
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	told := make(map[string]bool, len(c.told))
+	sent := make(map[string]bool, len(c.sent))
 	c.History.StoppingTrees(func(a projection.Active) bool {
 		switch {
 		case a.Claim == nil && a.QueuedSeq == 0:
 			classes[2] = append(classes[2], a)
 		case a.Claim == nil:
 			classes[1] = append(classes[1], a)
-		case c.told[a.Key]:
-			told[a.Key] = true
-		case a.Claim.RunnerID != "" && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0: // else a coordinator ends it
+		case c.sent[a.Key]:
+			sent[a.Key] = true
+		case a.Claim.RunnerID != "" && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0: // otherwise a coordinator is ending it
 			classes[0] = append(classes[0], a)
 		}
 		return true
 	})
-	c.told = told
+	c.sent = sent
 	return slices.Concat(classes[0], classes[1], classes[2])
 }
 
-// stop ends a run that waits, and has the runner of one that was begun stop it.
+// stop ends a waiting run, or has the runner of a claimed one stop it.
 func (c *Controller) stop(ctx context.Context, a projection.Active) error {
 	if a.Claim == nil {
 		return c.Ends.EndWaiting(ctx, a, run.Stopped, a.StoppedError())
@@ -115,7 +117,7 @@ func (c *Controller) stop(ctx context.Context, a projection.Active) error {
 		return err
 	}
 	c.mu.Lock()
-	c.told[a.Key] = true
+	c.sent[a.Key] = true
 	c.mu.Unlock()
 	return nil
 }

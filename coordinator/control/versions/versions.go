@@ -1,4 +1,4 @@
-// Package versions knows what every coordinator reads which is online: what all write, and what attempts and workers are told.
+// Package versions knows what all online coordinators can read, and so what may be written.
 package versions
 
 import (
@@ -16,46 +16,47 @@ import (
 	"ao/shared/version"
 )
 
-// Names under which a coordinator tells what it reads, and its build's version, in what its NATS service says of
-// itself.
+// Metadata keys under which a coordinator's NATS service says what it reads, and its build's version.
 const (
 	versionKey      = "record_version"
 	eventVersionKey = "event_version"
 	programKey      = "program_version"
 )
 
-// Config is what the versions depend on.
+// Config is what Versions works with.
 type Config struct {
-	Records  int           // the newest version of records that this program reads and writes
-	Patience time.Duration // how long all must have told more before more counts: as long as a silent runner is waited for
-	// Survey asks the NATS service of every coordinator, for so long at most, and gives the answers.
+	Records    int           // the newest version of records that this program reads and writes
+	RaiseAfter time.Duration // how long all must have answered a higher version before it counts: as long as a silent runner is kept
+	// Survey asks the NATS service of every coordinator, and waits for answers for at most wait.
 	Survey func(ctx context.Context, subject string, wait time.Duration) ([][]byte, error)
 	Log    *slog.Logger
 }
 
-// Versions knows the newest version of records, what all write and attempts allow, and the newest form of events, what workers may write.
+// Versions knows the newest version of records and of events that all coordinators read.
 //
-// Coordinators answer the ping of their NATS service and tell their versions there. One of a program that told nothing
-// answers too: it reads version 1.
+// Coordinators answer the ping of their NATS service with their versions. A program that answers without one
+// reads
+// version 1.
 type Versions struct {
 	cfg             Config
-	records, events bound
+	records, events agreed
 }
 
-// bound is the newest version of something that all read. It begins at 1. It rises when, for as long as a silent runner
-// is waited for (Config.Patience), all that answered told more, and it falls at once; so one that is restarted
-// meanwhile, or not heard for a moment, still counts.
-type bound struct {
+// agreed is the newest version of something that all coordinators read. It starts at 1. It rises when all
+// answers were
+// higher for Config.RaiseAfter, and falls at once. So a coordinator that restarts or misses a ping still
+// counts.
+type agreed struct {
 	name   string // in the metadata
 	own    int
-	lowest atomic.Int64 // what counts
+	lowest atomic.Int64 // what counts now
 
-	// The next one, since when, for Reconcile alone.
+	// The next value, and since when, for Reconcile alone.
 	next  int
 	since time.Time
 }
 
-// New knows nothing yet of other coordinators.
+// New returns Versions that know of no other coordinator yet.
 func New(cfg Config) *Versions {
 	v := &Versions{cfg: cfg}
 	v.records.begin(versionKey, cfg.Records)
@@ -63,33 +64,37 @@ func New(cfg Config) *Versions {
 	return v
 }
 
-// Metadata is what the coordinator's NATS service says of itself to every other coordinator.
+// Metadata returns what the coordinator's NATS service says about itself.
 func (v *Versions) Metadata() map[string]string {
-	return map[string]string{versionKey: strconv.Itoa(v.records.own), eventVersionKey: strconv.Itoa(v.events.own), programKey: version.Current()}
+	return map[string]string{
+		versionKey:      strconv.Itoa(v.records.own),
+		eventVersionKey: strconv.Itoa(v.events.own),
+		programKey:      version.Current(),
+	}
 }
 
-func (b *bound) begin(name string, own int) {
+func (b *agreed) begin(name string, own int) {
 	b.name, b.own, b.next, b.since = name, own, own, time.Now()
 	b.lowest.Store(1)
 }
 
-// Now is the version of records that do not stand under an attempt's key.
+// Now is the version of records that are not under an attempt's key.
 func (v *Versions) Now() int { return v.records.now() }
 
-// Of is the version of records under an attempt's key, coordinators' as workers'.
+// Of is the version of records under an attempt's key, written by coordinators or workers.
 func (v *Versions) Of(a projection.Active) int { return min(v.Now(), a.MaxVersion()) }
 
-// Told is what attempts, and their workers, are told of the version of records; 0: 1.
-func (v *Versions) Advertised() int { return v.records.told() }
+// Advertised is the version of records that attempts and workers are told; 0 means 1.
+func (v *Versions) Advertised() int { return v.records.advertised() }
 
-// EventsTold is what workers are told of the form of events; 0: 1.
-func (v *Versions) EventsAdvertised() int { return v.events.told() }
+// EventsAdvertised is the version of events that workers are told; 0 means 1.
+func (v *Versions) EventsAdvertised() int { return v.events.advertised() }
 
 // now is what counts.
-func (b *bound) now() int { return min(int(b.lowest.Load()), b.own) }
+func (b *agreed) now() int { return min(int(b.lowest.Load()), b.own) }
 
-// told is what workers and attempts are told; 0: 1, as programs of before understand it.
-func (b *bound) told() int {
+// advertised is what workers and attempts are told; 0 means 1, as older programs understand it.
+func (b *agreed) advertised() int {
 	if n := b.now(); n > 1 {
 		return n
 	}
@@ -97,7 +102,7 @@ func (b *bound) told() int {
 }
 
 // Pace is how often all coordinators are asked.
-func (v *Versions) Pace() time.Duration { return min(v.cfg.Patience/10, 10*time.Second) }
+func (v *Versions) Pace() time.Duration { return min(v.cfg.RaiseAfter/10, 10*time.Second) }
 
 // Reconcile asks all coordinators.
 func (v *Versions) Reconcile(ctx context.Context) error {
@@ -105,17 +110,24 @@ func (v *Versions) Reconcile(ctx context.Context) error {
 	if err != nil {
 		answers = nil
 	}
-	for _, b := range []*bound{&v.records, &v.events} {
-		if before := b.now(); b.heard(answers, time.Now(), v.cfg.Patience) != before {
-			v.cfg.Log.Info("what all coordinators read changed", "what", b.name, "before", before, "now", b.now())
+	for _, b := range []*agreed{&v.records, &v.events} {
+		if before := b.now(); b.update(answers, time.Now(), v.cfg.RaiseAfter) != before {
+			v.cfg.Log.Info(
+				"the version that all coordinators read has changed",
+				"what",
+				b.name,
+				"before",
+				before,
+				"now",
+				b.now(),
+			)
 		}
 	}
 	return nil
 }
 
-// heard is a round of answers; none at all is one of which nothing is known. It gives what counts from now on. What is
-// more than before must have been told for so long.
-func (b *bound) heard(answers [][]byte, now time.Time, patience time.Duration) int {
+// update takes a round of answers, and returns what counts from now on. No answers at all count as version 1.
+func (b *agreed) update(answers [][]byte, now time.Time, raiseAfter time.Duration) int {
 	least := b.own
 	if len(answers) == 0 {
 		least = 1
@@ -126,7 +138,7 @@ func (b *bound) heard(answers [][]byte, now time.Time, patience time.Duration) i
 	switch lowest := int(b.lowest.Load()); {
 	case least <= lowest:
 		b.lowest.Store(int64(least))
-	case now.Sub(b.since) < patience:
+	case now.Sub(b.since) < raiseAfter:
 		b.next = min(b.next, least)
 		return lowest
 	default:
@@ -136,7 +148,7 @@ func (b *bound) heard(answers [][]byte, now time.Time, patience time.Duration) i
 	return int(b.lowest.Load())
 }
 
-// versionIn is a version in an answer to a ping.
+// versionIn returns a version from an answer to a ping.
 func versionIn(answer []byte, name string) int {
 	n, err := strconv.Atoi(metadataIn(answer)[name])
 	if err != nil {
@@ -145,7 +157,7 @@ func versionIn(answer []byte, name string) int {
 	return max(n, 1)
 }
 
-// ProgramIn is the version of the program that answered a ping.
+// ProgramIn returns the program version from an answer to a ping.
 func ProgramIn(answer []byte) string {
 	return cmp.Or(metadataIn(answer)[programKey], version.Unknown)
 }

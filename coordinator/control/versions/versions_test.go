@@ -19,7 +19,10 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 				all = append(all, []byte(silent))
 				continue
 			}
-			all = append(all, []byte(strings.Replace(silent, `{`, `{"metadata":{"`+versionKey+`":"`+strconv.Itoa(n)+`"},`, 1)))
+			all = append(
+				all,
+				[]byte(strings.Replace(silent, `{`, `{"metadata":{"`+versionKey+`":"`+strconv.Itoa(n)+`"},`, 1)),
+			)
 		}
 		return all
 	}
@@ -46,7 +49,8 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 		{"until it is sure", 39 * time.Minute, []int{3, 3}, 3},
 		{"nonsense is 1", 40 * time.Minute, []int{3, -7}, 1},
 	} {
-		if got := records.heard(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want || v.Now() != tt.want {
+		if got := records.update(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want ||
+			v.Now() != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -57,7 +61,8 @@ func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
 	v := New(Config{Records: 3})
 	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3}, {3, 2, 2, 3}} {
 		v.records.lowest.Store(int64(tt.all))
-		if of, told := v.Of(projection.Active{RecordVersion: tt.bound}), v.records.told(); of != tt.of || told != tt.told {
+		if of, told := v.Of(projection.Active{RecordVersion: tt.bound}), v.records.advertised(); of != tt.of ||
+			told != tt.told {
 			t.Errorf("%+v: got %d, told %d", tt, of, told)
 		}
 	}

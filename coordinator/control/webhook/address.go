@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// closed are the networks that are not the public Internet, of the registries for special addresses (RFC 6890 and later).
-// In IPv6, only 2000::/3 is public; what is closed within it stands here.
-var closed = prefixes(
+// notPublic are the networks that are not the public Internet, from the registries of special addresses (RFC
+// 6890 and
+// later). In IPv6 only 2000::/3 is public; the IPv6 networks here are the exceptions within it.
+var notPublic = prefixes(
 	"0.0.0.0/8",       // this network, unspecified
 	"10.0.0.0/8",      // private
 	"100.64.0.0/10",   // behind a provider's NAT
@@ -53,14 +54,14 @@ func isPublic(a netip.Addr) bool {
 	case !a.IsValid() || a.Zone() != "":
 		return false
 	case a.Is4():
-		return !contain(closed, a)
+		return !contain(notPublic, a)
 	case nat64.Contains(a):
 		in := a.As16()
 		return isPublic(netip.AddrFrom4([4]byte(in[12:])))
 	}
 	in := a.As16()
 	isatap := in[8]&^2 == 0 && in[9] == 0 && in[10] == 0x5e && in[11] == 0xfe // leads to the IPv4 address after it
-	return public.Contains(a) && !isatap && !contain(closed, a)
+	return public.Contains(a) && !isatap && !contain(notPublic, a)
 }
 
 func contain(networks []netip.Prefix, a netip.Addr) bool {

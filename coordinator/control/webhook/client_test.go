@@ -90,7 +90,9 @@ func TestDelivered(t *testing.T) {
 		t.Fatalf("got %+v", a)
 	}
 	r := <-got
-	if r.Method != "POST" || r.RequestURI != "/a?b=c" || string(read) != string(body) || r.Header.Get("Content-Type") != "application/json" || r.ContentLength != int64(len(body)) {
+	if r.Method != "POST" || r.RequestURI != "/a?b=c" || string(read) != string(body) ||
+		r.Header.Get("Content-Type") != "application/json" ||
+		r.ContentLength != int64(len(body)) {
 		t.Errorf("got %s %s %q %v", r.Method, r.RequestURI, read, r.Header)
 	}
 	h := hmac.New(sha256.New, make([]byte, 32))
@@ -144,7 +146,9 @@ func TestWithoutItsNetworkAPrivateAddressIsNotReached(t *testing.T) {
 	c := client(t, Config{Policy: Policy{Hosts: []string{"*"}, Secret: secret}, Resolver: names.resolver})
 	for _, url := range []string{s.URL, "https://example.com:" + port, "https://localhost:" + port} {
 		a := c.Deliver(t.Context(), url, "id", at, nil)
-		if a.Delivered || a.Permanent || a.Status != 0 || !strings.Contains(a.Reason, "public") && !strings.Contains(a.Reason, "own machine") || url != s.URL && strings.Contains(a.Reason, "127.") {
+		if a.Delivered || a.Permanent || a.Status != 0 ||
+			!strings.Contains(a.Reason, "public") && !strings.Contains(a.Reason, "own machine") ||
+			url != s.URL && strings.Contains(a.Reason, "127.") {
 			t.Errorf("%s: got %+v", url, a)
 		}
 	}
@@ -165,7 +169,11 @@ func TestTLSByName(t *testing.T) {
 	port := func(url string) string { return url[strings.LastIndex(url, ":"):] }
 
 	names := dns(t, "127.0.0.1")
-	trusting := Config{Policy: loopback, Resolver: names.resolver, Roots: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	trusting := Config{
+		Policy:   loopback,
+		Resolver: names.resolver,
+		Roots:    s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+	}
 	wary := Config{Policy: loopback, Resolver: names.resolver}
 	for _, tt := range []struct {
 		config Config
@@ -174,11 +182,12 @@ func TestTLSByName(t *testing.T) {
 	}{
 		{trusting, "https://example.com" + port(s.URL), ""},
 		{trusting, "https://other.test" + port(s.URL), "The certificate of other.test is for another name"},
-		{wary, "https://example.com" + port(s.URL), "The certificate of example.com is signed by nobody we know"},
-		{trusting, "https://example.com" + port(old.URL), "example.com and we found no common way to speak TLS"},
+		{wary, "https://example.com" + port(s.URL), "The certificate of example.com is signed by an unknown authority"},
+		{trusting, "https://example.com" + port(old.URL), "example.com and the coordinator have no TLS version or cipher in common"},
 		{trusting, "https://example.com" + port(bare), "example.com does not speak TLS at that port"},
 	} {
-		if a := client(t, tt.config).Deliver(t.Context(), tt.url, "id", at, nil); a.Reason != tt.want || a.Delivered != (tt.want == "") {
+		if a := client(t, tt.config).Deliver(t.Context(), tt.url, "id", at, nil); a.Reason != tt.want ||
+			a.Delivered != (tt.want == "") {
 			t.Errorf("%s: got %+v, want %q", tt.url, a, tt.want)
 		}
 	}
@@ -189,7 +198,11 @@ func TestANameThatChangesItsMind(t *testing.T) {
 	s.Start()
 	t.Cleanup(s.Close)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
-	free := Policy{Hosts: []string{"*"}, Networks: prefixes("127.0.0.2/32"), Secret: secret} // 127.0.0.2 stands for what may be reached
+	free := Policy{
+		Hosts:    []string{"*"},
+		Networks: prefixes("127.0.0.2/32"),
+		Secret:   secret,
+	} // 127.0.0.2 stands for what may be reached
 
 	names := dns(t, "127.0.0.2", "127.0.0.1")
 	c := client(t, Config{Policy: free, Resolver: names.resolver})
@@ -199,7 +212,10 @@ func TestANameThatChangesItsMind(t *testing.T) {
 	if n := names.asked.Load(); n != 1 {
 		t.Errorf("the name was looked up %d times for one delivery", n)
 	}
-	if a := c.Deliver(t.Context(), "http://rebind.test:"+port, "id", at, nil); !strings.Contains(a.Reason, "AO_CALLBACK_NETWORKS") {
+	if a := c.Deliver(t.Context(), "http://rebind.test:"+port, "id", at, nil); !strings.Contains(
+		a.Reason,
+		"AO_CALLBACK_NETWORKS",
+	) {
 		t.Errorf("the second time: %+v", a)
 	}
 	if conns.Load() != 0 {
@@ -216,8 +232,12 @@ func TestOneBadAddressSpoilsAName(t *testing.T) {
 		answer string
 		ok     bool
 	}{{"127.0.0.1", true}, {"127.0.0.1 10.9.8.7", false}, {"10.9.8.7 127.0.0.1", false}, {"127.0.0.1 93.184.216.34", false}, {"", false}} {
-		a := client(t, Config{Policy: loopback, Resolver: dns(t, tt.answer).resolver}).Deliver(t.Context(), "http://mixed.test:"+port, "id", at, nil)
-		if a.Delivered != tt.ok || strings.Contains(a.Reason, "10.") || !tt.ok && !strings.Contains(a.Reason, "mixed.test") {
+		a := client(
+			t,
+			Config{Policy: loopback, Resolver: dns(t, tt.answer).resolver},
+		).Deliver(t.Context(), "http://mixed.test:"+port, "id", at, nil)
+		if a.Delivered != tt.ok || strings.Contains(a.Reason, "10.") ||
+			!tt.ok && !strings.Contains(a.Reason, "mixed.test") {
 			t.Errorf("%s: got %+v", tt.answer, a)
 		}
 	}
@@ -233,7 +253,7 @@ func TestTheSocketHasTheLastWord(t *testing.T) {
 	for _, tt := range []struct {
 		allowed func(netip.Addr) bool
 		ok      bool
-	}{{isPublic, false}, {loopback.inside, true}} {
+	}{{isPublic, false}, {loopback.allowsPrivate, true}} {
 		d := net.Dialer{Control: guard(tt.allowed)}
 		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 		conn, err := d.DialContext(t.Context(), "tcp4", "localhost:"+port) // a name that nobody has looked at
@@ -269,7 +289,7 @@ func TestASlowReceiver(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if a := c.Deliver(ctx, url, "id", at, nil); a.Delivered || !strings.Contains(a.Reason, "our side") {
+	if a := c.Deliver(ctx, url, "id", at, nil); a.Delivered || !strings.Contains(a.Reason, "broke the delivery off") {
 		t.Errorf("got %+v", a)
 	}
 }

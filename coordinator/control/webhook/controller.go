@@ -23,18 +23,20 @@ import (
 	"ao/shared/trace"
 )
 
-// Controller tells the receivers of callback_url that their runs have ended. Every try is a record, so that the schedule survives
-// restarts; who makes a try has taken it before, so that it is usually made once. Receivers see one webhook-id per run.
+// Controller delivers webhooks when runs have ended. Every try is a record, so that the schedule survives
+// restarts.
+// A coordinator reserves a try before it makes it, so that it is usually made once. Receivers see one
+// webhook-id per run.
 type Controller struct {
 	ControllerConfig
-	Pool *pool.Pool // of tries by run, in groups by receiver
+	Pool *pool.Pool // of tries, by run, in groups by receiver
 
-	self string // this process, in what it takes
+	self string // names this process in reservations
 
-	pruned, said time.Time // Reconcile's alone
+	prunedAt, warnedAt time.Time // Reconcile's alone
 
-	mu    sync.Mutex
-	holds map[string]hold // by run
+	mu       sync.Mutex
+	backoffs map[string]backoffState // by run
 }
 
 // ControllerConfig is what a Controller works with. Spans may be nil.
@@ -47,7 +49,7 @@ type ControllerConfig struct {
 		Show(ctx context.Context, id string) (run.Run, error)         // likewise
 		Confirmed() bool
 	}
-	Records interface { // of tries, and entries of who makes one
+	Records interface { // of tries, and who makes one
 		Append(ctx context.Context, e bus.Entry) error
 		CatchUp(ctx context.Context) error
 		Create(ctx context.Context, key string, value []byte) (uint64, error)
@@ -62,47 +64,61 @@ type ControllerConfig struct {
 	Log       *slog.Logger
 }
 
-// NewController makes a Controller.
+// NewController returns a Controller.
 func NewController(c ControllerConfig) *Controller {
 	return &Controller{
-		ControllerConfig: c, self: record.Nonce(), holds: map[string]hold{},
-		Pool: pool.New(pool.Config{Slots: tries, Each: hostTries}),
+		ControllerConfig: c, self: record.Nonce(), backoffs: map[string]backoffState{},
+		Pool: pool.New(pool.Config{Slots: maxTries, Each: maxHostTries}),
 	}
 }
 
-// Wait waits until the tries that were begun are over.
+// Wait returns when the tries in progress are over.
 func (c *Controller) Wait() { c.Pool.Wait() }
 
-// hold is a try that is left alone here for a while: another coordinator has taken it, or something went wrong.
-type hold struct {
+// backoffState is a try that this process leaves alone for a while: another coordinator has reserved it, or
+// it failed here.
+type backoffState struct {
 	n     int       // of the record before it
-	rev   uint64    // of its key; 0: nobody is known to have taken it
-	since time.Time // this revision was first seen here: by the own clock, which other machines' clocks do not matter to
+	rev   uint64    // of the reservation; 0: none is known
+	since time.Time // when this revision was first seen here; other machines' clocks do not matter
 	until time.Time
 }
 
 const (
-	tries     = 32               // made at once
-	hostTries = 4                // of these, to one receiver: one that does not answer leaves room for the others
-	overdue   = time.Minute      // after how long a try that was taken is another's to make: longer than a try can last
-	amiss     = 5 * time.Second  // how long a try rests after an error of our own
-	recording = 10 * time.Second // how long the end of a process may wait for the record of its last tries
-	maxHolds  = 1000
+	maxTries      = 32               // at once
+	maxHostTries  = 4                // at once to one receiver, so that a slow one leaves room for others
+	takeoverAfter = time.Minute      // when another coordinator may take a reserved try over: longer than a try can last
+	errorPause    = 5 * time.Second  // pause after an error of our own
+	recordTimeout = 10 * time.Second // how long the end of a process may wait for the record of its last tries
+	maxBackoffs   = 1000
 )
 
-// mute says what waits for a coordinator that may tell it.
-func (c *Controller) mute() {
-	if time.Since(c.said) < c.Pace() {
+// warnDisabled logs what waits for another coordinator, as this one may not deliver webhooks.
+func (c *Controller) warnDisabled() {
+	if time.Since(c.warnedAt) < c.Pace() {
 		return
 	}
-	c.said = time.Now()
-	due := c.History.DueWebhooks(projection.WebhookQuery{Now: time.Now(), Limit: 100, Capacity: func(string) int { return 100 }, Skip: func(projection.Webhook) bool { return false }})
+	c.warnedAt = time.Now()
+	due := c.History.DueWebhooks(
+		projection.WebhookQuery{
+			Now:      time.Now(),
+			Limit:    100,
+			Capacity: func(string) int { return 100 },
+			Skip:     func(projection.Webhook) bool { return false },
+		},
+	)
 	if len(due) > 0 {
-		c.Log.Warn("HTTP callbacks are due, and this coordinator may tell nobody: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
+		c.Log.Warn(
+			"webhooks are due, but this coordinator may not deliver any: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET",
+			"due",
+			len(due),
+			"for_example",
+			due[0].RunID,
+		)
 	}
 }
 
-// Pace is how often all that is due is looked at. A coordinator that may tell nobody only says so.
+// Pace is how often all due webhooks are looked at. Where webhooks are disabled, Reconcile only warns.
 func (c *Controller) Pace() time.Duration {
 	if c.Receivers.Enabled() {
 		return time.Second
@@ -110,38 +126,39 @@ func (c *Controller) Pace() time.Duration {
 	return 10 * time.Minute
 }
 
-// Reconcile begins the tries that are due and that there is room for. A coordinator that may tell nobody leaves them to those that may.
+// Reconcile starts the tries that are due and have room. Where webhooks are disabled it leaves them to other
+// coordinators.
 func (c *Controller) Reconcile(ctx context.Context) error {
 	if !c.Receivers.Enabled() {
-		c.mute()
+		c.warnDisabled()
 		return nil
 	}
-	if time.Since(c.pruned) >= control.Sweep {
-		c.pruned = time.Now()
+	if time.Since(c.prunedAt) >= control.Sweep {
+		c.prunedAt = time.Now()
 		c.prune()
 	}
-	for _, d := range c.look(time.Now()) {
-		c.Pool.Go(ctx, d.RunID, d.Host, func(ctx context.Context) error { c.one(ctx, d); return nil })
+	for _, d := range c.due(time.Now()) {
+		c.Pool.Go(ctx, d.RunID, d.Host, func(ctx context.Context) error { c.attempt(ctx, d); return nil })
 	}
 	return nil
 }
 
-// one makes a try. One that came to nothing rests as long as its record is the newest, whoever writes the next one.
-func (c *Controller) one(ctx context.Context, d projection.Webhook) {
+// attempt makes one try. After an error it backs off until the error pause is over or a newer record exists.
+func (c *Controller) attempt(ctx context.Context, d projection.Webhook) {
 	if err := c.try(ctx, d); err != nil && ctx.Err() == nil {
-		c.rest(d, amiss)
-		c.Log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
+		c.backOff(d, errorPause)
+		c.Log.Warn("webhook not tried, retrying", "run", d.RunID, "err", err)
 	}
 }
 
-// look finds the tries that are due and that there is room for. It finds none that would have to wait: what is due may be another by
-// then.
-func (c *Controller) look(now time.Time) []projection.Webhook {
+// due returns the tries that are due and have room. It returns none that would have to wait: by then others
+// may be due.
+func (c *Controller) due(now time.Time) []projection.Webhook {
 	if c.full() {
 		c.prune()
 	}
 	busy, hosts := c.Pool.Busy(), map[string]int{}
-	resting, full := c.resting() // after busy: what rests does so before it is over
+	backingOff, full := c.backingOff() // read after busy: a try backs off before it is over
 	if full {
 		return nil
 	}
@@ -149,86 +166,92 @@ func (c *Controller) look(now time.Time) []projection.Webhook {
 		hosts[host]++
 	}
 	return c.History.DueWebhooks(projection.WebhookQuery{
-		Now: now, Limit: tries - len(busy),
-		Capacity: func(host string) int { return hostTries - hosts[host] },
+		Now: now, Limit: maxTries - len(busy),
+		Capacity: func(host string) int { return maxHostTries - hosts[host] },
 		Skip: func(d projection.Webhook) bool {
 			_, at := busy[d.RunID]
-			n, rests := resting[d.RunID]
+			n, rests := backingOff[d.RunID]
 			return at || rests && n == d.N
 		},
 	})
 }
 
-// resting are the runs whose try is left alone now, with the number of the record before it; full: they are too many for more.
-func (c *Controller) resting() (all map[string]int, full bool) {
+// backingOff returns the runs whose try is left alone now, with the number of the record before it. full:
+// there are too
+// many for more.
+func (c *Controller) backingOff() (all map[string]int, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all = map[string]int{}
-	for id, held := range c.holds {
-		if time.Now().Before(held.until) {
-			all[id] = held.n
+	for id, b := range c.backoffs {
+		if time.Now().Before(b.until) {
+			all[id] = b.n
 		}
 	}
-	return all, len(c.holds) >= maxHolds
+	return all, len(c.backoffs) >= maxBackoffs
 }
 
 func (c *Controller) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.holds) >= maxHolds
+	return len(c.backoffs) >= maxBackoffs
 }
 
-// prune forgets the holds of tries that were made. Where there are too many it forgets those that are over, too.
+// prune forgets the backoff of tries that were made. If there are too many, it also forgets those that are
+// over.
 func (c *Controller) prune() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	many := len(c.holds) >= maxHolds
-	for id, held := range c.holds {
-		if d, call, ok := c.History.Webhook(id); !ok || d.N != held.n || call.Status != run.CallbackPending || many && time.Now().After(held.until) {
-			delete(c.holds, id)
+	many := len(c.backoffs) >= maxBackoffs
+	for id, b := range c.backoffs {
+		if d, call, ok := c.History.Webhook(id); !ok || d.N != b.n || call.Status != run.CallbackPending ||
+			many && time.Now().After(b.until) {
+			delete(c.backoffs, id)
 		}
 	}
 }
 
-// rest leaves a try alone for a while.
-func (c *Controller) rest(d projection.Webhook, pause time.Duration) {
+// backOff leaves a try alone for a while.
+func (c *Controller) backOff(d projection.Webhook, pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held := c.holds[d.RunID]
-	if held.n != d.N {
-		held = hold{n: d.N}
+	b := c.backoffs[d.RunID]
+	if b.n != d.N {
+		b = backoffState{n: d.N}
 	}
-	held.until = time.Now().Add(pause)
-	c.holds[d.RunID] = held
+	b.until = time.Now().Add(pause)
+	c.backoffs[d.RunID] = b
 }
 
-// theirs leaves a try that another has taken alone until it is overdue; it may be so now.
-func (c *Controller) theirs(d projection.Webhook, rev uint64) (late bool) {
+// backOffForeign leaves a try that another coordinator reserved alone until that is overdue. It reports
+// whether it is.
+func (c *Controller) backOffForeign(d projection.Webhook, rev uint64) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held := c.holds[d.RunID]
-	if held.n != d.N || held.rev != rev {
-		held = hold{n: d.N, rev: rev, since: time.Now()}
+	b := c.backoffs[d.RunID]
+	if b.n != d.N || b.rev != rev {
+		b = backoffState{n: d.N, rev: rev, since: time.Now()}
 	}
-	held.until = held.since.Add(overdue)
-	c.holds[d.RunID] = held
-	return !time.Now().Before(held.until)
+	b.until = b.since.Add(takeoverAfter)
+	c.backoffs[d.RunID] = b
+	return !time.Now().Before(b.until)
 }
 
-// taken is who makes a try, since when.
+// taken is the reservation of a try.
 type taken struct {
 	By string    `json:"by"` // a process
 	At time.Time `json:"at"` // by its clock: for people
 }
 
-// take says whether this coordinator makes the try.
+// take reserves a try, and reports whether this coordinator is to make it.
 func (c *Controller) take(ctx context.Context, d projection.Webhook) (bool, error) {
 	key := subject.WebhookTryKey(d.RunID, d.N+1)
 	mine, err := json.Marshal(taken{c.self, time.Now().UTC()})
 	if err != nil {
 		return false, err
 	}
-	if _, err = c.Records.Create(ctx, key, mine); err == nil || !errors.Is(err, bus.ErrTaken) {
+	_, err = c.Records.Create(ctx, key, mine)
+	if err == nil || !errors.Is(err, bus.ErrTaken) {
 		return err == nil, err
 	}
 	raw, rev, err := c.Records.Get(ctx, key)
@@ -236,66 +259,80 @@ func (c *Controller) take(ctx context.Context, d projection.Webhook) (bool, erro
 		return false, err
 	}
 	var by taken
-	if ours := json.Unmarshal(raw, &by) == nil && by.By == c.self; !ours && !c.theirs(d, rev) { // ours came to nothing
+	if ours := json.Unmarshal(raw, &by) == nil && by.By == c.self; !ours &&
+		!c.backOffForeign(d, rev) { // our own reservation came to nothing
 		return false, nil
 	}
 	_, err = c.Records.Update(ctx, key, mine, rev)
-	if errors.Is(err, bus.ErrTaken) { // another look says whose it is now
+	if errors.Is(err, bus.ErrTaken) { // the next look shows who has it
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// stands says whether a try is still to be made, by all that is on the stream: who took it before may have made it.
-func (c *Controller) stands(ctx context.Context, d projection.Webhook) (bool, error) {
+// stillDue reports whether a try is still to be made, by everything on the stream: another coordinator may
+// have made it.
+func (c *Controller) stillDue(ctx context.Context, d projection.Webhook) (bool, error) {
 	if err := c.Records.CatchUp(ctx); err != nil {
 		return false, err
 	}
 	now, call, ok := c.History.Webhook(d.RunID)
-	return ok && c.History.Confirmed() && call.Status == run.CallbackPending && now.N == d.N && !now.Next.After(time.Now()), nil
+	return ok && c.History.Confirmed() && call.Status == run.CallbackPending && now.N == d.N &&
+		!now.Next.After(time.Now()), nil
 }
 
-// Told is the body of an HTTP callback.
+// Payload is the body of a webhook.
 type Payload struct {
 	Type string       `json:"type"` // run.completed, run.failed, run.stopped
 	At   time.Time    `json:"timestamp"`
 	Data runs.Outcome `json:"data"`
 }
 
-// try makes one and records how it went. What is to be told is read before the try is taken: what goes wrong then costs nobody
-// any time.
+// try makes one try and records its outcome. The payload is read before the try is reserved, so that errors
+// there cost
+// nobody any time.
 func (c *Controller) try(ctx context.Context, d projection.Webhook) error {
-	to, body, of, err := c.told(ctx, d)
+	to, body, of, err := c.payload(ctx, d)
 	if err != nil {
 		return err
 	}
 	if mine, err := c.take(ctx, d); err != nil || !mine {
 		return err
 	}
-	if ok, err := c.stands(ctx, d); err != nil || !ok {
+	if ok, err := c.stillDue(ctx, d); err != nil || !ok {
 		return err
 	}
 	traced, span := c.Spans.Start(trace.ContextWith(ctx, of), trace.Client, "webhook")
 	defer span.End()
-	went := c.Receivers.Deliver(traced, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
-	if ctx.Err() != nil && !went.Delivered {
+	result := c.Receivers.Deliver(traced, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
+	if ctx.Err() != nil && !result.Delivered {
 		return ctx.Err()
 	}
 	span.Set(trace.Run, d.RunID)
 	span.Set(trace.Session, d.SessionID)
 	span.SetInt("ao.webhook.try", d.Tries+1)
-	span.SetInt("http.response.status_code", went.Status)
-	if !went.Delivered {
+	span.SetInt("http.response.status_code", result.Status)
+	if !result.Delivered {
 		span.SetError("not_delivered")
 	}
-	return c.record(ctx, d, went)
+	return c.record(ctx, d, result)
 }
 
-// told is what a receiver is told, and where, and whose trace the run is a part of.
-func (c *Controller) told(ctx context.Context, d projection.Webhook) (to string, body []byte, of *run.Trace, err error) {
+// payload returns the body of a run's webhook, its URL, and the run's trace.
+func (c *Controller) payload(
+	ctx context.Context,
+	d projection.Webhook,
+) (to string, body []byte, of *run.Trace, err error) {
 	o, err := c.History.Outcome(ctx, d.RunID)
-	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound && ctx.Err() == nil {
-		c.Log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
+	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound &&
+		ctx.Err() == nil {
+		c.Log.Error(
+			"the result of a run is unreadable; its webhook is delivered without it",
+			"run",
+			d.RunID,
+			"err",
+			err,
+		)
 		o = runs.Outcome{}
 		o.Run, err = c.History.Show(ctx, d.RunID)
 	}
@@ -307,19 +344,27 @@ func (c *Controller) told(ctx context.Context, d projection.Webhook) (to string,
 	if o.EndedAt != nil {
 		at = *o.EndedAt
 	}
-	o.Callback, o.HTTPCallback, o.CallbackURL = nil, nil, "" // where callbacks stand is nothing that this one could tell
+	o.Callback, o.HTTPCallback, o.CallbackURL = nil, nil, "" // the receiver is not told the state of callbacks
 	body, err = strictjson.Encode(Payload{"run." + string(o.Status), at, o})
 	return to, body, o.Trace, err
 }
 
-// record notes how a try went, and has the fold know it: no look finds the same try again.
-func (c *Controller) record(ctx context.Context, d projection.Webhook, went Attempt) error {
-	r := run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
+// record records the outcome of a try, and waits for the projection: no look finds the same try again.
+func (c *Controller) record(ctx context.Context, d projection.Webhook, result Attempt) error {
+	r := run.Notified{
+		V:         c.Records.Version(),
+		SessionID: d.SessionID,
+		N:         d.N + 1,
+		Status:    run.NotifyFailed,
+		HTTP:      result.Status,
+		Reason:    result.Reason,
+		At:        time.Now().UTC(),
+	}
 	pause, last := backoff(d.Tries + 1)
 	switch {
-	case went.Delivered:
+	case result.Delivered:
 		r.Status, r.Reason = run.NotifyDelivered, ""
-	case went.Permanent || last:
+	case result.Permanent || last:
 		r.Status = run.NotifyDead
 	default:
 		next := r.At.Add(pause + rand.N(pause/10+1))
@@ -327,15 +372,19 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, went Atte
 	}
 	c.Meter.Posted(r.Status)
 	if r.Status == run.NotifyDelivered {
-		c.Log.Info("HTTP callback delivered", "run", d.RunID, "tries", d.Tries+1)
+		c.Log.Info("webhook delivered", "run", d.RunID, "tries", d.Tries+1)
 	} else {
-		c.Log.Warn("HTTP callback failed", "run", d.RunID, "tries", d.Tries+1, "status", r.Status, "reason", r.Reason)
+		c.Log.Warn("webhook failed", "run", d.RunID, "tries", d.Tries+1, "status", r.Status, "reason", r.Reason)
 	}
-	err := c.Records.Insist(ctx, "the record of an HTTP callback", func() error { // it was made: without the record it would be made again
-		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
-		defer cancel()
-		return c.append(short, d, r)
-	})
+	err := c.Records.Insist(
+		ctx,
+		"the record of a webhook",
+		func() error { // the try was made: without the record it would be made again
+			short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+			defer cancel()
+			return c.append(short, d, r)
+		},
+	)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -347,14 +396,17 @@ func (c *Controller) append(ctx context.Context, d projection.Webhook, r run.Not
 	if err != nil {
 		return err
 	}
-	err = c.Records.Append(ctx, bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
+	err = c.Records.Append(
+		ctx,
+		bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body},
+	)
 	if errors.Is(err, bus.ErrTaken) {
 		return nil
 	}
 	return err
 }
 
-// Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.
+// Redeliver tries a failed webhook again, at once and from the beginning of its schedule.
 func (c *Controller) Redeliver(ctx context.Context, id string) (run.Run, error) {
 	r, err := c.History.Get(ctx, id)
 	if err != nil {
@@ -362,7 +414,8 @@ func (c *Controller) Redeliver(ctx context.Context, id string) (run.Run, error) 
 	}
 	d, _, ok := c.History.Webhook(id)
 	if !ok {
-		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).With("run_id", id)
+		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).
+			With("run_id", id)
 	}
 	if err := c.append(ctx, d, run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
 		return r, bus.WriteUnanswered(err)

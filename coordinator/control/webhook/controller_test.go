@@ -68,7 +68,9 @@ func (r *receiver) count() int {
 func local(t *testing.T) *webhook.Client {
 	t.Helper()
 	c, err := webhook.New(webhook.Config{Policy: webhook.Policy{
-		Hosts: []string{"127.0.0.1"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		Hosts: []string{
+			"127.0.0.1",
+		}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -95,10 +97,14 @@ func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
 		Type string
 		Data run.Run
 	}
-	if err := json.Unmarshal([]byte(to.bodies[0]), &told); err != nil || told.Type != "run.completed" || told.Data.ID != id || told.Data.Status != run.Completed {
+	if err := json.Unmarshal([]byte(to.bodies[0]), &told); err != nil || told.Type != "run.completed" ||
+		told.Data.ID != id ||
+		told.Data.Status != run.Completed {
 		t.Errorf("%v: %s", err, to.bodies[0])
 	}
-	if h := to.got[0].Header; h.Get("webhook-id") != "msg_"+strings.TrimPrefix(id, "run_") || h.Get("webhook-signature") == "" || h.Get("webhook-timestamp") == "" {
+	if h := to.got[0].Header; h.Get("webhook-id") != "msg_"+strings.TrimPrefix(id, "run_") ||
+		h.Get("webhook-signature") == "" ||
+		h.Get("webhook-timestamp") == "" {
 		t.Errorf("headers %v", h)
 	}
 	records, err := c.Bus.Records(t.Context(), subject.Notified(subject.Partition(to.session(t, c, id)), id, 1), 0, 10)
@@ -141,7 +147,8 @@ func TestAReceiverThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := *over.HTTPCallback
-	if got.Status != run.CallbackPending || got.HTTP != 503 || got.Reason == "" || got.Next == nil || got.Next.Sub(*over.EndedAt) < time.Second {
+	if got.Status != run.CallbackPending || got.HTTP != 503 || got.Reason == "" || got.Next == nil ||
+		got.Next.Sub(*over.EndedAt) < time.Second {
 		t.Fatalf("got %+v", got)
 	}
 	slow := func() bool { return !time.Now().Before(*got.Next) } // then another try may have been made
@@ -274,7 +281,10 @@ func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}
-	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.WebhookTryKey(unknown.RunID, 1)); !errors.Is(err, bus.ErrNotFound) {
+	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.WebhookTryKey(unknown.RunID, 1)); !errors.Is(
+		err,
+		bus.ErrNotFound,
+	) {
 		t.Errorf("taken all the same: %v", err)
 	}
 }
@@ -290,7 +300,9 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 	t.Cleanup(func() { close(end) })
 	to := receive(t)
 	patient, err := webhook.New(webhook.Config{Timeout: time.Hour, Policy: webhook.Policy{
-		Hosts: []string{"127.0.0.1"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		Hosts: []string{
+			"127.0.0.1",
+		}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +329,12 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	coordinatortest.Register(t, mute, r)
 	spec := *coordinatortest.Active(t, mute, coordinatortest.Submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", coordinatortest.IsQueued).Spec
 	spec.ID, spec.SessionID, spec.CallbackURL = run.NewID(), run.NewSessionID(), to.url // as another accepted it
-	coordinatortest.Put(t, mute.Bus, subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), run.Accepted{V: run.Version, Spec: spec})
+	coordinatortest.Put(
+		t,
+		mute.Bus,
+		subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID),
+		run.Accepted{V: run.Version, Spec: spec},
+	)
 	coordinatortest.Finish(t, mute, coordinatortest.Claim(t, mute, spec.ID, r))
 	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallbackPending })
 	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
@@ -363,7 +380,12 @@ func TestATryThatCameToNothingRests(t *testing.T) {
 	}
 	for n := range 500 {
 		end := make(chan struct{})
-		if !h.Pool.Go(t.Context(), id, host, func(context.Context) error { <-end; h.Rest(due[0], time.Hour); return nil }) {
+		if !h.Pool.Go(
+			t.Context(),
+			id,
+			host,
+			func(context.Context) error { <-end; h.Rest(due[0], time.Hour); return nil },
+		) {
 			t.Fatal("it is not tried")
 		}
 		close(end)

@@ -9,50 +9,50 @@ import (
 
 // What the tests of the controller see of it, and do to its clock.
 
-const HostTries = hostTries
+const HostTries = maxHostTries
 
 type Taken = taken
 
-func (c *Controller) Look(now time.Time) []projection.Webhook             { return c.look(now) }
+func (c *Controller) Look(now time.Time) []projection.Webhook             { return c.due(now) }
 func (c *Controller) Try(ctx context.Context, d projection.Webhook) error { return c.try(ctx, d) }
-func (c *Controller) Rest(d projection.Webhook, pause time.Duration)      { c.rest(d, pause) }
+func (c *Controller) Rest(d projection.Webhook, pause time.Duration)      { c.backOff(d, pause) }
 
 // Rests tells whether nothing is tried or held.
 func (c *Controller) Rests() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.Pool.Busy())+len(c.holds) == 0
+	return len(c.Pool.Busy())+len(c.backoffs) == 0
 }
 
 // Theirs tells whether a try is left to another.
 func (c *Controller) Theirs(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.holds[id].rev != 0
+	return c.backoffs[id].rev != 0
 }
 
 // Age lets the time go by after which a try of another is overdue, once it was seen.
 func (c *Controller) Age(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held, ok := c.holds[id]
-	if ok && held.rev != 0 {
-		held.since, held.until = held.since.Add(-overdue), held.until.Add(-overdue)
-		c.holds[id] = held
+	b, ok := c.backoffs[id]
+	if ok && b.rev != 0 {
+		b.since, b.until = b.since.Add(-takeoverAfter), b.until.Add(-takeoverAfter)
+		c.backoffs[id] = b
 	}
-	return ok && held.rev != 0
+	return ok && b.rev != 0
 }
 
 // SeenLongAgo has a try of another be overdue.
 func (c *Controller) SeenLongAgo(id string, rev uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holds[id] = hold{rev: rev, since: time.Now().Add(-overdue)}
+	c.backoffs[id] = backoffState{rev: rev, since: time.Now().Add(-takeoverAfter)}
 }
 
 // Forget forgets what is held.
 func (c *Controller) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.holds)
+	clear(c.backoffs)
 }

@@ -1,5 +1,6 @@
-// Package webhook tells receivers of HTTP callbacks what happened: signed as Standard Webhooks describes, to nobody but
-// whom the configuration allows, and never to an address inside our own network that it does not name.
+// Package webhook delivers webhooks: signed as Standard Webhooks describes, only to hosts that the
+// configuration allows,
+// and never to an internal address that it does not name.
 package webhook
 
 import (
@@ -17,32 +18,44 @@ import (
 // maxURL is how long a receiver's URL may be.
 const maxURL = 2048
 
-// Policy is whom callbacks may go to, and how they are signed. The zero Policy refuses every callback.
+// Policy says where webhooks may go, and how they are signed. The zero Policy refuses every webhook.
 type Policy struct {
-	Hosts    []string       // who may receive: names, *.example.com for all names below it, * for any; none: nobody
-	Networks []netip.Prefix // private networks that may be reached all the same, http included; default none
+	Hosts    []string       // receivers: names, *.example.com for all names below it, * for any; none: nobody
+	Networks []netip.Prefix // private networks that are allowed, also over http; default none
 	Secret   string         // whsec_ and base64; several, separated by spaces or commas, while they are exchanged
 }
 
-// Enabled tells whether there can be callbacks at all.
+// Enabled reports whether there can be webhooks at all.
 func (p Policy) Enabled() bool { return len(p.Hosts) > 0 }
 
 // LogValue keeps the secret out of logs.
 func (p Policy) LogValue() slog.Value {
-	return slog.GroupValue(slog.Any("hosts", p.Hosts), slog.Any("networks", p.Networks), slog.Bool("secret", p.Secret != ""))
+	return slog.GroupValue(
+		slog.Any("hosts", p.Hosts),
+		slog.Any("networks", p.Networks),
+		slog.Bool("secret", p.Secret != ""),
+	)
 }
 
-// Valid tells what is wrong with the configuration. It never repeats the secret.
+// Valid returns what is wrong with the configuration. It never repeats the secret.
 func (p Policy) Valid() error {
 	for _, h := range p.Hosts {
 		name := strings.TrimPrefix(h, "*.")
 		if _, err := netip.ParseAddr(name); err != nil && h != "*" && checkName(strings.ToLower(name)) != "" {
-			return fault.Newf(fault.Invalid, "AO_CALLBACK_HOSTS: %.80q is no host; give names like hooks.example.com or *.example.com, or * for any", h)
+			return fault.Newf(
+				fault.Invalid,
+				"AO_CALLBACK_HOSTS: %.80q is not a host; give names like hooks.example.com or *.example.com, or * for any",
+				h,
+			)
 		}
 	}
 	for _, n := range p.Networks {
 		if !n.IsValid() || n.Addr().Is4In6() {
-			return fault.Newf(fault.Invalid, "AO_CALLBACK_NETWORKS: %v is no network; give networks like 10.1.0.0/16", n)
+			return fault.Newf(
+				fault.Invalid,
+				"AO_CALLBACK_NETWORKS: %v is not a network; give networks like 10.1.0.0/16",
+				n,
+			)
 		}
 	}
 	if !p.Enabled() && p.Secret == "" {
@@ -52,19 +65,22 @@ func (p Policy) Valid() error {
 	return err
 }
 
-// Check tells why callbacks may not go to a URL, as a fault for the one who asked for it. What a name resolves to is looked
-// at when the callback is delivered.
+// Check returns why webhooks may not go to a URL, as a fault for whoever asked for it. What its name resolves
+// to is
+// checked at delivery.
 func (p Policy) Check(rawURL string) error {
 	_, err := p.target(rawURL)
 	return err
 }
 
-// target is a URL that passed Check.
+// target returns a URL that passes Check.
 func (p Policy) target(rawURL string) (*url.URL, error) {
 	if !p.Enabled() {
-		return refused("is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out")
+		return errURL(
+			"is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out",
+		)
 	}
-	u, err := proper(rawURL)
+	u, err := parseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -72,63 +88,72 @@ func (p Policy) target(rawURL string) (*url.URL, error) {
 	addr, err := netip.ParseAddr(host)
 	literal := err == nil
 	if strings.HasPrefix(u.Host, "[") != (literal && addr.Is6()) {
-		return refused("has a host that is no proper address; IPv6 addresses, and nothing else, stand in brackets")
+		return errURL("has a host that is not a valid address; only IPv6 addresses stand in brackets")
 	}
 	if !literal {
 		if say := checkName(strings.TrimSuffix(host, ".")); say != "" {
-			return refused("has the host %.80q, which %s", host, say)
+			return errURL("has the host %.80q, which %s", host, say)
 		}
 	}
-	if !p.names(host) {
-		return refused("goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or ask whoever runs the coordinator to add it", host)
+	if !p.allowsHost(host) {
+		return errURL(
+			"goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or ask whoever runs the coordinator to add it",
+			host,
+		)
 	}
 	switch {
-	case literal && !p.reaches(addr):
-		return refused("goes to an address that is not public; send one that is, or ask whoever runs the coordinator to allow its network in AO_CALLBACK_NETWORKS")
-	case !literal && isLocal(host) && !p.inside(netip.AddrFrom4([4]byte{127, 0, 0, 1})) && !p.inside(netip.IPv6Loopback()):
-		return refused("goes to the coordinator's own machine; send a public one")
-	case u.Scheme == "http" && literal && !p.inside(addr), u.Scheme == "http" && len(p.Networks) == 0:
-		return refused("has the scheme http; send one with https (http is only for networks that AO_CALLBACK_NETWORKS allows)")
+	case literal && !p.allows(addr):
+		return errURL(
+			"goes to an address that is not public; send one that is, or ask whoever runs the coordinator to allow its network in AO_CALLBACK_NETWORKS",
+		)
+	case !literal && isLocal(host) && !p.allowsPrivate(netip.AddrFrom4([4]byte{127, 0, 0, 1})) && !p.allowsPrivate(netip.IPv6Loopback()):
+		return errURL("goes to the coordinator's own machine; send a public one")
+	case u.Scheme == "http" && literal && !p.allowsPrivate(addr), u.Scheme == "http" && len(p.Networks) == 0:
+		return errURL(
+			"has the scheme http; send one with https (http is only for networks that AO_CALLBACK_NETWORKS allows)",
+		)
 	}
 	return u, nil
 }
 
-// refused is why a callback_url is not taken.
-func refused(format string, args ...any) (*url.URL, error) {
+// errURL says why a callback_url is refused.
+func errURL(format string, args ...any) (*url.URL, error) {
 	return nil, fault.Newf(fault.Invalid, "callback_url "+format, args...).With("field", "callback_url")
 }
 
-// proper is a URL that could be a receiver's, whoever may be told.
-func proper(rawURL string) (*url.URL, error) {
+// parseURL returns a URL that could be a receiver's, whatever the policy.
+func parseURL(rawURL string) (*url.URL, error) {
 	if len(rawURL) > maxURL {
-		return refused("is %d bytes long; send one of at most %d", len(rawURL), maxURL)
+		return errURL("is %d bytes long; send one of at most %d", len(rawURL), maxURL)
 	}
 	for _, c := range []byte(rawURL) {
 		if c <= ' ' || c >= 0x7f || c == '\\' {
-			return refused("has a character that a URL cannot have; escape it with %%XX, and write an international name in its xn-- form")
+			return errURL(
+				"has a character that a URL cannot have; escape it with %%XX, and write an international name in its xn-- form",
+			)
 		}
 	}
 	u, err := url.Parse(rawURL)
 	switch {
 	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return refused("is no URL; send one like https://hooks.example.com/path")
+		return errURL("is not a URL; send one like https://hooks.example.com/path")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return refused("has the scheme %.20q; send one with https", u.Scheme)
+		return errURL("has the scheme %.20q; send one with https", u.Scheme)
 	case u.User != nil:
-		return refused("holds a user or password; leave them out, the receiver knows us by the signature")
+		return errURL("holds a user or password; leave them out, the receiver knows the coordinator by the signature")
 	case strings.Contains(rawURL, "#"):
-		return refused("has a fragment, which no receiver would see; leave it out")
+		return errURL("has a fragment, which no receiver would see; leave it out")
 	}
 	if port := strings.TrimPrefix(u.Host[strings.LastIndexByte(u.Host, ']')+1:], u.Hostname()); port != "" {
 		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
-			return refused("has no proper port; send one from 1 to 65535, or none")
+			return errURL("has no valid port; send one from 1 to 65535, or none")
 		}
 	}
 	return u, nil
 }
 
-// names tells whether a host is among those allowed.
-func (p Policy) names(host string) bool {
+// allowsHost reports whether a host is among the allowed ones.
+func (p Policy) allowsHost(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	return slices.ContainsFunc(p.Hosts, func(allowed string) bool {
 		allowed = strings.ToLower(strings.TrimSuffix(allowed, "."))
@@ -151,8 +176,9 @@ func isLocal(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// checkName tells what is wrong with a host's name in small letters. A name whose last label is a number is how some programs
-// write addresses (0x7f.1, 2130706433, 0177.0.0.1); whoever resolves it might read it so.
+// checkName returns what is wrong with a host name in lower case. Some programs write addresses as names
+// whose last
+// label is a number (0x7f.1, 2130706433, 0177.0.0.1), and a resolver might read them so.
 func checkName(host string) string {
 	if len(host) > 253 {
 		return "is longer than a name can be"
@@ -160,18 +186,18 @@ func checkName(host string) string {
 	labels := strings.Split(host, ".")
 	for _, l := range labels {
 		if l == "" || len(l) > 63 || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return "is no host name; an international one is written in its xn-- form"
+			return "is not a host name; an international one is written in its xn-- form"
 		}
 	}
 	last := labels[len(labels)-1]
 	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return fmt.Sprintf("is a number and no name; write an address as four decimal numbers, like %s", "192.0.2.7")
+		return fmt.Sprintf("is a number and not a name; write an address as four decimal numbers, like %s", "192.0.2.7")
 	}
 	return ""
 }
 
-// inside tells whether an address is in a network that is allowed by name.
-func (p Policy) inside(a netip.Addr) bool { return contain(p.Networks, a.Unmap()) }
+// allowsPrivate reports whether an address is in a network that is allowed by name.
+func (p Policy) allowsPrivate(a netip.Addr) bool { return contain(p.Networks, a.Unmap()) }
 
-// reaches tells whether callbacks may go to an address.
-func (p Policy) reaches(a netip.Addr) bool { return p.inside(a) || isPublic(a) }
+// allows reports whether webhooks may go to an address.
+func (p Policy) allows(a netip.Addr) bool { return p.allowsPrivate(a) || isPublic(a) }

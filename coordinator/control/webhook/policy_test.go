@@ -37,13 +37,13 @@ func TestCheck(t *testing.T) {
 		{any, "https://[2606:2800:220:1::1]/", ""},
 		{any, "https://xn--bcher-kva.example/", ""},
 
-		{any, "", "no URL"},
-		{any, "/x", "no URL"},
-		{any, "https:///x", "no URL"},
-		{any, "https:example.com", "no URL"},
-		{any, "https://%zz/", "no URL"},
+		{any, "", "not a URL"},
+		{any, "/x", "not a URL"},
+		{any, "https:///x", "not a URL"},
+		{any, "https:example.com", "not a URL"},
+		{any, "https://%zz/", "not a URL"},
 		{any, "ftp://example.com/", "scheme"},
-		{any, "file:///etc/passwd", "no URL"},
+		{any, "file:///etc/passwd", "not a URL"},
 		{any, "http://example.com/", "https"},
 		{any, "http://93.184.216.34/", "https"},
 		{any, "https://u:p@example.com/", "password"},
@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		{any, "https://example.com\\@127.0.0.1/", "character"},
 		{any, "https://exam\nple.com/", "character"},
 		{any, "https://bücher.example/", "character"},
-		{any, "https://a..b/", "no host name"},
+		{any, "https://a..b/", "not a host name"},
 		{any, "https://a b/", "character"},
 		{any, "https://a%20b/", "no"},
 		{any, "https://example.com/" + strings.Repeat("x", 2048), "at most 2048"},
@@ -105,8 +105,10 @@ func TestCheck(t *testing.T) {
 				return
 			}
 			f := fault.Of(err)
-			if err == nil || f.Kind != fault.Invalid || !strings.Contains(f.Message, tt.want) || !strings.HasPrefix(f.Message, "callback_url ") ||
-				len(f.Fields) != 1 || f.Fields[0] != (fault.Field{Name: "field", Value: "callback_url"}) {
+			if err == nil || f.Kind != fault.Invalid || !strings.Contains(f.Message, tt.want) ||
+				!strings.HasPrefix(f.Message, "callback_url ") ||
+				len(f.Fields) != 1 ||
+				f.Fields[0] != (fault.Field{Name: "field", Value: "callback_url"}) {
 				t.Errorf("got %+v, want a refusal with %q", err, tt.want)
 			}
 		})
@@ -151,7 +153,9 @@ func TestAPolicyThatIsWrongIsNamed(t *testing.T) {
 		{Policy{Secret: "whsec_c2hvcnQ="}, "AO_CALLBACK_SECRET"},
 	} {
 		err := tt.policy.Valid()
-		if (err == nil) != (tt.want == "") || err != nil && (!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "c2hv")) {
+		if (err == nil) != (tt.want == "") ||
+			err != nil &&
+				(!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "c2hv")) {
 			t.Errorf("%v: got %v, want %q", tt.policy.Hosts, err, tt.want)
 		}
 		if _, newErr := New(Config{Policy: tt.policy}); (newErr == nil) != (err == nil) {

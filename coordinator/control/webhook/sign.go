@@ -18,7 +18,7 @@ const (
 	headerSignature = "webhook-signature"
 )
 
-// keys reads the secrets: 24 to 64 random bytes each, as the specification asks.
+// keys reads the secrets: 24 to 64 random bytes each, as Standard Webhooks asks.
 func keys(secrets string) ([][]byte, error) {
 	var all [][]byte
 	for _, s := range strings.FieldsFunc(secrets, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' }) {
@@ -28,17 +28,26 @@ func keys(secrets string) ([][]byte, error) {
 			key, err = base64.RawStdEncoding.DecodeString(text)
 		}
 		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-			return nil, fault.New(fault.Invalid, "", "AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; make one with: echo whsec_$(openssl rand -base64 32)")
+			return nil, fault.New(
+				fault.Invalid,
+				"",
+				"AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; make one with: echo whsec_$(openssl rand -base64 32)",
+			)
 		}
 		all = append(all, key)
 	}
 	if len(all) == 0 {
-		return nil, fault.New(fault.Invalid, "", "AO_CALLBACK_SECRET is empty, and callbacks must be signed; make one with: echo whsec_$(openssl rand -base64 32)")
+		return nil, fault.New(
+			fault.Invalid,
+			"",
+			"AO_CALLBACK_SECRET is empty, and callbacks must be signed; make one with: echo whsec_$(openssl rand -base64 32)",
+		)
 	}
 	return all, nil
 }
 
-// signature is the header of that name: one signature by each key, so that a receiver may know any of them.
+// signature is the value of headerSignature: one signature by each key, so that the receiver may know any of
+// them.
 func signature(keys [][]byte, id string, at time.Time, body []byte) string {
 	var all []string
 	for _, key := range keys {

@@ -88,7 +88,7 @@ func newResultCheck(c *Coordinator) *resultcheck.Controller {
 
 func newCallback(c *Coordinator) *callback.Controller {
 	t := callback.New(callback.Config{History: c.History, Records: c.records, Plans: planner{c.Plans},
-		Most: c.MaxPayload, Spans: c.Trace, Log: c.log})
+		MaxPayload: c.MaxPayload, Spans: c.Trace, Log: c.log})
 	t.Pool.Idle = func() { c.scheduler.Wake(callbackDue) }
 	return t
 }

@@ -28,7 +28,7 @@ func New(cfg Config) *Coordinator {
 	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Known: c.started.Load}
 	wireRegistry(c)
 	c.defining()
-	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove,
+	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, RaiseAfter: cfg.Patience.Remove,
 		Survey: cfg.Bus.RequestMany, Log: cfg.Log})
 	c.recording()
 	wireRetention(c)

@@ -87,7 +87,7 @@ func wireRunners(c *Coordinator) {
 		*lease.Controller
 	}{c.History, c.Leases}
 	c.Expiry = expiry.New(expiry.Config{
-		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: known, Attempts: attempts,
+		Log: c.log, RemoveAfter: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: known, Attempts: attempts,
 	})
 }
 
