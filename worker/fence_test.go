@@ -104,8 +104,8 @@ func TestFence(t *testing.T) {
 			t.Errorf("a last word stands: %+v", e)
 		}
 	}
-	natstest.Until(t, "both last words are counted", func() bool { return w.Counts().Ended == 2 })
-	if c := w.Counts(); c.Fenced != 2 || c.Ended != 2 || c.Abandoned != 0 {
+	natstest.Until(t, "both last words are counted", func() bool { return w.counts.now().Ended == 2 })
+	if c := w.counts.now(); c.Fenced != 2 || c.Ended != 2 || c.Abandoned != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -169,7 +169,7 @@ func TestFenceSparesFinished(t *testing.T) {
 	if e := s.waitEnded(ends); e.Status != run.Completed {
 		t.Errorf("got %s %s", e.Status, code(e))
 	}
-	if c := w.Counts(); c.Fenced != 1 {
+	if c := w.counts.now(); c.Fenced != 1 {
 		t.Errorf("got %+v", c)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"ao/shared/run"
 )
 
-// meter has the worker's metrics beside its Counts. Its zero value counts nothing.
+// meter has the worker's metrics beside its counts. Its zero value counts nothing.
 type meter struct {
 	execution  map[run.Status]*metric.Histogram // nil: no metrics
 	retries    *metric.Counter                  // retries for an output schema
@@ -16,8 +16,8 @@ type meter struct {
 	heartbeats [2]*metric.Counter // answered, not answered
 }
 
-// Counts are what a worker did since it started.
-type Counts struct {
+// countValues are what a worker did since it started.
+type countValues struct {
 	Claimed   uint64 // attempts claimed by this worker
 	Lost      uint64 // claims that another worker had first
 	Ended     uint64 // committed end records
@@ -29,8 +29,8 @@ type Counts struct {
 type counts struct{ claimed, lost, ended, refused, abandoned, fenced atomic.Uint64 }
 
 // now returns the counters.
-func (c *counts) now() Counts {
-	return Counts{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.abandoned.Load(),
+func (c *counts) now() countValues {
+	return countValues{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.abandoned.Load(),
 		c.fenced.Load()}
 }
 

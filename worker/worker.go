@@ -166,6 +166,3 @@ func (w *Worker) HeartbeatInterval() time.Duration { return w.remote.heartbeatIn
 
 // StopNow ends the grace period of a worker that shuts down.
 func (w *Worker) StopNow() { w.shutdown.endGrace() }
-
-// Counts returns the counters.
-func (w *Worker) Counts() Counts { return w.counts.now() }

@@ -103,7 +103,7 @@ func TestExecutedOnce(t *testing.T) {
 			t.Errorf("run %s begun %d times", id, n.Load())
 		}
 	}
-	if n := w1.Counts().Claimed + w2.Counts().Claimed; n != 60 {
+	if n := w1.counts.now().Claimed + w2.counts.now().Claimed; n != 60 {
 		t.Errorf("%d claims, want 60", n)
 	}
 }
@@ -144,7 +144,7 @@ func claimReadBack(t *testing.T, confined bool) {
 		t.Fatal(err)
 	}
 	s.enqueue(func(q *run.Queued) { *q = otherQ })
-	natstest.Until(t, "the claim is refused", func() bool { return w.Counts().Lost == 1 })
+	natstest.Until(t, "the claim is refused", func() bool { return w.counts.now().Lost == 1 })
 	s.waitDrained()
 	if begun.Load() != 1 {
 		t.Errorf("%d runs begun, want 1", begun.Load())
@@ -191,7 +191,7 @@ func TestClaimWhileNATSRestarts(t *testing.T) {
 			t.Errorf("run %s: %s", q.ID, e.Status)
 		}
 	}
-	if n, claimed := begun.Load(), w.Counts().Claimed; int(n) != len(all) || uint64(n) != claimed {
+	if n, claimed := begun.Load(), w.counts.now().Claimed; int(n) != len(all) || uint64(n) != claimed {
 		t.Errorf("%d runs, %d begun, %d claimed", len(all), n, claimed)
 	}
 }
@@ -227,7 +227,7 @@ func TestEndRecordAfterNATSIsBack(t *testing.T) {
 				(e.Events > 0) != events {
 				t.Errorf("got %s %+v, last event %d", e.Status, e.Result, e.Events)
 			}
-			if c := w.Counts(); c.Refused != 0 {
+			if c := w.counts.now(); c.Refused != 0 {
 				t.Errorf("%d last words refused", c.Refused)
 			}
 		})
@@ -455,8 +455,8 @@ func TestUnreadableIsRejected(t *testing.T) {
 		return err == nil && st.Msgs == 3
 	})
 	s.waitDrained()
-	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed || w.Counts().Claimed != 1 {
-		t.Errorf("got %s, %d claims", e.Status, w.Counts().Claimed)
+	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed || w.counts.now().Claimed != 1 {
+		t.Errorf("got %s, %d claims", e.Status, w.counts.now().Claimed)
 	}
 }
 
@@ -474,7 +474,7 @@ func TestUnknownAgentIsRedelivered(t *testing.T) {
 	if e := s.waitEnded(s.enqueue(func(q *run.Queued) { q.Owner = own.Hash() })); e.Status != run.Completed {
 		t.Errorf("got %s", e.Status)
 	}
-	if _, ok := s.claim(foreign); ok || w.Counts().Claimed != 1 {
+	if _, ok := s.claim(foreign); ok || w.counts.now().Claimed != 1 {
 		t.Error("it began a foreign agent's run")
 	}
 	s.with(func() {

@@ -39,18 +39,18 @@ import (
 
 // Error codes of procedural runs.
 const (
-	CodeFailed      = "command_failed"
+	codeFailed      = "command_failed"
 	CodeTimeout     = "timeout"
 	CodeNotFound    = "command_not_found"
-	CodeNotRunnable = "command_not_runnable"
-	CodeTooLarge    = "result_too_large"
+	codeNotRunnable = "command_not_runnable"
+	codeTooLarge    = "result_too_large"
 )
 
 const (
 	// DefaultTimeout is the time limit of a run that has none of its own.
 	DefaultTimeout = 5 * time.Minute
 	// ExitTimeout is the exit code of a run that exceeded its time limit.
-	ExitTimeout = 124
+	exitTimeout = 124
 
 	maxResult    = 16 << 20 // default of Job.MaxResult
 	maxTextShown = 1 << 20  // bytes shown of stdout and of stderr if they are text
@@ -67,7 +67,7 @@ type Job struct {
 	Confinement *process.Confinement // nil: not confined
 	Kill        <-chan struct{}      // closed to kill the command without grace (process.Spec); nil: never
 	// OnEvent gets session events while the command runs: each stderr line is a system message, at most
-	// EventsPerSecond on average. Calls are never concurrent. May be nil.
+	// maxEventRate on average. Calls are never concurrent. May be nil.
 	OnEvent func(kind string, body json.RawMessage)
 }
 
@@ -105,7 +105,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 // outcome returns the run's outcome. late is why the time limit ended, if it did.
 func outcome(exit process.Exit, err, late error, limit time.Duration, most int) run.Outcome {
 	if bad, ok := errors.AsType[*process.StartError](err); ok {
-		code := CodeNotRunnable
+		code := codeNotRunnable
 		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
 			code = CodeNotFound
 		}
@@ -113,7 +113,7 @@ func outcome(exit process.Exit, err, late error, limit time.Duration, most int) 
 	}
 	switch {
 	case err != nil && exit.Started && errors.Is(late, context.DeadlineExceeded):
-		exit.Code = ExitTimeout
+		exit.Code = exitTimeout
 		return failed(exit, most, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+FormatLimit(limit)).
 			With("timeout_seconds", limit.Seconds()))
 	case err != nil && !exit.Started:
@@ -121,10 +121,10 @@ func outcome(exit process.Exit, err, late error, limit time.Duration, most int) 
 	case err != nil:
 		return run.Outcome{Status: run.Stopped, Result: result(exit, most)}
 	case exit.Code != 0:
-		return failed(exit, most, exit.Fault(CodeFailed))
+		return failed(exit, most, exit.Fault(codeFailed))
 	}
 	if exit.StdoutCut > 0 && isPartialJSON(exit.Stdout[:most/2]) {
-		return failed(exit, most, fault.New(fault.Internal, CodeTooLarge, fmt.Sprintf(
+		return failed(exit, most, fault.New(fault.Internal, codeTooLarge, fmt.Sprintf(
 			"the command wrote more than %d bytes of JSON, the limit of a result (AO_MAX_PAYLOAD): write less, or "+
 				"store it elsewhere and write its location", most)).With("limit", most))
 	}

@@ -271,16 +271,16 @@ func TestProgressIsBounded(t *testing.T) {
 	for i := range 1000 {
 		p.onLine([]byte(fmt.Sprint(i)))
 	}
-	if len(got) != EventsAtOnce {
-		t.Fatalf("got %d, want %d", len(got), EventsAtOnce)
+	if len(got) != maxEventBurst {
+		t.Fatalf("got %d, want %d", len(got), maxEventBurst)
 	}
 	now = now.Add(time.Second)
 	for i := range 1000 {
 		p.onLine([]byte(fmt.Sprint("later ", i)))
 	}
 	p.flushSkipped()
-	got = got[EventsAtOnce:]
-	if len(got) != EventsPerSecond+2 || got[0] != "[… 900 lines dropped …]" || got[1] != "later 0" ||
+	got = got[maxEventBurst:]
+	if len(got) != maxEventRate+2 || got[0] != "[… 900 lines dropped …]" || got[1] != "later 0" ||
 		got[len(got)-1] != "[… 980 lines dropped …]" {
 		t.Errorf("got %d: %q", len(got), got)
 	}

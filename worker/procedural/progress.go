@@ -13,8 +13,8 @@ import (
 // Rate limit of stderr lines as session events: a burst, and a rate per second. Lines above it are counted, and the
 // count is an event.
 const (
-	EventsAtOnce    = 100
-	EventsPerSecond = 20
+	maxEventBurst = 100
+	maxEventRate  = 20
 )
 
 // progress turns a command's stderr lines into session events.
@@ -33,9 +33,9 @@ func (p *progress) onLine(b []byte) {
 	}
 	now := p.now()
 	if !p.started {
-		p.started, p.tokens = true, EventsAtOnce
+		p.started, p.tokens = true, maxEventBurst
 	} else {
-		p.tokens = min(EventsAtOnce, p.tokens+now.Sub(p.last).Seconds()*EventsPerSecond)
+		p.tokens = min(maxEventBurst, p.tokens+now.Sub(p.last).Seconds()*maxEventRate)
 	}
 	p.last = now
 	if p.tokens < 1 {

@@ -47,7 +47,7 @@ func (l Limits) all() []limit {
 
 // Kinds of a sandbox.
 const (
-	None       = "none"
+	noSandbox  = "none"
 	Bubblewrap = "bubblewrap"
 )
 
@@ -62,7 +62,7 @@ func (s *Sandbox) UnmarshalJSON(raw []byte) error {
 		return fault.Newf(fault.Invalid, "sandbox: %s", f.Message).With("field", "sandbox")
 	}
 	if s.Kind == "" {
-		return invalid("sandbox.kind", "is required: %s or %s", None, Bubblewrap)
+		return invalid("sandbox.kind", "is required: %s or %s", noSandbox, Bubblewrap)
 	}
 	return nil
 }
@@ -70,9 +70,9 @@ func (s *Sandbox) UnmarshalJSON(raw []byte) error {
 // Check reports the first invalid setting of the sandbox, by its field.
 func (s Sandbox) Check() error {
 	switch {
-	case s.Kind != "" && s.Kind != None && s.Kind != Bubblewrap:
-		return invalid("sandbox.kind", "must be %s or %s", None, Bubblewrap)
-	case !s.Enabled() && (s.Read != nil || s.Write != nil || s.Hide != nil || s.ProjectDir != "" || s.Network != nil):
+	case s.Kind != "" && s.Kind != noSandbox && s.Kind != Bubblewrap:
+		return invalid("sandbox.kind", "must be %s or %s", noSandbox, Bubblewrap)
+	case !s.enabled() && (s.Read != nil || s.Write != nil || s.Hide != nil || s.ProjectDir != "" || s.Network != nil):
 		return invalid("sandbox", `has settings that need "kind":"%s"`, Bubblewrap)
 	case s.ProjectDir != "" && s.ProjectDir != "write" && s.ProjectDir != "read":
 		return invalid("sandbox.project_dir", "must be write or read")
@@ -102,7 +102,7 @@ func (c *Confinement) Supported() error {
 	if err := c.Limits.supported(); err != nil {
 		return err
 	}
-	if !c.Sandbox.Enabled() {
+	if !c.Sandbox.enabled() {
 		return nil
 	}
 	for field, paths := range map[string][]string{"read": c.Sandbox.Read, "write": c.Sandbox.Write} {
@@ -118,7 +118,7 @@ func (c *Confinement) Supported() error {
 // ExposedSecret returns the first secret file that programs can read, despite sandbox and Hide; empty: none.
 func (c *Confinement) ExposedSecret() string {
 	for _, file := range c.SecretFiles {
-		if !c.Sandbox.Enabled() && !isHidden(file) {
+		if !c.Sandbox.enabled() && !isHidden(file) {
 			return realName(file)
 		}
 	}
@@ -132,7 +132,7 @@ func (c *Confinement) apply(s Spec) (confined Spec, temp string, err error) {
 		return s, "", &StartError{s.Path, err.Error(), err}
 	}
 	s.Env, s.limits = setEnv(s.Env, "TMPDIR", temp), c.Limits.rlimits()
-	if c.Sandbox.Enabled() {
+	if c.Sandbox.enabled() {
 		s, err = c.sandboxed(s, temp)
 		if err != nil {
 			releaseTempDir(temp)

@@ -92,7 +92,7 @@ func TestTheLimitThatWasHitIsNamed(t *testing.T) {
 			t.Parallel()
 			e, err := confinedTo(t, Confinement{Limits: tt.limits}, "", tt.line)
 			if err != nil || e.Code == 0 || !strings.HasPrefix(e.Reason(), tt.want) {
-				t.Errorf("%v, code %d, CPU %v: got %q, want %q…", err, e.Code, e.CPU, e.Reason(), tt.want)
+				t.Errorf("%v, code %d, CPU %v: got %q, want %q…", err, e.Code, e.cpu, e.Reason(), tt.want)
 			}
 		})
 	}

@@ -246,7 +246,7 @@ func TestWhatIsExposed(t *testing.T) {
 	}{
 		{Confinement{}, ""},
 		{Confinement{SecretFiles: []string{"/keys/../keys/a", "/keys/b"}}, "/keys/a"},
-		{Confinement{SecretFiles: []string{"/keys/a"}, Sandbox: Sandbox{Kind: None}}, "/keys/a"},
+		{Confinement{SecretFiles: []string{"/keys/a"}, Sandbox: Sandbox{Kind: noSandbox}}, "/keys/a"},
 		{Confinement{SecretFiles: []string{"/keys/a"}, Sandbox: Sandbox{Kind: Bubblewrap}}, ""},
 	} {
 		if got := tt.c.ExposedSecret(); got != tt.want {

@@ -27,10 +27,10 @@ var memoryPhrases = []string{"cannot allocate memory", "can't allocate memory", 
 
 // detectHit returns the limit that ended a program: certain by a signal, else likely by its last output.
 func (l Limits) detectHit(e Exit) Hit {
-	if !l.Any() || e.Code == 0 {
+	if !l.any() || e.Code == 0 {
 		return Hit{}
 	}
-	signal := e.Signal
+	signal := e.signal
 	if signal == 0 && e.Code > 128 { // how shells and bubblewrap report a child that a signal ended
 		signal = syscall.Signal(e.Code - 128)
 	}
@@ -39,7 +39,7 @@ func (l Limits) detectHit(e Exit) Hit {
 		switch {
 		case v.value == 0:
 		case v.name == "cpu_seconds" && signal == syscall.SIGXCPU, v.name == "file_mb" && signal == syscall.SIGXFSZ,
-			v.name == "cpu_seconds" && signal == syscall.SIGKILL && e.CPU.Seconds() >= float64(v.value):
+			v.name == "cpu_seconds" && signal == syscall.SIGKILL && e.cpu.Seconds() >= float64(v.value):
 			return h
 		}
 	}

@@ -21,7 +21,7 @@ const rlimitProcesses = 6 // RLIMIT_NPROC, missing in package syscall
 const cpuKillDelay = 2
 
 func (l Limits) rlimits() []rlimit {
-	if !l.Any() {
+	if !l.any() {
 		return nil
 	}
 	all := []rlimit{{syscall.RLIMIT_CORE, syscall.Rlimit{}}}
@@ -96,7 +96,7 @@ const ptraceHint = "; the worker sets them with ptrace: allow ptrace in the cont
 
 // supported reports whether this machine can enforce these limits.
 func (l Limits) supported() error {
-	if !l.Any() {
+	if !l.any() {
 		return nil
 	}
 	if l.Processes > 0 && unlimitedRoot() {

@@ -71,7 +71,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	status, usage, stopped := p.await(ctx, s)
 	close(x.ended)
 	mark.sweep()
-	x.finish(cmp.Or(s.WaitDelay, 2*time.Second))
+	x.finish(pipeDelay)
 
 	e := x.exit(status, usage)
 	span.SetInt("process.exit.code", e.Code)
@@ -83,6 +83,9 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	}
 	return e, nil
 }
+
+// pipeDelay is how long pipes may stay open after the last known process.
+const pipeDelay = 2 * time.Second
 
 // streams are the pipes of a running program.
 type streams struct {
@@ -135,10 +138,10 @@ func (x *streams) finish(delay time.Duration) {
 
 // exit returns how the program ended and what it wrote.
 func (x *streams) exit(status syscall.WaitStatus, usage syscall.Rusage) Exit {
-	e := Exit{Started: true, Code: status.ExitStatus(), CPU: cpu(usage)}
+	e := Exit{Started: true, Code: status.ExitStatus(), cpu: cpu(usage)}
 	if status.Signaled() {
-		e.Signal = status.Signal()
-		e.Code = 128 + int(e.Signal)
+		e.signal = status.Signal()
+		e.Code = 128 + int(e.signal)
 	}
 	e.Stdout, e.StdoutCut = x.out.keep.bytes()
 	e.Stderr, e.StderrCut = x.errs.keep.bytes()

@@ -107,7 +107,7 @@ func TestExit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := fmt.Sprintf("%d %d %q %q", e.Code, e.Signal, e.Stdout, e.Stderr); got != tt.want {
+			if got := fmt.Sprintf("%d %d %q %q", e.Code, e.signal, e.Stdout, e.Stderr); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -383,8 +383,8 @@ func TestStop(t *testing.T) {
 		s := sh(`sh -c 'trap "sleep 0.2; echo cleaned; exit 0" TERM; echo ready; while :; do sleep 0.01; done' & wait`)
 		s.OnStdout = func(line []byte) { cancel() }
 		e, _ := Run(ctx, s)
-		if string(e.Stdout) != "ready\ncleaned\n" || e.Signal != syscall.SIGTERM {
-			t.Errorf("got %q, signal %d", e.Stdout, e.Signal)
+		if string(e.Stdout) != "ready\ncleaned\n" || e.signal != syscall.SIGTERM {
+			t.Errorf("got %q, signal %d", e.Stdout, e.signal)
 		}
 	})
 	t.Run("a silent one that ignores it", func(t *testing.T) {
@@ -394,8 +394,8 @@ func TestStop(t *testing.T) {
 		s.Grace, s.OnStdout = 50*time.Millisecond, func([]byte) { cancel() } // not before it is deaf
 		begin := time.Now()
 		e, err := Run(ctx, s)
-		if !errors.Is(err, context.Canceled) || e.Signal != syscall.SIGKILL || time.Since(begin) > 10*time.Second {
-			t.Errorf("got %v, signal %d after %v", err, e.Signal, time.Since(begin))
+		if !errors.Is(err, context.Canceled) || e.signal != syscall.SIGKILL || time.Since(begin) > 10*time.Second {
+			t.Errorf("got %v, signal %d after %v", err, e.signal, time.Since(begin))
 		}
 	})
 }

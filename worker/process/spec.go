@@ -19,22 +19,24 @@ const MarkEnv = "AGENT_ORCHESTRATOR_PROCESS"
 
 // Spec is a program to run. Path is required.
 type Spec struct {
-	Path  string       // path of the program; relative to Dir unless absolute (Find)
-	Args  []string     // without the program's name
-	Dir   string       // working directory; default this process's
-	Env   []string     // the whole environment, KEY=value; nothing is inherited
-	Stdin []byte       // default /dev/null
-	Input <-chan Piece // written to stdin after that, until closed; nil: none. Nobody
-	//                             receives once the program has ended: the sender must watch for that.
+	Path        string            // path of the program; relative to Dir unless absolute (Find)
+	Args        []string          // without the program's name
+	Dir         string            // working directory; default this process's
+	Env         []string          // the whole environment, KEY=value; nothing is inherited
+	Stdin       []byte            // default /dev/null
 	MaxOutput   int               // bytes kept of stdout and of stderr each; default 4 MiB
 	MaxLine     int               // bytes of a line for OnStdout and OnStderr, cut visibly; default 64 KiB
-	OnStdout    func(line []byte) // called for each line without its line end; the bytes are valid during the call.
-	OnStderr    func(line []byte) // Both must return soon, the program waits. They may be called concurrently.
+	OnStdout    func(line []byte) // called for each line without its line end; the bytes are valid during the call
+	OnStderr    func(line []byte) // like OnStdout, concurrently; both must return soon, the program waits
 	Grace       time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
-	WaitDelay   time.Duration     // how long pipes may stay open after the last known process; default 2 s
 	Reads       []string          // files that the program needs; readable in a sandbox
 	Confinement *Confinement      // nil: not confined
-	// once closed, the group gets SIGKILL without grace; ctx must have ended by then. nil: never
+
+	// Input is written to stdin after Stdin, until it is closed; nil: none. Nobody receives from it once the program has
+	// ended: the sender must watch for that.
+	Input <-chan Piece
+
+	// Kill, once closed, sends SIGKILL to the group without grace; ctx must have ended by then. Nil: never.
 	Kill <-chan struct{}
 
 	limits    []rlimit // from Confinement
@@ -52,12 +54,12 @@ type Piece struct {
 type Exit struct {
 	Started   bool           // false if ctx had ended before, or with a *StartError
 	Code      int            // exit code; 128 + the signal's number if a signal ended it
-	Signal    syscall.Signal // what ended it, or 0
+	signal    syscall.Signal // what ended it, or 0
 	Stdout    []byte         // at most MaxOutput bytes, with a line that says how much was cut
 	Stderr    []byte
 	StdoutCut int64 // bytes cut out of Stdout
 	StderrCut int64
-	CPU       time.Duration // user and system time of the program and the children that it waited for
+	cpu       time.Duration // user and system time of the program and the children that it waited for
 	Hit       Hit           // the limit that probably ended it
 }
 
@@ -84,8 +86,8 @@ type Limits struct {
 	Processes int `json:"processes"`
 }
 
-// Any reports whether there is any limit.
-func (l Limits) Any() bool { return l != Limits{} }
+// any reports whether there is any limit.
+func (l Limits) any() bool { return l != Limits{} }
 
 // Sandbox is what programs see of the machine. The zero value is no sandbox: they see what the worker's user sees.
 //
@@ -100,11 +102,11 @@ type Sandbox struct {
 	Network    *bool    `json:"network"`     // default true; without it the run's gateway is unreachable, too
 }
 
-// Enabled reports whether there is a sandbox.
-func (s Sandbox) Enabled() bool { return s.Kind == Bubblewrap }
+// enabled reports whether there is a sandbox.
+func (s Sandbox) enabled() bool { return s.Kind == Bubblewrap }
 
 // HasNetwork reports whether programs reach the network, and so the gateway.
-func (s Sandbox) HasNetwork() bool { return !s.Enabled() || s.Network == nil || *s.Network }
+func (s Sandbox) HasNetwork() bool { return !s.enabled() || s.Network == nil || *s.Network }
 
 // rlimit is a limit as the kernel takes it.
 type rlimit struct {

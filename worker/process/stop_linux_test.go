@@ -94,8 +94,8 @@ func TestKill(t *testing.T) {
 			begin := time.Now()
 			e, err := Run(stop, s)
 			if took := time.Since(begin); took > 10*time.Second || !errors.Is(err, cause) ||
-				e.Signal != syscall.SIGKILL {
-				t.Errorf("it took %v and gave %v, signal %d", took, err, e.Signal)
+				e.signal != syscall.SIGKILL {
+				t.Errorf("it took %v and gave %v, signal %d", took, err, e.signal)
 			}
 			for _, pid := range pids(t, file, 1) {
 				if syscall.Kill(pid, 0) == nil {

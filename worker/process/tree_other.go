@@ -73,7 +73,7 @@ func setLimits(int, []rlimit) error { return errElsewhere }
 func signalInside(int, syscall.Signal) bool { return false }
 
 func (l Limits) supported() error {
-	if l.Any() {
+	if l.any() {
 		return invalid("limits", "need Linux")
 	}
 	return nil

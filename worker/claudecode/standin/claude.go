@@ -9,16 +9,16 @@ import (
 	"ao/worker/process"
 )
 
-// Claude returns the first of Claudes.
+// Claude returns the first of claudes.
 func Claude(t testing.TB) string {
 	t.Helper()
-	return Claudes(t)[0]
+	return claudes(t)[0]
 }
 
-// Claudes returns real claude programs of different versions: those that AO_TEST_CLAUDE lists, those that
+// claudes returns real claude programs of different versions: those that AO_TEST_CLAUDE lists, those that
 // scripts/get-claude fetched, or the one on PATH. Without any, the test is skipped; recorded transcripts are replayed
 // everywhere (TestTranscripts of worker/claudecode).
-func Claudes(t testing.TB) []string {
+func claudes(t testing.TB) []string {
 	t.Helper()
 	if own := filepath.SplitList(os.Getenv("AO_TEST_CLAUDE")); len(own) > 0 {
 		for i := range own {
@@ -41,10 +41,10 @@ func Claudes(t testing.TB) []string {
 	return nil
 }
 
-// Each runs a test with each of Claudes.
+// Each runs a test with each of claudes.
 func Each(t *testing.T, test func(t *testing.T, claude string)) {
 	t.Helper()
-	for _, claude := range Claudes(t) {
+	for _, claude := range claudes(t) {
 		t.Run(strings.TrimPrefix(filepath.Dir(claude), fetchedDir()+"/"), func(t *testing.T) {
 			t.Parallel()
 			test(t, claude)
