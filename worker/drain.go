@@ -13,9 +13,9 @@ func (w *Worker) stopTaking() {
 }
 
 // drain takes no more runs, returns unclaimed deliveries, and waits until every attempt has its end record. Executors
-// get the grace period from the moment told ends and are ended after it. Until then they may run as long as they
+// get the grace period from the moment request ends and are ended after it. Until then they may run as long as they
 // need.
-func (w *Worker) drain(told context.Context, why string) {
+func (w *Worker) drain(request context.Context, why string) {
 	w.stopTaking()
 	w.sessions.drain()
 	w.log.Info("taking no more runs", "why", why, "running", w.slots.busy())
@@ -28,7 +28,7 @@ func (w *Worker) drain(told context.Context, why string) {
 			bye.Go(func() { w.deregister(true) })
 		}
 	})
-	if told.Err() != nil {
+	if request.Err() != nil {
 		notice()
 	}
 	w.queues.close()
@@ -39,8 +39,8 @@ func (w *Worker) drain(told context.Context, why string) {
 	}()
 	say := time.NewTicker(5 * time.Second)
 	defer say.Stop()
-	end, now := told.Done(), w.shutdown.immediate
-	var patience <-chan time.Time
+	end, now := request.Done(), w.shutdown.immediate
+	var grace <-chan time.Time
 	for {
 		select {
 		case <-over:
@@ -48,17 +48,17 @@ func (w *Worker) drain(told context.Context, why string) {
 		case <-say.C:
 			w.log.Info("waiting for runs to end", "runs", w.attempts.runIDs())
 		case <-end:
-			end, patience = nil, time.After(w.Grace)
+			end, grace = nil, time.After(w.Grace)
 			notice()
 			if w.slots.busy() > 0 {
 				w.log.Info("waiting for runs to end", "runs", w.attempts.runIDs(), "grace", w.Grace)
 			}
-		case <-patience:
-			patience = nil
+		case <-grace:
+			grace = nil
 			w.log.Warn("grace period over, ending the running executors", "runs", w.attempts.runIDs())
 			w.endAll(errShutdown)
 		case <-now:
-			now, patience = nil, nil
+			now, grace = nil, nil
 			w.log.Warn("told to stop immediately, ending the running executors", "runs", w.attempts.runIDs())
 			w.endAll(errShutdown)
 		}

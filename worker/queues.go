@@ -8,7 +8,7 @@ import (
 
 // queues are the task queues the worker takes from, each in its own goroutine.
 type queues struct {
-	consume func(ctx context.Context, lane string) error
+	consume func(ctx context.Context, queue string) error
 
 	mu     sync.Mutex
 	open   map[string]context.CancelFunc
@@ -20,25 +20,25 @@ type queues struct {
 func (l *queues) set(want []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for lane, cancel := range l.open {
-		if !slices.Contains(want, lane) {
+	for queue, cancel := range l.open {
+		if !slices.Contains(want, queue) {
 			cancel()
-			delete(l.open, lane)
+			delete(l.open, queue)
 		}
 	}
 	if l.closed {
 		return
 	}
-	for _, lane := range want {
-		if l.open[lane] != nil {
+	for _, queue := range want {
+		if l.open[queue] != nil {
 			continue
 		}
 		if l.open == nil {
 			l.open = map[string]context.CancelFunc{}
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		l.open[lane] = cancel
-		l.wg.Go(func() { l.consume(ctx, lane) })
+		l.open[queue] = cancel
+		l.wg.Go(func() { l.consume(ctx, queue) })
 	}
 }
 

@@ -53,17 +53,17 @@ func (s *slots) accept(_ context.Context, d bus.Delivery) {
 
 // work handles one delivery after the other until it was idle for idleTimeout.
 func (s *slots) work(d bus.Delivery) {
-	patience := time.NewTimer(idleTimeout)
-	defer patience.Stop()
+	idle := time.NewTimer(idleTimeout)
+	defer idle.Stop()
 	for {
 		s.handle(d)
 		s.used.Add(-1)
 		s.wg.Done()
 		s.taker.Wake()
-		patience.Reset(idleTimeout)
+		idle.Reset(idleTimeout)
 		select {
 		case d = <-s.handoff:
-		case <-patience.C:
+		case <-idle.C:
 			return
 		case <-s.shutdown.hardStop.Done():
 			return

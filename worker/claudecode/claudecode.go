@@ -7,21 +7,23 @@
 //
 // How a turn ends:
 //
-// \tclaude                                        status     error code
-// \tanswers                                       completed  –
-// \tdoes not exist                                failed     claude_not_found
-// \tcannot be started                             failed     claude_not_runnable
-// \thas no login, or an invalid one               failed     claude_not_logged_in
-// \thas no credit left                            failed     claude_no_credit
-// \tis rate limited (429)                         failed     claude_rate_limited, with resets_at or
+//	claude                                        status     error code
+//	answers                                       completed  –
+//	does not exist                                failed     claude_not_found
+//	cannot be started                             failed     claude_not_runnable
+//	has no login, or an invalid one               failed     claude_not_logged_in
+//	has no credit left                            failed     claude_no_credit
+//	is rate limited (429)                         failed     claude_rate_limited, with resets_at or
+//
 // retry_after_seconds if known
-// \tfinds the API overloaded (529)                failed     claude_overloaded
-// \tdoes not get the model                        failed     claude_model_not_found
-// \tneeds more turns than allowed                 failed     claude_max_turns
-// \thas no such session                           failed     claude_session_gone
-// \tmay not bypass permissions, as root           failed     claude_permission_mode
-// \tends in any other way                         failed     claude_failed
-// \tis stopped (the context ends)                 stopped    –
+//
+//	finds the API overloaded (529)                failed     claude_overloaded
+//	does not get the model                        failed     claude_model_not_found
+//	needs more turns than allowed                 failed     claude_max_turns
+//	has no such session                           failed     claude_session_gone
+//	may not bypass permissions, as root           failed     claude_permission_mode
+//	ends in any other way                         failed     claude_failed
+//	is stopped (the context ends)                 stopped    –
 //
 // The executor binds claude's own session id. The conversation is in claude's folder (HOME/.claude, or
 // CLAUDE_CONFIG_DIR) under the working directory's name. So a session can be resumed only on this host, with this

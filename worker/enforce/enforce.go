@@ -1,11 +1,11 @@
 // Package enforce completes a run only with an answer that matches its output schema, whatever the executor.
 //
-// \texecutor's end                           run's end
-// \tcompleted, answer matches                completed: result_data is the answer, result_text null, raw_output the
-// model's text
-// \tcompleted, no match, retries left        continues: the session is told what is wrong, and answers again
-// \tcompleted, no match, no retries left     failed, OutputSchemaValidationError with the errors and the last answer
-// \tfailed or stopped                        that end; its error says if it happened during a retry
+//	executor's end                           run's end
+//	completed, answer matches                completed: result_data is the answer, result_text null,
+//	                                         raw_output the model's text
+//	completed, no match, retries left        continues: the session gets the errors and answers again
+//	completed, no match, no retries left     failed, OutputSchemaValidationError with the errors and the last answer
+//	failed or stopped                        that end; its error says if it happened during a retry
 //
 // Each rejected answer is a system message in the session. All retries share the run's time limit.
 package enforce

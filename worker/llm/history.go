@@ -79,11 +79,11 @@ func (h *history) messages() []chat.Message {
 
 // withoutTools rewrites tool calls as text, for a model without tools: APIs refuse calls of unknown tools.
 func withoutTools(all []chat.Message) []chat.Message {
-	told := make([]chat.Message, len(all))
+	plain := make([]chat.Message, len(all))
 	for i, m := range all {
-		told[i] = chat.Message{Role: m.Role}
+		plain[i] = chat.Message{Role: m.Role}
 		if m.Role == chat.Tool {
-			told[i].Role = chat.User
+			plain[i].Role = chat.User
 		}
 		for _, b := range m.Blocks {
 			switch b.Type {
@@ -92,10 +92,10 @@ func withoutTools(all []chat.Message) []chat.Message {
 			case chat.Result:
 				b = chat.Block{Type: chat.Text, Text: "[The tool's result: " + b.Text + "]"}
 			}
-			told[i].Blocks = append(told[i].Blocks, b)
+			plain[i].Blocks = append(plain[i].Blocks, b)
 		}
 	}
-	return told
+	return plain
 }
 
 // droppedNote replaces dropped turns.

@@ -4,10 +4,10 @@
 // A run is one turn of the session: the prompt, then the model's answers and its tools' results, until an answer
 // calls no tool. The conversation is kept with the session (executor.Host), so the next turn may run on any worker:
 //
-// \twhen                              what is kept
-// \tbefore the model is called        everything: the prompt and the tools' results so far
-// \tbefore its tools are called       the calls, so that nobody assumes they were not made
-// \tat the end of the run             the answer; for a failed or stopped run its partial answer and the reason
+//	when                              what is kept
+//	before the model is called        everything: the prompt and the tools' results so far
+//	before its tools are called       the calls, so that nobody assumes they were not made
+//	at the end of the run             the answer; for a failed or stopped run its partial answer and the reason
 //
 // A kept conversation is always valid for the APIs: every call has a result, every turn an answer.
 package llm

@@ -3,15 +3,15 @@
 //
 // How a run ends:
 //
-// \tthe command                            status     error code                exit_code
-// \tends with code 0                       completed  –                         0
-// \tends with another code, or by a signal failed     command_failed            its code; 128 + signal
-// \texceeds its time limit                 failed     timeout                   124
-// \tcannot be started                      failed     command_not_runnable      –
-// \tdoes not exist                         failed     command_not_found         –
-// \twrites JSON that is too large          failed     result_too_large          its code
-// \tcannot take these parameters           failed     invalid_request           –
-// \tis stopped (the context ends)          stopped    –                         its code; 128 + signal
+//	the command                            status     error code                exit_code
+//	ends with code 0                       completed  –                         0
+//	ends with another code, or by a signal failed     command_failed            its code; 128 + signal
+//	exceeds its time limit                 failed     timeout                   124
+//	cannot be started                      failed     command_not_runnable      –
+//	does not exist                         failed     command_not_found         –
+//	writes JSON that is too large          failed     result_too_large          its code
+//	cannot take these parameters           failed     invalid_request           –
+//	is stopped (the context ends)          stopped    –                         its code; 128 + signal
 //
 // Every command that ran has a result document, also when it failed. result_data is what it wrote to stdout if that
 // is one JSON value, kept as it is, else {"return_code","stdout","stderr"}.

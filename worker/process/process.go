@@ -8,15 +8,12 @@
 // How that works on Linux:
 //   - The group gets SIGKILL while its leader is a zombie that still holds its number, so no other process is hit.
 //   - This process is a subreaper: an orphan becomes a child of its main thread. Programs are started by other
-//
-// threads only, so the main thread's list of children is empty unless something was left behind. One small read
-// checks that after each run.
+//     threads only, so the main thread's list of children is empty unless something was left behind. One small read
+//     checks that after each run.
 //   - Every program carries a mark in its environment (MarkEnv), one per Run and inherited. Orphans with the mark of
-//
-// a finished Run are killed with their descendants.
+//     a finished Run are killed with their descendants.
 //   - A program dies with this process, even on kill -9 (Pdeathsig; the threads that start programs never end).
-//
-// Guard, called first in main, then kills its descendants.
+//     Guard, called first in main, then kills its descendants.
 //
 // The limit: a process that leaves its group, replaces its whole environment and outlives its parents. After Guard it
 // is killed as well, but only when no Run is active. On other systems only the group is killed.
@@ -122,12 +119,12 @@ func (p child) startStreams(s Spec) *streams {
 
 // finish waits at most delay for the ends of the pipes and closes them.
 func (x *streams) finish(delay time.Duration) {
-	patience := time.NewTimer(delay)
-	defer patience.Stop()
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
 	for ; x.open > 0; x.open-- {
 		select {
 		case <-x.drained:
-		case <-patience.C: // a process out of reach holds the pipes
+		case <-timer.C: // a process out of reach holds the pipes
 			x.expirePipes()
 			<-x.drained
 		}

@@ -32,8 +32,8 @@ type Spec struct {
 	Reads       []string          // files that the program needs; readable in a sandbox
 	Confinement *Confinement      // nil: not confined
 
-	// Input is written to stdin after Stdin, until it is closed; nil: none. Nobody receives from it once the program has
-	// ended: the sender must watch for that.
+	// Input is written to stdin after Stdin, until it is closed; nil: none. Nobody receives from it once the
+	// program has ended: the sender must watch for that.
 	Input <-chan Piece
 
 	// Kill, once closed, sends SIGKILL to the group without grace; ctx must have ended by then. Nil: never.

@@ -113,14 +113,14 @@ func hasNoEnviron(pid int) bool {
 var sweeping sync.Mutex
 
 // sweep kills all orphans of ended Runs with their descendants, and reaps them.
-func sweep(patience time.Duration) {
+func sweep(timeout time.Duration) {
 	sweeping.Lock()
 	defer sweeping.Unlock()
 	killed := map[int]bool{}
 	execs := time.Now().Add(time.Second) // others wait for this sweep
 	// check once more if only others ended: their children may have come after the list was read
 	again := true
-	for deadline, pause := time.Now().Add(patience), 200*time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+	for deadline, pause := time.Now().Add(timeout), 200*time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		left, others := false, false
 		for _, pid := range orphans() {
 			switch {

@@ -31,10 +31,10 @@ type PoolConfig struct {
 
 // Pool runs programs of the lifecycle persistent and keeps the process of a session for its further turns.
 //
-// \trun                                   runs in
-// \ta start, or a further attempt         a new process
-// \ta resume                              the session's process if it did the previous turn, else a new one in mode
-// resume
+//	run                                   runs in
+//	a start, or a further attempt         a new process
+//	a resume                              the session's process if it did the previous turn,
+//	                                      else a new one in mode resume
 //
 // A process ends when its run is stopped or times out, when it breaks the protocol, after IdleTimeout, when there are
 // too many (longest idle first), and with the worker. An answer without a turn breaks the protocol: whatever follows

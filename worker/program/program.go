@@ -3,14 +3,14 @@
 //
 // How a run ends:
 //
-// \tthe program                             status     error code
-// \tends with code 0                        completed  –
-// \tsame, its last result has an error      failed     the error's
-// \tsame, its last result is unreadable     failed     executor_result_unreadable, result_too_large
-// \tends with another code, or by a signal  failed     that of its last result's error, else executor_failed
-// \tcannot be started                       failed     executor_not_runnable
-// \tdoes not exist                          failed     executor_not_found
-// \tis stopped (the context ends)           stopped    –
+//	the program                             status     error code
+//	ends with code 0                        completed  –
+//	same, its last result has an error      failed     the error's
+//	same, its last result is unreadable     failed     executor_result_unreadable, result_too_large
+//	ends with another code, or by a signal  failed     that of its last result's error, else executor_failed
+//	cannot be started                       failed     executor_not_runnable
+//	does not exist                          failed     executor_not_found
+//	is stopped (the context ends)           stopped    –
 //
 // The result is the last line of type result. Without one it is all that the program wrote to stdout outside the
 // protocol: one JSON value is result_data, other text result_text, nothing is no result. Text larger than a result

@@ -294,21 +294,21 @@ func (l *sessionProcess) waitTurn(ctx context.Context, t *turn, kill <-chan stru
 
 // shutDown sends the shutdown line and ends the process if it takes longer than grace.
 func (l *sessionProcess) shutDown(grace time.Duration) {
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	line, _ := executor.Turn{Type: executor.LineShutdown}.Encode()
 	select {
 	case l.input <- process.Piece{Data: line, Done: func(error) {}}:
 		close(l.input)
 	case <-l.done:
 		return
-	case <-patience.C:
+	case <-timer.C:
 		l.cancel(errShutDown)
 		return
 	}
 	select {
 	case <-l.done:
-	case <-patience.C:
+	case <-timer.C:
 		l.cancel(errShutDown)
 	}
 }

@@ -126,9 +126,9 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	}
 	if c.HealthFile != "" {
 		alive, dead := context.WithCancel(context.WithoutCancel(ctx)) // draining is healthy
-		told := make(chan struct{})
-		go func() { defer close(told); writeHealth(alive, c.HealthFile, all, c.Log) }()
-		defer func() { dead(); <-told }()
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); writeHealth(alive, c.HealthFile, all, c.Log) }()
+		defer func() { dead(); <-stopped }()
 	}
 	return g.Wait()
 }

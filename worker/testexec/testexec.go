@@ -3,19 +3,19 @@
 //
 // A directive starts a line with @; its text extends to the next directive. Lines before the first are ignored.
 //
-// \t@say TEXT                     emit an assistant message; the last one is the answer
-// \t@json JSON                    answer with this text, valid or not
-// \t@data JSON                    the result is this JSON value, not text
-// \t@tool NAME INPUT [=> OUTPUT]  a tool call in the session's events; INPUT and OUTPUT are JSON
-// \t@metadata JSON                an object, such as usage and cost
-// \t@sleep DURATION               such as 200ms
-// \t@stderr TEXT                  stderr of a program, shown if the run fails
-// \t@exit N                       end with this exit code
-// \t@fail CODE MESSAGE            fail with this error
-// \t@child AGENT MODE PARAMETERS  start a child run through the API, as this session: sync (waits), async_poll,
-// async_callback
-// \t@recall                       answer with the session's earlier prompts
-// \t@next                         the rest is for the session's next turn, if that has no directives itself
+//	@say TEXT                     emit an assistant message; the last one is the answer
+//	@json JSON                    answer with this text, valid or not
+//	@data JSON                    the result is this JSON value, not text
+//	@tool NAME INPUT [=> OUTPUT]  a tool call in the session's events; INPUT and OUTPUT are JSON
+//	@metadata JSON                an object, such as usage and cost
+//	@sleep DURATION               such as 200ms
+//	@stderr TEXT                  stderr of a program, shown if the run fails
+//	@exit N                       end with this exit code
+//	@fail CODE MESSAGE            fail with this error
+//	@child AGENT MODE PARAMETERS  start a child run through the API, as this session;
+//	                              modes: sync (waits), async_poll, async_callback
+//	@recall                       answer with the session's earlier prompts
+//	@next                         the rest is for the session's next turn, if that has no directives itself
 //
 // $CHILD in a text is the result of the last sync child, as JSON. A turn that reports children, or asks for a better
 // answer, is never searched for directives, so a child's text cannot give orders; it takes the script behind @next. A

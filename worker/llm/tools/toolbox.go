@@ -279,11 +279,11 @@ func (b *Toolbox) Close() {
 	}
 	closed := make(chan struct{})
 	go func() { wg.Wait(); close(closed) }()
-	patience := closeTimeout
+	timeout := closeTimeout
 	if b.run.Err() != nil {
-		patience = stopTimeout
+		timeout = stopTimeout
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-closed:
