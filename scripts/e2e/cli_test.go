@@ -143,7 +143,7 @@ func TestCommandLine(t *testing.T) {
 		s.waitGate("why")
 		s.status(id, "running")
 		out, _ = says(s, 0, "explain", id)
-		s.contains(out, "It runs on runner rnr_", "accepted", "queued", "claimed", "by runner rnr_", "started")
+		s.contains(out, "It has been running on runner rnr_", "accepted", "queued", "claimed", "by runner rnr_", "started")
 		out, _ = says(s, 0, "top", "--once")
 		s.contains(out, "1 running", "rnr_", "online", "host-1", id, "gate", "procedural.")
 		s.openGate("why")
@@ -154,7 +154,7 @@ func TestCommandLine(t *testing.T) {
 		out, _ = says(s, 0, "--json", "run", "-d", "plain", "--prompt", "x")
 		id = field(out, "run_id")
 		out, _ = says(s, 0, "explain", id)
-		s.contains(out, "no_matching_runner", "executor_type is procedural, wanted autonomous", "It waits for a runner that matches type=autonomous: none of 1 online runner does")
+		s.contains(out, "no_matching_runner", "executor_type is procedural, wanted autonomous", "It waits for a runner that matches type=autonomous: none of 1 online runner matches")
 		says(s, 0, "stop", id)
 		out, _ = says(s, 0, "explain", id)
 		s.contains(out, "It was stopped", "before a runner claimed it", "Stopped before it began")
@@ -179,6 +179,37 @@ func TestCommandLine(t *testing.T) {
 		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
 		s.has(s.get("/runs/"+id), 200, `"status":"completed"`)
+	})
+
+	s.story("a list of runs followed live, over a restart of the coordinator", func(s *stack) {
+		cmd := exec.Command(filepath.Join(bin, "ao"), "runs", "--follow", "--agent", "gate", "--limit", "1", "--json")
+		cmd.Env = append(os.Environ(), s.env...)
+		var told lockedBuffer
+		cmd.Stdout, cmd.Stderr = &told, &told
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.until("the list is told", func() bool { return strings.Contains(told.String(), "run_") })
+		out, _ := says(s, 0, "--json", "run", "-d", "gate", "-p", "n=list")
+		id := field(out, "run_id")
+		states := func() (all string) {
+			for line := range strings.Lines(told.String()) {
+				if strings.HasSuffix(line, "\n") && field(line, "run_id") == id {
+					all += field(line, "status") + " "
+				}
+			}
+			return all
+		}
+		s.until("the run is told", func() bool { return strings.HasSuffix(states(), "running ") })
+		s.coordinator.kill()
+		s.coordinator.start()
+		s.ready()
+		s.openGate("list")
+		s.until("its end is told", func() bool { return strings.HasSuffix(states(), "running completed ") })
+		cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("Ctrl-C: %v: %s", err, told.String())
+		}
 	})
 
 	s.story("lists and checks", func(s *stack) {

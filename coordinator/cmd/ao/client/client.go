@@ -98,26 +98,34 @@ func New(c Config) (*Client, error) {
 func (c *Client) URL() string { return c.base }
 
 // WithoutNotices returns a copy that gives no notices, for requests beside another that gives them.
-func (c *Client) WithoutNotices() *Client {
-	quiet := *c
-	quiet.notice = func(string) {}
-	return &quiet
+func (c *Client) WithoutNotices() *Client { return c.WithNotice(func(string) {}) }
+
+// WithNotice returns a copy that gives its notices to another function.
+func (c *Client) WithNotice(notice func(string)) *Client {
+	other := *c
+	other.notice = notice
+	return &other
 }
 
 // Answer is a document of the API with its HTTP status.
 type Answer struct {
-	Status int
-	Doc    json.RawMessage
+	Status   int
+	Doc      json.RawMessage
+	Position string // of the history behind the answer; empty if it depends on none
 }
+
+// positionHeader holds a position of the history, in requests and answers.
+const positionHeader = "Ao-Position"
 
 // Call is one request.
 type Call struct {
-	Method string // default GET
-	Path   []string
-	Query  url.Values
-	Body   []byte
-	Key    string        // Idempotency-Key
-	Wait   time.Duration // how much longer than usual the answer may take
+	Method  string // default GET
+	Path    []string
+	Query   url.Values
+	Body    []byte
+	Key     string        // Idempotency-Key
+	AtLeast string        // position of the history that the answer must include
+	Wait    time.Duration // how much longer than usual the answer may take
 }
 
 // Do sends one request. The error is an *APIError, *Unreachable, *ConnectionLost, *NotCoordinator or *Untrusted, or the
@@ -219,6 +227,9 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	if call.Key != "" {
 		req.Header.Set("Idempotency-Key", call.Key)
 	}
+	if call.AtLeast != "" {
+		req.Header.Set(positionHeader, call.AtLeast)
+	}
 	trace.Inject(trace.ContextWith(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}), req.Header) // the trace of the calling script
 	return req, nil
 }
@@ -226,7 +237,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 // parse returns the answer, an *APIError, or a *NotCoordinator if another server answered.
 func (c *Client) parse(res *http.Response, doc []byte) (Answer, error) {
 	doc = bytes.TrimSpace(doc)
-	a := Answer{Status: res.StatusCode, Doc: doc}
+	a := Answer{Status: res.StatusCode, Doc: doc, Position: res.Header.Get(positionHeader)}
 	good := res.StatusCode >= 200 && res.StatusCode < 300
 	if good && (len(doc) == 0 && res.StatusCode == http.StatusNoContent || json.Valid(doc)) && len(doc) <= maxAnswer {
 		return a, nil

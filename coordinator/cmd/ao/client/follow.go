@@ -160,23 +160,31 @@ func (f *follower) catchUp(ctx context.Context) error {
 	return err
 }
 
-// connect opens the stream. The answer must begin within answerTimeout; after that it may be idle for any time.
 func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*http.Response, error) {
-	req, err := f.c.request(ctx, Call{Path: []string{"sse", "sessions"}, Query: url.Values{"session_id": {f.session}}})
+	call := Call{Path: []string{"sse", "sessions"}, Query: url.Values{"session_id": {f.session}}}
+	return f.c.openStream(ctx, cancel, call, f.after)
+}
+
+// openStream opens a stream after a position; empty: from now on. The answer must begin within answerTimeout; after that
+// it may be idle for any time.
+func (c *Client) openStream(
+	ctx context.Context, cancel context.CancelFunc, call Call, after string,
+) (*http.Response, error) {
+	req, err := c.request(ctx, call)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	if f.after != "" {
-		req.Header.Set("Last-Event-ID", f.after)
+	if after != "" {
+		req.Header.Set("Last-Event-ID", after)
 	}
 	timeout := time.AfterFunc(answerTimeout, cancel)
-	res, err := f.c.send(req)
+	res, err := c.send(req)
 	switch inTime := timeout.Stop(); {
 	case !inTime:
-		return nil, &ConnectionLost{URL: f.c.base, Cause: context.DeadlineExceeded}
+		return nil, &ConnectionLost{URL: c.base, Cause: context.DeadlineExceeded}
 	case err != nil:
-		return nil, f.c.classify(ctx, err)
+		return nil, c.classify(ctx, err)
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -185,10 +193,12 @@ func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*htt
 	defer func() { _ = res.Body.Close() }()
 	doc, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
-		return nil, f.c.classify(ctx, err)
+		return nil, c.classify(ctx, err)
 	}
-	if _, err := f.c.parse(res, doc); err != nil {
+	if _, err := c.parse(res, doc); err != nil {
 		return nil, err
 	}
-	return nil, &NotCoordinator{URL: f.c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
+	return nil, &NotCoordinator{
+		URL: c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)]),
+	}
 }

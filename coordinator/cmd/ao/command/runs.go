@@ -20,8 +20,14 @@ import (
 func runsCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
-		Use: "runs", Short: "List runs, newest first", Args: cobra.NoArgs, Aliases: []string{"ps"},
-		Example: "  ao runs --status failed --since 2h\n  ao runs --json --all | jq -r .run_id",
+		Use: "runs", Short: "List runs, newest first, or watch them (-f)", Args: cobra.NoArgs, Aliases: []string{"ps"},
+		Long: `List runs, newest first. With -f a terminal shows the list live; q or Ctrl-C quits. If the output is no terminal, -f
+prints the runs of the list, oldest first, then a line for each change of state. Changes of a run within 0.25 s are one
+line. A run that no longer has a status asked for gets a last line. With --json each line is the run as it is at that
+time, or {"run_id":"…","deleted":true}. -f reconnects after an outage without missing a run's newest state. Ctrl-C ends
+it with exit code 0.`,
+		Example: "  ao runs --status failed --since 2h\n  ao runs -f --agent crawler\n" +
+			"  ao runs -f --status failed --json | jq -r .run_id\n  ao runs --json --all | jq -r .run_id",
 	}
 	filterFlags(a, c, &f, statuses(run.Statuses))
 	c.Flags().StringVar(&f.session, "session", "", "only of this session")
@@ -29,10 +35,12 @@ func runsCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.runner, "runner", "", "only of this runner")
 	c.Flags().StringVar(&f.retryOf, "retry-of", "", "only retries of this run")
 	c.Flags().BoolVar(&f.roots, "roots", false, "only of sessions without a parent")
-	var count, csv bool
+	var count, csv, follow bool
 	c.Flags().BoolVar(&count, "count", false, "print only the number of matching runs")
 	c.Flags().BoolVar(&csv, "csv", false, "print all matching runs as CSV (at most --limit)")
-	c.MarkFlagsMutuallyExclusive("count", "csv", "all")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "show changes, too, until Ctrl-C")
+	c.MarkFlagsMutuallyExclusive("count", "csv", "all", "follow")
+	c.MarkFlagsMutuallyExclusive("cursor", "follow")
 	completeFlag(c, "session", completer{a}.sessions)
 	completeFlag(c, "retry-of", completer{a}.runs)
 	completeFlag(c, "q", cobra.NoFileCompletions)
@@ -43,26 +51,41 @@ func runsCommand(a *app) *cobra.Command {
 			return countRuns(ctx, a, f)
 		case csv:
 			return runsAsCSV(ctx, a, f, c.Flags().Changed("limit"))
+		case follow:
+			return followRuns(ctx, a, f)
 		}
-		p, err := a.listPages(ctx, "runs", f)
-		if err != nil {
-			return err
-		}
-		table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
-		err = a.printList(p, "no runs", table, func(doc json.RawMessage) error {
-			var r run.Run
-			if err := json.Unmarshal(doc, &r); err != nil {
-				return err
-			}
-			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), durationOf(a, r), a.lastCell(runNote(r)))
-			return nil
-		})
-		if err == nil {
-			a.noteMore(p, "runs")
-		}
-		return err
+		return listRuns(ctx, a, f)
 	})
 	return c
+}
+
+func listRuns(ctx context.Context, a *app, f filter) error {
+	p, err := a.listPages(ctx, "runs", f)
+	if err != nil {
+		return err
+	}
+	table := newRunTable()
+	err = a.printList(p, "no runs", table, func(doc json.RawMessage) error {
+		var r run.Run
+		if err := json.Unmarshal(doc, &r); err != nil {
+			return err
+		}
+		table.Row(runCells(a, r, a.lastCell(runNote(r)))...)
+		return nil
+	})
+	if err == nil {
+		a.noteMore(p, "runs")
+	}
+	return err
+}
+
+func newRunTable() *screen.Table {
+	return screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
+}
+
+// runCells returns a row of newRunTable.
+func runCells(a *app, r run.Run, note string) []string {
+	return []string{r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), durationOf(a, r), note}
 }
 
 // durationOf returns how long a run has been running, or ran.

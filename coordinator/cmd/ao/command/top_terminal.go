@@ -2,24 +2,11 @@ package command
 
 import (
 	"context"
-	"os"
-	"strings"
 	"time"
 
 	"ao/coordinator/cmd/ao/client"
-	"ao/coordinator/cmd/ao/screen"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-)
-
-// Terminal control sequences.
-const (
-	enterScreen = "\x1b[?1049h\x1b[?25l"
-	leaveScreen = "\x1b[?25h\x1b[?1049l"
-	cursorHome  = "\x1b[H"
-	clearLine   = "\x1b[K"
-	clearBelow  = "\x1b[J"
 )
 
 // watch refreshes the screen until q or Ctrl-C, then returns nil. It waits for a coordinator that is unavailable; any
@@ -27,13 +14,13 @@ const (
 func (t *top) watch(ctx context.Context) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	out := t.terminal()
-	restore, err := t.watchKeys(quit)
+	terminal := newFullScreen(t.app)
+	restore, err := terminal.watchKeys(quit)
 	if err != nil {
 		return err
 	}
 	defer restore()
-	if out != nil {
+	if terminal.out != nil {
 		if err := t.app.print(enterScreen); err != nil {
 			return err
 		}
@@ -42,7 +29,7 @@ func (t *top) watch(ctx context.Context) error {
 	tick := time.NewTicker(topInterval)
 	defer tick.Stop()
 	for {
-		if err := t.draw(out); err != nil {
+		if err := t.draw(terminal); err != nil {
 			return err
 		}
 		select {
@@ -62,67 +49,15 @@ func (t *top) watch(ctx context.Context) error {
 	}
 }
 
-// terminal returns the terminal to draw on; nil if the output is no terminal or a dumb one.
-func (t *top) terminal() *os.File {
-	f, ok := t.app.out.(*os.File)
-	if kind := os.Getenv("TERM"); !ok || t.app.json || kind == "" || kind == "dumb" || !term.IsTerminal(int(f.Fd())) {
-		return nil
-	}
-	return f
-}
-
 // draw shows the current snapshot: in place on a terminal, otherwise appended.
-func (t *top) draw(out *os.File) error {
-	if out == nil {
-		if err := t.print(); err != nil || t.app.json {
-			return err
-		}
-		return t.app.print("\n")
+func (t *top) draw(terminal fullScreen) error {
+	if terminal.out != nil {
+		return terminal.paint(t.render)
 	}
-	width, height, err := term.GetSize(int(out.Fd()))
-	if err != nil || width <= 0 || height <= 0 {
-		width, height = 80, 24
+	if err := t.print(); err != nil || t.app.json {
+		return err
 	}
-	var b strings.Builder
-	b.WriteString(cursorHome)
-	for i, line := range append(t.render(height-1), "q quits") {
-		if i > 0 {
-			b.WriteString("\r\n") // raw mode needs the carriage return
-		}
-		b.WriteString(screen.Truncate(line, width) + clearLine)
-	}
-	return t.app.print(b.String() + clearBelow)
-}
-
-// watchKeys calls quit on q or Ctrl-C, unbuffered if the input is a terminal. Its goroutine cannot be cancelled; it
-// ends with the program.
-func (t *top) watchKeys(quit func()) (restore func(), err error) {
-	restore = func() {}
-	f, file := t.app.in.(*os.File)
-	switch {
-	case file && !term.IsTerminal(int(f.Fd())): // the input of another program
-		return restore, nil
-	case file && t.terminal() != nil:
-		before, err := term.MakeRaw(int(f.Fd()))
-		if err != nil {
-			return nil, err
-		}
-		restore = func() { _ = term.Restore(int(f.Fd()), before) }
-	}
-	go func() {
-		b := make([]byte, 16)
-		for {
-			n, err := t.app.in.Read(b)
-			if strings.ContainsAny(string(b[:n]), "qQ\x03") {
-				quit()
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return restore, nil
+	return t.app.print("\n")
 }
 
 func topCommand(a *app) *cobra.Command {
