@@ -74,7 +74,7 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 		}
 	})
 	// with the race detector on a loaded machine it takes longer than one wait
-	for _, n := range []int64{1, 100, 200, 300} {
+	for _, n := range []int64{1, 50, 100} {
 		natstest.Until(t, fmt.Sprint("the caller has been refused ", n, " times"),
 			func() bool { return refused[0].Load() >= n })
 	}
