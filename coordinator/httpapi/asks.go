@@ -55,7 +55,8 @@ type Sessions interface {
 	Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
-	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
+	Detail(ctx context.Context, id string) (sessions.SessionDetail, error)
+	StopSession(ctx context.Context, id string, how sessions.Stop) (sessions.SessionDetail, error)
 	DeleteSession(ctx context.Context, id string) error
 	SessionOf(ctx context.Context, token string) (session string, err error)
 	RequireDescendant(ctx context.Context, session, own string, itself bool) error

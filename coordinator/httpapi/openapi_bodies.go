@@ -118,11 +118,11 @@ var bodies = map[string]body{
 	"POST /runs/:id/stop":   {in: stop{}, may: true, out: runs.StoppedRun{}},
 
 	"GET /sessions":                 {out: projection.SessionPage{}},
-	"GET /sessions/:id":             {out: run.Session{}},
+	"GET /sessions/:id":             {out: sessions.SessionDetail{}},
 	"GET /sessions/:id/status":      {out: statusOf{}},
 	"GET /sessions/:id/result":      {out: shortResult{}, file: true},
 	"GET /sessions/:id/events":      {out: eventList{}, file: true},
-	"POST /sessions/:id/stop":       {in: stop{}, may: true, out: sessions.StoppedSession{}},
+	"POST /sessions/:id/stop":       {in: sessions.Stop{}, may: true, out: sessions.SessionDetail{}},
 	"DELETE /sessions/:id":          {},
 	"GET /sessions/:id/tree":        {out: projection.TreePage{}},
 	"GET /sse/sessions":             {stream: true},

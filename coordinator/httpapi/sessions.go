@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 
+	"ao/coordinator/audit"
+	"ao/coordinator/sessions"
 	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
@@ -34,7 +36,7 @@ func (a *sessionsAPI) show(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.sessions.Session(g.Request.Context(), id)
+	return a.sessions.Detail(g.Request.Context(), id)
 }
 
 func (a *sessionsAPI) status(g *gin.Context, _ query) (any, error) {
@@ -78,11 +80,13 @@ func (a *sessionsAPI) stop(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	how, err := stopOf(g, a.in, a.audit)
+	var how sessions.Stop
+	err = optional(g, a.in, &how)
+	a.audit.changed(g, audit.Targets{Tree: how.Tree})
 	if err != nil {
 		return nil, err
 	}
-	return a.sessions.StopSession(context.WithoutCancel(g.Request.Context()), id, how.Tree)
+	return a.sessions.StopSession(context.WithoutCancel(g.Request.Context()), id, how)
 }
 
 func (a *sessionsAPI) delete(g *gin.Context, _ query) (any, error) {

@@ -9,20 +9,26 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// stop is how a run or session is stopped.
+// stop is how a run is stopped.
 type stop struct {
 	Tree bool `json:"tree,omitempty"`
 }
 
-// stopOf reads the body of a stop; none is an empty one.
+// stopOf reads the body of a run's stop; none is an empty one.
 func stopOf(g *gin.Context, in *intake, audited *recorder) (s stop, err error) {
+	err = optional(g, in, &s)
+	audited.changed(g, audit.Targets{Tree: s.Tree})
+	return s, err
+}
+
+// optional reads a body that may be left out.
+func optional(g *gin.Context, in *intake, into any) error {
 	if g.Request.ContentLength == 0 {
-		return s, nil
+		return nil
 	}
 	raw, err := in.body(g)
 	if err == nil && len(bytes.TrimSpace(raw)) > 0 {
-		err = strictjson.Decode(raw, &s)
+		err = strictjson.Decode(raw, into)
 	}
-	audited.changed(g, audit.Targets{Tree: s.Tree})
-	return s, err
+	return err
 }

@@ -25,7 +25,7 @@ type Sessions interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
-	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
+	StopSession(ctx context.Context, id string, how sessions.Stop) (sessions.SessionDetail, error)
 	RequireDescendant(ctx context.Context, session, own string, itself bool) error
 	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
 }

@@ -7,6 +7,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
+	"ao/coordinator/sessions"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -150,7 +151,7 @@ func (a *API) stop(x *call) (any, error) {
 	if err := a.mayUse(x, in.SessionID, false); err != nil {
 		return nil, err
 	}
-	return a.cfg.Sessions.StopSession(x.lasting(), in.SessionID, in.Tree)
+	return a.cfg.Sessions.StopSession(x.lasting(), in.SessionID, sessions.Stop{Tree: in.Tree})
 }
 
 // list are the arguments of list_agent_sessions.

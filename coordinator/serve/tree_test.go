@@ -119,6 +119,47 @@ func TestATreeIsStopped(t *testing.T) {
 	}
 }
 
+// TestASessionTellsWhatIsOpenBelow: at any depth; and its stop is refused where others are open than its caller has
+// seen.
+func TestASessionTellsWhatIsOpenBelow(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	think(s)
+	top := s.submit(`{"agent_name":"mind","prompt":"x"}`)
+	s.until(top.RunID, run.Completed)
+	session := "/sessions/" + top.SessionID
+	if a := into[stopped](s.get(session), 200); a.Below != nil {
+		t.Errorf("nothing is below it, and it tells of %+v", a.Below)
+	}
+	child := s.submit(fmt.Sprintf(`{"agent_name":"mind","prompt":"x","parent_session_id":"%s"}`, top.SessionID))
+	s.until(child.RunID, run.Completed)
+	grandchildren := []string{s.submit(under(child.SessionID, "")).RunID, s.submit(under(child.SessionID, "")).RunID}
+	for _, id := range grandchildren {
+		s.until(id, run.Running)
+	}
+	if a := into[stopped](s.get(session), 200); a.Below == nil || a.Below.Count != 2 || a.Below.Stopping ||
+		!slices.Equal(a.Below.Runs, grandchildren) {
+		t.Errorf("%+v", a.Below)
+	}
+	for _, body := range []string{`{"tree":true,"expect":1}`, `{"expect":2}`} {
+		if m := s.post(session+"/stop", body).want(409); m["error"] != "expect_mismatch" {
+			t.Errorf("%s: %v", body, m)
+		}
+	}
+	for _, id := range grandchildren {
+		if r := into[run.Run](s.get("/runs/"+id), 200); r.Status != run.Running {
+			t.Errorf("%s is %s after a refusal", id, r.Status)
+		}
+	}
+	s.post(session+"/stop", `{"expect":0}`).want(200)
+	s.post(session+"/stop", `{"tree":true,"expect":-1}`).want(409)
+	s.post(session+"/stop", `{"tree":true,"expect":2}`).want(200)
+	for _, id := range grandchildren {
+		s.until(id, run.Stopped)
+	}
+	s.post(session+"/stop", `{"tree":true,"expect":0}`).want(200)
+}
+
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(v)

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -60,22 +61,53 @@ func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string)
 	return p, err
 }
 
-// StoppedSession answers the stop of a session.
-type StoppedSession struct {
+// SessionDetail is a session with the open runs below it.
+type SessionDetail struct {
 	run.Session
 	Below *runs.Below `json:"open_below,omitempty"` // nil: there are none
 }
 
-// StopSession stops the open runs of a session and lists those below it. With tree, it stops those too.
-func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
+// Detail returns a session with the open runs below it.
+func (t *Service) Detail(ctx context.Context, id string) (SessionDetail, error) {
+	s, err := t.Session(ctx, id)
+	if err != nil {
+		return SessionDetail{}, err
+	}
+	return SessionDetail{s, t.stops.Below(id, t.history.TreeStopped(id))}, nil
+}
+
+// Stop is how a session is stopped.
+type Stop struct {
+	Tree   bool `json:"tree,omitempty"`   // all below it, too
+	Expect *int `json:"expect,omitempty"` // how many runs have not ended, as the caller has seen; nil: any number
+}
+
+// check refuses a caller who expects another number of open runs.
+func (s Stop) check(own int, below *runs.Below) error {
+	n := own
+	if s.Tree && below != nil {
+		n += below.Count
+	}
+	if s.Expect == nil || n == *s.Expect {
+		return nil
+	}
+	return fault.New(fault.Conflict, "expect_mismatch", fmt.Sprintf("%d runs have not ended, and %d were expected: "+
+		"look at them, and send the new number", n, *s.Expect)).With("count", n).With("expect", *s.Expect)
+}
+
+// StopSession stops the open runs of a session and lists those below it. With Tree, it stops those too.
+func (t *Service) StopSession(ctx context.Context, id string, how Stop) (s SessionDetail, err error) {
 	if err := t.reads.CatchUp(ctx); err != nil { // runs that another coordinator has just accepted are stopped too
 		return s, err
 	}
 	if _, err := t.Session(ctx, id); err != nil {
 		return s, err
 	}
-	s.Below = t.stops.Below(id, tree)
-	for n := 0; tree; n++ { // again if a run was claimed meanwhile
+	s.Below = t.stops.Below(id, how.Tree)
+	if err := how.check(len(t.history.Open(id)), s.Below); err != nil {
+		return s, err
+	}
+	for n, tree := 0, how.Tree; tree; n++ { // again if a run was claimed meanwhile
 		stopped, err := t.stops.StopTree(ctx, id, t.history.Root(id), "")
 		if err == nil && !stopped && n == runs.TreeTries {
 			err = runs.Changing("session", id)

@@ -56,16 +56,18 @@ func TestTheEndBeforeTheStream(t *testing.T) {
 	p.until(`document.querySelector("h1").innerText.includes("stopped")`)
 }
 
-// TestStopAllBelow: an ended session and its tree can stop everything that still runs below.
+// TestStopAllBelow: an ended session and its tree can stop everything that still runs below, and say how much it is.
 func TestStopAllBelow(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "stopabove")
 	s.agent(t, "stopbelow")
 	for _, path := range []string{"", "/tree"} {
 		_, top := s.finished(t, `{"agent_name":"stopabove","prompt":"@say root"}`)
-		child, _ := s.run(t, `{"agent_name":"stopbelow","parent_session_id":"`+top+`","prompt":"@sleep 600s"}`)
+		_, between := s.finished(t, `{"agent_name":"stopbelow","parent_session_id":"`+top+`","prompt":"@say child"}`)
+		child, _ := s.run(t, `{"agent_name":"stopbelow","parent_session_id":"`+between+`","prompt":"@sleep 600s"}`)
 		p := open(t, s, "/ui/sessions/"+top+path)
 		p.click(map[string]string{"": "Stop all below", "/tree": "Stop all"}[path])
+		p.has("is stopped: 1 run.")
 		p.click("Stop the tree")
 		if end := s.ended(t, child); !strings.Contains(end, `"status":"stopped"`) {
 			t.Errorf("%s: the child ended so: %s", path, end)

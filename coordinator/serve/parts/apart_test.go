@@ -8,6 +8,7 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/coordinator/control/dispatch"
+	"ao/coordinator/sessions"
 	"ao/nats/natstest"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -54,7 +55,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 		_, there := c.Registry.Runner(silent)
 		return !there
 	})
-	if _, err := c.StopSession(t.Context(), top.SessionID, true); err != nil {
+	if _, err := c.StopSession(t.Context(), top.SessionID, sessions.Stop{Tree: true}); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "what is below is to be stopped", func() bool {

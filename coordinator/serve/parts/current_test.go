@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/runs"
+	"ao/coordinator/sessions"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -44,7 +45,7 @@ func noRequestWaits(t *testing.T, other int) {
 	}{
 		{"stop of a session", subject.Ended(part(cancelled.SessionID), cancelled.RunID, "*"),
 			func(c *Coordinator) error {
-				_, err := c.StopSession(t.Context(), cancelled.SessionID, false)
+				_, err := c.StopSession(t.Context(), cancelled.SessionID, sessions.Stop{})
 				return err
 			}, 0},
 		{"deletion", subject.Deleted(part(deleted.SessionID), deleted.SessionID),

@@ -16,6 +16,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
+	"ao/coordinator/sessions"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -130,7 +131,7 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 				Body: []byte("x")})
 			return err
 		},
-		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID, false); return err },
+		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID, sessions.Stop{}); return err },
 		"the deletion of a session": func() error { return b.DeleteSession(ctx, first.SessionID) },
 	} {
 		wg.Go(func() {
@@ -142,7 +143,7 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	wg.Wait()
 	slow.mu.Unlock()
 	natstest.Until(t, "the session is stopped",
-		func() bool { _, err := b.StopSession(t.Context(), first.SessionID, false); return err == nil })
+		func() bool { _, err := b.StopSession(t.Context(), first.SessionID, sessions.Stop{}); return err == nil })
 	if now, ok := b.History.Active(id); !ok || !now.Stopping {
 		t.Errorf("its turn was not stopped: %+v", now)
 	}

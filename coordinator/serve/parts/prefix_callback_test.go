@@ -10,6 +10,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
+	"ao/coordinator/sessions"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -135,7 +136,7 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 		if _, err := p.c.bus.Append(t.Context(), records[0]); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.c.StopSession(t.Context(), top.SessionID, true); err != nil {
+		if _, err := p.c.StopSession(t.Context(), top.SessionID, sessions.Stop{Tree: true}); err != nil {
 			t.Fatal(err)
 		}
 		p.k = 0 // the list stands

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ao/coordinator/runs"
+	"ao/coordinator/sessions"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -31,7 +32,7 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	}
 	begun, waits, inside := turn(outside.SessionID), turn(outside.SessionID), turn(top.SessionID)
 	a := f.claim(begun.RunID)
-	if _, err := f.c.StopSession(t.Context(), top.SessionID, true); err != nil {
+	if _, err := f.c.StopSession(t.Context(), top.SessionID, sessions.Stop{Tree: true}); err != nil {
 		t.Fatal(err)
 	}
 	later := turn(outside.SessionID)
@@ -65,7 +66,7 @@ func TestAStopOfATreeEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := f.c.StopSession(ctx, top.SessionID, true); fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
+	if _, err := f.c.StopSession(ctx, top.SessionID, sessions.Stop{Tree: true}); fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
 		t.Errorf("it ended with %v, %v", err, ctx.Err())
 	}
 }

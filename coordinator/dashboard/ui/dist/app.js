@@ -3072,10 +3072,11 @@ function List2({ filters }) {
 
 // pages/session.js
 var window0 = 120;
+var mostRuns = 500;
 async function load2(id, signal2) {
   const [session, own, below2] = await Promise.all([
     get(`/sessions/${seg(id)}`, {}, { signal: signal2 }),
-    get("/runs", { session_id: id, limit: 500 }, { signal: signal2 }),
+    get("/runs", { session_id: id, limit: mostRuns }, { signal: signal2 }),
     get("/runs", { parent_session_id: id, limit: 500 }, { signal: signal2 })
   ]);
   return { session, runs: own.runs.reverse(), more: Boolean(own.next_cursor), children: below2.runs.filter((r) => r.session_id !== id) };
@@ -3085,19 +3086,23 @@ function Session({ id }) {
   const events = useEvents(id, page.reload, () => page.data?.runs.every(ended) || page.reload());
   const s = page.data?.session;
   return html`<${Page} title=${s ? `${s.agent_name}: session` : "Session"} crumbs=${[{ label: "Sessions", href: "/ui/sessions" }]}
-    heading=${s ? html`<${Text} text=${s.agent_name} /><${Status} status=${s.status} />` : "Session"} actions=${s && html`<${Actions2} session=${s} children=${page.data.children} reload=${page.reload} />`}>
+    heading=${s ? html`<${Text} text=${s.agent_name} /><${Status} status=${s.status} />` : "Session"} actions=${s && html`<${Actions2} session=${s} own=${page.data.runs.filter((r) => !ended(r)).length} reload=${page.reload} />`}>
     <${Loaded} resource=${page} what="The session">${(data) => html`<div class="split talk"><${Conversation} data=${data} events=${events} reload=${page.reload} /><${Side} data=${data} events=${events} /></div>`}<//>
   <//>`;
 }
-function Actions2({ session, children: children2, reload }) {
+function Actions2({ session, own, reload }) {
   const [asking, setAsking] = useState(null);
   const id = session.session_id;
   const live = ["pending", "running", "stopping", "idle"].includes(session.status);
-  const open = children2.filter((r) => !ended(r)).length;
+  const open = session.open_below?.count ?? 0;
+  const all = own + open;
   const stop = async (tree) => {
-    await send("POST", `/sessions/${seg(id)}/stop`, tree ? '{"tree":true}' : void 0);
-    toast("The session is being stopped");
-    reload();
+    try {
+      await send("POST", `/sessions/${seg(id)}/stop`, tree ? `{"tree":true${own < mostRuns ? `,"expect":${all}` : ""}}` : void 0);
+      toast("The session is being stopped");
+    } finally {
+      reload();
+    }
   };
   const remove = async () => {
     await send("DELETE", `/sessions/${seg(id)}`);
@@ -3105,14 +3110,14 @@ function Actions2({ session, children: children2, reload }) {
     navigate("/ui/sessions");
   };
   return html`<${Button} icon="tree" href=${`/ui/sessions/${seg(id)}/tree`}>Tree<//>
-    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live || open > 0 ? void 0 : "Nothing of it or directly below it runs or waits"} onClick=${() => setAsking(live ? "stop" : "tree")}>${live || open === 0 ? "Stop" : "Stop all below"}<//>
+    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live || open > 0 ? void 0 : "Nothing of it or below it runs or waits"} onClick=${() => setAsking(live ? "stop" : "tree")}>${live || open === 0 ? "Stop" : "Stop all below"}<//>
     <${Menu} label="More" items=${[
     { label: "Stop with all below", icon: "stop", needs: "POST /sessions/:id/stop", run: () => setAsking("tree") },
     { label: "Runs of this session", icon: "runs", href: "/ui/runs?session_id=" + seg(id) },
     { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /sessions/:id", why: live ? "Something of it runs or waits" : void 0, run: () => setAsking("delete") }
   ]} />
     ${asking === "stop" && html`<${Confirm} title="Stop the session" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${() => setAsking(null)}><p>What runs in <b><${Text} text=${session.agent_name} /></b> is ended, what waits is not begun.${open > 0 && ` ${plural(open, "run")} below it go on.`} It can be resumed later.</p><//>`}
-    ${asking === "tree" && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${() => setAsking(null)}><p>All that runs or waits in the session and below it is stopped${open > 0 ? `: ${plural(open, "run")} directly below it, and what these started` : ""}. Nobody below is called back.</p><//>`}
+    ${asking === "tree" && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${() => setAsking(null)}><p>All that runs or waits in the session and below it is stopped: ${plural(all, "run")}${own > 0 && open > 0 ? `, ${open} of them below it` : ""}. Nobody below is called back.</p><//>`}
     ${asking === "delete" && html`<${Confirm} title="Delete the session" verb="Delete it" kind="danger" run=${remove} onClose=${() => setAsking(null)}><p>The session <${Id} id=${id} copy=${false} /> with ${plural(session.runs, "run")}, its events and results is deleted for good.</p><//>`}`;
 }
 function Conversation({ data, events, reload }) {
