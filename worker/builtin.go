@@ -30,7 +30,7 @@ type Executor interface {
 // newExecutor returns the executor of a profile and its own agents. Broken agents are logged and left out. Programs
 // are confined to box; most is the largest result, in bytes.
 func newExecutor(p profile.Profile, box *process.Confinement, most int64,
-	log *slog.Logger) (Executor, []agent.Blueprint, []agent.Bad, error) {
+	log *slog.Logger) (Executor, []agent.Blueprint, []agent.BrokenFile, error) {
 	if err := p.Runnable(); err != nil {
 		return nil, nil, nil, err
 	}

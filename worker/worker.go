@@ -67,7 +67,7 @@ type Config struct {
 	// in one process raise it.
 	RecordVersion int
 
-	broken []agent.Bad // unusable files of the profile; registered, so that users see them
+	broken []agent.BrokenFile // unusable files of the profile; registered, so that users see them
 }
 
 // Worker is one runner: a profile's executor with its slots, under one identity. It connects its parts, which do not

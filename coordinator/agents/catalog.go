@@ -39,7 +39,7 @@ type Runners interface {
 	Agent(name string) (*Resolved, bool)
 	Agents() map[string]agent.Blueprint              // with the number of online runners
 	Serving(name, hash string) int                   // how many online runners have this definition
-	Broken() []agent.Bad                             // files that runners could not read
+	Broken() []agent.BrokenFile                      // files that runners could not read
 	Refresh(ctx context.Context, agent string) error // reads again who announced it
 }
 

@@ -68,7 +68,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 	if err != nil {
 		return View{}, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
 	}
-	changes, err = agent.Plain(changes)
+	changes, err = agent.CanonicalNames(changes)
 	if err != nil {
 		return View{}, err
 	}

@@ -38,7 +38,7 @@ type folders struct {
 	loading         sync.Mutex // held while the folders are read
 	mu              sync.RWMutex
 	files           map[string]*Resolved
-	broken          []agent.Bad
+	broken          []agent.BrokenFile
 	fingerprint     string // of the folders, when they were read last
 	seedFingerprint string // of the seed, likewise
 }
@@ -85,7 +85,7 @@ func (a *folders) add(all map[string]agent.Blueprint) {
 }
 
 // unreadable lists the files that could not be read.
-func (a *folders) unreadable() []agent.Bad {
+func (a *folders) unreadable() []agent.BrokenFile {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return slices.Clone(a.broken)
@@ -103,18 +103,18 @@ func (a *folders) load(force bool) {
 	if same && !force {
 		return
 	}
-	files, broken := map[string]ownFile{}, []agent.Bad{}
+	files, broken := map[string]ownFile{}, []agent.BrokenFile{}
 	now := time.Now().UTC()
 	for _, dir := range a.dirs {
 		good, bad, err := agent.Load(dir, run.Autonomous, checkOwnable)
 		if err != nil {
-			bad = append(bad, agent.Bad{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
+			bad = append(bad, agent.BrokenFile{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
 		}
 		broken = append(broken, bad...)
 		for _, f := range good {
 			if _, twice := files[f.Name]; twice {
 				reason := "another folder has an agent of this name already; rename one of them"
-				broken = append(broken, agent.Bad{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: reason})
+				broken = append(broken, agent.BrokenFile{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: reason})
 				continue
 			}
 			f.CreatedAt, f.ModifiedAt = &now, &now

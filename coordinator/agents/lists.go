@@ -42,7 +42,7 @@ func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
 }
 
 // BrokenAgents lists the agent files that could not be read, here and at the runners, and why.
-func (a *Catalog) BrokenAgents() []agent.Bad {
+func (a *Catalog) BrokenAgents() []agent.BrokenFile {
 	return append(a.folders.unreadable(), a.cfg.Runners.Broken()...)
 }
 

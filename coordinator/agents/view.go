@@ -68,7 +68,7 @@ func (a *Catalog) Editable(ctx context.Context, name string) error {
 // Exists reports whether an agent, or a broken file of one, has this name.
 func (a *Catalog) Exists(name string) bool {
 	_, ok := a.Find(name)
-	return ok || slices.ContainsFunc(a.BrokenAgents(), func(b agent.Bad) bool { return b.Name == name })
+	return ok || slices.ContainsFunc(a.BrokenAgents(), func(b agent.BrokenFile) bool { return b.Name == name })
 }
 
 // Views lists the agents with this status by name; empty: any status.

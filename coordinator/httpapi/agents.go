@@ -26,7 +26,7 @@ func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 		if caller(g).Session != "" { // where files lie, and what is in them
 			return nil, access.ErrNotForSessions
 		}
-		return map[string][]agent.Bad{"agents": orEmpty(a.agents.BrokenAgents())}, nil
+		return map[string][]agent.BrokenFile{"agents": orEmpty(a.agents.BrokenAgents())}, nil
 	}
 	list, err := a.agents.Views(q.text("status"))
 	a.marked(g, list)

@@ -67,7 +67,7 @@ type Sessions interface {
 type Agents interface {
 	Agents(status string) ([]agent.Blueprint, error)
 	Views(status string) ([]agents.View, error)
-	BrokenAgents() []agent.Bad
+	BrokenAgents() []agent.BrokenFile
 	View(ctx context.Context, name string) (agents.View, error)
 	CreateAgent(ctx context.Context, raw []byte) (agents.View, error)
 	ChangeAgent(ctx context.Context, name string, patch []byte, match agents.Match) (agents.View, error)

@@ -180,7 +180,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[runners.View]():            "Runner",
 	reflect.TypeFor[schemas.Row]():             "OutputSchema",
 	reflect.TypeFor[agents.View]():             "Agent",
-	reflect.TypeFor[agent.Bad]():               "BrokenAgent",
+	reflect.TypeFor[agent.BrokenFile]():        "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():           "Ledger",
 	reflect.TypeFor[checkup.Report]():          "Checkup",
 	reflect.TypeFor[audit.Entry]():             "AuditEntry",

@@ -71,7 +71,7 @@ func (s *typeSchemas) whole(t reflect.Type) obj {
 		return maps.Clone(known)
 	}
 	if t == reflect.TypeFor[agentOrBad]() {
-		return obj{"anyOf": []obj{s.of(agents.View{}), s.of(agent.Bad{})}}
+		return obj{"anyOf": []obj{s.of(agents.View{}), s.of(agent.BrokenFile{})}}
 	}
 	if words := enums[t]; words != nil {
 		return obj{"type": "string", "enum": words}

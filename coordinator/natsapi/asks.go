@@ -18,5 +18,5 @@ type Runs interface {
 // Agents tells which agents there are.
 type Agents interface {
 	Published(status string) (list any, err error)
-	BrokenAgents() []agent.Bad
+	BrokenAgents() []agent.BrokenFile
 }

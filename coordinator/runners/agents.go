@@ -47,7 +47,7 @@ func serving(all []runnerapi.Member, name, hash string) (n int) {
 }
 
 // Broken lists the agent files that runners could not read, and why.
-func (a *RunnerAgents) Broken() (all []agent.Bad) {
+func (a *RunnerAgents) Broken() (all []agent.BrokenFile) {
 	for _, m := range a.Runners.list(func(m *member) bool { return m.LeftAt.IsZero() && len(m.Broken) > 0 }) {
 		for _, b := range m.Broken {
 			b.RunnerID, b.Status = m.ID, agent.Broken

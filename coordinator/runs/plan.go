@@ -161,7 +161,7 @@ func (d *planBuilder) parameters(context.Context) error {
 	if wrong := s.CheckUpTo(d.req.Parameters, d.by.limits.Payload); len(wrong) > 0 {
 		return errParameters("Parameters do not match agent's parameters_schema", d.name, wrong, d.schemaRaw)
 	}
-	return d.agent.Takes(d.req.Parameters)
+	return d.agent.CheckParameters(d.req.Parameters)
 }
 
 // demands merges the demands of request, session and agent, and sets the limits of the execution.

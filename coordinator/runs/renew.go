@@ -31,7 +31,7 @@ func (p *Planner) renewed(ctx context.Context, s run.Spec, resolved *agents.Reso
 			"do not match the new parameters_schema", resolved.Name)
 		return s, errParameters(message, resolved.Name, wrong, takes.Raw())
 	}
-	if err := resolved.Takes(in.Parameters); err != nil { // an older coordinator may have accepted them
+	if err := resolved.CheckParameters(in.Parameters); err != nil { // an older coordinator may have accepted them
 		return s, err
 	}
 	var asked run.Request

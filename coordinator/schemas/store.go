@@ -94,7 +94,7 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 func (st *Store) errTaken(ctx context.Context, s Schema) error {
 	hint := "schemas never change, so give this one another name"
 	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description &&
-		agent.Same(old.Schema, s.Schema) {
+		agent.EqualJSON(old.Schema, s.Schema) {
 		hint = "it is identical, so nothing needs to be done"
 	}
 	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, hint).

@@ -54,7 +54,7 @@ func TestAgentFiles(t *testing.T) {
 		a.Type != run.Autonomous {
 		t.Errorf("%+v", a)
 	}
-	broken := into[struct{ Agents []agent.Bad }](s.get("/agents?status=broken"), 200)
+	broken := into[struct{ Agents []agent.BrokenFile }](s.get("/agents?status=broken"), 200)
 	var names []string
 	for _, b := range broken.Agents {
 		names = append(names, b.Name)

@@ -82,7 +82,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 			kept = append(kept, m)
 		}
 	}
-	if kept, err = Plain(kept); err != nil {
+	if kept, err = CanonicalNames(kept); err != nil {
 		return b, err
 	}
 	if err := strictjson.DecodeFilled(strictjson.Object(kept), &b); err != nil {
@@ -138,8 +138,8 @@ func Names(member string) []string {
 	return all
 }
 
-// Plain gives members their own names. One that is given under both, with different values, is refused.
-func Plain(members []strictjson.Member) (kept []strictjson.Member, err error) {
+// CanonicalNames gives members their own names. One that is given under both, with different values, is refused.
+func CanonicalNames(members []strictjson.Member) (kept []strictjson.Member, err error) {
 	for _, m := range members {
 		own, ok := aliases[m.Key]
 		if !ok {
@@ -150,15 +150,15 @@ func Plain(members []strictjson.Member) (kept []strictjson.Member, err error) {
 		switch {
 		case i < 0:
 			kept = append(kept, strictjson.Member{Key: own, Value: m.Value})
-		case !Same(members[i].Value, m.Value):
+		case !EqualJSON(members[i].Value, m.Value):
 			return nil, fault.Newf(fault.Invalid, "%s and %s differ; they are two names of one member, send one of them", own, m.Key).With("field", m.Key)
 		}
 	}
 	return kept, nil
 }
 
-// Same tells whether two JSON values differ in nothing but space between their parts.
-func Same(a, b json.RawMessage) bool {
+// EqualJSON tells whether two JSON values differ in nothing but space between their parts.
+func EqualJSON(a, b json.RawMessage) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }

@@ -21,10 +21,10 @@ const (
 	maxCount     = 8192        // how many; bubblewrap takes 9000, its own among them
 )
 
-// Takes tells whether a run of the agent can be given these parameters, which its schema allows. A procedural agent's
+// CheckParameters tells whether a run of the agent can be given these parameters, which its schema allows. A procedural agent's
 // are the arguments of its command: what no command line holds is an Invalid fault with the field's path. Others read a
 // document.
-func (b Blueprint) Takes(params json.RawMessage) error {
+func (b Blueprint) CheckParameters(params json.RawMessage) error {
 	if b.Type != run.Procedural {
 		return nil
 	}
@@ -96,7 +96,7 @@ func flags(params json.RawMessage, give func(key, arg string) error) error {
 
 // flag is the arguments of one parameter.
 func flag(m strictjson.Member) ([]string, error) {
-	if why := oddKey(m.Key); why != "" {
+	if why := invalidKey(m.Key); why != "" {
 		return nil, refuse(m.Key, why)
 	}
 	value, given, err := text(m.Value)
@@ -121,8 +121,8 @@ func refuse(key, why string) *fault.Fault {
 	return fault.Newf(fault.Invalid, "parameter %.80q cannot be passed to a command: %s", key, why).With("field", fmt.Sprintf("parameters.%.80s", key))
 }
 
-// oddKey says why a key cannot be a flag's name.
-func oddKey(key string) string {
+// invalidKey says why a key cannot be a flag's name.
+func invalidKey(key string) string {
 	switch {
 	case key == "":
 		return "the key is empty: give it a name"
@@ -140,7 +140,7 @@ func oddKey(key string) string {
 func text(raw json.RawMessage) (s string, given bool, err error) {
 	switch raw[0] {
 	case '"':
-		s, err = word(raw)
+		s, err = stringValue(raw)
 		return s, true, err
 	case 'f', 'n':
 		return "", false, nil
@@ -154,8 +154,8 @@ func text(raw json.RawMessage) (s string, given bool, err error) {
 	return string(raw), true, nil
 }
 
-// word is the text of a JSON string. Most need no decoding, and this stands on the way of every run.
-func word(raw json.RawMessage) (s string, err error) {
+// stringValue is the text of a JSON string. Most need no decoding, and this stands on the way of every run.
+func stringValue(raw json.RawMessage) (s string, err error) {
 	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
 		return string(inside), nil
 	}
@@ -173,7 +173,7 @@ func list(raw json.RawMessage) (string, error) {
 	for i, item := range items {
 		var err error
 		if item[0] == '"' {
-			words[i], err = word(item)
+			words[i], err = stringValue(item)
 		} else {
 			words[i], err = compact(item)
 		}

@@ -21,8 +21,8 @@ type File struct {
 	Path string
 }
 
-// Bad is a definition that could not be read: by the name its place gives it, with the reason.
-type Bad struct {
+// BrokenFile is a definition that could not be read: by the name its place gives it, with the reason.
+type BrokenFile struct {
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	Status string `json:"status"` // always broken
@@ -36,14 +36,14 @@ type Bad struct {
 // both told of, and the first in the order of paths is kept. kind is the type where a file names none.
 // fits, where given, refuses what cannot be used for another reason: a file that is refused holds no name. The error is about
 // the folder itself.
-func Load(dir, kind string, fits func(File) error) (good []File, broken []Bad, err error) {
+func Load(dir, kind string, fits func(File) error) (good []File, broken []BrokenFile, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("agents folder: %w", err)
 	}
 	seen := map[string]string{}
 	for _, e := range entries {
-		path, name := place(dir, e)
+		path, name := agentPath(dir, e)
 		if path == "" {
 			continue
 		}
@@ -55,7 +55,7 @@ func Load(dir, kind string, fits func(File) error) (good []File, broken []Bad, e
 			err = fmt.Errorf("the name %q is taken by %s; rename one of them", f.Name, seen[f.Name])
 		}
 		if err != nil {
-			broken = append(broken, Bad{Name: name, Path: path, Status: Broken, Reason: reason(err)})
+			broken = append(broken, BrokenFile{Name: name, Path: path, Status: Broken, Reason: reason(err)})
 			continue
 		}
 		seen[f.Name] = path
@@ -65,15 +65,15 @@ func Load(dir, kind string, fits func(File) error) (good []File, broken []Bad, e
 	return good, broken, nil
 }
 
-// Places are the files of definitions in a folder, readable or not.
-func Places(dir string) ([]string, error) {
+// Paths are the files of definitions in a folder, readable or not.
+func Paths(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("agents folder: %w", err)
 	}
 	var all []string
 	for _, e := range entries {
-		if path, _ := place(dir, e); path != "" {
+		if path, _ := agentPath(dir, e); path != "" {
 			all = append(all, path)
 		}
 	}
@@ -88,7 +88,7 @@ func reason(err error) string {
 	return fault.Describe(err)
 }
 
-func place(dir string, e fs.DirEntry) (path, name string) {
+func agentPath(dir string, e fs.DirEntry) (path, name string) {
 	full := filepath.Join(dir, e.Name())
 	if i, err := os.Stat(full); err == nil && i.IsDir() {
 		inside := filepath.Join(full, "agent.json")

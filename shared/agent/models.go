@@ -19,7 +19,7 @@ type Models []string
 
 // Allow reports whether an agent may name the model; none is always allowed.
 func (m Models) Allow(model string) bool {
-	return m == nil || model == "" || slices.ContainsFunc(m, func(pattern string) bool { return like(pattern, model) })
+	return m == nil || model == "" || slices.ContainsFunc(m, func(pattern string) bool { return matches(pattern, model) })
 }
 
 // Refused is the error of an agent that names another model. where says whose rule it is.
@@ -45,8 +45,8 @@ func (m Models) Check() error {
 	return nil
 }
 
-// like reports whether s is of a pattern, in which * stands for any text.
-func like(pattern, s string) bool {
+// matches reports whether s is of a pattern, in which * stands for any text.
+func matches(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1
 	if last == 0 {

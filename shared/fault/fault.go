@@ -1,6 +1,6 @@
-// Package fault is the errors that a caller may see. A fault's kind says what the caller may do, its code is
-// for programs, its message is one sentence for a person. Whatever nobody classified is Internal, and its
-// text leaves the process never.
+// Package fault is the errors that a caller may see. The kind says what the caller may do, the code is for
+// programs, the message is one sentence for a person. An unclassified error is Internal, and its text never
+// leaves the process.
 package fault
 
 import (
@@ -14,46 +14,48 @@ import (
 // Kind says what a caller may do about an error.
 type Kind uint8
 
-// The kinds. Each ingress has one table from kind to its own answer.
+// The kinds. Each ingress has one table from kinds to its own replies.
 const (
-	Internal     Kind = iota // our trouble; nothing of it is told
-	Invalid                  // mend the request
-	Unauthorized             // say who you are
-	Forbidden                // not for you
+	Internal     Kind = iota // our failure; no details are shown
+	Invalid                  // fix the request
+	Unauthorized             // authenticate
+	Forbidden                // missing permission
 	NotFound                 // no such thing
-	Conflict                 // the thing is in another state
-	Stale                    // the thing is not what the caller saw: look again
+	Conflict                 // the object is in another state
+	Stale                    // the object has changed: read it again
 	TooLarge                 // send less
-	Busy                     // come again later: too much waits
-	Unavailable              // come again later: something we need is away
+	Busy                     // retry later: too much waits
+	Unavailable              // retry later: a dependency is unavailable
 )
 
-var kinds = [...]string{"internal", "invalid", "unauthorized", "forbidden", "not_found", "conflict", "stale", "too_large", "busy", "unavailable"}
+var kinds = [...]string{"internal", "invalid", "unauthorized", "forbidden", "not_found", "conflict", "stale",
+	"too_large", "busy", "unavailable"}
 
-// codes are the codes of kinds that have no more telling one.
-var codes = [...]string{"internal", "invalid_request", "unauthorized", "forbidden", "not_found", "conflict", "precondition_failed", "too_large", "too_many_pending", "unavailable"}
+// codes are the default codes of the kinds.
+var codes = [...]string{"internal", "invalid_request", "unauthorized", "forbidden", "not_found", "conflict",
+	"precondition_failed", "too_large", "too_many_pending", "unavailable"}
 
 func (k Kind) String() string { return kinds[k] }
 
-// Field is one more member of a fault's body, in the order given.
+// Field is a further member of a fault's body.
 type Field struct {
 	Name  string
 	Value any
 }
 
-// Fault is an error that a caller may see, and the error of a run. As JSON it is
-// {"error":CODE,"message":…} followed by its fields.
+// Fault is an error that a caller may see, and the error of a run. As JSON it is {"error":CODE,"message":…}
+// followed by its fields.
 type Fault struct {
 	Kind       Kind
 	Code       string
 	Message    string
 	Fields     []Field
-	RetryAfter time.Duration // Busy and Unavailable: when to come again
+	RetryAfter time.Duration // Busy and Unavailable: when to retry
 	first      string        // of several things that are wrong, which the fields list
 	cause      error
 }
 
-// New is a fault of a kind; an empty code stands for the kind's own.
+// New makes a fault; an empty code means the kind's default.
 func New(kind Kind, code, message string) *Fault {
 	if code == "" {
 		code = codes[kind]
@@ -61,12 +63,12 @@ func New(kind Kind, code, message string) *Fault {
 	return &Fault{Kind: kind, Code: code, Message: message}
 }
 
-// Newf is New with the kind's own code and a formatted message.
+// Newf is New with the default code and a formatted message.
 func Newf(kind Kind, format string, args ...any) *Fault {
 	return New(kind, "", fmt.Sprintf(format, args...))
 }
 
-// Wrap is New with the cause kept for the log; the caller never sees it.
+// Wrap is New with a cause for the log, which the caller never sees.
 func Wrap(kind Kind, code, message string, cause error) *Fault {
 	f := New(kind, code, message)
 	f.cause = cause
@@ -79,19 +81,19 @@ func (f *Fault) With(name string, value any) *Fault {
 	return f
 }
 
-// After says when to come again.
+// After sets when to retry.
 func (f *Fault) After(d time.Duration) *Fault {
 	f.RetryAfter = d
 	return f
 }
 
-// First notes the first of several things that are wrong, for who has one line only (Reason). The body's fields list them all.
+// First sets the first of several problems, for Reason. The body's fields list all.
 func (f *Fault) First(wrong string) *Fault {
 	f.first = wrong
 	return f
 }
 
-// Reason is the message with the first thing that is wrong.
+// Reason is the message with the first problem.
 func (f *Fault) Reason() string {
 	if f.first == "" {
 		return f.Message
@@ -108,15 +110,15 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.cause }
 
-// Of gives the fault in err; anything unclassified becomes an Internal one without inner details.
+// Of returns the fault in err. An unclassified error becomes an Internal fault without details.
 func Of(err error) *Fault {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
-	return Wrap(Internal, "", "Something went wrong inside; the log has it under this request's id", err)
+	return Wrap(Internal, "", "Internal error; see the log for this request's id", err)
 }
 
-// KindOf gives the kind of the fault in err; Internal where there is none.
+// KindOf is the kind of the fault in err, Internal without one.
 func KindOf(err error) Kind {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Kind
@@ -124,7 +126,7 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// MarshalJSON writes the body that callers get.
+// MarshalJSON writes the body for callers.
 func (f *Fault) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')

@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// Describe is why something failed, in words for a person: what Go's own libraries say, without their names, operations and addresses.
-// A file's path is left out: who opened it names it. Every other error is its own text.
+// Describe says in plain words why something failed: the message of a standard library error without operations
+// and addresses. A file's path is left out, since the caller names it. Other errors keep their text.
 func Describe(err error) string {
 	switch e := err.(type) {
 	case *url.Error:
@@ -45,9 +45,9 @@ func Describe(err error) string {
 	case *Fault:
 		return e.Message
 	}
-	for is, said := range sentinels { // not looked up: an error may be of a type that has no hash
-		if err == is {
-			return said
+	for target, text := range sentinelTexts { // no map lookup: an error's type may not be hashable
+		if err == target {
+			return text
 		}
 	}
 	if late, ok := err.(net.Error); ok && late.Timeout() {
@@ -56,14 +56,16 @@ func Describe(err error) string {
 	return err.Error()
 }
 
-// sentinels are errors that are told apart by their identity.
-var sentinels = map[error]string{
-	syscall.ECONNREFUSED: "nothing listens there", syscall.EHOSTUNREACH: "no way leads there", syscall.ENETUNREACH: "no way leads there",
-	syscall.ECONNRESET: "the connection was cut", syscall.EPIPE: "the connection was cut", net.ErrClosed: "the connection was cut",
+// sentinelTexts are the texts of errors that are compared by identity.
+var sentinelTexts = map[error]string{
+	syscall.ECONNREFUSED: "nothing listens there", syscall.EHOSTUNREACH: "no way leads there",
+	syscall.ENETUNREACH: "no way leads there",
+	syscall.ECONNRESET:  "the connection was cut", syscall.EPIPE: "the connection was cut",
+	net.ErrClosed:    "the connection was cut",
 	context.Canceled: "it was given up", io.EOF: "it ended too early", io.ErrUnexpectedEOF: "it ended too early",
 }
 
-// syntax says what is no JSON, and where.
+// syntax says what is not JSON, and where.
 func syntax(e *json.SyntaxError) string {
 	said, is := strings.CutPrefix(e.Error(), "invalid character ")
 	end := strings.Index(said[min(1, len(said)):], "' ")

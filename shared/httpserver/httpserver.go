@@ -30,14 +30,14 @@ func New(h http.Handler, c Config) *http.Server {
 	return &http.Server{
 		Handler: l, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes,
 		DisableGeneralOptionsHandler: true,
-		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return l.enter(ctx, c) },
-		ConnState:                    l.note,
+		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return l.add(ctx, c) },
+		ConnState:                    l.stateChanged,
 		ErrorLog:                     slog.NewLogLogger(cmp.Or(c.Log, slog.Default()).Handler(), slog.LevelDebug),
 	}
 }
 
-// mostConnections is more than a coordinator is known to need, and takes about 200 MiB where all of them are idle.
-const mostConnections = 10_000
+// maxConnections is more than a coordinator is known to need, and takes about 200 MiB where all of them are idle.
+const maxConnections = 10_000
 
 // defaultConnections is half of the files that this process may open, at most mostConnections.
 func defaultConnections() int {
@@ -45,5 +45,5 @@ func defaultConnections() int {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
 		return 512
 	}
-	return int(max(leastConnections, min(files.Cur/2, mostConnections)))
+	return int(max(minConnections, min(files.Cur/2, maxConnections)))
 }

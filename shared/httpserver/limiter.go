@@ -8,53 +8,53 @@ import (
 	"time"
 )
 
-// bodyPatience is how long a body may take that no handler reads, and what is left of one after the answer.
-const bodyPatience = 15 * time.Second
+// bodyTimeout is how long a body may take that no handler reads, and what is left of one after the answer.
+const bodyTimeout = 15 * time.Second
 
-// leastConnections is the smallest limit that makes sense: some are kept for callers that are answered at once.
-const leastConnections = 16
+// minConnections is the smallest limit that makes sense: some are kept for callers that are answered at once.
+const minConnections = 16
 
 // limiter has so many connections at once. One that comes beyond that closes the one that has waited longest without a
 // request: idle, or still at its headers. A part is kept for such, so requests under way never take all.
 type limiter struct {
 	next   http.Handler
-	most   int // connections
+	limit  int // connections
 	busy   int // of them with a request under way
 	always string
 
 	mu      sync.Mutex
-	open    map[net.Conn]*line
-	waiting line // a ring: its next is the one that waits longest
+	open    map[net.Conn]*conn
+	waiting conn // a ring: its next is the one that waits longest
 	active  int
 }
 
-// line is one connection.
-type line struct {
+// conn is one connection.
+type conn struct {
 	conn       net.Conn
-	prev, next *line // among those that wait; nil: it does not
+	prev, next *conn // among those that wait; nil: it does not
 	active     bool
 	closed     bool // by the limiter
 }
 
 func newLimiter(next http.Handler, most int, always string) *limiter {
-	most = max(most, leastConnections)
-	l := &limiter{next: next, most: most, busy: most - most/8, always: always, open: map[net.Conn]*line{}}
+	most = max(most, minConnections)
+	l := &limiter{next: next, limit: most, busy: most - most/8, always: always, open: map[net.Conn]*conn{}}
 	l.waiting.prev, l.waiting.next = &l.waiting, &l.waiting
 	return l
 }
 
-type lineKey struct{}
+type connKey struct{}
 
-// enter counts a connection in, and has its requests know it.
-func (l *limiter) enter(ctx context.Context, c net.Conn) context.Context {
-	one := &line{conn: c}
+// add counts a connection in, and has its requests know it.
+func (l *limiter) add(ctx context.Context, c net.Conn) context.Context {
+	one := &conn{conn: c}
 	l.mu.Lock()
 	l.open[c] = one
 	l.wait(one)
-	var over *line
-	if len(l.open) > l.most {
+	var over *conn
+	if len(l.open) > l.limit {
 		over = l.waiting.next
-		l.rest(over)
+		l.unlink(over)
 		over.closed = true
 		delete(l.open, over.conn)
 	}
@@ -62,7 +62,7 @@ func (l *limiter) enter(ctx context.Context, c net.Conn) context.Context {
 	if over != nil {
 		hangUp(over.conn)
 	}
-	return context.WithValue(ctx, lineKey{}, one)
+	return context.WithValue(ctx, connKey{}, one)
 }
 
 // hangUp closes a connection. TLS is left without a farewell, which could take seconds.
@@ -74,21 +74,21 @@ func hangUp(c net.Conn) {
 }
 
 // wait puts a connection behind those that wait. The caller holds mu.
-func (l *limiter) wait(one *line) {
+func (l *limiter) wait(one *conn) {
 	one.prev, one.next = l.waiting.prev, &l.waiting
 	one.prev.next, one.next.prev = one, one
 }
 
-// rest takes a connection out of those that wait. The caller holds mu.
-func (l *limiter) rest(one *line) {
+// unlink takes a connection out of those that wait. The caller holds mu.
+func (l *limiter) unlink(one *conn) {
 	if one.next != nil {
 		one.prev.next, one.next.prev = one.next, one.prev
 		one.prev, one.next = nil, nil
 	}
 }
 
-// note hears from net/http what becomes of a connection.
-func (l *limiter) note(c net.Conn, s http.ConnState) {
+// stateChanged hears from net/http what becomes of a connection.
+func (l *limiter) stateChanged(c net.Conn, s http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := l.open[c]
@@ -104,7 +104,7 @@ func (l *limiter) note(c net.Conn, s http.ConnState) {
 			l.active--
 		}
 	}
-	l.rest(one)
+	l.unlink(one)
 	switch s {
 	case http.StateClosed, http.StateHijacked:
 		delete(l.open, c)
@@ -113,45 +113,45 @@ func (l *limiter) note(c net.Conn, s http.ConnState) {
 	}
 }
 
-// yield puts a connection behind those that wait: it is answered, or is so at once. The caller holds mu.
-func (l *limiter) yield(one *line) {
+// idle puts a connection behind those that wait: it is answered, or is so at once. The caller holds mu.
+func (l *limiter) idle(one *conn) {
 	if one == nil || !one.active || l.open[one.conn] != one {
 		return
 	}
 	one.active = false
 	l.active--
-	l.rest(one)
+	l.unlink(one)
 	l.wait(one)
 }
 
-// expect bounds how long net/http waits for a body that is not read: before the answer, or after it where the connection is
+// limitBody bounds how long net/http waits for a body that is not read: before the answer, or after it where the connection is
 // closed then. What is read has a deadline of its own.
-func (l *limiter) expect(w http.ResponseWriter, r *http.Request, one *line) (after func()) {
+func (l *limiter) limitBody(w http.ResponseWriter, r *http.Request, one *conn) (after func()) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads it
 		w.Header().Set("Connection", "close")
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(bodyPatience))
+	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
 	return func() {
-		_ = c.SetReadDeadline(time.Now().Add(bodyPatience))
+		_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.yield(one)
+		l.idle(one)
 	}
 }
 
 // ServeHTTP refuses a request while too many are under way. One whose connection was closed meanwhile is not begun: its
 // caller knows that it got no answer.
 func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	one, _ := r.Context().Value(lineKey{}).(*line)
+	one, _ := r.Context().Value(connKey{}).(*conn)
 	l.mu.Lock()
 	closed, full := one != nil && one.closed, l.active > l.busy
 	if full && !closed {
-		l.yield(one)
+		l.idle(one)
 	}
 	l.mu.Unlock()
 	if r.ContentLength != 0 && !closed {
-		defer l.expect(w, r, one)()
+		defer l.limitBody(w, r, one)()
 	}
 	switch {
 	case closed:

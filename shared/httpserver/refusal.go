@@ -28,29 +28,29 @@ func (l listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if t, ok := c.(*tls.Conn); ok {
-		return &secured{t}, nil
+		return &jsonTLSConn{t}, nil
 	}
-	return &plain{c}, nil
+	return &jsonConn{c}, nil
 }
 
-type plain struct{ net.Conn }
+type jsonConn struct{ net.Conn }
 
-func (p *plain) Write(b []byte) (int, error) { return writeJSON(p.Conn, b) }
+func (p *jsonConn) Write(b []byte) (int, error) { return writeJSON(p.Conn, b) }
 
 // CloseWrite lets net/http end an answer before the request has come to its end.
-func (p *plain) CloseWrite() error {
+func (p *jsonConn) CloseWrite() error {
 	if c, ok := p.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
 	}
 	return nil
 }
 
-type secured struct{ *tls.Conn }
+type jsonTLSConn struct{ *tls.Conn }
 
-func (s *secured) Write(b []byte) (int, error) { return writeJSON(s.Conn, b) }
+func (s *jsonTLSConn) Write(b []byte) (int, error) { return writeJSON(s.Conn, b) }
 
 // Read tells who speaks plain HTTP to a server of https.
-func (s *secured) Read(b []byte) (int, error) {
+func (s *jsonTLSConn) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if bad, ok := errors.AsType[tls.RecordHeaderError](err); ok && bad.Conn != nil {
 		if _, isHTTP := methods[string(bad.RecordHeader[:])]; isHTTP {
@@ -80,14 +80,14 @@ func writeJSON(c net.Conn, b []byte) (int, error) {
 	if err != nil {
 		return c.Write(b)
 	}
-	if _, err := c.Write(refusal(code, why(code, string(text)))); err != nil {
+	if _, err := c.Write(refusal(code, messageFor(code, string(text)))); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-// why is the message for what net/http says.
-func why(code int, text string) string {
+// messageFor is the message for what net/http says.
+func messageFor(code int, text string) string {
 	_, detail, more := strings.Cut(text, ": ")
 	switch {
 	case code == http.StatusRequestHeaderFieldsTooLarge:

@@ -2,22 +2,22 @@ package metric
 
 import "sync"
 
-// Other is the label of what is beyond a bound.
+// Other is the label of values beyond a limit.
 const Other = "other"
 
-// Cache are series by what they are of, each made once: finding one costs a look into a map and allocates nothing.
+// Cache keeps series by key, each made once. Finding one is a map lookup without allocation.
 type Cache[K comparable, S any] struct {
 	mu   sync.RWMutex
 	of   map[K]S
 	make func(K) S
 }
 
-// NewCache makes cells of what f makes.
+// NewCache makes a cache of what f makes.
 func NewCache[K comparable, S any](f func(K) S) *Cache[K, S] {
 	return &Cache[K, S]{of: map[K]S{}, make: f}
 }
 
-// Get is the series of k. Nil cells have none: its zero value.
+// Get returns the series of k; the zero value from a nil Cache.
 func (c *Cache[K, S]) Get(k K) (s S) {
 	if c == nil {
 		return s
@@ -30,24 +30,25 @@ func (c *Cache[K, S]) Get(k K) (s S) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, ok = c.of[k]; !ok {
+	s, ok = c.of[k]
+	if !ok {
 		s = c.make(k)
 		c.of[k] = s
 	}
 	return s
 }
 
-// LabelLimit keeps the values of a label few: the first ones are shown, what comes later is Other.
+// LabelLimit limits the values of a label: the first ones are shown, later ones become Other.
 type LabelLimit struct {
 	mu   sync.Mutex
 	most int
 	seen map[string]bool
 }
 
-// NewLabelLimit makes one of so many values.
+// NewLabelLimit makes a limit of so many values.
 func NewLabelLimit(most int) *LabelLimit { return &LabelLimit{most: most, seen: map[string]bool{}} }
 
-// Label is the value as it is shown. Other takes no place.
+// Label is the value as it is shown. Other does not count.
 func (b *LabelLimit) Label(value string) string {
 	if value == Other {
 		return Other

@@ -13,10 +13,10 @@ import (
 	"ao/shared/httpserver"
 )
 
-// Endpoints are the addresses at which a process lets itself be looked at. Empty: none.
+// Endpoints are the addresses of a process's metrics and profiles. Empty: none.
 type Endpoints struct {
-	Metrics string // AO_METRICS_ADDR: GET /metrics, for whoever gets there
-	Pprof   string // AO_PPROF_ADDR: Go's profiles; loopback only
+	Metrics string // AO_METRICS_ADDR: GET /metrics without a token
+	Pprof   string // AO_PPROF_ADDR: Go's profiles, on loopback only
 }
 
 // Settings are its rows of the configuration.
@@ -24,9 +24,10 @@ func (p *Endpoints) Settings() []config.Bound {
 	return []config.Bound{config.MetricsAddr.To(&p.Metrics), config.PprofAddr.To(&p.Pprof)}
 }
 
-// Listen listens where that is wanted, until close is called. An address that cannot be used is an error that names its setting.
+// Listen serves the configured addresses until close is called. The error for an unusable address names its
+// setting.
 func (p Endpoints) Listen(ctx context.Context, r *Registry, log *slog.Logger) (close func(), err error) {
-	if p.Pprof != "" { // who filled this in by hand is told, too
+	if p.Pprof != "" { // it may not have been read from a setting
 		if _, err := config.Loopback(p.Pprof); err != nil {
 			return nil, fmt.Errorf("AO_PPROF_ADDR %q %w", p.Pprof, err)
 		}
@@ -49,31 +50,33 @@ func (p Endpoints) Listen(ctx context.Context, r *Registry, log *slog.Logger) (c
 	for _, at := range []struct {
 		setting, addr, path string
 		handler             http.Handler
-	}{{"AO_METRICS_ADDR", p.Metrics, "/metrics", metrics}, {"AO_PPROF_ADDR", p.Pprof, "/debug/pprof/", sameMachineOnly(profiles)}} {
+	}{{"AO_METRICS_ADDR", p.Metrics, "/metrics", metrics},
+		{"AO_PPROF_ADDR", p.Pprof, "/debug/pprof/", sameMachineOnly(profiles)}} {
 		if at.addr == "" {
 			continue
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.addr)
 		if err != nil {
 			close()
-			return nil, fmt.Errorf("%s %q cannot be used: %w; set another one, perhaps another process is there", at.setting, at.addr, err)
+			return nil, fmt.Errorf("%s %q cannot be used: %w; set another one, perhaps another process uses it",
+				at.setting, at.addr, err)
 		}
 		s := httpserver.New(at.handler, httpserver.Config{Connections: maxConnections, Log: log})
 		open = append(open, s)
 		go func() {
 			if err := s.Serve(httpserver.Listen(l, nil)); !errors.Is(err, http.ErrServerClosed) {
-				log.Error("nobody can look in any more", "setting", at.setting, "err", err)
+				log.Error("serving metrics or profiles has failed", "setting", at.setting, "err", err)
 			}
 		}()
-		log.Info("to be looked at", "setting", at.setting, "url", "http://"+l.Addr().String()+at.path)
+		log.Info("serving metrics or profiles", "setting", at.setting, "url", "http://"+l.Addr().String()+at.path)
 	}
 	return close, nil
 }
 
-// maxConnections is how many connections a port has at once.
+// maxConnections is how many connections an endpoint has at once.
 const maxConnections = 256
 
-// sameMachineOnly turns away web pages that have a name of theirs point to this machine.
+// sameMachineOnly rejects web pages whose host name resolves to this machine (DNS rebinding).
 func sameMachineOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
@@ -83,7 +86,7 @@ func sameMachineOnly(h http.Handler) http.Handler {
 		site := r.Header.Get("Sec-Fetch-Site")
 		foreign := r.Header.Get("Origin") != "" || site == "cross-site" || site == "same-site"
 		if _, err := config.Loopback(host); err != nil || foreign {
-			http.Error(w, "only from this machine, by its own name", http.StatusForbidden)
+			http.Error(w, "only requests from this machine, by its own name, are allowed", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -1,7 +1,7 @@
-// Package metric is what a process tells a monitoring system of itself: counters and histograms that are fed where something happens,
-// and values that are looked at when somebody asks (Prometheus's text format). It is the only door to the Prometheus client.
+// Package metric provides a process's metrics in Prometheus's text format: counters and histograms, and values
+// that are sampled at each scrape. It is the only package that uses the Prometheus client.
 //
-// Every registry may be nil, and so may all that it gives: then nothing is counted, and nothing costs anything.
+// A nil Registry works, and so does everything it returns: nothing is counted, at no cost.
 package metric
 
 import (
@@ -35,7 +35,7 @@ type Family struct {
 	Labels []string
 }
 
-// Registry is what one process tells. Its methods may be called from many goroutines.
+// Registry has the metrics of one process. All methods may be called concurrently.
 type Registry struct {
 	reg      *prometheus.Registry
 	mu       sync.Mutex
@@ -45,17 +45,21 @@ type Registry struct {
 	handler  http.Handler
 }
 
-// New makes the registry of a program, with what Go and the operating system say of the process.
+// New makes the registry of a program, with the metrics of Go and of the process.
 func New(program string) *Registry {
 	r := &Registry{reg: prometheus.NewRegistry(), families: map[string]any{}}
-	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*collector)(r))
-	r.handler = promhttp.HandlerFor(prometheus.GathererFunc(r.gather), promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
-	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.", "program", "version", "revision", "goversion")
+	r.reg.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*collector)(r))
+	r.handler = promhttp.HandlerFor(prometheus.GathererFunc(r.gather),
+		promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
+			ErrorHandling: promhttp.ContinueOnError})
+	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.",
+		"program", "version", "revision", "goversion")
 	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version.Current(), version.Revision(), runtime.Version()) })
 	return r
 }
 
-// Handler answers who asks for all of it: four at a time, and 503 to who comes while they are answered.
+// Handler serves all metrics: to four requests at a time, and 503 to further ones.
 func (r *Registry) Handler() http.Handler {
 	if r == nil {
 		return http.NotFoundHandler()
@@ -63,7 +67,7 @@ func (r *Registry) Handler() http.Handler {
 	return r.handler
 }
 
-// Families are all that were made so far, by name; those of Go and the process are not among them.
+// Families are all families that were made so far, by name, without those of Go and the process.
 func (r *Registry) Families() (all []Family) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +80,8 @@ func (r *Registry) Families() (all []Family) {
 
 func (f Family) family() Family { return f }
 
-// getOrCreate gives the family of that name, made by f where there is none yet. Two that differ are a mistake in the program.
+// getOrCreate returns the family of that name, made by f if there is none. It panics if an existing one
+// differs.
 func getOrCreate[T interface{ family() Family }](r *Registry, want Family, f func() T) T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +104,7 @@ type Counters struct {
 	vec *prometheus.CounterVec
 }
 
-// Counter makes a family of counters; its name ends with _total. Made again it is the same.
+// Counter makes a family of counters, or returns the existing one. Its name ends with _total.
 func (r *Registry) Counter(name, help string, labels ...string) *Counters {
 	if r == nil {
 		return nil
@@ -112,7 +117,7 @@ func (r *Registry) Counter(name, help string, labels ...string) *Counters {
 	})
 }
 
-// With is the counter with these values of the labels: to be asked for once, and kept.
+// With is the counter with these label values. Keep it instead of calling With again.
 func (c *Counters) With(values ...string) *Counter {
 	if c == nil {
 		return nil
@@ -136,20 +141,21 @@ type Histograms struct {
 	vec *prometheus.HistogramVec
 }
 
-// Histogram makes a family of histograms with these upper bounds. Made again it is the same.
+// Histogram makes a family of histograms with these upper bounds, or returns the existing one.
 func (r *Registry) Histogram(name, help string, bounds []float64, labels ...string) *Histograms {
 	if r == nil {
 		return nil
 	}
 	f := Family{name, KindHistogram, help, labels}
 	return getOrCreate(r, f, func() *Histograms {
-		h := &Histograms{f, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)}
+		h := &Histograms{f, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help,
+			Buckets: bounds}, labels)}
 		r.reg.MustRegister(h.vec)
 		return h
 	})
 }
 
-// With is the histogram with these values of the labels: to be asked for once, and kept.
+// With is the histogram with these label values. Keep it instead of calling With again.
 func (h *Histograms) With(values ...string) *Histogram {
 	if h == nil {
 		return nil
@@ -167,14 +173,14 @@ func (h *Histogram) Observe(v float64) {
 	}
 }
 
-// ObserveDuration counts a duration, in seconds. A clock that differs from another's makes none negative.
+// ObserveDuration counts a duration, in seconds. Negative ones, from another machine's clock, count as 0.
 func (h *Histogram) ObserveDuration(d time.Duration) {
 	if h != nil {
 		h.h.Observe(max(d, 0).Seconds())
 	}
 }
 
-// Start is the moment from which Since measures; it reads the clock only where somebody counts.
+// Start is the time for ObserveSince. It reads the clock only if somebody counts.
 func (h *Histogram) Start() (t time.Time) {
 	if h != nil {
 		t = time.Now()
@@ -182,21 +188,21 @@ func (h *Histogram) Start() (t time.Time) {
 	return t
 }
 
-// ObserveSince is Took from a moment to now; likewise.
+// ObserveSince counts the time since Start.
 func (h *Histogram) ObserveSince(t time.Time) {
 	if h != nil {
 		h.h.Observe(max(time.Since(t), 0).Seconds())
 	}
 }
 
-// Bounds of histograms. Few, since each is a series.
+// Bounds of histograms. There are few, since each is a series.
 var (
-	// Fast is for what takes milliseconds: requests, writes.
+	// Fast is for milliseconds: requests, writes.
 	Fast = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
-	// Slow is for the ways of runs: from a millisecond to hours.
+	// Slow is for the phases of runs: from a millisecond to hours.
 	Slow = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 14400}
 	// Bytes is for sizes.
 	Bytes = []float64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}
-	// Many is for how many go together.
+	// Many is for numbers of items.
 	Many = []float64{2, 4, 8, 16, 32, 64, 128, 256, 512, 1000}
 )

@@ -40,7 +40,8 @@ func TestWhatIsCountedIsTold(t *testing.T) {
 		label []string
 		want  float64
 	}{
-		{"ao_runs_total", []string{"agent=a"}, 2}, {"ao_runs_total", []string{"agent=b"}, 1}, {"ao_took_seconds", nil, 3},
+		{"ao_runs_total", []string{"agent=a"}, 2}, {"ao_runs_total", []string{"agent=b"}, 1},
+		{"ao_took_seconds", nil, 3},
 		{"ao_depth", []string{"lane=x"}, 7}, {"ao_build_info", []string{"program=test"}, 1},
 	} {
 		if got := p.Sum(tt.name, tt.label...); got != tt.want {
@@ -56,14 +57,16 @@ func TestWhatIsCountedIsTold(t *testing.T) {
 		}
 	}
 	forget()
-	if p = page(t, r); p["ao_depth"] != nil {
+	p = page(t, r)
+	if p["ao_depth"] != nil {
 		t.Error("what was forgotten is told")
 	}
 	var names []string
 	for _, f := range r.Families() {
 		names = append(names, f.Name+" "+f.Kind)
 	}
-	if want := []string{"ao_build_info gauge", "ao_depth gauge", "ao_runs_total counter", "ao_took_seconds histogram"}; !slices.Equal(names, want) {
+	if want := []string{"ao_build_info gauge", "ao_depth gauge", "ao_runs_total counter",
+		"ao_took_seconds histogram"}; !slices.Equal(names, want) {
 		t.Errorf("families %v, want %v", names, want)
 	}
 }
@@ -135,7 +138,8 @@ func TestBoundKeepsLabelsFew(t *testing.T) {
 func TestPorts(t *testing.T) {
 	var log strings.Builder
 	l := slog.New(slog.NewTextHandler(&log, nil))
-	shut, err := metric.Endpoints{Metrics: "127.0.0.1:0", Pprof: "localhost:0"}.Listen(t.Context(), metric.New("test"), l)
+	shut, err := metric.Endpoints{Metrics: "127.0.0.1:0", Pprof: "localhost:0"}.Listen(t.Context(),
+		metric.New("test"), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +176,10 @@ func TestPorts(t *testing.T) {
 		status    int
 		body      string
 	}{
-		{urls[1] + "goroutine?debug=1", "", 200, "goroutine profile"}, {urls[1] + "goroutine?debug=1", "localhost:1", 200, "goroutine profile"},
-		{urls[1], "evil.example", 403, "own name"}, {urls[1], "page: cross-site", 403, "own name"}, {urls[1], "page: none", 200, "profiles"}, {urls[0] + "/more", "", 404, ""},
+		{urls[1] + "goroutine?debug=1", "", 200, "goroutine profile"},
+		{urls[1] + "goroutine?debug=1", "localhost:1", 200, "goroutine profile"},
+		{urls[1], "evil.example", 403, "own name"}, {urls[1], "page: cross-site", 403, "own name"},
+		{urls[1], "page: none", 200, "profiles"}, {urls[0] + "/more", "", 404, ""},
 	} {
 		if status, body := ask(tt.url, tt.host); status != tt.status || !strings.Contains(body, tt.body) {
 			t.Errorf("%s as %q: %d %.100q", tt.url, tt.host, status, body)

@@ -7,19 +7,20 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Sampled is a family whose values are looked at when somebody asks for them.
+// Sampled is a family whose values are read at each scrape.
 type Sampled struct {
 	Family
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
 
-// Gauge makes a family of values that go up and down. Made again it is the same.
+// Gauge makes a family of values that go up and down, or returns the existing one.
 func (r *Registry) Gauge(name, help string, labels ...string) *Sampled {
 	return r.sampled(name, help, KindGauge, prometheus.GaugeValue, labels)
 }
 
-// Count makes a family of values that only grow, counted elsewhere; its name ends with _total. Made again it is the same.
+// Count makes a family of values that are counted elsewhere and only grow, or returns the existing one. Its
+// name ends with _total.
 func (r *Registry) Count(name, help string, labels ...string) *Sampled {
 	return r.sampled(name, help, KindCounter, prometheus.CounterValue, labels)
 }
@@ -32,20 +33,22 @@ func (r *Registry) sampled(name, help, kind string, typ prometheus.ValueType, la
 	return getOrCreate(r, f, func() *Sampled { return &Sampled{f, prometheus.NewDesc(name, help, labels, nil), typ} })
 }
 
-// CertificateExpiry is the family of when certificates end: several parts of a process have one to tell of.
+// CertificateExpiry is the family of the expiry times of certificates, which several parts of a process have.
 func (r *Registry) CertificateExpiry() *Sampled {
-	return r.Gauge("ao_certificate_expiry_timestamp_seconds", "When a certificate ends, as Unix time: http, that of the HTTP API; nats, that of the NATS server at the other end; nats_client, the one that NATS is shown.", "certificate", "connection")
+	return r.Gauge("ao_certificate_expiry_timestamp_seconds",
+		"When a certificate ends, as Unix time: http, that of the HTTP API; nats, that of the NATS server at "+
+			"the other end; nats_client, the one that NATS is shown.", "certificate", "connection")
 }
 
-type source struct{ look func(*Scrape) }
+type source struct{ sample func(*Scrape) }
 
-// AtScrape has look called whenever somebody asks, from any goroutine, until forget is called. It must be quick, and end also where
-// nobody answers it. What two of them set must differ in its labels.
-func (r *Registry) AtScrape(look func(*Scrape)) (forget func()) {
+// AtScrape calls sample at each scrape, from any goroutine, until forget is called. It must be quick, and
+// return even if nobody answers it. What two of them set must differ in its labels.
+func (r *Registry) AtScrape(sample func(*Scrape)) (forget func()) {
 	if r == nil {
 		return func() {}
 	}
-	w := &source{look}
+	w := &source{sample}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watched = append(r.watched, w)
@@ -56,8 +59,8 @@ func (r *Registry) AtScrape(look func(*Scrape)) (forget func()) {
 	}
 }
 
-// BeforeScrape has prepare called whenever somebody asks, before anything is read, until forget is called. Counters that it makes are on
-// that page already. It may be called from many goroutines at once.
+// BeforeScrape calls prepare at each scrape, before anything is read, until forget is called. Counters that it
+// makes are in that scrape. It may be called concurrently.
 func (r *Registry) BeforeScrape(prepare func()) (forget func()) {
 	if r == nil {
 		return func() {}
@@ -72,7 +75,7 @@ func (r *Registry) BeforeScrape(prepare func()) (forget func()) {
 	}
 }
 
-// gather is all families with their values now.
+// gather returns all families with their current values.
 func (r *Registry) gather() ([]*dto.MetricFamily, error) {
 	r.mu.Lock()
 	all := r.before
@@ -83,30 +86,31 @@ func (r *Registry) gather() ([]*dto.MetricFamily, error) {
 	return r.reg.Gather()
 }
 
-// Scrape takes the values of one look.
+// Scrape takes the values of one scrape.
 type Scrape struct{ to chan<- prometheus.Metric }
 
-// Set says a value of a family, with these values of its labels.
+// Set sets a value of a family, with these label values.
 func (s *Scrape) Set(f *Sampled, v float64, values ...string) {
 	m, err := prometheus.NewConstMetric(f.desc, f.kind, v, values...)
-	if err != nil { // it is told to who asks, beside all the others
+	if err != nil { // the scrape shows it besides the others
 		m = prometheus.NewInvalidMetric(f.desc, err)
 	}
 	s.to <- m
 }
 
-// collector is the registry as a source of what is looked at. It announces nothing, for families come later; know keeps them apart.
+// collector is the registry as a source of sampled values. It describes nothing, since families are made later;
+// getOrCreate prevents duplicates.
 type collector Registry
 
 func (l *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (l *collector) Collect(to chan<- prometheus.Metric) {
 	for _, w := range (*Registry)(l).sources() {
-		w.look(&Scrape{to})
+		w.sample(&Scrape{to})
 	}
 }
 
-// sources are what is looked at at each scrape.
+// sources are what is sampled at each scrape.
 func (r *Registry) sources() []*source {
 	r.mu.Lock()
 	defer r.mu.Unlock()

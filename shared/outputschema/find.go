@@ -21,9 +21,9 @@ type Source string
 
 // The sources.
 const (
-	Whole    Source = "whole_text"
-	Fenced   Source = "fenced_block"
-	Embedded Source = "embedded" // an object or array within the text
+	WholeText Source = "whole_text"
+	Fenced    Source = "fenced_block"
+	Embedded  Source = "embedded" // an object or array within the text
 )
 
 // Candidate is a JSON value of an answer that could be meant, byte for byte as it stands there.
@@ -33,14 +33,14 @@ type Candidate struct {
 	begin  int
 }
 
-// Found is what an answer has. The candidates come in the order of preference.
-type Found struct {
+// Result is what an answer has. The candidates come in the order of preference.
+type Result struct {
 	Candidates []Candidate
 	Chosen     int // the candidate that counts; -1: there is none
 }
 
 // Value is the chosen candidate's; nil: there is none.
-func (f Found) Value() json.RawMessage {
+func (f Result) Value() json.RawMessage {
 	if f.Chosen < 0 {
 		return nil
 	}
@@ -57,26 +57,26 @@ func (f Found) Value() json.RawMessage {
 //
 // What stands in a reasoning block is never the answer. strict: only the whole text counts, as the model wrote it. JSON is what
 // strictjson.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's length, whatever is in it.
-func Find(text string, strict bool, fits func(json.RawMessage) bool) Found {
+func Find(text string, strict bool, fits func(json.RawMessage) bool) Result {
 	text = trim(text)
 	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {
-		return Found{Candidates: []Candidate{{Value: whole, Source: Whole}}}
+		return Result{Candidates: []Candidate{{Value: whole, Source: WholeText}}}
 	}
 	if strict {
-		return Found{Chosen: -1}
+		return Result{Chosen: -1}
 	}
 	text = trim(visible(text))
 	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {
-		return Found{Candidates: []Candidate{{Value: whole, Source: Whole}}}
+		return Result{Candidates: []Candidate{{Value: whole, Source: WholeText}}}
 	}
-	all := values(text, newest(fenced(text)), Fenced, nil)
-	all = append(all, values(text, newest(bare(text)), Embedded, all)...)
+	all := values(text, lastCandidates(fenced(text)), Fenced, nil)
+	all = append(all, values(text, lastCandidates(unfenced(text)), Embedded, all)...)
 	for i, c := range all {
 		if fits(c.Value) {
-			return Found{all, i}
+			return Result{all, i}
 		}
 	}
-	return Found{all, min(0, len(all)-1)}
+	return Result{all, min(0, len(all)-1)}
 }
 
 // WithFormat is a text for a model, followed by the request to answer in a schema.
@@ -88,8 +88,8 @@ func WithFormat(text string, schema json.RawMessage) string {
 	return text + "\n\n" + format
 }
 
-// newest keeps the last maxCandidates spans.
-func newest(spans iter.Seq[span]) []span {
+// lastCandidates keeps the last maxCandidates spans.
+func lastCandidates(spans iter.Seq[span]) []span {
 	var kept []span
 	for s := range spans {
 		if len(kept) == 2*maxCandidates {

@@ -251,7 +251,7 @@ func TestCandidatesSayWhereTheyStand(t *testing.T) {
 	if !slices.EqualFunc(got.Candidates, want, same) || got.Chosen != 2 {
 		t.Errorf("got %+v, want 2 of %+v", got, want)
 	}
-	if whole := Find(` 42 `, false, fits(t, summary)); whole.Chosen != 0 || whole.Candidates[0].Source != Whole {
+	if whole := Find(` 42 `, false, fits(t, summary)); whole.Chosen != 0 || whole.Candidates[0].Source != WholeText {
 		t.Errorf("got %+v", whole)
 	}
 	if none := Find("nothing", false, fits(t, summary)); none.Chosen != -1 || none.Value() != nil {

@@ -21,7 +21,7 @@ func visible(text string) string {
 		return text
 	}
 	var in []span
-	for s := range bare(text) {
+	for s := range unfenced(text) {
 		in = append(in, s)
 	}
 	var b strings.Builder
@@ -53,8 +53,8 @@ func visible(text string) string {
 	return b.String()
 }
 
-// bare gives the objects and arrays of a text, in their order, none that is in another. What is within one that is broken counts.
-func bare(text string) iter.Seq[span] {
+// unfenced gives the objects and arrays of a text, in their order, none that is in another. What is within one that is broken counts.
+func unfenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		r := &reader{text: text, budget: budget(text)}
 		for i := 0; r.budget >= 0; {

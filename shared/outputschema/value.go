@@ -2,8 +2,8 @@ package outputschema
 
 import "strings"
 
-// deepest is how many containers may be open at once; what nests deeper is read from within.
-const deepest = 10_000
+// maxOpen is how many containers may be open at once; what nests deeper is read from within.
+const maxOpen = 10_000
 
 // reader finds where JSON values end in a text that may be anything. It looks at the structure, and leaves to others whether the
 // characters are UTF-8 and the keys of an object differ. What it looks at, again and again, is limited by its budget in bytes.
@@ -45,11 +45,11 @@ func (r *reader) value(i int) (end int, ok bool) {
 		}
 		c := r.text[i]
 		switch {
-		case c == '}' && (next == aKeyOrEnd || next == aCommaOrEnd && r.within() == '{'),
-			c == ']' && (next == aValueOrEnd || next == aCommaOrEnd && r.within() == '['):
+		case c == '}' && (next == aKeyOrEnd || next == aCommaOrEnd && r.innermost() == '{'),
+			c == ']' && (next == aValueOrEnd || next == aCommaOrEnd && r.innermost() == '['):
 			i++
 			r.last, next = -1, aCommaOrEnd
-			if r.shut(i) {
+			if r.closeContainer(i) {
 				return i, true
 			}
 		case next == aCommaOrEnd:
@@ -58,7 +58,7 @@ func (r *reader) value(i int) (end int, ok bool) {
 			}
 			i++
 			r.last, next = -1, aValue
-			if r.within() == '{' {
+			if r.innermost() == '{' {
 				next = aKey
 			}
 		case next == aKey, next == aKeyOrEnd:
@@ -75,7 +75,7 @@ func (r *reader) value(i int) (end int, ok bool) {
 			i++
 			r.last, next = -1, aValue
 		case c == '{', c == '[':
-			if len(r.open) == deepest {
+			if len(r.open) == maxOpen {
 				return i, false
 			}
 			r.open = append(r.open, i)
@@ -98,16 +98,16 @@ func (r *reader) value(i int) (end int, ok bool) {
 	}
 }
 
-// within is the bracket of the innermost container that is open.
-func (r *reader) within() byte {
+// innermost is the bracket of the innermost container that is open.
+func (r *reader) innermost() byte {
 	if len(r.open) == 0 {
 		return 0
 	}
 	return r.text[r.open[len(r.open)-1]]
 }
 
-// shut closes the innermost container; true: it was the outermost.
-func (r *reader) shut(end int) bool {
+// closeContainer closes the innermost container; true: it was the outermost.
+func (r *reader) closeContainer(end int) bool {
 	begin := r.open[len(r.open)-1]
 	r.open = r.open[:len(r.open)-1]
 	for n := len(r.closed); n > 0 && r.closed[n-1].begin > begin; n-- {

@@ -10,8 +10,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// DecodeQueued reads a queued or an accepted record (that has neither attempt nor key). Parameters and agent are parts of raw.
-// Names that come again and again go through name, which may give equal ones the same memory; nil: as they are.
+// DecodeQueued reads a queued or an accepted record (which has no attempt and no key). Parameters and agent are
+// slices of raw. Frequent names go through name, which may share the memory of equal ones; nil: no sharing.
 func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	if name == nil {
 		name = func(v []byte) string { return string(v) }
@@ -95,7 +95,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	return q, errors.Join(err, wrong)
 }
 
-// NextRecord is the record that a session, claimed or callback record carries, as it is to be written; nil: it carries none.
+// NextRecord is the record that a session, claimed or callback record contains, as it is to be written; nil:
+// none.
 func NextRecord(raw []byte) (next []byte) {
 	if strictjson.Scan(raw, func(key, v []byte) {
 		if string(key) == "next" {
@@ -107,7 +108,7 @@ func NextRecord(raw []byte) (next []byte) {
 	return next
 }
 
-// DecodeEnded reads an ended record. The result's data are parts of raw.
+// DecodeEnded reads an end record. The result's data are slices of raw.
 func DecodeEnded(raw []byte) (e Ended, err error) {
 	var wrong error
 	read := func(v []byte, into any) { wrong = errors.Join(wrong, json.Unmarshal(v, into)) }
@@ -149,7 +150,8 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 	return e, errors.Join(err, wrong)
 }
 
-// decodeResult reads a result document. What a worker writes is looked at as a whole: its data go into answers as they stand.
+// decodeResult reads a result document. It validates all of it, since a worker's data go into responses as they
+// are.
 func decodeResult(raw []byte, r *Result) error {
 	if !strictjson.Valid(raw) {
 		return errors.New("the result is not JSON")
@@ -179,7 +181,7 @@ func decodeResult(raw []byte, r *Result) error {
 	return errors.Join(err, wrong)
 }
 
-// textOf is a string, nil for null.
+// textOf is a string, nil for null. Most need no unescaping.
 func textOf(v []byte, wrong *error) *string {
 	if len(v) >= 2 && v[0] == '"' {
 		text := strictjson.Text(v)
@@ -211,7 +213,8 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 // ParseTime is the time of a JSON value, in UTC, zero for anything else.
 func ParseTime(v []byte) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, strings.Trim(string(v), `"`))
-	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 { // what no record could say again
+	t = t.UTC()
+	if err != nil || t.Year() < 1 || t.Year() > 9999 { // a time that could not be encoded again
 		return time.Time{}
 	}
 	return t

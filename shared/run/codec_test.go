@@ -9,9 +9,12 @@ import (
 
 func full() Queued {
 	return Queued{V: 1, Attempt: 2, Key: "k", Spec: Spec{
-		ID: "run_1", Type: Start, SessionID: "ses_1", Agent: `odd "name" é`, AgentType: Procedural, Mode: Sync, Parent: "ses_0", ProjectDir: "/a\\b",
-		Demands: Demands{Hostname: "h", Tags: []string{"a", "b"}}, Owner: "o", Timeout: 300, TimeoutBy: "agent", CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
-		Input: &Input{Parameters: json.RawMessage(`{"z":1,"a":"}\"{","n":12345678901234567890}`), Blueprint: json.RawMessage(`{"name":"x","command":"<&>"}`)},
+		ID: "run_1", Type: Start, SessionID: "ses_1", Agent: `odd "name" é`, AgentType: Procedural, Mode: Sync,
+		Parent: "ses_0", ProjectDir: "/a\\b",
+		Demands: Demands{Hostname: "h", Tags: []string{"a", "b"}}, Owner: "o", Timeout: 300, TimeoutBy: "agent",
+		CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
+		Input: &Input{Parameters: json.RawMessage(`{"z":1,"a":"}\"{","n":12345678901234567890}`),
+			Blueprint: json.RawMessage(`{"name":"x","command":"<&>"}`)},
 	}}
 }
 
@@ -35,7 +38,8 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err = DecodeQueued(raw, nil); err != nil || !reflect.DeepEqual(back.Spec, large.Spec) {
+	back, err = DecodeQueued(raw, nil)
+	if err != nil || !reflect.DeepEqual(back.Spec, large.Spec) {
 		t.Errorf("got %+v %v from\n%s", back, err, raw)
 	}
 }
@@ -82,7 +86,8 @@ func TestEveryMemberIsRead(t *testing.T) {
 	}
 	var e Ended
 	set(reflect.ValueOf(&e).Elem())
-	if raw, err = json.Marshal(e); err != nil {
+	raw, err = json.Marshal(e)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var plain Ended
@@ -94,19 +99,22 @@ func TestEveryMemberIsRead(t *testing.T) {
 	}
 }
 
-// What a worker writes as its result is JSON, or the record cannot be read: it goes into answers and records as it stands.
+// What a worker writes as its result is JSON, or the record cannot be read: it goes into answers and records as it
+// stands.
 func TestAResultThatIsNoJSONIsNotRead(t *testing.T) {
 	t.Parallel()
 	for result, want := range map[string]bool{
 		`null`: true, `{}`: true, `{"result_data":{"a":[1]},"exit_code":-1,"result_text":"a\nb"}`: true,
-		`{"result_data":[}}`: false, `{"result_data":+1}`: false, `{"exit_code":+5}`: false, `{"exit_code":007}`: false, `{"exit_code":"5"}`: false,
+		`{"result_data":[}}`: false, `{"result_data":+1}`: false, `{"exit_code":+5}`: false,
+		`{"exit_code":007}`: false, `{"exit_code":"5"}`: false,
 		"{\"result_text\":\"a\nb\"}": false, `{"raw_output":5}`: false, `{"schema_validation":{]}`: false, `[]`: false,
 	} {
 		if e, err := DecodeEnded([]byte(`{"v":1,"status":"completed","result":` + result + `}`)); (err == nil) != want {
 			t.Errorf("%s is read as %+v, %v", result, e.Result, err)
 		}
 	}
-	for _, at := range []string{"2026-01-02T03:04:05+24:00", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00", "0001-01-01T00:00:00+01:00"} {
+	for _, at := range []string{"2026-01-02T03:04:05+24:00", "9999-12-31T23:59:59-01:00",
+		"0000-01-01T00:00:00+01:00", "0001-01-01T00:00:00+01:00"} {
 		t1 := ParseTime([]byte(`"` + at + `"`))
 		if _, err := (Ended{StartedAt: &t1}).Encode(); err != nil || t1.Location() != time.UTC {
 			t.Errorf("%s: %v in %s", at, err, t1.Location())

@@ -2,8 +2,8 @@ package run
 
 import "ao/shared/strictjson"
 
-// A record's parameters and agent are most of its bytes, and are the same bytes on the whole way. So records are written by
-// putting them in as they stand, and read by stepping over them.
+// Parameters and agent are most of a record's bytes, and never change. So they are copied as they are when a
+// record is written, and skipped when it is read.
 
 // Encode writes the record.
 func (q Queued) Encode() ([]byte, error) {
@@ -24,7 +24,7 @@ func (a Accepted) Encode() ([]byte, error) {
 	return o.End()
 }
 
-// size is about how long its record is, in bytes.
+// size is the approximate size of its record, in bytes.
 func (s *Spec) size() int {
 	if s.Input == nil {
 		return 800
@@ -104,7 +104,7 @@ func (c Claim) Encode() ([]byte, error) {
 	return o.End()
 }
 
-// Encode writes the record, with what it carries as that stands.
+// Encode writes the record; Next is copied as it is.
 func (b SessionCreated) Encode() ([]byte, error) {
 	o := strictjson.Build(make([]byte, 0, 160+len(b.Next)))
 	o.Int("v", b.V)
@@ -114,7 +114,7 @@ func (b SessionCreated) Encode() ([]byte, error) {
 	return o.End()
 }
 
-// Encode writes the record, with what it carries as that stands.
+// Encode writes the record; Next is copied as it is.
 func (c Callback) Encode() ([]byte, error) {
 	o := strictjson.Build(make([]byte, 0, 208+40*len(c.Children)+len(c.Next)))
 	o.Int("v", c.V)
@@ -126,7 +126,7 @@ func (c Callback) Encode() ([]byte, error) {
 	return o.End()
 }
 
-// Encode writes the record. The error says that its result is no JSON.
+// Encode writes the record. The error means that its result is not JSON.
 func (e Ended) Encode() ([]byte, error) {
 	o := strictjson.Build(make([]byte, 0, 640))
 	o.Int("v", e.V)

@@ -13,7 +13,8 @@ import (
 )
 
 // texts are what strings may hold, harmless or not.
-var texts = []string{"", "x", "run_1", `a "quoted" \ one`, "<&>", "é\u2028 ", "line\nline\t\x00", "\xff broken", "~", "\x7f"}
+var texts = []string{"", "x", "run_1", `a "quoted" \ one`, "<&>", "é\u2028 ", "line\nline\t\x00", "\xff broken", "~",
+	"\x7f"}
 
 // fill sets every exported field to something of its type, or leaves it as it is.
 func fill(r *rand.Rand, v reflect.Value) {
@@ -23,7 +24,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.Set(reflect.ValueOf(time.Unix(r.Int64N(4e9), []int64{0, 1, 120e6, 999999999}[r.IntN(4)]).In(zone)))
 		return
 	case json.RawMessage:
-		v.SetBytes([]byte([]string{`{"z":1,"a":"}\"{"}`, `[]`, `"a b"`, `12345678901234567890.10`, "{ \"a\" :\n[ 1 ]}", `"<&>é"`}[r.IntN(6)]))
+		v.SetBytes([]byte([]string{`{"z":1,"a":"}\"{"}`, `[]`, `"a b"`, `12345678901234567890.10`,
+			"{ \"a\" :\n[ 1 ]}", `"<&>é"`}[r.IntN(6)]))
 		return
 	case *fault.Fault:
 		v.Set(reflect.ValueOf(fault.New(fault.Internal, "code", texts[r.IntN(len(texts))]).With("n", 7)))
@@ -55,8 +57,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// What is written member by member is what encoding/json writes of the struct, whatever it holds: a member that is added and
-// forgotten here is missed.
+// What is written member by member is what encoding/json writes of the struct, whatever it holds: a member that is
+// added and forgotten here is missed.
 func TestRecordsAreWrittenAsTheirStructsSay(t *testing.T) {
 	t.Parallel()
 	object := func(f func(*strictjson.Builder)) ([]byte, error) {
@@ -83,7 +85,8 @@ func TestRecordsAreWrittenAsTheirStructsSay(t *testing.T) {
 			what  any
 			write func() ([]byte, error)
 		}{
-			{q, q.Encode}, {a, a.Encode}, {c, c.Encode}, {e, e.Encode}, {&v, func() ([]byte, error) { return object(v.Write) }},
+			{q, q.Encode}, {a, a.Encode}, {c, c.Encode}, {e, e.Encode},
+			{&v, func() ([]byte, error) { return object(v.Write) }},
 		} {
 			got, err := tt.write()
 			want, wrong := strictjson.Encode(tt.what)
@@ -107,7 +110,8 @@ func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
 
 func TestAResultThatIsNoJSONIsNotWritten(t *testing.T) {
 	t.Parallel()
-	for _, r := range []Result{{Data: json.RawMessage(`{"a":`)}, {Data: json.RawMessage(``)}, {SchemaValidation: json.RawMessage(`x`)}, {Data: json.RawMessage("{}\n{}")}} {
+	for _, r := range []Result{{Data: json.RawMessage(`{"a":`)}, {Data: json.RawMessage(``)},
+		{SchemaValidation: json.RawMessage(`x`)}, {Data: json.RawMessage("{}\n{}")}} {
 		if raw, err := (Ended{Result: &r}).Encode(); err == nil {
 			t.Errorf("written as %s", raw)
 		}

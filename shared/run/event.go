@@ -24,10 +24,11 @@ const (
 	EventStopped   = "run_stopped"
 )
 
-// ReportedKinds are those that executors tell and workers write. All others are made from the records of RUNS when they are read.
+// ReportedKinds are the kinds that executors report and workers write. The others are derived from the records
+// of RUNS.
 var ReportedKinds = []string{EventMessage, EventPreTool, EventPostTool, EventMetadata}
 
-// Event is what a session's reader sees of it. As JSON its body's members follow the four fixed ones.
+// Event is an event for a session's readers. As JSON, the body's members follow the four fixed ones.
 type Event struct {
 	Type      string
 	SessionID string
@@ -41,7 +42,7 @@ type Message struct {
 	Role    string `json:"role"` // assistant, user, system
 	Content []Text `json:"content"`
 
-	Rejection *Rejection `json:"rejection,omitempty"` // what the system says is about a rejected answer
+	Rejection *Rejection `json:"rejection,omitempty"` // in a system message about a rejected answer
 }
 
 // Text is a block of a message.
@@ -54,10 +55,10 @@ func textMessage(role, s string) Message {
 	return Message{Role: role, Content: []Text{{Type: "text", Text: s}}}
 }
 
-// TextMessage is a message of one text.
+// TextMessage is the body of a message with one text.
 func TextMessage(role, s string) json.RawMessage {
 	raw, err := strictjson.Encode(textMessage(role, s))
-	if err != nil { // strings can always be written
+	if err != nil { // strings can always be encoded
 		panic(err)
 	}
 	return raw
@@ -91,11 +92,11 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return head, nil
 }
 
-// headMembers are the members of eventHead. Only the first of each counts: what an executor calls likewise in its body is
-// left out.
+// headMembers are the members of eventHead. Only the first of each counts: body members with these names are
+// dropped.
 var headMembers = []string{"event_type", "session_id", "run_id", "timestamp"}
 
-// UnmarshalJSON reads the head; the body keeps the whole object's other members.
+// UnmarshalJSON reads the head; Body gets all other members.
 func (e *Event) UnmarshalJSON(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if begin, err := d.Token(); err != nil {

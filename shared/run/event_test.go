@@ -7,7 +7,8 @@ import (
 )
 
 func TestEventIsOneFlatObject(t *testing.T) {
-	e := Event{Type: EventMessage, SessionID: "ses_1", RunID: "run_1", At: time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC), Body: TextMessage("assistant", "hi")}
+	e := Event{Type: EventMessage, SessionID: "ses_1", RunID: "run_1",
+		At: time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC), Body: TextMessage("assistant", "hi")}
 	raw, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +26,12 @@ func TestEventIsOneFlatObject(t *testing.T) {
 	}
 }
 
-// TestAnEventsBodyDoesNotSayWhoseItIs: executors may have members of the same names in what they tell, with ids of their own.
+// TestAnEventsBodyDoesNotSayWhoseItIs: executors may have members of the same names in what they tell, with ids of
+// their own.
 func TestAnEventsBodyDoesNotSayWhoseItIs(t *testing.T) {
-	e := Event{Type: EventMetadata, SessionID: "ses_1", RunID: "run_1", At: time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC), Body: json.RawMessage(`{"session_id":"model-7","run_id":7,"timestamp":1736510400,"Session_ID":"x","tokens":3}`)}
+	e := Event{Type: EventMetadata, SessionID: "ses_1", RunID: "run_1",
+		At:   time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC),
+		Body: json.RawMessage(`{"session_id":"model-7","run_id":7,"timestamp":1736510400,"Session_ID":"x","tokens":3}`)}
 	raw, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +40,8 @@ func TestAnEventsBodyDoesNotSayWhoseItIs(t *testing.T) {
 	if err := json.Unmarshal(raw, &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.SessionID != "ses_1" || back.RunID != "run_1" || !back.At.Equal(e.At) || string(back.Body) != `{"Session_ID":"x","tokens":3}` {
+	if back.SessionID != "ses_1" || back.RunID != "run_1" || !back.At.Equal(e.At) ||
+		string(back.Body) != `{"Session_ID":"x","tokens":3}` {
 		t.Errorf("read back: %+v with %s", back, back.Body)
 	}
 	for _, bad := range []string{`[]`, `null`, `7`, `{"event_type":7}`} {

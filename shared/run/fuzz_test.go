@@ -9,12 +9,16 @@ import (
 	"ao/shared/fault"
 )
 
-// FuzzReadRequest: a body that callers send is refused by an Invalid fault, or is in the one form that reading it again gives again.
+// FuzzReadRequest: a body that callers send is refused by an Invalid fault, or is in the one form that reading it
+// again gives again.
 func FuzzReadRequest(f *testing.F) {
 	for _, seed := range []string{
-		`{"agent_name":"a","prompt":"p"}`, `{"session_id":"ses_1","type":"resume_session","parameters":{"prompt":"p"}}`, `{}`, `[]`, `{"agent_name":"a","mode":"sync","execution_mode":"async_poll"}`,
+		`{"agent_name":"a","prompt":"p"}`,
+		`{"session_id":"ses_1","type":"resume_session","parameters":{"prompt":"p"}}`, `{}`, `[]`,
+		`{"agent_name":"a","mode":"sync","execution_mode":"async_poll"}`,
 		`{"agent_name":"a","parameters":{"b":1,"a":2.50},"additional_demands":{"tags":["x"],"hostname":"h"},"timeout_seconds":5,"max_attempts":3,"callback_url":"https://example.com/x"}`,
-		`{"agent_name":"a","output_schema":{"type":"object"},"output_schema_options":{"max_retries":2}}`, `{"agent_name":1}`, `{"agent_name":"a","agent_name":"b"}`,
+		`{"agent_name":"a","output_schema":{"type":"object"},"output_schema_options":{"max_retries":2}}`,
+		`{"agent_name":1}`, `{"agent_name":"a","agent_name":"b"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -31,7 +35,8 @@ func FuzzReadRequest(f *testing.F) {
 			t.Fatal(err)
 		}
 		r2, err := ReadRequest(again)
-		if r.Type == "" || r.Mode == "" || err != nil || r2.Type != r.Type || r2.AgentName != r.AgentName || !same(r2.Parameters, r.Parameters) {
+		if r.Type == "" || r.Mode == "" || err != nil || r2.Type != r.Type || r2.AgentName != r.AgentName ||
+			!same(r2.Parameters, r.Parameters) {
 			t.Errorf("%s is read as %+v, which is written as %s and read as %+v, %v", raw, r, again, r2, err)
 		}
 	})
@@ -41,7 +46,8 @@ func FuzzReadRequest(f *testing.F) {
 func FuzzUnpack(f *testing.F) {
 	const one = `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-01T00:00:00Z","role":"user"}`
 	for _, seed := range []string{
-		`{"events":[` + one + `]}`, `{"events":[` + one + `,` + one + `],"proof":"0"}`, `{"events":[]}`, `{"events":{}}`, `{"events":[[[`, `{`, `[]`, `{"events":[{}]} {}`, `{"more":1,"events":[` + one + `]}`,
+		`{"events":[` + one + `]}`, `{"events":[` + one + `,` + one + `],"proof":"0"}`, `{"events":[]}`,
+		`{"events":{}}`, `{"events":[[[`, `{`, `[]`, `{"events":[{}]} {}`, `{"more":1,"events":[` + one + `]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -58,7 +64,8 @@ func FuzzUnpack(f *testing.F) {
 			}
 			bodies = append(bodies, body)
 		}
-		if again, err := Unpack(Pack(bodies)); err != nil || len(again) != len(events) || len(events) == 0 || len(events) > MaxPacked {
+		if again, err := Unpack(Pack(bodies)); err != nil || len(again) != len(events) || len(events) == 0 ||
+			len(events) > MaxPacked {
 			t.Errorf("%d events are read, and packed again %d, %v", len(events), len(again), err)
 		}
 	})
@@ -73,8 +80,8 @@ func same(a, b json.RawMessage) bool {
 	return da.Decode(&x) == nil && db.Decode(&y) == nil && reflect.DeepEqual(x, y)
 }
 
-// FuzzRecords: what stands in a record, written by whoever has a worker's credential, is read or refused; a queued one that is read
-// can be written and read again.
+// FuzzRecords: what stands in a record, written by whoever has a worker's credential, is read or refused; a queued
+// one that is read can be written and read again.
 func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
 		`{"v":1,"attempt":1,"key":"k","run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a","parameters":{"a":[1]},"agent_blueprint":{}}`,
@@ -93,7 +100,8 @@ func FuzzRecords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := DecodeQueued(text, nil); err != nil || again.ID != q.ID || again.SessionID != q.SessionID || again.Key != q.Key || again.Attempt != q.Attempt {
+		if again, err := DecodeQueued(text, nil); err != nil || again.ID != q.ID || again.SessionID != q.SessionID ||
+			again.Key != q.Key || again.Attempt != q.Attempt {
 			t.Errorf("%s\nis written as %s\nand read as %+v, %v", raw, text, again, err)
 		}
 	})

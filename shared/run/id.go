@@ -16,13 +16,13 @@ var (
 	runID     = regexp.MustCompile(`^run_[0-9A-Za-z]{1,64}$`)
 )
 
-// NewID makes a run's id: sortable by time (UUIDv7 without dashes).
+// NewID makes a run id that sorts by time (UUIDv7 without dashes).
 func NewID() string { return "run_" + v7() }
 
-// NewSessionID makes a session's id, likewise.
+// NewSessionID makes a session id that sorts by time.
 func NewSessionID() string { return "ses_" + v7() }
 
-// CreatedAt is when an id was made, to the millisecond; false: its caller chose it.
+// CreatedAt is when an id was made, to the millisecond; false: a caller chose the id.
 func CreatedAt(id string) (time.Time, bool) {
 	_, digits, _ := strings.Cut(id, "_")
 	raw, err := hex.DecodeString(digits)
@@ -37,18 +37,20 @@ func v7() string {
 	return hex.EncodeToString(id[:])
 }
 
-// CheckSessionID tells whether a caller's own session id is legal.
+// CheckSessionID checks a session id that a caller chose.
 func CheckSessionID(id string) error {
 	if sessionID.MatchString(id) {
 		return nil
 	}
-	return fault.Newf(fault.Invalid, "session_id %.80q: use ses_ and 1 to 64 letters, digits, '_' or '-'", id).With("field", "session_id")
+	return fault.Newf(fault.Invalid, "session_id %.80q: use ses_ and 1 to 64 letters, digits, '_' or '-'",
+		id).With("field", "session_id")
 }
 
-// CheckID tells whether id can be a run's id at all.
+// CheckID checks whether id can be a run id.
 func CheckID(id string) error {
 	if runID.MatchString(id) {
 		return nil
 	}
-	return fault.Newf(fault.Invalid, "run_id %.80q: a run's id is run_ and letters and digits", id).With("field", "run_id")
+	return fault.Newf(fault.Invalid, "run_id %.80q: a run's id is run_ and letters and digits", id).With("field",
+		"run_id")
 }

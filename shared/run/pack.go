@@ -8,29 +8,26 @@ import (
 	"io"
 )
 
-// EventVersion is the newest form of messages of EVENTS that is read and written: 1 is an event a message, 2 is packs
-// too.
+// EventVersion is the newest format of messages in EVENTS: 1 is one event per message, 2 adds packs.
 const EventVersion = 2
 
-// PackKind is the last token of a pack's subject, where an event has its kind. A pack is a message with several events
-// of one run.
+// PackKind is the last token of a pack's subject, where an event has its kind. A pack is a message with several
+// events of one run.
 const PackKind = "pack"
 
-// A pack has at most so many events. Workers send one before it has more bytes than MaxPack; a single event may have
-// more.
+// The limits of a pack: events, and bytes (a single event may be larger).
 const (
 	MaxPacked = 256
 	MaxPack   = 256 << 10
 )
 
-// Pack is the body of a message with several events, each as it would be the body of a message of its own, without a
-// proof.
+// Pack makes a pack of events, each as it would be alone in a message, unsigned.
 func Pack(events [][]byte) []byte {
 	return append(append([]byte(`{"events":[`), bytes.Join(events, []byte(","))...), `]}`...)
 }
 
-// Unpack gives the events of a pack, in order. It reads what strangers write: it gives up at the first thing that is
-// wrong, and at the first event too many.
+// Unpack returns the events of a pack, in order. The input is untrusted: it stops at the first error, and at
+// the first event too many.
 func Unpack(body []byte) (events []Event, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	for _, want := range []json.Token{json.Delim('{'), "events", json.Delim('[')} {

@@ -15,7 +15,8 @@ func TestAPackKeepsItsEvents(t *testing.T) {
 		for i := range n {
 			kind := ReportedKinds[i%len(ReportedKinds)]
 			body := json.RawMessage(fmt.Sprintf(`{"n":%d.10,"events":[{"event_type":"x"}],"proof":"of its own"}`, i))
-			one, err := json.Marshal(Event{Type: kind, SessionID: "ses_1", RunID: "run_1", At: at.Add(time.Duration(i)), Body: body})
+			one, err := json.Marshal(Event{Type: kind, SessionID: "ses_1", RunID: "run_1",
+				At: at.Add(time.Duration(i)), Body: body})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,20 +43,21 @@ func TestAStrangersPack(t *testing.T) {
 	many := strings.Repeat(one+",", 30_000) + one
 	deep := strings.Repeat("[", 400_000)
 	for name, body := range map[string]string{
-		"nothing":                  ``,
-		"no object":                `[` + one + `]`,
-		"no events":                `{}`,
-		"no list":                  `{"events":{"0":` + one + `}}`,
-		"an empty list":            `{"events":[]}`,
-		"something else first":     `{"more":1,"events":[` + one + `]}`,
-		"something else behind":    `{"events":[` + one + `],"events":[` + one + `]}`,
-		"another value behind":     `{"events":[` + one + `]}{}`,
-		"an event that is none":    `{"events":[` + one + `,7]}`,
-		"an open end":              `{"events":[` + one,
-		"one too many":             `{"events":[` + strings.Repeat(one+",", MaxPacked) + one + `]}`,
-		"30,000":                   `{"events":[` + many + `]}`,
-		"100,000 that are empty":   `{"events":[` + strings.Repeat("{},", 100_000) + `{}]}`,
-		"deep":                     `{"events":[{"event_type":"message","x":` + deep + strings.Repeat("]", len(deep)) + `}]}`,
+		"nothing":                ``,
+		"no object":              `[` + one + `]`,
+		"no events":              `{}`,
+		"no list":                `{"events":{"0":` + one + `}}`,
+		"an empty list":          `{"events":[]}`,
+		"something else first":   `{"more":1,"events":[` + one + `]}`,
+		"something else behind":  `{"events":[` + one + `],"events":[` + one + `]}`,
+		"another value behind":   `{"events":[` + one + `]}{}`,
+		"an event that is none":  `{"events":[` + one + `,7]}`,
+		"an open end":            `{"events":[` + one,
+		"one too many":           `{"events":[` + strings.Repeat(one+",", MaxPacked) + one + `]}`,
+		"30,000":                 `{"events":[` + many + `]}`,
+		"100,000 that are empty": `{"events":[` + strings.Repeat("{},", 100_000) + `{}]}`,
+		"deep": `{"events":[{"event_type":"message","x":` + deep +
+			strings.Repeat("]", len(deep)) + `}]}`,
 		"deep without an end":      `{"events":[{"x":` + deep,
 		"deep instead of a member": `{"events":` + deep,
 	} {

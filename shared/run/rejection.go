@@ -8,20 +8,20 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Rejection is what a message says of an answer that does not match the run's output schema.
+// Rejection is the part of a message about an answer that does not match the output schema.
 type Rejection struct {
 	Attempt int           `json:"attempt"` // from 1: the answer of the run itself
 	Of      int           `json:"of"`      // how many answers the run may give
 	Errors  []OutputError `json:"errors"`  // the first ones; the message's text has all
 }
 
-// maxRejectionErrors is how many errors a Rejection has at most: an event is limited, and its text has them already.
+// maxRejectionErrors limits the errors in a Rejection: an event is limited, and its text has all of them.
 const maxRejectionErrors = 20
 
-// rejectedOutputLabel stands before the answer in the text of a rejection.
+// rejectedOutputLabel precedes the answer in the text of a rejection.
 const rejectedOutputLabel = "\nThe rejected output:\n"
 
-// RejectionMessage is a message of the system about the n-th of so many answers: what is wrong with it, and the answer itself.
+// RejectionMessage is a system message about the n-th answer: its errors and the answer itself.
 func RejectionMessage(n, of int, wrong []OutputError, answer string) json.RawMessage {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Output rejected, attempt %d of %d: it does not match the output schema\n", n, of)
@@ -32,13 +32,13 @@ func RejectionMessage(n, of int, wrong []OutputError, answer string) json.RawMes
 	m := textMessage("system", b.String())
 	m.Rejection = &Rejection{Attempt: n, Of: of, Errors: wrong[:min(len(wrong), maxRejectionErrors)]}
 	raw, err := strictjson.Encode(m)
-	if err != nil { // strings and numbers can always be written
+	if err != nil { // strings and numbers can always be encoded
 		panic(err)
 	}
 	return raw
 }
 
-// Rejected gives the rejection that a message of the system is about; nil: it is about something else.
+// Rejected returns the rejection in a system message, nil if it is about something else.
 func (m *Message) Rejected() *Rejection {
 	if m.Role != "system" {
 		return nil
@@ -46,7 +46,7 @@ func (m *Message) Rejected() *Rejection {
 	return m.Rejection
 }
 
-// RejectedOutput is the answer that the message of a rejection has.
+// RejectedOutput is the answer in the message of a rejection.
 func (m *Message) RejectedOutput() string {
 	if len(m.Content) == 0 {
 		return ""

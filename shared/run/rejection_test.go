@@ -48,9 +48,11 @@ func TestRejected(t *testing.T) {
 // TestOtherMessages are about no rejection.
 func TestOtherMessages(t *testing.T) {
 	for _, raw := range []string{
-		`{}`, `{"role":"system","content":[]}`, string(TextMessage("system", "Output rejected")), string(TextMessage("system", "Output rejected, attempt two of three: it")),
+		`{}`, `{"role":"system","content":[]}`, string(TextMessage("system", "Output rejected")),
+		string(TextMessage("system", "Output rejected, attempt two of three: it")),
 		strings.Replace(string(RejectionMessage(1, 2, nil, "")), `"system"`, `"assistant"`, 1),
-		string(TextMessage("assistant", "Output rejected, attempt 1 of 3: it does not match the output schema\n- $: x\n")),
+		string(TextMessage("assistant", "Output rejected, attempt 1 of 3: it does not match the output "+
+			"schema\n- $: x\n")),
 	} {
 		var m Message
 		if err := json.Unmarshal([]byte(raw), &m); err != nil {

@@ -28,31 +28,32 @@ type Request struct {
 	MaxAttempts       *int            `json:"max_attempts"`
 	CallbackURL       string          `json:"callback_url,omitempty"`
 
-	OutputSchema        json.RawMessage `json:"output_schema"` // counts before the name
+	OutputSchema        json.RawMessage `json:"output_schema"` // takes precedence over the name
 	OutputSchemaName    string          `json:"output_schema_name,omitempty"`
 	OutputSchemaOptions *OutputOptions  `json:"output_schema_options"`
 }
 
-// MaxAttempts is the most attempts that can be asked for.
+// MaxAttempts is the largest number of attempts that can be requested.
 const MaxAttempts = 100
 
-// MaxTimeout is the longest limit of an execution that can be asked for, in seconds (30 days).
+// MaxTimeout is the longest execution timeout that can be requested, in seconds (30 days).
 const MaxTimeout = 30 * 24 * 3600
 
-// ReadRequest reads a body strictly and brings it into one form: Type, Mode and Parameters are always set, the
-// short forms are gone.
+// ReadRequest reads a body strictly and normalizes it: Type, Mode and Parameters are always set, short forms
+// are replaced.
 func ReadRequest(raw []byte) (Request, error) {
 	var r Request
 	if err := strictjson.DecodeFilled(raw, &r); err != nil {
-		return r, better(raw, err)
+		return r, explain(raw, err)
 	}
 	return r.normal()
 }
 
-// better says more of what Decode refused: what a request looks like.
-func better(raw []byte, err error) error {
+// explain adds an example of a request to Decode's error.
+func explain(raw []byte, err error) error {
 	if _, scan := strictjson.Members(raw); scan != nil && strictjson.Check(raw) == nil {
-		return fault.New(fault.Invalid, "", `The body must be a JSON object such as {"agent_name":"…","parameters":{…}}`)
+		return fault.New(fault.Invalid, "",
+			`The body must be a JSON object such as {"agent_name":"…","parameters":{…}}`)
 	}
 	return err
 }
@@ -82,7 +83,7 @@ func (r Request) normal() (Request, error) {
 	return r.withPrompt()
 }
 
-// check says what is wrong with a request whose defaults are set.
+// check checks a request whose defaults are set.
 func (r Request) check() error {
 	for _, check := range []struct {
 		field string
@@ -90,16 +91,25 @@ func (r Request) check() error {
 		say   string
 	}{
 		{"type", r.Type != Start && r.Type != Resume, "type must be start_session or resume_session"},
-		{"mode", r.Mode != Sync && r.Mode != AsyncPoll && r.Mode != AsyncCallback, "mode must be sync, async_poll or async_callback"},
-		{"session_id", r.Type == Resume && r.SessionID == "", "resume_session needs session_id: which session goes on?"},
-		{"agent_name", r.Type == Start && r.AgentName == "", "agent_name is required to start a session; GET /agents lists them"},
-		{"timeout_seconds", r.TimeoutSeconds != nil && (*r.TimeoutSeconds < 1 || *r.TimeoutSeconds > MaxTimeout), "timeout_seconds must be from 1 to 2592000"},
-		{"wait_seconds", r.WaitSeconds != nil && (*r.WaitSeconds < 0 || *r.WaitSeconds > 3600), "wait_seconds must be from 0 to 3600"},
+		{"mode", r.Mode != Sync && r.Mode != AsyncPoll &&
+			r.Mode != AsyncCallback, "mode must be sync, async_poll or async_callback"},
+		{"session_id", r.Type == Resume &&
+			r.SessionID == "", "resume_session needs session_id: which session goes on?"},
+		{"agent_name", r.Type == Start &&
+			r.AgentName == "", "agent_name is required to start a session; GET /agents lists them"},
+		{"timeout_seconds", r.TimeoutSeconds != nil &&
+			(*r.TimeoutSeconds < 1 || *r.TimeoutSeconds > MaxTimeout), "timeout_seconds must be from 1 to 2592000"},
+		{"wait_seconds", r.WaitSeconds != nil &&
+			(*r.WaitSeconds < 0 || *r.WaitSeconds > 3600), "wait_seconds must be from 0 to 3600"},
 		{"wait_seconds", r.WaitSeconds != nil && r.Mode != Sync, "wait_seconds goes with mode sync only"},
-		{"max_attempts", r.MaxAttempts != nil && (*r.MaxAttempts < 1 || *r.MaxAttempts > MaxAttempts), "max_attempts must be from 1 to 100"},
-		{"project_dir", relative(r.ProjectDir), "project_dir must be an absolute path: that of the runners that may take the run"},
-		{"additional_demands.project_dir", relative(r.AdditionalDemands.ProjectDir), "additional_demands.project_dir must be an absolute path: that of the runners that may take the run"},
-		{"project_dir", bad(r.ProjectDir, 4096), "project_dir must be at most 4096 characters, without control characters"},
+		{"max_attempts", r.MaxAttempts != nil &&
+			(*r.MaxAttempts < 1 || *r.MaxAttempts > MaxAttempts), "max_attempts must be from 1 to 100"},
+		{"project_dir", relative(r.ProjectDir),
+			"project_dir must be an absolute path: that of the runners that may take the run"},
+		{"additional_demands.project_dir", relative(r.AdditionalDemands.ProjectDir),
+			"additional_demands.project_dir must be an absolute path: that of the runners that may take the run"},
+		{"project_dir", malformed(r.ProjectDir, 4096),
+			"project_dir must be at most 4096 characters, without control characters"},
 	} {
 		if check.bad {
 			return invalid(check.field, check.say)
@@ -136,7 +146,8 @@ func (r Request) withPrompt() (Request, error) {
 		}
 		short := append(append([]byte(`{"prompt":`), p...), '}')
 		if r.Parameters != nil && !equalPrompt(r.Parameters, *r.Prompt) {
-			return r, invalid("prompt", "prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them")
+			return r, invalid("prompt", "prompt and parameters differ; prompt is short for parameters "+
+				"{\"prompt\":…}, send one of them")
 		}
 		r.Parameters, r.Prompt = short, nil
 	}
@@ -160,7 +171,8 @@ func equalPrompt(params json.RawMessage, prompt string) bool {
 
 func (d Demands) check() error {
 	values := []struct{ name, v string }{
-		{"hostname", d.Hostname}, {"project_dir", d.ProjectDir}, {"executor_profile", d.ExecutorProfile}, {"executor_type", d.ExecutorType},
+		{"hostname", d.Hostname}, {"project_dir", d.ProjectDir}, {"executor_profile", d.ExecutorProfile},
+		{"executor_type", d.ExecutorType},
 	}
 	for _, t := range d.Tags {
 		values = append(values, struct{ name, v string }{"tags", t})
@@ -172,19 +184,21 @@ func (d Demands) check() error {
 		return invalid("additional_demands.tags", "additional_demands.tags: at most 32 tags")
 	}
 	for _, v := range values {
-		if bad(v.v, 1024) {
-			return invalid("additional_demands."+v.name, "additional_demands."+v.name+" must be at most 1024 characters, without control characters")
+		if malformed(v.v, 1024) {
+			return invalid("additional_demands."+v.name,
+				"additional_demands."+v.name+" must be at most 1024 characters, without control characters")
 		}
 	}
 	if !slices.Contains([]string{"", Autonomous, Procedural}, d.ExecutorType) {
-		return invalid("additional_demands.executor_type", "additional_demands.executor_type must be autonomous or procedural")
+		return invalid("additional_demands.executor_type",
+			"additional_demands.executor_type must be autonomous or procedural")
 	}
 	return nil
 }
 
 func relative(dir string) bool { return dir != "" && !filepath.IsAbs(dir) }
 
-func bad(s string, most int) bool {
+func malformed(s string, most int) bool {
 	return len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
 }
 

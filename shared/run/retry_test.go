@@ -32,7 +32,8 @@ func TestRetried(t *testing.T) {
 			}
 			row += fmt.Sprintf("%-11s", cell)
 			for _, most := range []int{0, 1} { // none is one
-				if (&Spec{Attempts: most}).WillRetry(1, c.Claimant(), before) || (&Spec{Attempts: 2}).WillRetry(2, c.Claimant(), before) {
+				if (&Spec{Attempts: most}).WillRetry(1, c.Claimant(), before) ||
+					(&Spec{Attempts: 2}).WillRetry(2, c.Claimant(), before) {
 					t.Errorf("%s: retried though no attempt is left", before)
 				}
 			}
@@ -45,7 +46,8 @@ func TestRetried(t *testing.T) {
 }
 
 func TestBackoff(t *testing.T) {
-	for n, want := range map[int]time.Duration{-1: time.Second, 1: time.Second, 2: 2 * time.Second, 6: 32 * time.Second, 7: time.Minute, 100: time.Minute} {
+	for n, want := range map[int]time.Duration{-1: time.Second, 1: time.Second, 2: 2 * time.Second,
+		6: 32 * time.Second, 7: time.Minute, 100: time.Minute} {
 		if got := Backoff(n); got != want {
 			t.Errorf("after attempt %d: %v, want %v", n, got, want)
 		}

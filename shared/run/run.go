@@ -1,5 +1,5 @@
-// Package run is what a run is and how it lives: the request, the records on the stream, the transition table,
-// the result document, what a run demands of a runner, and the events a session's reader sees.
+// Package run defines a run and its life: the request, the records, the transition table, the result, its
+// demands, and the events for a session's readers.
 package run
 
 import (
@@ -17,7 +17,7 @@ const (
 	Resume = "resume_session"
 )
 
-// The modes of a run: how its caller learns of the end.
+// The modes of a run: how its caller learns that it ended.
 const (
 	Sync          = "sync"
 	AsyncPoll     = "async_poll"
@@ -30,10 +30,10 @@ const (
 	Procedural = "procedural"
 )
 
-// MaxDepth is the most that a limit of depth (AO_MAX_DEPTH) may be.
+// MaxDepth is the largest allowed AO_MAX_DEPTH.
 const MaxDepth = 250
 
-// Demands are what a run asks of a runner. Empty members ask nothing.
+// Demands are what a run requires of a runner. Empty members require nothing.
 type Demands struct {
 	Hostname        string   `json:"hostname,omitempty"`
 	ProjectDir      string   `json:"project_dir,omitempty"`
@@ -42,12 +42,12 @@ type Demands struct {
 	Tags            []string `json:"tags,omitempty"`
 }
 
-// Empty tells whether nothing is asked for.
+// Empty reports whether nothing is required.
 func (d Demands) Empty() bool {
 	return d.Hostname == "" && d.ProjectDir == "" && d.ExecutorProfile == "" && d.ExecutorType == "" && len(d.Tags) == 0
 }
 
-// Merge adds demands up: for single values the earlier wins, tags are united and sorted.
+// Merge combines demands: of single values the first wins, tags are united and sorted.
 func Merge(all ...Demands) Demands {
 	var sum Demands
 	first := func(to *string, v string) {
@@ -87,52 +87,58 @@ type Run struct {
 	StartedAt  *time.Time      `json:"started_at,omitempty"`
 	EndedAt    *time.Time      `json:"completed_at,omitempty"`
 	TimeoutAt  *time.Time      `json:"timeout_at,omitempty"`
-	NextAt     *time.Time      `json:"next_attempt_at,omitempty"` // a pending one whose attempt failed: when the next one may be queued
-	WaitingFor string          `json:"waiting_for,omitempty"`     // a pending one: why it waits
+	// pending after a failed attempt: when the next one may be queued
+	NextAt     *time.Time `json:"next_attempt_at,omitempty"`
+	WaitingFor string     `json:"waiting_for,omitempty"` // pending: why it waits
 
-	// ParametersOmitted says that parameters are null because a list or a live stream leaves large ones out.
+	// ParametersOmitted: parameters are null because lists and live streams omit large ones.
 	ParametersOmitted bool `json:"parameters_omitted,omitempty"`
 
-	MaxAttempts   int            `json:"max_attempts,omitempty"`
-	Depth         int            `json:"depth,omitempty"`       // how many sessions are above its own
-	Children      int            `json:"children,omitempty"`    // lists of roots: how many runs the sessions right below its own have
-	ParentDeleted bool           `json:"parent_gone,omitempty"` // the parent session does not exist any more
-	Callback      *CallbackState `json:"callback,omitempty"`    // mode async_callback: whether the parent session was told
-	CallbackURL   string         `json:"callback_url,omitempty"`
-	HTTPCallback  *CallbackState `json:"http_callback,omitempty"` // whether the callback_url was told
+	MaxAttempts int `json:"max_attempts,omitempty"`
+	Depth       int `json:"depth,omitempty"` // number of ancestor sessions
+	// in lists of roots: number of runs in the child sessions
+	Children      int  `json:"children,omitempty"`
+	ParentDeleted bool `json:"parent_gone,omitempty"` // the parent session no longer exists
+	// mode async_callback: the callback to the parent session
+	Callback     *CallbackState `json:"callback,omitempty"`
+	CallbackURL  string         `json:"callback_url,omitempty"`
+	HTTPCallback *CallbackState `json:"http_callback,omitempty"` // the webhook to callback_url
 
-	Trace *Trace `json:"-"` // whose trace it is a part of; nil: nobody's
+	Trace *Trace `json:"-"` // its trace context; nil: none
 }
 
-// CallbackState is where a callback stands.
+// CallbackState is the state of a callback or webhook.
 type CallbackState struct {
 	Status string     `json:"status"`                    // one of the constants below
-	RunID  string     `json:"callback_run_id,omitempty"` // the parent's turn that tells it
+	RunID  string     `json:"callback_run_id,omitempty"` // the parent's turn that reports it
 	Reason string     `json:"reason,omitempty"`          // why it is undeliverable, or the last try failed
-	Tries  int        `json:"tries,omitempty"`           // HTTP callbacks
-	HTTP   int        `json:"http_status,omitempty"`     // of the last try; 0: no answer
+	Tries  int        `json:"tries,omitempty"`           // webhooks
+	HTTP   int        `json:"http_status,omitempty"`     // of the last try; 0: no response
 	Next   *time.Time `json:"next_try_at,omitempty"`
 }
 
 // The statuses of a callback.
 const (
-	CallbackWaiting       = "waiting"       // the run has not ended
-	CallbackPending       = "owed"          // it has, and the parent is busy, or tries are left
-	CallbackDelivered     = "delivered"     // a turn of the parent was accepted that tells it; the receiver took it
-	CallbackUndeliverable = "undeliverable" // the parent is gone or cannot be resumed
-	CallbackSuppressed    = "suppressed"    // the run, or its parent, was stopped with what is above: nobody is told
-	CallbackDead          = "dead"          // all tries were in vain; it can be asked for again
+	CallbackWaiting = "waiting" // the run has not ended
+	CallbackPending = "owed"    // the run has ended; the parent is busy, or tries are left
+	// a turn of the parent that reports it was accepted; or the receiver accepted it
+	CallbackDelivered     = "delivered"
+	CallbackUndeliverable = "undeliverable" // the parent is deleted or cannot be resumed
+	CallbackSuppressed    = "suppressed"    // the run, or its parent, was stopped together with an ancestor
+	CallbackDead          = "dead"          // all tries failed; another can be requested
 )
 
-// CallbackStatuses are all of them.
-var CallbackStatuses = []string{CallbackWaiting, CallbackPending, CallbackDelivered, CallbackUndeliverable, CallbackSuppressed, CallbackDead}
+// CallbackStatuses are all statuses of a callback.
+var CallbackStatuses = []string{CallbackWaiting, CallbackPending, CallbackDelivered, CallbackUndeliverable,
+	CallbackSuppressed, CallbackDead}
 
-// LogValue keeps parameters and errors' details out of logs.
+// LogValue keeps parameters and the details of errors out of logs.
 func (r Run) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("id", r.ID), slog.String("session", r.SessionID), slog.String("agent", r.Agent), slog.String("status", string(r.Status)))
+	return slog.GroupValue(slog.String("id", r.ID), slog.String("session", r.SessionID),
+		slog.String("agent", r.Agent), slog.String("status", string(r.Status)))
 }
 
-// SessionStatus is where a session stands.
+// SessionStatus is the status of a session.
 type SessionStatus string
 
 // The statuses of a session.
@@ -146,15 +152,15 @@ const (
 	SessionFailed   SessionStatus = "failed"
 )
 
-// Session is a session as readers see it; its status is always made from its runs.
+// Session is a session as readers see it. Its status is derived from its runs.
 type Session struct {
 	ID         string        `json:"session_id"`
 	Status     SessionStatus `json:"status"`
 	Agent      string        `json:"agent_name"`
 	AgentType  string        `json:"agent_type"`
 	Parent     string        `json:"parent_session_id,omitempty"`
-	Depth      int           `json:"depth,omitempty"`       // how many sessions are above it
-	ParentGone bool          `json:"parent_gone,omitempty"` // the parent session does not exist any more
+	Depth      int           `json:"depth,omitempty"`       // number of ancestor sessions
+	ParentGone bool          `json:"parent_gone,omitempty"` // the parent session no longer exists
 	ProjectDir string        `json:"project_dir,omitempty"`
 	LastRun    string        `json:"last_run_id"`
 	Runs       int           `json:"runs"`
@@ -162,17 +168,17 @@ type Session struct {
 	ModifiedAt time.Time     `json:"modified_at"`
 }
 
-// sessionStatus is the session's status by that of its open run, else of its last ended one.
+// sessionStatus is the session's status by that of its run.
 var sessionStatus = map[Status]SessionStatus{
 	Pending: SessionPending, Claimed: SessionRunning, Running: SessionRunning, Stopping: SessionStopping,
 	Completed: SessionFinished, Failed: SessionFailed, Stopped: SessionStopped,
 }
 
-// SessionStatusOf is a session's status, given the status of the run that speaks for it: the one that is open and
-// oldest, else the one that ended last.
+// SessionStatusOf is a session's status by the status of its oldest open run, or else of the run that ended
+// last.
 func SessionStatusOf(s Status) SessionStatus { return sessionStatus[s] }
 
-// Result is the result document. Text and Data are mutually exclusive; Data is kept byte for byte.
+// Result is the result document. Text and Data exclude each other; Data is kept byte for byte.
 type Result struct {
 	Type             string          `json:"result_type"`
 	Text             *string         `json:"result_text"`
@@ -182,7 +188,7 @@ type Result struct {
 	RawOutput        *string         `json:"raw_output,omitempty"`
 }
 
-// Outcome is how an attempt went: exactly one of completed, failed, stopped; a failed one may keep its result.
+// Outcome is the outcome of an attempt: completed, failed or stopped. A failed one may have a result.
 type Outcome struct {
 	Status Status       `json:"status"`
 	Error  *fault.Fault `json:"error,omitempty"`

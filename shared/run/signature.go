@@ -7,15 +7,16 @@ import (
 	"encoding/hex"
 )
 
-// A proof is the last member of an event's message: who wrote it holds the attempt's key. Whoever does not, however many ids of
-// sessions and runs it knows, cannot write events of theirs.
+// The last member of an event's message, "proof", is an HMAC with the attempt's key. Without the key nobody can
+// write events of a run, whatever ids they know.
 const (
 	signaturePrefix = `,"proof":"`
 	signatureSuffix = `"}`
 	signatureBytes  = 16
 )
 
-// SignEvent adds the proof to an event's message, a JSON object with a member or more, for that subject.
+// SignEvent adds the signature to an event's message for that subject. body is a JSON object with at least one
+// member.
 func SignEvent(key, subject string, body []byte) []byte {
 	if !bytes.HasSuffix(body, []byte("}")) {
 		return body
@@ -25,10 +26,12 @@ func SignEvent(key, subject string, body []byte) []byte {
 	return append(append(body, sum...), signatureSuffix...)
 }
 
-// SplitSignature takes the proof out of a message, and gives what tells whether it is by a key; nil: it has none.
-func SplitSignature(subject string, body []byte) (bare []byte, by func(key string) bool) {
+// SplitSignature separates the signature from a message. signedBy tells whether it was made with a key; nil:
+// there is none.
+func SplitSignature(subject string, body []byte) (bare []byte, signedBy func(key string) bool) {
 	at := len(body) - len(signatureSuffix) - hex.EncodedLen(signatureBytes) - len(signaturePrefix)
-	if at <= 0 || !bytes.HasPrefix(body[at:], []byte(signaturePrefix)) || !bytes.HasSuffix(body, []byte(signatureSuffix)) {
+	if at <= 0 || !bytes.HasPrefix(body[at:], []byte(signaturePrefix)) ||
+		!bytes.HasSuffix(body, []byte(signatureSuffix)) {
 		return body, nil
 	}
 	sum := body[at+len(signaturePrefix) : len(body)-len(signatureSuffix)]

@@ -1,6 +1,6 @@
 package run
 
-// Status is where a run stands.
+// Status is the status of a run.
 type Status string
 
 // The statuses of a run.
@@ -14,32 +14,35 @@ const (
 	Stopped   Status = "stopped"
 )
 
-// Statuses are all of them, in the order of a life.
+// Statuses are all statuses, in the order of a run's life.
 var Statuses = []Status{Pending, Claimed, Running, Stopping, Completed, Failed, Stopped}
 
-// Move is what can happen to a run.
+// Move is something that happens to a run.
 type Move string
 
-// The moves. Completed, failed and stopped are the ways an attempt's last word can go.
+// The moves. The last three are the outcomes of an attempt's end record.
 const (
-	MoveClaimed   Move = "claimed"   // a worker began it
+	MoveClaimed   Move = "claimed"   // a worker claimed it
 	MoveStarted   Move = "started"   // its executor runs
-	MoveStopping  Move = "stopping"  // somebody wants it stopped
-	MoveRetried   Move = "retried"   // the attempt is over, the next one is queued
-	MoveCompleted Move = "completed" // the last word: it ended well
-	MoveFailed    Move = "failed"    // the last word: it did not
-	MoveStopped   Move = "stopped"   // the last word: it was stopped
+	MoveStopping  Move = "stopping"  // a stop was requested
+	MoveRetried   Move = "retried"   // the attempt ended, the next one is queued
+	MoveCompleted Move = "completed" // end record: success
+	MoveFailed    Move = "failed"    // end record: failure
+	MoveStopped   Move = "stopped"   // end record: stopped
 )
 
-// transitions is the life of a run. A pair that is missing changes nothing; a row that is missing is an end.
+// transitions is the life of a run. A missing pair changes nothing; a missing row is final.
 var transitions = map[Status]map[Move]Status{
-	Pending:  {MoveClaimed: Claimed, MoveStopping: Stopping, MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
-	Claimed:  {MoveStarted: Running, MoveStopping: Stopping, MoveRetried: Pending, MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
-	Running:  {MoveStopping: Stopping, MoveRetried: Pending, MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
+	Pending: {MoveClaimed: Claimed, MoveStopping: Stopping, MoveCompleted: Completed, MoveFailed: Failed,
+		MoveStopped: Stopped},
+	Claimed: {MoveStarted: Running, MoveStopping: Stopping, MoveRetried: Pending, MoveCompleted: Completed,
+		MoveFailed: Failed, MoveStopped: Stopped},
+	Running: {MoveStopping: Stopping, MoveRetried: Pending, MoveCompleted: Completed, MoveFailed: Failed,
+		MoveStopped: Stopped},
 	Stopping: {MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
 }
 
-// After is the status a move leads to; the same status where the move changes nothing.
+// After is the status that a move leads to; the same status if the move changes nothing.
 func (s Status) After(m Move) Status {
 	if to, ok := transitions[s][m]; ok {
 		return to
@@ -47,5 +50,5 @@ func (s Status) After(m Move) Status {
 	return s
 }
 
-// Final tells whether s is an end: it never changes, whoever reports later.
+// Final reports whether the status never changes.
 func (s Status) Final() bool { return len(transitions[s]) == 0 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzSessionToken: what a token says whose it is comes back as it was put in, and what is read of any text is never taken for more.
+// FuzzSessionToken: what a token says whose it is comes back as it was put in, and what is read of any text is
+// never taken for more.
 func FuzzSessionToken(f *testing.F) {
 	f.Add("run_1", 1, "key", "aos_run_1.1.00")
 	f.Add("", 0, "", "aos_..")

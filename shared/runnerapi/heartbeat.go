@@ -7,19 +7,19 @@ import (
 	"ao/shared/fault"
 )
 
-// The bounds of one heartbeat. A worker that has more attempts sends several; of its idle sessions it names so many. The largest one
-// of a worker stays below a message of NATS.
+// The limits of one heartbeat. A worker with more attempts sends several heartbeats. The largest one is smaller
+// than a NATS message.
 const (
 	maxHeartbeatBytes    = 1 << 20
 	MaxHeartbeatAttempts = 1000
 	MaxHeartbeatIdle     = 10_000
 )
 
-// maxHeartbeatElements bounds the members and elements of a heartbeat: each may take 30 times its bytes once it is read.
-// Workers of older versions list as many idle sessions as fit into a message.
+// maxHeartbeatElements limits the members and elements of a heartbeat: decoded, each may take 30 times its
+// bytes. Older workers list as many idle sessions as fit into a message.
 const maxHeartbeatElements = 32 << 10
 
-// ReadHeartbeat reads a heartbeat, if it is within its bounds. What is not is a TooLarge fault, and costs next to nothing.
+// ReadHeartbeat reads a heartbeat. One beyond the limits is a TooLarge fault, at almost no cost.
 func ReadHeartbeat(body []byte) (b Heartbeat, err error) {
 	if len(body) > maxHeartbeatBytes || bytes.Count(body, []byte{','}) > maxHeartbeatElements {
 		return b, errHeartbeatTooLarge
@@ -33,5 +33,8 @@ func ReadHeartbeat(body []byte) (b Heartbeat, err error) {
 	return b, nil
 }
 
-var errHeartbeatTooLarge = fault.Newf(fault.TooLarge, "a heartbeat may have %d bytes, %d attempts and %d idle sessions: "+
-	"name the attempts in several heartbeats, and list fewer idle sessions", maxHeartbeatBytes, MaxHeartbeatAttempts, MaxHeartbeatIdle)
+var errHeartbeatTooLarge = fault.Newf(fault.TooLarge,
+	"a heartbeat may have %d bytes, %d attempts and %d idle sessions: "+
+		"name the attempts in several heartbeats, and list fewer idle sessions", maxHeartbeatBytes,
+	MaxHeartbeatAttempts,
+	MaxHeartbeatIdle)

@@ -4,91 +4,92 @@ import (
 	"time"
 )
 
-// What a worker asks of any coordinator, over ao.fleet.<op> (core NATS, request and reply).
+// The operations that a worker requests from any coordinator, on ao.fleet.<op> (core NATS, request and reply).
 const (
 	OpRegister   = "register"    // Registration → Registered
 	OpDeregister = "deregister"  // Deregistration → nothing
 	OpGetPart    = "payload_get" // PartRequest → the part's bytes
 	OpPutPart    = "payload_put" // PartRequest with Body → nothing
-	OpDropState  = "state_drop"  // PartRequest that names a state the session is no longer bound to → nothing
+	OpDropState  = "state_drop"  // PartRequest for a state that the session is no longer bound to → nothing
 )
 
-// Registration is what a worker announces; over HTTP the same. The embedded Runner has no Proof yet: see Admitted.
+// Registration is what a worker announces, over NATS or HTTP. SecretHash is not set yet: see HashSecret.
 type Registration struct {
 	Runner
-	Secret string `json:"secret,omitempty"` // of this process; workers before it send none
+	Secret string `json:"secret,omitempty"` // of this process; older workers send none
 }
 
-// Registered is the answer: who the runner is, how often it is to beat, and where its runs wait.
+// Registered is the reply: the runner's id, the heartbeat interval, and its task queues.
 type Registered struct {
 	RunnerID          string        `json:"runner_id"`
-	HeartbeatInterval time.Duration `json:"beat_every"` // nanoseconds; the lease's rhythm
+	HeartbeatInterval time.Duration `json:"beat_every"` // nanoseconds; derived from the lease
 	Lease             time.Duration `json:"lease"`      // nanoseconds
 	HeartbeatSeconds  int           `json:"heartbeat_interval_seconds"`
 	TaskQueues        []string      `json:"lanes"`
-	APIURL            string        `json:"api_url,omitempty"` // where the coordinator that answered has its HTTP API, as workers reach it
-	// RecordVersion is the newest version of records that the worker may write; 0: 1. Every coordinator that is online reads it.
+	APIURL            string        `json:"api_url,omitempty"` // HTTP API of the coordinator that replied, for workers
+	// RecordVersion is the newest version of records that the worker may write; 0: 1. Every online coordinator
+	// reads it.
 	RecordVersion int `json:"record_version,omitempty"`
-	// EventVersion is the newest form of events that every coordinator reads which is online; 0: 1. See
+	// EventVersion is the newest format of events that every online coordinator reads; 0: 1. See
 	// run.EventVersion.
 	EventVersion int `json:"event_version,omitempty"`
 }
 
-// Deregistration is the end of a worker process. One that was told to end (SIGTERM) says it at once where it has runs to finish, and again when
-// it goes.
+// Deregistration announces the end of a worker process. After SIGTERM the process sends it at once if it has
+// runs to finish, and again when it exits.
 type Deregistration struct {
 	RunnerID  string `json:"runner_id"`
 	Instance  string `json:"instance"`
 	Secret    string `json:"secret,omitempty"`    // as it registered
-	Finishing bool   `json:"finishing,omitempty"` // it takes no more and is still there
+	Finishing bool   `json:"finishing,omitempty"` // it takes no more runs but still has some
 }
 
-// Heartbeat says that a worker is alive and which attempts it has. It is a request on ao.beats.<runner>.
+// Heartbeat reports that a worker is alive and which attempts it has. It is a request on ao.beats.<runner>.
 type Heartbeat struct {
 	RunnerID string    `json:"runner_id"`
 	Instance string    `json:"instance"`
 	Secret   string    `json:"secret,omitempty"` // as it registered
 	Attempts []Attempt `json:"attempts"`
-	Idle     []string  `json:"idle,omitempty"` // sessions that have a process which waits for their next turn
+	Idle     []string  `json:"idle,omitempty"` // sessions with a process that waits for the next turn
 	Draining bool      `json:"draining,omitempty"`
 	At       time.Time `json:"at,omitzero"` // by the worker's clock
 }
 
-// Attempt is one that a worker has begun and not yet ended.
+// Attempt is one that a worker has claimed and not ended.
 type Attempt struct {
 	RunID     string     `json:"run_id"`
 	SessionID string     `json:"session_id"`
 	Key       string     `json:"key"`
-	StartedAt *time.Time `json:"started_at,omitempty"` // its executor runs since
+	StartedAt *time.Time `json:"started_at,omitempty"` // when its executor was started
 }
 
 // HeartbeatReply tells a worker what it does not know yet.
 type HeartbeatReply struct {
 	Known      bool     `json:"known"`             // false: register again
 	Superseded bool     `json:"superseded"`        // another process is this runner now: end everything
-	Abandoned  []string `json:"given_up"`          // keys of attempts that are over for the coordinator: kill them
-	Stop       []string `json:"stop"`              // keys of attempts that somebody wants stopped
-	Forget     []string `json:"forget,omitempty"`  // sessions of Idle that are deleted: end their processes
-	Drain      bool     `json:"drain"`             // take no more, finish, go
-	TaskQueues []string `json:"lanes"`             // all queues the runner takes from
-	APIURL     string   `json:"api_url,omitempty"` // where the coordinator that answers has its HTTP API
+	Abandoned  []string `json:"given_up"`          // keys of attempts that the coordinator has ended: kill them
+	Stop       []string `json:"stop"`              // keys of attempts to stop
+	Forget     []string `json:"forget,omitempty"`  // deleted sessions of Idle: end their processes
+	Drain      bool     `json:"drain"`             // take no more runs, finish, exit
+	TaskQueues []string `json:"lanes"`             // all task queues the runner pulls from
+	APIURL     string   `json:"api_url,omitempty"` // HTTP API of the coordinator that replied
 	// RecordVersion is the newest version of records that the worker may write from now on; 0: 1.
 	RecordVersion int `json:"record_version,omitempty"`
-	// EventVersion is the newest form of events that the worker may write from now on; 0: 1.
+	// EventVersion is the newest format of events that the worker may write from now on; 0: 1.
 	EventVersion int `json:"event_version,omitempty"`
 }
 
-// What a coordinator asks of one worker, on ao.commands.<runner>.
+// The commands of a coordinator to one worker, on ao.commands.<runner>.
 const (
 	CommandStop       = "stop"  // end this attempt's process tree
 	CommandProbe      = "probe" // do you still have this attempt? → Probed
 	CommandPing       = "ping"  // are you alive? → Ponged
-	CommandTaskQueues = "lanes" // take from these queues
-	CommandDrain      = "drain" // take no more, finish, go
+	CommandTaskQueues = "lanes" // pull from these task queues
+	CommandDrain      = "drain" // take no more runs, finish, exit
 )
 
-// Command is a coordinator's word to a worker. What changes something proves that it is one: stop by the attempt's key, the others by
-// the process that they are for, which no other worker is told.
+// Command is a command to a worker. Commands that change something are authenticated: stop by the attempt's
+// key, the others by the process id, which no other worker knows.
 type Command struct {
 	Type       string   `json:"type"`
 	RunID      string   `json:"run_id,omitempty"`
@@ -97,14 +98,14 @@ type Command struct {
 	TaskQueues []string `json:"lanes,omitempty"`
 }
 
-// CommandReply answers every command.
+// CommandReply is the reply to every command.
 type CommandReply struct {
 	Instance string `json:"instance"`
-	Secret   string `json:"secret,omitempty"` // as it registered: the reply is that process's
+	Secret   string `json:"secret,omitempty"` // as it registered: proves that the process replied
 	Has      bool   `json:"has,omitempty"`    // probe, stop: the attempt is here
 }
 
-// PartRequest asks for, or brings, one part of a payload; the attempt's key proves that the worker may.
+// PartRequest reads or writes one part of a payload. The attempt's key proves the worker's right.
 type PartRequest struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`

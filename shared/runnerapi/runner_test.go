@@ -9,7 +9,8 @@ import (
 )
 
 func TestSatisfies(t *testing.T) {
-	r := Runner{Identity: Identity{Hostname: "h", ProjectDir: "/p", ExecutorProfile: "text", ExecutorType: run.Procedural}, Tags: []string{"gpu", "eu"}, AgentHashes: map[string]string{"a": "1", "b": "2"}}
+	r := Runner{Identity: Identity{Hostname: "h", ProjectDir: "/p", ExecutorProfile: "text",
+		ExecutorType: run.Procedural}, Tags: []string{"gpu", "eu"}, AgentHashes: map[string]string{"a": "1", "b": "2"}}
 	shy := r
 	shy.RequireMatchingTags = true
 	for _, tt := range []struct {
@@ -26,7 +27,8 @@ func TestSatisfies(t *testing.T) {
 		{"its folder", r, RoutingKey{Type: run.Procedural, ProjectDir: "/p"}, true},
 		{"all tags", r, RoutingKey{Type: run.Procedural, Tags: []string{"eu", "gpu"}}, true},
 		{"one tag too many", r, RoutingKey{Type: run.Procedural, Tags: []string{"eu", "us"}}, false},
-		{"exactly these agents", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"a": "1", "b": "2"}}, true},
+		{"exactly these agents", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"a": "1", "b": "2"}},
+			true},
 		{"fewer agents than it has", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"a": "1"}}, true},
 		{"another definition", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"a": "9"}}, false},
 		{"an agent it has not", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"c": "1"}}, false},
@@ -60,7 +62,8 @@ func TestPatience(t *testing.T) {
 	for _, tt := range []struct {
 		silence time.Duration
 		want    string
-	}{{0, Online}, {119 * time.Second, Online}, {120 * time.Second, Stale}, {599 * time.Second, Stale}, {600 * time.Second, Removed}} {
+	}{{0, Online}, {119 * time.Second, Online}, {120 * time.Second, Stale}, {599 * time.Second, Stale},
+		{600 * time.Second, Removed}} {
 		if got := (Thresholds{}).Status(tt.silence); got != tt.want {
 			t.Errorf("after %s: got %s, want %s", tt.silence, got, tt.want)
 		}

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// TokenPrefix is how every session token begins, so that nobody takes one for an API token.
+// TokenPrefix begins every session token, so that none is mistaken for an API token.
 const TokenPrefix = "aos_"
 
-// SessionToken is what an executor's session shows to the API: good for that session alone, and while that
-// attempt runs. It is made from the attempt's key, which only its worker and the coordinators have, and does not show it.
+// SessionToken authenticates an executor's session at the API. It is valid for that session only, and while
+// that attempt runs. It is derived from the attempt's key and does not reveal it.
 func SessionToken(run string, attempt int, key string) string {
 	name := run + "." + strconv.Itoa(attempt)
 	mac := hmac.New(sha256.New, []byte(key))
@@ -20,7 +20,8 @@ func SessionToken(run string, attempt int, key string) string {
 	return TokenPrefix + name + "." + hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// ReadSessionToken tells whose token it says it is; who trusts it makes SessionToken of that and compares in constant time.
+// ReadSessionToken returns whose token it claims to be. To verify it, make SessionToken of that and compare in
+// constant time.
 func ReadSessionToken(token string) (run string, attempt int, ok bool) {
 	rest, ok := strings.CutPrefix(token, TokenPrefix)
 	parts := strings.Split(rest, ".")

@@ -1,10 +1,9 @@
-// Package trace is how the way of a run is told to OpenTelemetry, and the one place that knows its API. Whose context it is
-// travels as W3C Trace Context (traceparent, tracestate): in a caller's headers, in the run's record, in the executor's
-// environment, in the requests that its programs make. That holds whether spans are made here or not, so that others' traces
-// stay whole; spans are made where there is a Tracer (package otlp makes one of the environment).
+// Package trace reports a run's spans to OpenTelemetry, and is the only package that uses its API. The trace
+// context travels as W3C Trace Context (traceparent, tracestate): in a caller's headers, in the run's record,
+// in the executor's environment, and in the requests of its programs. That holds without a Tracer too, so other
+// traces stay complete. Spans are made if there is a Tracer (see package otlp).
 //
-// What nobody asked for costs nothing: without a caller's traceparent and without a Tracer no context is changed, nothing is
-// allocated and nothing is stored.
+// Without a caller's traceparent and without a Tracer nothing is changed, allocated or stored.
 package trace
 
 import (
@@ -28,7 +27,7 @@ const (
 	HeaderState  = "tracestate"
 )
 
-// The attributes of spans. None is ever what a run was given or what it made: no parameters, prompts, results or keys.
+// The attributes of spans. No attribute contains parameters, prompts, results or keys.
 const (
 	Run     = "ao.run.id"
 	Session = "ao.session.id"
@@ -37,32 +36,32 @@ const (
 	Runner  = "ao.runner.id"
 	Attempt = "ao.run.attempt"
 	Status  = "ao.run.status"
-	Outcome = "error.type" // the code of what went wrong
+	Outcome = "error.type" // the error code
 )
 
-// Kind is a span's place between processes.
+// Kind is a span's kind.
 type Kind = otel.SpanKind
 
 // The kinds of spans.
 const (
 	Internal = otel.SpanKindInternal
-	Server   = otel.SpanKindServer   // answers a request
-	Client   = otel.SpanKindClient   // makes one
-	Producer = otel.SpanKindProducer // hands work on
-	Consumer = otel.SpanKindConsumer // takes it up
+	Server   = otel.SpanKindServer   // handles a request
+	Client   = otel.SpanKindClient   // sends a request
+	Producer = otel.SpanKindProducer // creates work
+	Consumer = otel.SpanKindConsumer // does such work
 )
 
-// Tracer makes spans. Nil makes none.
+// Tracer makes spans. A nil Tracer makes none.
 type Tracer struct{ t otel.Tracer }
 
-// scope is who made the spans, as readers of traces see it.
+// scope is the instrumentation scope of our spans.
 const scope = "ao"
 
-// New makes a Tracer of an SDK's.
+// New makes a Tracer from an SDK's provider.
 func New(p otel.TracerProvider) *Tracer { return &Tracer{p.Tracer(scope)} }
 
-// Start begins a span below the one of ctx, which may be another process's; below none it is a trace's first. The context that it
-// gives is the span's.
+// Start starts a span below that of ctx, which may be another process's; without one it starts a trace. The
+// returned context is the span's.
 func (t *Tracer) Start(ctx context.Context, kind Kind, name string) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -71,7 +70,7 @@ func (t *Tracer) Start(ctx context.Context, kind Kind, name string) (context.Con
 	return ctx, Span{s}
 }
 
-// Finished makes a span of two times that are known already.
+// Finished makes a span with given start and end times.
 func (t *Tracer) Finished(ctx context.Context, name string, from, to time.Time) FinishedSpan {
 	if t == nil {
 		return FinishedSpan{}
@@ -89,14 +88,15 @@ type FinishedSpan struct {
 	to time.Time
 }
 
-// End ends it when it did.
+// End ends it at its end time.
 func (p FinishedSpan) End() {
 	if p.s != nil {
 		p.s.End(otel.WithTimestamp(p.to))
 	}
 }
 
-// Start begins a span below the one of ctx, if that one was begun in this process and is kept; else there is none.
+// Start starts a span below that of ctx, if that one was started in this process and is recorded; else there is
+// none.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	above := otel.SpanFromContext(ctx)
 	if !above.IsRecording() {
@@ -106,10 +106,11 @@ func Start(ctx context.Context, name string) (context.Context, Span) {
 	return ctx, Span{s}
 }
 
-// Span is a span under way; its zero value is none, and takes everything. One that is never ended is never told of.
+// Span is a span in progress. Its zero value is none, and ignores everything. A span that is never ended is
+// never reported.
 type Span struct{ s otel.Span }
 
-// IsRecording tells whether the span is kept: whether it is worth working out what to say of it.
+// IsRecording reports whether the span is recorded, so that computing its attributes is worthwhile.
 func (s Span) IsRecording() bool { return s.s != nil && s.s.IsRecording() }
 
 // Set sets an attribute; an empty value sets none.
@@ -119,21 +120,22 @@ func (s Span) Set(key, value string) {
 	}
 }
 
-// SetInt likewise.
+// SetInt sets a number.
 func (s Span) SetInt(key string, value int) {
 	if s.IsRecording() {
 		s.s.SetAttributes(attribute.Int(key, value))
 	}
 }
 
-// SetRun sets whose span it is.
+// SetRun sets the attributes of a run.
 func (s Span) SetRun(r *run.Spec) {
 	if s.IsRecording() {
-		s.s.SetAttributes(attribute.String(Run, r.ID), attribute.String(Session, r.SessionID), attribute.String(Agent, r.Agent))
+		s.s.SetAttributes(attribute.String(Run, r.ID), attribute.String(Session, r.SessionID),
+			attribute.String(Agent, r.Agent))
 	}
 }
 
-// SetError says that what the span stands for went wrong, by a code.
+// SetError marks the span as failed, with a code.
 func (s Span) SetError(code string) {
 	if s.IsRecording() {
 		s.s.SetAttributes(attribute.String(Outcome, code))
@@ -141,7 +143,7 @@ func (s Span) SetError(code string) {
 	}
 }
 
-// SetFault says why a run failed.
+// SetFault marks a run's span as failed.
 func (s Span) SetFault(why *fault.Fault) {
 	if why == nil {
 		s.SetError("failed")
@@ -150,7 +152,7 @@ func (s Span) SetFault(why *fault.Fault) {
 	s.SetError(why.Code)
 }
 
-// RecordError notes how it went. What a caller is to mend is no failure of ours.
+// RecordError records an error. A caller's mistake does not mark the span as failed.
 func (s Span) RecordError(err error) {
 	if err == nil || !s.IsRecording() {
 		return
@@ -161,14 +163,14 @@ func (s Span) RecordError(err error) {
 	}
 }
 
-// AddEvent notes that something happened at a time.
+// AddEvent adds an event at a time.
 func (s Span) AddEvent(name string, at time.Time) {
 	if s.IsRecording() {
 		s.s.AddEvent(name, otel.WithTimestamp(at))
 	}
 }
 
-// Link names a span that this one has to do with and is not below.
+// Link links a span that is related and not an ancestor.
 func (s Span) Link(t *run.Trace) {
 	if s.IsRecording() && t != nil {
 		s.s.AddLink(otel.LinkFromContext(ContextWith(context.Background(), t)))
@@ -184,16 +186,17 @@ func (s Span) End() {
 
 var format propagation.TraceContext
 
-// Extract is ctx with the trace context that a request's headers bring, if any. What the specification calls invalid is ignored.
+// Extract is ctx with the trace context in a request's headers, if any. An invalid one is ignored.
 func Extract(ctx context.Context, header map[string][]string) context.Context {
 	parent := values(header, "Traceparent", HeaderParent)
 	if len(parent) != 1 {
 		return ctx
 	}
-	return ContextWith(ctx, &run.Trace{Parent: parent[0], State: strings.Join(values(header, "Tracestate", HeaderState), ",")})
+	return ContextWith(ctx, &run.Trace{Parent: parent[0],
+		State: strings.Join(values(header, "Tracestate", HeaderState), ",")})
 }
 
-// values are a header's as HTTP spells its name, else as NATS does.
+// values are the values of a header, spelled as in HTTP or as in NATS.
 func values(header map[string][]string, names ...string) []string {
 	for _, name := range names {
 		if v := header[name]; len(v) > 0 {
@@ -203,7 +206,7 @@ func values(header map[string][]string, names ...string) []string {
 	return nil
 }
 
-// ContextWith is ctx below a context that was stored or sent; nil and an invalid one change nothing.
+// ContextWith is ctx with a stored or received trace context; nil and an invalid one change nothing.
 func ContextWith(ctx context.Context, t *run.Trace) context.Context {
 	if t == nil {
 		return ctx
@@ -211,7 +214,7 @@ func ContextWith(ctx context.Context, t *run.Trace) context.Context {
 	return format.Extract(ctx, carrier{t})
 }
 
-// FromContext is the context to be stored or sent on; nil: there is none.
+// FromContext is the trace context to store or send; nil: none.
 func FromContext(ctx context.Context) *run.Trace {
 	if !otel.SpanContextFromContext(ctx).IsValid() {
 		return nil
@@ -225,7 +228,7 @@ func FromContext(ctx context.Context) *run.Trace {
 // Inject puts ctx's trace context into a request's headers, if it has one.
 func Inject(ctx context.Context, h http.Header) { InjectTrace(h, FromContext(ctx)) }
 
-// InjectTrace puts a trace context into a request's headers, instead of what is there; nil changes nothing.
+// InjectTrace replaces the trace context in a request's headers; nil changes nothing.
 func InjectTrace(h http.Header, t *run.Trace) {
 	if t == nil {
 		return
@@ -237,14 +240,13 @@ func InjectTrace(h http.Header, t *run.Trace) {
 	}
 }
 
-// maxState is how long a tracestate may be that is handed on, and longMember which of its members go first, in bytes: the
-// specification's own figures.
+// The specification's limits, in bytes: of a forwarded tracestate, and of the members that are dropped first.
 const (
 	maxState   = 512
 	longMember = 128
 )
 
-// shorten cuts a tracestate that is too long, as the specification says: long members first, then from the end.
+// shorten cuts a tracestate that is too long, as specified: long members first, then from the end.
 func shorten(state string) string {
 	if len(state) <= maxState {
 		return state
@@ -265,7 +267,7 @@ func shorten(state string) string {
 	return strings.Join(all, ",")
 }
 
-// carrier is a run.Trace as the propagator reads and writes it.
+// carrier adapts a run.Trace to the propagator.
 type carrier struct{ t *run.Trace }
 
 func (c carrier) Get(key string) string {

@@ -11,7 +11,8 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// TestArrived: what a caller's headers say is kept as it is, and what the specification calls invalid as if it were not there.
+// TestArrived: what a caller's headers say is kept as it is, and what the specification calls invalid as if it were
+// not there.
 func TestArrived(t *testing.T) {
 	long := strings.Repeat("x", 130)
 	for _, tt := range []struct {
@@ -22,8 +23,11 @@ func TestArrived(t *testing.T) {
 		{"none", http.Header{}, "", ""},
 		{"a parent", http.Header{"Traceparent": {parent}}, parent, ""},
 		{"as NATS spells it", http.Header{"traceparent": {parent}, "tracestate": {"a=1"}}, parent, "a=1"},
-		{"not sampled", http.Header{"Traceparent": {strings.TrimSuffix(parent, "1") + "0"}}, strings.TrimSuffix(parent, "1") + "0", ""},
-		{"with state", http.Header{"Traceparent": {parent}, "Tracestate": {"congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"}}, parent, "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"},
+		{"not sampled", http.Header{"Traceparent": {strings.TrimSuffix(parent, "1") + "0"}},
+			strings.TrimSuffix(parent, "1") + "0", ""},
+		{"with state", http.Header{"Traceparent": {parent},
+			"Tracestate": {"congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"}}, parent,
+			"congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"},
 		{"state in two lines", http.Header{"Traceparent": {parent}, "Tracestate": {"a=1", "b=2"}}, parent, "a=1,b=2"},
 		{"state that is none", http.Header{"Traceparent": {parent}, "Tracestate": {"=;=\x00"}}, parent, ""},
 		{"state alone", http.Header{"Tracestate": {"a=1"}}, "", ""},
@@ -35,10 +39,14 @@ func TestArrived(t *testing.T) {
 		{"version ff", http.Header{"Traceparent": {"ff" + parent[2:]}}, "", ""},
 		{"more than version 00 has", http.Header{"Traceparent": {parent + "-00"}}, "", ""},
 		{"a later version, with more", http.Header{"Traceparent": {"cc" + parent[2:] + "-what-comes"}}, parent, ""},
-		{"a later version, with more that does not begin as it must", http.Header{"Traceparent": {"cc" + parent[2:] + ".what"}}, "", ""},
+		{"a later version, with more that does not begin as it must",
+			http.Header{"Traceparent": {"cc" + parent[2:] + ".what"}}, "", ""},
 		{"too short", http.Header{"Traceparent": {parent[:54]}}, "", ""},
 		{"a line feed", http.Header{"Traceparent": {parent + "\n"}}, "", ""},
-		{"long members of a long state go first", http.Header{"Traceparent": {parent}, "Tracestate": {"a=1,b=" + long + ",c=" + strings.Repeat("y", 110) + ",d=" + long + ",e=" + long + ",f=2"}},
+		{"long members of a long state go first",
+			http.Header{"Traceparent": {parent},
+				"Tracestate": {"a=1,b=" + long + ",c=" + strings.Repeat("y", 110) + ",d=" + long + ",e=" + long +
+					",f=2"}},
 			parent, "a=1,b=" + long + ",c=" + strings.Repeat("y", 110) + ",d=" + long + ",f=2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,11 +100,13 @@ func FuzzArrived(f *testing.F) {
 	f.Add("cc"+parent[2:]+"-more", "congo=t61rcWkgMzE", ",,a=1")
 	f.Add(strings.ToUpper(parent), strings.Repeat("k=v,", 40), "x@y=z")
 	f.Fuzz(func(t *testing.T, parent, state, more string) {
-		got := FromContext(Extract(context.Background(), http.Header{"Traceparent": {parent}, "Tracestate": {state, more}}))
+		got := FromContext(Extract(context.Background(),
+			http.Header{"Traceparent": {parent}, "Tracestate": {state, more}}))
 		if got == nil {
 			return
 		}
-		if len(got.Parent) != 55 || len(got.State) > maxState || strings.ContainsFunc(got.Parent+got.State, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if len(got.Parent) != 55 || len(got.State) > maxState ||
+			strings.ContainsFunc(got.Parent+got.State, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Fatalf("kept %q %q", got.Parent, got.State)
 		}
 		if again := FromContext(ContextWith(context.Background(), got)); again == nil || *again != *got {

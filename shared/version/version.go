@@ -1,4 +1,4 @@
-// Package version says which build a program is.
+// Package version reports which build a program is.
 package version
 
 import (
@@ -10,40 +10,40 @@ import (
 	"sync"
 )
 
-// Unknown is the version of a build that nobody stamped: by 'go run', or without the repository.
+// Unknown is the version of an unstamped build: by 'go run', or without the repository.
 const Unknown = "unknown"
 
-// stamp and commit are what the build was given, where Go cannot see the repository:
-// go build -ldflags "-X ao/shared/version.stamp=v1.2.3 -X ao/shared/version.commit=0123abcd…".
+// stamp and commit are set at build time if Go cannot see the repository: go build -ldflags "-X
+// ao/shared/version.stamp=v1.2.3 -X ao/shared/version.commit=0123abcd…".
 var stamp, commit string
 
-// Current is this program's version: the one its build was given, the module's, or the commit that it was built of, with + where files
-// were changed since.
+// Current is this program's version: the stamp, the module's version, or the commit, with + if files were
+// modified.
 var Current = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return of(info, stamp, commit)
 })
 
-// Revision is the whole commit that this program was built of.
+// Revision is the full commit id of the build.
 var Revision = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return cmp.Or(commit, vcs(info, "vcs.revision"), Unknown)
 })
 
-// Line is what a program answers to --version.
+// Line is what a program prints for --version.
 func Line(program string) string {
 	return fmt.Sprintf("%s %s (%s, %s/%s)\n", program, Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// short is how much of a commit's name is shown.
-const short = 12
+// shortCommit is how many characters of a commit id are shown.
+const shortCommit = 12
 
 func of(info *debug.BuildInfo, stamp, commit string) string {
 	switch {
 	case stamp != "":
 		return stamp
 	case commit != "":
-		return commit[:min(len(commit), short)]
+		return commit[:min(len(commit), shortCommit)]
 	case info == nil:
 		return Unknown
 	}
@@ -54,14 +54,14 @@ func of(info *debug.BuildInfo, stamp, commit string) string {
 	if commit == "" {
 		return Unknown
 	}
-	commit = commit[:min(len(commit), short)]
+	commit = commit[:min(len(commit), shortCommit)]
 	if vcs(info, "vcs.modified") == "true" {
 		commit += "+"
 	}
 	return commit
 }
 
-// vcs is what Go has noted of the repository; empty: it did not see one.
+// vcs is a fact that Go noted about the repository; empty: it did not see one.
 func vcs(info *debug.BuildInfo, key string) string {
 	if info == nil {
 		return ""

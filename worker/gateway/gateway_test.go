@@ -484,7 +484,7 @@ func TestRefusals(t *testing.T) {
 			`{"error":"unavailable","message":"away"}`},
 		{errors.New("secret"),
 			500,
-			`{"error":"internal","message":"Something went wrong inside; the log has it under this request's id"}`},
+			`{"error":"internal","message":"Internal error; see the log for this request's id"}`},
 	} {
 		_, d, _ := open(t, Config{}, func(r *Run) {
 			r.OnLine = func(context.Context, executor.Line) error { return tt.err }

@@ -132,7 +132,7 @@ func TestTheLongestCommandLine(t *testing.T) {
 			for i := range 3 {
 				j.Env = append(j.Env, fmt.Sprintf("LARGE_%d=%s", i, strings.Repeat("e", 100<<10)))
 			}
-			if err := of.Takes(j.Invocation.Parameters); (err == nil) != tt.taken {
+			if err := of.CheckParameters(j.Invocation.Parameters); (err == nil) != tt.taken {
 				t.Errorf("taken: %v", err)
 			}
 			if got := told(Run(t.Context(), j)); !strings.HasPrefix(got, tt.want) {

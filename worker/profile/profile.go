@@ -252,7 +252,7 @@ func (p Profile) Confinement() *process.Confinement {
 }
 
 // Agents loads the profile's agents (see the function Agents).
-func (p Profile) Agents() (good []Agent, broken []agent.Bad, err error) {
+func (p Profile) Agents() (good []Agent, broken []agent.BrokenFile, err error) {
 	if p.AgentsDir == "" {
 		return nil, nil, nil
 	}
@@ -265,7 +265,7 @@ func (p Profile) Agents() (good []Agent, broken []agent.Bad, err error) {
 
 // Agents loads the procedural agents of a folder. broken are those that cannot run, with file and reason: bad
 // definitions, autonomous agents, missing or non-executable commands. The error is about the folder itself.
-func Agents(dir string) (good []Agent, broken []agent.Bad, err error) {
+func Agents(dir string) (good []Agent, broken []agent.BrokenFile, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, nil, err

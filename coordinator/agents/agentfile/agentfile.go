@@ -99,7 +99,7 @@ func applyChanges(old agent.Files, members []strictjson.Member) (agent.Files, er
 	if err != nil {
 		return next, err
 	}
-	current, err = agent.Plain(current)
+	current, err = agent.CanonicalNames(current)
 	if err != nil {
 		return next, err
 	}
@@ -118,7 +118,7 @@ func applyChanges(old agent.Files, members []strictjson.Member) (agent.Files, er
 		c := strictjson.Change{Keys: agent.Names(m.Key), Value: m.Value}
 		if string(m.Value) == "null" {
 			c.Value = nil
-		} else if agent.Same(now[m.Key], m.Value) {
+		} else if agent.EqualJSON(now[m.Key], m.Value) {
 			continue
 		}
 		changes = append(changes, c)

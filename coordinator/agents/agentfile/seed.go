@@ -210,7 +210,7 @@ const (
 
 // readAgents reads the agents of a folder: <name>/agent.json with the files beside it, and <name>.json.
 func readAgents(dir string) (map[string]agentFiles, error) {
-	all, err := agent.Places(dir)
+	all, err := agent.Paths(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ type Doctor struct {
 	Members func() []runnerapi.Member
 	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
-		BrokenAgents() []agent.Bad
+		BrokenAgents() []agent.BrokenFile
 	}
 	Waits   interface{ UnmatchedQueues() map[string]time.Time }
 	Ready   func() error

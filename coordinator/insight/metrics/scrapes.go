@@ -47,7 +47,7 @@ type Scrapes struct {
 	Views   func() []runners.View
 	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
-		BrokenAgents() []agent.Bad
+		BrokenAgents() []agent.BrokenFile
 	}
 	ProfileOf func(agent string) string // which its runs have; empty: any
 	Ready     func() error

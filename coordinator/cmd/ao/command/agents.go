@@ -78,7 +78,7 @@ func listBroken(a *app, p client.Page) error {
 	between := ""
 	return a.printList(p, "no broken definitions", nil, func(doc json.RawMessage) error {
 		var b struct {
-			agent.Bad
+			agent.BrokenFile
 			Runner string `json:"runner_id"` // its owner; empty: the coordinator
 		}
 		if err := json.Unmarshal(doc, &b); err != nil {
