@@ -1,4 +1,4 @@
-// Package agents tests the example agents as a worker runs them: found by the profile, called by the executor.
+// Package agents tests the example agents as a worker runs them: loaded by the profile, run by the executor.
 package agents
 
 import (
@@ -16,7 +16,7 @@ import (
 	"ao/worker/profile"
 )
 
-// start runs an example agent in a folder; the parameters must be such as its schema takes.
+// start runs an example agent in a folder; its schema must accept the parameters.
 func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcome {
 	t.Helper()
 	p, err := profile.Read("../profiles", "procedural")
@@ -57,7 +57,7 @@ func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcom
 	return run.Outcome{}
 }
 
-// folder is what the examples are tried on, odd names and bytes included.
+// folder returns a folder for the examples, with odd names and bytes.
 func folder(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -176,11 +176,11 @@ csv-check: bad.csv: line 5: a quote is opened and never closed`},
 	}
 }
 
-// parent is the folder of a path, which stays as it is written.
+// parent returns the folder of a path, as it is written.
 func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
-// TestExamplesKeepToTheProjectFolder: whatever way a path leads out, by its name, by a link or by a folder's link, it
-// is refused by that name, and nothing of the file is told. What stays inside is taken, however it is written.
+// TestExamplesKeepToTheProjectFolder: a path that leads out of the folder, by its name or through a link, is refused
+// by its name. A path inside is accepted, however it is written.
 func TestExamplesKeepToTheProjectFolder(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "project")
@@ -296,7 +296,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestStopCleansUp stops a scan; its temporary file must go.
+// TestStopCleansUp stops a scan; its temporary file must be removed.
 func TestStopCleansUp(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

@@ -14,7 +14,7 @@ import (
 	"ao/worker/testexec"
 )
 
-// Each example agent can be loaded, takes its example and, without a model, gives what its output schema asks for.
+// Each example agent loads, accepts its example and, without a model, returns what its output schema requires.
 func TestAutonomousExamples(t *testing.T) {
 	files, broken, err := agent.Load("autonomous", run.Autonomous, nil)
 	if err != nil || len(broken) > 0 {

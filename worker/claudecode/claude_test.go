@@ -19,11 +19,11 @@ import (
 	"ao/worker/enforce"
 )
 
-// free is the executor of a profile that confines nothing.
-var free Executor
+// unconfined is an executor without a confinement.
+var unconfined Executor
 
-// TestASession: a turn with a tool, and a second one that knows of the first. What the API gets is what was asked for.
-func TestASession(t *testing.T) {
+// TestSession: a turn with a tool, and a second one that remembers the first. The API gets what was asked for.
+func TestSession(t *testing.T) {
 	t.Parallel()
 	claude := standin.Claude(t)
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -35,9 +35,9 @@ func TestASession(t *testing.T) {
 	inv, host, h := turn(t, claude, api.URL, prompt, fmt.Sprintf(`{"system_prompt":%q}`, long),
 		`{"model":"claude-test-1","allowed_tools":["Read","Bash(echo *)","Bash(cat *)"],`+
 			`"permission_mode":"acceptEdits"}`)
-	o := free.Run(t.Context(), inv, host)
-	if got := told(o); got != "completed | Done." {
-		t.Fatalf("got %s, %q", got, h.all())
+	o := unconfined.Run(t.Context(), inv, host)
+	if got := outcomeText(o); got != "completed | Done." {
+		t.Fatalf("got %s, %q", got, h.lines())
 	}
 	if raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "made")); string(raw) != "made\n" {
 		t.Errorf("the tool made %q", raw)
@@ -50,7 +50,7 @@ func TestASession(t *testing.T) {
 		"post_tool " + tool + `,"tool_output":"made"}`,
 		`message {"role":"assistant","content":[{"type":"text","text":"Done."}]}`,
 	}
-	got := h.all()
+	got := h.lines()
 	facts, ok := strings.CutPrefix(got[len(got)-1], "metadata ")
 	if !slices.Equal(got[:len(got)-1], want) || !ok {
 		t.Errorf("got  %q\nwant %q and metadata", got, want)
@@ -77,9 +77,9 @@ func TestASession(t *testing.T) {
 
 	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Blueprint = executor.Resume, h.session(), "More of @"+secret,
 		json.RawMessage(`{"system_prompt":"PARROT"}`)
-	o = free.Run(t.Context(), inv, host)
-	if told(o) != "completed | Again." {
-		t.Fatalf("resumed: %s", told(o))
+	o = unconfined.Run(t.Context(), inv, host)
+	if outcomeText(o) != "completed | Again." {
+		t.Fatalf("resumed: %s", outcomeText(o))
 	}
 	last := api.Requests()[2]
 	if all := string(last.Messages) + string(last.System); !strings.Contains(all, "Done.") ||
@@ -87,7 +87,7 @@ func TestASession(t *testing.T) {
 		strings.Contains(all, "PIRATE") {
 		t.Errorf("a resumed turn does not know what it should: %.3000s", all)
 	}
-	if got := h.all(); got[len(want)+1] != want[0] {
+	if got := h.lines(); got[len(want)+1] != want[0] {
 		t.Errorf("resumed: %q", got[len(want)+1:])
 	}
 }
@@ -95,10 +95,10 @@ func TestASession(t *testing.T) {
 type executes struct{}
 
 func (executes) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	return free.Run(ctx, inv, host)
+	return unconfined.Run(ctx, inv, host)
 }
 
-// TestTheSystemPromptReplaces, and a session is asked again until its answer has the form that is wanted.
+// TestTheSystemPromptReplaces also retries a session until its answer has the required form.
 func TestTheSystemPromptReplaces(t *testing.T) {
 	t.Parallel()
 	api := standin.New(t, standin.Text("I can't say"), standin.Text("```json\n{\"n\":1}\n```"))
@@ -112,7 +112,7 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	}
 	o := c.Run(t.Context(), inv, host)
 	if o.Status != run.Completed || o.Result == nil || string(o.Result.Data) != `{"n":1}` {
-		t.Fatalf("got %s, %q", told(o), h.all())
+		t.Fatalf("got %s, %q", outcomeText(o), h.lines())
 	}
 	asked := api.Requests()
 	system := string(asked[1].System)
@@ -132,20 +132,20 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	}
 }
 
-// TestNoTools: lists that are empty are none to the real program, too.
+// TestNoTools: empty lists mean none to the real program, too.
 func TestNoTools(t *testing.T) {
 	t.Parallel()
 	api := standin.New(t, standin.Text("Hi"))
 	inv, host, h := turn(t, standin.Claude(t), api.URL, "Hello", "", `{"tools":[],"setting_sources":[]}`)
-	if got := told(free.Run(t.Context(), inv, host)); got != "completed | Hi" {
-		t.Fatalf("got %s, %q", got, h.all())
+	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | Hi" {
+		t.Fatalf("got %s, %q", got, h.lines())
 	}
 	if asked := api.Requests(); len(asked) == 0 || len(asked[0].Tools) > 0 {
 		t.Errorf("tools %v", asked)
 	}
 }
 
-// TestFailures: what claude says of its troubles becomes a code and what to do.
+// TestFailures: claude's errors become a code and advice.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	claude := standin.Claude(t)
@@ -205,10 +205,10 @@ func TestFailures(t *testing.T) {
 			if tt.resume != "" {
 				inv.Mode, inv.ExecutorSession = executor.Resume, tt.resume
 			}
-			got := told(free.Run(t.Context(), inv, host))
+			got := outcomeText(unconfined.Run(t.Context(), inv, host))
 			for _, want := range tt.want {
 				if !strings.Contains(got, want) {
-					t.Errorf("got %s, want %s\n%q", got, want, h.all())
+					t.Errorf("got %s, want %s\n%q", got, want, h.lines())
 				}
 			}
 		})
@@ -224,17 +224,17 @@ func TestAStopEndsTheTree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan run.Outcome, 1)
-	go func() { done <- free.Run(ctx, inv, host) }()
+	go func() { done <- unconfined.Run(ctx, inv, host) }()
 	var pid int
 	for end := time.Now().Add(time.Minute); pid == 0; time.Sleep(5 * time.Millisecond) {
 		raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(raw)))
 		if time.Now().After(end) {
-			t.Fatalf("the tool did not begin: %q", h.all())
+			t.Fatalf("the tool did not begin: %q", h.lines())
 		}
 	}
 	cancel()
-	if got := told(<-done); got != "stopped | I use Bash" {
+	if got := outcomeText(<-done); got != "stopped | I use Bash" {
 		t.Errorf("got %s", got)
 	}
 	if syscall.Kill(pid, 0) == nil {

@@ -8,8 +8,8 @@ import (
 	"ao/worker/process"
 )
 
-// TestClaudeInASandbox: it reads the file of its MCP servers, which lies with the worker, writes to its project and
-// its own folder, and what it hits of its limits is named.
+// TestClaudeInASandbox: claude reads the file of its MCP servers, writes to its project and its own folder, and the
+// error names a limit that it hit.
 func TestClaudeInASandbox(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(process.RemoveTempDirs)
@@ -21,9 +21,9 @@ func TestClaudeInASandbox(t *testing.T) {
 	}
 	script := `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers;; esac; done; touch ` + own + `/session; touch ~/outside 2>/dev/null && exit 9
 echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
-	inv, host, _ := turn(t, fake(t, script), "", "Hello", `{"mcp_servers":{"a":{"command":"x"}}}`, "{}")
+	inv, host, _ := turn(t, fakeClaude(t, script), "", "Hello", `{"mcp_servers":{"a":{"command":"x"}}}`, "{}")
 	host.Env = append(host.Env, "HOME=/usr")
-	if got := told(Executor{Confinement: &box}.Run(t.Context(), inv, host)); got != "completed | ok" {
+	if got := outcomeText(Executor{Confinement: &box}.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	if raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "servers")); len(raw) == 0 {
@@ -33,7 +33,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
 		t.Error(err)
 	}
 
-	inv, host, _ = turn(t, fake(t, "cat >/dev/null; head -c 3000000 /dev/zero >big"), "", "Hello", "", "{}")
+	inv, host, _ = turn(t, fakeClaude(t, "cat >/dev/null; head -c 3000000 /dev/zero >big"), "", "Hello", "", "{}")
 	o := Executor{Confinement: &box}.Run(t.Context(), inv, host)
 	if o.Error == nil || len(o.Error.Fields) == 0 || o.Error.Fields[len(o.Error.Fields)-1].Value != "file_mb" {
 		t.Errorf("got %v", o.Error)

@@ -13,8 +13,8 @@ import (
 	"ao/worker/process"
 )
 
-// FuzzStream: whatever claude prints (stream-json), each of it that is told is an object of a kind that there is, and
-// the turn ends in one way: completed with a result, failed with an error that has a code and a message, or stopped.
+// FuzzStream: whatever claude prints (stream-json), every event is an object of a known kind. The turn is completed
+// with a result, failed with a code and a message, or stopped.
 func FuzzStream(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*/*.jsonl")
 	for _, file := range files {

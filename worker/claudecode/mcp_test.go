@@ -23,7 +23,7 @@ import (
 	"ao/worker/claudecode/standin"
 )
 
-// TestMain turns the test binary into an MCP server on stdin and stdout where MCP_SERVER is set.
+// TestMain turns the test binary into an MCP server on stdin and stdout if MCP_SERVER is set.
 func TestMain(m *testing.M) {
 	if pid := os.Getenv("MCP_SERVER"); pid != "" {
 		serveMCP(pid)
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveMCP writes its process id to a file and serves the tools add, and wait, which never answers. It is of the
-// stubborn sort: neither the end of its stdin nor a signal that it may ignore ends it.
+// serveMCP writes its process id to a file and serves the tools add, and wait, which never answers. It ignores the
+// end of its stdin and all signals it can.
 func serveMCP(pid string) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	write := func(path string) {
@@ -51,8 +51,8 @@ func serveMCP(pid string) {
 	select {}
 }
 
-// answerMCP answers what an MCP client asks; a notification has no answer. The tool add says what it was called with,
-// and the key.
+// answerMCP answers a request of an MCP client; a notification has no answer. The tool add returns its arguments and
+// the key.
 func answerMCP(raw []byte, key string) (method, answer string) {
 	var q struct {
 		ID     json.RawMessage `json:"id"`
@@ -76,7 +76,7 @@ func answerMCP(raw []byte, key string) (method, answer string) {
 	return q.Method, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
 }
 
-// sums is an MCP server over HTTP; begin is called before it says who it is. It gives the URL.
+// sums returns the URL of an MCP server over HTTP; begin is called before it answers the initialization.
 func sums(t *testing.T, begin func()) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
@@ -96,8 +96,8 @@ func sums(t *testing.T, begin func()) string {
 	return server.URL
 }
 
-// ownServer is the definition of the MCP server that this test binary is, and the file where it says its process id. A
-// launcher starts it, as npx would: claude ends no more than that one.
+// ownServer returns the definition of this test binary as an MCP server, and the file of its process id. A launcher
+// starts it, like npx: claude ends only the launcher.
 func ownServer(t *testing.T) (definition, pid string) {
 	self, err := os.Executable()
 	if err != nil {
@@ -108,7 +108,7 @@ func ownServer(t *testing.T) (definition, pid string) {
 		`"MCP_KEY":"${SUMS_KEY}"}}`, self, pid), pid
 }
 
-// pidIn gives the process id that is in a file, which may not be there yet.
+// pidIn returns the process id in a file, which may not exist yet.
 func pidIn(t *testing.T, file string) int {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -121,7 +121,7 @@ func pidIn(t *testing.T, file string) int {
 	return 0
 }
 
-// TestMCP: claude calls a tool of a server that the blueprint names, with the header that is set for it.
+// TestMCP: claude calls a tool of a blueprint's server, with its header.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	claude := standin.Claude(t)
@@ -131,20 +131,20 @@ func TestMCP(t *testing.T) {
 		fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},`+
 			`"broken":{"command":"/no/such/program"}}}`, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
-	o := free.Run(t.Context(), inv, host)
-	if got := told(o); got != "completed | One." || !slices.Contains(h.all(),
+	o := unconfined.Run(t.Context(), inv, host)
+	if got := outcomeText(o); got != "completed | One." || !slices.Contains(h.lines(),
 		`post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
-		t.Errorf("got %s, %q", got, h.all())
+		t.Errorf("got %s, %q", got, h.lines())
 	}
-	if all := strings.Join(h.all(), "\n"); !strings.Contains(all,
+	if all := strings.Join(h.lines(), "\n"); !strings.Contains(all,
 		`the MCP server \"broken\" cannot be used: Claude Code could not connect to it; the run continues without it`) ||
 		!strings.Contains(all, `"mcp_servers_unreachable":["broken"]`) {
-		t.Errorf("nothing is told of the server that is broken: %q", h.all())
+		t.Errorf("nothing is told of the server that is broken: %q", h.lines())
 	}
 }
 
-// TestMCPServersAreWaitedFor: the model is not asked before a server has answered that takes its time. A newer claude
-// gives the model such tools at once where it is told to, and else by a search of its own.
+// TestMCPServersAreWaitedFor: the model is not called before a slow server has answered. Newer versions of claude
+// offer such tools immediately if asked to, otherwise through a search.
 func TestMCPServersAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	standin.Each(t, func(t *testing.T, claude string) {
@@ -162,8 +162,8 @@ func TestMCPServersAreWaitedFor(t *testing.T) {
 		})
 		inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
 		host.Env = append(host.Env, "ENABLE_TOOL_SEARCH=false")
-		if got := told(free.Run(t.Context(), inv, host)); got != "completed | Fine." {
-			t.Fatalf("got %s, %q", got, h.all())
+		if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | Fine." {
+			t.Fatalf("got %s, %q", got, h.lines())
 		}
 		if r := api.Requests()[0]; !r.Has("mcp__sums__add") {
 			t.Errorf("the model was asked without the server's tools: %v", r.Tools)
@@ -171,8 +171,8 @@ func TestMCPServersAreWaitedFor(t *testing.T) {
 	})
 }
 
-// TestMCPOnStdio: claude starts a server that the blueprint names with the environment that is set for it, calls its
-// tool, and no process of it is left, though it would stay.
+// TestMCPOnStdio: claude starts a blueprint's server with its environment and calls its tool. No process of it is
+// left, although it would stay.
 func TestMCPOnStdio(t *testing.T) {
 	t.Parallel()
 	claude := standin.Claude(t)
@@ -180,11 +180,11 @@ func TestMCPOnStdio(t *testing.T) {
 	api := standin.New(t, standin.ToolCall("mcp__sums__add", map[string]any{"a": 1}), standin.Text("One."))
 	inv, host, h := turn(t, claude, api.URL, "Add", `{"mcp_servers":{"sums":`+server+`}}`, "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
-	if got := told(free.Run(t.Context(), inv, host)); got != "completed | One." {
-		t.Errorf("got %s, %q", got, h.all())
+	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | One." {
+		t.Errorf("got %s, %q", got, h.lines())
 	}
 	tool := `{"tool_name":"mcp__sums__add","tool_input":{"a":1}`
-	got := slices.DeleteFunc(h.all(), func(l string) bool { return !strings.Contains(l, "_tool ") })
+	got := slices.DeleteFunc(h.lines(), func(l string) bool { return !strings.Contains(l, "_tool ") })
 	if want := []string{"pre_tool " + tool + "}", "post_tool " + tool +
 		`,"tool_output":"{'a':1} for open"}`}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -204,20 +204,20 @@ func TestAStopEndsAnMCPServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan run.Outcome, 1)
-	go func() { done <- free.Run(ctx, inv, host) }()
+	go func() { done <- unconfined.Run(ctx, inv, host) }()
 	pid := pidIn(t, file+".waits")
 	cancel()
-	if got := told(<-done); got != "stopped | I use mcp__sums__wait" ||
-		!slices.Contains(h.all(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
-		t.Errorf("got %s, %q", got, h.all())
+	if got := outcomeText(<-done); got != "stopped | I use mcp__sums__wait" ||
+		!slices.Contains(h.lines(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
+		t.Errorf("got %s, %q", got, h.lines())
 	}
 	if syscall.Kill(pid, 0) == nil {
 		t.Errorf("%d is left", pid)
 	}
 }
 
-// TestTheServersFileIsGoneEarly: the file of the MCP servers, which may hold keys, is there until claude has read it
-// and no longer, so that it isn't left where the worker is killed; calls of all sorts of servers are as they would be.
+// TestTheServersFileIsGoneEarly: the file of the MCP servers, which may contain keys, is removed as soon as claude
+// has read it, in case the worker is killed. All kinds of servers still work.
 func TestTheServersFileIsGoneEarly(t *testing.T) {
 	claude := standin.Claude(t)
 	temp := t.TempDir()
@@ -248,21 +248,21 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 	inv, host, h := turn(t, claude, api.URL, "Add",
 		fmt.Sprintf(`{"mcp_servers":{"web":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"sums":%s}}`, web, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
-	if got := told(free.Run(t.Context(), inv, host)); got != "completed | Two." {
-		t.Errorf("got %s, %q", got, h.all())
+	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | Two." {
+		t.Errorf("got %s, %q", got, h.lines())
 	}
 	for _, want := range []string{
 		`post_tool {"tool_name":"mcp__web__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`,
 		`post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":2},"tool_output":"{'a':2} for open"}`,
 	} {
-		if !slices.Contains(h.all(), want) {
-			t.Errorf("got %q, want %s", h.all(), want)
+		if !slices.Contains(h.lines(), want) {
+			t.Errorf("got %q, want %s", h.lines(), want)
 		}
 	}
 }
 
-// TestTheServersFileOfAnyClaude is the same without the real program: until it says that it has begun it has the file,
-// and it is gone while it still runs; one that ends before leaves none, either.
+// TestTheServersFileOfAnyClaude is the same without the real program: the file exists until claude reports its start
+// and is removed while it runs, also if it ends before.
 func TestTheServersFileOfAnyClaude(t *testing.T) {
 	for script, want := range map[string]string{
 		`[ -s "$file" ] || exit 7
@@ -276,9 +276,9 @@ done`: "completed | gone",
 	} {
 		temp := t.TempDir()
 		t.Setenv("TMPDIR", temp)
-		inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) file="${a#*=}";; esac; done
+		inv, host, _ := turn(t, fakeClaude(t, `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) file="${a#*=}";; esac; done
 `+script), "", "Hello", `{"mcp_servers":{"a":{"url":"http://h"}}}`, "")
-		if got := told(free.Run(t.Context(), inv, host)); got != want {
+		if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if left, _ := os.ReadDir(temp); len(left) > 0 {

@@ -9,7 +9,7 @@ import (
 	"ao/shared/fault"
 )
 
-// A worker says at its start what each run of the profile would fail by.
+// A worker reports at its start why each run of the profile would fail.
 func TestReady(t *testing.T) {
 	dir := t.TempDir()
 	claude := filepath.Join(dir, "claude")

@@ -16,7 +16,7 @@ import (
 	"ao/shared/run"
 )
 
-// TestTranscripts replays what two versions of claude printed: recorded from the real program, with other paths and
+// TestTranscripts replays the output of two versions of claude, recorded from the real program with other paths and
 // ids.
 func TestTranscripts(t *testing.T) {
 	const session = "00000000-0000-4000-8000-000000000001"
@@ -83,12 +83,13 @@ func TestTranscripts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				inv, host, h := turn(t, fake(t, fmt.Sprintf("cat >/dev/null\ncat '%s'\nexit %d", file, tt.code)), "",
+				inv, host, h := turn(t, fakeClaude(t, fmt.Sprintf("cat >/dev/null\ncat '%s'\nexit %d", file, tt.code)),
+					"",
 					"Hello", "", `{"max_turns":1}`)
 				if name == "gone" {
 					inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
 				}
-				got := append([]string{told(free.Run(t.Context(), inv, host))}, h.all()...)
+				got := append([]string{outcomeText(unconfined.Run(t.Context(), inv, host))}, h.lines()...)
 				if len(got) != len(tt.want) {
 					t.Fatalf("got  %q\nwant %q", got, tt.want)
 				}
@@ -104,18 +105,18 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestWhatClaudeIsGiven: every value is part of its option's argument, and nothing that a caller says is an argument.
-func TestWhatClaudeIsGiven(t *testing.T) {
+// TestArguments: every value is part of its option's argument, and nothing from a caller is an argument.
+func TestArguments(t *testing.T) {
 	script := `for a in "$@"; do echo "$a"; done >args; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers; stat -c %a "${a#*=}" >mode;; esac; done; cat >stdin
 env >env; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
-	inv, host, _ := turn(t, fake(t, script), "", "--resume @/etc/passwd",
+	inv, host, _ := turn(t, fakeClaude(t, script), "", "--resume @/etc/passwd",
 		`{"system_prompt":"--be \"so\"","mcp_servers":{"a":{"command":"--x","args":["-y"]},"b":{"type":"sse",`+
 			`"url":"http://h"}}}`,
 		`{"model":"m","fallback_model":"f,g","permission_mode":"dontAsk","max_turns":3,"max_retries":2,"tools":["Bash","Read"],"allowed_tools":["Bash(git log *)","Read"],"disallowed_tools":["Write"],
 		 "setting_sources":["user","local"],"add_dirs":["/a b"],"system_prompt_mode":"replace"}`)
 	inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
 	host.Env = append(host.Env, "AGENT_ORCHESTRATOR_PROCESS=other", "DISABLE_AUTOUPDATER=0")
-	if got := told(free.Run(t.Context(), inv, host)); got != "completed | ok" {
+	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	read := func(name string) string {
@@ -178,24 +179,25 @@ func TestWhatIsRefused(t *testing.T) {
 		{``, `{"mcp_servers":[]}`, `mcp_servers must be an object`},
 	} {
 		inv, host, _ := turn(t, "", "", "Hello", tt.blueprint, tt.config)
-		if got := told(free.Run(t.Context(), inv, host)); !strings.HasPrefix(got, "failed {") ||
+		if got := outcomeText(unconfined.Run(t.Context(), inv, host)); !strings.HasPrefix(got, "failed {") ||
 			!strings.Contains(got, tt.want) {
 			t.Errorf("%s %s: got %s, want %s", tt.config, tt.blueprint, got, tt.want)
 		}
 	}
-	inv, host, _ := turn(t, fake(t, ""), "", "Hello", "", "")
+	inv, host, _ := turn(t, fakeClaude(t, ""), "", "Hello", "", "")
 	inv.Mode = executor.Resume
 	for session, want := range map[string]string{"": `"error":"claude_session_gone"`,
 		"--model": `executor_session_id \"--model\" is not the id of a Claude Code session`} {
 		inv.ExecutorSession = session
-		if got := told(free.Run(t.Context(), inv, host)); !strings.Contains(got, want) {
+		if got := outcomeText(unconfined.Run(t.Context(), inv, host)); !strings.Contains(got, want) {
 			t.Errorf("session %q: got %s, want %s", session, got, want)
 		}
 	}
 }
 
-// TestBadEnds: a claude that says too much, nothing, or half a line, and one that would wait beyond the run's end.
-func TestBadEnds(t *testing.T) {
+// TestBadOutput: a claude that prints too much, nothing, or half a line, and one that would retry after the time
+// limit.
+func TestBadOutput(t *testing.T) {
 	init := `echo '{"type":"system","subtype":"init","session_id":"s"}'` + "\n"
 	for _, tt := range []struct{ name, script, want, heard string }{
 		{"nothing",
@@ -233,17 +235,17 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, 
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			inv, host, h := turn(t, fake(t, "cat >/dev/null\n"+tt.script), "", "Hello", "", "")
+			inv, host, h := turn(t, fakeClaude(t, "cat >/dev/null\n"+tt.script), "", "Hello", "", "")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if got := told(free.Run(ctx, inv, host)); !strings.Contains(got, tt.want) {
+			if got := outcomeText(unconfined.Run(ctx, inv, host)); !strings.Contains(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			if all := strings.Join(h.all(), "\n"); !strings.Contains(all, tt.heard) {
+			if all := strings.Join(h.lines(), "\n"); !strings.Contains(all, tt.heard) {
 				t.Errorf("told %.2000s, want %s", all, tt.heard)
 			}
 			cut := 0
-			for _, l := range h.all() {
+			for _, l := range h.lines() {
 				if len(l) > 512<<10-1<<10 {
 					t.Errorf("an event of %d bytes", len(l))
 				}
@@ -256,15 +258,15 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, 
 	}
 }
 
-// TestAStopWhileItThinks, with a claude that ignores it and a child of its own.
-func TestAStopWhileItThinks(t *testing.T) {
-	inv, host, h := turn(t, fake(t, `trap "" TERM
+// TestStopDuringAnswer stops a claude that ignores it and has a child.
+func TestStopDuringAnswer(t *testing.T) {
+	inv, host, h := turn(t, fakeClaude(t, `trap "" TERM
 cat >/dev/null; sleep 1000 & echo $! >pid
 echo '{"type":"system","subtype":"init","session_id":"s"}'
 while :; do sleep 1; done`), "", "Hello", "", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	h.tell = func(string, json.RawMessage) { cancel() }
-	if got := told(free.Run(ctx, inv, host)); got != string(run.Stopped) {
+	if got := outcomeText(unconfined.Run(ctx, inv, host)); got != string(run.Stopped) {
 		t.Errorf("got %s", got)
 	}
 	raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))
@@ -273,8 +275,8 @@ while :; do sleep 1; done`), "", "Hello", "", "")
 	}
 }
 
-// TestAStopThatClaudeTellsOf: what claude says of a stop is not the run's end, and what it came to before it is.
-func TestAStopThatClaudeTellsOf(t *testing.T) {
+// TestStopReportedByClaude: claude's own report of a stop is not the run's end; its text before it is kept.
+func TestStopReportedByClaude(t *testing.T) {
 	for _, tt := range []struct{ first, late, want string }{
 		{"", `{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["Interrupted"]}`,
 			"stopped | Half"},
@@ -282,7 +284,7 @@ func TestAStopThatClaudeTellsOf(t *testing.T) {
 		{`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Too many"]}`, "",
 			`failed {"error":"claude_max_turns"`},
 	} {
-		inv, host, h := turn(t, fake(t, `late() { echo '`+tt.late+`'; exit 1; }
+		inv, host, h := turn(t, fakeClaude(t, `late() { echo '`+tt.late+`'; exit 1; }
 trap late TERM
 cat >/dev/null
 echo '`+tt.first+`'
@@ -294,21 +296,21 @@ while :; do sleep 0.05; done`), "", "Hello", "", "")
 				cancel()
 			}
 		}
-		if got := told(free.Run(ctx, inv, host)); !strings.HasPrefix(got, tt.want) {
+		if got := outcomeText(unconfined.Run(ctx, inv, host)); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
 		cancel()
 	}
 }
 
-// TestAnEmptyListIsNotAll: who lists no tools gets none, and who lists no settings has none read.
+// TestAnEmptyListIsNotAll: an empty list of tools means none, and an empty list of settings reads none.
 func TestAnEmptyListIsNotAll(t *testing.T) {
 	inv, host, _ := turn(t,
-		fake(t,
+		fakeClaude(t,
 			`cat >/dev/null; for a in "$@"; do echo "$a"; done >args; echo '{"type":"result","subtype":"success",`+
 				`"is_error":false,"result":"ok"}'`),
 		"", "Hello", "", `{"tools":[],"setting_sources":[],"allowed_tools":[],"add_dirs":[]}`)
-	if got := told(free.Run(t.Context(), inv, host)); got != "completed | ok" {
+	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "args"))
@@ -318,8 +320,8 @@ func TestAnEmptyListIsNotAll(t *testing.T) {
 	}
 }
 
-// TestWhatAnAgentMaySay: its model is asked for, and its turns count where the profile does not say fewer.
-func TestWhatAnAgentMaySay(t *testing.T) {
+// TestAgentModelAndTurns: the agent's model is used, and its max_turns if the profile has no lower one.
+func TestAgentModelAndTurns(t *testing.T) {
 	for _, tt := range []struct{ blueprint, config, want string }{
 		{`{"model":"b","max_turns":3}`, `{"model":"p","max_turns":5}`, "--model=b --max-turns=3"},
 		{`{"model":"b","max_turns":7}`, `{"max_turns":5}`, "--model=b --max-turns=5"},
@@ -329,11 +331,11 @@ func TestWhatAnAgentMaySay(t *testing.T) {
 			`failed {"error":"invalid_request","message":"agent_blueprint.model \"--x\" is not the name of a model"`},
 	} {
 		inv, host, _ := turn(t,
-			fake(t,
+			fakeClaude(t,
 				`cat >/dev/null; for a in "$@"; do case "$a" in --m[ao]*) printf '%s ' "$a" >>args;; esac; done; `+
 					`echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
 			"", "Hello", tt.blueprint, tt.config)
-		got := told(free.Run(t.Context(), inv, host))
+		got := outcomeText(unconfined.Run(t.Context(), inv, host))
 		if raw, err := os.ReadFile(filepath.Join(inv.ProjectDir, "args")); err == nil {
 			got = string(raw)
 		}

@@ -13,8 +13,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// fake is a claude program in sh.
-func fake(t *testing.T, script string) string {
+// fakeClaude is a claude program in sh.
+func fakeClaude(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "claude")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
@@ -23,14 +23,14 @@ func fake(t *testing.T, script string) string {
 	return path
 }
 
-// heard is what an executor told, as text: one line for each event, in order.
-type heard struct {
+// recorder keeps an executor's events as text, one line each.
+type recorder struct {
 	mu    sync.Mutex
 	lines []string
 	tell  func(kind string, body json.RawMessage) // called, too; may be nil
 }
 
-func (h *heard) take(kind string, body json.RawMessage) {
+func (h *recorder) record(kind string, body json.RawMessage) {
 	h.mu.Lock()
 	h.lines = append(h.lines, kind+" "+string(body))
 	h.mu.Unlock()
@@ -39,15 +39,15 @@ func (h *heard) take(kind string, body json.RawMessage) {
 	}
 }
 
-func (h *heard) all() []string {
+func (h *recorder) lines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]string(nil), h.lines...)
 }
 
-// session is claude's, as it was bound.
-func (h *heard) session() string {
-	for _, l := range h.all() {
+// session returns the bound session id of claude.
+func (h *recorder) session() string {
+	for _, l := range h.lines() {
 		if raw, ok := strings.CutPrefix(l, executor.LineBind+" "); ok {
 			b, _, _ := executor.ReadLine([]byte(raw))
 			return b.Session
@@ -56,8 +56,8 @@ func (h *heard) session() string {
 	return ""
 }
 
-// turn is one run of an agent: everything it needs, with an empty home.
-func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor.Invocation, executor.Host, *heard) {
+// turn returns the invocation and host of a run, with an empty home.
+func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor.Invocation, executor.Host, *recorder) {
 	t.Helper()
 	var members []strictjson.Member
 	if config != "" {
@@ -74,21 +74,21 @@ func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor
 	if blueprint == "" {
 		blueprint = "{}"
 	}
-	h := &heard{}
+	h := &recorder{}
 	home, dir := t.TempDir(), t.TempDir()
 	return executor.Invocation{
 			SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: "any",
 			Prompt: prompt, ProjectDir: dir,
 			Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(blueprint),
 			Config: strictjson.Object(members),
-		}, executor.Host{Emit: h.take, Env: []string{
+		}, executor.Host{Emit: h.record, Env: []string{
 			"HOME=" + home, "PATH=" + os.Getenv("PATH"), "ANTHROPIC_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + api,
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 		}}, h
 }
 
-// told is an outcome as text.
-func told(o run.Outcome) string {
+// outcomeText returns an outcome as text.
+func outcomeText(o run.Outcome) string {
 	text := string(o.Status)
 	if o.Error != nil {
 		raw, _ := strictjson.Encode(o.Error)

@@ -12,7 +12,7 @@ import (
 	"ao/worker/claudecode/standin"
 )
 
-// facts are what a turn's metadata say of its cost.
+// facts is the usage in a turn's metadata.
 type facts struct {
 	Cost    float64 `json:"total_cost_usd"`
 	API     float64 `json:"duration_api_ms"`
@@ -28,10 +28,10 @@ type facts struct {
 	} `json:"permission_denials"`
 }
 
-// facts gives the metadata of each turn.
-func (h *heard) facts(t *testing.T) (all []facts) {
+// facts returns the metadata of each turn.
+func (h *recorder) facts(t *testing.T) (all []facts) {
 	t.Helper()
-	for _, l := range h.all() {
+	for _, l := range h.lines() {
 		if raw, ok := strings.CutPrefix(l, "metadata "); ok {
 			var m struct{ Metadata facts }
 			if err := json.Unmarshal([]byte(raw), &m); err != nil {
@@ -45,8 +45,8 @@ func (h *heard) facts(t *testing.T) (all []facts) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// TestTheCostOfATurn: each turn's own cost is told, also by a Claude Code that counts on from the session's earlier
-// turns.
+// TestTheCostOfATurn: each turn reports its own cost, also with a version of claude that counts all turns of a
+// session.
 func TestTheCostOfATurn(t *testing.T) {
 	t.Parallel()
 	standin.Each(t, func(t *testing.T, claude string) {
@@ -55,14 +55,14 @@ func TestTheCostOfATurn(t *testing.T) {
 		inv, host, h := turn(t, claude, api.URL, "Hello", "", `{"model":"claude-sonnet-4-5"}`)
 		for i, model := range []string{"claude-sonnet-4-5", "claude-sonnet-4-5", "claude-opus-4-8"} {
 			inv.Config = json.RawMessage(fmt.Sprintf(`{"claude":%q,"model":%q}`, claude, model))
-			if o := free.Run(t.Context(), inv, host); o.Status != "completed" {
-				t.Fatalf("turn %d: %s", i, told(o))
+			if o := unconfined.Run(t.Context(), inv, host); o.Status != "completed" {
+				t.Fatalf("turn %d: %s", i, outcomeText(o))
 			}
 			inv.Mode, inv.ExecutorSession = executor.Resume, h.session()
 		}
 		all := h.facts(t)
 		if len(all) != 3 {
-			t.Fatalf("%d turns told: %q", len(all), h.all())
+			t.Fatalf("%d turns told: %q", len(all), h.lines())
 		}
 		for i, requests := range []float64{1, 1, 2} {
 			f, model := all[i], []string{"claude-sonnet-4-5", "claude-sonnet-4-5", "claude-opus-4-8"}[i]
@@ -82,17 +82,16 @@ func TestTheCostOfATurn(t *testing.T) {
 	})
 }
 
-// TestTheCostOfARecordedTurn replays a session's second turn, of another model than the first, as two versions printed
-// it.
+// TestTheCostOfARecordedTurn replays a session's second turn, with another model than the first, from two versions.
 func TestTheCostOfARecordedTurn(t *testing.T) {
 	for version, api := range map[string]float64{"2.1.197": 275, "2.1.330": 278 - 174} {
 		file, err := filepath.Abs(filepath.Join("testdata", version, "resumed.jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		inv, host, h := turn(t, fake(t, fmt.Sprintf("cat >stdin\ncat '%s'", file)), "", "More", "", "")
+		inv, host, h := turn(t, fakeClaude(t, fmt.Sprintf("cat >stdin\ncat '%s'", file)), "", "More", "", "")
 		inv.Mode, inv.ExecutorSession = executor.Resume, "00000000-0000-4000-8000-000000000001"
-		if got := told(free.Run(t.Context(), inv, host)); got != "completed | Fine." {
+		if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | Fine." {
 			t.Fatal(got)
 		}
 		f := h.facts(t)[0]
@@ -103,8 +102,8 @@ func TestTheCostOfARecordedTurn(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotContained: numbers are taken off only where claude says that it began with them, and never below zero.
-func TestWhatIsNotContained(t *testing.T) {
+// TestUsageNotCounted: usage is subtracted only if claude reported it as counted before, and never below zero.
+func TestUsageNotCounted(t *testing.T) {
 	const result = `{"type":"result","subtype":"success","is_error":false,"result":"ok","total_cost_usd":0.5,` +
 		`"duration_api_ms":10,"modelUsage":{"m":{"inputTokens":5,"costUSD":0.5,"contextWindow":9000}},` +
 		`"permission_denials":[]}`
@@ -123,22 +122,23 @@ func TestWhatIsNotContained(t *testing.T) {
 			`"duration_api_ms":6,"total_cost_usd":0.3,"model_usage":{"m":{"inputTokens":2,"costUSD":0.3,` +
 				`"contextWindow":9000}},"permission_denials":[]}`},
 	} {
-		inv, host, h := turn(t, fake(t, "cat >stdin\necho '"+tt.answer+"'\necho '"+result+"'"), "", "More", "", "")
+		inv, host, h := turn(t, fakeClaude(t, "cat >stdin\necho '"+tt.answer+"'\necho '"+result+"'"), "", "More", "",
+			"")
 		inv.Mode, inv.ExecutorSession = executor.Resume, "00000000-0000-4000-8000-000000000001"
-		free.Run(t.Context(), inv, host)
-		if got := strings.Join(h.all(), "\n"); !strings.Contains(got, tt.want) {
+		unconfined.Run(t.Context(), inv, host)
+		if got := strings.Join(h.lines(), "\n"); !strings.Contains(got, tt.want) {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
 }
 
-// TestManyDenials: so many and such large ones that the event would not hold them.
+// TestManyDenials: too many and too large denials for an event.
 func TestManyDenials(t *testing.T) {
-	inv, host, h := turn(t, fake(t, `cat >/dev/null
+	inv, host, h := turn(t, fakeClaude(t, `cat >/dev/null
 { printf '{"type":"result","subtype":"success","is_error":false,"result":"ok","permission_denials":['; for i in $(seq 300); do
 printf '{"tool_name":"Write","tool_use_id":"t","tool_input":{"content":"%08000d"}},' 7; done; echo '{"tool_name":"Last","tool_input":{}}]}'; }`), "", "Hello", "", "")
-	free.Run(t.Context(), inv, host)
-	raw := h.all()[len(h.all())-1]
+	unconfined.Run(t.Context(), inv, host)
+	raw := h.lines()[len(h.lines())-1]
 	if f := h.facts(t)[0]; len(f.Denials) != maxDenials || f.Denials[0].Tool != "Write" || len(raw) > 128<<10 ||
 		!strings.Contains(raw, `"permission_denials_left_out":251`) {
 		t.Errorf("%d denials in %d bytes: %.300s", len(f.Denials), len(raw), raw)

@@ -16,35 +16,35 @@ import (
 	"ao/shared/strictjson"
 )
 
-// summary wants an object with a summary.
+// summary requires an object with a summary.
 const summary = `{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}`
 
-// script is an executor that answers turn by turn, and keeps what it was told.
-type script struct {
+// scriptedExecutor answers turn by turn and keeps its invocations.
+type scriptedExecutor struct {
 	turns []func(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
 	told  []executor.Invocation
 }
 
-func (s *script) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+func (s *scriptedExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	s.told = append(s.told, inv)
 	return s.turns[len(s.told)-1](ctx, inv, host)
 }
 
-func says(texts ...string) *script {
-	s := &script{}
+func answering(texts ...string) *scriptedExecutor {
+	s := &scriptedExecutor{}
 	for _, text := range texts {
 		s.turns = append(s.turns, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-			return said(text)
+			return textOutcome(text)
 		})
 	}
 	return s
 }
 
-func said(text string) run.Outcome {
+func textOutcome(text string) run.Outcome {
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}
 }
 
-func gave(data string) run.Outcome {
+func dataOutcome(data string) run.Outcome {
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(data)}}
 }
 
@@ -74,8 +74,8 @@ func (l *listener) host() executor.Host {
 	}}
 }
 
-// shown is a run's end as readers see it, without the messages' tails.
-func shown(t *testing.T, o run.Outcome) string {
+// outcomeText returns an outcome as readers see it, without the messages' tails.
+func outcomeText(t *testing.T, o run.Outcome) string {
 	t.Helper()
 	raw, err := strictjson.Encode(o)
 	if err != nil {
@@ -89,24 +89,24 @@ const missing = `{"path":"$.summary","message":"'summary' is a required property
 func TestEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		e       *script
+		e       *scriptedExecutor
 		retries int
 		turns   int
 		want    string
 	}{
-		{"at once", says(`Here: {"summary":"x","n":1.50,"big":12345678901234567890,"a":0} ok`), 1, 1,
+		{"at once", answering(`Here: {"summary":"x","n":1.50,"big":12345678901234567890,"a":0} ok`), 1, 1,
 			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,` +
 				`"result_data":{"summary":"x","n":1.50,"big":12345678901234567890,"a":0},` +
 				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":0,` +
 				`"candidates":1},"raw_output":"Here: {\"summary\":\"x\",\"n\":1.50,\"big\":12345678901234567890,` +
 				`\"a\":0} ok"}}`},
-		{"asked again", says(`{"a":1}`, `{"summary":"x"}`), 1, 2,
+		{"asked again", answering(`{"a":1}`, `{"summary":"x"}`), 1, 2,
 			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,` +
 				`"result_data":{"summary":"x"},` +
 				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":1,` +
 				`"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing +
 				`]}]},"raw_output":"{\"summary\":\"x\"}"}}`},
-		{"never", says(`{"a":1}`, "no\nJSON"), 1, 2,
+		{"never", answering(`{"a":1}`, "no\nJSON"), 1, 2,
 			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed ` +
 				`after 1 retry","errors":[{"path":"$","message":"No JSON output found but output_schema requires ` +
 				`structured output"}],"last_output":"no\nJSON"},` +
@@ -115,22 +115,22 @@ func TestEnds(t *testing.T) {
 				`"candidates":0,"rejected":[{"attempt":1,"errors":[` + missing +
 				`]},{"attempt":2,"errors":[{"path":"$","message":"No JSON output found but output_schema requires ` +
 				`structured output"}]}]},"raw_output":"no\nJSON"}}`},
-		{"no retry", says(`{"a":1}`), 0, 1,
+		{"no retry", answering(`{"a":1}`), 0, 1,
 			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed ` +
 				`after 0 retries","errors":[` + missing + `],"last_output":"{\"a\":1}"},` +
 				`"result":{"result_type":"autonomous","result_text":"{\"a\":1}","result_data":null,` +
 				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":0,` +
 				`"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"a\":1}"}}`},
-		{"two retries", says(`1`, `2`, `3`), 2, 3,
+		{"two retries", answering(`1`, `2`, `3`), 2, 3,
 			`"message":"Output validation failed after 2 retries","errors":[{"path":"$","message":"3 is not of type ` +
 				`'object'"}],"last_output":"3"`},
-		{"data of the executor's own", &script{turns: []func(context.Context, executor.Invocation,
+		{"data of the executor's own", &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
 			executor.Host) run.Outcome{
 			func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-				return gave(`"{\"summary\":\"a string is not looked into\"}"`)
+				return dataOutcome(`"{\"summary\":\"a string is not looked into\"}"`)
 			},
 			func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-				return gave(`{"summary":"y","z":1.0}`)
+				return dataOutcome(`{"summary":"y","z":1.0}`)
 			},
 		}},
 			1,
@@ -140,14 +140,14 @@ func TestEnds(t *testing.T) {
 				`"errors":[{"path":"$","message":"'{\"summary\":\"a string is not looked into\"}' is not of type ` +
 				`'object'"}]}]},"raw_output":"{\"summary\":\"y\",\"z\":1.0}"`},
 		{"data that never fit are no result_data",
-			&script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
-				func(context.Context, executor.Invocation, executor.Host) run.Outcome { return gave(`{"a":1}`) },
+			&scriptedExecutor{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
+				func(context.Context, executor.Invocation, executor.Host) run.Outcome { return dataOutcome(`{"a":1}`) },
 			}},
 			0,
 			1,
 			`"result":{"result_type":"autonomous","result_text":null,"result_data":null,` +
 				`"schema_validation":{"valid":false`},
-		{"no result", &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
+		{"no result", &scriptedExecutor{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
 			func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return run.Outcome{Status: run.Completed}
 			},
@@ -159,7 +159,7 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := enforcer(tt.e, tt.retries).Run(t.Context(), start(), (&listener{}).host())
-			if got := shown(t, o); !strings.Contains(got, tt.want) || len(tt.e.told) != tt.turns {
+			if got := outcomeText(t, o); !strings.Contains(got, tt.want) || len(tt.e.told) != tt.turns {
 				t.Errorf("%d turns\ngot  %s\nwant %s", len(tt.e.told), got, tt.want)
 			}
 		})
@@ -167,19 +167,19 @@ func TestEnds(t *testing.T) {
 }
 
 func TestSourceAndNameAreShown(t *testing.T) {
-	c := enforcer(says(`{"summary":"x"}`), 0)
+	c := enforcer(answering(`{"summary":"x"}`), 0)
 	c.Output.Name, c.Output.Source = "short", run.SourceRegistry
-	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got,
+	if got := outcomeText(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got,
 		`{"valid":true,"schema_name":"short","schema_source":"registry","retry_count":0,"candidates":1}`) {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestNullIsAnAnswerWhereItIsWanted, and else there is none.
+// TestNullIsAnAnswerWhereItIsWanted: null is an answer if the schema allows it, otherwise none.
 func TestNullIsAnAnswerWhereItIsWanted(t *testing.T) {
 	for _, schema := range []string{`{"type":"null"}`, `{"type":"string"}`} {
-		for _, end := range []run.Outcome{gave(`null`), said(`null`)} {
-			e := &script{turns: []func(context.Context, executor.Invocation,
+		for _, end := range []run.Outcome{dataOutcome(`null`), textOutcome(`null`)} {
+			e := &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
 				executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return end
 			}}}
@@ -188,26 +188,26 @@ func TestNullIsAnAnswerWhereItIsWanted(t *testing.T) {
 			o := c.Run(t.Context(), start(), (&listener{}).host())
 			if good := schema == `{"type":"null"}`; good != (o.Status == run.Completed) || good &&
 				string(o.Result.Data) != "null" {
-				t.Errorf("%s: got %s", schema, shown(t, o))
+				t.Errorf("%s: got %s", schema, outcomeText(t, o))
 			}
 		}
 	}
 }
 
 func TestStrict(t *testing.T) {
-	e := says("```json\n{\"summary\":\"x\"}\n```", ` {"summary":"y"} `)
+	e := answering("```json\n{\"summary\":\"x\"}\n```", ` {"summary":"y"} `)
 	c := enforcer(e, 1)
 	c.Output.Strict = true
-	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got,
+	if got := outcomeText(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got,
 		`"result_data":{"summary":"y"}`) || !strings.Contains(got, run.NoOutput) {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestWhatTheModelIsTold: the schema in the system prompt, and again in the live session.
-func TestWhatTheModelIsTold(t *testing.T) {
+// TestPrompts: the schema is in the system prompt, and in every retry.
+func TestPrompts(t *testing.T) {
 	format := prompt.Format(json.RawMessage(summary))
-	e := says(`{"a":1}`, `{"b":1}`, `{"summary":"x"}`)
+	e := answering(`{"a":1}`, `{"b":1}`, `{"summary":"x"}`)
 	inv := start()
 	enforcer(e, 2).Run(t.Context(), inv, (&listener{}).host())
 	system, _ := strictjson.Encode("You are <kind>.\n\n" + format)
@@ -249,7 +249,7 @@ func TestWhereTheFormatGoes(t *testing.T) {
 			"Do it\n\n" + format},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e, inv := says(`{"summary":"x"}`), start()
+			e, inv := answering(`{"summary":"x"}`), start()
 			inv.Blueprint = json.RawMessage(tt.blueprint)
 			c := enforcer(e, 0)
 			c.SystemPrompts = tt.systems
@@ -264,11 +264,11 @@ func TestWhereTheFormatGoes(t *testing.T) {
 	}
 	inv := start()
 	inv.Blueprint = json.RawMessage(`[]`)
-	if o := enforcer(says(), 0).Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Failed ||
+	if o := enforcer(answering(), 0).Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Failed ||
 		!strings.Contains(o.Error.Message, "blueprint must be a JSON object") {
 		t.Errorf("got %+v", o)
 	}
-	c := enforcer(says(), 0)
+	c := enforcer(answering(), 0)
 	c.Output.Schema = json.RawMessage(`{"type":"magic"}`)
 	if o := c.Run(t.Context(), start(), (&listener{}).host()); o.Status != run.Failed ||
 		o.Error.Code != "InvalidSchema" {
@@ -276,9 +276,8 @@ func TestWhereTheFormatGoes(t *testing.T) {
 	}
 }
 
-// TestTheLiveSessionGoesOn: what the executor bound and kept meanwhile is what it gets back; the first one that it
-// bound, as in the run's record.
-func TestTheLiveSessionGoesOn(t *testing.T) {
+// TestRetryContinuesSession: a retry gets the session that the executor bound first, and the state that it kept.
+func TestRetryContinuesSession(t *testing.T) {
 	for _, tt := range []struct {
 		name, before string
 		binds        []string
@@ -306,10 +305,11 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 					if err := host.SaveState(ctx, []byte(string(state)+"+"+answer)); err != nil && answer != "3" {
 						t.Error(err)
 					}
-					return said(answer)
+					return textOutcome(answer)
 				}
 			}
-			e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{turn("1"),
+			e := &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
+				executor.Host) run.Outcome{turn("1"),
 				turn("2"), turn("3"), turn(`{"summary":"x"}`)}}
 			l := &listener{}
 			host := l.host()
@@ -343,7 +343,7 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 func TestRejectedAnswersAreEvents(t *testing.T) {
 	l := &listener{}
 	long := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
-	enforcer(says(`{"a":1}`, long, `{"summary":"x"}`), 2).Run(t.Context(), start(), l.host())
+	enforcer(answering(`{"a":1}`, long, `{"summary":"x"}`), 2).Run(t.Context(), start(), l.host())
 	if len(l.texts) != 2 {
 		t.Fatalf("got %d", len(l.texts))
 	}
@@ -357,7 +357,7 @@ func TestRejectedAnswersAreEvents(t *testing.T) {
 	}
 }
 
-// TestSizes: whatever a model says, what is told of it stays small enough for a record.
+// TestSizes: whatever a model says, what is reported of it fits into a record.
 func TestSizes(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{`)
@@ -365,7 +365,7 @@ func TestSizes(t *testing.T) {
 		fmt.Fprintf(&b, `"%s%d":"%s",`, strings.Repeat("k", 3000), i, strings.Repeat("v", 100))
 	}
 	b.WriteString(`"z":1}`)
-	e := says(b.String(), strings.Repeat("a", 3<<20), b.String())
+	e := answering(b.String(), strings.Repeat("a", 3<<20), b.String())
 	c := enforcer(e, 2)
 	c.Output.Schema = json.RawMessage(`{"type":"object","additionalProperties":{"type":"integer"}}`)
 	o := c.Run(t.Context(), start(), (&listener{}).host())
@@ -404,12 +404,13 @@ func TestARetryThatBreaks(t *testing.T) {
 			`{"status":"stopped","result":{"result_type":"autonomous","result_text":"{\"a\":1}"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := says(`{"a":1}`)
+			e := answering(`{"a":1}`)
 			e.turns = append(e.turns, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				return tt.end
 			})
 			l := &listener{}
-			if got := shown(t, enforcer(e, 2).Run(t.Context(), start(), l.host())); !strings.Contains(got, tt.want) {
+			if got := outcomeText(t, enforcer(e, 2).Run(t.Context(), start(), l.host())); !strings.Contains(got,
+				tt.want) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 			if len(l.texts) != 2 ||
@@ -423,23 +424,25 @@ func TestARetryThatBreaks(t *testing.T) {
 
 func TestAFirstTurnThatBreaksIsLeftAlone(t *testing.T) {
 	end := run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke"),
-		Result: said("x").Result}
-	e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context,
+		Result: textOutcome("x").Result}
+	e := &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
+		executor.Host) run.Outcome{func(context.Context,
 		executor.Invocation, executor.Host) run.Outcome {
 		return end
 	}}}
-	if got, want := shown(t, enforcer(e, 2).Run(t.Context(), start(), (&listener{}).host())),
-		shown(t, end); got != want {
+	if got, want := outcomeText(t, enforcer(e, 2).Run(t.Context(), start(), (&listener{}).host())),
+		outcomeText(t, end); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestNobodyIsAskedAgainAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context,
+	e := &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
+		executor.Host) run.Outcome{func(context.Context,
 		executor.Invocation, executor.Host) run.Outcome {
 		cancel()
-		return said("no JSON")
+		return textOutcome("no JSON")
 	}}}
 	o := enforcer(e, 5).Run(ctx, start(), (&listener{}).host())
 	if o.Status != run.Stopped || len(e.told) != 1 || o.Result == nil || *o.Result.Text != "no JSON" {
@@ -463,7 +466,7 @@ func TestProceduralAgentsAreCheckedOnce(t *testing.T) {
 				`"stderr":""},"exit_code":0,"schema_validation":{"valid":false,"schema_name":null,` +
 				`"schema_source":"blueprint","retry_count":0,"rejected":[{"attempt":1,"errors":[` + missing + `]}]}}}`},
 	} {
-		e := &script{turns: []func(context.Context, executor.Invocation,
+		e := &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
 			executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 			return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural,
 				Data: json.RawMessage(tt.data), ExitCode: &code}}
@@ -471,7 +474,7 @@ func TestProceduralAgentsAreCheckedOnce(t *testing.T) {
 		c := enforcer(e, 3)
 		c.AgentType = run.Procedural
 		inv := start()
-		if got := shown(t, c.Run(t.Context(), inv, (&listener{}).host())); !strings.Contains(got, tt.want) ||
+		if got := outcomeText(t, c.Run(t.Context(), inv, (&listener{}).host())); !strings.Contains(got, tt.want) ||
 			len(e.told) != 1 || string(e.told[0].Blueprint) != string(inv.Blueprint) || e.told[0].Prompt != inv.Prompt {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}

@@ -1,5 +1,4 @@
-// Package executors has the examples of executors that people write: each is a program by itself, and these are its
-// tests.
+// Package executors has example executors that users copy: each is a program of its own, and these are its tests.
 package executors
 
 import (
@@ -19,7 +18,7 @@ import (
 	"ao/worker/testexec"
 )
 
-// TestMain turns the test binary into the built-in executor that needs no model where EXECUTOR is set.
+// TestMain turns the test binary into the test executor if EXECUTOR is set.
 func TestMain(m *testing.M) {
 	if os.Getenv("EXECUTOR") != "" {
 		executor.Program(testexec.Run)
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// exampleProgram is the program of an example's profile; the test is skipped where what it is written in is not there.
+// exampleProgram returns the program of an example's profile; it skips the test if its interpreter is missing.
 func exampleProgram(t *testing.T, name, needs string) (string, profile.Profile) {
 	t.Helper()
 	if _, err := exec.LookPath(needs); err != nil {
@@ -44,7 +43,7 @@ func exampleProgram(t *testing.T, name, needs string) (string, profile.Profile) 
 	return file, p
 }
 
-// TestExamplesConform: each example passes every check, also those that only should pass.
+// TestExamplesConform: each example passes every check, including the optional ones.
 func TestExamplesConform(t *testing.T) {
 	for _, tt := range []struct {
 		profile, needs, lifecycle string
@@ -78,7 +77,7 @@ func TestExamplesConform(t *testing.T) {
 	}
 }
 
-// turns runs prompts as one session, by a program of the lifecycle that its profile names, and gives the answers.
+// turns runs prompts as one session, with the lifecycle of the program's profile, and returns the answers.
 func turns(t *testing.T, file string, persistent bool, prompts ...string) (answers []string) {
 	t.Helper()
 	pool := program.NewPool(program.PoolConfig{})

@@ -22,14 +22,14 @@ import (
 	"ao/shared/fault"
 )
 
-// heard is what runs told.
-type heard struct {
+// recorder keeps the lines that runs sent.
+type recorder struct {
 	mu    sync.Mutex
 	lines []string
 	state []byte
 }
 
-func (h *heard) tell(_ context.Context, l executor.Line) error {
+func (h *recorder) onLine(_ context.Context, l executor.Line) error {
 	raw, err := l.MarshalJSON()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -37,14 +37,14 @@ func (h *heard) tell(_ context.Context, l executor.Line) error {
 	return err
 }
 
-func (h *heard) all() string {
+func (h *recorder) lines() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return strings.Join(h.lines, "\n")
 }
 
-// open opens a gateway that ends with the test, and a run's door in it.
-func open(t testing.TB, c Config, change ...func(*Run)) (*Gateway, *Endpoint, *heard) {
+// open opens a gateway that ends with the test, and a run's endpoint in it.
+func open(t testing.TB, c Config, change ...func(*Run)) (*Gateway, *Endpoint, *recorder) {
 	t.Helper()
 	c.Log = natstest.Log(t)
 	g, err := New(c)
@@ -52,16 +52,16 @@ func open(t testing.TB, c Config, change ...func(*Run)) (*Gateway, *Endpoint, *h
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Close)
-	d, h := door(g, "1", change...)
+	d, h := openEndpoint(g, "1", change...)
 	return g, d, h
 }
 
-func door(g *Gateway, id string, change ...func(*Run)) (*Endpoint, *heard) {
-	h := &heard{}
+func openEndpoint(g *Gateway, id string, change ...func(*Run)) (*Endpoint, *recorder) {
+	h := &recorder{}
 	r := Run{
 		Invocation: executor.Invocation{SessionID: "ses_" + id, RunID: "run_" + id,
 			AgentName: "a", ProjectDir: "/srv", ExecutorSession: "m-0"},
-		OnLine: h.tell,
+		OnLine: h.onLine,
 		State:  func(context.Context) ([]byte, error) { return h.state, nil },
 		Keep:   func(_ context.Context, s []byte) error { h.state = bytes.Clone(s); return nil },
 		API:    func() string { return "" }, Token: func() string { return "aos_" + id },
@@ -72,7 +72,7 @@ func door(g *Gateway, id string, change ...func(*Run)) (*Endpoint, *heard) {
 	return g.Open(r), h
 }
 
-// ask asks, and gives the answer's status, header and body.
+// ask sends a request and returns the response's status, header and body.
 func ask(t testing.TB, method, url, body string, change ...func(*http.Request)) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
@@ -206,7 +206,7 @@ func TestBodies(t *testing.T) {
 			if status != tt.status || !strings.Contains(body, tt.answer) {
 				t.Errorf("got %d %.300s, want %d %s", status, body, tt.status, tt.answer)
 			}
-			if got := h.all(); got != tt.told {
+			if got := h.lines(); got != tt.told {
 				t.Errorf("told %.300s, want %s", got, tt.told)
 			}
 			if status == 405 && head.Get("Allow") == "" || status > 399 && !json.Valid([]byte(body)) {
@@ -224,10 +224,10 @@ func many(n int) string {
 	return strings.Join(all, ",")
 }
 
-// TestWhoComesIn: only who has the token of a run that goes on, and only its own run's.
-func TestWhoComesIn(t *testing.T) {
+// TestTokens: only the token of a running run gives access, and only to that run.
+func TestTokens(t *testing.T) {
 	g, d, h := open(t, Config{})
-	other, _ := door(g, "2")
+	other, _ := openEndpoint(g, "2")
 	base := strings.TrimSuffix(d.URL, d.token)
 	event := `{"event_type":"message","session_id":"ses_1","role":"user","content":[]}`
 	for _, tt := range []struct {
@@ -258,7 +258,7 @@ func TestWhoComesIn(t *testing.T) {
 			}
 		})
 	}
-	if got := h.all(); strings.Count(got, "\n") != 1 {
+	if got := h.lines(); strings.Count(got, "\n") != 1 {
 		t.Errorf("told %s", got)
 	}
 	d.Close()
@@ -272,19 +272,18 @@ func TestWhoComesIn(t *testing.T) {
 	}
 }
 
-// TestTheSameURL: a program that lives through several runs of a session finds each at the same URL, and none in
-// between.
-func TestTheSameURL(t *testing.T) {
+// TestURLKey: a program that lives through several runs of a session has one URL for all, and gets 401 in between.
+func TestURLKey(t *testing.T) {
 	same := func(r *Run) { r.URLKey = r.Invocation.SessionID }
 	g, first, _ := open(t, Config{}, same)
-	second, h := door(g, "1", same)
-	foreign, _ := door(g, "2", same)
+	second, h := openEndpoint(g, "1", same)
+	foreign, _ := openEndpoint(g, "2", same)
 	if first.URL != second.URL || foreign.URL == first.URL {
 		t.Errorf("%s, %s, %s", first.URL, second.URL, foreign.URL)
 	}
 	first.Close() // late: the second has begun
 	if status, _, body := ask(t, "POST", first.URL+"/bind", `{"executor_session_id":"m"}`); status != 200 ||
-		h.all() == "" {
+		h.lines() == "" {
 		t.Errorf("got %d %s", status, body)
 	}
 	second.Close()
@@ -293,10 +292,10 @@ func TestTheSameURL(t *testing.T) {
 	}
 }
 
-// TestTooOften: who asks too often is told when to come again, and the other runs notice nothing.
-func TestTooOften(t *testing.T) {
+// TestRateLimit: a run over its rate limit gets Retry-After, and other runs are not affected.
+func TestRateLimit(t *testing.T) {
 	g, d, _ := open(t, Config{Rate: 0.01, Burst: 3})
-	other, _ := door(g, "2")
+	other, _ := openEndpoint(g, "2")
 	within := func(text string, least, most int) bool {
 		n, err := strconv.Atoi(text)
 		return err == nil && least <= n && n <= most
@@ -328,7 +327,7 @@ func TestTooOften(t *testing.T) {
 	}
 }
 
-// TestTooManyAtOnce: a run that has many requests under way gets no more, and its end ends them.
+// TestTooManyAtOnce: a run with too many concurrent requests gets no more, and its end ends them.
 func TestTooManyAtOnce(t *testing.T) {
 	stuck := make(chan struct{}, 2*maxConcurrent)
 	g, d, _ := open(t, Config{}, func(r *Run) {
@@ -338,7 +337,7 @@ func TestTooManyAtOnce(t *testing.T) {
 			return ctx.Err()
 		}
 	})
-	other, _ := door(g, "2")
+	other, _ := openEndpoint(g, "2")
 	var wg sync.WaitGroup
 	answers := make(chan int, maxConcurrent)
 	for range maxConcurrent {
@@ -369,7 +368,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestTenThousandEvents: by several at once, over few connections; none is lost.
+// TestTenThousandEvents: concurrent events over few connections; none is lost.
 func TestTenThousandEvents(t *testing.T) {
 	_, d, h := open(t, Config{Rate: 1e6, Burst: 1e6})
 	var wg sync.WaitGroup
@@ -394,7 +393,7 @@ func TestTenThousandEvents(t *testing.T) {
 	}
 }
 
-// TestSlow: who sends a head or a body slowly, or never ends it, is cut off, and holds up nobody's end.
+// TestSlow: a slow or endless header or body is cut off, and does not delay the run's end.
 func TestSlow(t *testing.T) {
 	g, d, _ := open(t, Config{RequestTimeout: 2 * time.Second, MaxState: 1 << 20})
 	path := d.URL[len("http://"+g.addr):]
@@ -429,7 +428,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestFewConnections: those that are open and idle go; who comes meanwhile waits, and is served.
+// TestFewConnections: idle connections are closed; new ones wait and are served.
 func TestFewConnections(t *testing.T) {
 	g, d, _ := open(t, Config{RequestTimeout: time.Second, MaxConnections: 2})
 	for range 5 {
@@ -444,7 +443,7 @@ func TestFewConnections(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded: a client that does not read its answer holds up neither its run's end nor the gateway's.
+// TestCloseIsBounded: a client that does not read its response delays neither its run's end nor the gateway's.
 func TestCloseIsBounded(t *testing.T) {
 	began := make(chan struct{})
 	g, d, h := open(t, Config{MaxState: 64 << 20}, func(r *Run) {
@@ -471,7 +470,7 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the worker says no to comes through with its code and fields; what is wrong inside does not.
+// TestRefusals: the worker's refusals are passed on with code and fields, internal errors are not.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		err    error
@@ -496,7 +495,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// FuzzBodies: whatever is sent is answered, and what is taken is a line that can be read again.
+// FuzzBodies: every body gets a response, and an accepted one becomes a valid line.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range []string{
 		`{"executor_session_id":"m"}`, `{"event_type":"message","role":"user","content":[{"type":"text","text":"a"}]}`,

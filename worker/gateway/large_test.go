@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestLargeBodiesTogether: a run has so many bytes in the worker's memory at once, and no more; small requests go on.
+// TestLargeBodiesTogether: the large bodies of a run in memory are limited; small requests still work.
 func TestLargeBodiesTogether(t *testing.T) {
 	const most = 2 << 20
 	stuck, free := make(chan struct{}, 100), make(chan struct{})
@@ -26,7 +26,7 @@ func TestLargeBodiesTogether(t *testing.T) {
 	})
 	defer d.Close() // nobody is waited for where this fails
 	h.state = []byte("kept")
-	other, _ := door(g, "2")
+	other, _ := openEndpoint(g, "2")
 	large := strings.Repeat("x", most)
 	var wg sync.WaitGroup
 	answers := make(chan int, 100)

@@ -44,8 +44,7 @@ func (s *slow) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// The end of a run cuts its own requests off, and no later one: a connection that a program keeps may be another run's
-// next.
+// The end of a run cuts off its own requests and no later ones: the connection may carry another run's next request.
 func TestTheEndOfARunIsOverWithItsRequests(t *testing.T) {
 	t.Parallel()
 	w := &slow{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), returned: make(chan struct{}),
@@ -79,8 +78,8 @@ func TestTheEndOfARunIsOverWithItsRequests(t *testing.T) {
 	}
 }
 
-// A program that lives through several runs keeps its connection. An answer that was read whole just before its run
-// ended does no harm to the next run's requests on it.
+// A program that lives through several runs keeps its connection. A response read just before its run ended does not
+// harm the next run's requests.
 func TestAKeptConnectionIsGoodForTheNextRun(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -92,7 +91,7 @@ func TestAKeptConnectionIsGoodForTheNextRun(t *testing.T) {
 	kept := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: 30 * time.Second}
 	t.Cleanup(kept.CloseIdleConnections)
 	for i := range 200 {
-		d, _ := door(g, "1", func(r *Run) {
+		d, _ := openEndpoint(g, "1", func(r *Run) {
 			r.URLKey = "ses_1"
 			r.API = func() string { return s.URL }
 		})
@@ -109,8 +108,8 @@ func TestAKeptConnectionIsGoodForTheNextRun(t *testing.T) {
 	}
 }
 
-// Requests of two runs stand one behind the other on a connection; the end of the first run answers the first and
-// leaves the second.
+// Requests of two runs are pipelined on one connection; the end of the first run answers the first and leaves the
+// second.
 func TestPipelinedRequestsOfTwoRuns(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})
@@ -121,7 +120,7 @@ func TestPipelinedRequestsOfTwoRuns(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	second, _ := door(g, "2")
+	second, _ := openEndpoint(g, "2")
 	conn, err := net.Dial("tcp", g.addr)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// api is the orchestrator's API as the gateway sees it: it tells what it was asked, and by whom.
+// api is the orchestrator's API as the gateway sees it: it returns the request and its session.
 func api(t *testing.T) *httptest.Server {
 	t.Helper()
 	gone := make(chan struct{}, 10)
@@ -57,7 +57,7 @@ func api(t *testing.T) *httptest.Server {
 	return s
 }
 
-// TestForward: the API is asked as the session, whatever the executor says it is, and only what executors may ask for.
+// TestForward: the API gets requests as the session, whatever the executor sends, and only allowed paths.
 func TestForward(t *testing.T) {
 	s := api(t)
 	_, d, _ := open(t, Config{}, func(r *Run) { r.API = func() string { return s.URL + "/base" } })
@@ -118,7 +118,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestNoAPI: an API that does not answer is said not to.
+// TestNoAPI: an API that does not answer is reported.
 func TestNoAPI(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
@@ -130,7 +130,7 @@ func TestNoAPI(t *testing.T) {
 	}
 }
 
-// TestForwardOverTLS: the API may be https, with an authority of one's own (AO_CA).
+// TestForwardOverTLS: the API may be https with a private authority (AO_CA).
 func TestForwardOverTLS(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("Authorization"))

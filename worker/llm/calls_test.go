@@ -27,10 +27,10 @@ type sum struct {
 	B int `json:"b"`
 }
 
-// running counts the slow calls under way.
+// running counts the slow calls in progress.
 var running, together atomic.Int32
 
-// mcpServer is an MCP server made with the official SDK.
+// mcpServer returns an MCP server made with the official SDK.
 func mcpServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	text := func(s string) *mcp.CallToolResult {
@@ -82,8 +82,8 @@ func mcpServer() *mcp.Server {
 	return s
 }
 
-// over gives the mcp_servers of a transport's server, named calc.
-func over(t *testing.T, transport string) string {
+// serversOf returns the mcp_servers of a transport's server, named calc.
+func serversOf(t *testing.T, transport string) string {
 	var h http.Handler
 	switch transport {
 	case "stdio":
@@ -111,32 +111,32 @@ func over(t *testing.T, transport string) string {
 func TestTools(t *testing.T) {
 	for _, transport := range []string{"http", "sse", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
-			both(t, func(t *testing.T, provider string) {
-				s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":2,"b":3}`}),
-					wants(call{"c2", "calc__fail", `{}`}), say("It is 5"))
-				m := &memory{}
-				o := play(t, m, s.invocation(executor.Start, "run_1", "2+3?", "", over(t, transport)))
+			eachProvider(t, func(t *testing.T, provider string) {
+				s := newFakeAPI(t, provider, callTools(call{"c1", "calc__add", `{"a":2,"b":3}`}),
+					callTools(call{"c2", "calc__fail", `{}`}), say("It is 5"))
+				m := &memoryHost{}
+				o := runTurn(t, m, s.invocation(executor.Start, "run_1", "2+3?", "", serversOf(t, transport)))
 				if got := summary(o); got != "completed It is 5" {
 					t.Fatalf("got %s %v", got, o.Error)
 				}
-				if !strings.Contains(s.asked()[0], "Adds two numbers") ||
-					!strings.Contains(s.asked()[0], `"calc__add"`) {
-					t.Errorf("the model was not told of the tool: %s", s.asked()[0])
+				if !strings.Contains(s.requests()[0], "Adds two numbers") ||
+					!strings.Contains(s.requests()[0], `"calc__add"`) {
+					t.Errorf("the model was not told of the tool: %s", s.requests()[0])
 				}
 				want := `user:2+3? assistant:<c1 calc__add {"a":2,"b":3}> user:<c1=5> assistant:<c2 calc__fail {}> ` +
 					`user:<c2=Error: no luck>`
-				if got := roles(s.asked()[2]); got != want {
+				if got := roles(s.requests()[2]); got != want {
 					t.Errorf("the model was told\n%s, want\n%s", got, want)
 				}
-				if got := strings.TrimSpace(m.told(run.EventPreTool)[0]); got != `{"tool_name":"calc__add",`+
+				if got := strings.TrimSpace(m.events(run.EventPreTool)[0]); got != `{"tool_name":"calc__add",`+
 					`"tool_input":{"a":2,"b":3}}` {
 					t.Errorf("pre_tool %s", got)
 				}
-				if got := strings.TrimSpace(m.told(run.EventPostTool)[0]); got != `{"tool_name":"calc__add",`+
+				if got := strings.TrimSpace(m.events(run.EventPostTool)[0]); got != `{"tool_name":"calc__add",`+
 					`"tool_input":{"a":2,"b":3},"tool_output":"5"}` {
 					t.Errorf("post_tool %s", got)
 				}
-				if got := strings.TrimSpace(m.told(run.EventPostTool)[1]); got != `{"tool_name":"calc__fail",`+
+				if got := strings.TrimSpace(m.events(run.EventPostTool)[1]); got != `{"tool_name":"calc__fail",`+
 					`"tool_input":{},"error":"no luck"}` {
 					t.Errorf("post_tool %s", got)
 				}
@@ -149,33 +149,34 @@ func TestTools(t *testing.T) {
 }
 
 func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
+	eachProvider(t, func(t *testing.T, provider string) {
 		running.Store(0)
-		s := newStand(t, provider, wants(call{"c1", "calc__meet", `{"a":1,"b":1}`},
+		s := newFakeAPI(t, provider, callTools(call{"c1", "calc__meet", `{"a":1,"b":1}`},
 			call{"c2", "calc__meet", `{"a":0,"b":2}`}), say("done"))
-		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Meet", "", over(t, "http")))
+		o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Meet", "", serversOf(t, "http")))
 		if got := summary(o); got != "completed done" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
 		want := `user:Meet assistant:<c1 calc__meet {"a":1,"b":1}><c2 calc__meet {"a":0,"b":2}> user:<c1=met ` +
 			`1><c2=met 2>`
-		if got := roles(s.asked()[1]); got != want {
+		if got := roles(s.requests()[1]); got != want {
 			t.Errorf("the model was told\n%s, want\n%s", got, want)
 		}
 	})
 }
 
 func TestOddCalls(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider,
-			wants(call{"", "calc__add", `{"a":1`}, call{"c.1", "no such", `{}`}, call{"same", "calc__big", ``},
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider,
+			callTools(call{"", "calc__add", `{"a":1`}, call{"c.1", "no such", `{}`}, call{"same", "calc__big", ``},
 				call{"same", "calc__add", `{"a":"x"}`}), say("done"))
-		m := &memory{}
-		o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_tool_output_bytes":300`, over(t, "http")))
+		m := &memoryHost{}
+		o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_tool_output_bytes":300`,
+			serversOf(t, "http")))
 		if got := summary(o); got != "completed done" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
-		got := roles(s.asked()[1])
+		got := roles(s.requests()[1])
 		for _, want := range []string{
 			`assistant:<call_0 calc__add {}><call_1 no_such {}><same calc__big {}><call_3 calc__add {"a":"x"}>`,
 			`<call_0=Error: the arguments are not a JSON object; call the tool again with one>`,
@@ -190,12 +191,12 @@ func TestOddCalls(t *testing.T) {
 }
 
 func TestTheToolLoopIsBounded(t *testing.T) {
-	again := wants(call{"c", "calc__add", `{"a":1,"b":1}`})
-	s := newStand(t, openAI, again, again, again)
-	m := &memory{}
-	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_turns":2`, over(t, "http")))
-	if got := summary(o); got != "failed "+codeTurns || len(s.asked()) != 2 {
-		t.Errorf("got %s after %d questions", got, len(s.asked()))
+	again := callTools(call{"c", "calc__add", `{"a":1,"b":1}`})
+	s := newFakeAPI(t, openAI, again, again, again)
+	m := &memoryHost{}
+	o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_turns":2`, serversOf(t, "http")))
+	if got := summary(o); got != "failed "+codeTurns || len(s.requests()) != 2 {
+		t.Errorf("got %s after %d questions", got, len(s.requests()))
 	}
 	if !strings.Contains(string(m.state), "[No answer: ") || strings.Count(string(m.state), `"type":"result"`) != 2 {
 		t.Errorf("kept %s", m.state)
@@ -205,12 +206,12 @@ func TestTheToolLoopIsBounded(t *testing.T) {
 func TestAToolThatTakesTooLong(t *testing.T) {
 	for _, transport := range []string{"http", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
-			s := newStand(t, openAI, wants(call{"c1", "calc__wait", `{}`}), say("too slow"))
-			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go",
-				`"tool_timeout_seconds":0.2`, over(t, transport)))
-			if got := summary(o); got != "completed too slow" || !strings.Contains(s.asked()[1],
+			s := newFakeAPI(t, openAI, callTools(call{"c1", "calc__wait", `{}`}), say("too slow"))
+			o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Go",
+				`"tool_timeout_seconds":0.2`, serversOf(t, transport)))
+			if got := summary(o); got != "completed too slow" || !strings.Contains(s.requests()[1],
 				"did not answer within 200ms") {
-				t.Errorf("got %s %v %s", got, o.Error, s.asked())
+				t.Errorf("got %s %v %s", got, o.Error, s.requests())
 			}
 		})
 	}
@@ -219,46 +220,47 @@ func TestAToolThatTakesTooLong(t *testing.T) {
 func TestAStopWhileToolsRun(t *testing.T) {
 	for _, transport := range []string{"http", "sse", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
-			s := newStand(t, openAI, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__wait", `{}`}),
+			s := newFakeAPI(t, openAI, callTools(call{"c1", "calc__add", `{"a":1,"b":2}`},
+				call{"c2", "calc__wait", `{}`}),
 				say("ok"))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			m := &memory{on: func(kind, body string) {
+			m := &memoryHost{on: func(kind, body string) {
 				if kind == run.EventPostTool && strings.Contains(body, `"3"`) {
 					cancel()
 				}
 			}}
 			began := time.Now()
-			if got := summary(playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Go",
-				"", over(t, transport)))); got != "stopped" || time.Since(began) > 10*time.Second {
+			if got := summary(runTurnIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Go",
+				"", serversOf(t, transport)))); got != "stopped" || time.Since(began) > 10*time.Second {
 				t.Fatalf("got %s after %s", got, time.Since(began))
 			}
-			play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", over(t, transport)))
+			runTurn(t, m, s.invocation(executor.Resume, "run_2", "And?", "", serversOf(t, transport)))
 			want := `user:Go assistant:<c1 calc__add {"a":1,"b":2}><c2 calc__wait {}> user:<c1=3>` +
 				`<c2=Error: The run ended before this tool returned; the call may or may not have ` +
 				`had effects> assistant:[No answer: the run was stopped] user:And?`
-			if got := roles(s.asked()[1]); got != want {
+			if got := roles(s.requests()[1]); got != want {
 				t.Errorf("the model was told\n%s, want\n%s", got, want)
 			}
 		})
 	}
 }
 
-// TestAWorkerThatDiesWhileToolsRun resumes from what was kept before the tools were called.
+// TestAWorkerThatDiesWhileToolsRun resumes from the state before the tools were called.
 func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
-		m := &memory{}
-		servers := over(t, "http")
-		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", servers))
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider, callTools(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
+		m := &memoryHost{}
+		servers := serversOf(t, "http")
+		runTurn(t, m, s.invocation(executor.Start, "run_1", "Go", "", servers))
 		for i, kept := range m.kept { // wherever it died
-			other := &memory{state: []byte(kept)}
+			other := &memoryHost{state: []byte(kept)}
 			s.replies = []reply{say("ok")}
-			if o := play(t, other, s.invocation(executor.Resume, "run_2", "And?",
+			if o := runTurn(t, other, s.invocation(executor.Resume, "run_2", "And?",
 				"", servers)); o.Status != run.Completed {
 				t.Fatalf("after %d: %s %v", i, summary(o), o.Error)
 			}
-			asked := s.asked()
+			asked := s.requests()
 			got := roles(asked[len(asked)-1])
 			if calls, results := strings.Count(got, "<c1 "), strings.Count(got, "<c1="); calls != results ||
 				!strings.HasSuffix(got, " user:And?") || strings.Contains(got, "user:Go user:") {
@@ -269,14 +271,14 @@ func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
 }
 
 func TestWithoutToolsOldCallsAreTold(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
-		m := &memory{}
-		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, "http")))
-		play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", "")) // the agent has no servers any more
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider, callTools(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
+		m := &memoryHost{}
+		runTurn(t, m, s.invocation(executor.Start, "run_1", "Go", "", serversOf(t, "http")))
+		runTurn(t, m, s.invocation(executor.Resume, "run_2", "And?", "", "")) // the agent has no servers any more
 		want := `user:Go assistant:[Called the tool calc__add with {"a":1,"b":2}] user:[The tool's result: 3] ` +
 			`assistant:3 user:And?`
-		if got := roles(s.asked()[2]); got != want {
+		if got := roles(s.requests()[2]); got != want {
 			t.Errorf("the model was told\n%s, want\n%s", got, want)
 		}
 	})
@@ -295,7 +297,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		fmt.Fprint(w, "<html>hello</html>")
 	}))
 	t.Cleanup(page.Close)
-	good := strings.TrimSuffix(strings.TrimPrefix(over(t, "http"), `,"mcp_servers":{"calc":`), "}")
+	good := strings.TrimSuffix(strings.TrimPrefix(serversOf(t, "http"), `,"mcp_servers":{"calc":`), "}")
 	for _, tt := range []struct{ name, servers, want string }{
 		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"),
 			"nothing listens there; check its url"},
@@ -303,7 +305,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), "did not answer within 1s"},
 		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), "check its url"},
 		{"a web page, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, page.URL), "check its url"},
-		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, "http"), "tool-secret",
+		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(serversOf(t, "http"), "tool-secret",
 			"tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), "Unauthorized"},
 		{"no such program", `{"command":"no-such-program"}`, "no such program on PATH"},
 		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`,
@@ -313,13 +315,13 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 			"check its command"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStand(t, openAI, say("done"))
+			s := newFakeAPI(t, openAI, say("done"))
 			patience := 20
 			if strings.HasSuffix(tt.want, "within 1s") {
 				patience = 1
 			}
-			m := &memory{}
-			o := play(t, m, s.invocation(executor.Start, "run_1", "Go",
+			m := &memoryHost{}
+			o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Go",
 				fmt.Sprintf(`"mcp_connect_timeout_seconds":%d`, patience),
 				`,"mcp_servers":{"calc":`+tt.servers+`,"good":`+good+`}`))
 			said := strings.Join(m.texts("system"), "\n")
@@ -328,11 +330,11 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 				!strings.HasSuffix(said, "; the run continues without it") {
 				t.Fatalf("got %s %v, and is told %q; want %q", got, o.Error, said, tt.want)
 			}
-			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts,
+			if facts := strings.Join(m.events(run.EventMetadata), ""); !strings.Contains(facts,
 				`"mcp_servers_unreachable":["calc"]`) {
 				t.Errorf("metadata %s", facts)
 			}
-			if asked := s.asked()[0]; !strings.Contains(asked, "good__add") || strings.Contains(asked, "calc__") {
+			if asked := s.requests()[0]; !strings.Contains(asked, "good__add") || strings.Contains(asked, "calc__") {
 				t.Errorf("the model was asked %s", asked)
 			}
 			for _, secret := range []string{"token-in-the-path", "tool-wrong"} {
@@ -355,7 +357,7 @@ func TestServersThatAreDefinedWrongly(t *testing.T) {
 		{"no object", `7`, "calc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := play(t, &memory{}, newStand(t, openAI).invocation(executor.Start, "run_1", "Go", "",
+			o := runTurn(t, &memoryHost{}, newFakeAPI(t, openAI).invocation(executor.Start, "run_1", "Go", "",
 				`,"mcp_servers":{"calc":`+tt.servers+`}`))
 			if o.Error == nil || o.Error.Code != "mcp_servers_invalid" || !strings.Contains(o.Error.Message, tt.want) ||
 				!strings.Contains(o.Error.Message, `"calc"`) {
@@ -367,15 +369,16 @@ func TestServersThatAreDefinedWrongly(t *testing.T) {
 
 func TestAServersProgram(t *testing.T) {
 	t.Setenv("MCP_STRAY", "1")
-	s := newStand(t, openAI, wants(call{"c1", "calc__environment", `{}`}), wants(call{"c2", "calc__crash", `{}`}),
-		wants(call{"c3", "calc__add", `{"a":1,"b":1}`}), say("done"))
+	s := newFakeAPI(t, openAI, callTools(call{"c1", "calc__environment", `{}`}),
+		callTools(call{"c2", "calc__crash", `{}`}),
+		callTools(call{"c3", "calc__add", `{"a":1,"b":1}`}), say("done"))
 	// a profile that allows the key
-	m := &memory{env: []string{"PATH=" + os.Getenv("PATH"), "AGENT_SESSION_ID=ses_1", "LLM_TEST_KEY=" + key}}
-	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, "stdio")))
+	m := &memoryHost{env: []string{"PATH=" + os.Getenv("PATH"), "AGENT_SESSION_ID=ses_1", "LLM_TEST_KEY=" + key}}
+	o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Go", "", serversOf(t, "stdio")))
 	if got := summary(o); got != "completed done" {
 		t.Fatalf("got %s %v", got, o.Error)
 	}
-	got := roles(s.asked()[3])
+	got := roles(s.requests()[3])
 	if strings.Contains(got, "LLM_TEST_KEY") || strings.Contains(got, "MCP_STRAY") ||
 		!strings.Contains(got, "AGENT_SESSION_ID=ses_1") {
 		t.Errorf("its environment: %s", got)
@@ -392,9 +395,9 @@ func TestNothingOfAProgramIsLeft(t *testing.T) {
 	os.WriteFile(script,
 		[]byte("#!/bin/sh\ntrap '' TERM\nsleep 100 &\necho $! >\"$0.pid.new\"\nmv \"$0.pid.new\" \"$0.pid\"\n"+
 			os.Args[0]+"\nwait\n"), 0o700)
-	s := newStand(t, openAI, say("done"))
-	m := &memory{env: []string{"PATH=" + os.Getenv("PATH")}}
-	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "",
+	s := newFakeAPI(t, openAI, say("done"))
+	m := &memoryHost{env: []string{"PATH=" + os.Getenv("PATH")}}
+	o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Go", "",
 		fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"env":{"MCP_SERVER":"1"}}}`, script)))
 	if got := summary(o); got != "completed done" {
 		t.Fatalf("got %s %v", got, o.Error)

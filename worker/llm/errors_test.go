@@ -20,11 +20,11 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 	apiError := func(code, message string) string {
 		return fmt.Sprintf(`{"type":"error","error":{"type":%q,"code":%q,"message":%q}}`, code, code, message)
 	}
-	endless := func(s *stand, w http.ResponseWriter, _ *http.Request) {
-		s.begin(w, "begin")
+	endless := func(s *fakeAPI, w http.ResponseWriter, _ *http.Request) {
+		s.startStream(w, "begin")
 		filler := strings.Repeat("x", 1<<20)
 		for range 5 {
-			s.begin(w, filler)
+			s.startStream(w, filler)
 		}
 	}
 	for _, tt := range []struct {
@@ -60,7 +60,7 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 		{"a web page", raw("text/html", "<html>Log in</html>"), "failed llm_unreachable",
 			"it sent text/html instead of an event stream; check base_url"},
 		{"JSON", raw("application/json", `{"hello":1}`), "failed llm_unreachable", "it sent application/json instead"},
-		{"a redirect", func(_ *stand, w http.ResponseWriter, r *http.Request) {
+		{"a redirect", func(_ *fakeAPI, w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/x", http.StatusTemporaryRedirect)
 		}, "failed llm_unreachable", "it redirects to http://127.0.0.1:1/x"},
 		{"rubbish", raw("text/event-stream", "event: message_start\ndata: {{{\n\n"), "failed llm_stream_broken",
@@ -70,7 +70,7 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 		{"nothing", raw("text/event-stream", ""), "failed llm_stream_broken", "ended before the answer was finished"},
 		{"cut off", cutOff(), "failed llm_stream_broken", "is incomplete"},
 		{"stalls", stalls(), "failed llm_stream_broken", "sent nothing for 200ms"},
-		{"stalls before the answer", func(_ *stand, _ http.ResponseWriter, r *http.Request) {
+		{"stalls before the answer", func(_ *fakeAPI, _ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}, "failed llm_stream_broken", "sent nothing for 200ms"},
 		{"endless", endless, "failed llm_stream_broken", "has more than 2 MiB"},
@@ -78,14 +78,14 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 		{"too short", ends(forWant, "Once upon"), "failed llm_length Once upon", "raise max_tokens"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			both(t, func(t *testing.T, provider string) {
-				s := newStand(t, provider, tt.reply, say("ok"))
-				m := &memory{}
+			eachProvider(t, func(t *testing.T, provider string) {
+				s := newFakeAPI(t, provider, tt.reply, say("ok"))
+				m := &memoryHost{}
 				idle := "5"
 				if strings.HasPrefix(tt.name, "stalls") {
 					idle = "0.2"
 				}
-				o := play(t, m, s.invocation(executor.Start, "run_1", "Hi",
+				o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi",
 					`"max_retries":0,"idle_timeout_seconds":`+idle, ""))
 				got := summary(o)
 				if tt.name == "endless" && o.Result != nil { // its text is kept
@@ -94,7 +94,7 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 				if got != tt.want || !strings.Contains(o.Error.Message, tt.says) {
 					t.Fatalf("got %.200s: %v\nwant %s: %s", got, o.Error, tt.want, tt.says)
 				}
-				if o := play(t, m, s.invocation(executor.Resume, "run_2", "And now?", "",
+				if o := runTurn(t, m, s.invocation(executor.Resume, "run_2", "And now?", "",
 					"")); o.Status != run.Completed {
 					t.Errorf("after it: %s %v", summary(o), o.Error)
 				}
@@ -122,8 +122,8 @@ func TestErrorsWithinTheStream(t *testing.T) {
 		{openAI, "data: {\"error\":{\"message\":\"Slow\",\"type\":\"rate_limit_exceeded\"}}\n\n", codeRateLimited},
 	} {
 		t.Run(tt.provider+" "+tt.want, func(t *testing.T) {
-			s := newStand(t, tt.provider, raw("text/event-stream", tt.event))
-			if got := summary(play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`,
+			s := newFakeAPI(t, tt.provider, raw("text/event-stream", tt.event))
+			if got := summary(runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`,
 				""))); got != "failed "+tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -132,12 +132,12 @@ func TestErrorsWithinTheStream(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider)
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider)
 		closed := httptest.NewServer(http.NotFoundHandler())
 		closed.Close()
 		s.url = closed.URL
-		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
+		o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
 		if got := summary(o); got != "failed "+codeUnreachable || !strings.Contains(o.Error.Message,
 			"cannot be reached: nothing listens there; check base_url, and whether it runs") {
 			t.Errorf("got %s %v", got, o.Error)
@@ -147,48 +147,49 @@ func TestNobodyThere(t *testing.T) {
 
 func TestRetries(t *testing.T) {
 	soon := map[string]string{"Retry-After-Ms": "20"}
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, status(429, soon, `{}`), status(503, soon, `{}`),
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider, status(429, soon, `{}`), status(503, soon, `{}`),
 			status(529, map[string]string{"Retry-After": "0.02"}, `{}`), say("at last"))
-		m := &memory{}
-		if got := summary(play(t, m, s.invocation(executor.Start, "run_1", "Hi", "",
-			""))); got != "completed at last" || len(s.asked()) != 4 {
-			t.Errorf("got %s after %d questions", got, len(s.asked()))
+		m := &memoryHost{}
+		if got := summary(runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi", "",
+			""))); got != "completed at last" || len(s.requests()) != 4 {
+			t.Errorf("got %s after %d questions", got, len(s.requests()))
 		}
-		if got := m.told(run.EventMetadata); !strings.Contains(got[0], `"retries":3`) {
+		if got := m.events(run.EventMetadata); !strings.Contains(got[0], `"retries":3`) {
 			t.Errorf("metadata %s", got)
 		}
 	})
 }
 
 func TestABrokenAnswerIsAskedForAgainOnlyWhereNothingWasTold(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, cutOff("a little"), say("whole"))
-		m := &memory{}
-		if got := summary(play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))); got != "completed whole" {
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider, cutOff("a little"), say("whole"))
+		m := &memoryHost{}
+		if got := summary(runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi", "",
+			""))); got != "completed whole" {
 			t.Errorf("got %s", got)
 		}
 		if got := m.texts("assistant"); len(got) != 1 || got[0] != "whole" {
 			t.Errorf("readers see %q", got)
 		}
 		long := strings.Repeat("line\n", 5000)
-		s = newStand(t, provider, cutOff(long), say("never asked"))
-		m = &memory{}
-		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-		if o.Error == nil || o.Error.Code != codeBroken || len(s.asked()) != 1 || o.Result == nil ||
+		s = newFakeAPI(t, provider, cutOff(long), say("never asked"))
+		m = &memoryHost{}
+		o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+		if o.Error == nil || o.Error.Code != codeBroken || len(s.requests()) != 1 || o.Result == nil ||
 			*o.Result.Text != long || strings.Join(m.texts("assistant"), "") != long {
-			t.Errorf("got %.100s after %d questions", summary(o), len(s.asked()))
+			t.Errorf("got %.100s after %d questions", summary(o), len(s.requests()))
 		}
 	})
 }
 
 func TestRetryAfterBeyondTheRunsLimit(t *testing.T) {
 	says := regexp.MustCompile(`it asks for a retry in .*and the run has (20|1?\d)s left`) // it had 20 s
-	both(t, func(t *testing.T, provider string) {
+	eachProvider(t, func(t *testing.T, provider string) {
 		for _, after := range []string{"3600", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), "1e300"} {
-			s := newStand(t, provider, status(429, map[string]string{"Retry-After": after}, `{}`))
+			s := newFakeAPI(t, provider, status(429, map[string]string{"Retry-After": after}, `{}`))
 			began := time.Now()
-			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+			o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
 			if got := summary(o); got != "failed "+codeRateLimited || time.Since(began) > 15*time.Second ||
 				!says.MatchString(o.Error.Message) {
 				t.Errorf("%s: got %s %v after %s", after, got, o.Error, time.Since(began))
@@ -220,16 +221,16 @@ func TestWaitReadsBothForms(t *testing.T) {
 }
 
 func TestAStopWhileItWaits(t *testing.T) {
-	s := newStand(t, openAI, status(429, map[string]string{"Retry-After": "10"}, `{}`))
+	s := newFakeAPI(t, openAI, status(429, map[string]string{"Retry-After": "10"}, `{}`))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	m := &memory{on: func(kind, body string) {
+	m := &memoryHost{on: func(kind, body string) {
 		if strings.Contains(body, "retrying in 10s") {
 			cancel()
 		}
 	}}
 	began := time.Now()
-	if got := summary(playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))); got != "stopped" ||
+	if got := summary(runTurnIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))); got != "stopped" ||
 		time.Since(began) > 8*time.Second {
 		t.Errorf("got %s after %s", got, time.Since(began))
 	}
@@ -253,7 +254,7 @@ func TestSettingsAreStrict(t *testing.T) {
 		{`{"provider":"openai","model":"m","max_history_bytes":99999999999}`, "max_history_bytes must be"},
 	} {
 		o := Executor{}.Run(t.Context(), executor.Invocation{Mode: executor.Start, Config: json.RawMessage(tt.config)},
-			(&memory{}).host())
+			(&memoryHost{}).host())
 		if o.Error == nil || o.Error.Code != codeConfig || !strings.Contains(o.Error.Message, tt.want) {
 			t.Errorf("%s: got %s %v, want %s", tt.config, summary(o), o.Error, tt.want)
 		}
@@ -261,9 +262,9 @@ func TestSettingsAreStrict(t *testing.T) {
 }
 
 func TestTheBlueprintsModelComesFirst(t *testing.T) {
-	s := newStand(t, openAI, say("ok"))
-	play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", "", `,"model":"theirs"`))
-	if got := s.asked()[0]; !strings.Contains(got, `"model":"theirs"`) {
+	s := newFakeAPI(t, openAI, say("ok"))
+	runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", "", `,"model":"theirs"`))
+	if got := s.requests()[0]; !strings.Contains(got, `"model":"theirs"`) {
 		t.Error(got)
 	}
 }
@@ -283,15 +284,15 @@ func TestServersWithAccents(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStand(t, openAI, func(_ *stand, w http.ResponseWriter, _ *http.Request) {
+			s := newFakeAPI(t, openAI, func(_ *fakeAPI, w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				for _, c := range chunks {
 					io.WriteString(w, "data: "+c+"\n\n")
 				}
 				io.WriteString(w, "data: [DONE]\n\n")
 			}, say("ok"))
-			play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-			asked := s.asked()
+			runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+			asked := s.requests()
 			if len(asked) != 2 || !strings.Contains(asked[1], `{\"n\":1}`) && !strings.Contains(asked[1], `n\":2`) ||
 				strings.Count(asked[1], "unknown tool") != 2 {
 				t.Errorf("the model was told %s", asked)

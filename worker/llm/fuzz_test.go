@@ -2,7 +2,7 @@ package llm
 
 import "testing"
 
-// FuzzHistory: a conversation that was kept, by whatever version or hand, is refused or can be kept again.
+// FuzzHistory: a kept conversation of any origin is refused, or can be kept again.
 func FuzzHistory(f *testing.F) {
 	for _, seed := range []string{`{"v":1,"turns":[]}`,
 		`{"v":1,"turns":[{"run":"run_1","messages":[{"role":"user","text":"x"}]}]}`, `{"v":9}`, `{}`, `null`, `[`,

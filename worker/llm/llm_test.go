@@ -15,10 +15,10 @@ import (
 )
 
 func TestOneAnswer(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, say("Hel", "lo <b>\n", "you"))
-		m := &memory{}
-		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi",
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider, say("Hel", "lo <b>\n", "you"))
+		m := &memoryHost{}
+		o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi",
 			`"max_tokens":77,"temperature":0.5,"headers":{"X-Team":"red"}`, `,"system_prompt":"Be brief."`))
 		if got := summary(o); got != "completed Hello <b>\nyou" {
 			t.Errorf("got %s (%v)", got, o.Error)
@@ -26,7 +26,7 @@ func TestOneAnswer(t *testing.T) {
 		if got := m.texts("assistant"); len(got) != 1 || got[0] != "Hello <b>\nyou" {
 			t.Errorf("readers see %q", got)
 		}
-		request := s.asked()[0]
+		request := s.requests()[0]
 		for _, want := range []string{`"model":"m"`, `"max_tokens":77`, `"temperature":0.5`, `"stream":true`,
 			`Be brief.`, `"Hi"`} {
 			if !strings.Contains(request, want) {
@@ -41,14 +41,14 @@ func TestOneAnswer(t *testing.T) {
 		want := `{"metadata":{"executor":"ao-llm-exec","model":"m-1","provider":"` + provider +
 			`","retries":0,"tool_calls":0,"turns":1,"usage":{"input_tokens":10,"output_tokens":5,` +
 			`"cache_read_tokens":4}}}`
-		if got := m.told(run.EventMetadata); len(got) != 1 || strings.TrimSpace(got[0]) != want {
+		if got := m.events(run.EventMetadata); len(got) != 1 || strings.TrimSpace(got[0]) != want {
 			t.Errorf("metadata %s, want %s", got, want)
 		}
 	})
 }
 
 func TestNothingIsTakenFromTheEnvironment(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
+	eachProvider(t, func(t *testing.T, provider string) {
 		for _, name := range []string{"OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"} {
 			t.Setenv(name, "http://127.0.0.1:1/elsewhere")
 		}
@@ -56,10 +56,10 @@ func TestNothingIsTakenFromTheEnvironment(t *testing.T) {
 			t.Setenv(name, "stray-value")
 		}
 		t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Stray: stray-value")
-		s := newStand(t, provider, say("ok"))
+		s := newFakeAPI(t, provider, say("ok"))
 		inv := s.invocation(executor.Start, "run_1", "Hi", "", "")
 		inv.Config = json.RawMessage(strings.Replace(string(inv.Config), "LLM_TEST_KEY", "", 1)) // no key at all
-		if got := summary(play(t, &memory{}, inv)); got != "completed ok" {
+		if got := summary(runTurn(t, &memoryHost{}, inv)); got != "completed ok" {
 			t.Fatalf("got %s", got)
 		}
 		if h := fmt.Sprint(s.headers[0]); strings.Contains(h, "stray-value") ||
@@ -70,16 +70,16 @@ func TestNothingIsTakenFromTheEnvironment(t *testing.T) {
 }
 
 func TestLongAnswersAreToldInPieces(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
+	eachProvider(t, func(t *testing.T, provider string) {
 		line := strings.Repeat("é", 500) + "\n"
 		texts := []string{}
 		for range 40 {
 			texts = append(texts, line)
 		}
 		texts = append(texts, strings.Repeat("ü", 40_000)) // no end of a line for long
-		s := newStand(t, provider, say(texts...))
-		m := &memory{}
-		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+		s := newFakeAPI(t, provider, say(texts...))
+		m := &memoryHost{}
+		o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
 		whole := strings.Join(texts, "")
 		if o.Result == nil || *o.Result.Text != whole {
 			t.Fatalf("got %.100s", summary(o))
@@ -95,22 +95,22 @@ func TestLongAnswersAreToldInPieces(t *testing.T) {
 }
 
 func TestTheConversationGoesOnAnywhere(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, say("I am Bob"), say("Bob, as I said"))
-		m := &memory{}
-		play(t, m, s.invocation(executor.Start, "run_1", "Who are you?", "", ""))
-		other := &memory{state: m.state} // another worker: it has nothing but the state
-		o := play(t, other, s.invocation(executor.Resume, "run_2", "Again?", "", ""))
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider, say("I am Bob"), say("Bob, as I said"))
+		m := &memoryHost{}
+		runTurn(t, m, s.invocation(executor.Start, "run_1", "Who are you?", "", ""))
+		other := &memoryHost{state: m.state} // another worker: it has nothing but the state
+		o := runTurn(t, other, s.invocation(executor.Resume, "run_2", "Again?", "", ""))
 		if got := summary(o); got != "completed Bob, as I said" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
-		if got, want := roles(s.asked()[1]), "user:Who are you? assistant:I am Bob user:Again?"; got != want {
+		if got, want := roles(s.requests()[1]), "user:Who are you? assistant:I am Bob user:Again?"; got != want {
 			t.Errorf("the model was told %s, want %s", got, want)
 		}
 	})
 }
 
-// roles is a request's conversation on one line, without the system prompt.
+// roles returns a request's conversation on one line, without the system prompt.
 func roles(request string) string {
 	var r struct {
 		Messages []struct {
@@ -174,21 +174,21 @@ func roles(request string) string {
 }
 
 func TestResumeWithoutHistory(t *testing.T) {
-	s := newStand(t, openAI)
+	s := newFakeAPI(t, openAI)
 	for _, tt := range []struct {
 		name  string
-		m     *memory
+		m     *memoryHost
 		host  func(executor.Host) executor.Host
 		want  string
 		hints string
 	}{
-		{"no gateway", &memory{}, func(h executor.Host) executor.Host {
+		{"no gateway", &memoryHost{}, func(h executor.Host) executor.Host {
 			h.LoadState, h.SaveState = nil, nil
 			return h
 		}, codeHistory, "start a new session"},
-		{"gone", &memory{}, nil, codeHistory, "start a new session"},
-		{"unavailable", &memory{fail: errors.New("away")}, nil, codeHistory, "resume it later"},
-		{"newer", &memory{state: []byte(`{"v":2}`)}, nil, codeHistory, "version 2"},
+		{"gone", &memoryHost{}, nil, codeHistory, "start a new session"},
+		{"unavailable", &memoryHost{fail: errors.New("away")}, nil, codeHistory, "resume it later"},
+		{"newer", &memoryHost{state: []byte(`{"v":2}`)}, nil, codeHistory, "version 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := tt.m.host()
@@ -201,14 +201,14 @@ func TestResumeWithoutHistory(t *testing.T) {
 			}
 		})
 	}
-	if n := len(s.asked()); n > 0 {
+	if n := len(s.requests()); n > 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
 
 func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
-	s := newStand(t, openAI, say("hello"))
-	m := &memory{}
+	s := newFakeAPI(t, openAI, say("hello"))
+	m := &memoryHost{}
 	host := m.host()
 	host.LoadState, host.SaveState = nil, nil
 	o := Executor{}.Run(t.Context(), s.invocation(executor.Start, "run_1", "Hi", "", ""), host)
@@ -221,33 +221,33 @@ func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
 }
 
 func TestAHistoryThatCannotBeKeptFailsTheRun(t *testing.T) {
-	s := newStand(t, openAI, say("hello"))
-	o := play(t, &memory{fail: errors.New("away")}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-	if got := summary(o); got != "failed "+codeHistory || len(s.asked()) != 0 {
-		t.Errorf("got %s after %d questions", got, len(s.asked()))
+	s := newFakeAPI(t, openAI, say("hello"))
+	o := runTurn(t, &memoryHost{fail: errors.New("away")}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+	if got := summary(o); got != "failed "+codeHistory || len(s.requests()) != 0 {
+		t.Errorf("got %s after %d questions", got, len(s.requests()))
 	}
 }
 
 func TestAStoppedRun(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
+	eachProvider(t, func(t *testing.T, provider string) {
 		const line = "one of many lines\n"
 		lines := strings.Repeat(line, pieceSize/len(line)+1) // so many that they are told while the answer comes
-		s := newStand(t, provider, stalls(lines+"Half an ans"), say("whole"))
+		s := newFakeAPI(t, provider, stalls(lines+"Half an ans"), say("whole"))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		m := &memory{on: func(kind, _ string) {
+		m := &memoryHost{on: func(kind, _ string) {
 			if kind == run.EventMessage {
 				cancel(errors.New("stopped"))
 			}
 		}}
 		began := time.Now()
-		o := playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+		o := runTurnIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
 		if got := strings.ReplaceAll(summary(o), lines, ""); got != "stopped Half an ans" ||
 			time.Since(began) > 15*time.Second {
 			t.Errorf("got %s after %s", got, time.Since(began))
 		}
-		o = play(t, &memory{state: m.state}, s.invocation(executor.Resume, "run_2", "Go on", "", ""))
-		if got, want := strings.ReplaceAll(roles(s.asked()[1]), lines, ""),
+		o = runTurn(t, &memoryHost{state: m.state}, s.invocation(executor.Resume, "run_2", "Go on", "", ""))
+		if got, want := strings.ReplaceAll(roles(s.requests()[1]), lines, ""),
 			"user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
 			t.Errorf("the model was told %q, want %q (%s)", got, want, summary(o))
 		}
@@ -255,15 +255,16 @@ func TestAStoppedRun(t *testing.T) {
 }
 
 func TestAFailedRunCanBeResumed(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, status(http.StatusUnauthorized, nil,
+	eachProvider(t, func(t *testing.T, provider string) {
+		s := newFakeAPI(t, provider, status(http.StatusUnauthorized, nil,
 			`{"error":{"message":"bad key","type":"authentication_error"}}`), say("ok"))
-		m := &memory{}
-		play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-		if got := summary(play(t, m, s.invocation(executor.Resume, "run_2", "Now?", "", ""))); got != "completed ok" {
+		m := &memoryHost{}
+		runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+		if got := summary(runTurn(t, m, s.invocation(executor.Resume, "run_2", "Now?", "",
+			""))); got != "completed ok" {
 			t.Fatalf("got %s", got)
 		}
-		if got := roles(s.asked()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: the endpoint ") ||
+		if got := roles(s.requests()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: the endpoint ") ||
 			!strings.HasSuffix(got, "] user:Now?") {
 			t.Errorf("the model was told %s", got)
 		}
@@ -271,31 +272,31 @@ func TestAFailedRunCanBeResumed(t *testing.T) {
 }
 
 func TestAnotherAttemptBeginsAnew(t *testing.T) {
-	s := newStand(t, openAI, say("one"), cutOff(), say("three"))
-	m := &memory{}
-	play(t, m, s.invocation(executor.Start, "run_1", "First", "", ""))
+	s := newFakeAPI(t, openAI, say("one"), cutOff(), say("three"))
+	m := &memoryHost{}
+	runTurn(t, m, s.invocation(executor.Start, "run_1", "First", "", ""))
 	inv := s.invocation(executor.Resume, "run_2", "Second", `"max_retries":0`, "")
-	play(t, m, inv)
+	runTurn(t, m, inv)
 	inv.Attempt = 2
-	play(t, m, inv)
-	if got, want := roles(s.asked()[2]), "user:First assistant:one user:Second"; got != want {
+	runTurn(t, m, inv)
+	if got, want := roles(s.requests()[2]), "user:First assistant:one user:Second"; got != want {
 		t.Errorf("the second attempt was told %s, want %s", got, want)
 	}
 }
 
 func TestALongConversationLosesItsOldestTurns(t *testing.T) {
-	both(t, func(t *testing.T, provider string) {
+	eachProvider(t, func(t *testing.T, provider string) {
 		long := strings.Repeat("x", 900)
-		s := newStand(t, provider, say(long), say(long), say(long), say("end"))
-		m := &memory{}
-		play(t, m, s.invocation(executor.Start, "run_1", "one", `"max_history_bytes":2500`, ""))
+		s := newFakeAPI(t, provider, say(long), say(long), say(long), say("end"))
+		m := &memoryHost{}
+		runTurn(t, m, s.invocation(executor.Start, "run_1", "one", `"max_history_bytes":2500`, ""))
 		for i, prompt := range []string{"two", "three", "four"} {
-			if o := play(t, m, s.invocation(executor.Resume, fmt.Sprint("run_", i+2), prompt,
+			if o := runTurn(t, m, s.invocation(executor.Resume, fmt.Sprint("run_", i+2), prompt,
 				`"max_history_bytes":2500`, "")); o.Status != run.Completed {
 				t.Fatalf("got %s %v", summary(o), o.Error)
 			}
 		}
-		if got := roles(s.asked()[3]); !strings.HasPrefix(got,
+		if got := roles(s.requests()[3]); !strings.HasPrefix(got,
 			"user:[The first turn of this conversation was dropped: it was too long.]\n\ntwo ") {
 			t.Errorf("the model was told %.200s", got)
 		}
@@ -305,7 +306,7 @@ func TestALongConversationLosesItsOldestTurns(t *testing.T) {
 		if len(m.state) > 2500 {
 			t.Errorf("%d bytes are kept", len(m.state))
 		}
-		o := play(t, m, s.invocation(executor.Resume, "run_9", strings.Repeat("y", 5000), `"max_history_bytes":2500`,
+		o := runTurn(t, m, s.invocation(executor.Resume, "run_9", strings.Repeat("y", 5000), `"max_history_bytes":2500`,
 			""))
 		if got := summary(o); got != "failed "+codeTooLong {
 			t.Errorf("a prompt that is too long: %s", got)

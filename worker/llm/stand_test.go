@@ -19,7 +19,7 @@ import (
 	"ao/shared/run"
 )
 
-// TestMain turns the test binary into an MCP server where MCP_SERVER is set.
+// TestMain turns the test binary into an MCP server if MCP_SERVER is set.
 func TestMain(m *testing.M) {
 	if os.Getenv("MCP_SERVER") != "" {
 		if err := mcpServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 // key is the credential of the tests; nothing may show it.
 const key = "sk-secret-0123456789"
 
-// stand is a local stand-in of a model's API: it answers request after request as the test says.
-type stand struct {
+// fakeAPI is a local stand-in for a model's API: it answers each request as the test says.
+type fakeAPI struct {
 	provider string
 	url      string
 
@@ -44,11 +44,11 @@ type stand struct {
 	headers  []http.Header
 }
 
-// reply writes one answer.
-type reply func(s *stand, w http.ResponseWriter, r *http.Request)
+// reply writes one response.
+type reply func(s *fakeAPI, w http.ResponseWriter, r *http.Request)
 
-func newStand(t *testing.T, provider string, replies ...reply) *stand {
-	s := &stand{provider: provider, replies: replies}
+func newFakeAPI(t *testing.T, provider string, replies ...reply) *fakeAPI {
+	s := &fakeAPI{provider: provider, replies: replies}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -70,7 +70,7 @@ func newStand(t *testing.T, provider string, replies ...reply) *stand {
 	return s
 }
 
-func (s *stand) asked() []string {
+func (s *fakeAPI) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.requests...)
@@ -87,8 +87,8 @@ func send(w http.ResponseWriter, event string, data any) {
 
 type object = map[string]any
 
-// begin begins a stream with text, and leaves it open.
-func (s *stand) begin(w http.ResponseWriter, texts ...string) {
+// startStream starts a stream with text and leaves it open.
+func (s *fakeAPI) startStream(w http.ResponseWriter, texts ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if s.provider == openAI {
 		for _, text := range texts {
@@ -116,8 +116,8 @@ func (s *stand) begin(w http.ResponseWriter, texts ...string) {
 
 type call struct{ id, name, input string }
 
-// end ends a stream that begin began with as many texts.
-func (s *stand) end(w http.ResponseWriter, texts int, stop string, calls ...call) {
+// endStream ends a stream that startStream started with as many texts.
+func (s *fakeAPI) endStream(w http.ResponseWriter, texts int, stop string, calls ...call) {
 	if s.provider == openAI {
 		for i, c := range calls {
 			half := len(c.input) / 2
@@ -164,31 +164,31 @@ var (
 
 // say answers with a text in pieces.
 func say(texts ...string) reply {
-	return func(s *stand, w http.ResponseWriter, _ *http.Request) {
-		s.begin(w, texts...)
-		s.end(w, len(texts), stops[s.provider])
+	return func(s *fakeAPI, w http.ResponseWriter, _ *http.Request) {
+		s.startStream(w, texts...)
+		s.endStream(w, len(texts), stops[s.provider])
 	}
 }
 
-// ends answers with a text and a reason to stop.
+// ends answers with a text and a stop reason.
 func ends(why map[string]string, text string) reply {
-	return func(s *stand, w http.ResponseWriter, _ *http.Request) {
-		s.begin(w, text)
-		s.end(w, 1, why[s.provider])
+	return func(s *fakeAPI, w http.ResponseWriter, _ *http.Request) {
+		s.startStream(w, text)
+		s.endStream(w, 1, why[s.provider])
 	}
 }
 
-// wants asks for tools.
-func wants(calls ...call) reply {
-	return func(s *stand, w http.ResponseWriter, _ *http.Request) {
-		s.begin(w)
-		s.end(w, 0, forCalls[s.provider], calls...)
+// callTools asks for tools.
+func callTools(calls ...call) reply {
+	return func(s *fakeAPI, w http.ResponseWriter, _ *http.Request) {
+		s.startStream(w)
+		s.endStream(w, 0, forCalls[s.provider], calls...)
 	}
 }
 
-// status refuses.
+// status answers with an error.
 func status(code int, header map[string]string, body string) reply {
-	return func(_ *stand, w http.ResponseWriter, _ *http.Request) {
+	return func(_ *fakeAPI, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for k, v := range header {
 			w.Header().Set(k, v)
@@ -198,32 +198,32 @@ func status(code int, header map[string]string, body string) reply {
 	}
 }
 
-// cutOff begins an answer and closes the connection.
+// cutOff starts an answer and closes the connection.
 func cutOff(texts ...string) reply {
-	return func(s *stand, w http.ResponseWriter, _ *http.Request) {
-		s.begin(w, texts...)
+	return func(s *fakeAPI, w http.ResponseWriter, _ *http.Request) {
+		s.startStream(w, texts...)
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// stalls begins an answer and says nothing more until the client goes.
+// stalls starts an answer and sends nothing more until the client disconnects.
 func stalls(texts ...string) reply {
-	return func(s *stand, w http.ResponseWriter, r *http.Request) {
-		s.begin(w, texts...)
+	return func(s *fakeAPI, w http.ResponseWriter, r *http.Request) {
+		s.startStream(w, texts...)
 		<-r.Context().Done()
 	}
 }
 
-// raw answers with whatever it is.
+// raw answers with any text.
 func raw(kind, body string) reply {
-	return func(_ *stand, w http.ResponseWriter, _ *http.Request) {
+	return func(_ *fakeAPI, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		io.WriteString(w, body)
 	}
 }
 
-// memory is a host that remembers.
-type memory struct {
+// memoryHost is a host that keeps a state in memory.
+type memoryHost struct {
 	mu     sync.Mutex
 	events []string // kind and body
 	state  []byte
@@ -233,7 +233,7 @@ type memory struct {
 	on     func(kind, body string)
 }
 
-func (m *memory) host() executor.Host {
+func (m *memoryHost) host() executor.Host {
 	return executor.Host{
 		Env: m.env,
 		Emit: func(kind string, body json.RawMessage) {
@@ -257,8 +257,8 @@ func (m *memory) host() executor.Host {
 	}
 }
 
-// told are the events of a kind.
-func (m *memory) told(kind string) []string {
+// events returns the events of a kind.
+func (m *memoryHost) events(kind string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []string
@@ -270,10 +270,10 @@ func (m *memory) told(kind string) []string {
 	return all
 }
 
-// texts are the texts of the messages of a role, as readers see them.
-func (m *memory) texts(role string) []string {
+// texts returns the texts of the messages of a role.
+func (m *memoryHost) texts(role string) []string {
 	var all []string
-	for _, e := range m.told(run.EventMessage) {
+	for _, e := range m.events(run.EventMessage) {
 		var msg run.Message
 		if json.Unmarshal([]byte(e), &msg) == nil && msg.Role == role {
 			all = append(all, msg.Content[0].Text)
@@ -282,8 +282,8 @@ func (m *memory) texts(role string) []string {
 	return all
 }
 
-// invocation is a run against the stand; config and blueprint are members to add.
-func (s *stand) invocation(mode, runID, prompt, config, blueprint string) executor.Invocation {
+// invocation returns a run against the fake API; config and blueprint are more members.
+func (s *fakeAPI) invocation(mode, runID, prompt, config, blueprint string) executor.Invocation {
 	base := s.url
 	if s.provider == openAI {
 		base += "/v1"
@@ -300,16 +300,16 @@ func (s *stand) invocation(mode, runID, prompt, config, blueprint string) execut
 	}
 }
 
-// play runs and looks for the key in all that came of it.
-func play(t *testing.T, m *memory, inv executor.Invocation) run.Outcome {
+// runTurn runs a turn and looks for the key in everything it emitted.
+func runTurn(t *testing.T, m *memoryHost, inv executor.Invocation) run.Outcome {
 	t.Helper()
 	t.Setenv("LLM_TEST_KEY", key)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	return playIn(ctx, t, m, inv)
+	return runTurnIn(ctx, t, m, inv)
 }
 
-func playIn(ctx context.Context, t *testing.T, m *memory, inv executor.Invocation) run.Outcome {
+func runTurnIn(ctx context.Context, t *testing.T, m *memoryHost, inv executor.Invocation) run.Outcome {
 	t.Helper()
 	o := Executor{}.Run(ctx, inv, m.host())
 	shown, _ := json.Marshal(o)
@@ -323,7 +323,7 @@ func playIn(ctx context.Context, t *testing.T, m *memory, inv executor.Invocatio
 	return o
 }
 
-// summary is an outcome on one line.
+// summary returns an outcome on one line.
 func summary(o run.Outcome) string {
 	s := string(o.Status)
 	if o.Error != nil {
@@ -335,8 +335,8 @@ func summary(o run.Outcome) string {
 	return s
 }
 
-// both runs a test for both wire formats.
-func both(t *testing.T, f func(t *testing.T, provider string)) {
+// eachProvider runs a test for both APIs.
+func eachProvider(t *testing.T, f func(t *testing.T, provider string)) {
 	for _, provider := range []string{openAI, claude} {
 		t.Run(provider, func(t *testing.T) { f(t, provider) })
 	}

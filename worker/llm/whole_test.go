@@ -10,7 +10,7 @@ import (
 	"ao/shared/run"
 )
 
-// whole answers without a stream.
+// whole returns an answer without a stream.
 func whole(text string, calls ...call) map[string]string {
 	blocks, list := []any{}, []any{}
 	if text != "" {
@@ -37,53 +37,52 @@ func whole(text string, calls ...call) map[string]string {
 	return map[string]string{claude: string(message), openAI: string(completion)}
 }
 
-// TestAnswersThatAreNotStreamed: an endpoint that answers whole is understood as one that streams, whatever type it
-// names.
+// TestAnswersThatAreNotStreamed: a complete answer is accepted like a streamed one, whatever its content type.
 func TestAnswersThatAreNotStreamed(t *testing.T) {
 	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "text/plain", ""} {
-		both(t, func(t *testing.T, provider string) {
-			s := newStand(t, provider, raw(kind, whole("I look.", call{"c1", "calc__add", `{"a":1,"b":2}`},
+		eachProvider(t, func(t *testing.T, provider string) {
+			s := newFakeAPI(t, provider, raw(kind, whole("I look.", call{"c1", "calc__add", `{"a":1,"b":2}`},
 				call{"c2", "calc__add", `{"a":2,"b":2}`})[provider]), raw(kind, whole("Three\nand four.")[provider]))
-			m := &memory{}
-			o := play(t, m, s.invocation(executor.Start, "run_1", "Add", "", over(t, "http")))
+			m := &memoryHost{}
+			o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Add", "", serversOf(t, "http")))
 			if got := summary(o); got != "completed Three\nand four." {
 				t.Fatalf("got %s %v", got, o.Error)
 			}
 			if got := strings.Join(m.texts("assistant"), "|"); got != "I look.|Three\nand four." {
 				t.Errorf("told %s", got)
 			}
-			if got := roles(s.asked()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
+			if got := roles(s.requests()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
 				t.Errorf("the model was told %s", got)
 			}
-			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts,
+			if facts := strings.Join(m.events(run.EventMetadata), ""); !strings.Contains(facts,
 				`"usage":{"input_tokens":20,"output_tokens":10,"cache_read_tokens":8}`) ||
 				!strings.Contains(facts, `"model":"m-1"`) {
 				t.Errorf("metadata %s", facts)
 			}
 		})
 	}
-	both(t, func(t *testing.T, provider string) {
-		long := newStand(t, provider, raw("application/json", whole(strings.Repeat("x", 17<<20))[provider]))
-		if got := summary(play(t, &memory{}, long.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`,
+	eachProvider(t, func(t *testing.T, provider string) {
+		long := newFakeAPI(t, provider, raw("application/json", whole(strings.Repeat("x", 17<<20))[provider]))
+		if got := summary(runTurn(t, &memoryHost{}, long.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`,
 			""))); got != "failed "+codeBroken {
 			t.Errorf("17 MiB: %.100s", got)
 		}
 	})
 }
 
-// TestWhatIsCached: requests to Anthropic mark the end of the tools, of the system prompt and of the conversation, and
-// no more than that.
+// TestWhatIsCached: requests to Anthropic mark the ends of the tools, the system prompt and the conversation, and
+// nothing else.
 func TestWhatIsCached(t *testing.T) {
-	s := newStand(t, claude, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("Yes"))
-	m := &memory{}
-	more := `,"system_prompt":"Be exact."` + over(t, "http")
-	play(t, m, s.invocation(executor.Start, "run_1", "Add", "", more))
-	play(t, m, s.invocation(executor.Resume, "run_2", "Sure?", "", more))
+	s := newFakeAPI(t, claude, callTools(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("Yes"))
+	m := &memoryHost{}
+	more := `,"system_prompt":"Be exact."` + serversOf(t, "http")
+	runTurn(t, m, s.invocation(executor.Start, "run_1", "Add", "", more))
+	runTurn(t, m, s.invocation(executor.Resume, "run_2", "Sure?", "", more))
 	const mark = `"cache_control":{"type":"ephemeral"}`
 	type marked struct {
 		Cache json.RawMessage `json:"cache_control"`
 	}
-	for i, raw := range s.asked() {
+	for i, raw := range s.requests() {
 		var r struct {
 			System   []marked
 			Tools    []marked
@@ -98,26 +97,26 @@ func TestWhatIsCached(t *testing.T) {
 			t.Errorf("request %d: %s", i, raw)
 		}
 	}
-	bare := newStand(t, claude, say("Hi"))
-	play(t, &memory{}, bare.invocation(executor.Start, "run_1", "Hello", "", ""))
-	if got := strings.Count(fmt.Sprint(bare.asked()), mark); got != 1 {
+	bare := newFakeAPI(t, claude, say("Hi"))
+	runTurn(t, &memoryHost{}, bare.invocation(executor.Start, "run_1", "Hello", "", ""))
+	if got := strings.Count(fmt.Sprint(bare.requests()), mark); got != 1 {
 		t.Errorf("without tools and system prompt: %d marks", got)
 	}
 }
 
-// TestWhatAnAgentMaySay: its model is asked for, and its turns count where the profile does not say fewer.
-func TestWhatAnAgentMaySay(t *testing.T) {
+// TestAgentModelAndTurns: the agent's model is used, and its max_turns if the profile has no lower one.
+func TestAgentModelAndTurns(t *testing.T) {
 	for _, tt := range []struct {
 		blueprint, config string
 		turns             int
 	}{{`,"max_turns":1`, `"max_turns":2`, 1}, {`,"max_turns":9`, `"max_turns":2`, 2}, {`,"max_turns":2`, "", 2}} {
-		again := wants(call{"c1", "calc__add", `{"a":1,"b":2}`})
-		s := newStand(t, openAI, again, again, again)
-		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", tt.config,
-			`,"model":"mine"`+tt.blueprint+over(t, "http")))
-		if got := summary(o); got != "failed "+codeTurns || len(s.asked()) != tt.turns ||
-			!strings.Contains(s.asked()[0], `"model":"mine"`) {
-			t.Errorf("%s in %s: %s after %d answers: %v", tt.blueprint, tt.config, got, len(s.asked()), o.Error)
+		again := callTools(call{"c1", "calc__add", `{"a":1,"b":2}`})
+		s := newFakeAPI(t, openAI, again, again, again)
+		o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Go", tt.config,
+			`,"model":"mine"`+tt.blueprint+serversOf(t, "http")))
+		if got := summary(o); got != "failed "+codeTurns || len(s.requests()) != tt.turns ||
+			!strings.Contains(s.requests()[0], `"model":"mine"`) {
+			t.Errorf("%s in %s: %s after %d answers: %v", tt.blueprint, tt.config, got, len(s.requests()), o.Error)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"ao/worker/process"
 )
 
-// script writes a program and gives its job.
+// script writes a program and returns its job.
 func script(t *testing.T, text, params string) Job {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,8 +34,8 @@ func script(t *testing.T, text, params string) Job {
 	}
 }
 
-// told is an outcome on one line.
-func told(o run.Outcome) string {
+// outcomeText returns an outcome on one line.
+func outcomeText(o run.Outcome) string {
 	s := string(o.Status)
 	if o.Error != nil {
 		raw, _ := json.Marshal(o.Error)
@@ -87,15 +87,15 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := told(Run(t.Context(), script(t, tt.script, tt.params))); got != tt.want {
+			if got := outcomeText(Run(t.Context(), script(t, tt.script, tt.params))); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestTheLongestCommandLine: whatever an agent Takes does run, right at each limit, with room for an environment.
-// One byte more in one argument would not.
+// TestTheLongestCommandLine: whatever agent.Takes accepts can be started, at each limit, with room for an
+// environment. One byte more in one argument could not.
 func TestTheLongestCommandLine(t *testing.T) {
 	t.Parallel()
 	const one, all = 128<<10 - 1, 3 << 19
@@ -135,7 +135,7 @@ func TestTheLongestCommandLine(t *testing.T) {
 			if err := of.CheckParameters(j.Invocation.Parameters); (err == nil) != tt.taken {
 				t.Errorf("taken: %v", err)
 			}
-			if got := told(Run(t.Context(), j)); !strings.HasPrefix(got, tt.want) {
+			if got := outcomeText(Run(t.Context(), j)); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got  %.300s\nwant %s", got, tt.want)
 			}
 		})
@@ -148,7 +148,7 @@ func TestTimeout(t *testing.T) {
 	j.Timeout = 5 * time.Second // also a slow machine has begun it by then
 	want := `failed {"error":"timeout","message":"Command timed out after 5 seconds","timeout_seconds":5} | ` +
 		`procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
-	if got := told(Run(t.Context(), j)); got != want {
+	if got := outcomeText(Run(t.Context(), j)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -159,7 +159,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	defer cancel()
 	want := `failed {"error":"timeout","message":"Command timed out after 5 seconds","timeout_seconds":5} | ` +
 		`procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
-	if got := told(Run(ctx, script(t, `echo begun; sleep 100`, `{}`))); got != want {
+	if got := outcomeText(Run(ctx, script(t, `echo begun; sleep 100`, `{}`))); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -179,11 +179,11 @@ func TestStopped(t *testing.T) {
 	j := script(t, `trap 'echo cleaned; exit 5' TERM; echo ready >&2; exec 2>/dev/null; while :; do sleep 0.01; done`,
 		`{}`)
 	j.OnEvent = func(string, json.RawMessage) { cancel() }
-	if got, want := told(Run(ctx,
+	if got, want := outcomeText(Run(ctx,
 		j)), `stopped | procedural 5 {"return_code":5,"stdout":"cleaned\n","stderr":"ready\n"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := told(Run(ctx, j)); got != "stopped" {
+	if got := outcomeText(Run(ctx, j)); got != "stopped" {
 		t.Errorf("before the start: got %s", got)
 	}
 }
@@ -191,13 +191,13 @@ func TestStopped(t *testing.T) {
 func TestNoCommand(t *testing.T) {
 	j := script(t, "", `{}`)
 	os.Remove(j.Command)
-	got := strings.ReplaceAll(told(Run(t.Context(), j)), j.Command, "COMMAND")
+	got := strings.ReplaceAll(outcomeText(Run(t.Context(), j)), j.Command, "COMMAND")
 	if want := `failed {"error":"command_not_found","message":"command \"COMMAND\": COMMAND does not exist"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	j = script(t, "", `{}`)
 	j.Invocation.ProjectDir = "/no/such/folder"
-	got = strings.ReplaceAll(told(Run(t.Context(), j)), j.Command, "COMMAND")
+	got = strings.ReplaceAll(outcomeText(Run(t.Context(), j)), j.Command, "COMMAND")
 	if want := `failed {"error":"command_not_runnable","message":"command \"COMMAND\": the working directory ` +
 		`/no/such/folder does not exist"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// confinedTo runs a line of sh, confined so.
+// confinedTo runs a line of sh in a confinement.
 func confinedTo(t *testing.T, c Confinement, dir, line string) (Exit, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -22,7 +22,7 @@ func confinedTo(t *testing.T, c Confinement, dir, line string) (Exit, error) {
 		Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/nowhere"}, Confinement: &c})
 }
 
-// TestLimitsHoldFromTheFirstInstruction asks the kernel which limits a program has, and one that it has started.
+// TestLimitsHoldFromTheFirstInstruction asks the kernel for the limits of a program and of its child.
 func TestLimitsHoldFromTheFirstInstruction(t *testing.T) {
 	t.Parallel()
 	all := Limits{CPUSeconds: 7, MemoryMB: 300, AddressSpaceMB: 900, FileMB: 3, OpenFiles: 50, Processes: 1 << 20}
@@ -48,7 +48,7 @@ func TestLimitsHoldFromTheFirstInstruction(t *testing.T) {
 	}
 }
 
-// sameLimits compares all lines but that of open files, which Go raises for itself only.
+// sameLimits compares all lines except that of open files, which Go raises for itself only.
 func sameLimits(a, b string) bool {
 	rest := func(s string) (kept string) {
 		for line := range strings.Lines(s) {
@@ -98,8 +98,8 @@ func TestTheLimitThatWasHitIsNamed(t *testing.T) {
 	}
 }
 
-// TestAPrivateProcess has the kernel's word for it, which holds between processes of one user.
-func TestAPrivateProcess(t *testing.T) {
+// TestPrivate asks the kernel, which applies it between processes of one user.
+func TestPrivate(t *testing.T) {
 	t.Parallel()
 	e, err := Run(t.Context(), Spec{Path: os.Args[0], Env: []string{"PROCESS_TEST_PRIVATE=1"}})
 	if err != nil || string(e.Stdout) != "1 0\n" {
@@ -132,7 +132,7 @@ func TestTemporaryFilesAreItsOwnAndGo(t *testing.T) {
 	}
 }
 
-// TestAnEmptyFolderIsUsedAgain: but not one that a program has changed, or that somebody has removed.
+// TestAnEmptyFolderIsUsedAgain, unless a program changed it or somebody removed it.
 func TestAnEmptyFolderIsUsedAgain(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	RemoveTempDirs()
@@ -163,7 +163,7 @@ func TestAnEmptyFolderIsUsedAgain(t *testing.T) {
 	}
 }
 
-// sandbox skips the test where there is no sandbox to be had.
+// sandbox skips the test if sandboxes do not work here.
 func sandbox(t *testing.T) {
 	t.Helper()
 	if err := (Sandbox{Kind: Bubblewrap}).supported(); err != nil {
@@ -226,9 +226,9 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// TestWhatLiesDeeperCounts: a project that is a home folder shows no keys in it, and one beside the program can be
-// written to.
-func TestWhatLiesDeeperCounts(t *testing.T) {
+// TestNestedPaths: keys in a home folder that is the project stay hidden, and a project beside the program is
+// writable.
+func TestNestedPaths(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
 	home, err := os.MkdirTemp("/var/tmp", "ao-sandbox-test-")
@@ -283,7 +283,7 @@ func existing(paths ...string) (there []string) {
 	return there
 }
 
-// TestTheGatewayIsReachedFromTheSandbox: loopback is the machine's, unless the network is off.
+// TestTheGatewayIsReachedFromTheSandbox: the sandbox has the machine's loopback, unless its network is off.
 func TestTheGatewayIsReachedFromTheSandbox(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
@@ -306,8 +306,7 @@ func TestTheGatewayIsReachedFromTheSandbox(t *testing.T) {
 	}
 }
 
-// TestASandboxedProgramIsAskedToEnd: SIGTERM reaches the program, and not the sandbox around it, so that it has its
-// grace.
+// TestASandboxedProgramIsAskedToEnd: SIGTERM reaches the program, and not bubblewrap, so it has its grace period.
 func TestASandboxedProgramIsAskedToEnd(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
@@ -328,8 +327,7 @@ func TestASandboxedProgramIsAskedToEnd(t *testing.T) {
 	}
 }
 
-// TestOneThatDoesNotEndIsKilledInItsSandbox: also what has left its group, and made itself a daemon with an empty
-// environment.
+// TestOneThatDoesNotEndIsKilledInItsSandbox, including a daemon that left its group and emptied its environment.
 func TestOneThatDoesNotEndIsKilledInItsSandbox(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
@@ -365,8 +363,8 @@ func TestLimitsHoldInTheSandbox(t *testing.T) {
 	}
 }
 
-// TestNothingRunsOutsideItsSandbox: where bubblewrap is not to be found there is an error that says what to install,
-// at the check and at a start.
+// TestNothingRunsOutsideItsSandbox: without bubblewrap the check and a start fail with an error that says what to
+// install.
 func TestNothingRunsOutsideItsSandbox(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var ran bool

@@ -18,8 +18,8 @@ import (
 	"ao/worker/process/secretsearch"
 )
 
-// hider is a worker that hides PROCESS_TEST_HIDE and has a program, which is this file again, prowl: by itself, and in
-// namespaces of its own where those are to be had. It says what was found.
+// runHidingWorker is a worker that hides PROCESS_TEST_HIDE. Its program, also this test binary, searches for the
+// secret, in namespaces of its own as well if possible, and prints its findings.
 func runHidingWorker() {
 	var box Confinement
 	if os.Getenv("PROCESS_TEST_LIMITED") != "" {
@@ -60,7 +60,7 @@ func runHidingWorker() {
 	os.Exit(e.Code)
 }
 
-// prowler says what it finds, also from namespaces of its own.
+// runSearcher prints its findings, also from namespaces of its own.
 func runSearcher() {
 	loot, err := secretsearch.Main(os.Stdin)
 	if err != nil {
@@ -71,24 +71,24 @@ func runSearcher() {
 	os.Exit(0)
 }
 
-// nobody is who tests as root are while they prowl: root's capabilities look into everything.
+// nobody is the user of the search if tests run as root, whose capabilities can read everything.
 const nobody = 65534
 
 var searchDir string // by own
 
-// own is this test's program where nobody can start it.
+// searchProgram is this test's program where nobody can start it.
 var searchProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "prowl")
+	dir, err := os.MkdirTemp("", "search")
 	if err != nil {
 		return "", err
 	}
 	searchDir = dir
 	text, err := os.ReadFile(os.Args[0])
-	return filepath.Join(dir, "prowl"), errors.Join(err, os.Chmod(dir, 0o755),
-		os.WriteFile(filepath.Join(dir, "prowl"), text, 0o755))
+	return filepath.Join(dir, "search"), errors.Join(err, os.Chmod(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, "search"), text, 0o755))
 })
 
-// room is a folder of nobody's.
+// nobodyDir returns a folder of the user nobody.
 func nobodyDir(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
@@ -100,7 +100,7 @@ func nobodyDir(t *testing.T) string {
 	return top
 }
 
-// prowls starts a worker whose program prowls for the key below top.
+// search starts a worker whose program searches for the key below top.
 func search(t *testing.T, top string, env ...string) (loot secretsearch.Findings, said string) {
 	t.Helper()
 	key := filepath.Join(top, "keys", "worker", "nats.nk")
@@ -143,8 +143,7 @@ func search(t *testing.T, top string, env ...string) (loot secretsearch.Findings
 	return loot, string(out)
 }
 
-// TestHiddenFilesAreReadByNoProgram: the key is found in many ways where nothing keeps it, and in none where it is
-// hidden.
+// TestHiddenFilesAreReadByNoProgram: the key is found in many ways if it is not hidden, and in none if it is.
 func TestHiddenFilesAreReadByNoProgram(t *testing.T) {
 	if loot, said := search(t, nobodyDir(t), "PROCESS_TEST_OPEN=1"); len(loot.Found) < 5 ||
 		!slices.ContainsFunc(loot.Found, func(s string) bool {
@@ -188,7 +187,7 @@ func TestHiddenFilesAreReadByNoProgram(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeHidden is said, by the path and what to do, and then nothing is started.
+// TestWhatCannotBeHidden: the error names the path and what to do, and nothing is started.
 func TestWhatCannotBeHidden(t *testing.T) {
 	t.Parallel()
 	for hide, want := range map[string]string{
@@ -207,8 +206,8 @@ func TestWhatCannotBeHidden(t *testing.T) {
 	}
 }
 
-// TestProgramsOfAHidingWorkerAreAsOthers: files are moved between folders, made and read again; the guard and the
-// sweep still end what is left.
+// TestProgramsOfAHidingWorkerAreAsOthers: programs can move, create and read files; the guard and the sweep still
+// kill what is left.
 func TestProgramsOfAHidingWorkerAreAsOthers(t *testing.T) {
 	top := t.TempDir()
 	os.MkdirAll(filepath.Join(top, "keys"), 0o700)
@@ -237,8 +236,8 @@ func TestProgramsOfAHidingWorkerAreAsOthers(t *testing.T) {
 	}
 }
 
-// TestWhatIsExposed: a login is, unless a sandbox hides it; what has no name is none.
-func TestWhatIsExposed(t *testing.T) {
+// TestExposedSecret: a login is exposed unless a sandbox hides it; an empty name is not.
+func TestExposedSecret(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		c    Confinement

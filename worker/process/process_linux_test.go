@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// TestMain turns the test binary into the program of TestKilledWorkerLeavesNothing where that is asked for.
+// TestMain turns the test binary into the program of TestKilledWorkerLeavesNothing if asked to.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROCESS_TEST_PRIVATE") != "" {
 		const getDumpable = 3 // PR_GET_DUMPABLE
@@ -58,7 +58,7 @@ func sh(script string, args ...string) Spec {
 		Env: []string{"PATH=" + os.Getenv("PATH")}}
 }
 
-// until polls for something that is to become true soon.
+// until polls a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
@@ -72,7 +72,7 @@ func alive(pid int) bool {
 	return syscall.Kill(pid, 0) == nil && !zombie(pid)
 }
 
-// pids reads a file of numbers, waiting until there are n.
+// pids reads a file of numbers, and waits until there are n.
 func pids(t testing.TB, file string, n int) (all []int) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d numbers in %s", n, file), func() bool {
@@ -220,8 +220,8 @@ func TestCancelledBeforeStart(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft runs scripts that leave others behind, writing their numbers to $1, and finds none of them after.
-func TestNothingIsLeft(t *testing.T) {
+// TestNoProcessLeft runs scripts that leave processes behind, with their numbers in $1, and finds none of them.
+func TestNoProcessLeft(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string
 		n            int
@@ -294,7 +294,7 @@ func TestAnotherRunIsSpared(t *testing.T) {
 	}
 }
 
-// TestUnmarkedChildOfADaemon is known by its parent only, as another Run is under way.
+// TestUnmarkedChildOfADaemon: known by its parent only, as another Run is active.
 func TestUnmarkedChildOfADaemon(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -318,7 +318,7 @@ func TestUnmarkedChildOfADaemon(t *testing.T) {
 	}
 }
 
-// TestUnmarkedDaemon has nothing by which it could be known, but that nobody else could have left it.
+// TestUnmarkedDaemon: nothing identifies it, but nobody else could have left it.
 func TestUnmarkedDaemon(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	os.WriteFile(file, nil, 0o600)
@@ -332,8 +332,8 @@ func TestUnmarkedDaemon(t *testing.T) {
 	}
 }
 
-// TestKnownInTheMiddleOfItsExec: a process that begins one program after the other is known at each moment, and one
-// that has no environment is known to have none.
+// TestKnownInTheMiddleOfItsExec: a process that executes one program after the other is always recognized, and so is
+// one without an environment.
 func TestKnownInTheMiddleOfItsExec(t *testing.T) {
 	m := newMark()
 	defer m.release()
@@ -449,7 +449,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce also looks for what is left in this process: goroutines, files, children.
+// TestManyAtOnce also checks for leaks in this process: goroutines, files, children.
 func TestManyAtOnce(t *testing.T) {
 	Run(t.Context(), sh("true"))
 	files := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }
@@ -499,7 +499,7 @@ func TestKilledWorkerLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestProgramsOutliveThreads ends threads of this process while a program runs: it must not die with them.
+// TestProgramsOutliveThreads ends threads of this process while a program runs, which must not end with them.
 func TestProgramsOutliveThreads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	ctx, cancel := context.WithCancel(t.Context())

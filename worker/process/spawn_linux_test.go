@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// BenchmarkSpawn compares Run with a bare os/exec loop: 64 programs that do nothing, so many at once.
+// BenchmarkSpawn compares Run with a bare os/exec loop: 64 concurrent programs that do nothing.
 func BenchmarkSpawn(b *testing.B) {
 	path, err := exec.LookPath("true")
 	if err != nil {
@@ -62,7 +62,7 @@ func BenchmarkSpawn(b *testing.B) {
 	}
 }
 
-// BenchmarkConfined is what each step of a confinement costs a program that does nothing.
+// BenchmarkConfined is the cost of each step of a confinement for a program that does nothing.
 func BenchmarkConfined(b *testing.B) {
 	path, err := exec.LookPath("true")
 	if err != nil {
@@ -93,7 +93,7 @@ func BenchmarkConfined(b *testing.B) {
 	}
 }
 
-// cpuTime is that of this process and of all it waited for.
+// cpuTime returns the CPU time of this process and of all children it waited for.
 func cpuTime() (sum time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage

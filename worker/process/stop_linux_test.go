@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestStopLeavesNothing ends trees that do all they can to stay, several times over, and finds nothing of them after.
-// Each writes its numbers to $1.
+// TestStopLeavesNothing ends trees that do all they can to stay, several times, and finds nothing of them. Each
+// writes its numbers to $1.
 func TestStopLeavesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -62,7 +62,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestKill: who is told to be gone is gone at once, from the middle of a grace and without any.
+// TestKill: a killed program ends immediately, in its grace period or before it.
 func TestKill(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -106,8 +106,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestStopCrossesTheEnd: a stop that comes at about the natural end has one of two outcomes, and never something
-// between.
+// TestStopCrossesTheEnd: a stop at about the natural end has one of two outcomes, and nothing in between.
 func TestStopCrossesTheEnd(t *testing.T) {
 	cause := errors.New("stop")
 	ended, stopped := 0, 0

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// terminal makes a pseudo terminal: what somebody sits at, and what programs have.
+// terminal opens a pseudo terminal: the user's end and the programs' end.
 func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	const unlock, number = 0x40045431, 0x80045430 // TIOCSPTLCK, TIOCGPTN
@@ -35,8 +35,8 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// TestNoTerminalIsLeftToAProgram: the worker of a terminal starts a program, which has none; neither has what that
-// starts. The terminal's Ctrl-C is the worker's alone.
+// TestNoTerminalIsLeftToAProgram: a worker with a terminal starts a program, which has none, nor have its children.
+// Ctrl-C on the terminal reaches the worker only.
 func TestNoTerminalIsLeftToAProgram(t *testing.T) {
 	t.Parallel()
 	_, slave := terminal(t)

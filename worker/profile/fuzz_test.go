@@ -9,7 +9,7 @@ import (
 	"ao/shared/executor"
 )
 
-// FuzzRead: a profile's file is refused by its name and a reason, or is one that can be asked all that a worker asks.
+// FuzzRead: a profile's file is refused by its name and a reason, or all its methods work.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../a"}`,

@@ -20,8 +20,8 @@ import (
 	"ao/shared/run"
 )
 
-// echo is a persistent program: it answers each turn with its own number and the turn's; the rest of the script may
-// change how.
+// echo is a persistent program: it answers each turn with its process id and the number of the turn; the rest of the
+// script may change how.
 const echo = `
 n=0
 answer() { printf '{"type":"turn_complete","result":"%s %s %s"}\n' $$ $n "$1"; }
@@ -52,8 +52,8 @@ done
 echo end >>log
 `
 
-// house is a pool with a program and a session's turns.
-type house struct {
+// testPool is a pool with a program and a session's turns.
+type testPool struct {
 	t    *testing.T
 	p    *Pool
 	job  Job
@@ -63,9 +63,9 @@ type house struct {
 	idle int
 }
 
-func newHouse(t *testing.T, script string, c PoolConfig) *house {
-	h := &house{t: t}
-	h.job = scriptOf(t, script, &h.said)
+func newTestPool(t *testing.T, script string, c PoolConfig) *testPool {
+	h := &testPool{t: t}
+	h.job = scriptJob(t, script, &h.said)
 	c.OnChange = func() { h.mu.Lock(); h.idle++; h.mu.Unlock() }
 	c.Grace = cmp.Or(c.Grace, 10*time.Second) // who is polite has time for it on a slow machine, too
 	h.p = NewPool(c)
@@ -73,7 +73,7 @@ func newHouse(t *testing.T, script string, c PoolConfig) *house {
 	return h
 }
 
-func scriptOf(t *testing.T, text string, said *[]string) Job {
+func scriptJob(t *testing.T, text string, said *[]string) Job {
 	j := script(t, text, said)
 	j.Invocation.Mode, j.Invocation.Attempt, j.Invocation.RunID, j.Invocation.ExecutorSession = executor.Start, 1, "",
 		""
@@ -81,14 +81,14 @@ func scriptOf(t *testing.T, text string, said *[]string) Job {
 }
 
 // turn does the next turn of a session.
-func (h *house) turn(ctx context.Context, do string, change ...func(*Job)) string {
+func (h *testPool) turn(ctx context.Context, do string, change ...func(*Job)) string {
 	j := h.next(do, change...)
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	return told(h.p.Run(ctx, j), nil)
+	return outcomeText(h.p.Run(ctx, j), nil)
 }
 
-func (h *house) next(do string, change ...func(*Job)) Job {
+func (h *testPool) next(do string, change ...func(*Job)) Job {
 	j := h.job
 	h.n++
 	j.Invocation.RunID = fmt.Sprintf("run_%d", h.n)
@@ -102,7 +102,7 @@ func (h *house) next(do string, change ...func(*Job)) Job {
 	return j
 }
 
-// answerOf takes "completed | {…"result_text":"PID N rest"…}" apart.
+// answerOf parses "completed | {…"result_text":"PID N rest"…}".
 func answerOf(t *testing.T, out string) (pid, n int, rest string) {
 	t.Helper()
 	_, text, ok := strings.Cut(out, `"result_text":"`)
@@ -127,7 +127,7 @@ func until(t *testing.T, what string, ok func() bool) {
 
 func dead(pid int) bool { return syscall.Kill(pid, 0) != nil }
 
-func (h *house) log() string {
+func (h *testPool) log() string {
 	raw, _ := os.ReadFile(filepath.Join(h.job.Invocation.ProjectDir, "log"))
 	return string(raw)
 }
@@ -135,7 +135,7 @@ func (h *house) log() string {
 // TestTurns: one process does the turns of a session, and each answer is that turn's.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echo, PoolConfig{})
+	h := newTestPool(t, echo, PoolConfig{})
 	first, n, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	if n != 1 || !slices.Equal(h.p.Sessions(), []string{"ses_1"}) || h.idle == 0 {
 		t.Errorf("turn %d, idle %v, told %d times", n, h.p.Sessions(), h.idle)
@@ -171,10 +171,10 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnLine is what a process is told: the document on one line, and for a further turn what is new of it.
+// TestTurnLine: the first line has the whole document, a further turn only what changed.
 func TestTurnLine(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echo, PoolConfig{})
+	h := newTestPool(t, echo, PoolConfig{})
 	h.turn(t.Context(), "line")
 	h.turn(t.Context(), "line", func(j *Job) {
 		j.Invocation.Prompt, j.Invocation.ExecutorSession, j.Invocation.APIURL, j.Invocation.MCPURL = "say <&>", "m",
@@ -194,7 +194,7 @@ func TestTurnLine(t *testing.T) {
 	}
 }
 
-// TestBadTurns: each way to break a turn has its end, and the next turn is done well by a new process.
+// TestBadTurns: each way to break the protocol has its outcome, and a new process does the next turn.
 func TestBadTurns(t *testing.T) {
 	for _, tt := range []struct{ do, want string }{
 		{"die", `failed {"error":"executor_failed","message":"last words","exit_code":3}`},
@@ -216,7 +216,7 @@ func TestBadTurns(t *testing.T) {
 	} {
 		t.Run(tt.do, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, echo, PoolConfig{})
+			h := newTestPool(t, echo, PoolConfig{})
 			first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 			if got := h.turn(t.Context(), tt.do); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -233,10 +233,10 @@ func TestBadTurns(t *testing.T) {
 	}
 }
 
-// TestStrays: what belongs to no turn is told with the next one, and is nobody's result.
+// TestStrays: output between turns is reported with the next turn, and is in no result.
 func TestStrays(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echo, PoolConfig{})
+	h := newTestPool(t, echo, PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "stray"))
 	until(t, "the stray lines have come", func() bool {
 		h.p.mu.Lock()
@@ -257,9 +257,9 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsTheLastWord: what comes over the gateway after a turn's answer, even at the same moment, neither
-// undoes nor replaces it.
-func TestAnAnswerIsTheLastWord(t *testing.T) {
+// TestNothingAfterTheAnswer: a line over the gateway after a turn's answer, even at the same moment, neither undoes
+// nor replaces the answer.
+func TestNothingAfterTheAnswer(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"type":"turn_complete","result":"the answer"}`, `{"type":"turn_complete"}`,
 		`{"type":"turn_complete","result":`} {
@@ -268,21 +268,21 @@ func TestAnAnswerIsTheLastWord(t *testing.T) {
 		tr.fromGateway(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &early}})
 		tr.onLine([]byte(answer))
 		_, unread := tr.status()
-		before := told(tr.outcome(1<<10), nil)
+		before := outcomeText(tr.outcome(1<<10), nil)
 		tr.fromGateway(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &late}})
 		if answered, still := tr.status(); !answered || still != unread {
 			t.Errorf("%s: answered %v, unread %v after %v", answer, answered, still, unread)
 		}
-		if got := told(tr.outcome(1<<10), nil); got != before || strings.Contains(got, late) {
+		if got := outcomeText(tr.outcome(1<<10), nil); got != before || strings.Contains(got, late) {
 			t.Errorf("%s: it became %s, was %s", answer, got, before)
 		}
 	}
 }
 
-// TestDiesBetweenTurns: a process that is gone is simply followed by another, which resumes.
+// TestDiesBetweenTurns: a process that has ended is replaced by another, which resumes.
 func TestDiesBetweenTurns(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echo, PoolConfig{})
+	h := newTestPool(t, echo, PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	syscall.Kill(first, syscall.SIGKILL)
 	until(t, "the process is gone", func() bool { return dead(first) })
@@ -293,10 +293,10 @@ func TestDiesBetweenTurns(t *testing.T) {
 	}
 }
 
-// TestBrokenBeforeItIsAsked: a process that is being ended is asked nothing more; another one does the turn.
+// TestBrokenBeforeItIsAsked: a process that is being ended gets no more turns; another one does them.
 func TestBrokenBeforeItIsAsked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
+	h := newTestPool(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
 	h.turn(t.Context(), "ok")
 	j := h.next("ok")
 	l, err := h.p.acquire(t.Context(), j, maxResult)
@@ -310,8 +310,8 @@ func TestBrokenBeforeItIsAsked(t *testing.T) {
 	<-l.done
 }
 
-// TestAnotherProcessIsWanted: a process does not do a turn that follows another one than its own.
-func TestAnotherProcessIsWanted(t *testing.T) {
+// TestWrongProcessIsReplaced: a process only does the turn that follows its own last one.
+func TestWrongProcessIsReplaced(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Job)
@@ -327,7 +327,7 @@ func TestAnotherProcessIsWanted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, echo, PoolConfig{})
+			h := newTestPool(t, echo, PoolConfig{})
 			first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 			if pid, _, _ := answerOf(t, h.turn(t.Context(), "ok", tt.change)); (pid == first) != tt.same {
 				t.Errorf("process %d after %d", pid, first)
@@ -339,12 +339,13 @@ func TestAnotherProcessIsWanted(t *testing.T) {
 	}
 }
 
-// TestStopTurn: nothing of the tree is left, at a stop in the first turn and in a later one, and the session goes on.
+// TestStopTurn: nothing of the tree is left after a stop in the first turn or a later one, and the session can
+// continue.
 func TestStopTurn(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
+			h := newTestPool(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
 			if !first {
 				h.turn(t.Context(), "ok")
 			}
@@ -375,10 +376,10 @@ func TestStopTurn(t *testing.T) {
 	}
 }
 
-// TestKillTurn: who is to be gone at once is, whatever its grace.
+// TestKillTurn: a killed process has no grace period.
 func TestKillTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `trap "" TERM`+echo, PoolConfig{Grace: time.Minute})
+	h := newTestPool(t, `trap "" TERM`+echo, PoolConfig{Grace: time.Minute})
 	h.turn(t.Context(), "ok")
 	ctx, cancel := context.WithCancel(t.Context())
 	kill, end := context.WithCancel(t.Context())
@@ -392,10 +393,10 @@ func TestKillTurn(t *testing.T) {
 	}
 }
 
-// TestIdle: who is idle for too long is shut down, and who is the oldest when there are too many.
+// TestIdle: an idle process is shut down after the timeout, and the oldest one if there are too many.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, echo, PoolConfig{IdleTimeout: 30 * time.Millisecond})
+	h := newTestPool(t, echo, PoolConfig{IdleTimeout: 30 * time.Millisecond})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	until(t, "the process is gone", func() bool { return dead(first) })
 	until(t, "it is forgotten", func() bool { return h.p.Sessions() == nil })
@@ -403,7 +404,7 @@ func TestIdle(t *testing.T) {
 		t.Errorf("log %q", h.log())
 	}
 
-	h = newHouse(t, echo, PoolConfig{MaxProcesses: 2})
+	h = newTestPool(t, echo, PoolConfig{MaxProcesses: 2})
 	var pids []int
 	for _, session := range []string{"ses_a", "ses_b", "ses_c"} {
 		pid, _, _ := answerOf(t, h.turn(t.Context(), "ok", func(j *Job) { j.Invocation.SessionID = session }))
@@ -418,10 +419,10 @@ func TestIdle(t *testing.T) {
 	until(t, "the forgotten one is gone", func() bool { return dead(pids[1]) })
 }
 
-// TestDeafProcess: one that reads nothing is ended at shutdown, and a turn it does not read ends with its run.
-func TestDeafProcess(t *testing.T) {
+// TestProcessThatDoesNotRead: it is ended at shutdown, and an unread turn ends with its run.
+func TestProcessThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `read -r line; printf '{"type":"turn_complete","result":"1 1 x"}\n'; sleep 100`,
+	h := newTestPool(t, `read -r line; printf '{"type":"turn_complete","result":"1 1 x"}\n'; sleep 100`,
 		PoolConfig{Grace: 200 * time.Millisecond})
 	answerOf(t, h.turn(t.Context(), "ok"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -438,10 +439,10 @@ func TestDeafProcess(t *testing.T) {
 	}
 }
 
-// TestClosedStdin: a process that can hear no turn has not begun it; another does it.
+// TestClosedStdin: a process that cannot read a turn has not started it; another one does it.
 func TestClosedStdin(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `read -r line; exec <&-; printf '{"type":"turn_complete","result":"%s 1 x"}\n' $$; sleep 100`,
+	h := newTestPool(t, `read -r line; exec <&-; printf '{"type":"turn_complete","result":"%s 1 x"}\n' $$; sleep 100`,
 		PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	if second, _, _ := answerOf(t, h.turn(t.Context(), "ok")); second == first || !dead(first) {
@@ -449,21 +450,21 @@ func TestClosedStdin(t *testing.T) {
 	}
 }
 
-// TestNoPersistentProgram: what cannot be started is told as with a oneshot one.
+// TestNoPersistentProgram: a program that cannot be started is reported as with oneshot.
 func TestNoPersistentProgram(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "", PoolConfig{})
+	h := newTestPool(t, "", PoolConfig{})
 	os.Remove(h.job.Command)
 	if got := h.turn(t.Context(), ""); !strings.HasPrefix(got, `failed {"error":"executor_not_found"`) {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestManySessions at once, with turns that cross, stops and deaths: each answer is its own turn's, and nothing is
-// left.
+// TestManySessions: concurrent sessions with crossing turns, stops and deaths: each answer is its own turn's, and
+// nothing is left.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, strings.ReplaceAll(echo, `answer ok`, `id=${line##*\"run_id\":\"}; answer "${id%%\"*}"`),
+	h := newTestPool(t, strings.ReplaceAll(echo, `answer ok`, `id=${line##*\"run_id\":\"}; answer "${id%%\"*}"`),
 		PoolConfig{MaxProcesses: 6, IdleTimeout: 20 * time.Millisecond})
 	var wg sync.WaitGroup
 	for s := range 4 {
@@ -483,7 +484,7 @@ func TestManySessions(t *testing.T) {
 				}
 				o := h.p.Run(ctx, j)
 				if o.Status == run.Completed && !strings.Contains(*o.Result.Text, v.RunID) || o.Status == run.Failed {
-					t.Errorf("%s: %s", v.RunID, told(o, nil))
+					t.Errorf("%s: %s", v.RunID, outcomeText(o, nil))
 				}
 				cancel()
 			}

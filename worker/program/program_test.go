@@ -17,7 +17,7 @@ import (
 	"ao/shared/run"
 )
 
-// script writes a program and gives its job. What it tells is added to said.
+// script writes a program and returns its job. Its events are added to said.
 func script(t *testing.T, text string, said *[]string) Job {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,8 +39,8 @@ func script(t *testing.T, text string, said *[]string) Job {
 	}
 }
 
-// told is an outcome on one line, and then what was told while the program ran.
-func told(o run.Outcome, said []string) string {
+// outcomeText returns an outcome on one line, and then the program's events.
+func outcomeText(o run.Outcome, said []string) string {
 	s := string(o.Status)
 	if o.Error != nil {
 		raw, _ := json.Marshal(o.Error)
@@ -166,7 +166,7 @@ func TestOutputs(t *testing.T) {
 			t.Parallel()
 			var said []string
 			j := script(t, tt.script, &said)
-			got := strings.ReplaceAll(told(Run(t.Context(), j), said), j.Invocation.ProjectDir, "DIR")
+			got := strings.ReplaceAll(outcomeText(Run(t.Context(), j), said), j.Invocation.ProjectDir, "DIR")
 			if got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
@@ -202,7 +202,7 @@ func TestLimits(t *testing.T) {
 			var said []string
 			j := script(t, tt.script, &said)
 			j.MaxResult = 4 << 20
-			got := told(Run(t.Context(), j), said)
+			got := outcomeText(Run(t.Context(), j), said)
 			if !strings.HasPrefix(got, tt.begin) || !strings.Contains(got, tt.has) || len(got) > tt.most {
 				t.Errorf("got %d bytes, %.300s", len(got), got)
 			}
@@ -214,21 +214,21 @@ func TestNoProgram(t *testing.T) {
 	var said []string
 	j := script(t, "", &said)
 	os.Remove(j.Command)
-	got := strings.ReplaceAll(told(Run(t.Context(), j), said), j.Command, "PROGRAM")
+	got := strings.ReplaceAll(outcomeText(Run(t.Context(), j), said), j.Command, "PROGRAM")
 	if want := `failed {"error":"executor_not_found","message":"command \"PROGRAM\": PROGRAM does not exist"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	j = script(t, "", &said)
 	j.Invocation.ProjectDir = "/no/such/folder"
-	got = strings.ReplaceAll(told(Run(t.Context(), j), said), j.Command, "PROGRAM")
+	got = strings.ReplaceAll(outcomeText(Run(t.Context(), j), said), j.Command, "PROGRAM")
 	if want := `failed {"error":"executor_not_runnable","message":"command \"PROGRAM\": the working directory ` +
 		`/no/such/folder does not exist"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// TestStopped: nothing of the tree is left, and what was told by then is kept. A deadline is the same for the program;
-// what it is called is the worker's affair.
+// TestStopped: nothing of the tree is left, and the result so far is kept. A deadline is the same for the program;
+// the worker reports it differently.
 func TestStopped(t *testing.T) {
 	// Each is stopped at its event, so that comes when it is ready for that.
 	for _, tt := range []struct {
@@ -252,7 +252,7 @@ func TestStopped(t *testing.T) {
 			var said []string
 			j := script(t, `sleep 100 & echo $! >>pids; echo $$ >>pids; `+tt.script, &said)
 			j.Grace, j.OnEvent = tt.grace, func(string, json.RawMessage) { cancel(errors.New("stop")) }
-			if got := told(Run(ctx, j), nil); got != tt.want {
+			if got := outcomeText(Run(ctx, j), nil); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			raw, _ := os.ReadFile(filepath.Join(j.Invocation.ProjectDir, "pids"))
@@ -270,7 +270,7 @@ func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var said []string
-	if got := told(Run(ctx, script(t, "touch ran", &said)), nil); got != "stopped" {
+	if got := outcomeText(Run(ctx, script(t, "touch ran", &said)), nil); got != "stopped" {
 		t.Errorf("before the start: got %s", got)
 	}
 }

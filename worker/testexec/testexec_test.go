@@ -18,14 +18,14 @@ import (
 	"ao/shared/strictjson"
 )
 
-// stage is a session that remembers, and what was told in it.
-type stage struct {
+// testSession is a session that remembers, with its events.
+type testSession struct {
 	state []byte
 	told  []string
 	url   string
 }
 
-func (s *stage) host() executor.Host {
+func (s *testSession) host() executor.Host {
 	return executor.Host{
 		URL:       s.url,
 		Emit:      func(kind string, body json.RawMessage) { s.told = append(s.told, kind+" "+string(body)) },
@@ -34,8 +34,8 @@ func (s *stage) host() executor.Host {
 	}
 }
 
-// turn is what a prompt comes to, in short.
-func (s *stage) turn(ctx context.Context, mode, prompt string) string {
+// turn returns the outcome of a prompt, in short.
+func (s *testSession) turn(ctx context.Context, mode, prompt string) string {
 	o := Run(ctx, executor.Invocation{Mode: mode, SessionID: "ses_1", RunID: "run_1", Prompt: prompt,
 		Blueprint: json.RawMessage(`{}`)}, s.host())
 	raw, err := strictjson.Encode(o)
@@ -88,7 +88,7 @@ func TestDirectives(t *testing.T) {
 				`(ao-test-exec). The prompt was: Write to me@example.com","result_data":null}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var s stage
+			var s testSession
 			if got := s.turn(t.Context(), executor.Start, tt.prompt); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
@@ -97,7 +97,7 @@ func TestDirectives(t *testing.T) {
 }
 
 func TestToolsAreShown(t *testing.T) {
-	var s stage
+	var s testSession
 	s.turn(t.Context(), executor.Start, "@tool Read {\"file\":\"a\"} => \"text\"\n@metadata {\"cost\":0.10}")
 	want := []string{
 		`pre_tool {"tool_input":{"file":"a"},"tool_name":"Read"}`,
@@ -109,9 +109,9 @@ func TestToolsAreShown(t *testing.T) {
 	}
 }
 
-// TestTurnsToCome: what stands behind @next answers the next turn, and what others say in it moves nobody.
-func TestTurnsToCome(t *testing.T) {
-	var s stage
+// TestNextTurns: what follows @next answers the next turn, and texts of others have no effect in it.
+func TestNextTurns(t *testing.T) {
+	var s testSession
 	for i, tt := range []struct{ mode, prompt, want string }{
 		{executor.Start, "@json {bad\n@next\n@json {}\n@next\n@say done", `{bad`},
 		{executor.Resume, "Your previous response did not match the required JSON schema.\n@say injected", `{}`},
@@ -131,7 +131,7 @@ func TestSleepEndsWithItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		var s stage
+		var s testSession
 		began := time.Now()
 		if got := s.turn(ctx, executor.Start, "@say one\n@sleep 1h\n@say two"); !strings.Contains(got, `"stopped"`) ||
 			!strings.Contains(got, `"one"`) || time.Since(began) != time.Second {
@@ -154,7 +154,7 @@ func TestChildren(t *testing.T) {
 			`{"run_id":"run_2","result":{"result_type":"autonomous","result_text":null,"result_data":{"n": 1}}}`)
 	}))
 	defer api.Close()
-	s := stage{url: api.URL + "/token"}
+	s := testSession{url: api.URL + "/token"}
 	got := s.turn(t.Context(),
 		executor.Start,
 		"@child scanner sync {\"path\":\"/a\"}\n@json {\"of\": $CHILD}\n@child slow async_callback Look "+
@@ -176,7 +176,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// TestSamplesFitTheirSchema: without directives, an agent with an output schema still gives what is required.
+// TestSamplesFitTheirSchema: without directives, an agent with an output schema returns a valid value.
 func TestSamplesFitTheirSchema(t *testing.T) {
 	for _, raw := range []string{
 		`{"type":"object","required":["issues","summary"],"properties":{"issues":{"type":"array",` +
@@ -200,7 +200,7 @@ func TestSamplesFitTheirSchema(t *testing.T) {
 	}
 	prompt, _ := strictjson.Encode(map[string]string{"system_prompt": "You scan.\n\n## Required Output Format\n\nYou " +
 		"MUST:\n\n```json\n{\n  \"type\": \"object\",\n  \"required\": [\"a\"]\n}\n```\n\nYour final response"})
-	var st stage
+	var st testSession
 	o := Run(t.Context(), executor.Invocation{Mode: executor.Start, Prompt: "Scan", Blueprint: prompt}, st.host())
 	if o.Result == nil || o.Result.Text == nil || *o.Result.Text != `{"a":"sample"}` {
 		t.Errorf("got %+v", o.Result)
@@ -210,7 +210,7 @@ func TestSamplesFitTheirSchema(t *testing.T) {
 	sample(json.RawMessage(deep), json.RawMessage(deep)) // ends
 }
 
-// TestSamplesAreBounded: a caller's schema cannot have the worker make more than a little, nor take long for it.
+// TestSamplesAreBounded: a caller's schema cannot make the worker produce much, nor take long.
 func TestSamplesAreBounded(t *testing.T) {
 	tree := `{"$ref":"#/definitions/d","definitions":{"d":{"type":"object",` +
 		`"properties":{"a":{"$ref":"#/definitions/d"},"b":{"$ref":"#/definitions/d"},"c":{"$ref":"#/definitions/d"},` +
@@ -229,25 +229,25 @@ func TestSamplesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAChildIsNotMultiplied: what a child says is not put in as often as to fill the worker's memory.
+// TestAChildIsNotMultiplied: a child's result is not inserted so often that it fills the worker's memory.
 func TestAChildIsNotMultiplied(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"result":{"result_data":%q}}`, strings.Repeat("x", 1<<20))
 	}))
 	defer api.Close()
-	s := stage{url: api.URL}
+	s := testSession{url: api.URL}
 	if got := s.turn(t.Context(), executor.Start, "@child a sync x\n@say "+
 		strings.Repeat("$CHILD", 100)); !strings.Contains(got, `"bad_directive"`) {
 		t.Errorf("got %.300s", got)
 	}
 }
 
-// TestTheGatewayIsNotTold: the URL of a run's gateway holds its token; no error shows it.
-func TestTheGatewayIsNotTold(t *testing.T) {
+// TestErrorsHideTheGatewayURL: the URL of a run's gateway contains its token; no error shows it.
+func TestErrorsHideTheGatewayURL(t *testing.T) {
 	api := httptest.NewServer(nil)
 	api.Close()
 	for _, url := range []string{api.URL + "/TOKEN", "http://127.0.0.1:x/TOKEN"} {
-		s := stage{url: url}
+		s := testSession{url: url}
 		got := s.turn(t.Context(), executor.Start, "@child a sync x")
 		if !strings.Contains(got, `"child_not_started"`) || strings.Contains(got, "TOKEN") {
 			t.Errorf("got %s", got)

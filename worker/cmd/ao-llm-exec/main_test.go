@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestMain turns the test binary into the program where EXECUTOR is set, and into its guard.
+// TestMain turns the test binary into the program if EXECUTOR is set, and into its guard.
 func TestMain(m *testing.M) {
 	if os.Getenv("EXECUTOR") != "" || os.Getenv("AGENT_ORCHESTRATOR_GUARD") != "" {
 		main()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain turns the test binary into the program where EXECUTOR is set, and into its guard.
+// TestMain turns the test binary into the program if EXECUTOR is set, and into its guard.
 func TestMain(m *testing.M) {
 	if os.Getenv("EXECUTOR") != "" || os.Getenv("AGENT_ORCHESTRATOR_GUARD") != "" {
 		main()
@@ -93,7 +93,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestKilledProgramLeavesNothing kills the program itself, and looks for its command.
+// TestKilledProgramLeavesNothing kills the program and checks that its command ends.
 func TestKilledProgramLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	command := filepath.Join(dir, "command")

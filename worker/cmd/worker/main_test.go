@@ -21,7 +21,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestMain turns the test binary into the worker, and into its guard, which it starts with an environment of its own.
+// TestMain turns the test binary into the worker, and into its guard.
 func TestMain(m *testing.M) {
 	if os.Getenv("AO_TEST_WORKER") != "" || os.Getenv("AGENT_ORCHESTRATOR_GUARD") != "" {
 		main()
@@ -30,29 +30,29 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is a worker process.
-type program struct {
+// workerProcess is a worker process.
+type workerProcess struct {
 	cmd *exec.Cmd
 	mu  sync.Mutex
 	out bytes.Buffer
 }
 
-func (p *program) Write(b []byte) (int, error) {
+func (p *workerProcess) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.out.Write(b)
 }
 
-func (p *program) said(text string) bool {
+func (p *workerProcess) logged(text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Contains(p.out.String(), text)
 }
 
-// start starts a worker with these arguments and variables, and nothing else in its environment.
-func start(t *testing.T, env []string, args ...string) *program {
+// start starts a worker with these arguments and only these variables.
+func start(t *testing.T, env []string, args ...string) *workerProcess {
 	t.Helper()
-	p := &program{cmd: exec.Command(os.Args[0], args...)}
+	p := &workerProcess{cmd: exec.Command(os.Args[0], args...)}
 	p.cmd.Env = append([]string{"AO_TEST_WORKER=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = p, p, t.TempDir()
 	if err := p.cmd.Start(); err != nil {
@@ -68,8 +68,8 @@ func start(t *testing.T, env []string, args ...string) *program {
 	return p
 }
 
-// ends waits for the worker's end and gives its exit code.
-func (p *program) ends(t *testing.T) int {
+// waitExit waits for the worker's end and returns its exit code.
+func (p *workerProcess) waitExit(t *testing.T) int {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); p.cmd.Wait() }()
@@ -92,7 +92,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// profiles is a folder with a profile and its agents: one that works, one whose command is missing.
+// profiles returns a folder with a profile and its agents: one works, the command of the other is missing.
 func profiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -140,10 +140,10 @@ func TestWhatStopsIt(t *testing.T) {
 			t.Parallel()
 			p := start(t, tt.env, strings.Fields(tt.args)...)
 			if tt.code == 0 && tt.args != "--help" {
-				natstest.Until(t, "it says so", func() bool { return p.said(tt.want) })
+				natstest.Until(t, "it says so", func() bool { return p.logged(tt.want) })
 				p.cmd.Process.Signal(syscall.SIGTERM)
 			}
-			if code := p.ends(t); code != tt.code || !p.said(tt.want) {
+			if code := p.waitExit(t); code != tt.code || !p.logged(tt.want) {
 				t.Errorf("exit code %d, want %d, and %q", code, tt.code, tt.want)
 			}
 		})
@@ -154,7 +154,7 @@ func TestNoAgentsFolder(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
 	p := start(t, []string{"AO_NATS_URL=" + s.URL(), "AO_PROFILES_DIR=" + profiles(t)}, "-x", "nofolder")
-	if code := p.ends(t); code != 1 || !p.said("agents_dir") {
+	if code := p.waitExit(t); code != 1 || !p.logged("agents_dir") {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -164,24 +164,28 @@ func TestNoCoordinator(t *testing.T) {
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
 	p := start(t, []string{"AO_NATS_URL=" + s.URL(), "AO_PROFILES_DIR=" + profiles(t)}, "-x", "procedural")
 	natstest.Until(t, "it says what is missing", func() bool {
-		return p.said("waiting for a coordinator") && p.said("gone.sh")
+		return p.logged("waiting for a coordinator") && p.logged("gone.sh")
 	})
 	p.cmd.Process.Signal(syscall.SIGTERM)
-	if code := p.ends(t); code != 0 {
+	if code := p.waitExit(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-// TestSigterm: what runs finishes within the grace; a second signal ends the grace, and with it the program of the run.
+// TestSigterm: runs finish within the grace period; a second signal ends it, and the programs of the runs.
 func TestSigterm(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		end  func(p *program, flag string)
+		end  func(p *workerProcess, flag string)
 		want string
 	}{
-		{"finishes", func(_ *program, flag string) { os.WriteFile(flag, nil, 0o644) }, `completed {"waited":true}`},
-		{"twice", func(p *program, _ string) { p.cmd.Process.Signal(syscall.SIGTERM) }, "failed runner_disconnected"},
+		{"finishes", func(_ *workerProcess, flag string) {
+			os.WriteFile(flag, nil, 0o644)
+		}, `completed {"waited":true}`},
+		{"twice", func(p *workerProcess, _ string) {
+			p.cmd.Process.Signal(syscall.SIGTERM)
+		}, "failed runner_disconnected"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -237,9 +241,9 @@ func TestSigterm(t *testing.T) {
 			})
 			p.cmd.Process.Signal(syscall.SIGTERM)
 			<-gone
-			natstest.Until(t, "it says what it waits for", func() bool { return p.said("waiting for runs to end") })
+			natstest.Until(t, "it says what it waits for", func() bool { return p.logged("waiting for runs to end") })
 			tt.end(p, flag)
-			if code := p.ends(t); code != 0 {
+			if code := p.waitExit(t); code != 0 {
 				t.Errorf("exit code %d", code)
 			}
 			m, err := b.Last(t.Context(), subject.Ended(part, q.ID, "k"))

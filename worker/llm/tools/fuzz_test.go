@@ -7,8 +7,7 @@ import (
 	"ao/shared/fault"
 )
 
-// FuzzRead: the servers that an agent names are refused by an Invalid fault, or each is a program or an address, and
-// has a name.
+// FuzzRead: an agent's servers are refused by an Invalid fault, or each is a program or an address, with a name.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":{"command":"x","args":["y"],"env":{"K":"v"}}}`,
