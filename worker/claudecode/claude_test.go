@@ -37,7 +37,7 @@ func TestSession(t *testing.T) {
 			`"permission_mode":"acceptEdits"}`)
 	o := unconfined.Run(t.Context(), inv, host)
 	if got := outcomeText(o); got != "completed | Done." {
-		t.Fatalf("got %s, %q", got, h.lines())
+		t.Fatalf("got %s, %q", got, h.all())
 	}
 	if raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "made")); string(raw) != "made\n" {
 		t.Errorf("the tool made %q", raw)
@@ -50,7 +50,7 @@ func TestSession(t *testing.T) {
 		"post_tool " + tool + `,"tool_output":"made"}`,
 		`message {"role":"assistant","content":[{"type":"text","text":"Done."}]}`,
 	}
-	got := h.lines()
+	got := h.all()
 	facts, ok := strings.CutPrefix(got[len(got)-1], "metadata ")
 	if !slices.Equal(got[:len(got)-1], want) || !ok {
 		t.Errorf("got  %q\nwant %q and metadata", got, want)
@@ -87,7 +87,7 @@ func TestSession(t *testing.T) {
 		strings.Contains(all, "PIRATE") {
 		t.Errorf("a resumed turn does not know what it should: %.3000s", all)
 	}
-	if got := h.lines(); got[len(want)+1] != want[0] {
+	if got := h.all(); got[len(want)+1] != want[0] {
 		t.Errorf("resumed: %q", got[len(want)+1:])
 	}
 }
@@ -112,7 +112,7 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	}
 	o := c.Run(t.Context(), inv, host)
 	if o.Status != run.Completed || o.Result == nil || string(o.Result.Data) != `{"n":1}` {
-		t.Fatalf("got %s, %q", outcomeText(o), h.lines())
+		t.Fatalf("got %s, %q", outcomeText(o), h.all())
 	}
 	asked := api.Requests()
 	system := string(asked[1].System)
@@ -138,7 +138,7 @@ func TestNoTools(t *testing.T) {
 	api := standin.New(t, standin.Text("Hi"))
 	inv, host, h := turn(t, standin.Claude(t), api.URL, "Hello", "", `{"tools":[],"setting_sources":[]}`)
 	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | Hi" {
-		t.Fatalf("got %s, %q", got, h.lines())
+		t.Fatalf("got %s, %q", got, h.all())
 	}
 	if asked := api.Requests(); len(asked) == 0 || len(asked[0].Tools) > 0 {
 		t.Errorf("tools %v", asked)
@@ -208,7 +208,7 @@ func TestFailures(t *testing.T) {
 			got := outcomeText(unconfined.Run(t.Context(), inv, host))
 			for _, want := range tt.want {
 				if !strings.Contains(got, want) {
-					t.Errorf("got %s, want %s\n%q", got, want, h.lines())
+					t.Errorf("got %s, want %s\n%q", got, want, h.all())
 				}
 			}
 		})
@@ -230,7 +230,7 @@ func TestAStopEndsTheTree(t *testing.T) {
 		raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(raw)))
 		if time.Now().After(end) {
-			t.Fatalf("the tool did not begin: %q", h.lines())
+			t.Fatalf("the tool did not begin: %q", h.all())
 		}
 	}
 	cancel()

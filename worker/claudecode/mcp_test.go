@@ -132,14 +132,14 @@ func TestMCP(t *testing.T) {
 			`"broken":{"command":"/no/such/program"}}}`, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
 	o := unconfined.Run(t.Context(), inv, host)
-	if got := outcomeText(o); got != "completed | One." || !slices.Contains(h.lines(),
+	if got := outcomeText(o); got != "completed | One." || !slices.Contains(h.all(),
 		`post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
-		t.Errorf("got %s, %q", got, h.lines())
+		t.Errorf("got %s, %q", got, h.all())
 	}
-	if all := strings.Join(h.lines(), "\n"); !strings.Contains(all,
+	if all := strings.Join(h.all(), "\n"); !strings.Contains(all,
 		`the MCP server \"broken\" cannot be used: Claude Code could not connect to it; the run continues without it`) ||
 		!strings.Contains(all, `"mcp_servers_unreachable":["broken"]`) {
-		t.Errorf("nothing is told of the server that is broken: %q", h.lines())
+		t.Errorf("nothing is told of the server that is broken: %q", h.all())
 	}
 }
 
@@ -163,7 +163,7 @@ func TestMCPServersAreWaitedFor(t *testing.T) {
 		inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
 		host.Env = append(host.Env, "ENABLE_TOOL_SEARCH=false")
 		if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | Fine." {
-			t.Fatalf("got %s, %q", got, h.lines())
+			t.Fatalf("got %s, %q", got, h.all())
 		}
 		if r := api.Requests()[0]; !r.Has("mcp__sums__add") {
 			t.Errorf("the model was asked without the server's tools: %v", r.Tools)
@@ -181,10 +181,10 @@ func TestMCPOnStdio(t *testing.T) {
 	inv, host, h := turn(t, claude, api.URL, "Add", `{"mcp_servers":{"sums":`+server+`}}`, "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
 	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | One." {
-		t.Errorf("got %s, %q", got, h.lines())
+		t.Errorf("got %s, %q", got, h.all())
 	}
 	tool := `{"tool_name":"mcp__sums__add","tool_input":{"a":1}`
-	got := slices.DeleteFunc(h.lines(), func(l string) bool { return !strings.Contains(l, "_tool ") })
+	got := slices.DeleteFunc(h.all(), func(l string) bool { return !strings.Contains(l, "_tool ") })
 	if want := []string{"pre_tool " + tool + "}", "post_tool " + tool +
 		`,"tool_output":"{'a':1} for open"}`}; !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -208,8 +208,8 @@ func TestAStopEndsAnMCPServer(t *testing.T) {
 	pid := pidIn(t, file+".waits")
 	cancel()
 	if got := outcomeText(<-done); got != "stopped | I use mcp__sums__wait" ||
-		!slices.Contains(h.lines(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
-		t.Errorf("got %s, %q", got, h.lines())
+		!slices.Contains(h.all(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
+		t.Errorf("got %s, %q", got, h.all())
 	}
 	if syscall.Kill(pid, 0) == nil {
 		t.Errorf("%d is left", pid)
@@ -249,14 +249,14 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 		fmt.Sprintf(`{"mcp_servers":{"web":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"sums":%s}}`, web, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
 	if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != "completed | Two." {
-		t.Errorf("got %s, %q", got, h.lines())
+		t.Errorf("got %s, %q", got, h.all())
 	}
 	for _, want := range []string{
 		`post_tool {"tool_name":"mcp__web__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`,
 		`post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":2},"tool_output":"{'a':2} for open"}`,
 	} {
-		if !slices.Contains(h.lines(), want) {
-			t.Errorf("got %q, want %s", h.lines(), want)
+		if !slices.Contains(h.all(), want) {
+			t.Errorf("got %q, want %s", h.all(), want)
 		}
 	}
 }

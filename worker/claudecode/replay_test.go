@@ -89,7 +89,7 @@ func TestTranscripts(t *testing.T) {
 				if name == "gone" {
 					inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
 				}
-				got := append([]string{outcomeText(unconfined.Run(t.Context(), inv, host))}, h.lines()...)
+				got := append([]string{outcomeText(unconfined.Run(t.Context(), inv, host))}, h.all()...)
 				if len(got) != len(tt.want) {
 					t.Fatalf("got  %q\nwant %q", got, tt.want)
 				}
@@ -241,11 +241,11 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, 
 			if got := outcomeText(unconfined.Run(ctx, inv, host)); !strings.Contains(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			if all := strings.Join(h.lines(), "\n"); !strings.Contains(all, tt.heard) {
+			if all := strings.Join(h.all(), "\n"); !strings.Contains(all, tt.heard) {
 				t.Errorf("told %.2000s, want %s", all, tt.heard)
 			}
 			cut := 0
-			for _, l := range h.lines() {
+			for _, l := range h.all() {
 				if len(l) > 512<<10-1<<10 {
 					t.Errorf("an event of %d bytes", len(l))
 				}

@@ -39,7 +39,7 @@ func (h *recorder) record(kind string, body json.RawMessage) {
 	}
 }
 
-func (h *recorder) lines() []string {
+func (h *recorder) all() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]string(nil), h.lines...)
@@ -47,7 +47,7 @@ func (h *recorder) lines() []string {
 
 // session returns the bound session id of claude.
 func (h *recorder) session() string {
-	for _, l := range h.lines() {
+	for _, l := range h.all() {
 		if raw, ok := strings.CutPrefix(l, executor.LineBind+" "); ok {
 			b, _, _ := executor.ReadLine([]byte(raw))
 			return b.Session

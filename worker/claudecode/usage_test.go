@@ -31,7 +31,7 @@ type facts struct {
 // facts returns the metadata of each turn.
 func (h *recorder) facts(t *testing.T) (all []facts) {
 	t.Helper()
-	for _, l := range h.lines() {
+	for _, l := range h.all() {
 		if raw, ok := strings.CutPrefix(l, "metadata "); ok {
 			var m struct{ Metadata facts }
 			if err := json.Unmarshal([]byte(raw), &m); err != nil {
@@ -62,7 +62,7 @@ func TestTheCostOfATurn(t *testing.T) {
 		}
 		all := h.facts(t)
 		if len(all) != 3 {
-			t.Fatalf("%d turns told: %q", len(all), h.lines())
+			t.Fatalf("%d turns told: %q", len(all), h.all())
 		}
 		for i, requests := range []float64{1, 1, 2} {
 			f, model := all[i], []string{"claude-sonnet-4-5", "claude-sonnet-4-5", "claude-opus-4-8"}[i]
@@ -126,7 +126,7 @@ func TestUsageNotCounted(t *testing.T) {
 			"")
 		inv.Mode, inv.ExecutorSession = executor.Resume, "00000000-0000-4000-8000-000000000001"
 		unconfined.Run(t.Context(), inv, host)
-		if got := strings.Join(h.lines(), "\n"); !strings.Contains(got, tt.want) {
+		if got := strings.Join(h.all(), "\n"); !strings.Contains(got, tt.want) {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestManyDenials(t *testing.T) {
 { printf '{"type":"result","subtype":"success","is_error":false,"result":"ok","permission_denials":['; for i in $(seq 300); do
 printf '{"tool_name":"Write","tool_use_id":"t","tool_input":{"content":"%08000d"}},' 7; done; echo '{"tool_name":"Last","tool_input":{}}]}'; }`), "", "Hello", "", "")
 	unconfined.Run(t.Context(), inv, host)
-	raw := h.lines()[len(h.lines())-1]
+	raw := h.all()[len(h.all())-1]
 	if f := h.facts(t)[0]; len(f.Denials) != maxDenials || f.Denials[0].Tool != "Write" || len(raw) > 128<<10 ||
 		!strings.Contains(raw, `"permission_denials_left_out":251`) {
 		t.Errorf("%d denials in %d bytes: %.300s", len(f.Denials), len(raw), raw)

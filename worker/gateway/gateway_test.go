@@ -37,7 +37,7 @@ func (h *recorder) onLine(_ context.Context, l executor.Line) error {
 	return err
 }
 
-func (h *recorder) lines() string {
+func (h *recorder) all() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return strings.Join(h.lines, "\n")
@@ -206,7 +206,7 @@ func TestBodies(t *testing.T) {
 			if status != tt.status || !strings.Contains(body, tt.answer) {
 				t.Errorf("got %d %.300s, want %d %s", status, body, tt.status, tt.answer)
 			}
-			if got := h.lines(); got != tt.told {
+			if got := h.all(); got != tt.told {
 				t.Errorf("told %.300s, want %s", got, tt.told)
 			}
 			if status == 405 && head.Get("Allow") == "" || status > 399 && !json.Valid([]byte(body)) {
@@ -258,7 +258,7 @@ func TestTokens(t *testing.T) {
 			}
 		})
 	}
-	if got := h.lines(); strings.Count(got, "\n") != 1 {
+	if got := h.all(); strings.Count(got, "\n") != 1 {
 		t.Errorf("told %s", got)
 	}
 	d.Close()
@@ -283,7 +283,7 @@ func TestURLKey(t *testing.T) {
 	}
 	first.Close() // late: the second has begun
 	if status, _, body := ask(t, "POST", first.URL+"/bind", `{"executor_session_id":"m"}`); status != 200 ||
-		h.lines() == "" {
+		h.all() == "" {
 		t.Errorf("got %d %s", status, body)
 	}
 	second.Close()

@@ -119,13 +119,13 @@ func TestTools(t *testing.T) {
 				if got := summary(o); got != "completed It is 5" {
 					t.Fatalf("got %s %v", got, o.Error)
 				}
-				if !strings.Contains(s.requests()[0], "Adds two numbers") ||
-					!strings.Contains(s.requests()[0], `"calc__add"`) {
-					t.Errorf("the model was not told of the tool: %s", s.requests()[0])
+				if !strings.Contains(s.bodies()[0], "Adds two numbers") ||
+					!strings.Contains(s.bodies()[0], `"calc__add"`) {
+					t.Errorf("the model was not told of the tool: %s", s.bodies()[0])
 				}
 				want := `user:2+3? assistant:<c1 calc__add {"a":2,"b":3}> user:<c1=5> assistant:<c2 calc__fail {}> ` +
 					`user:<c2=Error: no luck>`
-				if got := roles(s.requests()[2]); got != want {
+				if got := roles(s.bodies()[2]); got != want {
 					t.Errorf("the model was told\n%s, want\n%s", got, want)
 				}
 				if got := strings.TrimSpace(m.events(run.EventPreTool)[0]); got != `{"tool_name":"calc__add",`+
@@ -159,7 +159,7 @@ func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
 		}
 		want := `user:Meet assistant:<c1 calc__meet {"a":1,"b":1}><c2 calc__meet {"a":0,"b":2}> user:<c1=met ` +
 			`1><c2=met 2>`
-		if got := roles(s.requests()[1]); got != want {
+		if got := roles(s.bodies()[1]); got != want {
 			t.Errorf("the model was told\n%s, want\n%s", got, want)
 		}
 	})
@@ -176,7 +176,7 @@ func TestOddCalls(t *testing.T) {
 		if got := summary(o); got != "completed done" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
-		got := roles(s.requests()[1])
+		got := roles(s.bodies()[1])
 		for _, want := range []string{
 			`assistant:<call_0 calc__add {}><call_1 no_such {}><same calc__big {}><call_3 calc__add {"a":"x"}>`,
 			`<call_0=Error: the arguments are not a JSON object; call the tool again with one>`,
@@ -195,8 +195,8 @@ func TestTheToolLoopIsBounded(t *testing.T) {
 	s := newFakeAPI(t, openAI, again, again, again)
 	m := &memoryHost{}
 	o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_turns":2`, serversOf(t, "http")))
-	if got := summary(o); got != "failed "+codeTurns || len(s.requests()) != 2 {
-		t.Errorf("got %s after %d questions", got, len(s.requests()))
+	if got := summary(o); got != "failed "+codeTurns || len(s.bodies()) != 2 {
+		t.Errorf("got %s after %d questions", got, len(s.bodies()))
 	}
 	if !strings.Contains(string(m.state), "[No answer: ") || strings.Count(string(m.state), `"type":"result"`) != 2 {
 		t.Errorf("kept %s", m.state)
@@ -209,9 +209,9 @@ func TestAToolThatTakesTooLong(t *testing.T) {
 			s := newFakeAPI(t, openAI, callTools(call{"c1", "calc__wait", `{}`}), say("too slow"))
 			o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Go",
 				`"tool_timeout_seconds":0.2`, serversOf(t, transport)))
-			if got := summary(o); got != "completed too slow" || !strings.Contains(s.requests()[1],
+			if got := summary(o); got != "completed too slow" || !strings.Contains(s.bodies()[1],
 				"did not answer within 200ms") {
-				t.Errorf("got %s %v %s", got, o.Error, s.requests())
+				t.Errorf("got %s %v %s", got, o.Error, s.bodies())
 			}
 		})
 	}
@@ -239,7 +239,7 @@ func TestAStopWhileToolsRun(t *testing.T) {
 			want := `user:Go assistant:<c1 calc__add {"a":1,"b":2}><c2 calc__wait {}> user:<c1=3>` +
 				`<c2=Error: The run ended before this tool returned; the call may or may not have ` +
 				`had effects> assistant:[No answer: the run was stopped] user:And?`
-			if got := roles(s.requests()[1]); got != want {
+			if got := roles(s.bodies()[1]); got != want {
 				t.Errorf("the model was told\n%s, want\n%s", got, want)
 			}
 		})
@@ -260,7 +260,7 @@ func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
 				"", servers)); o.Status != run.Completed {
 				t.Fatalf("after %d: %s %v", i, summary(o), o.Error)
 			}
-			asked := s.requests()
+			asked := s.bodies()
 			got := roles(asked[len(asked)-1])
 			if calls, results := strings.Count(got, "<c1 "), strings.Count(got, "<c1="); calls != results ||
 				!strings.HasSuffix(got, " user:And?") || strings.Contains(got, "user:Go user:") {
@@ -278,7 +278,7 @@ func TestWithoutToolsOldCallsAreTold(t *testing.T) {
 		runTurn(t, m, s.invocation(executor.Resume, "run_2", "And?", "", "")) // the agent has no servers any more
 		want := `user:Go assistant:[Called the tool calc__add with {"a":1,"b":2}] user:[The tool's result: 3] ` +
 			`assistant:3 user:And?`
-		if got := roles(s.requests()[2]); got != want {
+		if got := roles(s.bodies()[2]); got != want {
 			t.Errorf("the model was told\n%s, want\n%s", got, want)
 		}
 	})
@@ -334,7 +334,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 				`"mcp_servers_unreachable":["calc"]`) {
 				t.Errorf("metadata %s", facts)
 			}
-			if asked := s.requests()[0]; !strings.Contains(asked, "good__add") || strings.Contains(asked, "calc__") {
+			if asked := s.bodies()[0]; !strings.Contains(asked, "good__add") || strings.Contains(asked, "calc__") {
 				t.Errorf("the model was asked %s", asked)
 			}
 			for _, secret := range []string{"token-in-the-path", "tool-wrong"} {
@@ -378,7 +378,7 @@ func TestAServersProgram(t *testing.T) {
 	if got := summary(o); got != "completed done" {
 		t.Fatalf("got %s %v", got, o.Error)
 	}
-	got := roles(s.requests()[3])
+	got := roles(s.bodies()[3])
 	if strings.Contains(got, "LLM_TEST_KEY") || strings.Contains(got, "MCP_STRAY") ||
 		!strings.Contains(got, "AGENT_SESSION_ID=ses_1") {
 		t.Errorf("its environment: %s", got)

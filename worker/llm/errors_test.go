@@ -152,8 +152,8 @@ func TestRetries(t *testing.T) {
 			status(529, map[string]string{"Retry-After": "0.02"}, `{}`), say("at last"))
 		m := &memoryHost{}
 		if got := summary(runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi", "",
-			""))); got != "completed at last" || len(s.requests()) != 4 {
-			t.Errorf("got %s after %d questions", got, len(s.requests()))
+			""))); got != "completed at last" || len(s.bodies()) != 4 {
+			t.Errorf("got %s after %d questions", got, len(s.bodies()))
 		}
 		if got := m.events(run.EventMetadata); !strings.Contains(got[0], `"retries":3`) {
 			t.Errorf("metadata %s", got)
@@ -176,9 +176,9 @@ func TestABrokenAnswerIsAskedForAgainOnlyWhereNothingWasTold(t *testing.T) {
 		s = newFakeAPI(t, provider, cutOff(long), say("never asked"))
 		m = &memoryHost{}
 		o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-		if o.Error == nil || o.Error.Code != codeBroken || len(s.requests()) != 1 || o.Result == nil ||
+		if o.Error == nil || o.Error.Code != codeBroken || len(s.bodies()) != 1 || o.Result == nil ||
 			*o.Result.Text != long || strings.Join(m.texts("assistant"), "") != long {
-			t.Errorf("got %.100s after %d questions", summary(o), len(s.requests()))
+			t.Errorf("got %.100s after %d questions", summary(o), len(s.bodies()))
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestSettingsAreStrict(t *testing.T) {
 func TestTheBlueprintsModelComesFirst(t *testing.T) {
 	s := newFakeAPI(t, openAI, say("ok"))
 	runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", "", `,"model":"theirs"`))
-	if got := s.requests()[0]; !strings.Contains(got, `"model":"theirs"`) {
+	if got := s.bodies()[0]; !strings.Contains(got, `"model":"theirs"`) {
 		t.Error(got)
 	}
 }
@@ -292,7 +292,7 @@ func TestServersWithAccents(t *testing.T) {
 				io.WriteString(w, "data: [DONE]\n\n")
 			}, say("ok"))
 			runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-			asked := s.requests()
+			asked := s.bodies()
 			if len(asked) != 2 || !strings.Contains(asked[1], `{\"n\":1}`) && !strings.Contains(asked[1], `n\":2`) ||
 				strings.Count(asked[1], "unknown tool") != 2 {
 				t.Errorf("the model was told %s", asked)

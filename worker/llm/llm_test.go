@@ -26,7 +26,7 @@ func TestOneAnswer(t *testing.T) {
 		if got := m.texts("assistant"); len(got) != 1 || got[0] != "Hello <b>\nyou" {
 			t.Errorf("readers see %q", got)
 		}
-		request := s.requests()[0]
+		request := s.bodies()[0]
 		for _, want := range []string{`"model":"m"`, `"max_tokens":77`, `"temperature":0.5`, `"stream":true`,
 			`Be brief.`, `"Hi"`} {
 			if !strings.Contains(request, want) {
@@ -104,7 +104,7 @@ func TestTheConversationGoesOnAnywhere(t *testing.T) {
 		if got := summary(o); got != "completed Bob, as I said" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
-		if got, want := roles(s.requests()[1]), "user:Who are you? assistant:I am Bob user:Again?"; got != want {
+		if got, want := roles(s.bodies()[1]), "user:Who are you? assistant:I am Bob user:Again?"; got != want {
 			t.Errorf("the model was told %s, want %s", got, want)
 		}
 	})
@@ -201,7 +201,7 @@ func TestResumeWithoutHistory(t *testing.T) {
 			}
 		})
 	}
-	if n := len(s.requests()); n > 0 {
+	if n := len(s.bodies()); n > 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
@@ -223,8 +223,8 @@ func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
 func TestAHistoryThatCannotBeKeptFailsTheRun(t *testing.T) {
 	s := newFakeAPI(t, openAI, say("hello"))
 	o := runTurn(t, &memoryHost{fail: errors.New("away")}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-	if got := summary(o); got != "failed "+codeHistory || len(s.requests()) != 0 {
-		t.Errorf("got %s after %d questions", got, len(s.requests()))
+	if got := summary(o); got != "failed "+codeHistory || len(s.bodies()) != 0 {
+		t.Errorf("got %s after %d questions", got, len(s.bodies()))
 	}
 }
 
@@ -247,7 +247,7 @@ func TestAStoppedRun(t *testing.T) {
 			t.Errorf("got %s after %s", got, time.Since(began))
 		}
 		o = runTurn(t, &memoryHost{state: m.state}, s.invocation(executor.Resume, "run_2", "Go on", "", ""))
-		if got, want := strings.ReplaceAll(roles(s.requests()[1]), lines, ""),
+		if got, want := strings.ReplaceAll(roles(s.bodies()[1]), lines, ""),
 			"user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
 			t.Errorf("the model was told %q, want %q (%s)", got, want, summary(o))
 		}
@@ -264,7 +264,7 @@ func TestAFailedRunCanBeResumed(t *testing.T) {
 			""))); got != "completed ok" {
 			t.Fatalf("got %s", got)
 		}
-		if got := roles(s.requests()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: the endpoint ") ||
+		if got := roles(s.bodies()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: the endpoint ") ||
 			!strings.HasSuffix(got, "] user:Now?") {
 			t.Errorf("the model was told %s", got)
 		}
@@ -279,7 +279,7 @@ func TestAnotherAttemptBeginsAnew(t *testing.T) {
 	runTurn(t, m, inv)
 	inv.Attempt = 2
 	runTurn(t, m, inv)
-	if got, want := roles(s.requests()[2]), "user:First assistant:one user:Second"; got != want {
+	if got, want := roles(s.bodies()[2]), "user:First assistant:one user:Second"; got != want {
 		t.Errorf("the second attempt was told %s, want %s", got, want)
 	}
 }
@@ -296,7 +296,7 @@ func TestALongConversationLosesItsOldestTurns(t *testing.T) {
 				t.Fatalf("got %s %v", summary(o), o.Error)
 			}
 		}
-		if got := roles(s.requests()[3]); !strings.HasPrefix(got,
+		if got := roles(s.bodies()[3]); !strings.HasPrefix(got,
 			"user:[The first turn of this conversation was dropped: it was too long.]\n\ntwo ") {
 			t.Errorf("the model was told %.200s", got)
 		}

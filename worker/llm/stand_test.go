@@ -70,7 +70,7 @@ func newFakeAPI(t *testing.T, provider string, replies ...reply) *fakeAPI {
 	return s
 }
 
-func (s *fakeAPI) requests() []string {
+func (s *fakeAPI) bodies() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.requests...)

@@ -51,7 +51,7 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 			if got := strings.Join(m.texts("assistant"), "|"); got != "I look.|Three\nand four." {
 				t.Errorf("told %s", got)
 			}
-			if got := roles(s.requests()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
+			if got := roles(s.bodies()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
 				t.Errorf("the model was told %s", got)
 			}
 			if facts := strings.Join(m.events(run.EventMetadata), ""); !strings.Contains(facts,
@@ -82,7 +82,7 @@ func TestWhatIsCached(t *testing.T) {
 	type marked struct {
 		Cache json.RawMessage `json:"cache_control"`
 	}
-	for i, raw := range s.requests() {
+	for i, raw := range s.bodies() {
 		var r struct {
 			System   []marked
 			Tools    []marked
@@ -99,7 +99,7 @@ func TestWhatIsCached(t *testing.T) {
 	}
 	bare := newFakeAPI(t, claude, say("Hi"))
 	runTurn(t, &memoryHost{}, bare.invocation(executor.Start, "run_1", "Hello", "", ""))
-	if got := strings.Count(fmt.Sprint(bare.requests()), mark); got != 1 {
+	if got := strings.Count(fmt.Sprint(bare.bodies()), mark); got != 1 {
 		t.Errorf("without tools and system prompt: %d marks", got)
 	}
 }
@@ -114,9 +114,9 @@ func TestAgentModelAndTurns(t *testing.T) {
 		s := newFakeAPI(t, openAI, again, again, again)
 		o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Go", tt.config,
 			`,"model":"mine"`+tt.blueprint+serversOf(t, "http")))
-		if got := summary(o); got != "failed "+codeTurns || len(s.requests()) != tt.turns ||
-			!strings.Contains(s.requests()[0], `"model":"mine"`) {
-			t.Errorf("%s in %s: %s after %d answers: %v", tt.blueprint, tt.config, got, len(s.requests()), o.Error)
+		if got := summary(o); got != "failed "+codeTurns || len(s.bodies()) != tt.turns ||
+			!strings.Contains(s.bodies()[0], `"model":"mine"`) {
+			t.Errorf("%s in %s: %s after %d answers: %v", tt.blueprint, tt.config, got, len(s.bodies()), o.Error)
 		}
 	}
 }
