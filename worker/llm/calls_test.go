@@ -128,15 +128,15 @@ func TestTools(t *testing.T) {
 				if got := roles(s.bodies()[2]); got != want {
 					t.Errorf("the model was told\n%s, want\n%s", got, want)
 				}
-				if got := strings.TrimSpace(m.events(run.EventPreTool)[0]); got != `{"tool_name":"calc__add",`+
+				if got := strings.TrimSpace(m.eventsOf(run.EventPreTool)[0]); got != `{"tool_name":"calc__add",`+
 					`"tool_input":{"a":2,"b":3}}` {
 					t.Errorf("pre_tool %s", got)
 				}
-				if got := strings.TrimSpace(m.events(run.EventPostTool)[0]); got != `{"tool_name":"calc__add",`+
+				if got := strings.TrimSpace(m.eventsOf(run.EventPostTool)[0]); got != `{"tool_name":"calc__add",`+
 					`"tool_input":{"a":2,"b":3},"tool_output":"5"}` {
 					t.Errorf("post_tool %s", got)
 				}
-				if got := strings.TrimSpace(m.events(run.EventPostTool)[1]); got != `{"tool_name":"calc__fail",`+
+				if got := strings.TrimSpace(m.eventsOf(run.EventPostTool)[1]); got != `{"tool_name":"calc__fail",`+
 					`"tool_input":{},"error":"no luck"}` {
 					t.Errorf("post_tool %s", got)
 				}
@@ -330,7 +330,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 				!strings.HasSuffix(said, "; the run continues without it") {
 				t.Fatalf("got %s %v, and is told %q; want %q", got, o.Error, said, tt.want)
 			}
-			if facts := strings.Join(m.events(run.EventMetadata), ""); !strings.Contains(facts,
+			if facts := strings.Join(m.eventsOf(run.EventMetadata), ""); !strings.Contains(facts,
 				`"mcp_servers_unreachable":["calc"]`) {
 				t.Errorf("metadata %s", facts)
 			}

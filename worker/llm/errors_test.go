@@ -155,7 +155,7 @@ func TestRetries(t *testing.T) {
 			""))); got != "completed at last" || len(s.bodies()) != 4 {
 			t.Errorf("got %s after %d questions", got, len(s.bodies()))
 		}
-		if got := m.events(run.EventMetadata); !strings.Contains(got[0], `"retries":3`) {
+		if got := m.eventsOf(run.EventMetadata); !strings.Contains(got[0], `"retries":3`) {
 			t.Errorf("metadata %s", got)
 		}
 	})

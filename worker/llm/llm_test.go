@@ -41,7 +41,7 @@ func TestOneAnswer(t *testing.T) {
 		want := `{"metadata":{"executor":"ao-llm-exec","model":"m-1","provider":"` + provider +
 			`","retries":0,"tool_calls":0,"turns":1,"usage":{"input_tokens":10,"output_tokens":5,` +
 			`"cache_read_tokens":4}}}`
-		if got := m.events(run.EventMetadata); len(got) != 1 || strings.TrimSpace(got[0]) != want {
+		if got := m.eventsOf(run.EventMetadata); len(got) != 1 || strings.TrimSpace(got[0]) != want {
 			t.Errorf("metadata %s, want %s", got, want)
 		}
 	})

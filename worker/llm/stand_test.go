@@ -258,7 +258,7 @@ func (m *memoryHost) host() executor.Host {
 }
 
 // events returns the events of a kind.
-func (m *memoryHost) events(kind string) []string {
+func (m *memoryHost) eventsOf(kind string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []string
@@ -273,7 +273,7 @@ func (m *memoryHost) events(kind string) []string {
 // texts returns the texts of the messages of a role.
 func (m *memoryHost) texts(role string) []string {
 	var all []string
-	for _, e := range m.events(run.EventMessage) {
+	for _, e := range m.eventsOf(run.EventMessage) {
 		var msg run.Message
 		if json.Unmarshal([]byte(e), &msg) == nil && msg.Role == role {
 			all = append(all, msg.Content[0].Text)

@@ -54,7 +54,7 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 			if got := roles(s.bodies()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
 				t.Errorf("the model was told %s", got)
 			}
-			if facts := strings.Join(m.events(run.EventMetadata), ""); !strings.Contains(facts,
+			if facts := strings.Join(m.eventsOf(run.EventMetadata), ""); !strings.Contains(facts,
 				`"usage":{"input_tokens":20,"output_tokens":10,"cache_read_tokens":8}`) ||
 				!strings.Contains(facts, `"model":"m-1"`) {
 				t.Errorf("metadata %s", facts)
