@@ -143,7 +143,8 @@ func stdin(c config, inv executor.Invocation) ([]byte, error) {
 	}
 	begin := map[string]any{"subtype": "initialize"}
 	if c.system != "" {
-		begin[map[string]string{appendPrompt: "appendSystemPrompt", replacePrompt: "systemPrompt"}[c.SystemPromptMode]] = c.system
+		field := map[string]string{appendPrompt: "appendSystemPrompt", replacePrompt: "systemPrompt"}[c.SystemPromptMode]
+		begin[field] = c.system
 		begin["systemPromptSnapshot"] = false
 	}
 	var b bytes.Buffer

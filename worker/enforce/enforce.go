@@ -68,8 +68,11 @@ func (c Enforcer) Run(ctx context.Context, inv executor.Invocation, host executo
 	}
 	if c.AgentType == run.Procedural {
 		retries = 0
-	} else if inv, err = c.addSchema(inv); err != nil {
-		return failed(fault.Of(err))
+	} else {
+		inv, err = c.addSchema(inv)
+		if err != nil {
+			return failed(fault.Of(err))
+		}
 	}
 	s := session{id: inv.ExecutorSession}
 	host = s.wrap(host)

@@ -293,10 +293,10 @@ func (c call) metadata() (any, error) {
 	})
 	if raw, ok := find(all, "metadata"); ok && len(all) == 1 {
 		all, err = checkMetadata(raw)
-		if err != nil {
-			return nil, err
-		}
-	} else if all, err = checkMetadata(strictjson.Object(all)); err != nil {
+	} else {
+		all, err = checkMetadata(strictjson.Object(all))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if model != "" {

@@ -30,7 +30,8 @@ type messageEmitter struct {
 
 // Text adds text of the answer.
 func (s *messageEmitter) Text(delta string) error {
-	if s.size += len(delta); s.size > maxAnswer {
+	s.size += len(delta)
+	if s.size > maxAnswer {
 		return &endpoint.BrokenResponse{Reason: "the answer's text has more than 2 MiB"}
 	}
 	if s.piece.Len() == 0 {

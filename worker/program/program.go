@@ -86,8 +86,9 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		stop = j.Listen(t.fromGateway)
 	}
 	exit, err := process.Run(ctx, process.Spec{
-		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace, Confinement: j.Confinement,
-		Kill: j.Kill, MaxOutput: most, MaxLine: t.maxLine, OnStdout: t.onLine,
+		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace,
+		Confinement: j.Confinement,
+		Kill:        j.Kill, MaxOutput: most, MaxLine: t.maxLine, OnStdout: t.onLine,
 	})
 	stop()
 	if bad := notStarted(err); bad != nil {

@@ -174,8 +174,9 @@ func (l *sessionProcess) takeStray() (n int64, text []byte) {
 // run runs the process to its end.
 func (l *sessionProcess) run(j Job, doc []byte) {
 	l.exit, l.err = process.Run(l.ctx, process.Spec{
-		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, Confinement: j.Confinement,
-		Kill: l.killed.Done(), MaxOutput: maxStderr,
+		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace,
+		Confinement: j.Confinement,
+		Kill:        l.killed.Done(), MaxOutput: maxStderr,
 		MaxLine: l.maxResult + lineOverhead, OnStdout: l.onStdout, OnStderr: l.onStderr,
 	})
 	if l.ctx.Err() == nil {

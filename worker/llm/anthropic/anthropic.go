@@ -213,7 +213,8 @@ func (a *answer) delta(b *block, d sdk.MessageStreamEventUnionDelta) error {
 	case "signature_delta":
 		b.signature += d.Signature
 	}
-	if a.size += len(d.PartialJSON) + len(d.Thinking) + len(d.Signature); a.size > chat.MaxInput {
+	a.size += len(d.PartialJSON) + len(d.Thinking) + len(d.Signature)
+	if a.size > chat.MaxInput {
 		return &endpoint.BrokenResponse{Reason: "the model's tool calls are too long"}
 	}
 	return nil

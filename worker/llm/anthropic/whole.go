@@ -41,7 +41,8 @@ func (a *answer) addWhole(raw string) error {
 		a.blocks = append(a.blocks, b)
 		b.text.Write(c.Input)
 		b.text.WriteString(c.Thinking)
-		if a.size += b.text.Len(); a.size > chat.MaxInput || len(a.blocks) > chat.MaxCalls {
+		a.size += b.text.Len()
+		if a.size > chat.MaxInput || len(a.blocks) > chat.MaxCalls {
 			return &endpoint.BrokenResponse{Reason: "the model's tool calls are too long"}
 		}
 		if c.Text != "" {

@@ -232,7 +232,8 @@ func (b *body) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.watch.Reset(b.idle)
 	}
-	if b.left -= int64(n); b.left < 0 {
+	b.left -= int64(n)
+	if b.left < 0 {
 		return n, &BrokenResponse{fmt.Sprintf("the response has more than %d MiB", maxStream>>20)}
 	}
 	if err != nil && err != io.EOF {

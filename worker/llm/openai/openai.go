@@ -193,7 +193,8 @@ func (a *answer) addCall(t sdk.ChatCompletionChunkChoiceDeltaToolCall) error {
 	c := a.calls[i]
 	c.id, c.name = cmp.Or(c.id, t.ID), cmp.Or(c.name, t.Function.Name)
 	c.input.WriteString(t.Function.Arguments)
-	if a.size += len(t.Function.Arguments); a.size > chat.MaxInput || len(a.calls) > chat.MaxCalls {
+	a.size += len(t.Function.Arguments)
+	if a.size > chat.MaxInput || len(a.calls) > chat.MaxCalls {
 		return &endpoint.BrokenResponse{Reason: "the model's tool calls are too long"}
 	}
 	return nil

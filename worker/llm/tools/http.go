@@ -64,7 +64,8 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
+	b.left -= int64(n)
+	if b.left < 0 {
 		return n, fmt.Errorf("the response has more than %d MiB", maxBytes>>20)
 	}
 	return n, err

@@ -80,7 +80,7 @@ func (p *searcher) walk(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-		case d.IsDir() && (path == "/proc" || path == "/sys"): // processes are scanned separately, /sys has no files of users
+		case d.IsDir() && (path == "/proc" || path == "/sys"): // processes are scanned separately
 			return fs.SkipDir
 		case d.Type().IsRegular(), d.Type()&fs.ModeSymlink != 0:
 			_ = p.file(path)
