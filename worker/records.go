@@ -155,27 +155,30 @@ func (s *recordBuilder) storeResult(a *attempt, r *run.Ended) {
 	if err != nil || len(raw) <= maxInline {
 		return
 	}
-	var no *fault.Fault
+	var refusal *fault.Fault
 	if int64(len(raw)) > s.maxResult {
-		no = fault.Newf(fault.TooLarge, "the result has %d bytes, at most %d are kept (AO_MAX_PAYLOAD)", len(raw),
+		refusal = fault.Newf(fault.TooLarge, "the result has %d bytes, at most %d are kept (AO_MAX_PAYLOAD)", len(raw),
 			s.maxResult)
-	} else if r.Body, err = s.payloads.store(a, raw); err != nil {
-		no = fault.Of(err)
+	} else {
+		r.Body, err = s.payloads.store(a, raw)
+		if err != nil {
+			refusal = fault.Of(err)
+		}
 	}
 	r.Result = nil
 	switch {
-	case no == nil:
+	case refusal == nil:
 	case r.Status == run.Completed:
 		r.Status = run.Failed
 		code := "result_not_stored"
-		if no.Kind == fault.TooLarge {
+		if refusal.Kind == fault.TooLarge {
 			code = "result_too_large"
 		}
-		r.Error = fault.New(fault.TooLarge, code, no.Message).With("size", len(raw)).With("limit", s.maxResult)
+		r.Error = fault.New(fault.TooLarge, code, refusal.Message).With("size", len(raw)).With("limit", s.maxResult)
 	case r.Error != nil:
 		own := *r.Error
 		own.Fields = append(own.Fields[:len(own.Fields):len(own.Fields)],
-			fault.Field{Name: "result_lost", Value: no.Message})
+			fault.Field{Name: "result_lost", Value: refusal.Message})
 		r.Error = &own
 	}
 }

@@ -49,7 +49,8 @@ type substitution struct {
 
 // replace replaces the variables in all strings of a value; path is for errors.
 func (f *substitution) replace(path string, raw json.RawMessage) (json.RawMessage, error) {
-	switch raw = bytes.TrimSpace(raw); raw[0] {
+	raw = bytes.TrimSpace(raw)
+	switch raw[0] {
 	case '{':
 		members, err := strictjson.Members(raw)
 		for i := 0; err == nil && i < len(members); i++ {

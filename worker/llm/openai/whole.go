@@ -38,9 +38,7 @@ func (a *answer) addWhole(raw string) error {
 			return err
 		}
 	}
-	if a.finish = choice.Finish; a.finish == "" { // a complete answer
-		a.finish = "stop"
-	}
+	a.finish = cmp.Or(choice.Finish, "stop") // a complete answer
 	return nil
 }
 
