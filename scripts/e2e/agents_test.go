@@ -218,7 +218,7 @@ func TestOwners(t *testing.T) {
 		s.write("profiles/other.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../other"}`)
 		third := s.runner("c", "AO_PROFILES=other")
 		third.says(s, "agent_name_collision")
-		s.contains(third.log.String(), "trying again")
+		s.contains(third.log.String(), "retrying")
 		if s.runnerOf("c", "status") != "" || s.get("/agents/more").code != 404 {
 			t.Errorf("something of the refused registration was kept: %s %s", s.get("/runners").text, s.get("/agents").text)
 		}

@@ -42,7 +42,7 @@ func TestProgram(t *testing.T) {
 		{"answers", "sk-1", `{"base_url":"` + model.URL + `","model":"m"}`, nil, 0,
 			`{"type":"result","result_type":"autonomous","result_text":"hello","result_data":null}` + "\n", ""},
 		{"refused", "sk-2", `{"base_url":"` + model.URL + `","model":"m"}`, nil, 1,
-			`"error":{"error":"llm_unauthorized"`, "the key is that of OPENAI_API_KEY"},
+			`"error":{"error":"llm_unauthorized"`, "the key is from OPENAI_API_KEY"},
 		{"odd configuration", "", `{"provider":"openai","model":"m","colour":1}`, nil, 1, "llm_config",
 			`Unknown field "colour"`},
 		{"help", "", "", []string{"--help"}, 0, "Usage: ao-llm-exec", ""},
