@@ -154,7 +154,7 @@ func (s screen) tree(ctx context.Context) error {
 	shown := time.Since(begin)
 	requests, files, bytes := p.loaded()
 	unfold, err := eval[float64](p, `new Promise((done) => { const start = performance.now();
-		[...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Unfold all").click();
+		[...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Expand all").click();
 		requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - start))); })`)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func TestActivateAndDelete(t *testing.T) {
 		t.Errorf("activated, the agent is %s", got)
 	}
 	p.menu("More actions", "Delete")
-	p.has("its drafts go")
+	p.has("its drafts are deleted")
 	p.click("Cancel")
 	s.call(t, "GET", "/agents/acted", "", 200)
 	p.menu("More actions", "Delete")
@@ -86,7 +86,7 @@ func TestOutputByName(t *testing.T) {
 	p.until(`[...document.querySelectorAll("[role=tab]")].some((e) => e.textContent === "Output by name")`)
 	p.radio("None")
 	p.click("Save")
-	p.until(`!document.body.innerText.includes("not saved") && [...document.querySelectorAll("[role=tab]")].some((e) => e.textContent.trim() === "Output")`)
+	p.until(`!document.body.innerText.includes("unsaved") && [...document.querySelectorAll("[role=tab]")].some((e) => e.textContent.trim() === "Output")`)
 	doc = s.call(t, "GET", "/agents/switched", "", 200)
 	if got := member(t, doc, "output_schema_name") + member(t, doc, "output_schema_options"); strings.ReplaceAll(got, "null", "") != "" {
 		t.Errorf("without an output schema stored is %s", got)
@@ -101,7 +101,7 @@ func TestJSONOfAnAgent(t *testing.T) {
 	p := open(t, s, "/ui/agents/whole?tab=json")
 	p.until(`document.querySelector('.cm-content[aria-label="Definition"]')?.innerText.includes('"before"')`)
 	p.edit("Definition", `{"name":"whole",`)
-	p.has("It is no JSON: nothing of it is taken over yet")
+	p.has("This is not valid JSON: the changes are not applied yet")
 	p.edit("Definition", `{"name":"whole","type":"autonomous","description":"after","parameters_schema":{"type":"object","properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10}}},"mcp_servers":{"files":{"command":"x","args":["1.50"]}}}`)
 	p.click("General")
 	p.until(at("Description") + `?.value === "after"`)

@@ -48,7 +48,7 @@ func TestInputSchema(t *testing.T) {
 	p.click("Custom input schema")
 	p.has("The text is kept as a draft")
 	p.click("Save")
-	p.until(`document.body.innerText.includes("content-writer is saved") && !document.body.innerText.includes("not saved")`)
+	p.until(`document.body.innerText.includes("content-writer is saved") && !document.body.innerText.includes("unsaved")`)
 	if got := member(t, s.call(t, "GET", "/agents/content-writer", "", 200), "parameters_schema"); got != "" && got != "null" {
 		t.Errorf("turned off, it has still %s", got)
 	}
@@ -84,7 +84,7 @@ func TestSavedElsewhere(t *testing.T) {
 	p.click("Save")
 	p.has("Somebody else changed this agent")
 	p.has("theirs")
-	p.click("Save mine over it")
+	p.click("Overwrite with mine")
 	p.has("contested is saved")
 	doc := s.call(t, "GET", "/agents/contested", "", 200)
 	if got := member(t, doc, "description") + member(t, doc, "tags"); got != `"mine"["b"]` {
@@ -211,6 +211,6 @@ func TestPreview(t *testing.T) {
 	p.fill("$.diff", "+one\n</inputs>")
 	p.until(`document.querySelector('pre[aria-label="Prompt"]')?.innerText.startsWith("<inputs>")`)
 	who := open(t, s, "/ui/agents/pr-reviewer?tab=runners")
-	who.has("1 of 2 would take it now")
+	who.has("1 of 2 runners would take it now")
 	who.has("Why the others do not")
 }

@@ -56,8 +56,8 @@ func TestBulkByFilter(t *testing.T) {
 func (p *page) takeAll(n int) {
 	p.t.Helper()
 	p.until(`(() => { const all = document.querySelector("thead .pick input"); all && !all.checked && all.click(); return all?.checked; })()`)
-	p.click(fmt.Sprintf("Take all %d runs that match", n))
-	p.has(fmt.Sprintf("All %d runs that match picked", n))
+	p.click(fmt.Sprintf("Select all %d matching runs", n))
+	p.has(fmt.Sprintf("All %d matching runs selected", n))
 }
 
 // refused waits until the open dialog shows an error with this code.
@@ -104,12 +104,12 @@ func TestRedeliver(t *testing.T) {
 
 	p := open(t, s, "/ui/callbacks?agent_name=told")
 	p.has("3 callbacks")
-	p.click("Redeliver all that match")
+	p.click("Redeliver all matching")
 	p.click("Redeliver 3")
-	p.has("3 callbacks delivered again now")
+	p.has("3 callbacks redelivered")
 	eventually(t, "they are refused again", func() bool { return tries.Load() == 9 && callbacks("status=dead") == 6 })
 	well.Store(true)
-	p.click("Redeliver all that match")
+	p.click("Redeliver all matching")
 	p.click("Redeliver 3")
 	eventually(t, "all of the filter are delivered", func() bool { return callbacks("agent_name=told&status=delivered") == 3 })
 	if n := callbacks("agent_name=toldtoo&status=dead"); n != 3 {

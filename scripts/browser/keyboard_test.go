@@ -56,7 +56,7 @@ func TestKeyboardOnly(t *testing.T) {
 	p.tabTo(`[role=tab]`)
 	p.keys(kb.Home)
 	p.until(`location.search === ""`)
-	p.has("Who I am")
+	p.has("What you may do")
 	p.tabTo(`[aria-label="Log out"]`)
 	p.keys(kb.Enter)
 	p.until(`document.querySelector("form.login")`)

@@ -27,7 +27,7 @@ func TestARowOpens(t *testing.T) {
 	p.until(`location.pathname + location.search === "/ui/runs?q=zebras"`)
 	p.until(row("rowopens"))
 	eval[bool](p, `(`+row("rowopens")+`.querySelector("input[type=checkbox]").click(), true)`) // a press that chooses opens nothing
-	p.has("1 run picked")
+	p.has("1 run selected")
 	p.goTo("/ui/sessions?agent_name=rowopens")
 	p.about("rowopens")
 	p.until(`location.pathname === "/ui/sessions/` + session + `"`)

@@ -31,6 +31,7 @@ func TestAuditSince(t *testing.T) {
 	s.agent(t, "audited")
 	p := open(t, s, "/ui/settings?tab=audit&action=agent.create")
 	p.has("audited")
+	p.until(`[...document.querySelectorAll("tbody tr")].some((r) => /agent audited · via the HTTP API/.test(r.innerText))`)
 	p.choose("Since", "Last hour")
 	p.until(`new URLSearchParams(location.search).get("hours") === "1"`)
 	p.has("audited")

@@ -127,7 +127,7 @@ func TestStopMany(t *testing.T) {
 	p.until(`document.querySelectorAll("tbody .pick input").length === 3`)
 	p.until(`document.querySelectorAll("tbody .look-running").length > 0`)
 	eval[bool](p, `(document.querySelector("thead .pick input").click(), true)`)
-	p.has("3 runs picked")
+	p.has("3 runs selected")
 	p.click("Stop")
 	p.has("Stop: 3 runs")
 	p.click("Stop 3 runs")
@@ -152,7 +152,7 @@ func TestRunAgainFromItsPage(t *testing.T) {
 	p.has("It costs again")
 	eval[bool](p, `(() => { const b = document.querySelector("[data-confirm]"); b.click(); b.click(); return true; })()`)
 	p.until(`location.pathname.startsWith("/ui/runs/run_") && !location.pathname.endsWith("` + id + `")`)
-	p.has("Again of")
+	p.has("Retry of")
 	made := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
 	if got := member(t, made, "parameters"); got != parameters {
 		t.Errorf("parameters are %s, want %s", got, parameters)
@@ -170,11 +170,22 @@ func TestWhy(t *testing.T) {
 	id, _ := s.run(t, `{"agent_name":"waits","prompt":"x","additional_demands":{"tags":["gpu"]}}`)
 	p := open(t, s, "/ui/runs/"+id)
 	p.has(unquoted(t, member(t, s.call(t, "GET", "/runs/"+id+"/explain", "", 200), "summary"))[:40])
-	p.has("Why no runner takes it")
+	p.has("Why no runner matches")
 	p.until(`[...document.querySelectorAll("table.plain td")].some((c) => c.innerText.includes("gpu"))`)
 	p.click("Stop")
 	p.click("Stop it")
 	p.until(`document.querySelector("h1").innerText.includes("stopped")`)
+}
+
+// TestWhyNamesTheRunsAgent: of the agents that another runner does not have, the run's own is named and the others are counted.
+func TestWhyNamesTheRunsAgent(t *testing.T) {
+	s := sharedStack(t)
+	id, _ := s.run(t, `{"agent_name":"text-stats","parameters":{"file":"doc.go"},"additional_demands":{"tags":["no-runner-has-it"]}}`)
+	p := open(t, s, "/ui/runs/"+id)
+	p.has("agent text-stats is not registered")
+	p.until(`[...document.querySelectorAll("table.plain td")].filter((c) => c.innerText.includes("is not registered")).length === 1`)
+	p.until(`[...document.querySelectorAll("table.plain td")].some((c) => /, and \d+ other agents?$/.test(c.innerText))`)
+	s.call(t, "POST", "/runs/"+id+"/stop", "", 200)
 }
 
 func unquoted(t *testing.T, text string) (s string) {
@@ -225,14 +236,14 @@ func TestManyEvents(t *testing.T) {
 	p.until(`/Events 1 of [45],\d{3}/.test(document.body.innerText.replace(/\s+/g, " "))`)
 	p = open(t, s, "/ui/runs/"+id+"?events=message&find=step+12.")
 	p.has("No event matches")
-	p.until(`/\d+ older events of the session are not kept by this page/.test(document.body.innerText)`)
+	p.until(`/leaves out [\d,]+ older ones/.test(document.body.innerText)`)
 }
 
 // TestReconnect: a page without its coordinator says so, and misses no events.
 func TestReconnect(t *testing.T) {
 	s := ownStack(t)
 	p := open(t, s, "/ui/runs")
-	p.has("No run yet")
+	p.has("No runs yet")
 	s.finished(t, `{"agent_name":"content-writer","prompt":"@say before"}`)
 	p.until(row("@say before"))
 	s.restart(t, func() { p.has("Reconnecting") })

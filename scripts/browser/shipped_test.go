@@ -102,7 +102,7 @@ func (p *page) fillIn(values filled) {
 // sends returns the request body of the form.
 func (p *page) sends() string {
 	p.t.Helper()
-	const card = `document.querySelector('[role=tablist][aria-label="The same elsewhere"]')`
+	const card = `document.querySelector('[role=tablist][aria-label="From the command line"]')`
 	p.until(`(() => { const tab = ` + card + `.lastElementChild; tab.click(); return tab.getAttribute("aria-selected") === "true"; })()`)
 	return eval[string](p, card+`.nextElementSibling.querySelector("code").textContent`)
 }

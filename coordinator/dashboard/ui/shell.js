@@ -20,7 +20,7 @@ function Connection() {
   const state = !reachable.value ? "away" : liveState.value;
   const say = {
     away: ["bad", "Reconnecting"], retrying: ["bad", "Reconnecting"], connecting: ["soft", "Connecting"], live: ["good", "Live", "Changes arrive as they happen"],
-    polling: ["soft", "Every few seconds", "This page asks for changes every few seconds"], off: ["off", "Connected", "This page is not live: reload it to see changes"],
+    polling: ["soft", "Polling", "This page asks for changes every few seconds"], off: ["off", "Connected", "This page is not live: reload it to see changes"],
   }[state];
   return html`<p class=${"connection " + say[0]} role="status" title=${say[2]}><span class="lamp" aria-hidden="true"></span>${say[1]}</p>`;
 }
@@ -32,8 +32,8 @@ function Foot() {
   return html`<footer>
     <${Connection} />
     <div class="choices">
-      <button type="button" class="plain" title="Times in the other zone" onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")} aria-label=${"Times are shown in " + zoneName() + ". Change"}><${Icon} name="clock" />${zoneName()}</button>
-      <button type="button" class="plain" title="Light or dark" onClick=${() => setTheme(next[theme.value])} aria-label=${"Colours: " + theme.value + ". Change"}><${Icon} name=${{ auto: "auto", light: "sun", dark: "moon" }[theme.value]} />${theme.value}</button>
+      <button type="button" class="plain" title="Switch between local time and UTC" onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")} aria-label=${"Times are shown in " + zoneName() + ". Change"}><${Icon} name="clock" />${zoneName()}</button>
+      <button type="button" class="plain" title="Switch the theme" onClick=${() => setTheme(next[theme.value])} aria-label=${"Theme: " + theme.value + ". Change"}><${Icon} name=${{ auto: "auto", light: "sun", dark: "moon" }[theme.value]} />${theme.value}</button>
     </div>
     ${who.login && html`<div class="who"><span title=${`Scope ${who.scope}`}><bdi>${who.name}</bdi> <span class="faint">${who.scope}</span></span>
       <button type="button" class="plain" aria-label="Log out" title="Log out" onClick=${logout}><${Icon} name="logout" /></button></div>`}
@@ -88,7 +88,7 @@ export function Shell({ children }) {
     side.current.querySelector("a, button")?.focus();
     return () => removeEventListener("keydown", key);
   }, [menu]);
-  return html`<a class="skip" href="#main" onClick=${(e) => (e.preventDefault(), document.getElementById("main").focus())}>Skip to the page</a>
+  return html`<a class="skip" href="#main" onClick=${(e) => (e.preventDefault(), document.getElementById("main").focus())}>Skip to content</a>
     <div class="topbar"><button type="button" class="plain" aria-label="Menu" aria-expanded=${menu} onClick=${() => setMenu(!menu)}><${Icon} name="menu" /></button><span>Agent Orchestrator</span>
       <button type="button" class="plain" aria-label="Search" onClick=${search}><${Icon} name="search" /></button>${may("POST /runs") && html`<a class="plain" href="/ui/new" aria-label="New run"><${Icon} name="plus" /></a>`}</div>
     <aside aria-label="Navigation" class=${"side " + (menu ? "open" : "")} ref=${side}><${Navigation} onSearch=${search} /></aside>

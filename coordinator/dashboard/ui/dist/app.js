@@ -615,7 +615,7 @@ var verbs = { read: "read", run: "start and stop runs", admin: "do everything" }
 function refusal(route3) {
   if (!route3 || may(route3)) return void 0;
   const who = me.value;
-  if (!who) return "Nobody is logged in";
+  if (!who) return "You are not logged in";
   const as = who.name ? `“${who.name}”` : "Your token";
   return `${as} has scope ${who.scope}, which may only ${verbs[who.scope] ?? who.scope}. This needs ${route3}.`;
 }
@@ -818,7 +818,7 @@ function shownText(s, lines) {
   const parts4 = [];
   let at = 0;
   for (const m of s.matchAll(pattern)) {
-    parts4.push(s.slice(at, m.index), html`<span class="ctl" title="A character that is not shown">${codePoint(m[0])}</span>`);
+    parts4.push(s.slice(at, m.index), html`<span class="ctl" title="An invisible character">${codePoint(m[0])}</span>`);
     at = m.index + m[0].length;
     if (parts4.length > 4e3) break;
   }
@@ -1069,12 +1069,12 @@ function Loading({ lines = 6, label = "Loading" }) {
   }, []);
   return html`<div class=${"skeleton " + (shown2 ? "shown" : "")} role="status" aria-label=${label}>${Array.from({ length: lines }, (_, i) => html`<div class="bar" style=${{ width: [92, 74, 83, 60, 88, 70][i % 6] + "%" }}></div>`)}</div>`;
 }
-var NoPermission = ({ route: route3, text }) => html`<${Empty} icon="shield" title="You may not see this" text=${text ?? refusal(route3) ?? "Ask for a token with another scope."}><${Button} href="/ui/login">Log in with another token<//><//>`;
+var NoPermission = ({ route: route3, text }) => html`<${Empty} icon="shield" title="You have no access to this" text=${text ?? refusal(route3) ?? "Ask for a token with another scope."}><${Button} href="/ui/login">Log in with another token<//><//>`;
 function Failed({ error, reload, what = "This page" }) {
   if (error instanceof ApiError && error.status === 403) return html`<${NoPermission} text=${error.message} />`;
   const gone = error.status === 404;
-  const title = gone ? "There is no such thing here" : error.passing ? "The coordinator is not available" : `${what} could not be loaded`;
-  const advice = gone ? "It may have been deleted, or be older than what is kept." : error.passing ? "This page tries again by itself." : void 0;
+  const title = gone ? "Not found" : error.passing ? "The coordinator is not available" : `${what} could not be loaded`;
+  const advice = gone ? "It may have been deleted, or be older than the history that is kept." : error.passing ? "This page retries by itself." : void 0;
   return html`<div class="state failed" role="alert"><${Icon} name="warn" /><h2>${title}</h2><p><${Hostile} text=${error.message} lines=${true} /></p>${advice && html`<p class="faint">${advice}</p>`}
     <p class="faint"><code>${error.code ?? error.name}</code></p><div class="actions">${reload && html`<${Button} icon="retry" onClick=${reload}>Try again<//>`}</div></div>`;
 }
@@ -1654,7 +1654,7 @@ var pages = [
   ["Overview", "/ui/", "overview"],
   ["Runs", "/ui/runs", "runs"],
   ["Failed runs", "/ui/runs?status=failed", "runs"],
-  ["Runs that wait", "/ui/runs?status=pending", "runs"],
+  ["Waiting runs", "/ui/runs?status=pending", "runs"],
   ["Sessions", "/ui/sessions", "sessions"],
   ["Agents", "/ui/agents", "agents"],
   ["Schemas", "/ui/schemas", "schemas"],
@@ -1662,16 +1662,16 @@ var pages = [
   ["Queues", "/ui/queues", "queues"],
   ["Callbacks", "/ui/callbacks", "callbacks"],
   ["Doctor", "/ui/settings?tab=doctor", "settings"],
-  ["Settings in force", "/ui/settings?tab=settings", "settings"],
+  ["Effective settings", "/ui/settings?tab=settings", "settings"],
   ["Audit log", "/ui/settings?tab=audit", "shield"]
 ];
 var actions = () => [
   { label: "New run", icon: "plus", needs: "POST /runs", run: () => navigate("/ui/new") },
   { label: "New agent", icon: "plus", needs: "POST /agents", run: () => navigate("/ui/agents?new=1") },
   { label: "Prove that nothing was lost", icon: "shield", needs: "GET /ledger", run: () => navigate("/ui/?prove=1") },
-  { label: "Show me: a parent with four children", icon: "play", needs: "POST /runs", run: () => navigate("/ui/?first=") },
-  { label: zone.value === "utc" ? "Times in the local zone" : "Times in UTC", icon: "clock", run: () => setZone(zone.value === "utc" ? "local" : "utc") },
-  { label: theme.value === "dark" ? "Light colours" : "Dark colours", icon: theme.value === "dark" ? "sun" : "moon", run: () => setTheme(theme.value === "dark" ? "light" : "dark") }
+  { label: "Show me: an agent with four children", icon: "play", needs: "POST /runs", run: () => navigate("/ui/?first=") },
+  { label: zone.value === "utc" ? "Show times in local time" : "Show times in UTC", icon: "clock", run: () => setZone(zone.value === "utc" ? "local" : "utc") },
+  { label: theme.value === "dark" ? "Light theme" : "Dark theme", icon: theme.value === "dark" ? "sun" : "moon", run: () => setTheme(theme.value === "dark" ? "light" : "dark") }
 ];
 function ofPage() {
   const controls2 = [...document.querySelectorAll(".page > header .actions :is(button, a.button)")];
@@ -1737,7 +1737,7 @@ function Palette({ onClose }) {
     <div class="palettebox"><div class="search"><${Icon} name="search" /><input type="search" role="combobox" aria-expanded="true" aria-controls=${base} aria-activedescendant=${items.length ? `${base}-${chosen}` : void 0}
         aria-label="An id, a name, a page or an action" placeholder="An id, a name, a page or an action" autocomplete="off" spellcheck=${false} value=${text}
         onInput=${(e) => (setText(e.currentTarget.value), setAt(0))} onKeyDown=${key} autofocus /></div>
-      <ul ref=${list2} id=${base} role="listbox" aria-label="What was found">${items.map((item, i) => html`<li key=${item.label} id=${`${base}-${i}`} role="option" aria-selected=${i === chosen} aria-disabled=${refusal(item.needs) ? "true" : void 0} title=${refusal(item.needs)} data-needs=${item.needs}
+      <ul ref=${list2} id=${base} role="listbox" aria-label="Results">${items.map((item, i) => html`<li key=${item.label} id=${`${base}-${i}`} role="option" aria-selected=${i === chosen} aria-disabled=${refusal(item.needs) ? "true" : void 0} title=${refusal(item.needs)} data-needs=${item.needs}
         onMouseMove=${() => setAt(i)} onClick=${() => act(item)}><${Icon} name=${item.icon} /><${Hostile} text=${item.label} /></li>`)}</ul></div></dialog>`;
 }
 
@@ -1755,7 +1755,7 @@ function Connection() {
     retrying: ["bad", "Reconnecting"],
     connecting: ["soft", "Connecting"],
     live: ["good", "Live", "Changes arrive as they happen"],
-    polling: ["soft", "Every few seconds", "This page asks for changes every few seconds"],
+    polling: ["soft", "Polling", "This page asks for changes every few seconds"],
     off: ["off", "Connected", "This page is not live: reload it to see changes"]
   }[state];
   return html`<p class=${"connection " + say[0]} role="status" title=${say[2]}><span class="lamp" aria-hidden="true"></span>${say[1]}</p>`;
@@ -1766,8 +1766,8 @@ function Foot() {
   return html`<footer>
     <${Connection} />
     <div class="choices">
-      <button type="button" class="plain" title="Times in the other zone" onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")} aria-label=${"Times are shown in " + zoneName() + ". Change"}><${Icon} name="clock" />${zoneName()}</button>
-      <button type="button" class="plain" title="Light or dark" onClick=${() => setTheme(next2[theme.value])} aria-label=${"Colours: " + theme.value + ". Change"}><${Icon} name=${{ auto: "auto", light: "sun", dark: "moon" }[theme.value]} />${theme.value}</button>
+      <button type="button" class="plain" title="Switch between local time and UTC" onClick=${() => setZone(zone.value === "utc" ? "local" : "utc")} aria-label=${"Times are shown in " + zoneName() + ". Change"}><${Icon} name="clock" />${zoneName()}</button>
+      <button type="button" class="plain" title="Switch the theme" onClick=${() => setTheme(next2[theme.value])} aria-label=${"Theme: " + theme.value + ". Change"}><${Icon} name=${{ auto: "auto", light: "sun", dark: "moon" }[theme.value]} />${theme.value}</button>
     </div>
     ${who.login && html`<div class="who"><span title=${`Scope ${who.scope}`}><bdi>${who.name}</bdi> <span class="faint">${who.scope}</span></span>
       <button type="button" class="plain" aria-label="Log out" title="Log out" onClick=${logout}><${Icon} name="logout" /></button></div>`}
@@ -1816,7 +1816,7 @@ function Shell({ children: children2 }) {
     side.current.querySelector("a, button")?.focus();
     return () => removeEventListener("keydown", key);
   }, [menu]);
-  return html`<a class="skip" href="#main" onClick=${(e) => (e.preventDefault(), document.getElementById("main").focus())}>Skip to the page</a>
+  return html`<a class="skip" href="#main" onClick=${(e) => (e.preventDefault(), document.getElementById("main").focus())}>Skip to content</a>
     <div class="topbar"><button type="button" class="plain" aria-label="Menu" aria-expanded=${menu} onClick=${() => setMenu(!menu)}><${Icon} name="menu" /></button><span>Agent Orchestrator</span>
       <button type="button" class="plain" aria-label="Search" onClick=${search}><${Icon} name="search" /></button>${may("POST /runs") && html`<a class="plain" href="/ui/new" aria-label="New run"><${Icon} name="plus" /></a>`}</div>
     <aside aria-label="Navigation" class=${"side " + (menu ? "open" : "")} ref=${side}><${Navigation} onSearch=${search} /></aside>
@@ -1868,7 +1868,7 @@ function Given({ parameters, omitted, most: most3 = 200 }) {
   if (!parameters) return html`<span class="none">–</span>`;
   const prompt = onlyPrompt(parameters);
   const turn = prompt !== void 0 && calledBack(prompt);
-  if (turn) return html`<span class="soft called"><${Icon} name="callbacks" />${turn.count ? `callbacks of ${turn.count} runs below` : html`callback: ${turn.status} <${Id} id=${turn.session} copy=${false} />`}</span>`;
+  if (turn) return html`<span class="soft called"><${Icon} name="callbacks" />${turn.count ? `callbacks from ${turn.count} child runs` : html`callback: ${turn.status} <${Id} id=${turn.session} copy=${false} />`}</span>`;
   if (prompt !== void 0) return html`<span class="soft"><${Hostile} text=${prompt.slice(0, most3).replace(/\s+/g, " ")} /></span>`;
   return html`<${JsonLine} value=${parameters} most=${most3} />`;
 }
@@ -1946,7 +1946,7 @@ var agentNames = async (signal2) => (await get("/agents", {}, { signal: signal2 
 // pages/proof.js
 function Proof({ kind = "" }) {
   const [open, setOpen] = useState(query.value.has("prove"));
-  return html`<${Button} icon="shield" kind=${kind} needs="GET /ledger" title="Read every record and count anew" onClick=${() => setOpen(true)}>Prove it<//>${open && html`<${Sums} onClose=${() => (setOpen(false), setQuery({ prove: null }))} />`}`;
+  return html`<${Button} icon="shield" kind=${kind} needs="GET /ledger" title="Recount every record in the log" onClick=${() => setOpen(true)}>Prove it<//>${open && html`<${Sums} onClose=${() => (setOpen(false), setQuery({ prove: null }))} />`}`;
 }
 function Sums({ onClose }) {
   const [state, setState] = useState({});
@@ -1966,13 +1966,13 @@ function Sums({ onClose }) {
     return () => gone.abort();
   }, []);
   const { ledger, error, took } = state;
-  return html`<${Dialog} title="Was every promise kept?" wide=${true} onClose=${onClose} footer=${html`<${Button} icon="retry" busy=${!ledger && !error} onClick=${() => ask()}>Count again<//><${Button} kind="primary" onClick=${onClose}>Close<//>`}>
-    ${error ? html`<${Failed} error=${error} what="The ledger" />` : !ledger ? html`<p class="faint">Reading every record of the stream…</p><${Loading} lines=${4} />` : html`<${Ledger} ledger=${ledger} took=${took} />`}<//>`;
+  return html`<${Dialog} title="Is every run accounted for?" wide=${true} onClose=${onClose} footer=${html`<${Button} icon="retry" busy=${!ledger && !error} onClick=${() => ask()}>Count again<//><${Button} kind="primary" onClick=${onClose}>Close<//>`}>
+    ${error ? html`<${Failed} error=${error} what="The ledger" />` : !ledger ? html`<p class="faint">Reading every record in the log…</p><${Loading} lines=${4} />` : html`<${Ledger} ledger=${ledger} took=${took} />`}<//>`;
 }
 function Ledger({ ledger: l, took }) {
   const { runs: r, callbacks: c, webhooks: w, attempts: a } = l;
-  return html`<div class=${"banner " + (l.ok ? "good" : "bad")} role="status"><${Icon} name=${l.ok ? "check" : "warn"} /><b>${l.ok ? "Yes. Nothing was lost, nothing was done twice." : `No: ${plural(l.wrong_count, "thing is", "things are")} wrong.`}</b></div>
-    <p class="soft">${plural(l.records, "record")} read up to number ${count(l.sequence)}${took !== void 0 && ` in ${duration(took)}`}, without the coordinator's own view of them. Each number below is counted for itself.</p>
+  return html`<div class=${"banner " + (l.ok ? "good" : "bad")} role="status"><${Icon} name=${l.ok ? "check" : "warn"} /><b>${l.ok ? "Yes. Nothing was lost, nothing was done twice." : `No: ${plural(l.wrong_count, "problem was", "problems were")} found.`}</b></div>
+    <p class="soft">${plural(l.records, "record")} read, up to number ${count(l.sequence)}${took !== void 0 && `, in ${duration(took)}`}. The coordinator's own state was not used, and each number below is counted separately.</p>
     <${Sum} of="runs accepted" total=${r.accepted} parts=${[["waiting", r.waiting], ["running", r.running], ["ended", r.ended]]} />
     <${Sum} of="runs ended" total=${r.ended} parts=${[["completed", r.completed], ["failed", r.failed], ["stopped", r.stopped]]} />
     <${Sum} of="callbacks owed to parents" total=${c.owed} parts=${[["delivered", c.delivered], ["waiting", c.waiting], ["undeliverable", c.undeliverable], ["suppressed", c.suppressed ?? 0]]} />
@@ -1988,11 +1988,11 @@ function Sum({ of, total, parts: parts4 }) {
 // pages/firstminute.js
 var child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
 var script = [
-  "@say I ask four others, and go on when they have answered.",
+  "@say I am asking four other agents. I continue when they have answered.",
   child("summarizer", '@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {"wrong":1}'),
   child("data-extractor", "@sleep 2s\n@say Looking for names\n@sleep 8s"),
-  child("content-writer", "@sleep 5s\n@fail source_unreachable The source that this child was to read does not answer"),
-  child("security-scanner", "@sleep 12s\n@say Looking through the code")
+  child("content-writer", "@sleep 5s\n@fail source_unreachable The source does not answer"),
+  child("security-scanner", "@sleep 12s\n@say Scanning the code")
 ].join("\n");
 var runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
 function FirstMinute() {
@@ -2012,10 +2012,10 @@ function FirstMinute() {
     setBusy(false);
   };
   const profile = useResource(async (signal2) => (await get("/runners", {}, { signal: signal2 })).runners.some((r) => r.status === "online" && r.executor_profile === "test"), []);
-  const why = profile.data === false ? "No online runner has the profile test, which needs no model: scripts/up starts one" : void 0;
+  const why = profile.data === false ? "No runner with the profile test is online. It needs no model; scripts/up starts one." : void 0;
   return html`<${Card} title="The first minute" class="firstminute">
-    ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>A parent starts four children. One answer is refused and mended, one child fails, and the parent is called back. It takes about 20 seconds and needs no model.</p>
-      <div class="actions"><${Button} kind="primary" icon="play" needs="POST /runs" why=${why} busy=${busy} onClick=${show2}>Show me<//></div>${error && html`<${Problem} error=${error} />`}</div>` : html`<div class="stack"><${Live} session=${session} /><div class="row wrap"><${Proof} kind="primary" /><span class="soft">Reads every record of the stream and counts anew. It believes no coordinator's memory.</span></div><${Kill} /></div>`}<//>`;
+    ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>An agent starts four others. One answer is rejected and corrected, one child fails, and the parent gets a callback from each. It takes about 20 seconds and needs no model.</p>
+      <div class="actions"><${Button} kind="primary" icon="play" needs="POST /runs" why=${why} busy=${busy} onClick=${show2}>Show me<//></div>${error && html`<${Problem} error=${error} />`}</div>` : html`<div class="stack"><${Live} session=${session} /><div class="row wrap"><${Proof} kind="primary" /><span class="soft">Reads every record in the log and recounts it, whatever the coordinators remember.</span></div><${Kill} /></div>`}<//>`;
 }
 var over = (sessions) => sessions.length > 4 && sessions.every((s) => s.runs.every((r) => ["completed", "failed", "stopped"].includes(r.status))) && sessions[0].runs.length > 1;
 function Live({ session }) {
@@ -2028,10 +2028,10 @@ function Live({ session }) {
   const end = Math.max(begin2 + 2e4, ...all.map((r) => Date.parse(r.completed_at ?? "") || 0));
   const place3 = (t) => `${100 * (Date.parse(t) - begin2) / (end - begin2)}%`;
   const width = (r) => `max(4px, ${100 * ((Date.parse(r.completed_at ?? "") || now()) - Date.parse(r.started_at ?? r.created_at)) / (end - begin2)}%)`;
-  return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The parent got a callback of each child, the failed one too." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
+  return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The parent got a callback from each child, the failed one too." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
     ${tree.error && html`<${Problem} error=${tree.error} />`}
     <ul class="minitree">${sessions.flatMap((s) => s.runs.map((r, i) => html`<li key=${r.run_id} class=${"level" + Math.min(s.depth, 3)}>
-      <a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${s.agent_name} />${i > 0 && html` <span class="faint">${r.reports?.length ? `callback of ${plural(r.reports.length, "child", "children")}` : "goes on"}</span>`}</a>
+      <a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${s.agent_name} />${i > 0 && html` <span class="faint">${r.reports?.length ? `callback from ${plural(r.reports.length, "child", "children")}` : "continues"}</span>`}</a>
       <${Status} status=${r.status} /><span class="lane" aria-hidden="true"><span class=${"piece look-" + r.status} style=${{ insetInlineStart: place3(r.started_at ?? r.created_at), width: width(r) }}></span></span>
       <span class="faint"><${Took} from=${r.started_at} to=${r.completed_at} running=${Boolean(r.started_at)} /></span>
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
@@ -2052,8 +2052,8 @@ function Kill() {
     }
   };
   return html`<details class="kill"><summary><${Icon} name="chevron" />Kill a worker yourself</summary><div class="stack">
-    <p class="soft">This starts a second worker in another terminal and kills it with -9 after 12 seconds. Start the runs meanwhile: what the dead worker had is begun again by the other one within a lease (15 s).</p>
-    <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started2 ? "They are started" : void 0} onClick=${start2}>Start 16 runs<//></div>
+    <p class="soft">Run this in another terminal: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile. Within one lease (15 s) the other worker takes over the runs of the dead one.</p>
+    <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started2 ? "They have started" : void 0} onClick=${start2}>Start 16 runs<//></div>
     ${error && html`<${Problem} error=${error} />`}${started2 && html`<${Takeover} ids=${started2.ids} />`}</div></details>`;
 }
 function Takeover({ ids: ids2 }) {
@@ -2090,7 +2090,7 @@ function Warnings() {
   useEvery(60, doctor.reload);
   const bad = (doctor.data?.checks ?? []).filter((c) => c.verdict === "warn" || c.verdict === "fail");
   if (bad.length === 0) return null;
-  return html`<section class="stack warnings" aria-label="What the doctor found">${bad.map((c) => html`<div class=${"banner " + (c.verdict === "fail" ? "bad" : "warn")} key=${c.check}><${Icon} name="warn" /><div><p><b>${c.check}</b> <${Text} text=${c.what} /></p>${c.advice && html`<p><${Text} text=${c.advice} /></p>`}</div></div>`)}</section>`;
+  return html`<section class="stack warnings" aria-label="Warnings of the doctor">${bad.map((c) => html`<div class=${"banner " + (c.verdict === "fail" ? "bad" : "warn")} key=${c.check}><${Icon} name="warn" /><div><p><b>${c.check}</b> <${Text} text=${c.what} /></p>${c.advice && html`<p><${Text} text=${c.advice} /></p>`}</div></div>`)}</section>`;
 }
 function rate(points, of, seconds = 20) {
   const last2 = points.at(-1);
@@ -2106,18 +2106,18 @@ function Now({ status: s, points }) {
   const online = s.runners.online ?? 0;
   const others = Object.entries(s.runners).filter(([k, n]) => k !== "online" && n > 0).map(([k, n]) => `${n} ${k}`);
   return html`<div class="figures">
-      <${Figure} label="Waiting" value=${s.runs.pending} href="/ui/runs?status=pending" note=${oldest ? html`oldest <${Time} at=${oldest} as="ago" />` : "nothing waits"} bad=${s.runs.pending > s.max_pending * 0.9} />
-      <${Figure} label="Running" value=${s.runs.running + s.runs.claimed} href="/ui/runs?status=claimed,running" note=${s.runs.stopping > 0 ? plural(s.runs.stopping, "is", "are") + " stopping" : html`<${Slots} slots=${s.slots} />`} />
-      <${Figure} label="Accepted a second" value=${perSecond(rate(points, (p) => p.totals.accepted))} note=${html`<${Curve} values=${curves.accepted} />`} />
-      <${Figure} label="Ended a second" value=${perSecond(rate(points, done))} note=${html`<${Curve} values=${curves.done} />`} />
-      <${Figure} label="Failed since start" value=${s.totals.failed} href="/ui/runs?status=failed" note=${html`of ${count(done(s))} · <${Time} at=${s.since} as="ago" />`} />
+      <${Figure} label="Waiting" value=${s.runs.pending} href="/ui/runs?status=pending" note=${oldest ? html`oldest <${Time} at=${oldest} as="ago" />` : "none waiting"} bad=${s.runs.pending > s.max_pending * 0.9} />
+      <${Figure} label="Running" value=${s.runs.running + s.runs.claimed} href="/ui/runs?status=claimed,running" note=${s.runs.stopping > 0 ? count(s.runs.stopping) + " stopping" : html`<${Slots} slots=${s.slots} />`} />
+      <${Figure} label="Accepted per second" value=${perSecond(rate(points, (p) => p.totals.accepted))} note=${html`<${Curve} values=${curves.accepted} />`} />
+      <${Figure} label="Ended per second" value=${perSecond(rate(points, done))} note=${html`<${Curve} values=${curves.done} />`} />
+      <${Figure} label="Failed" value=${s.totals.failed} href="/ui/runs?status=failed" note=${html`of ${count(done(s))} since <${Time} at=${s.since} />`} />
       <${Figure} label="Runners online" value=${online} href="/ui/runners" note=${others.length > 0 ? others.join(", ") : html`${plural(s.slots.all, "slot")}`} bad=${online === 0} />
     </div>
     <div class="grid two">
       <${Queues} status=${s} />
-      <${Recent} title="Under way" filter=${{ status: "claimed,running,stopping" }} href="/ui/runs?status=claimed,running,stopping" none="Nothing runs just now." seq=${s.sequence} />
-      <${Recent} title="Failed last" filter=${{ status: "failed" }} href="/ui/runs?status=failed" none="No run failed." seq=${s.sequence} />
-      <${Recent} title="Started last" filter=${{}} href="/ui/runs" none="No run yet." seq=${s.sequence} />
+      <${Recent} title="In progress" filter=${{ status: "claimed,running,stopping" }} href="/ui/runs?status=claimed,running,stopping" none="Nothing is running." seq=${s.sequence} />
+      <${Recent} title="Latest failures" filter=${{ status: "failed" }} href="/ui/runs?status=failed" none="No run has failed." seq=${s.sequence} />
+      <${Recent} title="Latest runs" filter=${{}} href="/ui/runs" none="No runs yet." seq=${s.sequence} />
     </div>`;
 }
 var Figure = ({ label, value, note: note2, href, bad }) => html`<div class=${"figure " + (bad ? "bad" : "")}><span class="label">${href ? html`<a href=${href}>${label}</a>` : label}</span><b class="num">${typeof value === "number" ? count(value) : value}</b><span class="note">${note2}</span></div>`;
@@ -2133,9 +2133,9 @@ function Curve({ values }) {
 function Queues({ status: s }) {
   const rows = s.queues.slice(0, 12);
   return html`<${Card} title="Queues" class="flush" actions=${html`<a href="/ui/queues">All ${plural(s.queues.length, "queue")}</a>`}>
-    ${rows.length === 0 && !s.not_queued?.waiting ? html`<p class="faint pad">No run waits, and no runner takes from a queue.</p>` : html`<table class="table fixed" aria-label="Queues"><thead><tr><th scope="col">Queue</th><th scope="col" class="end narrow">Waiting</th><th scope="col" class="end narrow hide3">Oldest</th><th scope="col" class="mid">Served</th></tr></thead><tbody>
-      ${rows.map((l) => html`<tr key=${l.queue}><td><code class="clamp" title=${visible(l.queue)}><${Hostile} text=${l.queue} /></code></td><td class="end num">${count(l.waiting)}</td><td class="end hide3">${l.oldest_since ? html`<${Time} at=${l.oldest_since} as="ago" />` : html`<span class="none">–</span>`}</td><td>${l.served ? html`<${Status} status="online" label="yes" />` : html`<${Status} status="stale" label="by nobody" />`}</td></tr>`)}
-      ${s.not_queued?.waiting > 0 && html`<tr><td class="soft">for a turn, a pause or a runner</td><td class="end num">${count(s.not_queued.waiting)}</td><td class="end hide3">${s.not_queued.oldest_since && html`<${Time} at=${s.not_queued.oldest_since} as="ago" />`}</td><td></td></tr>`}</tbody></table>`}
+    ${rows.length === 0 && !s.not_queued?.waiting ? html`<p class="faint pad">No run is waiting, and no runner serves a queue.</p>` : html`<table class="table fixed" aria-label="Queues"><thead><tr><th scope="col">Queue</th><th scope="col" class="end narrow">Waiting</th><th scope="col" class="end narrow hide3">Oldest</th><th scope="col" class="mid">Served</th></tr></thead><tbody>
+      ${rows.map((l) => html`<tr key=${l.queue}><td><code class="clamp" title=${visible(l.queue)}><${Hostile} text=${l.queue} /></code></td><td class="end num">${count(l.waiting)}</td><td class="end hide3">${l.oldest_since ? html`<${Time} at=${l.oldest_since} as="ago" />` : html`<span class="none">–</span>`}</td><td>${l.served ? html`<${Status} status="online" label="yes" />` : html`<${Status} status="stale" label="no" />`}</td></tr>`)}
+      ${s.not_queued?.waiting > 0 && html`<tr><td class="soft">not queued yet</td><td class="end num">${count(s.not_queued.waiting)}</td><td class="end hide3">${s.not_queued.oldest_since && html`<${Time} at=${s.not_queued.oldest_since} as="ago" />`}</td><td></td></tr>`}</tbody></table>`}
   <//>`;
 }
 function Recent({ title, filter, href, none: none2, seq }) {
@@ -2162,8 +2162,8 @@ var actions2 = {
     many: "POST /runs/stop",
     path: "/runs/stop",
     can: (r) => !ended(r),
-    none: "None of them is waiting or running",
-    say: "Programs that run are ended; what waits is not begun. A run that has ended stays as it is.",
+    none: "None of the selected runs is waiting or running",
+    say: "Running programs are stopped, and waiting runs will not start. Runs that have ended do not change.",
     act: (id) => stopRun(id),
     done: "stopped"
   },
@@ -2177,8 +2177,8 @@ var actions2 = {
     many: "POST /runs/retry",
     path: "/runs/retry",
     can: ended,
-    none: "None of them has ended",
-    say: "Each becomes a new run with the same input. It costs again, and what an agent does to the outside may happen twice.",
+    none: "None of the selected runs has ended",
+    say: "Each starts a new run with the same input. It costs again, and side effects may happen twice.",
     act: (id, key) => retryRun(id, `${key}-${id}`),
     done: "started again"
   },
@@ -2192,11 +2192,11 @@ var actions2 = {
     many: "POST /callbacks/redeliver",
     path: "/callbacks/redeliver",
     can: (r) => ["owed", "dead"].includes(r.http_callback?.status),
-    none: "None of them owes an HTTP callback",
-    cannot: "Callbacks have no such filter: pick the runs, or filter by agent",
-    say: "Their receivers are told of the end once more, now.",
+    none: "None of the selected runs has an owed or dead webhook",
+    cannot: "Callbacks cannot be filtered like this: select runs, or filter by agent",
+    say: "Their webhooks are sent again now.",
     act: (id) => redeliver(id),
-    done: "tried again"
+    done: "redelivered"
   }
 };
 function narrow({ status, ...rest }, statuses4) {
@@ -2220,15 +2220,15 @@ function BulkBar({ picked, clear, filters, total, shown: shown2 }) {
       toast(err.message, { kind: "bad" });
     }
   };
-  return html`<div class="bulk" role="region" aria-label="Actions on the picked runs">
-    <span><b>${whole2 ? `All ${plural(total, "run")} that match` : plural(picked.size, "run")}</b> picked</span>
-    ${narrowed2 && total > shown2 && html`<${Button} small=${true} kind="plain" onClick=${() => setAll(!all)}>${whole2 ? "Only those that are picked" : `Take all ${plural(total, "run")} that match`}<//>`}
+  return html`<div class="bulk" role="region" aria-label="Actions on the selected runs">
+    <span><b>${whole2 ? `All ${plural(total, "matching run")}` : plural(picked.size, "run")}</b> selected</span>
+    ${narrowed2 && total > shown2 && html`<${Button} small=${true} kind="plain" onClick=${() => setAll(!all)}>${whole2 ? "Only the selected runs" : `Select all ${plural(total, "matching run")}`}<//>`}
     <span class="grow"></span>
     ${Object.entries(actions2).map(([name, a]) => {
     const fit = rows.filter(a.can);
     return html`<${Button} key=${name} icon=${a.icon} kind=${a.kind === "danger" ? "danger" : ""} needs=${whole2 ? a.many : a.one} why=${whole2 ? a.narrow(filters) === void 0 && (a.cannot ?? a.none) : fit.length === 0 && a.none} onClick=${() => ask(a, fit)}>${a.verb}${!whole2 && fit.length > 0 && fit.length < rows.length ? ` ${fit.length}` : ""}<//>`;
   })}
-    <${Button} kind="plain" icon="cross" label="Pick none" onClick=${clear} />
+    <${Button} kind="plain" icon="cross" label="Clear the selection" onClick=${clear} />
     ${asking && html`<${Ask} action=${asking} onClose=${() => setAsking(null)} done=${clear} />`}
   </div>`;
 }
@@ -2294,8 +2294,8 @@ function Filters({ q, filters, folded }) {
     <${Choice} label="Created" value=${q.get("within") ?? ""} onChange=${(v) => setQuery({ within: v, created_after: null }, { push: true })}
       options=${[{ value: "", label: "Any time" }, { value: "15m", label: "Last 15 minutes" }, { value: "1h", label: "Last hour" }, { value: "24h", label: "Last 24 hours" }, { value: "7d", label: "Last 7 days" }]} />
     ${other.map((n) => html`<span class="chip set">${n.replaceAll("_", " ")} <code><${Hostile} text=${q.get(n)} /></code><button type="button" class="copy" aria-label=${"Remove the filter " + n} onClick=${() => setQuery({ [n]: null }, { push: true })}><${Icon} name="cross" /></button></span>`)}
-    <${Button} small=${true} kind="plain" icon="tree" aria-pressed=${folded} why=${narrowed(filters) ? "A filter shows all runs that match, children too" : void 0}
-      onClick=${() => setQuery({ flat: folded ? "1" : null }, { push: true })}>${folded ? "Children are folded" : "All runs are listed"}<//>
+    <${Button} small=${true} kind="plain" icon="tree" aria-pressed=${folded} why=${narrowed(filters) ? "With a filter, all matching runs are listed, children too" : void 0}
+      onClick=${() => setQuery({ flat: folded ? "1" : null }, { push: true })}>${folded ? "Children folded" : "All runs listed"}<//>
     ${(narrowed(filters) || filters.created_after) && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => setQuery(Object.fromEntries(["q", "status", "agent_name", "within", ...other].map((n) => [n, null])), { push: true })}>Clear<//>`}
   </div>`;
 }
@@ -2305,13 +2305,13 @@ function Export({ filters }) {
     setBusy(true);
     try {
       await exportRuns(kind, filters);
-      toast("The runs that match are exported", { kind: "good" });
+      toast("The matching runs were exported", { kind: "good" });
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }
     setBusy(false);
   };
-  return html`<${Menu} label="Export the runs that match" items=${[{ label: "As CSV", icon: "download", run: () => run("csv") }, { label: "As JSON, a run a line", icon: "download", run: () => run("ndjson") }]}><${Icon} name="download" />${busy ? "Exporting…" : "Export"}<//>`;
+  return html`<${Menu} label="Export matching runs" items=${[{ label: "As CSV", icon: "download", run: () => run("csv") }, { label: "As JSON, one run per line", icon: "download", run: () => run("ndjson") }]}><${Icon} name="download" />${busy ? "Exporting…" : "Export"}<//>`;
 }
 function useRuns(asked, paused) {
   const [state, setState] = useState({ rows: [], loading: true });
@@ -2418,11 +2418,11 @@ function List({ filters, asked, folded, paused }) {
   const n = total.data?.count;
   return html`<div ref=${box} class="runs">
     <div class="listbar">
-      <span class="soft">${n === void 0 ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && ", children not counted"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
+      <span class="soft">${n === void 0 ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && ", not counting children"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
       <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
-        ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Much has changed: load again<//>`}
+        ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Many runs changed: reload<//>`}
         ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
-      <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Go on live" : "Pause"}<//>
+      <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Resume" : "Pause"}<//>
     </div>
     ${rows.length === 0 && runs.searching ? html`<${Loading} />` : rows.length === 0 ? html`<${Nothing} filters=${filters} />` : html`<${Table} label="Runs" rows=${rows} rowKey=${(r) => r.run_id} total=${n === void 0 ? void 0 : Math.max(n, rows.length)} onNear=${runs.loadMore}
       select=${selection(rows, picked, setPicked)} rowClass=${(r) => [picked.has(r.run_id) && "picked", !selects(filters.status, r) && "past"].filter(Boolean).join(" ") || void 0}
@@ -2431,8 +2431,8 @@ function List({ filters, asked, folded, paused }) {
   </div>`;
 }
 function Nothing({ filters }) {
-  if (narrowed(filters) || filters.created_after) return html`<${Empty} icon="filter" title="No run matches" text="Take a filter away, or look further back."><${Button} onClick=${() => setQuery(Object.fromEntries([...query.value.keys()].map((k) => [k, null])), { push: true })}>Clear the filters<//><//>`;
-  return html`<${Empty} icon="runs" title="No run yet" text="A run is one execution of an agent. Start one from a form, or let the Overview show you five."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><${Button} href="/ui/">Show me<//><//>`;
+  if (narrowed(filters) || filters.created_after) return html`<${Empty} icon="filter" title="No run matches" text="Remove a filter, or look further back."><${Button} onClick=${() => setQuery(Object.fromEntries([...query.value.keys()].map((k) => [k, null])), { push: true })}>Clear the filters<//><//>`;
+  return html`<${Empty} icon="runs" title="No runs yet" text="A run is one execution of an agent. Start one from a form, or watch five on the Overview."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><${Button} href="/ui/">Show me<//><//>`;
 }
 function columns(folded, below2) {
   return [
@@ -2440,12 +2440,12 @@ function columns(folded, below2) {
     { id: "run", label: "Run", width: "34%", render: (r) => html`<div class="runcell" style=${r.level ? { paddingInlineStart: r.level * 18 + "px" } : void 0}>
         ${folded && html`<${Fold} run=${r} below=${below2} />`}
         <a class="name" href=${"/ui/runs/" + encodeURIComponent(r.run_id)}><${Text} text=${r.agent_name} /></a>
-        ${r.type === "resume_session" && html`<span class="badge" title="A turn of a session that exists">turn</span>`}${r.attempt > 1 && html`<span class="badge warn" title=${`Attempt ${r.attempt} of ${r.max_attempts ?? r.attempt}`}>try ${r.attempt}</span>`}
+        ${r.type === "resume_session" && html`<span class="badge" title="Another turn of an existing session">turn</span>`}${r.attempt > 1 && html`<span class="badge warn" title=${`Attempt ${r.attempt} of ${r.max_attempts ?? r.attempt}`}>attempt ${r.attempt}</span>`}
         <span class="faint hide3"><${Id} id=${r.run_id} /></span></div>` },
-    { id: "about", label: "About", hide: 3, render: (r) => html`<${About} run=${r} />` },
+    { id: "about", label: "Summary", hide: 3, render: (r) => html`<${About} run=${r} />` },
     { id: "session", label: "Session", width: "140px", hide: 1, render: (r) => html`<${Id} id=${r.session_id} href=${"/ui/sessions/" + encodeURIComponent(r.session_id)} copy=${false} />` },
     { id: "created", label: "Created", width: "92px", end: true, render: (r) => html`<${Time} at=${r.created_at} as="ago" />` },
-    { id: "took", label: "Took", width: "84px", end: true, hide: 3, render: (r) => html`<${Took} from=${r.started_at} to=${r.completed_at} running=${!ended(r) && Boolean(r.started_at)} />` }
+    { id: "took", label: "Duration", width: "84px", end: true, hide: 3, render: (r) => html`<${Took} from=${r.started_at} to=${r.completed_at} running=${!ended(r) && Boolean(r.started_at)} />` }
   ];
 }
 function Fold({ run, below: below2 }) {
@@ -2503,6 +2503,7 @@ var pageSize2 = 500;
 var fullPage = 4 << 20;
 var pace = 250;
 var calm = 800;
+var longest2 = 15e3;
 var largest3 = 65536;
 var most = 5e3;
 var mostBytes = 8 << 20;
@@ -2579,8 +2580,9 @@ var Reader = class {
         this.tries = 0;
       } catch (error) {
         if (this.closed) return;
-        this.show({ error });
-        if (!error.passing) break;
+        const passing = error.passing || error.name === "TimeoutError";
+        if (error.name !== "TimeoutError") this.show({ error });
+        if (!passing) break;
         this.again = true;
         await pause2(backoff(this.tries++, error.retryAfter));
       }
@@ -2591,7 +2593,7 @@ var Reader = class {
   async pages() {
     for (; ; ) {
       const path2 = withQuery(`/sessions/${seg(this.session)}/events`, { after: this.position, limit: pageSize2, max_bytes: largest3 });
-      const { data: { events, next: next3 }, text, headers } = await request("GET", path2, { signal: this.gone.signal });
+      const { data: { events, next: next3 }, text, headers } = await request("GET", path2, { signal: AbortSignal.any([this.gone.signal, AbortSignal.timeout(longest2)]) });
       this.keep(events, text.length);
       const before = this.position;
       this.advance(placesOf(next3));
@@ -2733,12 +2735,12 @@ function Value({ value, label }) {
   return html`<div class="jsonbox"><pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy " + label} /></div>`;
 }
 var Head = ({ event }) => event.head && html`<pre class="json" tabindex="0" aria-label="How it begins"><${Hostile} text=${event.head} lines=${true} />…</pre>`;
-var Cut = ({ event }) => html`<${Badge} kind="warn">cut, ${event.bytes ? bytes(event.bytes) : "large"} in all<//>`;
+var Cut = ({ event }) => html`<${Badge} kind="warn">cut, ${event.bytes ? bytes(event.bytes) : "large"} in total<//>`;
 function Rejection({ event, at }) {
   const r = event.rejection;
   return html`<header><${Icon} name="cross" /><b>Answer rejected</b><${Badge} kind="bad">${r.attempt} of ${r.of}<//><span class="grow"></span>${at}</header><${Refused} answer=${rejectedAnswer(event)} errors=${r.errors} />`;
 }
-var Refused = ({ answer: answer2, errors }) => html`<div class="refused"><div>${answer2 === void 0 ? html`<p class="none">The answer is among the events</p>` : html`<${Answer} text=${answer2} />`}</div>
+var Refused = ({ answer: answer2, errors }) => html`<div class="refused"><div>${answer2 === void 0 ? html`<p class="none">The events have the answer</p>` : html`<${Answer} text=${answer2} />`}</div>
   <ul>${(errors ?? []).map((e) => html`<li><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></li>`)}</ul></div>`;
 function Verdict({ check: v }) {
   if (!v) return null;
@@ -2758,7 +2760,7 @@ function Whole({ result }) {
 }
 var Result = ({ event, at }) => html`<header><${Icon} name="schemas" /><b>Result</b><${Verdict} check=${event.schema_validation} />${event.truncated && html`<${Cut} event=${event} />`}<span class="grow"></span>${at}</header><${Outcome} result=${event} />`;
 function Usage({ usage }) {
-  if (!usage) return html`<span class="none" title="The executor told nothing about it">–</span>`;
+  if (!usage) return html`<span class="none" title="The executor reported no usage">–</span>`;
   const parts4 = [usage.input !== void 0 && `${count(usage.input)} in`, usage.output !== void 0 && `${count(usage.output)} out`, usage.cacheRead !== void 0 && `${count(usage.cacheRead)} cached`].filter(Boolean);
   return html`<span class="usage"><span class="num">${parts4.length > 0 ? parts4.join(" · ") + " tokens" : ""}${usage.cost !== void 0 && html`${parts4.length > 0 && " · "}$${usage.cost.toFixed(4)}`}</span>${usage.model && html` <span class="faint"><${Text} text=${usage.model} /></span>`}</span>`;
 }
@@ -2788,24 +2790,40 @@ function Why({ run, why }) {
   const w = why.waits_for;
   return html`<section class=${"why banner " + (tone[run.status] ?? "")} aria-label="Why"><${Icon} name=${run.status === "failed" ? "warn" : run.status === "completed" ? "check" : "info"} /><div class="grow">
     <p class="summary"><${Hostile} text=${why.summary} lines=${true} /></p>
-    ${why.incomplete && html`<p class="warn">The history cannot be read just now: this is what the coordinator knows.</p>`}
+    ${why.incomplete && html`<p class="warn">The full history cannot be read right now. This is what the coordinator knows.</p>`}
     ${w && html`<${Waits} waits=${w} run=${run} />`}</div></section>`;
 }
 function Waits({ waits: w, run }) {
   tick.value;
+  const [misfits, fits2] = [true, false].map((wrong) => (w.runners ?? []).filter((r) => Boolean(r.mismatches?.length) === wrong));
   const left = w.until ? ms(w.until) - now() : NaN;
   return html`<div class="waits">
     ${w.since && html`<span class="soft">since <${Time} at=${w.since} as="ago" /></span>`}${left > 0 && html`<span class="soft">until <${Time} at=${w.until} as="clock" />, in ${coarse(left)}</span>`}
-    ${w.run_id && w.run_id !== run.run_id && html`<span>before it: <${Id} id=${w.run_id} href=${"/ui/runs/" + seg(w.run_id)} /></span>`}${w.runs_ahead > 0 && html`<span>${plural(w.runs_ahead, "run")} ahead</span>`}
+    ${w.run_id && w.run_id !== run.run_id && html`<span>ahead of it: <${Id} id=${w.run_id} href=${"/ui/runs/" + seg(w.run_id)} /></span>`}${w.runs_ahead > 0 && html`<span>${plural(w.runs_ahead, "run")} ahead</span>`}
     ${w.queue && html`<span>queue <code><${Hostile} text=${w.queue} /></code></span>`}${w.slots && html`<span>${w.slots.taken} of ${plural(w.slots.all, "slot")} taken</span>`}
     ${w.holds?.length > 0 && html`<${Details} summary=${`What holds the slots: ${plural(w.holds.length, "run")}`}><ul>${w.holds.map((h2) => html`<li><${Id} id=${h2.run_id ?? h2} href=${"/ui/runs/" + seg(h2.run_id ?? h2)} /></li>`)}</ul><//>`}
-    ${w.runners?.length > 0 && html`<${Details} open=${true} summary=${`Why no runner takes it: ${plural(w.runners.length, "runner")}, the closest first`}><${Mismatches} runners=${w.runners} /><//>`}
+    ${fits2.length > 0 && html`<${Details} summary=${plural(fits2.length, "matching runner")}><ul>${fits2.map((r) => html`<li><${Id} id=${r.runner_id} href="/ui/runners" /> <${Hostile} text=${r.hostname} />, ${r.running} of ${plural(r.max_concurrent_runs, "slot")} in use</li>`)}</ul><//>`}
+    ${misfits.length > 0 && html`<${Details} open=${true} summary=${`Why no runner matches: ${plural(misfits.length, "runner")}, the closest first`}><${Mismatches} runners=${misfits} agent=${run.agent_name} more=${w.more_runners ?? 0} /><//>`}
   </div>`;
 }
-var Mismatches = ({ runners }) => html`<div class="scrollx"><table class="plain"><thead><tr><th scope="col">Runner</th><th scope="col">Host</th><th scope="col">What does not fit</th><th scope="col">Asked for</th><th scope="col">There is</th></tr></thead><tbody>${runners.map((r) => {
-  const list2 = r.mismatches?.length > 0 ? r.mismatches : [{ field: "–" }];
+var closest = 5;
+function Mismatches({ runners, agent, more = 0 }) {
+  const [all, setAll] = useState(false);
+  const shown2 = all ? runners : runners.slice(0, closest);
+  const left = runners.length - shown2.length;
+  return html`<${MismatchTable} runners=${shown2} agent=${agent} />
+    ${left > 0 && html`<${Button} small=${true} kind="plain" onClick=${() => setAll(true)}>Show ${plural(left, "other runner")}<//>`}
+    ${left === 0 && more > 0 && html`<p class="faint">and ${plural(more, "other runner")}</p>`}`;
+}
+function concerned(list2, agent) {
+  const agents = list2.filter((m) => m.field === "agent");
+  const own = agents.find((m) => m.wanted === agent) ?? agents[0];
+  return list2.filter((m) => m.field !== "agent" || m === own).map((m) => m === own ? { ...m, others: agents.length - 1 } : m);
+}
+var MismatchTable = ({ runners, agent }) => html`<div class="scrollx"><table class="plain"><thead><tr><th scope="col">Runner</th><th scope="col">Host</th><th scope="col">Mismatch</th><th scope="col">Required</th><th scope="col">Actual</th></tr></thead><tbody>${runners.map((r) => {
+  const list2 = r.mismatches?.length > 0 ? concerned(r.mismatches, agent) : [{ field: "–" }];
   return list2.map((m, i) => html`<tr key=${r.runner_id + i}>${i === 0 && html`<td rowspan=${list2.length}><${Status} status=${r.status} label=${html`<${Id} id=${r.runner_id} href="/ui/runners" />`} /></td><td rowspan=${list2.length}><${Hostile} text=${r.hostname} /></td>`}
-    <td><${Text} text=${m.message ?? m.field} /></td><td><code><${Hostile} text=${show(m.wanted)} /></code></td><td><code><${Hostile} text=${show(m.has)} /></code></td></tr>`);
+    <td><${Text} text=${m.message ?? m.field} />${m.others > 0 && `, and ${plural(m.others, "other agent")}`}</td><td><code><${Hostile} text=${show(m.wanted)} /></code></td><td><code><${Hostile} text=${show(m.has)} /></code></td></tr>`);
 })}</tbody></table></div>`;
 var show = (v) => v === void 0 || v === null || v === "" ? "nothing" : Array.isArray(v) ? v.length > 0 ? v.join(", ") : "nothing" : String(v);
 function Phases({ run }) {
@@ -2818,7 +2836,7 @@ function Phases({ run }) {
     <ul>${parts4.map((p) => html`<li class=${p.kind}><i aria-hidden="true"></i>${p.label} <b class="num">${duration(p.took)}</b></li>`)}</ul></div>`;
 }
 var signs = { completed: "check", failed: "cross", stopped: "stop", lost: "cross", attempt_failed: "cross", attempt_lost: "cross", rejected: "cross", started: "play", claimed: "runners", queued: "queues", moved: "queues", callback: "callbacks", webhook: "callbacks", stopping: "stop", checked: "shield", offered: "shield" };
-var words = { attempt_failed: "attempt failed", attempt_lost: "attempt lost", left_out: "left out" };
+var words = { attempt_failed: "attempt failed", attempt_lost: "attempt lost", left_out: "left out", offered: "result sent", bound: "session stored", moved: "moved", stopping: "stop requested" };
 function Story({ story, run }) {
   if (!story) return null;
   let before;
@@ -2829,7 +2847,7 @@ function Story({ story, run }) {
     const bad = ["failed", "lost", "attempt_failed", "attempt_lost", "rejected"].includes(s.what);
     return html`<li class=${bad ? "bad" : s.what === "completed" ? "good" : ""}><span class="sign"><${Icon} name=${signs[s.what] ?? "info"} /></span><div><p><b>${words[s.what] ?? s.what}</b> ${gap >= 1 && html`<span class="faint num">+${duration(gap)}</span>`}<span class="grow"></span><span class="faint" title=${s.sequence ? `record ${s.sequence}` : void 0}><${Time} at=${s.at} as="clock" /></span></p>
       ${s.detail && html`<p class="soft"><${Hostile} text=${s.detail} lines=${true} /></p>`}</div></li>`;
-  })}${!ended(run) && html`<li class="open"><span class="sign"><${Status} status=${run.status} label="" /></span><div><p class="soft">goes on</p></div></li>`}</ol>`;
+  })}${!ended(run) && html`<li class="open"><span class="sign"><${Status} status=${run.status} label="" /></span><div><p class="soft">in progress</p></div></li>`}</ol>`;
 }
 
 // pages/run.js
@@ -2870,7 +2888,7 @@ function Actions({ run, reload }) {
   const stop = async (tree) => {
     const answer2 = await stopRun(run.run_id, tree);
     const open = answer2?.open_below?.count;
-    toast(open && !answer2.open_below.stopping ? `The run is being stopped; ${plural(open, "run")} below it go on` : "The run is being stopped");
+    toast(open && !answer2.open_below.stopping ? `The run is being stopped; ${plural(open, "run")} below it continue` : "The run is being stopped");
     reload();
   };
   const again = async () => {
@@ -2880,17 +2898,17 @@ function Actions({ run, reload }) {
   };
   const close = () => setAsking(null);
   return html`<${Button} icon="sessions" href=${"/ui/sessions/" + seg(run.session_id)}>Session<//><${Button} icon="tree" href=${`/ui/sessions/${seg(run.session_id)}/tree`}>Tree<//>
-    <${Button} icon="retry" needs="POST /runs/:id/retry" why=${over3 ? void 0 : "It has not ended yet"} onClick=${() => ask("again")}>Run again<//>
-    <${Button} icon="stop" kind="danger" needs="POST /runs/:id/stop" why=${over3 ? "It has ended" : run.status === "stopping" ? "It is being stopped" : void 0} onClick=${() => ask("stop")}>Stop<//>
+    <${Button} icon="retry" needs="POST /runs/:id/retry" why=${over3 ? void 0 : "The run has not ended yet"} onClick=${() => ask("again")}>Run again<//>
+    <${Button} icon="stop" kind="danger" needs="POST /runs/:id/stop" why=${over3 ? "The run has ended" : run.status === "stopping" ? "It is being stopped" : void 0} onClick=${() => ask("stop")}>Stop<//>
     <${Menu} label="More" items=${[
     { label: "Run again with changes", icon: "edit", href: `/ui/new?agent=${seg(run.agent_name)}&retry=${seg(run.run_id)}`, needs: "POST /runs" },
     { label: "Stop with all below", icon: "stop", needs: "POST /runs/:id/stop", run: () => ask("tree") },
     { label: "Runs like this one", icon: "runs", href: "/ui/runs?agent_name=" + seg(run.agent_name) },
-    { label: "Later tries of this run", icon: "retry", href: "/ui/runs?retry_of=" + seg(run.run_id) }
+    { label: "Retries of this run", icon: "retry", href: "/ui/runs?retry_of=" + seg(run.run_id) }
   ]} />
-    ${asking === "stop" && html`<${Confirm} title="Stop this run" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${close}><p>Its program is ended within five seconds. What it has done stays done. Runs that it started go on.</p><//>`}
-    ${asking === "tree" && html`<${Confirm} title="Stop this run and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${close}><p>The run is stopped, and so is every run below its session, however deep. Nobody below is called back.</p><//>`}
-    ${asking === "again" && html`<${Confirm} title="Run again" verb="Run again" run=${again} onClose=${close}><p>A new run of <b><${Text} text=${run.agent_name} /></b> with the same input starts in a new session. It costs again, and what the agent does to the outside may happen twice.</p>
+    ${asking === "stop" && html`<${Confirm} title="Stop this run" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${close}><p>Its program is stopped within five seconds. What it has already done is not undone. Runs that it started continue.</p><//>`}
+    ${asking === "tree" && html`<${Confirm} title="Stop this run and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${close}><p>The run and every run below its session are stopped, however deep. No callbacks are delivered below it.</p><//>`}
+    ${asking === "again" && html`<${Confirm} title="Run again" verb="Run again" run=${again} onClose=${close}><p>A new run of <b><${Text} text=${run.agent_name} /></b> with the same input starts in a new session. It costs again, and side effects may happen twice.</p>
       <p><a href=${`/ui/new?agent=${seg(run.agent_name)}&retry=${seg(run.run_id)}`}>Run again with changes</a></p><//>`}`;
 }
 function ResultCard({ run, result, rejected }) {
@@ -2898,9 +2916,9 @@ function ResultCard({ run, result, rejected }) {
   const actions4 = result && html`<${Verdict} check=${result.schema_validation} />${result.exit_code !== void 0 && result.exit_code !== null && html`<${Badge} kind=${result.exit_code === 0 ? "" : "bad"}>exit ${result.exit_code}<//>`}<${Download} run=${run} />`;
   return html`<${Card} title="Result" actions=${actions4}>
     ${run.error && html`<div class="problem" role="status"><${Icon} name="warn" /><div><p><code><${Hostile} text=${run.error.error} /></code></p><p class="said"><${Hostile} text=${run.error.message} lines=${true} /></p></div></div>`}
-    ${result ? html`<${Outcome} result=${result} />` : !ended(run) ? html`<p class="faint">It has not ended yet.</p>` : !run.error && html`<p class="faint">It ended without a result.</p>`}
+    ${result ? html`<${Outcome} result=${result} />` : !ended(run) ? html`<p class="faint">The run has not ended yet.</p>` : !run.error && html`<p class="faint">The run ended without a result.</p>`}
     ${final && rejected.length === 0 && html`<${Refused} answer=${final.last_output} errors=${final.errors} />`}
-    ${rejected.length > 0 && html`<h3 class="gap">${plural(rejected.length, "answer was", "answers were")} rejected</h3>${rejected.map((r) => html`<div class="rejected"><p class="faint">Answer ${r.answer} of ${r.of}${run.max_attempts > 1 && `, attempt ${r.attempt}`}, <${Time} at=${r.at} as="clock" />${r.truncated && html` <${Badge} kind="warn">its beginning<//>`}</p>
+    ${rejected.length > 0 && html`<h3 class="gap">${plural(rejected.length, "answer was", "answers were")} rejected</h3>${rejected.map((r) => html`<div class="rejected"><p class="faint">Answer ${r.answer} of ${r.of}${run.max_attempts > 1 && `, attempt ${r.attempt}`}, <${Time} at=${r.at} as="clock" />${r.truncated && html` <${Badge} kind="warn">truncated<//>`}</p>
       <${Refused} answer=${r.output} errors=${r.errors} /></div>`)}`}
   <//>`;
 }
@@ -2927,8 +2945,8 @@ function EventsCard({ run, events, state }) {
   const link3 = (e) => location.pathname + location.search + "#" + anchor(e);
   return html`<${Card} title=${html`Events <span class="faint">${list2.length === all.length ? count(all.length) : `${count(list2.length)} of ${count(all.length)}`}</span>`} actions=${html`<${EventFilter} kind=${kind} />`} id="events">
     ${state.error && html`<${Problem} error=${state.error} />`}
-    ${state.ready && first2 === 0 && state.left > 0 && html`<p class="faint">${plural(state.left, "older event")} of the session are not kept by this page. <code>ao events ${run.run_id}</code> prints all of them.</p>`}
-    ${!state.ready ? html`<${Loading} lines=${4} />` : list2.length === 0 ? html`<p class="faint">${all.length === 0 ? ended(run) ? "It left no events." : "Nothing has happened yet." : "No event matches."}</p>` : html`<div class="stack events">
+    ${state.ready && first2 === 0 && state.left > 0 && html`<p class="faint">This page keeps the newest events of the session and leaves out ${count(state.left)} older ones. <code>ao events ${run.run_id}</code> prints all.</p>`}
+    ${!state.ready ? html`<${Loading} lines=${4} />` : list2.length === 0 ? html`<p class="faint">${all.length === 0 ? ended(run) ? "No events were recorded." : "No events yet." : "No event matches."}</p>` : html`<div class="stack events">
       ${first2 > 0 && html`<${Button} kind="plain" icon="up" onClick=${() => setMost(most3 + 400)}>Show earlier: ${plural(first2, "event")}<//>`}
       ${list2.slice(first2, first2 + Math.max(most3, 1)).map((s) => html`<${Step} key=${s.event.n} step=${s} href=${link3} target=${target2} />`)}</div>`}
   <//>`;
@@ -2948,18 +2966,18 @@ function About2({ run, events }) {
     ["Id", html`<${Id} id=${run.run_id} />`],
     ["Session", html`<${Id} id=${run.session_id} href=${"/ui/sessions/" + seg(run.session_id)} />`],
     ["Agent", html`<a href=${"/ui/agents/" + seg(run.agent_name)}><${Text} text=${run.agent_name} /></a>`],
-    ["Type", run.type === "resume_session" ? "a turn of its session" : "starts its session"],
+    ["Type", run.type === "resume_session" ? "a turn of an existing session" : "starts a session"],
     ["Mode", run.mode],
     ["Attempt", html`${run.attempt}${run.max_attempts > 1 && ` of ${run.max_attempts}`}`],
     ["Runner", run.runner_id ? html`<${Id} id=${run.runner_id} href=${"/ui/runs?runner_id=" + seg(run.runner_id)} />` : null],
     ["Parent", run.parent_session_id ? html`<${Id} id=${run.parent_session_id} href=${"/ui/sessions/" + seg(run.parent_session_id)} />${run.parent_gone && html` <${Badge} kind="warn">deleted<//>`}` : null],
-    ["Again of", run.retry_of ? html`<${Id} id=${run.retry_of} href=${"/ui/runs/" + seg(run.retry_of)} />` : null],
+    ["Retry of", run.retry_of ? html`<${Id} id=${run.retry_of} href=${"/ui/runs/" + seg(run.retry_of)} />` : null],
     ["Demands", demands.length > 0 ? html`<span class="row wrap">${demands.map((x) => html`<code><${Hostile} text=${x} /></code>`)}</span>` : null],
     ["Created", html`<${Time} at=${run.created_at} focus=${true} />`],
     ["Started", run.started_at ? html`<${Time} at=${run.started_at} focus=${true} />` : null],
     ["Ended", run.completed_at ? html`<${Time} at=${run.completed_at} focus=${true} />` : null],
-    ["Took", html`<${Took} from=${run.started_at} to=${run.completed_at} running=${!ended(run) && Boolean(run.started_at)} />`],
-    ["Time limit", left > 0 ? html`<${Time} at=${run.timeout_at} as="ago" focus=${true} />` : null],
+    ["Duration", html`<${Took} from=${run.started_at} to=${run.completed_at} running=${!ended(run) && Boolean(run.started_at)} />`],
+    ["Times out", left > 0 ? html`<${Time} at=${run.timeout_at} as="ago" focus=${true} />` : null],
     ["Usage", html`<${Usage} usage=${usage} />`]
   ]} /><//>`;
 }
@@ -2969,21 +2987,21 @@ function Told({ run, reload }) {
   const again = async () => {
     try {
       await redeliver(run.run_id);
-      toast("The receiver is told again");
+      toast("The webhook is being delivered again");
       reload();
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }
   };
   return html`<${Card} title="Callbacks">
-    ${c && html`<${Facts} of=${[["Parent", html`<${Status} status=${c.status} />`], ["Turn", c.callback_run_id ? html`<${Id} id=${c.callback_run_id} href=${"/ui/runs/" + seg(c.callback_run_id)} />` : null], ["Because", c.reason ? html`<code><${Hostile} text=${c.reason} /></code>` : null]]} />`}
+    ${c && html`<${Facts} of=${[["Parent", html`<${Status} status=${c.status} />`], ["Turn", c.callback_run_id ? html`<${Id} id=${c.callback_run_id} href=${"/ui/runs/" + seg(c.callback_run_id)} />` : null], ["Reason", c.reason ? html`<code><${Hostile} text=${c.reason} /></code>` : null]]} />`}
     ${h2 && html`<${Facts} of=${[
     ["Webhook", html`<${Status} status=${h2.status} />`],
     ["To", run.callback_url ? html`<code><${Hostile} text=${run.callback_url} /></code>` : null],
-    ["Tries", h2.tries ?? null],
+    ["Attempts", h2.tries ?? null],
     ["Last answer", h2.http_status ? html`<code>${h2.http_status}</code>` : null],
-    ["Because", h2.reason ? html`<${Hostile} text=${h2.reason} />` : null],
-    ["Next try", h2.next_try_at ? html`<${Time} at=${h2.next_try_at} as="ago" focus=${true} />` : null]
+    ["Reason", h2.reason ? html`<${Hostile} text=${h2.reason} />` : null],
+    ["Next attempt", h2.next_try_at ? html`<${Time} at=${h2.next_try_at} as="ago" focus=${true} />` : null]
   ]} />
       <${Button} small=${true} icon="callbacks" needs="POST /callbacks/:id/redeliver" why=${["owed", "dead"].includes(h2.status) ? void 0 : `It is ${h2.status}`} onClick=${again}>Redeliver now<//>`}
   <//>`;
@@ -3005,7 +3023,7 @@ function Sessions() {
     <div class="filters" role="search" aria-label="Filters of sessions">
       <div class="chips" role="group" aria-label="Status">${statuses2.map((s) => html`<button type="button" class="chip" aria-pressed=${chosen.has(s)} onClick=${() => toggle(s)}><${Dot} status=${s} />${s}</button>`)}</div>
       <${Choice} label="Agent" value=${q.get("agent_name") ?? ""} onChange=${(v) => setQuery({ agent_name: v }, { push: true })} options=${[{ value: "", label: "Any agent" }, ...agents.data ?? []]} />
-      ${q.get("parent_session_id") && html`<span class="chip set">below <code><${Hostile} text=${q.get("parent_session_id")} /></code><button type="button" class="copy" aria-label="Remove this filter" onClick=${() => setQuery({ parent_session_id: null }, { push: true })}><${Icon} name="cross" /></button></span>`}
+      ${q.get("parent_session_id") && html`<span class="chip set">children of <code><${Hostile} text=${q.get("parent_session_id")} /></code><button type="button" class="copy" aria-label="Remove this filter" onClick=${() => setQuery({ parent_session_id: null }, { push: true })}><${Icon} name="cross" /></button></span>`}
       ${Object.keys(filters).length > 0 && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => setQuery(Object.fromEntries(names.map((n) => [n, null])), { push: true })}>Clear<//>`}
     </div>
     <${List2} key=${JSON.stringify(filters)} filters=${filters} />
@@ -3057,7 +3075,7 @@ function List2({ filters }) {
   const list2 = useSessions(filters);
   if (list2.error && list2.rows.length === 0) return html`<${Failed} error=${list2.error} reload=${list2.reload} what="The list of sessions" />`;
   if (list2.loading) return html`<${Loading} lines=${12} />`;
-  if (list2.rows.length === 0) return Object.keys(filters).length > 0 ? html`<${Empty} icon="filter" title="No session matches" text="Take a filter away." />` : html`<${Empty} icon="sessions" title="No session yet" text="A session is a conversation with an agent. It begins with a run."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><//>`;
+  if (list2.rows.length === 0) return Object.keys(filters).length > 0 ? html`<${Empty} icon="filter" title="No session matches" text="Remove a filter." />` : html`<${Empty} icon="sessions" title="No sessions yet" text="A session is a conversation with an agent. It starts with a run."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><//>`;
   const at = (s) => "/ui/sessions/" + encodeURIComponent(s.session_id);
   return html`<${Table} label="Sessions" rows=${list2.rows} rowKey=${(s) => s.session_id} onNear=${list2.loadMore} rowProps=${(s) => rowLink(at(s))} more=${list2.more ? "Loading more…" : void 0} columns=${[
     { id: "status", label: "Status", width: "112px", class: "stat", render: (s) => html`<${Status} status=${s.status} />` },
@@ -3066,7 +3084,7 @@ function List2({ filters }) {
     { id: "parent", label: "Parent", width: "160px", hide: 2, render: (s) => s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + encodeURIComponent(s.parent_session_id)} copy=${false} />` : html`<span class="none">–</span>` },
     { id: "tree", label: html`<span class="offscreen">Tree</span>`, width: "72px", hide: 3, render: (s) => html`<a href=${at(s) + "/tree"} aria-label=${"Tree of " + s.agent_name}>Tree</a>` },
     { id: "created", label: "Created", width: "96px", hide: 3, end: true, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
-    { id: "changed", label: "Changed", width: "92px", end: true, render: (s) => html`<${Time} at=${s.modified_at} as="ago" />` }
+    { id: "changed", label: "Updated", width: "92px", end: true, render: (s) => html`<${Time} at=${s.modified_at} as="ago" />` }
   ]} />`;
 }
 
@@ -3110,15 +3128,15 @@ function Actions2({ session, own, reload }) {
     navigate("/ui/sessions");
   };
   return html`<${Button} icon="tree" href=${`/ui/sessions/${seg(id)}/tree`}>Tree<//>
-    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live || open > 0 ? void 0 : "Nothing of it or below it runs or waits"} onClick=${() => setAsking(live ? "stop" : "tree")}>${live || open === 0 ? "Stop" : "Stop all below"}<//>
+    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live || open > 0 ? void 0 : "Nothing in it or below it is running or waiting"} onClick=${() => setAsking(live ? "stop" : "tree")}>${live || open === 0 ? "Stop" : "Stop all below"}<//>
     <${Menu} label="More" items=${[
     { label: "Stop with all below", icon: "stop", needs: "POST /sessions/:id/stop", run: () => setAsking("tree") },
     { label: "Runs of this session", icon: "runs", href: "/ui/runs?session_id=" + seg(id) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /sessions/:id", why: live ? "Something of it runs or waits" : void 0, run: () => setAsking("delete") }
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /sessions/:id", why: live ? "Something in it is running or waiting" : void 0, run: () => setAsking("delete") }
   ]} />
-    ${asking === "stop" && html`<${Confirm} title="Stop the session" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${() => setAsking(null)}><p>What runs in <b><${Text} text=${session.agent_name} /></b> is ended, what waits is not begun.${open > 0 && ` ${plural(open, "run")} below it go on.`} It can be resumed later.</p><//>`}
-    ${asking === "tree" && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${() => setAsking(null)}><p>All that runs or waits in the session and below it is stopped: ${plural(all, "run")}${own > 0 && open > 0 ? `, ${open} of them below it` : ""}. Nobody below is called back.</p><//>`}
-    ${asking === "delete" && html`<${Confirm} title="Delete the session" verb="Delete it" kind="danger" run=${remove} onClose=${() => setAsking(null)}><p>The session <${Id} id=${id} copy=${false} /> with ${plural(session.runs, "run")}, its events and results is deleted for good.</p><//>`}`;
+    ${asking === "stop" && html`<${Confirm} title="Stop the session" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${() => setAsking(null)}><p>The running turn of <b><${Text} text=${session.agent_name} /></b> is stopped, and waiting turns will not start.${open > 0 && ` ${plural(open, "run")} below it continue.`} The session can be resumed later.</p><//>`}
+    ${asking === "tree" && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${() => setAsking(null)}><p>Everything that is running or waiting in the session and below it is stopped: ${plural(all, "run")}${own > 0 && open > 0 ? `, ${open} of them below it` : ""}. No callbacks are delivered below it.</p><//>`}
+    ${asking === "delete" && html`<${Confirm} title="Delete the session" verb="Delete it" kind="danger" run=${remove} onClose=${() => setAsking(null)}><p>The session <${Id} id=${id} copy=${false} /> with its ${plural(session.runs, "run")}, events and results is deleted permanently.</p><//>`}`;
 }
 function Conversation({ data, events, reload }) {
   const [shown2, setShown] = useState(window0);
@@ -3139,12 +3157,12 @@ function Conversation({ data, events, reload }) {
     if (target2 && events.ready) document.getElementById(target2)?.scrollIntoView({ block: "center" });
   }, [target2, events.ready]);
   return html`<div class="conversation" ref=${box}>
-    ${hidden2 === 0 && events.left > 0 && html`<p class="faint">${plural(events.left, "older event")} are not kept by this page. <code>ao events ${data.session.session_id}</code> prints all of them.</p>`}
+    ${hidden2 === 0 && events.left > 0 && html`<p class="faint">This page keeps the newest events and leaves out ${count(events.left)} older ones. <code>ao events ${data.session.session_id}</code> prints all.</p>`}
     ${(hidden2 > 0 || turns.length > visible2.length) && html`<${Button} kind="plain" icon="up" onClick=${() => setShown(shown2 + 400)}>Show earlier: ${plural(hidden2, "step")}<//>`}
     ${visible2.map((t) => html`<${Turn} key=${t.run.run_id} turn=${t} children=${data.children} target=${target2} />`)}
     ${events.error && html`<${Problem} error=${events.error} />`}
     <div ref=${end}></div>
-    ${follow2.away && html`<button type="button" class="button newest" onClick=${follow2.go}><${Icon} name="down" />Newest</button>`}
+    ${follow2.away && html`<button type="button" class="button newest" onClick=${follow2.go}><${Icon} name="down" />Jump to the newest</button>`}
     <${Resume} session=${data.session} runs=${data.runs} reload=${reload} />
   </div>`;
 }
@@ -3181,7 +3199,7 @@ function Turn({ turn, children: children2, target: target2 }) {
     ${told.length > 0 ? html`<${Callbacks} told=${told} prompt=${prompt} />` : html`<${Input2} run=${run} prompt=${prompt} />`}
     ${turn.cut > 0 && html`<p class="faint">${plural(turn.cut, "earlier step")} of this turn are not shown</p>`}
     ${list2.map((s) => html`<${Step} key=${s.event.n} step=${s} href=${link2} target=${target2} />`)}
-    ${!ended(run) && html`<p class="moment soft"><${Status} status=${run.status} label=${run.status === "pending" ? "Waits" : run.status} />${run.waiting_for && html` <${Text} text=${run.waiting_for} />`} <a href=${"/ui/runs/" + seg(run.run_id)}>Why?</a></p>`}
+    ${!ended(run) && html`<p class="moment soft"><${Status} status=${run.status} label=${run.status === "pending" ? "waiting" : run.status} />${run.waiting_for && html` <${Text} text=${run.waiting_for} />`} <a href=${"/ui/runs/" + seg(run.run_id)}>Why?</a></p>`}
   </section>`;
 }
 function sameAnswer(list2, i) {
@@ -3191,7 +3209,7 @@ function sameAnswer(list2, i) {
   return before && textOf(before.event).trim() === (e.result_text ?? "").trim();
 }
 function Input2({ run, prompt }) {
-  if (run.parameters_omitted) return html`<article class="step user"><a href=${"/ui/runs/" + seg(run.run_id)}>Large parameters: see the run</a></article>`;
+  if (run.parameters_omitted) return html`<article class="step user"><a href=${"/ui/runs/" + seg(run.run_id)}>Large parameters: open the run</a></article>`;
   const text = prompt ?? promptOf(run.parameters);
   if (text === void 0) return html`<article class="step user"><${JsonView} value=${run.parameters ?? "null"} label="parameters" bare=${true} /></article>`;
   return html`<article class="step user"><div class="said"><${Hostile} text=${text} lines=${true} /></div>
@@ -3199,7 +3217,7 @@ function Input2({ run, prompt }) {
 }
 function Callbacks({ told, prompt }) {
   return html`<div class="callbacks">${told.map((c) => html`<a class="callback" key=${c.run_id} href=${"/ui/sessions/" + seg(c.session_id)}><${Icon} name="callbacks" /><span class="grow"><b><${Text} text=${c.agent_name} /></b> called back${c.error && html`: <span class="bad"><${Text} text=${c.error.message} /></span>`}</span><${Status} status=${c.status} /></a>`)}
-    ${prompt && html`<${Details} summary=${html`<span class="faint">What the agent was told</span>`}><div class="said"><${Hostile} text=${prompt} lines=${true} /></div><//>`}</div>`;
+    ${prompt && html`<${Details} summary=${html`<span class="faint">Message to the agent</span>`}><div class="said"><${Hostile} text=${prompt} lines=${true} /></div><//>`}</div>`;
 }
 function Resume({ session, runs, reload }) {
   const [text, setText] = useState("");
@@ -3224,10 +3242,10 @@ function Resume({ session, runs, reload }) {
     setBusy(false);
   };
   return html`<form class="resume" onSubmit=${(e) => (e.preventDefault(), go())}>
-    <label class="offscreen" for="resume">Go on with this session</label>
-    <textarea id="resume" rows="3" placeholder=${why ?? "Go on with this session: what should the agent do next?"} value=${text} disabled=${Boolean(why)}
+    <label class="offscreen" for="resume">Continue this session</label>
+    <textarea id="resume" rows="3" placeholder=${why ?? "Continue this session: what should the agent do next?"} value=${text} disabled=${Boolean(why)}
       onInput=${(e) => setText(e.currentTarget.value)} onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && go()}></textarea>
-    <div class="row"><span class="faint grow">${waits > 0 ? `${plural(waits, "turn")} of it ${waits === 1 ? "is" : "are"} under way: yours comes after` : "Ctrl + Enter sends"}</span><${Button} type="submit" kind="primary" needs="POST /runs" why=${why} busy=${busy} disabled=${!text.trim()}>Send<//></div>
+    <div class="row"><span class="faint grow">${waits > 0 ? `${plural(waits, "turn")} ${waits === 1 ? "is" : "are"} in progress; yours comes next` : "Ctrl + Enter to send"}</span><${Button} type="submit" kind="primary" needs="POST /runs" why=${why} busy=${busy} disabled=${!text.trim()}>Send<//></div>
     ${error && html`<${Problem} error=${error} />`}</form>`;
 }
 function Side({ data, events }) {
@@ -3240,12 +3258,12 @@ function Side({ data, events }) {
     ["Runs", html`<a href=${"/ui/runs?session_id=" + seg(s.session_id)}>${plural(s.runs, "run")}</a>`],
     ["Usage", html`<${Usage} usage=${usage} />`],
     ["Parent", s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + seg(s.parent_session_id)} />${s.parent_gone && html` <span class="badge warn">deleted</span>`}` : null],
-    ["Folder", s.project_dir ? html`<code><${Hostile} text=${s.project_dir} /></code>` : null],
+    ["Project folder", s.project_dir ? html`<code><${Hostile} text=${s.project_dir} /></code>` : null],
     ["Created", html`<${Time} at=${s.created_at} focus=${true} />`],
-    ["Changed", html`<${Time} at=${s.modified_at} as="ago" focus=${true} />`]
+    ["Updated", html`<${Time} at=${s.modified_at} as="ago" focus=${true} />`]
   ]} /><//>
-    <${Card} title=${`Below it: ${plural(new Set(children2.map((c) => c.session_id)).size, "session")}`} actions=${children2.length > 0 && html`<a href=${`/ui/sessions/${seg(s.session_id)}/tree`}>Tree</a>`}>
-      ${children2.length === 0 ? html`<p class="faint">It started no other agent.</p>` : html`<ul class="links">${children2.slice(0, 50).map((c) => html`<li key=${c.run_id}><a href=${"/ui/sessions/" + seg(c.session_id)}><${Status} status=${c.status} label=${html`<${Text} text=${c.agent_name} />`} /></a>${c.callback && html`<span class="faint">callback ${c.callback.status}</span>`}</li>`)}</ul>`}<//>
+    <${Card} title=${plural(new Set(children2.map((c) => c.session_id)).size, "child session")} actions=${children2.length > 0 && html`<a href=${`/ui/sessions/${seg(s.session_id)}/tree`}>Tree</a>`}>
+      ${children2.length === 0 ? html`<p class="faint">It has started no other agents.</p>` : html`<ul class="links">${children2.slice(0, 50).map((c) => html`<li key=${c.run_id}><a href=${"/ui/sessions/" + seg(c.session_id)}><${Status} status=${c.status} label=${html`<${Text} text=${c.agent_name} />`} /></a>${c.callback && html`<span class="faint">callback ${c.callback.status}</span>`}</li>`)}</ul>`}<//>
     <${Card} title="Turns"><ul class="links">${runs.slice(-50).map((r) => html`<li key=${r.run_id}><a href=${"/ui/runs/" + seg(r.run_id)}><${Status} status=${r.status} label=${r.run_id.slice(-8)} /></a><span class="faint"><${Time} at=${r.created_at} as="ago" /></span></li>`)}</ul><//>
   </aside>`;
 }
@@ -3435,9 +3453,9 @@ function Actions3({ tree: { root: root2, nodes, reload } }) {
     toast("The tree is being stopped");
     reload();
   };
-  return html`${root2.parent_session_id && html`<${Button} icon="up" href=${`/ui/sessions/${seg(root2.parent_session_id)}/tree`}>Above<//>`}
-    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live > 0 ? void 0 : "Nothing of it runs or waits"} onClick=${() => setAsking(true)}>Stop all<//>
-    ${asking && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${stop} onClose=${() => setAsking(false)}><p>All that runs or waits in <b><${Text} text=${root2.agent_name} /></b> and below it is stopped: ${plural(live, "run")}. Nobody below is called back.</p><//>`}`;
+  return html`${root2.parent_session_id && html`<${Button} icon="up" href=${`/ui/sessions/${seg(root2.parent_session_id)}/tree`}>Parent<//>`}
+    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live > 0 ? void 0 : "Nothing in it is running or waiting"} onClick=${() => setAsking(true)}>Stop all<//>
+    ${asking && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${stop} onClose=${() => setAsking(false)}><p>Everything that is running or waiting in <b><${Text} text=${root2.agent_name} /></b> and below it is stopped: ${plural(live, "run")}. No callbacks are delivered below it.</p><//>`}`;
 }
 function Gantt({ tree }) {
   const { nodes, root: root2 } = tree;
@@ -3466,22 +3484,22 @@ function Gantt({ tree }) {
   return html`<div ref=${box} class="gantt">
     <div class="listbar">
       <span>${plural(nodes.size, "session")}, ${plural(all.runs, "run")}</span>
-      ${all.live > 0 && html`<${Status} status="running" label=${`${all.live} under way`} />`}
+      ${all.live > 0 && html`<${Status} status="running" label=${`${all.live} in progress`} />`}
       ${all.failed > 0 && html`<${Status} status="failed" label=${`${plural(all.failed, "run")} failed`} />`}
       ${tree.cut && html`<${Badge} kind="warn">only the first ${plural(nodes.size, "session")}<//>`}
       <span class="grow"></span>
       ${sum.failed > 0 && html`<${Button} small=${true} icon="down" onClick=${next3}>Next failed<//><${Switch} on=${onlyFailed} onChange=${(on) => setQuery({ show: on ? "failed" : null })}>Failed only<//>`}
-      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, true])))}>Unfold all<//>
-      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, k === root2.session_id])))}>Fold all<//>
-      <span class="zoom" role="group" aria-label="Time"><${Button} small=${true} label="Show more time" title="Show more time" disabled=${zoom === 1} onClick=${() => setZoom(Math.max(1, zoom / 2))}>−<//><${Button} small=${true} label="Show less time, at the end" title="Show less time, at the end" onClick=${() => setZoom(zoom * 2)}>+<//></span>
+      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, true])))}>Expand all<//>
+      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, k === root2.session_id])))}>Collapse all<//>
+      <span class="zoom" role="group" aria-label="Time"><${Button} small=${true} label="Zoom out" title="Zoom out" disabled=${zoom === 1} onClick=${() => setZoom(Math.max(1, zoom / 2))}>−<//><${Button} small=${true} label="Zoom in on the end" title="Zoom in on the end" onClick=${() => setZoom(zoom * 2)}>+<//></span>
     </div>
     ${tree.error && html`<div class="banner warn" role="status"><${Icon} name="warn" /><span><${Text} text=${tree.error.message} /></span></div>`}
-    <${Table} label="Sessions in time" rows=${rows} rowKey=${(r) => r.node.session_id} rowHeight=${34} rowClass=${(r) => failed2(r.node) ? "isfailed" : void 0} columns=${[
+    <${Table} label="Sessions over time" rows=${rows} rowKey=${(r) => r.node.session_id} rowHeight=${34} rowClass=${(r) => failed2(r.node) ? "isfailed" : void 0} columns=${[
     { id: "name", label: "Session", width: "44%", render: (r) => html`<${Name} row=${r} fold=${fold} />` },
     { id: "time", label: html`<${Axis} view=${view} origin=${time.from} />`, class: "timecell", render: (r) => html`<${Bars} node=${r.node} view=${view} />` },
-    { id: "took", label: "Took", width: "84px", end: true, hide: 3, render: (r) => html`<${Total} node=${r.node} />` }
+    { id: "took", label: "Duration", width: "84px", end: true, hide: 3, render: (r) => html`<${Total} node=${r.node} />` }
   ]} />
-    ${nodes.size === 1 && html`<${Empty} icon="tree" title="Nothing below it" text="An agent that starts other agents with this session as their parent grows the tree." />`}
+    ${nodes.size === 1 && html`<${Empty} icon="tree" title="No child sessions" text="Agents that are started with this session as their parent appear here." />`}
   </div>`;
 }
 function count3(nodes) {
@@ -3504,12 +3522,12 @@ function Name({ row, fold }) {
     else if (e.key === "ArrowLeft" && open) fold(node, false);
   };
   return html`<div class="treename" style=${{ paddingInlineStart: Math.min(level, 24) * 18 + "px" }} onKeyDown=${key}>
-    ${children2 > 0 ? html`<button type="button" class="fold" aria-expanded=${open} aria-label=${`${open ? "Fold" : "Unfold"} ${plural(sum.sessions, "session")} below ${visible(node.agent_name)}`} onClick=${() => fold(node, !open)}><${Icon} name=${open ? "down" : "chevron"} /></button>` : html`<span class="nofold"></span>`}
+    ${children2 > 0 ? html`<button type="button" class="fold" aria-expanded=${open} aria-label=${`${open ? "Collapse" : "Expand"} ${plural(sum.sessions, "session")} below ${visible(node.agent_name)}`} onClick=${() => fold(node, !open)}><${Icon} name=${open ? "down" : "chevron"} /></button>` : html`<span class="nofold"></span>`}
     <span class="row" title=${status}><${Dot} status=${status} /></span><span class="offscreen">level ${level + 1}, ${status}: </span>
     ${node.deleted ? html`<span class="faint">deleted session</span>` : html`<a class="name" href=${"/ui/sessions/" + seg(node.session_id)}><${Text} text=${node.agent_name} /></a>`}
     ${children2 > 0 && !open && html`<${Badge}>${sum.sessions}<//>`}${!open && sum.failed > 0 && html`<${Badge} kind="bad">${sum.failed} failed<//>`}
     ${bad?.error && status === "failed" && html`<a class="cut bad" href=${"/ui/runs/" + seg(bad.run_id)} title=${visible(bad.error.message)}><${Hostile} text=${bad.error.message} /></a>`}
-    ${node.runs.some((r) => r.callback?.status === "undeliverable") && html`<${Badge} kind="bad">callback undeliverable<//>`}${node.runs.some((r) => r.callback?.status === "suppressed") && html`<${Badge}>nobody told<//>`}
+    ${node.runs.some((r) => r.callback?.status === "undeliverable") && html`<${Badge} kind="bad">callback undeliverable<//>`}${node.runs.some((r) => r.callback?.status === "suppressed") && html`<${Badge}>callback suppressed<//>`}
   </div>`;
 }
 var place = (t, view) => Math.min(100, Math.max(0, (t - view.from) / (view.to - view.from) * 100));
@@ -3532,7 +3550,7 @@ function Bar({ run, turn, view }) {
   const told = run.reports?.length;
   const n = run.next_attempt_at ? run.attempt + 1 : run.attempt;
   const attempt = run.earlier || n > 1 ? `, attempt ${n}` : "";
-  const label = `${turn ? told ? `callback turn of ${plural(told, "run")}` : "turn" : "run"} ${run.status}${attempt}, ${duration(end - created)}`;
+  const label = `${turn ? told ? `callback turn for ${plural(told, "run")}` : "turn" : "run"} ${run.status}${attempt}, ${duration(end - created)}`;
   return html`<a class=${"bar s-" + run.status + (told ? " told" : "") + (run.earlier ? " earlier" : "")} href=${"/ui/runs/" + seg(run.run_id)} style=${{ insetInlineStart: a + "%", width: `max(${c - a}%, 4px)` }}
       title=${`${label}
 ${exact(created)}${run.error ? "\n" + visible(run.error.message) : ""}`} aria-label=${label}>
@@ -3674,7 +3692,7 @@ async function lint(view, { judge: judge2, errors }) {
     } catch (err) {
       if (view.state.doc !== doc) return [];
       found2 = [];
-      errors([{ message: "The coordinator could not judge it: " + err.message }]);
+      errors([{ message: "The coordinator could not check it: " + err.message }]);
       return [];
     }
   }
@@ -3803,9 +3821,9 @@ async function copyAgent(text, name, changes = {}) {
 var noCopy = (agent) => agent.type === "procedural" ? "Procedural agents belong to runners: copy the file in the runner's agents_dir" : void 0;
 var noChange = (agent) => agent.editable ? void 0 : agent.reason || "It cannot be changed here";
 function Origin({ agent }) {
-  if (agent.origin === "runner") return html`<span class="row"><${Badge} title="Announced by a runner">runner<//>${agent.runner_id && html`<${Id} id=${agent.runner_id} href="/ui/runners" copy=${false} />`}</span>`;
+  if (agent.origin === "runner") return html`<span class="row"><${Badge} title="Registered by a runner">runner<//>${agent.runner_id && html`<${Id} id=${agent.runner_id} href="/ui/runners" copy=${false} />`}</span>`;
   if (agent.origin === "file") return html`<span class="row cut"><${Badge} title=${agent.path ?? "Defined by a file"}>file<//>${agent.path && html`<span class="faint cut" title=${agent.path}><${Hostile} text=${agent.path.split("/").slice(-2).join("/")} /></span>`}</span>`;
-  return html`<${Badge} kind="accent" title="Made over the API">API<//>`;
+  return html`<${Badge} kind="accent" title="Created through the API">API<//>`;
 }
 function SchemaBadges({ agent }) {
   const output = agent.output_schema || agent.output_schema_name;
@@ -3885,12 +3903,12 @@ function Act({ kind, agent, text, changes, onClose, done }) {
   if (kind === "delete") {
     const run2 = async () => (await request("DELETE", to), finish(`${agent.name} is deleted`));
     return html`<${Confirm} title="Delete this agent?" verb=${"Delete " + agent.name} kind="danger" needs="DELETE /agents/:name" run=${run2} onClose=${onClose}>
-      <p>The definition of <strong><${Hostile} text=${agent.name} /></strong> and its drafts go. Runs that were accepted keep their copy and go on.</p><//>`;
+      <p>The definition of <strong><${Hostile} text=${agent.name} /></strong> and its drafts are deleted. Accepted runs keep their copy and continue.</p><//>`;
   }
   const on = kind === "activate";
   const run = async () => (await send("PATCH", to, object([["status", quote(on ? "active" : "inactive")]])), finish(`${agent.name} is ${on ? "active" : "inactive"}`));
   return html`<${Confirm} title=${on ? "Activate this agent?" : "Deactivate this agent?"} verb=${(on ? "Activate " : "Deactivate ") + agent.name} needs="PATCH /agents/:name" run=${run} onClose=${onClose}>
-    <p>${on ? "New runs of it are accepted again." : "New runs of it are refused (409 agent_inactive). What runs and waits goes on."}</p><//>`;
+    <p>${on ? "New runs of it are accepted again." : "New runs of it are refused (409 agent_inactive). Running and waiting runs continue."}</p><//>`;
 }
 var goodName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$/;
 function Create({ from, text, changes, onClose }) {
@@ -3898,7 +3916,7 @@ function Create({ from, text, changes, onClose }) {
   const [about2, setAbout] = useState("");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const bad = name && !goodName.test(name) ? "1 to 60 letters, digits, _ and -, beginning with a letter or a digit" : void 0;
+  const bad = name && !goodName.test(name) ? "1 to 60 letters, digits, _ and -, starting with a letter or a digit" : void 0;
   const create2 = async (e) => {
     e?.preventDefault();
     if (!name || bad || busy) return;
@@ -3915,9 +3933,9 @@ function Create({ from, text, changes, onClose }) {
   };
   const footer = html`<${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" needs="POST /agents" busy=${busy} disabled=${!name || Boolean(bad)} onClick=${create2}>Create<//>`;
   return html`<${Dialog} title=${from ? `Copy ${from.name}` : "New agent"} onClose=${onClose} footer=${footer}><form class="stack" onSubmit=${create2}>
-    <${Field} label="Name" error=${bad} hint="Callers name it so. It cannot be changed later.">${(c) => html`<input type="text" autofocus autocomplete="off" spellcheck=${false} value=${name} onInput=${(e) => setName(e.currentTarget.value)} ...${c} />`}<//>
-    ${!from && html`<${Field} label="Description" optional=${true} hint="For people, and for agents that choose whom to ask.">${(c) => html`<input type="text" value=${about2} onInput=${(e) => setAbout(e.currentTarget.value)} ...${c} />`}<//>
-      <p class="faint">It is autonomous: a program such as Claude Code works for it. Procedural agents come from a runner's folder.</p>`}
+    <${Field} label="Name" error=${bad} hint="Callers use this name. It cannot be changed later.">${(c) => html`<input type="text" autofocus autocomplete="off" spellcheck=${false} value=${name} onInput=${(e) => setName(e.currentTarget.value)} ...${c} />`}<//>
+    ${!from && html`<${Field} label="Description" optional=${true} hint="For people, and for agents that choose which agent to ask.">${(c) => html`<input type="text" value=${about2} onInput=${(e) => setAbout(e.currentTarget.value)} ...${c} />`}<//>
+      <p class="faint">The agent is autonomous: it works through a program such as Claude Code. Procedural agents come from a runner's folder.</p>`}
     ${error && html`<${Problem} error=${error} />`}<input type="submit" hidden /></form><//>`;
 }
 
@@ -3950,7 +3968,7 @@ function List3({ agents, broken, act }) {
     <${Broken} files=${broken} />
     ${agents.length === 0 ? html`<${None} act=${act} />` : rows.length === 0 ? html`<${Empty} icon="filter" title="No agent matches"><${Button} onClick=${() => setQuery({ q: null, type: null, status: null })}>Show all<//><//>` : html`<${Table} label="Agents" rows=${rows} rowKey=${(a) => a.name} rowHeight=${48} columns=${columns2(act)} />`}`;
 }
-var None = ({ act }) => html`<${Empty} icon="agents" title="There are no agents" text="Make one here, put agent.json files into AGENT_ORCHESTRATOR_AGENTS_DIR, or start a runner that brings its own.">
+var None = ({ act }) => html`<${Empty} icon="agents" title="No agents yet" text="Create one here, put agent.json files into AGENT_ORCHESTRATOR_AGENTS_DIR, or start a runner that has its own.">
   <${Button} needs="POST /agents" kind="primary" onClick=${() => act({ kind: "new" })}>New agent<//><//>`;
 var columns2 = (act) => [
   { id: "name", label: "Agent", class: "main", render: (a) => html`<div class="two"><a class="cut" href=${path(["agents", a.name])}><${Hostile} text=${a.name} /></a><span class="faint cut"><${Text} text=${a.description} /></span></div>` },
@@ -3974,10 +3992,10 @@ function actions3(a, act) {
 }
 function Broken({ files }) {
   if (files.length === 0) return null;
-  return html`<${Card} title=${`${plural(files.length, "definition")} could not be read`}><ul class="stack">${files.map((f) => html`<li>
+  return html`<${Card} title=${`${plural(files.length, "definition")} could not be loaded`}><ul class="stack">${files.map((f) => html`<li>
     <div class="row wrap"><${Badge} kind="bad">broken<//> <strong><${Hostile} text=${f.name} /></strong> <code class="faint"><${Hostile} text=${f.path} /></code></div>
     <p class="bad"><${Hostile} text=${f.error} lines=${true} /></p></li>`)}</ul>
-    <p class="faint">Mend the file: it is read again when it changes.</p><//>`;
+    <p class="faint">Fix the file: it is reloaded when it changes.</p><//>`;
 }
 
 // lib/drafts.js
@@ -4204,10 +4222,10 @@ function sentence({ agent, input, output }) {
   return empty.length ? `Saved. The ${empty.join(" and ")} editor is empty: no custom schema is active` : `${agent.name} is saved`;
 }
 async function judge({ input, output, broken, changes }) {
-  if (input.empty && input.was) throw new NotSaved("input", "The editor is empty. Turn “Custom input schema” off to take the schema away, or define one.");
-  if (output.empty && output.was) throw new NotSaved("output", "The editor is empty. Choose “None” to take the schema away, or define one.");
+  if (input.empty && input.was) throw new NotSaved("input", "The editor is empty. Turn “Custom input schema” off to remove the schema, or define one.");
+  if (output.empty && output.was) throw new NotSaved("output", "The editor is empty. Choose “None” to remove the schema, or define one.");
   const bad = broken();
-  if (bad && bad !== "parameters_schema" && bad !== "output_schema") throw new NotSaved(tabs[bad], `${bad} is not right: ${changes[bad]}`);
+  if (bad && bad !== "parameters_schema" && bad !== "output_schema") throw new NotSaved(tabs[bad], `${bad} is not valid: ${changes[bad]}`);
   await judgeOne("input", input.on, input.text, changes.parameters_schema);
   await judgeOne("output", output.mode === "inline", output.text, changes.output_schema);
 }
@@ -4225,11 +4243,11 @@ async function patch({ agent, changes }, etag) {
 }
 function Conflict({ definition, save: save2 }) {
   const other = new Json(save2.conflict.text);
-  const show2 = (text) => text === void 0 || text === "null" ? html`<p class="faint">none</p>` : html`<${JsonView} value=${pretty3(text)} />`;
-  const footer = html`<${Button} onClick=${save2.close}>Go on editing<//><${Button} onClick=${save2.leave}>Take theirs<//>
-    <${Button} kind="danger" needs="PATCH /agents/:name" busy=${save2.busy} onClick=${save2.force}>Save mine over it<//>`;
+  const show2 = (text) => text === void 0 || text === "null" ? html`<p class="faint">None</p>` : html`<${JsonView} value=${pretty3(text)} />`;
+  const footer = html`<${Button} onClick=${save2.close}>Keep editing<//><${Button} onClick=${save2.leave}>Take theirs<//>
+    <${Button} kind="danger" needs="PATCH /agents/:name" busy=${save2.busy} onClick=${save2.force}>Overwrite with mine<//>`;
   return html`<${Dialog} title="Somebody else changed this agent" wide=${true} onClose=${save2.close} footer=${footer}>
-    <p>It was saved elsewhere after this page had read it. These members are changed here; nothing is lost until you choose.</p>
+    <p>It was saved elsewhere after you opened this page. You changed the members below; nothing is lost until you choose.</p>
     ${Object.keys(definition.changes).map((name) => html`<section class="versions"><h3><code><${Hostile} text=${name} /></code></h3>
       <div class="grid"><div><h4>Theirs, saved</h4>${show2(other.member(name)?.text)}</div><div><h4>Yours</h4>${show2(definition.changes[name])}</div></div></section>`)}<//>`;
 }
@@ -4254,7 +4272,7 @@ function Line({ definition, name, label, hint, lines = false, empty = "null" }) 
 }
 function Digits({ definition, name, label, hint, unit }) {
   const text = definition.value(name) ?? "";
-  const bad = text !== "" && !/^\d+$/.test(text) ? `${text} is no whole number` : void 0;
+  const bad = text !== "" && !/^\d+$/.test(text) ? `${text} is not a whole number` : void 0;
   return html`<${Field} label=${label} hint=${hint} error=${bad} optional=${true}>${(c) => html`<span class="row"><input type="text" inputmode="numeric" class="number" autocomplete="off" value=${text} readonly=${Boolean(definition.fixed)}
     onInput=${(e) => definition.set(name, e.currentTarget.value.trim() || "null")} ...${c} />${unit && html`<span class="faint">${unit}</span>`}</span>`}<//>`;
 }
@@ -4272,7 +4290,7 @@ function Words({ label, hint, value, onChange, fixed }) {
 var demanded = [
   ["executor_type", "Executor type", "autonomous or procedural"],
   ["executor_profile", "Runner profile", "Only on runners with this executor profile"],
-  ["hostname", "Host", "Only on runners of this host"],
+  ["hostname", "Host", "Only on runners on this host"],
   ["project_dir", "Project folder", "An absolute path"]
 ];
 function Demands({ value, onChange, fixed }) {
@@ -4284,21 +4302,21 @@ function Demands({ value, onChange, fixed }) {
   const tags = member2(node, "tags");
   return html`<div class="grid tight">${demanded.map(([name, label, hint]) => html`<${Field} key=${name} label=${label} hint=${hint} optional=${true}>${(c) => html`<input type="text" autocomplete="off" spellcheck=${false}
       value=${stringOf(member2(node, name)) ?? ""} readonly=${Boolean(fixed)} onInput=${(e) => set(name, e.currentTarget.value ? string(e.currentTarget.value) : void 0)} ...${c} />`}<//>`)}
-    <${Words} label="Tags" hint="A runner must have all of them. Separate them with commas." fixed=${fixed} value=${tags && write(tags)} onChange=${(t) => set("tags", t === "null" ? void 0 : read4(t))} /></div>`;
+    <${Words} label="Tags" hint="A runner must have all of them. Separate with commas." fixed=${fixed} value=${tags && write(tags)} onChange=${(t) => set("tags", t === "null" ? void 0 : read4(t))} /></div>`;
 }
 function General({ definition, agent }) {
   const procedural = agent.type === "procedural";
   return html`<div class="grid">
     <${Card} title="About"><div class="stack">
-      <${Line} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose whom to ask." />
-      <${Words} label="Tags" hint="Runners that ask for a tag in common take only runs of agents with it. Separate them with commas." fixed=${definition.fixed} value=${definition.value("tags")} onChange=${(t) => definition.set("tags", t)} />
-      ${agent.command && html`<${Field} label="Command" hint="The program that a runner starts.">${(c) => html`<input type="text" readonly value=${agent.command} ...${c} />`}<//>`}</div><//>
+      <${Line} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose which agent to ask." />
+      <${Words} label="Tags" hint="Some runners only take agents that share one of their tags. Separate with commas." fixed=${definition.fixed} value=${definition.value("tags")} onChange=${(t) => definition.set("tags", t)} />
+      ${agent.command && html`<${Field} label="Command" hint="The program that the runner starts.">${(c) => html`<input type="text" readonly value=${agent.command} ...${c} />`}<//>`}</div><//>
     <${Card} title="How it runs"><div class="stack">
-      ${!procedural && html`<${Line} definition=${definition} name="model" label="Model" hint="Where the profile allows it. None: the profile's." />
-        <${Digits} definition=${definition} name="max_turns" label="Model turns in one run" hint="At most what the profile says." />`}
-      <${Digits} definition=${definition} name="timeout_seconds" label="Time limit" unit="seconds" hint=${`The upper bound of every run. None: ${procedural ? 300 : 3600}.`} />
-      <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How often a run may be tried when attempts fail or are lost. None: once." /></div><//>
-    <${Card} title="Where it runs"><div class="stack"><${Line} definition=${definition} name="executor_profile" label="Executor profile" hint="The configuration that works for it." />
+      ${!procedural && html`<${Line} definition=${definition} name="model" label="Model" hint="If the profile allows it. Default: the profile's model." />
+        <${Digits} definition=${definition} name="max_turns" label="Model turns in one run" hint="Limited by the profile." />`}
+      <${Digits} definition=${definition} name="timeout_seconds" label="Time limit" unit="seconds" hint=${`The upper limit for every run. Default: ${procedural ? 300 : 3600}.`} />
+      <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How many attempts a run has when they fail or are lost. Default: 1." /></div><//>
+    <${Card} title="Where it runs"><div class="stack"><${Line} definition=${definition} name="executor_profile" label="Executor profile" hint="The executor profile its runs need." />
       <${Demands} value=${definition.value("demands")} fixed=${definition.fixed} onChange=${(t) => definition.set("demands", t)} /></div><//>
   </div>`;
 }
@@ -4309,7 +4327,7 @@ function Servers({ definition }) {
   const change = (next3) => (setText(next3), definition.set("mcp_servers", next3.trim() === "" ? "null" : next3));
   const shown2 = was === "" && !check(text) ? "" : text;
   return html`<${Card} title="MCP servers"><div class="stack">
-    <p class="soft">Servers whose tools the agent may use, by name. <code>\${AGENT_ORCHESTRATOR_MCP_URL}</code> is the orchestrator's own; values such as <code>\${TOKEN}</code> come from the worker's environment.</p>
+    <p class="soft">Servers whose tools the agent may use, by name. <code>\${AGENT_ORCHESTRATOR_MCP_URL}</code> is the orchestrator's own URL; values such as <code>\${TOKEN}</code> come from the worker's environment.</p>
     ${was.includes(masked) && html`<div class="banner"><${Icon} name="shield" /><span>Secrets are hidden: your token may not see them.</span></div>`}
     <${Editor} label="MCP servers" value=${shown2} onChange=${change} readOnly=${Boolean(definition.fixed)} placeholder='{"files": {"command": "mcp-files", "args": ["/srv"]}}' /></div><//>`;
 }
@@ -4320,11 +4338,11 @@ function JsonTab({ definition }) {
     setText(next3);
     const wrong = check(next3);
     const object2 = !wrong && new Json(next3).kind === "object";
-    setError(wrong ? "It is no JSON: nothing of it is taken over yet" : object2 ? null : "A definition is a JSON object");
+    setError(wrong ? "This is not valid JSON: the changes are not applied yet" : object2 ? null : "A definition is a JSON object");
     if (object2) definition.apply(next3);
   };
   return html`<${Card} title="The definition"><div class="stack">
-    <p class="soft">All that can be changed, as <code>PATCH /agents/${definition.agent.name}</code> takes it. What is changed here shows in the other tabs; what is taken out is taken away.</p>
+    <p class="soft">Everything that can be changed, in the form <code>PATCH /agents/${definition.agent.name}</code> takes. Changes show in the other tabs; a member that you remove is removed from the agent.</p>
     ${error && html`<p class="bad" role="alert"><${Hostile} text=${error} /></p>`}
     <${Editor} label="Definition" value=${text} onChange=${change} readOnly=${Boolean(definition.fixed)} /></div><//>`;
 }
@@ -4339,20 +4357,20 @@ function pretty4(text) {
 // pages/agent/schemas.js
 function Input3({ definition, agent, preview }) {
   const { input, fixed } = definition;
-  const about2 = agent.type === "procedural" ? "Without one any JSON object is taken." : "Without one a run takes a prompt and nothing else.";
+  const about2 = agent.type === "procedural" ? "Without one, any JSON object is accepted." : "Without one, a run takes only a prompt.";
   return html`<div class="editing"><${Card} title="Input" actions=${html`<${Switch} on=${input.on} why=${fixed} onChange=${input.setOn}>Custom input schema<//>`}>
-      <div class="stack"><p class="soft">A JSON Schema (draft-07) of the parameters that start a run. It alone counts: nothing is added to it. ${about2}</p>
+      <div class="stack"><p class="soft">A JSON Schema (draft-07) for a run's parameters. It is used as it is: nothing is added. ${about2}</p>
       <${Side2} side=${input} fixed=${fixed} label="Custom input schema" off="The custom input schema is off." /></div><//>
     <${Effective} definition=${definition} agent=${agent} preview=${preview} /></div>`;
 }
 function Side2({ side, fixed, label, off }) {
   if (!side.on) {
-    return html`<p class="row wrap"><span class="faint">${off}</span>${side.text.trim() !== "" && html`<${Badge} kind="warn">draft<//><span class="faint">The text is kept as a draft: it is there when you turn it on.</span>`}<${Saved} kept=${side.kept} /></p>`;
+    return html`<p class="row wrap"><span class="faint">${off}</span>${side.text.trim() !== "" && html`<${Badge} kind="warn">draft<//><span class="faint">The text is kept as a draft until you turn it on.</span>`}<${Saved} kept=${side.kept} /></p>`;
   }
   return html`<${Others} side=${side} /><${SchemaEditor} label=${label} value=${side.text} onChange=${side.set} readOnly=${Boolean(fixed)} tools=${html`<${Saved} kept=${side.kept} />`} />
     ${side.empty && html`<p class="row warn"><${Icon} name="warn" /> The editor is empty: no schema is active.</p>`}
-    ${!fixed && side.drafted && html`<p class="row wrap faint">${side.was ? "This text is a draft; the active schema is another." : "This text is a draft until it is saved."}
-      ${side.was && html`<${Button} small=${true} kind="plain" onClick=${side.reset}>Go back to the active schema<//>`}</p>`}`;
+    ${!fixed && side.drafted && html`<p class="row wrap faint">${side.was ? "This text is a draft; another schema is active." : "This text is a draft until it is saved."}
+      ${side.was && html`<${Button} small=${true} kind="plain" onClick=${side.reset}>Revert to the active schema<//>`}</p>`}`;
 }
 var saying = { saving: "Saving the draft…", saved: "Draft saved", failed: "The draft could not be saved" };
 var Saved = ({ kept: kept2 }) => html`<span class=${kept2.state === "failed" ? "bad" : "faint"} role="status">${saying[kept2.state] ?? ""}</span>`;
@@ -4365,10 +4383,10 @@ function Others({ side }) {
 function Effective({ definition, agent, preview }) {
   const schema = preview.data?.parameters_schema;
   const text = schema?.text ?? null;
-  return html`<${Card} title="What a start must send"><div class="stack">
+  return html`<${Card} title="What a new run must send"><div class="stack">
     ${preview.error && html`<p class="bad"><${Hostile} text=${preview.error.message} /></p>`}
     ${preview.data && !preview.error && (text ? html`<${PromptNote} text=${text} definition=${definition} agent=${agent} /><${JsonView} value=${schema.pretty()} label="The effective schema" />` : html`<p>Any JSON object.</p>`)}
-    ${agent.type !== "procedural" && html`<p class="faint">A resume of a session always sends a prompt and nothing else.</p>`}</div><//>`;
+    ${agent.type !== "procedural" && html`<p class="faint">Resuming a session always sends only a prompt.</p>`}</div><//>`;
 }
 function PromptNote({ text, definition, agent }) {
   const schema = read4(text);
@@ -4388,14 +4406,14 @@ function withPrompt(schema) {
   return has || required.kind !== "array" ? out : withMember(out, "required", withItem(required, required.items.length, read4(quote("prompt"))));
 }
 var modes = [
-  ["none", "None", "The answer is text, as the agent writes it."],
-  ["name", "By name", "A schema of the registry, shared by agents."],
-  ["inline", "Custom output schema", "A schema of this agent's own."]
+  ["none", "None", "The answer is plain text."],
+  ["name", "By name", "A named schema that agents share."],
+  ["inline", "Custom output schema", "A schema for this agent only."]
 ];
 function Output({ definition }) {
   const { output, fixed } = definition;
   return html`<${Card} title="Output"><div class="stack">
-    <p class="soft">What an answer must match. The agent is told the schema, its answer is checked, and it is asked again where that fails. A schema that a caller gives replaces it.</p>
+    <p class="soft">What the answer must match. The agent is given the schema, its answer is checked, and it is asked again if the check fails. A schema from the caller replaces this one.</p>
     <fieldset class="modes"><legend class="offscreen">Output schema</legend>${modes.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="output-mode" value=${id} checked=${output.mode === id} disabled=${Boolean(fixed)} onChange=${() => output.setMode(id)} />
       <span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>
     ${output.mode === "name" && html`<${Named} value=${output.name} onChange=${output.setName} fixed=${fixed} />`}
@@ -4407,7 +4425,7 @@ function Named({ value, onChange, fixed }) {
   const one = useResource(async (signal2) => value ? get("/schemas/" + encodeURIComponent(value), {}, { signal: signal2 }) : null, [value]);
   const names3 = (all.data?.schemas ?? []).map((s) => s.name);
   const shown2 = value && !names3.includes(value) ? [value, ...names3] : names3;
-  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : void 0} hint=${all.data && names3.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>make one</a>.` : void 0}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
+  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : void 0} hint=${all.data && names3.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : void 0}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
       <option value="">Choose…</option>${shown2.map((n) => html`<option value=${n} selected=${n === value}>${n}</option>`)}</select>`}<//>
     ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}`;
 }
@@ -4421,9 +4439,9 @@ function Options({ value, onChange, fixed, retries }) {
   const strict = member2(node, "strict_json_only")?.text ?? member2(node, "validation_mode")?.text;
   const bad = tries !== "" && !/^(?:10|\d)$/.test(tries) ? "From 0 to 10" : void 0;
   const retry = (e) => set("max_retries", e.currentTarget.value.trim() === "" ? void 0 : { kind: "typed", text: e.currentTarget.value.trim() });
-  return html`<div class="grid tight"><${Field} label="Retries" optional=${true} error=${bad} hint=${`How often it is asked again where the answer does not match. None given: ${retries}.`}>${(c) => html`<input type="text" inputmode="numeric" class="number" autocomplete="off" readonly=${Boolean(fixed)} value=${tries} onInput=${retry} ...${c} />`}<//>
-    <${Field} label="What counts as the answer" hint="JSON is looked for in the text, or the whole text has to be JSON.">${(c) => html`<select disabled=${Boolean(fixed)} value=${strict === "true" ? "true" : strict === "false" ? "false" : ""} onChange=${(e) => set("strict_json_only", e.currentTarget.value ? read4(e.currentTarget.value) : void 0)} ...${c}>
-      <option value="" selected=${!strict}>As the coordinator is set</option><option value="false" selected=${strict === "false"}>JSON anywhere in the text</option><option value="true" selected=${strict === "true"}>Only a text that is JSON as a whole</option></select>`}<//></div>`;
+  return html`<div class="grid tight"><${Field} label="Retries" optional=${true} error=${bad} hint=${`How often the agent is asked again if its answer does not match. Default: ${retries}.`}>${(c) => html`<input type="text" inputmode="numeric" class="number" autocomplete="off" readonly=${Boolean(fixed)} value=${tries} onInput=${retry} ...${c} />`}<//>
+    <${Field} label="What counts as the answer" hint="Either JSON is searched for in the text, or the whole text must be JSON.">${(c) => html`<select disabled=${Boolean(fixed)} value=${strict === "true" ? "true" : strict === "false" ? "false" : ""} onChange=${(e) => set("strict_json_only", e.currentTarget.value ? read4(e.currentTarget.value) : void 0)} ...${c}>
+      <option value="" selected=${!strict}>The coordinator's default</option><option value="false" selected=${strict === "false"}>JSON anywhere in the text</option><option value="true" selected=${strict === "true"}>The whole text must be JSON</option></select>`}<//></div>`;
 }
 
 // lib/form/plan.js
@@ -4621,7 +4639,7 @@ function Field2({ field: f, onChange, errors, other = false }) {
     "data-path": f.path
   };
   return html`<div class=${"field " + (wrong.length ? "wrong" : "")}>
-    <div class="row"><label for=${id}><${Name2} field=${f} /></label>${other && html`<span class="faint">not in the schema</span><${Button} small=${true} kind="plain" icon="cross" label=${"Take away " + f.name} onClick=${() => onChange(void 0)} />`}</div>
+    <div class="row"><label for=${id}><${Name2} field=${f} /></label>${other && html`<span class="faint">not in the schema</span><${Button} small=${true} kind="plain" icon="cross" label=${"Remove " + f.name} onClick=${() => onChange(void 0)} />`}</div>
     <${Part} field=${f} control=${control} onChange=${onChange} />
     <${About3} field=${f} id=${id + "-hint"} onChange=${onChange} />
     ${wrong.length > 0 && html`<div class="error" id=${id + "-error"}>${wrong.map((m) => html`<p><${Hostile} text=${m} /></p>`)}</div>`}</div>`;
@@ -4634,7 +4652,7 @@ function About3({ field: f, id, onChange }) {
   return html`<p class="hint" id=${id}>${f.description && html`<${Hostile} text=${f.description} lines=${true} />`}
     ${facts.length > 0 && html`<span class="bounds">${f.description ? " · " : ""}<${Hostile} text=${facts.join(" · ")} /></span>`}
     ${trailing && html`<span class="warn"> · The value ends with a line break</span>`}
-    ${f.examples.slice(0, 3).map((e) => html` <button type="button" class="example" title="Take this example" onClick=${() => onChange(read4(write(e)))}><${Hostile} text=${stringOf(e) ?? write(e)} /></button>`)}</p>`;
+    ${f.examples.slice(0, 3).map((e) => html` <button type="button" class="example" title="Use this example" onClick=${() => onChange(read4(write(e)))}><${Hostile} text=${stringOf(e) ?? write(e)} /></button>`)}</p>`;
 }
 function TextInput({ field: f, control, onChange }) {
   const text = stringOf(f.value) ?? "";
@@ -4694,7 +4712,7 @@ function Nested({ field: f, onChange, errors, mine }) {
     ${mine.map((m) => html`<p class="error"><${Hostile} text=${m} /></p>`)}
     ${f.kind === "list" ? html`<${Items} field=${f} onChange=${onChange} errors=${errors} />` : !absent2 && html`<${Fields} field=${f} value=${f.value} onChange=${onChange} errors=${errors} />`}
     <div class="row">${absent2 && f.kind === "group" && html`<${Button} small=${true} icon="plus" onClick=${() => onChange(make())}>Add ${f.title ?? f.name}<//>`}
-      ${!absent2 && !f.required && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => onChange(void 0)}>Leave out<//>`}</div>
+      ${!absent2 && !f.required && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => onChange(void 0)}>Remove<//>`}</div>
   </fieldset>`;
 }
 function Items({ field: f, onChange, errors }) {
@@ -4708,7 +4726,7 @@ function Items({ field: f, onChange, errors }) {
   const add = () => (grown.current = true, onChange(withItem(value, value.items.length, first(f.item))));
   return html`<ol class="items" ref=${ref}>${f.items.map((item, i) => html`<li key=${i}>
       <${Field2} field=${{ ...item, title: item.title ?? `Item ${i + 1}` }} errors=${errors} onChange=${(v) => onChange(withItem(value, i, v ?? first(item)))} />
-      <${Button} small=${true} kind="plain" icon="cross" label=${`Take away item ${i + 1} of ${f.name ?? "the list"}`} onClick=${() => onChange(withItem(value, i, void 0))} /></li>`)}</ol>
+      <${Button} small=${true} kind="plain" icon="cross" label=${`Remove item ${i + 1} of ${f.name ?? "the list"}`} onClick=${() => onChange(withItem(value, i, void 0))} /></li>`)}</ol>
     <div class="row"><${Button} small=${true} icon="plus" onClick=${add}>Add an item<//></div>`;
 }
 var unfinished = typed;
@@ -4744,13 +4762,13 @@ function usePreview(definition, on) {
     return () => clearTimeout(timer);
   }, [on, why, text, given2]);
   useEffect(() => () => running.current?.abort(), []);
-  const error = why ? new Error(why) : broken ? new Error(`${broken} is no JSON yet`) : state.error;
+  const error = why ? new Error(why) : broken ? new Error(`${broken} is not valid JSON yet`) : state.error;
   return { data: state.data, error, parameters, setParameters };
 }
 function Prompt({ definition, agent, preview }) {
   const text = definition.value("system_prompt");
   const value = text === void 0 ? "" : new Json(text).string() ?? text;
-  if (agent.type === "procedural") return html`<${Empty} icon="tool" title="No model is asked" text="A procedural agent is a program: its parameters become the arguments of its command." />`;
+  if (agent.type === "procedural") return html`<${Empty} icon="tool" title="No model is involved" text="A procedural agent is a program: its parameters become the arguments of the command." />`;
   return html`<div class="stack"><${Card} title="System prompt"><textarea class="code tall" aria-label="System prompt" spellcheck=${true} readonly=${Boolean(definition.fixed)} value=${value} placeholder="Who the agent is and how it works"
       onInput=${(e) => definition.set("system_prompt", e.currentTarget.value === "" ? '""' : quote(e.currentTarget.value))}></textarea><//>
     <div class="grid"><${Sample} preview=${preview} /><${Sent} preview=${preview} /></div></div>`;
@@ -4759,27 +4777,27 @@ function Sample({ preview }) {
   const schema = preview.data?.parameters_schema?.text;
   const errors = preview.data?.validation_errors ?? [];
   const value = preview.parameters ?? (schema && canForm(schema) ? formValue(schema) : read4("{}"));
-  return html`<${Card} title="Try it with these parameters"><div class="stack"><p class="faint">Nothing is started, and nothing of this is kept.</p>
+  return html`<${Card} title="Try it with these parameters"><div class="stack"><p class="faint">Nothing is started or saved.</p>
     ${schema && canForm(schema, value) ? html`<${Form} schema=${schema} value=${value} onChange=${preview.setParameters} errors=${preview.parameters ? errors : []} />` : html`<${Editor} label="Parameters" value=${write(value)} onChange=${(t) => preview.setParameters(read4(t))} />`}</div><//>`;
 }
 function Sent({ preview }) {
-  if (!preview.data && !preview.error) return html`<${Card} title="What is really sent"><${Loading} lines=${4} /><//>`;
+  if (!preview.data && !preview.error) return html`<${Card} title="What is sent"><${Loading} lines=${4} /><//>`;
   const { system_prompt: system, prompt, validation_errors: wrong } = preview.data ?? {};
-  return html`<${Card} title="What is really sent"><div class="stack">${preview.error && html`<${Problem} error=${preview.error} />`}
+  return html`<${Card} title="What is sent"><div class="stack">${preview.error && html`<${Problem} error=${preview.error} />`}
     ${preview.data && html`<${Block} title="System prompt" text=${system} none="None" />
       <${Block} title="Prompt" text=${prompt} none=${wrong?.length ? "The parameters are not valid: a run would be refused." : "None"} />`}</div><//>`;
 }
 var Block = ({ title, text, none: none2 }) => html`<section class="block"><h3>${title}</h3>${text ? html`<div class="jsonbox"><pre class="json" tabindex="0" aria-label=${title}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy the " + title.toLowerCase()} /></div>` : html`<p class="faint">${none2}</p>`}</section>`;
-function Runners({ preview }) {
+function Runners({ agent, preview }) {
   if (preview.error && !preview.data) return html`<${Problem} error=${preview.error} />`;
   if (!preview.data) return html`<${Loading} lines=${3} />`;
   const runners = preview.data.runners ?? [];
   const fit = runners.filter((r) => r.matches).length;
   if (runners.length === 0) return html`<${Empty} icon="runners" title="No runner is online" text="A run would wait, and fail after RUN_NO_MATCH_TIMEOUT." />`;
   const rest = runners.filter((r) => !r.matches);
-  return html`<${Card} title=${fit === 0 ? "No runner would take it now" : `${fit} of ${runners.length} would take it now`}><div class="stack">
-    <ul class="stack">${runners.filter((r) => r.matches).map((r) => html`<li class="row wrap"><${Badge} kind="good">takes it<//><${Id} id=${r.runner_id} href="/ui/runners" /><span class="faint"><${Hostile} text=${[r.hostname, r.executor_profile].filter(Boolean).join(" · ")} /></span></li>`)}</ul>
-    ${rest.length > 0 && html`<h3>Why the others do not</h3><${Mismatches} runners=${rest} />`}</div><//>`;
+  return html`<${Card} title=${fit === 0 ? "No runner would take it now" : `${fit} of ${plural(runners.length, "runner")} would take it now`}><div class="stack">
+    <ul class="stack">${runners.filter((r) => r.matches).map((r) => html`<li class="row wrap"><${Badge} kind="good">matches<//><${Id} id=${r.runner_id} href="/ui/runners" /><span class="faint"><${Hostile} text=${[r.hostname, r.executor_profile].filter(Boolean).join(" · ")} /></span></li>`)}</ul>
+    ${rest.length > 0 && html`<h3>Why the others do not match</h3><${Mismatches} runners=${rest} agent=${agent.name} />`}</div><//>`;
 }
 
 // pages/agent.js
@@ -4805,7 +4823,7 @@ function Edited({ agent, drafts, crumbs, reload }) {
   const preview = usePreview(definition, ["input", "prompt", "runners"].includes(tab));
   const dirty = useRef(false);
   dirty.current = definition.dirty;
-  useEffect(() => guard(() => dirty.current && "What was changed is not saved. Leave the page?"), []);
+  useEffect(() => guard(() => dirty.current && "You have unsaved changes. Leave the page?"), []);
   const done = (kind) => kind === "delete" ? (dirty.current = false, navigate(path(["agents"]))) : reload();
   const Part = tabs2.find((t) => t.id === tab)?.part ?? General;
   const shown2 = tabs2.map((t) => ({ id: t.id, label: t.label, badge: t.badge?.(definition) }));
@@ -4837,8 +4855,8 @@ function Actions4({ definition, save: save2, act }) {
     { label: on ? "Deactivate" : "Activate", icon: on ? "pause" : "play", needs: patch2, why: fixed ?? (dirty ? "Save or discard the changes first" : void 0), run: () => act({ kind: on ? "deactivate" : "activate" }) },
     { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why: fixed, run: () => act({ kind: "delete" }) }
   ];
-  return html`${dirty && html`<${Badge} kind="warn">not saved<//><${Button} onClick=${definition.discard}>Discard<//>`}
-    <${Button} kind="primary" needs=${patch2} why=${fixed ?? (dirty ? void 0 : "Nothing was changed")} busy=${save2.busy} onClick=${save2.run}>Save<//>
+  return html`${dirty && html`<${Badge} kind="warn">unsaved<//><${Button} onClick=${definition.discard}>Discard<//>`}
+    <${Button} kind="primary" needs=${patch2} why=${fixed ?? (dirty ? void 0 : "There are no changes to save")} busy=${save2.busy} onClick=${save2.run}>Save<//>
     <${Button} icon="play" needs="POST /runs" why=${on ? void 0 : "It is inactive"} href=${path(["new"], { agent: agent.name })}>Run<//>
     <${Menu} label="More actions" items=${items} />`;
 }
@@ -4860,8 +4878,8 @@ function Playground({ schema }) {
   const why = refusal(route2);
   if (why) return html`<p class="faint">${why}</p>`;
   return html`<div class="stack">${schema === null && html`<${SchemaEditor} label="Schema to try" value=${own} onChange=${setOwn} />`}
-    <${Field} label="An answer, as a model might write it" hint="Text, JSON, or JSON in a fenced block. Nothing of it is kept.">${(c) => html`<textarea class="code auto" rows="6" spellcheck=${false} value=${answer2} onInput=${(e) => setAnswer(e.currentTarget.value)} ...${c}></textarea>`}<//>
-    <label class="row"><input type="checkbox" checked=${strict} onChange=${(e) => setStrict(e.currentTarget.checked)} /> Only an answer that is JSON as a whole counts</label>
+    <${Field} label="An answer, as a model might write it" hint="Text, JSON, or JSON in a fenced block. Nothing is saved.">${(c) => html`<textarea class="code auto" rows="6" spellcheck=${false} value=${answer2} onInput=${(e) => setAnswer(e.currentTarget.value)} ...${c}></textarea>`}<//>
+    <label class="row"><input type="checkbox" checked=${strict} onChange=${(e) => setStrict(e.currentTarget.checked)} /> The whole answer must be JSON</label>
     ${error && html`<${Problem} error=${error} />`}
     ${verdict && html`<${Verdict2} verdict=${verdict} asked=${answer2.trim() !== ""} />`}</div>`;
 }
@@ -4892,10 +4910,10 @@ function Verdict2({ verdict, asked }) {
   if (!asked || !found2) return null;
   const list2 = found2.candidates ?? [];
   const n = found2.found ?? list2.length;
-  return html`<div class="stack" role="status"><p class=${"row " + (found2.valid ? "good" : "bad")}><${Icon} name=${found2.valid ? "check" : "warn"} /> <strong>${found2.valid ? "It matches." : list2.length === 0 ? "There is no JSON in it." : "It does not match: the agent would be asked again."}</strong></p>
+  return html`<div class="stack" role="status"><p class=${"row " + (found2.valid ? "good" : "bad")}><${Icon} name=${found2.valid ? "check" : "warn"} /> <strong>${found2.valid ? "It matches." : list2.length === 0 ? "No JSON was found in it." : "It does not match: the agent would be asked again."}</strong></p>
     ${list2.length > 0 && html`<p class="faint">${plural(n, "candidate")} ${n === 1 ? "was" : "were"} found, the preferred one first.</p>`}
     <ol class="stack">${list2.map((c, i) => html`<li class="candidate"><div class="row wrap">${c.valid ? html`<${Badge} kind="good">matches<//>` : html`<${Badge} kind="bad">does not match<//>`}
-      ${found2.chosen === i && html`<${Badge} kind="accent">this one counts<//>`}${c.source && html`<span class="faint">${sources[c.source] ?? c.source}</span>`}</div>
+      ${found2.chosen === i && html`<${Badge} kind="accent">this one is used<//>`}${c.source && html`<span class="faint">${sources[c.source] ?? c.source}</span>`}</div>
       <pre class="json" tabindex="0"><${Hostile} text=${c.text} lines=${true} />${c.truncated ? "…" : ""}</pre>
       ${(c.errors ?? []).map((e) => html`<p class="bad"><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></p>`)}</li>`)}</ol></div>`;
 }
@@ -4911,8 +4929,8 @@ function All() {
   const close = () => setDialog(null);
   const actions4 = html`<${New} onClick=${() => setDialog({ kind: "new" })} />`;
   return html`<${Page} title="Schemas" actions=${actions4}>
-    <p class="soft">Output schemas that agents and callers can name. A schema never changes: make another name for another version.</p>
-    <${Loaded} resource=${resource} what="The list of schemas">${(data) => data.schemas.length === 0 ? html`<${Empty} icon="schemas" title="There are no named schemas" text="Make one, and let agents name it as their output schema, or a caller for one run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>` : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns3(setDialog)} />`}<//>
+    <p class="soft">Output schemas that agents and callers use by name. A schema never changes: create another name for a new version.</p>
+    <${Loaded} resource=${resource} what="The list of schemas">${(data) => data.schemas.length === 0 ? html`<${Empty} icon="schemas" title="No named schemas yet" text="Create one, then use it as the output schema of agents or of a single run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>` : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns3(setDialog)} />`}<//>
     <${Card} title="Playground"><${Playground} schema=${null} /><//>
     ${dialog?.kind === "new" && html`<${Create2} onClose=${close} />`}
     ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} users=${dialog.users} onClose=${close} done=${resource.reload} />`}<//>`;
@@ -4920,7 +4938,7 @@ function All() {
 var columns3 = (act) => [
   { id: "name", label: "Schema", render: (s) => html`<div class="two"><a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a><span class="faint cut"><${Text} text=${s.description} /></span></div>` },
   { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${s.used_by ?? []} />` },
-  { id: "made", label: "Made", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
+  { id: "made", label: "Created", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
   { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
     { label: "Open", icon: "edit", run: () => navigate(path(["schemas", s.name])) },
     { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", run: () => act({ kind: "delete", name: s.name, users: s.used_by ?? [] }) }
@@ -4936,8 +4954,8 @@ function One({ name }) {
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;
   const actions4 = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" onClick=${() => setDialog("delete")}>Delete<//>`;
-  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions4}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>never changes<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
-      <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">made <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
+  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions4}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>immutable<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
+      <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">created <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
         <p class="row wrap"><span class="faint">${schema.used_by?.length ? "Used by" : "Used by no agent"}</span>${schema.used_by?.length > 0 && html`<${Users} names=${schema.used_by} />`}</p></div><//>
       <${Card} title="Playground"><${Playground} schema=${schema.schema.pretty()} /><//></div>`}<//>
     ${dialog === "copy" && html`<${Create2} from=${data} onClose=${() => setDialog(null)} />`}
@@ -4950,8 +4968,8 @@ function Remove({ name, users, onClose, done }) {
     done();
   };
   return html`<${Confirm} title="Delete this schema?" verb=${"Delete " + name} kind="danger" needs="DELETE /schemas/:name" run=${run} onClose=${onClose}>
-    <p>Runs that were accepted keep their copy of <strong><${Hostile} text=${name} /></strong>. New ones that name it are refused.</p>
-    ${users.length > 0 && html`<div class="banner warn"><span>${plural(users.length, "agent")} ${users.length === 1 ? "names" : "name"} it, so the coordinator refuses this: <${Hostile} text=${users.join(", ")} /></span></div>`}<//>`;
+    <p>Accepted runs keep their copy of <strong><${Hostile} text=${name} /></strong>. New runs that name it are refused.</p>
+    ${users.length > 0 && html`<div class="banner warn"><span>${plural(users.length, "agent")} ${users.length === 1 ? "uses" : "use"} it, so the coordinator refuses to delete it: <${Hostile} text=${users.join(", ")} /></span></div>`}<//>`;
 }
 function Create2({ from, onClose }) {
   const [name, setName] = useState(from ? from.name + "-2" : "");
@@ -4965,7 +4983,7 @@ function Create2({ from, onClose }) {
     setError(null);
     try {
       const wrong = await judgeSchema(text);
-      if (wrong.length) throw new Error(`It is no JSON Schema: ${wrong[0].path ?? ""} ${wrong[0].message}`);
+      if (wrong.length) throw new Error(`This is not a valid JSON Schema: ${wrong[0].path ?? ""} ${wrong[0].message}`);
       await send("POST", "/schemas", object([["name", quote(name)], ["description", about2 ? quote(about2) : void 0], ["schema", text.trim()]]));
       onClose();
       navigate(path(["schemas", name]));
@@ -4974,7 +4992,7 @@ function Create2({ from, onClose }) {
       setBusy(false);
     }
   };
-  const why = !name ? "Give it a name" : text.trim() === "" ? "Define the schema" : errors.length ? "Mend the schema first" : void 0;
+  const why = !name ? "Give it a name" : text.trim() === "" ? "Define the schema" : errors.length ? "Fix the schema first" : void 0;
   const footer = html`<${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" needs="POST /schemas" why=${why} busy=${busy} onClick=${create2}>Create<//>`;
   return html`<${Dialog} title="New schema" wide=${true} onClose=${onClose} footer=${footer}>
     <div class="grid tight"><${Field} label="Name" hint="It cannot be changed later, and neither can the schema.">${(c) => html`<input type="text" autofocus autocomplete="off" spellcheck=${false} value=${name} onInput=${(e) => setName(e.currentTarget.value.trim())} ...${c} />`}<//>
@@ -5006,12 +5024,12 @@ var json = (text) => text === "null" || text === "" ? void 0 : text;
 var parametersOf = (o) => o.session === "resume" ? object([["prompt", quote(o.prompt)]]) : write(o.parameters);
 function problems(o) {
   const list2 = [];
-  if (o.session === "resume" && !o.resume) list2.push("Say which session goes on");
+  if (o.session === "resume" && !o.resume) list2.push("Enter the session to continue");
   if (o.session === "new" && !o.agent) list2.push("Choose an agent");
-  if (o.session === "new" && typed(o.parameters)) list2.push("The parameters are no JSON yet");
+  if (o.session === "new" && typed(o.parameters)) list2.push("The parameters are not valid JSON yet");
   if (o.output.kind === "name" && !o.output.name) list2.push("Choose an output schema");
-  if (o.output.kind === "inline" && !isJson(o.output.text)) list2.push("The output schema is no JSON yet");
-  for (const [name, text] of [["time limit", o.timeout], ["attempts", o.attempts]]) if (text !== "" && !/^\d+$/.test(text)) list2.push(`The ${name} is no whole number`);
+  if (o.output.kind === "inline" && !isJson(o.output.text)) list2.push("The output schema is not valid JSON yet");
+  for (const [name, text] of [["time limit", o.timeout], ["attempts", o.attempts]]) if (text !== "" && !/^\d+$/.test(text)) list2.push(`The ${name} is not a whole number`);
   return list2;
 }
 function isJson(text) {
@@ -5094,14 +5112,14 @@ function demandWords(text) {
 var Line2 = ({ label, hint, value, onInput, optional = true, error, ...rest }) => html`<${Field} label=${label} hint=${hint} optional=${optional} error=${error}>${(c) => html`<input type="text" autocomplete="off" spellcheck=${false} value=${value} onInput=${(e) => onInput(e.currentTarget.value.trim())} ...${rest} ...${c} />`}<//>`;
 var Radios = ({ name, legend, value, onChange, options: options2 }) => html`<fieldset class="modes"><legend class="offscreen">${legend}</legend>${options2.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name=${name} value=${id} checked=${value === id} onChange=${() => onChange(id)} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`;
 var SessionCard = ({ order: order2, set }) => html`<${Card} title="Session"><div class="stack">
-  <${Radios} name="session" legend="Session" value=${order2.session} onChange=${(session) => set({ session })} options=${[["new", "A new session", "An agent starts from its parameters."], ["resume", "Go on with a session", "A further turn: a prompt, and the session remembers."]]} />
+  <${Radios} name="session" legend="Session" value=${order2.session} onChange=${(session) => set({ session })} options=${[["new", "A new session", "An agent starts with its parameters."], ["resume", "Continue a session", "Another turn: send a prompt, the session remembers the rest."]]} />
   ${order2.session === "resume" && html`<${Line2} label="Session" optional=${false} hint="ses_…, of an autonomous agent" value=${order2.resume} onInput=${(resume) => set({ resume })} />`}</div><//>`;
 function AgentCard({ agents, known, order: order2, set }) {
   const groups = ["autonomous", "procedural"].map((type) => [type, agents.filter((a) => a.type === type)]).filter(([, list2]) => list2.length);
   const missing = order2.agent && !known;
   const filled = (m) => m.kind !== "object" || m.items.length > 0;
   const choose = (agent) => (setQuery({ agent }), set({ agent, parameters: order2.parameters.items ? { kind: "object", items: order2.parameters.items.filter(filled) } : order2.parameters }));
-  return html`<${Card} title="Agent"><div class="stack"><${Field} label="Agent" error=${missing ? `There is no agent ${order2.agent} (any more)` : void 0} hint=${agents.length === 0 ? html`There are none yet: <a href=${path(["agents"])}>make one</a>.` : void 0}>${(c) => html`<select value=${order2.agent} onChange=${(e) => choose(e.currentTarget.value)} ...${c}>
+  return html`<${Card} title="Agent"><div class="stack"><${Field} label="Agent" error=${missing ? `There is no agent ${order2.agent}` : void 0} hint=${agents.length === 0 ? html`There are no agents yet: <a href=${path(["agents"])}>create one</a>.` : void 0}>${(c) => html`<select value=${order2.agent} onChange=${(e) => choose(e.currentTarget.value)} ...${c}>
       <option value="">Choose an agent…</option>${groups.map(([type, list2]) => html`<optgroup label=${type}>${list2.map((a) => html`<option value=${a.name} selected=${a.name === order2.agent} disabled=${a.status !== "active"}>${a.name}${a.status === "active" ? "" : " (inactive)"}</option>`)}</optgroup>`)}</select>`}<//>
     ${known && html`<div class="row wrap"><span class="soft"><${Text} text=${known.description} /></span><${SchemaBadges} agent=${known} /><a href=${path(["agents", known.name])}>Open the agent</a></div>`}</div><//>`;
 }
@@ -5113,7 +5131,7 @@ function Parameters({ order: order2, set, schema, errors, run }) {
   }
   if (!order2.agent) return null;
   const shown2 = able ? tab : "json";
-  const why = schema === null ? "This agent has no schema: any JSON object is taken." : !able ? "Fields cannot be shown for this: it is edited as JSON." : null;
+  const why = schema === null ? "This agent has no schema: any JSON object is accepted." : !able ? "There is no form for this: edit it as JSON." : null;
   return html`<${Card} title="Parameters"><${Tabs} label="Parameters" tabs=${able ? [{ id: "form", label: "Form" }, { id: "json", label: "JSON" }] : [{ id: "json", label: "JSON" }]} selected=${shown2} onSelect=${setTab}>
     ${shown2 === "form" ? html`<${Form} schema=${schema} value=${order2.parameters} errors=${errors} onChange=${(parameters) => set({ parameters })} />` : html`<${JsonParameters} order=${order2} set=${set} schema=${schema} errors=${errors} why=${why} key=${order2.agent + (run ? run.run_id : "")} />`}<//><//>`;
 }
@@ -5128,30 +5146,30 @@ function JsonParameters({ order: order2, set, schema, errors, why }) {
 function OutputCard({ order: order2, set, known, run }) {
   const o = order2.output;
   const put3 = (change) => set({ output: { ...o, ...change } });
-  const own = !known ? "What the agent says." : known.output_schema_name ? `Schema ${known.output_schema_name}, as the agent says.` : known.output_schema ? "The agent has a schema of its own." : "The agent has none: the answer is text.";
-  const first2 = run ? ["agent", "As before", "What was asked for then."] : ["agent", "The agent's", order2.session === "resume" ? "What the session's agent says." : own];
+  const own = !known ? "The schema that the agent has." : known.output_schema_name ? `Schema ${known.output_schema_name}.` : known.output_schema ? "The agent has a custom schema." : "The agent has none: the answer is plain text.";
+  const first2 = run ? ["agent", "As before", "The schema of the first run."] : ["agent", "The agent's schema", order2.session === "resume" ? "The schema of the session's agent." : own];
   return html`<${Card} title="Output schema"><div class="stack">
-    <${Radios} name="output" legend="Output schema" value=${o.kind} onChange=${(kind) => put3({ kind, options: kind === "agent" ? "null" : o.options })} options=${[first2, ["name", "By name", "One of the registry."], ["inline", "Inline", "For this run alone."]]} />
+    <${Radios} name="output" legend="Output schema" value=${o.kind} onChange=${(kind) => put3({ kind, options: kind === "agent" ? "null" : o.options })} options=${[first2, ["name", "By name", "A named schema."], ["inline", "Inline", "For this run only."]]} />
     ${o.kind === "name" && html`<${Named} value=${o.name} onChange=${(name) => put3({ name })} />`}
     ${o.kind === "inline" && html`<${SchemaEditor} label="Output schema" value=${o.text} onChange=${(text) => put3({ text })} />`}
-    ${o.kind !== "agent" && html`<${Options} value=${o.options} onChange=${(options2) => put3({ options: options2 })} retries="as the coordinator is set (2)" />`}</div><//>`;
+    ${o.kind !== "agent" && html`<${Options} value=${o.options} onChange=${(options2) => put3({ options: options2 })} retries="the coordinator's (2)" />`}</div><//>`;
 }
 var modes2 = [
-  ["async_poll", "Do not wait", "The run is shown, and you may leave."],
-  ["sync", "Wait for the end", "The answer comes with the request."],
-  ["async_callback", "Call back", "The parent session goes on with the result."]
+  ["async_poll", "Do not wait", "Returns at once; the page of the run shows its progress."],
+  ["sync", "Wait for the end", "The request returns the answer."],
+  ["async_callback", "Call back", "The parent session continues with the result."]
 ];
 function Placement({ order: order2, set, run }) {
-  const number3 = (text) => text !== "" && !/^\d+$/.test(text) ? `${text} is no whole number` : void 0;
-  const before = run ? "As before, where nothing is given." : void 0;
+  const number3 = (text) => text !== "" && !/^\d+$/.test(text) ? `${text} is not a whole number` : void 0;
+  const before = run ? "Empty fields stay as they were in the first run." : void 0;
   return html`<${Card} title="How and where"><div class="stack">${before && html`<p class="faint">${before}</p>`}
-    <div class="grid tight"><${Line2} label="Time limit" hint="Seconds; at most what the agent says" value=${order2.timeout} error=${number3(order2.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
-      <${Line2} label="Attempts" hint="How often it may be tried; 1 to 100" value=${order2.attempts} error=${number3(order2.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
+    <div class="grid tight"><${Line2} label="Time limit" hint="Seconds; at most the agent's limit" value=${order2.timeout} error=${number3(order2.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
+      <${Line2} label="Attempts" hint="1 to 100" value=${order2.attempts} error=${number3(order2.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
     <${Details} summary="Which runner">${html`<div class="stack"><${Line2} label="Project folder of the run" hint="An absolute path on the runner" value=${order2.projectDir} onInput=${(projectDir) => set({ projectDir })} /><${Demands} value=${order2.demands === "null" ? void 0 : order2.demands} onChange=${(demands) => set({ demands })} /></div>`}<//>
     <${Details} summary="Mode, parent and callbacks">${html`<div class="stack"><${Radios} name="mode" legend="Mode" value=${order2.mode} onChange=${(mode) => set({ mode })} options=${modes2} />
       <${Line2} label="Parent session" hint="ses_… that this run belongs to" value=${order2.parent} onInput=${(parent) => set({ parent })} />
-      ${order2.session === "new" && !run && html`<${Line2} label="Its own session id" hint="ses_ and 1 to 64 letters, digits, _ and -; the coordinator makes one otherwise" value=${order2.own} onInput=${(own) => set({ own })} />`}
-      <${Line2} label="Callback URL" hint="Told of the end, where the coordinator allows the host" value=${order2.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
+      ${order2.session === "new" && !run && html`<${Line2} label="Session id" hint="ses_ and 1 to 64 letters, digits, _ and -. By default the coordinator makes one" value=${order2.own} onInput=${(own) => set({ own })} />`}
+      <${Line2} label="Callback URL" hint="Gets a webhook when the run ends, if the coordinator allows the host" value=${order2.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
 }
 
 // pages/newrun/verdict.js
@@ -5263,32 +5281,32 @@ function errorsOf(error, verdict, tried) {
   const found2 = error?.body?.validation_errors ?? verdict.error?.body?.validation_errors ?? [];
   return tried ? found2 : found2.filter((e) => !/(^|\.)required$/.test(e.schema_path ?? "") && !/minLength$/.test(e.schema_path ?? ""));
 }
-var Again = ({ run, known, order: order2, set }) => html`<${Card} title="Again"><div class="stack">
-  <p>A new run like <${Id} id=${run.run_id} href=${path(["runs", run.run_id])} /> of <strong><${Hostile} text=${run.agent_name} /></strong>, with what is changed here. What is left alone is as before.</p>
-  <div class="banner warn"><${Icon} name="warn" /><span>It is a run of its own: it costs again, and what the first one did may be done twice.</span></div>
-  ${known?.type !== "procedural" && html`<fieldset class="modes"><legend class="offscreen">Where it goes</legend>${[["new_session", "A new session", "It knows nothing of what was."], ["same_session", "A further turn of the same session", "A prompt and nothing else: it remembers."]].map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="in" value=${id} checked=${order2.in === id} onChange=${() => set(into(id, order2, run))} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`}</div><//>`;
+var Again = ({ run, known, order: order2, set }) => html`<${Card} title="Run again"><div class="stack">
+  <p>A new run like <${Id} id=${run.run_id} href=${path(["runs", run.run_id])} /> of <strong><${Hostile} text=${run.agent_name} /></strong>, with your changes. Everything else stays as it was.</p>
+  <div class="banner warn"><${Icon} name="warn" /><span>It is a separate run: it costs again, and side effects may happen twice.</span></div>
+  ${known?.type !== "procedural" && html`<fieldset class="modes"><legend class="offscreen">Where it goes</legend>${[["new_session", "A new session", "It knows nothing of the first run."], ["same_session", "Another turn of the same session", "Only a prompt: the session remembers the rest."]].map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="in" value=${id} checked=${order2.in === id} onChange=${() => set(into(id, order2, run))} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`}</div><//>`;
 function Start({ run, busy, start: start2, wrong, verdict, error, tried, order: order2 }) {
   const route3 = run ? "POST /runs/:id/retry" : "POST /runs";
-  return html`<${Card} title=${run ? "Do it again" : "Start"}><div class="stack">
+  return html`<${Card} title=${run ? "Run again" : "Start"}><div class="stack">
     <${Button} kind="primary" icon=${run ? "retry" : "play"} needs=${route3} busy=${busy} onClick=${start2}>${run ? "Run again" : order2.session === "resume" ? "Send" : "Start run"}<//>
     ${wrong.length > 0 ? html`<ul class=${tried ? "bad" : "faint"}>${wrong.map((w) => html`<li>${w}</li>`)}</ul>` : html`<${Verdict3} verdict=${verdict} tried=${tried} />`}
-    <p class="faint bykey">Ctrl + Enter starts it, too.</p>
+    <p class="faint bykey">Ctrl + Enter starts it too.</p>
     ${error && html`<${Problem} error=${error} />`}</div><//>`;
 }
 function Verdict3({ verdict, tried }) {
   if (verdict.ok) {
     const d = verdict.ok;
     return html`<p class="row good"><${Icon} name="check" /> It would be accepted</p>
-      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner would take it now: it would wait.</p>`}
+      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner matches now: the run would wait.</p>`}
       ${d.output && html`<p class="faint">The answer must match ${d.output.schema_name ? html`schema <strong><${Hostile} text=${d.output.schema_name} /></strong>` : `the ${{ request: "schema given here", blueprint: "agent's schema", registry: "named schema" }[d.output.schema_source] ?? "schema"}`}.</p>`}`;
   }
   if (!verdict.error) return html`<p class="faint">Checking…</p>`;
   const list2 = verdict.error.body?.validation_errors;
   const missing = list2?.filter((e) => e.schema_path?.endsWith("required"));
-  if (!tried && missing?.length && missing.length === list2.length) return html`<p class="faint">Still to fill in: ${missing.map((e, i) => html`${i > 0 && ", "}<code><${Hostile} text=${e.path.replace(/^\$\.?/, "")} /></code>`)}</p>`;
+  if (!tried && missing?.length && missing.length === list2.length) return html`<p class="faint">Missing: ${missing.map((e, i) => html`${i > 0 && ", "}<code><${Hostile} text=${e.path.replace(/^\$\.?/, "")} /></code>`)}</p>`;
   return html`<div class="bad"><p class="row"><${Icon} name="warn" /> It would be refused</p>${list2 ? html`<ul>${list2.slice(0, 8).map((e) => html`<li><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></li>`)}</ul>` : html`<p><${Hostile} text=${verdict.error.message} lines=${true} /></p>`}</div>`;
 }
-var Shown = ({ text }) => text === null ? html`<p class="faint">ao has no flag for all of this: take curl.</p>` : html`<${CodeLine} text=${text} />`;
+var Shown = ({ text }) => text === null ? html`<p class="faint">ao has no flags for some of this: use curl.</p>` : html`<${CodeLine} text=${text} />`;
 function Lines({ list: list2, run }) {
   const [which, setWhich] = useState("ao");
   const body = bodyText(list2);
@@ -5296,7 +5314,7 @@ function Lines({ list: list2, run }) {
   const curl = curlLine(url, body, me.value?.login);
   const tabs4 = run ? [{ id: "curl", label: "curl" }, { id: "json", label: "JSON" }] : [{ id: "ao", label: "ao" }, { id: "curl", label: "curl" }, { id: "json", label: "JSON" }];
   const shown2 = tabs4.some((t) => t.id === which) ? which : tabs4[0].id;
-  return html`<${Card} title="The same elsewhere"><${Tabs} label="The same elsewhere" tabs=${tabs4} selected=${shown2} onSelect=${setWhich}>
+  return html`<${Card} title="From the command line"><${Tabs} label="From the command line" tabs=${tabs4} selected=${shown2} onSelect=${setWhich}>
     <${Shown} text=${{ ao: run ? "" : aoLine(location.origin, list2), curl, json: body }[shown2]} />
     ${me.value?.login && shown2 !== "json" && html`<p class="hint faint">The token is read from <code>AO_TOKEN</code>.</p>`}<//><//>`;
 }
@@ -5324,7 +5342,7 @@ function Runners2() {
 function Shown2({ all, status, onDrain }) {
   const shown2 = all.filter((r) => !status || r.status === status);
   if (all.length === 0) {
-    return html`<${Empty} icon="runners" title="No runner is here" text="A runner is one executor profile of a worker. Runs wait until one comes. Start a worker:">
+    return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online. Start a worker:">
       <${CodeLine} text="bin/worker -x procedural,test --profiles-dir worker/profiles" /><//>`;
   }
   if (shown2.length === 0) return html`<${Empty} icon="filter" title=${`No runner is ${status}`}><${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//><//>`;
@@ -5332,17 +5350,17 @@ function Shown2({ all, status, onDrain }) {
 }
 function Runner({ runner: r, onDrain }) {
   const title = html`<span class="row"><${Status} status=${r.status} /> <${Text} text=${r.executor_profile || r.executor_type} /></span>`;
-  const why = r.status === "draining" ? "It drains already" : void 0;
+  const why = r.status === "draining" ? "It is already draining" : void 0;
   return html`<${Card} title=${title} id=${r.runner_id} actions=${html`<${Button} small=${true} icon="pause" needs="DELETE /runners/:id" why=${why} onClick=${onDrain}>Drain<//>`}>
     <div class="stack">
       <${Slots2} runner=${r} />
       <dl class="facts">
         <div><dt>Runner</dt><dd><${Id} id=${r.runner_id} href=${"/ui/runs?runner_id=" + seg(r.runner_id)} /></dd></div>
         <div><dt>Host</dt><dd><${Hostile} text=${r.hostname} /></dd></div>
-        <div><dt>Folder</dt><dd><code><${Hostile} text=${r.project_dir} /></code></dd></div>
+        <div><dt>Project folder</dt><dd><code><${Hostile} text=${r.project_dir} /></code></dd></div>
         <div><dt>Type</dt><dd><${Hostile} text=${r.executor_type} /></dd></div>
-        ${(r.tags?.length > 0 || r.require_matching_tags) && html`<div><dt>Tags</dt><dd>${(r.tags ?? []).map((t) => html`<span class="badge"><${Hostile} text=${t} /></span> `)}${r.require_matching_tags && html`<span class="faint">only runs that want one of them</span>`}</dd></div>`}
-        ${r.agents?.length > 0 && html`<div><dt>Its agents</dt><dd>${r.agents.map((a, i) => html`${i > 0 && ", "}<a href=${"/ui/agents/" + seg(a)}><${Text} text=${a} /></a>`)}</dd></div>`}
+        ${(r.tags?.length > 0 || r.require_matching_tags) && html`<div><dt>Tags</dt><dd>${(r.tags ?? []).map((t) => html`<span class="badge"><${Hostile} text=${t} /></span> `)}${r.require_matching_tags && html`<span class="faint">only runs that ask for one of these</span>`}</dd></div>`}
+        ${r.agents?.length > 0 && html`<div><dt>Agents</dt><dd>${r.agents.map((a, i) => html`${i > 0 && ", "}<a href=${"/ui/agents/" + seg(a)}><${Text} text=${a} /></a>`)}</dd></div>`}
         <div><dt>Heartbeat</dt><dd><${Time} at=${r.last_heartbeat} as="ago" focus=${true} /></dd></div>
         <div><dt>Since</dt><dd><${Time} at=${r.registered_at} focus=${true} /></dd></div>
       </dl>
@@ -5360,12 +5378,12 @@ function Slots2({ runner: r }) {
 function Drain({ runner: r, onClose, reload }) {
   const run = async () => {
     await send("DELETE", "/runners/" + seg(r.runner_id));
-    toast("The runner is being drained: it takes no more runs, and leaves this list", { kind: "good" });
+    toast("The runner is draining: it takes no more runs and leaves this list", { kind: "good" });
     reload();
   };
   return html`<${Confirm} title="Drain this runner?" verb="Drain" kind="danger" needs="DELETE /runners/:id" run=${run} onClose=${onClose}>
     <p><${Id} id=${r.runner_id} full=${true} /> on <${Hostile} text=${r.hostname} /> takes no more runs${r.here.length > 0 && `, finishes the ${plural(r.here.length, "run")} it has,`} and leaves this list. Start its worker again to bring it back.</p>
-    <p class="soft">Runs that only this runner can take wait for another one; their pages say how long.</p><//>`;
+    <p class="soft">Runs that only this runner matches wait for another one; their pages say for how long.</p><//>`;
 }
 
 // pages/queues.js
@@ -5378,22 +5396,22 @@ function Shown3({ status: s }) {
   const rest = s.not_queued ?? { waiting: 0 };
   const unserved = s.queues.filter((q) => !q.served && q.waiting > 0);
   return html`
-    ${unserved.length > 0 && html`<div class="banner warn" role="status"><span>${plural(unserved.length, "queue")} ${unserved.length === 1 ? "has" : "have"} runs and no online runner. Their runs fail unless a runner that matches comes.</span></div>`}
+    ${unserved.length > 0 && html`<div class="banner warn" role="status"><span>${plural(unserved.length, "queue")} ${unserved.length === 1 ? "has" : "have"} waiting runs and no online runner. The runs fail unless a matching runner comes online.</span></div>`}
     <div class="grid"><${Card} title="Waiting"><${Facts} of=${[
     ["In queues", html`<${Num} value=${s.queues.reduce((n, q) => n + q.waiting, 0)} />`],
-    ["Not in a queue yet", html`<${Num} value=${rest.waiting} /> <span class="faint">they wait for their session's turn, a runner, or a pause between attempts</span>`],
+    ["Not in a queue yet", html`<${Num} value=${rest.waiting} /> <span class="faint">waiting for their session's turn, a retry or a matching runner</span>`],
     ["Oldest of these", rest.oldest_since && html`<${Time} at=${rest.oldest_since} as="ago" focus=${true} />`],
-    ["Runs that may wait", html`<${Num} value=${s.max_pending} />`]
+    ["Limit", html`<${Num} value=${s.max_pending} />`]
   ]} /><//>
       <${Card} title="Slots"><${Facts} of=${[["Taken", html`<${Num} value=${s.slots.taken} /> of <${Num} value=${s.slots.all} />`], ["Runners online", html`<a href="/ui/runners?status=online"><${Num} value=${s.runners.online} /></a>`]]} /><//></div>
-    ${s.queues.length === 0 ? html`<${Empty} icon="queues" title="No queue" text="A queue appears with the first runner that registers or the first run that waits for one."><${CodeLine} text="bin/worker -x procedural,test --profiles-dir worker/profiles" /><${Button} href="/ui/runners">Runners<//><//>` : html`<${Card} class="flush"><${Table} label="Queues" rows=${s.queues} rowKey=${(q) => q.queue} columns=${columns4} rowHeight=${40} /><//>`}`;
+    ${s.queues.length === 0 ? html`<${Empty} icon="queues" title="No queues yet" text="A queue appears with the first runner that registers, or the first run that waits for one."><${CodeLine} text="bin/worker -x procedural,test --profiles-dir worker/profiles" /><${Button} href="/ui/runners">Runners<//><//>` : html`<${Card} class="flush"><${Table} label="Queues" rows=${s.queues} rowKey=${(q) => q.queue} columns=${columns4} rowHeight=${40} /><//>`}`;
 }
 var columns4 = [
   { id: "queue", label: "Queue", width: "28%", class: "main", render: (q) => html`<code class="clamp" title=${q.queue}><${Hostile} text=${q.queue} /></code>` },
   { id: "waiting", label: "Waiting", width: "90px", class: "slim", end: true, render: (q) => html`<${Num} value=${q.waiting} />` },
   { id: "oldest", label: "Oldest", width: "100px", class: "slim", end: true, render: (q) => html`<${Time} at=${q.oldest_since} as="ago" focus=${Boolean(q.oldest_since)} />` },
-  { id: "served", label: "Served", width: "110px", hide: 1, render: (q) => q.served ? html`<${Badge} kind="good">a runner<//>` : html`<${Badge} kind=${q.waiting ? "bad" : ""}>nobody<//>` },
-  { id: "wants", label: "Its runs want", hide: 2, render: (q) => html`<${Wants} of=${q.wants ?? {}} />` },
+  { id: "served", label: "Served", width: "110px", hide: 1, render: (q) => q.served ? html`<${Badge} kind="good">yes<//>` : html`<${Badge} kind=${q.waiting ? "bad" : ""}>no<//>` },
+  { id: "wants", label: "Required of a runner", hide: 2, render: (q) => html`<${Wants} of=${q.wants ?? {}} />` },
   { id: "runs", label: "", width: "70px", hide: 3, end: true, render: (q) => q.waiting > 0 ? html`<a href=${"/ui/runs?status=pending" + (q.wants?.agents?.length === 1 ? "&agent_name=" + seg(q.wants.agents[0]) : "")}>Runs</a>` : "" }
 ];
 var names2 = { executor_type: "type", executor_profile: "profile", hostname: "host", project_dir: "folder", tags: "tags", agents: "agents" };
@@ -5435,12 +5453,12 @@ function List4({ filters }) {
     }
   };
   if (rows.length === 0) {
-    return html`<${Empty} icon="callbacks" title=${filters.status ? "No callback has this status" : "Nobody is called back"} text="A run with mode async_callback has its parent session told of its end; one with a callback_url, an HTTP receiver.">
+    return html`<${Empty} icon="callbacks" title=${filters.status ? "No callback has this status" : "No callbacks yet"} text="A run with mode async_callback calls back its parent session when it ends. A run with a callback_url calls a webhook.">
       ${filters.status ? html`<${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//>` : html`<${Button} href="/ui/new" needs="POST /runs">New run<//>`}<//>`;
   }
   const due = redeliverable(filters) && rows.some(canRedeliver);
   return html`<div class="listbar"><span class="soft">${plural(rows.length, "callback")}${cursor && " or more"}</span><span class="grow"></span>
-      <${Button} small=${true} icon="retry" needs="POST /callbacks/redeliver" why=${!due ? "No HTTP callback here is owed or dead" : void 0} onClick=${() => setAsk({ many: redeliverable(filters), key: newKey() })}>Redeliver all that match<//></div>
+      <${Button} small=${true} icon="retry" needs="POST /callbacks/redeliver" why=${!due ? "No webhook here is owed or dead" : void 0} onClick=${() => setAsk({ many: redeliverable(filters), key: newKey() })}>Redeliver all matching<//></div>
     <${Card} class="flush"><${Table} label="Callbacks" rows=${rows} rowKey=${(r) => r.run_id} rowHeight=${40} columns=${columns5(setAsk)} onNear=${void 0}
       more=${cursor ? html`<${Button} small=${true} onClick=${more}>Load older<//>` : void 0} /><//>
     ${ask && html`<${Redeliver} ask=${ask} onClose=${() => setAsk(null)} reload=${first2.reload} />`}`;
@@ -5449,18 +5467,18 @@ var canRedeliver = (r) => r.http_callback && (r.http_callback.status === "owed" 
 var columns5 = (ask) => [
   { id: "status", label: "Status", width: "140px", render: (r) => html`<${Status} status=${(r.http_callback ?? r.callback)?.status ?? "waiting"} />` },
   { id: "run", label: "Run", width: "26%", render: (r) => html`<span class="row"><a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${r.agent_name} /></a><span class="faint"><${Id} id=${r.run_id} /></span></span>` },
-  { id: "to", label: "Told", hide: 1, render: (r) => html`<${Told2} run=${r} />` },
-  { id: "why", label: "About it", hide: 3, render: (r) => html`<span class="cut"><${About5} run=${r} /></span>` },
+  { id: "to", label: "Receiver", hide: 1, render: (r) => html`<${Told2} run=${r} />` },
+  { id: "why", label: "Details", hide: 3, render: (r) => html`<span class="cut"><${About5} run=${r} /></span>` },
   { id: "ended", label: "Ended", width: "100px", hide: 2, end: true, render: (r) => html`<${Time} at=${r.completed_at} as="ago" />` },
   { id: "act", label: "", width: "110px", end: true, render: (r) => r.http_callback && html`<${Button} small=${true} icon="retry" needs="POST /callbacks/:id/redeliver"
-      why=${canRedeliver(r) ? void 0 : "Only what is owed or dead is delivered again"} onClick=${() => ask({ run: r })}>Redeliver<//>` }
+      why=${canRedeliver(r) ? void 0 : "Only owed or dead callbacks can be redelivered"} onClick=${() => ask({ run: r })}>Redeliver<//>` }
 ];
 function Told2({ run: r }) {
   if (r.callback) {
     return html`<span class="row"><span class="faint">session</span> <${Id} id=${r.parent_session_id} href=${"/ui/sessions/" + seg(r.parent_session_id)} />
-      ${r.callback.callback_run_id && html`<span class="faint">by</span> <${Id} id=${r.callback.callback_run_id} href=${"/ui/runs/" + seg(r.callback.callback_run_id)} copy=${false} />`}</span>`;
+      ${r.callback.callback_run_id && html`<span class="faint">in</span> <${Id} id=${r.callback.callback_run_id} href=${"/ui/runs/" + seg(r.callback.callback_run_id)} copy=${false} />`}</span>`;
   }
-  return html`<span class="row"><span class="faint">webhook</span> <span class="cut"><${Hostile} text=${r.callback_url ?? "an HTTP receiver"} /></span></span>`;
+  return html`<span class="row"><span class="faint">webhook</span> <span class="cut"><${Hostile} text=${r.callback_url ?? "a URL"} /></span></span>`;
 }
 function About5({ run: r }) {
   const h2 = r.http_callback;
@@ -5474,16 +5492,16 @@ function Redeliver({ ask, onClose, reload }) {
     if (!ask.many) await send("POST", `/callbacks/${seg(ask.run.run_id)}/redeliver`);
     const { went, refused: refused2 } = ask.many ? await doMany("/callbacks/redeliver", ask.many, n, ask.key) : { went: 1, refused: [] };
     reload();
-    if (refused2.length > 0) throw new Error(`${plural(went, "callback")} delivered again; ${plural(refused2.length, "was", "were")} refused: ${refused2[0].message}`);
-    toast(`${plural(went, "callback")} delivered again now`, { kind: "good" });
+    if (refused2.length > 0) throw new Error(`${plural(went, "callback")} redelivered; ${plural(refused2.length, "was", "were")} refused: ${refused2[0].message}`);
+    toast(`${plural(went, "callback")} redelivered`, { kind: "good" });
   };
-  return html`<${Confirm} title=${ask.many ? "Deliver these again?" : "Deliver this again?"} verb=${n === void 0 ? "Counting…" : `Redeliver ${n}`} why=${n ? void 0 : "There is nothing to deliver"}
+  return html`<${Confirm} title=${ask.many ? "Redeliver these callbacks?" : "Redeliver this callback?"} verb=${n === void 0 ? "Counting…" : `Redeliver ${n}`} why=${n ? void 0 : "There is nothing to redeliver"}
     needs=${ask.many ? "POST /callbacks/redeliver" : "POST /callbacks/:id/redeliver"} run=${run} onClose=${onClose}>
-    <p>${ask.many ? `Each HTTP callback that matches the filters and is owed or dead is tried at once: ${n ?? "…"} of them.` : html`The end of run <${Id} id=${ask.run.run_id} full=${true} /> is sent to its receiver at once.`} A receiver may get the same one twice; its webhook-id stays the same.</p><//>`;
+    <p>${ask.many ? `Every webhook that matches the filters and is owed or dead is sent now: ${n ?? "…"} in all.` : html`The end of run <${Id} id=${ask.run.run_id} full=${true} /> is sent to its receiver now.`} A receiver may get the same webhook twice; its webhook-id stays the same.</p><//>`;
 }
 
 // pages/settings.js
-var tabs3 = [["me", "Me"], ["doctor", "Doctor", "GET /doctor"], ["settings", "Settings in force", "GET /settings"], ["audit", "Audit", "GET /audit"]];
+var tabs3 = [["me", "Me"], ["doctor", "Doctor", "GET /doctor"], ["settings", "Effective settings", "GET /settings"], ["audit", "Audit", "GET /audit"]];
 var parts3 = { me: Me, doctor: Doctor, settings: Settings, audit: Audit };
 function SettingsPage() {
   const chosen = parts3[query.value.get("tab")] ? query.value.get("tab") : "me";
@@ -5494,18 +5512,18 @@ function SettingsPage() {
 }
 function Me() {
   const who = me.value;
-  const known = { none: "Nobody is asked for a token here", token: "An API token", cookie: "A login in this browser", session: "A session's token" };
+  const known = { none: "No login: this coordinator asks for no token", token: "An API token", cookie: "A login in this browser", session: "A session's token" };
   return html`<div class="grid">
-    <${Card} title="Who I am"><${Facts} of=${[
-    ["Known by", known[who.kind] ?? who.kind],
+    <${Card} title="You"><${Facts} of=${[
+    ["Signed in with", known[who.kind] ?? who.kind],
     ["Name", who.name ? html`<${Hostile} text=${who.name} />` : null],
     ["Scope", html`<${Badge}>${who.scope}<//>`],
-    ["Ends", who.expires_at && html`<${Time} at=${who.expires_at} as="exact" />`],
+    ["Expires", who.expires_at && html`<${Time} at=${who.expires_at} as="exact" />`],
     ["Coordinator", html`<code><${Hostile} text=${who.version} /></code>`],
     ["Deployment", html`<${Id} id=${who.deployment} full=${true} />`]
   ]} />
-      ${who.kind === "none" && html`<p class="faint">It listens on this machine alone. Every program here may do everything; other local servers see this browser's cookies, since cookies know no ports.</p>`}<//>
-    <${Card} title="What I may do"><ul class="rights">${[...who.may].sort(byPath).map((r) => html`<li><code>${r}</code></li>`)}</ul><//></div>`;
+      ${who.kind === "none" && html`<p class="faint">The coordinator listens on this machine only. Every local program may do everything. Other local servers see this browser's cookies, since cookies ignore ports.</p>`}<//>
+    <${Card} title="What you may do"><ul class="rights">${[...who.may].sort(byPath).map((r) => html`<li><code>${r}</code></li>`)}</ul><//></div>`;
 }
 var byPath = (a, b) => a.slice(a.indexOf(" ")).localeCompare(b.slice(b.indexOf(" "))) || a.localeCompare(b);
 var order = { fail: 0, warn: 1, skip: 2, ok: 3 };
@@ -5514,9 +5532,9 @@ function Doctor() {
   return html`<${Loaded} resource=${doctor} what="The doctor's findings" lines=${10}>${(d) => {
     const found2 = d.checks.toSorted((a, b) => (order[a.verdict] ?? 1) - (order[b.verdict] ?? 1));
     const odd = found2.filter((c) => c.verdict === "fail" || c.verdict === "warn").length;
-    return html`<div class="stack"><div class="listbar"><span class=${odd ? "warn" : "good"}>${odd ? `${odd} of ${found2.length} checks want something done` : `All ${found2.length} checks are well`}</span><span class="grow"></span>
-        <span class="faint">as of <${Time} at=${d.at} as="clock" /></span><${Button} small=${true} icon="retry" onClick=${doctor.reload}>Look again<//></div>
-      <${Card} class="flush"><ul class="checks">${found2.map((c) => html`<li><${Status} status=${c.verdict} /><div><p><${Hostile} text=${c.what} lines=${true} /></p>${c.do && html`<p class="soft"><${Hostile} text=${c.do} lines=${true} /></p>`}</div><code class="faint">${c.check}</code></li>`)}</ul><//></div>`;
+    return html`<div class="stack"><div class="listbar"><span class=${odd ? "warn" : "good"}>${odd ? `${odd} of ${found2.length} checks need attention` : `All ${found2.length} checks passed`}</span><span class="grow"></span>
+        <span class="faint">as of <${Time} at=${d.at} as="clock" /></span><${Button} small=${true} icon="retry" onClick=${doctor.reload}>Check again<//></div>
+      <${Card} class="flush"><ul class="checks">${found2.map((c) => html`<li><${Status} status=${c.verdict} /><div><p><${Hostile} text=${c.what} lines=${true} /></p>${c.advice && html`<p class="soft"><${Hostile} text=${c.advice} lines=${true} /></p>`}</div><code class="faint">${c.check}</code></li>`)}</ul><//></div>`;
   }}<//>`;
 }
 function Settings() {
@@ -5526,7 +5544,7 @@ function Settings() {
   return html`<${Loaded} resource=${settings} what="The settings" lines=${12}>${({ settings: all }) => {
     const shown2 = all.filter((s) => (!q || (s.name + " " + s.help).toLowerCase().includes(q)) && (!changed2 || s.source !== "default"));
     return html`<div class="stack"><div class="filters"><${Search} value=${query.value.get("q")} placeholder="Name or what it does" label="Search settings" onChange=${(t) => setQuery({ q: t })} />
-        <button type="button" class="chip" aria-pressed=${changed2} onClick=${() => setQuery({ changed: changed2 ? null : "1" })}>Not the default</button></div>
+        <button type="button" class="chip" aria-pressed=${changed2} onClick=${() => setQuery({ changed: changed2 ? null : "1" })}>Changed only</button></div>
       ${shown2.length === 0 ? html`<${Empty} icon="filter" title="No setting matches"><${Button} onClick=${() => setQuery({ q: null, changed: null })}>Show all<//><//>` : html`<${Card} class="flush"><ul class="settings">${shown2.map((s) => html`<li key=${s.name}><div><code>${s.name}</code> ${s.source !== "default" && html`<${Badge} kind="accent">${s.source}<//>`}${s.secret && html`<${Badge}>secret<//>`}</div>
           <code class="value"><${Hostile} text=${s.value === "" ? "–" : s.value} /></code><p class="faint"><${Hostile} text=${s.help} />${s.default && s.source !== "default" ? html` <span class="nowrap">Default: <code><${Hostile} text=${s.default} /></code></span>` : ""}</p></li>`)}</ul><//>`}</div>`;
   }}<//>`;
@@ -5555,19 +5573,22 @@ function Entries({ filters }) {
     }
   };
   const gaps = [...first2.data.gaps ?? [], ...older.gaps];
-  if (rows.length === 0 && gaps.length === 0 && !cursor) return html`<${Empty} icon="shield" title="Nobody did anything that matches" text="Writes, logins and refusals are kept for 30 days." />`;
-  return html`${gaps.map((g) => html`<div class="banner warn" role="status"><${Icon} name="warn" /><span>${g.count ? plural(g.count, "entry is", "entries are") : "Entries are"} missing between <${Time} at=${g.after} /> and <${Time} at=${g.before} />: NATS was away for too long, or lost them.</span></div>`)}
+  if (rows.length === 0 && gaps.length === 0 && !cursor) return html`<${Empty} icon="shield" title="No matching entries" text="Writes, logins and refusals are kept for 30 days." />`;
+  return html`${gaps.map((g) => html`<div class="banner warn" role="status"><${Icon} name="warn" /><span>${g.count ? plural(g.count, "entry is", "entries are") : "Entries are"} missing between <${Time} at=${g.after} /> and <${Time} at=${g.before} />: NATS was unavailable for too long, or lost them.</span></div>`)}
     <${Card} class="flush"><${Table} label="Audit log" rows=${rows} rowKey=${(e, i) => e.id ?? `${e.time}-${e.action}-${e.request_id ?? ""}-${rows.indexOf(e)}`} rowHeight=${36} columns=${auditColumns}
       more=${cursor ? html`<${Button} small=${true} onClick=${more}>Load older<//>` : void 0} /><//>`;
 }
 var actorOf = (a) => a?.name || a?.credential || a?.session_id || a?.kind || "–";
-var target = (e) => Object.entries(e).filter(([k, v]) => !["time", "action", "actor", "outcome", "id", "sequence", "level", "msg", "status", "position"].includes(k) && v !== null && v !== "" && typeof v !== "object");
+var details = { run_id: "run", session_id: "session", agent_name: "agent", schema_name: "schema", runner_id: "runner", tree: "with all below", runs: "runs", count: "entries", route: "route", door: "via", from: "from", request: "request" };
+var entryPoints = { http: "the HTTP API", mcp: "MCP", nats: "NATS", inbox: "the NATS inbox", fleet: "a worker", clock: "a timer" };
+var target = (e) => Object.keys(details).filter((k) => e[k] !== void 0 && e[k] !== "").map((k) => [k, details[k], k === "door" ? entryPoints[e[k]] ?? e[k] : e[k] === true ? "" : e[k]]);
+var outcome = (e) => [e.status ?? (e.error ? "" : "done"), e.error].filter(Boolean).join(" ");
 var auditColumns = [
-  { id: "time", label: "When", width: "150px", class: "slim", render: (e) => html`<${Time} at=${e.time} focus=${true} />` },
-  { id: "actor", label: "Who", width: "18%", render: (e) => html`<span class="cut"><${Hostile} text=${typeof e.actor === "string" ? e.actor : actorOf(e.actor)} /></span>` },
-  { id: "action", label: "Did", width: "20%", class: "main", render: (e) => html`<code class="clamp"><${Hostile} text=${e.action} /></code>` },
-  { id: "outcome", label: "Outcome", width: "130px", hide: 1, render: (e) => html`<span class="row"><${Dot} status=${/^(ok|2\d\d|allowed|done)/.test(String(e.outcome ?? e.status ?? "ok")) ? "ok" : "fail"} /><${Text} text=${e.outcome ?? e.status ?? ""} /></span>` },
-  { id: "about", label: "About", hide: 2, render: (e) => html`<span class="cut">${target(e).map(([k, v], i) => html`${i > 0 && " · "}<span class="faint">${k}</span> ${k === "run_id" || k === "run" ? html`<a href=${"/ui/runs/" + seg(v)}><${Hostile} text=${v} /></a>` : html`<${Hostile} text=${v} />`}`)}</span>` }
+  { id: "time", label: "Time", width: "150px", class: "slim", render: (e) => html`<${Time} at=${e.time} focus=${true} />` },
+  { id: "actor", label: "Actor", width: "18%", render: (e) => html`<span class="cut"><${Hostile} text=${typeof e.actor === "string" ? e.actor : actorOf(e.actor)} /></span>` },
+  { id: "action", label: "Action", width: "20%", class: "main", render: (e) => html`<code class="clamp"><${Hostile} text=${e.action} /></code>` },
+  { id: "outcome", label: "Outcome", width: "130px", hide: 1, render: (e) => html`<span class="row"><${Dot} status=${/^(2\d\d|done)/.test(outcome(e)) ? "ok" : "fail"} /><span class="cut"><${Text} text=${outcome(e)} /></span></span>` },
+  { id: "about", label: "Details", hide: 2, render: (e) => html`<span class="cut">${target(e).map(([k, word, v], i) => html`${i > 0 && " · "}<span class="faint">${word}</span> ${k === "run_id" ? html`<a href=${"/ui/runs/" + seg(v)}><${Hostile} text=${v} /></a>` : html`<${Hostile} text=${v} />`}`)}</span>` }
 ];
 
 // pages/login.js
@@ -5613,22 +5634,22 @@ function Login() {
   return html`<form class="login stack" onSubmit=${submit}>
     <h1 tabindex="-1" data-heading>Log in</h1>
     <p class="soft">This coordinator asks for an API token. It is sent once; your browser keeps a cookie that ends after 12 hours without use.</p>
-    <${Field} label="API token" hint="Whoever runs the coordinator makes one, with the scope read, run or admin.">${(p) => html`<input ...${p} ref=${input} type="password" autocomplete="current-password" spellcheck=${false} value=${token} onInput=${(e) => setToken(e.currentTarget.value)} />`}<//>
+    <${Field} label="API token" hint="Whoever runs the coordinator creates one, with the scope read, run or admin.">${(p) => html`<input ...${p} ref=${input} type="password" autocomplete="current-password" spellcheck=${false} value=${token} onInput=${(e) => setToken(e.currentTarget.value)} />`}<//>
     ${error && html`<${Problem} error=${error} />`}
     <${Button} kind="primary" type="submit" busy=${busy} why=${token.trim() ? void 0 : "Paste a token first"} onClick=${submit}>Log in<//>
-    <details class="faint"><summary>There is no token yet, or another way</summary><div class="stack"><p>On the coordinator's machine:</p><${CodeLine} text="ao tokens create --help" /><p>Where AO_TOKEN is set, this opens the dashboard logged in:</p><${CodeLine} text="ao dashboard" /></div></details>
+    <details class="faint"><summary>No token yet?</summary><div class="stack"><p>On the coordinator's machine:</p><${CodeLine} text="ao tokens create --help" /><p>With AO_TOKEN set, this opens the dashboard logged in:</p><${CodeLine} text="ao dashboard" /></div></details>
   </form>`;
 }
 var nameIn = (code) => code.split(".").slice(3).join(".");
 var Replace = ({ me: me2, code, busy, error, enter, stay }) => html`<div class="login stack">
   <h1 tabindex="-1" data-heading>Log in as somebody else?</h1>
-  <p>This browser is logged in as <strong><${Hostile} text=${me2.name} /></strong>. The link that was opened logs it in as <strong><${Hostile} text=${nameIn(code)} /></strong>. What you do then is done in that name.</p>
+  <p>This browser is logged in as <strong><${Hostile} text=${me2.name} /></strong>. The link that was opened logs it in as <strong><${Hostile} text=${nameIn(code)} /></strong>. Everything you do then is done under that name.</p>
   ${error && html`<${Problem} error=${error} />`}
   <div class="row"><${Button} kind="primary" onClick=${stay}>Stay as I am<//><${Button} busy=${busy} onClick=${() => enter("code", code)}>Log in as the other<//></div></div>`;
 
 // pages/notfound.js
 function NotFound() {
-  return html`<${Page} title="No such page"><${Empty} title="There is no such page" text="The address may be mistyped. Ctrl-K finds runs, sessions and agents by their id or name.">
+  return html`<${Page} title="Page not found"><${Empty} title="Page not found" text="The address may be mistyped. Ctrl-K finds runs, sessions and agents by their id or name.">
     <${Button} href="/ui/">Overview<//><${Button} href="/ui/runs">Runs<//><//><//>`;
 }
 

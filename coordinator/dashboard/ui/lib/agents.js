@@ -40,9 +40,9 @@ export const noChange = (agent) => (agent.editable ? undefined : agent.reason ||
 
 /** Origin tells where a definition comes from. */
 export function Origin({ agent }) {
-  if (agent.origin === "runner") return html`<span class="row"><${Badge} title="Announced by a runner">runner<//>${agent.runner_id && html`<${Id} id=${agent.runner_id} href="/ui/runners" copy=${false} />`}</span>`;
+  if (agent.origin === "runner") return html`<span class="row"><${Badge} title="Registered by a runner">runner<//>${agent.runner_id && html`<${Id} id=${agent.runner_id} href="/ui/runners" copy=${false} />`}</span>`;
   if (agent.origin === "file") return html`<span class="row cut"><${Badge} title=${agent.path ?? "Defined by a file"}>file<//>${agent.path && html`<span class="faint cut" title=${agent.path}><${Hostile} text=${agent.path.split("/").slice(-2).join("/")} /></span>`}</span>`;
-  return html`<${Badge} kind="accent" title="Made over the API">API<//>`;
+  return html`<${Badge} kind="accent" title="Created through the API">API<//>`;
 }
 
 /** SchemaBadges tells at a glance which schemas an agent has, and whether a draft waits. */

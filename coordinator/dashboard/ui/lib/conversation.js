@@ -51,7 +51,7 @@ export function Value({ value, label }) {
 // Head is how a member begins that was too large to be sent.
 const Head = ({ event }) => event.head && html`<pre class="json" tabindex="0" aria-label="How it begins"><${Hostile} text=${event.head} lines=${true} />…</pre>`;
 
-const Cut = ({ event }) => html`<${Badge} kind="warn">cut, ${event.bytes ? bytes(event.bytes) : "large"} in all<//>`;
+const Cut = ({ event }) => html`<${Badge} kind="warn">cut, ${event.bytes ? bytes(event.bytes) : "large"} in total<//>`;
 
 /** Rejection is an answer that was refused, beside the sentences that refused it. */
 function Rejection({ event, at }) {
@@ -60,7 +60,7 @@ function Rejection({ event, at }) {
 }
 
 /** Refused shows an answer and, beside it, each sentence that refused it. */
-export const Refused = ({ answer, errors }) => html`<div class="refused"><div>${answer === undefined ? html`<p class="none">The answer is among the events</p>` : html`<${Answer} text=${answer} />`}</div>
+export const Refused = ({ answer, errors }) => html`<div class="refused"><div>${answer === undefined ? html`<p class="none">The events have the answer</p>` : html`<${Answer} text=${answer} />`}</div>
   <ul>${(errors ?? []).map((e) => html`<li><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></li>`)}</ul></div>`;
 
 /** Verdict says whether an answer matched its output schema. */
@@ -88,7 +88,7 @@ const Result = ({ event, at }) => html`<header><${Icon} name="schemas" /><b>Resu
 
 /** Usage is what an executor told of tokens and cost; a dash where it told nothing. */
 export function Usage({ usage }) {
-  if (!usage) return html`<span class="none" title="The executor told nothing about it">–</span>`;
+  if (!usage) return html`<span class="none" title="The executor reported no usage">–</span>`;
   const parts = [usage.input !== undefined && `${count(usage.input)} in`, usage.output !== undefined && `${count(usage.output)} out`, usage.cacheRead !== undefined && `${count(usage.cacheRead)} cached`].filter(Boolean);
   return html`<span class="usage"><span class="num">${parts.length > 0 ? parts.join(" · ") + " tokens" : ""}${usage.cost !== undefined && html`${parts.length > 0 && " · "}$${usage.cost.toFixed(4)}`}</span>${usage.model && html` <span class="faint"><${Text} text=${usage.model} /></span>`}</span>`;
 }

@@ -8,6 +8,7 @@ const pageSize = 500;
 const fullPage = 4 << 20; // bytes from which on a page may have ended before all was read
 const pace = 250; // milliseconds between two renderings of what the stream brings
 const calm = 800; // and while pages are read
+const longest = 15000; // milliseconds for an answer; then it is asked for again
 const largest = 65536; // bytes of an event; what is longer is cut by the coordinator
 const most = 5000; // events that a page keeps; older ones are left out
 const mostBytes = 8 << 20; // of their text
@@ -100,8 +101,9 @@ class Reader {
         this.tries = 0;
       } catch (error) {
         if (this.closed) return;
-        this.show({ error });
-        if (!error.passing) break;
+        const passing = error.passing || error.name === "TimeoutError";
+        if (error.name !== "TimeoutError") this.show({ error });
+        if (!passing) break;
         this.again = true;
         await pause(backoff(this.tries++, error.retryAfter));
       }
@@ -113,7 +115,7 @@ class Reader {
   async pages() {
     for (; ;) {
       const path = withQuery(`/sessions/${seg(this.session)}/events`, { after: this.position, limit: pageSize, max_bytes: largest });
-      const { data: { events, next }, text, headers } = await request("GET", path, { signal: this.gone.signal });
+      const { data: { events, next }, text, headers } = await request("GET", path, { signal: AbortSignal.any([this.gone.signal, AbortSignal.timeout(longest)]) });
       this.keep(events, text.length);
       const before = this.position;
       this.advance(placesOf(next));

@@ -62,7 +62,7 @@ function Field({ field: f, onChange, errors, other = false }) {
     "aria-describedby": [id + "-hint", wrong.length && id + "-error"].filter(Boolean).join(" "), "data-path": f.path,
   };
   return html`<div class=${"field " + (wrong.length ? "wrong" : "")}>
-    <div class="row"><label for=${id}><${Name} field=${f} /></label>${other && html`<span class="faint">not in the schema</span><${Button} small=${true} kind="plain" icon="cross" label=${"Take away " + f.name} onClick=${() => onChange(undefined)} />`}</div>
+    <div class="row"><label for=${id}><${Name} field=${f} /></label>${other && html`<span class="faint">not in the schema</span><${Button} small=${true} kind="plain" icon="cross" label=${"Remove " + f.name} onClick=${() => onChange(undefined)} />`}</div>
     <${Part} field=${f} control=${control} onChange=${onChange} />
     <${About} field=${f} id=${id + "-hint"} onChange=${onChange} />
     ${wrong.length > 0 && html`<div class="error" id=${id + "-error"}>${wrong.map((m) => html`<p><${Hostile} text=${m} /></p>`)}</div>`}</div>`;
@@ -78,7 +78,7 @@ function About({ field: f, id, onChange }) {
   return html`<p class="hint" id=${id}>${f.description && html`<${Hostile} text=${f.description} lines=${true} />`}
     ${facts.length > 0 && html`<span class="bounds">${f.description ? " · " : ""}<${Hostile} text=${facts.join(" · ")} /></span>`}
     ${trailing && html`<span class="warn"> · The value ends with a line break</span>`}
-    ${f.examples.slice(0, 3).map((e) => html` <button type="button" class="example" title="Take this example" onClick=${() => onChange(read(write(e)))}><${Hostile} text=${stringOf(e) ?? write(e)} /></button>`)}</p>`;
+    ${f.examples.slice(0, 3).map((e) => html` <button type="button" class="example" title="Use this example" onClick=${() => onChange(read(write(e)))}><${Hostile} text=${stringOf(e) ?? write(e)} /></button>`)}</p>`;
 }
 
 function TextInput({ field: f, control, onChange }) {
@@ -144,7 +144,7 @@ function Nested({ field: f, onChange, errors, mine }) {
     ${mine.map((m) => html`<p class="error"><${Hostile} text=${m} /></p>`)}
     ${f.kind === "list" ? html`<${Items} field=${f} onChange=${onChange} errors=${errors} />` : !absent && html`<${Fields} field=${f} value=${f.value} onChange=${onChange} errors=${errors} />`}
     <div class="row">${absent && f.kind === "group" && html`<${Button} small=${true} icon="plus" onClick=${() => onChange(make())}>Add ${f.title ?? f.name}<//>`}
-      ${!absent && !f.required && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => onChange(undefined)}>Leave out<//>`}</div>
+      ${!absent && !f.required && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => onChange(undefined)}>Remove<//>`}</div>
   </fieldset>`;
 }
 
@@ -159,7 +159,7 @@ function Items({ field: f, onChange, errors }) {
   const add = () => ((grown.current = true), onChange(withItem(value, value.items.length, first(f.item))));
   return html`<ol class="items" ref=${ref}>${f.items.map((item, i) => html`<li key=${i}>
       <${Field} field=${{ ...item, title: item.title ?? `Item ${i + 1}` }} errors=${errors} onChange=${(v) => onChange(withItem(value, i, v ?? first(item)))} />
-      <${Button} small=${true} kind="plain" icon="cross" label=${`Take away item ${i + 1} of ${f.name ?? "the list"}`} onClick=${() => onChange(withItem(value, i, undefined))} /></li>`)}</ol>
+      <${Button} small=${true} kind="plain" icon="cross" label=${`Remove item ${i + 1} of ${f.name ?? "the list"}`} onClick=${() => onChange(withItem(value, i, undefined))} /></li>`)}</ol>
     <div class="row"><${Button} small=${true} icon="plus" onClick=${add}>Add an item<//></div>`;
 }
 

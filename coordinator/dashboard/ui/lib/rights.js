@@ -31,7 +31,7 @@ const verbs = { read: "read", run: "start and stop runs", admin: "do everything"
 export function refusal(route) {
   if (!route || may(route)) return undefined;
   const who = me.value;
-  if (!who) return "Nobody is logged in";
+  if (!who) return "You are not logged in";
   const as = who.name ? `“${who.name}”` : "Your token";
   return `${as} has scope ${who.scope}, which may only ${verbs[who.scope] ?? who.scope}. This needs ${route}.`;
 }

@@ -37,7 +37,7 @@ export function Given({ parameters, omitted, most = 200 }) {
   if (!parameters) return html`<span class="none">–</span>`;
   const prompt = onlyPrompt(parameters);
   const turn = prompt !== undefined && calledBack(prompt);
-  if (turn) return html`<span class="soft called"><${Icon} name="callbacks" />${turn.count ? `callbacks of ${turn.count} runs below` : html`callback: ${turn.status} <${Id} id=${turn.session} copy=${false} />`}</span>`;
+  if (turn) return html`<span class="soft called"><${Icon} name="callbacks" />${turn.count ? `callbacks from ${turn.count} child runs` : html`callback: ${turn.status} <${Id} id=${turn.session} copy=${false} />`}</span>`;
   if (prompt !== undefined) return html`<span class="soft"><${Hostile} text=${prompt.slice(0, most).replace(/\s+/g, " ")} /></span>`;
   return html`<${JsonLine} value=${parameters} most=${most} />`;
 }

@@ -36,7 +36,7 @@ function Edited({ agent, drafts, crumbs, reload }) {
   const preview = usePreview(definition, ["input", "prompt", "runners"].includes(tab));
   const dirty = useRef(false);
   dirty.current = definition.dirty;
-  useEffect(() => guard(() => dirty.current && "What was changed is not saved. Leave the page?"), []);
+  useEffect(() => guard(() => dirty.current && "You have unsaved changes. Leave the page?"), []);
   const done = (kind) => (kind === "delete" ? ((dirty.current = false), navigate(path(["agents"]))) : reload());
   const Part = tabs.find((t) => t.id === tab)?.part ?? General;
   const shown = tabs.map((t) => ({ id: t.id, label: t.label, badge: t.badge?.(definition) }));
@@ -70,8 +70,8 @@ function Actions({ definition, save, act }) {
     { label: on ? "Deactivate" : "Activate", icon: on ? "pause" : "play", needs: patch, why: fixed ?? (dirty ? "Save or discard the changes first" : undefined), run: () => act({ kind: on ? "deactivate" : "activate" }) },
     { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why: fixed, run: () => act({ kind: "delete" }) },
   ];
-  return html`${dirty && html`<${Badge} kind="warn">not saved<//><${Button} onClick=${definition.discard}>Discard<//>`}
-    <${Button} kind="primary" needs=${patch} why=${fixed ?? (dirty ? undefined : "Nothing was changed")} busy=${save.busy} onClick=${save.run}>Save<//>
+  return html`${dirty && html`<${Badge} kind="warn">unsaved<//><${Button} onClick=${definition.discard}>Discard<//>`}
+    <${Button} kind="primary" needs=${patch} why=${fixed ?? (dirty ? undefined : "There are no changes to save")} busy=${save.busy} onClick=${save.run}>Save<//>
     <${Button} icon="play" needs="POST /runs" why=${on ? undefined : "It is inactive"} href=${path(["new"], { agent: agent.name })}>Run<//>
     <${Menu} label="More actions" items=${items} />`;
 }

@@ -41,7 +41,7 @@ function List({ agents, broken, act }) {
       : html`<${Table} label="Agents" rows=${rows} rowKey=${(a) => a.name} rowHeight=${48} columns=${columns(act)} />`}`;
 }
 
-const None = ({ act }) => html`<${Empty} icon="agents" title="There are no agents" text="Make one here, put agent.json files into AGENT_ORCHESTRATOR_AGENTS_DIR, or start a runner that brings its own.">
+const None = ({ act }) => html`<${Empty} icon="agents" title="No agents yet" text="Create one here, put agent.json files into AGENT_ORCHESTRATOR_AGENTS_DIR, or start a runner that has its own.">
   <${Button} needs="POST /agents" kind="primary" onClick=${() => act({ kind: "new" })}>New agent<//><//>`;
 
 const columns = (act) => [
@@ -69,8 +69,8 @@ function actions(a, act) {
 
 function Broken({ files }) {
   if (files.length === 0) return null;
-  return html`<${Card} title=${`${plural(files.length, "definition")} could not be read`}><ul class="stack">${files.map((f) => html`<li>
+  return html`<${Card} title=${`${plural(files.length, "definition")} could not be loaded`}><ul class="stack">${files.map((f) => html`<li>
     <div class="row wrap"><${Badge} kind="bad">broken<//> <strong><${Hostile} text=${f.name} /></strong> <code class="faint"><${Hostile} text=${f.path} /></code></div>
     <p class="bad"><${Hostile} text=${f.error} lines=${true} /></p></li>`)}</ul>
-    <p class="faint">Mend the file: it is read again when it changes.</p><//>`;
+    <p class="faint">Fix the file: it is reloaded when it changes.</p><//>`;
 }

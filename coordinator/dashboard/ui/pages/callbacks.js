@@ -40,12 +40,12 @@ function List({ filters }) {
     }
   };
   if (rows.length === 0) {
-    return html`<${Empty} icon="callbacks" title=${filters.status ? "No callback has this status" : "Nobody is called back"} text="A run with mode async_callback has its parent session told of its end; one with a callback_url, an HTTP receiver.">
+    return html`<${Empty} icon="callbacks" title=${filters.status ? "No callback has this status" : "No callbacks yet"} text="A run with mode async_callback calls back its parent session when it ends. A run with a callback_url calls a webhook.">
       ${filters.status ? html`<${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//>` : html`<${Button} href="/ui/new" needs="POST /runs">New run<//>`}<//>`;
   }
   const due = redeliverable(filters) && rows.some(canRedeliver);
   return html`<div class="listbar"><span class="soft">${plural(rows.length, "callback")}${cursor && " or more"}</span><span class="grow"></span>
-      <${Button} small=${true} icon="retry" needs="POST /callbacks/redeliver" why=${!due ? "No HTTP callback here is owed or dead" : undefined} onClick=${() => setAsk({ many: redeliverable(filters), key: newKey() })}>Redeliver all that match<//></div>
+      <${Button} small=${true} icon="retry" needs="POST /callbacks/redeliver" why=${!due ? "No webhook here is owed or dead" : undefined} onClick=${() => setAsk({ many: redeliverable(filters), key: newKey() })}>Redeliver all matching<//></div>
     <${Card} class="flush"><${Table} label="Callbacks" rows=${rows} rowKey=${(r) => r.run_id} rowHeight=${40} columns=${columns(setAsk)} onNear=${undefined}
       more=${cursor ? html`<${Button} small=${true} onClick=${more}>Load older<//>` : undefined} /><//>
     ${ask && html`<${Redeliver} ask=${ask} onClose=${() => setAsk(null)} reload=${first.reload} />`}`;
@@ -56,19 +56,19 @@ const canRedeliver = (r) => r.http_callback && (r.http_callback.status === "owed
 const columns = (ask) => [
   { id: "status", label: "Status", width: "140px", render: (r) => html`<${Status} status=${(r.http_callback ?? r.callback)?.status ?? "waiting"} />` },
   { id: "run", label: "Run", width: "26%", render: (r) => html`<span class="row"><a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${r.agent_name} /></a><span class="faint"><${Id} id=${r.run_id} /></span></span>` },
-  { id: "to", label: "Told", hide: 1, render: (r) => html`<${Told} run=${r} />` },
-  { id: "why", label: "About it", hide: 3, render: (r) => html`<span class="cut"><${About} run=${r} /></span>` },
+  { id: "to", label: "Receiver", hide: 1, render: (r) => html`<${Told} run=${r} />` },
+  { id: "why", label: "Details", hide: 3, render: (r) => html`<span class="cut"><${About} run=${r} /></span>` },
   { id: "ended", label: "Ended", width: "100px", hide: 2, end: true, render: (r) => html`<${Time} at=${r.completed_at} as="ago" />` },
   { id: "act", label: "", width: "110px", end: true, render: (r) => r.http_callback && html`<${Button} small=${true} icon="retry" needs="POST /callbacks/:id/redeliver"
-      why=${canRedeliver(r) ? undefined : "Only what is owed or dead is delivered again"} onClick=${() => ask({ run: r })}>Redeliver<//>` },
+      why=${canRedeliver(r) ? undefined : "Only owed or dead callbacks can be redelivered"} onClick=${() => ask({ run: r })}>Redeliver<//>` },
 ];
 
 function Told({ run: r }) {
   if (r.callback) {
     return html`<span class="row"><span class="faint">session</span> <${Id} id=${r.parent_session_id} href=${"/ui/sessions/" + seg(r.parent_session_id)} />
-      ${r.callback.callback_run_id && html`<span class="faint">by</span> <${Id} id=${r.callback.callback_run_id} href=${"/ui/runs/" + seg(r.callback.callback_run_id)} copy=${false} />`}</span>`;
+      ${r.callback.callback_run_id && html`<span class="faint">in</span> <${Id} id=${r.callback.callback_run_id} href=${"/ui/runs/" + seg(r.callback.callback_run_id)} copy=${false} />`}</span>`;
   }
-  return html`<span class="row"><span class="faint">webhook</span> <span class="cut"><${Hostile} text=${r.callback_url ?? "an HTTP receiver"} /></span></span>`;
+  return html`<span class="row"><span class="faint">webhook</span> <span class="cut"><${Hostile} text=${r.callback_url ?? "a URL"} /></span></span>`;
 }
 
 function About({ run: r }) {
@@ -85,10 +85,10 @@ function Redeliver({ ask, onClose, reload }) {
     if (!ask.many) await send("POST", `/callbacks/${seg(ask.run.run_id)}/redeliver`);
     const { went, refused } = ask.many ? await doMany("/callbacks/redeliver", ask.many, n, ask.key) : { went: 1, refused: [] };
     reload();
-    if (refused.length > 0) throw new Error(`${plural(went, "callback")} delivered again; ${plural(refused.length, "was", "were")} refused: ${refused[0].message}`);
-    toast(`${plural(went, "callback")} delivered again now`, { kind: "good" });
+    if (refused.length > 0) throw new Error(`${plural(went, "callback")} redelivered; ${plural(refused.length, "was", "were")} refused: ${refused[0].message}`);
+    toast(`${plural(went, "callback")} redelivered`, { kind: "good" });
   };
-  return html`<${Confirm} title=${ask.many ? "Deliver these again?" : "Deliver this again?"} verb=${n === undefined ? "Counting…" : `Redeliver ${n}`} why=${n ? undefined : "There is nothing to deliver"}
+  return html`<${Confirm} title=${ask.many ? "Redeliver these callbacks?" : "Redeliver this callback?"} verb=${n === undefined ? "Counting…" : `Redeliver ${n}`} why=${n ? undefined : "There is nothing to redeliver"}
     needs=${ask.many ? "POST /callbacks/redeliver" : "POST /callbacks/:id/redeliver"} run=${run} onClose=${onClose}>
-    <p>${ask.many ? `Each HTTP callback that matches the filters and is owed or dead is tried at once: ${n ?? "…"} of them.` : html`The end of run <${Id} id=${ask.run.run_id} full=${true} /> is sent to its receiver at once.`} A receiver may get the same one twice; its webhook-id stays the same.</p><//>`;
+    <p>${ask.many ? `Every webhook that matches the filters and is owed or dead is sent now: ${n ?? "…"} in all.` : html`The end of run <${Id} id=${ask.run.run_id} full=${true} /> is sent to its receiver now.`} A receiver may get the same webhook twice; its webhook-id stays the same.</p><//>`;
 }

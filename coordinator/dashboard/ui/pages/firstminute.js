@@ -10,11 +10,11 @@ import { Proof } from "./proof.js";
 // What the profile test does by itself, without any model: see the directives in worker/testexec.
 const child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
 const script = [
-  "@say I ask four others, and go on when they have answered.",
+  "@say I am asking four other agents. I continue when they have answered.",
   child("summarizer", "@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {\"wrong\":1}"),
   child("data-extractor", "@sleep 2s\n@say Looking for names\n@sleep 8s"),
-  child("content-writer", "@sleep 5s\n@fail source_unreachable The source that this child was to read does not answer"),
-  child("security-scanner", "@sleep 12s\n@say Looking through the code"),
+  child("content-writer", "@sleep 5s\n@fail source_unreachable The source does not answer"),
+  child("security-scanner", "@sleep 12s\n@say Scanning the code"),
 ].join("\n");
 
 const runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
@@ -37,11 +37,11 @@ export default function FirstMinute() {
     setBusy(false);
   };
   const profile = useResource(async (signal) => (await get("/runners", {}, { signal })).runners.some((r) => r.status === "online" && r.executor_profile === "test"), []);
-  const why = profile.data === false ? "No online runner has the profile test, which needs no model: scripts/up starts one" : undefined;
+  const why = profile.data === false ? "No runner with the profile test is online. It needs no model; scripts/up starts one." : undefined;
   return html`<${Card} title="The first minute" class="firstminute">
-    ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>A parent starts four children. One answer is refused and mended, one child fails, and the parent is called back. It takes about 20 seconds and needs no model.</p>
+    ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>An agent starts four others. One answer is rejected and corrected, one child fails, and the parent gets a callback from each. It takes about 20 seconds and needs no model.</p>
       <div class="actions"><${Button} kind="primary" icon="play" needs="POST /runs" why=${why} busy=${busy} onClick=${show}>Show me<//></div>${error && html`<${Problem} error=${error} />`}</div>`
-      : html`<div class="stack"><${Live} session=${session} /><div class="row wrap"><${Proof} kind="primary" /><span class="soft">Reads every record of the stream and counts anew. It believes no coordinator's memory.</span></div><${Kill} /></div>`}<//>`;
+      : html`<div class="stack"><${Live} session=${session} /><div class="row wrap"><${Proof} kind="primary" /><span class="soft">Reads every record in the log and recounts it, whatever the coordinators remember.</span></div><${Kill} /></div>`}<//>`;
 }
 
 const over = (sessions) => sessions.length > 4 && sessions.every((s) => s.runs.every((r) => ["completed", "failed", "stopped"].includes(r.status))) && sessions[0].runs.length > 1;
@@ -57,10 +57,10 @@ function Live({ session }) {
   const end = Math.max(begin + 20000, ...all.map((r) => Date.parse(r.completed_at ?? "") || 0));
   const place = (t) => `${(100 * (Date.parse(t) - begin)) / (end - begin)}%`;
   const width = (r) => `max(4px, ${(100 * ((Date.parse(r.completed_at ?? "") || now()) - Date.parse(r.started_at ?? r.created_at))) / (end - begin)}%)`;
-  return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The parent got a callback of each child, the failed one too." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
+  return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The parent got a callback from each child, the failed one too." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
     ${tree.error && html`<${Problem} error=${tree.error} />`}
     <ul class="minitree">${sessions.flatMap((s) => s.runs.map((r, i) => html`<li key=${r.run_id} class=${"level" + Math.min(s.depth, 3)}>
-      <a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${s.agent_name} />${i > 0 && html` <span class="faint">${r.reports?.length ? `callback of ${plural(r.reports.length, "child", "children")}` : "goes on"}</span>`}</a>
+      <a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${s.agent_name} />${i > 0 && html` <span class="faint">${r.reports?.length ? `callback from ${plural(r.reports.length, "child", "children")}` : "continues"}</span>`}</a>
       <${Status} status=${r.status} /><span class="lane" aria-hidden="true"><span class=${"piece look-" + r.status} style=${{ insetInlineStart: place(r.started_at ?? r.created_at), width: width(r) }}></span></span>
       <span class="faint"><${Took} from=${r.started_at} to=${r.completed_at} running=${Boolean(r.started_at)} /></span>
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
@@ -84,8 +84,8 @@ function Kill() {
     }
   };
   return html`<details class="kill"><summary><${Icon} name="chevron" />Kill a worker yourself</summary><div class="stack">
-    <p class="soft">This starts a second worker in another terminal and kills it with -9 after 12 seconds. Start the runs meanwhile: what the dead worker had is begun again by the other one within a lease (15 s).</p>
-    <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started ? "They are started" : undefined} onClick=${start}>Start 16 runs<//></div>
+    <p class="soft">Run this in another terminal: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile. Within one lease (15 s) the other worker takes over the runs of the dead one.</p>
+    <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started ? "They have started" : undefined} onClick=${start}>Start 16 runs<//></div>
     ${error && html`<${Problem} error=${error} />`}${started && html`<${Takeover} ids=${started.ids} />`}</div></details>`;
 }
 

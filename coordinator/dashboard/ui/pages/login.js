@@ -48,10 +48,10 @@ export default function Login() {
   return html`<form class="login stack" onSubmit=${submit}>
     <h1 tabindex="-1" data-heading>Log in</h1>
     <p class="soft">This coordinator asks for an API token. It is sent once; your browser keeps a cookie that ends after 12 hours without use.</p>
-    <${Field} label="API token" hint="Whoever runs the coordinator makes one, with the scope read, run or admin.">${(p) => html`<input ...${p} ref=${input} type="password" autocomplete="current-password" spellcheck=${false} value=${token} onInput=${(e) => setToken(e.currentTarget.value)} />`}<//>
+    <${Field} label="API token" hint="Whoever runs the coordinator creates one, with the scope read, run or admin.">${(p) => html`<input ...${p} ref=${input} type="password" autocomplete="current-password" spellcheck=${false} value=${token} onInput=${(e) => setToken(e.currentTarget.value)} />`}<//>
     ${error && html`<${Problem} error=${error} />`}
     <${Button} kind="primary" type="submit" busy=${busy} why=${token.trim() ? undefined : "Paste a token first"} onClick=${submit}>Log in<//>
-    <details class="faint"><summary>There is no token yet, or another way</summary><div class="stack"><p>On the coordinator's machine:</p><${CodeLine} text="ao tokens create --help" /><p>Where AO_TOKEN is set, this opens the dashboard logged in:</p><${CodeLine} text="ao dashboard" /></div></details>
+    <details class="faint"><summary>No token yet?</summary><div class="stack"><p>On the coordinator's machine:</p><${CodeLine} text="ao tokens create --help" /><p>With AO_TOKEN set, this opens the dashboard logged in:</p><${CodeLine} text="ao dashboard" /></div></details>
   </form>`;
 }
 
@@ -61,6 +61,6 @@ const nameIn = (code) => code.split(".").slice(3).join(".");
 /** Replace asks before a code takes the place of somebody's login: a link may be sent by anybody. */
 const Replace = ({ me, code, busy, error, enter, stay }) => html`<div class="login stack">
   <h1 tabindex="-1" data-heading>Log in as somebody else?</h1>
-  <p>This browser is logged in as <strong><${Hostile} text=${me.name} /></strong>. The link that was opened logs it in as <strong><${Hostile} text=${nameIn(code)} /></strong>. What you do then is done in that name.</p>
+  <p>This browser is logged in as <strong><${Hostile} text=${me.name} /></strong>. The link that was opened logs it in as <strong><${Hostile} text=${nameIn(code)} /></strong>. Everything you do then is done under that name.</p>
   ${error && html`<${Problem} error=${error} />`}
   <div class="row"><${Button} kind="primary" onClick=${stay}>Stay as I am<//><${Button} busy=${busy} onClick=${() => enter("code", code)}>Log in as the other<//></div></div>`;

@@ -96,17 +96,17 @@ function errorsOf(error, verdict, tried) {
   return tried ? found : found.filter((e) => !/(^|\.)required$/.test(e.schema_path ?? "") && !/minLength$/.test(e.schema_path ?? ""));
 }
 
-const Again = ({ run, known, order, set }) => html`<${Card} title="Again"><div class="stack">
-  <p>A new run like <${Id} id=${run.run_id} href=${path(["runs", run.run_id])} /> of <strong><${Hostile} text=${run.agent_name} /></strong>, with what is changed here. What is left alone is as before.</p>
-  <div class="banner warn"><${Icon} name="warn" /><span>It is a run of its own: it costs again, and what the first one did may be done twice.</span></div>
-  ${known?.type !== "procedural" && html`<fieldset class="modes"><legend class="offscreen">Where it goes</legend>${[["new_session", "A new session", "It knows nothing of what was."], ["same_session", "A further turn of the same session", "A prompt and nothing else: it remembers."]].map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="in" value=${id} checked=${order.in === id} onChange=${() => set(into(id, order, run))} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`}</div><//>`;
+const Again = ({ run, known, order, set }) => html`<${Card} title="Run again"><div class="stack">
+  <p>A new run like <${Id} id=${run.run_id} href=${path(["runs", run.run_id])} /> of <strong><${Hostile} text=${run.agent_name} /></strong>, with your changes. Everything else stays as it was.</p>
+  <div class="banner warn"><${Icon} name="warn" /><span>It is a separate run: it costs again, and side effects may happen twice.</span></div>
+  ${known?.type !== "procedural" && html`<fieldset class="modes"><legend class="offscreen">Where it goes</legend>${[["new_session", "A new session", "It knows nothing of the first run."], ["same_session", "Another turn of the same session", "Only a prompt: the session remembers the rest."]].map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="in" value=${id} checked=${order.in === id} onChange=${() => set(into(id, order, run))} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`}</div><//>`;
 
 function Start({ run, busy, start, wrong, verdict, error, tried, order }) {
   const route = run ? "POST /runs/:id/retry" : "POST /runs";
-  return html`<${Card} title=${run ? "Do it again" : "Start"}><div class="stack">
+  return html`<${Card} title=${run ? "Run again" : "Start"}><div class="stack">
     <${Button} kind="primary" icon=${run ? "retry" : "play"} needs=${route} busy=${busy} onClick=${start}>${run ? "Run again" : order.session === "resume" ? "Send" : "Start run"}<//>
     ${wrong.length > 0 ? html`<ul class=${tried ? "bad" : "faint"}>${wrong.map((w) => html`<li>${w}</li>`)}</ul>` : html`<${Verdict} verdict=${verdict} tried=${tried} />`}
-    <p class="faint bykey">Ctrl + Enter starts it, too.</p>
+    <p class="faint bykey">Ctrl + Enter starts it too.</p>
     ${error && html`<${Problem} error=${error} />`}</div><//>`;
 }
 
@@ -114,17 +114,17 @@ function Verdict({ verdict, tried }) {
   if (verdict.ok) {
     const d = verdict.ok;
     return html`<p class="row good"><${Icon} name="check" /> It would be accepted</p>
-      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner would take it now: it would wait.</p>`}
+      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner matches now: the run would wait.</p>`}
       ${d.output && html`<p class="faint">The answer must match ${d.output.schema_name ? html`schema <strong><${Hostile} text=${d.output.schema_name} /></strong>` : `the ${{ request: "schema given here", blueprint: "agent's schema", registry: "named schema" }[d.output.schema_source] ?? "schema"}`}.</p>`}`;
   }
   if (!verdict.error) return html`<p class="faint">Checking…</p>`;
   const list = verdict.error.body?.validation_errors;
   const missing = list?.filter((e) => e.schema_path?.endsWith("required"));
-  if (!tried && missing?.length && missing.length === list.length) return html`<p class="faint">Still to fill in: ${missing.map((e, i) => html`${i > 0 && ", "}<code><${Hostile} text=${e.path.replace(/^\$\.?/, "")} /></code>`)}</p>`;
+  if (!tried && missing?.length && missing.length === list.length) return html`<p class="faint">Missing: ${missing.map((e, i) => html`${i > 0 && ", "}<code><${Hostile} text=${e.path.replace(/^\$\.?/, "")} /></code>`)}</p>`;
   return html`<div class="bad"><p class="row"><${Icon} name="warn" /> It would be refused</p>${list ? html`<ul>${list.slice(0, 8).map((e) => html`<li><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></li>`)}</ul>` : html`<p><${Hostile} text=${verdict.error.message} lines=${true} /></p>`}</div>`;
 }
 
-const Shown = ({ text }) => (text === null ? html`<p class="faint">ao has no flag for all of this: take curl.</p>` : html`<${CodeLine} text=${text} />`);
+const Shown = ({ text }) => (text === null ? html`<p class="faint">ao has no flags for some of this: use curl.</p>` : html`<${CodeLine} text=${text} />`);
 
 function Lines({ list, run }) {
   const [which, setWhich] = useState("ao");
@@ -133,7 +133,7 @@ function Lines({ list, run }) {
   const curl = curlLine(url, body, me.value?.login);
   const tabs = run ? [{ id: "curl", label: "curl" }, { id: "json", label: "JSON" }] : [{ id: "ao", label: "ao" }, { id: "curl", label: "curl" }, { id: "json", label: "JSON" }];
   const shown = tabs.some((t) => t.id === which) ? which : tabs[0].id;
-  return html`<${Card} title="The same elsewhere"><${Tabs} label="The same elsewhere" tabs=${tabs} selected=${shown} onSelect=${setWhich}>
+  return html`<${Card} title="From the command line"><${Tabs} label="From the command line" tabs=${tabs} selected=${shown} onSelect=${setWhich}>
     <${Shown} text=${{ ao: run ? "" : aoLine(location.origin, list), curl, json: body }[shown]} />
     ${me.value?.login && shown !== "json" && html`<p class="hint faint">The token is read from <code>AO_TOKEN</code>.</p>`}<//><//>`;
 }

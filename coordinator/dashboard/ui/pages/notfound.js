@@ -3,6 +3,6 @@ import { Button, Empty, Page } from "../lib/components.js";
 
 /** NotFound is what an address shows that is no page's. */
 export default function NotFound() {
-  return html`<${Page} title="No such page"><${Empty} title="There is no such page" text="The address may be mistyped. Ctrl-K finds runs, sessions and agents by their id or name.">
+  return html`<${Page} title="Page not found"><${Empty} title="Page not found" text="The address may be mistyped. Ctrl-K finds runs, sessions and agents by their id or name.">
     <${Button} href="/ui/">Overview<//><${Button} href="/ui/runs">Runs<//><//><//>`;
 }

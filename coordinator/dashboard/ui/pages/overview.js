@@ -34,7 +34,7 @@ function Warnings() {
   useEvery(60, doctor.reload);
   const bad = (doctor.data?.checks ?? []).filter((c) => c.verdict === "warn" || c.verdict === "fail");
   if (bad.length === 0) return null;
-  return html`<section class="stack warnings" aria-label="What the doctor found">${bad.map((c) => html`<div class=${"banner " + (c.verdict === "fail" ? "bad" : "warn")} key=${c.check}><${Icon} name="warn" /><div><p><b>${c.check}</b> <${Text} text=${c.what} /></p>${c.advice && html`<p><${Text} text=${c.advice} /></p>`}</div></div>`)}</section>`;
+  return html`<section class="stack warnings" aria-label="Warnings of the doctor">${bad.map((c) => html`<div class=${"banner " + (c.verdict === "fail" ? "bad" : "warn")} key=${c.check}><${Icon} name="warn" /><div><p><b>${c.check}</b> <${Text} text=${c.what} /></p>${c.advice && html`<p><${Text} text=${c.advice} /></p>`}</div></div>`)}</section>`;
 }
 
 // rate is how many a second, over the answers of the last `seconds`.
@@ -54,18 +54,18 @@ function Now({ status: s, points }) {
   const online = s.runners.online ?? 0;
   const others = Object.entries(s.runners).filter(([k, n]) => k !== "online" && n > 0).map(([k, n]) => `${n} ${k}`);
   return html`<div class="figures">
-      <${Figure} label="Waiting" value=${s.runs.pending} href="/ui/runs?status=pending" note=${oldest ? html`oldest <${Time} at=${oldest} as="ago" />` : "nothing waits"} bad=${s.runs.pending > s.max_pending * 0.9} />
-      <${Figure} label="Running" value=${s.runs.running + s.runs.claimed} href="/ui/runs?status=claimed,running" note=${s.runs.stopping > 0 ? plural(s.runs.stopping, "is", "are") + " stopping" : html`<${Slots} slots=${s.slots} />`} />
-      <${Figure} label="Accepted a second" value=${perSecond(rate(points, (p) => p.totals.accepted))} note=${html`<${Curve} values=${curves.accepted} />`} />
-      <${Figure} label="Ended a second" value=${perSecond(rate(points, done))} note=${html`<${Curve} values=${curves.done} />`} />
-      <${Figure} label="Failed since start" value=${s.totals.failed} href="/ui/runs?status=failed" note=${html`of ${count(done(s))} · <${Time} at=${s.since} as="ago" />`} />
+      <${Figure} label="Waiting" value=${s.runs.pending} href="/ui/runs?status=pending" note=${oldest ? html`oldest <${Time} at=${oldest} as="ago" />` : "none waiting"} bad=${s.runs.pending > s.max_pending * 0.9} />
+      <${Figure} label="Running" value=${s.runs.running + s.runs.claimed} href="/ui/runs?status=claimed,running" note=${s.runs.stopping > 0 ? count(s.runs.stopping) + " stopping" : html`<${Slots} slots=${s.slots} />`} />
+      <${Figure} label="Accepted per second" value=${perSecond(rate(points, (p) => p.totals.accepted))} note=${html`<${Curve} values=${curves.accepted} />`} />
+      <${Figure} label="Ended per second" value=${perSecond(rate(points, done))} note=${html`<${Curve} values=${curves.done} />`} />
+      <${Figure} label="Failed" value=${s.totals.failed} href="/ui/runs?status=failed" note=${html`of ${count(done(s))} since <${Time} at=${s.since} />`} />
       <${Figure} label="Runners online" value=${online} href="/ui/runners" note=${others.length > 0 ? others.join(", ") : html`${plural(s.slots.all, "slot")}`} bad=${online === 0} />
     </div>
     <div class="grid two">
       <${Queues} status=${s} />
-      <${Recent} title="Under way" filter=${{ status: "claimed,running,stopping" }} href="/ui/runs?status=claimed,running,stopping" none="Nothing runs just now." seq=${s.sequence} />
-      <${Recent} title="Failed last" filter=${{ status: "failed" }} href="/ui/runs?status=failed" none="No run failed." seq=${s.sequence} />
-      <${Recent} title="Started last" filter=${{}} href="/ui/runs" none="No run yet." seq=${s.sequence} />
+      <${Recent} title="In progress" filter=${{ status: "claimed,running,stopping" }} href="/ui/runs?status=claimed,running,stopping" none="Nothing is running." seq=${s.sequence} />
+      <${Recent} title="Latest failures" filter=${{ status: "failed" }} href="/ui/runs?status=failed" none="No run has failed." seq=${s.sequence} />
+      <${Recent} title="Latest runs" filter=${{}} href="/ui/runs" none="No runs yet." seq=${s.sequence} />
     </div>`;
 }
 
@@ -87,9 +87,9 @@ function Curve({ values }) {
 function Queues({ status: s }) {
   const rows = s.queues.slice(0, 12);
   return html`<${Card} title="Queues" class="flush" actions=${html`<a href="/ui/queues">All ${plural(s.queues.length, "queue")}</a>`}>
-    ${rows.length === 0 && !s.not_queued?.waiting ? html`<p class="faint pad">No run waits, and no runner takes from a queue.</p>` : html`<table class="table fixed" aria-label="Queues"><thead><tr><th scope="col">Queue</th><th scope="col" class="end narrow">Waiting</th><th scope="col" class="end narrow hide3">Oldest</th><th scope="col" class="mid">Served</th></tr></thead><tbody>
-      ${rows.map((l) => html`<tr key=${l.queue}><td><code class="clamp" title=${visible(l.queue)}><${Hostile} text=${l.queue} /></code></td><td class="end num">${count(l.waiting)}</td><td class="end hide3">${l.oldest_since ? html`<${Time} at=${l.oldest_since} as="ago" />` : html`<span class="none">–</span>`}</td><td>${l.served ? html`<${Status} status="online" label="yes" />` : html`<${Status} status="stale" label="by nobody" />`}</td></tr>`)}
-      ${s.not_queued?.waiting > 0 && html`<tr><td class="soft">for a turn, a pause or a runner</td><td class="end num">${count(s.not_queued.waiting)}</td><td class="end hide3">${s.not_queued.oldest_since && html`<${Time} at=${s.not_queued.oldest_since} as="ago" />`}</td><td></td></tr>`}</tbody></table>`}
+    ${rows.length === 0 && !s.not_queued?.waiting ? html`<p class="faint pad">No run is waiting, and no runner serves a queue.</p>` : html`<table class="table fixed" aria-label="Queues"><thead><tr><th scope="col">Queue</th><th scope="col" class="end narrow">Waiting</th><th scope="col" class="end narrow hide3">Oldest</th><th scope="col" class="mid">Served</th></tr></thead><tbody>
+      ${rows.map((l) => html`<tr key=${l.queue}><td><code class="clamp" title=${visible(l.queue)}><${Hostile} text=${l.queue} /></code></td><td class="end num">${count(l.waiting)}</td><td class="end hide3">${l.oldest_since ? html`<${Time} at=${l.oldest_since} as="ago" />` : html`<span class="none">–</span>`}</td><td>${l.served ? html`<${Status} status="online" label="yes" />` : html`<${Status} status="stale" label="no" />`}</td></tr>`)}
+      ${s.not_queued?.waiting > 0 && html`<tr><td class="soft">not queued yet</td><td class="end num">${count(s.not_queued.waiting)}</td><td class="end hide3">${s.not_queued.oldest_since && html`<${Time} at=${s.not_queued.oldest_since} as="ago" />`}</td><td></td></tr>`}</tbody></table>`}
   <//>`;
 }
 

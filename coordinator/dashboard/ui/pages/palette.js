@@ -7,19 +7,19 @@ import { setTheme, setZone, theme, zone } from "../lib/format.js";
 import { Hostile, Icon, useResource } from "../lib/components.js";
 
 const pages = [
-  ["Overview", "/ui/", "overview"], ["Runs", "/ui/runs", "runs"], ["Failed runs", "/ui/runs?status=failed", "runs"], ["Runs that wait", "/ui/runs?status=pending", "runs"],
+  ["Overview", "/ui/", "overview"], ["Runs", "/ui/runs", "runs"], ["Failed runs", "/ui/runs?status=failed", "runs"], ["Waiting runs", "/ui/runs?status=pending", "runs"],
   ["Sessions", "/ui/sessions", "sessions"], ["Agents", "/ui/agents", "agents"], ["Schemas", "/ui/schemas", "schemas"], ["Runners", "/ui/runners", "runners"],
   ["Queues", "/ui/queues", "queues"], ["Callbacks", "/ui/callbacks", "callbacks"], ["Doctor", "/ui/settings?tab=doctor", "settings"],
-  ["Settings in force", "/ui/settings?tab=settings", "settings"], ["Audit log", "/ui/settings?tab=audit", "shield"],
+  ["Effective settings", "/ui/settings?tab=settings", "settings"], ["Audit log", "/ui/settings?tab=audit", "shield"],
 ];
 
 const actions = () => [
   { label: "New run", icon: "plus", needs: "POST /runs", run: () => navigate("/ui/new") },
   { label: "New agent", icon: "plus", needs: "POST /agents", run: () => navigate("/ui/agents?new=1") },
   { label: "Prove that nothing was lost", icon: "shield", needs: "GET /ledger", run: () => navigate("/ui/?prove=1") },
-  { label: "Show me: a parent with four children", icon: "play", needs: "POST /runs", run: () => navigate("/ui/?first=") },
-  { label: zone.value === "utc" ? "Times in the local zone" : "Times in UTC", icon: "clock", run: () => setZone(zone.value === "utc" ? "local" : "utc") },
-  { label: theme.value === "dark" ? "Light colours" : "Dark colours", icon: theme.value === "dark" ? "sun" : "moon", run: () => setTheme(theme.value === "dark" ? "light" : "dark") },
+  { label: "Show me: an agent with four children", icon: "play", needs: "POST /runs", run: () => navigate("/ui/?first=") },
+  { label: zone.value === "utc" ? "Show times in local time" : "Show times in UTC", icon: "clock", run: () => setZone(zone.value === "utc" ? "local" : "utc") },
+  { label: theme.value === "dark" ? "Light theme" : "Dark theme", icon: theme.value === "dark" ? "sun" : "moon", run: () => setTheme(theme.value === "dark" ? "light" : "dark") },
 ];
 
 // What the page behind the palette does, by the controls of its heading: an action presses its control, which asks where it must.
@@ -95,6 +95,6 @@ export default function Palette({ onClose }) {
     <div class="palettebox"><div class="search"><${Icon} name="search" /><input type="search" role="combobox" aria-expanded="true" aria-controls=${base} aria-activedescendant=${items.length ? `${base}-${chosen}` : undefined}
         aria-label="An id, a name, a page or an action" placeholder="An id, a name, a page or an action" autocomplete="off" spellcheck=${false} value=${text}
         onInput=${(e) => (setText(e.currentTarget.value), setAt(0))} onKeyDown=${key} autofocus /></div>
-      <ul ref=${list} id=${base} role="listbox" aria-label="What was found">${items.map((item, i) => html`<li key=${item.label} id=${`${base}-${i}`} role="option" aria-selected=${i === chosen} aria-disabled=${refusal(item.needs) ? "true" : undefined} title=${refusal(item.needs)} data-needs=${item.needs}
+      <ul ref=${list} id=${base} role="listbox" aria-label="Results">${items.map((item, i) => html`<li key=${item.label} id=${`${base}-${i}`} role="option" aria-selected=${i === chosen} aria-disabled=${refusal(item.needs) ? "true" : undefined} title=${refusal(item.needs)} data-needs=${item.needs}
         onMouseMove=${() => setAt(i)} onClick=${() => act(item)}><${Icon} name=${item.icon} /><${Hostile} text=${item.label} /></li>`)}</ul></div></dialog>`;
 }

@@ -8,7 +8,7 @@ import { Button, Dialog, Failed, Hostile, Icon, Id, Loading } from "../lib/compo
 /** Proof is a button that has the ledger checked and shows the sums. */
 export function Proof({ kind = "" }) {
   const [open, setOpen] = useState(query.value.has("prove"));
-  return html`<${Button} icon="shield" kind=${kind} needs="GET /ledger" title="Read every record and count anew" onClick=${() => setOpen(true)}>Prove it<//>${open && html`<${Sums} onClose=${() => (setOpen(false), setQuery({ prove: null }))} />`}`;
+  return html`<${Button} icon="shield" kind=${kind} needs="GET /ledger" title="Recount every record in the log" onClick=${() => setOpen(true)}>Prove it<//>${open && html`<${Sums} onClose=${() => (setOpen(false), setQuery({ prove: null }))} />`}`;
 }
 
 function Sums({ onClose }) {
@@ -29,15 +29,15 @@ function Sums({ onClose }) {
     return () => gone.abort();
   }, []);
   const { ledger, error, took } = state;
-  return html`<${Dialog} title="Was every promise kept?" wide=${true} onClose=${onClose} footer=${html`<${Button} icon="retry" busy=${!ledger && !error} onClick=${() => ask()}>Count again<//><${Button} kind="primary" onClick=${onClose}>Close<//>`}>
-    ${error ? html`<${Failed} error=${error} what="The ledger" />` : !ledger ? html`<p class="faint">Reading every record of the stream…</p><${Loading} lines=${4} />` : html`<${Ledger} ledger=${ledger} took=${took} />`}<//>`;
+  return html`<${Dialog} title="Is every run accounted for?" wide=${true} onClose=${onClose} footer=${html`<${Button} icon="retry" busy=${!ledger && !error} onClick=${() => ask()}>Count again<//><${Button} kind="primary" onClick=${onClose}>Close<//>`}>
+    ${error ? html`<${Failed} error=${error} what="The ledger" />` : !ledger ? html`<p class="faint">Reading every record in the log…</p><${Loading} lines=${4} />` : html`<${Ledger} ledger=${ledger} took=${took} />`}<//>`;
 }
 
 /** Ledger shows the answer of GET /ledger as sums. */
 export function Ledger({ ledger: l, took }) {
   const { runs: r, callbacks: c, webhooks: w, attempts: a } = l;
-  return html`<div class=${"banner " + (l.ok ? "good" : "bad")} role="status"><${Icon} name=${l.ok ? "check" : "warn"} /><b>${l.ok ? "Yes. Nothing was lost, nothing was done twice." : `No: ${plural(l.wrong_count, "thing is", "things are")} wrong.`}</b></div>
-    <p class="soft">${plural(l.records, "record")} read up to number ${count(l.sequence)}${took !== undefined && ` in ${duration(took)}`}, without the coordinator's own view of them. Each number below is counted for itself.</p>
+  return html`<div class=${"banner " + (l.ok ? "good" : "bad")} role="status"><${Icon} name=${l.ok ? "check" : "warn"} /><b>${l.ok ? "Yes. Nothing was lost, nothing was done twice." : `No: ${plural(l.wrong_count, "problem was", "problems were")} found.`}</b></div>
+    <p class="soft">${plural(l.records, "record")} read, up to number ${count(l.sequence)}${took !== undefined && `, in ${duration(took)}`}. The coordinator's own state was not used, and each number below is counted separately.</p>
     <${Sum} of="runs accepted" total=${r.accepted} parts=${[["waiting", r.waiting], ["running", r.running], ["ended", r.ended]]} />
     <${Sum} of="runs ended" total=${r.ended} parts=${[["completed", r.completed], ["failed", r.failed], ["stopped", r.stopped]]} />
     <${Sum} of="callbacks owed to parents" total=${c.owed} parts=${[["delivered", c.delivered], ["waiting", c.waiting], ["undeliverable", c.undeliverable], ["suppressed", c.suppressed ?? 0]]} />

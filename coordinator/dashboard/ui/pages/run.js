@@ -52,7 +52,7 @@ function Actions({ run, reload }) {
   const stop = async (tree) => {
     const answer = await stopRun(run.run_id, tree);
     const open = answer?.open_below?.count;
-    toast(open && !answer.open_below.stopping ? `The run is being stopped; ${plural(open, "run")} below it go on` : "The run is being stopped");
+    toast(open && !answer.open_below.stopping ? `The run is being stopped; ${plural(open, "run")} below it continue` : "The run is being stopped");
     reload();
   };
   const again = async () => {
@@ -62,16 +62,16 @@ function Actions({ run, reload }) {
   };
   const close = () => setAsking(null);
   return html`<${Button} icon="sessions" href=${"/ui/sessions/" + seg(run.session_id)}>Session<//><${Button} icon="tree" href=${`/ui/sessions/${seg(run.session_id)}/tree`}>Tree<//>
-    <${Button} icon="retry" needs="POST /runs/:id/retry" why=${over ? undefined : "It has not ended yet"} onClick=${() => ask("again")}>Run again<//>
-    <${Button} icon="stop" kind="danger" needs="POST /runs/:id/stop" why=${over ? "It has ended" : run.status === "stopping" ? "It is being stopped" : undefined} onClick=${() => ask("stop")}>Stop<//>
+    <${Button} icon="retry" needs="POST /runs/:id/retry" why=${over ? undefined : "The run has not ended yet"} onClick=${() => ask("again")}>Run again<//>
+    <${Button} icon="stop" kind="danger" needs="POST /runs/:id/stop" why=${over ? "The run has ended" : run.status === "stopping" ? "It is being stopped" : undefined} onClick=${() => ask("stop")}>Stop<//>
     <${Menu} label="More" items=${[
       { label: "Run again with changes", icon: "edit", href: `/ui/new?agent=${seg(run.agent_name)}&retry=${seg(run.run_id)}`, needs: "POST /runs" },
       { label: "Stop with all below", icon: "stop", needs: "POST /runs/:id/stop", run: () => ask("tree") },
       { label: "Runs like this one", icon: "runs", href: "/ui/runs?agent_name=" + seg(run.agent_name) },
-      { label: "Later tries of this run", icon: "retry", href: "/ui/runs?retry_of=" + seg(run.run_id) }]} />
-    ${asking === "stop" && html`<${Confirm} title="Stop this run" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${close}><p>Its program is ended within five seconds. What it has done stays done. Runs that it started go on.</p><//>`}
-    ${asking === "tree" && html`<${Confirm} title="Stop this run and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${close}><p>The run is stopped, and so is every run below its session, however deep. Nobody below is called back.</p><//>`}
-    ${asking === "again" && html`<${Confirm} title="Run again" verb="Run again" run=${again} onClose=${close}><p>A new run of <b><${Text} text=${run.agent_name} /></b> with the same input starts in a new session. It costs again, and what the agent does to the outside may happen twice.</p>
+      { label: "Retries of this run", icon: "retry", href: "/ui/runs?retry_of=" + seg(run.run_id) }]} />
+    ${asking === "stop" && html`<${Confirm} title="Stop this run" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${close}><p>Its program is stopped within five seconds. What it has already done is not undone. Runs that it started continue.</p><//>`}
+    ${asking === "tree" && html`<${Confirm} title="Stop this run and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${close}><p>The run and every run below its session are stopped, however deep. No callbacks are delivered below it.</p><//>`}
+    ${asking === "again" && html`<${Confirm} title="Run again" verb="Run again" run=${again} onClose=${close}><p>A new run of <b><${Text} text=${run.agent_name} /></b> with the same input starts in a new session. It costs again, and side effects may happen twice.</p>
       <p><a href=${`/ui/new?agent=${seg(run.agent_name)}&retry=${seg(run.run_id)}`}>Run again with changes</a></p><//>`}`;
 }
 
@@ -80,9 +80,9 @@ function ResultCard({ run, result, rejected }) {
   const actions = result && html`<${Verdict} check=${result.schema_validation} />${result.exit_code !== undefined && result.exit_code !== null && html`<${Badge} kind=${result.exit_code === 0 ? "" : "bad"}>exit ${result.exit_code}<//>`}<${Download} run=${run} />`;
   return html`<${Card} title="Result" actions=${actions}>
     ${run.error && html`<div class="problem" role="status"><${Icon} name="warn" /><div><p><code><${Hostile} text=${run.error.error} /></code></p><p class="said"><${Hostile} text=${run.error.message} lines=${true} /></p></div></div>`}
-    ${result ? html`<${Outcome} result=${result} />` : !ended(run) ? html`<p class="faint">It has not ended yet.</p>` : !run.error && html`<p class="faint">It ended without a result.</p>`}
+    ${result ? html`<${Outcome} result=${result} />` : !ended(run) ? html`<p class="faint">The run has not ended yet.</p>` : !run.error && html`<p class="faint">The run ended without a result.</p>`}
     ${final && rejected.length === 0 && html`<${Refused} answer=${final.last_output} errors=${final.errors} />`}
-    ${rejected.length > 0 && html`<h3 class="gap">${plural(rejected.length, "answer was", "answers were")} rejected</h3>${rejected.map((r) => html`<div class="rejected"><p class="faint">Answer ${r.answer} of ${r.of}${run.max_attempts > 1 && `, attempt ${r.attempt}`}, <${Time} at=${r.at} as="clock" />${r.truncated && html` <${Badge} kind="warn">its beginning<//>`}</p>
+    ${rejected.length > 0 && html`<h3 class="gap">${plural(rejected.length, "answer was", "answers were")} rejected</h3>${rejected.map((r) => html`<div class="rejected"><p class="faint">Answer ${r.answer} of ${r.of}${run.max_attempts > 1 && `, attempt ${r.attempt}`}, <${Time} at=${r.at} as="clock" />${r.truncated && html` <${Badge} kind="warn">truncated<//>`}</p>
       <${Refused} answer=${r.output} errors=${r.errors} /></div>`)}`}
   <//>`;
 }
@@ -116,8 +116,8 @@ function EventsCard({ run, events, state }) {
   const link = (e) => location.pathname + location.search + "#" + anchor(e);
   return html`<${Card} title=${html`Events <span class="faint">${list.length === all.length ? count(all.length) : `${count(list.length)} of ${count(all.length)}`}</span>`} actions=${html`<${EventFilter} kind=${kind} />`} id="events">
     ${state.error && html`<${Problem} error=${state.error} />`}
-    ${state.ready && first === 0 && state.left > 0 && html`<p class="faint">${plural(state.left, "older event")} of the session are not kept by this page. <code>ao events ${run.run_id}</code> prints all of them.</p>`}
-    ${!state.ready ? html`<${Loading} lines=${4} />` : list.length === 0 ? html`<p class="faint">${all.length === 0 ? (ended(run) ? "It left no events." : "Nothing has happened yet.") : "No event matches."}</p>` : html`<div class="stack events">
+    ${state.ready && first === 0 && state.left > 0 && html`<p class="faint">This page keeps the newest events of the session and leaves out ${count(state.left)} older ones. <code>ao events ${run.run_id}</code> prints all.</p>`}
+    ${!state.ready ? html`<${Loading} lines=${4} />` : list.length === 0 ? html`<p class="faint">${all.length === 0 ? (ended(run) ? "No events were recorded." : "No events yet.") : "No event matches."}</p>` : html`<div class="stack events">
       ${first > 0 && html`<${Button} kind="plain" icon="up" onClick=${() => setMost(most + 400)}>Show earlier: ${plural(first, "event")}<//>`}
       ${list.slice(first, first + Math.max(most, 1)).map((s) => html`<${Step} key=${s.event.n} step=${s} href=${link} target=${target} />`)}</div>`}
   <//>`;
@@ -140,15 +140,15 @@ function About({ run, events }) {
   return html`<${Card} title="Run"><${Facts} of=${[
     ["Id", html`<${Id} id=${run.run_id} />`], ["Session", html`<${Id} id=${run.session_id} href=${"/ui/sessions/" + seg(run.session_id)} />`],
     ["Agent", html`<a href=${"/ui/agents/" + seg(run.agent_name)}><${Text} text=${run.agent_name} /></a>`],
-    ["Type", run.type === "resume_session" ? "a turn of its session" : "starts its session"], ["Mode", run.mode],
+    ["Type", run.type === "resume_session" ? "a turn of an existing session" : "starts a session"], ["Mode", run.mode],
     ["Attempt", html`${run.attempt}${run.max_attempts > 1 && ` of ${run.max_attempts}`}`],
     ["Runner", run.runner_id ? html`<${Id} id=${run.runner_id} href=${"/ui/runs?runner_id=" + seg(run.runner_id)} />` : null],
     ["Parent", run.parent_session_id ? html`<${Id} id=${run.parent_session_id} href=${"/ui/sessions/" + seg(run.parent_session_id)} />${run.parent_gone && html` <${Badge} kind="warn">deleted<//>`}` : null],
-    ["Again of", run.retry_of ? html`<${Id} id=${run.retry_of} href=${"/ui/runs/" + seg(run.retry_of)} />` : null],
+    ["Retry of", run.retry_of ? html`<${Id} id=${run.retry_of} href=${"/ui/runs/" + seg(run.retry_of)} />` : null],
     ["Demands", demands.length > 0 ? html`<span class="row wrap">${demands.map((x) => html`<code><${Hostile} text=${x} /></code>`)}</span>` : null],
     ["Created", html`<${Time} at=${run.created_at} focus=${true} />`], ["Started", run.started_at ? html`<${Time} at=${run.started_at} focus=${true} />` : null],
-    ["Ended", run.completed_at ? html`<${Time} at=${run.completed_at} focus=${true} />` : null], ["Took", html`<${Took} from=${run.started_at} to=${run.completed_at} running=${!ended(run) && Boolean(run.started_at)} />`],
-    ["Time limit", left > 0 ? html`<${Time} at=${run.timeout_at} as="ago" focus=${true} />` : null], ["Usage", html`<${Usage} usage=${usage} />`]]} /><//>`;
+    ["Ended", run.completed_at ? html`<${Time} at=${run.completed_at} focus=${true} />` : null], ["Duration", html`<${Took} from=${run.started_at} to=${run.completed_at} running=${!ended(run) && Boolean(run.started_at)} />`],
+    ["Times out", left > 0 ? html`<${Time} at=${run.timeout_at} as="ago" focus=${true} />` : null], ["Usage", html`<${Usage} usage=${usage} />`]]} /><//>`;
 }
 
 function Told({ run, reload }) {
@@ -157,16 +157,16 @@ function Told({ run, reload }) {
   const again = async () => {
     try {
       await redeliver(run.run_id);
-      toast("The receiver is told again");
+      toast("The webhook is being delivered again");
       reload();
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }
   };
   return html`<${Card} title="Callbacks">
-    ${c && html`<${Facts} of=${[["Parent", html`<${Status} status=${c.status} />`], ["Turn", c.callback_run_id ? html`<${Id} id=${c.callback_run_id} href=${"/ui/runs/" + seg(c.callback_run_id)} />` : null], ["Because", c.reason ? html`<code><${Hostile} text=${c.reason} /></code>` : null]]} />`}
-    ${h && html`<${Facts} of=${[["Webhook", html`<${Status} status=${h.status} />`], ["To", run.callback_url ? html`<code><${Hostile} text=${run.callback_url} /></code>` : null], ["Tries", h.tries ?? null], ["Last answer", h.http_status ? html`<code>${h.http_status}</code>` : null],
-      ["Because", h.reason ? html`<${Hostile} text=${h.reason} />` : null], ["Next try", h.next_try_at ? html`<${Time} at=${h.next_try_at} as="ago" focus=${true} />` : null]]} />
+    ${c && html`<${Facts} of=${[["Parent", html`<${Status} status=${c.status} />`], ["Turn", c.callback_run_id ? html`<${Id} id=${c.callback_run_id} href=${"/ui/runs/" + seg(c.callback_run_id)} />` : null], ["Reason", c.reason ? html`<code><${Hostile} text=${c.reason} /></code>` : null]]} />`}
+    ${h && html`<${Facts} of=${[["Webhook", html`<${Status} status=${h.status} />`], ["To", run.callback_url ? html`<code><${Hostile} text=${run.callback_url} /></code>` : null], ["Attempts", h.tries ?? null], ["Last answer", h.http_status ? html`<code>${h.http_status}</code>` : null],
+      ["Reason", h.reason ? html`<${Hostile} text=${h.reason} />` : null], ["Next attempt", h.next_try_at ? html`<${Time} at=${h.next_try_at} as="ago" focus=${true} />` : null]]} />
       <${Button} small=${true} icon="callbacks" needs="POST /callbacks/:id/redeliver" why=${["owed", "dead"].includes(h.status) ? undefined : `It is ${h.status}`} onClick=${again}>Redeliver now<//>`}
   <//>`;
 }

@@ -30,7 +30,7 @@ export default function Runners() {
 function Shown({ all, status, onDrain }) {
   const shown = all.filter((r) => !status || r.status === status);
   if (all.length === 0) {
-    return html`<${Empty} icon="runners" title="No runner is here" text="A runner is one executor profile of a worker. Runs wait until one comes. Start a worker:">
+    return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online. Start a worker:">
       <${CodeLine} text="bin/worker -x procedural,test --profiles-dir worker/profiles" /><//>`;
   }
   if (shown.length === 0) return html`<${Empty} icon="filter" title=${`No runner is ${status}`}><${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//><//>`;
@@ -39,17 +39,17 @@ function Shown({ all, status, onDrain }) {
 
 function Runner({ runner: r, onDrain }) {
   const title = html`<span class="row"><${Status} status=${r.status} /> <${Text} text=${r.executor_profile || r.executor_type} /></span>`;
-  const why = r.status === "draining" ? "It drains already" : undefined;
+  const why = r.status === "draining" ? "It is already draining" : undefined;
   return html`<${Card} title=${title} id=${r.runner_id} actions=${html`<${Button} small=${true} icon="pause" needs="DELETE /runners/:id" why=${why} onClick=${onDrain}>Drain<//>`}>
     <div class="stack">
       <${Slots} runner=${r} />
       <dl class="facts">
         <div><dt>Runner</dt><dd><${Id} id=${r.runner_id} href=${"/ui/runs?runner_id=" + seg(r.runner_id)} /></dd></div>
         <div><dt>Host</dt><dd><${Hostile} text=${r.hostname} /></dd></div>
-        <div><dt>Folder</dt><dd><code><${Hostile} text=${r.project_dir} /></code></dd></div>
+        <div><dt>Project folder</dt><dd><code><${Hostile} text=${r.project_dir} /></code></dd></div>
         <div><dt>Type</dt><dd><${Hostile} text=${r.executor_type} /></dd></div>
-        ${(r.tags?.length > 0 || r.require_matching_tags) && html`<div><dt>Tags</dt><dd>${(r.tags ?? []).map((t) => html`<span class="badge"><${Hostile} text=${t} /></span> `)}${r.require_matching_tags && html`<span class="faint">only runs that want one of them</span>`}</dd></div>`}
-        ${r.agents?.length > 0 && html`<div><dt>Its agents</dt><dd>${r.agents.map((a, i) => html`${i > 0 && ", "}<a href=${"/ui/agents/" + seg(a)}><${Text} text=${a} /></a>`)}</dd></div>`}
+        ${(r.tags?.length > 0 || r.require_matching_tags) && html`<div><dt>Tags</dt><dd>${(r.tags ?? []).map((t) => html`<span class="badge"><${Hostile} text=${t} /></span> `)}${r.require_matching_tags && html`<span class="faint">only runs that ask for one of these</span>`}</dd></div>`}
+        ${r.agents?.length > 0 && html`<div><dt>Agents</dt><dd>${r.agents.map((a, i) => html`${i > 0 && ", "}<a href=${"/ui/agents/" + seg(a)}><${Text} text=${a} /></a>`)}</dd></div>`}
         <div><dt>Heartbeat</dt><dd><${Time} at=${r.last_heartbeat} as="ago" focus=${true} /></dd></div>
         <div><dt>Since</dt><dd><${Time} at=${r.registered_at} focus=${true} /></dd></div>
       </dl>
@@ -69,10 +69,10 @@ function Slots({ runner: r }) {
 function Drain({ runner: r, onClose, reload }) {
   const run = async () => {
     await send("DELETE", "/runners/" + seg(r.runner_id));
-    toast("The runner is being drained: it takes no more runs, and leaves this list", { kind: "good" });
+    toast("The runner is draining: it takes no more runs and leaves this list", { kind: "good" });
     reload();
   };
   return html`<${Confirm} title="Drain this runner?" verb="Drain" kind="danger" needs="DELETE /runners/:id" run=${run} onClose=${onClose}>
     <p><${Id} id=${r.runner_id} full=${true} /> on <${Hostile} text=${r.hostname} /> takes no more runs${r.here.length > 0 && `, finishes the ${plural(r.here.length, "run")} it has,`} and leaves this list. Start its worker again to bring it back.</p>
-    <p class="soft">Runs that only this runner can take wait for another one; their pages say how long.</p><//>`;
+    <p class="soft">Runs that only this runner matches wait for another one; their pages say for how long.</p><//>`;
 }

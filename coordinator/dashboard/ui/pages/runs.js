@@ -56,8 +56,8 @@ function Filters({ q, filters, folded }) {
     <${Choice} label="Created" value=${q.get("within") ?? ""} onChange=${(v) => setQuery({ within: v, created_after: null }, { push: true })}
       options=${[{ value: "", label: "Any time" }, { value: "15m", label: "Last 15 minutes" }, { value: "1h", label: "Last hour" }, { value: "24h", label: "Last 24 hours" }, { value: "7d", label: "Last 7 days" }]} />
     ${other.map((n) => html`<span class="chip set">${n.replaceAll("_", " ")} <code><${Hostile} text=${q.get(n)} /></code><button type="button" class="copy" aria-label=${"Remove the filter " + n} onClick=${() => setQuery({ [n]: null }, { push: true })}><${Icon} name="cross" /></button></span>`)}
-    <${Button} small=${true} kind="plain" icon="tree" aria-pressed=${folded} why=${narrowed(filters) ? "A filter shows all runs that match, children too" : undefined}
-      onClick=${() => setQuery({ flat: folded ? "1" : null }, { push: true })}>${folded ? "Children are folded" : "All runs are listed"}<//>
+    <${Button} small=${true} kind="plain" icon="tree" aria-pressed=${folded} why=${narrowed(filters) ? "With a filter, all matching runs are listed, children too" : undefined}
+      onClick=${() => setQuery({ flat: folded ? "1" : null }, { push: true })}>${folded ? "Children folded" : "All runs listed"}<//>
     ${(narrowed(filters) || filters.created_after) && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => setQuery(Object.fromEntries(["q", "status", "agent_name", "within", ...other].map((n) => [n, null])), { push: true })}>Clear<//>`}
   </div>`;
 }
@@ -68,13 +68,13 @@ function Export({ filters }) {
     setBusy(true);
     try {
       await exportRuns(kind, filters);
-      toast("The runs that match are exported", { kind: "good" });
+      toast("The matching runs were exported", { kind: "good" });
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }
     setBusy(false);
   };
-  return html`<${Menu} label="Export the runs that match" items=${[{ label: "As CSV", icon: "download", run: () => run("csv") }, { label: "As JSON, a run a line", icon: "download", run: () => run("ndjson") }]}><${Icon} name="download" />${busy ? "Exporting…" : "Export"}<//>`;
+  return html`<${Menu} label="Export matching runs" items=${[{ label: "As CSV", icon: "download", run: () => run("csv") }, { label: "As JSON, one run per line", icon: "download", run: () => run("ndjson") }]}><${Icon} name="download" />${busy ? "Exporting…" : "Export"}<//>`;
 }
 
 // useRuns loads pages of runs and keeps them live: known rows change in place, new ones wait in `fresh`.
@@ -186,11 +186,11 @@ function List({ filters, asked, folded, paused }) {
   const n = total.data?.count;
   return html`<div ref=${box} class="runs">
     <div class="listbar">
-      <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && ", children not counted"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
+      <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && ", not counting children"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
       <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
-        ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Much has changed: load again<//>`}
+        ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Many runs changed: reload<//>`}
         ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
-      <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Go on live" : "Pause"}<//>
+      <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Resume" : "Pause"}<//>
     </div>
     ${rows.length === 0 && runs.searching ? html`<${Loading} />` : rows.length === 0 ? html`<${Nothing} filters=${filters} />` : html`<${Table} label="Runs" rows=${rows} rowKey=${(r) => r.run_id} total=${n === undefined ? undefined : Math.max(n, rows.length)} onNear=${runs.loadMore}
       select=${selection(rows, picked, setPicked)} rowClass=${(r) => [picked.has(r.run_id) && "picked", !selects(filters.status, r) && "past"].filter(Boolean).join(" ") || undefined}
@@ -200,8 +200,8 @@ function List({ filters, asked, folded, paused }) {
 }
 
 function Nothing({ filters }) {
-  if (narrowed(filters) || filters.created_after) return html`<${Empty} icon="filter" title="No run matches" text="Take a filter away, or look further back."><${Button} onClick=${() => setQuery(Object.fromEntries([...query.value.keys()].map((k) => [k, null])), { push: true })}>Clear the filters<//><//>`;
-  return html`<${Empty} icon="runs" title="No run yet" text="A run is one execution of an agent. Start one from a form, or let the Overview show you five."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><${Button} href="/ui/">Show me<//><//>`;
+  if (narrowed(filters) || filters.created_after) return html`<${Empty} icon="filter" title="No run matches" text="Remove a filter, or look further back."><${Button} onClick=${() => setQuery(Object.fromEntries([...query.value.keys()].map((k) => [k, null])), { push: true })}>Clear the filters<//><//>`;
+  return html`<${Empty} icon="runs" title="No runs yet" text="A run is one execution of an agent. Start one from a form, or watch five on the Overview."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><${Button} href="/ui/">Show me<//><//>`;
 }
 
 function columns(folded, below) {
@@ -210,12 +210,12 @@ function columns(folded, below) {
     { id: "run", label: "Run", width: "34%", render: (r) => html`<div class="runcell" style=${r.level ? { paddingInlineStart: r.level * 18 + "px" } : undefined}>
         ${folded && html`<${Fold} run=${r} below=${below} />`}
         <a class="name" href=${"/ui/runs/" + encodeURIComponent(r.run_id)}><${Text} text=${r.agent_name} /></a>
-        ${r.type === "resume_session" && html`<span class="badge" title="A turn of a session that exists">turn</span>`}${r.attempt > 1 && html`<span class="badge warn" title=${`Attempt ${r.attempt} of ${r.max_attempts ?? r.attempt}`}>try ${r.attempt}</span>`}
+        ${r.type === "resume_session" && html`<span class="badge" title="Another turn of an existing session">turn</span>`}${r.attempt > 1 && html`<span class="badge warn" title=${`Attempt ${r.attempt} of ${r.max_attempts ?? r.attempt}`}>attempt ${r.attempt}</span>`}
         <span class="faint hide3"><${Id} id=${r.run_id} /></span></div>` },
-    { id: "about", label: "About", hide: 3, render: (r) => html`<${About} run=${r} />` },
+    { id: "about", label: "Summary", hide: 3, render: (r) => html`<${About} run=${r} />` },
     { id: "session", label: "Session", width: "140px", hide: 1, render: (r) => html`<${Id} id=${r.session_id} href=${"/ui/sessions/" + encodeURIComponent(r.session_id)} copy=${false} />` },
     { id: "created", label: "Created", width: "92px", end: true, render: (r) => html`<${Time} at=${r.created_at} as="ago" />` },
-    { id: "took", label: "Took", width: "84px", end: true, hide: 3, render: (r) => html`<${Took} from=${r.started_at} to=${r.completed_at} running=${!ended(r) && Boolean(r.started_at)} />` },
+    { id: "took", label: "Duration", width: "84px", end: true, hide: 3, render: (r) => html`<${Took} from=${r.started_at} to=${r.completed_at} running=${!ended(r) && Boolean(r.started_at)} />` },
   ];
 }
 

@@ -8,18 +8,18 @@ import { countCallbacks, doMany, each, ended, redeliver, redeliverable, retryRun
 const actions = {
   stop: {
     narrow: (filters) => narrow(filters, ["pending", "claimed", "running"]), count: countRuns,
-    verb: "Stop", icon: "stop", kind: "danger", one: "POST /runs/:id/stop", many: "POST /runs/stop", path: "/runs/stop", can: (r) => !ended(r), none: "None of them is waiting or running",
-    say: "Programs that run are ended; what waits is not begun. A run that has ended stays as it is.", act: (id) => stopRun(id), done: "stopped",
+    verb: "Stop", icon: "stop", kind: "danger", one: "POST /runs/:id/stop", many: "POST /runs/stop", path: "/runs/stop", can: (r) => !ended(r), none: "None of the selected runs is waiting or running",
+    say: "Running programs are stopped, and waiting runs will not start. Runs that have ended do not change.", act: (id) => stopRun(id), done: "stopped",
   },
   retry: {
     narrow: (filters) => narrow(filters, ["completed", "failed", "stopped"]), count: countRuns,
-    verb: "Run again", icon: "retry", kind: "primary", one: "POST /runs/:id/retry", many: "POST /runs/retry", path: "/runs/retry", can: ended, none: "None of them has ended",
-    say: "Each becomes a new run with the same input. It costs again, and what an agent does to the outside may happen twice.", act: (id, key) => retryRun(id, `${key}-${id}`), done: "started again",
+    verb: "Run again", icon: "retry", kind: "primary", one: "POST /runs/:id/retry", many: "POST /runs/retry", path: "/runs/retry", can: ended, none: "None of the selected runs has ended",
+    say: "Each starts a new run with the same input. It costs again, and side effects may happen twice.", act: (id, key) => retryRun(id, `${key}-${id}`), done: "started again",
   },
   redeliver: {
     narrow: (filters) => redeliverable({ ...filters, status: "" }), count: countCallbacks,
     verb: "Redeliver", icon: "callbacks", kind: "primary", one: "POST /callbacks/:id/redeliver", many: "POST /callbacks/redeliver", path: "/callbacks/redeliver",
-    can: (r) => ["owed", "dead"].includes(r.http_callback?.status), none: "None of them owes an HTTP callback", cannot: "Callbacks have no such filter: pick the runs, or filter by agent", say: "Their receivers are told of the end once more, now.", act: (id) => redeliver(id), done: "tried again",
+    can: (r) => ["owed", "dead"].includes(r.http_callback?.status), none: "None of the selected runs has an owed or dead webhook", cannot: "Callbacks cannot be filtered like this: select runs, or filter by agent", say: "Their webhooks are sent again now.", act: (id) => redeliver(id), done: "redelivered",
   },
 };
 
@@ -48,15 +48,15 @@ export function BulkBar({ picked, clear, filters, total, shown }) {
       toast(err.message, { kind: "bad" });
     }
   };
-  return html`<div class="bulk" role="region" aria-label="Actions on the picked runs">
-    <span><b>${whole ? `All ${plural(total, "run")} that match` : plural(picked.size, "run")}</b> picked</span>
-    ${narrowed && total > shown && html`<${Button} small=${true} kind="plain" onClick=${() => setAll(!all)}>${whole ? "Only those that are picked" : `Take all ${plural(total, "run")} that match`}<//>`}
+  return html`<div class="bulk" role="region" aria-label="Actions on the selected runs">
+    <span><b>${whole ? `All ${plural(total, "matching run")}` : plural(picked.size, "run")}</b> selected</span>
+    ${narrowed && total > shown && html`<${Button} small=${true} kind="plain" onClick=${() => setAll(!all)}>${whole ? "Only the selected runs" : `Select all ${plural(total, "matching run")}`}<//>`}
     <span class="grow"></span>
     ${Object.entries(actions).map(([name, a]) => {
       const fit = rows.filter(a.can);
       return html`<${Button} key=${name} icon=${a.icon} kind=${a.kind === "danger" ? "danger" : ""} needs=${whole ? a.many : a.one} why=${whole ? a.narrow(filters) === undefined && (a.cannot ?? a.none) : fit.length === 0 && a.none} onClick=${() => ask(a, fit)}>${a.verb}${!whole && fit.length > 0 && fit.length < rows.length ? ` ${fit.length}` : ""}<//>`;
     })}
-    <${Button} kind="plain" icon="cross" label="Pick none" onClick=${clear} />
+    <${Button} kind="plain" icon="cross" label="Clear the selection" onClick=${clear} />
     ${asking && html`<${Ask} action=${asking} onClose=${() => setAsking(null)} done=${clear} />`}
   </div>`;
 }

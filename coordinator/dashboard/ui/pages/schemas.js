@@ -20,9 +20,9 @@ function All() {
   const close = () => setDialog(null);
   const actions = html`<${New} onClick=${() => setDialog({ kind: "new" })} />`;
   return html`<${Page} title="Schemas" actions=${actions}>
-    <p class="soft">Output schemas that agents and callers can name. A schema never changes: make another name for another version.</p>
+    <p class="soft">Output schemas that agents and callers use by name. A schema never changes: create another name for a new version.</p>
     <${Loaded} resource=${resource} what="The list of schemas">${(data) => (data.schemas.length === 0
-      ? html`<${Empty} icon="schemas" title="There are no named schemas" text="Make one, and let agents name it as their output schema, or a caller for one run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>`
+      ? html`<${Empty} icon="schemas" title="No named schemas yet" text="Create one, then use it as the output schema of agents or of a single run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>`
       : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns(setDialog)} />`)}<//>
     <${Card} title="Playground"><${Playground} schema=${null} /><//>
     ${dialog?.kind === "new" && html`<${Create} onClose=${close} />`}
@@ -32,7 +32,7 @@ function All() {
 const columns = (act) => [
   { id: "name", label: "Schema", render: (s) => html`<div class="two"><a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a><span class="faint cut"><${Text} text=${s.description} /></span></div>` },
   { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${s.used_by ?? []} />` },
-  { id: "made", label: "Made", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
+  { id: "made", label: "Created", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
   { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
     { label: "Open", icon: "edit", run: () => navigate(path(["schemas", s.name])) },
     { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", run: () => act({ kind: "delete", name: s.name, users: s.used_by ?? [] }) }]} /></div>` },
@@ -49,8 +49,8 @@ function One({ name }) {
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;
   const actions = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" onClick=${() => setDialog("delete")}>Delete<//>`;
-  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>never changes<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
-      <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">made <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
+  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>immutable<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
+      <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">created <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
         <p class="row wrap"><span class="faint">${schema.used_by?.length ? "Used by" : "Used by no agent"}</span>${schema.used_by?.length > 0 && html`<${Users} names=${schema.used_by} />`}</p></div><//>
       <${Card} title="Playground"><${Playground} schema=${schema.schema.pretty()} /><//></div>`}<//>
     ${dialog === "copy" && html`<${Create} from=${data} onClose=${() => setDialog(null)} />`}
@@ -64,8 +64,8 @@ function Remove({ name, users, onClose, done }) {
     done();
   };
   return html`<${Confirm} title="Delete this schema?" verb=${"Delete " + name} kind="danger" needs="DELETE /schemas/:name" run=${run} onClose=${onClose}>
-    <p>Runs that were accepted keep their copy of <strong><${Hostile} text=${name} /></strong>. New ones that name it are refused.</p>
-    ${users.length > 0 && html`<div class="banner warn"><span>${plural(users.length, "agent")} ${users.length === 1 ? "names" : "name"} it, so the coordinator refuses this: <${Hostile} text=${users.join(", ")} /></span></div>`}<//>`;
+    <p>Accepted runs keep their copy of <strong><${Hostile} text=${name} /></strong>. New runs that name it are refused.</p>
+    ${users.length > 0 && html`<div class="banner warn"><span>${plural(users.length, "agent")} ${users.length === 1 ? "uses" : "use"} it, so the coordinator refuses to delete it: <${Hostile} text=${users.join(", ")} /></span></div>`}<//>`;
 }
 
 function Create({ from, onClose }) {
@@ -80,7 +80,7 @@ function Create({ from, onClose }) {
     setError(null);
     try {
       const wrong = await judgeSchema(text);
-      if (wrong.length) throw new Error(`It is no JSON Schema: ${wrong[0].path ?? ""} ${wrong[0].message}`);
+      if (wrong.length) throw new Error(`This is not a valid JSON Schema: ${wrong[0].path ?? ""} ${wrong[0].message}`);
       await send("POST", "/schemas", object([["name", quote(name)], ["description", about ? quote(about) : undefined], ["schema", text.trim()]]));
       onClose();
       navigate(path(["schemas", name]));
@@ -89,7 +89,7 @@ function Create({ from, onClose }) {
       setBusy(false);
     }
   };
-  const why = !name ? "Give it a name" : text.trim() === "" ? "Define the schema" : errors.length ? "Mend the schema first" : undefined;
+  const why = !name ? "Give it a name" : text.trim() === "" ? "Define the schema" : errors.length ? "Fix the schema first" : undefined;
   const footer = html`<${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" needs="POST /schemas" why=${why} busy=${busy} onClick=${create}>Create<//>`;
   return html`<${Dialog} title="New schema" wide=${true} onClose=${onClose} footer=${footer}>
     <div class="grid tight"><${Field} label="Name" hint="It cannot be changed later, and neither can the schema.">${(c) => html`<input type="text" autofocus autocomplete="off" spellcheck=${false} value=${name} onInput=${(e) => setName(e.currentTarget.value.trim())} ...${c} />`}<//>

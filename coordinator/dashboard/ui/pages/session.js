@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../base.js";
 import { get, newKey, seg, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
 import { address, navigate } from "../lib/router.js";
-import { plural } from "../lib/format.js";
+import { count, plural } from "../lib/format.js";
 import { Button, Card, Confirm, Details, Facts, Hostile, Icon, Id, JsonView, Loaded, Menu, Page, Problem, Status, Text, Time, Took, toast, useResource } from "../lib/components.js";
 import { ended, onlyPrompt, promptOf } from "../lib/runs.js";
 import { steps, textOf, useEvents, usageOf } from "../lib/events.js";
@@ -50,14 +50,14 @@ function Actions({ session, own, reload }) {
     navigate("/ui/sessions");
   };
   return html`<${Button} icon="tree" href=${`/ui/sessions/${seg(id)}/tree`}>Tree<//>
-    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live || open > 0 ? undefined : "Nothing of it or below it runs or waits"} onClick=${() => setAsking(live ? "stop" : "tree")}>${live || open === 0 ? "Stop" : "Stop all below"}<//>
+    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live || open > 0 ? undefined : "Nothing in it or below it is running or waiting"} onClick=${() => setAsking(live ? "stop" : "tree")}>${live || open === 0 ? "Stop" : "Stop all below"}<//>
     <${Menu} label="More" items=${[
       { label: "Stop with all below", icon: "stop", needs: "POST /sessions/:id/stop", run: () => setAsking("tree") },
       { label: "Runs of this session", icon: "runs", href: "/ui/runs?session_id=" + seg(id) },
-      { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /sessions/:id", why: live ? "Something of it runs or waits" : undefined, run: () => setAsking("delete") }]} />
-    ${asking === "stop" && html`<${Confirm} title="Stop the session" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${() => setAsking(null)}><p>What runs in <b><${Text} text=${session.agent_name} /></b> is ended, what waits is not begun.${open > 0 && ` ${plural(open, "run")} below it go on.`} It can be resumed later.</p><//>`}
-    ${asking === "tree" && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${() => setAsking(null)}><p>All that runs or waits in the session and below it is stopped: ${plural(all, "run")}${own > 0 && open > 0 ? `, ${open} of them below it` : ""}. Nobody below is called back.</p><//>`}
-    ${asking === "delete" && html`<${Confirm} title="Delete the session" verb="Delete it" kind="danger" run=${remove} onClose=${() => setAsking(null)}><p>The session <${Id} id=${id} copy=${false} /> with ${plural(session.runs, "run")}, its events and results is deleted for good.</p><//>`}`;
+      { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /sessions/:id", why: live ? "Something in it is running or waiting" : undefined, run: () => setAsking("delete") }]} />
+    ${asking === "stop" && html`<${Confirm} title="Stop the session" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${() => setAsking(null)}><p>The running turn of <b><${Text} text=${session.agent_name} /></b> is stopped, and waiting turns will not start.${open > 0 && ` ${plural(open, "run")} below it continue.`} The session can be resumed later.</p><//>`}
+    ${asking === "tree" && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${() => setAsking(null)}><p>Everything that is running or waiting in the session and below it is stopped: ${plural(all, "run")}${own > 0 && open > 0 ? `, ${open} of them below it` : ""}. No callbacks are delivered below it.</p><//>`}
+    ${asking === "delete" && html`<${Confirm} title="Delete the session" verb="Delete it" kind="danger" run=${remove} onClose=${() => setAsking(null)}><p>The session <${Id} id=${id} copy=${false} /> with its ${plural(session.runs, "run")}, events and results is deleted permanently.</p><//>`}`;
 }
 
 function Conversation({ data, events, reload }) {
@@ -79,12 +79,12 @@ function Conversation({ data, events, reload }) {
     if (target && events.ready) document.getElementById(target)?.scrollIntoView({ block: "center" });
   }, [target, events.ready]);
   return html`<div class="conversation" ref=${box}>
-    ${hidden === 0 && events.left > 0 && html`<p class="faint">${plural(events.left, "older event")} are not kept by this page. <code>ao events ${data.session.session_id}</code> prints all of them.</p>`}
+    ${hidden === 0 && events.left > 0 && html`<p class="faint">This page keeps the newest events and leaves out ${count(events.left)} older ones. <code>ao events ${data.session.session_id}</code> prints all.</p>`}
     ${(hidden > 0 || turns.length > visible.length) && html`<${Button} kind="plain" icon="up" onClick=${() => setShown(shown + 400)}>Show earlier: ${plural(hidden, "step")}<//>`}
     ${visible.map((t) => html`<${Turn} key=${t.run.run_id} turn=${t} children=${data.children} target=${target} />`)}
     ${events.error && html`<${Problem} error=${events.error} />`}
     <div ref=${end}></div>
-    ${follow.away && html`<button type="button" class="button newest" onClick=${follow.go}><${Icon} name="down" />Newest</button>`}
+    ${follow.away && html`<button type="button" class="button newest" onClick=${follow.go}><${Icon} name="down" />Jump to the newest</button>`}
     <${Resume} session=${data.session} runs=${data.runs} reload=${reload} />
   </div>`;
 }
@@ -125,7 +125,7 @@ function Turn({ turn, children, target }) {
     ${told.length > 0 ? html`<${Callbacks} told=${told} prompt=${prompt} />` : html`<${Input} run=${run} prompt=${prompt} />`}
     ${turn.cut > 0 && html`<p class="faint">${plural(turn.cut, "earlier step")} of this turn are not shown</p>`}
     ${list.map((s) => html`<${Step} key=${s.event.n} step=${s} href=${link} target=${target} />`)}
-    ${!ended(run) && html`<p class="moment soft"><${Status} status=${run.status} label=${run.status === "pending" ? "Waits" : run.status} />${run.waiting_for && html` <${Text} text=${run.waiting_for} />`} <a href=${"/ui/runs/" + seg(run.run_id)}>Why?</a></p>`}
+    ${!ended(run) && html`<p class="moment soft"><${Status} status=${run.status} label=${run.status === "pending" ? "waiting" : run.status} />${run.waiting_for && html` <${Text} text=${run.waiting_for} />`} <a href=${"/ui/runs/" + seg(run.run_id)}>Why?</a></p>`}
   </section>`;
 }
 
@@ -139,7 +139,7 @@ function sameAnswer(list, i) {
 
 // Input is what a turn was given: its prompt as text, and all of the parameters where there are others.
 function Input({ run, prompt }) {
-  if (run.parameters_omitted) return html`<article class="step user"><a href=${"/ui/runs/" + seg(run.run_id)}>Large parameters: see the run</a></article>`;
+  if (run.parameters_omitted) return html`<article class="step user"><a href=${"/ui/runs/" + seg(run.run_id)}>Large parameters: open the run</a></article>`;
   const text = prompt ?? promptOf(run.parameters);
   if (text === undefined) return html`<article class="step user"><${JsonView} value=${run.parameters ?? "null"} label="parameters" bare=${true} /></article>`;
   return html`<article class="step user"><div class="said"><${Hostile} text=${text} lines=${true} /></div>
@@ -149,7 +149,7 @@ function Input({ run, prompt }) {
 // Callbacks are the children whose ends this turn was told. Which these are the coordinator says, not the text.
 function Callbacks({ told, prompt }) {
   return html`<div class="callbacks">${told.map((c) => html`<a class="callback" key=${c.run_id} href=${"/ui/sessions/" + seg(c.session_id)}><${Icon} name="callbacks" /><span class="grow"><b><${Text} text=${c.agent_name} /></b> called back${c.error && html`: <span class="bad"><${Text} text=${c.error.message} /></span>`}</span><${Status} status=${c.status} /></a>`)}
-    ${prompt && html`<${Details} summary=${html`<span class="faint">What the agent was told</span>`}><div class="said"><${Hostile} text=${prompt} lines=${true} /></div><//>`}</div>`;
+    ${prompt && html`<${Details} summary=${html`<span class="faint">Message to the agent</span>`}><div class="said"><${Hostile} text=${prompt} lines=${true} /></div><//>`}</div>`;
 }
 
 function Resume({ session, runs, reload }) {
@@ -175,10 +175,10 @@ function Resume({ session, runs, reload }) {
     setBusy(false);
   };
   return html`<form class="resume" onSubmit=${(e) => (e.preventDefault(), go())}>
-    <label class="offscreen" for="resume">Go on with this session</label>
-    <textarea id="resume" rows="3" placeholder=${why ?? "Go on with this session: what should the agent do next?"} value=${text} disabled=${Boolean(why)}
+    <label class="offscreen" for="resume">Continue this session</label>
+    <textarea id="resume" rows="3" placeholder=${why ?? "Continue this session: what should the agent do next?"} value=${text} disabled=${Boolean(why)}
       onInput=${(e) => setText(e.currentTarget.value)} onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && go()}></textarea>
-    <div class="row"><span class="faint grow">${waits > 0 ? `${plural(waits, "turn")} of it ${waits === 1 ? "is" : "are"} under way: yours comes after` : "Ctrl + Enter sends"}</span><${Button} type="submit" kind="primary" needs="POST /runs" why=${why} busy=${busy} disabled=${!text.trim()}>Send<//></div>
+    <div class="row"><span class="faint grow">${waits > 0 ? `${plural(waits, "turn")} ${waits === 1 ? "is" : "are"} in progress; yours comes next` : "Ctrl + Enter to send"}</span><${Button} type="submit" kind="primary" needs="POST /runs" why=${why} busy=${busy} disabled=${!text.trim()}>Send<//></div>
     ${error && html`<${Problem} error=${error} />`}</form>`;
 }
 
@@ -190,10 +190,10 @@ function Side({ data, events }) {
       ["Id", html`<${Id} id=${s.session_id} />`], ["Agent", html`<a href=${"/ui/agents/" + seg(s.agent_name)}><${Text} text=${s.agent_name} /></a>`],
       ["Runs", html`<a href=${"/ui/runs?session_id=" + seg(s.session_id)}>${plural(s.runs, "run")}</a>`], ["Usage", html`<${Usage} usage=${usage} />`],
       ["Parent", s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + seg(s.parent_session_id)} />${s.parent_gone && html` <span class="badge warn">deleted</span>`}` : null],
-      ["Folder", s.project_dir ? html`<code><${Hostile} text=${s.project_dir} /></code>` : null],
-      ["Created", html`<${Time} at=${s.created_at} focus=${true} />`], ["Changed", html`<${Time} at=${s.modified_at} as="ago" focus=${true} />`]]} /><//>
-    <${Card} title=${`Below it: ${plural(new Set(children.map((c) => c.session_id)).size, "session")}`} actions=${children.length > 0 && html`<a href=${`/ui/sessions/${seg(s.session_id)}/tree`}>Tree</a>`}>
-      ${children.length === 0 ? html`<p class="faint">It started no other agent.</p>` : html`<ul class="links">${children.slice(0, 50).map((c) => html`<li key=${c.run_id}><a href=${"/ui/sessions/" + seg(c.session_id)}><${Status} status=${c.status} label=${html`<${Text} text=${c.agent_name} />`} /></a>${c.callback && html`<span class="faint">callback ${c.callback.status}</span>`}</li>`)}</ul>`}<//>
+      ["Project folder", s.project_dir ? html`<code><${Hostile} text=${s.project_dir} /></code>` : null],
+      ["Created", html`<${Time} at=${s.created_at} focus=${true} />`], ["Updated", html`<${Time} at=${s.modified_at} as="ago" focus=${true} />`]]} /><//>
+    <${Card} title=${plural(new Set(children.map((c) => c.session_id)).size, "child session")} actions=${children.length > 0 && html`<a href=${`/ui/sessions/${seg(s.session_id)}/tree`}>Tree</a>`}>
+      ${children.length === 0 ? html`<p class="faint">It has started no other agents.</p>` : html`<ul class="links">${children.slice(0, 50).map((c) => html`<li key=${c.run_id}><a href=${"/ui/sessions/" + seg(c.session_id)}><${Status} status=${c.status} label=${html`<${Text} text=${c.agent_name} />`} /></a>${c.callback && html`<span class="faint">callback ${c.callback.status}</span>`}</li>`)}</ul>`}<//>
     <${Card} title="Turns"><ul class="links">${runs.slice(-50).map((r) => html`<li key=${r.run_id}><a href=${"/ui/runs/" + seg(r.run_id)}><${Status} status=${r.status} label=${r.run_id.slice(-8)} /></a><span class="faint"><${Time} at=${r.created_at} as="ago" /></span></li>`)}</ul><//>
   </aside>`;
 }

@@ -24,7 +24,7 @@ export default function Sessions() {
     <div class="filters" role="search" aria-label="Filters of sessions">
       <div class="chips" role="group" aria-label="Status">${statuses.map((s) => html`<button type="button" class="chip" aria-pressed=${chosen.has(s)} onClick=${() => toggle(s)}><${Dot} status=${s} />${s}</button>`)}</div>
       <${Choice} label="Agent" value=${q.get("agent_name") ?? ""} onChange=${(v) => setQuery({ agent_name: v }, { push: true })} options=${[{ value: "", label: "Any agent" }, ...(agents.data ?? [])]} />
-      ${q.get("parent_session_id") && html`<span class="chip set">below <code><${Hostile} text=${q.get("parent_session_id")} /></code><button type="button" class="copy" aria-label="Remove this filter" onClick=${() => setQuery({ parent_session_id: null }, { push: true })}><${Icon} name="cross" /></button></span>`}
+      ${q.get("parent_session_id") && html`<span class="chip set">children of <code><${Hostile} text=${q.get("parent_session_id")} /></code><button type="button" class="copy" aria-label="Remove this filter" onClick=${() => setQuery({ parent_session_id: null }, { push: true })}><${Icon} name="cross" /></button></span>`}
       ${Object.keys(filters).length > 0 && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => setQuery(Object.fromEntries(names.map((n) => [n, null])), { push: true })}>Clear<//>`}
     </div>
     <${List} key=${JSON.stringify(filters)} filters=${filters} />
@@ -80,8 +80,8 @@ function List({ filters }) {
   if (list.error && list.rows.length === 0) return html`<${Failed} error=${list.error} reload=${list.reload} what="The list of sessions" />`;
   if (list.loading) return html`<${Loading} lines=${12} />`;
   if (list.rows.length === 0) return Object.keys(filters).length > 0
-    ? html`<${Empty} icon="filter" title="No session matches" text="Take a filter away." />`
-    : html`<${Empty} icon="sessions" title="No session yet" text="A session is a conversation with an agent. It begins with a run."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><//>`;
+    ? html`<${Empty} icon="filter" title="No session matches" text="Remove a filter." />`
+    : html`<${Empty} icon="sessions" title="No sessions yet" text="A session is a conversation with an agent. It starts with a run."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><//>`;
   const at = (s) => "/ui/sessions/" + encodeURIComponent(s.session_id);
   return html`<${Table} label="Sessions" rows=${list.rows} rowKey=${(s) => s.session_id} onNear=${list.loadMore} rowProps=${(s) => rowLink(at(s))} more=${list.more ? "Loading more…" : undefined} columns=${[
     { id: "status", label: "Status", width: "112px", class: "stat", render: (s) => html`<${Status} status=${s.status} />` },
@@ -90,6 +90,6 @@ function List({ filters }) {
     { id: "parent", label: "Parent", width: "160px", hide: 2, render: (s) => (s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + encodeURIComponent(s.parent_session_id)} copy=${false} />` : html`<span class="none">–</span>`) },
     { id: "tree", label: html`<span class="offscreen">Tree</span>`, width: "72px", hide: 3, render: (s) => html`<a href=${at(s) + "/tree"} aria-label=${"Tree of " + s.agent_name}>Tree</a>` },
     { id: "created", label: "Created", width: "96px", hide: 3, end: true, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
-    { id: "changed", label: "Changed", width: "92px", end: true, render: (s) => html`<${Time} at=${s.modified_at} as="ago" />` },
+    { id: "changed", label: "Updated", width: "92px", end: true, render: (s) => html`<${Time} at=${s.modified_at} as="ago" />` },
   ]} />`;
 }

@@ -6,7 +6,7 @@ import { plural } from "../lib/format.js";
 import { may, me, refusal } from "../lib/rights.js";
 import { Badge, Button, Card, Choice, Dot, Empty, Facts, Failed, Hostile, Icon, Id, JsonLine, Loaded, Loading, NoPermission, Page, Search, Status, Table, Tabs, Text, Time, toast, useResource } from "../lib/components.js";
 
-const tabs = [["me", "Me"], ["doctor", "Doctor", "GET /doctor"], ["settings", "Settings in force", "GET /settings"], ["audit", "Audit", "GET /audit"]];
+const tabs = [["me", "Me"], ["doctor", "Doctor", "GET /doctor"], ["settings", "Effective settings", "GET /settings"], ["audit", "Audit", "GET /audit"]];
 const parts = { me: Me, doctor: Doctor, settings: Settings, audit: Audit };
 
 /** SettingsPage shows the deployment itself. */
@@ -20,14 +20,14 @@ export default function SettingsPage() {
 
 function Me() {
   const who = me.value;
-  const known = { none: "Nobody is asked for a token here", token: "An API token", cookie: "A login in this browser", session: "A session's token" };
+  const known = { none: "No login: this coordinator asks for no token", token: "An API token", cookie: "A login in this browser", session: "A session's token" };
   return html`<div class="grid">
-    <${Card} title="Who I am"><${Facts} of=${[
-      ["Known by", known[who.kind] ?? who.kind], ["Name", who.name ? html`<${Hostile} text=${who.name} />` : null], ["Scope", html`<${Badge}>${who.scope}<//>`],
-      ["Ends", who.expires_at && html`<${Time} at=${who.expires_at} as="exact" />`], ["Coordinator", html`<code><${Hostile} text=${who.version} /></code>`],
+    <${Card} title="You"><${Facts} of=${[
+      ["Signed in with", known[who.kind] ?? who.kind], ["Name", who.name ? html`<${Hostile} text=${who.name} />` : null], ["Scope", html`<${Badge}>${who.scope}<//>`],
+      ["Expires", who.expires_at && html`<${Time} at=${who.expires_at} as="exact" />`], ["Coordinator", html`<code><${Hostile} text=${who.version} /></code>`],
       ["Deployment", html`<${Id} id=${who.deployment} full=${true} />`]]} />
-      ${who.kind === "none" && html`<p class="faint">It listens on this machine alone. Every program here may do everything; other local servers see this browser's cookies, since cookies know no ports.</p>`}<//>
-    <${Card} title="What I may do"><ul class="rights">${[...who.may].sort(byPath).map((r) => html`<li><code>${r}</code></li>`)}</ul><//></div>`;
+      ${who.kind === "none" && html`<p class="faint">The coordinator listens on this machine only. Every local program may do everything. Other local servers see this browser's cookies, since cookies ignore ports.</p>`}<//>
+    <${Card} title="What you may do"><ul class="rights">${[...who.may].sort(byPath).map((r) => html`<li><code>${r}</code></li>`)}</ul><//></div>`;
 }
 
 const byPath = (a, b) => a.slice(a.indexOf(" ")).localeCompare(b.slice(b.indexOf(" "))) || a.localeCompare(b);
@@ -39,9 +39,9 @@ function Doctor() {
   return html`<${Loaded} resource=${doctor} what="The doctor's findings" lines=${10}>${(d) => {
     const found = d.checks.toSorted((a, b) => (order[a.verdict] ?? 1) - (order[b.verdict] ?? 1));
     const odd = found.filter((c) => c.verdict === "fail" || c.verdict === "warn").length;
-    return html`<div class="stack"><div class="listbar"><span class=${odd ? "warn" : "good"}>${odd ? `${odd} of ${found.length} checks want something done` : `All ${found.length} checks are well`}</span><span class="grow"></span>
-        <span class="faint">as of <${Time} at=${d.at} as="clock" /></span><${Button} small=${true} icon="retry" onClick=${doctor.reload}>Look again<//></div>
-      <${Card} class="flush"><ul class="checks">${found.map((c) => html`<li><${Status} status=${c.verdict} /><div><p><${Hostile} text=${c.what} lines=${true} /></p>${c.do && html`<p class="soft"><${Hostile} text=${c.do} lines=${true} /></p>`}</div><code class="faint">${c.check}</code></li>`)}</ul><//></div>`;
+    return html`<div class="stack"><div class="listbar"><span class=${odd ? "warn" : "good"}>${odd ? `${odd} of ${found.length} checks need attention` : `All ${found.length} checks passed`}</span><span class="grow"></span>
+        <span class="faint">as of <${Time} at=${d.at} as="clock" /></span><${Button} small=${true} icon="retry" onClick=${doctor.reload}>Check again<//></div>
+      <${Card} class="flush"><ul class="checks">${found.map((c) => html`<li><${Status} status=${c.verdict} /><div><p><${Hostile} text=${c.what} lines=${true} /></p>${c.advice && html`<p class="soft"><${Hostile} text=${c.advice} lines=${true} /></p>`}</div><code class="faint">${c.check}</code></li>`)}</ul><//></div>`;
   }}<//>`;
 }
 
@@ -52,7 +52,7 @@ function Settings() {
   return html`<${Loaded} resource=${settings} what="The settings" lines=${12}>${({ settings: all }) => {
     const shown = all.filter((s) => (!q || (s.name + " " + s.help).toLowerCase().includes(q)) && (!changed || s.source !== "default"));
     return html`<div class="stack"><div class="filters"><${Search} value=${query.value.get("q")} placeholder="Name or what it does" label="Search settings" onChange=${(t) => setQuery({ q: t })} />
-        <button type="button" class="chip" aria-pressed=${changed} onClick=${() => setQuery({ changed: changed ? null : "1" })}>Not the default</button></div>
+        <button type="button" class="chip" aria-pressed=${changed} onClick=${() => setQuery({ changed: changed ? null : "1" })}>Changed only</button></div>
       ${shown.length === 0 ? html`<${Empty} icon="filter" title="No setting matches"><${Button} onClick=${() => setQuery({ q: null, changed: null })}>Show all<//><//>`
         : html`<${Card} class="flush"><ul class="settings">${shown.map((s) => html`<li key=${s.name}><div><code>${s.name}</code> ${s.source !== "default" && html`<${Badge} kind="accent">${s.source}<//>`}${s.secret && html`<${Badge}>secret<//>`}</div>
           <code class="value"><${Hostile} text=${s.value === "" ? "–" : s.value} /></code><p class="faint"><${Hostile} text=${s.help} />${s.default && s.source !== "default" ? html` <span class="nowrap">Default: <code><${Hostile} text=${s.default} /></code></span>` : ""}</p></li>`)}</ul><//>`}</div>`;
@@ -84,19 +84,23 @@ function Entries({ filters }) {
     }
   };
   const gaps = [...(first.data.gaps ?? []), ...older.gaps];
-  if (rows.length === 0 && gaps.length === 0 && !cursor) return html`<${Empty} icon="shield" title="Nobody did anything that matches" text="Writes, logins and refusals are kept for 30 days." />`;
-  return html`${gaps.map((g) => html`<div class="banner warn" role="status"><${Icon} name="warn" /><span>${g.count ? plural(g.count, "entry is", "entries are") : "Entries are"} missing between <${Time} at=${g.after} /> and <${Time} at=${g.before} />: NATS was away for too long, or lost them.</span></div>`)}
+  if (rows.length === 0 && gaps.length === 0 && !cursor) return html`<${Empty} icon="shield" title="No matching entries" text="Writes, logins and refusals are kept for 30 days." />`;
+  return html`${gaps.map((g) => html`<div class="banner warn" role="status"><${Icon} name="warn" /><span>${g.count ? plural(g.count, "entry is", "entries are") : "Entries are"} missing between <${Time} at=${g.after} /> and <${Time} at=${g.before} />: NATS was unavailable for too long, or lost them.</span></div>`)}
     <${Card} class="flush"><${Table} label="Audit log" rows=${rows} rowKey=${(e, i) => e.id ?? `${e.time}-${e.action}-${e.request_id ?? ""}-${rows.indexOf(e)}`} rowHeight=${36} columns=${auditColumns}
       more=${cursor ? html`<${Button} small=${true} onClick=${more}>Load older<//>` : undefined} /><//>`;
 }
 
 const actorOf = (a) => a?.name || a?.credential || a?.session_id || a?.kind || "–";
-const target = (e) => Object.entries(e).filter(([k, v]) => !["time", "action", "actor", "outcome", "id", "sequence", "level", "msg", "status", "position"].includes(k) && v !== null && v !== "" && typeof v !== "object");
+// What an entry is about, by the words that are shown for its members.
+const details = { run_id: "run", session_id: "session", agent_name: "agent", schema_name: "schema", runner_id: "runner", tree: "with all below", runs: "runs", count: "entries", route: "route", door: "via", from: "from", request: "request" };
+const entryPoints = { http: "the HTTP API", mcp: "MCP", nats: "NATS", inbox: "the NATS inbox", fleet: "a worker", clock: "a timer" };
+const target = (e) => Object.keys(details).filter((k) => e[k] !== undefined && e[k] !== "").map((k) => [k, details[k], k === "door" ? entryPoints[e[k]] ?? e[k] : e[k] === true ? "" : e[k]]);
+const outcome = (e) => [e.status ?? (e.error ? "" : "done"), e.error].filter(Boolean).join(" ");
 
 const auditColumns = [
-  { id: "time", label: "When", width: "150px", class: "slim", render: (e) => html`<${Time} at=${e.time} focus=${true} />` },
-  { id: "actor", label: "Who", width: "18%", render: (e) => html`<span class="cut"><${Hostile} text=${typeof e.actor === "string" ? e.actor : actorOf(e.actor)} /></span>` },
-  { id: "action", label: "Did", width: "20%", class: "main", render: (e) => html`<code class="clamp"><${Hostile} text=${e.action} /></code>` },
-  { id: "outcome", label: "Outcome", width: "130px", hide: 1, render: (e) => html`<span class="row"><${Dot} status=${/^(ok|2\d\d|allowed|done)/.test(String(e.outcome ?? e.status ?? "ok")) ? "ok" : "fail"} /><${Text} text=${e.outcome ?? e.status ?? ""} /></span>` },
-  { id: "about", label: "About", hide: 2, render: (e) => html`<span class="cut">${target(e).map(([k, v], i) => html`${i > 0 && " · "}<span class="faint">${k}</span> ${k === "run_id" || k === "run" ? html`<a href=${"/ui/runs/" + seg(v)}><${Hostile} text=${v} /></a>` : html`<${Hostile} text=${v} />`}`)}</span>` },
+  { id: "time", label: "Time", width: "150px", class: "slim", render: (e) => html`<${Time} at=${e.time} focus=${true} />` },
+  { id: "actor", label: "Actor", width: "18%", render: (e) => html`<span class="cut"><${Hostile} text=${typeof e.actor === "string" ? e.actor : actorOf(e.actor)} /></span>` },
+  { id: "action", label: "Action", width: "20%", class: "main", render: (e) => html`<code class="clamp"><${Hostile} text=${e.action} /></code>` },
+  { id: "outcome", label: "Outcome", width: "130px", hide: 1, render: (e) => html`<span class="row"><${Dot} status=${/^(2\d\d|done)/.test(outcome(e)) ? "ok" : "fail"} /><span class="cut"><${Text} text=${outcome(e)} /></span></span>` },
+  { id: "about", label: "Details", hide: 2, render: (e) => html`<span class="cut">${target(e).map(([k, word, v], i) => html`${i > 0 && " · "}<span class="faint">${word}</span> ${k === "run_id" ? html`<a href=${"/ui/runs/" + seg(v)}><${Hostile} text=${v} /></a>` : html`<${Hostile} text=${v} />`}`)}</span>` },
 ];

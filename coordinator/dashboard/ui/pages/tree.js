@@ -29,9 +29,9 @@ function Actions({ tree: { root, nodes, reload } }) {
     toast("The tree is being stopped");
     reload();
   };
-  return html`${root.parent_session_id && html`<${Button} icon="up" href=${`/ui/sessions/${seg(root.parent_session_id)}/tree`}>Above<//>`}
-    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live > 0 ? undefined : "Nothing of it runs or waits"} onClick=${() => setAsking(true)}>Stop all<//>
-    ${asking && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${stop} onClose=${() => setAsking(false)}><p>All that runs or waits in <b><${Text} text=${root.agent_name} /></b> and below it is stopped: ${plural(live, "run")}. Nobody below is called back.</p><//>`}`;
+  return html`${root.parent_session_id && html`<${Button} icon="up" href=${`/ui/sessions/${seg(root.parent_session_id)}/tree`}>Parent<//>`}
+    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live > 0 ? undefined : "Nothing in it is running or waiting"} onClick=${() => setAsking(true)}>Stop all<//>
+    ${asking && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${stop} onClose=${() => setAsking(false)}><p>Everything that is running or waiting in <b><${Text} text=${root.agent_name} /></b> and below it is stopped: ${plural(live, "run")}. No callbacks are delivered below it.</p><//>`}`;
 }
 
 function Gantt({ tree }) {
@@ -61,21 +61,21 @@ function Gantt({ tree }) {
   return html`<div ref=${box} class="gantt">
     <div class="listbar">
       <span>${plural(nodes.size, "session")}, ${plural(all.runs, "run")}</span>
-      ${all.live > 0 && html`<${Status} status="running" label=${`${all.live} under way`} />`}
+      ${all.live > 0 && html`<${Status} status="running" label=${`${all.live} in progress`} />`}
       ${all.failed > 0 && html`<${Status} status="failed" label=${`${plural(all.failed, "run")} failed`} />`}
       ${tree.cut && html`<${Badge} kind="warn">only the first ${plural(nodes.size, "session")}<//>`}
       <span class="grow"></span>
       ${sum.failed > 0 && html`<${Button} small=${true} icon="down" onClick=${next}>Next failed<//><${Switch} on=${onlyFailed} onChange=${(on) => setQuery({ show: on ? "failed" : null })}>Failed only<//>`}
-      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, true])))}>Unfold all<//>
-      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, k === root.session_id])))}>Fold all<//>
-      <span class="zoom" role="group" aria-label="Time"><${Button} small=${true} label="Show more time" title="Show more time" disabled=${zoom === 1} onClick=${() => setZoom(Math.max(1, zoom / 2))}>−<//><${Button} small=${true} label="Show less time, at the end" title="Show less time, at the end" onClick=${() => setZoom(zoom * 2)}>+<//></span>
+      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, true])))}>Expand all<//>
+      <${Button} small=${true} kind="plain" onClick=${() => setFolds(new Map([...nodes.keys()].map((k) => [k, k === root.session_id])))}>Collapse all<//>
+      <span class="zoom" role="group" aria-label="Time"><${Button} small=${true} label="Zoom out" title="Zoom out" disabled=${zoom === 1} onClick=${() => setZoom(Math.max(1, zoom / 2))}>−<//><${Button} small=${true} label="Zoom in on the end" title="Zoom in on the end" onClick=${() => setZoom(zoom * 2)}>+<//></span>
     </div>
     ${tree.error && html`<div class="banner warn" role="status"><${Icon} name="warn" /><span><${Text} text=${tree.error.message} /></span></div>`}
-    <${Table} label="Sessions in time" rows=${rows} rowKey=${(r) => r.node.session_id} rowHeight=${34} rowClass=${(r) => (failed(r.node) ? "isfailed" : undefined)} columns=${[
+    <${Table} label="Sessions over time" rows=${rows} rowKey=${(r) => r.node.session_id} rowHeight=${34} rowClass=${(r) => (failed(r.node) ? "isfailed" : undefined)} columns=${[
       { id: "name", label: "Session", width: "44%", render: (r) => html`<${Name} row=${r} fold=${fold} />` },
       { id: "time", label: html`<${Axis} view=${view} origin=${time.from} />`, class: "timecell", render: (r) => html`<${Bars} node=${r.node} view=${view} />` },
-      { id: "took", label: "Took", width: "84px", end: true, hide: 3, render: (r) => html`<${Total} node=${r.node} />` }]} />
-    ${nodes.size === 1 && html`<${Empty} icon="tree" title="Nothing below it" text="An agent that starts other agents with this session as their parent grows the tree." />`}
+      { id: "took", label: "Duration", width: "84px", end: true, hide: 3, render: (r) => html`<${Total} node=${r.node} />` }]} />
+    ${nodes.size === 1 && html`<${Empty} icon="tree" title="No child sessions" text="Agents that are started with this session as their parent appear here." />`}
   </div>`;
 }
 
@@ -100,12 +100,12 @@ function Name({ row, fold }) {
     else if (e.key === "ArrowLeft" && open) fold(node, false);
   };
   return html`<div class="treename" style=${{ paddingInlineStart: Math.min(level, 24) * 18 + "px" }} onKeyDown=${key}>
-    ${children > 0 ? html`<button type="button" class="fold" aria-expanded=${open} aria-label=${`${open ? "Fold" : "Unfold"} ${plural(sum.sessions, "session")} below ${visible(node.agent_name)}`} onClick=${() => fold(node, !open)}><${Icon} name=${open ? "down" : "chevron"} /></button>` : html`<span class="nofold"></span>`}
+    ${children > 0 ? html`<button type="button" class="fold" aria-expanded=${open} aria-label=${`${open ? "Collapse" : "Expand"} ${plural(sum.sessions, "session")} below ${visible(node.agent_name)}`} onClick=${() => fold(node, !open)}><${Icon} name=${open ? "down" : "chevron"} /></button>` : html`<span class="nofold"></span>`}
     <span class="row" title=${status}><${Dot} status=${status} /></span><span class="offscreen">level ${level + 1}, ${status}: </span>
     ${node.deleted ? html`<span class="faint">deleted session</span>` : html`<a class="name" href=${"/ui/sessions/" + seg(node.session_id)}><${Text} text=${node.agent_name} /></a>`}
     ${children > 0 && !open && html`<${Badge}>${sum.sessions}<//>`}${!open && sum.failed > 0 && html`<${Badge} kind="bad">${sum.failed} failed<//>`}
     ${bad?.error && status === "failed" && html`<a class="cut bad" href=${"/ui/runs/" + seg(bad.run_id)} title=${visible(bad.error.message)}><${Hostile} text=${bad.error.message} /></a>`}
-    ${node.runs.some((r) => r.callback?.status === "undeliverable") && html`<${Badge} kind="bad">callback undeliverable<//>`}${node.runs.some((r) => r.callback?.status === "suppressed") && html`<${Badge}>nobody told<//>`}
+    ${node.runs.some((r) => r.callback?.status === "undeliverable") && html`<${Badge} kind="bad">callback undeliverable<//>`}${node.runs.some((r) => r.callback?.status === "suppressed") && html`<${Badge}>callback suppressed<//>`}
   </div>`;
 }
 
@@ -133,7 +133,7 @@ function Bar({ run, turn, view }) {
   const told = run.reports?.length;
   const n = run.next_attempt_at ? run.attempt + 1 : run.attempt;
   const attempt = run.earlier || n > 1 ? `, attempt ${n}` : "";
-  const label = `${turn ? (told ? `callback turn of ${plural(told, "run")}` : "turn") : "run"} ${run.status}${attempt}, ${duration(end - created)}`;
+  const label = `${turn ? (told ? `callback turn for ${plural(told, "run")}` : "turn") : "run"} ${run.status}${attempt}, ${duration(end - created)}`;
   return html`<a class=${"bar s-" + run.status + (told ? " told" : "") + (run.earlier ? " earlier" : "")} href=${"/ui/runs/" + seg(run.run_id)} style=${{ insetInlineStart: a + "%", width: `max(${c - a}%, 4px)` }}
       title=${`${label}\n${exact(created)}${run.error ? "\n" + visible(run.error.message) : ""}`} aria-label=${label}>
     ${b > a && html`<i class="wait" style=${{ width: c > a ? ((b - a) / (c - a)) * 100 + "%" : "0" }}></i>`}${Number.isFinite(began) && html`<i class="work"></i>`}

@@ -69,7 +69,7 @@ async function lint(view, { judge, errors }) {
     } catch (err) {
       if (view.state.doc !== doc) return [];
       found = [];
-      errors([{ message: "The coordinator could not judge it: " + err.message }]);
+      errors([{ message: "The coordinator could not check it: " + err.message }]);
       return [];
     }
   }

@@ -20,14 +20,14 @@ export function Loading({ lines = 6, label = "Loading" }) {
 }
 
 /** NoPermission says which right is missing. */
-export const NoPermission = ({ route, text }) => html`<${Empty} icon="shield" title="You may not see this" text=${text ?? refusal(route) ?? "Ask for a token with another scope."}><${Button} href="/ui/login">Log in with another token<//><//>`;
+export const NoPermission = ({ route, text }) => html`<${Empty} icon="shield" title="You have no access to this" text=${text ?? refusal(route) ?? "Ask for a token with another scope."}><${Button} href="/ui/login">Log in with another token<//><//>`;
 
 /** Failed shows an error of the API, what it means and what to do. */
 export function Failed({ error, reload, what = "This page" }) {
   if (error instanceof ApiError && error.status === 403) return html`<${NoPermission} text=${error.message} />`;
   const gone = error.status === 404;
-  const title = gone ? "There is no such thing here" : error.passing ? "The coordinator is not available" : `${what} could not be loaded`;
-  const advice = gone ? "It may have been deleted, or be older than what is kept." : error.passing ? "This page tries again by itself." : undefined;
+  const title = gone ? "Not found" : error.passing ? "The coordinator is not available" : `${what} could not be loaded`;
+  const advice = gone ? "It may have been deleted, or be older than the history that is kept." : error.passing ? "This page retries by itself." : undefined;
   return html`<div class="state failed" role="alert"><${Icon} name="warn" /><h2>${title}</h2><p><${Hostile} text=${error.message} lines=${true} /></p>${advice && html`<p class="faint">${advice}</p>`}
     <p class="faint"><code>${error.code ?? error.name}</code></p><div class="actions">${reload && html`<${Button} icon="retry" onClick=${reload}>Try again<//>`}</div></div>`;
 }

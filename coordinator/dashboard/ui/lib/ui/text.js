@@ -29,7 +29,7 @@ function shownText(s, lines) {
   const parts = [];
   let at = 0;
   for (const m of s.matchAll(pattern)) {
-    parts.push(s.slice(at, m.index), html`<span class="ctl" title="A character that is not shown">${codePoint(m[0])}</span>`);
+    parts.push(s.slice(at, m.index), html`<span class="ctl" title="An invisible character">${codePoint(m[0])}</span>`);
     at = m.index + m[0].length;
     if (parts.length > 4000) break;
   }

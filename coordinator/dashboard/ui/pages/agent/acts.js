@@ -14,12 +14,12 @@ export function Act({ kind, agent, text, changes, onClose, done }) {
   if (kind === "delete") {
     const run = async () => (await request("DELETE", to), finish(`${agent.name} is deleted`));
     return html`<${Confirm} title="Delete this agent?" verb=${"Delete " + agent.name} kind="danger" needs="DELETE /agents/:name" run=${run} onClose=${onClose}>
-      <p>The definition of <strong><${Hostile} text=${agent.name} /></strong> and its drafts go. Runs that were accepted keep their copy and go on.</p><//>`;
+      <p>The definition of <strong><${Hostile} text=${agent.name} /></strong> and its drafts are deleted. Accepted runs keep their copy and continue.</p><//>`;
   }
   const on = kind === "activate";
   const run = async () => (await send("PATCH", to, object([["status", quote(on ? "active" : "inactive")]])), finish(`${agent.name} is ${on ? "active" : "inactive"}`));
   return html`<${Confirm} title=${on ? "Activate this agent?" : "Deactivate this agent?"} verb=${(on ? "Activate " : "Deactivate ") + agent.name} needs="PATCH /agents/:name" run=${run} onClose=${onClose}>
-    <p>${on ? "New runs of it are accepted again." : "New runs of it are refused (409 agent_inactive). What runs and waits goes on."}</p><//>`;
+    <p>${on ? "New runs of it are accepted again." : "New runs of it are refused (409 agent_inactive). Running and waiting runs continue."}</p><//>`;
 }
 
 const goodName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$/;
@@ -29,7 +29,7 @@ function Create({ from, text, changes, onClose }) {
   const [about, setAbout] = useState("");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const bad = name && !goodName.test(name) ? "1 to 60 letters, digits, _ and -, beginning with a letter or a digit" : undefined;
+  const bad = name && !goodName.test(name) ? "1 to 60 letters, digits, _ and -, starting with a letter or a digit" : undefined;
   const create = async (e) => {
     e?.preventDefault();
     if (!name || bad || busy) return;
@@ -46,8 +46,8 @@ function Create({ from, text, changes, onClose }) {
   };
   const footer = html`<${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" needs="POST /agents" busy=${busy} disabled=${!name || Boolean(bad)} onClick=${create}>Create<//>`;
   return html`<${Dialog} title=${from ? `Copy ${from.name}` : "New agent"} onClose=${onClose} footer=${footer}><form class="stack" onSubmit=${create}>
-    <${Field} label="Name" error=${bad} hint="Callers name it so. It cannot be changed later.">${(c) => html`<input type="text" autofocus autocomplete="off" spellcheck=${false} value=${name} onInput=${(e) => setName(e.currentTarget.value)} ...${c} />`}<//>
-    ${!from && html`<${Field} label="Description" optional=${true} hint="For people, and for agents that choose whom to ask.">${(c) => html`<input type="text" value=${about} onInput=${(e) => setAbout(e.currentTarget.value)} ...${c} />`}<//>
-      <p class="faint">It is autonomous: a program such as Claude Code works for it. Procedural agents come from a runner's folder.</p>`}
+    <${Field} label="Name" error=${bad} hint="Callers use this name. It cannot be changed later.">${(c) => html`<input type="text" autofocus autocomplete="off" spellcheck=${false} value=${name} onInput=${(e) => setName(e.currentTarget.value)} ...${c} />`}<//>
+    ${!from && html`<${Field} label="Description" optional=${true} hint="For people, and for agents that choose which agent to ask.">${(c) => html`<input type="text" value=${about} onInput=${(e) => setAbout(e.currentTarget.value)} ...${c} />`}<//>
+      <p class="faint">The agent is autonomous: it works through a program such as Claude Code. Procedural agents come from a runner's folder.</p>`}
     ${error && html`<${Problem} error=${error} />`}<input type="submit" hidden /></form><//>`;
 }

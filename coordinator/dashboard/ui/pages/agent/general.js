@@ -21,7 +21,7 @@ function Line({ definition, name, label, hint, lines = false, empty = "null" }) 
 /** Digits is one member that is a whole number, as it was typed. */
 function Digits({ definition, name, label, hint, unit }) {
   const text = definition.value(name) ?? "";
-  const bad = text !== "" && !/^\d+$/.test(text) ? `${text} is no whole number` : undefined;
+  const bad = text !== "" && !/^\d+$/.test(text) ? `${text} is not a whole number` : undefined;
   return html`<${Field} label=${label} hint=${hint} error=${bad} optional=${true}>${(c) => html`<span class="row"><input type="text" inputmode="numeric" class="number" autocomplete="off" value=${text} readonly=${Boolean(definition.fixed)}
     onInput=${(e) => definition.set(name, e.currentTarget.value.trim() || "null")} ...${c} />${unit && html`<span class="faint">${unit}</span>`}</span>`}<//>`;
 }
@@ -42,7 +42,7 @@ function Words({ label, hint, value, onChange, fixed }) {
 
 const demanded = [
   ["executor_type", "Executor type", "autonomous or procedural"], ["executor_profile", "Runner profile", "Only on runners with this executor profile"],
-  ["hostname", "Host", "Only on runners of this host"], ["project_dir", "Project folder", "An absolute path"],
+  ["hostname", "Host", "Only on runners on this host"], ["project_dir", "Project folder", "An absolute path"],
 ];
 
 /** Demands are what runs of the agent ask of a runner. value and onChange are JSON text. */
@@ -55,22 +55,22 @@ export function Demands({ value, onChange, fixed }) {
   const tags = member(node, "tags");
   return html`<div class="grid tight">${demanded.map(([name, label, hint]) => html`<${Field} key=${name} label=${label} hint=${hint} optional=${true}>${(c) => html`<input type="text" autocomplete="off" spellcheck=${false}
       value=${stringOf(member(node, name)) ?? ""} readonly=${Boolean(fixed)} onInput=${(e) => set(name, e.currentTarget.value ? string(e.currentTarget.value) : undefined)} ...${c} />`}<//>`)}
-    <${Words} label="Tags" hint="A runner must have all of them. Separate them with commas." fixed=${fixed} value=${tags && write(tags)} onChange=${(t) => set("tags", t === "null" ? undefined : read(t))} /></div>`;
+    <${Words} label="Tags" hint="A runner must have all of them. Separate with commas." fixed=${fixed} value=${tags && write(tags)} onChange=${(t) => set("tags", t === "null" ? undefined : read(t))} /></div>`;
 }
 
 export function General({ definition, agent }) {
   const procedural = agent.type === "procedural";
   return html`<div class="grid">
     <${Card} title="About"><div class="stack">
-      <${Line} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose whom to ask." />
-      <${Words} label="Tags" hint="Runners that ask for a tag in common take only runs of agents with it. Separate them with commas." fixed=${definition.fixed} value=${definition.value("tags")} onChange=${(t) => definition.set("tags", t)} />
-      ${agent.command && html`<${Field} label="Command" hint="The program that a runner starts.">${(c) => html`<input type="text" readonly value=${agent.command} ...${c} />`}<//>`}</div><//>
+      <${Line} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose which agent to ask." />
+      <${Words} label="Tags" hint="Some runners only take agents that share one of their tags. Separate with commas." fixed=${definition.fixed} value=${definition.value("tags")} onChange=${(t) => definition.set("tags", t)} />
+      ${agent.command && html`<${Field} label="Command" hint="The program that the runner starts.">${(c) => html`<input type="text" readonly value=${agent.command} ...${c} />`}<//>`}</div><//>
     <${Card} title="How it runs"><div class="stack">
-      ${!procedural && html`<${Line} definition=${definition} name="model" label="Model" hint="Where the profile allows it. None: the profile's." />
-        <${Digits} definition=${definition} name="max_turns" label="Model turns in one run" hint="At most what the profile says." />`}
-      <${Digits} definition=${definition} name="timeout_seconds" label="Time limit" unit="seconds" hint=${`The upper bound of every run. None: ${procedural ? 300 : 3600}.`} />
-      <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How often a run may be tried when attempts fail or are lost. None: once." /></div><//>
-    <${Card} title="Where it runs"><div class="stack"><${Line} definition=${definition} name="executor_profile" label="Executor profile" hint="The configuration that works for it." />
+      ${!procedural && html`<${Line} definition=${definition} name="model" label="Model" hint="If the profile allows it. Default: the profile's model." />
+        <${Digits} definition=${definition} name="max_turns" label="Model turns in one run" hint="Limited by the profile." />`}
+      <${Digits} definition=${definition} name="timeout_seconds" label="Time limit" unit="seconds" hint=${`The upper limit for every run. Default: ${procedural ? 300 : 3600}.`} />
+      <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How many attempts a run has when they fail or are lost. Default: 1." /></div><//>
+    <${Card} title="Where it runs"><div class="stack"><${Line} definition=${definition} name="executor_profile" label="Executor profile" hint="The executor profile its runs need." />
       <${Demands} value=${definition.value("demands")} fixed=${definition.fixed} onChange=${(t) => definition.set("demands", t)} /></div><//>
   </div>`;
 }
@@ -83,7 +83,7 @@ export function Servers({ definition }) {
   const change = (next) => (setText(next), definition.set("mcp_servers", next.trim() === "" ? "null" : next));
   const shown = was === "" && !check(text) ? "" : text; // after a discard
   return html`<${Card} title="MCP servers"><div class="stack">
-    <p class="soft">Servers whose tools the agent may use, by name. <code>\${AGENT_ORCHESTRATOR_MCP_URL}</code> is the orchestrator's own; values such as <code>\${TOKEN}</code> come from the worker's environment.</p>
+    <p class="soft">Servers whose tools the agent may use, by name. <code>\${AGENT_ORCHESTRATOR_MCP_URL}</code> is the orchestrator's own URL; values such as <code>\${TOKEN}</code> come from the worker's environment.</p>
     ${was.includes(masked) && html`<div class="banner"><${Icon} name="shield" /><span>Secrets are hidden: your token may not see them.</span></div>`}
     <${Editor} label="MCP servers" value=${shown} onChange=${change} readOnly=${Boolean(definition.fixed)} placeholder='{"files": {"command": "mcp-files", "args": ["/srv"]}}' /></div><//>`;
 }
@@ -95,11 +95,11 @@ export function JsonTab({ definition }) {
     setText(next);
     const wrong = check(next);
     const object = !wrong && new Json(next).kind === "object";
-    setError(wrong ? "It is no JSON: nothing of it is taken over yet" : object ? null : "A definition is a JSON object");
+    setError(wrong ? "This is not valid JSON: the changes are not applied yet" : object ? null : "A definition is a JSON object");
     if (object) definition.apply(next);
   };
   return html`<${Card} title="The definition"><div class="stack">
-    <p class="soft">All that can be changed, as <code>PATCH /agents/${definition.agent.name}</code> takes it. What is changed here shows in the other tabs; what is taken out is taken away.</p>
+    <p class="soft">Everything that can be changed, in the form <code>PATCH /agents/${definition.agent.name}</code> takes. Changes show in the other tabs; a member that you remove is removed from the agent.</p>
     ${error && html`<p class="bad" role="alert"><${Hostile} text=${error} /></p>`}
     <${Editor} label="Definition" value=${text} onChange=${change} readOnly=${Boolean(definition.fixed)} /></div><//>`;
 }

@@ -52,10 +52,10 @@ function sentence({ agent, input, output }) {
 
 // judge asks the coordinator about both schemas before anything is written.
 async function judge({ input, output, broken, changes }) {
-  if (input.empty && input.was) throw new NotSaved("input", "The editor is empty. Turn “Custom input schema” off to take the schema away, or define one.");
-  if (output.empty && output.was) throw new NotSaved("output", "The editor is empty. Choose “None” to take the schema away, or define one.");
+  if (input.empty && input.was) throw new NotSaved("input", "The editor is empty. Turn “Custom input schema” off to remove the schema, or define one.");
+  if (output.empty && output.was) throw new NotSaved("output", "The editor is empty. Choose “None” to remove the schema, or define one.");
   const bad = broken();
-  if (bad && bad !== "parameters_schema" && bad !== "output_schema") throw new NotSaved(tabs[bad], `${bad} is not right: ${changes[bad]}`);
+  if (bad && bad !== "parameters_schema" && bad !== "output_schema") throw new NotSaved(tabs[bad], `${bad} is not valid: ${changes[bad]}`);
   await judgeOne("input", input.on, input.text, changes.parameters_schema);
   await judgeOne("output", output.mode === "inline", output.text, changes.output_schema);
 }
@@ -79,11 +79,11 @@ async function patch({ agent, changes }, etag) {
 /** Conflict shows both versions of what was changed here, where somebody else has saved meanwhile. */
 export function Conflict({ definition, save }) {
   const other = new Json(save.conflict.text);
-  const show = (text) => (text === undefined || text === "null" ? html`<p class="faint">none</p>` : html`<${JsonView} value=${pretty(text)} />`);
-  const footer = html`<${Button} onClick=${save.close}>Go on editing<//><${Button} onClick=${save.leave}>Take theirs<//>
-    <${Button} kind="danger" needs="PATCH /agents/:name" busy=${save.busy} onClick=${save.force}>Save mine over it<//>`;
+  const show = (text) => (text === undefined || text === "null" ? html`<p class="faint">None</p>` : html`<${JsonView} value=${pretty(text)} />`);
+  const footer = html`<${Button} onClick=${save.close}>Keep editing<//><${Button} onClick=${save.leave}>Take theirs<//>
+    <${Button} kind="danger" needs="PATCH /agents/:name" busy=${save.busy} onClick=${save.force}>Overwrite with mine<//>`;
   return html`<${Dialog} title="Somebody else changed this agent" wide=${true} onClose=${save.close} footer=${footer}>
-    <p>It was saved elsewhere after this page had read it. These members are changed here; nothing is lost until you choose.</p>
+    <p>It was saved elsewhere after you opened this page. You changed the members below; nothing is lost until you choose.</p>
     ${Object.keys(definition.changes).map((name) => html`<section class="versions"><h3><code><${Hostile} text=${name} /></code></h3>
       <div class="grid"><div><h4>Theirs, saved</h4>${show(other.member(name)?.text)}</div><div><h4>Yours</h4>${show(definition.changes[name])}</div></div></section>`)}<//>`;
 }

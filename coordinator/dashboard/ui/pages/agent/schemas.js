@@ -9,9 +9,9 @@ import { emptyArray, emptyObject, member, read, stringOf, withItem, withMember, 
 
 export function Input({ definition, agent, preview }) {
   const { input, fixed } = definition;
-  const about = agent.type === "procedural" ? "Without one any JSON object is taken." : "Without one a run takes a prompt and nothing else.";
+  const about = agent.type === "procedural" ? "Without one, any JSON object is accepted." : "Without one, a run takes only a prompt.";
   return html`<div class="editing"><${Card} title="Input" actions=${html`<${Switch} on=${input.on} why=${fixed} onChange=${input.setOn}>Custom input schema<//>`}>
-      <div class="stack"><p class="soft">A JSON Schema (draft-07) of the parameters that start a run. It alone counts: nothing is added to it. ${about}</p>
+      <div class="stack"><p class="soft">A JSON Schema (draft-07) for a run's parameters. It is used as it is: nothing is added. ${about}</p>
       <${Side} side=${input} fixed=${fixed} label="Custom input schema" off="The custom input schema is off." /></div><//>
     <${Effective} definition=${definition} agent=${agent} preview=${preview} /></div>`;
 }
@@ -19,12 +19,12 @@ export function Input({ definition, agent, preview }) {
 /** Side is the editor of one schema, or what says that it is off. */
 function Side({ side, fixed, label, off }) {
   if (!side.on) {
-    return html`<p class="row wrap"><span class="faint">${off}</span>${side.text.trim() !== "" && html`<${Badge} kind="warn">draft<//><span class="faint">The text is kept as a draft: it is there when you turn it on.</span>`}<${Saved} kept=${side.kept} /></p>`;
+    return html`<p class="row wrap"><span class="faint">${off}</span>${side.text.trim() !== "" && html`<${Badge} kind="warn">draft<//><span class="faint">The text is kept as a draft until you turn it on.</span>`}<${Saved} kept=${side.kept} /></p>`;
   }
   return html`<${Others} side=${side} /><${SchemaEditor} label=${label} value=${side.text} onChange=${side.set} readOnly=${Boolean(fixed)} tools=${html`<${Saved} kept=${side.kept} />`} />
     ${side.empty && html`<p class="row warn"><${Icon} name="warn" /> The editor is empty: no schema is active.</p>`}
-    ${!fixed && side.drafted && html`<p class="row wrap faint">${side.was ? "This text is a draft; the active schema is another." : "This text is a draft until it is saved."}
-      ${side.was && html`<${Button} small=${true} kind="plain" onClick=${side.reset}>Go back to the active schema<//>`}</p>`}`;
+    ${!fixed && side.drafted && html`<p class="row wrap faint">${side.was ? "This text is a draft; another schema is active." : "This text is a draft until it is saved."}
+      ${side.was && html`<${Button} small=${true} kind="plain" onClick=${side.reset}>Revert to the active schema<//>`}</p>`}`;
 }
 
 const saying = { saving: "Saving the draft…", saved: "Draft saved", failed: "The draft could not be saved" };
@@ -43,10 +43,10 @@ function Others({ side }) {
 function Effective({ definition, agent, preview }) {
   const schema = preview.data?.parameters_schema;
   const text = schema?.text ?? null;
-  return html`<${Card} title="What a start must send"><div class="stack">
+  return html`<${Card} title="What a new run must send"><div class="stack">
     ${preview.error && html`<p class="bad"><${Hostile} text=${preview.error.message} /></p>`}
     ${preview.data && !preview.error && (text ? html`<${PromptNote} text=${text} definition=${definition} agent=${agent} /><${JsonView} value=${schema.pretty()} label="The effective schema" />` : html`<p>Any JSON object.</p>`)}
-    ${agent.type !== "procedural" && html`<p class="faint">A resume of a session always sends a prompt and nothing else.</p>`}</div><//>`;
+    ${agent.type !== "procedural" && html`<p class="faint">Resuming a session always sends only a prompt.</p>`}</div><//>`;
 }
 
 function PromptNote({ text, definition, agent }) {
@@ -70,15 +70,15 @@ export function withPrompt(schema) {
 }
 
 const modes = [
-  ["none", "None", "The answer is text, as the agent writes it."],
-  ["name", "By name", "A schema of the registry, shared by agents."],
-  ["inline", "Custom output schema", "A schema of this agent's own."],
+  ["none", "None", "The answer is plain text."],
+  ["name", "By name", "A named schema that agents share."],
+  ["inline", "Custom output schema", "A schema for this agent only."],
 ];
 
 export function Output({ definition }) {
   const { output, fixed } = definition;
   return html`<${Card} title="Output"><div class="stack">
-    <p class="soft">What an answer must match. The agent is told the schema, its answer is checked, and it is asked again where that fails. A schema that a caller gives replaces it.</p>
+    <p class="soft">What the answer must match. The agent is given the schema, its answer is checked, and it is asked again if the check fails. A schema from the caller replaces this one.</p>
     <fieldset class="modes"><legend class="offscreen">Output schema</legend>${modes.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="output-mode" value=${id} checked=${output.mode === id} disabled=${Boolean(fixed)} onChange=${() => output.setMode(id)} />
       <span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>
     ${output.mode === "name" && html`<${Named} value=${output.name} onChange=${output.setName} fixed=${fixed} />`}
@@ -92,7 +92,7 @@ export function Named({ value, onChange, fixed }) {
   const one = useResource(async (signal) => (value ? get("/schemas/" + encodeURIComponent(value), {}, { signal }) : null), [value]);
   const names = (all.data?.schemas ?? []).map((s) => s.name);
   const shown = value && !names.includes(value) ? [value, ...names] : names;
-  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : undefined} hint=${all.data && names.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>make one</a>.` : undefined}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
+  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : undefined} hint=${all.data && names.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : undefined}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
       <option value="">Choose…</option>${shown.map((n) => html`<option value=${n} selected=${n === value}>${n}</option>`)}</select>`}<//>
     ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}`;
 }
@@ -108,7 +108,7 @@ export function Options({ value, onChange, fixed, retries }) {
   const strict = member(node, "strict_json_only")?.text ?? member(node, "validation_mode")?.text;
   const bad = tries !== "" && !/^(?:10|\d)$/.test(tries) ? "From 0 to 10" : undefined;
   const retry = (e) => set("max_retries", e.currentTarget.value.trim() === "" ? undefined : { kind: "typed", text: e.currentTarget.value.trim() });
-  return html`<div class="grid tight"><${Field} label="Retries" optional=${true} error=${bad} hint=${`How often it is asked again where the answer does not match. None given: ${retries}.`}>${(c) => html`<input type="text" inputmode="numeric" class="number" autocomplete="off" readonly=${Boolean(fixed)} value=${tries} onInput=${retry} ...${c} />`}<//>
-    <${Field} label="What counts as the answer" hint="JSON is looked for in the text, or the whole text has to be JSON.">${(c) => html`<select disabled=${Boolean(fixed)} value=${strict === "true" ? "true" : strict === "false" ? "false" : ""} onChange=${(e) => set("strict_json_only", e.currentTarget.value ? read(e.currentTarget.value) : undefined)} ...${c}>
-      <option value="" selected=${!strict}>As the coordinator is set</option><option value="false" selected=${strict === "false"}>JSON anywhere in the text</option><option value="true" selected=${strict === "true"}>Only a text that is JSON as a whole</option></select>`}<//></div>`;
+  return html`<div class="grid tight"><${Field} label="Retries" optional=${true} error=${bad} hint=${`How often the agent is asked again if its answer does not match. Default: ${retries}.`}>${(c) => html`<input type="text" inputmode="numeric" class="number" autocomplete="off" readonly=${Boolean(fixed)} value=${tries} onInput=${retry} ...${c} />`}<//>
+    <${Field} label="What counts as the answer" hint="Either JSON is searched for in the text, or the whole text must be JSON.">${(c) => html`<select disabled=${Boolean(fixed)} value=${strict === "true" ? "true" : strict === "false" ? "false" : ""} onChange=${(e) => set("strict_json_only", e.currentTarget.value ? read(e.currentTarget.value) : undefined)} ...${c}>
+      <option value="" selected=${!strict}>The coordinator's default</option><option value="false" selected=${strict === "false"}>JSON anywhere in the text</option><option value="true" selected=${strict === "true"}>The whole text must be JSON</option></select>`}<//></div>`;
 }

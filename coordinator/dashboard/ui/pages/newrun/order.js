@@ -18,12 +18,12 @@ export const parametersOf = (o) => (o.session === "resume" ? object([["prompt", 
 /** problems are what keeps an order from being a request at all: sentences. The rest is the coordinator's to judge. */
 export function problems(o) {
   const list = [];
-  if (o.session === "resume" && !o.resume) list.push("Say which session goes on");
+  if (o.session === "resume" && !o.resume) list.push("Enter the session to continue");
   if (o.session === "new" && !o.agent) list.push("Choose an agent");
-  if (o.session === "new" && typed(o.parameters)) list.push("The parameters are no JSON yet");
+  if (o.session === "new" && typed(o.parameters)) list.push("The parameters are not valid JSON yet");
   if (o.output.kind === "name" && !o.output.name) list.push("Choose an output schema");
-  if (o.output.kind === "inline" && !isJson(o.output.text)) list.push("The output schema is no JSON yet");
-  for (const [name, text] of [["time limit", o.timeout], ["attempts", o.attempts]]) if (text !== "" && !/^\d+$/.test(text)) list.push(`The ${name} is no whole number`);
+  if (o.output.kind === "inline" && !isJson(o.output.text)) list.push("The output schema is not valid JSON yet");
+  for (const [name, text] of [["time limit", o.timeout], ["attempts", o.attempts]]) if (text !== "" && !/^\d+$/.test(text)) list.push(`The ${name} is not a whole number`);
   return list;
 }
 

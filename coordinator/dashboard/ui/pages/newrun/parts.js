@@ -15,7 +15,7 @@ const Line = ({ label, hint, value, onInput, optional = true, error, ...rest }) 
 const Radios = ({ name, legend, value, onChange, options }) => html`<fieldset class="modes"><legend class="offscreen">${legend}</legend>${options.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name=${name} value=${id} checked=${value === id} onChange=${() => onChange(id)} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`;
 
 export const SessionCard = ({ order, set }) => html`<${Card} title="Session"><div class="stack">
-  <${Radios} name="session" legend="Session" value=${order.session} onChange=${(session) => set({ session })} options=${[["new", "A new session", "An agent starts from its parameters."], ["resume", "Go on with a session", "A further turn: a prompt, and the session remembers."]]} />
+  <${Radios} name="session" legend="Session" value=${order.session} onChange=${(session) => set({ session })} options=${[["new", "A new session", "An agent starts with its parameters."], ["resume", "Continue a session", "Another turn: send a prompt, the session remembers the rest."]]} />
   ${order.session === "resume" && html`<${Line} label="Session" optional=${false} hint="ses_…, of an autonomous agent" value=${order.resume} onInput=${(resume) => set({ resume })} />`}</div><//>`;
 
 export function AgentCard({ agents, known, order, set }) {
@@ -23,7 +23,7 @@ export function AgentCard({ agents, known, order, set }) {
   const missing = order.agent && !known;
   const filled = (m) => m.kind !== "object" || m.items.length > 0; // what the form of another agent has laid out is none of this one's
   const choose = (agent) => (setQuery({ agent }), set({ agent, parameters: order.parameters.items ? { kind: "object", items: order.parameters.items.filter(filled) } : order.parameters }));
-  return html`<${Card} title="Agent"><div class="stack"><${Field} label="Agent" error=${missing ? `There is no agent ${order.agent} (any more)` : undefined} hint=${agents.length === 0 ? html`There are none yet: <a href=${path(["agents"])}>make one</a>.` : undefined}>${(c) => html`<select value=${order.agent} onChange=${(e) => choose(e.currentTarget.value)} ...${c}>
+  return html`<${Card} title="Agent"><div class="stack"><${Field} label="Agent" error=${missing ? `There is no agent ${order.agent}` : undefined} hint=${agents.length === 0 ? html`There are no agents yet: <a href=${path(["agents"])}>create one</a>.` : undefined}>${(c) => html`<select value=${order.agent} onChange=${(e) => choose(e.currentTarget.value)} ...${c}>
       <option value="">Choose an agent…</option>${groups.map(([type, list]) => html`<optgroup label=${type}>${list.map((a) => html`<option value=${a.name} selected=${a.name === order.agent} disabled=${a.status !== "active"}>${a.name}${a.status === "active" ? "" : " (inactive)"}</option>`)}</optgroup>`)}</select>`}<//>
     ${known && html`<div class="row wrap"><span class="soft"><${Text} text=${known.description} /></span><${SchemaBadges} agent=${known} /><a href=${path(["agents", known.name])}>Open the agent</a></div>`}</div><//>`;
 }
@@ -37,7 +37,7 @@ export function Parameters({ order, set, schema, errors, run }) {
   }
   if (!order.agent) return null;
   const shown = able ? tab : "json";
-  const why = schema === null ? "This agent has no schema: any JSON object is taken." : !able ? "Fields cannot be shown for this: it is edited as JSON." : null;
+  const why = schema === null ? "This agent has no schema: any JSON object is accepted." : !able ? "There is no form for this: edit it as JSON." : null;
   return html`<${Card} title="Parameters"><${Tabs} label="Parameters" tabs=${able ? [{ id: "form", label: "Form" }, { id: "json", label: "JSON" }] : [{ id: "json", label: "JSON" }]} selected=${shown} onSelect=${setTab}>
     ${shown === "form" ? html`<${Form} schema=${schema} value=${order.parameters} errors=${errors} onChange=${(parameters) => set({ parameters })} />`
       : html`<${JsonParameters} order=${order} set=${set} schema=${schema} errors=${errors} why=${why} key=${order.agent + (run ? run.run_id : "")} />`}<//><//>`;
@@ -55,29 +55,29 @@ function JsonParameters({ order, set, schema, errors, why }) {
 export function OutputCard({ order, set, known, run }) {
   const o = order.output;
   const put = (change) => set({ output: { ...o, ...change } });
-  const own = !known ? "What the agent says." : known.output_schema_name ? `Schema ${known.output_schema_name}, as the agent says.` : known.output_schema ? "The agent has a schema of its own." : "The agent has none: the answer is text.";
-  const first = run ? ["agent", "As before", "What was asked for then."] : ["agent", "The agent's", order.session === "resume" ? "What the session's agent says." : own];
+  const own = !known ? "The schema that the agent has." : known.output_schema_name ? `Schema ${known.output_schema_name}.` : known.output_schema ? "The agent has a custom schema." : "The agent has none: the answer is plain text.";
+  const first = run ? ["agent", "As before", "The schema of the first run."] : ["agent", "The agent's schema", order.session === "resume" ? "The schema of the session's agent." : own];
   return html`<${Card} title="Output schema"><div class="stack">
-    <${Radios} name="output" legend="Output schema" value=${o.kind} onChange=${(kind) => put({ kind, options: kind === "agent" ? "null" : o.options })} options=${[first, ["name", "By name", "One of the registry."], ["inline", "Inline", "For this run alone."]]} />
+    <${Radios} name="output" legend="Output schema" value=${o.kind} onChange=${(kind) => put({ kind, options: kind === "agent" ? "null" : o.options })} options=${[first, ["name", "By name", "A named schema."], ["inline", "Inline", "For this run only."]]} />
     ${o.kind === "name" && html`<${Named} value=${o.name} onChange=${(name) => put({ name })} />`}
     ${o.kind === "inline" && html`<${SchemaEditor} label="Output schema" value=${o.text} onChange=${(text) => put({ text })} />`}
-    ${o.kind !== "agent" && html`<${Options} value=${o.options} onChange=${(options) => put({ options })} retries="as the coordinator is set (2)" />`}</div><//>`;
+    ${o.kind !== "agent" && html`<${Options} value=${o.options} onChange=${(options) => put({ options })} retries="the coordinator's (2)" />`}</div><//>`;
 }
 
 const modes = [
-  ["async_poll", "Do not wait", "The run is shown, and you may leave."], ["sync", "Wait for the end", "The answer comes with the request."],
-  ["async_callback", "Call back", "The parent session goes on with the result."],
+  ["async_poll", "Do not wait", "Returns at once; the page of the run shows its progress."], ["sync", "Wait for the end", "The request returns the answer."],
+  ["async_callback", "Call back", "The parent session continues with the result."],
 ];
 
 export function Placement({ order, set, run }) {
-  const number = (text) => (text !== "" && !/^\d+$/.test(text) ? `${text} is no whole number` : undefined);
-  const before = run ? "As before, where nothing is given." : undefined;
+  const number = (text) => (text !== "" && !/^\d+$/.test(text) ? `${text} is not a whole number` : undefined);
+  const before = run ? "Empty fields stay as they were in the first run." : undefined;
   return html`<${Card} title="How and where"><div class="stack">${before && html`<p class="faint">${before}</p>`}
-    <div class="grid tight"><${Line} label="Time limit" hint="Seconds; at most what the agent says" value=${order.timeout} error=${number(order.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
-      <${Line} label="Attempts" hint="How often it may be tried; 1 to 100" value=${order.attempts} error=${number(order.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
+    <div class="grid tight"><${Line} label="Time limit" hint="Seconds; at most the agent's limit" value=${order.timeout} error=${number(order.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
+      <${Line} label="Attempts" hint="1 to 100" value=${order.attempts} error=${number(order.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
     <${Details} summary="Which runner">${html`<div class="stack"><${Line} label="Project folder of the run" hint="An absolute path on the runner" value=${order.projectDir} onInput=${(projectDir) => set({ projectDir })} /><${Demands} value=${order.demands === "null" ? undefined : order.demands} onChange=${(demands) => set({ demands })} /></div>`}<//>
     <${Details} summary="Mode, parent and callbacks">${html`<div class="stack"><${Radios} name="mode" legend="Mode" value=${order.mode} onChange=${(mode) => set({ mode })} options=${modes} />
       <${Line} label="Parent session" hint="ses_… that this run belongs to" value=${order.parent} onInput=${(parent) => set({ parent })} />
-      ${order.session === "new" && !run && html`<${Line} label="Its own session id" hint="ses_ and 1 to 64 letters, digits, _ and -; the coordinator makes one otherwise" value=${order.own} onInput=${(own) => set({ own })} />`}
-      <${Line} label="Callback URL" hint="Told of the end, where the coordinator allows the host" value=${order.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
+      ${order.session === "new" && !run && html`<${Line} label="Session id" hint="ses_ and 1 to 64 letters, digits, _ and -. By default the coordinator makes one" value=${order.own} onInput=${(own) => set({ own })} />`}
+      <${Line} label="Callback URL" hint="Gets a webhook when the run ends, if the coordinator allows the host" value=${order.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
 }

@@ -20,8 +20,8 @@ export function Playground({ schema }) {
   const why = refusal(route);
   if (why) return html`<p class="faint">${why}</p>`;
   return html`<div class="stack">${schema === null && html`<${SchemaEditor} label="Schema to try" value=${own} onChange=${setOwn} />`}
-    <${Field} label="An answer, as a model might write it" hint="Text, JSON, or JSON in a fenced block. Nothing of it is kept.">${(c) => html`<textarea class="code auto" rows="6" spellcheck=${false} value=${answer} onInput=${(e) => setAnswer(e.currentTarget.value)} ...${c}></textarea>`}<//>
-    <label class="row"><input type="checkbox" checked=${strict} onChange=${(e) => setStrict(e.currentTarget.checked)} /> Only an answer that is JSON as a whole counts</label>
+    <${Field} label="An answer, as a model might write it" hint="Text, JSON, or JSON in a fenced block. Nothing is saved.">${(c) => html`<textarea class="code auto" rows="6" spellcheck=${false} value=${answer} onInput=${(e) => setAnswer(e.currentTarget.value)} ...${c}></textarea>`}<//>
+    <label class="row"><input type="checkbox" checked=${strict} onChange=${(e) => setStrict(e.currentTarget.checked)} /> The whole answer must be JSON</label>
     ${error && html`<${Problem} error=${error} />`}
     ${verdict && html`<${Verdict} verdict=${verdict} asked=${answer.trim() !== ""} />`}</div>`;
 }
@@ -54,10 +54,10 @@ function Verdict({ verdict, asked }) {
   if (!asked || !found) return null;
   const list = found.candidates ?? [];
   const n = found.found ?? list.length;
-  return html`<div class="stack" role="status"><p class=${"row " + (found.valid ? "good" : "bad")}><${Icon} name=${found.valid ? "check" : "warn"} /> <strong>${found.valid ? "It matches." : list.length === 0 ? "There is no JSON in it." : "It does not match: the agent would be asked again."}</strong></p>
+  return html`<div class="stack" role="status"><p class=${"row " + (found.valid ? "good" : "bad")}><${Icon} name=${found.valid ? "check" : "warn"} /> <strong>${found.valid ? "It matches." : list.length === 0 ? "No JSON was found in it." : "It does not match: the agent would be asked again."}</strong></p>
     ${list.length > 0 && html`<p class="faint">${plural(n, "candidate")} ${n === 1 ? "was" : "were"} found, the preferred one first.</p>`}
     <ol class="stack">${list.map((c, i) => html`<li class="candidate"><div class="row wrap">${c.valid ? html`<${Badge} kind="good">matches<//>` : html`<${Badge} kind="bad">does not match<//>`}
-      ${found.chosen === i && html`<${Badge} kind="accent">this one counts<//>`}${c.source && html`<span class="faint">${sources[c.source] ?? c.source}</span>`}</div>
+      ${found.chosen === i && html`<${Badge} kind="accent">this one is used<//>`}${c.source && html`<span class="faint">${sources[c.source] ?? c.source}</span>`}</div>
       <pre class="json" tabindex="0"><${Hostile} text=${c.text} lines=${true} />${c.truncated ? "…" : ""}</pre>
       ${(c.errors ?? []).map((e) => html`<p class="bad"><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></p>`)}</li>`)}</ol></div>`;
 }
