@@ -36,7 +36,8 @@ func main() {
 	var w worker.Config
 	var level, format string
 	settings := append(c.Settings(), w.Settings()...)
-	c.HTTP.Settings = config.Load(config.Program{Name: "allinone", About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
+	c.HTTP.Settings = config.Load(config.Program{
+		Name: "allinone", About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
 		append(settings, config.LogLevel.To(&level), config.LogFormat.To(&format))...)
 	c.Log = config.Logger(os.Stderr, level, format)
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
@@ -99,7 +100,8 @@ func run(c coordinator.Config, w worker.Config) error {
 		select {
 		case <-serving: // earlier, the worker would find no coordinator
 			var err error
-			w.Bus, err = bus.Open(nc, bus.Config{GroupWith: <-own, Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()})
+			w.Bus, err = bus.Open(nc, bus.Config{GroupWith: <-own, Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log,
+				Confined: nc.AuthRequired()})
 			if err == nil {
 				err = worker.Run(ctx, w, profiles)
 			}
@@ -156,7 +158,8 @@ func example(profiles []profile.Profile, dir string) sample {
 	if _, err := os.Stat(filepath.Join(dir, "README.md")); err != nil || !has {
 		return sample{words: "agents   # list the agents"}
 	}
-	return sample{"run text-stats --param file=README.md", `"agent_name":"text-stats","parameters":{"file":"README.md"}`}
+	return sample{"run text-stats --param file=README.md",
+		`"agent_name":"text-stats","parameters":{"file":"README.md"}`}
 }
 
 // installed reports whether a program is on PATH.

@@ -23,8 +23,8 @@ func (j *readiness) set(reason string) {
 	j.reason.Store(fault.New(fault.Unavailable, "", "the worker takes no runs yet: "+reason).After(time.Second))
 }
 
-// registrationFailed records why a profile's runner could not register; the worker retries. GET /ready needs no token,
-// so the reason includes only messages meant for callers.
+// registrationFailed records why a profile's runner could not register; the worker retries. GET /ready needs no
+// token, so the reason includes only messages meant for callers.
 func (j *readiness) registrationFailed(profile string, why error) {
 	reason := "see the log"
 	if f, ok := errors.AsType[*fault.Fault](why); ok {

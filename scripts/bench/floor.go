@@ -30,15 +30,19 @@ func floorCoordinator(ctx context.Context, addr, url string) error {
 	if err != nil {
 		return err
 	}
-	s, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"}, Replicas: len(strings.Split(url, ","))})
+	s, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"},
+		Replicas: len(strings.Split(url, ","))})
 	if err != nil {
 		return err
 	}
-	if _, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: "work", FilterSubject: "floor.queued.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 16384}); err != nil {
+	if _, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: "work", FilterSubject: "floor.queued.>", AckPolicy: jetstream.AckExplicitPolicy,
+		MaxAckPending: 16384}); err != nil {
 		return err
 	}
 	var waiting sync.Map // run → chan []byte
-	ended, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"floor.ended.>"}, DeliverPolicy: jetstream.DeliverNewPolicy})
+	ended, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"floor.ended.>"},
+		DeliverPolicy: jetstream.DeliverNewPolicy})
 	if err != nil {
 		return err
 	}
@@ -101,7 +105,8 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 	}
 	var c jetstream.Consumer
 	for c == nil { // until the coordinator has created it
-		if c, err = js.Consumer(ctx, floorStream, "work"); err != nil {
+		c, err = js.Consumer(ctx, floorStream, "work")
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -123,7 +128,8 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 			}
 			m.Ack()
 			report.started(m.Data())
-			js.Publish(ctx, "floor.ended."+id, []byte(`{"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{},"exit_code":0}}`))
+			js.Publish(ctx, "floor.ended."+id, []byte(`{"status":"completed","result":{"result_type":"procedural",`+
+				`"result_text":null,"result_data":{},"exit_code":0}}`))
 		}()
 	}, jetstream.PullMaxMessages(slots))
 	if err != nil {

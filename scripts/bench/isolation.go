@@ -33,7 +33,8 @@ func (b bench) isolation(ctx context.Context, fsync string) error {
 	defer receiver.Close()
 	defer close(hold)
 	for _, l := range []load{
-		burst(ctx, all[1].url, []byte(`{"agent_name":"noop","additional_demands":{"hostname":"nowhere"}}`), 64, waitingRuns),
+		burst(ctx, all[1].url, []byte(`{"agent_name":"noop","additional_demands":{"hostname":"nowhere"}}`), 64,
+			waitingRuns),
 		burst(ctx, all[1].url, []byte(`{"agent_name":"noop","callback_url":"`+receiver.URL+`"}`), 8, hangingWebhooks),
 	} {
 		if l.errors > 0 {
@@ -50,7 +51,8 @@ func (b bench) isolation(ctx context.Context, fsync string) error {
 	}
 	for _, e := range all {
 		m := median(e.loads)
-		fmt.Printf("%-9s %s  cpu/run %s   p50 ×%.3f   errors %d\n", e.name, m, perRun(e.side, e.used, e.loads), float64(m.p50)/float64(median(all[0].loads).p50), m.errors)
+		fmt.Printf("%-9s %s  cpu/run %s   p50 ×%.3f   errors %d\n", e.name, m, perRun(e.side, e.used, e.loads),
+			float64(m.p50)/float64(median(all[0].loads).p50), m.errors)
 	}
 	return nil
 }

@@ -52,19 +52,24 @@ func main() {
 	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC values to measure, comma-separated")
 	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
 	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
-	prompt := flag.Int("prompt", 0, "bytes of random prose in each run's parameters for the heap figure; 0: the same 600 bytes in all")
+	prompt := flag.Int("prompt", 0,
+		"bytes of random prose in each run's parameters for the heap figure; 0: the same 600 bytes in all")
 	history := flag.Int("history", 300_000, "ended runs in the history of part replay")
 	uiRuns := flag.Int("ui-runs", 100_000, "runs in the list of part ui")
 	uiEvents := flag.Int("ui-events", 100_000, "events of a run in part ui")
-	profile := flag.String("profile", "", "folder for CPU profiles of our processes, at the last concurrency of part sync and in the last round of part async")
+	profile := flag.String("profile", "", "folder for CPU profiles of our processes, at the last concurrency of part "+
+		"sync and in the last round of part async")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, comma-separated")
-	before := flag.String("before", "", "this program built from another commit, to compare in parts sync and async (scripts/bench/against builds it)")
+	before := flag.String("before", "",
+		"this program built from another commit, to compare in parts sync and async (scripts/bench/against builds it)")
 	servers := flag.Int("servers", 1, "NATS servers of floor and ours: 1, or 3 for a cluster with three replicas")
 	one := flag.Bool("one", false, "run NATS, coordinator and worker of ours in one process, as scripts/up does")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, prompt: *prompt, uiRuns: *uiRuns, uiEvents: *uiEvents, history: *history, profile: *profile, before: *before, servers: *servers, one: *one}
+	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept,
+		prompt: *prompt, uiRuns: *uiRuns, uiEvents: *uiEvents, history: *history, profile: *profile, before: *before,
+		servers: *servers, one: *one}
 	for _, c := range strings.Split(*clients, ",") {
 		n, err := strconv.Atoi(c)
 		if err != nil || n < 1 {
@@ -102,7 +107,8 @@ type bench struct {
 }
 
 func (b bench) part(ctx context.Context, part, fsync string) error {
-	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.isolation, "watch": b.watch, "ui": b.ui}
+	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn,
+		"heap": b.heap, "replay": b.replay, "apart": b.isolation, "watch": b.watch, "ui": b.ui}
 	f, ok := parts[part]
 	if !ok {
 		return fmt.Errorf("no part %q; use sync, async, spawn, heap, replay, apart, watch, ui", part)
@@ -205,7 +211,8 @@ func (b bench) async(ctx context.Context, fsync string) error {
 	if b.before != "" {
 		names, sides = append(names, "before"), append(sides, layout{name: "ours", program: b.before, fsync: fsync})
 		if fsync != "2m" {
-			names, sides = append(names, "before without fsync"), append(sides, layout{name: "ours", program: b.before, fsync: "2m"})
+			names, sides = append(names, "before without fsync"),
+				append(sides, layout{name: "ours", program: b.before, fsync: "2m"})
 		}
 	}
 	all, end, err := launchAll(ctx, names, sides)
@@ -238,8 +245,10 @@ func (b bench) async(ctx context.Context, fsync string) error {
 		}
 	}
 	for _, e := range all {
-		fmt.Printf("%-20s accepted %s   completed %7.0f/s (from the first request to the last end)   cpu/run %s   errors %d\n",
-			e.name, median(e.loads), median(completed[e]).perSecond, perRun(e.side, e.used, completed[e]), median(e.loads).errors)
+		fmt.Printf("%-20s accepted %s   completed %7.0f/s (from the first request to the last end)   cpu/run "+
+			"%s   errors %d\n",
+			e.name, median(e.loads), median(completed[e]).perSecond, perRun(e.side, e.used, completed[e]),
+			median(e.loads).errors)
 	}
 	return nil
 }
@@ -264,7 +273,8 @@ func (b bench) spawn(ctx context.Context, fsync string) error {
 				l, c := ours.measure(func() load { return closedLoop(ctx, ours.url, body, clients, b.length) })
 				o, oc = append(o, l), append(oc, c)
 			}
-			fmt.Printf("%-7s bare loop ×%d  %s\n        ours, %2d callers %s  cpu/run %s   ×%.2f\n", name, spawnSlots, median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
+			fmt.Printf("%-7s bare loop ×%d  %s\n        ours, %2d callers %s  cpu/run %s   ×%.2f\n", name, spawnSlots,
+				median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
 		}
 	}
 	return nil
@@ -295,7 +305,8 @@ func (b bench) heap(ctx context.Context, fsync string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("heap of the coordinator: %d bytes per ended run kept (%d runs, %.1f MiB more)\n", (after-before)/int64(b.kept), b.kept, float64(after-before)/(1<<20))
+	fmt.Printf("heap of the coordinator: %d bytes per ended run kept (%d runs, %.1f MiB more)\n",
+		(after-before)/int64(b.kept), b.kept, float64(after-before)/(1<<20))
 	return nil
 }
 
@@ -313,7 +324,8 @@ func (b bench) createRuns(ctx context.Context, url string) load {
 	})
 }
 
-const vocabulary = "the report must list every open finding of last week with its owner and a date please check the sources first " +
+const vocabulary = "the report must list every open finding of last week with its owner and a date please check " +
+	"the sources first " +
 	"then compare prices for three vendors summarise what changed since the review and say which tests fail and why"
 
 // prose returns random words and numbers. They compress worse than real prose.

@@ -26,7 +26,8 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	server, err := embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync, Log: warnLogger()})
+	server, err := embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync,
+		Log: warnLogger()})
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,8 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("history of %d runs: %d records, %.0f MiB, written in %.1f s\n", b.history, state.Msgs, float64(state.Bytes)/(1<<20), time.Since(begin).Seconds())
+	fmt.Printf("history of %d runs: %d records, %.0f MiB, written in %.1f s\n", b.history, state.Msgs,
+		float64(state.Bytes)/(1<<20), time.Since(begin).Seconds())
 
 	before := heap()
 	whole, err := follow(ctx, records, filepath.Join(dir, "fold"))
@@ -74,8 +76,10 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		slowest = max(slowest, time.Since(at))
 	}
 	s := whole.LastSnapshot()
-	fmt.Printf("snapshot: %.1f MiB (%d bytes for a run) in %.2f s, fold held for %s at most, slowest append and fold meanwhile %s\n",
-		float64(s.Bytes)/(1<<20), s.Bytes/int64(b.history), s.Took.Seconds(), s.Longest.Round(10*time.Microsecond), slowest.Round(10*time.Microsecond))
+	fmt.Printf("snapshot: %.1f MiB (%d bytes for a run) in %.2f s, fold held for %s at most, slowest append and "+
+		"fold meanwhile %s\n",
+		float64(s.Bytes)/(1<<20), s.Bytes/int64(b.history), s.Took.Seconds(), s.Longest.Round(10*time.Microsecond),
+		slowest.Round(10*time.Microsecond))
 	begin = time.Now()
 	whole.end()
 	fmt.Printf("clean end, with a last snapshot: %.2f s\n", time.Since(begin).Seconds())
@@ -86,7 +90,8 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	}
 	defer again.end()
 	_, _, kept := again.Counts()
-	fmt.Printf("start from the snapshot: ready after %.2f s, %d records applied, %d ended runs known\n", again.took.Seconds(), again.Stats().Applied, kept)
+	fmt.Printf("start from the snapshot: ready after %.2f s, %d records applied, %d ended runs known\n",
+		again.took.Seconds(), again.Stats().Applied, kept)
 	return nil
 }
 
@@ -150,18 +155,27 @@ func endedRuns(runs int) (all []bus.Entry) {
 	parameters := json.RawMessage(`{"text":"` + strings.Repeat("x", 200) + `"}`)
 	for range runs {
 		spec := run.Spec{
-			ID: run.NewID(), Type: run.Start, SessionID: run.NewSessionID(), Agent: "noop", AgentType: run.Procedural, Mode: run.AsyncPoll, Timeout: 300, TimeoutBy: "default",
-			CreatedAt: now, Input: &run.Input{Parameters: parameters, Blueprint: json.RawMessage(`{"name":"noop","type":"procedural","command":"./noop","status":"active"}`)},
+			ID: run.NewID(), Type: run.Start, SessionID: run.NewSessionID(), Agent: "noop", AgentType: run.Procedural,
+			Mode: run.AsyncPoll, Timeout: 300, TimeoutBy: "default",
+			CreatedAt: now, Input: &run.Input{
+				Parameters: parameters,
+				Blueprint: json.RawMessage(
+					`{"name":"noop","type":"procedural","command":"./noop","status":"active"}`)},
 		}
 		part, key := subject.Partition(spec.SessionID), strings.Repeat("0", 32)
 		queued, _ := run.Queued{V: run.Version, Attempt: 1, Key: key, Spec: spec}.Encode()
-		claimed, _ := json.Marshal(run.Claim{V: run.Version, SessionID: spec.SessionID, RunnerID: "rnr_0123456789abcdef01234567", Instance: key, Nonce: key, Attempt: 1, At: now})
+		claimed, _ := json.Marshal(run.Claim{V: run.Version, SessionID: spec.SessionID,
+			RunnerID: "rnr_0123456789abcdef01234567", Instance: key, Nonce: key, Attempt: 1, At: now})
 		word, _ := json.Marshal(run.Ended{
-			V: run.Version, SessionID: spec.SessionID, RunnerID: "rnr_0123456789abcdef01234567", Nonce: key, Attempt: 1, Status: run.Completed, StartedAt: &now, At: now,
-			Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"return_code":0,"stdout":"` + strings.Repeat("y", 60) + `","stderr":""}`)},
+			V: run.Version, SessionID: spec.SessionID, RunnerID: "rnr_0123456789abcdef01234567", Nonce: key, Attempt: 1,
+			Status: run.Completed, StartedAt: &now, At: now,
+			Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"return_code":0,"stdout":"` +
+				strings.Repeat("y", 60) + `","stderr":""}`)},
 		})
-		all = append(all, bus.Entry{Subject: subject.Queued(part, subject.TaskQueue("procedural", "_", "_"), spec.ID, 1), Body: queued},
-			bus.Entry{Subject: subject.Claimed(part, spec.ID, key), Body: claimed}, bus.Entry{Subject: subject.Ended(part, spec.ID, key), Body: word})
+		all = append(all, bus.Entry{Subject: subject.Queued(part, subject.TaskQueue("procedural", "_", "_"), spec.ID,
+			1), Body: queued},
+			bus.Entry{Subject: subject.Claimed(part, spec.ID, key), Body: claimed},
+			bus.Entry{Subject: subject.Ended(part, spec.ID, key), Body: word})
 	}
 	return all
 }

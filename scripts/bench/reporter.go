@@ -18,8 +18,8 @@ import (
 	"ao/shared/run"
 )
 
-// scripts/bench/peers, which compares other systems, also starts the roles of this program. These environment variables
-// are for it only:
+// scripts/bench/peers, which compares other systems, also starts the roles of this program. These environment
+// variables are for it only:
 //
 //	AO_BENCH_TELL     the worker reports runs on stdout (see reporter)
 //	AO_BENCH_HOLD     its runs do not end
@@ -105,7 +105,9 @@ func workerTags() []string {
 
 // coordinatorConfig returns the default configuration, with settings from AO_BENCH_<NAME>.
 func coordinatorConfig() (cfg serve.Config, err error) {
-	err = config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) { return os.LookupEnv("AO_BENCH_" + name) }, cfg.Settings()...)
+	err = config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) {
+		return os.LookupEnv("AO_BENCH_" + name)
+	}, cfg.Settings()...)
 	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), warnLogger()
 	cfg.NATS = serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS"), DataDir: os.Getenv("AO_BENCH_DATA")}
 	return cfg, err

@@ -38,7 +38,9 @@ var roles = map[string]func(context.Context) error{
 	"floor-coordinator": func(ctx context.Context) error {
 		return floorCoordinator(ctx, os.Getenv("AO_BENCH_HTTP"), os.Getenv("AO_BENCH_NATS"))
 	},
-	"floor-worker":     func(ctx context.Context) error { return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotCount()) },
+	"floor-worker": func(ctx context.Context) error {
+		return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotCount())
+	},
 	"ours-coordinator": ourCoordinator,
 	"ours-worker":      ourWorker,
 	"one":              oneRole,
@@ -53,7 +55,8 @@ func natsRole(ctx context.Context) error {
 	go debug()
 	all := strings.Split(strings.ReplaceAll(os.Getenv("AO_BENCH_NATS"), "nats://", ""), ",")
 	i, _ := strconv.Atoi(os.Getenv("AO_BENCH_SERVER"))
-	c := embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: all[i], Sync: os.Getenv("AO_BENCH_SYNC"), Log: warnLogger()}
+	c := embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: all[i], Sync: os.Getenv("AO_BENCH_SYNC"),
+		Log: warnLogger()}
 	if len(all) > 1 {
 		c.StoreDir, c.Name = filepath.Join(c.StoreDir, "nats", strconv.Itoa(i)), "bench-"+strconv.Itoa(i)
 		c.Routes = strings.Split(os.Getenv("AO_BENCH_ROUTES"), ",")
@@ -100,7 +103,8 @@ type noop struct{}
 
 func (noop) Run(context.Context, executor.Invocation, executor.Host) run.Outcome {
 	code := 0
-	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{}`), ExitCode: &code}}
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{}`),
+		ExitCode: &code}}
 }
 
 func ourWorker(ctx context.Context) error {
@@ -132,8 +136,10 @@ func oneRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.NATS = serve.NATSConfig{URL: config.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: warnLogger()}
-	if cfg.Server, err = serve.OpenNATS(cfg.NATS); err != nil {
+	cfg.NATS = serve.NATSConfig{URL: config.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"),
+		Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: warnLogger()}
+	cfg.Server, err = serve.OpenNATS(cfg.NATS)
+	if err != nil {
 		return err
 	}
 	defer cfg.Server.Close()
@@ -160,7 +166,8 @@ func oneRole(ctx context.Context) error {
 func runWorker(ctx context.Context, b *bus.Bus) error {
 	cfg := worker.Config{
 		Bus: b, Log: warnLogger(), ProjectDir: projectDir(), Tags: workerTags(),
-		Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slotCount()},
+		Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec",
+			MaxConcurrentRuns: slotCount()},
 	}
 	report := newReporter()
 	if os.Getenv("AO_BENCH_KIND") == "spawn" {
@@ -212,7 +219,8 @@ func writeScripts(dir string) error {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name, "agent.json"), []byte(`{"name":"`+name+`","command":"`+command+`"}`), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name, "agent.json"), []byte(`{"name":"`+name+`","command":"`+command+
+			`"}`), 0o644); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(dir, name, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
@@ -269,15 +277,18 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	for range max(l.servers, 1) {
 		nats, routes = append(nats, "nats://"+freePort()), append(routes, freePort())
 	}
-	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=" + strings.Join(nats, ","), "AO_BENCH_SYNC=" + l.fsync, "AO_BENCH_KIND=" + l.kind}
+	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=" + strings.Join(nats, ","),
+		"AO_BENCH_SYNC=" + l.fsync, "AO_BENCH_KIND=" + l.kind}
 	env = append(env, l.env...)
 	if l.servers > 1 {
-		env = append(env, "AO_BENCH_ROUTES="+strings.Join(routes, ","), "AO_BENCH_AO_NATS_REPLICAS="+strconv.Itoa(l.servers))
+		env = append(env, "AO_BENCH_ROUTES="+strings.Join(routes, ","), "AO_BENCH_AO_NATS_REPLICAS="+
+			strconv.Itoa(l.servers))
 	}
 	for i, role := range l.roles() {
 		own := role[strings.LastIndexByte(role, '-')+1:]
 		s.debug[own] = freePort()
-		p, err := start(l.program, role, append(env, "AO_BENCH_DEBUG="+s.debug[own], "AO_BENCH_SERVER="+strconv.Itoa(i))...)
+		p, err := start(l.program, role, append(env, "AO_BENCH_DEBUG="+s.debug[own], "AO_BENCH_SERVER="+
+			strconv.Itoa(i))...)
 		if err != nil {
 			s.end()
 			return nil, err
@@ -298,7 +309,8 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	wait, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	for err = errors.New("not asked"); err != nil; time.Sleep(20 * time.Millisecond) {
-		if err = post(c, s.url, probe); err != nil && wait.Err() != nil {
+		err = post(c, s.url, probe)
+		if err != nil && wait.Err() != nil {
 			s.end()
 			return nil, fmt.Errorf("%s does not take runs: %w", l.name, err)
 		}

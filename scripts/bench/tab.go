@@ -115,7 +115,8 @@ func eval[T any](p *tab, expression string) (T, error) {
 func (p *tab) until(expression string, most time.Duration) error {
 	found, err := eval[bool](p, `new Promise((done) => {
 		const end = performance.now() + `+strconv.Itoa(int(most.Milliseconds()))+`;
-		const look = () => ((`+expression+`) ? done(true) : performance.now() > end ? done(false) : setTimeout(look, 10));
+		const look = () => ((`+expression+`) ? done(true) :
+			performance.now() > end ? done(false) : setTimeout(look, 10));
 		look();
 	})`)
 	if err == nil && !found {

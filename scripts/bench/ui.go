@@ -101,7 +101,8 @@ func (s screen) events(ctx context.Context) error {
 }
 
 func (s screen) eventsOf(ctx context.Context, of string) error {
-	id, session, err := s.start(ctx, fmt.Sprintf(`{"agent_name":"noop","parameters":{"events":%d,"after":3}}`, s.uiEvents))
+	id, session, err := s.start(ctx, fmt.Sprintf(`{"agent_name":"noop","parameters":{"events":%d,"after":3}}`,
+		s.uiEvents))
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,8 @@ func (s screen) eventsOf(ctx context.Context, of string) error {
 	if err != nil {
 		return err
 	}
-	const over = `/completed|finished/.test(document.querySelector("h1").innerText) && document.body.innerText.includes("the last event")`
+	const over = `/completed|finished/.test(document.querySelector("h1").innerText) && ` +
+		`document.body.innerText.includes("the last event")`
 	if err := p.until(over, 100*time.Second); err != nil {
 		return err
 	}
@@ -130,8 +132,10 @@ func (s screen) eventsOf(ctx context.Context, of string) error {
 		return err
 	}
 	nodes, err := eval[float64](p, `document.querySelectorAll("*").length`)
-	fmt.Printf("%d events on the page of /%s: heap %.1f MiB, then %.1f: %s more; %s; all shown after %.1f s; frames meanwhile %s: p95 %s\n",
-		s.uiEvents, of, before, after, compareToBudget(after-before, maxGrowth, "MiB"), compareToBudget(nodes, maxNodes, "nodes"),
+	fmt.Printf("%d events on the page of /%s: heap %.1f MiB, then %.1f: %s more; %s; all shown after %.1f s; frames "+
+		"meanwhile %s: p95 %s\n",
+		s.uiEvents, of, before, after, compareToBudget(after-before, maxGrowth, "MiB"),
+		compareToBudget(nodes, maxNodes, "nodes"),
 		took.Seconds(), f, compareToBudget(f.P95, maxFrame, "ms"))
 	return err
 }
@@ -159,7 +163,8 @@ func (s screen) tree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.printScrolling(p, fmt.Sprintf("a tree of %d sessions: all there after %.0f ms, %d requests, %d of them for files, %.0f KiB; unfolded in %.0f ms",
+	return s.printScrolling(p, fmt.Sprintf("a tree of %d sessions: all there after %.0f ms, %d requests, %d of them "+
+		"for files, %.0f KiB; unfolded in %.0f ms",
 		treeSessions, shown.Seconds()*1000, requests, files, bytes/1024, unfold))
 }
 
@@ -203,7 +208,8 @@ func (s screen) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.printScrolling(p, fmt.Sprintf("a list of %d runs: shown after %.0f ms, %d requests, %d of them for files, %.0f KiB; a search answers in %.0f ms",
+	return s.printScrolling(p, fmt.Sprintf("a list of %d runs: shown after %.0f ms, %d requests, %d of them for files,"+
+		" %.0f KiB; a search answers in %.0f ms",
 		s.uiRuns, at, requests, files, bytes/1024, found))
 }
 
@@ -245,7 +251,8 @@ func (s screen) changingPage(ctx context.Context, path string) error {
 	}
 	after, err := p.heap()
 	fmt.Printf("%-15s while %.0f runs/s come (%d refused): frames %s: p95 %s; at rest %s; heap %s more\n",
-		path, float64(sent)/10, refused.Load(), f, compareToBudget(f.P95, maxFrame, "ms"), still, compareToBudget(max(0, after-before), maxGrowth, "MiB"))
+		path, float64(sent)/10, refused.Load(), f, compareToBudget(f.P95, maxFrame, "ms"), still,
+		compareToBudget(max(0, after-before), maxGrowth, "MiB"))
 	return err
 }
 
@@ -284,7 +291,8 @@ func (s screen) startAtRate(ctx context.Context) (refused *atomic.Int64, stop fu
 // createTree creates a tree of sessions, level by level, and returns its root.
 func (s screen) createTree(ctx context.Context) (root string, err error) {
 	all := make([]string, treeSessions)
-	if _, all[0], err = s.start(ctx, `{"agent_name":"noop","parameters":{"prompt":"the root"}}`); err != nil {
+	_, all[0], err = s.start(ctx, `{"agent_name":"noop","parameters":{"prompt":"the root"}}`)
+	if err != nil {
 		return "", err
 	}
 	for first, size := 1, treeFan; first < treeSessions; first, size = first+size, size*treeFan {
@@ -347,9 +355,11 @@ func (eventSender) Run(ctx context.Context, inv executor.Invocation, host execut
 		case n%4 == 1:
 			host.Emit(run.EventPreTool, json.RawMessage("{"+input+"}"))
 		case n%4 == 2:
-			host.Emit(run.EventPostTool, json.RawMessage(fmt.Sprintf(`{%s,"tool_output":{"lines":[%d,"a line","another line"]}}`, input, n)))
+			host.Emit(run.EventPostTool,
+				json.RawMessage(fmt.Sprintf(`{%s,"tool_output":{"lines":[%d,"a line","another line"]}}`, input, n)))
 		default:
-			const text = "Step %d: I looked at **file %d**, and it is as the report says: nothing that matters has changed since."
+			const text = "Step %d: I looked at **file %d**, and it is as the report says: nothing that matters " +
+				"has changed since."
 			host.Emit(run.EventMessage, run.TextMessage("assistant", fmt.Sprintf(text, n, n%97)))
 		}
 	}

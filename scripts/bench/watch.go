@@ -42,7 +42,8 @@ func (b bench) watch(ctx context.Context, fsync string) error {
 	a, w := median(alone), median(watched)
 	fmt.Printf("×%-4d alone       %s  cpu/run %s   errors %d\n", clients, a, perRun(ours, usedAlone, alone), a.errors)
 	fmt.Printf("×%-4d %d watchers %s  cpu/run %s   errors %d   throughput ×%.3f   %d bytes/s for each\n",
-		clients, watchers, w, perRun(ours, usedWatched, watched), w.errors, w.perSecond/a.perSecond, int64(float64(read)/watchers/b.length.Seconds())/int64(b.rounds))
+		clients, watchers, w, perRun(ours, usedWatched, watched), w.errors, w.perSecond/a.perSecond,
+		int64(float64(read)/watchers/b.length.Seconds())/int64(b.rounds))
 	return nil
 }
 

@@ -28,7 +28,8 @@ func TestActivateAndDelete(t *testing.T) {
 	p.until(`document.querySelector("h1").innerText.includes("inactive")`)
 	p.menu("More actions", "Activate")
 	p.click("Activate acted")
-	p.until(`document.querySelector("h1").innerText.includes("active") && !document.querySelector("h1").innerText.includes("inactive")`)
+	p.until(`document.querySelector("h1").innerText.includes("active") && ` +
+		`!document.querySelector("h1").innerText.includes("inactive")`)
 	if got := status(); got != `"active"` {
 		t.Errorf("activated, the agent is %s", got)
 	}
@@ -46,7 +47,8 @@ func TestActivateAndDelete(t *testing.T) {
 func (p *page) radio(label string) {
 	p.t.Helper()
 	p.until(`(() => {
-		const found = [...document.querySelectorAll("label.choice")].find((l) => l.querySelector("strong").textContent === "` + label + `");
+		const found = [...document.querySelectorAll("label.choice")].find((l) => ` +
+		`l.querySelector("strong").textContent === "` + label + `");
 		found?.control.click();
 		return found?.control.checked;
 	})()`)
@@ -57,7 +59,8 @@ func (p *page) menu(label, item string) {
 	p.t.Helper()
 	p.click(label)
 	p.until(`(() => {
-		const found = [...document.querySelectorAll("details.menu[open] .sheet button, details.menu[open] .sheet a")].find((b) => b.textContent.trim() === "` + item + `");
+		const found = [...document.querySelectorAll("details.menu[open] .sheet button, details.menu[open] .sheet ` +
+		`a")].find((b) => b.textContent.trim() === "` + item + `");
 		found?.click();
 		return found;
 	})()`)
@@ -67,7 +70,8 @@ func (p *page) menu(label, item string) {
 func TestOutputByName(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/schemas", `{"name":"byname","schema":{"type":"object","required":["ok"]}}`, 201)
-	s.call(t, "POST", "/agents", `{"name":"switched","type":"autonomous","executor_profile":"test","output_schema":{"type":"object","required":["own"]}}`, 201)
+	s.call(t, "POST", "/agents", `{"name":"switched","type":"autonomous","executor_profile":"test",`+
+		`"output_schema":{"type":"object","required":["own"]}}`, 201)
 	p := open(t, s, "/ui/agents/switched?tab=output")
 	p.radio("By name")
 	p.choose("Schema", "byname")
@@ -76,7 +80,8 @@ func TestOutputByName(t *testing.T) {
 	p.click("Save")
 	p.has("switched is saved")
 	doc := s.call(t, "GET", "/agents/switched", "", 200)
-	if got := member(t, doc, "output_schema_name") + member(t, doc, "output_schema") + compact(member(t, doc, "output_schema_options")); got != `"byname"{"max_retries":0}` {
+	if got := member(t, doc, "output_schema_name") + member(t, doc, "output_schema") +
+		compact(member(t, doc, "output_schema_options")); got != `"byname"{"max_retries":0}` {
 		t.Errorf("stored is %s", got)
 	}
 	id, _ := s.run(t, `{"agent_name":"switched","prompt":"@json {\"own\":1}"}`)
@@ -86,9 +91,12 @@ func TestOutputByName(t *testing.T) {
 	p.until(`[...document.querySelectorAll("[role=tab]")].some((e) => e.textContent === "Output by name")`)
 	p.radio("None")
 	p.click("Save")
-	p.until(`!document.body.innerText.includes("unsaved") && [...document.querySelectorAll("[role=tab]")].some((e) => e.textContent.trim() === "Output")`)
+	p.until(`!document.body.innerText.includes("unsaved") && ` +
+		`[...document.querySelectorAll("[role=tab]")].some((e) => ` +
+		`e.textContent.trim() === "Output")`)
 	doc = s.call(t, "GET", "/agents/switched", "", 200)
-	if got := member(t, doc, "output_schema_name") + member(t, doc, "output_schema_options"); strings.ReplaceAll(got, "null", "") != "" {
+	if got := member(t, doc, "output_schema_name") + member(t, doc, "output_schema_options"); strings.ReplaceAll(got,
+		"null", "") != "" {
 		t.Errorf("without an output schema stored is %s", got)
 	}
 }
@@ -97,23 +105,29 @@ func TestOutputByName(t *testing.T) {
 // refused.
 func TestJSONOfAnAgent(t *testing.T) {
 	s := sharedStack(t)
-	s.call(t, "POST", "/agents", `{"name":"whole","type":"autonomous","description":"before","tags":["a"],"timeout_seconds":60}`, 201)
+	s.call(t, "POST", "/agents",
+		`{"name":"whole","type":"autonomous","description":"before","tags":["a"],"timeout_seconds":60}`, 201)
 	p := open(t, s, "/ui/agents/whole?tab=json")
 	p.until(`document.querySelector('.cm-content[aria-label="Definition"]')?.innerText.includes('"before"')`)
 	p.edit("Definition", `{"name":"whole",`)
 	p.has("This is not valid JSON: the changes are not applied yet")
-	p.edit("Definition", `{"name":"whole","type":"autonomous","description":"after","parameters_schema":{"type":"object","properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10}}},"mcp_servers":{"files":{"command":"x","args":["1.50"]}}}`)
+	p.edit("Definition", `{"name":"whole","type":"autonomous","description":"after",`+
+		`"parameters_schema":{"type":"object","properties":{"10":{"maximum":9223372036854775807},`+
+		`"2":{"multipleOf":0.10}}},"mcp_servers":{"files":{"command":"x","args":["1.50"]}}}`)
 	p.click("General")
 	p.until(at("Description") + `?.value === "after"`)
 	p.click("Input on")
-	p.until(`document.querySelector('.cm-content[aria-label="Custom input schema"]')?.innerText.includes("9223372036854775807")`)
+	p.until(`document.querySelector('.cm-content[aria-label="Custom input ` +
+		`schema"]')?.innerText.includes("9223372036854775807")`)
 	p.click("Save")
 	p.has("whole is saved")
 	doc := s.call(t, "GET", "/agents/whole", "", 200)
-	if got, want := compact(member(t, doc, "parameters_schema")), `{"type":"object","properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10}}}`; got != want {
+	if got, want := compact(member(t, doc, "parameters_schema")),
+		`{"type":"object","properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10}}}`; got != want {
 		t.Errorf("stored is\n%s\nwant\n%s", got, want)
 	}
-	if got := member(t, doc, "tags") + member(t, doc, "timeout_seconds"); strings.NewReplacer("null", "", "[]", "").Replace(got) != "" {
+	if got := member(t, doc, "tags") + member(t, doc, "timeout_seconds"); strings.NewReplacer("null", "", "[]",
+		"").Replace(got) != "" {
 		t.Errorf("what was taken out is still there: %s", doc)
 	}
 	if got := compact(member(t, doc, "mcp_servers")); got != `{"files":{"command":"x","args":["1.50"]}}` {
@@ -126,7 +140,9 @@ func TestMaskedServers(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
 	const secret = "hunter-two-12345"
-	s.as("admin").call(t, "POST", "/agents", `{"name":"secretive","type":"autonomous","mcp_servers":{"files":{"command":"x","env":{"TOKEN":"`+secret+`"}},"web":{"type":"http","url":"https://a.example/","headers":{"Authorization":"`+secret+`"}}}}`, 201)
+	s.as("admin").call(t, "POST", "/agents",
+		`{"name":"secretive","type":"autonomous","mcp_servers":{"files":{"command":"x","env":{"TOKEN":"`+secret+
+			`"}},"web":{"type":"http","url":"https://a.example/","headers":{"Authorization":"`+secret+`"}}}}`, 201)
 	for _, scope := range []string{"read", "run", "admin"} {
 		p := tab(t, s.stack, "/ui/agents/secretive?tab=servers")
 		p.logIn(s.tokens[scope])
@@ -135,10 +151,12 @@ func TestMaskedServers(t *testing.T) {
 			p.click(map[string]string{"servers": "MCP servers", "json": "JSON"}[part])
 			p.until(`document.querySelector('.cm-content[aria-label="` + label + `"]')?.innerText.includes("TOKEN")`)
 			shown := p.text(label)
-			if seen := strings.Count(shown, secret); scope == "admin" && seen != 2 || scope != "admin" && (seen != 0 || strings.Count(shown, "••••") != 2) {
+			if seen := strings.Count(shown, secret); scope == "admin" && seen != 2 || scope != "admin" &&
+				(seen != 0 || strings.Count(shown, "••••") != 2) {
 				t.Errorf("in %s a token with scope %s is shown\n%s", part, scope, shown)
 			}
-			fixed := eval[bool](p, `document.querySelector('.cm-content[aria-label="`+label+`"]').getAttribute("aria-readonly") === "true"`)
+			fixed := eval[bool](p, `document.querySelector('.cm-content[aria-label="`+label+
+				`"]').getAttribute("aria-readonly") === "true"`)
 			if fixed != (scope != "admin") {
 				t.Errorf("the editor of %s is read-only for scope %s: %v", part, scope, fixed)
 			}
@@ -146,7 +164,8 @@ func TestMaskedServers(t *testing.T) {
 		if scope != "admin" {
 			p.click("MCP servers")
 			p.has("your token may not see them")
-			p.until(`[...document.querySelectorAll("button")].find((b) => b.textContent.startsWith("Save."))?.title.includes("This needs PATCH /agents/:name")`)
+			p.until(`[...document.querySelectorAll("button")].find((b) => ` +
+				`b.textContent.startsWith("Save."))?.title.includes("This needs PATCH /agents/:name")`)
 		}
 	}
 }

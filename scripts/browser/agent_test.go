@@ -25,22 +25,27 @@ func TestInputSchema(t *testing.T) {
 	p.until(`document.querySelector(".cm-lint-marker-error")`)
 	p.click("Save")
 	p.has("The input schema is not valid, line 3: $.properties.topic.type")
-	p.edit(label, `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`)
+	p.edit(label, `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},`+
+		`"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`)
 	p.has("prompt is not a field of this schema")
 	p.click("Prettify")
 	p.until(`document.querySelectorAll(".cm-line").length > 10`)
 	p.click("Save")
 	p.has("content-writer is saved")
-	want := `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`
-	if got := compact(member(t, s.call(t, "GET", "/agents/content-writer", "", 200), "parameters_schema")); got != want {
+	want := `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},` +
+		`"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`
+	if got := compact(member(t, s.call(t, "GET", "/agents/content-writer", "", 200),
+		"parameters_schema")); got != want {
 		t.Errorf("stored is\n%s\nwant\n%s", got, want)
 	}
 	file, err := os.ReadFile(filepath.Join(s.agents, "content-writer", "agent.json"))
-	if err != nil || !strings.Contains(string(file), "9223372036854775807") || !strings.Contains(string(file), `"${AGENT_ORCHESTRATOR_MCP_URL}"`) {
+	if err != nil || !strings.Contains(string(file), "9223372036854775807") ||
+		!strings.Contains(string(file), `"${AGENT_ORCHESTRATOR_MCP_URL}"`) {
 		t.Errorf("the file is %s (%v)", file, err)
 	}
 	list := open(t, s, "/ui/agents?q=content-writer")
-	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("content-writer") && r.innerText.includes("input"))`)
+	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("content-writer") && ` +
+		`r.innerText.includes("input"))`)
 
 	p.until(`!document.querySelector("[aria-busy=true]")`)
 	p.click("Add prompt")
@@ -48,8 +53,10 @@ func TestInputSchema(t *testing.T) {
 	p.click("Custom input schema")
 	p.has("The text is kept as a draft")
 	p.click("Save")
-	p.until(`document.body.innerText.includes("content-writer is saved") && !document.body.innerText.includes("unsaved")`)
-	if got := member(t, s.call(t, "GET", "/agents/content-writer", "", 200), "parameters_schema"); got != "" && got != "null" {
+	p.until(`document.body.innerText.includes("content-writer is saved") && ` +
+		`!document.body.innerText.includes("unsaved")`)
+	if got := member(t, s.call(t, "GET", "/agents/content-writer", "", 200), "parameters_schema"); got != "" &&
+		got != "null" {
 		t.Errorf("turned off, it has still %s", got)
 	}
 }
@@ -97,8 +104,10 @@ func TestReadOnly(t *testing.T) {
 	s := sharedStack(t)
 	p := open(t, s, "/ui/agents/text-stats?tab=input")
 	p.has("Read only. it belongs to runner")
-	p.until(`document.querySelector('.cm-content[aria-label="Custom input schema"]')?.getAttribute("aria-readonly") === "true" || document.querySelector(".editor.fixed")`)
-	p.until(`[...document.querySelectorAll("button")].find((b) => b.textContent.startsWith("Save."))?.getAttribute("aria-disabled") === "true"`)
+	p.until(`document.querySelector('.cm-content[aria-label="Custom input schema"]')?.getAttribute("aria-readonly") ` +
+		`=== "true" || document.querySelector(".editor.fixed")`)
+	p.until(`[...document.querySelectorAll("button")].find((b) => ` +
+		`b.textContent.startsWith("Save."))?.getAttribute("aria-disabled") === "true"`)
 }
 
 // TestCopy copies an agent from a file into an agent of the API.
@@ -138,7 +147,9 @@ func TestMarkdown(t *testing.T) {
 	if err != nil || len(made) != 1 {
 		t.Fatalf("%q, %v", made, err)
 	}
-	tree := eval[string](p, `import(new URL("../vendor/`+filepath.Base(made[0])+`", document.querySelector("script[type=module]").src)).then((m) => JSON.stringify(m.parse("&amp; &copy; <b>x</b>\n\n|a|\n|-|\n|b|")))`)
+	tree := eval[string](p, `import(new URL("../vendor/`+filepath.Base(made[0])+
+		`", document.querySelector("script[type=module]").src)).then((m) => JSON.stringify(m.parse("&amp; &copy; `+
+		`<b>x</b>\n\n|a|\n|-|\n|b|")))`)
 	for _, want := range []string{`"value":"& © "`, `"type":"html"`, `"type":"tableCell"`} {
 		if !strings.Contains(tree, want) {
 			t.Errorf("the tree lacks %s: %s", want, tree)
@@ -164,8 +175,8 @@ func compact(doc string) string {
 	return b.String()
 }
 
-// TestDrafts: the coordinator keeps drafts, even of invalid or disabled schemas, over a reload and for other browsers;
-// a second editor is asked.
+// TestDrafts: the coordinator keeps drafts, even of invalid or disabled schemas, over a reload and for other
+// browsers; a second editor is asked.
 func TestDrafts(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"drafted","type":"autonomous"}`, 201)
@@ -176,7 +187,8 @@ func TestDrafts(t *testing.T) {
 	p.has("Draft saved")
 	p.click(label)
 	p.has("The text is kept as a draft")
-	if doc := s.call(t, "GET", "/agents/drafted", "", 200); member(t, doc, "drafts") != `["input"]` || strings.Contains(doc, "parameters_schema") {
+	if doc := s.call(t, "GET", "/agents/drafted", "", 200); member(t, doc, "drafts") != `["input"]` ||
+		strings.Contains(doc, "parameters_schema") {
 		t.Errorf("the agent is %s", doc)
 	}
 	other := open(t, s, path)
@@ -194,12 +206,14 @@ func TestDrafts(t *testing.T) {
 	p.click("Take theirs")
 	p.until(`document.querySelector(".cm-content").innerText.includes('"object"')`)
 	list := open(t, s, "/ui/agents?q=drafted")
-	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("drafted") && r.innerText.includes("draft\n") || r.querySelector(".badge.warn"))`)
+	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("drafted") && ` +
+		`r.innerText.includes("draft\n") || r.querySelector(".badge.warn"))`)
 	p.click("Save")
 	p.has("drafted is saved")
 	eventually(t, "the draft goes where its text is active", func() bool {
 		doc := s.call(t, "GET", "/agents/drafted", "", 200)
-		return compact(member(t, doc, "parameters_schema")) == `{"type":"object"}` && member(t, doc, "drafts") != `["input"]`
+		return compact(member(t, doc, "parameters_schema")) == `{"type":"object"}` &&
+			member(t, doc, "drafts") != `["input"]`
 	})
 }
 

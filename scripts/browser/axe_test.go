@@ -57,20 +57,24 @@ func TestAccessible(t *testing.T) {
 // settled waits until the page is shown and nothing is loading.
 func (p *page) settled() {
 	p.t.Helper()
-	p.until(`document.querySelector(".page h1, .login h1")?.textContent.trim() && !document.querySelector(".skeleton") && document.fonts.status === "loaded"`)
+	p.until(`document.querySelector(".page h1, .login h1")?.textContent.trim() && ` +
+		`!document.querySelector(".skeleton") && document.fonts.status === "loaded"`)
 }
 
 // axe returns the serious and critical findings of axe-core in a theme.
 func (p *page) axe(theme, rules string) []string {
 	p.t.Helper()
-	eval[bool](p, `(document.documentElement.dataset.theme = "`+theme+`", document.getAnimations().filter((a) => a instanceof CSSTransition).forEach((a) => a.finish()), true)`)
+	eval[bool](p, `(document.documentElement.dataset.theme = "`+theme+
+		`", document.getAnimations().filter((a) => a instanceof CSSTransition).forEach((a) => a.finish()), true)`)
 	text, err := axe()
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	eval[bool](p, `(globalThis.axe || (() => {`+text+`})(), true)`)
-	return eval[[]string](p, `axe.run(document, {resultTypes: ["violations"]`+rules+`}).then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
-		.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.impact + ") at " + n.target.join(" ") + ": " + n.any.concat(n.all, n.none).map((c) => c.message).join("; ") + "\n" + n.html.slice(0, 300))))`)
+	return eval[[]string](p, `axe.run(document, {resultTypes: ["violations"]`+rules+
+		`}).then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+		.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.impact + ") at " + n.target.join(" ") + ": " + `+
+		`n.any.concat(n.all, n.none).map((c) => c.message).join("; ") + "\n" + n.html.slice(0, 300))))`)
 }
 
 // everyPage creates data for all pages and lists them.
@@ -80,10 +84,14 @@ func (s *stack) everyPage(t *testing.T) []view {
 		s.agent(t, name)
 	}
 	s.call(t, "POST", "/schemas", `{"name":"axe-schema","schema":{"type":"object","required":["ok"]}}`, 201)
-	s.call(t, "POST", "/agents", `{"name":"axe-agent","type":"autonomous","parameters_schema":`+hard+`,"output_schema_name":"axe-schema","mcp_servers":{"files":{"command":"x","env":{"A":"b"}}}}`, 201)
-	run, session := s.finished(t, `{"agent_name":"axe-parent","prompt":"@say # Title\n\nText with `+"`code`"+`, a [link](https://a.example/) and\n\n|a|b|\n|-|-|\n|1|2|\n@tool look {\"n\":1} => [1]"}`)
-	s.finished(t, `{"agent_name":"axe-child","mode":"async_callback","parent_session_id":"`+session+`","prompt":"@fail broken It broke"}`)
-	bad, _ := s.finished(t, `{"agent_name":"axe-child","prompt":"@json {\"summary\":5}","output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
+	s.call(t, "POST", "/agents", `{"name":"axe-agent","type":"autonomous","parameters_schema":`+hard+
+		`,"output_schema_name":"axe-schema","mcp_servers":{"files":{"command":"x","env":{"A":"b"}}}}`, 201)
+	run, session := s.finished(t, `{"agent_name":"axe-parent","prompt":"@say # Title\n\nText with `+"`code`"+
+		`, a [link](https://a.example/) and\n\n|a|b|\n|-|-|\n|1|2|\n@tool look {\"n\":1} => [1]"}`)
+	s.finished(t, `{"agent_name":"axe-child","mode":"async_callback","parent_session_id":"`+session+
+		`","prompt":"@fail broken It broke"}`)
+	bad, _ := s.finished(t, `{"agent_name":"axe-child","prompt":"@json {\"summary\":5}",`+
+		`"output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
 	waits, _ := s.run(t, `{"agent_name":"axe-child","prompt":"x","additional_demands":{"tags":["nowhere"]}}`)
 	click := func(names ...string) func(*page) {
 		return func(p *page) {
@@ -93,14 +101,20 @@ func (s *stack) everyPage(t *testing.T) []view {
 		}
 	}
 	all := []view{
-		{"/ui/", nil}, {"/ui/?first=" + session, nil}, {"/ui/runs", nil}, {"/ui/runs?agent_name=axe-child", func(p *page) {
-			p.until(`(() => { const c = document.querySelector("thead .pick input"); c?.checked || c?.click(); return document.querySelector(".bulk"); })()`)
+		{"/ui/", nil}, {"/ui/?first=" + session, nil}, {"/ui/runs", nil},
+		{"/ui/runs?agent_name=axe-child", func(p *page) {
+			p.until(`(() => { const c = document.querySelector("thead .pick input"); c?.checked || ` +
+				`c?.click(); return ` +
+				`document.querySelector(".bulk"); })()`)
 		}},
 		{"/ui/runs/" + run, nil}, {"/ui/runs/" + bad, click("Run again")}, {"/ui/runs/" + waits, click("More")},
 		{"/ui/sessions", nil}, {"/ui/sessions/" + session, nil}, {"/ui/sessions/" + session + "/tree", nil},
-		{"/ui/agents", click("New agent")}, {"/ui/agents?q=axe", click("Actions for axe-agent")}, {"/ui/schemas", nil}, {"/ui/schemas/axe-schema", nil},
-		{"/ui/new", nil}, {"/ui/new?agent=axe-agent", click("Start run")}, {"/ui/new?retry=" + run, nil}, {"/ui/runners", nil}, {"/ui/queues", nil}, {"/ui/callbacks", nil},
-		{"/ui/settings", (*page).palette}, {"/ui/settings?tab=doctor", nil}, {"/ui/settings?tab=settings", nil}, {"/ui/settings?tab=audit", nil}, {"/ui/nothing-here", nil},
+		{"/ui/agents", click("New agent")}, {"/ui/agents?q=axe", click("Actions for axe-agent")}, {"/ui/schemas", nil},
+		{"/ui/schemas/axe-schema", nil},
+		{"/ui/new", nil}, {"/ui/new?agent=axe-agent", click("Start run")}, {"/ui/new?retry=" + run, nil},
+		{"/ui/runners", nil}, {"/ui/queues", nil}, {"/ui/callbacks", nil},
+		{"/ui/settings", (*page).palette}, {"/ui/settings?tab=doctor", nil}, {"/ui/settings?tab=settings", nil},
+		{"/ui/settings?tab=audit", nil}, {"/ui/nothing-here", nil},
 	}
 	for _, tab := range strings.Fields("general input output prompt servers runners json") {
 		all = append(all, view{fmt.Sprintf("/ui/agents/axe-agent?tab=%s", tab), nil})

@@ -78,9 +78,10 @@ func (d *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	to := d.coordinators[int(d.turn.Add(1))%len(d.coordinators)]
-	proxy := httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(p *httputil.ProxyRequest) {
-		p.SetURL(to)
-		p.Out.Host = p.In.Host
-	}}
+	proxy := httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(to)
+			p.Out.Host = p.In.Host
+		}}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }

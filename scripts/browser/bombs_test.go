@@ -15,11 +15,12 @@ func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 		text  string
 		plain bool // shown as text
 	}{
-		"quotes in quotes":       {strings.Repeat("> ", 5000) + "needle", true},
-		"lists in lists":         {strings.Repeat("- ", 20000) + "needle", true},
-		"emphasis that is open":  {strings.Repeat("*a_ ", 12000) + "needle", true},
-		"emphasis in emphasis":   {strings.Repeat("**a *b ", 300) + "needle" + strings.Repeat(" b* a**", 300), false},
-		"a table as wide as can": {strings.Repeat("|a", 8000) + "\n" + strings.Repeat("|-", 8000) + "\n" + strings.Repeat("|\n", 9000) + "needle", true},
+		"quotes in quotes":      {strings.Repeat("> ", 5000) + "needle", true},
+		"lists in lists":        {strings.Repeat("- ", 20000) + "needle", true},
+		"emphasis that is open": {strings.Repeat("*a_ ", 12000) + "needle", true},
+		"emphasis in emphasis":  {strings.Repeat("**a *b ", 300) + "needle" + strings.Repeat(" b* a**", 300), false},
+		"a table as wide as can": {strings.Repeat("|a", 8000) + "\n" + strings.Repeat("|-", 8000) + "\n" +
+			strings.Repeat("|\n", 9000) + "needle", true},
 		"lines":                  {strings.Repeat("- a\n", 12000) + "needle", true},
 		"characters nobody sees": {strings.Repeat("\u202e", 5000) + "needle", false},
 	} {
@@ -27,9 +28,19 @@ func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 			id, _ := s.run(t, runPrompt(t, "bombs", tt.text))
 			s.ended(t, id)
 			p := open(t, s, "/ui/runs/"+id)
-			p.until(fmt.Sprintf(`document.querySelector(".step.assistant .md%s")?.textContent.includes("needle")`, map[bool]string{true: ".plain", false: ":not(.plain)"}[tt.plain]))
-			if n := eval[int](p, `(() => { let most = 0; for (let e of document.querySelectorAll(".step.assistant *")) { let n = 0; for (; e; e = e.parentElement) n++; most = Math.max(most, n); } return most; })()`); n > 80 {
-				t.Errorf("elements are %d deep", n)
+			p.until(fmt.Sprintf(`document.querySelector(".step.assistant .md%s")?.textContent.includes("needle")`,
+				map[bool]string{true: ".plain", false: ":not(.plain)"}[tt.plain]))
+			n := eval[int](p, `(() => {
+				let most = 0;
+				for (let e of document.querySelectorAll(".step.assistant *")) {
+					let n = 0;
+					for (; e; e = e.parentElement) n++;
+					most = Math.max(most, n);
+				}
+				return most;
+			})()`)
+			if n > 80 {
+				t.Errorf("elements are %d deep, want 80 at most", n)
 			}
 			if eval[bool](p, `document.querySelector("main").innerText.includes("\u202e")`) {
 				t.Error("a bidi character is shown")
@@ -54,7 +65,8 @@ func TestLargeParameters(t *testing.T) {
 	s.agent(t, "heavy")
 	for name, params := range map[string]string{
 		"a prompt": `{"prompt":"` + strings.Repeat("x ", 3<<20) + `"}`,
-		"a value":  `{"prompt":"@say done","others":[` + strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 100_000)+`",`, 20), ",") + `]}`,
+		"a value": `{"prompt":"@say done","others":[` +
+			strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 100_000)+`",`, 20), ",") + `]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Contains(params, "others") {
@@ -91,14 +103,19 @@ func TestSchemasWithoutEnd(t *testing.T) {
 		words += fmt.Sprintf(`,"w%d"`, i)
 	}
 	for _, tt := range []struct{ agent, schema, shown string }{
-		{"endless", `{"type":"object","properties":{"name":{"type":"string"},` + fields(20, `{"$ref":"#"}`) + `}}`, `[data-path="$.f19"]`},
-		{"endlesslist", `{"type":"object","properties":{"name":{"type":"string"},` + fields(20, `{"type":"array","items":{"$ref":"#"}}`) + `}}`, `[data-path="$.f19"]`},
-		{"endlessneed", `{"type":"object","required":["f0","f1","f2","f3","f4","f5","f6","f7"],"properties":{` + fields(8, `{"$ref":"#"}`) + `}}`, `.cm-content[aria-label="Parameters"]`},
-		{"widest", `{"type":"object","properties":{` + fields(3000, `{"type":"string"}`) + `}}`, `.cm-content[aria-label="Parameters"]`},
+		{"endless", `{"type":"object","properties":{"name":{"type":"string"},` + fields(20, `{"$ref":"#"}`) +
+			`}}`, `[data-path="$.f19"]`},
+		{"endlesslist", `{"type":"object","properties":{"name":{"type":"string"},` +
+			fields(20, `{"type":"array","items":{"$ref":"#"}}`) + `}}`, `[data-path="$.f19"]`},
+		{"endlessneed", `{"type":"object","required":["f0","f1","f2","f3","f4","f5","f6","f7"],"properties":{` +
+			fields(8, `{"$ref":"#"}`) + `}}`, `.cm-content[aria-label="Parameters"]`},
+		{"widest", `{"type":"object","properties":{` + fields(3000, `{"type":"string"}`) +
+			`}}`, `.cm-content[aria-label="Parameters"]`},
 		{"words", `{"type":"object","properties":{"one":{"enum":[` + words + `]}}}`, `input[data-path="$.one"]`},
 	} {
 		t.Run(tt.agent, func(t *testing.T) {
-			s.call(t, "POST", "/agents", `{"name":"`+tt.agent+`","type":"autonomous","executor_profile":"test","parameters_schema":`+tt.schema+`}`, 201)
+			s.call(t, "POST", "/agents", `{"name":"`+tt.agent+
+				`","type":"autonomous","executor_profile":"test","parameters_schema":`+tt.schema+`}`, 201)
 			p := open(t, s, "/ui/new?agent="+tt.agent)
 			p.until(`document.querySelector('` + tt.shown + `')`)
 			if n := eval[int](p, `document.querySelectorAll("*").length`); n > 3000 {

@@ -44,7 +44,8 @@ func TestBulkByFilter(t *testing.T) {
 	p.takeAll(all + 1)
 	p.click("Run again")
 	p.has("It costs again")
-	eval[bool](p, `(() => { const b = document.querySelector("[data-confirm]"); b.click(); b.click(); return true; })()`)
+	eval[bool](p, `(() => { const b = document.querySelector("[data-confirm]"); b.click(); b.click(); `+
+		`return true; })()`)
 	p.has("206 runs started again")
 	if n := s.count(t, "agent_name=bulk&status=pending"); n != all+1 {
 		t.Errorf("%d runs wait, want each once more: %d", n, all+1)
@@ -55,7 +56,8 @@ func TestBulkByFilter(t *testing.T) {
 // takeAll selects all runs that match the filters.
 func (p *page) takeAll(n int) {
 	p.t.Helper()
-	p.until(`(() => { const all = document.querySelector("thead .pick input"); all && !all.checked && all.click(); return all?.checked; })()`)
+	p.until(`(() => { const all = document.querySelector("thead .pick input"); all && !all.checked && all.click(); ` +
+		`return all?.checked; })()`)
 	p.click(fmt.Sprintf("Select all %d matching runs", n))
 	p.has(fmt.Sprintf("All %d matching runs selected", n))
 }
@@ -69,14 +71,16 @@ func (p *page) refused(code string) {
 // count returns how many runs match a filter.
 func (s *stack) count(t *testing.T, filter string) (n int) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(member(t, s.call(t, "GET", "/runs/count?"+filter, "", 200), "count")), &n); err != nil {
+	if err := json.Unmarshal([]byte(member(t, s.call(t, "GET", "/runs/count?"+filter, "", 200), "count")),
+		&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
 // callsBack allows a stack to call webhooks on this machine.
-var callsBack = []string{"AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+var callsBack = []string{"AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8",
+	"AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 
 // TestRedeliver: dead HTTP callbacks are redelivered one by one, from the list of runs, and by filter.
 func TestRedeliver(t *testing.T) {
@@ -111,7 +115,8 @@ func TestRedeliver(t *testing.T) {
 	well.Store(true)
 	p.click("Redeliver all matching")
 	p.click("Redeliver 3")
-	eventually(t, "all of the filter are delivered", func() bool { return callbacks("agent_name=told&status=delivered") == 3 })
+	eventually(t, "all of the filter are delivered",
+		func() bool { return callbacks("agent_name=told&status=delivered") == 3 })
 	if n := callbacks("agent_name=toldtoo&status=dead"); n != 3 {
 		t.Errorf("%d others are dead, want 3: the filter names one agent", n)
 	}

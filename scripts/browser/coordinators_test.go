@@ -37,7 +37,8 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 		p.until(`/running|pending|claimed/.test(document.querySelector("h1")?.innerText)`)
 		id := strings.TrimPrefix(p.path(), "/ui/runs/")
 		if n%2 == 0 {
-			eventually(t, "it runs", func() bool { return strings.Contains(a.call(t, "GET", "/runs/"+id, "", 200), `"status":"running"`) })
+			eventually(t, "it runs",
+				func() bool { return strings.Contains(a.call(t, "GET", "/runs/"+id, "", 200), `"status":"running"`) })
 			p.click("Stop")
 			p.click("Stop it")
 			p.until(`document.querySelector("h1")?.innerText.includes("stopped")`)
@@ -59,8 +60,10 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 		s.run(t, fmt.Sprintf(`{"agent_name":"turns","prompt":"@say other %d."}`, n))
 	}
 	p.until(`(() => { [...document.querySelectorAll("button")].find((b) => b.textContent.includes("new run"))?.click();
-		return [...document.querySelectorAll("tbody tr")].filter((r) => r.innerText.includes("completed")).length === 10; })()`)
-	if n := eval[int](p, `new Set([...document.querySelectorAll("tbody a.name")].map((a) => a.pathname)).size`); n != started+6+10 {
+		return [...document.querySelectorAll("tbody tr")].filter((r) => r.innerText.includes("completed")).length ` +
+		`=== 10; })()`)
+	if n := eval[int](p,
+		`new Set([...document.querySelectorAll("tbody a.name")].map((a) => a.pathname)).size`); n != started+6+10 {
 		t.Errorf("%d runs are shown, want %d, each once", n, started+6+10)
 	}
 	for _, wrong := range eval[[]string](p, `watched.wrong`) {
@@ -74,7 +77,8 @@ const startStopScript = `(async () => {
 	const missing = [];
 	const list = async () => (await get("/runs", {agent_name: "turns"})).runs;
 	for (let n = 0; n < 6; n++) {
-		const { run_id } = await send("POST", "/runs", '{"agent_name":"turns","prompt":"x","additional_demands":{"tags":["nowhere"]}}');
+		const { run_id } = await send("POST", "/runs", '{"agent_name":"turns","prompt":"x",` +
+	`"additional_demands":{"tags":["nowhere"]}}');
 		if (!(await list()).some((r) => r.run_id === run_id)) missing.push(run_id + " is not there");
 		if (n % 2) await get("/status"); // so that the other one has the next turn
 		await send("POST", "/runs/" + run_id + "/stop");
@@ -114,7 +118,8 @@ const watchScript = `(() => {
 // goTo navigates like a link, without loading a new document.
 func (p *page) goTo(path string) {
 	p.t.Helper()
-	eval[bool](p, `(() => { const a = document.createElement("a"); a.href = "`+path+`"; document.querySelector("#main").append(a); a.click(); a.remove(); return true; })()`)
+	eval[bool](p, `(() => { const a = document.createElement("a"); a.href = "`+path+
+		`"; document.querySelector("#main").append(a); a.click(); a.remove(); return true; })()`)
 }
 
 // addCoordinator starts another coordinator on this stack's NATS at the given address.
@@ -122,7 +127,8 @@ func (s *stack) addCoordinator(t *testing.T, nats string) *stack {
 	t.Helper()
 	addr := freeAddr(t)
 	b := &stack{url: "http://" + addr, agents: s.agents, program: "coordinator"}
-	b.env = append(append([]string{}, s.env...), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=nats://"+nats, "AO_DATA_DIR="+t.TempDir())
+	b.env = append(append([]string{}, s.env...), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=nats://"+nats, "AO_DATA_DIR="+
+		t.TempDir())
 	t.Cleanup(func() {
 		b.end()
 		if t.Failed() {

@@ -33,14 +33,16 @@ func TestKeyboardOnly(t *testing.T) {
 	p.tabTo(`button:not([aria-disabled]).primary`)
 	p.keys(kb.Enter)
 	p.arrives("bykeys")
-	p.until(`document.querySelector("h1")?.innerText.includes("completed") && document.querySelector(".card .md")?.innerText.includes("by keys")`)
+	p.until(`document.querySelector("h1")?.innerText.includes("completed") && document.querySelector(".card ` +
+		`.md")?.innerText.includes("by keys")`)
 
 	// Esc closes a dialog and restores the focus.
 	p.tabTo(`[data-needs="POST /runs/:id/retry"]`)
 	p.keys(kb.Enter)
 	p.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
 	p.keys(kb.Escape)
-	p.until(`!document.querySelector("dialog[open]") && document.activeElement.dataset.needs === "POST /runs/:id/retry"`)
+	p.until(`!document.querySelector("dialog[open]") && document.activeElement.dataset.needs === "POST ` +
+		`/runs/:id/retry"`)
 
 	// The list's rows, a tab of settings, and back.
 	p.palette()
@@ -65,7 +67,8 @@ func TestKeyboardOnly(t *testing.T) {
 // arrives waits until a page is shown and its heading with this text has the focus.
 func (p *page) arrives(heading string) {
 	p.t.Helper()
-	p.until(`document.activeElement.tagName === "H1" && document.activeElement.innerText.includes(` + strconv.Quote(heading) + `)`)
+	p.until(`document.activeElement.tagName === "H1" && document.activeElement.innerText.includes(` +
+		strconv.Quote(heading) + `)`)
 }
 
 // keys types, key by key.
@@ -84,8 +87,10 @@ func (p *page) tabTo(selector string) {
 		}](p, `(() => {
 			const e = document.activeElement, box = e.getBoundingClientRect(), look = getComputedStyle(e);
 			const label = e.labels?.[0]?.querySelector(".track") ?? e, ring = getComputedStyle(label);
-			return {There: e.matches(`+strconv.Quote(selector)+`) && e.getClientRects().length > 0, Name: e.tagName + " " + (e.getAttribute("aria-label") ?? e.textContent.trim().slice(0, 40)),
-				Seen: e === document.body || box.width > 0 && box.bottom > 0 && box.top < innerHeight && [look, ring].some((s) => s.outlineStyle !== "none" || s.boxShadow !== "none")};
+			return {There: e.matches(`+strconv.Quote(selector)+`) && e.getClientRects().length > 0,
+				Name: e.tagName + " " + (e.getAttribute("aria-label") ?? e.textContent.trim().slice(0, 40)),
+				Seen: e === document.body || box.width > 0 && box.bottom > 0 && box.top < innerHeight && [look, `+
+			`ring].some((s) => s.outlineStyle !== "none" || s.boxShadow !== "none")};
 		})()`)
 		way = append(way, stop.Name)
 		if !stop.Seen {

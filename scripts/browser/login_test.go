@@ -54,11 +54,12 @@ func (p *page) shows(path string) {
 // me returns the answer of GET /me in this page, or its status if refused.
 func (p *page) me() string {
 	p.t.Helper()
-	return eval[string](p, `fetch("/me", {headers: {"X-Requested-With": "ao"}}).then(async (r) => r.ok ? (await r.json()).name : String(r.status))`)
+	return eval[string](p, `fetch("/me", {headers: {"X-Requested-With": "ao"}}).then(async (r) => r.ok ? (await `+
+		`r.json()).name : String(r.status))`)
 }
 
-// TestLogIn: the requested page is shown after the login, no script sees the cookie, it survives a reload, and logging
-// out removes it.
+// TestLogIn: the requested page is shown after the login, no script sees the cookie, it survives a reload, and
+// logging out removes it.
 func TestLogIn(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
@@ -71,7 +72,9 @@ func TestLogIn(t *testing.T) {
 	p.until(`document.querySelector("form.login")?.textContent.includes("unknown here")`)
 	p.logIn(s.tokens["run"])
 	p.shows("/ui/runs")
-	if got := eval[string](p, `location.search + document.cookie + JSON.stringify([localStorage, sessionStorage])`); !strings.HasPrefix(got, "?status=failed") || strings.Contains(got, "aot_") || strings.Contains(got, "ao_") {
+	if got := eval[string](p,
+		`location.search + document.cookie + JSON.stringify([localStorage, sessionStorage])`); !strings.HasPrefix(got,
+		"?status=failed") || strings.Contains(got, "aot_") || strings.Contains(got, "ao_") {
 		t.Errorf("the address, and what scripts see: %s", got)
 	}
 	p.do(chromedp.Navigate(s.url + "/ui/"))
@@ -94,7 +97,8 @@ func TestLateRefusal(t *testing.T) {
 	p.until(`document.querySelector("form.login")`)
 	eval[bool](p, `import(document.querySelector("script[type=module]").src).then(({ api }) => {
 		const real = window.fetch;
-		window.fetch = (...asked) => real(...asked).then((answer) => new Promise((done) => (window.comes = () => done(answer))));
+		window.fetch = (...asked) => real(...asked).then((answer) => new Promise((done) => (window.comes = () => `+
+		`done(answer))));
 		window.late = api.get("/status").catch((err) => err.status);
 		window.fetch = real;
 		return true;
@@ -117,8 +121,10 @@ func TestReturnTo(t *testing.T) {
 	p := tab(t, s.stack, "/ui/login?return_to="+"https%3A%2F%2Fevil.example%2Fui%2F")
 	p.logIn(s.tokens["read"])
 	p.shows("/ui/")
-	for _, there := range []string{"//evil.example/ui/", "/\\evil.example", "javascript:alert(1)", "/runs", "/ui/../runs"} {
-		p.do(chromedp.Navigate(s.url + "/ui/login?return_to=" + strings.NewReplacer("/", "%2F", ":", "%3A", "\\", "%5C").Replace(there)))
+	for _, there := range []string{"//evil.example/ui/", "/\\evil.example", "javascript:alert(1)", "/runs",
+		"/ui/../runs"} {
+		p.do(chromedp.Navigate(s.url + "/ui/login?return_to=" +
+			strings.NewReplacer("/", "%2F", ":", "%3A", "\\", "%5C").Replace(there)))
 		p.logIn(s.tokens["read"])
 		p.until(`document.querySelector(".page")`)
 		if at := eval[string](p, `location.origin + location.pathname`); !strings.HasPrefix(at, s.url+"/ui/") {
@@ -132,7 +138,8 @@ func TestCodeOfAo(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
 	var made struct{ Code string }
-	if err := json.Unmarshal([]byte(s.as("admin").call(t, "POST", "/login/codes", "", 200)), &made); err != nil || made.Code == "" {
+	if err := json.Unmarshal([]byte(s.as("admin").call(t, "POST", "/login/codes", "", 200)), &made); err != nil ||
+		made.Code == "" {
 		t.Fatal("there is no code", err)
 	}
 	p := tab(t, s.stack, "/ui/login#code="+made.Code)

@@ -26,7 +26,8 @@ func TestARowOpens(t *testing.T) {
 	eval[bool](p, `(history.back(), true)`)
 	p.until(`location.pathname + location.search === "/ui/runs?q=zebras"`)
 	p.until(row("rowopens"))
-	eval[bool](p, `(`+row("rowopens")+`.querySelector("input[type=checkbox]").click(), true)`) // a press that chooses opens nothing
+	// a press that chooses opens nothing
+	eval[bool](p, `(`+row("rowopens")+`.querySelector("input[type=checkbox]").click(), true)`)
 	p.has("1 run selected")
 	p.goTo("/ui/sessions?agent_name=rowopens")
 	p.about("rowopens")
@@ -44,8 +45,10 @@ func TestTheEndBeforeTheStream(t *testing.T) {
 	eval[bool](p, `(() => {
 		const [ask, every] = [fetch, setInterval];
 		const opened = new Promise((go) => (window.openStreams = go));
-		window.fetch = (to, ...more) => (String(to).startsWith("/sse/sessions") ? opened.then(() => ask(to, ...more)) : ask(to, ...more));
-		window.setInterval = (act, ms, ...more) => (ms === 10000 ? 0 : every(act, ms, ...more)); // no page looks by itself
+		window.fetch = (to, ...more) => (String(to).startsWith("/sse/sessions") ? opened.then(() => ask(to, `+
+		`...more)) : ask(to, ...more));
+		window.setInterval = (act, ms, ...more) => (ms === 10000 ? 0 : every(act, ms, ...more)); // no page looks by `+
+		`itself
 		return true;
 	})()`)
 	p.about("endsbetween")
@@ -85,7 +88,8 @@ func TestALineBreakAtTheEnd(t *testing.T) {
 	p.fill("$.prompt", "@say one")
 	p.until(`!document.body.innerText.includes("ends with a line break")`)
 	p.has("It would be accepted")
-	eval[bool](p, `(`+at("$.prompt")+`.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", ctrlKey: true, bubbles: true, cancelable: true})), true)`)
+	eval[bool](p, `(`+at("$.prompt")+`.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", ctrlKey: true, `+
+		`bubbles: true, cancelable: true})), true)`)
 	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
 }
 
@@ -96,6 +100,7 @@ func TestStartInSight(t *testing.T) {
 	p := open(t, s, "/ui/new?agent=startsnarrow")
 	p.do(chromedp.EmulateViewport(390, 844))
 	p.until(at("$.prompt"))
-	p.until(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Start run").getBoundingClientRect(); return b.top > 400 && b.bottom < innerHeight; })()`)
+	p.until(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Start ` +
+		`run").getBoundingClientRect(); return b.top > 400 && b.bottom < innerHeight; })()`)
 	p.until(`document.querySelector("#main").scrollHeight > innerHeight`) // or it would be seen anyway
 }

@@ -12,8 +12,10 @@ const hard = `{"type":"object","required":["n","nested"],"properties":{
  "10":{"type":"integer","title":"Ten"},"2":{"type":"number","default":0.50},"a":{"type":"string","format":"uri"},
  "n":{"type":"integer","maximum":9223372036854775807},"kind":{"oneOf":[{"const":1.0,"title":"One"},{"const":"two"}]},
  "flag":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string","minLength":2}},
- "nested":{"type":"object","required":["host"],"properties":{"host":{"type":"string"},"odd key":{"type":"string","maxLength":3}}},
- "any":{"description":"whatever"},"x":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string","enum":["p","q"]}}}`
+ "nested":{"type":"object","required":["host"],"properties":{"host":{"type":"string"},"odd key":{"type":"string",` +
+	`"maxLength":3}}},
+ "any":{"description":"whatever"},"x":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string","enum":["p",` +
+	`"q"]}}}`
 
 // TestNewRun fills in a form generated from a schema. The stored parameters have the form's digits and order.
 func TestNewRun(t *testing.T) {
@@ -31,7 +33,8 @@ func TestNewRun(t *testing.T) {
 	p.click("Start run")
 	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
 	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
-	want := `{"10":12345678901234567890,"2":0.10,"n":9223372036854775807,"kind":1.0,"flag":false,"nested":{"host":"a \"b\" </inputs>"},"x":"q"}`
+	want := `{"10":12345678901234567890,"2":0.10,"n":9223372036854775807,"kind":1.0,"flag":false,"nested":{"host":"a ` +
+		`\"b\" </inputs>"},"x":"q"}`
 	if got := member(t, run, "parameters"); got != want {
 		t.Errorf("stored are\n%s\nwant\n%s", got, want)
 	}
@@ -53,7 +56,9 @@ func TestNewRunRefused(t *testing.T) {
 		"$.nested.host":       "'host' is a required property",
 		"$.nested['odd key']": "'four' is too long",
 	} {
-		p.until(`(() => { const e = ` + at(path) + `; return e?.getAttribute("aria-invalid") === "true" && document.getElementById(e.getAttribute("aria-describedby").split(" ").at(-1))?.textContent === ` + strconv.Quote(want) + `; })()`)
+		p.until(`(() => { const e = ` + at(path) + `; return e?.getAttribute("aria-invalid") === "true" && ` +
+			`document.getElementById(e.getAttribute("aria-describedby").split(" ").at(-1))?.textContent === ` +
+			strconv.Quote(want) + `; })()`)
 	}
 	if got := eval[string](p, "document.activeElement.dataset.path ?? ''"); got != "$['10']" {
 		t.Errorf("the focus is at %q, want the first field that is wrong", got)
@@ -63,7 +68,8 @@ func TestNewRunRefused(t *testing.T) {
 // TestJSONKeepsWhatWasTyped: parameters edited as JSON are sent byte for byte.
 func TestJSONKeepsWhatWasTyped(t *testing.T) {
 	s := sharedStack(t)
-	s.call(t, "POST", "/agents", `{"name":"asjson","type":"autonomous","parameters_schema":{"type":"object","properties":{"b":{"type":"number"},"a":{}}}}`, 201)
+	s.call(t, "POST", "/agents", `{"name":"asjson","type":"autonomous","parameters_schema":{"type":"object",`+
+		`"properties":{"b":{"type":"number"},"a":{}}}}`, 201)
 	p := open(t, s, "/ui/new?agent=asjson")
 	p.click("JSON")
 	const typed = `{"b":1.50,"10":[1E5,  0.10],"2":{"y":1,"x":9223372036854775807}}`
@@ -112,8 +118,10 @@ func TestLines(t *testing.T) {
 // TestRunAgain retries a run with one parameter changed. The others stay as sent, digit by digit.
 func TestRunAgain(t *testing.T) {
 	s := sharedStack(t)
-	s.call(t, "POST", "/agents", `{"name":"retried","type":"autonomous","parameters_schema":{"type":"object","properties":{"word":{"type":"string"},"n":{"type":"number"},"deep":{}}}}`, 201)
-	first := s.call(t, "POST", "/runs", `{"agent_name":"retried","parameters":{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"one"}}`, 201)
+	s.call(t, "POST", "/agents", `{"name":"retried","type":"autonomous","parameters_schema":{"type":"object",`+
+		`"properties":{"word":{"type":"string"},"n":{"type":"number"},"deep":{}}}}`, 201)
+	first := s.call(t, "POST", "/runs",
+		`{"agent_name":"retried","parameters":{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"one"}}`, 201)
 	id := strings.Trim(member(t, first, "run_id"), `"`)
 	p := open(t, s, "/ui/new?retry="+id)
 	p.until(at("$.word") + `?.value === "one"`)
@@ -122,7 +130,8 @@ func TestRunAgain(t *testing.T) {
 	p.click("Run again")
 	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
 	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
-	if got, want := member(t, run, "parameters"), `{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"two"}`; got != want {
+	if got, want := member(t, run, "parameters"),
+		`{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"two"}`; got != want {
 		t.Errorf("stored are\n%s\nwant\n%s", got, want)
 	}
 	if got := strings.Trim(member(t, run, "retry_of"), `"`); got != id {
@@ -133,7 +142,8 @@ func TestRunAgain(t *testing.T) {
 // TestResume sends a prompt and nothing else.
 func TestResume(t *testing.T) {
 	s := sharedStack(t)
-	s.call(t, "POST", "/agents", `{"name":"talker","type":"autonomous","parameters_schema":{"type":"object","required":["topic"],"properties":{"topic":{"type":"string"}}}}`, 201)
+	s.call(t, "POST", "/agents", `{"name":"talker","type":"autonomous","parameters_schema":{"type":"object",`+
+		`"required":["topic"],"properties":{"topic":{"type":"string"}}}}`, 201)
 	first := s.call(t, "POST", "/runs", `{"agent_name":"talker","parameters":{"topic":"x"}}`, 201)
 	session := strings.Trim(member(t, first, "session_id"), `"`)
 	s.call(t, "GET", "/runs/"+strings.Trim(member(t, first, "run_id"), `"`)+"/wait?timeout_seconds=30", "", 200)
@@ -150,17 +160,20 @@ func TestResume(t *testing.T) {
 // TestTurnAgain retries a turn of a session with a prompt in the same session.
 func TestTurnAgain(t *testing.T) {
 	s := sharedStack(t)
-	s.call(t, "POST", "/agents", `{"name":"turner","type":"autonomous","parameters_schema":{"type":"object","properties":{"topic":{"type":"string"}}}}`, 201)
+	s.call(t, "POST", "/agents", `{"name":"turner","type":"autonomous","parameters_schema":{"type":"object",`+
+		`"properties":{"topic":{"type":"string"}}}}`, 201)
 	first := s.call(t, "POST", "/runs", `{"agent_name":"turner","parameters":{"topic":"x"},"mode":"sync"}`, 200)
 	session := strings.Trim(member(t, first, "session_id"), `"`)
-	turn := s.call(t, "POST", "/runs", `{"type":"resume_session","session_id":"`+session+`","prompt":"once more","mode":"sync"}`, 200)
+	turn := s.call(t, "POST", "/runs", `{"type":"resume_session","session_id":"`+session+
+		`","prompt":"once more","mode":"sync"}`, 200)
 	p := open(t, s, "/ui/new?retry="+strings.Trim(member(t, turn, "run_id"), `"`))
 	p.until(at("Prompt") + `?.value === "once more"`)
 	p.has("It would be accepted")
 	p.click("Run again")
 	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
 	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
-	if got := member(t, run, "parameters") + member(t, run, "session_id"); got != `{"prompt":"once more"}"`+session+`"` {
+	if got := member(t, run, "parameters") + member(t, run, "session_id"); got != `{"prompt":"once more"}"`+session+
+		`"` {
 		t.Errorf("the turn is %s", got)
 	}
 }

@@ -17,7 +17,8 @@ func TestOutage(t *testing.T) {
 	slow, _ := s.run(t, `{"agent_name":"outlasts","prompt":"@sleep 600s"}`)
 	list := open(t, d.stack, "/ui/runs?agent_name=outlasts")
 	list.until(row("@sleep 600s") + `?.innerText.includes("running")`)
-	pages := []*page{list, list.openTab(d.stack, "/ui/sessions/"+session), list.openTab(d.stack, "/ui/runs/"+slow), list.openTab(d.stack, "/ui/")}
+	pages := []*page{list, list.openTab(d.stack, "/ui/sessions/"+session), list.openTab(d.stack, "/ui/runs/"+slow),
+		list.openTab(d.stack, "/ui/")}
 	for _, p := range pages {
 		p.until(`document.querySelector(".connection").innerText.match(/Live|Connected/)`)
 		eval[bool](p, `(window.same = true)`) // gone with a reload
@@ -35,14 +36,16 @@ func TestOutage(t *testing.T) {
 	}
 	s.call(t, "POST", "/runs/"+slow+"/stop", "", 200)
 	<-back
-	// Pauses of 0.5, 1, 2, 4, 5 and 5 s at most make six tries in 17.5 s: nobody waits longer than 5 s once it is over.
+	// Pauses of 0.5, 1, 2, 4, 5 and 5 s at most make six tries in 17.5 s: nobody waits longer than 5 s once it is
+	// over.
 	if n := list.streams.Load() - before; n < 6 {
 		t.Errorf("the list asked %d times for its stream, want at least 6", n)
 	}
 	for _, p := range pages[1:] {
 		p.has("Reconnecting")
 	}
-	if !eval[bool](list, row("@sleep 600s")+`?.innerText.includes("running") === true && `+row("number")+` === undefined`) {
+	if !eval[bool](list, row("@sleep 600s")+`?.innerText.includes("running") === true && `+row("number")+
+		` === undefined`) {
 		t.Error("the list lost what it had shown")
 	}
 	d.reopen()
@@ -55,7 +58,9 @@ func TestOutage(t *testing.T) {
 	for _, p := range pages {
 		p.until(`document.querySelector(".connection").innerText.match(/Live|Connected/)`)
 	}
-	pages[1].until(`document.querySelectorAll(".turn").length === 2 && document.querySelector("main").innerText.split("meanwhile").length - 1 === 2`) // the prompt and the answer
+	// the prompt and the answer
+	pages[1].until(`document.querySelectorAll(".turn").length === 2 && ` +
+		`document.querySelector("main").innerText.split("meanwhile").length - 1 === 2`)
 	pages[2].until(`document.querySelector("h1").innerText.includes("stopped")`)
 	pages[3].until(`document.querySelector(".figures") && !document.body.innerText.includes("may be old")`)
 	for _, p := range pages {

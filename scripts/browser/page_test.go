@@ -23,8 +23,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// page is a tab of the browser. A test fails on any console error, violation of the content security policy, or request
-// to another host. Error answers of the API are allowed.
+// page is a tab of the browser. A test fails on any console error, violation of the content security policy, or
+// request to another host. Error answers of the API are allowed.
 type page struct {
 	t       *testing.T
 	ctx     context.Context
@@ -54,7 +54,8 @@ func (p *page) openTab(s *stack, path string) *page {
 	return n
 }
 
-func show(t *testing.T, s *stack, path string, in context.Context, others []*stack, how ...chromedp.ContextOption) *page {
+func show(t *testing.T, s *stack, path string, in context.Context, others []*stack,
+	how ...chromedp.ContextOption) *page {
 	t.Helper()
 	own := []string{s.url}
 	for _, o := range others {
@@ -96,7 +97,8 @@ var enable = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 	_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
 	_, inLog := cdp.Call(ctx, t, cdplog.Enable, cdp.Empty{})
 	_, atRun := cdp.Call(ctx, t, runtime.Enable, cdp.Empty{})
-	_, focused := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	_, focused := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{
+		Enabled: true})
 	return errors.Join(err, inLog, atRun, focused)
 })
 
@@ -156,7 +158,8 @@ func (p *page) until(expression string) {
 	p.t.Helper()
 	looking := `new Promise((done) => {
 		const start = performance.now();
-		const look = () => ((` + expression + `) ? done(true) : performance.now() - start > 500 ? done(false) : setTimeout(look, 20));
+		const look = () => ((` + expression + `) ? done(true) :
+			performance.now() - start > 500 ? done(false) : setTimeout(look, 20));
 		look();
 	})`
 	for end := time.Now().Add(30 * time.Second); ; {
@@ -167,7 +170,8 @@ func (p *page) until(expression string) {
 			return
 		}
 		if time.Now().After(end) { // an error alone may be that the page has just changed
-			p.t.Fatalf("waited in vain: %s (%v)\nthe page shows: %s", expression, err, tail(eval[string](p, "document.body.innerText"), 1500))
+			p.t.Fatalf("waited in vain: %s (%v)\nthe page shows: %s", expression, err,
+				tail(eval[string](p, "document.body.innerText"), 1500))
 		}
 	}
 }
@@ -184,8 +188,10 @@ func (p *page) click(text string) {
 	q := strconv.Quote(text)
 	p.until(`(() => {
 		const name = (e) => [e.textContent.trim(), e.getAttribute("aria-label")];
-		const all = [...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button, a[href], [role=tab], label, summary")];
-		const found = all.find((e) => name(e).includes(` + q + `) && e.getAttribute("aria-disabled") !== "true" && e.getClientRects().length);
+		const all = [...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button, a[href], ` +
+		`[role=tab], label, summary")];
+		const found = all.find((e) => name(e).includes(` + q + `) && e.getAttribute("aria-disabled") !== "true" &&
+			e.getClientRects().length);
 		found?.click();
 		return found;
 	})()`)
@@ -195,7 +201,8 @@ func (p *page) click(text string) {
 func at(where string) string {
 	q := strconv.Quote(where)
 	return `([...document.querySelectorAll("[data-path]")].find((e) => e.dataset.path === ` + q + `) ??
-		[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("label")].find((l) => l.textContent.trim().replace(/ optional$/, "") === ` + q + `)?.control ??
+		[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("label")].find((l) => ` +
+		`l.textContent.trim().replace(/ optional$/, "") === ` + q + `)?.control ??
 		document.querySelector('[aria-label=' + CSS.escape(` + q + `) + ']'))`
 }
 
@@ -203,7 +210,8 @@ func at(where string) string {
 func (p *page) fill(where, text string) {
 	p.t.Helper()
 	p.until(at(where))
-	keeps := `new Promise((done) => setTimeout(() => done(` + at(where) + `?.value === ` + strconv.Quote(text) + `), 60))`
+	keeps := `new Promise((done) => setTimeout(() => done(` + at(where) + `?.value === ` + strconv.Quote(text) +
+		`), 60))`
 	for range 10 {
 		eval[bool](p, `(() => { const e = `+at(where)+`; e.focus(); e.select?.(); return true; })()`)
 		p.enter(text)
@@ -217,7 +225,8 @@ func (p *page) fill(where, text string) {
 // choose selects an option by text.
 func (p *page) choose(where, option string) {
 	p.t.Helper()
-	p.until(`(() => { const e = ` + at(where) + `; const o = [...e?.options ?? []].find((o) => o.text === ` + strconv.Quote(option) + `);
+	p.until(`(() => { const e = ` + at(where) + `; const o = [...e?.options ?? []].find((o) => o.text === ` +
+		strconv.Quote(option) + `);
 		if (!o) return false;
 		e.value = o.value; e.dispatchEvent(new Event("change", {bubbles: true})); return true; })()`)
 }
@@ -248,13 +257,15 @@ func (p *page) edit(label, text string) {
 // text returns the text of the editor with this name.
 func (p *page) text(label string) string {
 	p.t.Helper()
-	return eval[string](p, `[...document.querySelectorAll('.cm-content[aria-label="`+label+`"] .cm-line')].map((l) => l.textContent).join("\n")`)
+	return eval[string](p, `[...document.querySelectorAll('.cm-content[aria-label="`+label+
+		`"] .cm-line')].map((l) => l.textContent).join("\n")`)
 }
 
 // copied returns what the button with this name copies to the clipboard.
 func (p *page) copied(button string) string {
 	p.t.Helper()
-	eval[bool](p, `(navigator.clipboard.writeText = (text) => ((window.copied = text), Promise.resolve()), window.copied = null, true)`)
+	eval[bool](p, `(navigator.clipboard.writeText = (text) => ((window.copied = text), Promise.resolve()), `+
+		`window.copied = null, true)`)
 	p.click(button)
 	p.until("window.copied !== null")
 	return eval[string](p, "window.copied")

@@ -14,7 +14,8 @@ func TestActionsOfAPage(t *testing.T) {
 	p.enter("here: stop")
 	p.until(options + `[0] === "Here: Stop"`)
 	p.press("\r")
-	p.until(`document.querySelector("dialog[open]:not(.palette)")?.innerText.includes("` + id[len(id)-6:] + `") || document.querySelector("dialog[open]:not(.palette)")?.innerText.includes("Stop")`)
+	p.until(`document.querySelector("dialog[open]:not(.palette)")?.innerText.includes("` + id[len(id)-6:] +
+		`") || document.querySelector("dialog[open]:not(.palette)")?.innerText.includes("Stop")`)
 	p.press("\x1b")
 	p.until(`!document.querySelector("dialog[open]")`)
 	s.call(t, "POST", "/runs/"+id+"/stop", "", 200)
@@ -31,7 +32,8 @@ func TestAuditSince(t *testing.T) {
 	s.agent(t, "audited")
 	p := open(t, s, "/ui/settings?tab=audit&action=agent.create")
 	p.has("audited")
-	p.until(`[...document.querySelectorAll("tbody tr")].some((r) => /agent audited · via the HTTP API/.test(r.innerText))`)
+	p.until(`[...document.querySelectorAll("tbody tr")].some((r) => /agent audited · via the HTTP ` +
+		`API/.test(r.innerText))`)
 	p.choose("Since", "Last hour")
 	p.until(`new URLSearchParams(location.search).get("hours") === "1"`)
 	p.has("audited")

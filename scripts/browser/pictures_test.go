@@ -20,7 +20,8 @@ import (
 
 var (
 	screenshots = flag.Bool("screenshots", false, "write the pictures of shared/docs/dashboard.md anew")
-	pictures    = flag.String("pictures", "", "folder for pictures of every page, narrow and wide, in light and dark colours, with much to show and with nothing")
+	pictures    = flag.String("pictures", "", "folder for pictures of every page, narrow and wide, in light and dark "+
+		"colours, with much to show and with nothing")
 )
 
 const maxDifference = 150 << 10 // bytes
@@ -37,8 +38,10 @@ func TestScreenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, one := range []struct{ name, path, theme string }{
-		{"overview", "/ui/", "light"}, {"runs", "/ui/runs", "dark"}, {"run", "/ui/runs/" + f.rejected, "light"}, {"session", "/ui/sessions/" + f.parent, "light"},
-		{"tree", "/ui/sessions/" + f.parent + "/tree", "dark"}, {"agent", "/ui/agents/report-reader?tab=output", "light"}, {"newrun", "/ui/new?agent=report-reader", "dark"},
+		{"overview", "/ui/", "light"}, {"runs", "/ui/runs", "dark"}, {"run", "/ui/runs/" + f.rejected, "light"},
+		{"session", "/ui/sessions/" + f.parent, "light"},
+		{"tree", "/ui/sessions/" + f.parent + "/tree", "dark"}, {"agent", "/ui/agents/report-reader?tab=output",
+			"light"}, {"newrun", "/ui/new?agent=report-reader", "dark"},
 	} {
 		p := s.waitForPicture(t, one.path)
 		if one.name == "overview" {
@@ -60,14 +63,18 @@ func TestPictures(t *testing.T) {
 		t.Skip("-pictures DIR writes pictures of every page")
 	}
 	s := ownStack(t)
-	list := []string{"/ui/", "/ui/runs", "/ui/sessions", "/ui/agents", "/ui/schemas", "/ui/new", "/ui/runners", "/ui/queues", "/ui/callbacks", "/ui/settings", "/ui/settings?tab=doctor", "/ui/settings?tab=settings", "/ui/settings?tab=audit"}
+	list := []string{"/ui/", "/ui/runs", "/ui/sessions", "/ui/agents", "/ui/schemas", "/ui/new", "/ui/runners",
+		"/ui/queues", "/ui/callbacks", "/ui/settings", "/ui/settings?tab=doctor", "/ui/settings?tab=settings",
+		"/ui/settings?tab=audit"}
 	s.pictures(t, "none", append(list, "/ui/nothing-here", "/ui/runs/run_1", "/ui/login"))
 	f := s.createFixtures(t)
 	for _, tab := range strings.Fields("general input output prompt servers runners json") {
 		list = append(list, "/ui/agents/report-reader?tab="+tab)
 	}
-	s.pictures(t, "much", append(list, "/ui/?first="+f.parent, "/ui/runs?status=failed", "/ui/runs?q=zebra", "/ui/runs/"+f.rejected, "/ui/runs/"+f.waiting, "/ui/runs/"+f.hostile, "/ui/sessions/"+f.parent,
-		"/ui/sessions/"+f.parent+"/tree", "/ui/agents/text-stats", "/ui/schemas/finding", "/ui/new?agent=report-reader", "/ui/new?retry="+f.rejected))
+	s.pictures(t, "much", append(list, "/ui/?first="+f.parent, "/ui/runs?status=failed", "/ui/runs?q=zebra",
+		"/ui/runs/"+f.rejected, "/ui/runs/"+f.waiting, "/ui/runs/"+f.hostile, "/ui/sessions/"+f.parent,
+		"/ui/sessions/"+f.parent+"/tree", "/ui/agents/text-stats", "/ui/schemas/finding", "/ui/new?agent=report-reader",
+		"/ui/new?retry="+f.rejected))
 }
 
 // pictures takes each page narrow, wide and very wide, in both themes.
@@ -78,7 +85,8 @@ func (s *stack) pictures(t *testing.T, kind string, paths []string) {
 		for _, theme := range []string{"light", "dark"} {
 			for _, size := range [][2]int64{{360, 780}, {1280, 800}, {2560, 1300}} {
 				name := fmt.Sprintf("%s-%02d-%d-%s.png", kind, n, size[0], theme)
-				if err := os.WriteFile(filepath.Join(*pictures, name), p.picture(theme, size[0], size[1]), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(*pictures, name), p.picture(theme, size[0], size[1]),
+					0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -138,33 +146,60 @@ type fixtureIDs struct{ parent, rejected, waiting, hostile string }
 // createFixtures creates data as after some work.
 func (s *stack) createFixtures(t *testing.T) (f fixtureIDs) {
 	t.Helper()
-	s.call(t, "POST", "/schemas", `{"name":"finding","description":"What a reader of reports has found","schema":{"type":"object","required":["title","severity"],"properties":{"title":{"type":"string"},"severity":{"enum":["low","medium","high"]}}}}`, 201)
-	s.call(t, "POST", "/schemas", `{"name":"person","description":"A name and where it stands","schema":{"type":"object","required":["name"]}}`, 201)
-	s.call(t, "POST", "/agents", `{"name":"report-reader","type":"autonomous","executor_profile":"test","description":"Reads a report and tells what matters in it, for people who have a minute","system_prompt":"You read reports. Tell what has changed, and what somebody has to decide.",
-		"parameters_schema":{"type":"object","required":["prompt","audience"],"properties":{"prompt":{"type":"string","title":"What to read for","description":"One or two sentences"},"audience":{"enum":["team","board","public"],"description":"Who reads it"},"pages":{"type":"integer","minimum":1,"maximum":400,"default":20},"urgent":{"type":"boolean"},"topics":{"type":"array","items":{"type":"string"}}}},
-		"output_schema":{"type":"object","required":["title","severity","changes"],"properties":{"title":{"type":"string","maxLength":80},"severity":{"enum":["low","medium","high"]},"changes":{"type":"array","items":{"type":"string"}}}},
-		"mcp_servers":{"files":{"command":"mcp-files","args":["--root","/srv/reports"],"env":{"TOKEN":"not-to-be-shown"}}}}`, 201)
+	s.call(t, "POST", "/schemas", `{"name":"finding","description":"What a reader of reports has found",`+
+		`"schema":{"type":"object","required":["title","severity"],"properties":{"title":{"type":"string"},`+
+		`"severity":{"enum":["low","medium","high"]}}}}`, 201)
+	s.call(t, "POST", "/schemas",
+		`{"name":"person","description":"A name and where it stands","schema":{"type":"object","required":["name"]}}`,
+		201)
+	s.call(t, "POST", "/agents",
+		`{"name":"report-reader","type":"autonomous","executor_profile":"test","description":"Reads a report and `+
+			`tells what matters in it, for people who have a minute","system_prompt":"You read reports. Tell what `+
+			`has changed, and what somebody has to decide.",
+		"parameters_schema":{"type":"object","required":["prompt","audience"],`+
+			`"properties":{"prompt":{"type":"string","title":"What to read for","description":"One or two `+
+			`sentences"},"audience":{"enum":["team","board","public"],"description":"Who reads it"},`+
+			`"pages":{"type":"integer","minimum":1,"maximum":400,"default":20},"urgent":{"type":"boolean"},`+
+			`"topics":{"type":"array","items":{"type":"string"}}}},
+		"output_schema":{"type":"object","required":["title","severity","changes"],`+
+			`"properties":{"title":{"type":"string","maxLength":80},"severity":{"enum":["low","medium","high"]},`+
+			`"changes":{"type":"array","items":{"type":"string"}}}},
+		"mcp_servers":{"files":{"command":"mcp-files","args":["--root","/srv/reports"],`+
+			`"env":{"TOKEN":"not-to-be-shown"}}}}`, 201)
 	s.call(t, "PUT", "/agents/report-reader/drafts/input", `{"type": "object", "required": ["prompt", `, 204)
-	for _, name := range []string{"analyst", "fact-checker", "translator", "editor-of-the-long-quarterly-report-for-the-board"} {
+	for _, name := range []string{"analyst", "fact-checker", "translator",
+		"editor-of-the-long-quarterly-report-for-the-board"} {
 		s.agent(t, name)
 	}
 	f.parent = s.createFamily(t)
-	schema := `{"type":"object","required":["title","severity"],"properties":{"title":{"type":"string"},"severity":{"enum":["low","medium","high"]}}}`
-	f.rejected, _ = s.finished(t, `{"agent_name":"analyst","prompt":"@say Looking at the figures of the third quarter\n@tool read {\"path\":\"/srv/reports/q3.md\",\"from\":1} => {\"lines\":412,\"size\":9223372036854775807}\n@metadata {\"model\":\"example-model\",\"usage\":{\"input_tokens\":18234,\"output_tokens\":912},\"total_cost_usd\":0.0712}\n@json {\"title\":7,\"severity\":\"grave\"}","output_schema":`+schema+`}`)
-	f.waiting, _ = s.run(t, `{"agent_name":"translator","prompt":"Translate the report","additional_demands":{"hostname":"gpu-host-17.internal.example","tags":["gpu","a-very-long-tag-of-a-runner"]}}`)
-	f.hostile, _ = s.finished(t, `{"agent_name":"fact-checker","prompt":"@fail refused The source at https://example.org/a/very/long/address/that/does/not/end/for/a/while?with=parameters\u202egnp.exe does not answer"}`)
+	schema := `{"type":"object","required":["title","severity"],"properties":{"title":{"type":"string"},` +
+		`"severity":{"enum":["low","medium","high"]}}}`
+	f.rejected, _ = s.finished(t, `{"agent_name":"analyst","prompt":"@say Looking at the figures of the third `+
+		`quarter\n@tool read {\"path\":\"/srv/reports/q3.md\",\"from\":1} => {\"lines\":412,`+
+		`\"size\":9223372036854775807}\n@metadata {\"model\":\"example-model\",\"usage\":{\"input_tokens\":18234,`+
+		`\"output_tokens\":912},\"total_cost_usd\":0.0712}\n@json {\"title\":7,\"severity\":\"grave\"}",`+
+		`"output_schema":`+schema+`}`)
+	f.waiting, _ = s.run(t, `{"agent_name":"translator","prompt":"Translate the report",`+
+		`"additional_demands":{"hostname":"gpu-host-17.internal.example","tags":["gpu",`+
+		`"a-very-long-tag-of-a-runner"]}}`)
+	f.hostile, _ = s.finished(t, `{"agent_name":"fact-checker","prompt":"@fail refused The source at `+
+		`https://example.org/a/very/long/address/that/does/not/end/for/a/while?with=parameters\u202egnp.exe `+
+		`does not answer"}`)
 	for n := range 140 {
-		body := fmt.Sprintf(`{"agent_name":"analyst","prompt":"@say Chapter %d of the report is as it was last year, but for the table of costs"}`, n)
+		body := fmt.Sprintf(`{"agent_name":"analyst","prompt":"@say Chapter %d of the report is as it was last year, `+
+			`but for the table of costs"}`, n)
 		switch n % 7 {
 		case 3:
-			body = fmt.Sprintf(`{"agent_name":"fact-checker","prompt":"@fail source_unreachable Source %d does not answer"}`, n)
+			body = fmt.Sprintf(
+				`{"agent_name":"fact-checker","prompt":"@fail source_unreachable Source %d does not answer"}`, n)
 		case 5:
 			body = fmt.Sprintf(`{"agent_name":"text-stats","parameters":{"file":"doc.go","top":%d}}`, n)
 		}
 		s.run(t, body)
 	}
 	for range 3 {
-		s.run(t, `{"agent_name":"editor-of-the-long-quarterly-report-for-the-board","prompt":"@say I begin\n@sleep 900s"}`)
+		s.run(t, `{"agent_name":"editor-of-the-long-quarterly-report-for-the-board","prompt":"@say I `+
+			`begin\n@sleep 900s"}`)
 	}
 	return f
 }
@@ -175,13 +210,24 @@ func (s *stack) createFamily(t *testing.T) (session string) {
 	ask := func(agent, prompt string) string {
 		return `@child ` + agent + ` async_callback {\"prompt\":\"` + prompt + `\"}\n`
 	}
-	_, session = s.finished(t, `{"agent_name":"report-reader","parameters":{"audience":"board","prompt":"@say I ask three others about the report, and go on when they have answered.\n@tool list {\"path\":\"/srv/reports\"} => [\"q1.md\",\"q2.md\",\"q3.md\"]\n`+
-		ask("analyst", `@sleep 900ms\\n@say The costs rose by 4 %.`)+ask("fact-checker", `@sleep 400ms\\n@fail source_unreachable The source that this child was to read does not answer`)+ask("translator", `@say Fertig.\\n@sleep 1300ms`)+
+	_, session = s.finished(t, `{"agent_name":"report-reader","parameters":{"audience":"board","prompt":"@say I ask `+
+		`three others about the report, and go on when they have answered.\n@tool list {\"path\":\"/srv/reports\"} => `+
+		`[\"q1.md\",\"q2.md\",\"q3.md\"]\n`+
+		ask("analyst", `@sleep 900ms\\n@say The costs rose by 4 %.`)+
+		ask("fact-checker",
+			`@sleep 400ms\\n@fail source_unreachable The source that this child was to read does not answer`)+
+		ask("translator", `@say Fertig.\\n@sleep 1300ms`)+
 		`@json {\"title\":\"Costs rose\",\"severity\":\"low\",\"changes\":[\"costs\",\"table 4\"]}"}}`)
 	eventually(t, "the parent was told of its children", func() bool {
-		return strings.Count(s.call(t, "GET", "/runs?status=completed,failed&session_id="+session, "", 200), `"run_id"`) > 1 &&
-			strings.Contains(s.call(t, "GET", "/runs?status=pending,claimed,running&session_id="+session, "", 200), `"runs":[]`)
+		return strings.Count(s.call(t, "GET", "/runs?status=completed,failed&session_id="+session, "", 200),
+			`"run_id"`) > 1 &&
+			strings.Contains(s.call(t, "GET", "/runs?status=pending,claimed,running&session_id="+session, "", 200),
+				`"runs":[]`)
 	})
-	s.finished(t, `{"type":"resume_session","session_id":"`+session+`","prompt":"@say ## What matters\n\nThe report is **sound**, but one source was missing:\n\n| chapter | change |\n|---|---|\n| 3 | costs rose by 4 % |\n| 7 | a new table |\n\n1. Decide on the budget.\n2. Ask for the source again.\n\n`+"```"+`json\n{\"ready\": true}\n`+"```"+`\n@json {\"title\":\"What matters\",\"severity\":\"medium\",\"changes\":[]}"}`)
+	s.finished(t, `{"type":"resume_session","session_id":"`+session+`","prompt":"@say ## What matters\n\nThe report `+
+		`is **sound**, but one source was missing:\n\n| chapter | change |\n|---|---|\n| 3 | costs rose by 4 % |\n| 7 `+
+		`| a new table |\n\n1. Decide on the budget.\n2. Ask for the source again.\n\n`+"```"+
+		`json\n{\"ready\": true}\n`+"```"+
+		`\n@json {\"title\":\"What matters\",\"severity\":\"medium\",\"changes\":[]}"}`)
 	return session
 }

@@ -84,7 +84,8 @@ func (s *stack) firstLoad(t *testing.T, path string) []string {
 		p.settled()
 		before, _ := sent.finished()
 		// Follow-up requests are sent by the second frame after an answer.
-		eval[bool](p, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
+		eval[bool](p, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() `+
+			`=> done(true)))))`)
 		if after, all := sent.finished(); all && len(after) == len(before) {
 			return after
 		}

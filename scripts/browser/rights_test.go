@@ -57,13 +57,15 @@ func TestControlsByScope(t *testing.T) {
 						t.Errorf("%s: %q %s", v.path, c.Name, wrong)
 					}
 				}
-				if refused := eval[[]string](p, `performance.getEntriesByType("resource").filter((e) => e.responseStatus === 403).map((e) => e.name)`); len(refused) > 0 {
+				if refused := eval[[]string](p, `performance.getEntriesByType("resource").filter((e) => `+
+					`e.responseStatus === 403).map((e) => e.name)`); len(refused) > 0 {
 					t.Errorf("%s asks for what it may not have: %q", v.path, refused)
 				}
 			}
 			for _, route := range slices.Sorted(maps.Keys(access.Rules)) {
 				if reason := withoutControl[route]; (reason == "") != seen[route] && !strings.HasPrefix(route, "GET ") {
-					t.Errorf("there is a control of %s: %v; the reason why there is none: %q", route, seen[route], reason)
+					t.Errorf("there is a control of %s: %v; the reason why there is none: %q", route, seen[route],
+						reason)
 				}
 			}
 		})
@@ -73,7 +75,8 @@ func TestControlsByScope(t *testing.T) {
 // wrong returns how a control differs from the rights of a scope.
 func (c control) wrong(scope string) string {
 	rule, known := access.Rules[c.Route]
-	allowed := slices.Index([]string{"", "read", "run", "admin"}, rule.Scope.String()) <= slices.Index([]string{"", "read", "run", "admin"}, scope)
+	allowed := slices.Index([]string{"", "read", "run", "admin"}, rule.Scope.String()) <= slices.Index(
+		[]string{"", "read", "run", "admin"}, scope)
 	told := strings.HasSuffix(c.Title, "This needs "+c.Route+".")
 	switch {
 	case !known:
@@ -91,7 +94,9 @@ func (c control) wrong(scope string) string {
 // controls returns the page's controls that call a route.
 func (p *page) controls() []control {
 	p.t.Helper()
-	return eval[[]control](p, `[...document.querySelectorAll("[data-needs]")].map((e) => ({Route: e.dataset.needs, Name: (e.getAttribute("aria-label") ?? e.textContent).trim(),
+	return eval[[]control](p,
+		`[...document.querySelectorAll("[data-needs]")].map((e) => ({Route: e.dataset.needs, Name: `+
+			`(e.getAttribute("aria-label") ?? e.textContent).trim(),
 		Title: e.title, Off: e.getAttribute("aria-disabled") === "true" || e.disabled === true}))`)
 }
 
@@ -107,11 +112,15 @@ func (g tokenStack) controlled(t *testing.T) []view {
 	}
 	return []view{
 		{"/ui/", nil}, {"/ui/runs", nil}, {"/ui/runs?agent_name=controlled", func(p *page) {
-			p.until(`(() => { const all = document.querySelector("thead .pick input"); all && !all.checked && all.click(); return document.querySelector(".bulk"); })()`)
+			p.until(`(() => { const all = document.querySelector("thead .pick input"); all && !all.checked && ` +
+				`all.click(); return document.querySelector(".bulk"); })()`)
 		}},
 		{"/ui/runs?agent_name=controlled&flat=1", func(p *page) { p.has("202 runs"); p.takeAll(202) }},
-		{"/ui/runs/" + run, nil}, {"/ui/sessions", nil}, {"/ui/sessions/" + session, nil}, {"/ui/agents", nil}, {"/ui/agents/controlled", nil}, {"/ui/agents/text-stats", nil},
-		{"/ui/schemas", nil}, {"/ui/schemas/controlled", nil}, {"/ui/new?agent=controlled", nil}, {"/ui/new?retry=" + run, nil}, {"/ui/runners", nil}, {"/ui/callbacks", nil},
-		{"/ui/settings?tab=doctor", (*page).palette}, {"/ui/settings?tab=settings", nil}, {"/ui/settings?tab=audit", nil},
+		{"/ui/runs/" + run, nil}, {"/ui/sessions", nil}, {"/ui/sessions/" + session, nil}, {"/ui/agents", nil},
+		{"/ui/agents/controlled", nil}, {"/ui/agents/text-stats", nil},
+		{"/ui/schemas", nil}, {"/ui/schemas/controlled", nil}, {"/ui/new?agent=controlled", nil},
+		{"/ui/new?retry=" + run, nil}, {"/ui/runners", nil}, {"/ui/callbacks", nil},
+		{"/ui/settings?tab=doctor", (*page).palette}, {"/ui/settings?tab=settings", nil},
+		{"/ui/settings?tab=audit", nil},
 	}
 }

@@ -104,7 +104,8 @@ func TestRunsFolded(t *testing.T) {
 	s.agent(t, "foldedroot")
 	s.agent(t, "foldedchild")
 	_, session := s.finished(t, `{"agent_name":"foldedroot","prompt":"@say root"}`)
-	s.finished(t, `{"agent_name":"foldedchild","mode":"async_callback","parent_session_id":"`+session+`","prompt":"@fail broken The child broke"}`)
+	s.finished(t, `{"agent_name":"foldedchild","mode":"async_callback","parent_session_id":"`+session+
+		`","prompt":"@fail broken The child broke"}`)
 	p := open(t, s, "/ui/runs")
 	p.until(row("foldedroot"))
 	if eval[bool](p, row("foldedchild")+" !== undefined") {
@@ -143,14 +144,17 @@ func TestStopMany(t *testing.T) {
 func TestRunAgainFromItsPage(t *testing.T) {
 	s := sharedStack(t)
 	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`
-	s.call(t, "POST", "/agents", `{"name":"again-page","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`, 201)
+	s.call(t, "POST", "/agents",
+		`{"name":"again-page","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`,
+		201)
 	id, _ := s.finished(t, `{"agent_name":"again-page","parameters":`+parameters+`}`)
 	p := open(t, s, "/ui/runs/"+id)
 	p.has("9223372036854775807")
 	p.has("0.10")
 	p.click("Run again")
 	p.has("It costs again")
-	eval[bool](p, `(() => { const b = document.querySelector("[data-confirm]"); b.click(); b.click(); return true; })()`)
+	eval[bool](p, `(() => { const b = document.querySelector("[data-confirm]"); b.click(); b.click(); `+
+		`return true; })()`)
 	p.until(`location.pathname.startsWith("/ui/runs/run_") && !location.pathname.endsWith("` + id + `")`)
 	p.has("Retry of")
 	made := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
@@ -158,7 +162,8 @@ func TestRunAgainFromItsPage(t *testing.T) {
 		t.Errorf("parameters are %s, want %s", got, parameters)
 	}
 	var list struct{ Runs []any }
-	if err := json.Unmarshal([]byte(s.call(t, "GET", "/runs?agent_name=again-page", "", 200)), &list); err != nil || len(list.Runs) != 2 {
+	if err := json.Unmarshal([]byte(s.call(t, "GET", "/runs?agent_name=again-page", "", 200)), &list); err != nil ||
+		len(list.Runs) != 2 {
 		t.Errorf("there are %d runs, want 2 (%v)", len(list.Runs), err)
 	}
 }
@@ -177,14 +182,18 @@ func TestWhy(t *testing.T) {
 	p.until(`document.querySelector("h1").innerText.includes("stopped")`)
 }
 
-// TestWhyNamesTheRunsAgent: of the agents that another runner does not have, the run's own is named and the others are counted.
+// TestWhyNamesTheRunsAgent: of the agents that another runner does not have, the run's own is named and the others are
+// counted.
 func TestWhyNamesTheRunsAgent(t *testing.T) {
 	s := sharedStack(t)
-	id, _ := s.run(t, `{"agent_name":"text-stats","parameters":{"file":"doc.go"},"additional_demands":{"tags":["no-runner-has-it"]}}`)
+	id, _ := s.run(t, `{"agent_name":"text-stats","parameters":{"file":"doc.go"},`+
+		`"additional_demands":{"tags":["no-runner-has-it"]}}`)
 	p := open(t, s, "/ui/runs/"+id)
 	p.has("agent text-stats is not registered")
-	p.until(`[...document.querySelectorAll("table.plain td")].filter((c) => c.innerText.includes("is not registered")).length === 1`)
-	p.until(`[...document.querySelectorAll("table.plain td")].some((c) => /, and \d+ other agents?$/.test(c.innerText))`)
+	p.until(`[...document.querySelectorAll("table.plain td")].filter((c) => c.innerText.includes("is not ` +
+		`registered")).length === 1`)
+	p.until(`[...document.querySelectorAll("table.plain td")].some((c) => /, and \d+ other ` +
+		`agents?$/.test(c.innerText))`)
 	s.call(t, "POST", "/runs/"+id+"/stop", "", 200)
 }
 
@@ -200,10 +209,13 @@ func unquoted(t *testing.T, text string) (s string) {
 func TestRejected(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "rejected")
-	id, _ := s.finished(t, `{"agent_name":"rejected","prompt":"@json {\"summary\":5}","output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
+	id, _ := s.finished(t, `{"agent_name":"rejected","prompt":"@json {\"summary\":5}",`+
+		`"output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
 	p := open(t, s, "/ui/runs/"+id)
 	p.has("1 answer was rejected")
-	p.until(`[...document.querySelectorAll(".rejected .refused")].some((r) => r.innerText.includes('"summary": 5') && r.innerText.includes("5 is not of type 'string'"))`)
+	p.until(`[...document.querySelectorAll(".rejected .refused")].some((r) => ` +
+		`r.innerText.includes('"summary": 5') && ` +
+		`r.innerText.includes("5 is not of type 'string'"))`)
 	p.has("asked again once")
 }
 
@@ -213,7 +225,8 @@ func TestEventLink(t *testing.T) {
 	id, _ := s.prompted(t, "linked", `@say one\n@tool look {\"n\":1.50} => [1e400]\n@say two`)
 	p := open(t, s, "/ui/runs/"+id+"#"+id+"-3")
 	p.until(`document.querySelector(".step.target")?.innerText.includes("look")`)
-	p.until(`(document.querySelector(".step.target summary").click(), document.querySelector(".step.target").innerText.includes("1.50"))`)
+	p.until(`(document.querySelector(".step.target summary").click(), ` +
+		`document.querySelector(".step.target").innerText.includes("1.50"))`)
 	p.has("1e400")
 }
 
@@ -276,11 +289,13 @@ func TestScroll(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the first run never came into sight")
 		}
-		eval[bool](p, `new Promise((done) => { document.querySelector("[data-scroller]").scrollBy(0, 4000); setTimeout(() => done(true), 50); })`)
+		eval[bool](p, `new Promise((done) => { document.querySelector("[data-scroller]").scrollBy(0, 4000); `+
+			`setTimeout(() => done(true), 50); })`)
 	}
 	if n := eval[int](p, `document.querySelectorAll("*").length`); n > 3000 {
 		t.Errorf("%d nodes are in the document, 3000 are the most", n)
 	}
 	p.do(chromedp.EmulateViewport(360, 800))
-	p.until(`[...document.querySelectorAll("th")].find((h) => h.textContent === "Run").offsetWidth > 100`) // rows that are not in the document take no width
+	// rows that are not in the document take no width
+	p.until(`[...document.querySelectorAll("th")].find((h) => h.textContent === "Run").offsetWidth > 100`)
 }

@@ -8,10 +8,13 @@ func TestSchemas(t *testing.T) {
 	p := open(t, s, "/ui/schemas")
 	p.click("New schema")
 	p.fill("Name", "verdict")
-	p.edit("Schema", `{"type":"object","required":["ok"],"properties":{"ok":{"type":"boolean"},"n":{"maximum":9223372036854775807}}}`)
+	p.edit("Schema", `{"type":"object","required":["ok"],"properties":{"ok":{"type":"boolean"},`+
+		`"n":{"maximum":9223372036854775807}}}`)
 	p.click("Create")
 	p.until(`location.pathname === "/ui/schemas/verdict"`)
-	if got := compact(member(t, s.call(t, "GET", "/schemas/verdict", "", 200), "schema")); got != `{"type":"object","required":["ok"],"properties":{"ok":{"type":"boolean"},"n":{"maximum":9223372036854775807}}}` {
+	if got := compact(member(t, s.call(t, "GET", "/schemas/verdict", "", 200),
+		"schema")); got != `{"type":"object","required":["ok"],"properties":{"ok":{"type":"boolean"},`+
+		`"n":{"maximum":9223372036854775807}}}` {
 		t.Errorf("stored is %s", got)
 	}
 	p.fill("An answer, as a model might write it", "Here:\n```json\n{\"ok\": 1}\n```\nor {\"ok\": true}")

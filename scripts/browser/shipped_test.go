@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// shippedForms are the repository's agents with a parameters_schema. Each form is filled in, must send sends, and must
-// show an error at its field for each value of wrong.
+// shippedForms are the repository's agents with a parameters_schema. Each form is filled in, must send sends, and
+// must show an error at its field for each value of wrong.
 var shippedForms = []struct {
 	agent string
 	filled
@@ -17,16 +17,22 @@ var shippedForms = []struct {
 }{
 	{"pr-reviewer", filled{{"$.diff", "+one\n</inputs>"}, {"$.title", "A \"title\""}, {"$.focus[0]", "naming"}},
 		`{"diff":"+one\n</inputs>","title":"A \"title\"","focus":["naming"]}`, filled{{"$.diff", ""}}},
-	{"parametric-agent", filled{{"$.topic", "rivers"}, {"$.format", "essay"}, {"$.max_words", "50"}, {"$.audience", "children"}, {"$.prompt", "no lists"}},
-		`{"topic":"rivers","format":"essay","max_words":50,"audience":"children","prompt":"no lists"}`, filled{{"$.max_words", "2001"}, {"$.format", "Choose…"}}},
-	{"checksum-tree", filled{{"$.path", "/srv"}, {"$.algorithm", "md5"}, {"$.name", "*.go"}, {"$.summary", "true"}, {"$.pause_ms", "0"}},
+	{"parametric-agent", filled{{"$.topic", "rivers"}, {"$.format", "essay"}, {"$.max_words", "50"},
+		{"$.audience", "children"}, {"$.prompt", "no lists"}},
+		`{"topic":"rivers","format":"essay","max_words":50,"audience":"children","prompt":"no lists"}`,
+		filled{{"$.max_words", "2001"}, {"$.format", "Choose…"}}},
+	{"checksum-tree", filled{{"$.path", "/srv"}, {"$.algorithm", "md5"}, {"$.name", "*.go"}, {"$.summary", "true"},
+		{"$.pause_ms", "0"}},
 		`{"path":"/srv","algorithm":"md5","name":"*.go","summary":true,"pause_ms":0}`, filled{{"$.pause_ms", "10001"}}},
 	{"csv-check", filled{{"$.file", "a.csv"}, {"$.delimiter", ";"}, {"$.columns", "3"}, {"$.no_header", "false"}},
-		`{"file":"a.csv","delimiter":";","columns":3,"no_header":false}`, filled{{"$.delimiter", "\""}, {"$.columns", "0"}, {"$.file", ""}}},
+		`{"file":"a.csv","delimiter":";","columns":3,"no_header":false}`,
+		filled{{"$.delimiter", "\""}, {"$.columns", "0"}, {"$.file", ""}}},
 	{"disk-usage", filled{{"$.path", "/"}, {"$.depth", "2"}, {"$.top", "1000"}, {"$.one_file_system", "true"}},
 		`{"path":"/","depth":2,"top":1000,"one_file_system":true}`, filled{{"$.depth", "1.5"}, {"$.top", "0"}}},
-	{"log-grep", filled{{"$.files[0]", "a.log"}, {"$.pattern", "^E[0-9]+"}, {"$.fixed", "false"}, {"$.ignore_case", "true"}, {"$.invert", "false"}, {"$.max_matches", "5"}},
-		`{"files":["a.log"],"pattern":"^E[0-9]+","fixed":false,"ignore_case":true,"invert":false,"max_matches":5}`, filled{{"$.files[0]", "a,b"}, {"$.max_matches", "-1"}}},
+	{"log-grep", filled{{"$.files[0]", "a.log"}, {"$.pattern", "^E[0-9]+"}, {"$.fixed", "false"},
+		{"$.ignore_case", "true"}, {"$.invert", "false"}, {"$.max_matches", "5"}},
+		`{"files":["a.log"],"pattern":"^E[0-9]+","fixed":false,"ignore_case":true,"invert":false,"max_matches":5}`,
+		filled{{"$.files[0]", "a,b"}, {"$.max_matches", "-1"}}},
 	{"text-stats", filled{{"$.file", "a.txt"}, {"$.top", "10"}, {"$.min_length", "4"}},
 		`{"file":"a.txt","top":10,"min_length":4}`, filled{{"$.min_length", "101"}}},
 }
@@ -103,6 +109,7 @@ func (p *page) fillIn(values filled) {
 func (p *page) sends() string {
 	p.t.Helper()
 	const card = `document.querySelector('[role=tablist][aria-label="From the command line"]')`
-	p.until(`(() => { const tab = ` + card + `.lastElementChild; tab.click(); return tab.getAttribute("aria-selected") === "true"; })()`)
+	p.until(`(() => { const tab = ` + card +
+		`.lastElementChild; tab.click(); return tab.getAttribute("aria-selected") === "true"; })()`)
 	return eval[string](p, card+`.nextElementSibling.querySelector("code").textContent`)
 }

@@ -42,7 +42,9 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./scripts/allinone", "./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./worker/cmd/ao-test-exec")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./scripts/allinone",
+		"./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker",
+		"./worker/cmd/ao-procedural-exec", "./worker/cmd/ao-test-exec")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
@@ -122,8 +124,10 @@ func (s *stack) start(t *testing.T, env ...string) {
 	}
 	addr := freeAddr(t)
 	s.url = "http://" + addr
-	s.env = append(os.Environ(), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=embed", "AO_NATS_LISTEN=none", "AO_DATA_DIR="+data, "AO_PROFILES_DIR="+profiles,
-		"AO_PROFILES=procedural,test", "AGENT_ORCHESTRATOR_AGENTS_DIR="+s.agents, "AO_AGENTS_WRITABLE=true", "AO_DRAIN_GRACE=1", "PATH="+bin+":"+os.Getenv("PATH"))
+	s.env = append(os.Environ(), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=embed", "AO_NATS_LISTEN=none", "AO_DATA_DIR="+
+		data, "AO_PROFILES_DIR="+profiles,
+		"AO_PROFILES=procedural,test", "AGENT_ORCHESTRATOR_AGENTS_DIR="+s.agents, "AO_AGENTS_WRITABLE=true",
+		"AO_DRAIN_GRACE=1", "PATH="+bin+":"+os.Getenv("PATH"))
 	s.env = append(s.env, env...)
 	s.launch(t)
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTwelveTabs: twelve tabs with one list and one session share two streams. When the reading tabs are closed, others
-// take over, and none misses an event.
+// TestTwelveTabs: twelve tabs with one list and one session share two streams. When the reading tabs are closed,
+// others take over, and none misses an event.
 func TestTwelveTabs(t *testing.T) {
 	t.Parallel()
 	s := ownStack(t)
@@ -16,7 +16,8 @@ func TestTwelveTabs(t *testing.T) {
 	browser := open(t, d.stack, "/ui/settings") // the tabs are of this one's browser
 	var tabs []*page
 	for n := range 12 {
-		tabs = append(tabs, browser.openTab(d.stack, []string{"/ui/runs?agent_name=twelve", "/ui/sessions/" + session}[n%2]))
+		tabs = append(tabs, browser.openTab(d.stack, []string{"/ui/runs?agent_name=twelve", "/ui/sessions/" +
+			session}[n%2]))
 		tabs[n].has("Live")
 	}
 	for round := range 4 {

@@ -56,7 +56,8 @@ func TestUsage(t *testing.T) {
 	s.ended(t, silent)
 	p := open(t, s, "/ui/runs/"+silent)
 	p.until(`/Usage\s*–/.test(document.querySelector("main").innerText)`)
-	telling, _ := s.run(t, `{"agent_name":"spender","prompt":"@metadata {\"usage\":{\"input_tokens\":1200,\"output_tokens\":34},\"total_cost_usd\":0.5}\n@metadata {\"total_cost_usd\":0.25}\n@say done"}`)
+	telling, _ := s.run(t, `{"agent_name":"spender","prompt":"@metadata {\"usage\":{\"input_tokens\":1200,`+
+		`\"output_tokens\":34},\"total_cost_usd\":0.5}\n@metadata {\"total_cost_usd\":0.25}\n@say done"}`)
 	s.ended(t, telling)
 	p.goTo("/ui/runs/" + telling)
 	p.until(`/Usage\s*1.?200 in · 34 out tokens · \$0\.7500/.test(document.querySelector("main").innerText)`)

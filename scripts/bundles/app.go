@@ -46,7 +46,9 @@ func bundleApp() (files, error) {
 		LegalComments: api.LegalCommentsNone,
 		Charset:       api.CharsetUTF8,
 		Metafile:      true,
-		Banner:        map[string]string{"js": "// Made by scripts/bundles/app of the modules in this folder's parent. Change these, not this file."},
+		Banner: map[string]string{
+			"js": "// Made by scripts/bundles/app of the modules in this folder's parent. Change " +
+				"these, not this file."},
 		Plugins: []api.Plugin{{Name: "vendored", Setup: func(b api.PluginBuild) {
 			b.OnResolve(api.OnResolveOptions{Filter: `\.js$`}, vendored)
 		}}},
@@ -82,7 +84,8 @@ func vendored(args api.OnResolveArgs) (api.OnResolveResult, error) {
 	}
 	found := vendoredIn.FindSubmatch(b)
 	if found == nil {
-		return api.OnResolveResult{}, fmt.Errorf("import(%q): import it statically; only vendored bundles are loaded later", args.Path)
+		return api.OnResolveResult{},
+			fmt.Errorf("import(%q): import it statically; only vendored bundles are loaded later", args.Path)
 	}
 	return api.OnResolveResult{Path: "../" + string(found[1]), External: true}, nil
 }

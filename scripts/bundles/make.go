@@ -41,8 +41,8 @@ func patched(args api.OnLoadArgs) (api.OnLoadResult, error) {
 	return api.OnLoadResult{Contents: &s, Loader: api.LoaderJS}, nil
 }
 
-// files are the built files by their paths from root. base.js, editor.js and markdown.js re-export the bundles, so that
-// no page needs to know a hash.
+// files are the built files by their paths from root. base.js, editor.js and markdown.js re-export the bundles, so
+// that no page needs to know a hash.
 type files map[string][]byte
 
 // build bundles entries/ with the packages in dir/node_modules.
@@ -73,8 +73,11 @@ func build(dir string) (files, []Bundle, error) {
 		}
 		if path.Ext(name) != ".js" {
 			made[axe+"/"+name] = b
-		} else if made[axe+"/"+name+".gz"], err = packed(b); err != nil {
-			return nil, nil, err
+		} else {
+			made[axe+"/"+name+".gz"], err = packed(b)
+			if err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	return made, bundles, nil
@@ -94,7 +97,8 @@ func packed(b []byte) ([]byte, error) {
 
 // reexport returns a module that re-exports a vendored bundle.
 func reexport(file string, names []string) []byte {
-	return fmt.Appendf(nil, "// Made by scripts/bundles.\nexport {\n  %s,\n} from \"./vendor/%s\";\n", strings.Join(names, ",\n  "), file)
+	return fmt.Appendf(nil, "// Made by scripts/bundles.\nexport {\n  %s,\n} from \"./vendor/%s\";\n",
+		strings.Join(names, ",\n  "), file)
 }
 
 // bundle builds one file. inputs are the paths of its package files below dir.

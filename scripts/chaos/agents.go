@@ -8,11 +8,12 @@ import (
 )
 
 // Every executor appends the line "run attempt pid" to one file when it starts, and "run attempt end" when it ends by
-// itself. Each line has 64 bytes: SIGKILL can cut a write only at a page boundary (Linux, generic_perform_write), which
-// never falls inside a line.
+// itself. Each line has 64 bytes: SIGKILL can cut a write only at a page boundary (Linux, generic_perform_write),
+// which never falls inside a line.
 const (
 	recordStart = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT $$" >> "%[1]s/begun"` + "\n"
-	recordEnd   = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT end" >> "%[1]s/begun"` + "\n"
+	recordEnd   = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT end" >> "%[1]s/begun"` +
+		"\n"
 )
 
 // bigResult is the size of the text in the result of agent big, in bytes.
@@ -35,11 +36,12 @@ sleep "$seconds"; echo '{"ok":true}'`,
 	"hang": `(trap '' TERM; setsid sleep 300; sleep 300) &
 trap 'exit 7' TERM; sleep 300 & wait; sleep 300`,
 	"weigh": `n=0; for a in "$@"; do n=$((n+${#a})); done; echo "{\"bytes\":$n}"`,
-	"flaky": parseFlags + `[ "$AGENT_ORCHESTRATOR_ATTEMPT" -ge "$until" ] || { echo 'not yet' >&2; exit 4; }; echo '{"ok":true}'`,
+	"flaky": parseFlags +
+		`[ "$AGENT_ORCHESTRATOR_ATTEMPT" -ge "$until" ] || { echo 'not yet' >&2; exit 4; }; echo '{"ok":true}'`,
 }
 
-// talkerScript is the autonomous agent's executor. It stores its invocation for the verifier and obeys the beginning of
-// the prompt.
+// talkerScript is the autonomous agent's executor. It stores its invocation for the verifier and obeys the beginning
+// of the prompt.
 const talkerScript = recordStart + `doc="%[1]s/prompts/$AGENT_ORCHESTRATOR_RUN_ID.$AGENT_ORCHESTRATOR_ATTEMPT"
 cat > "$doc"
 echo "{\"type\":\"bind\",\"executor_session_id\":\"model-$AGENT_SESSION_ID\"}"
@@ -53,14 +55,18 @@ if grep -q '"prompt":"do=hang' "$doc"; then (trap '' TERM; sleep 300) & sleep 30
 // writeFiles writes the agents, the profiles and the folders.
 func (s *stack) writeFiles() error {
 	files := map[string]string{
-		"profiles/proc.json":    `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":6,"env":["` + envToken + `"]}`,
-		"profiles/talk.json":    `{"type":"autonomous","command":"` + s.path("exec", "talk") + `","max_concurrent_runs":6,"env":["` + envToken + `"]}`,
-		"exec/talk":             script(s.dir, talkerScript),
-		"own/talker/agent.json": `{"name":"talker","description":"keeps what it is told","type":"autonomous","demands":{"executor_profile":"talk"}}`,
-		"begun":                 "",
+		"profiles/proc.json": `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents",` +
+			`"max_concurrent_runs":6,"env":["` + envToken + `"]}`,
+		"profiles/talk.json": `{"type":"autonomous","command":"` + s.path("exec", "talk") +
+			`","max_concurrent_runs":6,"env":["` + envToken + `"]}`,
+		"exec/talk": script(s.dir, talkerScript),
+		"own/talker/agent.json": `{"name":"talker","description":"keeps what it is told","type":"autonomous",` +
+			`"demands":{"executor_profile":"talk"}}`,
+		"begun": "",
 	}
 	for name, text := range procedural {
-		files["agents/"+name+"/agent.json"] = fmt.Sprintf(`{"name":%q,"description":"of a fault test","type":"procedural","command":"./run"}`, name)
+		files["agents/"+name+"/agent.json"] = fmt.Sprintf(
+			`{"name":%q,"description":"of a fault test","type":"procedural","command":"./run"}`, name)
 		files["agents/"+name+"/run"] = script(s.dir, recordStart) + text + "\n"
 	}
 	for _, dir := range []string{"logs", "work", "prompts", "bin"} {

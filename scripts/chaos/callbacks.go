@@ -20,7 +20,8 @@ func childrenIn(prompt string) (ids []string) {
 	if !strings.Contains(prompt, "<agent-callback ") {
 		return nil
 	}
-	for _, m := range append(singleChild.FindAllStringSubmatch(prompt, -1), childOfMany.FindAllStringSubmatch(prompt, -1)...) {
+	for _, m := range append(singleChild.FindAllStringSubmatch(prompt, -1),
+		childOfMany.FindAllStringSubmatch(prompt, -1)...) {
 		ids = append(ids, m[1])
 	}
 	return ids
@@ -63,7 +64,8 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		p := pair{v.Parent, v.Session}
 		by[p] = append(by[p], v.ID)
 		if !isFinal(v.Status) {
-			wrong = append(wrong, violation{what: "child " + v.ID + " has not ended", ids: []string{v.ID, v.Session, v.Parent}})
+			wrong = append(wrong, violation{what: "child " + v.ID + " has not ended",
+				ids: []string{v.ID, v.Session, v.Parent}})
 			continue
 		}
 		owed[p]++
@@ -77,7 +79,9 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 			var whole runView
 			a := request(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists omit large members
 			if a.code != http.StatusOK || a.decode(&whole) != nil {
-				wrong = append(wrong, violation{what: fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body), ids: []string{id}})
+				wrong = append(wrong,
+					violation{what: fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body),
+						ids: []string{id}})
 				continue
 			}
 			prompt = whole.Parameters.Prompt
@@ -85,7 +89,9 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		}
 		ids := childrenIn(prompt)
 		if len(ids) == 0 {
-			wrong = append(wrong, violation{what: fmt.Sprintf("run %s of session %s was started by no client and is no callback: %.200q", id, v.Session, prompt), ids: []string{id, v.Session}})
+			wrong = append(wrong,
+				violation{what: fmt.Sprintf("run %s of session %s was started by no client and is no callback: %.200q",
+					id, v.Session, prompt), ids: []string{id, v.Session}})
 		}
 		turns++
 		if v.Runner == "" { // no runner claimed it: its children are due again
@@ -102,18 +108,25 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		}
 		if v.Status == "completed" {
 			if t, err := j.s.readInvocation(id, v.Attempt); err != nil || t.Parameters.Prompt != prompt {
-				wrong = append(wrong, violation{what: fmt.Sprintf("the executor of callback run %s got another prompt than the run has: %v %.200q", id, err, t.Parameters.Prompt), ids: []string{id}})
+				wrong = append(wrong,
+					violation{what: fmt.Sprintf(
+						"the executor of callback run %s got another prompt than the run has: %v %.200q", id, err,
+						t.Parameters.Prompt), ids: []string{id}})
 			}
 		}
 	}
 	for p, n := range owed {
 		if delivered[p] != n {
-			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s got %d callbacks for %d ends of child %s", p.parent, delivered[p], n, p.child), ids: append(by[p], p.parent, p.child)})
+			wrong = append(wrong,
+				violation{what: fmt.Sprintf("parent %s got %d callbacks for %d ends of child %s", p.parent,
+					delivered[p], n, p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
 	for p, n := range delivered {
 		if owed[p] == 0 {
-			wrong = append(wrong, violation{what: fmt.Sprintf("parent %s got %d callbacks for %s, which is not its child", p.parent, n, p.child), ids: append(by[p], p.parent, p.child)})
+			wrong = append(wrong,
+				violation{what: fmt.Sprintf("parent %s got %d callbacks for %s, which is not its child", p.parent, n,
+					p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
 	j.r.Children, j.r.CallbackTurns, j.r.TurnsNotBegun = children, turns, lost

@@ -22,7 +22,8 @@ func run(t *testing.T, mode string, length time.Duration, servers int) report {
 	if testing.Short() || length == 0 {
 		t.Skip("skipped by -short, or by a duration of 0")
 	}
-	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raceEnabled, requireAll: true, fsync: "2m", level: "info", out: t.Output()}
+	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raceEnabled, requireAll: true,
+		fsync: "2m", level: "info", out: t.Output()}
 	r, err := o.run(t.Context())
 	for _, wrong := range r.Wrong {
 		t.Error(wrong)
@@ -47,7 +48,8 @@ func TestTorn(t *testing.T) {
 func TestFaults(t *testing.T) {
 	r := run(t, "faults", *chaosFor, *chaosNATS)
 	if len(r.Faults) == 0 || r.Runs["completed"] < 20 || r.Children == 0 {
-		t.Errorf("got faults %v, runs %v, %d children; want some faults, 20 completed runs and a child", r.Faults, r.Runs, r.Children)
+		t.Errorf("got faults %v, runs %v, %d children; want some faults, 20 completed runs and a child", r.Faults,
+			r.Runs, r.Children)
 	}
 }
 
@@ -64,7 +66,8 @@ func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 			for range 50 {
 				f := next()
 				all = append(all, f)
-				if f.target >= len(v.all) || f.after < v.minPause || f.duration < 0 || f.duration > v.maxDuration+time.Millisecond {
+				if f.target >= len(v.all) || f.after < v.minPause || f.duration < 0 || f.duration > v.maxDuration+
+					time.Millisecond {
 					t.Errorf("group %s: %+v", v.name, f)
 				}
 			}
@@ -96,14 +99,17 @@ func TestVerifierFindsViolations(t *testing.T) {
 		{"completed", attempt(1), runView{Status: "completed", Attempt: 1}, false},
 		{"still running", attempt(1), runView{Status: "running", Attempt: 1}, true},
 		{"stopped by nobody", attempt(1), runView{Status: "stopped", Attempt: 1}, true},
-		{"stopped as asked", &trackedRun{kind: "hang", attempts: 1, stop: true}, runView{Status: "stopped", Attempt: 1}, false},
+		{"stopped as asked", &trackedRun{kind: "hang", attempts: 1, stop: true}, runView{Status: "stopped", Attempt: 1},
+			false},
 		{"lost with its worker", attempt(1), failed("runner_disconnected", 1), false},
 		{"lost although an attempt was left", attempt(2), failed("runner_disconnected", 1), true},
 		{"an attempt too many", attempt(1), runView{Status: "completed", Attempt: 2}, true},
 		{"an error of its kind", &trackedRun{kind: "fails", attempts: 1}, failed("command_failed", 1), false},
 		{"an error that no run of its kind has", attempt(1), failed("command_failed", 1), true},
-		{"a turn whose session never began", &trackedRun{kind: "talk", attempts: 1, turn: 1}, failed("session_never_began", 1), true},
-		{"a hanging one that completed", &trackedRun{kind: "hang", attempts: 1, stop: true}, runView{Status: "completed", Attempt: 1}, true},
+		{"a turn whose session never began", &trackedRun{kind: "talk", attempts: 1, turn: 1},
+			failed("session_never_began", 1), true},
+		{"a hanging one that completed", &trackedRun{kind: "hang", attempts: 1, stop: true},
+			runView{Status: "completed", Attempt: 1}, true},
 	} {
 		if why := unexpectedEnd(tt.e, tt.v); (why != "") != tt.odd {
 			t.Errorf("%s: got %q, want a violation: %t", tt.say, why, tt.odd)
@@ -123,8 +129,10 @@ func TestVerifierFindsViolations(t *testing.T) {
 
 func TestChildrenOfACallbackAreRead(t *testing.T) {
 	one := "<agent-callback session=\"ses_a\" status=\"completed\">\n## Child Result\n\nx\n</agent-callback>\n"
-	some := "<agent-callback type=\"aggregated\" count=\"2\">\n### Child: ses_a (status: completed)\n\nx\n---\n### Child: ses_b (status: failed)\n\ny\n</agent-callback>\n"
-	for prompt, want := range map[string][]string{one: {"ses_a"}, some: {"ses_a", "ses_b"}, "### Child: ses_a (status: completed)": nil} {
+	some := "<agent-callback type=\"aggregated\" count=\"2\">\n### Child: ses_a (status: completed)\n\nx\n---\n### " +
+		"Child: ses_b (status: failed)\n\ny\n</agent-callback>\n"
+	for prompt, want := range map[string][]string{one: {"ses_a"}, some: {"ses_a", "ses_b"},
+		"### Child: ses_a (status: completed)": nil} {
 		if got := childrenIn(prompt); !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", prompt, got, want)
 		}

@@ -18,8 +18,8 @@ var idPattern = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
 const maxCut = 64 << 10
 
 // cut removes 8 to 64 KiB from the end of the newest file of RUNS, at least some records, and marks the runs and
-// sessions of the removed records. With inside it cuts between two records of one batch, if the last 64 KiB have such a
-// place.
+// sessions of the removed records. With inside it cuts between two records of one batch, if the last 64 KiB have such
+// a place.
 func (j *verifier) cut(rng *rand.Rand, inside bool) (c cutResult, err error) {
 	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
 	if err != nil {
@@ -101,8 +101,8 @@ func wholeRecords(raw []byte, within int64) (end int64, records int) {
 // minRecord is the size of the smallest record, in bytes.
 const minRecord = 22
 
-// recordLength returns the length of the record at an offset; 0: there is no whole one. A record begins with its length
-// in four bytes, whose highest bit is a flag.
+// recordLength returns the length of the record at an offset; 0: there is no whole one. A record begins with its
+// length in four bytes, whose highest bit is a flag.
 func recordLength(raw []byte, at int64) int64 {
 	if at+minRecord > int64(len(raw)) {
 		return 0
@@ -117,8 +117,10 @@ func recordLength(raw []byte, at int64) int64 {
 // expectedGaps are the violations that a ledger may find in a session with records cut off: records about lost runs,
 // attempts or claims, and claims made again. The executors' log counts the starts. Anything else is a real violation.
 var expectedGaps = map[string]bool{
-	"unknown_run": true, "ended_unclaimed": true, "begun_twice": true, "begun_after_end": true, "two_last_words": true, "attempt_out_of_turn": true,
-	"wrong_key": true, "wrong_runner": true, "two_at_once": true, "out_of_order": true, "callback_wrong": true, "callback_twice": true,
+	"unknown_run": true, "ended_unclaimed": true, "begun_twice": true, "begun_after_end": true, "two_last_words": true,
+	"attempt_out_of_turn": true,
+	"wrong_key":           true, "wrong_runner": true, "two_at_once": true, "out_of_order": true,
+	"callback_wrong": true, "callback_twice": true,
 }
 
 // isExpectedGap reports whether a violation is expected after a cut. The sums, which belong to no run, never match

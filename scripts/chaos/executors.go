@@ -62,10 +62,12 @@ func (s *stack) readExecutorLog() (executorLog, error) {
 	return all, nil
 }
 
-// checkExecutors checks the executors' log: one start per attempt, no more attempts than max_attempts, no unknown runs,
-// the turns of a session one after the other in the order of acceptance, each with the prompt that its caller sent.
+// checkExecutors checks the executors' log: one start per attempt, no more attempts than max_attempts, no unknown
+// runs, the turns of a session one after the other in the order of acceptance, each with the prompt that its caller
+// sent.
 func (j *verifier) checkExecutors() (err error) {
-	if j.lines, err = j.s.readExecutorLog(); err != nil {
+	j.lines, err = j.s.readExecutorLog()
+	if err != nil {
 		return err
 	}
 	most, sessions := map[string]int{}, map[string][]*trackedRun{}
@@ -89,13 +91,15 @@ func (j *verifier) checkExecutors() (err error) {
 				j.b.addViolation([]string{id, v.Session}, "attempt %d of run %s was begun %d times", n, id, t.starts)
 			}
 			if n > max(most[id], 1) || n < 1 {
-				j.b.addViolation([]string{id, v.Session}, "run %s was begun in attempt %d of %d", id, n, max(most[id], 1))
+				j.b.addViolation([]string{id, v.Session}, "run %s was begun in attempt %d of %d", id, n,
+					max(most[id], 1))
 			}
 		}
 	}
 	for id, v := range j.runs {
 		if t := j.lines[id][v.Attempt]; v.Status == "completed" && t == nil {
-			j.b.addViolation([]string{id, v.Session}, "run %s completed in attempt %d, which no executor began", id, v.Attempt)
+			j.b.addViolation([]string{id, v.Session}, "run %s completed in attempt %d, which no executor began", id,
+				v.Attempt)
 		}
 	}
 	for id, turns := range sessions {
@@ -114,7 +118,8 @@ func (j *verifier) checkOrder(session string, turns []*trackedRun) {
 			continue
 		}
 		if t.firstStart < last {
-			j.b.addViolation([]string{e.run, before, session}, "turn %d of session %s was begun before an earlier one, %s", e.turn, session, before)
+			j.b.addViolation([]string{e.run, before, session},
+				"turn %d of session %s was begun before an earlier one, %s", e.turn, session, before)
 		}
 		last, before = t.firstStart, e.run
 	}
@@ -135,7 +140,8 @@ func (j *verifier) checkOrder(session string, turns []*trackedRun) {
 	for i := 1; i < len(all); i++ {
 		// An abandoned attempt may still run for a moment if its worker was cut off.
 		if a := all[i-1]; j.runs[a.run].Status == "completed" && (a.end == 0 || a.end > all[i].firstStart) {
-			j.b.addViolation([]string{a.run, all[i].run, session}, "run %s of session %s was begun while %s was under way", all[i].run, session, a.run)
+			j.b.addViolation([]string{a.run, all[i].run, session},
+				"run %s of session %s was begun while %s was under way", all[i].run, session, a.run)
 		}
 	}
 }
@@ -152,10 +158,12 @@ func (j *verifier) checkPrompt(e *trackedRun) {
 		return
 	}
 	if sum := sha256.Sum256([]byte(got.Parameters.Prompt)); hex.EncodeToString(sum[:]) != e.sum {
-		j.b.addViolation([]string{e.run}, "the executor of %s got another prompt than its caller sent: %.80q", e.run, got.Parameters.Prompt)
+		j.b.addViolation([]string{e.run}, "the executor of %s got another prompt than its caller sent: %.80q", e.run,
+			got.Parameters.Prompt)
 	}
 	if want := "model-" + e.session; e.turn > 0 && got.Model != want {
-		j.b.addViolation([]string{e.run, e.session}, "the resume %s got executor_session_id %q, not %q", e.run, got.Model, want)
+		j.b.addViolation([]string{e.run, e.session}, "the resume %s got executor_session_id %q, not %q", e.run,
+			got.Model, want)
 	}
 }
 
@@ -181,7 +189,8 @@ func (s *stack) readInvocation(run string, attempt int) (t invocation, err error
 func (j *verifier) checkLeftovers(ctx context.Context) {
 	var left []string
 	executor := j.s.isExecutor
-	if err := waitWithin(ctx, cleanupTimeout, "nothing of an executor is left", func() bool { left = processes(executor); return len(left) == 0 }); err != nil {
+	if err := waitWithin(ctx, cleanupTimeout, "nothing of an executor is left",
+		func() bool { left = processes(executor); return len(left) == 0 }); err != nil {
 		j.b.addViolation(nil, "%v: %s", err, strings.Join(left, "; "))
 	}
 	if err := j.s.shutDown(); err != nil {
@@ -191,7 +200,8 @@ func (j *verifier) checkLeftovers(ctx context.Context) {
 		exe, _ := os.Readlink(filepath.Join("/proc", pid, "exe"))
 		return strings.HasPrefix(exe, j.s.path("bin")+"/") || executor(pid)
 	}
-	if err := waitWithin(ctx, cleanupTimeout, "nothing of the programs is left", func() bool { left = processes(ours); return len(left) == 0 }); err != nil {
+	if err := waitWithin(ctx, cleanupTimeout, "nothing of the programs is left",
+		func() bool { left = processes(ours); return len(left) == 0 }); err != nil {
 		j.b.addViolation(nil, "%v: %s", err, strings.Join(left, "; "))
 	}
 	for _, p := range j.s.all() {
@@ -206,7 +216,8 @@ func (j *verifier) checkLeftovers(ctx context.Context) {
 func (s *stack) isExecutor(pid string) bool {
 	env, _ := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 	env = append([]byte{0}, env...)
-	return bytes.Contains(env, []byte("\x00"+envToken+"="+s.token+"\x00")) && bytes.Contains(env, []byte("\x00AGENT_ORCHESTRATOR_RUN_ID="))
+	return bytes.Contains(env, []byte("\x00"+envToken+"="+s.token+"\x00")) &&
+		bytes.Contains(env, []byte("\x00AGENT_ORCHESTRATOR_RUN_ID="))
 }
 
 // processes returns the processes for which is holds, with their command lines.
@@ -235,7 +246,8 @@ func (j *verifier) readLog(p *process) {
 	}
 	for line := range strings.Lines(string(raw)) {
 		switch {
-		case strings.Contains(line, "DATA RACE"), strings.HasPrefix(line, "panic:"), strings.HasPrefix(line, "fatal error:"):
+		case strings.Contains(line, "DATA RACE"), strings.HasPrefix(line, "panic:"),
+			strings.HasPrefix(line, "fatal error:"):
 			j.b.addViolation([]string{p.name}, "the log of %s has %s", p.name, strings.TrimSpace(line))
 		case strings.Contains(line, "level=ERROR"):
 			j.r.LogErrors++

@@ -24,8 +24,8 @@ type fault struct {
 	duration time.Duration
 }
 
-// victims are a group of processes of which one at a time is hit. Each coordinator and each worker is a group; so is a
-// single NATS server, and all servers of a cluster, which needs two of three.
+// victims are a group of processes of which one at a time is hit. Each coordinator and each worker is a group; so is
+// a single NATS server, and all servers of a cluster, which needs two of three.
 type victims struct {
 	name               string
 	all                []*process
@@ -106,7 +106,8 @@ func (c *chaos) inject(ctx context.Context, begin time.Time, v victims, f fault)
 	c.mu.Lock()
 	c.count[f.kind+" "+v.program()]++
 	c.mu.Unlock()
-	c.s.logf("%6.1fs  %-8s %-14s for %s", time.Since(begin).Seconds(), f.kind, p.name, f.duration.Round(10*time.Millisecond))
+	c.s.logf("%6.1fs  %-8s %-14s for %s", time.Since(begin).Seconds(), f.kind, p.name,
+		f.duration.Round(10*time.Millisecond))
 	hold := time.NewTimer(f.duration)
 	defer hold.Stop()
 	wait := func() {

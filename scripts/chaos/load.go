@@ -79,7 +79,8 @@ func (c *client) backOff() {
 // newRun returns a new run with its own idempotency key.
 func (c *client) newRun(kind, mode, body string, args ...any) *trackedRun {
 	c.sent++
-	return &trackedRun{client: c.n, round: c.round, key: fmt.Sprintf("%s-%d-%d-%d", c.s.token, c.round, c.n, c.sent), kind: kind, mode: mode, attempts: 1,
+	return &trackedRun{client: c.n, round: c.round, key: fmt.Sprintf("%s-%d-%d-%d", c.s.token, c.round, c.n, c.sent),
+		kind: kind, mode: mode, attempts: 1,
 		body: fmt.Appendf(nil, `{"mode":%q,`+body+`}`, append([]any{mode}, args...)...)}
 }
 
@@ -89,8 +90,8 @@ type accepted struct {
 	Status  string `json:"status"`
 }
 
-// post submits a run: it repeats the request, to the other coordinator, until there is an answer. false: no answer, or
-// the run was refused, which is allowed only for a further turn of a session.
+// post submits a run: it repeats the request, to the other coordinator, until there is an answer. false: no answer,
+// or the run was refused, which is allowed only for a further turn of a session.
 func (c *client) post(e *trackedRun) bool {
 	c.add(e)
 	e.posted = time.Now()
@@ -112,7 +113,8 @@ func (c *client) post(e *trackedRun) bool {
 		}
 		c.mu.Unlock()
 		if a.code >= http.StatusInternalServerError && !a.unavailable() {
-			c.addViolation([]string{e.key, e.session}, "POST /runs (%s, %s) was answered with %d %.300s", e.kind, url, a.code, a.body)
+			c.addViolation([]string{e.key, e.session}, "POST /runs (%s, %s) was answered with %d %.300s", e.kind, url,
+				a.code, a.body)
 		}
 		// An agent is unknown while all its runners restart.
 		homeless := a.code == http.StatusNotFound && bytes.Contains(a.body, []byte("There is no agent"))
@@ -143,8 +145,10 @@ func (c *client) post(e *trackedRun) bool {
 func (c *client) checkAnswer(e *trackedRun, a answer, url string) bool {
 	var got accepted
 	err := a.decode(&got)
-	if err != nil || a.code != http.StatusCreated && a.code != http.StatusOK && a.code != http.StatusAccepted || got.Run == "" {
-		if e.turn > 0 && a.code == http.StatusConflict && bytes.Contains(a.body, []byte(`"session_never_began"`)) && e.run == "" {
+	if err != nil || a.code != http.StatusCreated && a.code != http.StatusOK && a.code != http.StatusAccepted ||
+		got.Run == "" {
+		if e.turn > 0 && a.code == http.StatusConflict && bytes.Contains(a.body, []byte(`"session_never_began"`)) &&
+			e.run == "" {
 			c.mu.Lock()
 			e.refused = string(a.body)
 			c.mu.Unlock()
@@ -153,7 +157,8 @@ func (c *client) checkAnswer(e *trackedRun, a answer, url string) bool {
 		if c.mayBeLost(a) {
 			return false
 		}
-		c.addViolation([]string{e.key, e.run, e.session}, "POST /runs (%s, try %d, %s) was answered with %d %.300s", e.kind, e.tries, url, a.code, a.body)
+		c.addViolation([]string{e.key, e.run, e.session}, "POST /runs (%s, try %d, %s) was answered with %d %.300s",
+			e.kind, e.tries, url, a.code, a.body)
 		return false
 	}
 	c.mu.Lock()
@@ -170,7 +175,8 @@ func (c *client) checkAnswer(e *trackedRun, a answer, url string) bool {
 	session := e.session
 	c.mu.Unlock()
 	if !first && was != got.Run || session != got.Session {
-		c.addViolation([]string{e.key, e.run, got.Run}, "the repeat of a request (%s) got other ids: %s %s, not %s %s", e.kind, got.Run, got.Session, was, session)
+		c.addViolation([]string{e.key, e.run, got.Run}, "the repeat of a request (%s) got other ids: %s %s, not %s %s",
+			e.kind, got.Run, got.Session, was, session)
 	}
 	if a.code == http.StatusOK {
 		c.observe(e, got.Status, url)
@@ -193,7 +199,8 @@ func (c *client) checkRun(e *trackedRun, a answer, url string, v *runView) bool 
 	case c.mayBeLost(a):
 		return false
 	case a.code != http.StatusOK && a.code != http.StatusAccepted || a.decode(v) != nil || v.ID != e.run:
-		c.addViolation([]string{e.run}, "GET run %s at %s, answered before (%s): %d %.300s", e.run, url, e.kind, a.code, a.body)
+		c.addViolation([]string{e.run}, "GET run %s at %s, answered before (%s): %d %.300s", e.run, url, e.kind, a.code,
+			a.body)
 		return false
 	}
 	c.observe(e, v.Status, url)

@@ -1,12 +1,12 @@
 // Command chaos is the fault test. It runs two coordinators, three workers and one NATS server or a cluster of three
-// under a mixed load, and kills, pauses and restarts them at random. Then it verifies from the clients' answers and the
-// executors' log that nothing was lost or done twice.
+// under a mixed load, and kills, pauses and restarts them at random. Then it verifies from the clients' answers and
+// the executors' log that nothing was lost or done twice.
 //
 //	go run ./scripts/chaos -seed 7 -for 2m -nats 3
 //	go run ./scripts/chaos -mode torn            # NATS loses its last records with a crash
 //
-// shared/docs/reliability.md describes it. The exit code is 1 if there are violations; then the folder with all logs is
-// kept.
+// shared/docs/reliability.md describes it. The exit code is 1 if there are violations; then the folder with all logs
+// is kept.
 package main
 
 import (
@@ -53,13 +53,16 @@ func main() {
 	flag.IntVar(&o.nats, "nats", 1, "NATS servers: 1, or a cluster of 3")
 	flag.StringVar(&o.mode, "mode", "faults", "faults, or torn: NATS crashes and loses its last records")
 	flag.BoolVar(&o.race, "race", false, "build the programs with the race detector")
-	flag.BoolVar(&o.requireAll, "require-callbacks", true, "fail if this version has no sessions, callbacks or max_attempts, instead of skipping them")
-	flag.StringVar(&o.fsync, "fsync", "2m", "AO_NATS_SYNC of the servers; a killed process loses nothing with any value")
+	flag.BoolVar(&o.requireAll, "require-callbacks", true,
+		"fail if this version has no sessions, callbacks or max_attempts, instead of skipping them")
+	flag.StringVar(&o.fsync, "fsync", "2m",
+		"AO_NATS_SYNC of the servers; a killed process loses nothing with any value")
 	flag.StringVar(&o.level, "log", "info", "log level of the programs")
 	flag.BoolVar(&o.json, "json", false, "print the result as JSON on stdout")
 	flag.BoolVar(&o.keep, "keep", false, "always keep the folder with the logs")
 	flag.Parse()
-	if o.nats != 1 && o.nats != 3 || o.mode != "faults" && o.mode != "torn" || o.mode == "torn" && o.nats != 1 || flag.NArg() > 0 {
+	if o.nats != 1 && o.nats != 3 || o.mode != "faults" && o.mode != "torn" || o.mode == "torn" && o.nats != 1 ||
+		flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "chaos: use -nats 1 or -nats 3, and -mode faults, or -mode torn with one NATS server")
 		os.Exit(2)
 	}
@@ -101,7 +104,8 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	}
 	defer func() {
 		s.killAll()
-		if s.keep = s.keep || !r.OK && ctx.Err() == nil || len(r.Wrong) > 0; s.keep {
+		s.keep = s.keep || !r.OK && ctx.Err() == nil || len(r.Wrong) > 0
+		if s.keep {
 			o.logf("logs and data kept in %s", s.dir)
 		}
 		s.remove()

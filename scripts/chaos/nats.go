@@ -45,12 +45,14 @@ func (s *stack) addNATS(n int) error {
 	for i := range configs {
 		c := embed.Config{StoreDir: s.path("nats", fmt.Sprint(i+1)), Sync: s.fsync}
 		var err error
-		if c.Listen, err = natstest.Address(); err != nil {
+		c.Listen, err = natstest.Address()
+		if err != nil {
 			return err
 		}
 		if n > 1 {
 			c.Name = fmt.Sprintf("n%d", i+1)
-			if c.ClusterListen, err = natstest.Address(); err != nil {
+			c.ClusterListen, err = natstest.Address()
+			if err != nil {
 				return err
 			}
 			routes = append(routes, c.ClusterListen)

@@ -50,7 +50,8 @@ func (p *process) start() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.intended {
-			p.unexpectedExits = append(p.unexpectedExits, fmt.Sprintf("%s ended by itself at %s: %v; its last line: %s", p.name, time.Now().UTC().Format(timeFormat), err, lastLine(p.log)))
+			p.unexpectedExits = append(p.unexpectedExits, fmt.Sprintf("%s ended by itself at %s: %v; its last line: %s",
+				p.name, time.Now().UTC().Format(timeFormat), err, lastLine(p.log)))
 		}
 		close(done)
 	}()

@@ -55,9 +55,11 @@ func (j *verifier) print() {
 		row("runs by outcome", formatCounts(r.Runs))
 		row("runs by kind", formatCounts(r.Kinds))
 		row("attempts started", fmt.Sprintf("%d, runs with further attempts %d", r.Attempts, r.Retried))
-		row("children with callbacks", fmt.Sprintf("%d, delivered in %d turns, of which %d were not claimed", r.Children, r.CallbackTurns, r.TurnsNotBegun))
+		row("children with callbacks", fmt.Sprintf("%d, delivered in %d turns, of which %d were not claimed",
+			r.Children, r.CallbackTurns, r.TurnsNotBegun))
 		row("faults", formatCounts(r.Faults))
-		row("longest", fmt.Sprintf("wait for the answer of one run %s, time without any answer %s, without any end %s", r.LongestAnswer, r.NoAnswer, r.NoEnd))
+		row("longest", fmt.Sprintf("wait for the answer of one run %s, time without any answer %s, without any end %s",
+			r.LongestAnswer, r.NoAnswer, r.NoEnd))
 		row("reads behind an end shown by another coordinator", r.StaleReads)
 		row("ledger", r.Ledger)
 	}
@@ -117,7 +119,8 @@ func (j *verifier) trace(id string) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			if strings.Contains(lines.Text(), id) || strings.HasSuffix(name, "/"+id+".log") {
-				if found = append(found, lines.Text()); len(found) > maxTraceLines {
+				found = append(found, lines.Text())
+				if len(found) > maxTraceLines {
 					found = found[1:]
 				}
 			}

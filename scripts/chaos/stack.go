@@ -83,8 +83,10 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 			return nil, err
 		}
 		s.urls = append(s.urls, "http://"+address)
-		s.coordinators = append(s.coordinators, s.program(fmt.Sprintf("coordinator-%d", i+1), "coordinator", append([]string{
-			"AO_HTTP_ADDR=" + address, "RUN_LEASE=" + lease.String(), "AO_NATS_REPLICAS=" + fmt.Sprint(o.nats), "AGENT_ORCHESTRATOR_AGENTS_DIR=" + s.path("own")}, common...)...))
+		s.coordinators = append(s.coordinators, s.program(fmt.Sprintf("coordinator-%d", i+1), "coordinator",
+			append([]string{
+				"AO_HTTP_ADDR=" + address, "RUN_LEASE=" + lease.String(), "AO_NATS_REPLICAS=" + fmt.Sprint(o.nats),
+				"AGENT_ORCHESTRATOR_AGENTS_DIR=" + s.path("own")}, common...)...))
 	}
 	profiles := "proc"
 	if s.autonomous {
@@ -93,7 +95,8 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 	for i := range workers {
 		name := fmt.Sprintf("worker-%d", i+1)
 		s.workers = append(s.workers, s.program(name, "worker", append([]string{
-			"AO_HOSTNAME=" + name, "AO_PROFILES_DIR=" + s.path("profiles"), "AO_PROFILES=" + profiles, "AO_PROJECT_DIR=" + s.path("work"),
+			"AO_HOSTNAME=" + name, "AO_PROFILES_DIR=" + s.path("profiles"), "AO_PROFILES=" + profiles,
+			"AO_PROJECT_DIR=" + s.path("work"),
 			"AO_DRAIN_GRACE=2", envToken + "=" + s.token}, common...)...))
 	}
 	return s, nil
@@ -136,9 +139,12 @@ func (s *stack) build(ctx context.Context) error {
 // program returns a process of the stack; it inherits no settings of another stack.
 func (s *stack) program(name, file string, env ...string) *process {
 	base := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return slices.ContainsFunc([]string{"AO_", "RUN_", "RUNNER_", "AGENT_"}, func(p string) bool { return strings.HasPrefix(v, p) })
+		return slices.ContainsFunc([]string{"AO_", "RUN_", "RUNNER_", "AGENT_"}, func(p string) bool {
+			return strings.HasPrefix(v, p)
+		})
 	})
-	return &process{name: name, path: s.path("bin", file), env: append(base, env...), dir: s.path("work"), log: s.path("logs", name+".log")}
+	return &process{name: name, path: s.path("bin", file), env: append(base, env...), dir: s.path("work"),
+		log: s.path("logs", name+".log")}
 }
 
 func (s *stack) all() []*process { return slices.Concat(s.nats, s.coordinators, s.workers) }
@@ -156,7 +162,8 @@ func (s *stack) up(ctx context.Context) error {
 		}
 	}
 	for _, url := range s.urls {
-		if err := waitUntil(ctx, url+" is ready", func() bool { return s.startMissing() == nil && s.ready(ctx, url) }); err != nil {
+		if err := waitUntil(ctx, url+
+			" is ready", func() bool { return s.startMissing() == nil && s.ready(ctx, url) }); err != nil {
 			return err
 		}
 	}

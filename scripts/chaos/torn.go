@@ -31,9 +31,11 @@ type tear struct {
 
 func (t tear) String() string {
 	where := map[bool]string{true: ", inside a batch"}[t.Inside]
-	return fmt.Sprintf("coordinators %s: %d bytes cut%s, %d whole records; of %d accepted runs %d lost, of which %d were accepted again; "+
+	return fmt.Sprintf("coordinators %s: %d bytes cut%s, %d whole records; of %d accepted runs %d lost, of which %d "+
+		"were accepted again; "+
 		"%d attempts started twice; serving again after %s; %d log lines; ledger: %s",
-		t.Coordinators, t.Cut, where, t.Records, t.Answered, len(t.Lost), t.Retaken, t.StartedTwice, t.ServedAfter, len(t.LogLines), t.Ledger)
+		t.Coordinators, t.Cut, where, t.Records, t.Answered, len(t.Lost), t.Retaken, t.StartedTwice, t.ServedAfter,
+		len(t.LogLines), t.Ledger)
 }
 
 // tornLoadTime is the duration of the load before a crash.
@@ -88,7 +90,8 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 	}
 	marks := j.logSizes()
 	c, err := j.cut(rng, round/2%2 == 0) // two of four crashes, with and without restarted coordinators
-	if t.Cut, t.Records, t.Inside = c.bytes, c.records, c.inside; err != nil {
+	t.Cut, t.Records, t.Inside = c.bytes, c.records, c.inside
+	if err != nil {
 		return t, err
 	}
 	j.forgetEnds(round)
@@ -114,7 +117,8 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 	if len(t.LogLines) == 0 && t.Coordinators == "left running" {
 		j.b.addViolation(nil, "crash %d: no log reports lost or repaired records", round+1)
 	}
-	if settled = settled && j.checkMissing(ctx, &t, round, killed, lost); !settled {
+	settled = settled && j.checkMissing(ctx, &t, round, killed, lost)
+	if !settled {
 		return t, errors.New("runs hang; no further crash")
 	}
 	if err := j.checkServing(ctx, hardCtx); err != nil {
@@ -145,7 +149,8 @@ func (j *verifier) checkTornLedger(ctx context.Context, t *tear) {
 		}
 		texts = append(texts, cmp.Or(formatCounts(kinds), "in order"))
 	}
-	if t.Ledger = texts[0]; texts[0] != texts[1] {
+	t.Ledger = texts[0]
+	if texts[0] != texts[1] {
 		j.b.addViolation(nil, "the ledgers of a torn history differ: %s; %s", texts[0], texts[1])
 	}
 }
@@ -173,7 +178,8 @@ func (j *verifier) logSizes() map[string]int64 {
 }
 
 // lossPattern matches log lines about lost or repaired records of the stream.
-var lossPattern = regexp.MustCompile(`(?i)RUNS.*(truncat|corrupt|recover|rebuil|outdated|lost|bad|mismatch)|RUNS.*past last stream sequence|lost records`)
+var lossPattern = regexp.MustCompile(`(?i)RUNS.*(truncat|corrupt|recover|rebuil|outdated|lost|bad|mismatch)|` +
+	`RUNS.*past last stream sequence|lost records`)
 
 // lossLines returns such lines since the given log sizes: of NATS, then of the coordinators.
 func (j *verifier) lossLines(marks map[string]int64) (lines []string) {
@@ -195,7 +201,8 @@ func (j *verifier) lossLines(marks map[string]int64) (lines []string) {
 
 // checkMissing finds accepted runs that are unknown now. Only runs of this round may be lost, and only if they were
 // accepted before the crash. Repeating its request must bring a lost run back with the same ids.
-func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed time.Time, lost map[string]bool) (settled bool) {
+func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed time.Time, lost map[string]bool) (
+	settled bool) {
 	var missing []*trackedRun
 	for _, e := range j.b.accepted() {
 		v, known := j.runs[e.run]
@@ -207,16 +214,20 @@ func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed 
 		switch {
 		case lost[e.run] && !known: // lost before, and not repeated
 		case !known && (!recent || e.posted.After(killed)): // the client may have noted the answer late
-			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was accepted %s the crash and is unknown", e.run, e.kind, map[bool]string{true: "after", false: "long before"}[recent])
+			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was accepted %s the crash and is unknown",
+				e.run, e.kind, map[bool]string{true: "after", false: "long before"}[recent])
 		case !known && !j.torn[e.run]:
-			j.b.addViolation([]string{e.run, e.session}, "LOST: run %s (%s) was accepted before the crash and is unknown, but none of its records was cut off", e.run, e.kind)
+			j.b.addViolation([]string{e.run, e.session},
+				"LOST: run %s (%s) was accepted before the crash and is unknown, but none of its records was cut off",
+				e.run, e.kind)
 		case !known:
 			missing = append(missing, e)
 			t.Lost = append(t.Lost, e.run)
 		case recent && stored.Before(killed):
 			t.Answered++
 			if why := unexpectedEnd(e, v); why != "" {
-				j.b.addViolation([]string{e.run, e.session}, "run %s (%s) ended as %s: %s", e.run, e.kind, v.outcome(), why)
+				j.b.addViolation([]string{e.run, e.session}, "run %s (%s) ended as %s: %s", e.run, e.kind, v.outcome(),
+					why)
 			}
 		}
 	}
@@ -232,7 +243,8 @@ func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed 
 			if bytes.Contains(a.body, []byte(`"not_found"`)) { // its session or parent is lost too
 				continue
 			}
-			j.b.addViolation([]string{e.run, e.key}, "the repeat of lost run %s (%s) was answered with %d %.300s", e.run, e.kind, a.code, a.body)
+			j.b.addViolation([]string{e.run, e.key}, "the repeat of lost run %s (%s) was answered with %d %.300s",
+				e.run, e.kind, a.code, a.body)
 			continue
 		}
 		t.Retaken++
@@ -244,10 +256,12 @@ func (j *verifier) checkMissing(ctx context.Context, t *tear, round int, killed 
 func (j *verifier) checkServing(ctx, hard context.Context) error {
 	for _, at := range j.s.urls {
 		for i := range 5 {
-			a := request(hard, at, "POST", "/runs", []byte(`{"agent_name":"quick","mode":"sync","wait_seconds":40}`), "", time.Minute)
+			a := request(hard, at, "POST", "/runs", []byte(`{"agent_name":"quick","mode":"sync","wait_seconds":40}`),
+				"", time.Minute)
 			var v runView
 			if a.decode(&v) != nil || a.code != http.StatusOK || v.Status != "completed" {
-				j.b.addViolation([]string{v.ID}, "new run %d after the crash, at %s: %d %.300s %v", i+1, at, a.code, a.body, a.err)
+				j.b.addViolation([]string{v.ID}, "new run %d after the crash, at %s: %d %.300s %v", i+1, at, a.code,
+					a.body, a.err)
 				return nil
 			}
 		}

@@ -79,8 +79,8 @@ func (b *tracker) outcome(e *trackedRun) string {
 	return e.finalStatus
 }
 
-// observe records the status of a run. A final status must never change. A coordinator may learn it later than another
-// one; such reads are counted.
+// observe records the status of a run. A final status must never change. A coordinator may learn it later than
+// another one; such reads are counted.
 func (b *tracker) observe(e *trackedRun, status, where string) {
 	b.mu.Lock()
 	before := e.finalStatus

@@ -123,7 +123,8 @@ func (j *verifier) readRuns(ctx context.Context) error {
 	for try := 0; ; try++ {
 		var wrong map[string]string
 		var err error
-		if first, wrong, err = j.compare(ctx); err != nil {
+		first, wrong, err = j.compare(ctx)
+		if err != nil {
 			return err
 		}
 		if len(wrong) == 0 {
@@ -152,7 +153,8 @@ func (j *verifier) readRuns(ctx context.Context) error {
 
 // compare lists the runs at both coordinators and returns the differences by run.
 func (j *verifier) compare(ctx context.Context) (first map[string]runView, wrong map[string]string, err error) {
-	if first, err = j.listRuns(ctx, j.s.urls[0], ""); err != nil {
+	first, err = j.listRuns(ctx, j.s.urls[0], "")
+	if err != nil {
 		return nil, nil, err
 	}
 	second, err := j.listRuns(ctx, j.s.urls[1], "")
@@ -162,7 +164,8 @@ func (j *verifier) compare(ctx context.Context) (first map[string]runView, wrong
 	wrong = map[string]string{}
 	for id, v := range first {
 		if w, ok := second[id]; !ok || w.outcome() != v.outcome() || w.Attempt != v.Attempt {
-			wrong[id] = fmt.Sprintf("run %s is %s (attempt %d) at one coordinator and %s (attempt %d) at the other", id, v.outcome(), v.Attempt, w.outcome(), w.Attempt)
+			wrong[id] = fmt.Sprintf("run %s is %s (attempt %d) at one coordinator and %s (attempt %d) at the other", id,
+				v.outcome(), v.Attempt, w.outcome(), w.Attempt)
 		}
 	}
 	for id := range second {
@@ -185,7 +188,8 @@ func (j *verifier) checkEnds() {
 	}
 	for _, e := range j.b.accepted() {
 		if other := byRun[e.run]; other != nil {
-			j.b.addViolation([]string{e.run, e.key, other.key}, "two requests with different keys got the same run %s", e.run)
+			j.b.addViolation([]string{e.run, e.key, other.key}, "two requests with different keys got the same run %s",
+				e.run)
 		}
 		byRun[e.run] = e
 		v, ok := j.runs[e.run]
@@ -200,12 +204,15 @@ func (j *verifier) checkEnds() {
 			j.r.Retried++
 		}
 		if why := unexpectedEnd(e, v); why != "" {
-			j.b.addViolation([]string{e.run, e.session}, "run %s (%s) ended as %s, attempt %d of %d: %s", e.run, e.kind, v.outcome(), v.Attempt, e.attempts, why)
+			j.b.addViolation([]string{e.run, e.session}, "run %s (%s) ended as %s, attempt %d of %d: %s", e.run, e.kind,
+				v.outcome(), v.Attempt, e.attempts, why)
 		}
 	}
 	for id, v := range j.runs {
 		if byRun[id] == nil && !(v.Type == "resume_session" && parents[v.Session]) {
-			j.b.addViolation([]string{id, v.Session}, "run %s of session %s has no origin: no client started it, and its session has no children", id, v.Session)
+			j.b.addViolation([]string{id, v.Session},
+				"run %s of session %s has no origin: no client started it, and its session has no children", id,
+				v.Session)
 		}
 	}
 	j.r.StaleReads = j.b.stale
@@ -226,7 +233,8 @@ func unexpectedEnd(e *trackedRun, v runView) string {
 		return "it has not ended"
 	case v.Status == "stopped" && !e.stop:
 		return "no client stopped it"
-	case v.Status == "completed" && slices.Contains([]string{"fails", "timeout", "hang", "talk fails", "talk hangs"}, e.kind):
+	case v.Status == "completed" && slices.Contains([]string{"fails", "timeout", "hang", "talk fails", "talk hangs"},
+		e.kind):
 		return "it cannot have completed"
 	case v.Attempt > e.attempts:
 		return "more attempts than max_attempts"
@@ -349,11 +357,14 @@ func (j *verifier) checkResults(ctx context.Context) {
 		a := request(ctx, j.s.urls[e.client%len(j.s.urls)], "GET", "/runs/"+e.run+"/result", nil, "", 20*time.Second)
 		switch err := a.decode(&res); {
 		case err != nil || a.code != http.StatusOK:
-			j.b.addViolation([]string{e.run}, "the result of %s cannot be read: %d %.200s %v", e.run, a.code, a.body, err)
+			j.b.addViolation([]string{e.run}, "the result of %s cannot be read: %d %.200s %v", e.run, a.code, a.body,
+				err)
 		case e.kind == "weigh" && res.Data.Bytes != e.bytes:
-			j.b.addViolation([]string{e.run}, "the executor of %s got %d bytes of parameters, not %d", e.run, res.Data.Bytes, e.bytes)
+			j.b.addViolation([]string{e.run}, "the executor of %s got %d bytes of parameters, not %d", e.run,
+				res.Data.Bytes, e.bytes)
 		case e.kind == "big" && res.Data.Text != strings.Repeat("x", bigResult):
-			j.b.addViolation([]string{e.run}, "the result of %s has %d bytes, not %d", e.run, len(res.Data.Text), bigResult)
+			j.b.addViolation([]string{e.run}, "the result of %s has %d bytes, not %d", e.run, len(res.Data.Text),
+				bigResult)
 		}
 	}
 }

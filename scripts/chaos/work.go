@@ -61,7 +61,8 @@ func (c *client) newJob(n int, mode, more string) (e *trackedRun, stop bool) {
 		e = c.newWeigh(mode, more)
 	default:
 		most := 2 + c.rng.IntN(2)
-		e = c.newRun("flaky", mode, `"agent_name":"flaky","parameters":{"until":%d},"max_attempts":%d`+more, 1+c.rng.IntN(3), most)
+		e = c.newRun("flaky", mode, `"agent_name":"flaky","parameters":{"until":%d},"max_attempts":%d`+more, 1+
+			c.rng.IntN(3), most)
 		e.attempts = most
 		stop = c.rng.IntN(5) == 0
 	}
@@ -105,7 +106,8 @@ func (c *client) newTurn(kind, mode, session, prompt, more string) *trackedRun {
 	if session == "" {
 		e = c.newRun(kind, mode, `"agent_name":"talker","parameters":{"prompt":%s}`+more, quoted)
 	} else {
-		e = c.newRun(kind, mode, `"type":"resume_session","session_id":%q,"parameters":{"prompt":%s}`+more, session, quoted)
+		e = c.newRun(kind, mode, `"type":"resume_session","session_id":%q,"parameters":{"prompt":%s}`+more, session,
+			quoted)
 		e.session = session
 	}
 	e.sum = hex.EncodeToString(sum[:])
@@ -200,8 +202,11 @@ func (s *stack) detectFeatures(l *load) error {
 		return a.code == http.StatusOK || a.code == http.StatusNotFound // the parent in the request does not exist
 	}
 	l.supports.attempts = try(`{"agent_name":"quick","max_attempts":2}`)
-	l.supports.callbacks = s.autonomous && try(`{"agent_name":"quick","mode":"async_callback","parent_session_id":"ses_nobody"}`)
-	for what, has := range map[string]bool{"sessions and resumes (autonomous profiles)": l.supports.sessions, "callbacks (mode async_callback)": l.supports.callbacks, "further attempts (max_attempts)": l.supports.attempts} {
+	l.supports.callbacks = s.autonomous &&
+		try(`{"agent_name":"quick","mode":"async_callback","parent_session_id":"ses_nobody"}`)
+	for what, has := range map[string]bool{"sessions and resumes (autonomous profiles)": l.supports.sessions,
+		"callbacks (mode async_callback)": l.supports.callbacks,
+		"further attempts (max_attempts)": l.supports.attempts} {
 		if has {
 			continue
 		}

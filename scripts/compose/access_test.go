@@ -66,15 +66,18 @@ func checkInitOnce(t *testing.T, s *stack) {
 	const sums = "cd /keys && find . -type f | sort | xargs sha256sum"
 	before := s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "init", "-c", sums)
 	s.docker(t, "up", "-d", "--no-build")
-	if after := s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "init", "-c", sums); before != after || before == "" {
+	if after := s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "init", "-c",
+		sums); before != after || before == "" {
 		t.Errorf("the second 'up' changed what init made:\n%s\nwas\n%s", after, before)
 	}
-	for name, profile := range map[string]string{"procedural": "procedural.procedural", "claude": "autonomous.claude-code", "llm": "autonomous.llm"} {
+	for name, profile := range map[string]string{"procedural": "procedural.procedural",
+		"claude": "autonomous.claude-code", "llm": "autonomous.llm"} {
 		if file := s.made(t, "worker-"+name+"/nats.nk"); !strings.Contains(file, "# profiles: "+profile+"\n") {
 			t.Errorf("the credential of worker-%s is not confined to %s", name, profile)
 		}
 	}
-	if out, err := s.try("run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "worker-procedural", "-c", "ls /keys/coordinator /keys/client /keys/nats"); err == nil {
+	if out, err := s.try("run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "worker-procedural", "-c",
+		"ls /keys/coordinator /keys/client /keys/nats"); err == nil {
 		t.Errorf("a worker reads other programs' keys: %s", out)
 	}
 }
@@ -160,13 +163,14 @@ func checkContainer(id string) error {
 		var wrong []string
 		for what, bad := range map[string]bool{
 			"a root file system that can be written": !h.ReadonlyRootfs,
-			"root":                                   c.Config.User == "" || c.Config.User == "0" || c.Config.User == "root",
-			"no limit of memory":                     h.Memory == 0,
-			"no limit of CPU":                        h.NanoCpus == 0,
-			"no limit of processes":                  h.PidsLimit == nil || *h.PidsLimit <= 0,
-			"capabilities":                           len(h.CapDrop) != 1 || h.CapDrop[0] != "ALL",
-			"new privileges":                         !strings.Contains(strings.Join(h.SecurityOpt, " "), "no-new-privileges"),
-			"no health":                              c.State.Running && c.State.Health != nil && c.State.Health.Status != "healthy",
+			"root": c.Config.User == "" || c.Config.User == "0" ||
+				c.Config.User == "root",
+			"no limit of memory":    h.Memory == 0,
+			"no limit of CPU":       h.NanoCpus == 0,
+			"no limit of processes": h.PidsLimit == nil || *h.PidsLimit <= 0,
+			"capabilities":          len(h.CapDrop) != 1 || h.CapDrop[0] != "ALL",
+			"new privileges":        !strings.Contains(strings.Join(h.SecurityOpt, " "), "no-new-privileges"),
+			"no health":             c.State.Running && c.State.Health != nil && c.State.Health.Status != "healthy",
 		} {
 			if bad {
 				wrong = append(wrong, what)

@@ -13,7 +13,8 @@ import (
 // restored makes a backup, removes everything including volumes, and restores it.
 func restored(t *testing.T, s *stack) {
 	var waits result
-	err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "additional_demands": map[string]any{"tags": []string{"later"}}}, &waits)
+	err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{
+		"file": story}, "additional_demands": map[string]any{"tags": []string{"later"}}}, &waits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,8 @@ func open(t *testing.T) *stack {
 		creds:   filepath.Join(t.TempDir(), "nats.nk"),
 	}
 	stamp := "-X ao/shared/version.stamp=" + os.Getenv("AO_VERSION")
-	if out, err := exec.Command("go", "build", "-ldflags", stamp, "-o", s.ao, "ao/coordinator/cmd/ao").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", stamp, "-o", s.ao,
+		"ao/coordinator/cmd/ao").CombinedOutput(); err != nil {
 		t.Fatalf("go build ao: %v\n%s", err, out)
 	}
 	s.keys(t)
@@ -122,7 +123,8 @@ func (r result) check(t *testing.T) {
 
 func overHTTP(t *testing.T, s *stack) {
 	var r result
-	if err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "mode": "sync"}, &r); err != nil {
+	if err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{
+		"file": story}, "mode": "sync"}, &r); err != nil {
 		t.Fatal(err)
 	}
 	r.check(t)
@@ -130,7 +132,8 @@ func overHTTP(t *testing.T, s *stack) {
 		t.Errorf("result_data is %s, want 9 words somewhere", r.Result.Data)
 	}
 	s.first = r.RunID
-	err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"fail": story}}, nil)
+	err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{
+		"fail": story}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "parameter_validation_failed") {
 		t.Errorf("a wrong parameter: got %v, want parameter_validation_failed", err)
 	}
@@ -145,7 +148,8 @@ func byCommand(t *testing.T, s *stack) {
 			t.Fatalf("%s: %v\n%s", cmd, err, out)
 		}
 	}
-	if out := s.docker(t, "exec", "-T", "-e", "AO_TOKEN="+s.token, "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
+	if out := s.docker(t, "exec", "-T", "-e", "AO_TOKEN="+s.token, "coordinator", "ao", "agents"); !strings.Contains(
+		out, "text-stats") {
 		t.Errorf("ao agents inside the container says %q, want text-stats in it", out)
 	}
 }
@@ -154,10 +158,12 @@ func byCommand(t *testing.T, s *stack) {
 func versioned(t *testing.T, s *stack) {
 	version, revision := os.Getenv("AO_VERSION"), os.Getenv("AO_REVISION")
 	for service, program := range map[string]string{"coordinator": "coordinator", "worker-procedural": "worker"} {
-		if out := s.docker(t, "exec", "-T", service, program, "--version"); !strings.HasPrefix(out, program+" "+version+" (") {
+		if out := s.docker(t, "exec", "-T", service, program, "--version"); !strings.HasPrefix(out, program+" "+version+
+			" (") {
 			t.Errorf("%s --version: %s, want %s", program, out, version)
 		}
-		const labels = `{{index .Config.Labels "org.opencontainers.image.version"}} {{index .Config.Labels "org.opencontainers.image.revision"}}`
+		const labels = `{{index .Config.Labels "org.opencontainers.image.version"}} {{index .Config.Labels ` +
+			`"org.opencontainers.image.revision"}}`
 		out, err := exec.Command("docker", "inspect", "-f", labels, s.docker(t, "ps", "-q", service)).CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != version+" "+revision {
 			t.Errorf("the image of %s is labelled %s (%v), want %s %s", service, got, err, version, revision)
@@ -204,7 +210,8 @@ func scaled(t *testing.T, s *stack) {
 			RunnerID string `json:"runner_id"`
 		}
 		accepted := result{}
-		if err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "mode": "sync"}, &accepted); err != nil {
+		if err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{
+			"file": story}, "mode": "sync"}, &accepted); err != nil {
 			return err
 		}
 		if err := s.get("/runs/"+accepted.RunID, &r); err != nil {

@@ -90,12 +90,14 @@ func (s *stack) createRun(ctx context.Context, key string) (string, error) {
 	session := fmt.Sprintf("ses_%x", sha256.Sum224([]byte(key)))
 	for {
 		var r result
-		err := s.post(ctx, key, map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "session_id": session}, &r)
+		err := s.post(ctx, key, map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story},
+			"session_id": session}, &r)
 		var refused refusal
 		switch {
 		case err == nil:
 			return r.RunID, nil
-		case errors.As(err, &refused) && refused.code != http.StatusServiceUnavailable && refused.code != http.StatusTooManyRequests:
+		case errors.As(err, &refused) && refused.code != http.StatusServiceUnavailable &&
+			refused.code != http.StatusTooManyRequests:
 			return "", err
 		case !pause(ctx, 100*time.Millisecond):
 			return "", fmt.Errorf("not accepted within a minute: %w", err)

@@ -63,7 +63,8 @@ func models(t *testing.T, s *stack) {
 	}
 	t.Setenv("AO_ANTHROPIC_API_KEY_FILE", write("anthropic", secret+"\n"))
 	t.Setenv("AO_LLM_API_KEY_FILE", write("llm", secret+"\n"))
-	t.Setenv("AO_LLM_PROFILE", write("llm.json", `{"type":"autonomous","command":"ao-llm-exec","config":{"provider":"anthropic","base_url":"http://model:8080","model":"m","api_key_env":"AO_LLM_KEY"}}`))
+	t.Setenv("AO_LLM_PROFILE", write("llm.json", `{"type":"autonomous","command":"ao-llm-exec",`+
+		`"config":{"provider":"anthropic","base_url":"http://model:8080","model":"m","api_key_env":"AO_LLM_KEY"}}`))
 	t.Setenv("ANTHROPIC_BASE_URL", "http://model:8080")
 	s.standin(t)
 	for _, tt := range []struct{ service, profile string }{{"worker-llm", "llm"}, {"worker-claude", "claude-code"}} {
@@ -75,9 +76,11 @@ func models(t *testing.T, s *stack) {
 			}
 			s.docker(t, "--profile", strings.TrimSuffix(tt.profile, "-code"), "up", "-d", "--no-build", tt.service)
 			s.until(t, 90*time.Second, tt.service+" is healthy", func() error {
-				return checkContainer(s.docker(t, "--profile", strings.TrimSuffix(tt.profile, "-code"), "ps", "-q", tt.service))
+				return checkContainer(s.docker(t, "--profile", strings.TrimSuffix(tt.profile, "-code"), "ps", "-q",
+					tt.service))
 			})
-			agent := fmt.Sprintf(`{"name":"asked-by-%s","description":"asks","executor_profile":%q}`, tt.profile, tt.profile)
+			agent := fmt.Sprintf(`{"name":"asked-by-%s","description":"asks","executor_profile":%q}`, tt.profile,
+				tt.profile)
 			cmd := exec.CommandContext(t.Context(), s.ao, "agents", "create", agent)
 			cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
 			if out, err := cmd.CombinedOutput(); err != nil {

@@ -59,7 +59,8 @@ func checkUnreadable(t *testing.T, s *stack) {
 	put := func(name, text string, mode os.FileMode) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), mode)); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -79,7 +80,8 @@ func checkUnreadable(t *testing.T, s *stack) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	put("agents/procedural/intruder/agent.json", `{"name":"intruder","description":"looks for secrets","command":"./intruder","timeout_seconds":300,"parameters_schema":{"type":"object"}}`, 0o644)
+	put("agents/procedural/intruder/agent.json", `{"name":"intruder","description":"looks for secrets",`+
+		`"command":"./intruder","timeout_seconds":300,"parameters_schema":{"type":"object"}}`, 0o644)
 	t.Setenv("AO_LLM_API_KEY_FILE", put("llm", secret+"\n", 0o644))
 	more := put("override.yml", `services:
   worker-procedural:
@@ -97,7 +99,8 @@ func checkUnreadable(t *testing.T, s *stack) {
 		r.check(t)
 		var loot secretsearch.Findings
 		if err := json.Unmarshal(r.Result.Data, &loot); err != nil || loot.Files < 500 || loot.Processes < 2 {
-			t.Errorf("%s: the intruder looked at %d files and %d processes: %v\n%s", what, loot.Files, loot.Processes, err, r.Result.Data)
+			t.Errorf("%s: the intruder looked at %d files and %d processes: %v\n%s", what, loot.Files, loot.Processes,
+				err, r.Result.Data)
 		}
 		return strings.Join(loot.Found, " ")
 	}
@@ -111,41 +114,49 @@ func checkUnreadable(t *testing.T, s *stack) {
 	up := func() {
 		t.Helper()
 		s.docker(t, "up", "-d", "--no-build", "--scale", "worker-procedural=1", "worker-procedural")
-		s.until(t, time.Minute, "the worker is healthy", func() error { return checkContainer(s.docker(t, "ps", "-q", "worker-procedural")) })
+		s.until(t, time.Minute, "the worker is healthy",
+			func() error { return checkContainer(s.docker(t, "ps", "-q", "worker-procedural")) })
 		s.until(t, 3*time.Minute, // a runner restored from the backup is online until RUNNER_STALE_THRESHOLD
 			"one runner is online", func() error { return s.online(1) })
 	}
 
 	t.Setenv("AO_HIDE", "")
 	up()
-	if found := search("nothing is hidden"); !strings.Contains(found, "/keys/worker/nats.nk") || !strings.Contains(found, "/run/secrets/llm_api_key") || !strings.Contains(found, "/files/ca.key") {
-		t.Errorf("where nothing is hidden the intruder should find the credential, the key and the file, found %q", found)
+	if found := search("nothing is hidden"); !strings.Contains(found, "/keys/worker/nats.nk") ||
+		!strings.Contains(found, "/run/secrets/llm_api_key") || !strings.Contains(found, "/files/ca.key") {
+		t.Errorf("where nothing is hidden the intruder should find the credential, the key and the file, found %q",
+			found)
 	}
 	if out := doctor(); !strings.Contains(out, "worker-secrets") {
 		t.Errorf("where nothing is hidden the doctor should say so:\n%s", out)
 	}
 	os.Unsetenv("AO_HIDE") // restored by Setenv's cleanup
 	up()
-	put("agents/procedural/word-count/agent.json", `{"name":"word-count","description":"Counts words","command":"./word-count",
+	put("agents/procedural/word-count/agent.json",
+		`{"name":"word-count","description":"Counts words","command":"./word-count",
  "parameters_schema":{"type":"object","required":["file"],"properties":{"file":{"type":"string"}}}}`, 0o644)
 	put("agents/procedural/word-count/word-count", counter, 0o755)
 	for i := range 2 {
 		if found := search(fmt.Sprintf("restart %d", i)); found != "" {
 			t.Errorf("after %d restarts the intruder finds secrets in %s", i, found)
 		}
-		if out, err := exec.Command("docker", "restart", "-t", "30", s.docker(t, "ps", "-q", "worker-procedural")).CombinedOutput(); err != nil {
+		if out, err := exec.Command("docker", "restart", "-t", "30",
+			s.docker(t, "ps", "-q", "worker-procedural")).CombinedOutput(); err != nil {
 			t.Fatalf("docker restart: %v\n%s", err, out)
 		}
-		s.until(t, time.Minute, "the worker is healthy again", func() error { return checkContainer(s.docker(t, "ps", "-q", "worker-procedural")) })
+		s.until(t, time.Minute, "the worker is healthy again",
+			func() error { return checkContainer(s.docker(t, "ps", "-q", "worker-procedural")) })
 	}
 	var r result
 	s.until(t, time.Minute, "the agent that was put into AO_AGENTS is there", func() error {
-		return s.post(t.Context(), "", map[string]any{"agent_name": "word-count", "parameters": map[string]any{"file": story}, "mode": "sync"}, &r)
+		return s.post(t.Context(), "", map[string]any{"agent_name": "word-count", "parameters": map[string]any{
+			"file": story}, "mode": "sync"}, &r)
 	})
 	if r.check(t); !strings.Contains(string(r.Result.Data), "9 words") {
 		t.Errorf("word-count says %s, want 9 words", r.Result.Data)
 	}
-	if out, err := s.try("exec", "-T", "worker-procedural", "sh", "-c", "touch /etc/ao/agents/x || touch /etc/ao/profiles/x || touch /files/x"); err == nil {
+	if out, err := s.try("exec", "-T", "worker-procedural", "sh", "-c",
+		"touch /etc/ao/agents/x || touch /etc/ao/profiles/x || touch /files/x"); err == nil {
 		t.Errorf("a container writes to the folders of its host: %s", out)
 	}
 	if out := doctor(); strings.Contains(out, "worker-secrets") {

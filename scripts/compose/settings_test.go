@@ -19,14 +19,15 @@ import (
 
 // kept are the settings that a stack does not pass on from the environment, with the reasons.
 var kept = map[string]string{
-	"AO_HTTP_ADDR":                  "the address in the container; AO_HTTP_PORT says where it is published",
-	"AO_INSECURE_LISTEN":            "init makes tokens and users, so nobody is let in without",
-	"AO_API_TOKENS":                 "init makes them",
-	"AO_NATS_URL":                   "the stack's own NATS",
-	"AO_NATS_CREDS":                 "init makes them",
-	"AO_NATS_LISTEN":                "of an embedded NATS",
-	"AO_NATS_SYNC":                  "of an embedded NATS; nats/server.conf says always",
-	"AO_NATS_STAGING":               "of an embedded NATS; docker-compose.yml mounts memory, and servers with replicas use it by themselves",
+	"AO_HTTP_ADDR":       "the address in the container; AO_HTTP_PORT says where it is published",
+	"AO_INSECURE_LISTEN": "init makes tokens and users, so nobody is let in without",
+	"AO_API_TOKENS":      "init makes them",
+	"AO_NATS_URL":        "the stack's own NATS",
+	"AO_NATS_CREDS":      "init makes them",
+	"AO_NATS_LISTEN":     "of an embedded NATS",
+	"AO_NATS_SYNC":       "of an embedded NATS; nats/server.conf says always",
+	"AO_NATS_STAGING": "of an embedded NATS; docker-compose.yml mounts memory, and servers with " +
+		"replicas use it by themselves",
 	"AO_NATS_USERS":                 "of an embedded NATS; nats/compose.conf includes what init makes",
 	"AO_NATS_REPLICAS":              "as many as the stack has servers",
 	"AO_DATA_DIR":                   "a volume",
@@ -35,8 +36,9 @@ var kept = map[string]string{
 	"AO_PROFILES_DIR":               "AO_EXECUTOR_PROFILES names the folder that is mounted there",
 	"AO_PROFILES":                   "each service has a credential for its own; worker-own takes it",
 	"AO_PROJECT_DIR":                "AO_WORKSPACE names the folder that is mounted there",
-	"AO_HOSTNAME":                   "each container has a name of its own, by which the runners of one service are told apart",
-	"AO_HEALTH_FILE":                "the image's health check looks there",
+	"AO_HOSTNAME": "each container has a name of its own, by which the runners of one " +
+		"service are told apart",
+	"AO_HEALTH_FILE": "the image's health check looks there",
 }
 
 // TestSettings: a stack passes on every documented setting from the environment or .env, or it is listed in kept.
@@ -50,13 +52,15 @@ func TestSettings(t *testing.T) {
 				case s.passes(setting):
 					passed[setting] = true
 				case kept[setting] == "":
-					t.Errorf("%s: %s does not take %s from the environment; pass it, or say why not in the table of this test", file, name, setting)
+					t.Errorf("%s: %s does not take %s from the environment; pass it, or say why not in the "+
+						"table of this test", file, name, setting)
 				}
 			}
 		}
 	}
 	for setting := range kept {
-		if !slices.Contains(programs["coordinator"], setting) && !slices.Contains(programs["worker"], setting) || passed[setting] && setting != "AO_PROFILES" {
+		if !slices.Contains(programs["coordinator"], setting) && !slices.Contains(programs["worker"], setting) ||
+			passed[setting] && setting != "AO_PROFILES" {
 			t.Errorf("the table says why %s is not passed, and it is, or is none", setting)
 		}
 	}
@@ -72,7 +76,8 @@ func TestFoldersOfOnesOwn(t *testing.T) {
 			if s.program() == "" {
 				continue
 			}
-			for _, want := range []string{"${AO_AGENTS:-./worker/agents}:/etc/ao/agents:ro", "${AO_FILES:-files}:/files:ro"} {
+			for _, want := range []string{"${AO_AGENTS:-./worker/agents}:/etc/ao/agents:ro",
+				"${AO_FILES:-files}:/files:ro"} {
 				if !slices.Contains(s.Volumes, any(want)) {
 					t.Errorf("%s: %s does not mount %s", file, name, want)
 				}
@@ -92,7 +97,8 @@ func TestKeysOfModels(t *testing.T) {
 	var doc struct {
 		Secrets map[string]struct{ File string }
 	}
-	if err := yaml.UnmarshalWithOptions(read(t, "docker-compose.yml"), &doc, yaml.AllowDuplicateMapKey()); err != nil || len(doc.Secrets) == 0 {
+	if err := yaml.UnmarshalWithOptions(read(t, "docker-compose.yml"), &doc, yaml.AllowDuplicateMapKey()); err != nil ||
+		len(doc.Secrets) == 0 {
 		t.Fatalf("%d secrets, %v", len(doc.Secrets), err)
 	}
 	for name, s := range doc.Secrets {
@@ -123,7 +129,8 @@ func TestBatchesInMemory(t *testing.T) {
 		t.Errorf("init makes no folder for it: %q", of["init"].Command)
 	}
 	for name, s := range services(t, "docker-compose.cluster.yml") {
-		if strings.Contains(fmt.Sprint(s.Tmpfs, s.Command), "batches") || strings.Contains(fmt.Sprint(s.Command), "--nats-staging") {
+		if strings.Contains(fmt.Sprint(s.Tmpfs, s.Command), "batches") || strings.Contains(fmt.Sprint(s.Command),
+			"--nats-staging") {
 			t.Errorf("%s of the cluster: %q, %q", name, s.Tmpfs, s.Command)
 		}
 	}
@@ -166,7 +173,9 @@ func services(t *testing.T, file string) map[string]service {
 		t.Fatalf("%s: %v", file, err)
 	}
 	for _, program := range []string{"coordinator", "worker"} {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(doc.Services)), func(s service) bool { return s.program() == program }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(doc.Services)), func(s service) bool {
+			return s.program() == program
+		}) {
 			t.Fatalf("%s has no %s", file, program)
 		}
 	}
@@ -205,7 +214,8 @@ func documented(t *testing.T) map[string][]string {
 			all[program] = append(all[program], names...)
 		}
 	}
-	if len(all["coordinator"]) < 40 || len(all["worker"]) < 30 || !slices.Contains(all["worker"], "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY") {
+	if len(all["coordinator"]) < 40 || len(all["worker"]) < 30 ||
+		!slices.Contains(all["worker"], "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY") {
 		t.Fatalf("not all settings are found: %v", all)
 	}
 	return all

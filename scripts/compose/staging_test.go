@@ -35,7 +35,8 @@ func remembered(t *testing.T, s *stack) {
 // aside checks that memory is mounted for batches, and that an open batch is not in the volume below.
 func (s *stack) aside(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command("docker", "inspect", "-f", "{{json .HostConfig.Tmpfs}}", s.docker(t, "ps", "-q", "nats")).Output()
+	out, err := exec.Command("docker", "inspect", "-f", "{{json .HostConfig.Tmpfs}}",
+		s.docker(t, "ps", "-q", "nats")).Output()
 	var mounted map[string]string
 	if err == nil {
 		err = json.Unmarshal(out, &mounted)
@@ -48,7 +49,8 @@ func (s *stack) aside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	open := &nats.Msg{Subject: subject.Claimed("00", "open", "key"), Header: nats.Header{"Nats-Batch-Id": {nats.NewInbox()}, "Nats-Batch-Sequence": {"1"}}}
+	open := &nats.Msg{Subject: subject.Claimed("00", "open", "key"), Header: nats.Header{
+		"Nats-Batch-Id": {nats.NewInbox()}, "Nats-Batch-Sequence": {"1"}}}
 	if r, err := nc.RequestMsg(open, 5*time.Second); err != nil || len(r.Data) > 0 {
 		t.Fatalf("NATS does not put a batch aside: %v, %+v", err, r)
 	}
@@ -94,7 +96,8 @@ func killed(t *testing.T, s *stack) {
 // kill kills a service's container.
 func (s *stack) kill(t *testing.T, service string) {
 	t.Helper()
-	if out, err := exec.Command("docker", "kill", "-s", "KILL", s.docker(t, "ps", "-q", service)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("docker", "kill", "-s", "KILL",
+		s.docker(t, "ps", "-q", service)).CombinedOutput(); err != nil {
 		t.Fatalf("docker kill: %v\n%s", err, out)
 	}
 }

@@ -27,7 +27,8 @@ func (s *stack) stores(t *testing.T, service, volume string, sharing int64) {
 	size := number(shell("sed -n 's/^max_file_store: //p' " + volume + "/store.conf"))
 	free := number(shell("df --output=avail -B1 " + volume + " | tail -1"))
 	if has := number(shell("du -sb " + volume + " | cut -f1")); size <= 0 || size > has+free/sharing {
-		t.Errorf("%s may store %d bytes; it has %d, and of %d that are free a part of 1/%d", service, size, has, free, sharing)
+		t.Errorf("%s may store %d bytes; it has %d, and of %d that are free a part of 1/%d", service, size, has, free,
+			sharing)
 	}
 	said := ""
 	for line := range strings.Lines(s.docker(t, "logs", "--no-color", service)) {

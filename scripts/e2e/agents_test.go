@@ -16,12 +16,16 @@ func TestAgents(t *testing.T) {
 	s.same("no agents", s.get("/agents").text+s.get("/agents?status=broken").text, none+none)
 
 	s.story("a file is an agent as soon as it is there, and as long", func(s *stack) {
-		const schema = `{"type":"object","required":["topic"],"properties":{"topic":{"type":"string","pattern":"^[a-z<>&]+$"},"big":{"maximum":12345678901234567890}}}`
-		s.write("own/poet/agent.json", `{"name":"poet","description":"writes","tags":["art"],"parameters_schema":`+schema+`,"executor_profile":"pen"}`)
+		const schema = `{"type":"object","required":["topic"],"properties":{"topic":{"type":"string",` +
+			`"pattern":"^[a-z<>&]+$"},"big":{"maximum":12345678901234567890}}}`
+		s.write("own/poet/agent.json", `{"name":"poet","description":"writes","tags":["art"],"parameters_schema":`+
+			schema+`,"executor_profile":"pen"}`)
 		s.write("own/poet/agent.system-prompt.md", "You write.\nWell.\n")
 		s.until("the file is read", func() bool { return s.get("/agents/poet").at("system_prompt") != "" })
 		const shown = `{"name":"poet","description":"writes","type":"autonomous","parameters_schema":` + schema +
-			`,"system_prompt":"You write.\nWell.\n","tags":["art"],"executor_profile":"pen","status":"active","created_at":"T","modified_at":"T","origin":"file","path":"PATH","editable":false,"reason":"it is defined by a file, and AO_AGENTS_WRITABLE is off: change the file"}`
+			`,"system_prompt":"You write.\nWell.\n","tags":["art"],"executor_profile":"pen","status":"active",` +
+			`"created_at":"T","modified_at":"T","origin":"file","path":"PATH","editable":false,"reason":"it is ` +
+			`defined by a file, and AO_AGENTS_WRITABLE is off: change the file"}`
 		poet := strings.Replace(shown, "PATH", filepath.Join(s.dir, "own/poet/agent.json"), 1)
 		s.same("the list", bare(s.get("/agents").text), `{"agents":[`+poet+`]}`)
 		s.same("the agent", bare(s.get("/agents/poet").text), poet)
@@ -38,7 +42,8 @@ func TestAgents(t *testing.T) {
 			func() reply { return s.do("PATCH", "/agents/poet", `{"description":"x"}`) },
 			func() reply { return s.do("DELETE", "/agents/poet", "") },
 		} {
-			s.is(change(), 409, `{"error":"conflict","message":"Agent \"poet\" is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on","agent_name":"poet"}`)
+			s.is(change(), 409, `{"error":"conflict","message":"Agent \"poet\" is defined by a file; change the file, `+
+				`or switch AO_AGENTS_WRITABLE on","agent_name":"poet"}`)
 		}
 		s.has(s.post("/agents", `{"name":"poet"}`), 409, `There is an agent \"poet\" already`)
 
@@ -55,7 +60,8 @@ func TestAgents(t *testing.T) {
 		s.has(s.post("/runs", `{"agent_name":"lame"}`), 404, `Agent \"lame\" cannot be used, its file is broken: `)
 		s.has(s.get("/agents?status=broken"), 200, `"runner_id":"rnr_`, "no-such-program", `"status":"broken"`)
 		w.stop()
-		s.until("it goes with its runner", func() bool { return s.get("/agents?status=broken").at("agents.0.name") == "" })
+		s.until("it goes with its runner",
+			func() bool { return s.get("/agents?status=broken").at("agents.0.name") == "" })
 		os.RemoveAll(filepath.Join(s.dir, "agents/lame"))
 	})
 
@@ -71,7 +77,8 @@ func TestAgents(t *testing.T) {
 		check := func(s *stack) {
 			s.t.Helper()
 			s.until("all files are read", func() bool {
-				return strings.Count(s.get("/agents?status=broken").text, `"status":"broken"`) == 6 && s.get("/agents/flat").code == 200
+				return strings.Count(s.get("/agents?status=broken").text, `"status":"broken"`) == 6 &&
+					s.get("/agents/flat").code == 200
 			})
 			var names []string
 			for _, i := range []string{"0", "1", "2", "3", "4", "5"} {
@@ -83,8 +90,10 @@ func TestAgents(t *testing.T) {
 					s.t.Errorf("%s is not among the broken: %s", name, got)
 				}
 			}
-			s.has(s.get("/agents?status=broken"), 200, "own/syntax/agent.json", "The body is not JSON: it ends too early", "Schema validation error at $.properties: ",
-				`Unknown field \"descriptoin\"`, `is taken by`, "use 1 to 60 letters, digits", "procedural agents belong to runners")
+			s.has(s.get("/agents?status=broken"), 200, "own/syntax/agent.json",
+				"The body is not JSON: it ends too early", "Schema validation error at $.properties: ",
+				`Unknown field \"descriptoin\"`, `is taken by`, "use 1 to 60 letters, digits",
+				"procedural agents belong to runners")
 			if r := s.get("/agents?status=active"); r.at("agents.0.name") != "good" || r.at("agents.1.name") != "" {
 				s.t.Errorf("active: %s", r.text)
 			}
@@ -99,13 +108,17 @@ func TestAgents(t *testing.T) {
 		for _, name := range []string{"good", "flat.json", "syntax", "schema", "typo", "twin", "odd", "tool"} {
 			os.RemoveAll(filepath.Join(s.dir, "own", name))
 		}
-		s.until("they are gone", func() bool { return s.get("/agents?status=broken").text == none && s.get("/agents").text == none })
+		s.until("they are gone", func() bool {
+			return s.get("/agents?status=broken").text == none &&
+				s.get("/agents").text == none
+		})
 	})
 
 	s.story("created, changed, deleted over the API", func(s *stack) {
 		const schema = `{"type":"object","properties":{"b":{"const":1.50},"a":{"type":"string"}}}`
 		r := s.post("/agents", `{"name":"made","description":"by hand","parameters_schema":`+schema+`,"tags":["x"]}`)
-		const made = `{"name":"made","description":"by hand","type":"autonomous","parameters_schema":` + schema + `,"tags":["x"],"status":"active","created_at":"T","modified_at":"T","origin":"api","editable":true}`
+		const made = `{"name":"made","description":"by hand","type":"autonomous","parameters_schema":` + schema +
+			`,"tags":["x"],"status":"active","created_at":"T","modified_at":"T","origin":"api","editable":true}`
 		if r.code != 201 || bare(r.text) != made || r.header.Get("Location") != "/agents/made" {
 			t.Errorf("created: %d %v %s", r.code, r.header, r.text)
 		}
@@ -120,24 +133,32 @@ func TestAgents(t *testing.T) {
 		if r.at("parameters_schema") != "" || r.at("modified_at") <= r.at("created_at") {
 			t.Errorf("changed: %s", r.text)
 		}
-		s.is(s.post("/runs", `{"agent_name":"made","prompt":"x"}`), 409, `{"error":"agent_inactive","message":"Agent made is inactive; set its status to active first","agent_name":"made"}`)
+		s.is(s.post("/runs", `{"agent_name":"made","prompt":"x"}`), 409,
+			`{"error":"agent_inactive","message":"Agent made is inactive; set its status to active first",`+
+				`"agent_name":"made"}`)
 		s.has(s.do("PATCH", "/agents/made", `{"name":"other"}`), 400, "an agent's name cannot be changed")
 		s.has(s.do("PATCH", "/agents/made", `{"created_at":"2020-01-01T00:00:00Z"}`), 400, "set by the coordinator")
 		if r := s.do("DELETE", "/agents/made", ""); r.code != 204 || r.text != "" {
 			t.Errorf("deleted: %d %s", r.code, r.text)
 		}
-		for _, r := range []reply{s.get("/agents/made"), s.do("DELETE", "/agents/made", ""), s.do("PATCH", "/agents/made", `{}`)} {
-			s.is(r, 404, `{"error":"not_found","message":"There is no agent \"made\"; GET /agents lists them","agent_name":"made"}`)
+		for _, r := range []reply{s.get("/agents/made"), s.do("DELETE", "/agents/made", ""),
+			s.do("PATCH", "/agents/made", `{}`)} {
+			s.is(r, 404, `{"error":"not_found","message":"There is no agent \"made\"; GET /agents lists them",`+
+				`"agent_name":"made"}`)
 		}
 	})
 
 	s.story("what is wrong is refused at every door, and nothing is kept", func(s *stack) {
 		for _, tt := range []struct{ body, want string }{
-			{`{"name":"x","parameters_schema":{"type":"object","properties":5}}`, `"details":"Schema validation error at $.properties: `},
-			{`{"name":"x","parameters_schema":{"type":"objekt"}}`, `{"error":"InvalidSchema","message":"parameters_schema is not a valid JSON Schema","details":"Schema validation error at $.type: `},
+			{`{"name":"x","parameters_schema":{"type":"object","properties":5}}`,
+				`"details":"Schema validation error at $.properties: `},
+			{`{"name":"x","parameters_schema":{"type":"objekt"}}`, `{"error":"InvalidSchema",` +
+				`"message":"parameters_schema is not a valid JSON Schema","details":"Schema validation ` +
+				`error at $.type: `},
 			{`{"name":"x","parameters_schema":{"$ref":"http://elsewhere/x.json"}}`, `{"error":"InvalidSchema"`},
 			{`{"name":"x","parameters_schema":{"pattern":"("}}`, `{"error":"InvalidSchema"`},
-			{`{"name":"x","output_schema":{"type":"objekt"}}`, `{"error":"InvalidSchema","message":"output_schema is not a valid JSON Schema","details":"Schema validation error at $.type: `},
+			{`{"name":"x","output_schema":{"type":"objekt"}}`, `{"error":"InvalidSchema","message":"output_schema is ` +
+				`not a valid JSON Schema","details":"Schema validation error at $.type: `},
 			{`{"name":"x","max_attempts":101}`, `max_attempts must be from 1 to 100`},
 			{`{"name":"a.b"}`, `use 1 to 60 letters, digits`},
 			{`{"name":"x","type":"procedural","command":"ls"}`, `agents_dir of a runner's profile`},
@@ -149,10 +170,13 @@ func TestAgents(t *testing.T) {
 			s.has(s.post("/agents", tt.body), 400, tt.want)
 		}
 		s.has(s.get("/agents/a.b"), 400, `"field":"name"`)
-		const runner = `{"hostname":"h","executor_profile":"p","executor_type":"procedural","agents":[{"name":"fine","command":"x"},`
+		const runner = `{"hostname":"h","executor_profile":"p","executor_type":"procedural",` +
+			`"agents":[{"name":"fine","command":"x"},`
 		for _, tt := range []struct{ body, want string }{
-			{runner + `{"name":"x","command":"y","parameters_schema":{"type":"object","properties":5}}]}`, `{"error":"InvalidSchema"`},
-			{runner + `{"name":"x","command":"y","parameters_schema":{"type":"object","properties":5}}]}`, `"details":"Schema validation error at $.properties: `},
+			{runner + `{"name":"x","command":"y","parameters_schema":{"type":"object","properties":5}}]}`,
+				`{"error":"InvalidSchema"`},
+			{runner + `{"name":"x","command":"y","parameters_schema":{"type":"object","properties":5}}]}`,
+				`"details":"Schema validation error at $.properties: `},
 			{runner + `{"name":"fine","command":"y"}]}`, `announced twice`},
 			{runner + `{"name":"x"}]}`, `a procedural agent needs command`},
 			{runner + `{"name":"x","type":"autonomous"}]}`, `is autonomous, its runner procedural`},
@@ -168,7 +192,8 @@ func TestAgents(t *testing.T) {
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("tool", `echo '{"of":"test"}'`, `"parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}}`)
+	s.agent("tool", `echo '{"of":"test"}'`,
+		`"parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}}`)
 	s.agent("syntax", `true`, `"tags":[`)
 	s.agent("schema", `true`, `"parameters_schema":{"required":"x"}`)
 	s.write("agents/missing/agent.json", `{"name":"missing","command":"./nothing-there"}`)
@@ -181,11 +206,16 @@ func TestOwners(t *testing.T) {
 	first := s.runner("a")
 	a := s.online("a")
 	s.story("a runner's agents are there, and its broken files are named", func(s *stack) {
-		const tool = `{"name":"tool","description":"of a story","type":"procedural","parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"status":"active","command":"./run","runner_id":"rnr_ID","runners":1,` +
-			`"origin":"runner","editable":false,"reason":"it belongs to runner rnr_ID: change it in the agents_dir of profile test, or save a copy"}`
+		const tool = `{"name":"tool","description":"of a story","type":"procedural",` +
+			`"parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"status":"active",` +
+			`"command":"./run","runner_id":"rnr_ID","runners":1,` +
+			`"origin":"runner","editable":false,"reason":"it belongs to runner rnr_ID: change it in ` +
+			`the agents_dir of ` +
+			`profile test, or save a copy"}`
 		s.same("the list", bare(s.get("/agents").text), `{"agents":[`+tool+`]}`)
 		s.same("the owner", s.get("/agents/tool").at("runner_id"), a)
-		s.contains(first.log.String(), "agents/syntax/agent.json", "agents/schema/agent.json", "Schema validation error at $.required", "nothing-there", "agents/plain")
+		s.contains(first.log.String(), "agents/syntax/agent.json", "agents/schema/agent.json",
+			"Schema validation error at $.required", "nothing-there", "agents/plain")
 		s.has(s.do("DELETE", "/agents/tool", ""), 409, "belongs to runner "+a)
 		s.has(s.post("/agents", `{"name":"tool"}`), 409)
 	})
@@ -220,14 +250,18 @@ func TestOwners(t *testing.T) {
 		third.says(s, "agent_name_collision")
 		s.contains(third.log.String(), "retrying")
 		if s.runnerOf("c", "status") != "" || s.get("/agents/more").code != 404 {
-			t.Errorf("something of the refused registration was kept: %s %s", s.get("/runners").text, s.get("/agents").text)
+			t.Errorf("something of the refused registration was kept: %s %s", s.get("/runners").text,
+				s.get("/agents").text)
 		}
 		b := s.runnerOf("b", "runner_id")
-		s.is(s.post("/runner/register", `{"hostname":"d","executor_profile":"other","executor_type":"procedural","agents":[{"name":"tool","command":"z"}]}`), 409,
-			`{"error":"agent_name_collision","message":"Agent 'tool' is already registered by runner `+b+` with another definition; rename one of them","agent_name":"tool","existing_runner_id":"`+b+`"}`)
+		s.is(s.post("/runner/register", `{"hostname":"d","executor_profile":"other","executor_type":"procedural",`+
+			`"agents":[{"name":"tool","command":"z"}]}`), 409,
+			`{"error":"agent_name_collision","message":"Agent 'tool' is already registered by runner `+b+
+				` with another definition; rename one of them","agent_name":"tool","existing_runner_id":"`+b+`"}`)
 		s.write("own/mine/agent.json", `{"name":"mine"}`)
 		s.until("the coordinator's own", func() bool { return s.get("/agents/mine").code == 200 })
-		r := s.post("/runner/register", `{"hostname":"d","executor_profile":"other","executor_type":"procedural","agents":[{"name":"mine","command":"z"}]}`)
+		r := s.post("/runner/register", `{"hostname":"d","executor_profile":"other","executor_type":"procedural",`+
+			`"agents":[{"name":"mine","command":"z"}]}`)
 		s.has(r, 409, `"error":"agent_name_collision"`, `"agent_name":"mine"`, `"existing_runner_id":null`)
 		s.has(s.sync("tool", `{}`), 200, `"result_data":{"of":"test"}`)
 		if s.runnerOf("d", "status") != "" {
@@ -239,7 +273,8 @@ func TestOwners(t *testing.T) {
 			t.Error("another profile came within the grace")
 		}
 		s.has(s.post("/runs/validate", `{"agent_name":"tool"}`), 200, `"runner_available":false`)
-		s.is(s.do("DELETE", "/runners/"+b, ""), 202, `{"runner_id":"`+b+`","status":"draining"}`) // which ends the grace
+		// which ends the grace
+		s.is(s.do("DELETE", "/runners/"+b, ""), 202, `{"runner_id":"`+b+`","status":"draining"}`)
 		s.is(s.do("DELETE", "/runners/"+a, ""), 202, `{"runner_id":"`+a+`","status":"draining"}`)
 		s.online("c")
 		s.has(s.sync("tool", `{}`), 200, `"result_data":{"of":"other"}`)

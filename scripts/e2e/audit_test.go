@@ -33,7 +33,8 @@ func (s *stack) auditTrail() (statuses map[string]int, gaps int, whole bool) {
 			}
 			statuses[e.Request] = e.Status
 		}
-		if cursor = p.Next; cursor == "" {
+		cursor = p.Next
+		if cursor == "" {
 			return statuses, gaps, true
 		}
 	}
@@ -51,7 +52,8 @@ func TestTheAuditOutlivesAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := js.StreamInfo(subject.Audit)
-	if err != nil || info.Config.Replicas != 3 || info.Config.MaxAge != 30*24*time.Hour || info.Config.MaxBytes != 64<<20 {
+	if err != nil || info.Config.Replicas != 3 || info.Config.MaxAge != 30*24*time.Hour ||
+		info.Config.MaxBytes != 64<<20 {
 		t.Fatalf("AUDIT: %+v, %v", info, err)
 	}
 	done := map[string]int{}

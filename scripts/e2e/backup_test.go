@@ -22,7 +22,8 @@ func TestBackupAndRestore(t *testing.T) {
 	begun := filepath.Join(s.dir, "begun")
 	agents := func(s *stack) {
 		s.agent("quick", `echo '{"quick":true}'`, "")
-		s.agent("held", `echo "$AGENT_ORCHESTRATOR_RUN_ID" >>`+begun+`; while [ ! -e `+gate+` ]; do sleep 0.05; done; echo '{"held":true}'`, "")
+		s.agent("held", `echo "$AGENT_ORCHESTRATOR_RUN_ID" >>`+begun+`; while [ ! -e `+gate+
+			` ]; do sleep 0.05; done; echo '{"held":true}'`, "")
 	}
 	agents(s)
 	w := s.worker()
@@ -44,13 +45,15 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := func(nats string) []string { return []string{"AO_NATS_URL=" + nats} }
-	if out, errs, code := s.exec("ao", "", on(first.URL()), "backup", file); code != 0 || !strings.Contains(out, "RUNS") {
+	if out, errs, code := s.exec("ao", "", on(first.URL()), "backup", file); code != 0 ||
+		!strings.Contains(out, "RUNS") {
 		t.Fatalf("ao backup: exit code %d\n%s%s", code, out, errs)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the backup: %v, %v; want mode 0600, it holds secrets", info, err)
 	}
-	if _, errs, code := s.exec("ao", "", on(first.URL()), "backup", file); code != 2 || !strings.Contains(errs, "already") {
+	if _, errs, code := s.exec("ao", "", on(first.URL()), "backup", file); code != 2 ||
+		!strings.Contains(errs, "already") {
 		t.Errorf("over another backup: exit code %d, %s", code, errs)
 	}
 	late := s.run(`{"agent_name":"quick"}`)
@@ -59,10 +62,12 @@ func TestBackupAndRestore(t *testing.T) {
 	first.Kill()
 
 	second := natstest.Proc(t)
-	if out, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 0 || !strings.Contains(out, "RUNS") {
+	if out, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 0 ||
+		!strings.Contains(out, "RUNS") {
 		t.Fatalf("ao restore: exit code %d\n%s%s", code, out, errs)
 	}
-	if _, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 1 || !strings.Contains(errs, "NATS has a stream INBOX already") {
+	if _, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 1 ||
+		!strings.Contains(errs, "NATS has a stream INBOX already") {
 		t.Errorf("restored once more: exit code %d, %s", code, errs)
 	}
 	old, err := os.ReadFile(begun)

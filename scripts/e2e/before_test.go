@@ -12,13 +12,15 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestAnOldDataFolder: the current scripts/up continues with the data of the older release, with waiting runs and idle
-// sessions. Then the older release continues with it again: a downgrade is supported.
+// TestAnOldDataFolder: the current scripts/up continues with the data of the older release, with waiting runs and
+// idle sessions. Then the older release continues with it again: a downgrade is supported.
 func TestAnOldDataFolder(t *testing.T) {
 	t.Parallel()
 	withOld(t)
-	s := prepare(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_PROFILES=test,mind", "AO_HOSTNAME=all", "RUN_LEASE=15s")
-	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
+	s := prepare(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_PROFILES=test,mind", "AO_HOSTNAME=all",
+		"RUN_LEASE=15s")
+	s.write("profiles/test.json",
+		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
 	s.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec"}`)
 	s.agent("echo", startNote+`printf '%s' "$2"`, "")
 	s.agent("gate", startNote+gate, "")
@@ -30,7 +32,8 @@ func TestAnOldDataFolder(t *testing.T) {
 			all.start()
 		}
 		s.ready()
-		s.until("both runners are online", func() bool { return strings.Count(s.get("/runners").text, `"status":"online"`) == 2 })
+		s.until("both runners are online",
+			func() bool { return strings.Count(s.get("/runners").text, `"status":"online"`) == 2 })
 	}
 	begin(old)
 	s.has(s.post("/agents", `{"name":"talker","executor_profile":"mind"}`), 201)
@@ -61,11 +64,13 @@ func TestAnOldDataFolder(t *testing.T) {
 			s.has(s.get("/runs/"+id+"/result"), 200, fmt.Sprintf("waits %d", i))
 		}
 		s.has(s.get("/runs/"+ended+"/result"), 200, "first")
-		s.same("what its key is answered with", s.post("/runs", keyed, "Idempotency-Key", "of before").at("run_id"), once)
+		s.same("what its key is answered with", s.post("/runs", keyed, "Idempotency-Key", "of before").at("run_id"),
+			once)
 		r := s.post("/runs", `{"session_id":"`+session+`","parameters":`+promptParams("@recall")+`,"mode":"sync"}`)
 		s.has(r, 200, `word 0`)
 		s.contains(s.messages(session), "noted")
-		r = s.post("/runs", `{"agent_name":"talker","output_schema_name":"findings","mode":"sync","parameters":`+promptParams(`@json {"issues":[],"summary":"fits"}`)+`}`)
+		r = s.post("/runs", `{"agent_name":"talker","output_schema_name":"findings","mode":"sync","parameters":`+
+			promptParams(`@json {"issues":[],"summary":"fits"}`)+`}`)
 		s.has(r, 200, `"summary":"fits"`)
 		for id, n := range s.begun() {
 			if n != 1 {
@@ -95,10 +100,12 @@ func TestAnOldFolderOfKeys(t *testing.T) {
 	workers := map[string]*program{}
 	for _, version := range []string{old, today} {
 		host := map[string]string{old: "host-before", today: "host-new"}[version]
-		workers[host] = launch(t, version+"worker", s.dir, slices.Concat(s.env, as(ring, address, "worker-test"), []string{"AO_HOSTNAME=" + host, "AO_PROFILES=test"}))
+		workers[host] = launch(t, version+"worker", s.dir, slices.Concat(s.env, as(ring, address, "worker-test"),
+			[]string{"AO_HOSTNAME=" + host, "AO_PROFILES=test"}))
 		s.online(host)
 	}
-	mind := launch(t, old+"worker", s.dir, slices.Concat(s.env, as(ring, address, "worker-mind"), []string{"AO_HOSTNAME=mind", "AO_PROFILES=mind"}))
+	mind := launch(t, old+"worker", s.dir, slices.Concat(s.env, as(ring, address, "worker-mind"),
+		[]string{"AO_HOSTNAME=mind", "AO_PROFILES=mind"}))
 	s.online("mind")
 	s.has(s.post("/agents", `{"name":"talker","executor_profile":"mind"}`), 201)
 	session := s.sync("talker", promptParams("remember the milk\n@say noted")).at("session_id")
@@ -106,10 +113,12 @@ func TestAnOldFolderOfKeys(t *testing.T) {
 		t.Helper()
 		for _, c := range coordinators {
 			for host := range workers {
-				r := c.post("/runs", `{"agent_name":"echo","parameters":{"word":"`+host+`"},"additional_demands":{"hostname":"`+host+`"},"mode":"sync"}`)
+				r := c.post("/runs", `{"agent_name":"echo","parameters":{"word":"`+host+
+					`"},"additional_demands":{"hostname":"`+host+`"},"mode":"sync"}`)
 				c.has(r, 200, `"status":"completed"`, `"stdout":"`+host+`"`)
 			}
-			c.has(c.post("/runs", `{"session_id":"`+session+`","parameters":`+promptParams("@recall")+`,"mode":"sync"}`), 200, "remember the milk")
+			c.has(c.post("/runs", `{"session_id":"`+session+`","parameters":`+promptParams("@recall")+
+				`,"mode":"sync"}`), 200, "remember the milk")
 		}
 	}
 	beside := *s

@@ -69,7 +69,8 @@ func TestVersions(t *testing.T) {
 	for _, main := range mains {
 		name := filepath.Base(main)
 		out, errs, code := s.exec(name, "", nil, "--version")
-		if want := name + " " + builtAs + " (" + runtime.Version(); code != 0 || errs != "" || !strings.HasPrefix(out, want) {
+		if want := name + " " + builtAs + " (" + runtime.Version(); code != 0 || errs != "" ||
+			!strings.HasPrefix(out, want) {
 			t.Errorf("%s --version: %d %s%s", name, code, out, errs)
 		}
 	}
@@ -78,7 +79,8 @@ func TestVersions(t *testing.T) {
 	s.worker("AO_METRICS_ADDR=" + metrics)
 	out, _, _ := s.exec("ao", "", []string{"AO_URL=" + s.url}, "doctor")
 	s.contains(out, "ok    ao            version "+builtAs, "ok    coordinator   version "+builtAs,
-		"ok    versions      coordinators: 1 of version "+builtAs+"; runners: 1 of version "+builtAs, "ok    nats-version  nats-server 2.")
+		"ok    versions      coordinators: 1 of version "+builtAs+"; runners: 1 of version "+builtAs,
+		"ok    nats-version  nats-server 2.")
 	for _, at := range []string{s.url, "http://" + metrics} {
 		if p := metrictest.Get(t, at+"/metrics"); p.Sum("ao_build_info", "version="+builtAs, "revision="+builtOf) != 1 {
 			t.Errorf("ao_build_info at %s does not tell version and commit", at)

@@ -30,7 +30,8 @@ func (s *stack) startParentWorker() *program {
 	s.write("profiles/think", simulatedAgent)
 	s.write("profiles/think.json", `{"type":"autonomous","command":"./think","max_concurrent_runs":8}`)
 	p := s.runner("family", "AO_PROFILES=think,boss")
-	s.until("both runners are online", func() bool { return strings.Count(s.get("/runners").text, `"hostname":"family"`) == 2 })
+	s.until("both runners are online",
+		func() bool { return strings.Count(s.get("/runners").text, `"hostname":"family"`) == 2 })
 	s.has(s.post("/agents", `{"name":"boss","executor_profile":"boss"}`), 201)
 	s.has(s.post("/agents", `{"name":"plain","executor_profile":"think"}`), 201)
 	return p
@@ -48,7 +49,8 @@ func (s *stack) startParent() string {
 
 func (s *stack) startChild(parent, prompt string) string {
 	s.t.Helper()
-	return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"mode":"async_callback","parent_session_id":%q}`, prompt, parent))
+	return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"mode":"async_callback","parent_session_id":%q}`,
+		prompt, parent))
 }
 
 // parentTurns returns the invocations of a parent's turns as JSON documents, without the prompt, which is in the
@@ -79,18 +81,24 @@ func TestACallbackSurvivesARestartOfEverything(t *testing.T) {
 	session := s.get("/runs/" + child).at("session_id")
 	s.coordinator.kill()
 	s.write("open-wait-dark", "")
-	s.until("the child has answered", func() bool { return strings.Contains(strings.Join(s.lines("turns"), " "), "end:"+session) })
+	s.until("the child has answered", func() bool {
+		return strings.Contains(strings.Join(s.lines("turns"), " "), "end:"+
+			session)
+	})
 	s.allServers.Kill()
 	s.allServers.Start()
 	s.coordinator.start()
 	s.ready()
 	s.until("the parent is told", func() bool { return len(s.parentTurns(parent)) == 2 })
-	if got := s.parentTurns(parent)[1]; strings.Count(got, `<agent-callback session=\"`+session+`\" status=\"completed\">`) != 1 || !strings.Contains(got, "answer to wait-dark") || !strings.Contains(got, `"mode":"resume"`) {
+	if got := s.parentTurns(parent)[1]; strings.Count(got, `<agent-callback session=\"`+session+
+		`\" status=\"completed\">`) != 1 || !strings.Contains(got, "answer to wait-dark") || !strings.Contains(got,
+		`"mode":"resume"`) {
 		t.Errorf("the parent was told %s", got)
 	}
 	s.until("nothing is under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
 	r := s.get("/runs/" + child)
-	if r.at("callback.status") != "delivered" || r.at("callback.callback_run_id") != s.get("/sessions/"+parent).at("last_run_id") {
+	if r.at("callback.status") != "delivered" || r.at("callback.callback_run_id") != s.get("/sessions/"+
+		parent).at("last_run_id") {
 		t.Errorf("the child says %s", r.text)
 	}
 	s.checkLedger()
@@ -114,7 +122,8 @@ func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
 	s := up(t)
 	w := s.startParentWorker()
 	parent := s.startParent()
-	lost, stopped, failed := s.startChild(parent, "wait-lost"), s.startChild(parent, "wait-stopped"), s.startChild(parent, "fail-soon")
+	lost, stopped, failed := s.startChild(parent, "wait-lost"), s.startChild(parent, "wait-stopped"),
+		s.startChild(parent, "fail-soon")
 	s.status(lost, "running")
 	s.status(stopped, "running")
 	s.has(s.post("/runs/"+stopped+"/stop", ""), 200)
@@ -123,7 +132,8 @@ func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
 			return strings.Contains(strings.Join(s.parentTurns(parent), "\n"), s.get("/runs/"+id).at("session_id"))
 		})
 	}
-	s.until("the parent has nothing under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
+	s.until("the parent has nothing under way",
+		func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
 	w.kill()
 	w.start()
 	s.until("the parent is told of the lost one", func() bool {
@@ -146,10 +156,12 @@ func TestHTTPCallbacks(t *testing.T) {
 	var bodies []string
 	var ids []string
 	addr := natstest.FreeAddr(t)
-	s := up(t, "AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	s := up(t, "AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8",
+		"AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	s.agent("quick", `echo '{"ok":true}'`, "")
 	s.worker()
-	s.has(s.post("/runs", `{"agent_name":"quick","callback_url":"https://elsewhere.example/"}`), 400, `"field":"callback_url"`, "AO_CALLBACK_HOSTS")
+	s.has(s.post("/runs", `{"agent_name":"quick","callback_url":"https://elsewhere.example/"}`), 400,
+		`"field":"callback_url"`, "AO_CALLBACK_HOSTS")
 	id := s.run(`{"agent_name":"quick","callback_url":"http://` + addr + `/hook"}`)
 	s.until("the first try has failed", func() bool { return s.get("/runs/"+id).at("http_callback.tries") == "1" })
 	s.coordinator.kill()
@@ -170,10 +182,12 @@ func TestHTTPCallbacks(t *testing.T) {
 	s.until("it is delivered", func() bool { return s.get("/runs/"+id).at("http_callback.status") == "delivered" })
 	mu.Lock()
 	defer mu.Unlock()
-	if len(bodies) != 1 || !strings.Contains(bodies[0], `"type":"run.completed"`) || !strings.Contains(bodies[0], `"result_data":{"ok":true}`) || ids[0] != "msg_"+strings.TrimPrefix(id, "run_") {
+	if len(bodies) != 1 || !strings.Contains(bodies[0], `"type":"run.completed"`) ||
+		!strings.Contains(bodies[0], `"result_data":{"ok":true}`) || ids[0] != "msg_"+strings.TrimPrefix(id, "run_") {
 		t.Errorf("the receiver got %q %q", ids, bodies)
 	}
-	if _, errs, code := s.ao("callbacks", "redeliver", id); code != 1 || !strings.Contains(errs, "no HTTP callback that failed") {
+	if _, errs, code := s.ao("callbacks", "redeliver", id); code != 1 ||
+		!strings.Contains(errs, "no HTTP callback that failed") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 	s.checkLedger()

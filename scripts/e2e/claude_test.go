@@ -65,13 +65,21 @@ func newClaudeStack(t *testing.T, claude string, thoughts map[string]answerFunc,
 		}
 	}
 	// The real program, after recording process, gateway and arguments.
-	c.write("claude", fmt.Sprintf("#!/bin/sh\necho \"$$ $AGENT_ORCHESTRATOR_AGENT_NAME $AGENT_ORCHESTRATOR_API_URL $*\" >>'%s/calls'\nexec '%s' \"$@\"\n", c.dir, claude))
-	c.write("profiles/mind.json", fmt.Sprintf(`{"type":"autonomous","command":"ao-claude-code-exec","max_concurrent_runs":8,"config":{"claude":%q,"allowed_tools":["Bash"]},
-		"env":["ANTHROPIC_API_KEY","ANTHROPIC_BASE_URL","CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC","ENABLE_TOOL_SEARCH"]}`, filepath.Join(c.dir, "claude")))
-	c.worker = c.runner("minds", "AO_PROFILES=mind", "HOME="+home, "TMPDIR="+c.tmp, "ANTHROPIC_API_KEY="+c.key, "ANTHROPIC_BASE_URL="+c.api.URL, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "ENABLE_TOOL_SEARCH=false")
+	c.write("claude", fmt.Sprintf("#!/bin/sh\necho \"$$ $AGENT_ORCHESTRATOR_AGENT_NAME $AGENT_ORCHESTRATOR_API_URL "+
+		"$*\" >>'%s/calls'\nexec '%s' \"$@\"\n", c.dir, claude))
+	c.write("profiles/mind.json",
+		fmt.Sprintf(`{"type":"autonomous","command":"ao-claude-code-exec","max_concurrent_runs":8,`+
+			`"config":{"claude":%q,"allowed_tools":["Bash"]},
+		"env":["ANTHROPIC_API_KEY","ANTHROPIC_BASE_URL","CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",`+
+			`"ENABLE_TOOL_SEARCH"]}`, filepath.Join(c.dir, "claude")))
+	c.worker = c.runner("minds", "AO_PROFILES=mind", "HOME="+home, "TMPDIR="+c.tmp, "ANTHROPIC_API_KEY="+
+		c.key, "ANTHROPIC_BASE_URL="+c.api.URL, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		"ENABLE_TOOL_SEARCH=false")
 	c.online("minds")
 	for name := range thoughts {
-		c.has(c.post("/agents", fmt.Sprintf(`{"name":%q,"system_prompt":"You are the %s of a story.","mcp_servers":{"orchestrator":{"type":"http","url":"${AGENT_ORCHESTRATOR_MCP_URL}"}}%s}`, name, name, more[name])), 201)
+		c.has(c.post("/agents", fmt.Sprintf(`{"name":%q,"system_prompt":"You are the %s of a story.",`+
+			`"mcp_servers":{"orchestrator":{"type":"http","url":"${AGENT_ORCHESTRATOR_MCP_URL}"}}%s}`, name, name,
+			more[name])), 201)
 	}
 	return c
 }
@@ -125,7 +133,8 @@ func (c *claudeStack) waitSettled(sessions ...string) {
 	c.within(claudeTimeout, "all is over", func() bool {
 		for _, session := range sessions {
 			if slices.ContainsFunc(c.runsOf(session), func(r reply) bool {
-				return r.at("completed_at") == "" || r.at("mode") == "async_callback" && r.at("callback.status") != "delivered"
+				return r.at("completed_at") == "" || r.at("mode") == "async_callback" &&
+					r.at("callback.status") != "delivered"
 			}) {
 				return false
 			}
@@ -145,11 +154,13 @@ func (c *claudeStack) checkCallbackOnce(child, parent string) {
 	}
 	mine := c.runsOf(child)
 	for _, r := range mine {
-		if turn := turns[r.at("callback.callback_run_id")]; r.at("callback.status") != "delivered" || !strings.Contains(turn, child) {
+		if turn := turns[r.at("callback.callback_run_id")]; r.at("callback.status") != "delivered" ||
+			!strings.Contains(turn, child) {
 			c.t.Errorf("%s; it was told in the turn %q", r.text, turn)
 		}
 	}
-	if n := strings.Count(all.String(), `<agent-callback session="`+child+`"`) + strings.Count(all.String(), "### Child: "+child); n != len(mine) {
+	if n := strings.Count(all.String(), `<agent-callback session="`+child+`"`) +
+		strings.Count(all.String(), "### Child: "+child); n != len(mine) {
 		c.t.Errorf("%d runs of %s were told %d times:\n%s", len(mine), child, n, all.String())
 	}
 }
@@ -157,17 +168,20 @@ func (c *claudeStack) checkCallbackOnce(child, parent string) {
 // checkSecrets searches for keys and tokens everywhere they could leak.
 func (c *claudeStack) checkSecrets() {
 	c.t.Helper()
-	texts := map[string]string{"the coordinator's log": c.coordinator.log.String(), "the worker's log": c.worker.log.String()}
+	texts := map[string]string{"the coordinator's log": c.coordinator.log.String(),
+		"the worker's log": c.worker.log.String()}
 	var sessions struct {
 		Sessions []struct {
 			ID string `json:"session_id"`
 		} `json:"sessions"`
 	}
-	if r := c.get("/sessions?limit=1000"); json.Unmarshal([]byte(r.text), &sessions) != nil || len(sessions.Sessions) == 0 {
+	if r := c.get("/sessions?limit=1000"); json.Unmarshal([]byte(r.text), &sessions) != nil ||
+		len(sessions.Sessions) == 0 {
 		c.t.Fatal(r.text)
 	}
 	for _, s := range sessions.Sessions {
-		for _, path := range []string{"/sessions/" + s.ID, "/sessions/" + s.ID + "/events?limit=1000", "/sessions/" + s.ID + "/result"} {
+		for _, path := range []string{"/sessions/" + s.ID, "/sessions/" + s.ID + "/events?limit=1000", "/sessions/" +
+			s.ID + "/result"} {
 			texts[path] = c.get(path).text
 		}
 		for _, r := range c.runsOf(s.ID) {
@@ -190,7 +204,9 @@ func (c *claudeStack) checkSecrets() {
 			}
 		}
 	}
-	if left, _ := os.ReadDir(c.tmp); slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "ao-claude-mcp-") }) {
+	if left, _ := os.ReadDir(c.tmp); slices.ContainsFunc(left, func(e os.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), "ao-claude-mcp-")
+	}) {
 		c.t.Errorf("left in the worker's TMPDIR: %v", left)
 	}
 }
@@ -198,8 +214,8 @@ func (c *claudeStack) checkSecrets() {
 // found matches text that only the scanner knows.
 var found = regexp.MustCompile(`leak-[A-Z0-9]+`)
 
-// TestThreeLevelsOfAgents with the real claude program: each agent starts the next one over MCP and ends its turn. The
-// scanner's second answer comes back by callbacks.
+// TestThreeLevelsOfAgents with the real claude program: each agent starts the next one over MCP and ends its turn.
+// The scanner's second answer comes back by callbacks.
 func TestThreeLevelsOfClaudes(t *testing.T) {
 	t.Parallel()
 	leak := "leak-" + rand.Text()
@@ -213,7 +229,8 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 			case strings.Contains(last, `"next":"The run goes on by itself.`):
 				return standin.Text("I wait for the " + child)
 			case strings.Contains(last, "Find leaks") && r.Has(startTool):
-				return standin.ToolCall(startTool, map[string]any{"agent_name": child, "prompt": prompt, "mode": "async_callback"})
+				return standin.ToolCall(startTool, map[string]any{"agent_name": child, "prompt": prompt,
+					"mode": "async_callback"})
 			}
 			return nil
 		}
@@ -224,7 +241,8 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 		"scanner": func(last string, r standin.Request) standin.Answer {
 			switch {
 			case strings.Contains(last, "'issues' is a required property"): // asked again
-				if all := string(r.Messages); !strings.Contains(all, "Scan it") || !strings.Contains(all, `{\"found\":1}`) {
+				if all := string(r.Messages); !strings.Contains(all, "Scan it") ||
+					!strings.Contains(all, `{\"found\":1}`) {
 					t.Errorf("the scanner does not remember its first answer: %.3000s", all)
 				}
 				return standin.Text("Now then:\n```json\n{\"issues\":[\"" + leak + "\"],\"summary\":\"one leak\"}\n```")
@@ -254,15 +272,18 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 	if len(scan) != 1 {
 		t.Fatalf("%d runs of the scanner: %v", len(scan), scan)
 	}
-	c.has(c.get("/runs/"+scan[0].at("run_id")+"/result"), 200, `"result_text":null`, `"result_data":{"issues":["`+leak+`"],"summary":"one leak"}`, `"valid":true`, `"schema_source":"blueprint"`, `"retry_count":1`)
-	if p := c.processes("scanner"); len(p) != 2 || strings.Contains(strings.Join(p[0], " "), "--resume=") || !strings.Contains(strings.Join(p[1], " "), " --resume=") {
+	c.has(c.get("/runs/"+scan[0].at("run_id")+"/result"), 200, `"result_text":null`, `"result_data":{"issues":["`+leak+
+		`"],"summary":"one leak"}`, `"valid":true`, `"schema_source":"blueprint"`, `"retry_count":1`)
+	if p := c.processes("scanner"); len(p) != 2 || strings.Contains(strings.Join(p[0], " "), "--resume=") ||
+		!strings.Contains(strings.Join(p[1], " "), " --resume=") {
 		t.Errorf("the scanner's processes: %q", p)
 	}
 	c.checkCallbackOnce(low, middle)
 	c.checkCallbackOnce(middle, top)
 	for parent, child := range map[string]string{top: middle, middle: low} {
 		events := c.messages(parent)
-		c.contains(events, `"event_type":"pre_tool"`, `"event_type":"post_tool"`, `"tool_name":"`+startTool+`"`, `"tool_output":"{\"run_id\":\"`, child)
+		c.contains(events, `"event_type":"pre_tool"`, `"event_type":"post_tool"`, `"tool_name":"`+startTool+
+			`"`, `"tool_output":"{\"run_id\":\"`, child)
 	}
 	for _, session := range []string{top, middle, low} {
 		c.contains(c.messages(session), `"metadata":{"model":`, `"total_cost_usd":`, `"output_tokens":`, `"num_turns":`)
@@ -279,10 +300,13 @@ func TestAClaudeMendsItsCall(t *testing.T) {
 }
 
 func testCorrectedCall(t *testing.T, claude string) {
-	const schema = `{"type":"object","required":["url","depth"],"properties":{"url":{"type":"string","format":"uri"},"depth":{"type":"integer","minimum":1}},"additionalProperties":false}`
+	const schema = `{"type":"object","required":["url","depth"],"properties":{"url":{"type":"string","format":"uri"},` +
+		`"depth":{"type":"integer","minimum":1}},"additionalProperties":false}`
 	const bad, good = `{"url":"not-a-url","depth":0,"zz":1}`, `{"depth":2,"url":"http://example.com/?a=1&b=2"}`
 	call := func(parameters string) standin.Answer {
-		return standin.ToolCall(startTool, map[string]any{"agent_name": "crawler", "parameters": json.RawMessage(parameters), "mode": "sync", "wait_seconds": 600})
+		return standin.ToolCall(startTool,
+			map[string]any{"agent_name": "crawler", "parameters": json.RawMessage(parameters), "mode": "sync",
+				"wait_seconds": 600})
 	}
 	c := newClaudeStack(t, claude, map[string]answerFunc{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
@@ -313,7 +337,8 @@ func testCorrectedCall(t *testing.T, claude string) {
 		t.Errorf("%d runs of the crawler", n)
 	}
 	whole := strings.TrimSuffix(c.post("/runs", `{"agent_name":"crawler","parameters":`+bad+`}`).text, "\n")
-	c.contains(whole, `{"error":"parameter_validation_failed"`, `"path":"$.url"`, `"path":"$.depth"`, `"path":"$.zz"`, `"parameters_schema":`+schema)
+	c.contains(whole, `{"error":"parameter_validation_failed"`, `"path":"$.url"`, `"path":"$.depth"`, `"path":"$.zz"`,
+		`"parameters_schema":`+schema)
 	var page struct{ Events []json.RawMessage }
 	if r := c.get("/sessions/" + session + "/events?limit=1000"); json.Unmarshal([]byte(r.text), &page) != nil {
 		t.Fatal(r.text)
@@ -361,13 +386,15 @@ func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 	c := newClaudeStack(t, standin.Claude(t), map[string]answerFunc{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
 			if strings.Contains(last, "Begin") && r.Has(startTool) {
-				return standin.ToolCall(startTool, map[string]any{"agent_name": "sleeper", "prompt": "Sleep", "wait_seconds": 600})
+				return standin.ToolCall(startTool, map[string]any{"agent_name": "sleeper", "prompt": "Sleep",
+					"wait_seconds": 600})
 			}
 			return nil
 		},
 		"sleeper": func(last string, _ standin.Request) standin.Answer {
 			if strings.Contains(last, "Sleep") {
-				return standin.ToolCall("Bash", map[string]any{"command": "sleep 1000 & echo $! $$ >pids.new; mv pids.new pids; sleep 1000; true"})
+				return standin.ToolCall("Bash",
+					map[string]any{"command": "sleep 1000 & echo $! $$ >pids.new; mv pids.new pids; sleep 1000; true"})
 			}
 			return nil
 		},

@@ -15,7 +15,9 @@ import (
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("argv", argv, `"parameters_schema":{"type":"object","properties":{"n":{"type":"integer"},"big":{"type":"number"},"list":{"type":"array","items":{"type":"string"}},"on":{"type":"boolean"},"word":{"type":"string"},"obj":{"type":"object"}}}`)
+	s.agent("argv", argv, `"parameters_schema":{"type":"object","properties":{"n":{"type":"integer"},`+
+		`"big":{"type":"number"},"list":{"type":"array","items":{"type":"string"}},"on":{"type":"boolean"},`+
+		`"word":{"type":"string"},"obj":{"type":"object"}}}`)
 	s.agent("works", `echo 'step 1' >&2; echo '{"b":1.10,"a":"x"}'`, "")
 	s.agent("fails", `echo 'no such file' >&2; exit 7`, "")
 	s.agent("gate", gate, "")
@@ -54,9 +56,13 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	s.story("parameters are typed by the agent's schema", func(s *stack) {
-		out, _ := says(s, 0, "--json", "run", "argv", "-p", "word=5", "-p", "n=3", "-p", "big=12345678901234567890.10", "-p", "list=a,b", "-p", "list=c", "-p", "on", "-p", `obj:={"b":1,"a":2.50}`)
-		s.contains(out, `"parameters":{"word":"5","n":3,"big":12345678901234567890.10,"list":["a","b","c"],"on":true,"obj":{"b":1,"a":2.50}}`)
-		s.same("the arguments", field(out, "result.result_data.stdout"), "<--word>\n<5>\n<--n>\n<3>\n<--big>\n<12345678901234567890.10>\n<--list>\n<a,b,c>\n<--on>\n<--obj>\n<{\"b\":1,\"a\":2.50}>\n")
+		out, _ := says(s, 0, "--json", "run", "argv", "-p", "word=5", "-p", "n=3", "-p", "big=12345678901234567890.10",
+			"-p", "list=a,b", "-p", "list=c", "-p", "on", "-p", `obj:={"b":1,"a":2.50}`)
+		s.contains(out, `"parameters":{"word":"5","n":3,"big":12345678901234567890.10,"list":["a","b","c"],"on":true,`+
+			`"obj":{"b":1,"a":2.50}}`)
+		s.same("the arguments", field(out, "result.result_data.stdout"),
+			"<--word>\n<5>\n<--n>\n<3>\n<--big>\n<12345678901234567890.10>\n<--list>\n<a,b,c>\n<--on>\n<--obj>\n"+
+				"<{\"b\":1,\"a\":2.50}>\n")
 		out, errs, code := s.exec("ao", `{"word":"from stdin","n":1.0}`, nil, "--json", "run", "argv", "--params", "-")
 		if code != 0 {
 			t.Errorf("ao run argv --params -: got exit code %d, %s; want 0", code, errs)
@@ -69,7 +75,8 @@ func TestCommandLine(t *testing.T) {
 		_, told := says(s, 1, "run", "argv", "-p", "n=many")
 		s.contains(told, `parameter n must be an integer, got "many"`, "ao agents show")
 		_, told = says(s, 1, "run", "argv", "--params", `{"n":"x","on":5}`)
-		s.contains(told, "Parameters do not match agent's parameters_schema", "$.n: 'x' is not of type 'integer'", "$.on: 5 is not of type 'boolean'", "ao agents show argv")
+		s.contains(told, "Parameters do not match agent's parameters_schema", "$.n: 'x' is not of type 'integer'",
+			"$.on: 5 is not of type 'boolean'", "ao agents show argv")
 		_, told = says(s, 1, "run", "nobody")
 		s.contains(told, `There is no agent "nobody"`, "'ao agents' lists them")
 		says(s, 2, "run")
@@ -143,7 +150,8 @@ func TestCommandLine(t *testing.T) {
 		s.waitGate("why")
 		s.status(id, "running")
 		out, _ = says(s, 0, "explain", id)
-		s.contains(out, "It has been running on runner rnr_", "accepted", "queued", "claimed", "by runner rnr_", "started")
+		s.contains(out, "It has been running on runner rnr_", "accepted", "queued", "claimed", "by runner rnr_",
+			"started")
 		out, _ = says(s, 0, "top", "--once")
 		s.contains(out, "1 running", "rnr_", "online", "host-1", id, "gate", "procedural.")
 		s.openGate("why")
@@ -154,7 +162,8 @@ func TestCommandLine(t *testing.T) {
 		out, _ = says(s, 0, "--json", "run", "-d", "plain", "--prompt", "x")
 		id = field(out, "run_id")
 		out, _ = says(s, 0, "explain", id)
-		s.contains(out, "no_matching_runner", "executor_type is procedural, wanted autonomous", "It waits for a runner that matches type=autonomous: none of 1 online runner matches")
+		s.contains(out, "no_matching_runner", "executor_type is procedural, wanted autonomous",
+			"It waits for a runner that matches type=autonomous: none of 1 online runner matches")
 		says(s, 0, "stop", id)
 		out, _ = says(s, 0, "explain", id)
 		s.contains(out, "It was stopped", "before a runner claimed it", "Stopped before it began")
@@ -249,7 +258,8 @@ func TestCommandLine(t *testing.T) {
 		}
 		out, _ = says(s, 0, "__complete", "run", "")
 		s.contains(out, "argv", "works", "plain")
-		for _, c := range []string{"run", "runs", "show", "explain", "result", "wait", "stop", "events", "top", "agents", "runners", "validate", "completion"} {
+		for _, c := range []string{"run", "runs", "show", "explain", "result", "wait", "stop", "events", "top",
+			"agents", "runners", "validate", "completion"} {
 			if out, _ := says(s, 0, c, "--help"); !strings.Contains(out, "Usage:") {
 				t.Errorf("ao %s --help: %s", c, out)
 			}

@@ -22,8 +22,8 @@ import (
 
 var block = regexp.MustCompile("(?s)```([a-z]+)\n(.*?)\n```")
 
-// TestClientSnippets: the programs in shared/docs/clients.md work as documented, also with temporary refusals and lost
-// answers. They exit with 1 if a run fails or is refused.
+// TestClientSnippets: the programs in shared/docs/clients.md work as documented, also with temporary refusals and
+// lost answers. They exit with 1 if a run fails or is refused.
 func TestClientSnippets(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root(), "shared", "docs", "clients.md"))
@@ -73,8 +73,8 @@ func TestClientSnippets(t *testing.T) {
 	}
 }
 
-// faultyProxy is a proxy in front of a coordinator that replaces the agent in requests. For text-stats it answers each
-// request with 429 and 503 first, then loses an answer, and then forwards the request.
+// faultyProxy is a proxy in front of a coordinator that replaces the agent in requests. For text-stats it answers
+// each request with 429 and 503 first, then loses an answer, and then forwards the request.
 type faultyProxy struct {
 	url string
 
@@ -154,7 +154,8 @@ func (d *faultyProxy) checkClient(t *testing.T, agent string, code int, out, err
 	}
 	switch agent {
 	case "text-stats":
-		if err := json.Unmarshal([]byte(out), &answer); err != nil || code != 0 || answer.Words+answer.Result.Data.Words != 42 {
+		if err := json.Unmarshal([]byte(out), &answer); err != nil || code != 0 || answer.Words+
+			answer.Result.Data.Words != 42 {
 			t.Errorf("exit code %d, %v: it printed %s%s", code, err, out, errs)
 		}
 		if len(d.seen) != 2 || len(d.runs) != 1 {
@@ -236,7 +237,8 @@ var compiler = sync.OnceValues(func() (string, error) {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts", "--no-audit", "--no-fund", fetched).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts", "--no-audit",
+		"--no-fund", fetched).CombinedOutput(); err != nil {
 		return "", errors.New("npm cannot fetch it: " + strings.TrimSpace(string(out)) + err.Error())
 	}
 	if err := os.Rename(dir, kept); err != nil { // another test process was quicker

@@ -49,9 +49,9 @@ type servers interface {
 	Start()
 }
 
-// maxStall is how much longer than its limit something may take: 0, or on a rolling cluster 10 s, the longest change of
-// leader. Leases expire later by that too: a coordinator that lost its connection restarts them, the other one does
-// not.
+// maxStall is how much longer than its limit something may take: 0, or on a rolling cluster 10 s, the longest change
+// of leader. Leases expire later by that too: a coordinator that lost its connection restarts them, the other one
+// does not.
 func maxStall() time.Duration {
 	if rolling {
 		return 10 * time.Second
@@ -151,7 +151,8 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 				if id == "" {
 					return
 				}
-				for end := time.Now().Add(time.Minute); s.get("/runs/"+id+"/wait?timeout_seconds=20").at("status") != "completed"; time.Sleep(5 * time.Millisecond) {
+				for end := time.Now().Add(time.Minute); s.get("/runs/"+id+"/wait?timeout_seconds=20").at(
+					"status") != "completed"; time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(end) {
 						t.Errorf("run %s does not end", id)
 						return

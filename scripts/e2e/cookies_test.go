@@ -63,7 +63,8 @@ var otherOrigins = [][]string{
 func TestEveryCookieAtEveryRoute(t *testing.T) {
 	t.Parallel()
 	b := newSecurityStack(t)
-	cookies := map[string]string{"read": b.cookie("read"), "run": b.cookie("run"), "admin": b.cookie("admin"), "ended": b.cookie("admin")}
+	cookies := map[string]string{"read": b.cookie("read"), "run": b.cookie("run"), "admin": b.cookie("admin"),
+		"ended": b.cookie("admin")}
 	if r := b.asked("POST", "/logout", "", cookies["ended"], sameOrigin); r.code != 204 {
 		t.Fatalf("logout: %d %s", r.code, r.text)
 	}
@@ -73,8 +74,10 @@ func TestEveryCookieAtEveryRoute(t *testing.T) {
 			path = strings.NewReplacer("{id}", "run_nobodys", "{name}", "nobodys", "{side}", "input").Replace(path)
 			const body = `{"zz":1}`
 			for who, cookie := range cookies {
-				may := gate.scope == "open" || who != "ended" && slices.Index(scopes, who) >= slices.Index(scopes, gate.scope)
-				if r := b.asked(method, path, body, cookie, sameOrigin); refused(r) == may || r.code >= 500 || r.err != nil {
+				may := gate.scope == "open" || who != "ended" && slices.Index(scopes, who) >= slices.Index(scopes,
+					gate.scope)
+				if r := b.asked(method, path, body, cookie, sameOrigin); refused(r) == may || r.code >= 500 ||
+					r.err != nil {
 					b.t.Errorf("%s at %s: %d %.300s %v, may it: %v", who, gate.route, r.code, r.text, r.err, may)
 				}
 				for _, page := range otherOrigins {
@@ -86,7 +89,8 @@ func TestEveryCookieAtEveryRoute(t *testing.T) {
 				}
 			}
 			for _, page := range otherOrigins { // a token does not make a foreign page ours
-				r := b.asked(method, path, body, append([]string{"Authorization: Bearer " + b.tokens["admin"]}, page...)...)
+				r := b.asked(method, path, body, append([]string{"Authorization: Bearer " + b.tokens["admin"]},
+					page...)...)
 				if refused(r) != slices.ContainsFunc(page, crossSite) {
 					b.t.Errorf("the admin's token at %s for %v: %d %.300s", gate.route, page, r.code, r.text)
 				}
@@ -100,7 +104,8 @@ func TestEveryCookieAtEveryRoute(t *testing.T) {
 
 // crossSite reports whether our own pages never send this header.
 func crossSite(header string) bool {
-	return strings.HasPrefix(header, "Origin:") || header == "Sec-Fetch-Site: cross-site" || header == "Sec-Fetch-Site: same-site"
+	return strings.HasPrefix(header, "Origin:") || header == "Sec-Fetch-Site: cross-site" ||
+		header == "Sec-Fetch-Site: same-site"
 }
 
 // checkForeignLogins: only an API token, or a one-time code created with one, becomes a cookie.
@@ -108,16 +113,20 @@ func (b *securityStack) checkForeignLogins(cookie string) {
 	b.t.Helper()
 	_, value, _ := strings.Cut(cookie, "=")
 	var made struct{ Code string }
-	if r := b.asked("POST", "/login/codes", "", cookie, sameOrigin); json.Unmarshal([]byte(r.text), &made) != nil || made.Code == "" {
+	if r := b.asked("POST", "/login/codes", "", cookie, sameOrigin); json.Unmarshal([]byte(r.text), &made) != nil ||
+		made.Code == "" {
 		b.t.Fatalf("a code: %d %s", r.code, r.text)
 	}
 	if r := b.asked("POST", "/login", `{"code":"`+made.Code+`"}`); r.code != 200 {
 		b.t.Errorf("a code: %d %s", r.code, r.text)
 	}
 	for what, body := range map[string]string{
-		"a made-up token": `{"token":"` + b.tokens["made-up"] + `"}`, "an expired one": `{"token":"` + b.tokens["expired"] + `"}`,
-		"a revoked one": `{"token":"` + b.tokens["revoked"] + `"}`, "a session's": `{"token":"` + b.tokens["session"] + `"}`,
-		"a used code": `{"code":"` + made.Code + `"}`, "a cookie as a code": `{"code":"` + value + `"}`, "a cookie as a token": `{"token":"` + value + `"}`,
+		"a made-up token": `{"token":"` + b.tokens["made-up"] + `"}`, "an expired one": `{"token":"` +
+			b.tokens["expired"] + `"}`,
+		"a revoked one": `{"token":"` + b.tokens["revoked"] + `"}`, "a session's": `{"token":"` + b.tokens["session"] +
+			`"}`,
+		"a used code": `{"code":"` + made.Code + `"}`, "a cookie as a code": `{"code":"` + value + `"}`,
+		"a cookie as a token": `{"token":"` + value + `"}`,
 	} {
 		if r := b.asked("POST", "/login", body); r.code != 401 || r.header.Get("Set-Cookie") != "" {
 			b.t.Errorf("%s: %d %s, Set-Cookie %q", what, r.code, r.text, r.header.Get("Set-Cookie"))
@@ -138,7 +147,8 @@ func (b *securityStack) checkForeignLogins(cookie string) {
 		b.t.Errorf("a token beside it: %d %s", r.code, r.text)
 	}
 	b.until("the audit has the guesses", func() bool {
-		r := b.as("admin", http.MethodGet, "/audit?action=login&actor=unknown&after="+time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05Z"), "")
+		r := b.as("admin", http.MethodGet, "/audit?action=login&actor=unknown&after="+
+			time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05Z"), "")
 		return strings.Count(r.text, `"action":"login"`) >= 10 && !strings.Contains(r.text, b.tokens["made-up"])
 	})
 }

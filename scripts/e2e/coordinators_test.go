@@ -33,7 +33,8 @@ func (s *stack) simulatedWorker(host string, more ...string) *program {
 	s.write("profiles/think", simulatedAgent)
 	s.write("profiles/think.json", `{"type":"autonomous","command":"./think","max_concurrent_runs":8}`)
 	p := s.runner(host, append([]string{"AO_PROFILES=test,think"}, more...)...)
-	s.until("both runners of "+host+" are online", func() bool { return strings.Count(s.get("/runners").text, `"hostname":"`+host+`"`) == 2 })
+	s.until("both runners of "+host+" are online",
+		func() bool { return strings.Count(s.get("/runners").text, `"hostname":"`+host+`"`) == 2 })
 	if s.get("/agents/plain").code == 404 {
 		s.has(s.post("/agents", `{"name":"plain"}`), 201)
 	}
@@ -84,13 +85,15 @@ func TestTwoCoordinators(t *testing.T) {
 			tell(a, &own)
 		})
 	}
-	b.until("the other knows the runners", func() bool { return strings.Count(b.get("/runners").text, `"status":"online"`) == 2 })
+	b.until("the other knows the runners",
+		func() bool { return strings.Count(b.get("/runners").text, `"status":"online"`) == 2 })
 
 	story("what one has answered the other knows at once", func(a, b *stack) {
 		for i := range 10 {
 			a, b = b, a
 			a.has(a.post("/agents", fmt.Sprintf(`{"name":"made-%d"}`, i)), 201)
-			b.has(b.post("/runs/validate", fmt.Sprintf(`{"agent_name":"made-%d","prompt":"x"}`, i)), 200, `"valid":true`)
+			b.has(b.post("/runs/validate", fmt.Sprintf(`{"agent_name":"made-%d","prompt":"x"}`, i)), 200,
+				`"valid":true`)
 			r := a.post("/runs", `{"agent_name":"quick"}`)
 			id, session := r.at("run_id"), r.at("session_id")
 			b.checkGet("/runs/"+id, 200, `"session_id":"`+session+`"`)
@@ -116,7 +119,8 @@ func TestTwoCoordinators(t *testing.T) {
 			_, session = hello()
 			b.checkGet("/sessions/"+session+"/events", 200, `"run_completed"`)
 			_, session = hello()
-			b.has(b.post("/runs", `{"session_id":"`+session+`","prompt":"again","mode":"sync"}`), 200, `"result_text":"answer to again"`)
+			b.has(b.post("/runs", `{"session_id":"`+session+`","prompt":"again","mode":"sync"}`), 200,
+				`"result_text":"answer to again"`)
 			a.checkGet("/sessions/"+session, 200, `"status":"finished"`, `"runs":2`)
 			if r := a.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
 				a.t.Errorf("DELETE: %d %s", r.code, r.text)
@@ -150,9 +154,11 @@ func TestTwoCoordinators(t *testing.T) {
 		var ids []string
 		for i := range 4 {
 			a, b = b, a
-			ids = append(ids, a.run(`{"agent_name":"quick"}`), a.run(`{"agent_name":"fails"}`), a.run(fmt.Sprintf(`{"agent_name":"plain","prompt":"say-%d"}`, i)))
+			ids = append(ids, a.run(`{"agent_name":"quick"}`), a.run(`{"agent_name":"fails"}`),
+				a.run(fmt.Sprintf(`{"agent_name":"plain","prompt":"say-%d"}`, i)))
 		}
-		ids = append(ids, a.run(`{"agent_name":"quick","additional_demands":{"hostname":"nowhere"}}`)) // both see it expire
+		// both see it expire
+		ids = append(ids, a.run(`{"agent_name":"quick","additional_demands":{"hostname":"nowhere"}}`))
 		failed := map[string]string{}
 		for _, id := range ids {
 			r := a.ended(id)
@@ -188,7 +194,8 @@ func TestTwoCoordinators(t *testing.T) {
 			again := b.sessions("", id)
 			rest := all[len(events(here.pieces()[:at+1])):]
 			b.until("the rest is told", func() bool { return len(events(again.pieces())) >= len(rest) })
-			b.same(fmt.Sprintf("after piece %d", at), strings.Join(events(again.pieces()), "\n"), strings.Join(rest, "\n"))
+			b.same(fmt.Sprintf("after piece %d", at), strings.Join(events(again.pieces()), "\n"),
+				strings.Join(rest, "\n"))
 			again.stop()
 		}
 	})
@@ -199,7 +206,8 @@ func TestTwoCoordinators(t *testing.T) {
 		for i := range ids {
 			at := []*stack{a, b}[i%2]
 			wg.Go(func() {
-				ids[i] = at.post("/runs", `{"agent_name":"quick","session_id":"ses_key"}`, "Idempotency-Key", "one of both").at("run_id")
+				ids[i] = at.post("/runs", `{"agent_name":"quick","session_id":"ses_key"}`, "Idempotency-Key",
+					"one of both").at("run_id")
 			})
 		}
 		wg.Wait()
@@ -209,8 +217,10 @@ func TestTwoCoordinators(t *testing.T) {
 		b.coordinator.kill()
 		b.coordinator.start()
 		b.ready()
-		b.same("after a crash", b.post("/runs", `{"agent_name":"quick","session_id":"ses_key"}`, "Idempotency-Key", "one of both").at("run_id"), ids[0])
-		b.has(b.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", "one of both"), 409, `"error":"idempotency_key_reused"`)
+		b.same("after a crash", b.post("/runs", `{"agent_name":"quick","session_id":"ses_key"}`, "Idempotency-Key",
+			"one of both").at("run_id"), ids[0])
+		b.has(b.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", "one of both"), 409,
+			`"error":"idempotency_key_reused"`)
 		a.checkGet("/sessions/ses_key", 200, `"runs":1`)
 	})
 
@@ -243,7 +253,8 @@ func TestTwoCoordinators(t *testing.T) {
 	})
 
 	story("runners and agents of either are those of both", func(a, b *stack) {
-		r := a.post("/runner/register", `{"hostname":"far","project_dir":"/p","executor_profile":"far","executor_type":"autonomous"}`)
+		r := a.post("/runner/register",
+			`{"hostname":"far","project_dir":"/p","executor_profile":"far","executor_type":"autonomous"}`)
 		a.has(r, 200)
 		b.until("the other shows it", func() bool { return b.runnerOf("far", "runner_id") == r.at("runner_id") })
 		b.has(b.do("DELETE", "/runners/"+r.at("runner_id"), ""), 202)
@@ -254,7 +265,8 @@ func TestTwoCoordinators(t *testing.T) {
 		for i := range 2 {
 			a.until("its agent is known", func() bool { return a.get("/agents/own").code == 200 })
 			b.has(b.post("/runs", `{"agent_name":"own","mode":"sync"}`), 200, `"status":"completed"`)
-			if a, b = b, a; i == 0 {
+			a, b = b, a
+			if i == 0 {
 				p.stop()
 				a.until("its agent is gone", func() bool { return a.get("/agents/own").code == 404 })
 				p.start()
@@ -322,7 +334,8 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 				At time.Time `json:"completed_at"`
 			}
 		}
-		if r := s.get("/runs?limit=1000&status=completed"); json.Unmarshal([]byte(r.text), &page) != nil || len(page.Runs) != all {
+		if r := s.get("/runs?limit=1000&status=completed"); json.Unmarshal([]byte(r.text), &page) != nil ||
+			len(page.Runs) != all {
 			t.Errorf("the list at %s has %d runs", s.url, len(page.Runs))
 		}
 		ends = ends[:0]
@@ -335,7 +348,8 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 	for i := 1; i < len(ends); i++ {
 		longest = max(longest, ends[i].Sub(ends[i-1]))
 	}
-	t.Logf("%d runs in %s, four coordinators killed; the longest time between two ends was %s", all, ends[len(ends)-1].Sub(ends[0]).Round(time.Millisecond), longest.Round(time.Millisecond))
+	t.Logf("%d runs in %s, four coordinators killed; the longest time between two ends was %s", all,
+		ends[len(ends)-1].Sub(ends[0]).Round(time.Millisecond), longest.Round(time.Millisecond))
 	// the lease is 2 s and restarts if this machine stalls; the rest allows for stalls
 	if longest > 10*time.Second+maxStall() {
 		t.Errorf("nothing ended for %s", longest)

@@ -18,9 +18,11 @@ func smallStack(t *testing.T, program string) (*stack, *natstest.Disk) {
 	dir := t.TempDir()
 	addr, nats := natstest.FreeAddr(t), natstest.FreeAddr(t)
 	s := &stack{t: t, dir: dir, url: "http://" + addr, agents: filepath.Join(dir, "agents")}
-	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":4}`)
+	s.write("profiles/test.json",
+		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":4}`)
 	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
-	s.env = []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=" + nats, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + filepath.Join(d.Dir, "data"), "AO_URL=" + s.url,
+	s.env = []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=" + nats, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" +
+		filepath.Join(d.Dir, "data"), "AO_URL=" + s.url,
 		"AO_PROFILES_DIR=" + filepath.Join(dir, "profiles"), "AO_PROFILES=test", "RUN_LEASE=10s"}
 	s.coordinator = launchOn(t, d, program, dir, s.env)
 	s.ready()
@@ -59,7 +61,8 @@ func TestAFullDisk(t *testing.T) {
 					if r.code == 201 {
 						ids = append(ids, r.at("run_id"))
 					}
-					return r.code == 503 && strings.Contains(r.at("message"), "disk") && r.header.Get("Retry-After") != ""
+					return r.code == 503 && strings.Contains(r.at("message"), "disk") &&
+						r.header.Get("Retry-After") != ""
 				})
 			}
 			for n < 5 {
@@ -78,7 +81,8 @@ func TestAFullDisk(t *testing.T) {
 				t.Errorf("when it is known, a run is refused after %v", took)
 			}
 			s.has(s.get("/runs/"+ids[0]), 200, "completed")
-			s.contains(s.get("/metrics").text, `ao_nats_storage_failing{connection="ao-coordinator"} 1`, "ao_ready 0", "ao_nats_disk_free_bytes")
+			s.contains(s.get("/metrics").text, `ao_nats_storage_failing{connection="ao-coordinator"} 1`, "ao_ready 0",
+				"ao_nats_disk_free_bytes")
 			out, errs, code := s.ao("doctor")
 			if code == 0 {
 				t.Errorf("doctor finds nothing to mend: %s %s", out, errs)

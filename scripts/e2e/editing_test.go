@@ -10,10 +10,12 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestExamplesCanBeEdited: with the settings of scripts/up, example agents are edited in a copy, not in the repository.
+// TestExamplesCanBeEdited: with the settings of scripts/up, example agents are edited in a copy, not in the
+// repository.
 func TestExamplesCanBeEdited(t *testing.T) {
 	t.Parallel()
-	s := upShipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
+	s := upShipped(t, "embed", "AO_NATS_LISTEN="+natstest.FreeAddr(t), "AO_DATA_DIR="+
+		filepath.Join(t.TempDir(), "data"))
 	for i, set := range s.env {
 		if dir, ok := strings.CutPrefix(set, "AGENT_ORCHESTRATOR_AGENTS_DIR="); ok {
 			s.env[i] = "AO_AGENTS_SEED=" + dir
@@ -29,7 +31,8 @@ func TestExamplesCanBeEdited(t *testing.T) {
 	p.stop()
 	p.start()
 	s.ready()
-	s.has(s.get("/agents/summarizer"), 200, `"description":"mine"`, `"path":"`+filepath.Join(filepath.Dir(before.at("path")), "agent.json"))
+	s.has(s.get("/agents/summarizer"), 200, `"description":"mine"`, `"path":"`+
+		filepath.Join(filepath.Dir(before.at("path")), "agent.json"))
 	s.has(s.get("/agents/pr-reviewer"), 404)
 	for _, name := range []string{"summarizer", "pr-reviewer"} {
 		raw, err := os.ReadFile(filepath.Join(root(), "worker/agents/autonomous", name, "agent.json"))
@@ -60,7 +63,10 @@ func TestUpCopiesItsExamples(t *testing.T) {
 		{"X=y", "--agents-dir=/mine", "seed= writable= dirs="},
 		{"X=y", "-agents-dir /mine", "seed= writable= dirs="},
 	} {
-		cmd := exec.Command("bash", append([]string{"-c", "root=/r\n#" + settings + "\necho seed=${AO_AGENTS_SEED:-} writable=${AO_AGENTS_WRITABLE:-} dirs=${AGENT_ORCHESTRATOR_AGENTS_DIR:-}", "up"}, strings.Fields(tt.args)...)...)
+		cmd := exec.Command("bash",
+			append([]string{"-c", "root=/r\n#" + settings + "\necho seed=${AO_AGENTS_SEED:-} " +
+				"writable=${AO_AGENTS_WRITABLE:-} dirs=${AGENT_ORCHESTRATOR_AGENTS_DIR:-}", "up"},
+				strings.Fields(tt.args)...)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), tt.env}
 		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != tt.want {
 			t.Errorf("%+v: %s %v", tt, out, err)

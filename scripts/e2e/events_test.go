@@ -34,12 +34,14 @@ func TestEvents(t *testing.T) {
 		}
 		all := s.get("/sessions/" + session + "/events")
 		next := all.at("next")
-		s.same("the events", strings.TrimSpace(times.ReplaceAllString(all.text, `"T"`)), `{"events":[`+strings.Join(want, ",")+`],"next":"`+next+`"}`)
+		s.same("the events", strings.TrimSpace(times.ReplaceAllString(all.text, `"T"`)), `{"events":[`+
+			strings.Join(want, ",")+`],"next":"`+next+`"}`)
 		s.is(s.get("/sessions/"+session+"/events?after="+next), 200, `{"events":[],"next":"`+next+`"}`)
 		for limit := 1; limit <= 4; limit++ { // any cut gives the same, each once
 			var got []string
 			for after := ""; ; {
-				page := s.get(fmt.Sprintf("/sessions/%s/events?limit=%d&after=%s", session, limit, url.QueryEscape(after)))
+				page := s.get(fmt.Sprintf("/sessions/%s/events?limit=%d&after=%s", session, limit,
+					url.QueryEscape(after)))
 				if page.at("events.0.event_type") == "" {
 					break
 				}
@@ -50,7 +52,8 @@ func TestEvents(t *testing.T) {
 				}
 				after = page.at("next")
 			}
-			s.same(fmt.Sprintf("the events by %d", limit), strings.Join(got, " "), "run_start message message result run_completed")
+			s.same(fmt.Sprintf("the events by %d", limit), strings.Join(got, " "),
+				"run_start message message result run_completed")
 		}
 		s.has(s.get("/sessions/"+session+"/events?after=yesterday"), 400, `"field":"after"`)
 		s.has(s.get("/sessions/"+session+"/events?limit=0"), 400, `"field":"limit"`)
@@ -69,7 +72,10 @@ func TestEvents(t *testing.T) {
 		live.find("the session's end", func(p sseEvent) bool {
 			return p.name == "session_updated" && p.at("session_id") == session && p.at("status") == "finished"
 		})
-		live.find("the session", func(p sseEvent) bool { return p.name == "session_created" && p.at("session_id") == session })
+		live.find("the session", func(p sseEvent) bool {
+			return p.name == "session_created" &&
+				p.at("session_id") == session
+		})
 		s.same("the events", strings.Join(live.finished(), " "), "run_start message message result run_completed")
 		live.stop()
 		// The state running is in no record: only live readers get it, once, at their position.
@@ -94,12 +100,15 @@ func TestEvents(t *testing.T) {
 			again.stop()
 		}
 		one := s.sessions("?session_id="+session, "")
-		s.contains(one.find("init", func(p sseEvent) bool { return p.name == "init" }).data, `{"sessions":[{"session_id":"`+session+`"`, `"run_id":"`+id+`"`)
+		s.contains(one.find("init", func(p sseEvent) bool { return p.name == "init" }).data,
+			`{"sessions":[{"session_id":"`+session+`"`, `"run_id":"`+id+`"`)
 
 		if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
 			t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/"+session, r.code, r.text)
 		}
-		s.same("session_deleted", one.find("the deletion", func(p sseEvent) bool { return p.name == "session_deleted" }).at("session_id"), session)
+		s.same("session_deleted",
+			one.find("the deletion", func(p sseEvent) bool { return p.name == "session_deleted" }).at("session_id"),
+			session)
 		s.has(s.do("GET", "/sse/sessions", "", "Last-Event-ID", "not-a-position"), 400, `"error":"invalid_request"`)
 		gap := s.sessions("", "999999999-0")
 		s.until("a position that is not kept", func() bool { return len(gap.pieces()) >= 2 })
@@ -110,7 +119,8 @@ func TestEvents(t *testing.T) {
 		live := s.sessions("", "")
 		failed := func(id, code string) {
 			s.t.Helper()
-			p := live.find("run_failed of "+code, func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == id })
+			p := live.find("run_failed of "+
+				code, func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == id })
 			s.same("its code", p.at("error.error"), code)
 			s.same("the event's code", live.event(id, "run_failed").at("error.error"), code)
 		}

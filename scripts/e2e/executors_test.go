@@ -18,7 +18,8 @@ case "$document" in
 *'"prompt":"endless"'*) echo "$bind"; exec yes endless;;
 *'"prompt":"endless line"'*) echo "$bind"; head -c 40000000 /dev/zero | tr '\0' x;;
 *'"prompt":"rubbish"'*) printf '\377\376 \000 rubbish\n{]\n{"type":"event"}\n';;
-*'"prompt":"rubbish beside"'*) echo "$bind"; printf '{]\n{"type":"event"}\n{"type":"result","result_data":{"ok":true}}\n';;
+*'"prompt":"rubbish beside"'*) echo "$bind"; printf '{]\n{"type":"event"}\n{"type":"result",` +
+	`"result_data":{"ok":true}}\n';;
 *'"prompt":"half"'*) echo "$bind"; printf '{"type":"result","result_data":{"a":';;
 *'"prompt":"dies"'*) echo "$bind"; echo "half way" >&2; kill -9 $$;;
 *'"prompt":"no"'*) echo 'what is this?' >&2; exit 3;;
@@ -43,10 +44,13 @@ while read -r line; do
   *'"prompt":"wait"'*) sh -c 'trap "" TERM; echo $$ >>waiting; sleep 1000' & echo $$ >>waiting; wait;;
   *'"prompt":"die"'*) echo "I had enough" >&2; exit 4;;
   *'"prompt":"half"'*) printf '{"type":"turn_complete","result":\n'; continue;;
-  *'"prompt":"twice"'*) printf '{"type":"turn_complete","result":"one"}\n{"type":"turn_complete","result":"two"}\n'; continue;;
-  *'"prompt":"fail"'*) printf '{"type":"turn_failed","run_id":"%s","error":{"error":"quota","message":"no money"}}\n' "$run"; continue;;
+  *'"prompt":"twice"'*) printf '{"type":"turn_complete","result":"one"}\n{"type":"turn_complete","result":"two"}\n'; ` +
+	`continue;;
+  *'"prompt":"fail"'*) printf '{"type":"turn_failed","run_id":"%s","error":{"error":"quota","message":"no ` +
+	`money"}}\n' "$run"; continue;;
   esac
-  printf '{"type":"bind","executor_session_id":"m-%s"}\n{"type":"turn_complete","run_id":"%s","result":{"pid":%s,"n":%s,"first":"%s"}}\n' "$AGENT_SESSION_ID" "$run" $$ $n "$first"
+  printf '{"type":"bind","executor_session_id":"m-%s"}\n{"type":"turn_complete","run_id":"%s","result":{"pid":%s,` +
+	`"n":%s,"first":"%s"}}\n' "$AGENT_SESSION_ID" "$run" $$ $n "$first"
 done
 `
 
@@ -60,7 +64,9 @@ func addExecutors(t *testing.T, programs map[string]string, profiles map[string]
 	for name, more := range profiles {
 		s.write("profiles/"+name+".json", fmt.Sprintf(`{"type":"autonomous","max_concurrent_runs":8%s}`, more))
 		names = append(names, name)
-		if r := s.post("/agents", fmt.Sprintf(`{"name":%q,"description":"of a story","type":"autonomous","executor_profile":%q}`, name, name)); r.code != 201 {
+		if r := s.post("/agents",
+			fmt.Sprintf(`{"name":%q,"description":"of a story","type":"autonomous","executor_profile":%q}`, name,
+				name)); r.code != 201 {
 			t.Fatal(r.code, r.text)
 		}
 	}
@@ -70,7 +76,8 @@ func addExecutors(t *testing.T, programs map[string]string, profiles map[string]
 // TestBadExecutors: whatever a program does, its run ends clearly and no process is left.
 func TestBadExecutors(t *testing.T) {
 	t.Parallel()
-	s, _ := addExecutors(t, map[string]string{"odd": executorCases}, map[string]string{"odd": `,"command":"./odd-exec"`})
+	s, _ := addExecutors(t, map[string]string{"odd": executorCases},
+		map[string]string{"odd": `,"command":"./odd-exec"`})
 	for _, tt := range []struct {
 		prompt, status string
 		parts          []string // of the run and its result
@@ -80,7 +87,8 @@ func TestBadExecutors(t *testing.T) {
 		{"endless line", "failed", []string{`"error":"result_too_large"`, "xxxxx", "bytes cut"}},
 		{"rubbish", "completed", []string{"rubbish", `{]`}},
 		{"rubbish beside", "completed", []string{`"result_data":{"ok":true}`}},
-		{"half", "failed", []string{`"error":"executor_result_unreadable"`, "the executor's result line is unreadable: it is not JSON"}},
+		{"half", "failed", []string{`"error":"executor_result_unreadable"`,
+			"the executor's result line is unreadable: it is not JSON"}},
 		{"dies", "failed", []string{`"error":"executor_failed"`, `"message":"half way"`, `"exit_code":137`}},
 		{"no", "failed", []string{`"error":"executor_failed"`, `"message":"what is this?"`, `"exit_code":3`}},
 		{"forks", "completed", []string{`"result_text":"forked"`}},
@@ -127,7 +135,8 @@ func (c *chat) turn(prompt string) (reply, reply) {
 func (c *chat) is(want string) {
 	c.s.t.Helper()
 	c.s.until("the session is "+want+" over every route", func() bool {
-		return c.s.get("/sessions/"+c.session).at("status") == want && c.s.get("/sessions/"+c.session+"/status").at("status") == want &&
+		return c.s.get("/sessions/"+c.session).at("status") == want && c.s.get("/sessions/"+c.session+
+			"/status").at("status") == want &&
 			c.s.get("/sessions?status="+want+"&session_id="+c.session).at("sessions.0.session_id") == c.session
 	})
 }
@@ -136,7 +145,8 @@ func (c *chat) is(want string) {
 // continues with a new process.
 func TestAPersistentExecutor(t *testing.T) {
 	t.Parallel()
-	s, w := addExecutors(t, map[string]string{"stay": staying}, map[string]string{"stay": `,"command":"./stay-exec","lifecycle":"persistent"`})
+	s, w := addExecutors(t, map[string]string{"stay": staying},
+		map[string]string{"stay": `,"command":"./stay-exec","lifecycle":"persistent"`})
 	live := s.sessions("", "")
 	c := chat{s: s}
 	_, first := c.turn("hello")

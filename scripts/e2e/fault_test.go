@@ -49,7 +49,8 @@ func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	s.agent("slow", startNote+`while [ ! -e open ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
-	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
+	s.write("profiles/test.json",
+		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
 	w := s.worker()
 	var ids []string
 	for range 5 {
@@ -80,7 +81,8 @@ func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
 	killed, heard := time.Now(), s.coordinator.restartsOfLeases()
 	w.kill()
 	r := s.ended(id)
-	if r.at("status") != "failed" || r.at("error.error") != "runner_disconnected" || r.at("error.message") != "Runner disconnected during execution" {
+	if r.at("status") != "failed" || r.at("error.error") != "runner_disconnected" ||
+		r.at("error.message") != "Runner disconnected during execution" {
 		t.Errorf("got %s", r.text)
 	}
 	// lease 2 s plus 2 s; the rest allows for a slow machine
@@ -221,7 +223,8 @@ func TestAResultThatComesWhileNATSIsAwayIsDeliveredAfterwards(t *testing.T) {
 	s.until("its executor has begun", func() bool { return s.begun()[id] == 1 })
 	s.allServers.Kill()
 	away := time.Now()
-	s.until("NATS as a whole was away for two leases; the run ended meanwhile", func() bool { return time.Since(away) > 6*time.Second })
+	s.until("NATS as a whole was away for two leases; the run ended meanwhile",
+		func() bool { return time.Since(away) > 6*time.Second })
 	s.allServers.Start()
 	if r := s.ended(id); r.at("status") != "completed" {
 		t.Errorf("got %s", r.text)

@@ -58,7 +58,8 @@ func (b *securityStack) slowBodies(who string) (release func()) {
 		open = append(open, c)
 		wg.Go(func() {
 			c.SetWriteDeadline(time.Now().Add(10 * time.Second)) // whom it does not read any more
-			fmt.Fprintf(c, "POST /runs/validate HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", b.address(), b.tokens[who], 16<<20)
+			fmt.Fprintf(c, "POST /runs/validate HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\n\r\n", b.address(), b.tokens[who], 16<<20)
 			c.Write(part)
 		})
 	}
@@ -138,7 +139,8 @@ func (b *securityStack) tagSubsets(who string) (release func()) {
 				tags = append(tags, `"`+tag+`"`)
 			}
 		}
-		r := b.as(who, "POST", "/runs", `{"agent_name":"echo","parameters":{"word":"x"},"additional_demands":{"tags":[`+strings.Join(tags, ",")+`]}}`)
+		r := b.as(who, "POST", "/runs", `{"agent_name":"echo","parameters":{"word":"x"},"additional_demands":{"tags":[`+
+			strings.Join(tags, ",")+`]}}`)
 		if r.code != 201 && r.code != 429 && r.code != 503 {
 			b.t.Errorf("set %d: %d %s", set, r.code, r.text)
 		}
@@ -153,7 +155,8 @@ func (b *securityStack) startsItself(who string) (release func()) {
 	mind := b.runner("mind", append(as(b.ring, b.nats, "worker-mind"), "AO_PROFILES=mind")...)
 	b.online("mind")
 	b.has(b.post("/agents", `{"name":"again","executor_profile":"mind"}`), 201)
-	r := b.as(who, "POST", "/runs", `{"agent_name":"again","parameters":`+promptParams(strings.Repeat("@child again async_poll ", 40)+"@say I am the last")+`}`)
+	r := b.as(who, "POST", "/runs", `{"agent_name":"again","parameters":`+
+		promptParams(strings.Repeat("@child again async_poll ", 40)+"@say I am the last")+`}`)
 	b.has(r, 201)
 	b.until("one of them is refused its child", func() bool { return b.runs("agent_name=again&status=failed") == 1 })
 	b.has(b.get("/runs?agent_name=again&status=failed"), 200, "too_deep")
@@ -175,7 +178,8 @@ func (b *securityStack) oddRequests(who string) (release func()) {
 		"GET /runs HTTP/1.1" + head + "Origin: https://evil.example\r\n\r\n",
 		"GET /runs HTTP/1.1" + strings.Replace(head, b.address(), "evil.example", 1) + "\r\n",
 		"POST /mcp HTTP/1.1" + head + "Content-Length: 1\r\n\r\n{",
-		"POST /mcp HTTP/1.1" + head + "Content-Type: application/json\r\nAccept: text/html\r\nContent-Length: 2\r\n\r\n{}",
+		"POST /mcp HTTP/1.1" + head +
+			"Content-Type: application/json\r\nAccept: text/html\r\nContent-Length: 2\r\n\r\n{}",
 		"BREW /runs HTTP/1.1" + head + "\r\n",
 		"POST /runs HTTP/1.1" + head + "Content-Length: -1\r\n\r\n",
 		"POST /runs HTTP/1.1" + head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -201,7 +205,8 @@ func (b *securityStack) oddRequests(who string) (release func()) {
 			continue
 		}
 		body, err := io.ReadAll(res.Body)
-		if r := (reply{text: string(body)}); err != nil || res.StatusCode/100 != 4 && res.StatusCode/100 != 5 || res.StatusCode == 500 || r.at("error") == "" {
+		if r := (reply{text: string(body)}); err != nil || res.StatusCode/100 != 4 && res.StatusCode/100 != 5 ||
+			res.StatusCode == 500 || r.at("error") == "" {
 			b.t.Errorf("%.60q: %d %.300s %v", text, res.StatusCode, body, err)
 		}
 		c.Close()

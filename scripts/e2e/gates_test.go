@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// gates lists every route of the HTTP API, the least scope for it, and the rights of an executor's session token there:
-// "shared" for resources of no session, "own" for its own and its children's, "" for none. Callers without the right
-// name the victim's resources and must be refused. Callers with the right send malformed requests, which must harm no
-// one.
+// gates lists every route of the HTTP API, the least scope for it, and the rights of an executor's session token
+// there: "shared" for resources of no session, "own" for its own and its children's, "" for none. Callers without the
+// right name the victim's resources and must be refused. Callers with the right send malformed requests, which must
+// harm no one.
 var gates = []struct{ route, scope, session, names string }{
 	{"GET /", "read", "", ""},
 	{"GET /openapi.json", "read", "", ""},
@@ -83,8 +83,10 @@ var harmless = map[string]bool{"/mcp": true, "/logout": true, "/login/codes": tr
 
 // hostileBodies are sent to every route that reads a body.
 var hostileBodies = []string{
-	``, `{`, `null`, `[]`, `"x"`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), `{"name":"../../x","agent_name":"../x","session_id":"ses_*.>"}`,
-	`{"agent_name":"echo","agent_name":"gate"}`, `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"no","arguments":{}}}`,
+	``, `{`, `null`, `[]`, `"x"`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000),
+	`{"name":"../../x","agent_name":"../x","session_id":"ses_*.>"}`,
+	`{"agent_name":"echo","agent_name":"gate"}`, `{"name":"` + strings.Repeat("x", 1<<20) + `"}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"no","arguments":{}}}`,
 }
 
 // TestEveryCredentialAtEveryRoute: callers without the right are refused and learn nothing; callers with it break
@@ -95,22 +97,28 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 	b.has(b.post("/agents", `{"name":"theirs"}`), 201)
 	b.has(b.post("/schemas", `{"name":"theirs","schema":{"type":"object"}}`), 201)
 	b.everyRouteHasARow()
-	of := map[string]string{"run": b.victim.run, "held run": b.victim.held, "session": b.victim.session, "held session": b.victim.holds, "runner": b.victim.runner, "agent": "theirs", "schema": "theirs"}
-	nobodys := map[string]string{"run": "run_nobodys", "held run": "run_nobodys", "session": "ses_nobodys", "held session": "ses_nobodys", "runner": "rnr_nobodys", "agent": "nobodys", "schema": "nobodys"}
+	of := map[string]string{"run": b.victim.run, "held run": b.victim.held, "session": b.victim.session,
+		"held session": b.victim.holds, "runner": b.victim.runner, "agent": "theirs", "schema": "theirs"}
+	nobodys := map[string]string{"run": "run_nobodys", "held run": "run_nobodys", "session": "ses_nobodys",
+		"held session": "ses_nobodys", "runner": "rnr_nobodys", "agent": "nobodys", "schema": "nobodys"}
 	for _, gate := range gates {
 		b.row(gate.route, func(b *securityStack) {
 			method, path, _ := strings.Cut(gate.route, " ")
 			at := func(ids map[string]string) string {
-				return strings.NewReplacer("{id}", ids[gate.names], "{name}", ids[gate.names], "{side}", "input").Replace(path)
+				return strings.NewReplacer("{id}", ids[gate.names], "{name}", ids[gate.names], "{side}",
+					"input").Replace(path)
 			}
 			for _, who := range callers {
 				scope := slices.Index(scopes, who)
 				own := who == "session" && gate.session == "own"
-				if gate.scope == "open" || scope >= slices.Index(scopes, gate.scope) || who == "session" && gate.session == "shared" {
+				if gate.scope == "open" || scope >= slices.Index(scopes, gate.scope) || who == "session" &&
+					gate.session == "shared" {
 					for _, body := range hostileBodies {
 						r := b.request(who, method, at(nobodys), body)
-						if refused(r) || r.code >= 500 || r.err != nil || r.code/100 == 2 && method != "GET" && !harmless[path] {
-							b.t.Errorf("%s at %s with %.60q: %d %.300s %v", who, gate.route, body, r.code, r.text, r.err)
+						if refused(r) || r.code >= 500 || r.err != nil || r.code/100 == 2 && method != "GET" &&
+							!harmless[path] {
+							b.t.Errorf("%s at %s with %.60q: %d %.300s %v", who, gate.route, body, r.code, r.text,
+								r.err)
 						}
 						if method == "GET" {
 							break
@@ -118,13 +126,15 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 					}
 					continue
 				}
-				for _, body := range []string{"", `{"agent_name":"theirs","name":"theirs","session_id":"` + b.victim.session + `","parent_session_id":"` + b.victim.session + `","prompt":"x"}`} {
+				for _, body := range []string{"", `{"agent_name":"theirs","name":"theirs","session_id":"` +
+					b.victim.session + `","parent_session_id":"` + b.victim.session + `","prompt":"x"}`} {
 					r := b.request(who, method, at(of), body)
 					empty := own && r.code == 200 && gate.names == "" && method == "GET" // a list of its own
 					if !empty && !refused(r) && (!own || r.code/100 != 4) {
 						b.t.Errorf("%s at %s: %d %.300s", who, gate.route, r.code, r.text)
 					}
-					if strings.Contains(r.text, b.victim.secret) || own && strings.Contains(r.text, b.victim.run) && gate.names != "run" {
+					if strings.Contains(r.text, b.victim.secret) || own && strings.Contains(r.text, b.victim.run) &&
+						gate.names != "run" {
 						b.t.Errorf("%s at %s was told what is others': %.1000s", who, gate.route, r.text)
 					}
 					if method == "GET" {
@@ -187,13 +197,16 @@ func (b *securityStack) through() {
 		if gate.session == "shared" || gate.scope == "open" {
 			continue
 		}
-		for prefix, ids := range map[string][2]string{"/api": {b.victim.run, b.victim.session}, "/api/../..": {b.victim.held, b.victim.holds}} {
+		for prefix, ids := range map[string][2]string{"/api": {b.victim.run, b.victim.session},
+			"/api/../..": {b.victim.held, b.victim.holds}} {
 			id := ids[0]
 			if strings.Contains(gate.names, "session") {
 				id = ids[1]
 			}
-			r := b.at(b.gateway+prefix+strings.NewReplacer("{id}", id, "{name}", "theirs").Replace(path), "", method, `{"session_id":"`+b.victim.session+`","prompt":"x"}`)
-			if r.code/100 == 2 && (gate.session != "own" || gate.names != "") || strings.Contains(r.text, b.victim.secret) {
+			r := b.at(b.gateway+prefix+strings.NewReplacer("{id}", id, "{name}", "theirs").Replace(path), "", method,
+				`{"session_id":"`+b.victim.session+`","prompt":"x"}`)
+			if r.code/100 == 2 && (gate.session != "own" || gate.names != "") ||
+				strings.Contains(r.text, b.victim.secret) {
 				b.t.Errorf("an executor at %s: %d %.300s", gate.route, r.code, r.text)
 			}
 		}

@@ -130,9 +130,11 @@ func TestIngress(t *testing.T) {
 		s.is(r, 201, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending"}`)
 		done := s.ended(id)
 		for _, ask := range []string{id, `"` + id + `"`, `{"run_id":"` + id + `"}`} {
-			s.has(p.ask("ao.api.runs.get", ask), 200, strings.TrimSuffix(done.text, "}\n"), `"result":{"result_type":"procedural","result_text":null,"result_data":{"of":"tool"},"exit_code":0}`)
+			s.has(p.ask("ao.api.runs.get", ask), 200, strings.TrimSuffix(done.text, "}\n"),
+				`"result":{"result_type":"procedural","result_text":null,"result_data":{"of":"tool"},"exit_code":0}`)
 		}
-		s.has(p.ask("ao.api.runs.create", `{"agent_name":"tool","mode":"sync"}`), 200, `"status":"completed"`, `"result_data":{"of":"tool"}`)
+		s.has(p.ask("ao.api.runs.create", `{"agent_name":"tool","mode":"sync"}`), 200, `"status":"completed"`,
+			`"result_data":{"of":"tool"}`)
 		waits := p.ask("ao.api.runs.create", `{"agent_name":"hang","mode":"sync","wait_seconds":0}`)
 		s.has(waits, 202, `"status":"pending"`)
 		s.has(p.ask("ao.api.runs.stop", waits.at("run_id")), 200)
@@ -148,8 +150,11 @@ func TestIngress(t *testing.T) {
 		s.is(p.ask("ao.api.runs.create", body, "Nats-Msg-Id", "k"), 201, first.text)
 		s.has(p.ask("ao.api.runs.create", `{"agent_name":"tool"}`, "Idempotency-Key", "k"), 409)
 
-		for _, body := range []string{``, `x`, `[]`, `{}`, `{"agent_name":"nobody"}`, `{"agent_name":"plain"}`, `{"agent_name":"plain","prompt":"x","colour":1}`, `{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`,
-			`{"agent_name":"tool","agent_name":"tool"}`, `{"type":"resume_session","session_id":"ses_none"}`, `{"agent_name":"tool","parameters":5}`} {
+		for _, body := range []string{``, `x`, `[]`, `{}`, `{"agent_name":"nobody"}`, `{"agent_name":"plain"}`,
+			`{"agent_name":"plain","prompt":"x","colour":1}`,
+			`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`,
+			`{"agent_name":"tool","agent_name":"tool"}`, `{"type":"resume_session","session_id":"ses_none"}`,
+			`{"agent_name":"tool","parameters":5}`} {
 			over := s.post("/runs", body)
 			s.is(p.ask("ao.api.runs.create", body), over.code, strings.TrimSpace(over.text))
 		}
@@ -188,18 +193,24 @@ func TestIngress(t *testing.T) {
 		s.same("its status", told["answers.good"].Header.Get("status"), "201")
 		s.has(s.ended(good.at("run_id")), 200, `"status":"completed"`, `"parameters":{"left":1}`)
 		s.same("its status", told["answers.bad"].Header.Get("status"), "400")
-		s.contains(string(told["answers.bad"].Data), `"error":"parameter_validation_failed"`, `'prompt' is a required property`)
+		s.contains(string(told["answers.bad"].Data), `"error":"parameter_validation_failed"`,
+			`'prompt' is a required property`)
 
 		var rejected map[string]string
 		s.until("four are rejected", func() bool { rejected = p.rejected(); return len(rejected) == 4 })
 		for body, reason := range map[string]string{
-			`{"agent_name":"plain"}`: "Parameters do not match agent's parameters_schema", `no json`: "The body is not JSON",
-			`{"session_id":"ses_none","prompt":"x"}`: "There is no session", `{"agent_name":"tool","mode":"sync"}`: "Nobody waits at the inbox",
+			`{"agent_name":"plain"}`:                 "Parameters do not match agent's parameters_schema",
+			`no json`:                                "The body is not JSON",
+			`{"session_id":"ses_none","prompt":"x"}`: "There is no session",
+			`{"agent_name":"tool","mode":"sync"}`:    "Nobody waits at the inbox",
 		} {
 			s.contains(rejected[body], reason)
 		}
 		s.until("three runs came of it", func() bool { return s.runs("") == before+3 })
-		s.until("they have ended", func() bool { return s.runs("status=completed&agent_name=tool") >= 3 && s.runs("status=pending") == 0 })
+		s.until("they have ended", func() bool {
+			return s.runs("status=completed&agent_name=tool") >= 3 &&
+				s.runs("status=pending") == 0
+		})
 		s.coordinator.kill() // what was taken does not come again
 		s.coordinator.start()
 		s.ready()

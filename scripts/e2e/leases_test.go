@@ -12,10 +12,12 @@ import (
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
-	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=60s")
+	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s",
+		fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=60s")
 	s.agent("hang", startNote+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
-	s.write("profiles/lone.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../lone","max_concurrent_runs":2}`)
+	s.write("profiles/lone.json",
+		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../lone","max_concurrent_runs":2}`)
 	s.write("lone/only/agent.json", `{"name":"only","command":"./run"}`)
 	s.write("lone/only/run", "#!/bin/sh\ncd "+s.dir+"\n"+gate+"\n")
 	a, b, c := s.runner("a"), s.runner("b"), s.runner("c", "AO_PROFILES=lone")
@@ -29,13 +31,21 @@ func TestRemoval(t *testing.T) {
 
 	s.story("a stale runner is not counted on, and is online when it beats again", func(s *stack) {
 		pause(b)
-		s.until("it is stale", func() bool { return s.runnerOf("b", "status") == "stale" && b2.runnerOf("b", "status") == "stale" })
-		s.until("it is not counted on there either", func() bool {
-			return b2.post("/runs/validate", `{"agent_name":"tool","additional_demands":{"hostname":"b"}}`).at("runner_available") == "false"
+		s.until("it is stale", func() bool {
+			return s.runnerOf("b", "status") == "stale" &&
+				b2.runnerOf("b", "status") == "stale"
 		})
-		s.has(s.post("/runs/validate", `{"agent_name":"tool","additional_demands":{"hostname":"b"}}`), 200, `"runner_available":false`)
+		s.until("it is not counted on there either", func() bool {
+			return b2.post("/runs/validate", `{"agent_name":"tool","additional_demands":{"hostname":"b"}}`).at(
+				"runner_available") == "false"
+		})
+		s.has(s.post("/runs/validate", `{"agent_name":"tool","additional_demands":{"hostname":"b"}}`), 200,
+			`"runner_available":false`)
 		b.signal(syscall.SIGCONT)
-		s.until("it is online", func() bool { return s.runnerOf("b", "status") == "online" && b2.runnerOf("b", "status") == "online" })
+		s.until("it is online", func() bool {
+			return s.runnerOf("b", "status") == "online" &&
+				b2.runnerOf("b", "status") == "online"
+		})
 		s.same("its id", s.runnerOf("b", "runner_id"), id["b"])
 		r := s.post("/runs", `{"agent_name":"tool","mode":"sync","additional_demands":{"hostname":"b"}}`)
 		s.has(r, 200, `"status":"completed"`, id["b"])
@@ -51,14 +61,16 @@ func TestRemoval(t *testing.T) {
 		pause(c)
 		for _, run := range []string{lost, only} {
 			r := s.ended(run)
-			s.has(r, 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
+			s.has(r, 200, `"status":"failed"`,
+				`"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
 			s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
 			for _, st := range []*stream{live, there} {
 				st.event(run, "run_failed")
 				st.find("run_failed", func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == run })
 			}
 		}
-		t.Logf("removed after %s of silence; the runs had failed after %s", silence, time.Since(began).Round(time.Millisecond))
+		t.Logf("removed after %s of silence; the runs had failed after %s", silence,
+			time.Since(began).Round(time.Millisecond))
 		s.same("their statuses", s.runnerOf("a", "status")+s.runnerOf("c", "status"), "")
 		s.until("and there", func() bool { return b2.runnerOf("a", "status")+b2.runnerOf("c", "status") == "" })
 		s.has(s.post("/runs", `{"agent_name":"only","parameters":{"n":"x"}}`), 404)
@@ -117,9 +129,11 @@ func TestTakeover(t *testing.T) {
 				s = s.another() // looked at from here; the first one dies
 			}
 			w := s.simulatedWorker(host)
-			r := s.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync","session_id":"`+parent+`","additional_demands":{"hostname":"home"}}`)
+			r := s.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync","session_id":"`+parent+
+				`","additional_demands":{"hostname":"home"}}`)
 			s.has(r, 200, `"status":"completed"`)
-			child := s.run(`{"agent_name":"plain","prompt":"wait-ever","mode":"async_callback","parent_session_id":"` + parent + `","additional_demands":{"hostname":"` + host + `"}}`)
+			child := s.run(`{"agent_name":"plain","prompt":"wait-ever","mode":"async_callback","parent_session_id":"` +
+				parent + `","additional_demands":{"hostname":"` + host + `"}}`)
 			s.status(child, "running")
 			s.has(s.get("/runs/"+child), 200, `"callback":{"status":"waiting"}`)
 			killed, heard := time.Now(), s.coordinator.restartsOfLeases()
@@ -142,16 +156,19 @@ func TestTakeover(t *testing.T) {
 				return s.get("/runs/"+child).at("callback.status") == "delivered"
 			})
 			s.has(s.get("/runs/"+child), 200, `"error":"runner_disconnected"`)
-			t.Logf("lease %s, %s: failed after %s, the parent told after %s", lease, tt.name, took.Round(time.Millisecond), told.Round(time.Millisecond))
+			t.Logf("lease %s, %s: failed after %s, the parent told after %s", lease, tt.name,
+				took.Round(time.Millisecond), told.Round(time.Millisecond))
 			most := tt.most + 3*time.Second + s.leaseMargin(heard, lease) + maxStall() // 3 s are this machine's
 			if tt.kill && !tt.another {
-				most += maxStall() // the start of a coordinator needs a leader, and afterwards the end of the run does
+				// the start of a coordinator needs a leader, and afterwards the end of the run does
+				most += maxStall()
 			}
 			if told > most {
 				t.Errorf("the parent was told after %s, not %s", told, tt.most)
 			}
 			turn := s.ended(s.get("/runs/" + child).at("callback.callback_run_id"))
-			s.has(turn, 200, `"status":"completed"`, `"session_id":"`+parent+`"`, `status=\"failed\"`, `Runner disconnected during execution`)
+			s.has(turn, 200, `"status":"completed"`, `"session_id":"`+parent+`"`, `status=\"failed\"`,
+				`Runner disconnected during execution`)
 		})
 	}
 }
@@ -200,7 +217,8 @@ func TestAttempts(t *testing.T) {
 echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 	s.agent("thrice", flaky, `"max_attempts":3`)
 	s.agent("once", flaky, "")
-	s.agent("dies", `echo "$AGENT_ORCHESTRATOR_ATTEMPT" >> "tries-$2"; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || sleep 60; echo '{"ok":true}'`, "")
+	s.agent("dies", `echo "$AGENT_ORCHESTRATOR_ATTEMPT" >> "tries-$2"; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || sleep `+
+		`60; echo '{"ok":true}'`, "")
 	s.runner("a")
 	s.online("a")
 	live := s.sessions("", "")
@@ -220,7 +238,8 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 	s.story("two fail, the third is the run's end: those who wait see only that", func(s *stack) {
 		answer := make(chan reply, 1)
 		go func() {
-			answer <- s.post("/runs", `{"agent_name":"thrice","parameters":{"n":"three","good":3},"mode":"sync","session_id":"ses_three"}`)
+			answer <- s.post("/runs",
+				`{"agent_name":"thrice","parameters":{"n":"three","good":3},"mode":"sync","session_id":"ses_three"}`)
 		}()
 		s.until("it is there", func() bool { return s.get("/sessions/ses_three").code == 200 })
 		id := s.get("/sessions/ses_three").at("last_run_id")
@@ -228,12 +247,15 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 		go func() { waited <- s.get("/runs/" + id + "/wait?timeout_seconds=30") }()
 		s.until("the next attempt is waited for, and looks so everywhere", func() bool {
 			r, session, result := s.get("/runs/"+id), s.get("/sessions/ses_three"), s.get("/runs/"+id+"/result")
-			return strings.HasPrefix(r.at("waiting_for"), "its next attempt: number ") && strings.Contains(r.at("waiting_for"), " is queued after a pause, at 20") &&
-				r.at("status") == "pending" && strings.Contains(r.text, `"error":null`) && r.at("max_attempts") == "3" &&
+			return strings.HasPrefix(r.at("waiting_for"), "its next attempt: number ") &&
+				strings.Contains(r.at("waiting_for"), " is queued after a pause, at 20") &&
+				r.at("status") == "pending" && strings.Contains(r.text, `"error":null`) &&
+				r.at("max_attempts") == "3" &&
 				session.at("status") == "pending" && result.code == 409 && result.at("error") == "run_not_ended"
 		})
 		for _, r := range []reply{<-answer, <-waited} {
-			s.has(r, 200, `"run_id":"`+id+`"`, `"status":"completed"`, `"attempt":3`, `"error":null`, `"result_data":{"attempt":3}`)
+			s.has(r, 200, `"run_id":"`+id+`"`, `"status":"completed"`, `"attempt":3`, `"error":null`,
+				`"result_data":{"attempt":3}`)
 		}
 		s.has(s.get("/runs/"+id), 200, `"status":"completed"`, `"attempt":3`, `"max_attempts":3`)
 		s.has(s.get("/sessions/ses_three"), 200, `"status":"finished"`, `"runs":1`)
@@ -253,7 +275,9 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 		s.has(r, 200, `"status":"failed"`, `"attempt":2`, `"message":"not yet: 2"`)
 		tries(s, "two", "1 2")
 		live.event(r.at("run_id"), "run_failed")
-		live.find("run_failed", func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == r.at("run_id") })
+		live.find("run_failed", func(p sseEvent) bool {
+			return p.name == "run_failed" && p.at("run_id") == r.at("run_id")
+		})
 		if n := failures(r.at("run_id")); n != 1 {
 			t.Errorf("run_failed was told %d times", n)
 		}
@@ -262,7 +286,8 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 	s.story("the request's word beats the agent's", func(s *stack) {
 		r := s.post("/runs", `{"agent_name":"thrice","parameters":{"n":"one","good":3},"max_attempts":1,"mode":"sync"}`)
 		s.has(r, 200, `"status":"failed"`, `"attempt":1`, `"message":"not yet: 1"`)
-		s.has(s.post("/runs", `{"agent_name":"once","parameters":{"n":"none","good":3},"mode":"sync"}`), 200, `"status":"failed"`, `"attempt":1`)
+		s.has(s.post("/runs", `{"agent_name":"once","parameters":{"n":"none","good":3},"mode":"sync"}`), 200,
+			`"status":"failed"`, `"attempt":1`)
 		tries(s, "one", "1")
 		tries(s, "none", "1")
 		s.has(s.post("/runs", `{"agent_name":"once","max_attempts":0}`), 400, `"field":"max_attempts"`)
@@ -294,7 +319,8 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 	s.story("a lost one goes on elsewhere where it may, and else never", func(s *stack) {
 		w := s.runner("b", "AO_TAGS=both")
 		s.online("b")
-		again := s.run(`{"agent_name":"dies","parameters":{"n":"again"},"max_attempts":2,"additional_demands":{"tags":["both"]}}`)
+		again := s.run(`{"agent_name":"dies","parameters":{"n":"again"},"max_attempts":2,` +
+			`"additional_demands":{"tags":["both"]}}`)
 		never := s.run(`{"agent_name":"dies","parameters":{"n":"never"},"additional_demands":{"tags":["both"]}}`)
 		s.until("both run", func() bool { return len(s.lines("tries-again")) == 1 && len(s.lines("tries-never")) == 1 })
 		there := s.get("/runs/" + again).at("runner_id")

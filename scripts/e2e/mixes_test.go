@@ -8,9 +8,9 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestOldAndNew mixes programs of an older release with current ones: two coordinators and two workers are replaced one
-// by one under load. Each kind of work completes in every mix and is running at every replacement. (*workload).verify
-// checks that nothing is lost, fails or starts twice.
+// TestOldAndNew mixes programs of an older release with current ones: two coordinators and two workers are replaced
+// one by one under load. Each kind of work completes in every mix and is running at every replacement.
+// (*workload).verify checks that nothing is lost, fails or starts twice.
 func TestOldAndNew(t *testing.T) {
 	t.Parallel()
 	withOld(t)
@@ -92,7 +92,8 @@ type deployment struct {
 // hostBound is an executor whose sessions exist only on their host. A resume reports whether it runs there.
 const hostBound = startNote + `case $(cat) in
 *'"executor_session_id":"home-'"$AGENT_SESSION_ID"'"'*) echo '{"type":"result","result_text":"at home"}';;
-*) echo '{"type":"bind","executor_session_id":"home-'"$AGENT_SESSION_ID"'"}'; echo '{"type":"result","result_text":"moved in"}';;
+*) echo '{"type":"bind","executor_session_id":"home-'"$AGENT_SESSION_ID"'"}'; echo '{"type":"result",` +
+	`"result_text":"moved in"}';;
 esac
 `
 
@@ -116,10 +117,13 @@ func deploy(t *testing.T, first versionMix) *deployment {
 	}
 	s.url = d.doors[0].url
 	for i, host := range []string{"one", "two"} {
-		d.place[2+i] = launch(t, first[2+i]+"worker", s.dir, append(append([]string{}, s.env...), "AO_HOSTNAME="+host, "AO_PROFILES=test,mind,home"))
+		d.place[2+i] = launch(t, first[2+i]+"worker", s.dir, append(append([]string{}, s.env...), "AO_HOSTNAME="+
+			host, "AO_PROFILES=test,mind,home"))
 	}
 	d.waitComplete()
-	for _, a := range []string{`{"name":"talker","executor_profile":"mind"}`, `{"name":"scanner","executor_profile":"mind","output_schema":` + findings + `}`, `{"name":"homely","executor_profile":"home"}`} {
+	for _, a := range []string{`{"name":"talker","executor_profile":"mind"}`,
+		`{"name":"scanner","executor_profile":"mind","output_schema":` + findings + `}`,
+		`{"name":"homely","executor_profile":"home"}`} {
 		s.has(s.post("/agents", a), 201)
 	}
 	return d
@@ -130,7 +134,8 @@ func (d *deployment) waitComplete() {
 	d.t.Helper()
 	for _, door := range d.doors {
 		door.ready()
-		door.until("all runners are online", func() bool { return strings.Count(door.get("/runners").text, `"status":"online"`) == 6 })
+		door.until("all runners are online",
+			func() bool { return strings.Count(door.get("/runners").text, `"status":"online"`) == 6 })
 	}
 }
 

@@ -53,13 +53,15 @@ func TestPacksBesideAnOlderCoordinator(t *testing.T) {
 	const lines = 200
 	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s", "RUNNER_REMOVE_THRESHOLD=3s")
 	b := s.nats.Bus(t)
-	line := `echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"line '$i'"}]}'; i=$((i+1))`
+	line := `echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"line ` +
+		`'$i'"}]}'; i=$((i+1))`
 	program := func(name, does string) {
 		s.write("profiles/"+name, "#!/bin/sh\ncat > /dev/null; i=0; "+does+"\n")
 		s.write("profiles/"+name+".json", `{"type":"autonomous","command":"./`+name+`"}`)
 		s.has(s.post("/agents", fmt.Sprintf(`{"name":"%ss","executor_profile":%[1]q}`, name)), 201)
 	}
-	program("talk", fmt.Sprintf(`while [ $i -lt %d ]; do %s; done; echo '{"type":"result","result_text":"well"}'`, lines, line))
+	program("talk", fmt.Sprintf(`while [ $i -lt %d ]; do %s; done; echo '{"type":"result","result_text":"well"}'`,
+		lines, line))
 	program("tick", `while :; do `+line+`; [ $((i%25)) != 0 ] || sleep 0.02; done`)
 	var want []string
 	for n := range lines {
@@ -70,7 +72,8 @@ func TestPacksBesideAnOlderCoordinator(t *testing.T) {
 	second := beside.another("AO_DATA_DIR=" + filepath.Join(s.dir, "data-of-the-older"))
 	w := s.worker("AO_PROFILES=talk,tick")
 	online := func(at *stack) {
-		at.until("both runners are online", func() bool { return strings.Count(at.get("/runners").text, `"status":"online"`) == 2 })
+		at.until("both runners are online",
+			func() bool { return strings.Count(at.get("/runners").text, `"status":"online"`) == 2 })
 	}
 	online(second)
 	talk := func(doors ...*stack) (packed int) {

@@ -26,7 +26,8 @@ func TestProcedural(t *testing.T) {
 		"size":    `printf '{"args":%d,"bytes":%d}' $# ${#2}`,
 		"binary":  `printf '\377\376 \000 x'`,
 		"slow":    `echo begun; echo $$ >> pids; sh -c 'echo $$ >> pids; sleep 60' & sleep 60`,
-		"stubborn": `trap '' TERM; echo $$ >> pids; (trap '' TERM; sh -c 'echo $$ >> pids; sleep 60') & setsid sh -c 'echo $$ >> pids; sleep 60' &
+		"stubborn": `trap '' TERM; echo $$ >> pids; (trap '' TERM; sh -c 'echo $$ >> pids; sleep 60') & setsid sh -c ` +
+			`'echo $$ >> pids; sleep 60' &
 while :; do sleep 1; done`,
 		"daemon": `(sleep 60 </dev/null >/dev/null 2>&1 & echo $! >> daemons); echo '"left one behind"'`,
 	} {
@@ -34,16 +35,20 @@ while :; do sleep 1; done`,
 	}
 	s.agent("short", `sleep 60`, `"timeout_seconds":2`)
 	s.write("agents/onpath.json", `{"name":"onpath","command":"echo"}`)
-	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":8,"env":["MY_OWN"]}`)
+	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents",`+
+		`"max_concurrent_runs":8,"env":["MY_OWN"]}`)
 	w := s.worker()
 
 	s.story("one JSON value on stdout is the result, kept as it is", func(s *stack) {
-		for i, data := range []string{`{}`, `[]`, `0`, `false`, `null`, `""`, `{"b":1.10,"a":12345678901234567890}`, `"<&>ä"`, `[1,{"x":null}]`, `-0.0`, `1e5`} {
+		for i, data := range []string{`{}`, `[]`, `0`, `false`, `null`, `""`, `{"b":1.10,"a":12345678901234567890}`,
+			`"<&>ä"`, `[1,{"x":null}]`, `-0.0`, `1e5`} {
 			name := fmt.Sprintf("data%d", i)
 			s.write(name, " \n"+data+"\n")
 			r := s.sync("json", `{"f":"`+name+`"}`)
-			s.same("the result", s.result(r.at("run_id")), `{"result_type":"procedural","result_text":null,"result_data":`+data+`,"exit_code":0}`)
-			s.contains(r.text, `"status":"completed"`, `"result":{"result_type":"procedural","result_text":null,"result_data":`+data+`,"exit_code":0}`)
+			s.same("the result", s.result(r.at("run_id")),
+				`{"result_type":"procedural","result_text":null,"result_data":`+data+`,"exit_code":0}`)
+			s.contains(r.text, `"status":"completed"`,
+				`"result":{"result_type":"procedural","result_text":null,"result_data":`+data+`,"exit_code":0}`)
 		}
 	})
 
@@ -70,10 +75,13 @@ while :; do sleep 1; done`,
 			{"kills", `Process exited with code 137`, "137", `{"return_code":137,"stdout":"","stderr":""}`},
 		} {
 			r := s.sync(tt.agent, `{}`)
-			s.has(r, 200, `"status":"failed"`, `"error":{"error":"command_failed","message":"`+tt.message+`","exit_code":`+tt.code+`}`)
-			s.same("the result", s.result(r.at("run_id")), `{"result_type":"procedural","result_text":null,"result_data":`+tt.data+`,"exit_code":`+tt.code+`}`)
+			s.has(r, 200, `"status":"failed"`, `"error":{"error":"command_failed","message":"`+tt.message+
+				`","exit_code":`+tt.code+`}`)
+			s.same("the result", s.result(r.at("run_id")),
+				`{"result_type":"procedural","result_text":null,"result_data":`+tt.data+`,"exit_code":`+tt.code+`}`)
 			s.same("the session", s.get("/sessions/"+r.at("session_id")+"/status").at("status"), "failed")
-			s.same("its result", s.get("/sessions/"+r.at("session_id")+"/result").text, s.get("/runs/"+r.at("run_id")+"/result").text)
+			s.same("its result", s.get("/sessions/"+r.at("session_id")+"/result").text,
+				s.get("/runs/"+r.at("run_id")+"/result").text)
 		}
 	})
 
@@ -100,7 +108,8 @@ while :; do sleep 1; done`,
 		} {
 			began := time.Now()
 			r := s.post("/runs", tt.body)
-			s.has(r, 200, `"status":"failed"`, `"error":{"error":"timeout","message":"Command timed out after 2 seconds","timeout_seconds":2,"timeout_by":"`+tt.by+`"}`, `"exit_code":124`)
+			s.has(r, 200, `"status":"failed"`, `"error":{"error":"timeout","message":"Command timed out after 2 `+
+				`seconds","timeout_seconds":2,"timeout_by":"`+tt.by+`"}`, `"exit_code":124`)
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("it took %s", took)
 			}
@@ -136,7 +145,8 @@ while :; do sleep 1; done`,
 		big := strings.Repeat("x", size)
 		s.write("big", `{"text":"`+big+`"}`)
 		r := s.sync("json", `{"f":"big"}`)
-		if r.at("result.result_data.text") != big || s.get("/runs/"+r.at("run_id")+"/result").at("result_data.text") != big {
+		if r.at("result.result_data.text") != big || s.get("/runs/"+r.at("run_id")+
+			"/result").at("result_data.text") != big {
 			t.Errorf("a result of %d bytes does not come back as it was: %.300s", size, r.text)
 		}
 		// Several arguments, because one is limited to 128 KiB.
@@ -152,21 +162,27 @@ while :; do sleep 1; done`,
 		}
 		const most = 128<<10 - 1
 		s.has(s.sync("size", `{"one":"`+strings.Repeat("z", most)+`"}`), 200, `"result_data":{"args":2,"bytes":131071}`)
-		s.has(s.post("/runs", `{"agent_name":"size","parameters":{"one":"`+strings.Repeat("z", most+1)+`"}}`), 400, `"field":"parameters.one"`, `"limit":131071`)
+		s.has(s.post("/runs", `{"agent_name":"size","parameters":{"one":"`+strings.Repeat("z", most+1)+`"}}`), 400,
+			`"field":"parameters.one"`, `"limit":131071`)
 	})
 
 	s.story("too much output is cut visibly, too large a result is told", func(s *stack) {
 		r := s.sync("many", `{"n":3000000}`)
 		out := r.at("result.result_data.stdout")
-		if r.at("status") != "completed" || len(out) > 2<<20 || !strings.HasPrefix(out, "0123456789abcdef\n") || !strings.Contains(out, "bytes cut") {
+		if r.at("status") != "completed" || len(out) > 2<<20 || !strings.HasPrefix(out, "0123456789abcdef\n") ||
+			!strings.Contains(out, "bytes cut") {
 			t.Errorf("3 MB of text: %s, %d bytes, %.200s", r.at("status"), len(out), r.at("error"))
 		}
-		if r = s.sync("jsonbig", `{"n":4000000}`); len(r.at("result.result_data")) != 4_000_000 {
+		r = s.sync("jsonbig", `{"n":4000000}`)
+		if len(r.at("result.result_data")) != 4_000_000 {
 			t.Errorf("4 MB of JSON, below the limit: %s, %d bytes", r.at("status"), len(r.at("result.result_data")))
 		}
-		s.has(s.sync("jsonbig", `{"n":4194300}`), 200, `"status":"failed"`, `"error":{"error":"result_too_large","message":"the result has 4194378 bytes, at most 4194304 are kept (AO_MAX_PAYLOAD)"`)
+		s.has(s.sync("jsonbig", `{"n":4194300}`), 200, `"status":"failed"`,
+			`"error":{"error":"result_too_large","message":"the result has 4194378 bytes, at most 4194304 are kept `+
+				`(AO_MAX_PAYLOAD)"`)
 		r = s.sync("jsonbig", `{"n":5000000}`) // so much is no longer read as JSON
-		if out := r.at("result.result_data.stdout"); r.at("status") != "completed" || len(out) > 2<<20 || !strings.Contains(out, "bytes cut") {
+		if out := r.at("result.result_data.stdout"); r.at("status") != "completed" || len(out) > 2<<20 ||
+			!strings.Contains(out, "bytes cut") {
 			t.Errorf("5 MB of JSON: %s, %d bytes", r.at("status"), len(out))
 		}
 	})
@@ -195,21 +211,26 @@ while :; do sleep 1; done`,
 	})
 
 	s.story("one whose grace is over hands back the rest", func(s *stack) {
-		s.write("profiles/short.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../brief","max_concurrent_runs":1}`)
+		s.write("profiles/short.json",
+			`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../brief","max_concurrent_runs":1}`)
 		s.write("brief/hangs/agent.json", `{"name":"hangs","command":"./run"}`)
-		s.write("brief/hangs/run", "#!/bin/sh\nif [ -e open-end ]; then echo $$ >> hanging; else echo $$ >> hanging; sleep 60; fi\n")
+		s.write("brief/hangs/run",
+			"#!/bin/sh\nif [ -e open-end ]; then echo $$ >> hanging; else echo $$ >> hanging; sleep 60; fi\n")
 		p := s.runner("f", "AO_PROFILES=short", "AO_DRAIN_GRACE=1")
 		s.online("f")
-		ids := []string{s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`)}
+		ids := []string{s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`),
+			s.run(`{"agent_name":"hangs"}`)}
 		s.until("the first has begun", func() bool { return len(s.lines("hanging")) == 1 })
 		s.openGate("end")
 		p.signal(syscall.SIGTERM)
 		if code := p.ends(s); code != 0 {
 			t.Errorf("the worker: got exit code %d, want 0", code)
 		}
-		s.has(s.ended(ids[0]), 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
+		s.has(s.ended(ids[0]), 200, `"status":"failed"`,
+			`"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
 		s.gone(s.lines("hanging"))
-		s.same("those that waited", s.get("/runs/"+ids[1]).at("status")+" "+s.get("/runs/"+ids[2]).at("status"), "pending pending")
+		s.same("those that waited", s.get("/runs/"+ids[1]).at("status")+" "+s.get("/runs/"+ids[2]).at("status"),
+			"pending pending")
 		s.runner("g", "AO_PROFILES=short")
 		for _, id := range ids[1:] {
 			s.same("those that waited", s.ended(id).at("status"), "completed")

@@ -12,7 +12,8 @@ import (
 // upShipped runs scripts/up with the repository's agents in a new folder.
 func upShipped(t *testing.T, nats string, env ...string) *stack {
 	t.Helper()
-	s := prepare(t, nats, append([]string{"AO_PROFILES=procedural,test", "AO_HOSTNAME=here", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles"),
+	s := prepare(t, nats, append([]string{"AO_PROFILES=procedural,test", "AO_HOSTNAME=here", "AO_PROFILES_DIR=" +
+		filepath.Join(root(), "worker/profiles"),
 		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(root(), "worker/agents/autonomous")}, env...)...)
 	s.write("file.txt", "one two three\n")
 	return s
@@ -29,14 +30,15 @@ func TestReadyTakesRunsOfItsWorkersAgents(t *testing.T) {
 			p.start()
 		}
 		s.ready()
-		for _, body := range []string{`{"agent_name":"text-stats","parameters":{"file":"file.txt"}}`, `{"agent_name":"summarizer","prompt":"a text"}`} {
+		for _, body := range []string{`{"agent_name":"text-stats","parameters":{"file":"file.txt"}}`,
+			`{"agent_name":"summarizer","prompt":"a text"}`} {
 			s.has(s.post("/runs", body), http.StatusCreated)
 		}
 	}
 }
 
-// While its worker is refused, scripts/up is not ready and gives the reason, but serves all else. A drained worker does
-// not affect readiness.
+// While its worker is refused, scripts/up is not ready and gives the reason, but serves all else. A drained worker
+// does not affect readiness.
 func TestReadySaysWhyItsWorkerDoesNotTakeRuns(t *testing.T) {
 	t.Parallel()
 	nats := natstest.FreeAddr(t)
@@ -50,8 +52,10 @@ func TestReadySaysWhyItsWorkerDoesNotTakeRuns(t *testing.T) {
 		if r.code == http.StatusOK {
 			t.Fatal("it is ready, and its worker has not registered")
 		}
-		return r.code == http.StatusServiceUnavailable && r.at("error") == "unavailable" && r.header.Get("Retry-After") != "" &&
-			strings.Contains(r.at("message"), "profile procedural is not registered") && strings.Contains(r.at("message"), "A live process is runner")
+		return r.code == http.StatusServiceUnavailable && r.at("error") == "unavailable" &&
+			r.header.Get("Retry-After") != "" &&
+			strings.Contains(r.at("message"), "profile procedural is not registered") &&
+			strings.Contains(r.at("message"), "A live process is runner")
 	})
 	second.has(second.get("/runners"), http.StatusOK)
 	first.has(first.do("DELETE", "/runners/"+first.get("/runners").at("runners.0.runner_id"), ""), http.StatusAccepted)

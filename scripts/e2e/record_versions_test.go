@@ -43,8 +43,9 @@ func (v *versions) coordinator(version int) (url string, end func()) {
 	go func() {
 		ended <- serve.Run(ctx, serve.Config{
 			HTTPAddr: "127.0.0.1:0", Server: v.nats, Log: v.log, Serving: func(url string) { serving <- url },
-			NATS:        serve.NATSConfig{DataDir: v.t.TempDir()},
-			Coordinator: parts.Config{RecordVersion: version, Patience: runnerapi.Thresholds{Remove: 3 * time.Second, Stale: time.Minute}},
+			NATS: serve.NATSConfig{DataDir: v.t.TempDir()},
+			Coordinator: parts.Config{RecordVersion: version, Patience: runnerapi.Thresholds{
+				Remove: 3 * time.Second, Stale: time.Minute}},
 		})
 	}()
 	end = sync.OnceFunc(func() {
@@ -66,8 +67,9 @@ func (v *versions) coordinator(version int) (url string, end func()) {
 func (v *versions) worker(version int) {
 	v.t.Helper()
 	w, err := worker.New(worker.Config{
-		Bus: v.bus, Host: "here", ProjectDir: v.t.TempDir(), Log: v.log, RecordVersion: version, Executor: completingExecutor{},
-		Profile: profile.Profile{Name: "talk", Type: run.Autonomous, MaxConcurrentRuns: 8},
+		Bus: v.bus, Host: "here", ProjectDir: v.t.TempDir(), Log: v.log, RecordVersion: version,
+		Executor: completingExecutor{},
+		Profile:  profile.Profile{Name: "talk", Type: run.Autonomous, MaxConcurrentRuns: 8},
 	})
 	if err != nil {
 		v.t.Fatal(err)
@@ -151,7 +153,8 @@ func (v *versions) runOnce(at string, all ...string) (allows int, written []int)
 		if err := json.Unmarshal(m.Body, &b); err != nil {
 			v.t.Fatal(err)
 		}
-		if written = append(written, b.V); rec.Kind == subject.QueuedKind {
+		written = append(written, b.V)
+		if rec.Kind == subject.QueuedKind {
 			allows = max(b.Allows, 1)
 		}
 		if rec.Kind == subject.EndedKind {
@@ -175,9 +178,9 @@ func (v *versions) checkVersions(want int, at string, all ...string) {
 	}
 }
 
-// TestCoordinatorsOfTwoVersions: an old and a new coordinator, in both orders, with a new or old worker. While the old
-// one is running, all records are readable for it, and each run has the same end at both. After that the new ones write
-// the new version.
+// TestCoordinatorsOfTwoVersions: an old and a new coordinator, in both orders, with a new or old worker. While the
+// old one is running, all records are readable for it, and each run has the same end at both. After that the new ones
+// write the new version.
 func TestCoordinatorsOfTwoVersions(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][]int{"the old one first": {1, 2}, "the new one first": {2, 1}} {
@@ -239,7 +242,8 @@ func TestACoordinatorThatTellsNoVersion(t *testing.T) {
 func newVersions(t *testing.T) *versions {
 	t.Helper()
 	v := &versions{t: t, log: natstest.Log(t)}
-	n, err := serve.OpenNATS(serve.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(), Log: v.log})
+	n, err := serve.OpenNATS(serve.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(),
+		Log: v.log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +253,8 @@ func newVersions(t *testing.T) *versions {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	if v.bus, err = bus.Open(nc, bus.Config{Log: v.log}); err != nil {
+	v.bus, err = bus.Open(nc, bus.Config{Log: v.log})
+	if err != nil {
 		t.Fatal(err)
 	}
 	v.nats = n

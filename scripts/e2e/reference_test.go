@@ -28,7 +28,8 @@ func TestConfigurationReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(have) != want {
-		t.Errorf("configuration.md does not match the programs' --help; rewrite it: AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference")
+		t.Errorf("configuration.md does not match the programs' --help; rewrite it: AO_WRITE_DOCS=yes go test " +
+			"./scripts/e2e -run TestConfigurationReference")
 	}
 }
 
@@ -75,8 +76,10 @@ func reference(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-Made from what the programs say with ` + "`--help`" + `; a test keeps it true. A flag beats its environment variable; a variable that is set to nothing counts as not set.
-Durations are seconds, or like ` + "`1m30s`" + `; sizes bytes, or like ` + "`16MiB`" + `. A value that cannot be read stops the program with the variable's name, the value and an example;
+Made from what the programs say with ` + "`--help`" + `; a test keeps it true. A flag beats its
+environment variable; a variable that is set to nothing counts as not set.
+Durations are seconds, or like ` + "`1m30s`" + `; sizes bytes, or like ` + "`16MiB`" + `. A value that cannot be read
+stops the program with the variable's name, the value and an example;
 a variable whose name is one typing error away from one of these is warned of.
 ` + "`scripts/up`" + ` (one process) knows all of them.
 `)
@@ -85,7 +88,8 @@ a variable whose name is one typing error away from one of these is warned of.
 		r := rows[name]
 		if p := strings.Join(r.programs, " and "); p != programs {
 			programs = p
-			fmt.Fprintf(&b, "\n## %s\n| variable | flag | default | |\n|---|---|---|---|\n", strings.ToUpper(p[:1])+p[1:])
+			fmt.Fprintf(&b, "\n## %s\n| variable | flag | default | |\n|---|---|---|---|\n", strings.ToUpper(p[:1])+
+				p[1:])
 		}
 		def := "`" + r.def + "`"
 		if r.def == "-" {

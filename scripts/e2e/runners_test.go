@@ -16,7 +16,8 @@ func TestRunners(t *testing.T) {
 	s.agent("tool", `pwd`, "")
 	s.agent("gate", gate, "")
 	s.agent("picky", `pwd`, `"demands":{"tags":["gpu"]}`)
-	s.write("profiles/other.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../others","max_concurrent_runs":1}`)
+	s.write("profiles/other.json",
+		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../others","max_concurrent_runs":1}`)
 	s.write("others/else/agent.json", `{"name":"else","command":"pwd"}`)
 	s.write("others/slow/agent.json", `{"name":"slow","command":"./run"}`)
 	s.write("others/slow/run", "#!/bin/sh\ncd "+s.dir+"\n"+gate+"\n")
@@ -30,7 +31,10 @@ func TestRunners(t *testing.T) {
 	}
 
 	s.story("as the coordinator sees them", func(s *stack) {
-		s.has(s.get("/runners"), 200, `"hostname":"a","project_dir":"`+s.dir+`","executor_profile":"test","executor_type":"procedural"`, `"tags":["linux","gpu"],"require_matching_tags":false,"max_concurrent_runs":8,"agents":["gate","picky","tool"],"status":"online"`)
+		s.has(s.get("/runners"), 200, `"hostname":"a","project_dir":"`+s.dir+
+			`","executor_profile":"test","executor_type":"procedural"`,
+			`"tags":["linux","gpu"],"require_matching_tags":false,"max_concurrent_runs":8,"agents":["gate","picky",`+
+				`"tool"],"status":"online"`)
 	})
 
 	s.story("a run goes where its demands send it", func(s *stack) {
@@ -39,7 +43,8 @@ func TestRunners(t *testing.T) {
 			{`"agent_name":"tool","additional_demands":{"hostname":"b"}`, "b"},
 			{`"agent_name":"tool","additional_demands":{"tags":["gpu"]}`, "a"},
 			{`"agent_name":"tool","additional_demands":{"tags":["linux","cheap"]}`, "b"},
-			{`"agent_name":"tool","additional_demands":{"tags":["cheap"],"hostname":"b","executor_profile":"test","executor_type":"procedural"}`, "b"},
+			{`"agent_name":"tool","additional_demands":{"tags":["cheap"],"hostname":"b","executor_profile":"test",` +
+				`"executor_type":"procedural"}`, "b"},
 			{`"agent_name":"picky"`, "a"},
 			{`"agent_name":"picky","additional_demands":{"tags":["linux"]}`, "a"},
 			{`"agent_name":"else"`, "c"},
@@ -61,12 +66,16 @@ func TestRunners(t *testing.T) {
 	s.story("nobody matches: it says what it waits for, and fails in time", func(s *stack) {
 		all := s.sessions("", "")
 		bodies := []string{
-			`"agent_name":"tool","additional_demands":{"hostname":"z"}`, `"agent_name":"picky","additional_demands":{"tags":["cheap"]}`,
-			`"agent_name":"tool","project_dir":"/nowhere"`, `"agent_name":"else","additional_demands":{"executor_profile":"test","hostname":"a"}`,
+			`"agent_name":"tool","additional_demands":{"hostname":"z"}`,
+			`"agent_name":"picky","additional_demands":{"tags":["cheap"]}`,
+			`"agent_name":"tool","project_dir":"/nowhere"`,
+			`"agent_name":"else","additional_demands":{"executor_profile":"test","hostname":"a"}`,
 		}
 		waiting := []string{
-			`a runner: none online matches type=procedural profile=test hostname=z`, `a runner: none online matches type=procedural profile=test tags=[cheap gpu]`,
-			`a runner: none online matches type=procedural profile=test project_dir=/nowhere`, `a runner: none online matches type=procedural profile=other hostname=a`,
+			`a runner: none online matches type=procedural profile=test hostname=z`,
+			`a runner: none online matches type=procedural profile=test tags=[cheap gpu]`,
+			`a runner: none online matches type=procedural profile=test project_dir=/nowhere`,
+			`a runner: none online matches type=procedural profile=other hostname=a`,
 		}
 		var ids []string
 		for i, body := range bodies {
@@ -77,10 +86,12 @@ func TestRunners(t *testing.T) {
 		s.has(s.post("/runs/validate", "{"+bodies[0]+"}"), 200, `"runner_available":false`)
 		for _, id := range ids {
 			r := s.ended(id)
-			s.has(r, 200, `"status":"failed"`, `"error":{"error":"no_matching_runner","message":"No matching runner available within timeout"`)
+			s.has(r, 200, `"status":"failed"`,
+				`"error":{"error":"no_matching_runner","message":"No matching runner available within timeout"`)
 			s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
 			all.event(id, "run_failed")
-			all.find("run_failed of "+id, func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == id })
+			all.find("run_failed of "+
+				id, func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == id })
 		}
 	})
 
@@ -102,7 +113,8 @@ func TestRunners(t *testing.T) {
 		second := s.run(`{"agent_name":"else"}`)
 		began := time.Now()
 		s.until("more than RUN_NO_MATCH_TIMEOUT is over", func() bool {
-			if r := s.get("/runs/" + second); r.at("status") != "pending" || r.at("waiting_for") != "a free slot of a matching runner" {
+			if r := s.get("/runs/" + second); r.at("status") != "pending" ||
+				r.at("waiting_for") != "a free slot of a matching runner" {
 				t.Fatalf("meanwhile: %s", r.text)
 			}
 			return time.Since(began) > 3500*time.Millisecond
@@ -117,7 +129,8 @@ func TestRunners(t *testing.T) {
 		s.write("tagged/special/agent.json", `{"name":"special","command":"pwd"}`)
 		p := s.runner("d", "AO_PROFILES=tagged", "AO_TAGS=night", "AO_REQUIRE_MATCHING_TAGS=yes")
 		s.online("d")
-		s.has(s.post("/runs", `{"agent_name":"special","mode":"sync","additional_demands":{"tags":["night"]}}`), 200, `"status":"completed"`)
+		s.has(s.post("/runs", `{"agent_name":"special","mode":"sync","additional_demands":{"tags":["night"]}}`), 200,
+			`"status":"completed"`)
 		id := s.run(`{"agent_name":"special"}`)
 		s.has(s.ended(id), 200, `"error":"no_matching_runner"`)
 		p.stop()
@@ -130,7 +143,8 @@ func TestRunners(t *testing.T) {
 		s.waitGate("drain")
 		s.is(s.do("DELETE", "/runners/"+id, ""), 202, `{"runner_id":"`+id+`","status":"draining"}`)
 		s.until("it is draining", func() bool { return s.runnerOf("e", "status") == "draining" })
-		s.has(s.post("/runs/validate", `{"agent_name":"tool","additional_demands":{"hostname":"e"}}`), 200, `"runner_available":false`)
+		s.has(s.post("/runs/validate", `{"agent_name":"tool","additional_demands":{"hostname":"e"}}`), 200,
+			`"runner_available":false`)
 		s.openGate("drain")
 		s.same("the run", s.ended(runs).at("status"), "completed")
 		if code := p.ends(s); code != 0 {
@@ -141,24 +155,33 @@ func TestRunners(t *testing.T) {
 	})
 
 	s.story("registered over HTTP", func(s *stack) {
-		r := s.post("/runner/register", `{"hostname":"h","project_dir":"/p","executor_profile":"far","executor":{"type":"autonomous"},"tags":["x"]}`)
+		r := s.post("/runner/register", `{"hostname":"h","project_dir":"/p","executor_profile":"far",`+
+			`"executor":{"type":"autonomous"},"tags":["x"]}`)
 		s.has(r, 200, `{"runner_id":"rnr_`, `"heartbeat_interval_seconds":60,"nats":{`, s.nats.URL())
-		again := s.post("/runner/register", `{"hostname":"h","project_dir":"/p","executor_profile":"far","executor.type":"autonomous","tags":["x"]}`)
+		again := s.post("/runner/register",
+			`{"hostname":"h","project_dir":"/p","executor_profile":"far","executor.type":"autonomous","tags":["x"]}`)
 		s.same("the same identity", again.at("runner_id"), r.at("runner_id"))
-		for body, want := range map[string]string{
-			`{"executor_profile":"p","executor_type":"autonomous"}`:                                       `"field":"hostname"`,
-			`{"hostname":"h","executor_type":"autonomous"}`:                                               `"field":"executor_profile"`,
-			`{"hostname":"h","executor_profile":"p"}`:                                                     `"field":"executor_type"`,
-			`{"hostname":"h","executor_profile":"p","executor_type":"a","executor":{"type":"b"}}`:         `executor_type and executor.type differ`,
-			`{"hostname":"h","executor_profile":"a.*","executor_type":"autonomous"}`:                      `"field":"executor_profile"`,
-			`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","colour":"red"}`:         `Unknown field \"colour\"`,
-			`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","tags":[""]}`:            `"field":"tags"`,
-			`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","agents":{"name":"x"}}`:  `"field":"agents"`,
-			`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","agents":[{"name":""}]}`: `"field":"name"`,
+		for _, tt := range []struct{ body, want string }{
+			{`{"executor_profile":"p","executor_type":"autonomous"}`, `"field":"hostname"`},
+			{`{"hostname":"h","executor_type":"autonomous"}`, `"field":"executor_profile"`},
+			{`{"hostname":"h","executor_profile":"p"}`, `"field":"executor_type"`},
+			{`{"hostname":"h","executor_profile":"p","executor_type":"a","executor":{"type":"b"}}`,
+				`executor_type and executor.type differ`},
+			{`{"hostname":"h","executor_profile":"a.*","executor_type":"autonomous"}`,
+				`"field":"executor_profile"`},
+			{`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","colour":"red"}`,
+				`Unknown field \"colour\"`},
+			{`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","tags":[""]}`,
+				`"field":"tags"`},
+			{`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","agents":{"name":"x"}}`,
+				`"field":"agents"`},
+			{`{"hostname":"h","executor_profile":"p","executor_type":"autonomous","agents":[{"name":""}]}`,
+				`"field":"name"`},
 		} {
-			s.has(s.post("/runner/register", body), 400, want)
+			s.has(s.post("/runner/register", tt.body), 400, tt.want)
 		}
-		s.is(s.do("DELETE", "/runners/"+r.at("runner_id"), ""), 202, `{"runner_id":"`+r.at("runner_id")+`","status":"draining"}`)
+		s.is(s.do("DELETE", "/runners/"+r.at("runner_id"), ""), 202, `{"runner_id":"`+r.at("runner_id")+
+			`","status":"draining"}`)
 		s.same("a runner that nobody is", s.runnerOf("h", "status"), "")
 	})
 }
@@ -167,7 +190,8 @@ func TestRunners(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
-	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=2s")
+	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2",
+		fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=2s")
 	s.agent("hang", startNote+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	w := s.runner("a")
@@ -180,7 +204,8 @@ func TestSilence(t *testing.T) {
 	t.Cleanup(func() { w.signal(syscall.SIGCONT) })
 	s.until("it is stale", func() bool { return s.runnerOf("a", "status") == "stale" })
 	r := s.ended(hangs)
-	s.has(r, 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
+	s.has(r, 200, `"status":"failed"`,
+		`"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
 	live.find("run_failed", func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == hangs })
 	s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
 	s.until("it is removed", func() bool { return s.runnerOf("a", "status") == "" })

@@ -38,8 +38,10 @@ func TestRuns(t *testing.T) {
 		s.is(r, 201, `{"run_id":"`+id+`","session_id":"`+session+`","status":"pending"}`)
 		s.same("Location", r.header.Get("Location"), "/runs/"+id)
 		done := s.ended(id)
-		s.same("the run", bare(done.text), `{"run_id":"run_ID","type":"start_session","session_id":"ses_ID","agent_name":"quick","parameters":{},"status":"completed","mode":"async_poll",`+
-			`"demands":{"executor_profile":"test","executor_type":"procedural"},"runner_id":"rnr_ID","attempt":1,"error":null,"created_at":"T","claimed_at":"T","started_at":"T","completed_at":"T","timeout_at":"T"}`)
+		s.same("the run", bare(done.text), `{"run_id":"run_ID","type":"start_session","session_id":"ses_ID",`+
+			`"agent_name":"quick","parameters":{},"status":"completed","mode":"async_poll",`+
+			`"demands":{"executor_profile":"test","executor_type":"procedural"},"runner_id":"rnr_ID","attempt":1,`+
+			`"error":null,"created_at":"T","claimed_at":"T","started_at":"T","completed_at":"T","timeout_at":"T"}`)
 		var at []string
 		for _, name := range []string{"created_at", "claimed_at", "started_at", "completed_at", "timeout_at"} {
 			moment, err := time.Parse(time.RFC3339Nano, done.at(name))
@@ -51,21 +53,26 @@ func TestRuns(t *testing.T) {
 		if !slices.IsSorted(at) {
 			t.Errorf("times are not in order: %v", at)
 		}
-		const result = `{"result_type":"procedural","result_text":null,"result_data":{"status":"success"},"exit_code":0}`
+		const result = `{"result_type":"procedural","result_text":null,` +
+			`"result_data":{"status":"success"},"exit_code":0}`
 		s.is(s.get("/runs/"+id+"/result"), 200, result)
 		s.is(s.get("/sessions/"+session+"/result"), 200, result)
 		s.is(s.get("/sessions/"+session+"/status"), 200, `{"session_id":"`+session+`","status":"finished"}`)
-		s.same("the session", bare(s.get("/sessions/"+session).text), `{"session_id":"ses_ID","status":"finished","agent_name":"quick","agent_type":"procedural","last_run_id":"run_ID","runs":1,"created_at":"T","modified_at":"T"}`)
+		s.same("the session", bare(s.get("/sessions/"+session).text),
+			`{"session_id":"ses_ID","status":"finished","agent_name":"quick","agent_type":"procedural",`+
+				`"last_run_id":"run_ID","runs":1,"created_at":"T","modified_at":"T"}`)
 	})
 
 	s.story("sync: the run and its result in one document", func(s *stack) {
 		for _, mode := range []string{"mode", "execution_mode"} {
 			r := s.post("/runs", `{"agent_name":"quick","`+mode+`":"sync"}`)
-			s.has(r, 200, `"status":"completed"`, `"mode":"sync"`, `"result":{"result_type":"procedural","result_text":null,"result_data":{"status":"success"},"exit_code":0}}`)
+			s.has(r, 200, `"status":"completed"`, `"mode":"sync"`, `"result":{"result_type":"procedural",`+
+				`"result_text":null,"result_data":{"status":"success"},"exit_code":0}}`)
 			s.same("Location", r.header.Get("Location"), "/runs/"+r.at("run_id"))
 			s.has(s.get("/runs/"+r.at("run_id")), 200, `"status":"completed"`)
 		}
-		s.has(s.post("/runs", `{"agent_name":"fails","mode":"sync"}`), 200, `"status":"failed"`, `"message":"no such file"`, `"exit_code":2`)
+		s.has(s.post("/runs", `{"agent_name":"fails","mode":"sync"}`), 200, `"status":"failed"`,
+			`"message":"no such file"`, `"exit_code":2`)
 	})
 
 	s.story("sync as a stream of events that ends with the result", func(s *stack) {
@@ -75,25 +82,31 @@ func TestRuns(t *testing.T) {
 		for _, p := range st.pieces() {
 			names = append(names, p.name+p.at("event_type"))
 		}
-		s.same("the stream", strings.Join(names, " "), "accepted"+" eventrun_start eventresult eventrun_completed result")
+		s.same("the stream", strings.Join(names, " "), "accepted"+
+			" eventrun_start eventresult eventrun_completed result")
 		last := st.pieces()[len(names)-1]
-		if st.code != 200 || st.header.Get("Content-Type") != "text/event-stream" || last.at("result.result_data.status") != "success" || last.at("status") != "completed" {
-			t.Errorf("got %d %v %s, want 200, an event stream and the completed run with its result", st.code, st.header, last.data)
+		if st.code != 200 || st.header.Get("Content-Type") != "text/event-stream" ||
+			last.at("result.result_data.status") != "success" || last.at("status") != "completed" {
+			t.Errorf("got %d %v %s, want 200, an event stream and the completed run with its result", st.code,
+				st.header, last.data)
 		}
-		s.has(s.post("/runs", `{"agent_name":"nobody","mode":"sync"}`, "Accept", "text/event-stream"), 404, `"error":"not_found"`)
+		s.has(s.post("/runs", `{"agent_name":"nobody","mode":"sync"}`, "Accept", "text/event-stream"), 404,
+			`"error":"not_found"`)
 	})
 
 	s.story("waiting for a run, and for too short", func(s *stack) {
 		r := s.post("/runs", `{"agent_name":"gate","parameters":{"n":"wait"},"mode":"sync","wait_seconds":0}`)
 		id := r.at("run_id")
-		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending","limit":"wait_seconds","timeout_seconds":0,"timeout_by":"request"}`)
+		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+
+			`","status":"pending","limit":"wait_seconds","timeout_seconds":0,"timeout_by":"request"}`)
 		s.same("Location", r.header.Get("Location"), "/runs/"+id)
 		s.waitGate("wait")
 		s.status(id, "running")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=0"), 202, `"run_id":"`+id+`"`, `"status":"running"`)
 		s.has(s.get("/runs/"+id+"/result"), 409, `"error":"run_not_ended"`, `"status":"running"`)
 		s.has(s.get("/sessions/"+r.at("session_id")+"/status"), 200, `"status":"running"`)
-		stream := s.openStream("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"wait"},"mode":"sync","wait_seconds":1}`)
+		stream := s.openStream("POST", "/runs",
+			`{"agent_name":"gate","parameters":{"n":"wait"},"mode":"sync","wait_seconds":1}`)
 		s.until("the stream has ended", stream.over)
 		s.same("its last piece", stream.pieces()[len(stream.pieces())-1].name, "timeout")
 		waited := make(chan reply, 1)
@@ -106,7 +119,8 @@ func TestRuns(t *testing.T) {
 
 	s.story("a caller that hangs up does not stop the run", func(s *stack) {
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "POST", s.url+"/runs", strings.NewReader(`{"agent_name":"gate","parameters":{"n":"hung"},"mode":"sync"}`))
+		req, err := http.NewRequestWithContext(ctx, "POST", s.url+
+			"/runs", strings.NewReader(`{"agent_name":"gate","parameters":{"n":"hung"},"mode":"sync"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +139,8 @@ func TestRuns(t *testing.T) {
 		stream.stop()
 		s.openGate("hung")
 		s.openGate("hung2")
-		s.until("both have ended well", func() bool { return s.runs("agent_name=gate&status=pending,claimed,running") == 0 })
+		s.until("both have ended well",
+			func() bool { return s.runs("agent_name=gate&status=pending,claimed,running") == 0 })
 		if n := s.runs("agent_name=gate&status=completed"); n != 4 {
 			t.Errorf("%d gates were passed, want 4", n)
 		}
@@ -136,7 +151,8 @@ func TestRuns(t *testing.T) {
 		before := s.runs("")
 		first := s.post("/runs", body, "Idempotency-Key", "k 1")
 		s.is(s.post("/runs", body, "Idempotency-Key", "k 1"), 201, strings.TrimSpace(first.text))
-		s.has(s.post("/runs", `{"agent_name":"quick","parameters":{"a":2}}`, "Idempotency-Key", "k 1"), 409, `"error":"`, `Idempotency-Key`)
+		s.has(s.post("/runs", `{"agent_name":"quick","parameters":{"a":2}}`, "Idempotency-Key", "k 1"), 409,
+			`"error":"`, `Idempotency-Key`)
 		s.ended(first.at("run_id"))
 		s.coordinator.kill()
 		s.coordinator.start()
@@ -156,7 +172,9 @@ func TestRuns(t *testing.T) {
 	s.story("a session under the caller's own id", func(s *stack) {
 		r := s.post("/runs", `{"agent_name":"quick","session_id":"ses_My-own_1"}`)
 		s.has(r, 201, `"session_id":"ses_My-own_1"`)
-		const taken = `{"error":"conflict","message":"session ses_My-own_1 exists already; leave session_id out for a new one, or resume it","session_id":"ses_My-own_1","field":"session_id"}`
+		const taken = `{"error":"conflict","message":"session ses_My-own_1 exists already; leave ` +
+			`session_id out for a ` +
+			`new one, or resume it","session_id":"ses_My-own_1","field":"session_id"}`
 		s.is(s.post("/runs", `{"agent_name":"quick","session_id":"ses_My-own_1"}`), 409, taken)
 		s.ended(r.at("run_id"))
 		s.is(s.post("/runs", `{"agent_name":"quick","session_id":"ses_My-own_1","type":"start_session"}`), 409, taken)
@@ -179,8 +197,10 @@ func TestRuns(t *testing.T) {
 		parent := s.sync("quick", `{}`)
 		r := s.post("/runs", `{"agent_name":"quick","parent_session_id":"`+parent.at("session_id")+`","mode":"sync"}`)
 		s.has(r, 200, `"parent_session_id":"`+parent.at("session_id")+`"`)
-		s.same("its child", s.get("/runs?parent_session_id="+parent.at("session_id")).at("runs.0.run_id"), r.at("run_id"))
-		s.same("its child's session", s.get("/sessions?parent_session_id="+parent.at("session_id")).at("sessions.0.session_id"), r.at("session_id"))
+		s.same("its child", s.get("/runs?parent_session_id="+parent.at("session_id")).at("runs.0.run_id"),
+			r.at("run_id"))
+		s.same("its child's session", s.get("/sessions?parent_session_id="+parent.at("session_id")).at(
+			"sessions.0.session_id"), r.at("session_id"))
 	})
 
 	s.story("lists: newest first, filtered, page by page", func(s *stack) {
@@ -209,13 +229,15 @@ func TestRuns(t *testing.T) {
 			if len(paged) == 3 { // what comes meanwhile does not shift the pages
 				s.sync("quick", `{}`)
 			}
-			if cursor = page.Next; cursor == "" {
+			cursor = page.Next
+			if cursor == "" {
 				break
 			}
 		}
 		s.same("the pages", strings.Join(paged, " "), strings.Join(made, " "))
 		for query, want := range map[string]int{
-			"status=failed&": 3, "status=completed&": 5, "status=completed,failed&": 8, "agent_name=fails&": 3, "status=pending,running&": 0,
+			"status=failed&": 3, "status=completed&": 5, "status=completed,failed&": 8, "agent_name=fails&": 3,
+			"status=pending,running&":                                      0,
 			"session_id=" + s.get("/runs/"+made[0]).at("session_id") + "&": 1, "session_id=ses_none&": 0,
 		} {
 			if n := s.runs(query + after); n != want {
@@ -224,7 +246,8 @@ func TestRuns(t *testing.T) {
 		}
 		first := s.get("/sessions?limit=3&" + after)
 		second := s.get("/sessions?limit=3&" + after + "&cursor=" + first.at("next_cursor"))
-		if first.at("sessions.2.session_id") <= second.at("sessions.0.session_id") || second.at("sessions.2.session_id") == "" {
+		if first.at("sessions.2.session_id") <= second.at("sessions.0.session_id") ||
+			second.at("sessions.2.session_id") == "" {
 			t.Errorf("sessions: %s then %s", first.text, second.text)
 		}
 		s.has(s.get("/sessions?status=failed&"+after), 200, `"status":"failed"`, `"agent_name":"fails"`)
@@ -233,9 +256,11 @@ func TestRuns(t *testing.T) {
 
 	s.story("stop: of a waiting run, a running one, an ended one", func(s *stack) {
 		waits := s.get("/runs/" + s.run(`{"agent_name":"plain","prompt":"x"}`))
-		s.has(s.post("/runs/"+waits.at("run_id")+"/stop", ""), 200, `"status":"stopped"`, `"error":{"error":"stopped","message":"Stopped before it began"}`)
+		s.has(s.post("/runs/"+waits.at("run_id")+"/stop", ""), 200, `"status":"stopped"`,
+			`"error":{"error":"stopped","message":"Stopped before it began"}`)
 		s.has(s.post("/runs/"+waits.at("run_id")+"/stop", `{}`), 200, `"status":"stopped"`)
-		if r := s.get("/runs/" + waits.at("run_id")); r.at("claimed_at") != "" || r.at("started_at") != "" || r.at("completed_at") == "" {
+		if r := s.get("/runs/" + waits.at("run_id")); r.at("claimed_at") != "" || r.at("started_at") != "" ||
+			r.at("completed_at") == "" {
 			t.Errorf("nobody began it: %s", r.text)
 		}
 		s.has(s.get("/sessions/"+waits.at("session_id")), 200, `"status":"stopped"`)
@@ -253,7 +278,8 @@ func TestRuns(t *testing.T) {
 
 		done := s.sync("quick", `{}`)
 		s.is(s.post("/runs/"+done.at("run_id")+"/stop", ""), 409,
-			`{"error":"conflict","message":"run `+done.at("run_id")+` has ended already: completed","run_id":"`+done.at("run_id")+`","status":"completed"}`)
+			`{"error":"conflict","message":"run `+done.at("run_id")+` has ended already: completed","run_id":"`+
+				done.at("run_id")+`","status":"completed"}`)
 		s.has(s.post("/runs/"+done.at("run_id")+"/stop", `{"force":true}`), 400, `"field":"force"`, "known are tree")
 		s.has(s.post("/sessions/"+done.at("session_id")+"/stop", ""), 200, `"status":"finished"`)
 	})
@@ -264,7 +290,8 @@ func TestRuns(t *testing.T) {
 		if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
 			t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/"+session, r.code, r.text)
 		}
-		for _, path := range []string{"/runs/" + id, "/runs/" + id + "/result", "/sessions/" + session, "/sessions/" + session + "/events"} {
+		for _, path := range []string{"/runs/" + id, "/runs/" + id + "/result", "/sessions/" + session, "/sessions/" +
+			session + "/events"} {
 			s.has(s.get(path), 404)
 		}
 		if n := s.runs("session_id=" + session); n != 0 {
@@ -280,9 +307,11 @@ func TestRuns(t *testing.T) {
 
 	s.story("first in, first out", func(s *stack) {
 		s.agent("order", `echo "$2" >> order`, "")
-		s.write("profiles/one.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../single","max_concurrent_runs":1}`)
+		s.write("profiles/one.json",
+			`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../single","max_concurrent_runs":1}`)
 		s.write("single/turn/agent.json", `{"name":"turn","command":"./run"}`)
-		s.write("single/turn/run", "#!/bin/sh\n"+`echo "$2" >> order; while [ ! -e open-order ]; do sleep 0.02; done; echo 1`+"\n")
+		s.write("single/turn/run", "#!/bin/sh\n"+
+			`echo "$2" >> order; while [ ! -e open-order ]; do sleep 0.02; done; echo 1`+"\n")
 		s.runner("one", "AO_PROFILES=one")
 		s.online("one")
 		var ids, want []string
@@ -315,8 +344,10 @@ func TestRuns(t *testing.T) {
 			t.Errorf("got %d pending runs, want 3", n)
 		}
 		s.post("/runs/"+s.get("/runs?status=pending").at("runs.0.run_id")+"/stop", "")
-		small.until("there is room again", func() bool { return small.post("/runs", `{"agent_name":"plain","prompt":"x"}`).code == 201 })
-		s.until("both list the same", func() bool { return s.get("/runs?limit=1000").text == small.get("/runs?limit=1000").text })
+		small.until("there is room again",
+			func() bool { return small.post("/runs", `{"agent_name":"plain","prompt":"x"}`).code == 201 })
+		s.until("both list the same",
+			func() bool { return s.get("/runs?limit=1000").text == small.get("/runs?limit=1000").text })
 	})
 
 	s.story("history outlives every process", func(s *stack) {

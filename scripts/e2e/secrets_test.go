@@ -31,10 +31,12 @@ func TestDoctorTellsOfALoginThatProgramsRead(t *testing.T) {
 	s.contains(open.log.String(), "can read a secret of the worker's", login)
 	open.stop()
 
-	hides := append(as(ring, address, "worker-test"), "AO_HIDE="+filepath.Dir(login), "TMPDIR="+filepath.Join(s.dir, "tmp"))
+	hides := append(as(ring, address, "worker-test"), "AO_HIDE="+filepath.Dir(login), "TMPDIR="+
+		filepath.Join(s.dir, "tmp"))
 	closed := s.runner("closed-host", hides...)
 	s.until("it hides, or says that this system cannot", func() bool {
-		return strings.Contains(closed.log.String(), "registered") || strings.Contains(closed.log.String(), "Landlock is not available")
+		return strings.Contains(closed.log.String(), "registered") || strings.Contains(closed.log.String(),
+			"Landlock is not available")
 	})
 	if strings.Contains(closed.log.String(), "Landlock is not available") {
 		t.Skip(closed.log.String())

@@ -51,9 +51,12 @@ func newSecurityStack(t *testing.T, env ...string) *securityStack {
 	t.Helper()
 	ring := initKeys(t, today)
 	tokens := filepath.Join(ring, "coordinator", "tokens")
-	env, address := startBehindUsers(t, ring, append([]string{"AO_API_TOKENS=" + tokens, "RUN_LEASE=10s", "AO_LOG_LEVEL=info", "AO_DRAIN_GRACE=10s"}, env...)...)
+	env, address := startBehindUsers(t, ring,
+		append([]string{"AO_API_TOKENS=" + tokens, "RUN_LEASE=10s", "AO_LOG_LEVEL=info", "AO_DRAIN_GRACE=10s"},
+			env...)...)
 	s := prepare(t, "embed", env...)
-	b := &securityStack{stack: s, ring: ring, nats: address, tokens: map[string]string{"nobody": "", "made-up": access.NewToken()}}
+	b := &securityStack{stack: s, ring: ring, nats: address, tokens: map[string]string{
+		"nobody": "", "made-up": access.NewToken()}}
 	for _, name := range []string{"expired", "revoked", "read", "run", "admin"} {
 		scope, expires := name, time.Now().Add(time.Hour)
 		if name == "expired" || name == "revoked" {
@@ -139,11 +142,14 @@ func (b *securityStack) sessionToken(id string) string {
 // login connects to NATS with the credential of a user.
 func (b *securityStack) login(user string) *nats.Conn {
 	b.t.Helper()
-	opts, err := bus.Login{Creds: filepath.Join(b.ring, user, "nats.nk"), CA: filepath.Join(b.ring, user, "ca.crt")}.Options()
+	opts, err := bus.Login{Creds: filepath.Join(b.ring, user, "nats.nk"),
+		CA: filepath.Join(b.ring, user, "ca.crt")}.Options()
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	nc, err := nats.Connect(b.nats, append(opts, nats.Timeout(20*time.Second), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
+	nc, err := nats.Connect(b.nats,
+		append(opts, nats.Timeout(20*time.Second),
+			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -179,14 +185,17 @@ func (b *securityStack) checkHealthy(what string) {
 	if r := b.once("GET", "/ready", ""); r.code != 200 {
 		b.t.Fatalf("after %s: GET /ready: %d %s", what, r.code, r.text)
 	}
-	r := b.once("POST", "/runs", `{"agent_name":"echo","parameters":{"word":"as ever"},"mode":"sync","wait_seconds":20}`)
+	r := b.once("POST", "/runs",
+		`{"agent_name":"echo","parameters":{"word":"as ever"},"mode":"sync","wait_seconds":20}`)
 	if r.code != 200 || r.at("status") != "completed" || !strings.Contains(r.text, "as ever") {
 		b.t.Fatalf("after %s: an honest run: %d %s", what, r.code, r.text)
 	}
-	if r := b.once("GET", "/runs/"+b.victim.held, ""); r.at("status") != "running" || r.at("runner_id") != b.victim.runner {
+	if r := b.once("GET", "/runs/"+b.victim.held, ""); r.at("status") != "running" ||
+		r.at("runner_id") != b.victim.runner {
 		b.t.Fatalf("after %s: what was under way: %d %s", what, r.code, r.text)
 	}
-	if r := b.once("GET", "/runs/"+b.victim.run+"/result", ""); r.code != 200 || !strings.Contains(r.text, b.victim.secret) {
+	if r := b.once("GET", "/runs/"+b.victim.run+"/result", ""); r.code != 200 ||
+		!strings.Contains(r.text, b.victim.secret) {
 		b.t.Fatalf("after %s: what had ended: %d %s", what, r.code, r.text)
 	}
 	if got := b.runnerOf("honest", "status"); got != "online" {

@@ -75,7 +75,8 @@ func TestSessions(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	m := &model{now: map[string]int{}, let: map[string]chan struct{}{}}
-	w, err := worker.New(worker.Config{Bus: s.nats.Bus(t), Host: "thinker", ProjectDir: s.dir, Executor: m, Grace: -1, Log: natstest.Log(t),
+	w, err := worker.New(worker.Config{Bus: s.nats.Bus(t), Host: "thinker", ProjectDir: s.dir, Executor: m, Grace: -1,
+		Log:     natstest.Log(t),
 		Profile: profile.Profile{Name: "model", Type: run.Autonomous, MaxConcurrentRuns: 4}})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,8 @@ func TestSessions(t *testing.T) {
 	t.Cleanup(cancel)
 	s.online("thinker")
 	s.has(s.post("/agents", `{"name":"plain"}`), 201)
-	s.has(s.post("/agents", `{"name":"strict","parameters_schema":{"type":"object","required":["topic"],"properties":{"topic":{"type":"string"},"prompt":{"type":"string"}},"additionalProperties":false}}`), 201)
+	s.has(s.post("/agents", `{"name":"strict","parameters_schema":{"type":"object","required":["topic"],`+
+		`"properties":{"topic":{"type":"string"},"prompt":{"type":"string"}},"additionalProperties":false}}`), 201)
 	resume := func(s *stack, session, prompt string) string {
 		s.t.Helper()
 		return s.run(fmt.Sprintf(`{"type":"resume_session","session_id":%q,"prompt":%q}`, session, prompt))
@@ -103,7 +105,8 @@ func TestSessions(t *testing.T) {
 		}
 		last := resume(s, "ses_turns", "wait 2")
 		after := resume(s, "ses_turns", "turn 9")
-		s.same("the second waits", s.get("/runs/"+ids[0]).at("waiting_for"), "its turn: run "+first+" of the session comes first")
+		s.same("the second waits", s.get("/runs/"+ids[0]).at("waiting_for"), "its turn: run "+first+
+			" of the session comes first")
 		s.has(s.get("/sessions/ses_turns"), 200, `"status":"running"`, `"runs":9`)
 		s.has(s.get("/sessions/ses_turns/result"), 409)
 		s.has(s.do("DELETE", "/sessions/ses_turns", ""), 409)
@@ -116,18 +119,22 @@ func TestSessions(t *testing.T) {
 			s.has(s.get("/runs/"+id), 200, `"status":"completed"`)
 		}
 		s.has(s.get("/runs/"+after), 200, `"status":"pending"`, "its turn: run "+last)
-		s.is(s.get("/sessions/ses_turns/result"), 200, `{"result_type":"autonomous","result_text":"answer to turn 5","result_data":null}`)
+		s.is(s.get("/sessions/ses_turns/result"), 200,
+			`{"result_type":"autonomous","result_text":"answer to turn 5","result_data":null}`)
 		close(m.gate("wait 2"))
 		s.same("the last", s.ended(after).at("status"), "completed")
-		s.same("the order", m.prompts(), "start wait 1, resume turn 0, resume turn 1, resume turn 2, resume turn 3, resume turn 4, resume turn 5, resume wait 2, resume turn 9")
+		s.same("the order", m.prompts(), "start wait 1, resume turn 0, resume turn 1, resume turn 2, resume turn 3, "+
+			"resume turn 4, resume turn 5, resume wait 2, resume turn 9")
 		s.is(s.get("/sessions/ses_turns/status"), 200, `{"session_id":"ses_turns","status":"finished"}`)
 		var started []string
 		for i := range 40 {
-			if r := s.get("/sessions/ses_turns/events?limit=100"); r.at(fmt.Sprintf("events.%d.event_type", i)) == "run_start" {
+			if r := s.get("/sessions/ses_turns/events?limit=100"); r.at(
+				fmt.Sprintf("events.%d.event_type", i)) == "run_start" {
 				started = append(started, r.at(fmt.Sprintf("events.%d.run_id", i)))
 			}
 		}
-		s.same("the events' order", strings.Join(started, " "), strings.Join(append(append([]string{first}, ids...), last, after), " "))
+		s.same("the events' order", strings.Join(started, " "),
+			strings.Join(append(append([]string{first}, ids...), last, after), " "))
 	})
 
 	s.story("many that resume at once", func(s *stack) {
@@ -136,7 +143,8 @@ func TestSessions(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
-				if r := s.post("/runs", fmt.Sprintf(`{"session_id":%q,"prompt":"many %d","mode":"sync"}`, session, i)); r.at("result.result_text") != fmt.Sprint("answer to many ", i) {
+				if r := s.post("/runs", fmt.Sprintf(`{"session_id":%q,"prompt":"many %d","mode":"sync"}`, session,
+					i)); r.at("result.result_text") != fmt.Sprint("answer to many ", i) {
 					t.Errorf("turn %d: got %d %s, want its own answer", i, r.code, r.text)
 				}
 			})
@@ -155,13 +163,18 @@ func TestSessions(t *testing.T) {
 		r := s.post("/runs", `{"agent_name":"strict","parameters":{"topic":"x"},"mode":"sync"}`)
 		session := r.at("session_id")
 		s.has(r, 200, `"status":"completed"`)
-		s.has(s.post("/runs", `{"session_id":"`+session+`","parameters":{"topic":"x"}}`), 400, `"parameters_schema":`+implicit, `'prompt' is a required property`)
-		s.has(s.post("/runs", `{"session_id":"`+session+`","agent_name":"plain","type":"resume_session","prompt":"x"}`), 400, `"field":"agent_name"`)
-		s.has(s.post("/runs", `{"session_id":"`+session+`","agent_name":"strict","type":"resume_session","prompt":"x","mode":"sync"}`), 200, `"type":"resume_session"`, `"agent_name":"strict"`)
+		s.has(s.post("/runs", `{"session_id":"`+session+`","parameters":{"topic":"x"}}`), 400, `"parameters_schema":`+
+			implicit, `'prompt' is a required property`)
+		s.has(s.post("/runs", `{"session_id":"`+session+`","agent_name":"plain","type":"resume_session","prompt":"x"}`),
+			400, `"field":"agent_name"`)
+		s.has(s.post("/runs", `{"session_id":"`+session+
+			`","agent_name":"strict","type":"resume_session","prompt":"x","mode":"sync"}`), 200,
+			`"type":"resume_session"`, `"agent_name":"strict"`)
 	})
 
 	s.story("after a failed turn and after a stopped one it can go on", func(s *stack) {
-		s.has(s.post("/runs", `{"agent_name":"plain","prompt":"fail 1","session_id":"ses_again","mode":"sync"}`), 200, `"status":"failed"`, `"error":{"error":"model_failed","message":"no answer to fail 1"}`, `"result":null`)
+		s.has(s.post("/runs", `{"agent_name":"plain","prompt":"fail 1","session_id":"ses_again","mode":"sync"}`), 200,
+			`"status":"failed"`, `"error":{"error":"model_failed","message":"no answer to fail 1"}`, `"result":null`)
 		s.has(s.get("/sessions/ses_again"), 200, `"status":"failed"`)
 		s.has(s.get("/sessions/ses_again/result"), 409, `"error":"no_result"`, `"run_error":{"error":"model_failed"`)
 		id := resume(s, "ses_again", "wait for a stop")
@@ -169,7 +182,8 @@ func TestSessions(t *testing.T) {
 		s.has(s.post("/runs/"+id+"/stop", ""), 200)
 		s.has(s.ended(id), 200, `"status":"stopped"`)
 		s.has(s.get("/sessions/ses_again"), 200, `"status":"stopped"`)
-		s.has(s.post("/runs", `{"session_id":"ses_again","prompt":"go on","mode":"sync"}`), 200, `"result_text":"answer to go on"`)
+		s.has(s.post("/runs", `{"session_id":"ses_again","prompt":"go on","mode":"sync"}`), 200,
+			`"result_text":"answer to go on"`)
 		s.has(s.get("/sessions/ses_again"), 200, `"status":"finished"`, `"runs":3`)
 	})
 

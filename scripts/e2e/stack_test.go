@@ -27,7 +27,8 @@ import (
 var bin string // folder of the programs
 
 // mains are the packages of the programs.
-var mains = []string{"./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./scripts/allinone"}
+var mains = []string{"./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker",
+	"./worker/cmd/ao-procedural-exec", "./scripts/allinone"}
 
 // parallelStories is the default of -parallel. It exceeds the number of CPUs, because stories mostly wait for other
 // processes.
@@ -36,7 +37,8 @@ const parallelStories = 6
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
-		_ = flag.Set("test.parallel", strconv.Itoa(max(parallelStories, runtime.GOMAXPROCS(0)))) // such a flag there is
+		// such a flag there is
+		_ = flag.Set("test.parallel", strconv.Itoa(max(parallelStories, runtime.GOMAXPROCS(0))))
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "ao-e2e-")
@@ -218,14 +220,17 @@ func prepare(t testing.TB, nats string, env ...string) *stack {
 	s := &stack{t: t, dir: dir, agents: filepath.Join(dir, "agents"), profiles: filepath.Join(dir, "profiles")}
 	addr := natstest.FreeAddr(t)
 	s.url = "http://" + addr
-	s.env = append([]string{"AO_NATS_URL=" + nats, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + filepath.Join(dir, "data"), "RUN_LEASE=2s", "AO_LOG_LEVEL=debug",
-		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(dir, "own"), "AO_PROFILES_DIR=" + s.profiles, "AO_URL=" + s.url}, env...)
+	s.env = append([]string{"AO_NATS_URL=" + nats, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + filepath.Join(dir, "data"),
+		"RUN_LEASE=2s", "AO_LOG_LEVEL=debug",
+		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(dir, "own"), "AO_PROFILES_DIR=" + s.profiles, "AO_URL=" +
+			s.url}, env...)
 	for _, d := range []string{s.agents, s.profiles, filepath.Join(dir, "own")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":8}`)
+	s.write("profiles/test.json",
+		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":8}`)
 	return s
 }
 
@@ -252,7 +257,8 @@ func (s *stack) agent(name, script, more string) {
 	if more != "" {
 		more = "," + more
 	}
-	s.write("agents/"+name+"/agent.json", fmt.Sprintf(`{"name":%q,"description":"of a story","command":"./run"%s}`, name, more))
+	s.write("agents/"+name+"/agent.json", fmt.Sprintf(`{"name":%q,"description":"of a story","command":"./run"%s}`,
+		name, more))
 	s.write("agents/"+name+"/run", "#!/bin/sh\n"+script+"\n")
 }
 
@@ -274,8 +280,8 @@ func (s *stack) ready() {
 	s.until("the coordinator is ready", func() bool { return s.get("/ready").code == 200 })
 }
 
-// leaseMargin returns how much later a lease may end if the coordinator has restarted leases since then: a lease and a
-// stall each time, at most three times.
+// leaseMargin returns how much later a lease may end if the coordinator has restarted leases since then: a lease and
+// a stall each time, at most three times.
 func (s *stack) leaseMargin(heard int, lease time.Duration) time.Duration {
 	return time.Duration(min(s.coordinator.restartsOfLeases()-heard, 3)) * (lease + 3*time.Second)
 }
@@ -341,8 +347,8 @@ func (r reply) at(path string) string {
 
 var client = &http.Client{Timeout: 60 * time.Second}
 
-// do sends a request and repeats it while NATS has no leader. It also repeats safe requests whose answer took a second:
-// then the coordinator had waited in vain for the writes of the others.
+// do sends a request and repeats it while NATS has no leader. It also repeats safe requests whose answer took a
+// second: then the coordinator had waited in vain for the writes of the others.
 func (s *stack) do(method, path, body string, header ...string) reply {
 	if s.isRolling() && method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
 		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())
@@ -351,7 +357,8 @@ func (s *stack) do(method, path, body string, header ...string) reply {
 	began := time.Now()
 	r := ask()
 	stops, waits := strings.HasSuffix(path, "/stop"), strings.Contains(path, "/wait") && r.code/100 == 2
-	if time.Since(began) > 900*time.Millisecond && r.err == nil && (method == "GET" && !waits || path == "/runs/validate" || stops) {
+	if time.Since(began) > 900*time.Millisecond && r.err == nil &&
+		(method == "GET" && !waits || path == "/runs/validate" || stops) {
 		r = ask()
 	}
 	return r
@@ -384,8 +391,8 @@ func (s *stack) post(path, body string, header ...string) reply {
 	return s.do("POST", path, body, header...)
 }
 
-// createRun starts a run as a client should: with one key, at one coordinator after the other, until it is answered. It
-// returns "" and reports an error if there was no answer. It is safe for concurrent use.
+// createRun starts a run as a client should: with one key, at one coordinator after the other, until it is answered.
+// It returns "" and reports an error if there was no answer. It is safe for concurrent use.
 func createRun(t testing.TB, key, body string, doors ...*stack) string {
 	end := time.Now().Add(time.Minute)
 	for try := 0; time.Now().Before(end); try++ {

@@ -220,8 +220,8 @@ type stream struct {
 	ended bool
 }
 
-// openStream opens a live stream, which ends with the story. On a rolling cluster it reconnects with its position, like
-// an EventSource.
+// openStream opens a live stream, which ends with the story. On a rolling cluster it reconnects with its position,
+// like an EventSource.
 func (s *stack) openStream(method, path, body string, header ...string) *stream {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -241,7 +241,8 @@ func (s *stack) openStream(method, path, body string, header ...string) *stream 
 		return http.DefaultClient.Do(req)
 	}
 	res, err := open(header...)
-	for end := time.Now().Add(2 * maxStall()); err == nil && res.StatusCode == 503 && s.isRolling() && time.Now().Before(end); res, err = open(header...) {
+	for end := time.Now().Add(2 * maxStall()); err == nil && res.StatusCode == 503 && s.isRolling() &&
+		time.Now().Before(end); res, err = open(header...) {
 		res.Body.Close()
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -268,8 +269,8 @@ func (s *stack) openStream(method, path, body string, header ...string) *stream 
 	return st
 }
 
-// sessions opens GET /sse/sessions. Without a position it waits for the initial state, "init", because earlier changes
-// have no event.
+// sessions opens GET /sse/sessions. Without a position it waits for the initial state, "init", because earlier
+// changes have no event.
 func (s *stack) sessions(query, after string) *stream {
 	s.t.Helper()
 	if after != "" {

@@ -13,7 +13,8 @@ func TestTimeouts(t *testing.T) {
 	s.agent("hang", `sleep 60`, "")
 	s.agent("short", `sleep 60`, `"timeout_seconds":1`)
 	s.agent("gate", gate, "")
-	s.write("profiles/hasty.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../hasty","timeout_seconds":1}`)
+	s.write("profiles/hasty.json",
+		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../hasty","timeout_seconds":1}`)
 	s.write("hasty/late/agent.json", `{"name":"late","command":"./run"}`)
 	s.write("hasty/late/run", "#!/bin/sh\nsleep 60\n")
 	s.write("hasty/later/agent.json", `{"name":"later","command":"./run","timeout_seconds":20}`)
@@ -39,8 +40,10 @@ func TestTimeouts(t *testing.T) {
 		}
 		for i, tt := range all {
 			r := s.ended(ids[i])
-			s.has(r, 200, `"status":"failed"`, `"error":"timeout"`, `timed out after 1 second"`, `"timeout_seconds":1,"timeout_by":"`+tt.by+`"`)
-			if took := s.between(r, "started_at", "completed_at"); took < 990*time.Millisecond || took > 10*time.Second {
+			s.has(r, 200, `"status":"failed"`, `"error":"timeout"`, `timed out after 1 second"`,
+				`"timeout_seconds":1,"timeout_by":"`+tt.by+`"`)
+			if took := s.between(r, "started_at", "completed_at"); took < 990*time.Millisecond ||
+				took > 10*time.Second {
 				s.t.Errorf("%s: got %s, want about 1 s", tt.body, took)
 			}
 			s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
@@ -63,16 +66,20 @@ func TestTimeouts(t *testing.T) {
 
 	s.story("no runner that matches", func(s *stack) {
 		id := s.run(`{"agent_name":"hang","additional_demands":{"tags":["gold"]}}`)
-		s.has(s.ended(id), 200, `"status":"failed"`, `"error":{"error":"no_matching_runner","message":"No matching runner available within timeout","timeout_seconds":1.5,"timeout_by":"coordinator","limit":"RUN_NO_MATCH_TIMEOUT"`)
+		s.has(s.ended(id), 200, `"status":"failed"`, `"error":{"error":"no_matching_runner","message":"No matching `+
+			`runner available within timeout","timeout_seconds":1.5,"timeout_by":"coordinator",`+
+			`"limit":"RUN_NO_MATCH_TIMEOUT"`)
 	})
 
 	s.story("of a caller that waits: 202, and the run goes on", func(s *stack) {
 		r := s.post("/runs", `{"agent_name":"gate","parameters":{"n":"goes"},"mode":"sync","wait_seconds":1}`)
 		id := r.at("run_id")
-		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending","limit":"wait_seconds","timeout_seconds":1,"timeout_by":"request"}`)
+		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+
+			`","status":"pending","limit":"wait_seconds","timeout_seconds":1,"timeout_by":"request"}`)
 		s.status(id, "running")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=1"), 202, `"status":"running"`)
-		st := s.openStream("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"goes"},"mode":"sync","wait_seconds":1}`)
+		st := s.openStream("POST", "/runs",
+			`{"agent_name":"gate","parameters":{"n":"goes"},"mode":"sync","wait_seconds":1}`)
 		last := st.find("the end of the wait", func(p sseEvent) bool { return p.name == "timeout" })
 		s.contains(last.data, `"limit":"wait_seconds","timeout_seconds":1,"timeout_by":"request"`)
 		s.openGate("goes")
@@ -91,7 +98,8 @@ func (s *stack) between(r reply, from, to string) time.Duration {
 	var at [2]time.Time
 	for i, name := range []string{from, to} {
 		var err error
-		if at[i], err = time.Parse(time.RFC3339Nano, r.at(name)); err != nil {
+		at[i], err = time.Parse(time.RFC3339Nano, r.at(name))
+		if err != nil {
 			s.t.Errorf("%s: %v: %s", name, err, r.text)
 		}
 	}

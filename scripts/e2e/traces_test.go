@@ -63,8 +63,10 @@ func collect(t testing.TB) *collector {
 			for _, ss := range rs.ScopeSpans {
 				for _, s := range ss.Spans {
 					one := span{
-						hex.EncodeToString(s.SpanId), hex.EncodeToString(s.ParentSpanId), hex.EncodeToString(s.TraceId), s.Name, service,
-						s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR, map[string]string{}, nil, s.StartTimeUnixNano, s.EndTimeUnixNano,
+						hex.EncodeToString(s.SpanId), hex.EncodeToString(s.ParentSpanId), hex.EncodeToString(s.TraceId),
+						s.Name, service,
+						s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR, map[string]string{}, nil,
+						s.StartTimeUnixNano, s.EndTimeUnixNano,
 					}
 					for _, a := range s.Attributes {
 						one.facts[a.Key] = a.Value.GetStringValue()
@@ -177,7 +179,9 @@ printf '{"traceparent":"%s","tracestate":"%s"}' "$TRACEPARENT" "$TRACESTATE"`, `
 	s.worker()
 	s.startSimulated("minds")
 	scanner := promptParams("@json {\"wrong\":\"sesame\"}\n@next\n@json {\"issues\":[],\"summary\":\"sesame\"}")
-	top := s.ended(s.post("/runs", `{"agent_name":"orchestrator","parameters":`+promptParams("@child scanner async_callback "+scanner+"\n@child leaf sync {\"secret\":\"sesame\"}\n@data {\"said\":$CHILD}")+`}`,
+	top := s.ended(s.post("/runs", `{"agent_name":"orchestrator","parameters":`+
+		promptParams("@child scanner async_callback "+scanner+
+			"\n@child leaf sync {\"secret\":\"sesame\"}\n@data {\"said\":$CHILD}")+`}`,
 		"Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id"))
 	c.want(s, callersTrace, "b7ad6b7169203331", `
 POST /runs
@@ -217,7 +221,8 @@ POST /runs/submit/callback/attempt 1/ended`)
 	// The executor's environment has the span of its second attempt.
 	executed := c.find(t, callersTrace, "execute", s.get("/runs?agent_name=leaf").at("runs.0.run_id"), "2")
 	r := s.get("/runs/" + top.at("run_id") + "/result")
-	s.same("the executor's environment", r.at("result_data.said"), fmt.Sprintf(`{"traceparent":"00-%s-%s-01","tracestate":"vendor=1"}`, callersTrace, executed.id))
+	s.same("the executor's environment", r.at("result_data.said"),
+		fmt.Sprintf(`{"traceparent":"00-%s-%s-01","tracestate":"vendor=1"}`, callersTrace, executed.id))
 
 	id := top.at("run_id")
 	for _, one := range c.of(callersTrace) {
@@ -225,7 +230,8 @@ POST /runs/submit/callback/attempt 1/ended`)
 			continue
 		}
 		for key, want := range map[string]string{
-			"ao.session.id": top.at("session_id"), "ao.agent.name": "orchestrator", "ao.executor.profile": "mind", "ao.runner.id": top.at("runner_id"), "ao.run.attempt": "1", "ao.run.status": "completed",
+			"ao.session.id": top.at("session_id"), "ao.agent.name": "orchestrator", "ao.executor.profile": "mind",
+			"ao.runner.id": top.at("runner_id"), "ao.run.attempt": "1", "ao.run.status": "completed",
 		} {
 			if one.facts[key] != want {
 				t.Errorf("%s has %s %q, want %q", one.name, key, one.facts[key], want)
@@ -235,11 +241,13 @@ POST /runs/submit/callback/attempt 1/ended`)
 			t.Errorf("span %s: got service %s, want ao-worker", one.name, one.service)
 		}
 	}
-	if web := c.find(t, callersTrace, "POST /runs", "", ""); web.service != "ao-coordinator" || web.facts["http.response.status_code"] == "" || web.facts["http.route"] != "/runs" {
+	if web := c.find(t, callersTrace, "POST /runs", "", ""); web.service != "ao-coordinator" ||
+		web.facts["http.response.status_code"] == "" || web.facts["http.route"] != "/runs" {
 		t.Errorf("the request: %+v", web)
 	}
 	queue := c.find(t, callersTrace, "queue", id, "1")
-	if attempt := c.find(t, callersTrace, "attempt", id, "1"); queue.to <= queue.from || queue.to < attempt.from || queue.from > attempt.from {
+	if attempt := c.find(t, callersTrace, "attempt", id, "1"); queue.to <= queue.from || queue.to < attempt.from ||
+		queue.from > attempt.from {
 		t.Errorf("it waited from %d to %d, and was taken up at %d", queue.from, queue.to, attempt.from)
 	}
 	scan := s.get("/runs?agent_name=scanner").at("runs.0.run_id")
@@ -248,7 +256,10 @@ POST /runs/submit/callback/attempt 1/ended`)
 			continue
 		}
 		for _, l := range one.links {
-			if !slices.ContainsFunc(c.of(callersTrace), func(o span) bool { return l == o.trace+" "+o.id && o.name == "submit" && o.facts["ao.run.id"] == scan }) {
+			if !slices.ContainsFunc(c.of(callersTrace), func(o span) bool {
+				return l == o.trace+" "+
+					o.id && o.name == "submit" && o.facts["ao.run.id"] == scan
+			}) {
 				t.Errorf("the callback is linked to %s", l)
 			}
 		}
@@ -280,7 +291,8 @@ func TestTracesOfOtherWays(t *testing.T) {
 		told[r.Header.Get("webhook-id")] = r.Header.Get("Traceparent")
 	}))
 	t.Cleanup(hook.Close)
-	s := up(t, append(c.env(), "AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")...)
+	s := up(t, append(c.env(), "AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8",
+		"AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")...)
 	s.agent("quick", `echo '{"ok":true}'`, "")
 	s.agent("dies", `[ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || exec sleep 60; echo '{"ok":true}'`, `"max_attempts":2`)
 	w := s.worker()
@@ -302,11 +314,13 @@ func TestTracesOfOtherWays(t *testing.T) {
 	s.story("a request over NATS, and a webhook", func(s *stack) {
 		id, parent := trace(1)
 		p := publisher{s, s.nats.Conn(s.t)}
-		r := p.ask("ao.api.runs.create", `{"agent_name":"quick","callback_url":"`+hook.URL+`/x"}`, "traceparent", parent)
+		r := p.ask("ao.api.runs.create", `{"agent_name":"quick","callback_url":"`+hook.URL+`/x"}`, "traceparent",
+			parent)
 		c.want(s, id, mine, fmt.Sprintf(run, "ao.api.runs.create")+"\nao.api.runs.create/submit/webhook")
 		mu.Lock()
 		defer mu.Unlock()
-		if got, want := told["msg_"+strings.TrimPrefix(r.at("run_id"), "run_")], "00-"+id+"-"+c.find(s.t, id, "webhook", r.at("run_id"), "").id+"-01"; got != want {
+		if got, want := told["msg_"+strings.TrimPrefix(r.at("run_id"), "run_")], "00-"+id+"-"+
+			c.find(s.t, id, "webhook", r.at("run_id"), "").id+"-01"; got != want {
 			s.t.Errorf("the webhook has the traceparent %q, want %q", got, want)
 		}
 	})
@@ -319,7 +333,8 @@ func TestTracesOfOtherWays(t *testing.T) {
 
 	s.story("MCP", func(s *stack) {
 		id, parent := trace(3)
-		r := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":{"agent_name":"quick"}}}`,
+		r := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session",`+
+			`"arguments":{"agent_name":"quick"}}}`,
 			"Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Traceparent", parent)
 		s.has(r, 200, `ok`)
 		c.want(s, id, mine, fmt.Sprintf(run, "POST /mcp"))
@@ -340,7 +355,8 @@ func TestTracesOfOtherWays(t *testing.T) {
 		})
 		c.want(s, whole, "", fmt.Sprintf(run, "POST /runs"))
 		quiet, parent := trace(4)
-		s.ended(s.post("/runs", `{"agent_name":"quick"}`, "Traceparent", strings.TrimSuffix(parent, "1")+"0").at("run_id"))
+		s.ended(s.post("/runs", `{"agent_name":"quick"}`, "Traceparent", strings.TrimSuffix(parent, "1")+
+			"0").at("run_id"))
 		if got := c.of(quiet); len(got) > 0 {
 			s.t.Errorf("spans that nobody wanted: %v", got)
 		}
@@ -352,14 +368,16 @@ func TestTracesOfOtherWays(t *testing.T) {
 			s.has(s.get("/runs/"+id+path), 200)
 		}
 		p.ask("ao.api.runs.get", id)
-		s.has(s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"), 200)
+		s.has(s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type", "application/json",
+			"Accept", "application/json, text/event-stream"), 200)
 		its, parent := trace(7)
 		s.has(s.do("GET", "/runs/"+id, "", "Traceparent", parent), 200)
 		c.want(s, its, mine, "GET /runs/:id") // all that came before it has been sent, too
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, one := range c.all {
-			if one.above == "" && (strings.HasPrefix(one.name, "GET ") || one.name == "POST /mcp" || one.name == "ao.api.runs.get") {
+			if one.above == "" && (strings.HasPrefix(one.name, "GET ") || one.name == "POST /mcp" ||
+				one.name == "ao.api.runs.get") {
 				s.t.Errorf("%s begins a trace", one.name)
 			}
 		}
@@ -370,7 +388,8 @@ func TestTracesOfOtherWays(t *testing.T) {
 		run := s.post("/runs", `{"agent_name":"dies"}`, "Traceparent", parent).at("run_id")
 		s.status(run, "running")
 		waits, its := trace(6)
-		s.post("/runs/"+s.post("/runs", `{"agent_name":"quick","additional_demands":{"tags":["nowhere"]}}`, "Traceparent", its).at("run_id")+"/stop", "")
+		s.post("/runs/"+s.post("/runs", `{"agent_name":"quick","additional_demands":{"tags":["nowhere"]}}`,
+			"Traceparent", its).at("run_id")+"/stop", "")
 		c.want(s, waits, mine, "\nPOST /runs\nPOST /runs/submit\nPOST /runs/submit/queue 1")
 		s.until("the claim is told", func() bool { return slices.Contains(c.paths(id, mine), "?/claim") })
 		w.kill()
@@ -407,17 +426,21 @@ func TestATraceIsHandedOn(t *testing.T) {
 		return s.get("/runs/" + id + "/result").at("result_data")
 	}
 	const want = `{"traceparent":"` + callersParent + `","tracestate":"vendor=1"}`
-	lost := s.post("/runs", `{"agent_name":"dies"}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id")
+	lost := s.post("/runs", `{"agent_name":"dies"}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at(
+		"run_id")
 	s.status(lost, "running")
 	w.kill()
-	waits := s.post("/runs", `{"agent_name":"leaf"}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id")
+	waits := s.post("/runs", `{"agent_name":"leaf"}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at(
+		"run_id")
 	s.coordinator.kill()
 	s.coordinator.start()
 	s.ready()
 	s.worker()
 	s.same("after a wait", result(waits), want)
 	s.same("the next attempt", result(lost), want)
-	child := s.post("/runs", `{"agent_name":"orchestrator","parameters":`+promptParams("@child leaf sync {}\n@data $CHILD")+`}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id")
+	child := s.post("/runs", `{"agent_name":"orchestrator","parameters":`+
+		promptParams("@child leaf sync {}\n@data $CHILD")+`}`, "Traceparent", callersParent, "Tracestate",
+		"vendor=1").at("run_id")
 	s.same("a child", result(child), want)
 
 	// A persistent process gets the first turn's trace in its environment, and those of further turns in their

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// 200 children start children while their tree is stopped, and coordinator and worker are killed meanwhile. Ten seconds later
-// none of them runs or waits, no run is new, and no callback was delivered.
+// While a tree is stopped, 200 children start children, and coordinator and worker are killed. Ten seconds later none
+// of them runs or waits, no run is new, and no callback was delivered.
 func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -18,13 +18,15 @@ func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 	for _, name := range []string{"orchestrator", "kid"} {
 		s.has(s.post("/agents", `{"name":"`+name+`"}`), 201)
 	}
-	grow := strings.Repeat("@child kid async_callback "+promptParams("@sleep 50ms\n@child kid async_poll "+promptParams("@sleep 60s")+"\n@sleep 60s")+"\n@sleep 20ms\n", 8) + "@sleep 60s"
+	grow := strings.Repeat("@child kid async_callback "+promptParams("@sleep 50ms\n@child kid async_poll "+
+		promptParams("@sleep 60s")+"\n@sleep 60s")+"\n@sleep 20ms\n", 8) + "@sleep 60s"
 	const children = 200
 	script := strings.Repeat("@child kid async_callback "+promptParams(grow)+"\n", children) + "@sleep 60s"
 	top := s.run(`{"agent_name":"orchestrator","parameters":` + promptParams(script) + `}`)
 	session := s.get("/runs/" + top).at("session_id")
 	s.until("it grows in the third generation", func() bool {
-		return s.runs("agent_name=kid") >= children && strings.Contains(s.get("/runs?agent_name=kid&limit=1000").text, `"depth":2`)
+		return s.runs("agent_name=kid") >= children && strings.Contains(s.get("/runs?agent_name=kid&limit=1000").text,
+			`"depth":2`)
 	})
 	out, _, code := s.ao("stop", "--tree", session)
 	if code != 0 || !strings.HasPrefix(out, session) {
@@ -49,7 +51,8 @@ func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 		t.Errorf("that took %s", took)
 	}
 	before := s.runs("agent_name=kid")
-	s.until("nobody is owed anything", func() bool { return !strings.Contains(s.get("/callbacks?status=owed").text, "run_id") })
+	s.until("nobody is owed anything",
+		func() bool { return !strings.Contains(s.get("/callbacks?status=owed").text, "run_id") })
 	if r := s.get("/sessions/" + session); r.at("runs") != "1" {
 		t.Errorf("the top was told of something: %s", r.text)
 	}

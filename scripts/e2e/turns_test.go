@@ -30,7 +30,8 @@ func TestTurns(t *testing.T) {
 		for i := range 5 {
 			want = append(want, fmt.Sprint("a-", i))
 			last = s.resume("ses_a", want[i+1])
-			s.has(s.get("/runs/"+last), 200, `"status":"pending"`, `"waiting_for":"its turn: run `+first+` of the session comes first"`)
+			s.has(s.get("/runs/"+last), 200, `"status":"pending"`, `"waiting_for":"its turn: run `+first+
+				` of the session comes first"`)
 		}
 		failing := s.resume("ses_a", "fail-a") // a turn that fails holds nobody up
 		after := s.resume("ses_a", "a-9")
@@ -73,7 +74,8 @@ func TestTurns(t *testing.T) {
 		r := s.ended(big)
 		s.has(r, 200, `"status":"completed"`)
 		s.has(s.get("/runs/"+big+"/result"), 200, `xxxxanswer to big-yyy`)
-		waits := s.run(`{"agent_name":"plain","prompt":"never","session_id":"ses_w","additional_demands":{"hostname":"nowhere"}}`)
+		waits := s.run(`{"agent_name":"plain","prompt":"never","session_id":"ses_w",` +
+			`"additional_demands":{"hostname":"nowhere"}}`)
 		s.has(s.do("DELETE", "/sessions/ses_w", ""), 409, `"run_id":"`+waits+`"`)
 		s.has(s.post("/runs/"+waits+"/stop", ""), 200)
 		ids := []string{"ses_c", "ses_w", first, big, waits}
@@ -87,7 +89,8 @@ func TestTurns(t *testing.T) {
 			s.has(s.get("/sessions/"+session), 404)
 			s.has(s.get("/sessions/"+session+"/events"), 404)
 			s.has(s.post("/runs", `{"session_id":"`+session+`","prompt":"x"}`), 404)
-			s.has(s.post("/runs", `{"agent_name":"plain","prompt":"x","session_id":"`+session+`"}`), 409, "not used twice")
+			s.has(s.post("/runs", `{"agent_name":"plain","prompt":"x","session_id":"`+session+`"}`), 409,
+				"not used twice")
 		}
 		s.has(s.get("/runs/"+big), 404)
 		s.has(s.get("/runs/"+big+"/result"), 404)
@@ -128,8 +131,10 @@ func TestTurns(t *testing.T) {
 		s.coordinator.start()
 		s.ready()
 		check()
-		s.has(s.post("/runs", `{"session_id":"ses_p2","prompt":"on","mode":"sync"}`), 200, `"result_text":"answer to on"`, gone)
-		s.has(s.post("/runs", `{"agent_name":"plain","prompt":"x","parent_session_id":"ses_p"}`), 404, `"field":"parent_session_id"`)
+		s.has(s.post("/runs", `{"session_id":"ses_p2","prompt":"on","mode":"sync"}`), 200,
+			`"result_text":"answer to on"`, gone)
+		s.has(s.post("/runs", `{"agent_name":"plain","prompt":"x","parent_session_id":"ses_p"}`), 404,
+			`"field":"parent_session_id"`)
 		for _, session := range []string{"ses_p1", "ses_p2"} {
 			if r := s.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
 				s.t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/"+session, r.code, r.text)

@@ -16,7 +16,8 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	other := s.another()
 	define := func(schema string) {
 		t.Helper()
-		s.agent("tool", startNote+`sleep 0.02; echo '{"ok":true}'`, `"parameters_schema":{"type":"object","properties":{"n":`+schema+`}}`)
+		s.agent("tool", startNote+`sleep 0.02; echo '{"ok":true}'`,
+			`"parameters_schema":{"type":"object","properties":{"n":`+schema+`}}`)
 	}
 	define(`{"type":"integer"}`)
 	s.agent("gate", gate, "")
@@ -56,7 +57,8 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	s.online("b")
 	all.more(s, 20)
 
-	define(`{"type":"integer","maximum":9}`) // a definition that changes: the first worker waits for the last of the old ones
+	// a definition that changes: the first worker waits for the last of the old ones
+	define(`{"type":"integer","maximum":9}`)
 	one.stop()
 	one.start()
 	one.says(s, "agent_name_collision")
@@ -80,7 +82,8 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	s.online("c")
 	all.more(s, 20)
 	ids := all.end()
-	s.has(s.ended(misfit), 200, `"status":"failed"`, `"error":{"error":"parameter_validation_failed","message":"The definition of agent \"tool\" changed while this run waited`)
+	s.has(s.ended(misfit), 200, `"status":"failed"`, `"error":{"error":"parameter_validation_failed","message":"The `+
+		`definition of agent \"tool\" changed while this run waited`)
 	if statuses := s.verify(ids); statuses["completed"] != len(ids) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
@@ -109,7 +112,8 @@ func startCallers(t testing.TB, body string, doors ...*stack) *backgroundCalls {
 					return
 				case <-rest.C:
 				}
-				id := createRun(t, fmt.Sprintf("caller-%d-%d", who, i), body, doors[who%len(doors)], doors[(who+1)%len(doors)])
+				id := createRun(t, fmt.Sprintf("caller-%d-%d", who, i), body, doors[who%len(doors)],
+					doors[(who+1)%len(doors)])
 				if id == "" {
 					return
 				}

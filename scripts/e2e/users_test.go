@@ -14,7 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// upGuarded starts a stack with the files of `ao init`: its NATS, inside the first coordinator, requires users and TLS.
+// upGuarded starts a stack with the files of `ao init`: its NATS, inside the first coordinator, requires users and
+// TLS.
 func upGuarded(t *testing.T, env ...string) (s *stack, ring, address string) {
 	t.Helper()
 	ring = initKeys(t, today)
@@ -36,13 +37,14 @@ func initKeys(t *testing.T, version string) (ring string) {
 func initialize(t *testing.T, version, ring string) {
 	t.Helper()
 	maker := &stack{t: t, dir: t.TempDir()}
-	if out, errs, code := maker.exec(version+"ao", "", nil, "init", "--dir", ring, "--tls", "--worker", "test=procedural.test", "--worker", "mind=autonomous.mind"); code != 0 {
+	if out, errs, code := maker.exec(version+"ao", "", nil, "init", "--dir", ring, "--tls", "--worker",
+		"test=procedural.test", "--worker", "mind=autonomous.mind"); code != 0 {
 		t.Fatal(out, errs)
 	}
 }
 
-// startBehindUsers returns the environment of a coordinator whose embedded NATS requires the users of a folder, and its
-// address.
+// startBehindUsers returns the environment of a coordinator whose embedded NATS requires the users of a folder, and
+// its address.
 func startBehindUsers(t *testing.T, ring string, env ...string) (all []string, address string) {
 	t.Helper()
 	at := natstest.FreeAddr(t)
@@ -51,7 +53,8 @@ func startBehindUsers(t *testing.T, ring string, env ...string) (all []string, a
 
 // as returns the environment of a program with a credential.
 func as(ring, address, user string) []string {
-	return []string{"AO_NATS_URL=" + address, "AO_NATS_CREDS=" + filepath.Join(ring, user, "nats.nk"), "AO_NATS_CA=" + filepath.Join(ring, user, "ca.crt")}
+	return []string{"AO_NATS_URL=" + address, "AO_NATS_CREDS=" + filepath.Join(ring, user, "nats.nk"), "AO_NATS_CA=" +
+		filepath.Join(ring, user, "ca.crt")}
 }
 
 // All features work with restricted NATS users, and nothing is refused.
@@ -74,7 +77,8 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 	}
 
 	s.same("a plain run", s.sync("echo", `{"word":"hello"}`).at("result.result_data.stdout"), "hello")
-	s.same("a large input", s.sync("talker", promptParams("@say "+strings.Repeat("z", 400_000))).at("status"), "completed")
+	s.same("a large input", s.sync("talker", promptParams("@say "+strings.Repeat("z", 400_000))).at("status"),
+		"completed")
 	s.same("a large result", fmt.Sprint(len(s.sync("big", `{}`).at("result.result_data"))), "600000")
 
 	var burst []string
@@ -99,7 +103,8 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 
 	r = s.sync("scanner", promptParams("@json {\"found\":1}\n@next\n@json {\"issues\":[],\"summary\":\"clean\"}"))
 	s.same("an offered result", r.at("result.result_data.summary"), "clean")
-	parent := s.ended(s.run(`{"agent_name":"talker","parameters":` + promptParams("@child talker async_callback @say from below\n@say I wait") + `}`))
+	parent := s.ended(s.run(`{"agent_name":"talker","parameters":` +
+		promptParams("@child talker async_callback @say from below\n@say I wait") + `}`))
 	s.until("the child's word has come", func() bool {
 		return strings.Contains(s.messages(parent.at("session_id")), "from below")
 	})
@@ -114,7 +119,8 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	m, err := nc.Request("ao.api.runs.create", []byte(`{"agent_name":"echo","parameters":{"word":"published"},"mode":"sync"}`), 30*time.Second)
+	m, err := nc.Request("ao.api.runs.create",
+		[]byte(`{"agent_name":"echo","parameters":{"word":"published"},"mode":"sync"}`), 30*time.Second)
 	if err != nil || m.Header.Get("status") != "200" || !strings.Contains(string(m.Data), `"stdout":"published"`) {
 		t.Errorf("published: %v %v", m, err)
 	}
@@ -122,7 +128,9 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := nc.RequestMsg(&nats.Msg{Subject: "ao.inbox.runs", Header: nats.Header{"Ao-Reply-To": {answers.Subject}}, Data: []byte(`{"agent_name":"echo","parameters":{"word":"left"}}`)}, 10*time.Second); err != nil || !strings.Contains(string(m.Data), `"stream":"INBOX"`) {
+	if m, err := nc.RequestMsg(&nats.Msg{Subject: "ao.inbox.runs", Header: nats.Header{
+		"Ao-Reply-To": {answers.Subject}}, Data: []byte(`{"agent_name":"echo","parameters":{"word":"left"}}`)},
+		10*time.Second); err != nil || !strings.Contains(string(m.Data), `"stream":"INBOX"`) {
 		t.Errorf("left in the inbox: %v %v", m, err)
 	}
 	if m, err := answers.NextMsg(30 * time.Second); err != nil || m.Header.Get("status") != "201" {
@@ -162,20 +170,25 @@ func TestUsersWhoAreNotLetIn(t *testing.T) {
 	}{
 		{"no authority", "worker", []string{creds}, "AO_NATS_CA"},
 		{"another authority", "worker", []string{creds, "AO_NATS_CA=" + stranger + "/worker/ca.crt"}, "AO_NATS_CA"},
-		{"no authority for a coordinator", "coordinator", []string{"AO_NATS_CREDS=" + ring + "/coordinator/nats.nk"}, "AO_NATS_CA"},
+		{"no authority for a coordinator", "coordinator", []string{"AO_NATS_CREDS=" + ring + "/coordinator/nats.nk"},
+			"AO_NATS_CA"},
 		{"no user", "worker", []string{ca}, "AO_NATS_CREDS"},
-		{"a user of another server", "worker", []string{ca, "AO_NATS_CREDS=" + stranger + "/worker/nats.nk"}, "AO_NATS_CREDS"},
+		{"a user of another server", "worker", []string{ca, "AO_NATS_CREDS=" + stranger + "/worker/nats.nk"},
+			"AO_NATS_CREDS"},
 		{"no seed", "worker", []string{ca, "AO_NATS_CREDS=" + nothing}, "AO_NATS_CREDS"},
 		{"no file", "worker", []string{ca, "AO_NATS_CREDS=" + nothing + "x"}, "AO_NATS_CREDS"},
 		{"no certificate", "worker", []string{creds, "AO_NATS_CA=" + nothing}, "AO_NATS_CA"},
 		{"half a pair", "worker", []string{creds, ca, "AO_NATS_CERT=" + nothing}, "AO_NATS_KEY"},
-		{"an embedded NATS without users", "coordinator", []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=0.0.0.0:0", "AO_DATA_DIR=" + t.TempDir()}, "AO_NATS_USERS"},
-		{"a file of users that is none", "coordinator", []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=127.0.0.1:0", "AO_NATS_USERS=" + nothing, "AO_DATA_DIR=" + t.TempDir()}, "AO_NATS_USERS"},
+		{"an embedded NATS without users", "coordinator", []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=0.0.0.0:0",
+			"AO_DATA_DIR=" + t.TempDir()}, "AO_NATS_USERS"},
+		{"a file of users that is none", "coordinator", []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=127.0.0.1:0",
+			"AO_NATS_USERS=" + nothing, "AO_DATA_DIR=" + t.TempDir()}, "AO_NATS_USERS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			own := *s
 			own.t = t
-			env := append([]string{"AO_PROFILES=test", "AO_NATS_USERS=", "AO_NATS_URL=" + address, "AO_HTTP_ADDR=" + natstest.FreeAddr(t)}, tt.env...)
+			env := append([]string{"AO_PROFILES=test", "AO_NATS_USERS=", "AO_NATS_URL=" + address, "AO_HTTP_ADDR=" +
+				natstest.FreeAddr(t)}, tt.env...)
 			out, errs, code := own.exec(tt.program, "", env)
 			if code == 0 || !strings.Contains(out+errs, tt.want) {
 				t.Errorf("ended with %d: %s%s", code, out, errs)

@@ -38,7 +38,8 @@ func withOld(t testing.TB) {
 	}
 }
 
-var errNoHistory = errors.New("old × new is skipped: this clone has no history back to commit " + before[:7] + " (shallow, or no clone at all)")
+var errNoHistory = errors.New("old × new is skipped: this clone has no history back to commit " + before[:7] +
+	" (shallow, or no clone at all)")
 
 // oldPrograms puts the old programs below bin. They are built once per machine and Go version, without the race
 // detector, and kept in the user's cache.
@@ -82,7 +83,8 @@ func buildOld(kept string) error {
 	if err := checkout(sources); err != nil {
 		return err
 	}
-	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", programs + string(filepath.Separator)}, mains...)...)
+	build := exec.Command("go",
+		append([]string{"build", "-buildvcs=false", "-o", programs + string(filepath.Separator)}, mains...)...)
 	build.Dir = sources
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the programs of %s: %w\n%s", before[:7], err, out)

@@ -26,21 +26,34 @@ var wires = []struct {
 	by      []string
 	shots   func(b *securityStack) []natsMessage
 }{
-	{subject.Claimed("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Claimed) }},
+	{subject.Claimed("*", "*", "*"), workers, func(b *securityStack) []natsMessage {
+		return b.records(subject.Claimed)
+	}},
 	{subject.Bound("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Bound) }},
-	{subject.Offered("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Offered) }},
+	{subject.Offered("*", "*", "*"), workers, func(b *securityStack) []natsMessage {
+		return b.records(subject.Offered)
+	}},
 	{subject.Ended("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Ended) }},
 	{subject.Event("*", "*", "*", "*"), workers, (*securityStack).events},
-	{subject.RejectedRuns, workers, func(b *securityStack) []natsMessage { return each(subject.RejectedRuns, malformedBodies...) }},
+	{subject.RejectedRuns, workers, func(b *securityStack) []natsMessage {
+		return each(subject.RejectedRuns, malformedBodies...)
+	}},
 	{subject.Heartbeats("*"), workers, (*securityStack).heartbeats},
 	{subject.RunnerAPI("*"), workers, (*securityStack).asks},
-	{subject.Register("*", "*"), workers[:1], func(b *securityStack) []natsMessage { return b.registrations(subject.Register("procedural", "evil")) }},
-	{subject.Register("autonomous", "mind"), workers, func(b *securityStack) []natsMessage { return b.registrations(subject.Register("autonomous", "mind")) }},
+	{subject.Register("*", "*"), workers[:1], func(b *securityStack) []natsMessage {
+		return b.registrations(subject.Register("procedural", "evil"))
+	}},
+	{subject.Register("autonomous", "mind"), workers, func(b *securityStack) []natsMessage {
+		return b.registrations(subject.Register("autonomous", "mind"))
+	}},
 	{subject.Pull("*"), workers, func(b *securityStack) []natsMessage {
-		return each(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))), append(malformedBodies, `{"batch":2000000000,"expires":9000000000000000000}`, `{"batch":-1}`, `{"batch":1,"idle_heartbeat":1}`)...)
+		return each(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))),
+			append(malformedBodies, `{"batch":2000000000,"expires":9000000000000000000}`, `{"batch":-1}`,
+				`{"batch":1,"idle_heartbeat":1}`)...)
 	}},
 	{subject.APIRunsCreate, publishers, func(b *securityStack) []natsMessage {
-		return each(subject.APIRunsCreate, append(malformedBodies, `{"agent_name":"nobodys"}`, `{"session_id":"ses_nobodys","prompt":"x"}`)...)
+		return each(subject.APIRunsCreate, append(malformedBodies, `{"agent_name":"nobodys"}`,
+			`{"session_id":"ses_nobodys","prompt":"x"}`)...)
 	}},
 	{subject.APIRunsGet, publishers, func(b *securityStack) []natsMessage {
 		return each(subject.APIRunsGet, append(malformedBodies, "run_nobodys", "*", ">")...)
@@ -48,9 +61,12 @@ var wires = []struct {
 	{subject.APIRunsStop, publishers, func(b *securityStack) []natsMessage {
 		return each(subject.APIRunsStop, append(malformedBodies, "run_nobodys", "*", ">")...)
 	}},
-	{subject.APIAgentsList, publishers, func(b *securityStack) []natsMessage { return each(subject.APIAgentsList, malformedBodies...) }},
+	{subject.APIAgentsList, publishers, func(b *securityStack) []natsMessage {
+		return each(subject.APIAgentsList, malformedBodies...)
+	}},
 	{subject.InboxRuns, publishers, func(b *securityStack) []natsMessage {
-		return each(subject.InboxRuns, append(malformedBodies, `{"agent_name":"nobodys"}`, `{"agent_name":"echo","mode":"sync"}`)...)
+		return each(subject.InboxRuns, append(malformedBodies, `{"agent_name":"nobodys"}`,
+			`{"agent_name":"echo","mode":"sync"}`)...)
 	}},
 }
 
@@ -60,7 +76,8 @@ var (
 	publishers = []string{"publisher"}
 )
 
-var malformedBodies = []string{``, `{`, `null`, `[]`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), strings.Repeat("x", 900_000)}
+var malformedBodies = []string{``, `{`, `null`, `[]`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000),
+	strings.Repeat(`{"a":`, 50_000), strings.Repeat("x", 900_000)}
 
 func each(to string, bodies ...string) (all []natsMessage) {
 	for _, body := range bodies {
@@ -150,7 +167,8 @@ func (b *securityStack) everySubjectHasARow() {
 		}
 		for _, to := range u.Permissions(all).Publish {
 			if !slices.Contains(rows[to], u.Name) {
-				b.t.Errorf("%s may write to %s, and wires has no row for that: say what an intruder would send there", u.Name, to)
+				b.t.Errorf("%s may write to %s, and wires has no row for that: say what an intruder would send there",
+					u.Name, to)
 			}
 		}
 	}
@@ -180,8 +198,11 @@ func (b *securityStack) nobodyLogsIn() {
 func (b *securityStack) records(at func(partition, run, key string) string) (all []natsMessage) {
 	bodies := append([]string{
 		`{"v":99}`, `{"v":2}`, `{"v":-1}`, `{"v":1e99}`,
-		`{"v":1,"session_id":"` + b.victim.holds + `","runner_id":"` + b.victim.runner + `","instance":"x","nonce":"x","attempt":1,"status":"completed","result":{"result_type":"procedural","result_text":"forged"},"at":"2026-01-01T00:00:00Z"}`,
-		`{"v":1,"session_id":"` + b.victim.session + `","attempt":100,"status":"failed","error":{"error":"forged","message":"forged"},"executor_session_id":"forged"}`,
+		`{"v":1,"session_id":"` + b.victim.holds + `","runner_id":"` + b.victim.runner +
+			`","instance":"x","nonce":"x","attempt":1,"status":"completed","result":{"result_type":"procedural",` +
+			`"result_text":"forged"},"at":"2026-01-01T00:00:00Z"}`,
+		`{"v":1,"session_id":"` + b.victim.session + `","attempt":100,"status":"failed","error":{"error":"forged",` +
+			`"message":"forged"},"executor_session_id":"forged"}`,
 	}, malformedBodies...)
 	for _, run := range []string{b.victim.held, b.victim.run, "run_nobodys"} {
 		for i, body := range bodies {
@@ -196,20 +217,27 @@ const forgedMessages = "forged-by-a-worker"
 
 // events returns events for sessions of others, whose life cycle comes only from the records.
 func (b *securityStack) events() (all []natsMessage) {
-	for _, kind := range []string{"run_start", "run_completed", "run_failed", "run_stopped", "result", "session_deleted", "evil"} {
+	for _, kind := range []string{"run_start", "run_completed", "run_failed", "run_stopped", "result",
+		"session_deleted", "evil"} {
 		for _, at := range [][2]string{{b.victim.holds, b.victim.held}, {b.victim.session, b.victim.run}} {
 			all = append(all, natsMessage{subject.Event(subject.Partition(at[0]), at[0], at[1], kind),
-				fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forgedMessages)})
+				fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z",`+
+					`"status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,`+
+					`"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forgedMessages)})
 		}
 	}
-	member := fmt.Sprintf(`{"event_type":"message","session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","role":%[3]q,"content":[{"type":"text","text":%[3]q}]}`, b.victim.holds, b.victim.held, forgedMessages)
+	member := fmt.Sprintf(`{"event_type":"message","session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z",`+
+		`"role":%[3]q,"content":[{"type":"text","text":%[3]q}]}`, b.victim.holds, b.victim.held, forgedMessages)
 	proof := fmt.Sprintf(`"proof":"%032x"`, 1)
 	packs := append([]string{
-		`{"events":[` + member + `]}`, `{"events":[` + member + `,` + member + `],` + proof + `}`, `{"events":[` + strings.Repeat("{},", 100_000) + `{}],` + proof + `}`,
-		`{"events":[` + strings.Repeat(member+",", 2000) + member + `],` + proof + `}`, `{"events":[{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}],` + proof + `}`,
+		`{"events":[` + member + `]}`, `{"events":[` + member + `,` + member + `],` + proof + `}`, `{"events":[` +
+			strings.Repeat("{},", 100_000) + `{}],` + proof + `}`,
+		`{"events":[` + strings.Repeat(member+",", 2000) + member + `],` + proof + `}`, `{"events":[{"x":` +
+			strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}],` + proof + `}`,
 	}, malformedBodies...)
 	for kind, bodies := range map[string][]string{"evil": malformedBodies, run.PackKind: packs} {
-		all = append(all, each(subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, kind), bodies...)...)
+		all = append(all, each(subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, kind),
+			bodies...)...)
 	}
 	return all
 }
@@ -217,8 +245,11 @@ func (b *securityStack) events() (all []natsMessage) {
 // heartbeats returns heartbeats that claim others are dead, or thousands are alive.
 func (b *securityStack) heartbeats() (all []natsMessage) {
 	for _, instance := range []string{"", "x", b.victim.instance} {
-		for _, more := range []string{"", `,"draining":true`, `,"attempts":[{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","key":"00000000000000000000000000000000"}]`, `,"idle":["` + b.victim.holds + `","` + b.victim.session + `"]`} {
-			all = append(all, natsMessage{subject.Heartbeats(b.victim.runner), `{"runner_id":"` + b.victim.runner + `","instance":"` + instance + `"` + more + `}`})
+		for _, more := range []string{"", `,"draining":true`, `,"attempts":[{"run_id":"` + b.victim.held +
+			`","session_id":"` + b.victim.holds + `","key":"00000000000000000000000000000000"}]`, `,"idle":["` +
+			b.victim.holds + `","` + b.victim.session + `"]`} {
+			all = append(all, natsMessage{subject.Heartbeats(b.victim.runner), `{"runner_id":"` + b.victim.runner +
+				`","instance":"` + instance + `"` + more + `}`})
 		}
 	}
 	for i := range 50 {
@@ -226,7 +257,8 @@ func (b *securityStack) heartbeats() (all []natsMessage) {
 		for j := range sessions {
 			sessions[j] = fmt.Sprintf(`"ses_%d_%d"`, i, j)
 		}
-		all = append(all, natsMessage{subject.Heartbeats(fmt.Sprintf("rnr_%d", i)), fmt.Sprintf(`{"runner_id":"rnr_%d","instance":"x","idle":[%s]}`, i, strings.Join(sessions, ","))})
+		all = append(all, natsMessage{subject.Heartbeats(fmt.Sprintf("rnr_%d", i)),
+			fmt.Sprintf(`{"runner_id":"rnr_%d","instance":"x","idle":[%s]}`, i, strings.Join(sessions, ","))})
 	}
 	return append(all, each(subject.Heartbeats(b.victim.runner), malformedBodies...)...)
 }
@@ -235,15 +267,20 @@ func (b *securityStack) heartbeats() (all []natsMessage) {
 func (b *securityStack) asks() (all []natsMessage) {
 	for _, id := range []string{b.victim.runner, "_owners", "", ">", "../x", "rnr_nobodys"} {
 		for _, instance := range []string{"", "x", b.victim.instance} {
-			all = append(all, natsMessage{subject.RunnerAPI("deregister"), `{"runner_id":"` + id + `","instance":"` + instance + `"}`})
+			all = append(all, natsMessage{subject.RunnerAPI("deregister"), `{"runner_id":"` + id + `","instance":"` +
+				instance + `"}`})
 		}
 	}
 	for _, op := range []string{"payload_get", "payload_put", "state_drop"} {
-		for _, name := range []string{b.victim.run + ".in", b.victim.held + ".out", b.victim.held + ".1.state", "../../x", ""} {
-			all = append(all, natsMessage{subject.RunnerAPI(op), `{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name + `","part":-1,"body":"eA=="}`})
+		for _, name := range []string{b.victim.run + ".in", b.victim.held + ".out", b.victim.held +
+			".1.state", "../../x", ""} {
+			all = append(all, natsMessage{subject.RunnerAPI(op), `{"run_id":"` + b.victim.held + `","session_id":"` +
+				b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name +
+				`","part":-1,"body":"eA=="}`})
 		}
 	}
-	for _, of := range []string{"ao.runs.>", "ao.runs.*.claimed." + b.victim.held + ".*", "ao.runs.*.queued.>", "$KV.secrets.attempts", subject.Session("1", b.victim.holds)} {
+	for _, of := range []string{"ao.runs.>", "ao.runs.*.claimed." + b.victim.held + ".*", "ao.runs.*.queued.>",
+		"$KV.secrets.attempts", subject.Session("1", b.victim.holds)} {
 		all = append(all, natsMessage{subject.RunnerAPI("record"), `{"subject":"` + of + `"}`})
 	}
 	for _, op := range []string{"deregister", "payload_get", "payload_put", "state_drop", "record", "nothing"} {
@@ -257,16 +294,22 @@ func (b *securityStack) registrations(to string) (all []natsMessage) {
 	parts := strings.Split(to, ".")
 	kind, profile := parts[3], parts[4]
 	runner := func(host, dir, profile, more string) string {
-		return fmt.Sprintf(`{"hostname":%q,"project_dir":%q,"executor_profile":%q,"executor_type":%q,"instance":"x","max_concurrent_runs":1000,"tags":[],"agents":[]%s}`, host, dir, profile, kind, more)
+		return fmt.Sprintf(`{"hostname":%q,"project_dir":%q,"executor_profile":%q,"executor_type":%q,"instance":"x",`+
+			`"max_concurrent_runs":1000,"tags":[],"agents":[]%s}`, host, dir, profile, kind, more)
 	}
 	all = each(to,
 		runner("honest", b.dir, "test", ""), // of another profile than the subject's
 		strings.Replace(runner("honest", b.dir, "test", ""), kind, "procedural", 1),
-		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[{"name":"echo","type":"procedural","command":"./evil","status":"active"}]`, 1),
-		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[`+strings.Repeat(`{"name":"a","type":"procedural","command":"x","status":"active"},`, 5000)+`{}]`, 1),
-		runner(strings.Repeat("h", 100_000), "/evil", profile, ""), runner("../../x", "\\u0000", profile, ""), runner("*", ">", profile, `,"max_concurrent_runs":-1`))
+		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`,
+			`"agents":[{"name":"echo","type":"procedural","command":"./evil","status":"active"}]`, 1),
+		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[`+
+			strings.Repeat(`{"name":"a","type":"procedural","command":"x","status":"active"},`, 5000)+`{}]`, 1),
+		runner(strings.Repeat("h", 100_000), "/evil", profile, ""), runner("../../x", "\\u0000", profile, ""),
+		runner("*", ">", profile, `,"max_concurrent_runs":-1`))
 	for i := range 300 {
-		all = append(all, natsMessage{to, strings.Replace(runner(fmt.Sprintf("made-up-%d", i), "/evil", profile, ""), `"agents":[]`, fmt.Sprintf(`"agents":[{"name":"evil-%d","type":"procedural","command":"./evil","status":"active"}]`, i), 1)})
+		all = append(all, natsMessage{to, strings.Replace(runner(fmt.Sprintf("made-up-%d", i), "/evil", profile, ""),
+			`"agents":[]`, fmt.Sprintf(
+				`"agents":[{"name":"evil-%d","type":"procedural","command":"./evil","status":"active"}]`, i), 1)})
 	}
 	return append(all, each(to, malformedBodies...)...)
 }
@@ -295,16 +338,19 @@ func (b *securityStack) ownRun() {
 		}
 		return m
 	}
-	ask(subject.Register("autonomous", "mind"), `{"hostname":"evil","project_dir":"/evil","executor_profile":"mind","executor_type":"autonomous","instance":"evil","tags":[],"max_concurrent_runs":8,"agents":[]}`)
+	ask(subject.Register("autonomous", "mind"), `{"hostname":"evil","project_dir":"/evil","executor_profile":"mind",`+
+		`"executor_type":"autonomous","instance":"evil","tags":[],"max_concurrent_runs":8,"agents":[]}`)
 	b.has(b.post("/agents", `{"name":"taken","executor_profile":"mind"}`), 201)
 	r := b.post("/runs", `{"agent_name":"taken","prompt":"x"}`)
 	b.has(r, 201)
-	m := ask(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))), `{"batch":1,"expires":15000000000}`)
+	m := ask(subject.Pull(subject.TaskQueueDurable(subject.TaskQueue("autonomous", "mind", "_"))),
+		`{"batch":1,"expires":15000000000}`)
 	key, p := reply{text: string(m.Data)}.at("key"), subject.Partition(r.at("session_id"))
 	if key == "" || (reply{text: string(m.Data)}).at("run_id") != r.at("run_id") {
 		b.t.Fatalf("it was handed %s %s", m.Subject, m.Data)
 	}
-	ask(subject.Claimed(p, r.at("run_id"), key), `{"v":1,"session_id":"`+r.at("session_id")+`","runner_id":"rnr_evil","instance":"evil","nonce":"evil","attempt":1}`)
+	ask(subject.Claimed(p, r.at("run_id"), key), `{"v":1,"session_id":"`+r.at("session_id")+
+		`","runner_id":"rnr_evil","instance":"evil","nonce":"evil","attempt":1}`)
 	for _, at := range []func(p, run, key string) string{subject.Bound, subject.Offered, subject.Ended} {
 		ask(at(p, r.at("run_id"), key), `{"v":99,"session_id":"`+b.victim.session+`","status":"completed"}`)
 	}
@@ -317,7 +363,8 @@ func (b *securityStack) checkLateWorkers() {
 	b.t.Helper()
 	late := b.runner("late", append(as(b.ring, b.nats, "worker-test"), "AO_TAGS=late")...)
 	b.online("late")
-	r := b.post("/runs", `{"agent_name":"echo","parameters":{"word":"late"},"additional_demands":{"tags":["late"]},"mode":"sync","wait_seconds":30}`)
+	r := b.post("/runs", `{"agent_name":"echo","parameters":{"word":"late"},"additional_demands":{"tags":["late"]},`+
+		`"mode":"sync","wait_seconds":30}`)
 	b.has(r, 200, `"status":"completed"`, `"stdout":"late"`)
 	late.stop()
 }

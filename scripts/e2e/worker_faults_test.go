@@ -43,15 +43,18 @@ func (s *stack) pauseWorker(p *program) {
 	})
 }
 
-// The end record of a worker that was paused longer than its lease is refused and logged. The log keeps the executor's
-// result; a running executor is killed.
+// The end record of a worker that was paused longer than its lease is refused and logged. The log keeps the
+// executor's result; a running executor is killed.
 func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("late", startNote+`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
+	s.agent("late", startNote+
+		`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
 	s.agent("hang", startNote+`trap "" TERM; echo $$ >> hangs; while :; do sleep 0.1; done`, "")
 	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
-	s.agent("twice", `echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.02; done`, `"max_attempts":2`)
+	s.agent("twice",
+		`echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.02; done`,
+		`"max_attempts":2`)
 	w := s.worker()
 	late, hang, twice := s.run(`{"agent_name":"late"}`), s.run(`{"agent_name":"hang"}`), s.run(`{"agent_name":"twice"}`)
 	s.until("all have begun", func() bool {
@@ -61,8 +64,10 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	lost := func(id string) {
 		t.Helper()
 		r := s.ended(id)
-		s.has(r, 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
-		if all := r.text + s.get("/runs/"+id+"/result").text; strings.Contains(all, "evidence") || r.at("result") != "" {
+		s.has(r, 200, `"status":"failed"`,
+			`"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
+		if all := r.text + s.get("/runs/"+id+"/result").text; strings.Contains(all, "evidence") ||
+			r.at("result") != "" {
 			t.Errorf("a result that came too late is in the run: %s", all)
 		}
 	}
@@ -71,13 +76,16 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	s.pauseWorker(s.coordinator) // so that it is the stream that says no, before a coordinator can
 	s.openGate("late")
 	w.signal(syscall.SIGCONT)
-	s.until("the worker says that its last word was refused", func() bool { return w.line("level=WARN", "end record refused", late) != "" })
+	s.until("the worker says that its last word was refused",
+		func() bool { return w.line("level=WARN", "end record refused", late) != "" })
 	s.contains(w.line("end record refused", late), "of the late one", "status=completed")
-	s.until("the worker says what happened", func() bool { return w.line("level=WARN", "this process was not scheduled for a while") != "" })
+	s.until("the worker says what happened",
+		func() bool { return w.line("level=WARN", "this process was not scheduled for a while") != "" })
 	s.coordinator.signal(syscall.SIGCONT)
 	s.gone(s.lines("hangs"))
 	s.until("the worker says that it killed the others", func() bool {
-		return w.line("level=WARN", "abandoned by the coordinator", hang) != "" && w.line("level=WARN", "the run may be attempted again", twice) != ""
+		return w.line("level=WARN", "abandoned by the coordinator", hang) != "" &&
+			w.line("level=WARN", "the run may be attempted again", twice) != ""
 	})
 	s.same("an attempt that the freeze ended", s.ended(twice).at("attempt"), "2")
 	if l := w.line("context canceled"); l != "" {
@@ -97,9 +105,11 @@ func TestNothingOfATreeIsLeft(t *testing.T) {
 	const hold = `while [ ! -e open-end ]; do sleep 0.05; done
 `
 	trees := map[string]string{
-		"grandchildren that ignore SIGTERM": `sh -c 'trap "" TERM; echo $$ >> pids; (echo >> pids; while :; do sleep 1; done); sleep 60' &`,
-		"a daemon, twice forked":            `(setsid sh -c 'trap "" TERM; (echo $$ >> pids; while :; do sleep 1; done) & exit' </dev/null >/dev/null 2>&1 &)`,
-		"a daemon that holds the pipes":     `(setsid sh -c 'trap "" TERM; sh -c "echo \$\$ >> pids; sleep 60" & exit' &)`,
+		"grandchildren that ignore SIGTERM": `sh -c 'trap "" TERM; echo $$ >> pids; (echo >> pids; while :; do sleep ` +
+			`1; done); sleep 60' &`,
+		"a daemon, twice forked": `(setsid sh -c 'trap "" TERM; (echo $$ >> pids; while :; do sleep 1; done) & ` +
+			`exit' </dev/null >/dev/null 2>&1 &)`,
+		"a daemon that holds the pipes": `(setsid sh -c 'trap "" TERM; sh -c "echo \$\$ >> pids; sleep 60" & exit' &)`,
 	}
 	n := 0
 	for what, script := range trees {
@@ -167,7 +177,8 @@ func TestStopsThatCrossWithTheEnd(t *testing.T) {
 				s.until("it has begun", func() bool { return s.get("/runs/"+id).at("status") != "pending" })
 			}
 			began := time.Now()
-			s.until("some time has passed", func() bool { return time.Since(began) > time.Duration(i)*12*time.Millisecond })
+			s.until("some time has passed",
+				func() bool { return time.Since(began) > time.Duration(i)*12*time.Millisecond })
 			a := s.post("/runs/"+id+"/stop", "")
 			r := s.ended(id)
 			status := r.at("status")
@@ -232,7 +243,8 @@ func TestStopWhileTheRunnerIsUnreachable(t *testing.T) {
 func TestUnansweredWorkerFencesItself(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("twice", `trap "" TERM; echo $$ >> first; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 1 ] || { echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"; exit; }; while :; do sleep 0.1; done`, `"max_attempts":2`)
+	s.agent("twice", `trap "" TERM; echo $$ >> first; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 1 ] || { echo `+
+		`"{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"; exit; }; while :; do sleep 0.1; done`, `"max_attempts":2`)
 	s.agent("once", startNote+`echo $$ >> once; while [ ! -e open-once ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
 	w := s.worker()
 	twice, once := s.run(`{"agent_name":"twice"}`), s.run(`{"agent_name":"once"}`)
@@ -254,12 +266,13 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	s.verify([]string{once})
 }
 
-// An executor's binding comes back at the session's next turn, also on another worker and after a failed run. Results,
-// events and errors are those of the program.
+// An executor's binding comes back at the session's next turn, also on another worker and after a failed run.
+// Results, events and errors are those of the program.
 func TestAnExecutorOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.write("profiles/own.json", `{"type":"autonomous","command":"./own","config":{"model":"m-1"},"resume_anywhere":true}`)
+	s.write("profiles/own.json",
+		`{"type":"autonomous","command":"./own","config":{"model":"m-1"},"resume_anywhere":true}`)
 	s.write("profiles/own", `#!/bin/sh
 in=$(cat)
 case $in in *'"mode":"start"'*) echo '{"type":"bind","executor_session_id":"model-'$AGENT_SESSION_ID'"}';; esac
@@ -276,10 +289,13 @@ echo "{\"type\":\"result\",\"result_data\":$in}"
 	w.kill()
 	s.runner("second", "AO_PROFILES=own")
 	s.online("second")
-	r = s.post("/runs", fmt.Sprintf(`{"type":"resume_session","session_id":%q,"prompt":"again","mode":"sync"}`, session))
+	r = s.post("/runs", fmt.Sprintf(`{"type":"resume_session","session_id":%q,"prompt":"again","mode":"sync"}`,
+		session))
 	s.has(r, 200, `"status":"completed"`, `"result_type":"autonomous"`)
-	for path, want := range map[string]string{"mode": "resume", "executor_session_id": "model-" + session, "session_id": session, "run_id": r.at("run_id"),
-		"parameters.prompt": "again", "executor_config.model": "m-1", "agent_blueprint.system_prompt": "think", "project_dir": s.dir} {
+	for path, want := range map[string]string{"mode": "resume", "executor_session_id": "model-" +
+		session, "session_id": session, "run_id": r.at("run_id"),
+		"parameters.prompt": "again", "executor_config.model": "m-1", "agent_blueprint.system_prompt": "think",
+		"project_dir": s.dir} {
 		s.same(path, r.at("result.result_data."+path), want)
 	}
 	s.contains(s.get("/sessions/"+session+"/events").text, `"event_type":"pre_tool"`, `"tool_name":"think"`)

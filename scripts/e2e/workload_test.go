@@ -26,10 +26,13 @@ var kinds = []struct {
 	}},
 	{"a run that takes a while", func(c *workload, _ int) { c.waitFor(c.run(`{"agent_name":"slow"}`), `"slow":true`) }},
 	{"a procedural result that must fit a schema", func(c *workload, n int) {
-		c.waitFor(c.run(`{"agent_name":"counted","parameters":{"n":"number %d"}}`, n), fmt.Sprintf(`{"issues":["number %d"],"summary":"counted"}`, n), `"valid":true`)
+		c.waitFor(c.run(`{"agent_name":"counted","parameters":{"n":"number %d"}}`, n),
+			fmt.Sprintf(`{"issues":["number %d"],"summary":"counted"}`, n), `"valid":true`)
 	}},
 	{"a model's result that fits its schema at the second try", func(c *workload, n int) {
-		c.waitFor(c.run(`{"agent_name":"scanner","parameters":%s}`, promptParams(fmt.Sprintf("@json {\"found\":1}\n@next\n@json {\"issues\":[],\"summary\":\"scan %d\"}", n))), fmt.Sprintf(`"summary":"scan %d"`, n), `"valid":true`)
+		c.waitFor(c.run(`{"agent_name":"scanner","parameters":%s}`,
+			promptParams(fmt.Sprintf("@json {\"found\":1}\n@next\n@json {\"issues\":[],\"summary\":\"scan %d\"}", n))),
+			fmt.Sprintf(`"summary":"scan %d"`, n), `"valid":true`)
 	}},
 	{"a session that remembers, two turns at a time", func(c *workload, n int) {
 		first, second := c.turn("talker", fmt.Sprintf("word %d\n@say noted", n)), c.turn("talker", "@recall")
@@ -40,21 +43,26 @@ var kinds = []struct {
 		c.waitFor(c.turn("homely", "hello"), map[bool]string{true: "moved in", false: "at home"}[n == 0])
 	}},
 	{"a child that calls its parent back", func(c *workload, n int) {
-		parent := c.waitFor(c.run(`{"agent_name":"talker","parameters":%s}`, promptParams("@say I wait")), "I wait").at("session_id")
-		child := c.run(`{"agent_name":"talker","mode":"async_callback","parent_session_id":%q,"parameters":%s}`, parent, promptParams(fmt.Sprintf("@say from below %d", n)))
+		parent := c.waitFor(c.run(`{"agent_name":"talker","parameters":%s}`, promptParams("@say I wait")), "I wait").at(
+			"session_id")
+		child := c.run(`{"agent_name":"talker","mode":"async_callback","parent_session_id":%q,"parameters":%s}`, parent,
+			promptParams(fmt.Sprintf("@say from below %d", n)))
 		c.waitFor(child, "from below")
 		c.until("the parent is told", func() bool {
-			return strings.Contains(c.get("/sessions/"+parent+"/events?limit=1000").text, fmt.Sprintf("from below %d", n))
+			return strings.Contains(c.get("/sessions/"+parent+"/events?limit=1000").text,
+				fmt.Sprintf("from below %d", n))
 		})
 	}},
 	{"bodies larger than a message", func(c *workload, n int) {
 		large := strings.Repeat("z", 300_000)
-		c.waitFor(c.run(`{"agent_name":"talker","parameters":%s}`, promptParams(fmt.Sprintf("@say %d %s", n, large))), fmt.Sprintf("%d %s", n, large))
+		c.waitFor(c.run(`{"agent_name":"talker","parameters":%s}`, promptParams(fmt.Sprintf("@say %d %s", n, large))),
+			fmt.Sprintf("%d %s", n, large))
 	}},
 	{"a run that a publisher left in the inbox", func(c *workload, n int) {
 		word := fmt.Sprintf("left-%d", n)
 		c.until("the inbox takes it", func() bool {
-			_, err := c.nc.Request(subject.InboxRuns, []byte(`{"agent_name":"plain","parameters":{"word":"`+word+`"}}`), 10*time.Second)
+			_, err := c.nc.Request(subject.InboxRuns, []byte(`{"agent_name":"plain","parameters":{"word":"`+word+`"}}`),
+				10*time.Second)
 			return err == nil
 		})
 		c.until("it is done", func() bool {
@@ -84,7 +92,8 @@ func (d *deployment) call() *workload {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	c := &workload{t: d.t, d: d, nc: nc, stop: make(chan struct{}), round: make([]atomic.Int64, len(kinds)), sessions: map[string]string{}}
+	c := &workload{t: d.t, d: d, nc: nc, stop: make(chan struct{}), round: make([]atomic.Int64, len(kinds)),
+		sessions: map[string]string{}}
 	d.t.Cleanup(func() { c.end(); nc.Close() })
 	for i, kind := range kinds {
 		c.wg.Go(func() {
@@ -212,8 +221,8 @@ func (c *workload) waitFor(id string, parts ...string) (r reply) {
 	return r
 }
 
-// verify stops the work and checks all of it: in the stream, in the programs' logs of starts, and with coordinators and
-// 'ao verify' of both versions.
+// verify stops the work and checks all of it: in the stream, in the programs' logs of starts, and with coordinators
+// and 'ao verify' of both versions.
 func (c *workload) verify(t *testing.T) {
 	t.Helper()
 	c.end()

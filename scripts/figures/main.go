@@ -22,7 +22,8 @@ import (
 func main() {
 	list := flag.Bool("list", false, "list the names")
 	flag.Parse()
-	mode := packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo
+	mode := packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes |
+		packages.NeedTypesInfo
 	all, err := packages.Load(&packages.Config{Mode: mode}, "work")
 	if err == nil && packages.PrintErrors(all) > 0 {
 		err = fmt.Errorf("it does not compile")
@@ -64,7 +65,8 @@ func (c code) functions() {
 	}
 	slices.SortFunc(all, func(a, b function) int { return b.lines - a.lines })
 	long := slices.DeleteFunc(slices.Clone(all), func(f function) bool { return f.lines <= 60 })
-	fmt.Printf("functions: %d, median %d lines, over 60 lines %d, longest %d\n", len(all), all[len(all)/2].lines, len(long), all[0].lines)
+	fmt.Printf("functions: %d, median %d lines, over 60 lines %d, longest %d\n", len(all), all[len(all)/2].lines,
+		len(long), all[0].lines)
 	c.printTop(long, func(f function) string { return fmt.Sprintf("%4d lines  %s", f.lines, f.name) })
 	slices.SortStableFunc(all, func(a, b function) int { return b.complexity - a.complexity })
 	branched := slices.DeleteFunc(slices.Clone(all), func(f function) bool { return f.complexity <= 15 })
@@ -132,7 +134,8 @@ func (c code) methods() {
 	if len(all) > 0 {
 		most = all[0]
 	}
-	fmt.Printf("types with more than 25 methods, promoted ones too: %d, most %s (%d)\n", len(all), most.name, most.lines)
+	fmt.Printf("types with more than 25 methods, promoted ones too: %d, most %s (%d)\n", len(all), most.name,
+		most.lines)
 	c.printTop(all, func(f function) string { return fmt.Sprintf("%4d  %s", f.lines, f.name) })
 }
 

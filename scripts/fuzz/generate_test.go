@@ -19,8 +19,10 @@ func (g generator) one(of ...string) string { return of[g.IntN(len(of))] }
 func (g generator) chance(n int) bool { return g.IntN(100) < n }
 
 func (g generator) number() string {
-	return g.one("0", "1", "1.0", "-1", "2", "3", "10", "0.5", "0.01", "0.07", "1e2", "100", "-0", "1.5", "12.25", "9007199254740993", "9007199254740992",
-		"9007199254740992.0", "0.1", "0.3", "1e-2", "123456789012345678901234567890", "123456789012345678901234567891", "-2.5e3", "7")
+	return g.one("0", "1", "1.0", "-1", "2", "3", "10", "0.5", "0.01", "0.07", "1e2", "100", "-0", "1.5", "12.25",
+		"9007199254740993", "9007199254740992",
+		"9007199254740992.0", "0.1", "0.3", "1e-2", "123456789012345678901234567890", "123456789012345678901234567891",
+		"-2.5e3", "7")
 }
 
 func (g generator) positive() string {
@@ -30,7 +32,8 @@ func (g generator) positive() string {
 func (g generator) size() string { return g.one("0", "1", "2", "3", "2.0", "1e1") }
 
 func (g generator) text() string {
-	return quote(g.one("", "a", "b", "ab", "abc", "x-1", "x-2", "é", "😀", "😀😀", "A", "true", "1", "null", "2026-11-21", "2026-02-30", "127.0.0.1", "::1", "a b", "a/b", "~",
+	return quote(g.one("", "a", "b", "ab", "abc", "x-1", "x-2", "é", "😀", "😀😀", "A", "true", "1", "null", "2026-11-21",
+		"2026-02-30", "127.0.0.1", "::1", "a b", "a/b", "~",
 		"\u0000", "12:00:00Z"))
 }
 
@@ -99,7 +102,8 @@ func (g generator) distinct(n int, each func() string) string {
 }
 
 func (g generator) pattern() string {
-	return g.one("a", "^a", "b$", "^[a-c]+$", "^x-", "^x-\\d$", "^$", ".", "^.{2}$", "\\p{L}", "[^a]", "^(?:a|b)*$", "\\w", "^\\S+$", "1?")
+	return g.one("a", "^a", "b$", "^[a-c]+$", "^x-", "^x-\\d$", "^$", ".", "^.{2}$", "\\p{L}", "[^a]", "^(?:a|b)*$",
+		"\\w", "^\\S+$", "1?")
 }
 
 func (g generator) definition() string { return fmt.Sprintf("d%d", g.IntN(4)) }
@@ -173,7 +177,8 @@ func init() { // initialized here because keywords and schemas are recursive
 
 // choices returns values that differ for JSON Schema, where 1 equals 1.0.
 func (g generator) choices() string {
-	return g.one(`1,"a",null`, `0,false,""`, `[],{}`, `"a"`, `1e2,"100",[1.0]`, `9007199254740993,{"a":1.0}`, `true,"true",[true]`, `"x-1"`) + "," + g.one(`"ab"`, `-7`, `[{"b":null}]`)
+	return g.one(`1,"a",null`, `0,false,""`, `[],{}`, `"a"`, `1e2,"100",[1.0]`, `9007199254740993,{"a":1.0}`,
+		`true,"true",[true]`, `"x-1"`) + "," + g.one(`"ab"`, `-7`, `[{"b":null}]`)
 }
 
 func (g generator) types() string {
@@ -192,7 +197,8 @@ func (g generator) reference() string {
 	if g.named || g.chance(20) {
 		root = g.one("http://example.com/", "/", "./")
 	}
-	return g.one("#", root+"#", root+"#/definitions/"+g.definition(), root+"#/definitions/"+g.definition(), root+"#n"+g.definition(),
+	return g.one("#", root+"#", root+"#/definitions/"+g.definition(), root+"#/definitions/"+g.definition(), root+"#n"+
+		g.definition(),
 		"http://example.com/"+g.definition(), g.definition(), root+"#/definitions/a~1b")
 }
 
@@ -241,10 +247,12 @@ func (g generator) document() string {
 	for i := range 4 {
 		anchored := strings.Join(g.members(1), ",")
 		named := strings.Join(generator{g.Rand, true}.members(1), ",")
-		definitions = append(definitions, fmt.Sprintf(`"d%d":{"$id":"#nd%d",%s},"e%d":{"$id":"d%d",%s}`, i, i, anchored, i, i, named))
+		definitions = append(definitions, fmt.Sprintf(`"d%d":{"$id":"#nd%d",%s},"e%d":{"$id":"d%d",%s}`, i, i, anchored,
+			i, i, named))
 	}
 	root := g.members(3)
-	return `{"$id":"http://example.com/",` + strings.Join(append(root, `"definitions":{`+strings.Join(definitions, ",")+`}`), ",") + `}`
+	return `{"$id":"http://example.com/",` + strings.Join(append(root, `"definitions":{`+strings.Join(definitions, ",")+
+		`}`), ",") + `}`
 }
 
 // damage replaces one value in a schema.
@@ -262,7 +270,8 @@ func (g generator) damage(document string) string {
 		if d.Decode(&old) != nil {
 			continue
 		}
-		if changed := document[:start] + g.value(2) + document[start+int(d.InputOffset()):]; json.Valid([]byte(changed)) {
+		if changed := document[:start] + g.value(2) + document[start+int(d.InputOffset()):]; json.Valid(
+			[]byte(changed)) {
 			return changed
 		}
 	}

@@ -32,7 +32,8 @@ const docs = "../../shared/docs/metrics.md"
 func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 	t.Helper()
 	log, reg := natstest.Log(t), metric.New("test")
-	n, err := coordinator.OpenNATS(coordinator.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(), Log: log})
+	n, err := coordinator.OpenNATS(coordinator.NATSConfig{URL: "embed", Listen: "none", Sync: "2m",
+		DataDir: t.TempDir(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,9 @@ func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 	ended := make(chan error, 2)
 	t.Cleanup(func() { cancel(); <-ended; <-ended })
 	go func() {
-		ended <- coordinator.Run(ctx, coordinator.Config{HTTPAddr: "127.0.0.1:0", Server: n, Serving: func(url string) { serving <- url }, Metrics: reg, Log: log})
+		ended <- coordinator.Run(ctx, coordinator.Config{HTTPAddr: "127.0.0.1:0", Server: n, Serving: func(url string) {
+			serving <- url
+		}, Metrics: reg, Log: log})
 	}()
 	var url string
 	select {
@@ -55,8 +58,10 @@ func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	w := worker.Config{ProfilesDir: "../../worker/profiles", Profiles: []string{"procedural"}, ProjectDir: t.TempDir(), Metrics: reg, Log: log}
-	if w.Bus, err = bus.Open(nc, bus.Config{Metrics: reg, Log: log}); err != nil {
+	w := worker.Config{ProfilesDir: "../../worker/profiles", Profiles: []string{"procedural"}, ProjectDir: t.TempDir(),
+		Metrics: reg, Log: log}
+	w.Bus, err = bus.Open(nc, bus.Config{Metrics: reg, Log: log})
+	if err != nil {
 		t.Fatal(err)
 	}
 	profiles, err := w.Read()
@@ -77,7 +82,8 @@ func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 	// an end record is counted after the run's end is visible
 	natstest.Until(t, "the worker tells of its run", func() bool {
 		page = metrictest.Get(t, url+"/metrics")
-		return page.Sum("ao_worker_claims_total", "result=won") >= 1 && page.Sum("ao_worker_last_words_total", "result=stands") >= 1 && page.Sum("ao_worker_execution_seconds") >= 1
+		return page.Sum("ao_worker_claims_total", "result=won") >= 1 && page.Sum("ao_worker_last_words_total",
+			"result=stands") >= 1 && page.Sum("ao_worker_execution_seconds") >= 1
 	})
 	return reg, page
 }
@@ -112,7 +118,9 @@ func rules(t *testing.T) (all []expression, alerts []string) {
 			if _, err := time.ParseDuration(r.For); r.For != "" && err != nil {
 				t.Errorf("%s: for: %v", r.Alert, err)
 			}
-			if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["runbook"] != "shared/docs/metrics.md#"+strings.ToLower(r.Alert) {
+			if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) ||
+				r.Annotations["summary"] == "" || r.Annotations["runbook"] != "shared/docs/metrics.md#"+
+				strings.ToLower(r.Alert) {
 				t.Errorf("%s: labels %v, annotations %v", r.Alert, r.Labels, r.Annotations)
 			}
 		}
@@ -149,8 +157,8 @@ func dashboard(t *testing.T) (all []expression) {
 	return all
 }
 
-// No PromQL parser is small enough to be a dependency, so names and labels are found by patterns. That finds names that
-// do not exist; promtool, if installed, finds all other errors of alerts.
+// No PromQL parser is small enough to be a dependency, so names and labels are found by patterns. That finds names
+// that do not exist; promtool, if installed, finds all other errors of alerts.
 var (
 	names   = regexp.MustCompile(`\b(?:(?:ao|go|process|node)_[a-z0-9_]+|up\b)`)
 	foreign = regexp.MustCompile(`^(?:up|node_.*)$`) // of Prometheus itself and of the node exporter
@@ -165,7 +173,8 @@ func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
 	families := map[string]metric.Family{}
 	for _, f := range reg.Families() {
 		families[f.Name] = f
-		if f.Help == "" || (f.Kind == metric.KindCounter) != strings.HasSuffix(f.Name, "_total") || !strings.HasPrefix(f.Name, "ao_") {
+		if f.Help == "" || (f.Kind == metric.KindCounter) != strings.HasSuffix(f.Name, "_total") ||
+			!strings.HasPrefix(f.Name, "ao_") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -206,7 +215,8 @@ func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
 		for _, m := range selects.FindAllStringSubmatch(e.expr, -1) {
 			f, ok := families[suffix.ReplaceAllString(m[1], "")]
 			for _, label := range matches.FindAllStringSubmatch(m[2], -1) {
-				if ok && !slices.Contains(f.Labels, label[1]) && !slices.Contains([]string{"instance", "job", "le"}, label[1]) {
+				if ok && !slices.Contains(f.Labels, label[1]) && !slices.Contains([]string{"instance", "job", "le"},
+					label[1]) {
 					t.Errorf("%s: %s has no label %s", e.where, m[1], label[1])
 				}
 			}
@@ -221,7 +231,8 @@ func table(t *testing.T, families []metric.Family) {
 	var b strings.Builder
 	b.WriteString("| metric | kind | labels | |\n|---|---|---|---|\n")
 	for _, f := range families {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, strings.Join(f.Labels, ", "), strings.ReplaceAll(f.Help, "|", "\\|"))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, strings.Join(f.Labels, ", "),
+			strings.ReplaceAll(f.Help, "|", "\\|"))
 	}
 	const from, to = "<!-- table -->\n", "<!-- end of table -->\n"
 	raw, err := os.ReadFile(docs)
@@ -237,7 +248,8 @@ func table(t *testing.T, families []metric.Family) {
 		return
 	}
 	if !*update {
-		t.Errorf("the table in %s does not match the metrics; rewrite it with: go test ./scripts/monitoring -update", docs)
+		t.Errorf("the table in %s does not match the metrics; rewrite it with: go test ./scripts/monitoring -update",
+			docs)
 		return
 	}
 	if err := os.WriteFile(docs, slices.Concat(raw[:i], []byte(b.String()), raw[k:]), 0o644); err != nil {
@@ -262,7 +274,8 @@ func TestEveryAlertIsExplained(t *testing.T) {
 		}
 	}
 	var any map[string]any
-	if raw, err = os.ReadFile("prometheus.yml"); err == nil {
+	raw, err = os.ReadFile("prometheus.yml")
+	if err == nil {
 		err = yaml.Unmarshal(raw, &any)
 	}
 	if err != nil || any["scrape_configs"] == nil {

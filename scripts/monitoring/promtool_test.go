@@ -20,8 +20,10 @@ func TestAlertsFire(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(program); err != nil {
-		if program, err = exec.LookPath("promtool"); err != nil {
-			t.Skip("THE ALERTS ARE NOT EVALUATED: there is no promtool in bin/ or on PATH; scripts/get-promtool builds it with Go alone")
+		program, err = exec.LookPath("promtool")
+		if err != nil {
+			t.Skip("THE ALERTS ARE NOT EVALUATED: there is no promtool in bin/ or on PATH; scripts/get-promtool " +
+				"builds it with Go alone")
 		}
 	}
 	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", unitTests}} {
@@ -62,7 +64,8 @@ func TestEachAlertHasItsUnitTests(t *testing.T) {
 	_, alerts := rules(t)
 	for _, a := range alerts {
 		if !fires[a] || !quiet[a] {
-			t.Errorf("%s: %s must fire in one test (got %v) and not fire in another (got %v)", unitTests, a, fires[a], quiet[a])
+			t.Errorf("%s: %s must fire in one test (got %v) and not fire in another (got %v)", unitTests, a, fires[a],
+				quiet[a])
 		}
 		delete(fires, a)
 		delete(quiet, a)

@@ -8,14 +8,17 @@ import (
 	"strings"
 )
 
+// prefixTest is the common part of their names.
+const prefixTest = "coordinator/serve/parts.TestAPrefixOf"
+
 // cutIn lists every function that writes several records as one batch, with the test that cuts the batch after each
 // record (shared/docs/decisions/0033-what-is-written-together-may-be-cut.md).
 var cutIn = map[string]string{
-	"coordinator/runs/submit.go:store":                 "coordinator/serve/parts.TestAPrefixOfASessionAndItsRun",
-	"coordinator/control/callback/callback.go:Deliver": "coordinator/serve/parts.TestAPrefixOfACallback",
-	"coordinator/control/dispatch/dispatch.go:write":   "coordinator/serve/parts.TestAPrefixOfQueuedRuns",
-	"coordinator/record/waiting.go:EndWaiting":         "coordinator/serve/parts.TestAPrefixOfTheEndOfAWaitingRun",
-	"coordinator/record/endwriter.go:endIfUnreported":  "coordinator/serve/parts.TestAPrefixOfTheEndOfAnAttemptWithASchema",
+	"coordinator/runs/submit.go:store":                 prefixTest + "ASessionAndItsRun",
+	"coordinator/control/callback/callback.go:Deliver": prefixTest + "ACallback",
+	"coordinator/control/dispatch/dispatch.go:write":   prefixTest + "QueuedRuns",
+	"coordinator/record/waiting.go:EndWaiting":         prefixTest + "TheEndOfAWaitingRun",
+	"coordinator/record/endwriter.go:endIfUnreported":  prefixTest + "TheEndOfAnAttemptWithASchema",
 	"coordinator/record/writer.go:AppendBatch":         "", // those above call it, or the next
 	"coordinator/record/writer.go:AppendEither":        "",
 }
@@ -39,16 +42,19 @@ func cutAppends(h *House) []string {
 			delete(left, at)
 			switch {
 			case !ok:
-				broken = append(broken, fmt.Sprintf("%s: %s writes several records at once; cut them behind each in a test, and name it in scripts/rules/appends.go", f.Path, fn.Name.Name))
+				broken = append(broken, fmt.Sprintf("%s: %s writes several records at once; cut them behind each in a "+
+					"test, and name it in scripts/rules/appends.go", f.Path, fn.Name.Name))
 			case test != "" && !tests[test]:
-				broken = append(broken, fmt.Sprintf("%s: there is no test %s, which is to cut what %s writes", f.Path, test, fn.Name.Name))
+				broken = append(broken, fmt.Sprintf("%s: there is no test %s, which is to cut what %s writes", f.Path,
+					test, fn.Name.Name))
 			}
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(left)) {
 		file, _, _ := strings.Cut(at, ":")
 		if slices.ContainsFunc(h.Files, func(f File) bool { return f.Path == file }) {
-			broken = append(broken, fmt.Sprintf("%s writes no batch any more; take it out of scripts/rules/appends.go", at))
+			broken = append(broken, fmt.Sprintf("%s writes no batch any more; take it out of scripts/rules/appends.go",
+				at))
 		}
 	}
 	return broken

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The dashboard's own code, its bundle with the hashes of its modules, and the vendored bundles, which are checked when
-// they are built.
+// The dashboard's own code, its bundle with the hashes of its modules, and the vendored bundles, which are checked
+// when they are built.
 const (
 	browserCode     = "coordinator/dashboard/ui/"
 	browserBundle   = browserCode + "dist/"
@@ -20,17 +20,20 @@ const (
 )
 
 // htmlSinks turn text into elements or code.
-var htmlSinks = regexp.MustCompile(`\b(innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|srcdoc|document\.write(ln)?|DOMParser|createContextualFragment|setHTMLUnsafe|eval|new Function)\b`)
+var htmlSinks = regexp.MustCompile(`\b(innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|srcdoc|` +
+	`document\.write(ln)?|DOMParser|createContextualFragment|setHTMLUnsafe|eval|new Function)\b`)
 
 // noHTMLSinks forbids HTML sinks in the dashboard.
 func noHTMLSinks(h *House) (broken []string) {
 	for _, f := range h.Files {
-		if !strings.HasPrefix(f.Path, browserCode) || strings.HasPrefix(f.Path, browserVendored) || !strings.HasSuffix(f.Path, ".js") {
+		if !strings.HasPrefix(f.Path, browserCode) || strings.HasPrefix(f.Path, browserVendored) ||
+			!strings.HasSuffix(f.Path, ".js") {
 			continue
 		}
 		for n, line := range strings.Split(f.Text, "\n") {
 			if sink := htmlSinks.FindString(line); sink != "" {
-				broken = append(broken, fmt.Sprintf("%s:%d uses %s; make elements, and set their text", f.Path, n+1, sink))
+				broken = append(broken, fmt.Sprintf("%s:%d uses %s; make elements, and set their text", f.Path, n+
+					1, sink))
 			}
 		}
 	}
@@ -48,7 +51,8 @@ func bundled(h *House) (broken []string) {
 				sum, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 				want[name] = sum
 			}
-		case own && path.Ext(name) == ".js" && !strings.HasPrefix(f.Path, browserBundle) && !strings.HasPrefix(f.Path, browserVendored):
+		case own && path.Ext(name) == ".js" && !strings.HasPrefix(f.Path, browserBundle) &&
+			!strings.HasPrefix(f.Path, browserVendored):
 			sum := sha256.Sum256([]byte(f.Text))
 			got[name] = fmt.Sprintf("%x", sum[:8])
 		}

@@ -46,7 +46,8 @@ func documentedCodes(h *House) []string {
 	tables := codeTables(h)
 	for _, c := range told {
 		if by, in := c.missing(tables); in != "" {
-			broken = append(broken, fmt.Sprintf("%s: the code %s is in no table of %s in %s", c.at, c.code, or(by, "codes"), in))
+			broken = append(broken, fmt.Sprintf("%s: the code %s is in no table of %s in %s", c.at, c.code,
+				or(by, "codes"), in))
 		}
 	}
 	broken = append(broken, unusedCodes(told, tables)...)
@@ -75,7 +76,8 @@ func unusedCodes(told []usedCode, tables map[string]map[string]bool) (broken []s
 	for _, c := range told {
 		by := c.by()
 		source[c.code] = true
-		source[byAnswer+c.code] = source[byAnswer+c.code] || by == byAnswer || by == "" && !covers("ao/worker/...", c.pkg)
+		source[byAnswer+c.code] = source[byAnswer+c.code] || by == byAnswer || by == "" &&
+			!covers("ao/worker/...", c.pkg)
 	}
 	for _, page := range slices.Sorted(maps.Keys(tables)) {
 		file, by, _ := strings.Cut(page, ".md")
@@ -83,8 +85,10 @@ func unusedCodes(told []usedCode, tables map[string]map[string]bool) (broken []s
 			continue
 		}
 		for _, code := range slices.Sorted(maps.Keys(tables[page])) {
-			if by == "" && !source[code] || by == byAnswer && file+".md" == httpPage && source[code] && !source[byAnswer+code] {
-				broken = append(broken, fmt.Sprintf("%s.md: nothing tells the code %s%s", file, code, map[bool]string{true: " as " + by}[by != ""]))
+			if by == "" && !source[code] || by == byAnswer && file+".md" == httpPage && source[code] &&
+				!source[byAnswer+code] {
+				broken = append(broken, fmt.Sprintf("%s.md: nothing tells the code %s%s", file, code,
+					map[bool]string{true: " as " + by}[by != ""]))
 			}
 		}
 	}

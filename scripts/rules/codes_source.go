@@ -40,11 +40,12 @@ type codeSource struct {
 // writtenError matches an error body in a string literal.
 var writtenError = regexp.MustCompile(`"error": ?"([A-Za-z_]+)"`)
 
-// codesOf finds the codes of errors, and the places where a code cannot be determined. A code is a literal, a constant,
-// or a variable or parameter with one.
+// codesOf finds the codes of errors, and the places where a code cannot be determined. A code is a literal, a
+// constant, or a variable or parameter with one.
 func codesOf(h *House) (told []usedCode, unread []string) {
 	s := &codeSource{map[string]string{}, map[string][]string{}, map[string]*ast.FuncDecl{}, map[string]codeParameter{
-		"ao/shared/fault.New": {index: 1}, "ao/shared/fault.Wrap": {index: 1}, "ao/shared/httpserver.problem": {kind: "Invalid"},
+		"ao/shared/fault.New": {index: 1}, "ao/shared/fault.Wrap": {index: 1}, "ao/shared/httpserver.problem": {
+			kind: "Invalid"},
 	}, map[string]bool{}, nil, nil}
 	var files []File
 	for _, f := range h.Files {
@@ -132,7 +133,8 @@ type codeScanner struct {
 
 // search collects the codes in a declaration.
 func (s *codeSource) search(f File, d ast.Decl) {
-	p := &codeScanner{s, f, map[string]string{}, map[string][]*ast.FuncType{}, map[*ast.FuncType]ast.Node{}, map[string][]ast.Expr{}, map[string]bool{}}
+	p := &codeScanner{s, f, map[string]string{}, map[string][]*ast.FuncType{}, map[*ast.FuncType]ast.Node{},
+		map[string][]ast.Expr{}, map[string]bool{}}
 	for _, i := range f.Go.Imports {
 		full, _ := strconv.Unquote(i.Path.Value)
 		name := path.Base(full)
@@ -260,7 +262,9 @@ func (p *codeScanner) record(code, kind string, n ast.Node) {
 func (p *codeScanner) recordParameter(e ast.Expr, kind string, must bool) {
 	codes, seen := p.values(e, kind)
 	if must && !seen {
-		p.unresolved = append(p.unresolved, fmt.Sprintf("%s: the code of this error cannot be seen; give a literal or a constant", p.file.fset.Position(e.Pos())))
+		p.unresolved = append(p.unresolved,
+			fmt.Sprintf("%s: the code of this error cannot be seen; give a literal or a constant",
+				p.file.fset.Position(e.Pos())))
 	}
 	for _, code := range codes {
 		if code != "" { // else the kind's default
@@ -323,8 +327,8 @@ func (p *codeScanner) returned(fn *ast.FuncDecl, kind string) ([]string, bool) {
 	return p.anyOf(all, kind)
 }
 
-// variable returns the possible values of a name. A parameter makes its function one with a code parameter, whose calls
-// are searched too.
+// variable returns the possible values of a name. A parameter makes its function one with a code parameter, whose
+// calls are searched too.
 func (p *codeScanner) variable(name *ast.Ident, kind string) ([]string, bool) {
 	if text, ok := p.consts[p.file.Package()+"."+name.Name]; ok {
 		return []string{text}, true
@@ -337,9 +341,11 @@ func (p *codeScanner) variable(name *ast.Ident, kind string) ([]string, bool) {
 	codes, seen := p.anyOf(p.given[name.Name], kind)
 	for function, types := range p.takes {
 		for _, t := range types {
-			if i := parameter(t, name.Name); i >= 0 && p.ranges[t].Pos() <= name.Pos() && name.Pos() < p.ranges[t].End() {
+			if i := parameter(t, name.Name); i >= 0 && p.ranges[t].Pos() <= name.Pos() &&
+				name.Pos() < p.ranges[t].End() {
 				if _, ok := p.takers[function]; !ok {
-					p.takers[function], p.methods[function[strings.LastIndexByte(function, '.')+1:]] = codeParameter{i, kind}, true
+					p.takers[function], p.methods[function[strings.LastIndexByte(function, '.')+1:]] = codeParameter{
+						i, kind}, true
 				}
 				seen = seen || len(p.given[name.Name]) == 0
 			}

@@ -19,11 +19,13 @@ func smallControllers(h *House) (broken []string) {
 		}
 		asked := types.asked(s, t.place)
 		if len(asked) > maxAsked {
-			broken = append(broken, fmt.Sprintf("%s asks %d interfaces and functions, %d are the most: put together what belongs together where it is wired", at, len(asked), maxAsked))
+			broken = append(broken, fmt.Sprintf("%s asks %d interfaces and functions, %d are the most: put together "+
+				"what belongs together where it is wired", at, len(asked), maxAsked))
 		}
 		for _, n := range asked {
 			if n > maxAskedOf {
-				broken = append(broken, fmt.Sprintf("%s asks an interface of %d methods, %d are the most", at, n, maxAskedOf))
+				broken = append(broken, fmt.Sprintf("%s asks an interface of %d methods, %d are the most", at, n,
+					maxAskedOf))
 			}
 		}
 	}

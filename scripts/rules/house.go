@@ -72,8 +72,8 @@ func read(root fs.FS, p string) (File, error) {
 	return f, err
 }
 
-// ignores reads the patterns of the root's .gitignore: those with a leading slash are relative to the root, the others
-// match file names.
+// ignores reads the patterns of the root's .gitignore: those with a leading slash are relative to the root, the
+// others match file names.
 func ignores(root fs.FS) func(p string) bool {
 	text, err := fs.ReadFile(root, ".gitignore")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// packageImports says which of our packages a package may import. The row with the closest pattern applies. The layers
-// are shared ← nats ← {coordinator, worker} ← scripts; coordinator and worker share only messages. Within shared, a row
-// may use only the rows above it.
+// packageImports says which of our packages a package may import. The row with the closest pattern applies. The
+// layers are shared ← nats ← {coordinator, worker} ← scripts; coordinator and worker share only messages. Within
+// shared, a row may use only the rows above it.
 var packageImports = []struct {
 	room string
 	may  []string
@@ -26,11 +26,13 @@ var packageImports = []struct {
 	{"ao/shared/schema", []string{"ao/shared/fault", "ao/shared/strictjson"}},
 	{"ao/shared/run", []string{"ao/shared/fault", "ao/shared/strictjson"}},
 	{"ao/shared/agent", []string{"ao/shared/fault", "ao/shared/strictjson", "ao/shared/schema", "ao/shared/run"}},
-	{"ao/shared/runnerapi", []string{"ao/shared/fault", "ao/shared/strictjson", "ao/shared/schema", "ao/shared/run", "ao/shared/agent"}},
+	{"ao/shared/runnerapi", []string{"ao/shared/fault", "ao/shared/strictjson", "ao/shared/schema", "ao/shared/run",
+		"ao/shared/agent"}},
 	{"ao/shared/executor", []string{"ao/shared/fault", "ao/shared/strictjson", "ao/shared/run"}},
 	{"ao/shared/executor/conformance", []string{"ao/shared/run", "ao/shared/executor"}},
 	{"ao/shared/prompt", []string{"ao/shared/fault", "ao/shared/strictjson", "ao/shared/run", "ao/shared/executor"}},
-	{"ao/shared/outputschema", []string{"ao/shared/fault", "ao/shared/strictjson", "ao/shared/run", "ao/shared/schema", "ao/shared/prompt"}},
+	{"ao/shared/outputschema", []string{"ao/shared/fault", "ao/shared/strictjson", "ao/shared/run", "ao/shared/schema",
+		"ao/shared/prompt"}},
 	{"ao/shared/trace", []string{"ao/shared/fault", "ao/shared/run"}},
 	{"ao/shared/trace/otlp", []string{"ao/shared/trace"}},
 
@@ -43,19 +45,27 @@ var packageImports = []struct {
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/stream", "ao/nats/subject"}},
 	{"ao/nats/backup", []string{"ao/shared/fault", "ao/nats/bus", "ao/nats/subject"}},
 
-	{"ao/coordinator/serve/parts", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/drafts", "ao/coordinator/preview", "ao/coordinator/projection", "ao/coordinator/ledger", "ao/coordinator/logins", "ao/coordinator/record", "ao/coordinator/workerapi", "ao/coordinator/insight/..."}},
+	{"ao/coordinator/serve/parts", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents",
+		"ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions",
+		"ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...",
+		"ao/coordinator/drafts", "ao/coordinator/preview", "ao/coordinator/projection", "ao/coordinator/ledger",
+		"ao/coordinator/logins", "ao/coordinator/record", "ao/coordinator/workerapi", "ao/coordinator/insight/..."}},
 	{"ao/coordinator/coordinatortest", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/budget", []string{"ao/shared/fault"}},
 	{"ao/coordinator/agents", []string{"ao/shared/...", "ao/nats/bus", "ao/coordinator/agents/agentfile"}},
 	{"ao/coordinator/drafts", []string{"ao/shared/...", "ao/nats/bus"}},
 	{"ao/coordinator/agents/agentfile", []string{"ao/shared/..."}},
-	{"ao/coordinator/runners", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/projection", "ao/coordinator/share"}},
+	{"ao/coordinator/runners", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents",
+		"ao/coordinator/projection", "ao/coordinator/share"}},
 	{"ao/coordinator/share", nil},
-	{"ao/coordinator/runs", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas"}},
-	{"ao/coordinator/sessions", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection", "ao/coordinator/runs"}},
+	{"ao/coordinator/runs", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents",
+		"ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas"}},
+	{"ao/coordinator/sessions", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection",
+		"ao/coordinator/runs"}},
 	{"ao/coordinator/schemas", []string{"ao/shared/...", "ao/nats/bus"}},
 	{"ao/coordinator/preview", []string{"ao/shared/...", "ao/coordinator/agents", "ao/coordinator/insight/explain"}},
-	{"ao/coordinator/projection", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/stream", "ao/nats/subject"}},
+	{"ao/coordinator/projection", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/stream",
+		"ao/nats/subject"}},
 	{"ao/coordinator/record", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection"}},
 	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/access", []string{"ao/shared/..."}},
@@ -63,28 +73,57 @@ var packageImports = []struct {
 	{"ao/coordinator/logins", []string{"ao/shared/...", "ao/nats/bus"}},
 	{"ao/coordinator/checkup", []string{"ao/shared/fault"}},
 	{"ao/coordinator/audit", []string{"ao/shared/...", "ao/nats/stream", "ao/coordinator/access"}},
-	{"ao/coordinator/mcpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas", "ao/coordinator/insight/explain", "ao/coordinator/runs", "ao/coordinator/sessions"}},
-	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/agents", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/dashboard", "ao/coordinator/projection", "ao/coordinator/ledger", "ao/coordinator/drafts", "ao/coordinator/mcpapi", "ao/coordinator/preview", "ao/coordinator/runners", "ao/coordinator/schemas", "ao/coordinator/control/webhook", "ao/coordinator/workerapi", "ao/coordinator/insight/explain", "ao/coordinator/insight/status", "ao/coordinator/runs", "ao/coordinator/sessions"}},
-	{"ao/coordinator/workerapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit", "ao/coordinator/projection", "ao/coordinator/runners"}},
-	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/runs"}},
+	{"ao/coordinator/mcpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/audit",
+		"ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas",
+		"ao/coordinator/insight/explain", "ao/coordinator/runs", "ao/coordinator/sessions"}},
+	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/agents",
+		"ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/dashboard",
+		"ao/coordinator/projection", "ao/coordinator/ledger", "ao/coordinator/drafts", "ao/coordinator/mcpapi",
+		"ao/coordinator/preview", "ao/coordinator/runners", "ao/coordinator/schemas", "ao/coordinator/control/webhook",
+		"ao/coordinator/workerapi", "ao/coordinator/insight/explain", "ao/coordinator/insight/status",
+		"ao/coordinator/runs", "ao/coordinator/sessions"}},
+	{"ao/coordinator/workerapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit",
+		"ao/coordinator/projection", "ao/coordinator/runners"}},
+	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit",
+		"ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/runs"}},
 	{"ao/coordinator/control/expiry", []string{"ao/shared/...", "ao/coordinator/projection"}},
-	{"ao/coordinator/control/queues", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection", "ao/coordinator/share"}},
-	{"ao/coordinator/control/retention", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection"}},
-	{"ao/coordinator/control/completion", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection"}},
+	{"ao/coordinator/control/queues", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/projection", "ao/coordinator/share"}},
+	{"ao/coordinator/control/retention", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/projection"}},
+	{"ao/coordinator/control/completion", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/projection"}},
 	{"ao/coordinator/control/stopping", []string{"ao/shared/...", "ao/nats/bus", "ao/coordinator/projection"}},
-	{"ao/coordinator/control/callback", []string{"ao/shared/...", "ao/nats/bus", "ao/coordinator/control", "ao/coordinator/control/pool", "ao/coordinator/projection", "ao/coordinator/record"}},
-	{"ao/coordinator/control/resultcheck", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/control", "ao/coordinator/control/pool", "ao/coordinator/projection", "ao/coordinator/record"}},
-	{"ao/coordinator/control/webhook", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/control", "ao/coordinator/control/pool", "ao/coordinator/projection", "ao/coordinator/record", "ao/coordinator/runs"}},
-	{"ao/coordinator/control/dispatch", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/control", "ao/coordinator/projection"}},
-	{"ao/coordinator/control/lease", []string{"ao/shared/...", "ao/coordinator/control/pool", "ao/coordinator/projection"}},
+	{"ao/coordinator/control/callback", []string{"ao/shared/...", "ao/nats/bus", "ao/coordinator/control",
+		"ao/coordinator/control/pool", "ao/coordinator/projection", "ao/coordinator/record"}},
+	{"ao/coordinator/control/resultcheck", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/control", "ao/coordinator/control/pool", "ao/coordinator/projection", "ao/coordinator/record"}},
+	{"ao/coordinator/control/webhook", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/control", "ao/coordinator/control/pool", "ao/coordinator/projection", "ao/coordinator/record",
+		"ao/coordinator/runs"}},
+	{"ao/coordinator/control/dispatch", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/agents", "ao/coordinator/control", "ao/coordinator/projection"}},
+	{"ao/coordinator/control/lease", []string{"ao/shared/...", "ao/coordinator/control/pool",
+		"ao/coordinator/projection"}},
 	{"ao/coordinator/control/versions", []string{"ao/shared/...", "ao/nats/subject", "ao/coordinator/projection"}},
-	{"ao/coordinator/insight/explain", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection"}},
-	{"ao/coordinator/insight/status", []string{"ao/shared/...", "ao/coordinator/insight/explain", "ao/coordinator/projection"}},
-	{"ao/coordinator/insight/doctor", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/checkup", "ao/coordinator/control/versions", "ao/coordinator/projection"}},
-	{"ao/coordinator/insight/metrics", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/control/dispatch", "ao/coordinator/insight/status", "ao/coordinator/projection", "ao/coordinator/runners"}},
-	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject", "ao/nats/users", "ao/coordinator/projection", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/httpapi", "ao/coordinator/natsapi", "ao/coordinator/control/webhook", "ao/coordinator/insight/...", "ao/coordinator/ledger", "ao/coordinator/serve/parts"}},
+	{"ao/coordinator/insight/explain", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/projection"}},
+	{"ao/coordinator/insight/status", []string{"ao/shared/...", "ao/coordinator/insight/explain",
+		"ao/coordinator/projection"}},
+	{"ao/coordinator/insight/doctor", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/checkup", "ao/coordinator/control/versions", "ao/coordinator/projection"}},
+	{"ao/coordinator/insight/metrics", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
+		"ao/coordinator/control/dispatch", "ao/coordinator/insight/status", "ao/coordinator/projection",
+		"ao/coordinator/runners"}},
+	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject",
+		"ao/nats/users", "ao/coordinator/projection", "ao/coordinator/access", "ao/coordinator/audit",
+		"ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/httpapi", "ao/coordinator/natsapi",
+		"ao/coordinator/control/webhook", "ao/coordinator/insight/...", "ao/coordinator/ledger",
+		"ao/coordinator/serve/parts"}},
 	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
-	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/nats/subject", "ao/nats/users", "ao/nats/disk", "ao/nats/backup", "ao/nats/bus", "ao/coordinator/access", "ao/coordinator/checkup", "ao/coordinator/cmd/ao/..."}},
+	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/nats/subject", "ao/nats/users", "ao/nats/disk",
+		"ao/nats/backup", "ao/nats/bus", "ao/coordinator/access", "ao/coordinator/checkup",
+		"ao/coordinator/cmd/ao/..."}},
 
 	{"ao/worker", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
 	{"ao/worker/process", []string{"ao/shared/..."}},
@@ -121,10 +160,12 @@ var technologyUsers = []struct {
 	{"github.com/santhosh-tekuri/...", nil, []string{"ao/scripts/...", "ao/coordinator/serve"},
 		"it is the other opinion in tests, not a part of the product"},
 	{"github.com/nats-io/nats.go/...",
-		[]string{"ao/nats/bus", "ao/nats/backup", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi", "ao/coordinator/serve", "ao/worker/serve", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
+		[]string{"ao/nats/bus", "ao/nats/backup", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi",
+			"ao/coordinator/serve", "ao/worker/serve", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
 		[]string{"ao/nats/...", "ao/coordinator/...", "ao/worker/..."},
 		"decisions know the bus, not the client library; only the bus acks"},
-	{"github.com/nats-io/nats-server/...", []string{"ao/nats/embed", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/nats/..."},
+	{"github.com/nats-io/nats-server/...", []string{"ao/nats/embed", "ao/nats/natstest", "ao/scripts/..."},
+		[]string{"ao/nats/..."},
 		"a server in the process is nats/embed; whoever imports it makes every binary 15 MB larger"},
 	{"github.com/nats-io/nkeys/...", []string{"ao/nats/users", "ao/nats/bus"}, nil,
 		"who somebody is to NATS is made in one place, and read in one"},
@@ -132,7 +173,8 @@ var technologyUsers = []struct {
 		"HTTP is a wall; behind it nobody knows how a request arrived"},
 	{"github.com/gin-contrib/...", []string{"ao/coordinator/httpapi"}, nil,
 		"HTTP is a wall; behind it nobody knows how a request arrived"},
-	{"github.com/modelcontextprotocol/...", []string{"ao/coordinator/mcpapi", "ao/worker/llm/tools"}, []string{"ao/coordinator/serve", "ao/worker/llm"},
+	{"github.com/modelcontextprotocol/...", []string{"ao/coordinator/mcpapi", "ao/worker/llm/tools"},
+		[]string{"ao/coordinator/serve", "ao/worker/llm"},
 		"MCP is a wall like HTTP: one server, one client; tests speak to the server as clients do, over the SDK's own"},
 	{"go.opentelemetry.io/...", []string{"ao/shared/trace", "ao/shared/trace/otlp"}, []string{"ao/scripts/e2e"},
 		"what a span may say is decided in one place, and only who sends them carries the SDK"},
@@ -141,7 +183,8 @@ var technologyUsers = []struct {
 	{"github.com/anthropics/...", []string{"ao/worker/llm/anthropic"}, nil,
 		"a conversation is kept in no provider's form; beside its room nobody knows the provider"},
 	{"github.com/prometheus/...", []string{"ao/shared/metric", "ao/shared/metric/metrictest"}, nil,
-		"what counts holds a handle that may be nil and costs nothing then; names, help texts and what is told stand in one form"},
+		"what counts holds a handle that may be nil and costs nothing then; names, help texts and what is told " +
+			"stand in one form"},
 	{"github.com/spf13/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"the command line for people is ao; servers read their settings from shared/config"},
 	{"golang.org/x/term/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
@@ -154,8 +197,11 @@ var technologyUsers = []struct {
 		"it is measured beside ours, from a module of its own; the product depends on none of its peers"},
 	{"github.com/jackc/...", []string{"ao/scripts/bench/peers"}, nil,
 		"there is no database beside NATS; only a peer that is measured has one"},
-	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/coordinator/cmd/ao/browser", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
-		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker; a person's browser is nobody's run"},
+	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/coordinator/cmd/ao/browser",
+		"ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
+		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance " +
+			"judges executors from outside, as somebody who shares no code with the worker; a person's " +
+			"browser is nobody's run"},
 }
 
 // moduleUsers says which go.mod may require a module, directly or indirectly: one program's dependencies must not be
@@ -173,7 +219,8 @@ var moduleUsers = []struct {
 
 const (
 	aoModule = "coordinator/cmd/ao/go.mod"
-	aoReason = "the command line for people has a terminal; a server is built, scanned and updated without what that needs"
+	aoReason = "the command line for people has a terminal; a server is built, scanned and updated " +
+		"without what that needs"
 )
 
 // ownImports checks the imports between our packages.
@@ -181,8 +228,11 @@ func ownImports(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
 		pkg := f.Package()
-		if f.Go != nil && slices.ContainsFunc(f.Go.Imports, func(i *ast.ImportSpec) bool { return i.Name != nil && i.Name.Name == "." }) {
-			broken = append(broken, fmt.Sprintf("%s: imports a package's names as its own; then no rule sees whose they are", f.Path))
+		if f.Go != nil && slices.ContainsFunc(f.Go.Imports, func(i *ast.ImportSpec) bool {
+			return i.Name != nil && i.Name.Name == "."
+		}) {
+			broken = append(broken,
+				fmt.Sprintf("%s: imports a package's names as its own; then no rule sees whose they are", f.Path))
 		}
 		for _, used := range f.Imports() {
 			if !covers("ao/...", used) || used == pkg {
@@ -191,9 +241,12 @@ func ownImports(h *House) []string {
 			may, known := allowed(f)
 			switch {
 			case !known:
-				broken = append(broken, fmt.Sprintf("%s: %s has no row in the plan of scripts/rules/imports.go; say there what it may use", f.Path, pkg))
+				broken = append(broken,
+					fmt.Sprintf("%s: %s has no row in the plan of scripts/rules/imports.go; say there what it may use",
+						f.Path, pkg))
 			case !anyCovers(may, used):
-				broken = append(broken, fmt.Sprintf("%s: %s may not use %s, only %s", f.Path, pkg, used, strings.Join(may, ", ")))
+				broken = append(broken, fmt.Sprintf("%s: %s may not use %s, only %s", f.Path, pkg, used,
+					strings.Join(may, ", ")))
 			}
 		}
 	}
@@ -228,10 +281,12 @@ func foreignImports(h *House) []string {
 	for _, f := range h.Files {
 		for _, used := range f.Imports() {
 			for _, d := range technologyUsers {
-				if !covers(d.what, used) || anyCovers(d.rooms, f.Package()) || f.IsTest() && anyCovers(d.tests, f.Package()) {
+				if !covers(d.what, used) || anyCovers(d.rooms, f.Package()) || f.IsTest() &&
+					anyCovers(d.tests, f.Package()) {
 					continue
 				}
-				broken = append(broken, fmt.Sprintf("%s: only %s may use %s: %s", f.Path, strings.Join(d.rooms, ", "), used, d.reason))
+				broken = append(broken, fmt.Sprintf("%s: only %s may use %s: %s", f.Path, strings.Join(d.rooms, ", "),
+					used, d.reason))
 			}
 		}
 	}
@@ -249,7 +304,8 @@ func foreignModules(h *House) []string {
 			module, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "require "), " ")
 			for _, r := range moduleUsers {
 				if module == r.what && f.Path != r.only {
-					broken = append(broken, fmt.Sprintf("%s: only %s may require %s: %s", f.Path, r.only, r.what, r.reason))
+					broken = append(broken, fmt.Sprintf("%s: only %s may require %s: %s", f.Path, r.only, r.what,
+						r.reason))
 				}
 			}
 		}

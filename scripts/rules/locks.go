@@ -10,7 +10,8 @@ import (
 // counts as one.
 func ownLocks(h *House) (broken []string) {
 	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/...", "ao/shared/..."}, f.Package()) {
+		if f.Go == nil || f.IsTest() ||
+			!anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/...", "ao/shared/..."}, f.Package()) {
 			continue
 		}
 		globals, types := beside(f.Go)
@@ -23,12 +24,14 @@ func ownLocks(h *House) (broken []string) {
 				switch n := n.(type) {
 				case *ast.SelectorExpr:
 					if foreignLock(n, own) {
-						broken = append(broken, f.fset.Position(n.Pos()).String()+": takes the lock of another type: "+f.Package())
+						broken = append(broken, f.fset.Position(n.Pos()).String()+": takes the lock of another type: "+
+							f.Package())
 					}
 				case *ast.StructType:
 					for _, field := range n.Fields.List {
 						if isMutex(field.Type) && (len(field.Names) == 0 || ast.IsExported(field.Names[0].Name)) {
-							broken = append(broken, f.fset.Position(field.Pos()).String()+": a lock that everybody can take; name its field mu")
+							broken = append(broken, f.fset.Position(field.Pos()).String()+
+								": a lock that everybody can take; name its field mu")
 						}
 					}
 				}

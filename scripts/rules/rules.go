@@ -21,30 +21,38 @@ type Rule struct {
 
 // All are the house rules.
 var All = []Rule{
-	{"imports between our packages", "the folder list is the architecture diagram; an import against its direction breaks it", ownImports},
+	{"imports between our packages",
+		"the folder list is the architecture diagram; an import against its direction breaks it", ownImports},
 	{"one user for each technology", "what is used in one place can be replaced in one place", foreignImports},
-	{"one go.mod for what one program needs", "a build of the server must not fetch what only the command line uses", foreignModules},
+	{"one go.mod for what one program needs", "a build of the server must not fetch what only the command line uses",
+		foreignModules},
 	{"packages are named for what they provide", "a package without a subject collects everything else", packageNames},
-	{"files of code under 500 lines", "a longer file contains two things; tests may be long, they are read one by one", fileLength},
+	{"files of code under 500 lines", "a longer file contains two things; tests may be long, they are read one by one",
+		fileLength},
 	{"fixed names at the top level", "the top level must give an overview at a glance", topLevel},
 	{"no open notes", "a note in the code is forgotten; do it now, or write an issue", openNotes},
-	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", noSleeps},
+	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, " +
+		"poll to a deadline, or use synctest", noSleeps},
 	{"tests named in the threat model exist", "a row without its test is an unproven claim", threatModelTests},
 	{"documented commands keep secrets private", "readers copy commands with their mistakes", documentedSecrets},
 	{"batches are cut in a test", "a crash of NATS may keep only the first records of a batch", cutAppends},
-	{"error codes match the documentation", "programs depend on codes: each must be documented, and each documented one must exist", documentedCodes},
-	{"small types", "nobody can review a type with hundreds of methods, and a change to it can break everything", smallTypes},
+	{"error codes match the documentation",
+		"programs depend on codes: each must be documented, and each documented one must exist", documentedCodes},
+	{"small types", "nobody can review a type with hundreds of methods, and a change to it can break everything",
+		smallTypes},
 	{"controllers have few dependencies", "a controller must be understandable without the rest", smallControllers},
 	{"packages of the coordinator have few importers", "a change to a package must affect few others", fewImporters},
 	{"only its owner takes a lock", "taking another type's lock requires knowing when that type takes it", ownLocks},
 	{"the dashboard writes no HTML from text", "an agent's answer could run code in the reader's browser", noHTMLSinks},
-	{"the dashboard is bundled after each change", "a browser loads the bundle, not the modules that are read and changed", bundled},
+	{"the dashboard is bundled after each change",
+		"a browser loads the bundle, not the modules that are read and changed", bundled},
 	{"scripts are executable", "each has its executable bit and valid syntax", scripts},
 }
 
 const maxLines = 500
 
-var badNames = []string{"util", "utils", "helper", "helpers", "common", "model", "models", "manager", "managers", "misc"}
+var badNames = []string{"util", "utils", "helper", "helpers", "common", "model", "models", "manager", "managers",
+	"misc"}
 
 func packageNames(h *House) []string {
 	var broken []string
@@ -55,7 +63,9 @@ func packageNames(h *House) []string {
 		dir := path.Base(path.Dir(f.Path))
 		name := strings.TrimSuffix(f.Go.Name.Name, "_test")
 		if slices.Contains(badNames, name) || slices.Contains(badNames, dir) {
-			broken = append(broken, fmt.Sprintf("%s: package %s says nothing about what it provides; use a noun that users of the system know", f.Path, name))
+			broken = append(broken,
+				fmt.Sprintf("%s: package %s says nothing about what it provides; use a noun that users "+
+					"of the system know", f.Path, name))
 		}
 	}
 	return broken
@@ -73,7 +83,8 @@ func fileLength(h *House) []string {
 
 var topNames = []string{
 	"coordinator", "worker", "shared", "nats", "scripts", "docker-compose*.yml", "go.work", "go.work.sum",
-	"README.md", ".ci", ".gitignore", ".dockerignore", ".editorconfig", ".github", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md",
+	"README.md", ".ci", ".gitignore", ".dockerignore", ".editorconfig", ".github", "CHANGELOG.md", "CONTRIBUTING.md",
+	"LICENSE", "SECURITY.md",
 }
 
 func topLevel(h *House) []string {
@@ -81,9 +92,13 @@ func topLevel(h *House) []string {
 	seen := map[string]bool{}
 	for _, f := range h.Files {
 		top, _, _ := strings.Cut(f.Path, "/")
-		fixed := slices.ContainsFunc(topNames, func(pattern string) bool { ok, _ := path.Match(pattern, top); return ok })
+		fixed := slices.ContainsFunc(topNames, func(pattern string) bool {
+			ok, _ := path.Match(pattern, top)
+			return ok
+		})
 		if !fixed && !seen[top] {
-			broken = append(broken, fmt.Sprintf("%s: does not belong at the top level; move it into the folder of its subject", f.Path))
+			broken = append(broken,
+				fmt.Sprintf("%s: does not belong at the top level; move it into the folder of its subject", f.Path))
 		}
 		seen[top] = true
 	}
@@ -96,13 +111,15 @@ var openWords = []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
 func openNotes(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
-		if f.Go == nil && !f.IsScript() && !slices.Contains([]string{".yml", ".conf", ".md", ".json"}, path.Ext(f.Path)) && path.Base(f.Path) != "Dockerfile" {
+		if f.Go == nil && !f.IsScript() && !slices.Contains([]string{".yml", ".conf", ".md", ".json"},
+			path.Ext(f.Path)) && path.Base(f.Path) != "Dockerfile" {
 			continue
 		}
 		number := 0
 		for line := range strings.Lines(f.Text) {
 			number++
-			for _, w := range strings.FieldsFunc(line, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }) {
+			for _, w := range strings.FieldsFunc(line,
+				func(r rune) bool { return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }) {
 				if slices.Contains(openWords, w) {
 					broken = append(broken, fmt.Sprintf("%s:%d: %s", f.Path, number, w))
 				}
@@ -127,7 +144,9 @@ func noSleeps(h *House) []string {
 				if isCall(n, "synctest", "Test") {
 					return false // time is virtual there
 				}
-				polls := slices.ContainsFunc(loops, func(l *ast.ForStmt) bool { return l.Pos() <= n.Pos() && n.Pos() < l.End() }) && isPoll(n)
+				polls := slices.ContainsFunc(loops, func(l *ast.ForStmt) bool {
+					return l.Pos() <= n.Pos() && n.Pos() < l.End()
+				}) && isPoll(n)
 				if isCall(n, "time", "Sleep") && !polls {
 					broken = append(broken, fmt.Sprintf("%s: time.Sleep", f.fset.Position(n.Pos())))
 				}
@@ -181,12 +200,14 @@ func scripts(h *House) []string {
 			continue
 		}
 		if f.Mode&0o111 == 0 {
-			broken = append(broken, fmt.Sprintf("%s: is not executable; git update-index --chmod=+x %s", f.Path, f.Path))
+			broken = append(broken, fmt.Sprintf("%s: is not executable; git update-index --chmod=+x %s", f.Path,
+				f.Path))
 		}
 		bash := exec.Command("bash", "-n")
 		bash.Stdin = strings.NewReader(f.Text)
 		if out, err := bash.CombinedOutput(); err != nil {
-			broken = append(broken, fmt.Sprintf("%s: bash reports a syntax error: %s", f.Path, strings.TrimSpace(string(out))))
+			broken = append(broken, fmt.Sprintf("%s: bash reports a syntax error: %s", f.Path,
+				strings.TrimSpace(string(out))))
 		}
 	}
 	return broken

@@ -9,18 +9,21 @@ import (
 
 var (
 	// exampleFiles matches a secret file written by a command, by redirection or as a copy.
-	exampleFiles = regexp.MustCompile(`(?:>>?\s*|\btee (?:-a )?|\b(?:install|cp|mv) [^|;&)]*\s|--?o(?:ut)? ?)["']?([^\s"'|;&)>]*(?:\.nk|\.creds|\.key|\.token|_key|_token|[./_-]secret|\.backup)s?)["']?(?:[\s|;&)` + "`" + `]|$)`)
+	exampleFiles = regexp.MustCompile(`(?:>>?\s*|\btee (?:-a )?|\b(?:install|cp|mv) [^|;&)]*\s|--?o(?:ut)? ` +
+		`?)["']?([^\s"'|;&)>]*(?:\.nk|\.creds|\.key|\.token|_key|_token|[./_-]secret|\.backup)s?)["']?(?:[\s|;&)` +
+		"`" + `]|$)`)
 	// protectedModes matches a command whose files only their owner can read.
 	protectedModes = regexp.MustCompile(`umask 0?77\b|install [^|;&]*-m ?0?[46]00\b`)
 )
 
-// documentedSecrets checks commands in documents, scripts and help: a secret file must be private from its creation, and
-// outside the repository, from where it could get into images and commits.
+// documentedSecrets checks commands in documents, scripts and help: a secret file must be private from its creation,
+// and outside the repository, from where it could get into images and commits.
 func documentedSecrets(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
 		script := f.IsScript() || path.Base(f.Path) == "Dockerfile"
-		if f.IsTest() || f.Path == "scripts/rules/secrets.go" || !script && path.Ext(f.Path) != ".md" && path.Ext(f.Path) != ".yml" && path.Ext(f.Path) != ".go" {
+		if f.IsTest() || f.Path == "scripts/rules/secrets.go" || !script && path.Ext(f.Path) != ".md" &&
+			path.Ext(f.Path) != ".yml" && path.Ext(f.Path) != ".go" {
 			continue
 		}
 		number := 0
@@ -28,10 +31,14 @@ func documentedSecrets(h *House) []string {
 			number++
 			for _, m := range exampleFiles.FindAllStringSubmatch(strings.TrimRight(line, "\n"), -1) {
 				if !protectedModes.MatchString(line) {
-					broken = append(broken, fmt.Sprintf("%s:%d: %s is open to every user while it is written: (umask 077; …) or install -m 0400", f.Path, number, m[1]))
+					broken = append(broken,
+						fmt.Sprintf("%s:%d: %s is open to every user while it is written: (umask 077; …) "+
+							"or install -m 0400", f.Path, number, m[1]))
 				}
 				if !strings.HasPrefix(m[1], "/") && !strings.HasPrefix(m[1], "~/") && !strings.HasPrefix(m[1], "$") {
-					broken = append(broken, fmt.Sprintf("%s:%d: %s lies in the repository; use a folder such as ~/.config/ao", f.Path, number, m[1]))
+					broken = append(broken,
+						fmt.Sprintf("%s:%d: %s lies in the repository; use a folder such as ~/.config/ao", f.Path,
+							number, m[1]))
 				}
 			}
 		}

@@ -18,15 +18,17 @@ const (
 	maxAskedOf   = 9  // methods of one of these
 )
 
-// shared is the package whose types embed its connection and are combined by embedding: there only a type's own methods
-// count.
+// shared is the package whose types embed its connection and are combined by embedding: there only a type's own
+// methods count.
 const shared = "ao/nats/bus"
 
 // smallTypes limits methods and dependencies of types.
 func smallTypes(h *House) []string {
 	methods, foreign := sizes(h)
-	return append(aboveLimit(methods, maxMethods, "has %d methods, %d are the most: give what belongs together a type of its own"),
-		aboveLimit(foreign, maxForeign, "has %d fields of other packages' types, %d are the most: it knows too many; ask for what it needs by a small interface")...)
+	return append(aboveLimit(methods, maxMethods,
+		"has %d methods, %d are the most: give what belongs together a type of its own"),
+		aboveLimit(foreign, maxForeign, "has %d fields of other packages' types, %d are the most: it knows too many; "+
+			"ask for what it needs by a small interface")...)
 }
 
 func aboveLimit(count map[string]int, most int, say string) (broken []string) {
@@ -43,7 +45,8 @@ func sizes(h *House) (methods, foreign map[string]int) {
 	methods, foreign = map[string]int{}, map[string]int{}
 	embeds, types := map[string][]string{}, typesOf(h)
 	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", shared}, f.Package()) ||
+		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", shared},
+			f.Package()) ||
 			anyCovers([]string{"ao/coordinator/serve/...", "ao/worker/serve"}, f.Package()) {
 			continue
 		}
@@ -72,7 +75,8 @@ func sizes(h *House) (methods, foreign map[string]int) {
 }
 
 // countMembers counts the members of a type.
-func countMembers(s ast.Spec, types declared, home string, ours map[string]string, methods, foreign map[string]int, embeds map[string][]string) {
+func countMembers(s ast.Spec, types declared, home string, ours map[string]string, methods, foreign map[string]int,
+	embeds map[string][]string) {
 	spec, ok := s.(*ast.TypeSpec)
 	if !ok {
 		return
@@ -187,7 +191,8 @@ func fewImporters(h *House) (broken []string) {
 	}
 	for _, used := range slices.Sorted(maps.Keys(by)) {
 		if n := len(by[used]); n > maxImporters && used != projection {
-			broken = append(broken, fmt.Sprintf("%s is imported by %d packages, %d are the most: %s", used, n, maxImporters, strings.Join(slices.Sorted(maps.Keys(by[used])), ", ")))
+			broken = append(broken, fmt.Sprintf("%s is imported by %d packages, %d are the most: %s", used, n,
+				maxImporters, strings.Join(slices.Sorted(maps.Keys(by[used])), ", ")))
 		}
 	}
 	return broken

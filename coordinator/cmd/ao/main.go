@@ -1,5 +1,5 @@
-// Command ao is the command line of Agent Orchestrator: it starts runs, follows them and shows the coordinator's state,
-// all over HTTP. `ao help` lists its commands.
+// Command ao is the command line of Agent Orchestrator: it starts runs, follows them and shows the coordinator's
+// state, all over HTTP. `ao help` lists its commands.
 package main
 
 import (

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// asyncjobs stores each task in a stream by its id, beside a work queue of ids, and rewrites the task at its start and
-// end. Its worker fetches one job after the other.
+// asyncjobs stores each task in a stream by its id, beside a work queue of ids, and rewrites the task at its start
+// and end. Its worker fetches one job after the other.
 
 // asyncjobsQueue returns its default queue, except for concurrency (100) and maximum run time (a minute).
 func asyncjobsQueue(slots int, most time.Duration) *asyncjobs.Queue {
@@ -31,7 +31,8 @@ func launchAsyncjobs(most time.Duration) func(context.Context, *bench, plan) (*s
 				return err
 			}
 			s.closes = append(s.closes, nc.Close)
-			client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc), asyncjobs.WorkQueue(asyncjobsQueue(p.slots, most)))
+			client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc),
+				asyncjobs.WorkQueue(asyncjobsQueue(p.slots, most)))
 			if err != nil {
 				return err
 			}
@@ -47,8 +48,10 @@ func launchAsyncjobs(most time.Duration) func(context.Context, *bench, plan) (*s
 				return err == nil && q.Stream.State.Msgs == 0, err
 			}
 			s.worker = func(name string, env ...string) (*proc, error) {
-				return s.startRole("asyncjobs-worker", name, append(env, "AO_PEERS_SERVER="+at.nats, "AO_PEERS_MOST="+most.String(),
-					"AO_PEERS_QUEUE="+strconv.Itoa(p.slots), "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
+				return s.startRole("asyncjobs-worker", name, append(env, "AO_PEERS_SERVER="+at.nats, "AO_PEERS_MOST="+
+					most.String(),
+					"AO_PEERS_QUEUE="+strconv.Itoa(p.slots), "AO_PEERS_SLOTS="+
+						strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
 			}
 			return nil
 		})
@@ -73,7 +76,8 @@ func asyncjobsWorker(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc), asyncjobs.WorkQueue(asyncjobsQueue(all, most)), asyncjobs.ClientConcurrency(slots))
+	client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc), asyncjobs.WorkQueue(asyncjobsQueue(all, most)),
+		asyncjobs.ClientConcurrency(slots))
 	if err != nil {
 		return err
 	}

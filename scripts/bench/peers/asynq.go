@@ -48,7 +48,8 @@ func launchAsynq(redis []string, set string) func(context.Context, *bench, plan)
 				return err == nil && q.Pending+q.Active+q.Scheduled+q.Retry == 0, err
 			}
 			s.worker = func(name string, env ...string) (*proc, error) {
-				return s.startRole("asynq-worker", name, append(env, "AO_PEERS_SERVER="+addr, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
+				return s.startRole("asynq-worker", name, append(env, "AO_PEERS_SERVER="+addr, "AO_PEERS_SET="+
+					set, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
 			}
 			return nil
 		})
@@ -61,7 +62,9 @@ func asynqWorker(ctx context.Context) error {
 		return err
 	}
 	opt := asynq.RedisClientOpt{Addr: os.Getenv("AO_PEERS_SERVER")}
-	cfg := asynq.Config{Concurrency: slots, LogLevel: asynq.FatalLevel, BaseContext: func() context.Context { return ctx }}
+	cfg := asynq.Config{Concurrency: slots, LogLevel: asynq.FatalLevel, BaseContext: func() context.Context {
+		return ctx
+	}}
 	switch os.Getenv("AO_PEERS_SET") {
 	case asynqQuick:
 		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
@@ -73,7 +76,9 @@ func asynqWorker(ctx context.Context) error {
 	}
 	r := newReport()
 	server := asynq.NewServer(opt, cfg)
-	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error { return r.work(ctx, t.Payload()) })); err != nil {
+	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+		return r.work(ctx, t.Payload())
+	})); err != nil {
 		return err
 	}
 	r.ready()

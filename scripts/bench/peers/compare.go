@@ -15,8 +15,8 @@ type totals struct {
 	wrong               error
 }
 
-// compare runs no-op jobs on all systems in turn: a b c a b c. Each is started for its turn, so that the others do not
-// run and all have the same history.
+// compare runs no-op jobs on all systems in turn: a b c a b c. Each is started for its turn, so that the others do
+// not run and all have the same history.
 func (b *bench) compare(ctx context.Context, all []contender) error {
 	results := make([]totals, len(all))
 	for round := range b.rounds {
@@ -108,9 +108,13 @@ func (b *bench) table(all []contender, results []totals, fsync bool) {
 		return
 	}
 	fmt.Fprintf(b.out, "### %s\n\n", title)
-	fmt.Fprintf(b.out, "%d producers, %d jobs at once, jobs of %d bytes; %.0f jobs/s is the low load, %.0f %% of its own completed/s (for those who wait: of its own answered/s, %d at once) the high one. Medians of %d rounds of %s; latencies over all rounds, p50 / p99.\n\n",
+	fmt.Fprintf(b.out, "%d producers, %d jobs at once, jobs of %d bytes; %.0f jobs/s is the low load, %.0f %% of its "+
+		"own completed/s (for those who wait: of its own answered/s, %d at once) the high one. Medians of %d rounds "+
+		"of %s; latencies over all rounds, p50 / p99.\n\n",
 		b.producers, b.slots, b.text, b.low, 100*b.share, b.slots, b.rounds, b.length)
-	fmt.Fprintf(b.out, "| | settings beside the defaults | accepted/s | completed/s | answered/s | CPU per job: servers + workers + producers | low load: until it begins | until the caller has the result | high load: until it begins | until the caller has the result |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(b.out, "| | settings beside the defaults | accepted/s | completed/s | answered/s | CPU per job: "+
+		"servers + workers + producers | low load: until it begins | until the caller has the result | high load: "+
+		"until it begins | until the caller has the result |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for i, c := range all {
 		if c.fsync != fsync {
 			continue
@@ -135,8 +139,11 @@ func (b *bench) table(all []contender, results []totals, fsync bool) {
 		if len(m.answered) > 0 {
 			answered = fmt.Sprintf("%.0f", median(m.answered))
 		}
-		fmt.Fprintf(b.out, "| %s | %s | %.0f | %.0f | %s | %d µs: %d + %d + %d | %s | %s | %s | %s |\n", name, settings, median(m.accepted), median(m.completed), answered,
-			(s + w + p).Microseconds(), s.Microseconds(), w.Microseconds(), p.Microseconds(), formatQuantiles(m.low.began), formatQuantiles(m.low.answered), formatQuantiles(m.high.began), formatQuantiles(m.high.answered))
+		fmt.Fprintf(b.out, "| %s | %s | %.0f | %.0f | %s | %d µs: %d + %d + %d | %s | %s | %s | %s |\n", name, settings,
+			median(m.accepted), median(m.completed), answered,
+			(s + w + p).Microseconds(), s.Microseconds(), w.Microseconds(), p.Microseconds(),
+			formatQuantiles(m.low.began), formatQuantiles(m.low.answered), formatQuantiles(m.high.began),
+			formatQuantiles(m.high.answered))
 	}
 	fmt.Fprintln(b.out)
 }

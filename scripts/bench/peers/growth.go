@@ -14,7 +14,8 @@ import (
 
 // growthParts returns the parts that measure our costs as one dimension grows.
 func (b *bench) growthParts(parts []string, sizes map[string]string) (todo []func(context.Context) error, err error) {
-	all := map[string]func(context.Context, []int) error{"queued": b.queued, "queues": b.queues, "workers": b.workers, "payload": b.payload, "history": b.history}
+	all := map[string]func(context.Context, []int) error{"queued": b.queued, "queues": b.queues, "workers": b.workers,
+		"payload": b.payload, "history": b.history}
 	for _, part := range parts {
 		measure, ok := all[part]
 		if !ok {
@@ -63,7 +64,8 @@ func (b *bench) singleCaller(ctx context.Context, s *system, length time.Duratio
 }
 
 func (b *bench) tableHead(title, how string, columns ...string) {
-	fmt.Fprintf(b.out, "### %s\n\n%s\n\n| %s |\n|%s\n", title, how, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	fmt.Fprintf(b.out, "### %s\n\n%s\n\n| %s |\n|%s\n", title, how, strings.Join(columns, " | "),
+		strings.Repeat("---|", len(columns)))
 }
 
 func (b *bench) tableRow(cells ...any) {
@@ -114,7 +116,8 @@ func (b *bench) restart(ctx context.Context, s *system) (ended, ready time.Durat
 		break
 	}
 	begin := time.Now()
-	if _, err = b.coordinator(s); err != nil {
+	_, err = b.coordinator(s)
+	if err != nil {
 		return ended, 0, err
 	}
 	err = s.waitReady(ctx)
@@ -146,11 +149,16 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 		err = s.withLogs(err)
 		s.end()
 	}()
-	b.tableHead("Runs that wait", "Sync every 2 min, so that the queue is filled in reasonable time. The drain is a second worker with "+formatInt(b.slots)+" slots that joins for "+b.length.String()+"; the restart is the coordinator's, after a clean end. GOMEMLIMIT="+memoryLimit+".",
-		"waiting", "filled at, runs/s", "accepting one: p50 / p99", "list of 50: p50 / p99", "drained at, runs/s", "coordinator's heap", "NATS's memory", "restart: end + start")
+	b.tableHead("Runs that wait",
+		"Sync every 2 min, so that the queue is filled in reasonable time. The drain is a second worker with "+
+			formatInt(b.slots)+" slots that joins for "+b.length.String()+
+			"; the restart is the coordinator's, after a clean end. GOMEMLIMIT="+memoryLimit+".",
+		"waiting", "filled at, runs/s", "accepting one: p50 / p99", "list of 50: p50 / p99", "drained at, runs/s",
+		"coordinator's heap", "NATS's memory", "restart: end + start")
 	for begun, have := time.Now(), 0; len(lengths) > 0; lengths = lengths[1:] {
 		b.logf("queued: %d", lengths[0])
-		n, took, err := b.submit(ctx, s.accept, b.producers, lengths[0]-have, max(b.fill-time.Since(begun), time.Second))
+		n, took, err := b.submit(ctx, s.accept, b.producers, lengths[0]-have,
+			max(b.fill-time.Since(begun), time.Second))
 		if err != nil {
 			return err
 		}
@@ -185,7 +193,8 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 		if err != nil {
 			return err
 		}
-		b.tableRow(name, formatRate(float64(n)/took.Seconds()), accept, list, formatRate(rate), mib(heap), mib(nats), ms(ended)+" + "+ms(ready))
+		b.tableRow(name, formatRate(float64(n)/took.Seconds()), accept, list, formatRate(rate), mib(heap), mib(nats),
+			ms(ended)+" + "+ms(ready))
 		if name != formatInt(lengths[0]) {
 			break
 		}
@@ -227,7 +236,8 @@ func timed(n int, once func() error) (string, error) {
 
 // queues measures runs with different demands and one worker that matches all of them.
 func (b *bench) queues(ctx context.Context, counts []int) error {
-	b.tableHead("Queues", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+".", "queues", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
+	b.tableHead("Queues", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+
+		".", "queues", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range counts {
 		b.logf("queues: %d", n)
 		tags := []string{} // a worker may have 64: two of 16 and 16 give 256 queues
@@ -276,13 +286,16 @@ func (b *bench) burstAndSingle(ctx context.Context, s *system) (burst, string, e
 
 func (r burst) cpuPerJob() string {
 	sum := r.cpu["servers"] + r.cpu["workers"] + r.cpu["producers"]
-	return fmt.Sprintf("%d µs: %d + %d + %d", sum.Microseconds(), r.cpu["servers"].Microseconds(), r.cpu["workers"].Microseconds(), r.cpu["producers"].Microseconds())
+	return fmt.Sprintf("%d µs: %d + %d + %d", sum.Microseconds(), r.cpu["servers"].Microseconds(),
+		r.cpu["workers"].Microseconds(), r.cpu["producers"].Microseconds())
 }
 
 // workers measures worker processes that share one queue.
 func (b *bench) workers(ctx context.Context, counts []int) error {
-	b.tableHead("Workers", fmt.Sprintf("Processes on the same machine, which share %d slots. fsync %s.", b.slots, b.fsync),
-		"worker processes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99", "memory of all workers")
+	b.tableHead("Workers", fmt.Sprintf("Processes on the same machine, which share %d slots. fsync %s.", b.slots,
+		b.fsync),
+		"worker processes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99",
+		"memory of all workers")
 	for _, n := range counts {
 		b.logf("workers: %d", n)
 		s, err := b.launchGrowth(ctx, b.fsync, plan{contender: contender{workers: n}})
@@ -304,7 +317,8 @@ func (b *bench) workers(ctx context.Context, counts []int) error {
 
 // payload measures parameters of different sizes; more than 256 KiB goes to the object store.
 func (b *bench) payload(ctx context.Context, sizes []int) error {
-	b.tableHead("Size of the parameters", "fsync "+b.fsync+". The results are `{}`.", "bytes", "accepted/s", "completed/s", "MiB/s", "CPU per run", "one caller who waits: p50 / p99")
+	b.tableHead("Size of the parameters", "fsync "+b.fsync+". The results are `{}`.", "bytes", "accepted/s",
+		"completed/s", "MiB/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range sizes {
 		b.logf("payload: %d", n)
 		sized := *b
@@ -320,7 +334,8 @@ func (b *bench) payload(ctx context.Context, sizes []int) error {
 		if err != nil {
 			return err
 		}
-		b.tableRow(n, formatRate(r.accepted), formatRate(r.completed), fmt.Sprintf("%.1f", r.completed*float64(n)/(1<<20)), r.cpuPerJob(), alone)
+		b.tableRow(n, formatRate(r.accepted), formatRate(r.completed),
+			fmt.Sprintf("%.1f", r.completed*float64(n)/(1<<20)), r.cpuPerJob(), alone)
 	}
 	fmt.Fprintln(b.out)
 	return nil
@@ -328,8 +343,10 @@ func (b *bench) payload(ctx context.Context, sizes []int) error {
 
 // history measures ended runs that the coordinator keeps.
 func (b *bench) history(ctx context.Context, lengths []int) error {
-	b.tableHead("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's first start, which reads all of it; later ones begin from its snapshot. GOMEMLIMIT="+memoryLimit+".",
-		"ended runs", "first start", "one caller who waits: p50 / p99", "list of 50: p50 / p99", "coordinator's heap", "NATS's memory", "on disk", "restart: end + start", "restart after kill -9")
+	b.tableHead("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's "+
+		"first start, which reads all of it; later ones begin from its snapshot. GOMEMLIMIT="+memoryLimit+".",
+		"ended runs", "first start", "one caller who waits: p50 / p99", "list of 50: p50 / p99", "coordinator's heap",
+		"NATS's memory", "on disk", "restart: end + start", "restart after kill -9")
 	for _, n := range lengths {
 		b.logf("history: %d", n)
 		cells, err := b.historyRow(ctx, n)
@@ -350,7 +367,8 @@ func (b *bench) historyRow(ctx context.Context, n int) (cells []any, err error) 
 		if n == 0 {
 			return nil
 		}
-		w, err := start(child{name: "history", path: b.program, env: append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE=history", "AO_BENCH_HISTORY="+formatInt(n)), log: s.logFile("history")})
+		w, err := start(child{name: "history", path: b.program, env: append(s.at.env[:len(s.at.env):len(s.at.env)],
+			"AO_BENCH_ROLE=history", "AO_BENCH_HISTORY="+formatInt(n)), log: s.logFile("history")})
 		if err != nil {
 			return err
 		}
@@ -409,5 +427,6 @@ func (b *bench) historyRow(ctx context.Context, n int) (cells []any, err error) 
 	if err != nil {
 		return nil, err
 	}
-	return []any{n, ms(first), alone, list, mib(heap), mib(nats), mib(disk), ms(ended) + " + " + ms(ready), ms(after)}, nil
+	return []any{n, ms(first), alone, list, mib(heap), mib(nats), mib(disk), ms(ended) + " + " + ms(ready), ms(after)},
+		nil
 }

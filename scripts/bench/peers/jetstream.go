@@ -32,19 +32,22 @@ func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
 		if err != nil {
 			return err
 		}
-		q, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: queue, Subjects: []string{"queue.>"}, Retention: jetstream.WorkQueuePolicy})
+		q, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: queue, Subjects: []string{"queue.>"},
+			Retention: jetstream.WorkQueuePolicy})
 		if err != nil {
 			return err
 		}
 		wait := 30 * time.Second // the default
 		for _, v := range p.env {
 			if text, ok := strings.CutPrefix(v, "AO_PEERS_ACK_WAIT="); ok {
-				if wait, err = time.ParseDuration(text); err != nil {
+				wait, err = time.ParseDuration(text)
+				if err != nil {
 					return err
 				}
 			}
 		}
-		if _, err := q.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "work", AckPolicy: jetstream.AckExplicitPolicy, AckWait: wait, MaxAckPending: 16384}); err != nil {
+		if _, err := q.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: "work", AckPolicy: jetstream.AckExplicitPolicy, AckWait: wait, MaxAckPending: 16384}); err != nil {
 			return err
 		}
 		s.accept = func(ctx context.Context, job []byte) error {
@@ -56,7 +59,8 @@ func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
 			return err == nil && info.State.Msgs == 0, err
 		}
 		s.worker = func(name string, env ...string) (*proc, error) {
-			return s.startRole("jetstream-worker", name, append(append(env, p.env...), "AO_PEERS_SERVER="+url, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
+			return s.startRole("jetstream-worker", name, append(append(env, p.env...), "AO_PEERS_SERVER="+
+				url, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
 		}
 		return nil
 	})

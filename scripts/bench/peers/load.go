@@ -33,7 +33,8 @@ func (b *bench) warm(ctx context.Context, s *system) error {
 type submitFunc func(ctx context.Context, job []byte) error
 
 // submit lets producers submit jobs, limited by number and time, and returns their number and the time it took.
-func (b *bench) submit(ctx context.Context, how submitFunc, producers, most int, length time.Duration) (int, time.Duration, error) {
+func (b *bench) submit(ctx context.Context, how submitFunc, producers, most int, length time.Duration) (int,
+	time.Duration, error) {
 	begin := time.Now()
 	end := begin.Add(length)
 	var left, accepted atomic.Int64
@@ -97,7 +98,8 @@ func (b *bench) measureBurst(ctx context.Context, s *system) (burst, error) {
 	all := time.Since(begin)
 	after, _ := usage(s.procs)
 	s.takeDelays()
-	r := burst{accepted: float64(n) / took.Seconds(), completed: float64(n) / all.Seconds(), jobs: n, cpu: map[string]time.Duration{"producers": (ownCPU() - mine) / time.Duration(n)}}
+	r := burst{accepted: float64(n) / took.Seconds(), completed: float64(n) / all.Seconds(), jobs: n,
+		cpu: map[string]time.Duration{"producers": (ownCPU() - mine) / time.Duration(n)}}
 	for kind, c := range after {
 		r.cpu[kind] = (c - before[kind]) / time.Duration(n)
 	}
@@ -107,9 +109,10 @@ func (b *bench) measureBurst(ctx context.Context, s *system) (burst, error) {
 // latencies are measured from the time when a job is due, until its start and until the caller has the result.
 type latencies struct{ began, answered []time.Duration }
 
-// measurePaced submits jobs at a fixed rate, regardless of how fast they are accepted. It returns the times until their
-// start and until their acceptance, and by how much the last submission was late.
-func (b *bench) measurePaced(ctx context.Context, s *system, rate float64, how submitFunc) (began, took []time.Duration, late time.Duration, err error) {
+// measurePaced submits jobs at a fixed rate, regardless of how fast they are accepted. It returns the times until
+// their start and until their acceptance, and by how much the last submission was late.
+func (b *bench) measurePaced(ctx context.Context, s *system, rate float64, how submitFunc) (began, took []time.Duration,
+	late time.Duration, err error) {
 	n := max(int(rate*b.length.Seconds()), 1)
 	base := s.started()
 	s.takeDelays()

@@ -1,8 +1,8 @@
-// Command peers compares this system with others that do the same work: asynq on Redis, River on PostgreSQL, asyncjobs
-// and a plain work queue on JetStream, and the floor of scripts/bench. It starts and stops all servers itself, on
-// 127.0.0.1 in temporary folders, and prints Markdown tables.
+// Command peers compares this system with others that do the same work: asynq on Redis, River on PostgreSQL,
+// asyncjobs and a plain work queue on JetStream, and the floor of scripts/bench. It starts and stops all servers
+// itself, on 127.0.0.1 in temporary folders, and prints Markdown tables.
 //
-//	scripts/bench/peers/run                    # no-op jobs compared with the peers, and recovery after a killed worker
+//	scripts/bench/peers/run                    # no-op jobs beside the peers; recovery of a killed worker's job
 //	scripts/bench/peers/run -growth            # our costs as it grows
 //	scripts/bench/peers/run -systems ours,river -seconds 10 -rounds 3
 //
@@ -72,12 +72,15 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.IntVar(&b.rounds, "rounds", 2, "rounds; all systems take turns in each")
 	flags.IntVar(&b.jobs, "jobs", 20000, "jobs that a round hands over as fast as it can, at most")
 	flags.IntVar(&b.producers, "producers", 64, "producers that hand over jobs, each one after the other")
-	flags.IntVar(&b.slots, "slots", 128, "jobs that the workers of a system do at once (River, tuned: 2000, as in its own benchmark)")
+	flags.IntVar(&b.slots, "slots", 128,
+		"jobs that the workers of a system do at once (River, tuned: 2000, as in its own benchmark)")
 	flags.Float64Var(&b.low, "low", 50, "jobs a second at low load")
-	flags.Float64Var(&b.share, "share", 0.7, "the higher load, as a share of what the system completed in the same round")
+	flags.Float64Var(&b.share, "share", 0.7,
+		"the higher load, as a share of what the system completed in the same round")
 	flags.DurationVar(&b.patience, "patience", 180*time.Second, "how long a killed worker's job is waited for")
 	only := flags.String("only", "jobs,recovery", "which parts, a comma list")
-	systems := flags.String("systems", "", "which systems, a comma list of the beginnings of their names; default all: floor,ours,asynq,river,asyncjobs,jetstream")
+	systems := flags.String("systems", "", "which systems, a comma list of the beginnings of their names; default "+
+		"all: floor,ours,asynq,river,asyncjobs,jetstream")
 	growth := flags.Bool("growth", false, "measure instead what ours costs as it grows: -parts")
 	parts := flags.String("parts", "queued,queues,workers,payload,history", "with -growth: which parts, a comma list")
 	flags.DurationVar(&b.fill, "fill", 200*time.Second, "with -growth: how long a queue is filled at most")
@@ -95,13 +98,15 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 		return fmt.Errorf("unexpected argument %q; everything is a flag, see -help", flags.Arg(0))
 	}
 	b.length = time.Duration(*seconds * float64(time.Second))
-	for name, n := range map[string]float64{"seconds": *seconds, "rounds": float64(b.rounds), "jobs": float64(b.jobs), "producers": float64(b.producers), "slots": float64(b.slots), "low": b.low, "share": b.share} {
+	for name, n := range map[string]float64{"seconds": *seconds, "rounds": float64(b.rounds), "jobs": float64(b.jobs),
+		"producers": float64(b.producers), "slots": float64(b.slots), "low": b.low, "share": b.share} {
 		if n <= 0 {
 			return fmt.Errorf("-%s must be more than 0", name)
 		}
 	}
 	if *growth {
-		todo, err := b.growthParts(splitList(*parts), map[string]string{"queued": *queued, "queues": *queues, "workers": *workers, "payload": *payloads, "history": *history})
+		todo, err := b.growthParts(splitList(*parts), map[string]string{"queued": *queued, "queues": *queues,
+			"workers": *workers, "payload": *payloads, "history": *history})
 		if err != nil {
 			return err
 		}
@@ -127,7 +132,8 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 
 // runInTempDir builds scripts/bench and measures in a temporary folder.
 func (b *bench) runInTempDir(ctx context.Context, todo []func(context.Context) error) (err error) {
-	if b.dir, err = os.MkdirTemp("", "ao-peers-"); err != nil {
+	b.dir, err = os.MkdirTemp("", "ao-peers-")
+	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)

@@ -52,8 +52,10 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 		}
 		slots := strconv.Itoa(max(p.slots/max(p.workers, 1), 1))
 		s.worker = func(worker string, env ...string) (*proc, error) {
-			env = append(append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE="+name+"-worker", "AO_BENCH_TELL=1", "AO_BENCH_DEBUG=127.0.0.1:0", "AO_BENCH_WORKER="+worker, "AO_BENCH_SLOTS="+slots), env...)
-			return start(child{kind: "workers", name: worker, path: b.program, env: env, tells: true, log: s.logFile(worker)})
+			env = append(append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE="+name+"-worker", "AO_BENCH_TELL=1",
+				"AO_BENCH_DEBUG=127.0.0.1:0", "AO_BENCH_WORKER="+worker, "AO_BENCH_SLOTS="+slots), env...)
+			return start(child{kind: "workers", name: worker, path: b.program, env: env, tells: true,
+				log: s.logFile(worker)})
 		}
 		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
 		s.closes = append(s.closes, c.CloseIdleConnections)
@@ -75,13 +77,17 @@ func (b *bench) nats(ctx context.Context, s *system, p plan) (*endpoints, error)
 	var ports [3]string
 	for i := range ports {
 		var err error
-		if ports[i], err = freeAddr(); err != nil {
+		ports[i], err = freeAddr()
+		if err != nil {
 			return nil, err
 		}
 	}
 	at := &endpoints{nats: "nats://" + ports[0], base: "http://" + ports[1], debug: ports[2]}
-	at.env = append([]string{"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=" + at.nats, "AO_BENCH_SYNC=" + p.sync()}, p.env...)
-	if _, err := s.startProcess(child{kind: "servers", name: "nats", path: b.program, env: append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"), log: s.logFile("nats")}); err != nil {
+	at.env = append([]string{"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=" +
+		at.nats, "AO_BENCH_SYNC=" + p.sync()}, p.env...)
+	if _, err := s.startProcess(child{kind: "servers", name: "nats", path: b.program,
+		env: append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"),
+		log: s.logFile("nats")}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -96,8 +102,10 @@ func (b *bench) nats(ctx context.Context, s *system, p plan) (*endpoints, error)
 }
 
 func (b *bench) coordinator(s *system) (*proc, error) {
-	env := append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE="+s.at.name+"-coordinator", "AO_BENCH_DEBUG="+s.at.debug)
-	return s.startProcess(child{kind: "servers", name: "coordinator", path: b.program, env: env, log: s.logFile("coordinator")})
+	env := append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE="+s.at.name+"-coordinator", "AO_BENCH_DEBUG="+
+		s.at.debug)
+	return s.startProcess(child{kind: "servers", name: "coordinator", path: b.program, env: env,
+		log: s.logFile("coordinator")})
 }
 
 // post starts a run; more are further members of the request.

@@ -36,7 +36,8 @@ var folder string
 
 // program is scripts/bench, built once.
 var program = sync.OnceValues(func() (path string, err error) {
-	if folder, err = os.MkdirTemp("", "ao-peers-test-"); err != nil {
+	folder, err = os.MkdirTemp("", "ao-peers-test-")
+	if err != nil {
 		return "", err
 	}
 	path = filepath.Join(folder, "bench")
@@ -83,7 +84,8 @@ func TestJobs(t *testing.T) {
 					t.Skip(err)
 				}
 			}
-			out := measure(t, "-only", "jobs", "-systems", name, "-rounds", "1", "-seconds", "0.2", "-jobs", "100", "-producers", "4")
+			out := measure(t, "-only", "jobs", "-systems", name, "-rounds", "1", "-seconds", "0.2", "-jobs", "100",
+				"-producers", "4")
 			for _, c := range contenders() {
 				if strings.HasPrefix(c.name, name) && !strings.Contains(out, "| "+c.name) {
 					t.Errorf("no row for %s:\n%s", c.name, out)
@@ -120,7 +122,8 @@ func TestRecovery(t *testing.T) {
 
 func small(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{program: programPath(t), out: t.Output(), log: t.Output(), dir: t.TempDir(), text: 100, producers: 4, slots: 8, jobs: 100, length: 200 * time.Millisecond, patience: 30 * time.Second}
+	b := &bench{program: programPath(t), out: t.Output(), log: t.Output(), dir: t.TempDir(), text: 100, producers: 4,
+		slots: 8, jobs: 100, length: 200 * time.Millisecond, patience: 30 * time.Second}
 	return b
 }
 
@@ -128,7 +131,8 @@ func TestGrowth(t *testing.T) {
 	t.Parallel()
 	out := measure(t, "-growth", "-seconds", "0.2", "-jobs", "100", "-producers", "4", "-fill", "5s",
 		"-queued", "20,50", "-queues", "1,3", "-workers", "1,2", "-payloads", "256,300000", "-history", "0,700")
-	for _, title := range []string{"Runs that wait", "Queues", "Workers", "Size of the parameters", "Ended runs in the history"} {
+	for _, title := range []string{"Runs that wait", "Queues", "Workers", "Size of the parameters",
+		"Ended runs in the history"} {
 		if !strings.Contains(out, "### "+title) {
 			t.Errorf("no table %q:\n%s", title, out)
 		}
@@ -146,7 +150,8 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := command(t.Context(), strings.Fields(tt.args), &out, t.Output()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err := command(t.Context(), strings.Fields(tt.args), &out, t.Output()); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

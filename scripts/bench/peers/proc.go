@@ -41,7 +41,8 @@ type child struct {
 }
 
 func start(c child) (*proc, error) {
-	p := &proc{kind: c.kind, name: c.name, cmd: exec.Command(c.path, c.args...), quit: c.quit, done: make(chan struct{})}
+	p := &proc{kind: c.kind, name: c.name, cmd: exec.Command(c.path, c.args...), quit: c.quit,
+		done: make(chan struct{})}
 	if p.quit == nil {
 		p.quit = syscall.SIGTERM
 	}
@@ -59,7 +60,8 @@ func start(c child) (*proc, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: c.user}
 	var pipe io.Reader
 	if c.tells {
-		if pipe, err = p.cmd.StdoutPipe(); err != nil {
+		pipe, err = p.cmd.StdoutPipe()
+		if err != nil {
 			return nil, err
 		}
 		p.told = newTally()
@@ -201,7 +203,8 @@ func findProgram(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/", "/usr/pgsql-*/bin/", "/usr/local/pgsql/bin/", "/opt/homebrew/bin/", "/usr/local/bin/", "/usr/sbin/"} {
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/", "/usr/pgsql-*/bin/", "/usr/local/pgsql/bin/",
+		"/opt/homebrew/bin/", "/usr/local/bin/", "/usr/sbin/"} {
 		found, _ := filepath.Glob(pattern + name)
 		if len(found) > 0 {
 			return found[len(found)-1], nil

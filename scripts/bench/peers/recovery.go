@@ -34,7 +34,8 @@ func lossCases() []lossCase {
 		return p
 	}
 	asynqIn := func(set string) plan {
-		return plan{contender: contender{name: "asynq", fsync: true, needs: redis, launch: launchAsynq(redisAlways, set)}}
+		return plan{contender: contender{name: "asynq", fsync: true, needs: redis,
+			launch: launchAsynq(redisAlways, set)}}
 	}
 	riverIn := func(set string) plan {
 		return plan{contender: contender{name: "river", fsync: true, needs: postgres, launch: launchRiver("on", set)}}
@@ -48,18 +49,32 @@ func lossCases() []lossCase {
 	const again = "begun again by another worker"
 	return []lossCase{
 		{name: "ours", rule: "no beat within the lease, 15 s", settled: "declared lost (failed)", plan: ours("")},
-		{name: "ours", settings: "max_attempts 2", rule: "the same", settled: again, plan: ours(""), again: "worker-2", attempts: 2},
-		{name: "ours", settings: "max_attempts 2, the killed worker is started again at once", rule: "the new one takes over from the old one", settled: "begun again by it", plan: ours(""), again: "worker-1", after: true, attempts: 2},
-		{name: "ours", settings: "RUN_LEASE=3", rule: "no beat within the lease, 3 s", settled: "declared lost (failed)", plan: ours("3")},
-		{name: "ours", settings: "RUN_LEASE=3, max_attempts 2", rule: "the same", settled: again, plan: ours("3"), again: "worker-2", attempts: 2},
-		{name: "asynq", rule: "30 s of lease, 30 s more, looked for every 60 s; then a delay of 15 s and more", settled: again, plan: asynqIn(asynqUsual), again: "worker-2"},
-		{name: "asynq", settings: "no delay before a retry, looked for every second", rule: "the same without the delay: 30 s, 30 s and 60 s cannot be set", settled: again, plan: asynqIn(asynqQuick), again: "worker-2"},
-		{name: "river", rule: "running for 1 h, looked for every 30 s", settled: again, plan: riverIn(riverUsual), never: true},
-		{name: "river", settings: "JobTimeout and RescueStuckJobsAfter 10 s: no job may take longer", rule: "running for 10 s, looked for every 30 s, which cannot be set", settled: again, plan: riverIn(riverQuick), again: "worker-2"},
-		{name: "asyncjobs", rule: "not ended within MaxRunTime, 1 min", settled: again, plan: asyncjobsFor(time.Minute), again: "worker-2"},
-		{name: "asyncjobs", settings: "MaxRunTime 10 s: no job may take longer", rule: "the same, 10 s", settled: again, plan: asyncjobsFor(10 * time.Second), again: "worker-2"},
+		{name: "ours", settings: "max_attempts 2", rule: "the same", settled: again, plan: ours(""), again: "worker-2",
+			attempts: 2},
+		{name: "ours", settings: "max_attempts 2, the killed worker is started again at once",
+			rule: "the new one takes over from the old one", settled: "begun again by it", plan: ours(""),
+			again: "worker-1", after: true, attempts: 2},
+		{name: "ours", settings: "RUN_LEASE=3", rule: "no beat within the lease, 3 s",
+			settled: "declared lost (failed)", plan: ours("3")},
+		{name: "ours", settings: "RUN_LEASE=3, max_attempts 2", rule: "the same", settled: again, plan: ours("3"),
+			again: "worker-2", attempts: 2},
+		{name: "asynq", rule: "30 s of lease, 30 s more, looked for every 60 s; then a delay of 15 s and more",
+			settled: again, plan: asynqIn(asynqUsual), again: "worker-2"},
+		{name: "asynq", settings: "no delay before a retry, looked for every second",
+			rule: "the same without the delay: 30 s, 30 s and 60 s cannot be set", settled: again,
+			plan: asynqIn(asynqQuick), again: "worker-2"},
+		{name: "river", rule: "running for 1 h, looked for every 30 s", settled: again, plan: riverIn(riverUsual),
+			never: true},
+		{name: "river", settings: "JobTimeout and RescueStuckJobsAfter 10 s: no job may take longer",
+			rule: "running for 10 s, looked for every 30 s, which cannot be set", settled: again,
+			plan: riverIn(riverQuick), again: "worker-2"},
+		{name: "asyncjobs", rule: "not ended within MaxRunTime, 1 min", settled: again, plan: asyncjobsFor(time.Minute),
+			again: "worker-2"},
+		{name: "asyncjobs", settings: "MaxRunTime 10 s: no job may take longer", rule: "the same, 10 s", settled: again,
+			plan: asyncjobsFor(10 * time.Second), again: "worker-2"},
 		{name: "jetstream", rule: "not acked for 30 s", settled: again, plan: jetstreamIn(), again: "worker-2"},
-		{name: "jetstream", settings: "AckWait 2 s, in progress every 0.5 s", rule: "not heard of for 2 s", settled: again, plan: jetstreamIn("AO_PEERS_ACK_WAIT=2s", "AO_PEERS_BEAT=500ms"), again: "worker-2"},
+		{name: "jetstream", settings: "AckWait 2 s, in progress every 0.5 s", rule: "not heard of for 2 s",
+			settled: again, plan: jetstreamIn("AO_PEERS_ACK_WAIT=2s", "AO_PEERS_BEAT=500ms"), again: "worker-2"},
 	}
 }
 
@@ -103,7 +118,8 @@ func (b *bench) recovery(ctx context.Context, names []string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "### A worker is killed (-9) during its job\n\n| | settings beside the defaults | its rule | settled means | measured |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(b.out, "### A worker is killed (-9) during its job\n\n| | settings beside the defaults | its rule | "+
+		"settled means | measured |\n|---|---|---|---|---|\n")
 	for i, l := range all {
 		measured := fmt.Sprintf("%.1f s", took[i].Seconds())
 		switch {
@@ -145,7 +161,8 @@ func (b *bench) startAndKill(ctx context.Context, l lossCase) (func() (time.Dura
 	}, nil
 }
 
-func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(context.Context) (time.Duration, error), error) {
+func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(context.Context) (time.Duration, error),
+	error) {
 	start, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	base, run := "", ""

@@ -14,12 +14,13 @@ import (
 	"time"
 )
 
-// The workers of all systems report each job in 16 bytes on stdout: when it was submitted (its number "at") and when it
-// started, in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
+// The workers of all systems report each job in 16 bytes on stdout: when it was submitted (its number "at") and when
+// it started, in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
 
 // job returns a job submitted at that time with a text of the given size, in pieces that fit command-line arguments.
 func job(at time.Time, text int) []byte {
-	b := fmt.Appendf(make([]byte, 0, text+text/piece*16+48), `{"at":%d,"text":"%s"`, at.UnixNano(), filler(min(text, piece)))
+	b := fmt.Appendf(make([]byte, 0, text+text/piece*16+48), `{"at":%d,"text":"%s"`, at.UnixNano(),
+		filler(min(text, piece)))
 	for n := 1; n*piece < text; n++ {
 		b = fmt.Appendf(b, `,"text%d":"%s"`, n, filler(min(text-n*piece, piece)))
 	}

@@ -48,7 +48,10 @@ func launchRiver(commit, set string) func(context.Context, *bench, plan) (*syste
 			s.closes = append(s.closes, pool.Close)
 			wait, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			if err := poll(wait, 20*time.Millisecond, func() (bool, error) { return pool.Ping(wait) == nil, nil }); err != nil {
+			if err := poll(wait, 20*time.Millisecond, func() (bool, error) {
+				return pool.Ping(wait) == nil,
+					nil
+			}); err != nil {
 				return fmt.Errorf("PostgreSQL does not answer: %w", err)
 			}
 			driver := riverpgxv5.New(pool)
@@ -77,7 +80,8 @@ func launchRiver(commit, set string) func(context.Context, *bench, plan) (*syste
 				slots = 2000
 			}
 			s.worker = func(name string, env ...string) (*proc, error) {
-				return s.startRole("river-worker", name, append(env, "AO_PEERS_SERVER="+url, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(slots/max(p.workers, 1), 1)))...)
+				return s.startRole("river-worker", name, append(env, "AO_PEERS_SERVER="+url, "AO_PEERS_SET="+
+					set, "AO_PEERS_SLOTS="+strconv.Itoa(max(slots/max(p.workers, 1), 1)))...)
 			}
 			return nil
 		})
@@ -117,7 +121,8 @@ func riverWorker(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	cfg := &river.Config{Logger: discardLogger(), Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: slots}}}
+	cfg := &river.Config{Logger: discardLogger(), Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{
+		river.QueueDefault: {MaxWorkers: slots}}}
 	if set != riverUsual {
 		cfg.FetchCooldown, cfg.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
 	}
@@ -140,7 +145,8 @@ func riverWorker(ctx context.Context) error {
 	return client.Stop(stop)
 }
 
-// postgres creates a database cluster and starts its server; commit is synchronous_commit. 127.0.0.1 needs no password.
+// postgres creates a database cluster and starts its server; commit is synchronous_commit. 127.0.0.1 needs no
+// password.
 func (b *bench) postgres(ctx context.Context, s *system, commit string) (string, error) {
 	initdb, err := findProgram("initdb")
 	if err != nil {
@@ -168,7 +174,8 @@ func (b *bench) postgres(ctx context.Context, s *system, commit string) (string,
 			return "", err
 		}
 	}
-	made, err := start(child{name: "initdb", path: initdb, args: []string{"-D", data, "-U", "peers", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"}, user: as, log: s.logFile("postgres")})
+	made, err := start(child{name: "initdb", path: initdb, args: []string{"-D", data, "-U", "peers", "-A", "trust",
+		"-E", "UTF8", "--locale=C", "--no-sync"}, user: as, log: s.logFile("postgres")})
 	if err != nil {
 		return "", err
 	}
@@ -181,8 +188,10 @@ func (b *bench) postgres(ctx context.Context, s *system, commit string) (string,
 	if made.state != nil {
 		return "", fmt.Errorf("initdb: %w", made.state)
 	}
-	args := []string{"-D", data, "-c", "listen_addresses=" + host, "-c", "port=" + port, "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "synchronous_commit=" + commit}
-	p, err := s.startProcess(child{kind: "servers", name: "postgres", path: path, args: args, user: as, quit: syscall.SIGINT, log: s.logFile("postgres")})
+	args := []string{"-D", data, "-c", "listen_addresses=" + host, "-c", "port=" +
+		port, "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "synchronous_commit=" + commit}
+	p, err := s.startProcess(child{kind: "servers", name: "postgres", path: path, args: args, user: as,
+		quit: syscall.SIGINT, log: s.logFile("postgres")})
 	if err != nil {
 		return "", err
 	}

@@ -41,8 +41,9 @@ type plan struct {
 type system struct {
 	dir    string
 	procs  []*proc
-	accept func(ctx context.Context, job []byte) error     // submits a job; returns when it is accepted
-	answer func(ctx context.Context, job []byte) error     // submits a job and waits for its result; nil: not supported
+	accept func(ctx context.Context, job []byte) error // submits a job; returns when it is accepted
+	// submits a job and waits for its result; nil: not supported
+	answer func(ctx context.Context, job []byte) error
 	empty  func(ctx context.Context) (bool, error)         // no job is open
 	worker func(name string, env ...string) (*proc, error) // starts a worker process
 	at     *endpoints                                      // of our system and the floor
@@ -199,7 +200,8 @@ func (s *system) startRole(kind, name string, env ...string) (*proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(child{kind: "workers", name: name, path: self, env: append(env, "AO_PEERS_ROLE="+kind), tells: true, log: s.logFile(name)})
+	return start(child{kind: "workers", name: name, path: self, env: append(env, "AO_PEERS_ROLE="+kind), tells: true,
+		log: s.logFile(name)})
 }
 
 // logFile returns the log file of a process.
@@ -213,8 +215,10 @@ func (s *system) withLogs(err error) error {
 	files, _ := filepath.Glob(s.logFile("*"))
 	for _, path := range files {
 		text, _ := os.ReadFile(path)
-		if text = bytes.TrimSpace(text); len(text) > 0 {
-			err = fmt.Errorf("%w; %s says: %s", err, filepath.Base(path), strings.ReplaceAll(string(text[max(len(text)-400, 0):]), "\n", " / "))
+		text = bytes.TrimSpace(text)
+		if len(text) > 0 {
+			err = fmt.Errorf("%w; %s says: %s", err, filepath.Base(path),
+				strings.ReplaceAll(string(text[max(len(text)-400, 0):]), "\n", " / "))
 		}
 	}
 	return err
@@ -231,21 +235,32 @@ func contenders() []contender {
 	return []contender{
 		{name: "floor", durable: always, fsync: true, launch: launchFloor},
 		{name: "ours", durable: always, fsync: true, usual: true, launch: launchOurs},
-		{name: "asynq", settings: "AOF always", durable: always, fsync: true, needs: redis, launch: launchAsynq(redisAlways, asynqUsual)},
-		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 8 worker processes", workers: 8, durable: always, fsync: true, needs: redis, launch: launchAsynq(redisAlways, asynqTuned)},
-		{name: "river", durable: always, fsync: true, usual: true, needs: postgres, launch: launchRiver("on", riverUsual)},
-		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always, fsync: true, needs: postgres, launch: launchRiver("on", riverTuned)},
-		{name: "asyncjobs", settings: "sync_interval: always", durable: always, fsync: true, launch: launchAsyncjobs(time.Minute)},
-		{name: "asyncjobs, tuned", settings: "sync_interval: always; 8 worker processes", workers: 8, durable: always, fsync: true, launch: launchAsyncjobs(time.Minute)},
+		{name: "asynq", settings: "AOF always", durable: always, fsync: true, needs: redis,
+			launch: launchAsynq(redisAlways, asynqUsual)},
+		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 8 worker processes", workers: 8,
+			durable: always, fsync: true, needs: redis, launch: launchAsynq(redisAlways, asynqTuned)},
+		{name: "river", durable: always, fsync: true, usual: true, needs: postgres,
+			launch: launchRiver("on", riverUsual)},
+		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always,
+			fsync: true, needs: postgres, launch: launchRiver("on", riverTuned)},
+		{name: "asyncjobs", settings: "sync_interval: always", durable: always, fsync: true,
+			launch: launchAsyncjobs(time.Minute)},
+		{name: "asyncjobs, tuned", settings: "sync_interval: always; 8 worker processes", workers: 8, durable: always,
+			fsync: true, launch: launchAsyncjobs(time.Minute)},
 		{name: "jetstream", settings: "sync_interval: always", durable: always, fsync: true, launch: launchJetstream},
 
 		{name: "floor", settings: "sync every 2 min", durable: flushed, launch: launchFloor},
 		{name: "ours", settings: "AO_NATS_SYNC=2m", durable: flushed, launch: launchOurs},
-		{name: "asynq", durable: "memory, a snapshot after 1 to 60 min", usual: true, needs: redis, launch: launchAsynq(redisUsual, asynqUsual)},
-		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 8 worker processes", workers: 8, durable: "fsync every second", needs: redis, launch: launchAsynq(redisEverysec, asynqTuned)},
-		{name: "river, tuned", settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: "fsync within 0.6 s", needs: postgres, launch: launchRiver("off", riverTuned)},
+		{name: "asynq", durable: "memory, a snapshot after 1 to 60 min", usual: true, needs: redis,
+			launch: launchAsynq(redisUsual, asynqUsual)},
+		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 8 worker processes", workers: 8,
+			durable: "fsync every second", needs: redis, launch: launchAsynq(redisEverysec, asynqTuned)},
+		{name: "river, tuned",
+			settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections",
+			durable:  "fsync within 0.6 s", needs: postgres, launch: launchRiver("off", riverTuned)},
 		{name: "asyncjobs", durable: flushed, usual: true, launch: launchAsyncjobs(time.Minute)},
-		{name: "asyncjobs, tuned", settings: "8 worker processes", workers: 8, durable: flushed, launch: launchAsyncjobs(time.Minute)},
+		{name: "asyncjobs, tuned", settings: "8 worker processes", workers: 8, durable: flushed,
+			launch: launchAsyncjobs(time.Minute)},
 		{name: "jetstream", durable: flushed, usual: true, launch: launchJetstream},
 	}
 }
@@ -275,7 +290,8 @@ func (b *bench) selectContenders(names []string) (all []contender, err error) {
 	}
 	for _, n := range names {
 		if !known[n] {
-			return nil, fmt.Errorf("-systems: there is no %q; there are floor, ours, asynq, river, asyncjobs, jetstream", n)
+			return nil, fmt.Errorf(
+				"-systems: there is no %q; there are floor, ours, asynq, river, asyncjobs, jetstream", n)
 		}
 	}
 	if len(all) == 0 {

@@ -123,7 +123,8 @@ func (w *writer) append(then func()) {
 func (w *writer) flush() {
 	batch := slices.Clone(w.pending[:min(len(w.pending), 1000)])
 	w.pending = append(w.pending[:0], w.pending[len(batch):]...)
-	if w.busy = len(batch) > 0; !w.busy {
+	w.busy = len(batch) > 0
+	if !w.busy {
 		return
 	}
 	w.nats.use(natsAppendCost*float64(len(batch)), func() {

@@ -17,14 +17,22 @@ var ladder = []struct {
 	name string
 	plan plan
 }{
-	{"one machine of 2 cores, one server", plan{Streams: 1, Coordinators: 1, Workers: 1, Slots: 512, Cores: 2, One: true, Commit: "always", Callers: 512}},
-	{"each program on a machine of 8 cores, one server", plan{Streams: 1, Coordinators: 1, Workers: 4, Slots: 256, Cores: 8, Commit: "always", Callers: 2048}},
-	{"NATS cluster of three, 2 coordinators", plan{Streams: 1, Coordinators: 2, Workers: 8, Slots: 256, Cores: 8, Commit: "cluster", Callers: 2048}},
-	{"the same, 8 coordinators that all fold everything", plan{Streams: 1, Coordinators: 8, Workers: 16, Slots: 256, Cores: 8, Commit: "cluster", Callers: 4096}},
-	{"4 streams on 4 clusters, 8 coordinators that all fold everything", plan{Streams: 4, Coordinators: 8, Workers: 32, Slots: 256, Cores: 8, Commit: "cluster", Callers: 8192}},
-	{"4 streams, 4 coordinators that fold their own partitions", plan{Streams: 4, Coordinators: 4, Workers: 32, Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 8192}},
-	{"16 streams, 16 coordinators that fold their own partitions", plan{Streams: 16, Coordinators: 16, Workers: 128, Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 32768}},
-	{"the same with skewed sessions (Zipf 1.1)", plan{Streams: 16, Coordinators: 16, Workers: 128, Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 32768, Skew: 1.1}},
+	{"one machine of 2 cores, one server", plan{Streams: 1, Coordinators: 1, Workers: 1, Slots: 512, Cores: 2,
+		One: true, Commit: "always", Callers: 512}},
+	{"each program on a machine of 8 cores, one server", plan{Streams: 1, Coordinators: 1, Workers: 4, Slots: 256,
+		Cores: 8, Commit: "always", Callers: 2048}},
+	{"NATS cluster of three, 2 coordinators", plan{Streams: 1, Coordinators: 2, Workers: 8, Slots: 256, Cores: 8,
+		Commit: "cluster", Callers: 2048}},
+	{"the same, 8 coordinators that all fold everything", plan{Streams: 1, Coordinators: 8, Workers: 16, Slots: 256,
+		Cores: 8, Commit: "cluster", Callers: 4096}},
+	{"4 streams on 4 clusters, 8 coordinators that all fold everything", plan{Streams: 4, Coordinators: 8, Workers: 32,
+		Slots: 256, Cores: 8, Commit: "cluster", Callers: 8192}},
+	{"4 streams, 4 coordinators that fold their own partitions", plan{Streams: 4, Coordinators: 4, Workers: 32,
+		Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 8192}},
+	{"16 streams, 16 coordinators that fold their own partitions", plan{Streams: 16, Coordinators: 16, Workers: 128,
+		Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 32768}},
+	{"the same with skewed sessions (Zipf 1.1)", plan{Streams: 16, Coordinators: 16, Workers: 128, Slots: 256, Cores: 8,
+		Own: true, Commit: "cluster", Callers: 32768, Skew: 1.1}},
 }
 
 func main() {
@@ -78,7 +86,8 @@ func (p plan) check() error {
 	return nil
 }
 
-const head = "| deployment | runs/s | a day | p50, p99 | busiest: NATS, coordinator, its fold, worker | commits | records a commit | busiest stream / mean |\n|---|---|---|---|---|---|---|---|"
+const head = "| deployment | runs/s | a day | p50, p99 | busiest: NATS, coordinator, its fold, worker | commits | " +
+	"records a commit | busiest stream / mean |\n|---|---|---|---|---|---|---|---|"
 
 func line(name string, p plan, r result) string {
 	percent := func(all ...float64) string {
@@ -91,6 +100,7 @@ func line(name string, p plan, r result) string {
 	if p.Callers == 0 && r.Behind > int(p.Rate/2) {
 		name += fmt.Sprintf(" (falls behind: %d not answered)", r.Behind)
 	}
-	return fmt.Sprintf("| %s | %.0f | %.0f M | %.1f, %.1f ms | %s | %s | %.0f | %.2f |", name, r.Rate, r.Rate*86400/1e6, r.P50, r.P99,
+	return fmt.Sprintf("| %s | %.0f | %.0f M | %.1f, %.1f ms | %s | %s | %.0f | %.2f |", name, r.Rate, r.Rate*86400/1e6,
+		r.P50, r.P99,
 		percent(r.NATS, r.Coordinator, r.Fold, r.Worker), percent(r.Disk), r.Batch, r.Imbalance)
 }

@@ -245,7 +245,8 @@ func (s *system) result() result {
 		}
 		return most
 	}
-	r := result{Rate: float64(s.done) / measured * 1e6, NATS: busiest(s.nats), Coordinator: busiest(s.coordinators), Worker: busiest(s.workers), Fold: busiest(s.folds), Behind: s.begun - s.all}
+	r := result{Rate: float64(s.done) / measured * 1e6, NATS: busiest(s.nats), Coordinator: busiest(s.coordinators),
+		Worker: busiest(s.workers), Fold: busiest(s.folds), Behind: s.begun - s.all}
 	writes, sum := 0, 0
 	for i, d := range s.disks {
 		r.Disk = max(r.Disk, d.used/s.now)

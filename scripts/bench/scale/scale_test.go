@@ -19,7 +19,8 @@ func TestCalibration(t *testing.T) {
 		{"always", 512, 4052, 119},
 		{"default", 128, 6126, 19.7},
 	} {
-		r := simulate(plan{Streams: 1, Coordinators: 1, Workers: 1, Slots: 512, Cores: 2, One: true, Commit: tt.commit, Callers: tt.callers, Sessions: 100000, Seconds: 2})
+		r := simulate(plan{Streams: 1, Coordinators: 1, Workers: 1, Slots: 512, Cores: 2, One: true, Commit: tt.commit,
+			Callers: tt.callers, Sessions: 100000, Seconds: 2})
 		if off := r.Rate/tt.runs - 1; math.Abs(off) > 0.25 {
 			t.Errorf("%s with %d callers: %.0f runs a second, measured %.0f", tt.commit, tt.callers, r.Rate, tt.runs)
 		}
@@ -32,7 +33,8 @@ func TestCalibration(t *testing.T) {
 // TestLaws checks what must hold in any deployment.
 func TestLaws(t *testing.T) {
 	t.Parallel()
-	base := plan{Streams: 1, Coordinators: 2, Workers: 4, Slots: 64, Cores: 4, Commit: "cluster", Rate: 1000, Exec: 20, Sessions: 10000, Seconds: 2, Seed: 7}
+	base := plan{Streams: 1, Coordinators: 2, Workers: 4, Slots: 64, Cores: 4, Commit: "cluster", Rate: 1000, Exec: 20,
+		Sessions: 10000, Seconds: 2, Seed: 7}
 	r := simulate(base)
 	if math.Abs(r.Rate-base.Rate) > base.Rate/10 {
 		t.Errorf("got %.0f runs a second, want %.0f", base.Rate, r.Rate)
@@ -43,7 +45,8 @@ func TestLaws(t *testing.T) {
 	few := base
 	few.Slots = 2 // 8 slots of 20 ms: 400 a second at most
 	if r := simulate(few); r.Rate > 410 || r.Behind < 500 {
-		t.Errorf("8 slots with runs of 20 ms: got %.0f runs a second, %d behind; want 400 at most, and some behind", r.Rate, r.Behind)
+		t.Errorf("8 slots with runs of 20 ms: got %.0f runs a second, %d behind; want 400 at most, and some behind",
+			r.Rate, r.Behind)
 	}
 	one, four := base, base
 	one.Callers, four.Callers, four.Streams, four.Coordinators, four.Own = 2048, 2048, 4, 4, true

@@ -14,5 +14,6 @@ import (
 
 func main() {
 	secret := regexp.MustCompile(`\bS[U]A[A-P][A-Z2-7]{54}\b|s[k]-ant-stand-in`)
-	_ = json.NewEncoder(os.Stdout).Encode(secretsearch.Search(secret, []string{"/"}, []string{"/keys", "/run/secrets"}, nil))
+	_ = json.NewEncoder(os.Stdout).Encode(secretsearch.Search(secret, []string{"/"}, []string{"/keys", "/run/secrets"},
+		nil))
 }

@@ -1,5 +1,5 @@
-// Package client is a client of the coordinator's HTTP API. It returns the API's documents unchanged, classifies errors
-// by what can be done about them, and follows events across lost connections.
+// Package client is a client of the coordinator's HTTP API. It returns the API's documents unchanged, classifies
+// errors by what can be done about them, and follows events across lost connections.
 package client
 
 import (
@@ -72,7 +72,8 @@ func New(c Config) (*Client, error) {
 	}
 	// the error must not show the token: it may be valid except for a line break
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("the token has invalid characters, such as spaces; use it exactly as 'ao tokens create' printed it (AO_TOKEN or --token)")
+		return nil, errors.New("the token has invalid characters, such as spaces; use it exactly as 'ao tokens " +
+			"create' printed it (AO_TOKEN or --token)")
 	}
 	tlsConfig, err := tlsroots.Config(c.CA)
 	if err != nil {
@@ -87,10 +88,13 @@ func New(c Config) (*Client, error) {
 	}
 	return &Client{
 		base: strings.TrimRight(raw, "/"), token: c.Token,
-		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}},
 
 		reached:    new(atomic.Bool),
-		retryPause: cmp.Or(c.RetryPause, 250*time.Millisecond), retryFor: cmp.Or(c.RetryFor, DefaultRetryFor), notice: notice,
+		retryPause: cmp.Or(c.RetryPause, 250*time.Millisecond), retryFor: cmp.Or(c.RetryFor, DefaultRetryFor),
+		notice: notice,
 	}, nil
 }
 
@@ -128,8 +132,8 @@ type Call struct {
 	Wait    time.Duration // how much longer than usual the answer may take
 }
 
-// Do sends one request. The error is an *APIError, *Unreachable, *ConnectionLost, *NotCoordinator or *Untrusted, or the
-// context's.
+// Do sends one request. The error is an *APIError, *Unreachable, *ConnectionLost, *NotCoordinator or *Untrusted, or
+// the context's.
 func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	limited, cancel := context.WithTimeout(ctx, answerTimeout+call.Wait)
 	defer cancel()
@@ -230,7 +234,9 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	if call.AtLeast != "" {
 		req.Header.Set(positionHeader, call.AtLeast)
 	}
-	trace.Inject(trace.ContextWith(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}), req.Header) // the trace of the calling script
+	// the trace of the calling script
+	trace.Inject(trace.ContextWith(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}),
+		req.Header)
 	return req, nil
 }
 

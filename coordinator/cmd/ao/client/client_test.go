@@ -27,7 +27,9 @@ func against(t *testing.T, h http.HandlerFunc) (*Client, *atomic.Int32) {
 	var notices atomic.Int32
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	c, err := New(Config{URL: s.URL, RetryPause: time.Millisecond, RetryFor: 2 * time.Second, Notice: func(string) { notices.Add(1) }})
+	c, err := New(Config{URL: s.URL, RetryPause: time.Millisecond, RetryFor: 2 * time.Second, Notice: func(string) {
+		notices.Add(1)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,8 @@ func TestCopy(t *testing.T) {
 			_, _ = io.WriteString(w, "a,b\r\n")
 		}
 	})
-	for path, want := range map[string]string{"whole": "a,b\r\n <nil>", "half": "a,b *client.ConnectionLost", "refused": " *client.APIError"} {
+	for path, want := range map[string]string{"whole": "a,b\r\n <nil>", "half": "a,b *client.ConnectionLost",
+		"refused": " *client.APIError"} {
 		var b strings.Builder
 		err := c.Copy(t.Context(), &b, nil, path)
 		if got := fmt.Sprintf("%s %T", b.String(), err); got != want {
@@ -153,7 +156,8 @@ func TestInsist(t *testing.T) {
 			_, _ = w.Write([]byte(`{"run_id":"run_1"}`))
 		}
 	})
-	a, err := c.DoWithRetry(t.Context(), Call{Method: http.MethodPost, Path: []string{"runs"}, Body: []byte(`{}`), Key: "k"})
+	a, err := c.DoWithRetry(t.Context(), Call{Method: http.MethodPost, Path: []string{"runs"}, Body: []byte(`{}`),
+		Key: "k"})
 	if err != nil || string(a.Doc) != `{"run_id":"run_1"}` {
 		t.Fatalf("got %s, %v", a.Doc, err)
 	}
@@ -181,8 +185,12 @@ func TestAnOutageIsTold(t *testing.T) {
 		retryAfter time.Duration
 		want       string
 	}{
-		{"short pauses", 0, "0s away; retrying for up to 1m40s|30s away; still retrying, for another 1m10s|1m0s away; still retrying, for another 40s|1m30s away; still retrying, for another 10s|1m40s still failing after 1m40s; giving up"},
-		{"long pauses", 40 * time.Second, "0s away; retrying for up to 1m40s|40s away; still retrying, for another 1m0s|1m20s still failing after 1m20s; giving up"},
+		{"short pauses", 0,
+			"0s away; retrying for up to 1m40s|30s away; still retrying, for another 1m10s|1m0s away; " +
+				"still retrying, for another 40s|1m30s away; still retrying, for another 10s|1m40s still failing " +
+				"after 1m40s; giving up"},
+		{"long pauses", 40 * time.Second, "0s away; retrying for up to 1m40s|40s away; still retrying, for another " +
+			"1m0s|1m20s still failing after 1m20s; giving up"},
 		{"longer than the patience", time.Hour, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,7 +203,8 @@ func TestAnOutageIsTold(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				away := &APIError{Status: 503, Fault: fault.New(fault.Unavailable, "", "away"), RetryAfter: tt.retryAfter}
+				away := &APIError{Status: 503, Fault: fault.New(fault.Unavailable, "", "away"),
+					RetryAfter: tt.retryAfter}
 				row := c.newRetrier()
 				row.setMinPause(5 * time.Second)
 				for err = nil; err == nil; {
@@ -327,13 +336,17 @@ func TestFollowIsRefused(t *testing.T) {
 func TestEventsPages(t *testing.T) {
 	c, _ := against(t, (&line{events: []string{`1`, `2`, `3`, `4`, `5`}, listed: 5}).ServeHTTP)
 	var got []string
-	at, err := c.Events(t.Context(), "ses_1", "0-1", func(raw json.RawMessage) bool { got = append(got, string(raw)); return false })
+	at, err := c.Events(t.Context(), "ses_1", "0-1", func(raw json.RawMessage) bool {
+		got = append(got, string(raw))
+		return false
+	})
 	if err != nil || strings.Join(got, "") != "2345" || at != "0-5" {
 		t.Errorf("got %v at %q, %v", got, at, err)
 	}
 }
 
-// TestTLS: a server is believed when AO_CA names its authority; else the error says what to do, and nobody tries again.
+// TestTLS: a server is believed when AO_CA names its authority; else the error says what to do, and nobody tries
+// again.
 func TestTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -346,7 +359,8 @@ func TestTLS(t *testing.T) {
 	t.Cleanup(plain.Close)
 	dir := t.TempDir()
 	ca, other := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "other")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(other, []byte("nothing"), 0o600); err != nil {

@@ -68,7 +68,8 @@ type NotCoordinator struct {
 
 func (s *NotCoordinator) Error() string {
 	if strings.HasPrefix(s.Start, "Client sent an HTTP request to an HTTPS server") {
-		return fmt.Sprintf("%s uses TLS: write https:// (and set AO_CA if its certificate is from your own authority)", s.URL)
+		return fmt.Sprintf("%s uses TLS: write https:// (and set AO_CA if its certificate is from your own authority)",
+			s.URL)
 	}
 	if s.Status == 0 {
 		return fmt.Sprintf("%s does not speak HTTP; check that the address is a coordinator's", s.URL)
@@ -77,7 +78,9 @@ func (s *NotCoordinator) Error() string {
 	if what == "" {
 		what = "no content type"
 	}
-	return fmt.Sprintf("%s answered %d, but not as a coordinator does (%s: %.80q); check that the address is a coordinator's", s.URL, s.Status, what, s.Start)
+	return fmt.Sprintf(
+		"%s answered %d, but not as a coordinator does (%s: %.80q); check that the address is a coordinator's", s.URL,
+		s.Status, what, s.Start)
 }
 
 // Temporary reports whether a retry may succeed.
@@ -88,7 +91,8 @@ func Temporary(err error) bool {
 	case *APIError:
 		return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable
 	case *NotCoordinator: // a proxy in front of the coordinator
-		return slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, e.Status)
+		return slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout},
+			e.Status)
 	}
 	return false
 }

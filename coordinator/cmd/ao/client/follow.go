@@ -30,7 +30,8 @@ func (c *Client) page(doc json.RawMessage, of string) (Page, error) {
 	var members map[string]json.RawMessage
 	var p Page
 	if json.Unmarshal(doc, &members) != nil || members[of] == nil || json.Unmarshal(members[of], &p.Items) != nil {
-		return p, &NotCoordinator{URL: c.base, Status: http.StatusOK, Type: "application/json", Start: string(doc[:min(len(doc), 80)])}
+		return p, &NotCoordinator{URL: c.base, Status: http.StatusOK, Type: "application/json",
+			Start: string(doc[:min(len(doc), 80)])}
 	}
 	for _, name := range []string{"next_cursor", "next"} {
 		if members[name] != nil && json.Unmarshal(members[name], &p.Next) != nil {
@@ -40,9 +41,11 @@ func (c *Client) page(doc json.RawMessage, of string) (Page, error) {
 	return p, nil
 }
 
-// Events calls handle with a session's events after a position, oldest first, until there are no more or handle returns
-// true. It returns the position after the last handled event; if handle returned true, the position before it.
-func (c *Client) Events(ctx context.Context, session, after string, handle func(json.RawMessage) (enough bool)) (string, error) {
+// Events calls handle with a session's events after a position, oldest first, until there are no more or handle
+// returns true. It returns the position after the last handled event; if handle returned true, the position before
+// it.
+func (c *Client) Events(ctx context.Context, session, after string, handle func(json.RawMessage) (enough bool)) (string,
+	error) {
 	for {
 		q := url.Values{"limit": {"500"}}
 		if after != "" {
@@ -64,10 +67,11 @@ func (c *Client) Events(ctx context.Context, session, after string, handle func(
 	}
 }
 
-// Follow calls handle with a session's events after a position (empty: from the beginning), live, until handle returns
-// true or ctx ends. It resumes after lost connections, so every event is handled once. onPosition, if not nil, is
-// called with each position reached.
-func (c *Client) Follow(ctx context.Context, session, after string, onPosition func(string), handle func(Message) (enough bool)) error {
+// Follow calls handle with a session's events after a position (empty: from the beginning), live, until handle
+// returns true or ctx ends. It resumes after lost connections, so every event is handled once. onPosition, if not
+// nil, is called with each position reached.
+func (c *Client) Follow(ctx context.Context, session, after string, onPosition func(string),
+	handle func(Message) (enough bool)) error {
 	f := &follower{c: c, session: session, after: after, retry: c.newRetrier(), handle: handle, onPosition: onPosition}
 	if f.onPosition == nil {
 		f.onPosition = func(string) {}
@@ -165,8 +169,8 @@ func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*htt
 	return f.c.openStream(ctx, cancel, call, f.after)
 }
 
-// openStream opens a stream after a position; empty: from now on. The answer must begin within answerTimeout; after that
-// it may be idle for any time.
+// openStream opens a stream after a position; empty: from now on. The answer must begin within answerTimeout; after
+// that it may be idle for any time.
 func (c *Client) openStream(
 	ctx context.Context, cancel context.CancelFunc, call Call, after string,
 ) (*http.Response, error) {

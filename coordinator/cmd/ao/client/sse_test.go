@@ -28,7 +28,8 @@ func TestStream(t *testing.T) {
 		{"cut off before the blank line", "data: a\n\ndata: whole\n", "last message a|"},
 		{"nothing", "", ""},
 	} {
-		for way, r := range map[string]io.Reader{"whole": strings.NewReader(tt.in), "byte by byte": iotest.OneByteReader(strings.NewReader(tt.in))} {
+		for way, r := range map[string]io.Reader{"whole": strings.NewReader(tt.in),
+			"byte by byte": iotest.OneByteReader(strings.NewReader(tt.in))} {
 			t.Run(tt.name+"/"+way, func(t *testing.T) {
 				got := ""
 				s := newStream(r, "last")

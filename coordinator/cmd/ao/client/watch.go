@@ -32,9 +32,9 @@ type RunWatch struct {
 	Again   int // size of a page that is read later
 }
 
-// WatchRuns calls handle with a page of a list of runs, then with each change, until ctx ends or handle returns an error
-// other than ErrReadAgain. It reconnects after an outage and resumes at its position, so the newest state of each run is
-// handled. Empty changes mean that it is connected.
+// WatchRuns calls handle with a page of a list of runs, then with each change, until ctx ends or handle returns an
+// error other than ErrReadAgain. It reconnects after an outage and resumes at its position, so the newest state of each
+// run is handled. Empty changes mean that it is connected.
 func (c *Client) WatchRuns(ctx context.Context, of RunWatch, handle func(RunChanges) error) error {
 	w := &runWatcher{c: c, of: of, limit: of.First, stale: true, retry: c.newRetrier(), handle: handle}
 	for {
@@ -119,7 +119,8 @@ func (w *runWatcher) read(ctx context.Context) error {
 		return err
 	}
 	if a.Position == "" {
-		return &NotCoordinator{URL: w.c.base, Status: http.StatusOK, Type: "application/json", Start: "no " + positionHeader}
+		return &NotCoordinator{URL: w.c.base, Status: http.StatusOK, Type: "application/json", Start: "no " +
+			positionHeader}
 	}
 	w.position, w.stale, w.limit = a.Position, false, w.of.Again
 	w.retry.reset()

@@ -23,7 +23,8 @@ func agentsCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
 	c.Flags().BoolVar(&broken, "broken", false, "only definitions that cannot be read, with the reason; runners' too")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
-	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken},
+		cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		if broken {
 			status = agent.Broken
@@ -41,20 +42,22 @@ func agentsCommand(a *app) *cobra.Command {
 		}
 		return listAgents(a, p)
 	})
-	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentCreateCommand(a), agentUpdateCommand(a), agentDeleteCommand(a))
+	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentCreateCommand(a), agentUpdateCommand(a),
+		agentDeleteCommand(a))
 	return c
 }
 
 func listAgents(a *app, p client.Page) error {
 	table := screen.NewTable("AGENT", "TYPE", "STATUS", "PARAMETERS", "DESCRIPTION")
-	return a.printList(p, "no agents; put one into the coordinator's agents folder, or see 'ao agents create --help'", table, func(doc json.RawMessage) error {
-		var b agent.Blueprint
-		if err := json.Unmarshal(doc, &b); err != nil {
-			return err
-		}
-		table.Row(b.Name, b.Type, b.Status, screen.Truncate(parameterList(doc), 40), a.lastCell(b.Description))
-		return nil
-	})
+	return a.printList(p, "no agents; put one into the coordinator's agents folder, or see 'ao agents create --help'",
+		table, func(doc json.RawMessage) error {
+			var b agent.Blueprint
+			if err := json.Unmarshal(doc, &b); err != nil {
+				return err
+			}
+			table.Row(b.Name, b.Type, b.Status, screen.Truncate(parameterList(doc), 40), a.lastCell(b.Description))
+			return nil
+		})
 }
 
 // parameterList returns an agent's parameters on one line, optional ones in brackets.
@@ -98,7 +101,8 @@ func listBroken(a *app, p client.Page) error {
 }
 
 func agentShowCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
+	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes",
+		Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usageError{err}
@@ -182,11 +186,13 @@ const definition = `The definition is a JSON object: a file, inline '{…}', or 
 
 func agentCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create DEFINITION", Short: "Create an agent", Args: exactlyOne("a file with its definition, '{…}', or -"), Long: "Create an agent stored by the coordinator.\n" + definition + `
+		Use: "create DEFINITION", Short: "Create an agent", Args: exactlyOne("a file with its definition, '{…}', or -"),
+		Long: "Create an agent stored by the coordinator.\n" + definition + `
 
 The agent is autonomous unless its type says otherwise. Its runs go to a worker with an autonomous profile (worker -x
 PROFILE), or with the one that executor_profile names. Procedural agents are files in a runner's agents_dir.`,
-		Example: `  ao agents create '{"name":"note-taker","description":"Takes notes","system_prompt":"You take notes."}'` + "\n  ao agents create note-taker.json",
+		Example: `  ao agents create '{"name":"note-taker","description":"Takes notes",` +
+			`"system_prompt":"You take notes."}'` + "\n  ao agents create note-taker.json",
 	}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		body, err := a.readObject("definition", args[0])
@@ -201,12 +207,16 @@ PROFILE), or with the one that executor_profile names. Procedural agents are fil
 func agentUpdateCommand(a *app) *cobra.Command {
 	var status string
 	c := &cobra.Command{
-		Use: "update AGENT [CHANGES]", Short: "Change an agent", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completer{a}.agents,
-		Long:    "Change an agent stored by the coordinator: given members are replaced, the others stay.\n" + strings.Replace(definition, "The definition is", "The changes are", 1),
-		Example: `  ao agents update note-taker '{"description":"Takes better notes"}'` + "\n  ao agents update note-taker --status inactive",
+		Use: "update AGENT [CHANGES]", Short: "Change an agent", Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completer{a}.agents,
+		Long: "Change an agent stored by the coordinator: given members are replaced, the others stay.\n" +
+			strings.Replace(definition, "The definition is", "The changes are", 1),
+		Example: `  ao agents update note-taker '{"description":"Takes better notes"}'` +
+			"\n  ao agents update note-taker --status inactive",
 	}
 	c.Flags().StringVar(&status, "status", "", "active or inactive")
-	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive},
+		cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usageError{err}
@@ -224,7 +234,8 @@ func agentUpdateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return saveAgent(ctx, a, client.Call{Method: http.MethodPatch, Path: []string{"agents", args[0]}, Body: body}, "changed")
+		return saveAgent(ctx, a, client.Call{Method: http.MethodPatch, Path: []string{"agents", args[0]}, Body: body},
+			"changed")
 	})
 	return c
 }
@@ -247,7 +258,8 @@ func saveAgent(ctx context.Context, a *app, call client.Call, done string) error
 }
 
 func agentDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent stored by the coordinator", Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
+	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent stored by the coordinator",
+		Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usageError{err}

@@ -39,7 +39,10 @@ type app struct {
 
 // connect creates the client after flags are parsed. It sends nothing.
 func (a *app) connect() error {
-	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")), Notice: func(s string) { a.note("%s", s) }})
+	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")),
+		Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")), Notice: func(s string) {
+			a.note("%s", s)
+		}})
 	a.client = c
 	return err
 }
@@ -104,8 +107,8 @@ func (a *app) print(s string) error {
 	return err
 }
 
-// printList prints documents, one per line with --json. Otherwise it calls row for each, which adds it to the table or,
-// if there is none, prints it. An empty list prints none as a note.
+// printList prints documents, one per line with --json. Otherwise it calls row for each, which adds it to the table
+// or, if there is none, prints it. An empty list prints none as a note.
 func (a *app) printList(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
 	for _, item := range p.Items {
 		show := row

@@ -69,9 +69,11 @@ func auditCommand(a *app) *cobra.Command {
 	var actor, action, of string
 	c := &cobra.Command{
 		Use: "audit", Short: "List changes and refused requests, newest first", Args: cobra.NoArgs,
-		Long: "List changes and refused requests of all coordinators with their actors, kept for 30 days up to 64 MiB. It needs a token\n" +
+		Long: "List changes and refused requests of all coordinators with their actors, kept for 30 days up to 64 " +
+			"MiB. It needs a token\n" +
 			"with scope admin. Lost entries are reported.",
-		Example: "  ao audit --actor ci --since 2h\n  ao audit --action agent   # agent.create, agent.change, agent.delete\n  ao audit --run run_…",
+		Example: "  ao audit --actor ci --since 2h\n  ao audit --action agent   # agent.create, agent.change, " +
+			"agent.delete\n  ao audit --run run_…",
 	}
 	flags := c.Flags()
 	flags.StringVar(&actor, "actor", "", "only by this token, kind of actor, session, run, runner or credential")
@@ -120,7 +122,8 @@ func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
 		if err := json.Unmarshal(doc, &e); err != nil {
 			return err
 		}
-		table.Row(screen.At(a.now(), e.Time), e.actor(), cmp.Or(e.From, e.Door), e.Action, e.target(), a.lastCell(e.outcome()))
+		table.Row(screen.At(a.now(), e.Time), e.actor(), cmp.Or(e.From, e.Door), e.Action, e.target(),
+			a.lastCell(e.outcome()))
 		return nil
 	})
 	if err == nil {
@@ -152,7 +155,8 @@ func (a *app) auditPage(ctx context.Context, q url.Values) (client.Page, error) 
 		if gap.Count > 0 {
 			many = strconv.FormatUint(gap.Count, 10) + " entries"
 		}
-		a.errs.println(many + " are missing from " + gap.After.Format(time.RFC3339) + " to " + gap.Before.Format(time.RFC3339))
+		a.errs.println(many + " are missing from " + gap.After.Format(time.RFC3339) + " to " +
+			gap.Before.Format(time.RFC3339))
 	}
 	return client.Page{Items: page.Entries, Next: page.Next}, nil
 }

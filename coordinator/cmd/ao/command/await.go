@@ -22,8 +22,8 @@ import (
 // longPoll is how long one request waits until a run ends.
 const longPoll = 20 * time.Second
 
-// awaitRun waits until a run ends, shows its progress, prints its result and returns its exit code. A limit of 0 means
-// no limit. Lost connections are retried; the run is not affected.
+// awaitRun waits until a run ends, shows its progress, prints its result and returns its exit code. A limit of 0
+// means no limit. Lost connections are retried; the run is not affected.
 func (a *app) awaitRun(ctx context.Context, r run.Run, limit time.Duration, quiet bool) error {
 	waiting := ctx
 	if limit > 0 {
@@ -60,7 +60,8 @@ func (a *app) awaitRun(ctx context.Context, r run.Run, limit time.Duration, quie
 
 // reportDetached prints the run that continues, as JSON on standard error.
 func (a *app) reportDetached(code int, name, message string, r run.Run) error {
-	doc, err := json.Marshal(fault.New(fault.Unavailable, name, message).With("run_id", r.ID).With("session_id", r.SessionID))
+	doc, err := json.Marshal(fault.New(fault.Unavailable, name, message).With("run_id", r.ID).With("session_id",
+		r.SessionID))
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,8 @@ func (a *app) reportDetached(code int, name, message string, r run.Run) error {
 func (a *app) waitForEnd(ctx context.Context, id string, state func(run.Run)) (json.RawMessage, error) {
 	for each := time.Second; ; each = longPoll { // a short first poll shows early why a run is waiting
 		answer, err := a.client.DoWithRetry(ctx, client.Call{
-			Path: []string{"runs", id, "wait"}, Query: url.Values{"timeout_seconds": {strconv.Itoa(int(each / time.Second))}}, Wait: each,
+			Path: []string{"runs", id, "wait"}, Query: url.Values{
+				"timeout_seconds": {strconv.Itoa(int(each / time.Second))}}, Wait: each,
 		})
 		if err != nil || answer.Status != http.StatusAccepted {
 			return answer.Doc, err
@@ -108,7 +110,8 @@ func (p *progress) follow(ctx context.Context) (finish func()) {
 	following, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := p.app.client.WithoutNotices().Follow(following, p.session, "", func(at string) { p.after = at }, p.message)
+		err := p.app.client.WithoutNotices().Follow(following, p.session, "", func(at string) { p.after = at },
+			p.message)
 		if err != nil && following.Err() == nil {
 			p.app.note("its events cannot be shown: %v", err) // the wait continues
 		}
@@ -127,7 +130,8 @@ func (p *progress) event(raw json.RawMessage) (enough bool) {
 	if !ok || e.RunID != p.run {
 		return false
 	}
-	if p.ended = endsRun(e); p.ended {
+	p.ended = endsRun(e)
+	if p.ended {
 		return true // the end is shown with the result
 	}
 	if e.Type != run.EventResult {
@@ -195,7 +199,8 @@ func (a *app) printOutcome(r run.Run, doc json.RawMessage, transcript string) er
 	if o.Result != nil {
 		// Text of a failed run is no answer and must not go to stdout. A program's output is printed with its exit
 		// code.
-		if exitCode = o.Result.ExitCode; r.Status == run.Completed || exitCode != nil {
+		exitCode = o.Result.ExitCode
+		if r.Status == run.Completed || exitCode != nil {
 			if err := showResult(a, *o.Result); err != nil {
 				return err
 			}

@@ -22,26 +22,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutBackup = `Back up everything stored in NATS (runs, events, agents, schemas, keys, inbox) to one file; - is standard output.
-Coordinators and workers can keep running: the file contains what was accepted before the backup started.
+const aboutBackup = `Back up everything stored in NATS (runs, events, agents, schemas, keys, inbox) to one
+file; - is standard output. Coordinators and workers can keep running: the file contains what was accepted
+before the backup started.
 
-It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS uses TLS).
-The file contains secrets, as the data of NATS does.
+It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS
+uses TLS). The file contains secrets, as the data of NATS does.
 
 It does not contain what 'ao init' created (API tokens, NATS keys) or the files of agents.`
 
-const aboutRestore = `Restore a backup into an empty NATS, before coordinators and workers are started; - is standard input. A file is
-checked completely first.
+const aboutRestore = `Restore a backup into an empty NATS, before coordinators and workers are started; - is
+standard input. A file is checked completely first.
 
-It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS uses TLS).
+It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS
+uses TLS).
 
-Runs that had ended stay as they were. A run that was pending is pending again and will start, even if it started after
-the backup: check 'ao runs --status pending' before you start workers, and stop what must not run. A run that was running
-fails with runner_disconnected, unless its worker is still running and reports otherwise. Everything accepted after the
-backup is lost.`
+Runs that had ended stay as they were. A run that was pending is pending again and will start, even if it
+started after the backup: check 'ao runs --status pending' before you start workers, and stop what must not
+run. A run that was running fails with runner_disconnected, unless its worker is still running and reports
+otherwise. Everything accepted after the backup is lost.`
 
 func backupCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "backup FILE", Short: "Back up everything stored in NATS to one file", Long: aboutBackup, Args: exactlyOne("a file")}
+	c := &cobra.Command{Use: "backup FILE", Short: "Back up everything stored in NATS to one file", Long: aboutBackup,
+		Args: exactlyOne("a file")}
 	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, _ int, file string) error {
 		began := time.Now()
 		if file == "-" {
@@ -62,7 +65,8 @@ func backupCommand(a *app) *cobra.Command {
 		_ = os.Remove(part)    // left by an interrupted backup
 		f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
-			return usagef("%s cannot be created: %v; name a file in an existing folder that you can write to", file, errors.Unwrap(err))
+			return usagef("%s cannot be created: %v; name a file in an existing folder that you can write to", file,
+				errors.Unwrap(err))
 		}
 		if err != nil {
 			return err
@@ -82,17 +86,20 @@ func backupCommand(a *app) *cobra.Command {
 	return c
 }
 
-// noteBackup records the time of the backup for the coordinators' metrics. If that fails, the backup is still complete.
+// noteBackup records the time of the backup for the coordinators' metrics. If that fails, the backup is still
+// complete.
 func noteBackup(ctx context.Context, a *app, nc *nats.Conn, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
 	if err := backup.RecordTime(ctx, nc, began); err != nil {
-		a.note("the backup is complete, but its time could not be recorded in NATS (ao_backup_timestamp_seconds): %v", err)
+		a.note("the backup is complete, but its time could not be recorded in NATS (ao_backup_timestamp_seconds): %v",
+			err)
 	}
 }
 
 func restoreCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "restore FILE", Short: "Restore a backup into an empty NATS", Long: aboutRestore, Args: exactlyOne("a file")}
+	c := &cobra.Command{Use: "restore FILE", Short: "Restore a backup into an empty NATS", Long: aboutRestore,
+		Args: exactlyOne("a file")}
 	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, replicas int, file string) error {
 		in := a.in
 		if file != "-" {
@@ -133,20 +140,25 @@ func (t streamTable) add(s backup.Stream) {
 const reach = 10 * time.Second
 
 // onNATS wraps a command that connects to NATS itself and takes a file.
-func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, file string) error) func(*cobra.Command, []string) error {
+func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, file string) error) func(*cobra.Command,
+	[]string) error {
 	return func(c *cobra.Command, args []string) error {
 		var url string
 		var replicas int
 		var login bus.Login
-		if err := config.Parse(config.Program{Name: "ao"}, nil, os.LookupEnv, config.NATSURL.To(&url), config.NATSReplicas.To(&replicas),
-			config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key)); err != nil {
+		if err := config.Parse(config.Program{Name: "ao"}, nil, os.LookupEnv, config.NATSURL.To(&url),
+			config.NATSReplicas.To(&replicas),
+			config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert),
+			config.NATSKey.To(&login.Key)); err != nil {
 			return usageError{err}
 		}
 		if a.url != "" {
-			return usagef("ao %s connects to NATS itself: set AO_NATS_URL to its address (now %s) and omit --url, which is for coordinators", c.Name(), bus.RedactURL(url))
+			return usagef("ao %s connects to NATS itself: set AO_NATS_URL to its address (now %s) and omit --url, "+
+				"which is for coordinators", c.Name(), bus.RedactURL(url))
 		}
 		if url == config.Embed {
-			return usagef(`AO_NATS_URL: "embed" is NATS inside a coordinator; set the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
+			return usagef(`AO_NATS_URL: "embed" is NATS inside a coordinator; set the address where it listens ` +
+				`(AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
 		}
 		a.parsed = true
 		opts, err := login.Options()
@@ -163,7 +175,8 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 		a.note("%s: NATS at %s", c.Name(), bus.RedactURL(nc.ConnectedUrl()))
 		if err := f(c.Context(), nc, replicas, args[0]); err != nil {
 			if c.Context().Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("%w: NATS did not answer; check that JetStream is enabled and that AO_NATS_CREDS is a coordinator's credential (coordinator/nats.nk)", err)
+				err = fmt.Errorf("%w: NATS did not answer; check that JetStream is enabled and that AO_NATS_CREDS is "+
+					"a coordinator's credential (coordinator/nats.nk)", err)
 			}
 			return fmt.Errorf("%s: %w", c.Name(), err)
 		}

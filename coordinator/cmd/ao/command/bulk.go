@@ -76,7 +76,8 @@ func (m *bulk) body(now time.Time) (all []strictjson.Member, err error) {
 		return nil, usagef("limit must be from 1 to %d, got %d", maxListed, m.limit)
 	}
 	for _, f := range []struct{ name, v string }{
-		{"status", m.status}, {"agent_name", m.agent}, {"session_id", m.session}, {"parent_session_id", m.parent}, {"error", m.code},
+		{"status", m.status}, {"agent_name", m.agent}, {"session_id", m.session}, {"parent_session_id", m.parent},
+		{"error", m.code},
 	} {
 		if f.v != "" {
 			put(f.name, f.v)
@@ -129,7 +130,8 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 			raw, _ := strictjson.Encode(cursor)
 			members = append(body[:len(body):len(body)], strictjson.Member{Key: "cursor", Value: raw})
 		}
-		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
+		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path,
+			Body: strictjson.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
 		if err != nil {
 			return err
 		}
@@ -141,7 +143,8 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 			return err
 		}
 		refused += len(done.Refused)
-		if cursor = done.Next; cursor == "" || m.limit > 0 {
+		cursor = done.Next
+		if cursor == "" || m.limit > 0 {
 			break
 		}
 	}
@@ -183,7 +186,8 @@ func numberMember(key string, n int) []strictjson.Member {
 
 // count returns how many runs match: the API reports it if the request expects none.
 func (m *bulk) count(ctx context.Context, a *app, body []strictjson.Member, path []string) (int, error) {
-	_, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(append(body[:len(body):len(body)], numberMember("expect", 0)...))})
+	_, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path,
+		Body: strictjson.Object(append(body[:len(body):len(body)], numberMember("expect", 0)...))})
 	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Fault.Code == "expect_mismatch" {
 		var f struct {
 			Count int `json:"count"`

@@ -20,8 +20,10 @@ func callbacksCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "callbacks", Short: "List callbacks, newest first; redeliver one", Args: cobra.NoArgs,
 		Long: "List the callbacks of runs, to a parent session or a callback_url, with their status:\n" +
-			"waiting (the run has not ended), owed (the parent is busy, or attempts are left), delivered, suppressed (stopped with a tree),\n" +
-			"undeliverable (the parent is deleted or cannot be resumed), dead (all attempts of an HTTP callback failed).",
+			"waiting (the run has not ended), owed (the parent is busy, or attempts are left), delivered, suppressed " +
+			"(stopped with a tree),\n" +
+			"undeliverable (the parent is deleted or cannot be resumed), dead (all attempts of an HTTP " +
+			"callback failed).",
 		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
 	}
 	filterFlags(a, c, &f, run.CallbackStatuses)
@@ -62,8 +64,10 @@ func callbacksCommand(a *app) *cobra.Command {
 	})
 	var m bulk
 	again := &cobra.Command{
-		Use: "redeliver RUN | redeliver --status dead", Short: "Redeliver the HTTP callback of a run now, or of all matching runs", Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
-		Example: "  ao callbacks redeliver run_…\n  ao callbacks redeliver --status dead --since 2h",
+		Use:   "redeliver RUN | redeliver --status dead",
+		Short: "Redeliver the HTTP callback of a run now, or of all matching runs", Args: m.args(exactlyOne("a run")),
+		ValidArgsFunction: completer{a}.runs,
+		Example:           "  ao callbacks redeliver run_…\n  ao callbacks redeliver --status dead --since 2h",
 	}
 	addBulkFlags(a, again, &m, []string{run.CallbackDead, run.CallbackPending})
 	again.RunE = a.withClient(func(ctx context.Context, args []string) error {
@@ -73,7 +77,8 @@ func callbacksCommand(a *app) *cobra.Command {
 		if err := run.CheckID(args[0]); err != nil {
 			return usageError{err}
 		}
-		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"callbacks", args[0], "redeliver"}})
+		answer, err := a.client.Do(ctx,
+			client.Call{Method: http.MethodPost, Path: []string{"callbacks", args[0], "redeliver"}})
 		switch {
 		case err != nil:
 			return err

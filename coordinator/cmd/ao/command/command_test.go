@@ -60,7 +60,8 @@ func TestUsage(t *testing.T) {
 		{"runs -z", "ao: unknown flag -z\n"},
 		{"runs --limit", "ao: flag --limit needs a value\n"},
 		{"runs --=5", "ao: \"--=5\" is not a flag\n"},
-		{"run a --params /nowhere/x", "ao: /nowhere/x: no such file or directory; give a file"}, {"run a --ca /nowhere/x", "AO_CA \"/nowhere/x\" cannot be read: no such file or directory; name a file"},
+		{"run a --params /nowhere/x", "ao: /nowhere/x: no such file or directory; give a file"},
+		{"run a --ca /nowhere/x", "AO_CA \"/nowhere/x\" cannot be read: no such file or directory; name a file"},
 		{"init", "ao: missing --dir\n"},
 		{"tokens create", "ao: missing --name and --scope\n"},
 		{"runs 5", `unknown command "5" for "ao runs"`},
@@ -94,7 +95,8 @@ func TestUsage(t *testing.T) {
 		{"run a --timeout soon", "write whole seconds, such as 90, 90s or 2m"},
 		{"run a --timeout 1500ms", "whole seconds"},
 		{"run a --session ses_1 --resume ses_2", "ao: use only one of --resume and --session\n"},
-		{"run a --output-schema {} --output-schema-name n", "ao: use only one of --output-schema and --output-schema-name\n"},
+		{"run a --output-schema {} --output-schema-name n",
+			"ao: use only one of --output-schema and --output-schema-name\n"},
 		{"run a --output-schema [1]", "give a file"},
 		{"run a --output-schema " + text, "output-schema from " + text + ": not JSON"},
 		{"run a --output-retries 11", "write a whole number from 0 to 10"},
@@ -123,10 +125,12 @@ func TestUsage(t *testing.T) {
 
 // Words that are not understood are told to a program as JSON, too.
 func TestUsageAsJSON(t *testing.T) {
-	for _, args := range []string{"--json fly", "runs --json --color", "runs --limit many --json", "run a --json --params [1]", "completion tcsh --json"} {
+	for _, args := range []string{"--json fly", "runs --json --color", "runs --limit many --json",
+		"run a --json --params [1]", "completion tcsh --json"} {
 		out, errs, code := ao(t, "", "", strings.Fields(args)...)
 		var e struct{ Error, Message string }
-		if err := json.Unmarshal([]byte(errs), &e); err != nil || e.Error != "usage" || e.Message == "" || out != "" || code != exitUsage {
+		if err := json.Unmarshal([]byte(errs), &e); err != nil || e.Error != "usage" || e.Message == "" || out != "" ||
+			code != exitUsage {
 			t.Errorf("%s: got %d, %q, %q", args, code, out, errs)
 		}
 	}
@@ -136,10 +140,12 @@ func TestUsageAsJSON(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if out, _, code := ao(t, "", "", "--version"); !strings.HasPrefix(out, "ao ") || !strings.Contains(out, "(go1.") || code != exitDone {
+	if out, _, code := ao(t, "", "", "--version"); !strings.HasPrefix(out, "ao ") || !strings.Contains(out, "(go1.") ||
+		code != exitDone {
 		t.Errorf("got %d, %q", code, out)
 	}
-	if out, _, code := ao(t, "", "", "help", "agents", "create"); !strings.Contains(out, "ao agents create") || code != exitDone {
+	if out, _, code := ao(t, "", "", "help", "agents", "create"); !strings.Contains(out, "ao agents create") ||
+		code != exitDone {
 		t.Errorf("got %d, %q", code, out)
 	}
 }
@@ -171,13 +177,16 @@ func TestStopATree(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"status":"stopping","open_below":{"count":2,"run_ids":["run_2","run_3"],"stopping":%t}}`, string(body) == `{"tree":true}`)
+		fmt.Fprintf(w, `{"status":"stopping","open_below":{"count":2,"run_ids":["run_2","run_3"],"stopping":%t}}`,
+			string(body) == `{"tree":true}`)
 	})
 	for _, tt := range []struct{ args, want string }{
-		{"stop run_1", "run_1: 2 open runs below it continue: run_2 run_3\nhint: 'ao stop --tree run_1' stops them too\n"},
+		{"stop run_1", "run_1: 2 open runs below it continue: run_2 run_3\nhint: 'ao stop --tree run_1' " +
+			"stops them too\n"},
 		{"stop --tree run_1", "run_1: 2 open runs below it are stopped too\n"},
 	} {
-		if out, errs, code := ao(t, url, "", strings.Fields(tt.args)...); out != "run_1\tstopping\n" || errs != tt.want || code != exitDone {
+		if out, errs, code := ao(t, url, "", strings.Fields(tt.args)...); out != "run_1\tstopping\n" ||
+			errs != tt.want || code != exitDone {
 			t.Errorf("%s: got %d, %q, %q", tt.args, code, out, errs)
 		}
 	}
@@ -192,22 +201,34 @@ func TestErrors(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"every violation, and where to look", 400, `{"error":"parameter_validation_failed","message":"Parameters do not match agent's parameters_schema","agent_name":"web-crawler",
-			"validation_errors":[{"path":"$.url","message":"'x' is not a valid URI","schema_path":"properties.url.format"},{"path":"$.depth","message":"'depth' is a required property"}],
-			"parameters_schema":{"type":"object"}}`, exitFailed, `ao: Parameters do not match agent's parameters_schema (parameter_validation_failed)
+		{"every violation, and where to look", 400,
+			`{"error":"parameter_validation_failed","message":"Parameters do not match agent's parameters_schema",` +
+				`"agent_name":"web-crawler",
+			"validation_errors":[{"path":"$.url","message":"'x' is not a valid URI",` +
+				`"schema_path":"properties.url.format"},{"path":"$.depth","message":"'depth' is a required property"}],
+			"parameters_schema":{"type":"object"}}`, exitFailed,
+			`ao: Parameters do not match agent's parameters_schema (parameter_validation_failed)
   $.url: 'x' is not a valid URI
   $.depth: 'depth' is a required property
 hint: 'ao agents show web-crawler' lists its parameters
 `},
-		{"an unknown agent", 404, `{"error":"not_found","message":"There is no agent \"x\"","agent_name":"x"}`, exitFailed,
+		{"an unknown agent", 404, `{"error":"not_found","message":"There is no agent \"x\"","agent_name":"x"}`,
+			exitFailed,
 			"ao: There is no agent \"x\" (not_found)\nhint: 'ao agents' lists them\n"},
-		{"an unknown output schema", 404, `{"error":"SchemaNotFound","message":"Output schema 'x' not found","output_schema_name":"x","agent_name":"a"}`, exitFailed,
+		{"an unknown output schema", 404, `{"error":"SchemaNotFound","message":"Output schema 'x' not found",` +
+			`"output_schema_name":"x","agent_name":"a"}`, exitFailed,
 			"hint: 'ao schemas' lists them\n"},
-		{"a field that the message does not name", 400, `{"error":"invalid_request","message":"This is wrong","field":"mode"}`, exitFailed, "ao: This is wrong (invalid_request)\n  field: mode\n"},
-		{"details", 400, `{"error":"InvalidSchema","message":"no schema","details":"Schema validation error at $.properties: x"}`, exitFailed,
+		{"a field that the message does not name", 400,
+			`{"error":"invalid_request","message":"This is wrong","field":"mode"}`, exitFailed,
+			"ao: This is wrong (invalid_request)\n  field: mode\n"},
+		{"details", 400,
+			`{"error":"InvalidSchema","message":"no schema","details":"Schema validation error at $.properties: x"}`,
+			exitFailed,
 			"ao: no schema (InvalidSchema)\n  details: Schema validation error at $.properties: x\n"},
-		{"an own hint", 409, `{"error":"conflict","message":"no","hint":"stop it first"}`, exitFailed, "ao: no (conflict)\nhint: stop it first\n"},
-		{"what a terminal would obey", 409, `{"error":"conflict","message":"\u001b[2Jgone\u202e","x\r":"\u0007"}`, exitFailed, `ao: \x1b[2Jgone\u202e (conflict)` + "\n" + `  x\r: \x07` + "\n"},
+		{"an own hint", 409, `{"error":"conflict","message":"no","hint":"stop it first"}`, exitFailed,
+			"ao: no (conflict)\nhint: stop it first\n"},
+		{"what a terminal would obey", 409, `{"error":"conflict","message":"\u001b[2Jgone\u202e","x\r":"\u0007"}`,
+			exitFailed, `ao: \x1b[2Jgone\u202e (conflict)` + "\n" + `  x\r: \x07` + "\n"},
 		{"garbage", 200, `<html>hello</html>`, exitUnreachable, "but not as a coordinator does"},
 		{"an unknown document", 200, `{"things":[]}`, exitUnreachable, "but not as a coordinator does"},
 		{"an empty error", 500, ``, exitUnreachable, "answered 500"},
@@ -218,7 +239,8 @@ hint: 'ao agents show web-crawler' lists its parameters
 			if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
 				t.Errorf("got %d, %q, %q\nwant %d, %q", code, out, errs, tt.code, tt.want)
 			}
-			if _, errs, _ := ao(t, url, "", "runs", "--json"); !json.Valid([]byte(errs)) || strings.Contains(errs, "\x1b") {
+			if _, errs, _ := ao(t, url, "", "runs", "--json"); !json.Valid([]byte(errs)) ||
+				strings.Contains(errs, "\x1b") {
 				t.Errorf("for programs: got %q", errs)
 			}
 		})
@@ -233,7 +255,8 @@ func TestNobodyThere(t *testing.T) {
 		code int
 	}{{"runs", exitUnreachable}, {"run a", exitUnreachable}, {"health", exitFailed}} {
 		_, errs, code := ao(t, s.URL, "", strings.Fields(tt.args)...)
-		if code != tt.code || !strings.Contains(errs, "no coordinator answers at "+s.URL) || !strings.Contains(errs, "scripts/up") {
+		if code != tt.code || !strings.Contains(errs, "no coordinator answers at "+s.URL) ||
+			!strings.Contains(errs, "scripts/up") {
 			t.Errorf("%s: got %d, %q", tt.args, code, errs)
 		}
 	}
@@ -256,7 +279,8 @@ func (r *rough) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.n[req.URL.Path]++
 	n := r.n[req.URL.Path]
-	const event = `{"event_type":"message","session_id":"ses_1","run_id":"%s","timestamp":"2026-01-31T12:00:00Z","role":"stderr","content":[{"type":"text","text":"%s"}]}`
+	const event = `{"event_type":"message","session_id":"ses_1","run_id":"%s","timestamp":"2026-01-31T12:00:00Z",` +
+		`"role":"stderr","content":[{"type":"text","text":"%s"}]}`
 	switch req.URL.Path {
 	case "/runs":
 		body, _ := io.ReadAll(req.Body)
@@ -276,9 +300,11 @@ func (r *rough) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		switch req.Header.Get("Last-Event-ID") {
 		case "":
-			_, _ = fmt.Fprint(w, "id: 1-0\nevent: init\ndata: {}\n\nid: 1-1\nevent: event\ndata: "+fmt.Sprintf(event, "run_1", `half\u001b[2J way`)+"\n\n")
+			_, _ = fmt.Fprint(w, "id: 1-0\nevent: init\ndata: {}\n\nid: 1-1\nevent: event\ndata: "+
+				fmt.Sprintf(event, "run_1", `half\u001b[2J way`)+"\n\n")
 		default:
-			_, _ = fmt.Fprint(w, "id: 1-2\nevent: event\ndata: "+fmt.Sprintf(event, "run_2", "of another run")+"\n\nid: 1-3\nevent: even")
+			_, _ = fmt.Fprint(w, "id: 1-2\nevent: event\ndata: "+fmt.Sprintf(event, "run_2", "of another run")+
+				"\n\nid: 1-3\nevent: even")
 		}
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
@@ -292,13 +318,15 @@ func (r *rough) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			if r.n["/runs/run_1/wait"] < 3 {
 				r.t.Error("the list is asked before the end")
 			}
-			_, _ = fmt.Fprintf(w, `{"events":[%s,{"event_type":"run_completed","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z"}],"next":"1-9"}`, fmt.Sprintf(event, "run_1", "the rest"))
+			_, _ = fmt.Fprintf(w, `{"events":[%s,{"event_type":"run_completed","session_id":"ses_1","run_id":"run_1",`+
+				`"timestamp":"2026-01-31T12:00:00Z"}],"next":"1-9"}`, fmt.Sprintf(event, "run_1", "the rest"))
 		}
 	case "/runs/run_1/wait":
 		switch {
 		case n == 1:
 			w.WriteHeader(202)
-			_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending","waiting_for":"a free slot"}`)
+			_, _ = io.WriteString(w,
+				`{"run_id":"run_1","session_id":"ses_1","status":"pending","waiting_for":"a free slot"}`)
 		case n < 3 || r.n["/sse/sessions"] < 3:
 			panic(http.ErrAbortHandler)
 		default:
@@ -311,23 +339,29 @@ func (r *rough) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			_, _ = io.WriteString(w, `{"error":"unavailable","message":"Starting"}`)
 			return
 		}
-		_, _ = io.WriteString(w, `{"name":"text-stats","type":"procedural","parameters_schema":{"properties":{"depth":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}}}}`)
+		_, _ = io.WriteString(w, `{"name":"text-stats","type":"procedural",`+
+			`"parameters_schema":{"properties":{"depth":{"type":"integer"},"tags":{"type":"array",`+
+			`"items":{"type":"string"}}}}}`)
 	default:
 		r.t.Errorf("unexpected %s %s", req.Method, req.URL)
 	}
 }
 
 func ending(status run.Status, more string) string {
-	return fmt.Sprintf(`{"run_id":"run_1","session_id":"ses_1","status":%q,"started_at":"2026-01-31T12:00:00Z","completed_at":"2026-01-31T12:00:03.1Z",%s}`, status, more)
+	return fmt.Sprintf(`{"run_id":"run_1","session_id":"ses_1","status":%q,"started_at":"2026-01-31T12:00:00Z",`+
+		`"completed_at":"2026-01-31T12:00:03.1Z",%s}`, status, more)
 }
 
 func TestRunOverARoughLine(t *testing.T) {
-	r := &rough{t: t, end: ending(run.Completed, `"error":null,"result":{"result_type":"procedural","result_text":null,"result_data":{"z":1.50,"a":12345678901234567890},"exit_code":0}`)}
-	out, errs, code := ao(t, serve(t, r.ServeHTTP), "", "run", "text-stats", "-p", "tags=b,a", "-p", "depth=12345678901234567890", "-p", "extra:=1.50")
+	r := &rough{t: t, end: ending(run.Completed, `"error":null,"result":{"result_type":"procedural",`+
+		`"result_text":null,"result_data":{"z":1.50,"a":12345678901234567890},"exit_code":0}`)}
+	out, errs, code := ao(t, serve(t, r.ServeHTTP), "", "run", "text-stats", "-p", "tags=b,a", "-p",
+		"depth=12345678901234567890", "-p", "extra:=1.50")
 	if code != exitDone || out != "{\n  \"z\": 1.50,\n  \"a\": 12345678901234567890\n}\n" {
 		t.Errorf("got %d, %s", code, out)
 	}
-	for _, want := range []string{"Starting; retrying for up to 5m0s", "NATS is away; retrying", "run_1 in ses_1", "waits for a free slot", `stderr: half\x1b[2J way`, "stderr: the rest", "completed in 3.1s"} {
+	for _, want := range []string{"Starting; retrying for up to 5m0s", "NATS is away; retrying", "run_1 in ses_1",
+		"waits for a free slot", `stderr: half\x1b[2J way`, "stderr: the rest", "completed in 3.1s"} {
 		if strings.Count(errs, want) != 1 {
 			t.Errorf("want %q once in\n%s", want, errs)
 		}
@@ -347,13 +381,24 @@ func TestExitCodes(t *testing.T) {
 		name, end, out, errs string
 		code                 int
 	}{
-		{"completed, text", ending(run.Completed, `"result":{"result_type":"autonomous","result_text":"hello","result_data":null}`), "hello\n", "completed in 3.1s", exitDone},
-		{"completed, false", ending(run.Completed, `"result":{"result_type":"procedural","result_text":null,"result_data":false}`), "false\n", "completed", exitDone},
-		{"failed with a result", ending(run.Failed, `"error":{"error":"executor_failed","message":"no such file"},"result":{"result_type":"procedural","result_text":null,"result_data":{"a":1},"exit_code":3}`),
+		{"completed, text",
+			ending(run.Completed, `"result":{"result_type":"autonomous","result_text":"hello","result_data":null}`),
+			"hello\n", "completed in 3.1s", exitDone},
+		{"completed, false",
+			ending(run.Completed, `"result":{"result_type":"procedural","result_text":null,"result_data":false}`),
+			"false\n", "completed", exitDone},
+		{"failed with a result", ending(run.Failed, `"error":{"error":"executor_failed","message":"no such file"},`+
+			`"result":{"result_type":"procedural","result_text":null,"result_data":{"a":1},"exit_code":3}`),
 			"{\n  \"a\": 1\n}\n", "failed in 3.1s, exit code 3: no such file (executor_failed)", exitFailed},
-		{"failed after an agent's words", ending(run.Failed, `"error":{"error":"my_code","message":"it broke"},"result":{"result_type":"autonomous","result_text":"half an answer","result_data":null}`), "", "failed in 3.1s: it broke (my_code)", exitFailed},
-		{"failed without", ending(run.Failed, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"},"result":null`), "", "failed in 3.1s: Runner disconnected during execution", exitFailed},
-		{"output that does not match", ending(run.Failed, `"error":{"error":"OutputSchemaValidationError","message":"Output validation failed","errors":[{"path":"$.summary","message":"'summary' is a required property"}]},"result":null`),
+		{"failed after an agent's words", ending(run.Failed, `"error":{"error":"my_code","message":"it broke"},`+
+			`"result":{"result_type":"autonomous","result_text":"half an answer","result_data":null}`), "",
+			"failed in 3.1s: it broke (my_code)", exitFailed},
+		{"failed without",
+			ending(run.Failed, `"error":{"error":"runner_disconnected","message":"Runner disconnected during `+
+				`execution"},"result":null`), "", "failed in 3.1s: Runner disconnected during execution", exitFailed},
+		{"output that does not match", ending(run.Failed, `"error":{"error":"OutputSchemaValidationError",`+
+			`"message":"Output validation failed","errors":[{"path":"$.summary","message":"'summary' is a required `+
+			`property"}]},"result":null`),
 			"", "  $.summary: 'summary' is a required property", exitFailed},
 		{"stopped", ending(run.Stopped, `"error":null,"result":null`), "", "stopped in 3.1s", exitStopped},
 	} {
@@ -380,14 +425,18 @@ func TestExitCodes(t *testing.T) {
 
 // TestPrinted: of a program that printed no JSON people get what it printed, programs the whole document.
 func TestPrinted(t *testing.T) {
-	const printed = `"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":%d,"stdout":"two\nlines\u001b[2J","stderr":%q},"exit_code":%[1]d}`
+	const printed = `"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":%d,` +
+		`"stdout":"two\nlines\u001b[2J","stderr":%q},"exit_code":%[1]d}`
 	for _, tt := range []struct{ name, end, out string }{
 		{"completed", ending(run.Completed, fmt.Sprintf(printed, 0, "careful\n")), "two\nlines\x1b[2J"},
-		{"another exit code", ending(run.Completed, `"result":{"result_type":"procedural","result_data":{"return_code":1,"stdout":"","stderr":""},"exit_code":0}`),
+		{"another exit code", ending(run.Completed, `"result":{"result_type":"procedural",`+
+			`"result_data":{"return_code":1,"stdout":"","stderr":""},"exit_code":0}`),
 			"{\n  \"return_code\": 1,\n  \"stdout\": \"\",\n  \"stderr\": \"\"\n}\n"},
-		{"a member more", ending(run.Completed, `"result":{"result_type":"procedural","result_data":{"return_code":0,"stdout":"","stderr":"","x":1},"exit_code":0}`),
+		{"a member more", ending(run.Completed, `"result":{"result_type":"procedural","result_data":{"return_code":0,`+
+			`"stdout":"","stderr":"","x":1},"exit_code":0}`),
 			"{\n  \"return_code\": 0,\n  \"stdout\": \"\",\n  \"stderr\": \"\",\n  \"x\": 1\n}\n"},
-		{"of a model", ending(run.Completed, `"result":{"result_type":"autonomous","result_data":{"return_code":0,"stdout":"","stderr":""}}`),
+		{"of a model", ending(run.Completed,
+			`"result":{"result_type":"autonomous","result_data":{"return_code":0,"stdout":"","stderr":""}}`),
 			"{\n  \"return_code\": 0,\n  \"stdout\": \"\",\n  \"stderr\": \"\"\n}\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -404,7 +453,8 @@ func TestPrinted(t *testing.T) {
 
 // TestAFailureIsToldOnce: what came as progress does not come again with the result.
 func TestAFailureIsToldOnce(t *testing.T) {
-	const event = `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z","role":"system","content":[{"type":"text","text":%q}]}`
+	const event = `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z",` +
+		`"role":"system","content":[{"type":"text","text":%q}]}`
 	for _, tt := range []struct {
 		name, message string
 		want          int // how often the last line is to be read
@@ -417,14 +467,16 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			failed := ending(run.Failed, fmt.Sprintf(`"error":{"error":"command_failed","message":%q,"exit_code":3},`+
-				`"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":3,"stdout":"half of it\n","stderr":"reading\nno such file\n"},"exit_code":3}`, tt.message))
+				`"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":3,`+
+				`"stdout":"half of it\n","stderr":"reading\nno such file\n"},"exit_code":3}`, tt.message))
 			url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 				switch req.URL.Path {
 				case "/sse/sessions":
 					w.WriteHeader(http.StatusNotFound)
 					_, _ = io.WriteString(w, `{"error":"not_found","message":"gone"}`)
 				case "/sessions/ses_1/events":
-					_, _ = fmt.Fprintf(w, `{"events":[%s,%s],"next":""}`, fmt.Sprintf(event, "reading"), fmt.Sprintf(event, "no such file"))
+					_, _ = fmt.Fprintf(w, `{"events":[%s,%s],"next":""}`, fmt.Sprintf(event, "reading"),
+						fmt.Sprintf(event, "no such file"))
 				case "/runs":
 					w.WriteHeader(201)
 					_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending"}`)
@@ -433,7 +485,8 @@ func TestAFailureIsToldOnce(t *testing.T) {
 				}
 			})
 			out, errs, code := ao(t, url, "", "run", "a")
-			if out != "half of it\n" || code != exitFailed || strings.Count(errs, "such file") != tt.want || !strings.HasSuffix(errs, tt.end+"\n") {
+			if out != "half of it\n" || code != exitFailed || strings.Count(errs, "such file") != tt.want ||
+				!strings.HasSuffix(errs, tt.end+"\n") {
 				t.Errorf("got %d, %q\n%s", code, out, errs)
 			}
 			if _, errs, _ := ao(t, url, "", "run", "a", "-q"); !strings.Contains(errs, tt.message[len(tt.message)-9:]) {
@@ -445,7 +498,9 @@ func TestAFailureIsToldOnce(t *testing.T) {
 
 // TestValidateAnswers: a parameter of the wrong type is an answer, no misunderstanding.
 func TestValidateAnswers(t *testing.T) {
-	url := api(t, map[string]string{"GET /agents/a": `{"name":"a","type":"procedural","parameters_schema":{"properties":{"n":{"type":"integer"}}}}`})
+	url := api(t, map[string]string{
+		"GET /agents/a": `{"name":"a","type":"procedural",` +
+			`"parameters_schema":{"properties":{"n":{"type":"integer"}}}}`})
 	for _, tt := range []struct {
 		args string
 		code int
@@ -494,7 +549,8 @@ func TestInterrupted(t *testing.T) {
 	t.Setenv("AO_URL", url)
 	var out, errs strings.Builder
 	code := Main(ctx, []string{"run", "a", "-q"}, strings.NewReader(""), &out, &errs)
-	if code != exitInterrupted || !strings.Contains(errs.String(), "ao stop run_1") || !strings.Contains(errs.String(), "continues") {
+	if code != exitInterrupted || !strings.Contains(errs.String(), "ao stop run_1") ||
+		!strings.Contains(errs.String(), "continues") {
 		t.Errorf("got %d, %q", code, errs.String())
 	}
 
@@ -507,7 +563,8 @@ func TestInterrupted(t *testing.T) {
 		Run     string `json:"run_id"`
 		Session string `json:"session_id"`
 	}
-	if err := json.Unmarshal([]byte(errs.String()), &e); err != nil || e.Error != "interrupted" || e.Run != "run_1" || e.Session != "ses_1" || code != exitInterrupted {
+	if err := json.Unmarshal([]byte(errs.String()), &e); err != nil || e.Error != "interrupted" || e.Run != "run_1" ||
+		e.Session != "ses_1" || code != exitInterrupted {
 		t.Errorf("with --json: got %d, %q", code, errs.String())
 	}
 }
@@ -526,20 +583,39 @@ func TestOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ args, in, want string }{
-		{"run a --project-dir .", "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","project_dir":"` + here + `"}`},
-		{"run a --project-dir ../command/x/", "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","project_dir":"` + here + `/x"}`},
+		{"run a --project-dir .", "",
+			`{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","project_dir":"` + here +
+				`"}`},
+		{"run a --project-dir ../command/x/", "",
+			`{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","project_dir":"` + here +
+				`/x"}`},
 		{"run a", "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll"}`},
-		{"run a --prompt 5", "", `{"type":"start_session","agent_name":"a","parameters":{"prompt":"5"},"mode":"async_poll"}`},
-		{"run a --prompt -", "two\nlines\n", `{"type":"start_session","agent_name":"a","parameters":{"prompt":"two\nlines"},"mode":"async_poll"}`},
-		{"run a --params - -p b:=2.0", `{"z":1e2,"a":"<"}`, `{"type":"start_session","agent_name":"a","parameters":{"z":1e2,"a":"<","b":2.0},"mode":"async_poll"}`},
-		{`run a --params {"z":1.0}`, "", `{"type":"start_session","agent_name":"a","parameters":{"z":1.0},"mode":"async_poll"}`},
-		{`run a --output-schema {"z":1.0,"a":"<"} --output-retries 0 --strict-json`, "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","output_schema":{"z":1.0,"a":"<"},"output_schema_options":{"max_retries":0,"strict_json_only":true}}`},
-		{`run a --output-schema -`, `{"type":"object"}`, `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","output_schema":{"type":"object"}}`},
-		{`run a --output-schema-name findings --output-retries 3`, "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","output_schema_name":"findings","output_schema_options":{"max_retries":3}}`},
-		{`run --resume ses_1 -p prompt=5 --output-schema-name findings`, "", `{"type":"resume_session","session_id":"ses_1","parameters":{"prompt":"5"},"mode":"async_poll","output_schema_name":"findings"}`},
-		{"run --resume ses_1 -p prompt=5", "", `{"type":"resume_session","session_id":"ses_1","parameters":{"prompt":"5"},"mode":"async_poll"}`},
-		{"run a --session ses_x --project-dir /d --tag gpu --tag eu --hostname h --profile p --timeout 2m --parent ses_1", "",
-			`{"type":"start_session","agent_name":"a","session_id":"ses_x","parameters":{},"mode":"async_poll","parent_session_id":"ses_1","project_dir":"/d","additional_demands":{"hostname":"h","executor_profile":"p","tags":["gpu","eu"]},"timeout_seconds":120}`},
+		{"run a --prompt 5", "",
+			`{"type":"start_session","agent_name":"a","parameters":{"prompt":"5"},"mode":"async_poll"}`},
+		{"run a --prompt -", "two\nlines\n",
+			`{"type":"start_session","agent_name":"a","parameters":{"prompt":"two\nlines"},"mode":"async_poll"}`},
+		{"run a --params - -p b:=2.0", `{"z":1e2,"a":"<"}`,
+			`{"type":"start_session","agent_name":"a","parameters":{"z":1e2,"a":"<","b":2.0},"mode":"async_poll"}`},
+		{`run a --params {"z":1.0}`, "",
+			`{"type":"start_session","agent_name":"a","parameters":{"z":1.0},"mode":"async_poll"}`},
+		{`run a --output-schema {"z":1.0,"a":"<"} --output-retries 0 --strict-json`, "",
+			`{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","output_schema":{"z":1.0,` +
+				`"a":"<"},"output_schema_options":{"max_retries":0,"strict_json_only":true}}`},
+		{`run a --output-schema -`, `{"type":"object"}`, `{"type":"start_session","agent_name":"a","parameters":{},` +
+			`"mode":"async_poll","output_schema":{"type":"object"}}`},
+		{`run a --output-schema-name findings --output-retries 3`, "",
+			`{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll",` +
+				`"output_schema_name":"findings","output_schema_options":{"max_retries":3}}`},
+		{`run --resume ses_1 -p prompt=5 --output-schema-name findings`, "",
+			`{"type":"resume_session","session_id":"ses_1","parameters":{"prompt":"5"},"mode":"async_poll",` +
+				`"output_schema_name":"findings"}`},
+		{"run --resume ses_1 -p prompt=5", "",
+			`{"type":"resume_session","session_id":"ses_1","parameters":{"prompt":"5"},"mode":"async_poll"}`},
+		{"run a --session ses_x --project-dir /d --tag gpu --tag eu --hostname h --profile p --timeout " +
+			"2m --parent ses_1", "",
+			`{"type":"start_session","agent_name":"a","session_id":"ses_x","parameters":{},"mode":"async_poll",` +
+				`"parent_session_id":"ses_1","project_dir":"/d","additional_demands":{"hostname":"h",` +
+				`"executor_profile":"p","tags":["gpu","eu"]},"timeout_seconds":120}`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			var got, key string
@@ -549,7 +625,8 @@ func TestOrders(t *testing.T) {
 				w.WriteHeader(201)
 				_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending"}`)
 			})
-			_, errs, code := ao(t, url, tt.in, append(strings.Fields(tt.args), "--detach", "--idempotency-key", "k1")...)
+			_, errs, code := ao(t, url, tt.in, append(strings.Fields(tt.args), "--detach", "--idempotency-key",
+				"k1")...)
 			if got != tt.want || key != "k1" || code != 0 {
 				t.Errorf("got %d, %s, key %q, %s\nwant %s", code, got, key, errs, tt.want)
 			}

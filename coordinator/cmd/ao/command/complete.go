@@ -137,5 +137,6 @@ func (k completer) schemas(c *cobra.Command, args []string, _ string) ([]string,
 	if len(args) > 0 && c.Name() != "run" && c.Name() != "validate" {
 		return nil, noFiles
 	}
-	return k.complete(c, "schemas", "name", func(words map[string]string) string { return words["description"] }), noFiles
+	return k.complete(c, "schemas", "name", func(words map[string]string) string { return words["description"] }),
+		noFiles
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutConformance = `Test an executor as a worker uses it: reading the invocation, reporting a result, resuming, any input text, stopping. The
-program is started about eight times with a short prompt in an empty folder; no coordinator is needed. It gets PATH, HOME,
-LANG, TMPDIR and TZ; name other variables with --env.
+const aboutConformance = `Test an executor as a worker uses it: reading the invocation, reporting a result,
+resuming, any input text, stopping. The program is started about eight times with a short prompt in an empty
+folder; no coordinator is needed. It gets PATH, HOME, LANG, TMPDIR and TZ; name other variables with --env.
 
   ao conformance -- ./my-executor
   ao conformance --persistent --env OPENAI_API_KEY -- ./my-executor --model small
@@ -28,7 +28,8 @@ func conformanceCommand(a *app) *cobra.Command {
 	var c conformance.Config
 	var env []string
 	var config string
-	cmd := &cobra.Command{Use: "conformance -- PROGRAM [ARGUMENT...]", Short: "Test a program that implements an executor", Long: aboutConformance, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "conformance -- PROGRAM [ARGUMENT...]",
+		Short: "Test a program that implements an executor", Long: aboutConformance, Args: cobra.ArbitraryArgs}
 	cmd.Flags().BoolVar(&c.Persistent, "persistent", false, `run it as a profile with "lifecycle":"persistent" does`)
 	cmd.Flags().StringVar(&c.Prompt, "prompt", "", "prompt for the program; default: a request for a greeting")
 	cmd.Flags().StringArrayVar(&env, "env", nil, "name of an environment variable to pass on; repeatable")
@@ -97,7 +98,8 @@ func showConformance(a *app, r conformance.Report) error {
 		verdict = "the program does not conform"
 	}
 	if err := a.print(fmt.Sprintf("\n%d passed, %d failed, %d warnings, %d skipped, lifecycle %s: %s\n",
-		counts[conformance.Pass], counts[conformance.Fail], counts[conformance.Warn], counts[conformance.Skip], r.Lifecycle, verdict)); err != nil {
+		counts[conformance.Pass], counts[conformance.Fail], counts[conformance.Warn], counts[conformance.Skip],
+		r.Lifecycle, verdict)); err != nil {
 		return err
 	}
 	return way

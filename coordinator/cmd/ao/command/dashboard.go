@@ -15,12 +15,14 @@ import (
 
 const aboutDashboard = `Open the coordinator's dashboard in a browser and print its address.
 
-If the coordinator requires tokens, the browser is logged in with ao's token (AO_TOKEN) by a one-time code that expires
-after a minute. With --print the address includes that code and no browser is opened: for a browser on another machine.`
+If the coordinator requires tokens, the browser is logged in with ao's token (AO_TOKEN) by a one-time code
+that expires after a minute. With --print the address includes that code and no browser is opened: for a
+browser on another machine.`
 
 func dashboardCommand(a *app) *cobra.Command {
 	var printOnly bool
-	c := &cobra.Command{Use: "dashboard", Short: "Open the dashboard in a browser", Args: cobra.NoArgs, Long: aboutDashboard}
+	c := &cobra.Command{Use: "dashboard", Short: "Open the dashboard in a browser", Args: cobra.NoArgs,
+		Long: aboutDashboard}
 	c.Flags().BoolVar(&printOnly, "print", false, "print the address and open nothing")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		plain, login, err := a.dashboardURLs(ctx)
@@ -51,8 +53,8 @@ func (a *app) printAddress(at string) error {
 	return a.printDoc(doc)
 }
 
-// dashboardURLs returns the dashboard's address, and the one that logs a browser in. The code follows a #, so no server
-// and no log sees it.
+// dashboardURLs returns the dashboard's address, and the one that logs a browser in. The code follows a #, so no
+// server and no log sees it.
 func (a *app) dashboardURLs(ctx context.Context) (plain, login string, err error) {
 	plain = a.client.URL() + "/ui/"
 	doc, err := a.client.Get(ctx, nil, "me")

@@ -20,8 +20,10 @@ func TestDashboard(t *testing.T) {
 		{"no login", `{"login":false}`, "dashboard", ":0", "/ui/", "/ui/", ""},
 		{"a login", `{"login":true}`, "dashboard", ":0", "/ui/login#code=1.A.b.me", "/ui/", ""},
 		{"printed", `{"login":true}`, "dashboard --print", ":0", "", "/ui/login#code=1.A.b.me", ""},
-		{"no screen", `{"login":true}`, "dashboard", "", "", "/ui/login#code=1.A.b.me", "cannot open a browser: no display"},
-		{"it fails", `{"login":true}`, "dashboard", "fail", "/ui/login#code=1.A.b.me", "/ui/login#code=1.A.b.me", "cannot open a browser: xdg-open: exit status 4"},
+		{"no screen", `{"login":true}`, "dashboard", "", "", "/ui/login#code=1.A.b.me",
+			"cannot open a browser: no display"},
+		{"it fails", `{"login":true}`, "dashboard", "fail", "/ui/login#code=1.A.b.me", "/ui/login#code=1.A.b.me",
+			"cannot open a browser: xdg-open: exit status 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -46,12 +48,14 @@ func TestDashboard(t *testing.T) {
 			out, errs, code := ao(t, url, "", strings.Fields(tt.args)...)
 			raw, _ := os.ReadFile(opened)
 			got := strings.TrimPrefix(string(raw), url)
-			if code != exitDone || out != url+tt.prints+"\n" || got != tt.opens || !strings.Contains(errs, tt.notes) || (codes == 1) != strings.Contains(tt.me, "true") {
+			if code != exitDone || out != url+tt.prints+"\n" || got != tt.opens || !strings.Contains(errs, tt.notes) ||
+				(codes == 1) != strings.Contains(tt.me, "true") {
 				t.Errorf("exit %d, printed %q, opened %q, said %q, %d codes", code, out, got, errs, codes)
 			}
 		})
 	}
-	if out, _, _ := ao(t, answering(t, 200, `{"login":false}`), "", "dashboard", "--print", "--json"); !strings.HasPrefix(out, `{"url":"http://127.0.0.1:`) {
+	if out, _, _ := ao(t, answering(t, 200, `{"login":false}`), "", "dashboard", "--print",
+		"--json"); !strings.HasPrefix(out, `{"url":"http://127.0.0.1:`) {
 		t.Errorf("for a program: %s", out)
 	}
 }

@@ -14,31 +14,38 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutDoctor = `Check a deployment and give advice: versions, how NATS syncs to disk, replicas, full streams, permissions of NATS
-credentials, clocks, disk space, access without a token, secrets that other users can read, agents and profiles that do not
-load, runners without heartbeats, runs that no runner takes, callbacks pending for long, the public address.
+const aboutDoctor = `Check a deployment and give advice: versions, how NATS syncs to disk, replicas, full
+streams, permissions of NATS credentials, clocks, disk space, access without a token, secrets that other users
+can read, agents and profiles that do not load, runners without heartbeats, runs that no runner takes,
+callbacks pending for long, the public address.
 
-The coordinator's own checks need a token with scope admin (AO_TOKEN). On the machine of a coordinator or worker, set the
-same environment as the program: AO_NATS_URL, AO_NATS_CREDS, AO_API_TOKENS, AO_TLS_KEY, AO_DATA_DIR, AO_PROFILES_DIR,
-AO_PROFILES. Checks that are not possible from here are listed as "skip".
+The coordinator's own checks need a token with scope admin (AO_TOKEN). On the machine of a coordinator or
+worker, set the same environment as the program: AO_NATS_URL, AO_NATS_CREDS, AO_API_TOKENS, AO_TLS_KEY,
+AO_DATA_DIR, AO_PROFILES_DIR, AO_PROFILES. Checks that are not possible from here are listed as "skip".
 
 Exit codes: 0 no check failed (there may be warnings), 1 a check failed or none was possible, 2 usage error,
 130 interrupted.`
 
 func doctorCommand(a *app) *cobra.Command {
 	var monitor string
-	c := &cobra.Command{Use: "doctor", Short: "Check the deployment and give advice", Long: aboutDoctor, Args: cobra.NoArgs}
-	c.Flags().StringVar(&monitor, "nats-monitor", "", "monitoring port of a NATS server, such as http://127.0.0.1:8222, to check how it syncs to disk")
+	c := &cobra.Command{Use: "doctor", Short: "Check the deployment and give advice", Long: aboutDoctor,
+		Args: cobra.NoArgs}
+	c.Flags().StringVar(&monitor, "nats-monitor", "",
+		"monitoring port of a NATS server, such as http://127.0.0.1:8222, to check how it syncs to disk")
 	completeFlag(c, "nats-monitor", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		found := doctor.Check(ctx, doctor.Config{
-			URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")),
+			URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")),
+			CA:  cmp.Or(a.ca, os.Getenv("AO_CA")),
 			Env: os.Getenv, Monitor: monitor,
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		seen := slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict != checkup.Skip && f.Check != "ao" })
+		seen := slices.ContainsFunc(found, func(f checkup.Finding) bool {
+			return f.Verdict != checkup.Skip &&
+				f.Check != "ao"
+		})
 		well := seen && !slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict == checkup.Fail })
 		if err := showFindings(a, found, well); err != nil {
 			return err
@@ -74,6 +81,7 @@ func showFindings(a *app, found []checkup.Finding, ok bool) error {
 			return err
 		}
 	}
-	a.note("%d ok, %d warnings, %d failed, %d skipped", counts[checkup.OK], counts[checkup.Warn], counts[checkup.Fail], counts[checkup.Skip])
+	a.note("%d ok, %d warnings, %d failed, %d skipped", counts[checkup.OK], counts[checkup.Warn], counts[checkup.Fail],
+		counts[checkup.Skip])
 	return nil
 }

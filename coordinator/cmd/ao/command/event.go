@@ -87,7 +87,8 @@ func failureMessage(b eventBody) string {
 // timestamped prefixes a text with the event's time and indents its further lines.
 func timestamped(e run.Event, what string) string {
 	const indent = "\n          "
-	return fmt.Sprintf("%s  %s", e.At.Local().Format("15:04:05"), strings.ReplaceAll(strings.TrimRight(what, "\n"), "\n", indent))
+	return fmt.Sprintf("%s  %s", e.At.Local().Format("15:04:05"), strings.ReplaceAll(strings.TrimRight(what, "\n"),
+		"\n", indent))
 }
 
 // endsRun reports whether the event ends its run.

@@ -15,10 +15,12 @@ func eventsCommand(a *app) *cobra.Command {
 	var follow bool
 	var after string
 	c := &cobra.Command{
-		Use: "events SESSION|RUN", Short: "Show the events of a session or a run; -f follows", Args: exactlyOne("a run or a session"),
-		Long: `Show the events of a session or of one run, oldest first. With -f also new ones: of a run until it ends, of a session
-until Ctrl-C. Lost connections are resumed without gaps.`,
-		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: completer{a}.runsOrSessions,
+		Use: "events SESSION|RUN", Short: "Show the events of a session or a run; -f follows",
+		Args: exactlyOne("a run or a session"),
+		Long: `Show the events of a session or of one run, oldest first. With -f also new ones: of a run until
+it ends, of a session until Ctrl-C. Lost connections are resumed without gaps.`,
+		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: completer{
+			a}.runsOrSessions,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow new events")
 	c.Flags().StringVar(&after, "after", "", "only events after this position (<runs>-<events>)")
@@ -76,7 +78,8 @@ func (w *eventPrinter) event(raw json.RawMessage) (enough bool) {
 	if !ok || w.run != "" && e.RunID != w.run {
 		return false
 	}
-	if w.err = w.print(e, raw); w.err != nil {
+	w.err = w.print(e, raw)
+	if w.err != nil {
 		return true
 	}
 	return w.run != "" && endsRun(e)

@@ -92,11 +92,13 @@ func (a *app) problem(command string, err error) problem {
 	case errors.As(err, new(usageError)) || !a.parsed:
 		return newProblem(exitUsage, "usage", "'"+command+" --help' shows its arguments")
 	case errors.Is(err, context.Canceled):
-		return problem{code: exitInterrupted, lines: []string{"interrupted"}, doc: json.RawMessage(`{"error":"interrupted","message":"interrupted"}`)}
+		return problem{code: exitInterrupted, lines: []string{"interrupted"},
+			doc: json.RawMessage(`{"error":"interrupted","message":"interrupted"}`)}
 	case errors.Is(err, syscall.EPIPE): // the reader of our output has closed it
 		return problem{code: exitDone}
 	case errors.As(err, new(*client.Unreachable)):
-		return newProblem(exitUnreachable, "unreachable", "start one with scripts/up, or set its address with --url or AO_URL")
+		return newProblem(exitUnreachable, "unreachable",
+			"start one with scripts/up, or set its address with --url or AO_URL")
 	case errors.As(err, new(*client.Untrusted)):
 		return newProblem(exitUnreachable, "untrusted")
 	case errors.As(err, new(*client.ConnectionLost)):
@@ -155,9 +157,11 @@ func refusalLines(r *client.APIError) []string {
 	case r.RetryAfter > 0:
 		hint = fmt.Sprintf("retry in %s", screen.Duration(r.RetryAfter))
 	case r.Status == 401:
-		hint = "set AO_TOKEN (or --token) to a token of this coordinator; its operator creates one with 'ao tokens create'"
+		hint = "set AO_TOKEN (or --token) to a token of this coordinator; its operator creates one with " +
+			"'ao tokens create'"
 	case r.Status == 403 && scope != "":
-		hint = "use a token with scope " + scope + " in AO_TOKEN (or --token); the coordinator's operator creates one with 'ao tokens create'"
+		hint = "use a token with scope " + scope +
+			" in AO_TOKEN (or --token); the coordinator's operator creates one with 'ao tokens create'"
 	}
 	if hint != "" {
 		lines = append(lines, "hint: "+screen.Line(hint))
@@ -166,7 +170,8 @@ func refusalLines(r *client.APIError) []string {
 }
 
 // omittedFields are fields of an error that add nothing for people.
-var omittedFields = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true, "retry_after_seconds": true}
+var omittedFields = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true,
+	"retry_after_seconds": true}
 
 // faultLines formats an error of the API or of a run: message and code, then its fields.
 func faultLines(f *fault.Fault) []string {
@@ -183,7 +188,8 @@ func faultLines(f *fault.Fault) []string {
 			lines = append(lines, violations(field)...)
 		case field.Name == "field" && strings.Contains(f.Message, plainValue(field.Value)):
 		case !omittedFields[field.Name] && plainValue(field.Value) != "":
-			lines = append(lines, "  "+screen.Line(field.Name)+": "+strings.ReplaceAll(screen.Text(plainValue(field.Value)), "\n", "\n    "))
+			lines = append(lines, "  "+screen.Line(field.Name)+": "+
+				strings.ReplaceAll(screen.Text(plainValue(field.Value)), "\n", "\n    "))
 		}
 	}
 	return lines

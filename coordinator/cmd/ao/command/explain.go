@@ -59,9 +59,12 @@ type candidate struct {
 
 func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain RUN", Short: "Explain why a run is waiting, or why it ended as it did", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
-		Long: "Explain why a run is waiting (runners that do not match, runs that hold the slots, runs before it) or why it ended as it\n" +
-			"did, with a history.\n\nExit codes: 0 explained, whatever the run's status; 1 no such run, or the coordinator refused.",
+		Use: "explain RUN", Short: "Explain why a run is waiting, or why it ended as it did", Args: exactlyOne("a run"),
+		ValidArgsFunction: completer{a}.runs,
+		Long: "Explain why a run is waiting (runners that do not match, runs that hold the slots, runs before it) or " +
+			"why it ended as it\n" +
+			"did, with a history.\n\nExit codes: 0 explained, whatever the run's status; 1 no such run, or the " +
+			"coordinator refused.",
 	}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckID(args[0]); err != nil {
@@ -113,7 +116,8 @@ func showExplanation(a *app, e explanation) error {
 		if s.Attempt > 0 && e.MaxAttempts > 1 {
 			attempt = strconv.Itoa(s.Attempt)
 		}
-		table.Row(screen.Age(a.now(), s.At), "+"+screen.Duration(s.At.Sub(e.Story[0].At)), attempt, s.What, a.lastCell(s.Detail))
+		table.Row(screen.Age(a.now(), s.At), "+"+screen.Duration(s.At.Sub(e.Story[0].At)), attempt, s.What,
+			a.lastCell(s.Detail))
 	}
 	if err := a.print("\n"); err != nil {
 		return err
@@ -142,7 +146,8 @@ func showCandidates(a *app, all []candidate, more int) error {
 			}
 			why = append(why, fmt.Sprintf("%s (%s, %s)", h.RunID, h.Agent, screen.Duration(a.now().Sub(h.Since))))
 		}
-		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", r.Running, r.Slots), a.lastCell(strings.Join(why, "; ")))
+		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", r.Running, r.Slots),
+			a.lastCell(strings.Join(why, "; ")))
 	}
 	if err := a.print("\n"); err != nil {
 		return err

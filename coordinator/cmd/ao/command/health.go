@@ -19,13 +19,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutHealth = `Check GET /ready, for health checks of containers. Exit code 0 if the coordinator is ready, 1 in every other case.
+const aboutHealth = `Check GET /ready, for health checks of containers. Exit code 0 if the coordinator is
+ready, 1 in every other case.
 
-Without an address (--url or AO_URL) it checks the coordinator on this machine with the same settings: at the port of
-AO_HTTP_ADDR, and with AO_TLS_CERT over https, trusting only that certificate, whatever its names.`
+Without an address (--url or AO_URL) it checks the coordinator on this machine with the same settings: at the
+port of AO_HTTP_ADDR, and with AO_TLS_CERT over https, trusting only that certificate, whatever its names.`
 
 func healthCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "health", Short: "Check whether the coordinator is ready: exit code 0, else 1", Args: cobra.NoArgs, Long: aboutHealth}
+	c := &cobra.Command{Use: "health", Short: "Check whether the coordinator is ready: exit code 0, else 1",
+		Args: cobra.NoArgs, Long: aboutHealth}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

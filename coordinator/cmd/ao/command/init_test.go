@@ -10,11 +10,14 @@ import (
 // TestInit makes a ring, shows where everything is and no secret, and says of a second call that nothing was changed.
 func TestInit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ring")
-	out, errs, code := ao(t, "", "", "init", "--dir", dir, "--tls", "--host", "nats,10.0.0.5", "--worker", "text=procedural.text,procedural.more")
+	out, errs, code := ao(t, "", "", "init", "--dir", dir, "--tls", "--host", "nats,10.0.0.5", "--worker",
+		"text=procedural.text,procedural.more")
 	if code != exitDone || strings.Contains(errs, "nothing changed") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
-	for _, want := range []string{dir + "/worker-text/nats.nk", "AO_NATS_USERS=" + dir + "/nats/users.conf", "AO_NATS_CREDS=" + dir + "/coordinator/nats.nk", "AO_NATS_CA=", "AO_API_TOKENS=", "AO_TLS_CERT=", "--inbox-prefix _INBOX_U"} {
+	for _, want := range []string{dir + "/worker-text/nats.nk", "AO_NATS_USERS=" + dir + "/nats/users.conf",
+		"AO_NATS_CREDS=" + dir + "/coordinator/nats.nk", "AO_NATS_CA=", "AO_API_TOKENS=", "AO_TLS_CERT=",
+		"--inbox-prefix _INBOX_U"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s in %s", want, out)
 		}
@@ -33,10 +36,12 @@ func TestInit(t *testing.T) {
 			t.Errorf("a secret is shown: %s", out)
 		}
 	}
-	if out, errs, code := ao(t, "", "", "init", "--dir", dir); code != exitDone || !strings.Contains(errs, "nothing changed") || strings.Contains(out, " made ") {
+	if out, errs, code := ao(t, "", "", "init", "--dir", dir); code != exitDone ||
+		!strings.Contains(errs, "nothing changed") || strings.Contains(out, " made ") {
 		t.Errorf("again: %d %q %q", code, out, errs)
 	}
-	if out, _, code := ao(t, "", "", "init", "--dir", dir, "--json"); code != exitDone || !strings.Contains(out, `{"path":"worker/nats.nk","state":"kept",`) {
+	if out, _, code := ao(t, "", "", "init", "--dir", dir, "--json"); code != exitDone ||
+		!strings.Contains(out, `{"path":"worker/nats.nk","state":"kept",`) {
 		t.Errorf("for programs: %d %q", code, out)
 	}
 	for _, tt := range []struct {
@@ -53,7 +58,8 @@ func TestInit(t *testing.T) {
 		{"init --dir " + dir + " --worker text=procedural.text", exitFailed, "remove it to create a new one"},
 		{"init --dir " + dir + "/nats/users.conf", exitFailed, "not a directory"},
 	} {
-		if _, errs, code := ao(t, "", "", strings.Fields(tt.args)...); code != tt.code || !strings.Contains(errs, tt.want) {
+		if _, errs, code := ao(t, "", "", strings.Fields(tt.args)...); code != tt.code ||
+			!strings.Contains(errs, tt.want) {
 			t.Errorf("%s: got %d %q, want %d %q", tt.args, code, errs, tt.code, tt.want)
 		}
 	}
@@ -89,10 +95,12 @@ func TestInitMakesTheFolderForBatches(t *testing.T) {
 	dir, data := filepath.Join(t.TempDir(), "ring"), t.TempDir()
 	at := filepath.Join(data, "jetstream/AO/streams/RUNS/batches")
 	out, errs, code := ao(t, "", "", "init", "--dir", dir, "--nats-staging", data)
-	if i, err := os.Stat(at); code != exitDone || err != nil || !i.IsDir() || !strings.Contains(out, at) || !strings.Contains(out, "mount memory over it") {
+	if i, err := os.Stat(at); code != exitDone || err != nil || !i.IsDir() || !strings.Contains(out, at) ||
+		!strings.Contains(out, "mount memory over it") {
 		t.Errorf("%d %q %q, %v", code, out, errs, err)
 	}
-	if _, errs, code := ao(t, "", "", "init", "--dir", dir, "--nats-staging", filepath.Join(data, "none")); code != exitFailed || !strings.Contains(errs, "the data folder of NATS") {
+	if _, errs, code := ao(t, "", "", "init", "--dir", dir, "--nats-staging",
+		filepath.Join(data, "none")); code != exitFailed || !strings.Contains(errs, "the data folder of NATS") {
 		t.Errorf("%d %q", code, errs)
 	}
 }

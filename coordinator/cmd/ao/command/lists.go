@@ -53,7 +53,8 @@ func pageFlags(c *cobra.Command, f *filter, limit int) {
 func (f filter) query(now time.Time) (url.Values, error) {
 	q := url.Values{}
 	for name, v := range map[string]string{
-		"status": f.status, "agent_name": f.agent, "session_id": f.session, "parent_session_id": f.parent, "cursor": f.cursor,
+		"status": f.status, "agent_name": f.agent, "session_id": f.session, "parent_session_id": f.parent,
+		"cursor":    f.cursor,
 		"runner_id": f.runner, "retry_of": f.retryOf, "q": f.text,
 	} {
 		if v != "" {
@@ -90,7 +91,8 @@ func parseSince(now time.Time, s string) (time.Time, error) {
 	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
 		return t, nil
 	}
-	return time.Time{}, usagef("since %q: write a duration such as 2h or 30m, a date such as 2026-01-31, or a time such as 2026-01-31T12:00:00Z", s)
+	return time.Time{}, usagef("since %q: write a duration such as 2h or 30m, a date such as 2026-01-31, or a time "+
+		"such as 2026-01-31T12:00:00Z", s)
 }
 
 // listPages reads one page or all pages of a filtered list.
@@ -99,7 +101,9 @@ func (a *app) listPages(ctx context.Context, of string, f filter) (client.Page, 
 	if err != nil {
 		return client.Page{}, err
 	}
-	return pages(q, func(client.Page) bool { return f.all }, func() (client.Page, error) { return a.client.List(ctx, of, q, of) })
+	return pages(q, func(client.Page) bool { return f.all }, func() (client.Page, error) {
+		return a.client.List(ctx, of, q, of)
+	})
 }
 
 // pages reads a page of a list, and the next ones while more returns true; q gets their cursors.
@@ -117,7 +121,8 @@ func pages(q url.Values, more func(client.Page) bool, read func() (client.Page, 
 // noteMore says how to get the next page.
 func (a *app) noteMore(p client.Page, of string) {
 	if p.Next != "" {
-		a.errs.println(screen.Line(fmt.Sprintf("more: repeat the %[2]s command with --cursor %[1]s or --all", p.Next, of)))
+		a.errs.println(screen.Line(fmt.Sprintf("more: repeat the %[2]s command with --cursor %[1]s or --all", p.Next,
+			of)))
 	}
 }
 
@@ -157,5 +162,7 @@ func apiPath(id string) ([]string, error) {
 	case run.CheckSessionID(id) == nil:
 		return []string{"sessions", id}, nil
 	}
-	return nil, usageError{errors.New(screen.Line(fmt.Sprintf("%.80q is not the id of a run (run_…) or session (ses_…); 'ao runs' and 'ao sessions' list them", id)))}
+	return nil, usageError{
+		errors.New(screen.Line(fmt.Sprintf("%.80q is not the id of a run (run_…) or session (ses_…); 'ao runs' and "+
+			"'ao sessions' list them", id)))}
 }

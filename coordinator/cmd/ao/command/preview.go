@@ -43,7 +43,8 @@ func schemaValidateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "validate SCHEMA", Short: "Check an output schema and, with --answer, an answer; store nothing",
 		Args: exactlyOne("a file with a schema, '{…}', or -"),
-		Long: "Check a JSON Schema as the coordinator does and print errors with line and column. With --answer, print the JSON that a\n" +
+		Long: "Check a JSON Schema as the coordinator does and print errors with line and column. With --answer, " +
+			"print the JSON that a\n" +
 			"worker would extract from that answer.\n" +
 			"Exit codes: 0 schema and answer are valid, 1 not valid, 2 usage error, 5 coordinator unreachable.",
 		Example: "  ao schemas validate findings.json\n  ao schemas validate findings.json --answer answer.txt",
@@ -55,7 +56,8 @@ func schemaValidateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		doc, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas", "validate"}, Body: body})
+		doc, err := a.client.DoWithRetry(ctx,
+			client.Call{Method: http.MethodPost, Path: []string{"schemas", "validate"}, Body: body})
 		if err != nil {
 			return err
 		}
@@ -64,7 +66,8 @@ func schemaValidateCommand(a *app) *cobra.Command {
 	return c
 }
 
-// validationBody returns the body of POST /schemas/validate. The schema is sent as text, which need not be valid JSON.
+// validationBody returns the body of POST /schemas/validate. The schema is sent as text, which need not be valid
+// JSON.
 func validationBody(a *app, schema, answer string, strict bool) ([]byte, error) {
 	if schema == "-" && answer == "-" {
 		return nil, usagef("only one of schema and answer can be standard input")
@@ -137,12 +140,15 @@ func agentPreviewCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "preview AGENT|DEFINITION", Short: "Show the prompts of a run and the runners that match; store nothing",
 		Args: exactlyOne("an agent, a file with a definition, '{…}', or -"), ValidArgsFunction: completer{a}.agents,
-		Long: "Show the system prompt and the prompt that a run of an agent would get, and which runners match. A definition that is not\n" +
+		Long: "Show the system prompt and the prompt that a run of an agent would get, and which runners match. A " +
+			"definition that is not\n" +
 			"stored yet is a file, inline '{…}', or - for standard input.\n" +
 			"Exit codes: 0 the parameters are valid, 1 they are not, or the definition is refused.",
-		Example: "  ao agents preview reviewer --prompt 'Look at src'\n  ao agents preview ./reviewer/agent.json --params params.json",
+		Example: "  ao agents preview reviewer --prompt 'Look at src'\n  ao agents preview ./reviewer/agent.json " +
+			"--params params.json",
 	}
-	c.Flags().StringVar(&params, "params", "", "all parameters as a JSON object: a file, '{…}', or - for standard input")
+	c.Flags().StringVar(&params, "params", "",
+		"all parameters as a JSON object: a file, '{…}', or - for standard input")
 	c.Flags().StringVar(&prompt, "prompt", "", "the parameter prompt")
 	c.MarkFlagsMutuallyExclusive("params", "prompt")
 	completeFlag(c, "prompt", cobra.NoFileCompletions)
@@ -151,7 +157,8 @@ func agentPreviewCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents", "preview"}, Body: body})
+		answer, err := a.client.DoWithRetry(ctx,
+			client.Call{Method: http.MethodPost, Path: []string{"agents", "preview"}, Body: body})
 		if err != nil {
 			return err
 		}

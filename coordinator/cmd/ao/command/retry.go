@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const retryLong = `Start a run again with the same parameters, demands and limits, checked against the agent's current definition. --param
-replaces single parameters, --params all of them. It waits until the run ends, as 'ao run' does.
+const retryLong = `Start a run again with the same parameters, demands and limits, checked against the agent's
+current definition. --param replaces single parameters, --params all of them. It waits until the run ends, as
+'ao run' does.
 
-With filters instead of an id, it starts all matching ended runs again, by default the failed ones, prints the new ids and
-does not wait. It asks for confirmation unless --yes is given. Each run costs again, and side effects may happen twice.`
+With filters instead of an id, it starts all matching ended runs again, by default the failed ones, prints the
+new ids and does not wait. It asks for confirmation unless --yes is given. Each run costs again, and side
+effects may happen twice.`
 
 const retryExample = `  ao retry run_…
   ao retry run_… -p depth=3 --detach
@@ -44,8 +46,10 @@ func retryCommand(a *app) *cobra.Command {
 		Long: retryLong, Example: retryExample, Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
 	}
 	f := c.Flags()
-	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "replace a parameter: name=value, name:=JSON, or name alone for true")
-	f.Var(typedFlag{&o.given, "text", func(s string) (param.Argument, error) { return param.Text("prompt", s) }}, "prompt", "replace the prompt")
+	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p",
+		"replace a parameter: name=value, name:=JSON, or name alone for true")
+	f.Var(typedFlag{&o.given, "text", func(s string) (param.Argument, error) { return param.Text("prompt", s) }},
+		"prompt", "replace the prompt")
 	f.StringVar(&o.params, "params", "", "all parameters as a JSON object: a file, '{…}', or - for standard input")
 	f.BoolVar(&o.same, "same-session", false, "start it as another turn of the same session instead of a new session")
 	f.Var(&o.timeout, "timeout", "replace the maximum execution time, such as 90s")
@@ -107,7 +111,8 @@ func (o retryFlags) parameters(ctx context.Context, a *app, id string) (json.Raw
 	}
 	raw := r.Parameters
 	if o.params != "" {
-		if raw, err = a.readObject("params", o.params); err != nil {
+		raw, err = a.readObject("params", o.params)
+		if err != nil {
 			return nil, err
 		}
 	}

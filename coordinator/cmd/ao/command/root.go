@@ -80,19 +80,28 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SetVersionTemplate(version.Line("ao"))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
-	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+")")
-	root.PersistentFlags().StringVar(&a.token, "token", "", "API token (prefer AO_TOKEN: other users of this machine can see flags)")
-	root.PersistentFlags().StringVar(&a.ca, "ca", "", "file of certificate authorities to trust besides the system's, for https (AO_CA)")
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's JSON documents, lists one per line; errors too")
+	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+
+		")")
+	root.PersistentFlags().StringVar(&a.token, "token", "",
+		"API token (prefer AO_TOKEN: other users of this machine can see flags)")
+	root.PersistentFlags().StringVar(&a.ca, "ca", "",
+		"file of certificate authorities to trust besides the system's, for https (AO_CA)")
+	root.PersistentFlags().BoolVar(&a.json, "json", false,
+		"print the API's JSON documents, lists one per line; errors too")
 	for _, flag := range []string{"url", "token"} {
-		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // fails only for a flag that does not exist
+		// fails only for a flag that does not exist
+		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Other commands:"})
-	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), treeCommand(a), showCommand(a), explainCommand(a), resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
+	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), treeCommand(a), showCommand(a), explainCommand(a),
+		resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a), schemasCommand(a), runnersCommand(a), callbacksCommand(a), auditCommand(a), settingsCommand(a), meCommand(a), tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a), doctorCommand(a), healthCommand(a)} {
+	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a),
+		schemasCommand(a), runnersCommand(a), callbacksCommand(a), auditCommand(a), settingsCommand(a), meCommand(a),
+		tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a),
+		doctorCommand(a), healthCommand(a)} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}
@@ -135,7 +144,8 @@ func flagError(err error) error {
 	default:
 		return err
 	}
-	wants := map[string]string{"int": "a whole number", "bool": "true or false", "float64": "a number", "duration": "a duration such as 90s"}[bad.GetFlag().Value.Type()]
+	wants := map[string]string{"int": "a whole number", "bool": "true or false", "float64": "a number",
+		"duration": "a duration such as 90s"}[bad.GetFlag().Value.Type()]
 	if number, ok := errors.AsType[*strconv.NumError](err); !ok || wants == "" || number == nil {
 		return fmt.Errorf("--%s: %q: %w", bad.GetFlag().Name, bad.GetValue(), errors.Unwrap(bad))
 	}
@@ -153,7 +163,8 @@ func dashed(name, letters string) string {
 // cobra's errors about missing or exclusive flags have no types.
 var (
 	required = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
-	excluded = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+	excluded = regexp.MustCompile(
+		`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
 // flagGroupError rewrites cobra's errors about required and exclusive flags.

@@ -20,12 +20,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runLong = `Start a run of an agent, wait until it ends, and print its result: text as it is, data as indented JSON, a program's
-output if it printed no JSON (--json: {"return_code","stdout","stderr"} in the run's document). Progress goes to standard
-error. Ctrl-C ends the wait, not the run.
+const runLong = `Start a run of an agent, wait until it ends, and print its result: text as it is, data as
+indented JSON, a program's output if it printed no JSON (--json: {"return_code","stdout","stderr"} in the
+run's document). Progress goes to standard error. Ctrl-C ends the wait, not the run.
 
-If the coordinator becomes unreachable or unavailable (503), ao retries for up to 5 minutes with the same idempotency key,
-so nothing is started twice. If it was unreachable from the beginning, ao fails at once.
+If the coordinator becomes unreachable or unavailable (503), ao retries for up to 5 minutes with the same
+idempotency key, so nothing is started twice. If it was unreachable from the beginning, ao fails at once.
 
 The agent's schema gives the types of parameters ('ao agents show AGENT'); unknown ones are strings.
   --param depth=3                an integer if the schema says so
@@ -36,8 +36,8 @@ The agent's schema gives the types of parameters ('ao agents show AGENT'); unkno
 
 With --output-schema the result matches the schema, or the run fails and says why ('ao show RUN').
 
-Exit codes: 0 completed, 1 failed or refused, 2 usage error, 3 stopped, 4 wait timed out, 5 coordinator unreachable,
-130 interrupted. The exit code of a procedural agent's program is printed, not passed on.`
+Exit codes: 0 completed, 1 failed or refused, 2 usage error, 3 stopped, 4 wait timed out, 5 coordinator
+unreachable, 130 interrupted. The exit code of a procedural agent's program is printed, not passed on.`
 
 const runExample = `  ao run text-stats --param file=README.md
   ao run log-grep -p files=README.md,CHANGELOG.md -p pattern=agent -p ignore_case
@@ -82,7 +82,8 @@ func (f typedFlag) Set(s string) error {
 
 func addRunFlags(a *app, c *cobra.Command, o *runFlags) {
 	f := c.Flags()
-	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "a parameter: name=value, name:=JSON, or name alone for true")
+	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p",
+		"a parameter: name=value, name:=JSON, or name alone for true")
 	f.Var(typedFlag{&o.given, "text", func(s string) (param.Argument, error) {
 		if s == "-" {
 			raw, err := io.ReadAll(a.in)
@@ -110,7 +111,8 @@ func addRunFlags(a *app, c *cobra.Command, o *runFlags) {
 	completeFlag(c, "param", completer{a}.param)
 	completeFlag(c, "resume", completer{a}.sessions)
 	completeFlag(c, "parent", completer{a}.sessions)
-	for _, name := range []string{"prompt", "session", "hostname", "profile", "tag", "timeout", "max-attempts", "callback-url"} {
+	for _, name := range []string{"prompt", "session", "hostname", "profile", "tag", "timeout", "max-attempts",
+		"callback-url"} {
 		completeFlag(c, name, cobra.NoFileCompletions)
 	}
 }
@@ -134,7 +136,8 @@ func runCommand(a *app) *cobra.Command {
 		Long: runLong, Example: runExample, Args: o.args, ValidArgsFunction: completer{a}.agents,
 	}
 	addRunFlags(a, c, &o)
-	c.Flags().StringVar(&o.key, "idempotency-key", "", "repeating the same command with the same key starts one run only")
+	c.Flags().StringVar(&o.key, "idempotency-key", "",
+		"repeating the same command with the same key starts one run only")
 	c.Flags().BoolVarP(&detach, "detach", "d", false, "do not wait; print the ids of run and session")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
 	completeFlag(c, "idempotency-key", cobra.NoFileCompletions)
@@ -182,11 +185,13 @@ func createRun(ctx context.Context, a *app, path []string, body []byte, key stri
 	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	if err != nil {
 		if errors.Is(err, context.Canceled) || errors.As(err, new(*client.ConnectionLost)) {
-			a.note("it is unknown whether the run was accepted; repeat the command with --idempotency-key %s to find out without starting it twice", key)
+			a.note("it is unknown whether the run was accepted; repeat the command with --idempotency-key %s to find "+
+				"out without starting it twice", key)
 		}
 		return created, nil, err
 	}
-	if err := json.Unmarshal(answer.Doc, &created); err != nil || run.CheckID(created.ID) != nil || run.CheckSessionID(created.SessionID) != nil {
+	if err := json.Unmarshal(answer.Doc, &created); err != nil || run.CheckID(created.ID) != nil ||
+		run.CheckSessionID(created.SessionID) != nil {
 		return created, nil, fmt.Errorf("the coordinator's answer names no run: %.200q", answer.Doc)
 	}
 	return created, answer.Doc, nil
@@ -206,7 +211,8 @@ func validateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
+		answer, err := a.client.DoWithRetry(ctx,
+			client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
 		if err != nil {
 			return err
 		}
@@ -256,7 +262,8 @@ func requestBody(ctx context.Context, a *app, o runFlags, args []string) ([]byte
 		if err != nil {
 			return nil, err
 		}
-		if base, err = param.ParseObject(raw); err != nil {
+		base, err = param.ParseObject(raw)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -264,7 +271,8 @@ func requestBody(ctx context.Context, a *app, o runFlags, args []string) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	if req.Parameters, err = param.Object(base, o.given, schema); err != nil {
+	req.Parameters, err = param.Object(base, o.given, schema)
+	if err != nil {
 		return nil, parameterError{err}
 	}
 	return strictjson.Encode(req)

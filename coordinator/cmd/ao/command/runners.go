@@ -39,28 +39,32 @@ func runnersCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARTBEAT", "FOLDER")
-		return a.printList(p, "no runners; scripts/up starts one with the coordinator", table, func(doc json.RawMessage) error {
-			var r runner
-			if err := json.Unmarshal(doc, &r); err != nil {
-				return err
-			}
-			slots := strconv.Itoa(r.Slots)
-			if r.Busy != nil {
-				slots = strconv.Itoa(*r.Busy) + "/" + slots
-			}
-			heard := ""
-			if r.LastBeat != nil {
-				heard = screen.Age(a.now(), *r.LastBeat)
-			}
-			table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Truncate(r.Hostname, 30), slots, strconv.Itoa(len(r.Agents)),
-				screen.Truncate(strings.Join(r.Tags, ","), 30), heard, pathTail(r.Dir, 40))
-			return nil
-		})
+		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARTBEAT",
+			"FOLDER")
+		return a.printList(p, "no runners; scripts/up starts one with the coordinator", table,
+			func(doc json.RawMessage) error {
+				var r runner
+				if err := json.Unmarshal(doc, &r); err != nil {
+					return err
+				}
+				slots := strconv.Itoa(r.Slots)
+				if r.Busy != nil {
+					slots = strconv.Itoa(*r.Busy) + "/" + slots
+				}
+				heard := ""
+				if r.LastBeat != nil {
+					heard = screen.Age(a.now(), *r.LastBeat)
+				}
+				table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Truncate(r.Hostname, 30), slots,
+					strconv.Itoa(len(r.Agents)),
+					screen.Truncate(strings.Join(r.Tags, ","), 30), heard, pathTail(r.Dir, 40))
+				return nil
+			})
 	})
 	drain := &cobra.Command{
-		Use: "delete RUNNER", Aliases: []string{"drain"}, Short: "Drain a runner: it takes no new runs, finishes its own and exits",
-		Args: exactlyOne("a runner"), ValidArgsFunction: completer{a}.runners,
+		Use: "delete RUNNER", Aliases: []string{"drain"},
+		Short: "Drain a runner: it takes no new runs, finishes its own and exits",
+		Args:  exactlyOne("a runner"), ValidArgsFunction: completer{a}.runners,
 	}
 	drain.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if !runnerID.MatchString(args[0]) {

@@ -21,17 +21,18 @@ func runsCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
 		Use: "runs", Short: "List runs, newest first, or watch them (-f)", Args: cobra.NoArgs, Aliases: []string{"ps"},
-		Long: `List runs, newest first. With -f a terminal shows the list live; q or Ctrl-C quits. If the output is no terminal, -f
-prints the runs of the list, oldest first, then a line for each change of state. Changes of a run within 0.25 s are one
-line. A run that no longer has a status asked for gets a last line. With --json each line is the run as it is at that
-time, or {"run_id":"…","deleted":true}. -f reconnects after an outage without missing a run's newest state. Ctrl-C ends
-it with exit code 0.`,
+		Long: `List runs, newest first. With -f a terminal shows the list live; q or Ctrl-C quits. If the
+output is no terminal, -f prints the runs of the list, oldest first, then a line for each change of state.
+Changes of a run within 0.25 s are one line. A run that no longer has a status asked for gets a last line.
+With --json each line is the run as it is at that time, or {"run_id":"…","deleted":true}. -f reconnects after
+an outage without missing a run's newest state. Ctrl-C ends it with exit code 0.`,
 		Example: "  ao runs --status failed --since 2h\n  ao runs -f --agent crawler\n" +
 			"  ao runs -f --status failed --json | jq -r .run_id\n  ao runs --json --all | jq -r .run_id",
 	}
 	filterFlags(a, c, &f, statuses(run.Statuses))
 	c.Flags().StringVar(&f.session, "session", "", "only of this session")
-	c.Flags().StringVarP(&f.text, "q", "q", "", "only with this prefix of the id, or this text in agent, error, prompt or parameters")
+	c.Flags().StringVarP(&f.text, "q", "q", "",
+		"only with this prefix of the id, or this text in agent, error, prompt or parameters")
 	c.Flags().StringVar(&f.runner, "runner", "", "only of this runner")
 	c.Flags().StringVar(&f.retryOf, "retry-of", "", "only retries of this run")
 	c.Flags().BoolVar(&f.roots, "roots", false, "only of sessions without a parent")
@@ -121,7 +122,8 @@ func runNote(r run.Run) string {
 }
 
 func showCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show the details of a run or a session", Args: exactlyOne("a run or a session"), ValidArgsFunction: completer{a}.runsOrSessions}
+	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show the details of a run or a session",
+		Args: exactlyOne("a run or a session"), ValidArgsFunction: completer{a}.runsOrSessions}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		path, err := apiPath(args[0])
 		if err != nil {
@@ -169,7 +171,8 @@ func showRun(a *app, doc json.RawMessage) error {
 		f.Add("callback", strings.TrimSpace(r.Callback.Status+" "+callNote(*r.Callback)))
 	}
 	if r.HTTPCallback != nil {
-		f.Add("HTTP callback", strings.TrimSpace(r.CallbackURL+": "+r.HTTPCallback.Status+" "+callNote(*r.HTTPCallback)))
+		f.Add("HTTP callback", strings.TrimSpace(r.CallbackURL+": "+r.HTTPCallback.Status+" "+
+			callNote(*r.HTTPCallback)))
 	}
 	if r.NextAt != nil {
 		f.Add("next attempt", screen.At(a.now(), *r.NextAt))
@@ -206,7 +209,8 @@ func parent(id string, gone bool) string {
 func demands(d run.Demands) string {
 	var all []string
 	for _, m := range []struct{ name, v string }{
-		{"type", d.ExecutorType}, {"profile", d.ExecutorProfile}, {"host", d.Hostname}, {"dir", d.ProjectDir}, {"tags", strings.Join(d.Tags, ",")},
+		{"type", d.ExecutorType}, {"profile", d.ExecutorProfile}, {"host", d.Hostname}, {"dir", d.ProjectDir},
+		{"tags", strings.Join(d.Tags, ",")},
 	} {
 		if m.v != "" {
 			all = append(all, m.name+"="+m.v)
@@ -217,9 +221,10 @@ func demands(d run.Demands) string {
 
 func resultCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's last ended run", Args: exactlyOne("a run or a session"),
-		Long: `Print a result: text as it is, data as indented JSON, or the output of a program that printed no JSON, its standard error
-on standard error. With --json, the whole result document.`,
+		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's last ended run",
+		Args: exactlyOne("a run or a session"),
+		Long: `Print a result: text as it is, data as indented JSON, or the output of a program that printed
+no JSON, its standard error on standard error. With --json, the whole result document.`,
 		ValidArgsFunction: completer{a}.runsOrSessions,
 	}
 	var most int
@@ -284,7 +289,8 @@ func waitCommand(a *app) *cobra.Command {
 	var limit seconds
 	var quiet bool
 	c := &cobra.Command{
-		Use: "wait RUN", Short: "Wait until a run ends and print its result, as 'ao run' does", Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
+		Use: "wait RUN", Short: "Wait until a run ends and print its result, as 'ao run' does",
+		Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
 		Long: "Wait until a run ends, show its progress, print its result.\n" +
 			"Exit codes: 0 completed, 1 failed, 3 stopped, 4 wait timed out and the run continues.",
 	}
@@ -311,12 +317,16 @@ func waitCommand(a *app) *cobra.Command {
 func stopCommand(a *app) *cobra.Command {
 	var m bulk
 	c := &cobra.Command{
-		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or all runs of sessions", Args: m.args(atLeastOne("a run or a session")), ValidArgsFunction: completer{a}.runsOrSessions,
+		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or all runs of sessions",
+		Args: m.args(atLeastOne("a run or a session")), ValidArgsFunction: completer{a}.runsOrSessions,
 		Long: "Stop runs, or all running and waiting runs of sessions. 'ao wait RUN' waits until one has ended.\n" +
-			"Runs of descendants continue and are listed. With --tree they are stopped too, and so are runs started below later, until\n" +
+			"Runs of descendants continue and are listed. With --tree they are stopped too, and so are runs started " +
+			"below later, until\n" +
 			"the session is resumed.\n" +
-			"With several ids, each is stopped even if another is refused; the exit code is that of the first refusal.\n" +
-			"With filters instead of ids, all matching runs that have not ended are stopped, after confirmation unless --yes is given.",
+			"With several ids, each is stopped even if another is refused; the exit code is that of the " +
+			"first refusal.\n" +
+			"With filters instead of ids, all matching runs that have not ended are stopped, after confirmation " +
+			"unless --yes is given.",
 		Example: "  ao stop run_…\n  ao stop --tree ses_…\n  ao stop --agent crawler --status pending",
 	}
 	var tree bool
@@ -386,7 +396,8 @@ func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) e
 		if len(b.Runs) > 5 || b.Count > len(b.Runs) {
 			named += " …"
 		}
-		a.note("%s: %d open runs below it continue: %s\nhint: 'ao stop --tree %s' stops them too", id, b.Count, named, id)
+		a.note("%s: %d open runs below it continue: %s\nhint: 'ao stop --tree %s' stops them too", id, b.Count, named,
+			id)
 	}
 	return a.print(id + "\t" + screen.Line(s.Status) + "\n")
 }
@@ -397,7 +408,8 @@ func callNote(c run.CallbackState) string {
 	case c.RunID != "":
 		return "by " + c.RunID
 	case c.Next != nil && c.Tries > 0:
-		return fmt.Sprintf("%s; next attempt at %s", strings.TrimPrefix(fmt.Sprintf("%d %s", c.HTTP, c.Reason), "0 "), c.Next.Local().Format(time.DateTime))
+		return fmt.Sprintf("%s; next attempt at %s", strings.TrimPrefix(fmt.Sprintf("%d %s", c.HTTP, c.Reason), "0 "),
+			c.Next.Local().Format(time.DateTime))
 	case c.HTTP != 0:
 		return strconv.Itoa(c.HTTP) + " " + c.Reason
 	}

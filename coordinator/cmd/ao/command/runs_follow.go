@@ -102,13 +102,15 @@ func (p *runPrinter) run(doc json.RawMessage) error {
 	if len(p.states) >= mostStates {
 		p.old, p.states = p.states, map[string]runState{}
 	}
-	if p.states[r.ID] = stateOf(r); !matches { // it left the list
+	p.states[r.ID] = stateOf(r)
+	if !matches { // it left the list
 		p.forget(r.ID)
 	}
 	if p.app.json {
 		return p.app.printDoc(doc)
 	}
-	line := fmt.Sprintf("%s  %s  %-16s  %-9s  %s", changedAt(p.app.now(), r), r.ID, r.Agent, r.Status, p.app.lastCell(runNote(r)))
+	line := fmt.Sprintf("%s  %s  %-16s  %-9s  %s", changedAt(p.app.now(), r), r.ID, r.Agent, r.Status,
+		p.app.lastCell(runNote(r)))
 	return p.app.print(screen.Line(strings.TrimRight(line, " ")) + "\n")
 }
 
@@ -124,7 +126,8 @@ func (p *runPrinter) deleted(id string) error {
 		}
 		return p.app.printDoc(doc)
 	}
-	return p.app.print(fmt.Sprintf("%s  %s  session deleted\n", p.app.now().Local().Format(time.TimeOnly), screen.Line(id)))
+	return p.app.print(fmt.Sprintf("%s  %s  session deleted\n", p.app.now().Local().Format(time.TimeOnly),
+		screen.Line(id)))
 }
 
 func (p *runPrinter) forget(id string) {

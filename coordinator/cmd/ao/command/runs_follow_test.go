@@ -22,8 +22,8 @@ type exchange struct {
 	body string
 }
 
-// followed answers requests one after the other. A stream ends where the next request is expected. The last one stays, and
-// a last refusal is repeated.
+// followed answers requests one after the other. A stream ends where the next request is expected. The last one stays,
+// and a last refusal is repeated.
 type followed struct {
 	mu     sync.Mutex
 	script []exchange
@@ -44,7 +44,8 @@ func (s *followed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	position := r.Header.Get("Ao-Position") + r.Header.Get("Last-Event-ID")
 	q := r.URL.Query()
 	asked := fmt.Sprintf("%s %s %s%s", r.URL.Path, position, q.Get("limit"), q.Get("status"))
-	if s.asked = append(s.asked, asked); asked != e.want {
+	s.asked = append(s.asked, asked)
+	if asked != e.want {
 		http.Error(w, "that is not expected", http.StatusTeapot)
 		return
 	}
@@ -69,7 +70,8 @@ func row(id, status string, attempt int) string {
 	if status == "completed" || status == "failed" {
 		ended = `,"completed_at":"2026-03-01T12:00:09Z"`
 	}
-	return fmt.Sprintf(`{"run_id":%q,"agent_name":"a","status":%q,"attempt":%d,"created_at":"2026-03-01T12:00:00Z"%s}`, id, status, attempt, ended)
+	return fmt.Sprintf(`{"run_id":%q,"agent_name":"a","status":%q,"attempt":%d,"created_at":"2026-03-01T12:00:00Z"%s}`,
+		id, status, attempt, ended)
 }
 
 func item(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
@@ -78,8 +80,8 @@ func changed(position string, rows ...string) string {
 	return item("runs", `{"runs":[`+strings.Join(rows, ",")+`],"position":"`+position+`"}`)
 }
 
-// TestFollowRuns: each state has a line once, over a connection that breaks, a coordinator that is away, changes that are
-// too many, and a history that is another one; Ctrl-C ends it well.
+// TestFollowRuns: each state has a line once, over a connection that breaks, a coordinator that is away, changes that
+// are too many, and a history that is another one; Ctrl-C ends it well.
 func TestFollowRuns(t *testing.T) {
 	list := func(rows ...string) string { return `{"runs":[` + strings.Join(rows, ",") + `]}` }
 	away := exchange{code: 503, body: `{"error":"unavailable","message":"NATS is away"}`}
@@ -96,7 +98,8 @@ func TestFollowRuns(t *testing.T) {
 		}, "run_1 completed|run_2 running|run_2 completed|run_3 pending", 0},
 		{"a state is printed once", "", []exchange{
 			{"/runs  20", 0, "7", list(row("run_1", "running", 1))},
-			{"/sse/runs 7 ", 0, "", changed("8", row("run_1", "running", 1)) + changed("9", row("run_1", "running", 2))},
+			{"/sse/runs 7 ", 0, "", changed("8", row("run_1", "running", 1)) +
+				changed("9", row("run_1", "running", 2))},
 		}, "run_1 running|run_1 running", 0},
 		{"a connection that breaks goes on where it broke", "--limit 3", []exchange{
 			{"/runs  3", 0, "7", list()},
@@ -106,7 +109,8 @@ func TestFollowRuns(t *testing.T) {
 		}, "run_1 pending|run_1 failed", 1},
 		{"too many changes: the list is read", "", []exchange{
 			{"/runs  20", 0, "7", list(row("run_1", "pending", 1))},
-			{"/sse/runs 7 ", 0, "", item("more", `{"more":300,"position":"8"}`) + changed("9", row("run_9", "failed", 1))},
+			{"/sse/runs 7 ", 0, "", item("more", `{"more":300,"position":"8"}`) +
+				changed("9", row("run_9", "failed", 1))},
 			{"/runs 8 1000", 0, "9", list(row("run_2", "pending", 1), row("run_1", "failed", 1))},
 			{"/sse/runs 9 ", 0, "", changed("10", row("run_2", "running", 1))},
 		}, "run_1 pending|run_1 failed|run_2 pending|run_2 running", 1},
@@ -141,11 +145,14 @@ func TestFollowRuns(t *testing.T) {
 				var out lineCounter
 				var errs strings.Builder
 				out.enough, out.all = strings.Count(tt.want, "|")+1, cancel
-				code := Main(ctx, append(strings.Fields("runs -f "+tt.args), "--json="+strconv.FormatBool(form == "json")), strings.NewReader(""), &out, &errs)
+				code := Main(ctx, append(strings.Fields("runs -f "+tt.args), "--json="+
+					strconv.FormatBool(form == "json")), strings.NewReader(""), &out, &errs)
 				got := statesOf(t, string(out.text), form == "json")
 				notes := strings.Count(errs.String(), "\n")
-				if got != tt.want || code != exitDone || form == "plain" && notes != tt.notes || form == "json" && notes != 0 {
-					t.Errorf("%d, %d notes, %s\nwant %d notes, %s\n%sasked %q\n%s", code, notes, got, tt.notes, tt.want, string(out.text), s.asked, errs.String())
+				if got != tt.want || code != exitDone || form == "plain" && notes != tt.notes || form == "json" &&
+					notes != 0 {
+					t.Errorf("%d, %d notes, %s\nwant %d notes, %s\n%sasked %q\n%s", code, notes, got, tt.notes, tt.want,
+						string(out.text), s.asked, errs.String())
 				}
 			})
 		}
@@ -160,7 +167,8 @@ type lineCounter struct {
 }
 
 func (l *lineCounter) Write(b []byte) (int, error) {
-	if l.text = append(l.text, b...); bytes.Count(l.text, []byte("\n")) >= l.enough {
+	l.text = append(l.text, b...)
+	if bytes.Count(l.text, []byte("\n")) >= l.enough {
 		l.all()
 	}
 	return len(b), nil
@@ -185,7 +193,8 @@ func statesOf(t *testing.T, out string, isJSON bool) string {
 			if err := json.Unmarshal([]byte(line), &doc); err != nil {
 				t.Fatalf("%v: %s", err, line)
 			}
-			if id, state = doc.ID, doc.Status; doc.Deleted {
+			id, state = doc.ID, doc.Status
+			if doc.Deleted {
 				state = "deleted"
 			}
 		}

@@ -134,7 +134,8 @@ func (s *runScreen) render(height int) []string {
 	if s.trouble != "" {
 		state = screen.Line(s.trouble)
 	}
-	head := fmt.Sprintf("ao runs  %s  %s  %s", screen.Line(s.app.client.URL()), s.app.now().Local().Format(time.TimeOnly), state)
+	head := fmt.Sprintf("ao runs  %s  %s  %s", screen.Line(s.app.client.URL()),
+		s.app.now().Local().Format(time.TimeOnly), state)
 	if len(s.runs) == 0 {
 		return []string{head, "", "no runs"}[:min(3, height)]
 	}

@@ -7,8 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestFollowRunsAtATerminal: the list has a screen of its own, shows each run as it is now, obeys q, and leaves the terminal
-// as it was. Trouble with the connection stands in its first line.
+// TestFollowRunsAtATerminal: the list has a screen of its own, shows each run as it is now, obeys q, and leaves the
+// terminal as it was. Trouble with the connection stands in its first line.
 func TestFollowRunsAtATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	list := `{"runs":[` + row("run_2", "running", 1) + `,` + row("run_1", "running", 1) + `],"next_cursor":"c"}`
@@ -20,12 +20,14 @@ func TestFollowRunsAtATerminal(t *testing.T) {
 	}{
 		{"changes", "--limit 2", []exchange{
 			{"/runs  200", 0, "7", list},
-			{"/sse/runs 7 ", 0, "", changed("8", row("run_1", "completed", 1)) + changed("9", row("run_3", "pending", 1))},
+			{"/sse/runs 7 ", 0, "", changed("8", row("run_1", "completed", 1)) +
+				changed("9", row("run_3", "pending", 1))},
 		}, "run_3 pending|run_2 running", "live"},
 		{"a run that left makes room for an older one", "--status running --limit 2", []exchange{
 			{"/runs  200running", 0, "7", list},
 			{"/sse/runs 7 running", 0, "", changed("8", row("run_1", "completed", 1))},
-			{"/runs 8 200running", 0, "8", `{"runs":[` + row("run_2", "running", 1) + `,` + row("run_0", "running", 1) + `]}`},
+			{"/runs 8 200running", 0, "8", `{"runs":[` + row("run_2", "running", 1) + `,` + row("run_0", "running", 1) +
+				`]}`},
 			{"/sse/runs 8 running", 0, "", ""},
 		}, "run_2 running|run_0 running", "live"},
 		{"nobody answers", "", []exchange{
@@ -57,7 +59,8 @@ func TestFollowRunsAtATerminal(t *testing.T) {
 			code := Main(t.Context(), strings.Fields("runs -f "+tt.args), program, program, program)
 			_, _ = program.WriteString("THE END")
 			all := <-shown
-			if code != exitDone || !strings.HasPrefix(all, enterScreen+cursorHome+"ao runs  http://127.0.0.1:") || !strings.Contains(all, leaveScreen) {
+			if code != exitDone || !strings.HasPrefix(all, enterScreen+cursorHome+"ao runs  http://127.0.0.1:") ||
+				!strings.Contains(all, leaveScreen) {
 				t.Errorf("%d, asked %q: %q", code, s.asked, all)
 			}
 		})

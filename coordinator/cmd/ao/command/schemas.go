@@ -29,9 +29,12 @@ type outputSchema struct {
 func schemasCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "schemas", Short: "List named output schemas; show, create and delete them", Args: cobra.NoArgs,
-		Long: "List the output schemas for 'ao run --output-schema-name' and for an agent's output_schema_name. A schema never changes; a\n" +
+		Long: "List the output schemas for 'ao run --output-schema-name' and for an agent's output_schema_name. A " +
+			"schema never changes; a\n" +
 			"new version needs a new name.",
-		Example: "  ao schemas create findings --file findings.json\n  ao run security-scanner --prompt 'Look at src' --output-schema-name findings",
+		Example: "  ao schemas create findings --file findings.json\n  ao run security-scanner " +
+			"--prompt 'Look at src' " +
+			"--output-schema-name findings",
 	}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "schemas", nil, "schemas")
@@ -39,21 +42,23 @@ func schemasCommand(a *app) *cobra.Command {
 			return err
 		}
 		table := screen.NewTable("SCHEMA", "CREATED", "DESCRIPTION")
-		return a.printList(p, "no output schemas; see 'ao schemas create --help'", table, func(doc json.RawMessage) error {
-			var s outputSchema
-			if err := json.Unmarshal(doc, &s); err != nil {
-				return err
-			}
-			table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.lastCell(s.Description))
-			return nil
-		})
+		return a.printList(p, "no output schemas; see 'ao schemas create --help'", table,
+			func(doc json.RawMessage) error {
+				var s outputSchema
+				if err := json.Unmarshal(doc, &s); err != nil {
+					return err
+				}
+				table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.lastCell(s.Description))
+				return nil
+			})
 	})
 	c.AddCommand(schemaShowCommand(a), schemaCreateCommand(a), schemaValidateCommand(a), schemaDeleteCommand(a))
 	return c
 }
 
 func schemaShowCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
+	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: exactlyOne("an output schema"),
+		ValidArgsFunction: completer{a}.schemas}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
 			return usageError{err}
@@ -84,9 +89,11 @@ func schemaShowCommand(a *app) *cobra.Command {
 func schemaCreateCommand(a *app) *cobra.Command {
 	var file, description string
 	c := &cobra.Command{
-		Use: "create NAME --file SCHEMA", Short: "Create a named output schema", Args: exactlyOne("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
-		Long:    "Create a named JSON Schema (draft-07) for runs and agents. It never changes.",
-		Example: `  ao schemas create findings --file findings.json --description 'What a review finds'` + "\n" + `  ao schemas create count --file '{"type":"object","required":["n"]}'`,
+		Use: "create NAME --file SCHEMA", Short: "Create a named output schema",
+		Args: exactlyOne("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Create a named JSON Schema (draft-07) for runs and agents. It never changes.",
+		Example: `  ao schemas create findings --file findings.json --description 'What a review finds'` + "\n" +
+			`  ao schemas create count --file '{"type":"object","required":["n"]}'`,
 	}
 	c.Flags().StringVar(&file, "file", "", "the schema: a file, inline '{…}', or - for standard input")
 	c.Flags().StringVar(&description, "description", "", "what it is for")
@@ -102,7 +109,8 @@ func schemaCreateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		body, err := strictjson.Encode(map[string]any{"name": args[0], "description": description, "schema": json.RawMessage(schema)})
+		body, err := strictjson.Encode(map[string]any{"name": args[0], "description": description,
+			"schema": json.RawMessage(schema)})
 		if err != nil {
 			return err
 		}
@@ -120,7 +128,8 @@ func schemaCreateCommand(a *app) *cobra.Command {
 }
 
 func schemaDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent uses", Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
+	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent uses",
+		Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
 			return usageError{err}
@@ -154,7 +163,8 @@ func (r *retries) Set(text string) error {
 
 func addOutputFlags(a *app, c *cobra.Command, w *outputOptions) {
 	f := c.Flags()
-	f.StringVar(&w.schema, "output-schema", "", "the answer must match this JSON Schema: a file, inline '{…}', or - for standard input")
+	f.StringVar(&w.schema, "output-schema", "",
+		"the answer must match this JSON Schema: a file, inline '{…}', or - for standard input")
 	f.StringVar(&w.name, "output-schema-name", "", "the answer must match this named output schema ('ao schemas')")
 	f.Var(&w.retries, "output-retries", "how often the agent may correct an answer that does not match, 0 to 10")
 	f.BoolVar(&w.strict, "strict-json", false, "the whole answer must be JSON; do not search for JSON in it")

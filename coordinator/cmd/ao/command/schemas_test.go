@@ -16,9 +16,11 @@ func TestSchemas(t *testing.T) {
 		answer := ""
 		switch at := req.Method + " " + req.URL.Path; at {
 		case "GET /schemas":
-			answer = `{"schemas":[{"name":"findings","description":"What a review\u001b finds","created_at":"` + then + `"}]}`
+			answer = `{"schemas":[{"name":"findings","description":"What a review\u001b finds","created_at":"` + then +
+				`"}]}`
 		case "GET /schemas/findings":
-			answer = `{"name":"findings","description":"What a review finds","schema":{"z":1.50,"a":{"type":"object"}},"created_at":"0001-01-01T00:00:00Z"}`
+			answer = `{"name":"findings","description":"What a review finds","schema":{"z":1.50,` +
+				`"a":{"type":"object"}},"created_at":"0001-01-01T00:00:00Z"}`
 		case "POST /schemas":
 			raw, _ := io.ReadAll(req.Body)
 			sent = string(raw)
@@ -27,7 +29,8 @@ func TestSchemas(t *testing.T) {
 		case "DELETE /schemas/findings":
 			w.WriteHeader(204)
 		case "GET /agents/strict":
-			answer = `{"name":"strict","type":"autonomous","status":"active","output_schema":{"z":1,"a":2},"output_schema_options":{"max_retries":3}}`
+			answer = `{"name":"strict","type":"autonomous","status":"active","output_schema":{"z":1,"a":2},` +
+				`"output_schema_options":{"max_retries":3}}`
 		case "GET /agents/naming":
 			answer = `{"name":"naming","type":"autonomous","status":"active","output_schema_name":"findings"}`
 		default:
@@ -37,7 +40,8 @@ func TestSchemas(t *testing.T) {
 	})
 	for _, tt := range []struct{ args, in, out, errs string }{
 		{"schemas", "", "SCHEMA    CREATED  DESCRIPTION\nfindings  2m ago   What a review\\x1b finds\n", ""},
-		{"schemas --json", "", `{"name":"findings","description":"What a review\u001b finds","created_at":"` + then + `"}` + "\n", ""},
+		{"schemas --json", "", `{"name":"findings","description":"What a review\u001b finds","created_at":"` + then +
+			`"}` + "\n", ""},
 		{"schemas show findings", "", "{\n  \"z\": 1.50,\n  \"a\": {\n    \"type\": \"object\"\n  }\n}\n", ""},
 		{"schemas create findings --file -", `{"z":1.50,"a":"<"}`, "", "findings created\n"},
 		{"schemas delete findings", "", "", ""},

@@ -14,7 +14,8 @@ import (
 )
 
 var sessionStatuses = []run.SessionStatus{
-	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
+	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished,
+	run.SessionStopped, run.SessionFailed,
 }
 
 func sessionsCommand(a *app) *cobra.Command {
@@ -32,7 +33,8 @@ func sessionsCommand(a *app) *cobra.Command {
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}
-			table.Row(s.ID, s.Agent, string(s.Status), strconv.Itoa(s.Runs), screen.Age(a.now(), s.CreatedAt), screen.Age(a.now(), s.ModifiedAt))
+			table.Row(s.ID, s.Agent, string(s.Status), strconv.Itoa(s.Runs), screen.Age(a.now(), s.CreatedAt),
+				screen.Age(a.now(), s.ModifiedAt))
 			return nil
 		})
 		if err == nil {
@@ -40,7 +42,9 @@ func sessionsCommand(a *app) *cobra.Command {
 		}
 		return err
 	})
-	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events, unless one is running", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
+	gone := &cobra.Command{
+		Use: "delete SESSION", Short: "Delete a session with its runs and events, unless one is running",
+		Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
 	gone.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckSessionID(args[0]); err != nil {
 			return usageError{err}

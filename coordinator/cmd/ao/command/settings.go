@@ -14,7 +14,8 @@ func settingsCommand(a *app) *cobra.Command {
 	var changed bool
 	c := &cobra.Command{
 		Use: "settings", Short: "List the coordinator's settings and their sources", Args: cobra.NoArgs,
-		Long: "List the coordinator's settings with their values and sources: flag, environment or default. Of secrets only whether\n" +
+		Long: "List the coordinator's settings with their values and sources: flag, environment or default. Of " +
+			"secrets only whether\n" +
 			"they are set. It needs a token with scope admin.",
 	}
 	c.Flags().BoolVar(&changed, "changed", false, "only settings that are not defaults")

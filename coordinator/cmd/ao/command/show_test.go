@@ -28,22 +28,37 @@ func api(t *testing.T, docs map[string]string) string {
 
 func TestLists(t *testing.T) {
 	then := time.Now().Add(-2*time.Minute - 10*time.Second).UTC().Format(time.RFC3339Nano)
-	const runs = `{"run_id":"run_2","session_id":"ses_1","agent_name":"slow","status":"pending","created_at":"THEN","waiting_for":"a free slot"},` +
-		`{"run_id":"run_1","session_id":"ses_1","agent_name":"text-stats","status":"failed","created_at":"THEN","claimed_at":"2026-01-31T12:00:00Z","completed_at":"2026-01-31T12:00:01.25Z","error":{"error":"x","message":"\u001b[31mno such file"}}`
+	const runs = `{"run_id":"run_2","session_id":"ses_1","agent_name":"slow","status":"pending","created_at":"THEN",` +
+		`"waiting_for":"a free slot"},` +
+		`{"run_id":"run_1","session_id":"ses_1","agent_name":"text-stats","status":"failed","created_at":"THEN",` +
+		`"claimed_at":"2026-01-31T12:00:00Z","completed_at":"2026-01-31T12:00:01.25Z","error":{"error":"x",` +
+		`"message":"\u001b[31mno such file"}}`
 	docs := map[string]string{
 		"GET /runs?limit=20":             `{"runs":[` + runs + `],"next_cursor":"c2"}`,
 		"GET /runs?limit=1000":           `{"runs":[{"run_id":"run_2","digits":1.50}],"next_cursor":"c2"}`,
 		"GET /runs?cursor=c2&limit=1000": `{"runs":[{"run_id":"run_1"}]}`,
 		"GET /runs?agent_name=a&cursor=c&limit=5&parent_session_id=ses_2&session_id=ses_1&status=failed": `{"runs":[]}`,
-		"GET /runs/count?agent_name=a&q=x&roots=true&status=failed":                                      `{"count":1234,"exact":true}`,
-		"GET /runs/count?q=lost":              `{"count":7,"exact":false}`,
-		"GET /runs?agent_name=a&format=csv":   "run_id,message\r\nrun_1,\"'=1\x1b[31m\"\r\n",
-		"GET /runs?format=csv&limit=5":        "run_id\r\n",
-		"GET /callbacks?limit=20&status=dead": `{"callbacks":[{"run_id":"run_3","parent_session_id":"ses_1","completed_at":"THEN","callback":{"status":"delivered","callback_run_id":"run_9"},"callback_url":"https://x.example/y","http_callback":{"status":"dead","tries":10,"http_status":503,"reason":"Service Unavailable"}}]}`,
-		"GET /sessions?limit=20":              `{"sessions":[{"session_id":"ses_1","status":"finished","agent_name":"a","runs":3,"created_at":"THEN","modified_at":"THEN"}]}`,
-		"GET /agents":                         `{"agents":[{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","parameters_schema":{"required":["url"],"properties":{"url":{"type":"string"},"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
-		"GET /agents?status=broken":           `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not JSON"},{"name":"worse","path":"/w/worse.json","status":"broken","error":"no command","runner_id":"rnr_1"}]}`,
-		"GET /runners":                        `{"runners":[{"runner_id":"rnr_1","hostname":"h","project_dir":"/p","executor_profile":"procedural","executor_type":"procedural","tags":[],"max_concurrent_runs":4,"agents":["crawl"],"status":"online","running":1,"last_heartbeat":"THEN"}]}`,
+
+		"GET /runs/count?agent_name=a&q=x&roots=true&status=failed": `{"count":1234,"exact":true}`,
+		"GET /runs/count?q=lost":                                    `{"count":7,"exact":false}`,
+		"GET /runs?agent_name=a&format=csv":                         "run_id,message\r\nrun_1,\"'=1\x1b[31m\"\r\n",
+		"GET /runs?format=csv&limit=5":                              "run_id\r\n",
+		"GET /callbacks?limit=20&status=dead": `{"callbacks":[{"run_id":"run_3","parent_session_id":"ses_1",` +
+			`"completed_at":"THEN","callback":{"status":"delivered","callback_run_id":"run_9"},` +
+			`"callback_url":"https://x.example/y","http_callback":{"status":"dead","tries":10,"http_status":503,` +
+			`"reason":"Service Unavailable"}}]}`,
+		"GET /sessions?limit=20": `{"sessions":[{"session_id":"ses_1","status":"finished","agent_name":"a",` +
+			`"runs":3,"created_at":"THEN","modified_at":"THEN"}]}`,
+		"GET /agents": `{"agents":[{"name":"crawl","type":"procedural","status":"active",` +
+			`"description":"Gets pages","parameters_schema":{"required":["url"],` +
+			`"properties":{"url":{"type":"string"},` +
+			`"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
+		"GET /agents?status=broken": `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not ` +
+			`JSON"},{"name":"worse","path":"/w/worse.json","status":"broken","error":"no command",` +
+			`"runner_id":"rnr_1"}]}`,
+		"GET /runners": `{"runners":[{"runner_id":"rnr_1","hostname":"h","project_dir":"/p",` +
+			`"executor_profile":"procedural","executor_type":"procedural","tags":[],"max_concurrent_runs":4,` +
+			`"agents":["crawl"],"status":"online","running":1,"last_heartbeat":"THEN"}]}`,
 	}
 	for at, doc := range docs {
 		docs[at] = strings.ReplaceAll(doc, "THEN", then)
@@ -96,7 +111,8 @@ rnr_1   online  procedural  procedural  h     1/4    1       2m ago     /p
 			}
 		})
 	}
-	if _, errs, _ := ao(t, api(t, docs), "", "runs"); errs != "more: repeat the runs command with --cursor c2 or --all\n" {
+	if _, errs, _ := ao(t, api(t, docs), "",
+		"runs"); errs != "more: repeat the runs command with --cursor c2 or --all\n" {
 		t.Errorf("paging: got %q", errs)
 	}
 }
@@ -104,16 +120,23 @@ rnr_1   online  procedural  procedural  h     1/4    1       2m ago     /p
 func TestShow(t *testing.T) {
 	long := strings.Repeat("How far it follows links; ", 20) + "the end"
 	url := api(t, map[string]string{
-		"GET /runs/run_1": `{"run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a","parameters":{"z":1.50,"a":"x"},"status":"failed","demands":{"executor_profile":"p","tags":["t"]},
-			"runner_id":"rnr_1","attempt":1,"error":{"error":"code","message":"It broke","why":"so"},"created_at":"0001-01-01T00:00:00Z"}`,
-		"GET /agents/crawl": `{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","command":"./crawl","parameters_schema":{"required":["url"],
-			"properties":{"url":{"type":"string","description":"Where to begin"},"mode":{"enum":["fast","full"],"default":"fast"},"depth":{"type":"integer","minimum":1,"maximum":9,"description":"` + long + `"}}}}`,
-		"GET /runs/run_1/result":                 `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}`,
-		"GET /runs/run_1/result?max_bytes=90":    `{"result_type":"procedural","result_text":null,"result_data":{"a":"beg"},"exit_code":0,"truncated":true,"bytes":4096}`,
-		"GET /sessions/ses_1/result?max_bytes=5": `{"result_type":"autonomous","result_text":null,"result_data":null,"truncated":true,"bytes":9000,"head":"[1,2"}`,
-		"GET /sessions/ses_1/result":             `{"result_type":"autonomous","result_text":"as \u001b is","result_data":null}`,
-		"POST /runs/run_1/stop":                  `{"run_id":"run_1","status":"stopping"}`,
-		"GET /ready":                             `{"status":"ready"}`,
+		"GET /runs/run_1": `{"run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a",` +
+			`"parameters":{"z":1.50,"a":"x"},"status":"failed","demands":{"executor_profile":"p","tags":["t"]},
+			"runner_id":"rnr_1","attempt":1,"error":{"error":"code","message":"It broke","why":"so"},` +
+			`"created_at":"0001-01-01T00:00:00Z"}`,
+		"GET /agents/crawl": `{"name":"crawl","type":"procedural","status":"active","description":"Gets pages",` +
+			`"command":"./crawl","parameters_schema":{"required":["url"],
+			"properties":{"url":{"type":"string","description":"Where to begin"},"mode":{"enum":["fast","full"],` +
+			`"default":"fast"},"depth":{"type":"integer","minimum":1,"maximum":9,"description":"` + long + `"}}}}`,
+		"GET /runs/run_1/result": `{"result_type":"procedural","result_text":null,"result_data":[1,` +
+			`{}],"exit_code":3}`,
+		"GET /runs/run_1/result?max_bytes=90": `{"result_type":"procedural","result_text":null,` +
+			`"result_data":{"a":"beg"},"exit_code":0,"truncated":true,"bytes":4096}`,
+		"GET /sessions/ses_1/result?max_bytes=5": `{"result_type":"autonomous","result_text":null,"result_data":null,` +
+			`"truncated":true,"bytes":9000,"head":"[1,2"}`,
+		"GET /sessions/ses_1/result": `{"result_type":"autonomous","result_text":"as \u001b is","result_data":null}`,
+		"POST /runs/run_1/stop":      `{"run_id":"run_1","status":"stopping"}`,
+		"GET /ready":                 `{"status":"ready"}`,
 	})
 	for _, tt := range []struct{ args, out, errs string }{
 		{"show run_1", `run         run_1
@@ -145,7 +168,8 @@ ao run crawl --param url=text
 `, ""},
 		{"result run_1", "[\n  1,\n  {}\n]\n", "the program exited with code 3\n"},
 		{"result ses_1", "as \x1b is\n", ""}, // not a terminal: as it is, and its line ends
-		{"result run_1 --json", `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}` + "\n", ""},
+		{"result run_1 --json", `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}` +
+			"\n", ""},
 		{"result run_1 --max-bytes 90", "{\n  \"a\": \"beg\"\n}\n", "truncated; the whole result has 4096 bytes\n"},
 		{"result ses_1 --max-bytes 5", "[1,2\n", "truncated; the whole result has 9000 bytes\n"},
 		{"stop run_1", "run_1\tstopping\n", ""},
@@ -208,10 +232,12 @@ func TestEventsInWords(t *testing.T) {
 	for _, tt := range []struct{ event, want string }{
 		{`{"event_type":"run_start","runner_id":"rnr_1"}`, "started on rnr_1"},
 		{`{"event_type":"run_start"}`, "started"},
-		{`{"event_type":"message","role":"assistant","content":[{"type":"text","text":"a\nb\n"},{"type":"text","text":"c\u001b"}]}`, `assistant: a` + "\nb\n" + `c\x1b`},
+		{`{"event_type":"message","role":"assistant","content":[{"type":"text","text":"a\nb\n"},{"type":"text",` +
+			`"text":"c\u001b"}]}`, `assistant: a` + "\nb\n" + `c\x1b`},
 		{`{"event_type":"pre_tool","tool_name":"Bash","tool_input":{"command":"ls"}}`, `tool Bash {"command":"ls"}`},
 		{`{"event_type":"post_tool","tool_name":"Bash","tool_output":"a\nb"}`, `tool Bash done: a\nb`},
-		{`{"event_type":"post_tool","tool_name":"Bash","tool_output":null,"error":"denied"}`, `tool Bash failed: denied`},
+		{`{"event_type":"post_tool","tool_name":"Bash","tool_output":null,"error":"denied"}`,
+			`tool Bash failed: denied`},
 		{`{"event_type":"result","result_text":null,"result_data":{"a":1.50}}`, `result: {"a":1.50}`},
 		{`{"event_type":"result","result_text":"hi","result_data":null}`, `result: hi`},
 		{`{"event_type":"run_failed","error":{"error":"x","message":"It broke"}}`, `failed: It broke`},
@@ -230,27 +256,35 @@ func TestEventsInWords(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	url := api(t, map[string]string{
-		"GET /sessions/ses_1/events?limit=500": `{"events":[{"event_type":"run_start","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z","n":1.50},` +
-			`{"event_type":"run_completed","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:01Z"},{"event_type":"run_start","session_id":"ses_1","run_id":"run_2","timestamp":"2026-01-31T12:00:02Z"}],"next":"9-0"}`,
+		"GET /sessions/ses_1/events?limit=500": `{"events":[{"event_type":"run_start","session_id":"ses_1",` +
+			`"run_id":"run_1","timestamp":"2026-01-31T12:00:00Z","n":1.50},` +
+			`{"event_type":"run_completed","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:01Z"},` +
+			`{"event_type":"run_start","session_id":"ses_1","run_id":"run_2",` +
+			`"timestamp":"2026-01-31T12:00:02Z"}],"next":"9-0"}`,
 		"GET /sessions/ses_1/events?after=9-0&limit=500": `{"events":[],"next":"9-0"}`,
 		"GET /runs/run_2": `{"run_id":"run_2","session_id":"ses_1"}`,
 	})
 	at := func(s int) string { return time.Date(2026, 1, 31, 12, 0, s, 0, time.UTC).Local().Format("15:04:05") }
-	if out, errs, code := ao(t, url, "", "events", "ses_1"); out != "run_1\n"+at(0)+"  started\n"+at(1)+"  completed\nrun_2\n"+at(2)+"  started\n" || code != 0 {
+	if out, errs, code := ao(t, url, "", "events", "ses_1"); out != "run_1\n"+at(0)+"  started\n"+at(1)+
+		"  completed\nrun_2\n"+at(2)+"  started\n" || code != 0 {
 		t.Errorf("got %d, %s%s", code, out, errs)
 	}
-	if out, errs, code := ao(t, url, "", "events", "run_2", "--json"); out != `{"event_type":"run_start","session_id":"ses_1","run_id":"run_2","timestamp":"2026-01-31T12:00:02Z"}`+"\n" || code != 0 {
+	if out, errs, code := ao(t, url, "", "events", "run_2",
+		"--json"); out != `{"event_type":"run_start","session_id":"ses_1","run_id":"run_2",`+
+		`"timestamp":"2026-01-31T12:00:02Z"}`+"\n" || code != 0 {
 		t.Errorf("got %d, %s%s", code, out, errs)
 	}
 }
 
 func TestCompletion(t *testing.T) {
 	url := api(t, map[string]string{
-		"GET /agents":             `{"agents":[{"name":"crawl","description":"Gets\npages"}]}`,
-		"GET /agents/crawl":       `{"name":"crawl","type":"procedural","parameters_schema":{"properties":{"depth":{"type":"integer","description":"How far"}}}}`,
+		"GET /agents": `{"agents":[{"name":"crawl","description":"Gets\npages"}]}`,
+		"GET /agents/crawl": `{"name":"crawl","type":"procedural",` +
+			`"parameters_schema":{"properties":{"depth":{"type":"integer","description":"How far"}}}}`,
 		"GET /runs?limit=100":     `{"runs":[{"run_id":"run_1","agent_name":"crawl","status":"failed"}]}`,
 		"GET /sessions?limit=100": `{"sessions":[{"session_id":"ses_1","agent_name":"crawl","status":"finished"}]}`,
-		"GET /runners":            `{"runners":[{"runner_id":"rnr_1","executor_profile":"p","hostname":"h","status":"online"}]}`,
+		"GET /runners": `{"runners":[{"runner_id":"rnr_1","executor_profile":"p","hostname":"h",` +
+			`"status":"online"}]}`,
 	})
 	for _, tt := range []struct{ words, want string }{
 		{"run |", "crawl\tGets\\npages"},
@@ -277,10 +311,13 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
-	const good = `{"sequence":9,"truncated_before":1,"records":9,"runs":{"accepted":3,"waiting":1,"running":0,"ended":2,"completed":2},` +
-		`"attempts":{"begun":2,"ended":2},"callbacks":{"owed":1,"delivered":1},"webhooks":{},"sessions":2,"ok":true,"wrong_count":0,"wrong":[]}`
+	const good = `{"sequence":9,"truncated_before":1,"records":9,"runs":{"accepted":3,"waiting":1,"running":0,` +
+		`"ended":2,"completed":2},` +
+		`"attempts":{"begun":2,"ended":2},"callbacks":{"owed":1,"delivered":1},"webhooks":{},"sessions":2,"ok":true,` +
+		`"wrong_count":0,"wrong":[]}`
 	bad := strings.NewReplacer(`"ok":true,"wrong_count":0,"wrong":[]`,
-		`"ok":false,"wrong_count":2,"wrong":[{"kind":"begun_twice","run_id":"run_1","sequence":7,"message":"Attempt 1 was claimed twice"},{"kind":"sum","message":"3 are not 4"}]`).Replace(good)
+		`"ok":false,"wrong_count":2,"wrong":[{"kind":"begun_twice","run_id":"run_1","sequence":7,"message":"Attempt 1 `+
+			`was claimed twice"},{"kind":"sum","message":"3 are not 4"}]`).Replace(good)
 	const counts = `runs       3 accepted = 1 waiting + 0 running + 2 ended
 ended      2 = 2 completed + 0 failed + 0 stopped
 attempts   2 claimed, 2 ended, 0 retried
@@ -290,12 +327,14 @@ sessions   2
 read       9 records, from 1 to 9
 
 `
-	stray := strings.NewReplacer(`"records":9,`, `"records":9,"foreign_records":2,"foreign_sequences":[4,6],`).Replace(good)
+	stray := strings.NewReplacer(`"records":9,`, `"records":9,"foreign_records":2,"foreign_sequences":[4,6],`).Replace(
+		good)
 	for _, tt := range []struct {
 		args, doc, out, errs string
 		code                 int
 	}{
-		{"verify", stray, strings.TrimSuffix(counts, "\n") + "foreign    2 of these have no attempt's key and are ignored; the first is record 4\n\n" +
+		{"verify", stray, strings.TrimSuffix(counts, "\n") +
+			"foreign    2 of these have no attempt's key and are ignored; the first is record 4\n\n" +
 			"ok: nothing was lost or done twice\n", "", exitDone},
 		{"verify", good, counts + "ok: nothing was lost or done twice\n", "", exitDone},
 		{"verify", bad, counts + `VIOLATION    RUN    RECORD  MESSAGE
@@ -308,7 +347,8 @@ sum          -      -       3 are not 4
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			out, errs, code := ao(t, api(t, map[string]string{"GET /ledger": tt.doc}), "", strings.Fields(tt.args)...)
-			if out != tt.out || !strings.HasPrefix(errs, tt.errs) || (tt.errs == "") != (errs == "") || code != tt.code {
+			if out != tt.out || !strings.HasPrefix(errs, tt.errs) || (tt.errs == "") != (errs == "") ||
+				code != tt.code {
 				t.Errorf("got %d, %s%s\nwant %d, %s", code, out, errs, tt.code, tt.out)
 			}
 		})

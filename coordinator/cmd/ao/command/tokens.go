@@ -14,16 +14,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutTokens = `Create, list and revoke API tokens. These commands change the file that the coordinator has as AO_API_TOKENS, on the
-machine where it is stored. The coordinator reloads it when it changes. With such a file every request needs a token; the
-file contains only hashes of tokens.
+const aboutTokens = `Create, list and revoke API tokens. These commands change the file that the coordinator
+has as AO_API_TOKENS, on the machine where it is stored. The coordinator reloads it when it changes. With such
+a file every request needs a token; the file contains only hashes of tokens.
 
-Scopes: read can see everything; run can also start, resume and stop runs; admin can do everything (agents, schemas,
-runners, deletion).`
+Scopes: read can see everything; run can also start, resume and stop runs; admin can do everything (agents,
+schemas, runners, deletion).`
 
 func tokensCommand(a *app) *cobra.Command {
 	var file string
-	c := &cobra.Command{Use: "tokens", Short: "Create, list and revoke API tokens of a coordinator", Long: aboutTokens, Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "tokens", Short: "Create, list and revoke API tokens of a coordinator", Long: aboutTokens,
+		Args: cobra.NoArgs}
 	c.PersistentFlags().StringVar(&file, "file", "", "the token file (AO_API_TOKENS)")
 	at := func() (string, error) {
 		path := cmp.Or(file, os.Getenv("AO_API_TOKENS"))
@@ -38,7 +39,8 @@ func tokensCommand(a *app) *cobra.Command {
 }
 
 // onFile wraps a command that changes the token file and needs no coordinator.
-func onFile(a *app, at func() (string, error), f func(path string, args []string) error) func(*cobra.Command, []string) error {
+func onFile(a *app, at func() (string, error), f func(path string, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(_ *cobra.Command, args []string) error {
 		path, err := at()
 		if err != nil {
@@ -63,7 +65,8 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	var name, expires string
 	var scopes []string
 	c := &cobra.Command{
-		Use: "create --name NAME --scope SCOPE", Short: "Create a token and print it once; only its hash is stored", Args: cobra.NoArgs,
+		Use: "create --name NAME --scope SCOPE", Short: "Create a token and print it once; only its hash is stored",
+		Args:    cobra.NoArgs,
 		Example: "  ao tokens create --file /etc/ao/coordinator/tokens --name ci --scope run --expires 720h",
 	}
 	c.Flags().StringVar(&name, "name", "", "name of the token, in the file and in error messages")
@@ -72,7 +75,8 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	for _, flag := range []string{"name", "scope"} {
 		_ = c.MarkFlagRequired(flag) // fails only for a flag that does not exist
 	}
-	completeFlag(c, "scope", cobra.FixedCompletions([]string{"read", "run", "admin"}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "scope", cobra.FixedCompletions([]string{"read", "run", "admin"},
+		cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = onFile(a, at, func(path string, _ []string) error {
 		until, err := parseExpiry(a, expires)
 		if err != nil {
@@ -139,7 +143,8 @@ func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
 		}
 		table := screen.NewTable("NAME", "SCOPES", "CREATED", "EXPIRES")
 		for _, e := range all {
-			doc := token{Name: e.Name, Scopes: strings.Split(e.Scopes, ","), Created: timePointer(e.Created), Expires: timePointer(e.Expires), Expired: e.Expired(a.now())}
+			doc := token{Name: e.Name, Scopes: strings.Split(e.Scopes, ","), Created: timePointer(e.Created),
+				Expires: timePointer(e.Expires), Expired: e.Expired(a.now())}
 			if a.json {
 				raw, err := json.Marshal(doc)
 				if err == nil {
@@ -150,7 +155,8 @@ func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
 				}
 				continue
 			}
-			table.Row(e.Name, e.Scopes, date(e.Created, "-"), date(e.Expires, "never")+map[bool]string{true: " (expired)"}[doc.Expired])
+			table.Row(e.Name, e.Scopes, date(e.Created, "-"), date(e.Expires, "never")+
+				map[bool]string{true: " (expired)"}[doc.Expired])
 		}
 		switch {
 		case a.json:

@@ -61,8 +61,8 @@ type snapshot struct {
 	doc     json.RawMessage // the API's documents
 }
 
-// The interval of snapshots, the timeout of one, the snapshots that a rate spans, and the rows of each table if nothing
-// limits them.
+// The interval of snapshots, the timeout of one, the snapshots that a rate spans, and the rows of each table if
+// nothing limits them.
 const (
 	topInterval = time.Second
 	topTimeout  = 5 * time.Second
@@ -91,8 +91,11 @@ func (t *top) refresh(ctx context.Context) error {
 	}
 	if !now.status.Since.Equal(t.now.status.Since) { // another coordinator, whose counts start elsewhere
 		t.previous = nil
-	} else if t.previous = append(t.previous, t.now); len(t.previous) > rateWindow {
-		t.previous = slices.Delete(t.previous, 0, 1)
+	} else {
+		t.previous = append(t.previous, t.now)
+		if len(t.previous) > rateWindow {
+			t.previous = slices.Delete(t.previous, 0, 1)
+		}
 	}
 	t.now, t.lastError = now, ""
 	return nil
@@ -128,7 +131,8 @@ func (t *top) fetch(ctx context.Context) (now snapshot, err error) {
 		}
 		now.runs = append(now.runs, r)
 	}
-	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": nonNil(runners.Items), "runs": nonNil(runs.Items)})
+	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": nonNil(runners.Items),
+		"runs": nonNil(runs.Items)})
 	return now, err
 }
 
@@ -158,7 +162,8 @@ func (t *top) rates() (r totals, ok bool) {
 		return r, false
 	}
 	per := func(now, then float64) float64 { return max(0, now-then) / d }
-	return totals{per(now.Totals.Accepted, then.Totals.Accepted), per(now.Totals.Retried, then.Totals.Retried), per(now.Totals.Completed, then.Totals.Completed),
+	return totals{per(now.Totals.Accepted, then.Totals.Accepted), per(now.Totals.Retried, then.Totals.Retried),
+		per(now.Totals.Completed, then.Totals.Completed),
 		per(now.Totals.Failed, then.Totals.Failed), per(now.Totals.Stopped, then.Totals.Stopped)}, true
 }
 
@@ -166,13 +171,19 @@ func (t *top) rates() (r totals, ok bool) {
 func (t *top) render(height int) []string {
 	s := t.now.status
 	head := []string{
-		fmt.Sprintf("ao top  %s  %s  up %s", screen.Line(t.app.client.URL()), s.At.Local().Format(time.TimeOnly), screen.Duration(s.At.Sub(s.Since))),
-		fmt.Sprintf("runs     %d pending (of %d)  %d claimed  %d running  %d stopping  %d ended", s.Runs["pending"], s.MaxPending, s.Runs["claimed"], s.Runs["running"], s.Runs["stopping"], s.Runs["ended"]),
+		fmt.Sprintf("ao top  %s  %s  up %s", screen.Line(t.app.client.URL()), s.At.Local().Format(time.TimeOnly),
+			screen.Duration(s.At.Sub(s.Since))),
+		fmt.Sprintf("runs     %d pending (of %d)  %d claimed  %d running  %d stopping  %d ended", s.Runs["pending"],
+			s.MaxPending, s.Runs["claimed"], s.Runs["running"], s.Runs["stopping"], s.Runs["ended"]),
 	}
 	if r, ok := t.rates(); ok {
-		head = append(head, fmt.Sprintf("per s    %.1f accepted  %.1f completed  %.1f failed  %.1f stopped  %.1f retried", r.Accepted, r.Completed, r.Failed, r.Stopped, r.Retried))
+		head = append(head,
+			fmt.Sprintf("per s    %.1f accepted  %.1f completed  %.1f failed  %.1f stopped  %.1f retried", r.Accepted,
+				r.Completed, r.Failed, r.Stopped, r.Retried))
 	} else {
-		head = append(head, fmt.Sprintf("since up %.0f accepted  %.0f completed  %.0f failed  %.0f stopped  %.0f retried", s.Totals.Accepted, s.Totals.Completed, s.Totals.Failed, s.Totals.Stopped, s.Totals.Retried))
+		head = append(head,
+			fmt.Sprintf("since up %.0f accepted  %.0f completed  %.0f failed  %.0f stopped  %.0f retried",
+				s.Totals.Accepted, s.Totals.Completed, s.Totals.Failed, s.Totals.Stopped, s.Totals.Retried))
 	}
 	slots := fmt.Sprintf("slots    %d of %d taken; runners:", s.Slots.Taken, s.Slots.All)
 	for _, status := range []string{"online", "draining", "stale", "removed"} {
@@ -261,7 +272,8 @@ func (t *top) runnerRows() []string {
 		if r.LastBeat != nil {
 			heard = screen.Age(t.now.status.At, *r.LastBeat)
 		}
-		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", busy, r.Slots), heard)
+		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", busy, r.Slots),
+			heard)
 	}
 	return tableLines(table)
 }
@@ -269,7 +281,8 @@ func (t *top) runnerRows() []string {
 func (t *top) runRows() []string {
 	table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
 	for _, r := range t.now.runs {
-		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), durationOf(t.app, r), screen.Truncate(runNote(r), noteWidth))
+		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), durationOf(t.app, r),
+			screen.Truncate(runNote(r), noteWidth))
 	}
 	return tableLines(table)
 }

@@ -90,7 +90,8 @@ func TestTopAtATerminal(t *testing.T) {
 				}
 				return
 			}
-			if !strings.HasPrefix(all, enterScreen+cursorHome+"ao top  http://127.0.0.1:") || !strings.Contains(all, clearLine+clearBelow) || !strings.Contains(all, leaveScreen) {
+			if !strings.HasPrefix(all, enterScreen+cursorHome+"ao top  http://127.0.0.1:") ||
+				!strings.Contains(all, clearLine+clearBelow) || !strings.Contains(all, leaveScreen) {
 				t.Errorf("%q", all)
 			}
 			picture, _, _ := strings.Cut(strings.TrimPrefix(all, enterScreen), clearBelow)

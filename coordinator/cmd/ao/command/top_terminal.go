@@ -64,9 +64,9 @@ func topCommand(a *app) *cobra.Command {
 	var once bool
 	c := &cobra.Command{
 		Use: "top", Short: "Watch queues, runners, runs and rates, live", Args: cobra.NoArgs,
-		Long: `Watch the state of the deployment, refreshed every second: queues, runners with slots and heartbeats, runs by status,
-rates, the newest runs. q or Ctrl-C quits. If the output is no terminal, the screens follow each other; with --json each is
-one document on a line: {"status":…,"runners":[…],"runs":[…]}.`,
+		Long: `Watch the state of the deployment, refreshed every second: queues, runners with slots and
+heartbeats, runs by status, rates, the newest runs. q or Ctrl-C quits. If the output is no terminal, the
+screens follow each other; with --json each is one document on a line: {"status":…,"runners":[…],"runs":[…]}.`,
 		Example: "  ao top\n  ao top --once --json | jq .status.queues",
 	}
 	c.Flags().BoolVar(&once, "once", false, "print one screen and exit (without rates, which need two)")

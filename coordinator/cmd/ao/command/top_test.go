@@ -32,14 +32,24 @@ func (s *stand) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		at := standAt.Add(time.Duration(n) * time.Second)
 		since := func(ago time.Duration) string { return at.Add(-ago).UTC().Format(time.RFC3339Nano) }
-		_, _ = fmt.Fprintf(w, `{"at":%q,"since":%q,"sequence":%d,"runs":{"pending":3,"claimed":1,"running":2,"stopping":0,"ended":40},"totals":{"accepted":%d,"retried":0,"completed":%d,"failed":1,"stopped":0},
-			"queues":[{"queue":"procedural._._","waiting":2,"oldest_since":%q,"wants":{"executor_type":"procedural"},"served":true},{"queue":"autonomous.p.00ff","waiting":0,"wants":{"executor_type":"autonomous","executor_profile":"p","tags":["gpu"],"agents":["x","y"]},"served":false}],
-			"not_queued":{"waiting":1,"oldest_since":%q},"runners":{"online":1,"stale":2},"slots":{"all":8,"taken":3},"max_pending":100}`,
-			since(0), standAt.Add(-time.Hour).UTC().Format(time.RFC3339Nano), n, 10*n, 4*n, since(90*time.Second), since(3*time.Second))
+		_, _ = fmt.Fprintf(w,
+			`{"at":%q,"since":%q,"sequence":%d,"runs":{"pending":3,"claimed":1,"running":2,"stopping":0,"ended":40},`+
+				`"totals":{"accepted":%d,"retried":0,"completed":%d,"failed":1,"stopped":0},
+			"queues":[{"queue":"procedural._._","waiting":2,"oldest_since":%q,"wants":{"executor_type":"procedural"},`+
+				`"served":true},{"queue":"autonomous.p.00ff","waiting":0,"wants":{"executor_type":"autonomous",`+
+				`"executor_profile":"p","tags":["gpu"],"agents":["x","y"]},"served":false}],
+			"not_queued":{"waiting":1,"oldest_since":%q},"runners":{"online":1,"stale":2},"slots":{"all":8,`+
+				`"taken":3},"max_pending":100}`,
+			since(0), standAt.Add(-time.Hour).UTC().Format(time.RFC3339Nano), n, 10*n, 4*n, since(90*time.Second),
+			since(3*time.Second))
 	case "/runners":
-		_, _ = fmt.Fprintf(w, `{"runners":[{"runner_id":"rnr_1","hostname":"h\u001b[2J","executor_profile":"p","status":"online","max_concurrent_runs":8,"running":3,"last_heartbeat":%q}]}`, standAt.UTC().Format(time.RFC3339Nano))
+		_, _ = fmt.Fprintf(w, `{"runners":[{"runner_id":"rnr_1","hostname":"h\u001b[2J","executor_profile":"p",`+
+			`"status":"online","max_concurrent_runs":8,"running":3,"last_heartbeat":%q}]}`,
+			standAt.UTC().Format(time.RFC3339Nano))
 	case "/runs":
-		_, _ = fmt.Fprintf(w, `{"runs":[{"run_id":"run_1","agent_name":"a","status":"failed","created_at":%q,"error":{"error":"x","message":"no such file"}}],"next_cursor":"c"}`, standAt.Add(-time.Minute).UTC().Format(time.RFC3339Nano))
+		_, _ = fmt.Fprintf(w, `{"runs":[{"run_id":"run_1","agent_name":"a","status":"failed","created_at":%q,`+
+			`"error":{"error":"x","message":"no such file"}}],"next_cursor":"c"}`,
+			standAt.Add(-time.Minute).UTC().Format(time.RFC3339Nano))
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"error":"not_found","message":"There is no such thing"}`)
@@ -79,7 +89,8 @@ run_1  a      failed  1m ago   no such file
 			ID string `json:"run_id"`
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || strings.Count(out, "\n") != 1 || doc.Status.Sequence != 2 || doc.Runners[0].ID != "rnr_1" || doc.Runs[0].ID != "run_1" || code != exitDone {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || strings.Count(out, "\n") != 1 ||
+		doc.Status.Sequence != 2 || doc.Runners[0].ID != "rnr_1" || doc.Runs[0].ID != "run_1" || code != exitDone {
 		t.Errorf("%d %v %s", code, err, out)
 	}
 	for _, tt := range []struct {
@@ -131,14 +142,17 @@ func (y *typist) Read(b []byte) (int, error) {
 // TestTopGoesOn: one picture a second, with rates, over an outage, until q is typed.
 func TestTopGoesOn(t *testing.T) {
 	t.Setenv("AO_URL", serve(t, (&stand{away: func(look int64) bool { return look == 3 }}).ServeHTTP))
-	y := &typist{key: "xq", typed: make(chan struct{}), seen: func(s string) bool { return strings.Count(s, "ao top") == 4 }}
+	y := &typist{key: "xq", typed: make(chan struct{}), seen: func(s string) bool {
+		return strings.Count(s, "ao top") == 4
+	}}
 	var errs strings.Builder
 	if code := Main(t.Context(), []string{"top"}, y, y, &errs); code != exitDone || errs.String() != "" {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	shown := y.shown.String()
 	pictures := strings.Split(shown, "ao top")[1:]
-	for i, want := range []string{"since up 10 accepted", "per s    10.0 accepted  4.0 completed  0.0 failed", "error    NATS is away; last update at 12:00:02", "12:00:04  up 1h00m"} {
+	for i, want := range []string{"since up 10 accepted", "per s    10.0 accepted  4.0 completed  0.0 failed",
+		"error    NATS is away; last update at 12:00:02", "12:00:04  up 1h00m"} {
 		if !strings.Contains(pictures[i], want) {
 			t.Errorf("picture %d has no %q: %s", i+1, want, pictures[i])
 		}

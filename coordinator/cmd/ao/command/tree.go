@@ -40,7 +40,8 @@ type treeSession struct {
 }
 
 func treeCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and its descendants with their runs", Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
+	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and its descendants with their runs",
+		Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := run.CheckSessionID(args[0]); err != nil {
 			return usageError{err}
@@ -85,8 +86,10 @@ func addSession(a *app, table *screen.Table, s treeSession) {
 	table.Row(at+s.ID, s.Agent, s.Status, created, "", note)
 	for _, r := range s.Runs {
 		for _, e := range r.Earlier {
-			of := run.Run{ClaimedAt: e.Claimed, StartedAt: e.Started, EndedAt: e.Ended, Error: e.Error, Status: run.Failed}
-			table.Row(at+"· "+r.ID, "", fmt.Sprintf("attempt %d", e.Attempt), "", durationOf(a, of), a.lastCell(runNote(of)))
+			of := run.Run{ClaimedAt: e.Claimed, StartedAt: e.Started, EndedAt: e.Ended, Error: e.Error,
+				Status: run.Failed}
+			table.Row(at+"· "+r.ID, "", fmt.Sprintf("attempt %d", e.Attempt), "", durationOf(a, of),
+				a.lastCell(runNote(of)))
 		}
 		note := a.lastCell(runNote(r.Run))
 		if len(r.Reports) > 0 {

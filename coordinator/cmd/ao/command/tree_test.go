@@ -14,17 +14,24 @@ func TestTree(t *testing.T) {
 		if r.URL.Path != "/sessions/ses_1/tree" {
 			t.Errorf("asked for %s", r.URL)
 		}
-		const run = `{"run_id":"run_%d","status":%q,"created_at":"2026-01-31T12:00:00Z","error":%s,"reports":%s,"earlier_attempts":[{"attempt":1,"claimed_at":"2026-01-31T12:00:00Z","completed_at":"2026-01-31T12:00:02Z","error":{"error":"x","message":"the first time"}}]}`
+		const run = `{"run_id":"run_%d","status":%q,"created_at":"2026-01-31T12:00:00Z","error":%s,"reports":%s,` +
+			`"earlier_attempts":[{"attempt":1,"claimed_at":"2026-01-31T12:00:00Z",` +
+			`"completed_at":"2026-01-31T12:00:02Z","error":{"error":"x","message":"the first time"}}]}`
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("cursor") == "" {
-			_, _ = fmt.Fprintf(w, `{"session_id":"ses_1","sessions":[{"session_id":"ses_1","depth":0,"status":"finished","agent_name":"lead","created_at":"2026-01-31T12:00:00Z","runs":[`+run+`]}],"next_cursor":"x"}`, 1, "completed", "null", `["run_3"]`)
+			_, _ = fmt.Fprintf(w, `{"session_id":"ses_1","sessions":[{"session_id":"ses_1","depth":0,`+
+				`"status":"finished","agent_name":"lead","created_at":"2026-01-31T12:00:00Z","runs":[`+run+
+				`]}],"next_cursor":"x"}`, 1, "completed", "null", `["run_3"]`)
 			return
 		}
-		_, _ = io.WriteString(w, `{"session_id":"ses_1","sessions":[{"session_id":"ses_2","depth":1,"deleted":true,"runs":[]},{"session_id":"ses_3","depth":2,"status":"failed","agent_name":"hand","runs_omitted":4,"runs":[`+
+		_, _ = io.WriteString(w, `{"session_id":"ses_1","sessions":[{"session_id":"ses_2","depth":1,"deleted":true,`+
+			`"runs":[]},{"session_id":"ses_3","depth":2,"status":"failed","agent_name":"hand",`+
+			`"runs_omitted":4,"runs":[`+
 			fmt.Sprintf(run, 3, "failed", `{"error":"command_failed","message":"it broke"}`, "null")+`]}]}`)
 	})
 	out, errs, code := ao(t, url, "", "tree", "ses_1")
-	for _, want := range []string{"ses_1", "· run_1", "attempt 1", "2.0s", "the first time", "reports run_3", "· ses_2", "deleted or expired", "· · ses_3", "4 older runs omitted", "· · · run_3", "it broke"} {
+	for _, want := range []string{"ses_1", "· run_1", "attempt 1", "2.0s", "the first time", "reports run_3", "· ses_2",
+		"deleted or expired", "· · ses_3", "4 older runs omitted", "· · · run_3", "it broke"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not shown: %d\n%s%s", want, code, out, errs)
 		}

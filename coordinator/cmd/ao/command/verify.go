@@ -39,15 +39,16 @@ type verification struct {
 // verifyTimeout allows for millions of records, and for another verification that runs first.
 const verifyTimeout = 10 * time.Minute
 
-const aboutVerify = `Verify the history from the records of the stream, independent of the coordinator's state: every accepted run is waiting,
-running or ended; no attempt was claimed twice or has two end records; each session ran one turn at a time, in order;
-every callback was delivered once or is pending.
+const aboutVerify = `Verify the history from the records of the stream, independent of the coordinator's
+state: every accepted run is waiting, running or ended; no attempt was claimed twice or has two end records;
+each session ran one turn at a time, in order; every callback was delivered once or is pending.
 
 Exit codes: 0 verified, 1 violations found and printed, or the coordinator refused, 2 usage error,
 5 coordinator unreachable, 130 interrupted.`
 
 func verifyCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "verify", Short: "Verify from the stream that nothing was lost or done twice", Long: aboutVerify, Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "verify", Short: "Verify from the stream that nothing was lost or done twice",
+		Long: aboutVerify, Args: cobra.NoArgs}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		answer, err := a.client.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: verifyTimeout})
 		if err != nil {
@@ -81,13 +82,16 @@ func showVerification(a *app, r verification) error {
 	}
 	f.Add("runs", fmt.Sprintf("%d accepted = %s", r.Runs["accepted"], parts(r.Runs, "waiting", "running", "ended")))
 	f.Add("ended", fmt.Sprintf("%d = %s", r.Runs["ended"], parts(r.Runs, "completed", "failed", "stopped")))
-	f.Add("attempts", fmt.Sprintf("%d claimed, %d ended, %d retried", r.Attempts["begun"], r.Attempts["ended"], r.Attempts["retried"]))
-	f.Add("callbacks", fmt.Sprintf("%d due = %s", r.Callbacks["owed"], parts(r.Callbacks, "delivered", "waiting", "undeliverable", "suppressed")))
+	f.Add("attempts", fmt.Sprintf("%d claimed, %d ended, %d retried", r.Attempts["begun"], r.Attempts["ended"],
+		r.Attempts["retried"]))
+	f.Add("callbacks", fmt.Sprintf("%d due = %s", r.Callbacks["owed"],
+		parts(r.Callbacks, "delivered", "waiting", "undeliverable", "suppressed")))
 	f.Add("webhooks", fmt.Sprintf("%d due = %s", r.Webhooks["owed"], parts(r.Webhooks, "delivered", "waiting", "dead")))
 	f.Add("sessions", strconv.Itoa(r.Sessions))
 	f.Add("read", fmt.Sprintf("%d records, from %d to %d", r.Records, r.Before, r.Sequence))
 	if r.Foreign > 0 && len(r.Strays) > 0 {
-		f.Add("foreign", fmt.Sprintf("%d of these have no attempt's key and are ignored; the first is record %d", r.Foreign, r.Strays[0]))
+		f.Add("foreign", fmt.Sprintf("%d of these have no attempt's key and are ignored; the first is record %d",
+			r.Foreign, r.Strays[0]))
 	}
 	if err := f.Write(a.out); err != nil {
 		return err
@@ -113,7 +117,8 @@ func showVerification(a *app, r verification) error {
 	if r.Count != 1 {
 		violations = fmt.Sprintf("%d violations", r.Count)
 	}
-	a.note("ao: %s. Keep the evidence: save 'ao verify --json' and 'ao show RUN', and copy the NATS data folder before\n"+
+	a.note("ao: %s. Keep the evidence: save 'ao verify --json' and 'ao show RUN', and copy the NATS "+
+		"data folder before\n"+
 		"anything is deleted or truncated. Then report it.", violations)
 	return nil
 }

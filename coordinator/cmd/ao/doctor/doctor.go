@@ -1,5 +1,5 @@
-// Package doctor checks a deployment from where 'ao' runs: the coordinator's own checks, who can reach it, the clocks,
-// the secret files of this machine, and NATS with the given credentials.
+// Package doctor checks a deployment from where 'ao' runs: the coordinator's own checks, who can reach it, the
+// clocks, the secret files of this machine, and NATS with the given credentials.
 package doctor
 
 import (
@@ -56,27 +56,39 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	_, err = cl.Get(ctx, nil, "ready") // this connects, so the next answer measures the clock without that delay
 	refused := new(client.APIError)
 	if err != nil && !errors.As(err, &refused) {
-		return []checkup.Finding{checkup.Bad("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v", err)}, nil
+		return []checkup.Finding{
+			checkup.Bad("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v", err)}, nil
 	}
 	asked := time.Now()
 	doc, err := cl.Get(ctx, nil, "doctor")
 	took := time.Since(asked)
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
-		return []checkup.Finding{checkup.Bad("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens create' makes one", "the coordinator refuses the token: %v", err)}, nil
+		return []checkup.Finding{
+			checkup.Bad("coordinator",
+				"set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens create' makes one",
+				"the coordinator refuses the token: %v", err)}, nil
 	}
-	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
-		return []checkup.Finding{checkup.Not("coordinator", "set AO_TOKEN to a token with scope admin", "the coordinator answers, but its report needs another token: %v", err)}, nil
+	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized ||
+		refused.Status == http.StatusForbidden) {
+		return []checkup.Finding{
+			checkup.Not("coordinator", "set AO_TOKEN to a token with scope admin",
+				"the coordinator answers, but its report needs another token: %v", err)}, nil
 	}
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("coordinator", "check its log; an older version has no report", "the coordinator answers, but gives no report: %v", err)}, nil
+		return []checkup.Finding{checkup.Bad("coordinator", "check its log; an older version has no report",
+			"the coordinator answers, but gives no report: %v", err)}, nil
 	}
 	var r checkup.Report
 	if err := json.Unmarshal(doc, &r); err != nil || r.At.IsZero() {
-		return []checkup.Finding{checkup.Bad("coordinator", "use the ao of the coordinator's version", "the coordinator's report cannot be read: %.200s", doc)}, nil
+		return []checkup.Finding{
+			checkup.Bad("coordinator", "use the ao of the coordinator's version",
+				"the coordinator's report cannot be read: %.200s", doc)}, nil
 	}
-	all := []checkup.Finding{checkup.Good("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host, took.Round(time.Millisecond))}
+	all := []checkup.Finding{checkup.Good("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host,
+		took.Round(time.Millisecond))}
 	if r.Version != version.Current() && r.Version != version.Unknown && version.Current() != version.Unknown {
-		all = append(all, checkup.Odd("versions", "use the ao of the coordinator's version", "ao has version %s, the coordinator %s", version.Current(), r.Version))
+		all = append(all, checkup.Odd("versions", "use the ao of the coordinator's version",
+			"ao has version %s, the coordinator %s", version.Current(), r.Version))
 	}
 	all = append(all, checkup.Clock("the coordinator's clock", r.At.Sub(asked.Add(took/2)), took/2))
 	return append(all, r.Checks...), &r
@@ -90,7 +102,9 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 			defer cancel()
 			if _, err := anonymous.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
-				all = append(all, checkup.Bad("http", "create tokens with 'ao tokens create' and set AO_API_TOKENS to their file", "%s answers everyone who can reach it, without a token", base))
+				all = append(all,
+					checkup.Bad("http", "create tokens with 'ao tokens create' and set AO_API_TOKENS to their file",
+						"%s answers everyone who can reach it, without a token", base))
 			}
 		}
 	}
@@ -103,7 +117,9 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 	}
 	host := hostOf(r.PublicURL)
 	if local(host) && here != r.Host {
-		return append(all, checkup.Odd("public-url", "set AO_PUBLIC_URL to an address that workers can reach, unless all of them are on the coordinator's machine", "workers get the address %s, which only the coordinator's machine can reach", r.PublicURL))
+		return append(all, checkup.Odd("public-url", "set AO_PUBLIC_URL to an address that workers can reach, unless "+
+			"all of them are on the coordinator's machine",
+			"workers get the address %s, which only the coordinator's machine can reach", r.PublicURL))
 	}
 	public, err := client.New(client.Config{URL: r.PublicURL, CA: c.CA})
 	if err == nil {
@@ -112,10 +128,16 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 		_, err = public.Get(ctx, nil, "health")
 	}
 	if err != nil && here != r.Host { // the name of a container, or of another network
-		return append(all, checkup.Not("public-url", "run ao doctor where a worker or the coordinator runs (compose: 'docker compose exec -e AO_TOKEN coordinator ao doctor')", "whether workers can reach AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)", r.PublicURL, err))
+		return append(all, checkup.Not("public-url", "run ao doctor where a worker or the coordinator runs (compose: "+
+			"'docker compose exec -e AO_TOKEN coordinator ao doctor')",
+			"whether workers can reach AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)",
+			r.PublicURL, err))
 	}
 	if err != nil {
-		return append(all, checkup.Odd("public-url", "workers must reach it, this machine need not: correct AO_PUBLIC_URL, the name, the proxy or AO_CA", "AO_PUBLIC_URL %s cannot be reached from here: %v", r.PublicURL, err))
+		return append(all,
+			checkup.Odd("public-url",
+				"workers must reach it, this machine need not: correct AO_PUBLIC_URL, the name, the proxy or AO_CA",
+				"AO_PUBLIC_URL %s cannot be reached from here: %v", r.PublicURL, err))
 	}
 	return append(all, checkup.Good("public-url", "%s can be reached from here", r.PublicURL))
 }
@@ -142,8 +164,11 @@ func exposed(ctx context.Context, base string) []checkup.Finding {
 		}
 		if res, err := httpClient.Do(req); err == nil {
 			_ = res.Body.Close()
-			return []checkup.Finding{checkup.Odd("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and unset AO_PRIVATE_NETWORK",
-				"unencrypted HTTP can be reached at %s, outside the private network that AO_PRIVATE_NETWORK promises", at.Host)}
+			return []checkup.Finding{
+				checkup.Odd("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and unset "+
+					"AO_PRIVATE_NETWORK",
+					"unencrypted HTTP can be reached at %s, outside the private network that "+
+						"AO_PRIVATE_NETWORK promises", at.Host)}
 		}
 	}
 	return nil
@@ -181,7 +206,10 @@ func (c Config) files() (all []checkup.Finding) {
 		all = append(all, checkup.Disk("AO_DATA_DIR", dir))
 	}
 	if len(all) == 0 {
-		all = append(all, checkup.Not("files", "run ao doctor with the environment of a coordinator or worker, on its machine", "secret files and data folder: the environment names none (AO_API_TOKENS, AO_NATS_CREDS, AO_TLS_KEY, AO_DATA_DIR)"))
+		all = append(all,
+			checkup.Not("files", "run ao doctor with the environment of a coordinator or worker, on its machine",
+				"secret files and data folder: the environment names none (AO_API_TOKENS, AO_NATS_CREDS, "+
+					"AO_TLS_KEY, AO_DATA_DIR)"))
 	}
 	return all
 }
@@ -193,7 +221,9 @@ func (c Config) nats(ctx context.Context) (all []checkup.Finding) {
 	case address == config.Embed:
 		return nil // the coordinator reports it
 	case address == "" && creds == "":
-		return []checkup.Finding{checkup.Not("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them", "NATS and the permissions of its users: the environment names no server")}
+		return []checkup.Finding{
+			checkup.Not("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them",
+				"NATS and the permissions of its users: the environment names no server")}
 	}
 	login := bus.Login{Creds: creds, CA: c.Env("AO_NATS_CA"), Cert: c.Env("AO_NATS_CERT"), Key: c.Env("AO_NATS_KEY")}
 	return checkNATS(ctx, cmp.Or(address, config.NATSURL.Default), login)
@@ -222,19 +252,29 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	cl, err := client.New(client.Config{URL: c.Monitor, CA: c.CA})
 	if err == nil {
 		var doc json.RawMessage
-		if doc, err = cl.Get(ctx, nil, "varz"); err == nil {
+		doc, err = cl.Get(ctx, nil, "varz")
+		if err == nil {
 			err = json.Unmarshal(doc, &v)
 		}
 	}
 	switch {
 	case err != nil:
-		return []checkup.Finding{checkup.Bad("nats-sync", "name the monitoring port of a nats-server (http_port), such as http://127.0.0.1:8222", "%s/varz: %v", c.Monitor, err)}
+		return []checkup.Finding{
+			checkup.Bad("nats-sync",
+				"name the monitoring port of a nats-server (http_port), such as http://127.0.0.1:8222", "%s/varz: %v",
+				c.Monitor, err)}
 	case v.JetStream.Config == nil:
-		return []checkup.Finding{checkup.Bad("nats-sync", "start it with JetStream (nats-server -js)", "the NATS server at %s has no JetStream", c.Monitor)}
+		return []checkup.Finding{
+			checkup.Bad("nats-sync", "start it with JetStream (nats-server -js)",
+				"the NATS server at %s has no JetStream", c.Monitor)}
 	}
-	all := []checkup.Finding{checkup.NATS(v.Version), checkup.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
+	all := []checkup.Finding{
+		checkup.NATS(v.Version), checkup.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
 	if j := v.JetStream.Config; !j.Always {
-		return append(all, checkup.Odd("nats-sync", "set sync_interval: always in its configuration, as nats/server.conf has", "NATS syncs to disk every %v: a power failure loses what was accepted since the last sync", cmp.Or(j.Interval, 2*time.Minute)))
+		return append(all,
+			checkup.Odd("nats-sync", "set sync_interval: always in its configuration, as nats/server.conf has",
+				"NATS syncs to disk every %v: a power failure loses what was accepted since the last sync",
+				cmp.Or(j.Interval, 2*time.Minute)))
 	}
 	return append(all, checkup.Good("nats-sync", "every record is on disk before it is acknowledged"))
 }

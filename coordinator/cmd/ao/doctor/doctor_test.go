@@ -24,7 +24,8 @@ import (
 func has(t *testing.T, all []checkup.Finding, check string, v checkup.Verdict, words string) {
 	t.Helper()
 	for _, f := range all {
-		if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) && (v == checkup.OK) == (f.Advice == "") {
+		if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) &&
+			(v == checkup.OK) == (f.Advice == "") {
 			return
 		}
 	}
@@ -55,7 +56,8 @@ func TestTheCoordinator(t *testing.T) {
 	here, _ := os.Hostname()
 	tell := func(change func(*checkup.Report)) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
-			r := checkup.Report{At: time.Now(), Version: "unknown", Go: "go1", Host: here, Checks: []checkup.Finding{checkup.Bad("streams", "x", "full")}}
+			r := checkup.Report{At: time.Now(), Version: "unknown", Go: "go1", Host: here, Checks: []checkup.Finding{
+				checkup.Bad("streams", "x", "full")}}
 			change(&r)
 			_ = json.NewEncoder(w).Encode(r)
 		}
@@ -79,19 +81,31 @@ func TestTheCoordinator(t *testing.T) {
 		{"what it sees", tell(func(*checkup.Report) {}), "streams", checkup.Fail, "full"},
 		{"well", tell(func(*checkup.Report) {}), "coordinator", checkup.OK, "version unknown (go1) on " + here},
 		{"its clock", tell(func(*checkup.Report) {}), "clocks", checkup.OK, "agrees"},
-		{"its clock is behind", tell(func(r *checkup.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks", checkup.Fail, "the coordinator's clock is"},
-		{"its clock is ahead", tell(func(r *checkup.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks", checkup.Warn, "ahead"},
+		{"its clock is behind", tell(func(r *checkup.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks",
+			checkup.Fail, "the coordinator's clock is"},
+		{"its clock is ahead", tell(func(r *checkup.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks",
+			checkup.Warn, "ahead"},
 		{"no token that does", refuse(403), "coordinator", checkup.Skip, "its report needs another token"},
 		{"an older one", refuse(404), "coordinator", checkup.Fail, "gives no report"},
-		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", checkup.Fail, "cannot be read"},
-		{"its address", tell(func(r *checkup.Report) { r.PublicURL = reached }), "public-url", checkup.OK, "can be reached from here"},
-		{"a wrong address", tell(func(r *checkup.Report) { r.PublicURL = gone.URL }), "public-url", checkup.Warn, "cannot be reached from here"},
-		{"an address of a container's network", tell(func(r *checkup.Report) { r.PublicURL, r.Host = "http://coordinator.invalid:8765", "a777c1e87cd5" }), "public-url", checkup.Skip, "it may not be a worker's"},
-		{"a name that its own machine does not know", tell(func(r *checkup.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url", checkup.Warn, "cannot be reached from here"},
-		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }), "public-url", checkup.Warn, "only the coordinator's machine can reach"},
+		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", checkup.Fail,
+			"cannot be read"},
+		{"its address", tell(func(r *checkup.Report) { r.PublicURL = reached }), "public-url", checkup.OK,
+			"can be reached from here"},
+		{"a wrong address", tell(func(r *checkup.Report) { r.PublicURL = gone.URL }), "public-url", checkup.Warn,
+			"cannot be reached from here"},
+		{"an address of a container's network", tell(func(r *checkup.Report) {
+			r.PublicURL, r.Host =
+				"http://coordinator.invalid:8765", "a777c1e87cd5"
+		}), "public-url", checkup.Skip, "it may not be a worker's"},
+		{"a name that its own machine does not know",
+			tell(func(r *checkup.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url",
+			checkup.Warn, "cannot be reached from here"},
+		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }),
+			"public-url", checkup.Warn, "only the coordinator's machine can reach"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			has(t, Check(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want, tt.say)
+			has(t, Check(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want,
+				tt.say)
 		})
 	}
 	nobody := Check(t.Context(), Config{URL: gone.URL, Env: env{}.get})
@@ -162,7 +176,8 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	write("empty.json", `{"type":"autonomous","command":"./none"}`, 0o600)
 	write("folder.json", `{"type":"procedural","agents_dir":"none"}`, 0o600)
 	write("good.json", `{"type":"autonomous","command":"ao-llm-exec"}`, 0o600)
-	c := Config{Env: env{"AO_API_TOKENS": tokens, "AO_TLS_KEY": key, "AO_NATS_CREDS": filepath.Join(top, "none"), "AO_DATA_DIR": top, "AO_PROFILES_DIR": top}.get}
+	c := Config{Env: env{"AO_API_TOKENS": tokens, "AO_TLS_KEY": key, "AO_NATS_CREDS": filepath.Join(top, "none"),
+		"AO_DATA_DIR": top, "AO_PROFILES_DIR": top}.get}
 	files := c.files()
 	has(t, files, "secrets", checkup.Fail, "AO_API_TOKENS "+tokens+" is open to every user")
 	has(t, files, "secrets", checkup.OK, "AO_TLS_KEY")
@@ -170,7 +185,8 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	has(t, files, "secrets", checkup.Fail, "AO_DATA_DIR "+top+"/")
 	all := c.profiles()
 	for name, say := range map[string]string{
-		"broken": "it ends too early", "strange": `type "magic"`, "lame": "is not executable", "empty": "none does not exist", "folder": "agents_dir " + filepath.Join(top, "none"),
+		"broken": "it ends too early", "strange": `type "magic"`, "lame": "is not executable",
+		"empty": "none does not exist", "folder": "agents_dir " + filepath.Join(top, "none"),
 	} {
 		has(t, all, "profiles", checkup.Fail, "profile "+name+" does not load: ")
 		has(t, all, "profiles", checkup.Fail, say)
@@ -178,8 +194,10 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	if len(all) != 5 {
 		t.Errorf("%+v", all)
 	}
-	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good"}.get}.profiles(), "profiles", checkup.OK, "good")
-	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good,gone"}.get}.profiles(), "profiles", checkup.Fail, "profile gone")
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good"}.get}.profiles(), "profiles", checkup.OK,
+		"good")
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good,gone"}.get}.profiles(), "profiles",
+		checkup.Fail, "profile gone")
 	has(t, Config{Env: env{"AO_PROFILES_DIR": top + "x"}.get}.profiles(), "profiles", checkup.Fail, "cannot be read")
 }
 
@@ -224,7 +242,8 @@ func TestRightsOfCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	mighty := filepath.Join(dir, "mighty.nk") // says that it is a worker's
-	if err := os.WriteFile(mighty, []byte(strings.Replace(string(text), "role: coordinator", "role: worker", 1)), 0o600); err != nil {
+	if err := os.WriteFile(mighty, []byte(strings.Replace(string(text), "role: coordinator", "role: worker", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	found = at(mighty)
@@ -245,7 +264,8 @@ func TestRightsOfCredentials(t *testing.T) {
 // TestANATSForEverybody: on this machine's own address that is no fault.
 func TestANATSForEverybody(t *testing.T) {
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
-	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", checkup.OK, "requires no login")
+	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", checkup.OK,
+		"requires no login")
 	has(t, judged("nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "without a login")
 	has(t, judged("nats://127.0.0.1:4222,nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "without a login")
 }
@@ -259,7 +279,8 @@ func TestTheMonitoringPort(t *testing.T) {
 		want checkup.Verdict
 		say  string
 	}{
-		{`{"version":"2.15.2","jetstream":{"config":{"sync_always":true,"sync_interval":120000000000}}}`, checkup.OK, "before it is acknowledged"},
+		{`{"version":"2.15.2","jetstream":{"config":{"sync_always":true,"sync_interval":120000000000}}}`, checkup.OK,
+			"before it is acknowledged"},
 		{`{"version":"2.15.2","jetstream":{"config":{"sync_interval":120000000000}}}`, checkup.Warn, "every 2m0s"},
 		{`{"version":"2.15.2","jetstream":{}}`, checkup.Fail, "has no JetStream"},
 		{`no`, checkup.Fail, "/varz"},

@@ -26,7 +26,8 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 	d := &denials{}
 	nc, err := d.connect(address, opts...)
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA", "NATS at %s: %s", redacted(address), bus.Describe(err))}
+		return []checkup.Finding{checkup.Bad("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
+			"NATS at %s: %s", redacted(address), bus.Describe(err))}
 	}
 	defer nc.Close()
 	all = append(all, checkup.NATS(nc.ConnectedServerVersion()))
@@ -49,10 +50,13 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 func anonymousAccess(address string) checkup.Finding {
 	for one := range strings.SplitSeq(address, ",") {
 		if !local(hostOf(strings.TrimSpace(one))) {
-			return checkup.Bad("nats-users", "create users with 'ao init' and include nats/users.conf in the server's configuration", "NATS at %s gives full access to everyone who can reach it, without a login", redacted(address))
+			return checkup.Bad("nats-users",
+				"create users with 'ao init' and include nats/users.conf in the server's configuration",
+				"NATS at %s gives full access to everyone who can reach it, without a login", redacted(address))
 		}
 	}
-	return checkup.Good("nats-users", "NATS at %s requires no login; make sure that only this machine can reach it", redacted(address))
+	return checkup.Good("nats-users", "NATS at %s requires no login; make sure that only this machine can reach it",
+		redacted(address))
 }
 
 // denials counts the permission violations of a connection.
@@ -74,8 +78,8 @@ func (d *denials) connect(address string, more ...nats.Option) (*nats.Conn, erro
 	}, more...)...)
 }
 
-// refused reports whether the server refuses what do does with the connection. The refusal arrives before the reply to
-// a ping.
+// refused reports whether the server refuses what do does with the connection. The refusal arrives before the reply
+// to a ping.
 func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 	d.mu.Lock()
 	before := d.n
@@ -104,10 +108,13 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 	}
 	user, err := users.Read("", text)
 	if err != nil || user.Role == "" {
-		return []checkup.Finding{checkup.Not("rights", "use the files that 'ao init' creates", "permissions of %s: the file does not name its role", creds)}
+		return []checkup.Finding{
+			checkup.Not("rights", "use the files that 'ao init' creates",
+				"permissions of %s: the file does not name its role", creds)}
 	}
 	if user.Role == users.Coordinator {
-		return []checkup.Finding{checkup.Good("rights", "%s belongs to a coordinator and has full access; keep it away from workers", creds)}
+		return []checkup.Finding{
+			checkup.Good("rights", "%s belongs to a coordinator and has full access; keep it away from workers", creds)}
 	}
 	var excess []string
 	for _, subject := range []string{">", "_INBOX.>", "ao.>", "$JS.>"} {
@@ -123,7 +130,8 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 			excess = append(excess, "subscribe to "+subject)
 		}
 	}
-	for _, subject := range []string{"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.KV_secrets", "$SYS.REQ.SERVER.PING"} {
+	for _, subject := range []string{"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.KV_secrets",
+		"$SYS.REQ.SERVER.PING"} {
 		if ctx.Err() != nil {
 			break
 		}
@@ -132,9 +140,13 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 		}
 	}
 	if len(excess) > 0 {
-		return []checkup.Finding{checkup.Bad("rights", "create users with 'ao init' and have the server use its nats/users.conf", "%s belongs to a %s but has permissions it must not have: %s", creds, user.Role, strings.Join(excess, ", "))}
+		return []checkup.Finding{
+			checkup.Bad("rights", "create users with 'ao init' and have the server use its nats/users.conf",
+				"%s belongs to a %s but has permissions it must not have: %s", creds, user.Role,
+				strings.Join(excess, ", "))}
 	}
-	return []checkup.Finding{checkup.Good("rights", "%s belongs to a %s and has no permissions that a %s does not need", creds, user.Role, user.Role)}
+	return []checkup.Finding{checkup.Good("rights", "%s belongs to a %s and has no permissions that a %s does not need",
+		creds, user.Role, user.Role)}
 }
 
 // redacted removes user and password from addresses.

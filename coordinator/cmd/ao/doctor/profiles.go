@@ -25,7 +25,8 @@ func (c Config) profiles() (all []checkup.Finding) {
 	if len(names) == 0 {
 		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 		if _, stat := os.Stat(dir); err != nil || stat != nil {
-			return []checkup.Finding{checkup.Bad("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
+			return []checkup.Finding{
+				checkup.Bad("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
 		}
 		for _, f := range files {
 			names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))

@@ -1,6 +1,6 @@
 // Package keyring creates the credentials of a deployment once: NATS users, the first API tokens and, if asked for, a
-// certificate authority with server certificates. Existing files stay as they are. It also prepares NATS data folders.
-// Each program has its own folder, with everything it must read and nothing of other programs.
+// certificate authority with server certificates. Existing files stay as they are. It also prepares NATS data
+// folders. Each program has its own folder, with everything it must read and nothing of other programs.
 package keyring
 
 import (
@@ -116,11 +116,13 @@ func (r *Result) permissions(all []users.User, tls users.TLS) error {
 		return err
 	}
 	if have != nil {
-		if text, err = users.Renew(string(have), all, tls); err != nil {
+		text, err = users.Renew(string(have), all, tls)
+		if err != nil {
 			return fmt.Errorf("%s: %w", r.path(name), err)
 		}
 	}
-	return r.writeDerived(name, "users and permissions of NATS: AO_NATS_USERS, or included by the server's configuration", text)
+	return r.writeDerived(name,
+		"users and permissions of NATS: AO_NATS_USERS, or included by the server's configuration", text)
 }
 
 // path returns the full path of a file.
@@ -166,7 +168,8 @@ func (r *Result) write(name string, mode fs.FileMode, text []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
@@ -198,7 +201,8 @@ func (r *Result) users(w Options) ([]users.User, error) {
 		profiles []users.Profile
 		asked    bool
 	}
-	want := map[string]wanted{"coordinator": {users.Coordinator, nil, true}, "worker": {users.Worker, nil, true}, "publisher": {users.Publisher, nil, true}}
+	want := map[string]wanted{"coordinator": {users.Coordinator, nil, true}, "worker": {users.Worker, nil, true},
+		"publisher": {users.Publisher, nil, true}}
 	there, err := filepath.Glob(r.path("worker-*/" + credsFile))
 	if err != nil {
 		return nil, err
@@ -245,7 +249,8 @@ func (r *Result) user(name string, role users.Role, profiles []users.Profile, ex
 		case err != nil:
 			return c, fmt.Errorf("%s: %w; remove it to create a new one", r.path(file), err)
 		case c.Role != role || explicit && !slices.Equal(c.Profiles, profiles):
-			return c, fmt.Errorf("%s belongs to a %s with the profiles %v, not %v; remove it to create a new one", r.path(file), c.Role, c.Profiles, profiles)
+			return c, fmt.Errorf("%s belongs to a %s with the profiles %v, not %v; remove it to create a new one",
+				r.path(file), c.Role, c.Profiles, profiles)
 		}
 		r.record(file, Kept, describe(c.User))
 		return c, nil

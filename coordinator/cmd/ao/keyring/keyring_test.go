@@ -53,7 +53,8 @@ var now = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 
 func TestWhatIsThereStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ring")
-	w := Options{Dir: dir, TLS: true, Hosts: []string{"nats", "10.0.0.5"}, Now: now, Workers: map[string][]users.Profile{"text": {{Type: "procedural", Name: "text"}}}}
+	w := Options{Dir: dir, TLS: true, Hosts: []string{"nats", "10.0.0.5"}, Now: now,
+		Workers: map[string][]users.Profile{"text": {{Type: "procedural", Name: "text"}}}}
 	r, err := Make(w)
 	if err != nil {
 		t.Fatal(err)
@@ -64,11 +65,13 @@ func TestWhatIsThereStays(t *testing.T) {
 	first := contents(t, dir)
 	for name, text := range first {
 		open := strings.HasSuffix(name, ".crt") || name == "nats/users.conf"
-		if got := strings.HasPrefix(text, "-rw-r--r--"); got != open || !open && !strings.HasPrefix(text, "-rw-------") {
+		if got := strings.HasPrefix(text, "-rw-r--r--"); got != open || !open &&
+			!strings.HasPrefix(text, "-rw-------") {
 			t.Errorf("%s has the mode %s", name, text[:10])
 		}
 	}
-	for _, next := range []Options{w, {Dir: dir, Now: now}, {Dir: dir, TLS: true, Hosts: []string{"nats"}, Now: now.AddDate(1, 0, 0)}} {
+	for _, next := range []Options{w, {Dir: dir, Now: now}, {Dir: dir, TLS: true, Hosts: []string{"nats"},
+		Now: now.AddDate(1, 0, 0)}} {
 		r, err := Make(next)
 		if err != nil || r.Changed() {
 			t.Errorf("again: %+v, %v", r, err)
@@ -83,7 +86,8 @@ func TestWhatIsThereStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if who, err := tokens.Check(strings.TrimSpace(text[strings.Index(text, "\n"):])); err != nil || who.Name != name {
+		if who, err := tokens.Check(strings.TrimSpace(text[strings.Index(text, "\n"):])); err != nil ||
+			who.Name != name {
 			t.Errorf("token %s: %+v, %v", name, who, err)
 		}
 	}
@@ -91,7 +95,8 @@ func TestWhatIsThereStays(t *testing.T) {
 	roots.AddCert(certOf(t, filepath.Join(dir, "worker/ca.crt")))
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "nats", "10.0.0.5"} {
 		for _, file := range []string{"nats/server.crt", "coordinator/http.crt"} {
-			if _, err := certOf(t, filepath.Join(dir, file)).Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
+			if _, err := certOf(t, filepath.Join(dir, file)).Verify(x509.VerifyOptions{DNSName: host, Roots: roots,
+				CurrentTime: now}); err != nil {
 				t.Errorf("%s for %s: %v", file, host, err)
 			}
 		}
@@ -179,17 +184,22 @@ func TestLater(t *testing.T) {
 	if got := states(make(Options{TLS: true})); !reflect.DeepEqual(got, []string{"nats/users.conf"}) {
 		t.Errorf("TLS: %v", got)
 	}
-	if got := states(make(Options{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "mind"}}}})); !reflect.DeepEqual(got, []string{"nats/users.conf"}) {
+	if got := states(
+		make(Options{Workers: map[string][]users.Profile{
+			"mind": {{Type: "autonomous", Name: "mind"}}}})); !reflect.DeepEqual(got, []string{"nats/users.conf"}) {
 		t.Errorf("a worker: %v", got)
 	}
-	if got := states(make(Options{TLS: true, Hosts: []string{"nats"}})); !reflect.DeepEqual(got, []string{"nats/server.crt", "coordinator/http.crt"}) {
+	if got := states(make(Options{TLS: true, Hosts: []string{"nats"}})); !reflect.DeepEqual(got,
+		[]string{"nats/server.crt", "coordinator/http.crt"}) {
 		t.Errorf("a host: %v", got)
 	}
 	late := now.AddDate(2, 0, -20)
-	if got := states(make(Options{Now: late})); !reflect.DeepEqual(got, []string{"nats/server.crt", "coordinator/http.crt"}) {
+	if got := states(make(Options{Now: late})); !reflect.DeepEqual(got,
+		[]string{"nats/server.crt", "coordinator/http.crt"}) {
 		t.Errorf("renewal: %v", got)
 	}
-	if c := certOf(t, filepath.Join(dir, "nats/server.crt")); c.VerifyHostname("nats") != nil || c.NotAfter.Before(late.AddDate(1, 0, 0)) {
+	if c := certOf(t, filepath.Join(dir, "nats/server.crt")); c.VerifyHostname("nats") != nil ||
+		c.NotAfter.Before(late.AddDate(1, 0, 0)) {
 		t.Errorf("renewed: %v until %v", c.DNSNames, c.NotAfter)
 	}
 	for _, tt := range []struct {
@@ -197,7 +207,9 @@ func TestLater(t *testing.T) {
 		w                Options
 		want             string
 	}{
-		{"other profiles", "", "", Options{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "other"}}}}, "worker-mind/nats.nk"},
+		{"other profiles", "", "",
+			Options{Workers: map[string][]users.Profile{"mind": {{Type: "autonomous", Name: "other"}}}},
+			"worker-mind/nats.nk"},
 		{"no seed", "worker/nats.nk", "# role: worker\n", Options{}, "remove it to create a new one"},
 		{"another key", "nats/server.key", "", Options{}, "nats/server.crt and .key"},
 		{"an old authority", "", "", Options{Now: now.AddDate(10, 0, -5)}, "remove the folder ca"},
@@ -223,8 +235,8 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// TestAFolderOfAnOlderVersion: 'ao init' renews the rights in it and keeps the keys, and touches nothing that it would
-// lose. The folder was made by the program of commit 073a48e.
+// TestAFolderOfAnOlderVersion: 'ao init' renews the rights in it and keeps the keys, and touches nothing that it
+// would lose. The folder was made by the program of commit 073a48e.
 func TestAFolderOfAnOlderVersion(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("../../../../nats/users/testdata/keys")); err != nil {
@@ -241,7 +253,8 @@ func TestAFolderOfAnOlderVersion(t *testing.T) {
 	}
 	write(strings.Replace(text, "jetstream: enabled", "jetstream: {max_file: 1G}", 1))
 	changed := contents(t, dir)
-	if _, err := Make(Options{Dir: dir, Now: now}); err == nil || !strings.Contains(err.Error(), "nats/users.conf") || !strings.Contains(err.Error(), "jetstream: enabled") {
+	if _, err := Make(Options{Dir: dir, Now: now}); err == nil || !strings.Contains(err.Error(), "nats/users.conf") ||
+		!strings.Contains(err.Error(), "jetstream: enabled") {
 		t.Errorf("changed by hand: %v", err)
 	}
 	if got := contents(t, dir); got[conf] != changed[conf] {

@@ -10,8 +10,8 @@ import (
 	"ao/nats/disk"
 )
 
-// storeLimits writes each NATS server's storage limit into its data folder. A limit that still fits is never reduced: a
-// running server would refuse to reload its configuration.
+// storeLimits writes each NATS server's storage limit into its data folder. A limit that still fits is never reduced:
+// a running server would refuse to reload its configuration.
 func (r *Result) storeLimits(w Options) error {
 	folders := make([]disk.StoreUsage, len(w.NATSData))
 	sharing := map[uint64]int{}
@@ -45,16 +45,21 @@ func (r *Result) storeLimit(dir string, f disk.StoreUsage, sharing int, requeste
 	if size == 0 {
 		size = f.MaxStore(sharing)
 		if size == 0 {
-			return fmt.Errorf("size of the disk of %s is unknown; set AO_NATS_STORE to the storage limit of NATS, such as 10GB", dir)
+			return fmt.Errorf(
+				"size of the disk of %s is unknown; set AO_NATS_STORE to the storage limit of NATS, such as 10GB", dir)
 		}
 		if current > size && f.Fits(current, sharing) {
 			size = current
 		}
 	}
-	err = r.writeDerived(name, fmt.Sprintf("storage limit of NATS, %d MiB: included by the server's configuration%s", size>>20, sizeWarning(f, size, sharing)),
-		fmt.Sprintf("# Written by 'ao init': storage limit of this server in bytes. Its configuration includes it in the block jetstream.\nmax_file_store: %d\n", size))
+	err = r.writeDerived(name, fmt.Sprintf("storage limit of NATS, %d MiB: included by the server's configuration%s",
+		size>>20, sizeWarning(f, size, sharing)),
+		fmt.Sprintf("# Written by 'ao init': storage limit of this server in bytes. Its configuration includes it in "+
+			"the block jetstream.\nmax_file_store: %d\n", size))
 	if err != nil && current > 0 {
-		r.Files[len(r.Files)-1] = File{name, Kept, fmt.Sprintf("storage limit of NATS, still %d MiB; %d MiB could not be written: %v", current>>20, size>>20, err)}
+		r.Files[len(r.Files)-1] = File{
+			name, Kept, fmt.Sprintf("storage limit of NATS, still %d MiB; %d MiB could not be written: %v", current>>20,
+				size>>20, err)}
 		return nil // a full disk must not keep an existing deployment from starting
 	}
 	return err

@@ -21,7 +21,8 @@ func TestTheStoreOfNATSFollowsItsDisk(t *testing.T) {
 		if err := os.MkdirAll(stream, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(stream, "meta.inf"), []byte(`{"name":"RUNS","max_bytes":`+bytes+`}`), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(stream, "meta.inf"), []byte(`{"name":"RUNS","max_bytes":`+bytes+`}`),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,13 +118,14 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 	if room, err := disk.UsageOf(dirs[0]); err != nil || all < 180<<20 || all > int64(room.Free) {
 		t.Errorf("three servers store %d bytes at most, their disk has %+v, %v", all, room, err)
 	}
-	if _, err := Make(Options{Dir: t.TempDir(), Now: now, NATSData: []string{d.Path("nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
+	if _, err := Make(Options{Dir: t.TempDir(), Now: now, NATSData: []string{d.Path("nowhere")}}); err == nil ||
+		!strings.Contains(err.Error(), "the data folder of NATS") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
 
-// TestTheFolderForBatchesIsThatOfTheServer: who runs 'ao init' owns it and all above it, and a server makes its stream
-// there.
+// TestTheFolderForBatchesIsThatOfTheServer: who runs 'ao init' owns it and all above it, and a server makes its
+// stream there.
 func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
 	dir, data := t.TempDir(), t.TempDir()
 	for _, state := range []string{Made, Kept} {
@@ -151,20 +153,23 @@ func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
 			t.Errorf("the server's stream is not where memory is mounted: %v", err)
 		}
 	}
-	if _, err := Make(Options{Dir: dir, Now: now, Staging: []string{filepath.Join(data, "nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
+	if _, err := Make(Options{Dir: dir, Now: now, Staging: []string{filepath.Join(data, "nowhere")}}); err == nil ||
+		!strings.Contains(err.Error(), "the data folder of NATS") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
 
 func TestReadSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"": 0, "10GB": 10 << 30, "10GiB": 10 << 30, "10gb": 10 << 30, "10G": 10_000_000_000, "512MB": 512 << 20, "1t": 1_000_000_000_000, "6442450944": 6 << 30,
+		"": 0, "10GB": 10 << 30, "10GiB": 10 << 30, "10gb": 10 << 30, "10G": 10_000_000_000, "512MB": 512 << 20,
+		"1t": 1_000_000_000_000, "6442450944": 6 << 30,
 	} {
 		if got, err := ReadSize(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"10 GB", "GB", "-1", "0", "1.5GB", "10XB", "10IB", "1MB", "2000000TB", "99999999999999999999", "$X"} {
+	for _, text := range []string{"10 GB", "GB", "-1", "0", "1.5GB", "10XB", "10IB", "1MB", "2000000TB",
+		"99999999999999999999", "$X"} {
 		if got, err := ReadSize(text); err == nil {
 			t.Errorf("%q is taken as %d", text, got)
 		}

@@ -52,7 +52,8 @@ func (r *Result) certificates(w Options, all []users.User) (users.TLS, error) {
 	if err := r.certificate("nats/server", "of NATS", w, ca, key); err != nil {
 		return users.TLS{}, err
 	}
-	return users.TLS{Cert: r.path("nats/server.crt"), Key: r.path("nats/server.key")}, r.certificate("coordinator/http", "of the HTTP API (AO_TLS_CERT, AO_TLS_KEY)", w, ca, key)
+	return users.TLS{Cert: r.path("nats/server.crt"), Key: r.path("nats/server.key")},
+		r.certificate("coordinator/http", "of the HTTP API (AO_TLS_CERT, AO_TLS_KEY)", w, ca, key)
 }
 
 func names(all []users.User) (names []string) {
@@ -71,7 +72,9 @@ func (r *Result) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey,
 	}
 	if cert != nil {
 		if now.After(cert.NotAfter.Add(-renewal)) {
-			return nil, nil, fmt.Errorf("authority %s.crt expires on %s: remove the folder ca, create a new one with 'ao init --tls', and give its ca.crt to every client", r.path(file), cert.NotAfter.Format(time.DateOnly))
+			return nil, nil, fmt.Errorf("authority %s.crt expires on %s: remove the folder ca, create a new one with "+
+				"'ao init --tls', and give its ca.crt to every client", r.path(file),
+				cert.NotAfter.Format(time.DateOnly))
 		}
 		r.record(file+".key", Kept, what)
 		return cert, key, nil
@@ -153,7 +156,8 @@ func newTemplate(name string, now time.Time, years int) (*x509.Certificate, erro
 
 // sign creates a certificate and stores it with its key. The key is written first: a certificate never exists without
 // one.
-func (r *Result) sign(file string, template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) (*x509.Certificate, error) {
+func (r *Result) sign(file string, template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) (
+	*x509.Certificate, error) {
 	raw, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
 	if err != nil {
 		return nil, err
@@ -187,7 +191,8 @@ func (r *Result) pair(file string) (*x509.Certificate, *ecdsa.PrivateKey, error)
 		return nil, nil, err
 	}
 	bad := func(why string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-		return nil, nil, fmt.Errorf("%s.crt and .key: %s; restore both, or remove both to create new ones", r.path(file), why)
+		return nil, nil, fmt.Errorf("%s.crt and .key: %s; restore both, or remove both to create new ones",
+			r.path(file), why)
 	}
 	block, _ := pem.Decode(cert)
 	if block == nil {
@@ -201,7 +206,8 @@ func (r *Result) pair(file string) (*x509.Certificate, *ecdsa.PrivateKey, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	if block, _ = pem.Decode(text); block == nil {
+	block, _ = pem.Decode(text)
+	if block == nil {
 		return bad("the key is missing, or cannot be read")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)

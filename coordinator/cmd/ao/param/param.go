@@ -1,5 +1,5 @@
-// Package param builds the parameters of a run from command-line arguments. Values get the types of the agent's schema;
-// the order of keys and the digits of numbers stay as typed.
+// Package param builds the parameters of a run from command-line arguments. Values get the types of the agent's
+// schema; the order of keys and the digits of numbers stay as typed.
 package param
 
 import (
@@ -43,7 +43,8 @@ func Parse(arg string) (Argument, error) {
 	case isRaw:
 		g.Key, g.kind = before, raw
 		if err := strictjson.Check([]byte(value)); err != nil {
-			return Argument{}, fmt.Errorf("parameter %s: %s; for plain text write %s=…", g.Key, withoutSubject(err), g.Key)
+			return Argument{}, fmt.Errorf("parameter %s: %s; for plain text write %s=…", g.Key, withoutSubject(err),
+				g.Key)
 		}
 	}
 	if g.Key == "" {
@@ -77,8 +78,8 @@ func NeedsSchema(given []Argument) bool {
 	return slices.ContainsFunc(given, func(g Argument) bool { return g.kind == typed || g.kind == bare })
 }
 
-// Object returns the parameters: the members of base, then the arguments in their order. A key in both keeps its place
-// from base and takes the argument's value. A key given several times becomes an array.
+// Object returns the parameters: the members of base, then the arguments in their order. A key in both keeps its
+// place from base and takes the argument's value. A key given several times becomes an array.
 func Object(base []strictjson.Member, given []Argument, s Schema) (json.RawMessage, error) {
 	members := slices.Clone(base)
 	var keys []string

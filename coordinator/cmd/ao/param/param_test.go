@@ -64,7 +64,8 @@ func TestObject(t *testing.T) {
 		{`tags=5`, `{"tags":["5"]}`},
 		{`tags=a url=x tags=b`, `{"tags":["a","b"],"url":"x"}`},
 		{`ports=80,443`, `{"ports":[80,443]}`},
-		{`ports=80,http`, `parameter ports[1] must be an integer, got "http"; write ports=5, or ports:=JSON for the whole array`},
+		{`ports=80,http`,
+			`parameter ports[1] must be an integer, got "http"; write ports=5, or ports:=JSON for the whole array`},
 		{`points=[1,2] points=[3,4.50]`, `{"points":[[1,2],[3,4.50]]}`},
 		{`rows={"b":1,"a":2}`, `{"rows":[{"b":1,"a":2}]}`},
 		{`rows=[{"a":1},{"a":2}]`, `{"rows":[{"a":1},{"a":2}]}`},
@@ -165,9 +166,11 @@ func TestTextIsText(t *testing.T) {
 // TestOddSchemas are schemas that say nothing useful: then everything is a string, and nothing breaks.
 func TestOddSchemas(t *testing.T) {
 	for _, schema := range []string{
-		``, `null`, `true`, `false`, `{}`, `5`, `[]`, `{"properties":5}`, `{"properties":{"n":true}}`, `{"properties":{"n":{"type":5}}}`,
+		``, `null`, `true`, `false`, `{}`, `5`, `[]`, `{"properties":5}`, `{"properties":{"n":true}}`,
+		`{"properties":{"n":{"type":5}}}`,
 		`{"properties":{"n":{"$ref":"https://example.org/x"}}}`, `{"properties":{"n":{"$ref":"#/nowhere/0"}}}`,
-		`{"allOf":[{"$ref":"#"}]}`, `{"patternProperties":{"(":{"type":"integer"}}}`, `{"anyOf":5,"properties":{"n":{"enum":5}}}`,
+		`{"allOf":[{"$ref":"#"}]}`, `{"patternProperties":{"(":{"type":"integer"}}}`,
+		`{"anyOf":5,"properties":{"n":{"enum":5}}}`,
 	} {
 		t.Run(schema, func(t *testing.T) {
 			got, err := build("", "n=5", schema)
@@ -181,10 +184,12 @@ func TestOddSchemas(t *testing.T) {
 func TestFields(t *testing.T) {
 	var got []string
 	for _, f := range NewSchema(json.RawMessage(crawler)).Fields() {
-		got = append(got, fmt.Sprintf("%s %s %v %s %s %s", f.Name, f.Type, f.Required, f.Example, f.Default, f.Description))
+		got = append(got, fmt.Sprintf("%s %s %v %s %s %s", f.Name, f.Type, f.Required, f.Example, f.Default,
+			f.Description))
 	}
 	want := []string{
-		"url string true text  Where to begin", "depth integer true 5 2 ", "ratio number false 0.5  ", "verbose boolean false true  ",
+		"url string true text  Where to begin", "depth integer true 5 2 ", "ratio number false 0.5  ",
+		"verbose boolean false true  ",
 		"tags array of string false a,b  ", "ports array of integer false a,b  ",
 	}
 	for i, w := range want {
@@ -204,7 +209,8 @@ func TestLimits(t *testing.T) {
 		{`{"type":"number","exclusiveMinimum":0,"multipleOf":0.50}`, `exclusiveMinimum 0; multipleOf 0.50`},
 		{`{"type":"string","pattern":"^a,b$","format":"uri","minLength":2}`, `minLength 2; pattern ^a,b$; format uri`},
 		{`{"enum":["fast","full"]}`, ``}, // its values are told in place of its type
-		{`{"type":"array","minItems":1,"items":{"type":"string","pattern":"^[^,]+$"}}`, `minItems 1; each pattern ^[^,]+$`},
+		{`{"type":"array","minItems":1,"items":{"type":"string","pattern":"^[^,]+$"}}`,
+			`minItems 1; each pattern ^[^,]+$`},
 		{`{"items":{"enum":[1,2]}}`, `each one of 1, 2`},
 		{`{"allOf":[{"minimum":1},{"$ref":"#/definitions/few"}]}`, `minimum 1; maximum 3`},
 		{`{"anyOf":[{"minimum":5},{"maximum":0}],"if":{},"then":{"minimum":9}}`, ``},

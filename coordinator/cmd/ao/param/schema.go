@@ -12,8 +12,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Schema is an agent's parameters_schema, used to convert typed arguments. It does not validate; the coordinator does.
-// The zero value knows no parameters.
+// Schema is an agent's parameters_schema, used to convert typed arguments. It does not validate; the coordinator
+// does. The zero value knows no parameters.
 type Schema struct {
 	root          json.RawMessage
 	unconditional bool // ignore anyOf, oneOf, then and else
@@ -23,7 +23,8 @@ type Schema struct {
 func NewSchema(raw json.RawMessage) Schema { return Schema{root: raw} }
 
 // Implicit is the schema of an autonomous agent without its own, and of every resume.
-var Implicit = NewSchema(json.RawMessage(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`))
+var Implicit = NewSchema(json.RawMessage(`{"type":"object","required":["prompt"],` +
+	`"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`))
 
 // Field describes one parameter of an agent for people.
 type Field struct {
@@ -84,7 +85,8 @@ func (s Schema) field(name string, required bool) Field {
 
 // bounds are the schema keywords that limit a value and fit on one line.
 var bounds = []string{
-	"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "format",
+	"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern",
+	"format",
 	"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
 }
 

@@ -31,17 +31,20 @@ func (s Schema) value(key string, given []Argument) (json.RawMessage, error) {
 	var texts []string
 	for _, g := range given {
 		if g.kind != typed {
-			return nil, fmt.Errorf("parameter %s is given %d times; only %s=… can be repeated, to build an array", key, len(given), key)
+			return nil, fmt.Errorf("parameter %s is given %d times; only %s=… can be repeated, to build an array", key,
+				len(given), key)
 		}
 		texts = append(texts, g.text)
 	}
 	if len(types) > 0 && !slices.Contains(types, "array") {
-		return nil, fmt.Errorf("parameter %s is given %d times, but it is %s, not an array; give it once", key, len(given), nouns(types))
+		return nil, fmt.Errorf("parameter %s is given %d times, but it is %s, not an array; give it once", key,
+			len(given), nouns(types))
 	}
 	return s.array(key, texts, facets)
 }
 
-// convert converts a text to the first type that fits. It stays a string if the schema allows strings or names no type.
+// convert converts a text to the first type that fits. It stays a string if the schema allows strings or names no
+// type.
 func (s Schema) convert(key, typed string, facets []facet) (json.RawMessage, error) {
 	if v, ok := enumValue(facets, typed); ok {
 		return v, nil
@@ -70,7 +73,8 @@ func (s Schema) convert(key, typed string, facets []facet) (json.RawMessage, err
 	if failed != nil && len(types) == 1 {
 		return nil, failed
 	}
-	return nil, fmt.Errorf("parameter %s must be %s, got %.60q; write %s=%s", key, nouns(types), typed, key, example(types))
+	return nil, fmt.Errorf("parameter %s must be %s, got %.60q; write %s=%s", key, nouns(types), typed, key,
+		example(types))
 }
 
 // conversions are the types in the order in which they are tried.
@@ -110,7 +114,8 @@ func composite(s string, open byte) (json.RawMessage, bool) {
 func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessage, error) {
 	var items []json.RawMessage
 	for _, t := range texts {
-		if whole, ok := composite(strings.TrimSpace(t), '['); ok && !slices.Contains(typesOf(s.items(facets, len(items))), "array") {
+		if whole, ok := composite(strings.TrimSpace(t), '['); ok &&
+			!slices.Contains(typesOf(s.items(facets, len(items))), "array") {
 			var elements []json.RawMessage
 			if err := json.Unmarshal(whole, &elements); err != nil {
 				return nil, fmt.Errorf("parameter %s: %w", key, err)
@@ -129,7 +134,8 @@ func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessa
 			of := s.items(facets, len(items))
 			v, err := s.convert(key, p, of)
 			if err != nil {
-				return nil, fmt.Errorf("parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the whole array",
+				return nil, fmt.Errorf(
+					"parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the whole array",
 					key, len(items), nouns(typesOf(of)), p, key, example(typesOf(of)), key)
 			}
 			items = append(items, v)

@@ -11,12 +11,14 @@ func TestEscapes(t *testing.T) {
 	for _, tt := range []struct{ in, text, line, json string }{
 		{"plain ünïcode 漢字 🙂", "plain ünïcode 漢字 🙂", "plain ünïcode 漢字 🙂", "plain ünïcode 漢字 🙂"},
 		{"a\tb\nc", "a\tb\nc", `a\tb\nc`, "a\tb\nc"},
-		{"\x1b[31mred\x1b]0;title\x07", `\x1b[31mred\x1b]0;title\x07`, `\x1b[31mred\x1b]0;title\x07`, `\u001b[31mred\u001b]0;title\u0007`},
+		{"\x1b[31mred\x1b]0;title\x07", `\x1b[31mred\x1b]0;title\x07`, `\x1b[31mred\x1b]0;title\x07`,
+			`\u001b[31mred\u001b]0;title\u0007`},
 		{"over\rwritten\b", `over\rwritten\x08`, `over\rwritten\x08`, `over\rwritten\u0008`},
 		{"\x7f\u009b1m", `\x7f\x9b1m`, `\x7f\x9b1m`, `\u007f\u009b1m`},
 		{"bad\xffutf8", `bad\xffutf8`, `bad\xffutf8`, `bad\u00ffutf8`},
 		{"kept \ufffd", "kept \ufffd", "kept \ufffd", "kept \ufffd"},
-		{"exe\u202egpj.\u2066x\u200f", `exe\u202egpj.\u2066x\u200f`, `exe\u202egpj.\u2066x\u200f`, `exe\u202egpj.\u2066x\u200f`},
+		{"exe\u202egpj.\u2066x\u200f", `exe\u202egpj.\u2066x\u200f`, `exe\u202egpj.\u2066x\u200f`,
+			`exe\u202egpj.\u2066x\u200f`},
 		{"one\u2028two", `one\u2028two`, `one\u2028two`, `one\u2028two`},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
@@ -84,8 +86,10 @@ func TestAge(t *testing.T) {
 		ago  time.Duration
 		want string
 	}{
-		{-time.Hour, "now"}, {0, "now"}, {999 * time.Millisecond, "now"}, {time.Second, "1s ago"}, {59 * time.Second, "59s ago"},
-		{2*time.Minute + 30*time.Second, "2m ago"}, {3 * time.Hour, "3h ago"}, {47 * time.Hour, "47h ago"}, {48 * time.Hour, "2d ago"},
+		{-time.Hour, "now"}, {0, "now"}, {999 * time.Millisecond, "now"}, {time.Second, "1s ago"},
+		{59 * time.Second, "59s ago"},
+		{2*time.Minute + 30*time.Second, "2m ago"}, {3 * time.Hour, "3h ago"}, {47 * time.Hour, "47h ago"},
+		{48 * time.Hour, "2d ago"},
 		{31 * 24 * time.Hour, "2026-01-29"},
 	} {
 		if got := Age(now, now.Add(-tt.ago)); got != tt.want {
@@ -102,7 +106,8 @@ func TestTook(t *testing.T) {
 		d    time.Duration
 		want string
 	}{
-		{-1, "0ms"}, {12 * time.Millisecond, "12ms"}, {3140 * time.Millisecond, "3.1s"}, {59999 * time.Millisecond, "59.9s"},
+		{-1, "0ms"}, {12 * time.Millisecond, "12ms"}, {3140 * time.Millisecond, "3.1s"},
+		{59999 * time.Millisecond, "59.9s"},
 		{2*time.Minute + 3*time.Second, "2m03s"}, {26*time.Hour + 5*time.Minute, "26h05m"},
 	} {
 		if got := Duration(tt.d); got != tt.want {
@@ -113,7 +118,8 @@ func TestTook(t *testing.T) {
 
 func TestCut(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{"short", "short"}, {"exactly 10", "exactly 10"}, {"more than that", "more than…"}, {"ein läängerer", "ein lääng…"}, {" a\nb ", `a\nb`},
+		{"short", "short"}, {"exactly 10", "exactly 10"}, {"more than that", "more than…"},
+		{"ein läängerer", "ein lääng…"}, {" a\nb ", `a\nb`},
 	} {
 		if got := Truncate(tt.in, 10); got != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)

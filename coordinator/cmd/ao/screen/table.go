@@ -20,7 +20,8 @@ func NewTable(columns ...string) *Table { return &Table{header: columns} }
 // Row adds a row; its cells are escaped.
 func (t *Table) Row(cells ...string) {
 	for i, c := range cells {
-		if cells[i] = Line(c); cells[i] == "" {
+		cells[i] = Line(c)
+		if cells[i] == "" {
 			cells[i] = "-"
 		}
 	}
