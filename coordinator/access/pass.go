@@ -22,7 +22,7 @@ type Pass struct {
 // Kind is what a pass is good for.
 type Kind struct {
 	name string
-	Last time.Duration // how long it is good
+	TTL  time.Duration // how long it is good
 }
 
 // The kinds of passes.
@@ -84,7 +84,7 @@ func (t *Tokens) CheckPass(k Kind, text string, sign Sign) (Caller, error) {
 		return Caller{}, wrong
 	}
 	now := t.now()
-	if now.Sub(p.At) >= k.Last || p.At.Sub(now) > time.Hour {
+	if now.Sub(p.At) >= k.TTL || p.At.Sub(now) > time.Hour {
 		return Caller{}, fault.New(fault.Unauthorized, "", "This login has expired; log in again")
 	}
 	if e.Expired(now) {
@@ -95,8 +95,8 @@ func (t *Tokens) CheckPass(k Kind, text string, sign Sign) (Caller, error) {
 	return who, nil
 }
 
-// Stale says that a pass is to be renewed when it is used.
-func (t *Tokens) Stale(k Kind, p Pass) bool { return t.now().Sub(p.At) > k.Last/12 }
+// NeedsRenewal says that a pass is to be renewed when it is used.
+func (t *Tokens) NeedsRenewal(k Kind, p Pass) bool { return t.now().Sub(p.At) > k.TTL/12 }
 
 // named is the token of that name.
 func (t *Tokens) named(name string) (Entry, bool) {

@@ -28,7 +28,7 @@ func TestPasses(t *testing.T) {
 		now = now.Add(at)
 		who, err := tokens.CheckPass(k, text, signed)
 		if good != (err == nil) || err != nil && fault.KindOf(err) != fault.Unauthorized || good &&
-			(who.Name != "me" || who.Scope != Admin || who.Keys() != me.Keys()) {
+			(who.Name != "me" || who.Scope != Admin || who.KeyScope() != me.KeyScope()) {
 			t.Errorf("%v: %+v, %v; want good %v", at, who, err, good)
 		}
 		now = now.Add(-at)
@@ -45,12 +45,12 @@ func TestPasses(t *testing.T) {
 
 	login := check(0, Cookie, cookie, true).Login
 	now = now.Add(11 * time.Hour)
-	if !tokens.Stale(Cookie, login) {
+	if !tokens.NeedsRenewal(Cookie, login) {
 		t.Error("it is not renewed")
 	}
 	renewed := tokens.Renew(Cookie, login, signed)
 	again := check(11*time.Hour, Cookie, renewed, true)
-	if again.Login.ID != login.ID || tokens.Stale(Cookie, again.Login) {
+	if again.Login.ID != login.ID || tokens.NeedsRenewal(Cookie, again.Login) {
 		t.Errorf("renewed: %+v of %+v", again.Login, login)
 	}
 	check(2*time.Hour, Cookie, cookie, false)

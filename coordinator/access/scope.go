@@ -51,25 +51,25 @@ type Caller struct {
 	key     string
 }
 
-// May says whether a caller with this scope, or a session, may use a route; what else it needs is said elsewhere.
-func (c Caller) May(r Rule) bool {
+// Allowed says whether a caller with this scope, or a session, may use a route; what else it needs is said elsewhere.
+func (c Caller) Allowed(r Rule) bool {
 	if c.Session != "" {
 		return r.Session != Nothing
 	}
 	return c.Scope >= r.Scope
 }
 
-// Anybody is a caller where no tokens are asked for: whoever reaches this address may do everything.
-var Anybody = Caller{Scope: Admin, key: "http"}
+// Unauthenticated is a caller where no tokens are asked for: whoever reaches this address may do everything.
+var Unauthenticated = Caller{Scope: Admin, key: "http"}
 
-// OfSession is a caller with a session's token.
-func OfSession(id string) Caller { return Caller{Session: id, key: "session:" + id} }
+// SessionCaller is a caller with a session's token.
+func SessionCaller(id string) Caller { return Caller{Session: id, key: "session:" + id} }
 
-// Keys tells one caller's idempotency keys from another's.
-func (c Caller) Keys() string { return c.key }
+// KeyScope tells one caller's idempotency keys from another's.
+func (c Caller) KeyScope() string { return c.key }
 
-// Needs refuses a caller whose token has not this scope. A session has no scope: what it may do is said elsewhere.
-func (c Caller) Needs(s Scope) error {
+// RequireScope refuses a caller whose token has not this scope. A session has no scope: what it may do is said elsewhere.
+func (c Caller) RequireScope(s Scope) error {
 	if c.Session == "" && c.Scope < s {
 		return fault.Newf(fault.Forbidden, "This needs a token with scope %s, and token %q has %s; whoever runs the "+
 			"coordinator makes one with: ao tokens create --scope %s", s, c.Name, c.Scope, s).

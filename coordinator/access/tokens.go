@@ -22,9 +22,9 @@ type Tokens struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	mu   sync.RWMutex
-	all  []Entry
-	seen fs.FileInfo // the file as it was read last; nil: it was not there
+	mu       sync.RWMutex
+	all      []Entry
+	fileInfo fs.FileInfo // the file as it was read last; nil: it was not there
 }
 
 // Load reads a file of tokens. One that cannot be read, or has a bad line, is an error here; later, when the file
@@ -39,7 +39,7 @@ func Load(path string, log *slog.Logger) (*Tokens, error) {
 		t.log.Warn("there is no API token in the file, so everybody is refused; make one with 'ao tokens create'",
 			"file", path)
 	}
-	t.all, t.seen = all, seen
+	t.all, t.fileInfo = all, seen
 	return t, nil
 }
 
@@ -97,14 +97,14 @@ func expired(e Entry) error {
 		"tokens create", e.Name)
 }
 
-// lasting is for how long a token is made at least whose end anybody has to be told of.
-const lasting = 30 * 24 * time.Hour
+// longLived is for how long a token is made at least whose end anybody has to be told of.
+const longLived = 30 * 24 * time.Hour
 
-// NextEnd is when the next token ends, of those that were made to last and have not ended; zero: there is none.
-func (t *Tokens) NextEnd() (next time.Time) {
+// NextExpiry is when the next token ends, of those that were made to last and have not ended; zero: there is none.
+func (t *Tokens) NextExpiry() (next time.Time) {
 	now := t.now()
 	for _, e := range t.current() {
-		if e.Expires.IsZero() || e.Expired(now) || !e.Created.IsZero() && e.Expires.Sub(e.Created) < lasting {
+		if e.Expires.IsZero() || e.Expired(now) || !e.Created.IsZero() && e.Expires.Sub(e.Created) < longLived {
 			continue
 		}
 		if next.IsZero() || e.Expires.Before(next) {
@@ -121,18 +121,18 @@ func (t *Tokens) current() []Entry {
 		now = nil
 	}
 	t.mu.RLock()
-	all, same := t.all, sameFile(now, t.seen)
+	all, same := t.all, sameFile(now, t.fileInfo)
 	t.mu.RUnlock()
 	if same {
 		return all
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if sameFile(now, t.seen) {
+	if sameFile(now, t.fileInfo) {
 		return t.all
 	}
 	read, seen, err := readFile(t.path)
-	t.seen = seen
+	t.fileInfo = seen
 	if err != nil {
 		t.log.Error("the file of API tokens cannot be used as it is now; the tokens of before still hold", "err", err)
 		return t.all

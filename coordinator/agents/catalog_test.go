@@ -13,7 +13,7 @@ import (
 // What is known of an agent comes from several sides, and who was slow brings what is older: it changes nothing.
 func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
 	b := natstest.Bus(t)
-	c := coordinatortest.Begin(t, b, parts.Config{})
+	c := coordinatortest.Start(t, b, parts.Config{})
 	read := func() ([]byte, uint64) {
 		t.Helper()
 		value, rev, err := b.Bucket(subject.Agents).Get(t.Context(), "thinker")

@@ -47,29 +47,29 @@ type Report struct {
 	Checks  []Finding `json:"checks"`
 }
 
-// Good, Bad, Odd and Not make findings.
-func Good(check, format string, args ...any) Finding {
+// Passed, Bad, Odd and Not make findings.
+func Passed(check, format string, args ...any) Finding {
 	return Finding{Check: check, Verdict: OK, Say: fmt.Sprintf(format, args...)}
 }
 
-// Bad is a check that failed, with what to do.
-func Bad(check, advice, format string, args ...any) Finding {
+// Failed is a check that failed, with what to do.
+func Failed(check, advice, format string, args ...any) Finding {
 	return Finding{check, Fail, fmt.Sprintf(format, args...), advice}
 }
 
-// Odd is a check that did not end well, with what to do.
-func Odd(check, advice, format string, args ...any) Finding {
+// Warned is a check that did not end well, with what to do.
+func Warned(check, advice, format string, args ...any) Finding {
 	return Finding{check, Warn, fmt.Sprintf(format, args...), advice}
 }
 
-// Not is a check that cannot be made from here, with how it can.
-func Not(check, advice, format string, args ...any) Finding {
+// Skipped is a check that cannot be made from here, with how it can.
+func Skipped(check, advice, format string, args ...any) Finding {
 	return Finding{check, Skip, fmt.Sprintf(format, args...), advice}
 }
 
-// OlderUsers is what users.conf of an older version lacks; where says which it is.
-func OlderUsers(where string) Finding {
-	return Odd("nats-users", "'ao init --dir' with the folder of its keys renews nats/users.conf and keeps every "+
+// OutdatedUsers is what users.conf of an older version lacks; where says which it is.
+func OutdatedUsers(where string) Finding {
+	return Warned("nats-users", "'ao init --dir' with the folder of its keys renews nats/users.conf and keeps every "+
 		"key; then have NATS reload it, or restart an embedded one",
 		"users.conf is of an older version: NATS does not tell coordinators whose credential a worker's request "+
 			"comes with (%s)", where)
@@ -81,27 +81,27 @@ func Secret(setting, path string) Finding {
 	what := fmt.Sprintf("%s %s", setting, path)
 	info, err := os.Stat(path)
 	if err != nil {
-		return Bad("secrets", "make it readable for the user that needs it, or mend the setting",
+		return Failed("secrets", "make it readable for the user that needs it, or mend the setting",
 			"%s cannot be looked at: %s", what, fault.Describe(err))
 	}
 	if info.Mode().Perm()&0o007 == 0 || !reachable(path) {
-		return Good("secrets", "%s is closed to other users (%v)", what, info.Mode().Perm())
+		return Passed("secrets", "%s is closed to other users (%v)", what, info.Mode().Perm())
 	}
 	right := "600"
 	if info.IsDir() {
 		right = "700"
-		open, err := openIn(path)
+		open, err := readableIn(path)
 		if err == nil && open == "" {
-			return Good("secrets", "%s: what lies in it is closed to other users", what)
+			return Passed("secrets", "%s: what lies in it is closed to other users", what)
 		}
 		what = fmt.Sprintf("%s %s/%s", setting, path, open)
 	}
-	return Bad("secrets", fmt.Sprintf("chmod %s %s; if somebody else may have read it, make new secrets", right, path),
+	return Failed("secrets", fmt.Sprintf("chmod %s %s; if somebody else may have read it, make new secrets", right, path),
 		"%s is open to every user of its machine (%v)", what, info.Mode().Perm())
 }
 
-// openIn is something in a folder that every user may read; empty: there is nothing like that.
-func openIn(dir string) (string, error) {
+// readableIn is something in a folder that every user may read; empty: there is nothing like that.
+func readableIn(dir string) (string, error) {
 	all, err := os.ReadDir(dir)
 	for _, e := range all {
 		if info, err := e.Info(); err == nil && info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o004 != 0 {
@@ -132,53 +132,53 @@ func Disk(setting, dir string) Finding {
 		var s syscall.Statfs_t
 		err := syscall.Statfs(at, &s)
 		if err == nil {
-			return room(fmt.Sprintf("%s %s", setting, dir), uint64(s.Bavail)*uint64(s.Bsize),
+			return judgeSpace(fmt.Sprintf("%s %s", setting, dir), uint64(s.Bavail)*uint64(s.Bsize),
 				uint64(s.Blocks)*uint64(s.Bsize))
 		}
 		if at == filepath.Dir(at) || at == "." {
-			return Not("disk", "look with df", "%s %s: %v", setting, dir, err)
+			return Skipped("disk", "look with df", "%s %s: %v", setting, dir, err)
 		}
 	}
 }
 
-// room judges a disk: what writes every record must never find it full.
-func room(what string, free, all uint64) Finding {
+// judgeSpace judges a disk: what writes every record must never find it full.
+func judgeSpace(what string, free, all uint64) Finding {
 	const advice = "make room, or move the folder: when the disk is full nothing is accepted any more " +
 		"(RUN_RETENTION, RUN_KEEP and the streams' sizes say how much is kept)"
-	say := fmt.Sprintf("%s: %s free of %s", what, Size(free), Size(all))
+	summary := fmt.Sprintf("%s: %s free of %s", what, Size(free), Size(all))
 	switch {
 	case all == 0:
-		return Not("disk", "look with df", "%s: its file system does not say how much room there is", what)
+		return Skipped("disk", "look with df", "%s: its file system does not say how much room there is", what)
 	case free < 256<<20 || free < all/50:
-		return Bad("disk", advice, "%s", say)
+		return Failed("disk", advice, "%s", summary)
 	case free < 2<<30 && free < all/4 || free < all/10:
-		return Odd("disk", advice, "%s", say)
+		return Warned("disk", advice, "%s", summary)
 	}
-	return Good("disk", "%s", say)
+	return Passed("disk", "%s", summary)
 }
 
 // Store judges what NATS may store: limits is what its streams may hold in all, most what it stores at most, disk how
 // large its disk is; 0: nobody knows.
 func Store(limits, most, disk uint64) Finding {
 	const check = "nats-store"
-	say := fmt.Sprintf("the streams may hold %s in all", Size(limits))
+	summary := fmt.Sprintf("the streams may hold %s in all", Size(limits))
 	if most > 0 {
-		say += fmt.Sprintf(", NATS stores %s at most", Size(most))
+		summary += fmt.Sprintf(", NATS stores %s at most", Size(most))
 	}
 	if disk > 0 {
-		say += fmt.Sprintf(", its disk has %s", Size(disk))
+		summary += fmt.Sprintf(", its disk has %s", Size(disk))
 	}
 	switch {
 	case most > 0 && limits > most:
-		return Odd(check, "raise max_file_store, or give the streams less ('nats stream edit'): NATS refuses every "+
-			"record before they are full", "%s", say)
+		return Warned(check, "raise max_file_store, or give the streams less ('nats stream edit'): NATS refuses every "+
+			"record before they are full", "%s", summary)
 	case disk > 0 && limits > disk:
-		return Odd(check, "give the streams less ('nats stream edit'), or NATS a larger disk: when that is full "+
-			"nothing is accepted any more", "%s", say)
+		return Warned(check, "give the streams less ('nats stream edit'), or NATS a larger disk: when that is full "+
+			"nothing is accepted any more", "%s", summary)
 	case disk > 0 && most > disk:
-		return Odd(check, "set max_file_store to what the disk has at most", "%s", say)
+		return Warned(check, "set max_file_store to what the disk has at most", "%s", summary)
 	}
-	return Good(check, "%s", say)
+	return Passed(check, "%s", summary)
 }
 
 // Size is a number of bytes for people.
@@ -199,19 +199,19 @@ func Clock(who string, ahead, doubt time.Duration) Finding {
 	const advice = "let the machines keep their clocks by NTP (timedatectl, chronyc): times in records, limits of " +
 		"tokens and signatures of callbacks are judged by them"
 	off := max(ahead.Abs()-doubt, 0)
-	say := fmt.Sprintf("%s is %v %s", who, off.Round(100*time.Millisecond),
+	summary := fmt.Sprintf("%s is %v %s", who, off.Round(100*time.Millisecond),
 		map[bool]string{true: "ahead", false: "behind"}[ahead > 0])
 	switch {
 	case off >= time.Minute:
-		return Bad("clocks", advice, "%s", say)
+		return Failed("clocks", advice, "%s", summary)
 	case off >= 2*time.Second:
-		return Odd("clocks", advice, "%s", say)
+		return Warned("clocks", advice, "%s", summary)
 	}
-	return Good("clocks", "%s agrees, to within %v", who, (off + doubt).Round(time.Millisecond))
+	return Passed("clocks", "%s agrees, to within %v", who, (off + doubt).Round(time.Millisecond))
 }
 
-// leastNATS is the oldest server that works: it has atomic batches.
-var leastNATS = [2]int{2, 12}
+// minNATS is the oldest server that works: it has atomic batches.
+var minNATS = [2]int{2, 12}
 
 // NATS judges a server's version.
 func NATS(version string) Finding {
@@ -221,11 +221,11 @@ func NATS(version string) Finding {
 	b, errB := strconv.Atoi(minor)
 	switch {
 	case errA != nil || errB != nil:
-		return Odd("nats-version", "look with nats-server --version: 2.12 or newer is needed",
+		return Warned("nats-version", "look with nats-server --version: 2.12 or newer is needed",
 			"nats-server does not tell its version (%.40q)", version)
-	case a < leastNATS[0] || a == leastNATS[0] && b < leastNATS[1]:
-		return Bad("nats-version", "run nats-server 2.12 or newer: older ones have no atomic batches",
+	case a < minNATS[0] || a == minNATS[0] && b < minNATS[1]:
+		return Failed("nats-version", "run nats-server 2.12 or newer: older ones have no atomic batches",
 			"nats-server %s is too old", version)
 	}
-	return Good("nats-version", "nats-server %s", version)
+	return Passed("nats-version", "nats-server %s", version)
 }

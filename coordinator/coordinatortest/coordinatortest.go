@@ -23,27 +23,27 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says
+// Start runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says
 // when.
-func Begin(t testing.TB, b *bus.Bus, cfg parts.Config) *parts.Coordinator {
+func Start(t testing.TB, b *bus.Bus, cfg parts.Config) *parts.Coordinator {
 	t.Helper()
-	c, _ := BeginFor(t, b, cfg)
+	c, _ := StartUntil(t, b, cfg)
 	return c
 }
 
-// BeginFor is Begin of one that may end before the test.
-func BeginFor(t testing.TB, b *bus.Bus, cfg parts.Config) (c *parts.Coordinator, end func()) {
+// StartUntil is Begin of one that may end before the test.
+func StartUntil(t testing.TB, b *bus.Bus, cfg parts.Config) (c *parts.Coordinator, end func()) {
 	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
 	c = parts.New(cfg)
-	return c, Launch(t, c)
+	return c, Run(t, c)
 }
 
-// Launch runs a coordinator that ends with the test, or before.
-func Launch(t testing.TB, c *parts.Coordinator) (end func()) {
+// Run runs a coordinator that ends with the test, or before.
+func Run(t testing.TB, c *parts.Coordinator) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	lives.Store(c, ctx)
+	contexts.Store(c, ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	end = sync.OnceFunc(func() {
@@ -57,13 +57,13 @@ func Launch(t testing.TB, c *parts.Coordinator) (end func()) {
 	return end
 }
 
-// lives are the contexts of running coordinators.
-var lives sync.Map
+// contexts are the contexts of running coordinators.
+var contexts sync.Map
 
-// HoldAll takes all of a coordinator's pool until it is let go, or the coordinator ends.
-func HoldAll(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) {
+// OccupyPool takes all of a coordinator's pool until it is let go, or the coordinator ends.
+func OccupyPool(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) {
 	t.Helper()
-	life, ok := lives.Load(c)
+	life, ok := contexts.Load(c)
 	if !ok {
 		t.Fatal("nobody runs this coordinator")
 	}
@@ -111,14 +111,14 @@ func Register(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) (reg runne
 	return reg
 }
 
-// Answers plays the process of a runner that is there: it answers commands until the test ends.
-func Answers(t testing.TB, b *bus.Bus, r runnerapi.Runner) {
+// AnswerCommands plays the process of a runner that is there: it answers commands until the test ends.
+func AnswerCommands(t testing.TB, b *bus.Bus, r runnerapi.Runner) {
 	t.Helper()
-	Replies(t, b, r, runnerapi.CommandReply{Instance: r.Instance})
+	ReplyWith(t, b, r, runnerapi.CommandReply{Instance: r.Instance})
 }
 
-// Replies is answers with a given answer to whatever is asked.
-func Replies(t testing.TB, b *bus.Bus, r runnerapi.Runner, reply runnerapi.CommandReply) {
+// ReplyWith is answers with a given answer to whatever is asked.
+func ReplyWith(t testing.TB, b *bus.Bus, r runnerapi.Runner, reply runnerapi.CommandReply) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

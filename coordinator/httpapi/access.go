@@ -43,7 +43,7 @@ func (a *guard) authorize(g *gin.Context) error {
 	if who.Session != "" {
 		return a.ofSession(g, who.Session, rule.Session)
 	}
-	if err = who.Needs(rule.Scope); err != nil {
+	if err = who.RequireScope(rule.Scope); err != nil {
 		g.Writer.Header().Set("WWW-Authenticate", `Bearer realm="ao", error="insufficient_scope", scope="`+rule.Scope.String()+`"`)
 	}
 	return err
@@ -70,11 +70,11 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 		if err != nil {
 			return access.Caller{}, err
 		}
-		who := access.OfSession(session)
+		who := access.SessionCaller(session)
 		who.Run, _, _ = runnerapi.ReadSessionToken(token)
 		return who, nil
 	case a.tokens == nil:
-		return access.Anybody, nil
+		return access.Unauthenticated, nil
 	case err != nil:
 		return access.Caller{}, err
 	case token == "":

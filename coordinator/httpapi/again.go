@@ -14,7 +14,7 @@ func (a *runsAPI) again(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := runs.Retry{RunID: id, Scope: caller(g).Keys()}
+	q := runs.Retry{RunID: id, Scope: caller(g).KeyScope()}
 	if g.Request.ContentLength != 0 {
 		if q.Changes, err = a.in.body(g); err != nil {
 			return nil, err

@@ -42,7 +42,7 @@ func shownTo(who access.Caller, v agents.View) agents.View {
 	switch {
 	case who.Session != "":
 		v.SystemPrompt, v.MCPServers, v.Path, v.Reason = "", nil, "", ""
-	case who.Needs(access.Admin) != nil:
+	case who.RequireScope(access.Admin) != nil:
 		v.Blueprint = v.Masked()
 	}
 	return v

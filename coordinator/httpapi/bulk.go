@@ -73,7 +73,7 @@ func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := runs.RetrySelection{Selection: manyRuns(&q), Scope: caller(g).Keys()}
+	m := runs.RetrySelection{Selection: manyRuns(&q), Scope: caller(g).KeyScope()}
 	if q.err != nil {
 		return nil, q.err
 	}

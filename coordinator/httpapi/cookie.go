@@ -17,7 +17,7 @@ type Logins interface {
 	Deployment() (string, error)
 	Sign(text string) string
 	End(ctx context.Context, id string) (first bool, err error)
-	Over(ctx context.Context, id string) (bool, error)
+	Ended(ctx context.Context, id string) (bool, error)
 }
 
 // The beginnings of the cookie's name. It ends with the deployment's: cookies know no ports, and two deployments on one
@@ -58,7 +58,7 @@ func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
 	if err != nil {
 		return access.Caller{}, err
 	}
-	over, err := a.logins.Over(r.Context(), who.Login.ID)
+	over, err := a.logins.Ended(r.Context(), who.Login.ID)
 	switch {
 	case err != nil:
 		return access.Caller{}, err
@@ -86,17 +86,17 @@ func (a *guard) begin(g *gin.Context, who access.Caller) (access.Caller, error) 
 	value := a.tokens.Issue(access.Cookie, who, a.logins.Sign)
 	who, err := a.tokens.CheckPass(access.Cookie, value, a.logins.Sign) // or the token was revoked at this moment
 	if err == nil {
-		err = a.setCookie(g, value, access.Cookie.Last)
+		err = a.setCookie(g, value, access.Cookie.TTL)
 	}
 	return who, err
 }
 
 // renew has a login last as long again, now and then.
 func (a *guard) renew(g *gin.Context, who access.Caller) error {
-	if (who.Login == access.Pass{}) || !a.tokens.Stale(access.Cookie, who.Login) {
+	if (who.Login == access.Pass{}) || !a.tokens.NeedsRenewal(access.Cookie, who.Login) {
 		return nil
 	}
-	return a.setCookie(g, a.tokens.Renew(access.Cookie, who.Login, a.logins.Sign), access.Cookie.Last)
+	return a.setCookie(g, a.tokens.Renew(access.Cookie, who.Login, a.logins.Sign), access.Cookie.TTL)
 }
 
 // cookieName is the name of the cookie of a request: no other name is read or set. secure: it goes over TLS only.

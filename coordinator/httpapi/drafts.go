@@ -78,7 +78,7 @@ const draftsPatience = 2 * time.Second
 
 // marked tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than that.
 func (a *agentsAPI) marked(g *gin.Context, list []agents.View) {
-	if len(list) == 0 || caller(g).Session != "" || caller(g).Needs(access.Admin) != nil {
+	if len(list) == 0 || caller(g).Session != "" || caller(g).RequireScope(access.Admin) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), draftsPatience)

@@ -48,7 +48,7 @@ func enter(g *gin.Context) *exchange {
 
 // lend gives a request its accounts, once it is known whose they are.
 func (x *exchange) lend(m *budget.Memory) {
-	who := x.who.Keys()
+	who := x.who.KeyScope()
 	x.body.Begin(m.Requests, who)
 	x.work.Begin(m.Work, who)
 	x.Answer.Begin(m.Answers, who)

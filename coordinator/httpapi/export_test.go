@@ -63,7 +63,7 @@ func TestAnExportWaitsForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &runsAPI{exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)}
 		for range exportAtOnce {
-			if _, err := a.exports.take(t.Context(), access.Anybody); err != nil {
+			if _, err := a.exports.take(t.Context(), access.Unauthenticated); err != nil {
 				t.Fatal(err)
 			}
 		}

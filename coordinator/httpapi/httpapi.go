@@ -111,7 +111,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, seats: a.seats, ends: a.ends, beat: cfg.Beat, log: cfg.Log}
 	mcp := mcpapi.New(mcpapi.Config{
 		Runs: cfg.Runs, Sessions: cfg.Sessions, Agents: cfg.Agents, Schemas: cfg.Schemas, History: cfg.History,
-		Waiting: a.ends.waiting, Seat: a.seats.take, Beat: cfg.Beat, Audit: cfg.Audit, Log: cfg.Log,
+		Waiting: a.ends.waiting, ReserveStream: a.seats.take, KeepAlive: cfg.Beat, Audit: cfg.Audit, Log: cfg.Log,
 	})
 	return handlers{
 		login:     newLoginAPI(guard),

@@ -85,7 +85,7 @@ func (a *loginAPI) tell(who access.Caller) (me, error) {
 		m.Expires = &who.Expires
 	}
 	for route, rule := range access.Rules {
-		if who.May(rule) {
+		if who.Allowed(rule) {
 			m.May = append(m.May, route)
 		}
 	}
@@ -202,5 +202,5 @@ func (a *loginAPI) code(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	code := a.guard.tokens.Issue(access.Code, caller(g), a.guard.logins.Sign)
-	return loginCode{code, int(access.Code.Last / time.Second)}, nil
+	return loginCode{code, int(access.Code.TTL / time.Second)}, nil
 }

@@ -50,7 +50,7 @@ func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	return a.taken(g, func(ctx context.Context) (runs.Accepted, error) {
-		return a.runs.Submit(ctx, body, caller(g).Keys(), key)
+		return a.runs.Submit(ctx, body, caller(g).KeyScope(), key)
 	})
 }
 

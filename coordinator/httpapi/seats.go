@@ -24,7 +24,7 @@ func newSeats(most int) *seats { return &seats{most: most, of: map[string]int{}}
 
 // take reserves a seat until leave is called. The error is Unavailable.
 func (s *seats) take(who access.Caller) (leave func(), err error) {
-	key := who.Keys()
+	key := who.KeyScope()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mine := s.of[key]

@@ -36,8 +36,8 @@ func newSlots(kind string, most, each int) *slots {
 func (s *slots) take(ctx context.Context, who access.Caller) (release func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
-	own := s.enter(who.Keys())
-	leave := func() { s.leave(who.Keys(), own) }
+	own := s.enter(who.KeyScope())
+	leave := func() { s.leave(who.KeyScope(), own) }
 	select {
 	case own.taken <- struct{}{}:
 	case <-wait.Done():

@@ -27,12 +27,12 @@ type bucket interface {
 type Logins struct {
 	Signer signer
 	Bucket bucket
-	Known  func() bool // the secret is read
+	Ready  func() bool // the secret is read
 }
 
 // Deployment is a name of this deployment that no other has. The error is Unavailable.
 func (l *Logins) Deployment() (string, error) {
-	if !l.Known() {
+	if !l.Ready() {
 		return "", fault.New(fault.Unavailable, "", "starting: the deployment's secret is being read").After(time.Second)
 	}
 	return l.Signer.Deployment(), nil
@@ -50,8 +50,8 @@ func (l *Logins) End(ctx context.Context, id string) (first bool, err error) {
 	return err == nil, err
 }
 
-// Over says whether a login was ended, or a code used.
-func (l *Logins) Over(ctx context.Context, id string) (bool, error) {
+// Ended says whether a login was ended, or a code used.
+func (l *Logins) Ended(ctx context.Context, id string) (bool, error) {
 	_, _, err := l.Bucket.Get(ctx, id)
 	if errors.Is(err, bus.ErrNotFound) {
 		return false, nil

@@ -26,10 +26,10 @@ type API struct {
 // exchange is what a tool knows of the request that it is called by. The SDK hands the request's values on, not its
 // end.
 type exchange struct {
-	who access.Caller
-	ctx context.Context // ends when the client goes, or cancels its call
-	w   *line
-	of  string // X-Agent-Session-Id
+	who           access.Caller
+	ctx           context.Context // ends when the client goes, or cancels its call
+	w             *keepAliveWriter
+	headerSession string // X-Agent-Session-Id
 
 	stored func()
 	waited atomic.Int64 // for a run, nanoseconds
@@ -39,9 +39,9 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// line is the way to the client, with signs of life while nothing else is said: comments, which every reader of event
+// keepAliveWriter is the way to the client, with signs of life while nothing else is said: comments, which every reader of event
 // streams skips.
-type line struct {
+type keepAliveWriter struct {
 	http.ResponseWriter
 	mu    sync.Mutex
 	begin sync.Once
@@ -49,8 +49,8 @@ type line struct {
 	wg    sync.WaitGroup
 }
 
-// alive begins the signs of life; a tool calls it, so that the answer's headers are set.
-func (l *line) alive(every time.Duration) {
+// start begins the signs of life; a tool calls it, so that the answer's headers are set.
+func (l *keepAliveWriter) start(every time.Duration) {
 	l.begin.Do(func() {
 		l.done = make(chan struct{})
 		l.wg.Go(func() {
@@ -93,47 +93,47 @@ type Config struct {
 	Schemas  Schemas
 	History  History
 
-	Waiting context.Context // its end ends every wait for a run, never a run; default: nothing does
-	Beat    time.Duration   // default 15 s: rhythm of signs of life while a call waits
-	Audit   *audit.Log      // who changed what; nil: it is not recorded
-	Log     *slog.Logger    // default slog.Default()
+	Waiting   context.Context // its end ends every wait for a run, never a run; default: nothing does
+	KeepAlive time.Duration   // default 15 s: rhythm of signs of life while a call waits
+	Audit     *audit.Log      // who changed what; nil: it is not recorded
+	Log       *slog.Logger    // default slog.Default()
 
-	// Seat is asked before a run's events are followed for a caller; an error: they are not. Default: nobody is asked.
-	Seat func(access.Caller) (leave func(), err error)
+	// ReserveStream is asked before a run's events are followed for a caller; an error: they are not. Default: nobody is asked.
+	ReserveStream func(access.Caller) (leave func(), err error)
 }
 
 // Flush sends what was written.
-func (l *line) Flush() {
+func (l *keepAliveWriter) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = http.NewResponseController(l.ResponseWriter).Flush() // a reader that is gone is seen at the next piece
 }
 
-func (l *line) Write(b []byte) (int, error) {
+func (l *keepAliveWriter) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ResponseWriter.Write(b)
 }
 
 // close ends them.
-func (l *line) close() {
+func (l *keepAliveWriter) close() {
 	if l.done != nil {
 		close(l.done)
 		l.wg.Wait()
 	}
 }
 
-// failed is a document about something that did not succeed: the model is to see it as an error.
-type failed struct{ doc any }
+// failure is a document about something that did not succeed: the model is to see it as an error.
+type failure struct{ doc any }
 
 // tool is one row of the table: what a client sees of it, who may call it, and what it does.
 type tool struct {
-	name, title, say string
-	takes            string // JSON Schema of its arguments; they are checked where they are read
-	scope            access.Scope
-	sessions         bool   // session tokens may call it, for what is theirs
-	looks            bool   // changes nothing
-	ends             bool   // ends what somebody may still want
-	action           string // in the audit log, where it changes something
-	do               func(*API, *call) (any, error)
+	name, title, description string
+	inputSchema              string // JSON Schema of its arguments; they are checked where they are read
+	scope                    access.Scope
+	forSessions              bool   // session tokens may call it, for what is theirs
+	readOnly                 bool   // changes nothing
+	destructive              bool   // ends what somebody may still want
+	action                   string // in the audit log, where it changes something
+	do                       func(*API, *call) (any, error)
 }

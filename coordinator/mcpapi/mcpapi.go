@@ -28,12 +28,12 @@ const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says
 
 // New makes the MCP side of a coordinator.
 func New(cfg Config) *API {
-	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
+	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, 15*time.Second)
 	if cfg.Waiting == nil {
 		cfg.Waiting = context.Background()
 	}
-	if cfg.Seat == nil {
-		cfg.Seat = func(access.Caller) (func(), error) { return func() {}, nil }
+	if cfg.ReserveStream == nil {
+		cfg.ReserveStream = func(access.Caller) (func(), error) { return func() {}, nil }
 	}
 	a := &API{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
 	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator",
@@ -43,12 +43,12 @@ func New(cfg Config) *API {
 	})
 	for _, t := range tools {
 		server.AddTool(&mcp.Tool{
-			Name: t.name, Title: t.title, Description: t.say, InputSchema: json.RawMessage(t.takes),
-			Annotations: &mcp.ToolAnnotations{Title: t.title, ReadOnlyHint: t.looks, DestructiveHint: &t.ends,
+			Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.inputSchema),
+			Annotations: &mcp.ToolAnnotations{Title: t.title, ReadOnlyHint: t.readOnly, DestructiveHint: &t.destructive,
 				OpenWorldHint: new(bool)},
-		}, a.tool(t))
+		}, a.toolHandler(t))
 	}
-	server.AddReceivingMiddleware(listed)
+	server.AddReceivingMiddleware(filterTools)
 	// Bodies are limited, and foreign hosts and pages refused, before a request gets here; the SDK's own check of Host
 	// would refuse what comes through a proxy on this machine.
 	a.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
@@ -64,16 +64,16 @@ const sessionHeader = "Mcp-Session-Id"
 // for its end is no more work.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller,
 	stored func()) (waited time.Duration) {
-	if why := unread(body); why != "" {
+	if why := bodyError(body); why != "" {
 		http.Error(w, why, http.StatusBadRequest)
 		return
 	}
-	m, strange := read(body)
-	if strange != nil {
-		refuseMethod(w, r, strange)
+	m, unsupported := read(body)
+	if unsupported != nil {
+		refuseMethod(w, r, unsupported)
 		return
 	}
-	if why := m.unfit(); why != "" && m.known() && len(m.ID) > 0 {
+	if why := m.paramsError(); why != "" && m.supported() && len(m.ID) > 0 {
 		refuse(w, http.StatusOK, m.ID, jsonrpc.CodeInvalidParams, why)
 		return
 	}
@@ -93,23 +93,23 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 			defer a.waits.Delete(call)
 		}
 	}
-	if m.notifies() { // the others say what matters only where a session is kept
+	if m.isNotification() { // the others say what matters only where a session is kept
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), stored: stored,
+	x := &exchange{who: who, ctx: ctx, w: &keepAliveWriter{ResponseWriter: w}, headerSession: r.Header.Get(parentHeader), stored: stored,
 		from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	return time.Duration(x.waited.Load())
 }
 
-// largest is how long an answer may be: it goes out twice, as text and as data, and clients refuse events beyond 16
+// maxAnswer is how long an answer may be: it goes out twice, as text and as data, and clients refuse events beyond 16
 // MiB.
-const largest = 4 << 20
+const maxAnswer = 4 << 20
 
-// tool is the SDK's side of a tool: it answers with a value, or with an error that the model can read.
-func (a *API) tool(t tool) mcp.ToolHandler {
+// handler is the SDK's side of a tool: it answers with a value, or with an error that the model can read.
+func (a *API) toolHandler(t tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		x, ok := ctx.Value(exchangeKey{}).(*exchange)
 		if !ok {
@@ -117,7 +117,7 @@ func (a *API) tool(t tool) mcp.ToolHandler {
 		}
 		began := time.Now()
 		one := &call{exchange: x, notify: ctx, req: req}
-		v, err := a.guarded(t, one)
+		v, err := a.run(t, one)
 		a.record(t, one, err)
 		res, code := a.result(v, err)
 		a.log.Debug("mcp tool", "tool", t.name, "code", code, "took", time.Since(began).Round(time.Microsecond))
@@ -125,8 +125,8 @@ func (a *API) tool(t tool) mcp.ToolHandler {
 	}
 }
 
-// guarded calls a tool if the caller may; what panics there would end the process.
-func (a *API) guarded(t tool, x *call) (v any, err error) {
+// run calls a tool if the caller may; what panics there would end the process.
+func (a *API) run(t tool, x *call) (v any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.log.Error("panic", "tool", t.name, "panic", p, "stack", string(debug.Stack()))
@@ -150,15 +150,15 @@ func (a *API) result(v any, err error) (res *mcp.CallToolResult, code string) {
 		if f.Kind == fault.Internal {
 			a.log.Error("mcp tool failed", "err", err)
 		}
-		v = failed{f}
+		v = failure{f}
 		code = f.Code
 	}
-	bad, isError := v.(failed)
+	bad, isError := v.(failure)
 	if isError {
 		v = bad.doc
 	}
 	raw, err := strictjson.Encode(v)
-	if err == nil && len(raw) > largest {
+	if err == nil && len(raw) > maxAnswer {
 		f := fault.Newf(fault.TooLarge, "The answer has %d bytes, more than fits here; read it over HTTP: GET "+
 			"/sessions/{id}/result", len(raw))
 		raw, err = strictjson.Encode(f)

@@ -17,9 +17,9 @@ import (
 
 const listTools = "tools/list"
 
-// served are the methods of this server. The SDK knows more, of capabilities that are not offered here; a subscription
+// supportedMethods are the methods of this server. The SDK knows more, of capabilities that are not offered here; a subscription
 // among them would hold a stream on which nothing ever comes.
-var served = []string{"initialize", "ping", "server/discover", listTools, "tools/call"}
+var supportedMethods = []string{"initialize", "ping", "server/discover", listTools, "tools/call"}
 
 // message is what has to be known of a JSON-RPC message before the SDK reads it.
 type message struct {
@@ -37,18 +37,20 @@ func (m message) cancels() string {
 	return string(p.RequestID)
 }
 
-// known reports whether the SDK is to read it: it asks for a method of ours, or answers something.
-func (m message) known() bool { return m.Method == "" || slices.Contains(served, m.Method) }
+// supported reports whether the SDK is to read it: it asks for a method of ours, or answers something.
+func (m message) supported() bool {
+	return m.Method == "" || slices.Contains(supportedMethods, m.Method)
+}
 
-// notifies reports whether it wants no answer.
-func (m message) notifies() bool { return len(m.ID) == 0 && !m.known() }
+// isNotification reports whether it wants no answer.
+func (m message) isNotification() bool { return len(m.ID) == 0 && !m.supported() }
 
-// strange reports whether it asks for a method that there is not.
-func (m message) strange() bool { return len(m.ID) > 0 && !m.known() }
+// unsupported reports whether it asks for a method that there is not.
+func (m message) unsupported() bool { return len(m.ID) > 0 && !m.supported() }
 
 // read gives a body's message, and the first that is strange. Old clients send several at once: of them nothing else
 // has to be known. Whoever answers says what is wrong with a body.
-func read(body []byte) (m message, strange *message) {
+func read(body []byte) (m message, unsupported *message) {
 	all := make([]message, 1)
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
 		_ = json.Unmarshal(body, &all)
@@ -56,39 +58,39 @@ func read(body []byte) (m message, strange *message) {
 		_ = json.Unmarshal(body, &m)
 		all[0] = m
 	}
-	if i := slices.IndexFunc(all, message.strange); i >= 0 {
+	if i := slices.IndexFunc(all, message.unsupported); i >= 0 {
 		return m, &all[i]
 	}
 	return m, nil
 }
 
-// mostAtOnce is how many messages a body may have. Each may be answered with megabytes, all at the same time; clients
+// maxMessages is how many messages a body may have. Each may be answered with megabytes, all at the same time; clients
 // send one, and did send a few before 2025-06-18.
-const mostAtOnce = 32
+const maxMessages = 32
 
-// many reports whether a body, which is JSON, has more than that. It reads no further than it must.
-func many(body []byte) bool {
+// tooMany reports whether a body, which is JSON, has more than that. It reads no further than it must.
+func tooMany(body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if first, err := d.Token(); err != nil || first != json.Delim('[') {
 		return false
 	}
 	n := 0
-	for ; n <= mostAtOnce && d.More(); n++ {
+	for ; n <= maxMessages && d.More(); n++ {
 		var skipped json.RawMessage
 		if d.Decode(&skipped) != nil {
 			return false
 		}
 	}
-	return n > mostAtOnce
+	return n > maxMessages
 }
 
-// mostBeside is how many bytes of a body may be something else than arguments of tools: the SDK makes thirty times as
+// maxOverhead is how many bytes of a body may be something else than arguments of tools: the SDK makes thirty times as
 // much of these.
-const mostBeside = 256 << 10
+const maxOverhead = 256 << 10
 
-// beside is how many a body has; it is asked only of a large one.
-func beside(body []byte) int {
-	if len(body) <= mostBeside {
+// overhead is how many a body has; it is asked only of a large one.
+func overhead(body []byte) int {
+	if len(body) <= maxOverhead {
 		return 0
 	}
 	type message struct {
@@ -109,17 +111,17 @@ func beside(body []byte) int {
 	return rest
 }
 
-// unread says in words of ours why the SDK would not read a body, or is not to; empty: it reads it, or says so itself.
-func unread(body []byte) string {
+// bodyError says in words of ours why the SDK would not read a body, or is not to; empty: it reads it, or says so itself.
+func bodyError(body []byte) string {
 	if !strictjson.Valid(body) {
 		return strictjson.Check(body).Error()
 	}
-	if many(body) {
-		return fmt.Sprintf("The body has more than %d messages; send fewer at once", mostAtOnce)
+	if tooMany(body) {
+		return fmt.Sprintf("The body has more than %d messages; send fewer at once", maxMessages)
 	}
-	if beside(body) > mostBeside {
+	if overhead(body) > maxOverhead {
 		return fmt.Sprintf("What is not arguments of a tool may have %d bytes; send less in _meta and the other "+
-			"members", mostBeside)
+			"members", maxOverhead)
 	}
 	type message struct {
 		Version string `json:"jsonrpc"`
@@ -132,8 +134,8 @@ func unread(body []byte) string {
 	return ""
 }
 
-// unfit says in words of ours why a message's parameters are of no use to the SDK; empty: they are.
-func (m message) unfit() string {
+// paramsError says in words of ours why a message's parameters are of no use to the SDK; empty: they are.
+func (m message) paramsError() string {
 	var call struct {
 		Name string         `json:"name"`
 		Meta map[string]any `json:"_meta"`
@@ -171,11 +173,11 @@ func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
 		status = http.StatusNotFound
 	}
 	refuse(w, status, m.ID, jsonrpc.CodeMethodNotFound, fmt.Sprintf("Method %.80q not found; there are %s", m.Method,
-		strings.Join(served, ", ")))
+		strings.Join(supportedMethods, ", ")))
 }
 
-// listed keeps the tools that a caller may not call out of its list.
-func listed(next mcp.MethodHandler) mcp.MethodHandler {
+// filterTools keeps the tools that a caller may not call out of its list.
+func filterTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
 		x, ours := ctx.Value(exchangeKey{}).(*exchange)

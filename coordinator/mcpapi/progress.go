@@ -27,7 +27,7 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 	ctx, cancel := context.WithCancel(ctx)
 	var mu sync.Mutex // two tell, and what is told counts up
 	n := 0
-	say := func(text string) error {
+	send := func(text string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if ctx.Err() != nil || text == "" {
@@ -37,11 +37,11 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 		return x.req.Session.NotifyProgress(x.notify, &mcp.ProgressNotificationParams{ProgressToken: token,
 			Progress: float64(n), Message: text})
 	}
-	_ = say(fmt.Sprintf("waiting for run %s of session %s", id, session)) // who does not hear it hears nothing else
+	_ = send(fmt.Sprintf("waiting for run %s of session %s", id, session)) // who does not hear it hears nothing else
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		said := time.Duration(0)
-		began, tick := time.Now(), time.NewTicker(a.cfg.Beat)
+		sent := time.Duration(0)
+		began, tick := time.Now(), time.NewTicker(a.cfg.KeepAlive)
 		defer tick.Stop()
 		for {
 			select {
@@ -50,19 +50,19 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 			case <-tick.C:
 			}
 			now := time.Since(began).Round(time.Second)
-			if now == said {
+			if now == sent {
 				continue
 			}
-			said = now
-			if say(fmt.Sprintf("run %s goes on, for %v now", id, now)) != nil {
+			sent = now
+			if send(fmt.Sprintf("run %s goes on, for %v now", id, now)) != nil {
 				return
 			}
 		}
 	})
-	if leave, err := a.cfg.Seat(x.who); err == nil {
+	if leave, err := a.cfg.ReserveStream(x.who); err == nil {
 		wg.Go(func() {
 			defer leave()
-			if err := a.follow(ctx, session, id, say); err != nil && ctx.Err() == nil {
+			if err := a.follow(ctx, session, id, send); err != nil && ctx.Err() == nil {
 				a.log.Debug("progress not told", "run", id, "err", err)
 			}
 		})
@@ -71,7 +71,7 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 }
 
 // follow says the events of a run, and how it stands, as lines.
-func (a *API) follow(ctx context.Context, session, id string, say func(string) error) error {
+func (a *API) follow(ctx context.Context, session, id string, send func(string) error) error {
 	if _, err := a.cfg.History.Get(ctx, id); err != nil { // known from here on
 		return err
 	}
@@ -79,34 +79,34 @@ func (a *API) follow(ctx context.Context, session, id string, say func(string) e
 	if !ok { // ended
 		return nil
 	}
-	stood := "" // a run is told of also where only its times have changed, and a failure once more
+	last := "" // a run is told of also where only its times have changed, and a failure once more
 	return a.cfg.History.Stream(ctx, session, projection.PositionBefore(active.FirstSeq), func(i projection.Item) error {
 		defer budget.Sent(ctx)
 		switch v := i.Data.(type) {
 		case run.Event:
 			if v.RunID == id {
-				return say(saying(v))
+				return send(eventLine(v))
 			}
 		case run.Run:
-			if stands := standing(v); v.ID == id && stands != stood {
-				stood = stands
-				return say(stands)
+			if stands := statusLine(v); v.ID == id && stands != last {
+				last = stands
+				return send(stands)
 			}
 		}
 		return nil
 	})
 }
 
-// standing is how a run stands, in a line.
-func standing(r run.Run) string {
+// statusLine is how a run stands, in a line.
+func statusLine(r run.Run) string {
 	if r.WaitingFor != "" {
 		return string(r.Status) + ": waiting for " + r.WaitingFor
 	}
 	return string(r.Status)
 }
 
-// saying is an event in a line; empty: it is not worth one.
-func saying(e run.Event) string {
+// eventLine is an event in a line; empty: it is not worth one.
+func eventLine(e run.Event) string {
 	switch e.Type {
 	case run.EventMessage:
 		var m run.Message
@@ -117,7 +117,7 @@ func saying(e run.Event) string {
 		for _, t := range m.Content {
 			text = append(text, t.Text)
 		}
-		return brief(m.Role + ": " + strings.Join(text, " "))
+		return shorten(m.Role + ": " + strings.Join(text, " "))
 	case run.EventPreTool, run.EventPostTool:
 		var t struct {
 			Name string `json:"tool_name"`
@@ -126,15 +126,15 @@ func saying(e run.Event) string {
 			return ""
 		}
 		if e.Type == run.EventPreTool {
-			return brief("uses " + t.Name)
+			return shorten("uses " + t.Name)
 		}
-		return brief("used " + t.Name)
+		return shorten("used " + t.Name)
 	}
 	return ""
 }
 
-// brief makes one short line of a text.
-func brief(s string) string {
+// shorten makes one short line of a text.
+func shorten(s string) string {
 	const most = 200
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > most {

@@ -14,22 +14,22 @@ import (
 	"ao/shared/strictjson"
 )
 
-// one are the arguments of tools about one session.
-type one struct {
+// sessionArgs are the arguments of tools about one session.
+type sessionArgs struct {
 	SessionID   string `json:"session_id"`
 	WaitSeconds *int   `json:"wait_seconds"`
 }
 
 // session reads which one is meant, and refuses a session token another's. itself: the caller's own session is allowed.
-func (a *API) session(x *call, itself bool) (in one, err error) {
+func (a *API) session(x *call, itself bool) (in sessionArgs, err error) {
 	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return in, err
 	}
-	return in, a.mayUse(x, in.SessionID, itself)
+	return in, a.authorize(x, in.SessionID, itself)
 }
 
-// mayUse refuses a session token another's session. itself: the caller's own session is allowed.
-func (a *API) mayUse(x *call, session string, itself bool) error {
+// authorize refuses a session token another's session. itself: the caller's own session is allowed.
+func (a *API) authorize(x *call, session string, itself bool) error {
 	if session == "" {
 		return fault.New(fault.Invalid, "", "session_id is required; list_agent_sessions lists them").
 			With("field", "session_id")
@@ -81,7 +81,7 @@ func (a *API) standing(ctx context.Context, s run.Session) (any, error) {
 	if err == nil {
 		doc.Newest = &latest{r.ID, r.Status, r.WaitingFor, r.Error, r.CreatedAt, r.EndedAt}
 		if !r.Status.Final() {
-			doc.Next = later(s.ID)
+			doc.Next = pollHint(s.ID)
 		}
 	}
 	return doc, nil
@@ -113,13 +113,13 @@ func (a *API) resultOf(x *call) (any, error) {
 		case err != nil:
 			return nil, err
 		case !ended:
-			return begun{out.ID, s.ID, string(out.Status), later(s.ID)}, nil
+			return accepted{out.ID, s.ID, string(out.Status), pollHint(s.ID)}, nil
 		}
-		return told(out), nil
+		return document(out), nil
 	}
 	_, r, err := a.cfg.Sessions.SessionResult(x.ctx, s.ID)
 	if fault.KindOf(err) == fault.Conflict && r.ID == "" {
-		return nil, fault.Of(err).With("status", s.Status).With("next", later(s.ID))
+		return nil, fault.Of(err).With("status", s.Status).With("next", pollHint(s.ID))
 	}
 	if err != nil && fault.KindOf(err) != fault.Conflict {
 		return nil, err
@@ -128,9 +128,9 @@ func (a *API) resultOf(x *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := told(out)
+	doc := document(out)
 	if d, ok := doc.(result); ok && s.LastRun != r.ID {
-		d.Next = "This is the result of an earlier run of the session; a later one has not ended yet. " + later(s.ID)
+		d.Next = "This is the result of an earlier run of the session; a later one has not ended yet. " + pollHint(s.ID)
 		doc = d
 	}
 	return doc, nil
@@ -148,14 +148,14 @@ func (a *API) stop(x *call) (any, error) {
 	if run.CheckSessionID(in.SessionID) == nil {
 		x.targets.Session = in.SessionID
 	}
-	if err := a.mayUse(x, in.SessionID, false); err != nil {
+	if err := a.authorize(x, in.SessionID, false); err != nil {
 		return nil, err
 	}
-	return a.cfg.Sessions.StopSession(x.lasting(), in.SessionID, sessions.Stop{Tree: in.Tree})
+	return a.cfg.Sessions.StopSession(x.detached(), in.SessionID, sessions.Stop{Tree: in.Tree})
 }
 
-// list are the arguments of list_agent_sessions.
-type list struct {
+// listArgs are the arguments of list_agent_sessions.
+type listArgs struct {
 	Status string `json:"status"`
 	Agent  string `json:"agent_name"`
 	Parent string `json:"parent_session_id"`
@@ -164,7 +164,7 @@ type list struct {
 }
 
 func (a *API) sessions(x *call) (any, error) {
-	var in list
+	var in listArgs
 	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (a *API) schemas(x *call) (any, error) {
 }
 
 func (a *API) register(x *call) (any, error) {
-	s, err := a.cfg.Schemas.CreateSchema(x.lasting(), x.args)
+	s, err := a.cfg.Schemas.CreateSchema(x.detached(), x.args)
 	x.targets.Schema = s.Name
 	return s, err
 }

@@ -21,28 +21,28 @@ const (
 	maxWait     = 600
 )
 
-// lasting is a context for what is finished also for a client that has gone.
-func (x *call) lasting() context.Context { return context.WithoutCancel(x.ctx) }
+// detached is a context for what is finished also for a client that has gone.
+func (x *call) detached() context.Context { return context.WithoutCancel(x.ctx) }
 
 // parent is the session that the run is a child of: that of the token, else the one that the header names; empty: none.
 func (x *call) parent() (string, error) {
 	own := x.who.Session
 	switch {
-	case own != "" && x.of != "" && x.of != own:
+	case own != "" && x.headerSession != "" && x.headerSession != own:
 		return "", fault.Newf(fault.Forbidden, "%s names session %.80q, and the token is that of session %s; leave "+
-			"the header out", parentHeader, x.of, own).With("field", parentHeader)
-	case own != "" || x.of == "":
+			"the header out", parentHeader, x.headerSession, own).With("field", parentHeader)
+	case own != "" || x.headerSession == "":
 		return own, nil
 	}
-	if run.CheckSessionID(x.of) != nil {
-		return "", fault.Newf(fault.Invalid, "%s %.80q is no session's id (ses_…)", parentHeader, x.of).
+	if run.CheckSessionID(x.headerSession) != nil {
+		return "", fault.Newf(fault.Invalid, "%s %.80q is no session's id (ses_…)", parentHeader, x.headerSession).
 			With("field", parentHeader)
 	}
-	return x.of, nil
+	return x.headerSession, nil
 }
 
-// start are the arguments of start_agent_session, in the order in which they become a request.
-type start struct {
+// startArgs are the arguments of start_agent_session, in the order in which they become a request.
+type startArgs struct {
 	AgentName     string          `json:"agent_name"`
 	Prompt        *string         `json:"prompt"`
 	Parameters    json.RawMessage `json:"parameters"`
@@ -56,8 +56,8 @@ type start struct {
 	SchemaOptions json.RawMessage `json:"output_schema_options"`
 }
 
-// resume are the arguments of resume_agent_session.
-type resume struct {
+// resumeArgs are the arguments of resume_agent_session.
+type resumeArgs struct {
 	SessionID     string          `json:"session_id"`
 	Prompt        *string         `json:"prompt"`
 	Mode          string          `json:"mode"`
@@ -69,7 +69,7 @@ type resume struct {
 }
 
 func (a *API) start(x *call) (any, error) {
-	var in start
+	var in startArgs
 	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (a *API) start(x *call) (any, error) {
 }
 
 func (a *API) resume(x *call) (any, error) {
-	var in resume
+	var in resumeArgs
 	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 			return nil, err
 		}
 	}
-	acc, err := a.cfg.Runs.Submit(x.lasting(), body, x.who.Keys(), "")
+	acc, err := a.cfg.Runs.Submit(x.detached(), body, x.who.KeyScope(), "")
 	if err != nil {
 		return nil, err
 	}
@@ -135,10 +135,10 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	x.stored()
 	switch acc.Mode {
 	case run.AsyncCallback:
-		return begun{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " +
+		return accepted{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " +
 			parent + " is resumed with its result when it has ended: end your turn now, and do not ask for it."}, nil
 	case run.AsyncPoll:
-		return begun{acc.RunID, acc.SessionID, string(acc.Status), later(acc.SessionID)}, nil
+		return accepted{acc.RunID, acc.SessionID, string(acc.Status), pollHint(acc.SessionID)}, nil
 	}
 	return a.await(x, acc, wait)
 }
@@ -176,16 +176,16 @@ func request(args json.RawMessage, kind, mode, parent string) ([]byte, error) {
 	return strictjson.Object(members), nil
 }
 
-// begun answers a call that does not wait for the run's end.
-type begun struct {
+// accepted answers a call that does not wait for the run's end.
+type accepted struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
 	Next      string `json:"next"` // what to do now, for the model
 }
 
-// later tells a model how it learns of the end.
-func later(session string) string {
+// pollHint tells a model how it learns of the end.
+func pollHint(session string) string {
 	return fmt.Sprintf(`The run goes on. Call get_agent_session_result with {"session_id":%q,"wait_seconds":%d} `+
 		`until it gives the result.`, session, defaultWait)
 }
@@ -202,10 +202,10 @@ func (a *API) await(x *call, acc runs.Accepted, most time.Duration) (any, error)
 	case err != nil && fault.KindOf(err) != fault.Unavailable:
 		return nil, err
 	case !ended:
-		return begun{acc.RunID, acc.SessionID, string(cmp.Or(out.Status, acc.Status)),
-			fmt.Sprintf("It has not ended within %v. ", most) + later(acc.SessionID)}, nil
+		return accepted{acc.RunID, acc.SessionID, string(cmp.Or(out.Status, acc.Status)),
+			fmt.Sprintf("It has not ended within %v. ", most) + pollHint(acc.SessionID)}, nil
 	}
-	return told(out), nil
+	return document(out), nil
 }
 
 // end waits as one of the coordinator's ways to wait does; the run as it is then where it has not ended.
@@ -213,19 +213,19 @@ func (a *API) end(x *call, session, id string, most time.Duration, wait func(con
 	error)) (runs.Outcome, bool, error) {
 	began := time.Now()
 	defer func() { x.waited.Add(int64(time.Since(began))) }()
-	x.w.alive(a.cfg.Beat)
+	x.w.start(a.cfg.KeepAlive)
 	ctx, cancel := context.WithTimeout(x.ctx, most)
 	defer cancel()
 	defer context.AfterFunc(a.cfg.Waiting, cancel)()
 	defer a.progress(ctx, x, session, id)()
 	out, ended, err := wait(ctx)
 	if err == nil && !ended && out.ID == "" {
-		out.Run, err = a.cfg.Runs.Show(x.lasting(), id)
+		out.Run, err = a.cfg.Runs.Show(x.detached(), id)
 		if err != nil {
 			return out, false, err
 		}
 		if out.Status.Final() { // at this moment
-			out, err = a.cfg.Runs.Outcome(x.lasting(), id)
+			out, err = a.cfg.Runs.Outcome(x.detached(), id)
 			return out, err == nil, err
 		}
 	}
@@ -243,12 +243,12 @@ type result struct {
 	Next      string       `json:"next,omitempty"`
 }
 
-// told is the document of an ended run; one that did not complete is an error to the model, with all that is known.
-func told(o runs.Outcome) any {
+// document is the document of an ended run; one that did not complete is an error to the model, with all that is known.
+func document(o runs.Outcome) any {
 	doc := result{RunID: o.ID, SessionID: o.SessionID, Agent: o.Agent, Status: o.Status, Result: o.Result,
 		Error: o.Error}
 	if o.Status != run.Completed {
-		return failed{doc}
+		return failure{doc}
 	}
 	return doc
 }

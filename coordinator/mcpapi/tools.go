@@ -7,10 +7,10 @@ import (
 
 // refuses says why a caller may not call it; nil: it may.
 func (t tool) refuses(who access.Caller) error {
-	if err := who.Needs(t.scope); err != nil {
+	if err := who.RequireScope(t.scope); err != nil {
 		return err
 	}
-	if who.Session != "" && !t.sessions {
+	if who.Session != "" && !t.forSessions {
 		return access.ErrNotForSessions
 	}
 	return nil
@@ -41,9 +41,9 @@ const (
 // tools is every tool.
 var tools = []tool{
 	{
-		name: "list_agent_blueprints", title: "List agents", scope: access.Read, sessions: true, looks: true,
-		takes: nothing, do: (*API).agents,
-		say: `List the agents that can be started, with the input each takes.
+		name: "list_agent_blueprints", title: "List agents", scope: access.Read, forSessions: true, readOnly: true,
+		inputSchema: nothing, do: (*API).agents,
+		description: `List the agents that can be started, with the input each takes.
 
 Input depends on the agent's type:
 - procedural (a program): give "parameters" that match its parameters_schema; without a schema any object is taken. It has no conversation and cannot be resumed.
@@ -52,16 +52,16 @@ Input depends on the agent's type:
 start_with says which of the two: prompt or parameters. output_schema, where there is one, is the form of the result's result_data.`,
 	},
 	{
-		name: "start_agent_session", title: "Start an agent", scope: access.Run, sessions: true,
+		name: "start_agent_session", title: "Start an agent", scope: access.Run, forSessions: true,
 		action: audit.RunCreate, do: (*API).start,
-		say: `Start a new session of an agent, and by default wait for its result.
+		description: `Start a new session of an agent, and by default wait for its result.
 
 Input: see list_agent_blueprints. An autonomous agent without parameters_schema takes "prompt"; every other agent takes "parameters" that match its parameters_schema. Input that does not match is refused with every error and the schema: mend it and call again; nothing was started.
 
 The result: result_text is what the agent said, result_data is JSON (of procedural agents, and wherever an output schema is enforced); one of them is null. To get JSON of a form you need from any agent, give output_schema, or output_schema_name.
 
 Keep session_id: with resume_agent_session the conversation of an autonomous agent goes on.`,
-		takes: `{"type":"object","required":["agent_name"],"additionalProperties":false,"properties":{` +
+		inputSchema: `{"type":"object","required":["agent_name"],"additionalProperties":false,"properties":{` +
 			`"agent_name":{"type":"string","description":"An agent's name, from list_agent_blueprints."},` +
 			`"prompt":{"type":"string","description":"What to do: for autonomous agents without parameters_schema. ` +
 			`Short for parameters {\"prompt\":…}."},` +
@@ -76,39 +76,39 @@ Keep session_id: with resume_agent_session the conversation of an autonomous age
 			outputArgs + `}}`,
 	},
 	{
-		name: "resume_agent_session", title: "Resume an agent", scope: access.Run, sessions: true,
+		name: "resume_agent_session", title: "Resume an agent", scope: access.Run, forSessions: true,
 		action: audit.RunCreate, do: (*API).resume,
-		say: `Go on with a session of an autonomous agent: it remembers what was said. Also after a run that failed or was stopped.
+		description: `Go on with a session of an autonomous agent: it remembers what was said. Also after a run that failed or was stopped.
 
 It takes "prompt" only, whatever parameters_schema the agent has: that is for starts. Sessions of procedural agents cannot be resumed; start a new one. While the session is at work, the new turn waits for the one before.`,
-		takes: `{"type":"object","required":["session_id","prompt"],"additionalProperties":false,"properties":{` +
+		inputSchema: `{"type":"object","required":["session_id","prompt"],"additionalProperties":false,"properties":{` +
 			sessionArg +
 			`,"prompt":{"type":"string","minLength":1,"description":"What to say to the agent."},` + modeArg + `,` +
 			outputArgs + `}}`,
 	},
 	{
-		name: "get_agent_session_status", title: "Status of a session", scope: access.Read, sessions: true, looks: true,
+		name: "get_agent_session_status", title: "Status of a session", scope: access.Read, forSessions: true, readOnly: true,
 		do: (*API).status,
-		say: `How a session stands: pending, running, idle, stopping, finished, stopped or failed; and of its ` +
+		description: `How a session stands: pending, running, idle, stopping, finished, stopped or failed; and of its ` +
 			`newest run why it waits, or why it failed.`,
-		takes: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
+		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
 			sessionArg + `}}`,
 	},
 	{
-		name: "get_agent_session_result", title: "Result of a session", scope: access.Read, sessions: true, looks: true,
+		name: "get_agent_session_result", title: "Result of a session", scope: access.Read, forSessions: true, readOnly: true,
 		do: (*API).resultOf,
-		say: `The result of a session's newest ended run. With wait_seconds it waits for the newest run to end ` +
+		description: `The result of a session's newest ended run. With wait_seconds it waits for the newest run to end ` +
 			`first; that is better than asking again and again.`,
-		takes: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` + sessionArg +
+		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` + sessionArg +
 			`,"wait_seconds":{"type":"integer","minimum":0,"maximum":600,"description":"How long to wait for the end,` +
 			` default 0. 50 is safe with every client."}}}`,
 	},
 	{
-		name: "list_agent_sessions", title: "List sessions", scope: access.Read, sessions: true, looks: true,
+		name: "list_agent_sessions", title: "List sessions", scope: access.Read, forSessions: true, readOnly: true,
 		do: (*API).sessions,
-		say: `List sessions, newest first. An agent that Agent Orchestrator runs sees those that it started, or, ` +
+		description: `List sessions, newest first. An agent that Agent Orchestrator runs sees those that it started, or, ` +
 			`with parent_session_id, those that one of them started.`,
-		takes: `{"type":"object","additionalProperties":false,"properties":{` +
+		inputSchema: `{"type":"object","additionalProperties":false,"properties":{` +
 			`"status":{"type":"string","enum":["pending","running","idle","stopping","finished","stopped","failed"]},` +
 			`"agent_name":{"type":"string"},"parent_session_id":{"type":"string","description":"Only sessions that ` +
 			`this one started."},` +
@@ -116,26 +116,26 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 			`"cursor":{"type":"string","description":"next_cursor of the answer before."}}}`,
 	},
 	{
-		name: "stop_agent_session", title: "Stop a session", scope: access.Run, sessions: true, ends: true,
+		name: "stop_agent_session", title: "Stop a session", scope: access.Run, forSessions: true, destructive: true,
 		action: audit.SessionStop, do: (*API).stop,
-		say: `Stop what runs in a session, and cancel what waits there. It can be resumed later.
+		description: `Stop what runs in a session, and cancel what waits there. It can be resumed later.
 
 The sessions that it started go on; the answer's open_below names their runs. With "tree": true they are stopped too, with all below them.`,
-		takes: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
+		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
 			sessionArg + `,"tree":{"type":"boolean","description":"Stop all that is below it, too. Default false."}}}`,
 	},
 	{
-		name: "list_output_schemas", title: "List output schemas", scope: access.Read, sessions: true, looks: true,
-		takes: nothing, do: (*API).schemas,
-		say: `List the registered output schemas: their names can be given as output_schema_name.`,
+		name: "list_output_schemas", title: "List output schemas", scope: access.Read, forSessions: true, readOnly: true,
+		inputSchema: nothing, do: (*API).schemas,
+		description: `List the registered output schemas: their names can be given as output_schema_name.`,
 	},
 	{
 		name: "register_output_schema", title: "Register an output schema", scope: access.Admin,
 		action: audit.SchemaCreate, do: (*API).register,
-		say: `Register a JSON Schema (draft-07) under a name, for output_schema_name. It cannot be changed ` +
+		description: `Register a JSON Schema (draft-07) under a name, for output_schema_name. It cannot be changed ` +
 			`afterwards: register another one. Needs an API token with scope admin; agents give output_schema with ` +
 			`their call instead.`,
-		takes: `{"type":"object","required":["name","schema"],"additionalProperties":false,"properties":{` +
+		inputSchema: `{"type":"object","required":["name","schema"],"additionalProperties":false,"properties":{` +
 			`"name":{"type":"string","description":"1 to 60 letters, digits, _ or -."},` +
 			`"description":{"type":"string"},` +
 			`"schema":{"type":"object","description":"The JSON Schema."}}}`,

@@ -25,8 +25,8 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// key is the idempotency key that a publisher gave; none is no key.
-func key(h nats.Header) (string, error) {
+// idempotencyKey is the idempotency key that a publisher gave; none is no key.
+func idempotencyKey(h nats.Header) (string, error) {
 	for _, name := range []string{"Idempotency-Key", "idempotency-key", nats.MsgIdHdr} {
 		switch all := h.Values(name); {
 		case len(all) == 0:
@@ -44,7 +44,7 @@ func key(h nats.Header) (string, error) {
 
 // create takes a run. Mode sync waits for its end and answers the run with its result; past wait_seconds the ids.
 func (s *service) create(ctx context.Context, r *request) (reply, error) {
-	own, err := key(r.header)
+	own, err := idempotencyKey(r.header)
 	var acc runs.Accepted
 	if err == nil {
 		acc, err = s.cfg.Runs.Submit(ctx, r.body, "nats", own)
@@ -53,10 +53,10 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	if err != nil || acc.Mode != run.Sync {
 		return reply{201, acc}, err
 	}
-	r.spent()
+	r.free()
 	select {
-	case s.waits <- struct{}{}:
-		defer func() { <-s.waits }()
+	case s.waitSlots <- struct{}{}:
+		defer func() { <-s.waitSlots }()
 	default: // so many wait already
 		return reply{202, acc}, nil
 	}
@@ -152,13 +152,13 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	h := nats.Header(m.Header)
 	to := h.Get(replyTo)
 	if to != "" {
-		if err := publishable(to); err != nil {
+		if err := checkReplyTo(to); err != nil {
 			s.record(audit.Inbox, audit.RunCreate, audit.Targets{}, 0, err)
 			return err
 		}
 	}
-	acc, err := s.leave(ctx, h, m)
-	if s.cfg.MayCome(err) {
+	acc, err := s.submitInbox(ctx, h, m)
+	if s.cfg.Temporary(err) {
 		return fault.Wrap(fault.Unavailable, "", "The agent is not there yet", err)
 	}
 	switch fault.KindOf(err) {
@@ -176,11 +176,11 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	return err
 }
 
-// leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it
+// submitInbox submits an inbox message under the publisher's idempotency key, else under the message's own: however often it
 // is delivered, one run comes of it.
-func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc runs.Accepted, err error) {
+func (s *service) submitInbox(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc runs.Accepted, err error) {
 	ctx, span := s.cfg.Trace.Start(trace.Extract(ctx, h), trace.Consumer, subject.InboxRuns)
-	defer func() { answered(span, reply{status: 201}, err) }()
+	defer func() { endSpan(span, reply{status: 201}, err) }()
 	if m.Subject != subject.InboxRuns {
 		return runs.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject,
 			subject.InboxRuns)
@@ -193,7 +193,7 @@ func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) 
 		return runs.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or "+
 			"request "+subject.APIRunsCreate).With("field", "mode")
 	}
-	own, err := key(h)
+	own, err := idempotencyKey(h)
 	if err != nil {
 		return runs.Accepted{}, err
 	}
@@ -213,8 +213,8 @@ func (s *service) record(door, action string, of audit.Targets, done int, err er
 	s.cfg.Audit.Record(e)
 }
 
-// publishable tells whether a stranger may have us publish there: not to what workers and servers listen to.
-func publishable(to string) error {
+// checkReplyTo tells whether a stranger may have us publish there: not to what workers and servers listen to.
+func checkReplyTo(to string) error {
 	first, _, _ := strings.Cut(to, ".")
 	if len(to) > 255 || first == "ao" || strings.HasPrefix(first, "$") || strings.ContainsAny(to, "*> \t\r\n") ||
 		strings.Contains("."+to+".", "..") {
@@ -229,15 +229,15 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
 	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
 	s := &service{nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx,
-		waits: make(chan struct{}, maxWaiting)}
+		waitSlots: make(chan struct{}, maxWaiting)}
 	endpoints := []*endpoint{
-		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
+		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, body: "body of POST /runs"},
 		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true,
-			say: `{"run_id":"run_…"}, or the id alone`},
+			body: `{"run_id":"run_…"}, or the id alone`},
 		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop,
-			say: `{"run_id":"run_…","tree":true}, or the id alone`},
+			body: `{"run_id":"run_…","tree":true}, or the id alone`},
 		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, reads: true,
-			say: `{"status":"active"}, or nothing`},
+			body: `{"status":"active"}, or nothing`},
 	}
 	byName := map[string]*endpoint{}
 	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds",
@@ -245,12 +245,12 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 			"for a run.", metric.Fast, "endpoint", "code")
 	for _, e := range endpoints {
 		if requests != nil {
-			e.took = metric.NewCache(func(code int) *metric.Histogram {
+			e.durations = metric.NewCache(func(code int) *metric.Histogram {
 				return requests.With(e.name,
 					strconv.Itoa(code))
 			})
 		}
-		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
+		e.slots, byName[e.name] = make(chan struct{}, endpointConcurrency), e
 	}
 	svc, err := micro.AddService(nc, micro.Config{
 		Name: subject.APIService, Metadata: cfg.Metadata, Version: cfg.Version,
@@ -258,7 +258,7 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 		QueueGroup:  subject.Coordinators,
 		StatsHandler: func(e *micro.Endpoint) any {
 			if ours, ok := byName[e.Name]; ok {
-				return ours.counts.told()
+				return ours.counts.snapshot()
 			}
 			return nil
 		},
@@ -267,8 +267,8 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 		return err
 	}
 	for _, e := range endpoints {
-		err := svc.AddEndpoint(e.name, micro.HandlerFunc(func(r micro.Request) { s.take(e, r) }),
-			micro.WithEndpointSubject(e.subject), micro.WithEndpointMetadataKey("body", e.say))
+		err := svc.AddEndpoint(e.name, micro.HandlerFunc(func(r micro.Request) { s.handle(e, r) }),
+			micro.WithEndpointSubject(e.subject), micro.WithEndpointMetadataKey("body", e.body))
 		if err != nil {
 			return errors.Join(err, svc.Stop())
 		}
@@ -280,5 +280,5 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 		cfg.Serving()
 	}
 	err = b.Inbox(ctx, s.inbox)
-	return errors.Join(quiet(ctx, err), s.close(svc))
+	return errors.Join(ignoreEnd(ctx, err), s.close(svc))
 }

@@ -31,19 +31,19 @@ var status = map[fault.Kind]int{
 	fault.Conflict: 409, fault.Stale: 412, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
 }
 
-// atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.
-const atOnce = 256
+// endpointConcurrency is how many requests of one endpoint are worked on at a time; the others wait in the connection.
+const endpointConcurrency = 256
 
 // maxWaiting is how many requests wait for the end of their run at a time. Those beyond it are answered with 202 and
 // the ids.
 const maxWaiting = 4096
 
 type service struct {
-	nc    *nats.Conn
-	cfg   Config
-	log   *slog.Logger
-	ended context.Context // nobody waits any longer
-	waits chan struct{}   // a place for each request that waits for its run
+	nc        *nats.Conn
+	cfg       Config
+	log       *slog.Logger
+	ended     context.Context // nobody waits any longer
+	waitSlots chan struct{}   // a place for each request that waits for its run
 
 	mu   sync.RWMutex // held to enter; closing takes it
 	done bool
@@ -58,28 +58,28 @@ type reply struct {
 
 // request is what an endpoint was asked.
 type request struct {
-	header nats.Header
-	body   []byte
-	held   *budget.Account // what a large body takes; nil: nothing
-	leave  func()          // frees the request's place among those that are worked on
-	waited time.Duration   // for a run
+	header  nats.Header
+	body    []byte
+	memory  *budget.Account // what a large body takes; nil: nothing
+	release func()          // frees the request's place among those that are worked on
+	waited  time.Duration   // for a run
 }
 
-// spent lets go of the body and of the request's place: the run is stored, and the answer may come long after.
-func (r *request) spent() {
+// free lets go of the body and of the request's place: the run is stored, and the answer may come long after.
+func (r *request) free() {
 	r.body = nil
-	r.held.Empty()
-	r.leave()
+	r.memory.Empty()
+	r.release()
 }
 
 // endpoint is one subject of the service, with what it counted.
 type endpoint struct {
-	name, subject, say string
-	reads              bool // it changes nothing
-	do                 func(context.Context, *request) (reply, error)
-	slots              chan struct{}
-	counts             counts
-	took               *metric.Cache[int, *metric.Histogram] // by code; nil: nobody counts
+	name, subject, body string
+	reads               bool // it changes nothing
+	do                  func(context.Context, *request) (reply, error)
+	slots               chan struct{}
+	counts              counts
+	durations           *metric.Cache[int, *metric.Histogram] // by code; nil: nobody counts
 }
 
 // counts are the service's own statistics: requests are worked on beside each other, which micro does not measure.
@@ -88,8 +88,8 @@ type counts struct {
 	nanos                     atomic.Int64
 }
 
-// quiet: that ctx ended is no error.
-func quiet(ctx context.Context, err error) error {
+// ignoreEnd: that ctx ended is no error.
+func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -110,8 +110,8 @@ func (s *service) close(svc micro.Service) error {
 	return err
 }
 
-// enter counts a request in; false: we are going.
-func (s *service) enter() bool {
+// begin counts a request in; false: we are going.
+func (s *service) begin() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.done {
@@ -121,28 +121,28 @@ func (s *service) enter() bool {
 	return true
 }
 
-// take works on a request beside the others. micro's own Respond is for one goroutine, so the answer is sent here.
-func (s *service) take(e *endpoint, r micro.Request) {
-	if !s.enter() {
+// handle works on a request beside the others. micro's own Respond is for one goroutine, so the answer is sent here.
+func (s *service) handle(e *endpoint, r micro.Request) {
+	if !s.begin() {
 		s.answer(e, r.Reply(), reply{}, fault.New(fault.Unavailable, "", "This coordinator is going; try again").
 			After(time.Second), 0)
 		return
 	}
 	req, to := &request{header: nats.Header(r.Headers()), body: r.Data()}, r.Reply()
 	var err error
-	req.held, err = s.hold(len(req.body))
+	req.memory, err = s.reserve(len(req.body))
 	if err != nil {
 		s.open.Done()
 		s.answer(e, to, reply{}, err, 0)
 		return
 	}
 	e.slots <- struct{}{}
-	req.leave = sync.OnceFunc(func() { <-e.slots })
+	req.release = sync.OnceFunc(func() { <-e.slots })
 	began := time.Now()
 	go func() {
 		defer s.open.Done()
-		defer req.held.Close()
-		defer req.leave()
+		defer req.memory.Close()
+		defer req.release()
 		v, err := s.guarded(e, req)
 		s.answer(e, to, v, err, time.Since(began)-req.waited)
 	}()
@@ -154,9 +154,9 @@ const publishers = "nats"
 // workFactor is how often a large body is in memory while it is checked and stored.
 const workFactor = 4
 
-// hold makes room for a large body; all publishers together have one caller's share. Small ones are bounded by their
+// reserve makes room for a large body; all publishers together have one caller's share. Small ones are bounded by their
 // number.
-func (s *service) hold(bytes int) (*budget.Account, error) {
+func (s *service) reserve(bytes int) (*budget.Account, error) {
 	if s.cfg.Memory == nil || bytes <= budget.Small {
 		return nil, nil
 	}
@@ -176,7 +176,7 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 	if ctx != before || !e.reads { // who only asks begins no trace by that
 		ctx, span = s.cfg.Trace.Start(ctx, trace.Server, e.subject)
 	}
-	defer func() { answered(span, v, err) }()
+	defer func() { endSpan(span, v, err) }()
 	if s.cfg.Memory != nil {
 		answering := &budget.Answering{Context: ctx}
 		answering.Answer.Begin(s.cfg.Memory.Answers, publishers)
@@ -186,8 +186,8 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 	return e.do(ctx, r)
 }
 
-// answered ends the span of a request.
-func answered(span trace.Span, v reply, err error) {
+// endSpan ends the span of a request.
+func endSpan(span trace.Span, v reply, err error) {
 	if span.IsRecording() {
 		if err != nil {
 			f := fault.Of(err)
@@ -210,7 +210,7 @@ func (s *service) answer(e *endpoint, to string, v reply, err error, took time.D
 	if f != nil {
 		code = status[f.Kind]
 	}
-	e.took.Get(code).ObserveDuration(took)
+	e.durations.Get(code).ObserveDuration(took)
 	level := slog.LevelDebug
 	switch {
 	case f == nil:
@@ -266,8 +266,8 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 	return f
 }
 
-// told is what `nats micro stats` shows beside its own figures.
-func (c *counts) told() any {
+// snapshot is what `nats micro stats` shows beside its own figures.
+func (c *counts) snapshot() any {
 	all := c.answered.Load() + c.refused.Load() + c.failed.Load()
 	return map[string]any{
 		"answered": c.answered.Load(), "refused": c.refused.Load(), "failed": c.failed.Load(),
@@ -277,9 +277,9 @@ func (c *counts) told() any {
 
 // Config is whom the service asks, all three required, and how it behaves: zero works.
 type Config struct {
-	Runs    Runs
-	Agents  Agents
-	MayCome func(err error) bool // a refusal may be over: an agent that is missing may yet come with its runner
+	Runs      Runs
+	Agents    Agents
+	Temporary func(err error) bool // a refusal may be over: an agent that is missing may yet come with its runner
 
 	Wait    time.Duration  // default 30 s: how long mode sync waits where a request does not say
 	Version string         // default 1.0.0: shown by nats micro

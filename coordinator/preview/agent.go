@@ -22,10 +22,10 @@ import (
 // Previewer shows what definitions would do. All of it is required.
 type Previewer struct {
 	// only an answer that is JSON as a whole counts, where nobody says so
-	WholeOnly bool
-	Named     func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
-	Agent     func(ctx context.Context, name string) (*agents.Resolved, error) // an agent that exists
-	Runners   func(w runnerapi.RoutingKey, model string) []explain.Candidate   // the closest first
+	WholeOnly   bool
+	NamedSchema func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
+	Agent       func(ctx context.Context, name string) (*agents.Resolved, error) // an agent that exists
+	Runners     func(w runnerapi.RoutingKey, model string) []explain.Candidate   // the closest first
 }
 
 // AgentRequest asks what a run of a definition would be given, and who would take it.
@@ -53,8 +53,8 @@ type Runner struct {
 	Matches bool `json:"matches"`
 }
 
-// added are the members that answers have beside a definition.
-var added = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable", "reason",
+// ignoredMembers are the members that answers have beside a definition.
+var ignoredMembers = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable", "reason",
 	"drafts"}
 
 // Preview is what a run of a definition would be given. A definition that cannot be stored is refused as POST /agents
@@ -84,11 +84,11 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 	out := AgentPreview{Valid: wrong == nil, ValidationErrors: append([]schema.Violation{}, wrong...),
 		ParametersSchema: s.Raw(), Runners: []Runner{}}
 	if k.Type == run.Autonomous {
-		out.Prompt, err = told(k, parameters)
+		out.Prompt, err = promptOf(k, parameters)
 		if err != nil {
 			return AgentPreview{}, err
 		}
-		out.SystemPrompt, err = p.system(ctx, k.Blueprint)
+		out.SystemPrompt, err = p.systemPrompt(ctx, k.Blueprint)
 		if err != nil {
 			return AgentPreview{}, err
 		}
@@ -117,13 +117,13 @@ func (p *Previewer) resolve(ctx context.Context, req AgentRequest) (*agents.Reso
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "definition must be a JSON object").With("field", "definition")
 	}
-	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return slices.Contains(added, m.Key) })
+	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return slices.Contains(ignoredMembers, m.Key) })
 	b, err := agent.Read(strictjson.Object(members), run.Autonomous)
 	return &agents.Resolved{Blueprint: b}, err
 }
 
-// told is what the model would be told; nil where the parameters lack it.
-func told(k *agents.Resolved, parameters json.RawMessage) (*string, error) {
+// promptOf is what the model would be told; nil where the parameters lack it.
+func promptOf(k *agents.Resolved, parameters json.RawMessage) (*string, error) {
 	raw, err := k.Snapshot()
 	if err != nil {
 		return nil, err
@@ -138,11 +138,11 @@ func told(k *agents.Resolved, parameters json.RawMessage) (*string, error) {
 	return &text, nil
 }
 
-// system is the system prompt with the request for output in the agent's schema.
-func (p *Previewer) system(ctx context.Context, b agent.Blueprint) (*string, error) {
+// systemPrompt is the system prompt with the request for output in the agent's schema.
+func (p *Previewer) systemPrompt(ctx context.Context, b agent.Blueprint) (*string, error) {
 	text, wanted := b.SystemPrompt, b.OutputSchema
 	if b.OutputSchemaName != "" {
-		named, err := p.Named(ctx, b.OutputSchemaName)
+		named, err := p.NamedSchema(ctx, b.OutputSchemaName)
 		if err != nil {
 			return nil, err
 		}

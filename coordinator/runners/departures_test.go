@@ -14,9 +14,9 @@ import (
 // nobody else's may.
 func TestWhichAgentsMayCome(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("back"))).RunnerID
-	if err := c.Leaving.Remove(t.Context(), id, "one"); err != nil { // it was silent for long
+	if err := c.Deregistrar.Remove(t.Context(), id, "one"); err != nil { // it was silent for long
 		t.Fatal(err)
 	}
 	may := func(agent string) bool {

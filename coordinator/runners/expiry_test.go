@@ -17,7 +17,7 @@ import (
 // Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before
 // they are judged.
 func TestNoRunnerIsRemovedForAPause(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	long := time.Now().Add(-time.Hour)
 	c.Registry.Silence(id, long)
@@ -35,7 +35,7 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := coordinatortest.Begin(t, b, parts.Config{Lease: time.Hour})
+	c := coordinatortest.Start(t, b, parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	a := coordinatortest.Claim(t, c, coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID, r)

@@ -38,7 +38,7 @@ func TestWhatEndsAGrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Lease: time.Second})
+			c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Lease: time.Second})
 			one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 			coordinatortest.Register(t, c, one)
 			bye(t, c, one)
@@ -64,7 +64,7 @@ func TestWhatEndsAGrace(t *testing.T) {
 // is removed afterwards takes nothing from it.
 func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, one)
 	bye(t, c, one)
@@ -74,7 +74,7 @@ func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 		_, err := c.Register(t.Context(), stranger("s", coordinatortest.Echo("a")))
 		return err == nil
 	})
-	if err := c.Leaving.Remove(t.Context(), one.ID(), ""); err != nil {
+	if err := c.Deregistrar.Remove(t.Context(), one.ID(), ""); err != nil {
 		t.Fatal(err)
 	}
 	third := coordinatortest.Runner("third", numbered("a"))

@@ -18,7 +18,7 @@ import (
 
 // Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
 func TestAnIdentityIsTakenOnce(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	one, two := coordinatortest.Runner("one", coordinatortest.Echo("a")),
 		coordinatortest.Runner("two", coordinatortest.Echo("a"))
 	rev, _, err := c.Registrar.TakeOver(t.Context(), two.ID(), two)
@@ -41,7 +41,7 @@ func TestAnIdentityIsTakenOnce(t *testing.T) {
 
 // A clock that is ahead must not make a registration look young for as long as it is ahead.
 func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	raw, err := json.Marshal(map[string]runners.Owner{"a": {Hash: "other", Profile: "procedural", Runner: "rnr_gone",
 		At: time.Now().Add(time.Hour)}})
 	if err == nil {
@@ -55,7 +55,7 @@ func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 
 // A registration says that the runner is there, like a beat.
 func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Thresholds{Stale: time.Hour}})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Thresholds{Stale: time.Hour}})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	c.Registry.Silence(id, time.Now().Add(-2*time.Hour))
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))

@@ -20,7 +20,7 @@ import (
 // one.
 func TestAProfileHasItsShareOfRunners(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{MaxRunners: 8})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{MaxRunners: 8})
 	made := 0
 	for i := range 8 {
 		r := coordinatortest.Runner("one")
@@ -50,7 +50,7 @@ func TestAProfileHasItsShareOfRunners(t *testing.T) {
 // Registrations of a profile hold no more than is free, in bytes.
 func TestAProfileHasItsShareOfBytes(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	c.Registry.Fill(coordinatortest.Runner("one"), "rnr_large", runners.RegistryBytes/2-100)
 	if err := c.Registrar.Admit("rnr_large", coordinatortest.Runner("two").Identity,
 		runners.RegistryBytes/2-100); err != nil {
@@ -70,7 +70,7 @@ func TestAProfileHasItsShareOfBytes(t *testing.T) {
 // runner announces any more make room.
 func TestAProfileHasItsShareOfNames(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	host := func(profile string, i int) runnerapi.Runner {
 		var agents []agent.Blueprint
 		for n := range runners.MaxAgents {
@@ -106,7 +106,7 @@ func TestAProfileHasItsShareOfNames(t *testing.T) {
 	coordinatortest.Register(t, c, other) // its own names of before make room
 
 	last := host("greedy", made-1)
-	if err := c.Leaving.Remove(t.Context(), last.ID(), last.Instance); err != nil {
+	if err := c.Deregistrar.Remove(t.Context(), last.ID(), last.Instance); err != nil {
 		t.Fatal(err)
 	}
 	// as if its end had freed none of them

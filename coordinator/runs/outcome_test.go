@@ -41,7 +41,7 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 // An error would make the caller send the request again.
 func TestAnEndThatCannotBeRead(t *testing.T) {
 	s := natstest.Server(t)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
@@ -52,7 +52,7 @@ func TestAnEndThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := coordinatortest.Begin(t, b, parts.Config{}) // it has the run in its index, but no record in memory
+	other := coordinatortest.Start(t, b, parts.Config{}) // it has the run in its index, but no record in memory
 	conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -21,24 +21,24 @@ import (
 
 // process is what a coordinator's process knows of itself beside its decisions.
 type process struct {
-	cfg   Config
-	bus   *bus.Bus
-	own   *embed.Server // NATS in this process; nil: it is elsewhere
-	at    net.Addr
-	open  bool // beyond loopback
-	shown *certificate
+	cfg    Config
+	bus    *bus.Bus
+	server *embed.Server // NATS in this process; nil: it is elsewhere
+	at     net.Addr
+	open   bool // beyond loopback
+	shown  *certificate
 }
 
-// look makes the report of GET /doctor.
-func (p process) look(ctx context.Context, c *parts.Coordinator) checkup.Report {
+// report makes the report of GET /doctor.
+func (p process) report(ctx context.Context, c *parts.Coordinator) checkup.Report {
 	host, _ := os.Hostname() // for people
 	r := checkup.Report{At: time.Now().UTC(), Version: version.Current(), Go: runtime.Version(), Host: host,
 		PublicURL: c.PublicURL, Private: p.cfg.PrivateNetwork}
 	r.Checks = append(r.Checks, p.http()...)
-	if p.own != nil {
+	if p.server != nil {
 		r.Checks = append(r.Checks, p.embedded(ctx)...)
 	} else {
-		r.Checks = append(r.Checks, p.elsewhere(ctx)...)
+		r.Checks = append(r.Checks, p.remote(ctx)...)
 	}
 	r.Checks = append(r.Checks, p.files()...)
 	r.Checks = append(r.Checks, p.agentFolders()...)
@@ -54,7 +54,7 @@ func (p process) agentFolders() (all []checkup.Finding) {
 	const writable = 2
 	for _, dir := range p.cfg.Coordinator.AgentsDirs {
 		if err := syscall.Access(dir, writable); err != nil {
-			all = append(all, checkup.Odd("agents", "let this user write there, or switch AO_AGENTS_WRITABLE off",
+			all = append(all, checkup.Warned("agents", "let this user write there, or switch AO_AGENTS_WRITABLE off",
 				"agents in %s cannot be changed, though AO_AGENTS_WRITABLE is on: %v", dir, err))
 		}
 	}
@@ -65,30 +65,30 @@ func (p process) agentFolders() (all []checkup.Finding) {
 func (p process) http() (all []checkup.Finding) {
 	switch {
 	case p.cfg.HTTP.Tokens == nil && p.open:
-		all = append(all, checkup.Bad("http", "make tokens with 'ao tokens create', name their file in "+
+		all = append(all, checkup.Failed("http", "make tokens with 'ao tokens create', name their file in "+
 			"AO_API_TOKENS, and take AO_INSECURE_LISTEN away",
 			"HTTP listens at %s, beyond this machine, and whoever gets there may do everything", p.at))
 	case p.cfg.HTTP.Tokens == nil:
-		all = append(all, checkup.Good("http", "HTTP listens at %s, for this machine alone, and asks nobody for "+
+		all = append(all, checkup.Passed("http", "HTTP listens at %s, for this machine alone, and asks nobody for "+
 			"a token", p.at))
 	default:
-		all = append(all, checkup.Good("http", "HTTP listens at %s and asks everybody for a token", p.at))
+		all = append(all, checkup.Passed("http", "HTTP listens at %s and asks everybody for a token", p.at))
 	}
 	switch {
 	case p.shown != nil:
 		all = append(all, p.shown.judge())
 	case p.open && p.cfg.PrivateNetwork:
-		all = append(all, checkup.Good("tls", "HTTP is not encrypted, in a network of its own (AO_PRIVATE_NETWORK)"))
+		all = append(all, checkup.Passed("tls", "HTTP is not encrypted, in a network of its own (AO_PRIVATE_NETWORK)"))
 	case p.open:
-		all = append(all, checkup.Odd("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), or put a "+
+		all = append(all, checkup.Warned("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), or put a "+
 			"proxy that speaks TLS before it and listen on 127.0.0.1",
 			"HTTP beyond this machine is not encrypted: tokens cross the network as they are"))
 	}
 	return all
 }
 
-// soon is how long before its end a certificate is to be replaced.
-const soon = 14 * 24 * time.Hour
+// expiryWarning is how long before its end a certificate is to be replaced.
+const expiryWarning = 14 * 24 * time.Hour
 
 func (c *certificate) judge() checkup.Finding {
 	c.mu.Lock()
@@ -98,12 +98,12 @@ func (c *certificate) judge() checkup.Finding {
 	left := time.Until(end)
 	switch {
 	case left <= 0:
-		return checkup.Bad("tls", advice, "the certificate %s has expired at %s", c.certFile, end.UTC().
+		return checkup.Failed("tls", advice, "the certificate %s has expired at %s", c.certFile, end.UTC().
 			Format(time.RFC3339))
-	case left < soon:
-		return checkup.Odd("tls", advice, "the certificate %s ends in %d days", c.certFile, int(left.Hours()/24))
+	case left < expiryWarning:
+		return checkup.Warned("tls", advice, "the certificate %s ends in %d days", c.certFile, int(left.Hours()/24))
 	}
-	return checkup.Good("tls", "the certificate %s is good for %d days", c.certFile, int(left.Hours()/24))
+	return checkup.Passed("tls", "the certificate %s is good for %d days", c.certFile, int(left.Hours()/24))
 }
 
 // embedded judges the NATS in this process.
@@ -111,91 +111,91 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 	n := p.cfg.NATS
 	switch {
 	case n.Users != "":
-		all = append(all, checkup.Good("nats-users", "the embedded NATS asks for a login"))
+		all = append(all, checkup.Passed("nats-users", "the embedded NATS asks for a login"))
 		if text, err := os.ReadFile(n.Users); err == nil && !users.Named(string(text)) {
-			all = append(all, checkup.OlderUsers("AO_NATS_USERS "+n.Users))
+			all = append(all, checkup.OutdatedUsers("AO_NATS_USERS "+n.Users))
 		}
-	case local(n.Listen):
-		all = append(all, checkup.Good("nats-users", "the embedded NATS asks nobody who they are; only this machine "+
+	case onlyLocal(n.Listen):
+		all = append(all, checkup.Passed("nats-users", "the embedded NATS asks nobody who they are; only this machine "+
 			"reaches it"))
 	default:
-		all = append(all, checkup.Bad("nats-users", "make users with 'ao init' and name nats/users.conf in "+
+		all = append(all, checkup.Failed("nats-users", "make users with 'ao init' and name nats/users.conf in "+
 			"AO_NATS_USERS, and take AO_INSECURE_LISTEN away",
 			"the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
 	}
 	if s, err := p.bus.ServerHealth(ctx); err == nil {
-		room, _ := p.own.DiskUsage() // a file system that does not say has none
-		all = append(all, checkup.Store(s.Limits(), p.own.MaxStore(), room.Total))
+		room, _ := p.server.DiskUsage() // a file system that does not say has none
+		all = append(all, checkup.Store(s.Limits(), p.server.MaxStore(), room.Total))
 	}
-	return append(all, synced(cmp.Or(n.Sync, config.NATSSync.Default)), staged(p.own.Staging()))
+	return append(all, syncFinding(cmp.Or(n.Sync, config.NATSSync.Default)), stagingFinding(p.server.Staging()))
 }
 
-// staged tells where batches are put aside. On disk is no mistake, only slower.
-func staged(g embed.Staging) checkup.Finding {
+// stagingFinding tells where batches are put aside. On disk is no mistake, only slower.
+func stagingFinding(g embed.Staging) checkup.Finding {
 	if g.Dir == "" {
-		return checkup.Good("nats-staging", "batches of records are put aside on disk, which is slower than in "+
+		return checkup.Passed("nats-staging", "batches of records are put aside on disk, which is slower than in "+
 			"memory (%s)", g.Why)
 	}
-	return checkup.Good("nats-staging", "batches of records are put aside in memory (%s)", g.Dir)
+	return checkup.Passed("nats-staging", "batches of records are put aside in memory (%s)", g.Dir)
 }
 
-// synced judges when what was acknowledged is on disk.
-func synced(how string) checkup.Finding {
+// syncFinding judges when what was acknowledged is on disk.
+func syncFinding(how string) checkup.Finding {
 	if how != config.NATSSync.Default {
-		return checkup.Odd("nats-sync", "set AO_NATS_SYNC=always, unless that is meant",
+		return checkup.Warned("nats-sync", "set AO_NATS_SYNC=always, unless that is meant",
 			"NATS writes to disk every %s: what was accepted since then is lost when the power fails", how)
 	}
-	return checkup.Good("nats-sync", "every record is on disk before it is acknowledged")
+	return checkup.Passed("nats-sync", "every record is on disk before it is acknowledged")
 }
 
-// elsewhere judges the way to a NATS that is not in this process.
-func (p process) elsewhere(ctx context.Context) []checkup.Finding {
+// remote judges the way to a NATS that is not in this process.
+func (p process) remote(ctx context.Context) []checkup.Finding {
 	s, err := p.bus.ServerHealth(ctx)
 	if err != nil {
 		return nil // told with what else NATS is asked for
 	}
 	return []checkup.Finding{
-		checkup.Not("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; "+
+		checkup.Skipped("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; "+
 			"where it has a monitoring port: ao doctor --nats-monitor http://HOST:8222",
 			"a NATS server does not tell its clients when it writes to disk"),
-		aside(s),
-		way(s, p.cfg.PrivateNetwork),
+		remoteStaging(s),
+		remoteAccess(s, p.cfg.PrivateNetwork),
 	}
 }
 
-// aside tells where a server elsewhere puts batches aside, as far as it lets know: only with replicas it is always in
+// remoteStaging tells where a server elsewhere puts batches aside, as far as it lets know: only with replicas it is always in
 // memory.
-func aside(s bus.ServerHealth) checkup.Finding {
+func remoteStaging(s bus.ServerHealth) checkup.Finding {
 	const check = "nats-staging"
 	for _, stream := range s.Streams {
 		if stream.Name == subject.Runs && stream.Replicas > 1 {
-			return checkup.Good(check, "NATS puts batches of records aside in memory, as it does with %d replicas",
+			return checkup.Passed(check, "NATS puts batches of records aside in memory, as it does with %d replicas",
 				stream.Replicas)
 		}
 	}
-	return checkup.Not(check, "look whether memory is mounted there: docker inspect -f '{{.HostConfig.Tmpfs}}' of "+
+	return checkup.Skipped(check, "look whether memory is mounted there: docker inspect -f '{{.HostConfig.Tmpfs}}' of "+
 		"the container names it (docker-compose.yml does); "+
 		"without Docker: findmnt -T STORE_DIR/jetstream/ACCOUNT/streams/RUNS/batches",
 		"a NATS server does not tell its clients whether it puts batches of records aside in memory or on disk")
 }
 
-// way judges who gets in at a NATS elsewhere, and who can listen on the way; private: nobody else is in that network.
-func way(s bus.ServerHealth, private bool) checkup.Finding {
+// remoteAccess judges who gets in at a NATS elsewhere, and who can listen on the way; private: nobody else is in that network.
+func remoteAccess(s bus.ServerHealth, private bool) checkup.Finding {
 	const check = "nats-users"
 	switch {
 	case s.Open && !s.Local():
-		return checkup.Bad(check, "make users with 'ao init', include nats/users.conf in the server's configuration, "+
+		return checkup.Failed(check, "make users with 'ao init', include nats/users.conf in the server's configuration, "+
 			"and set AO_NATS_CREDS for coordinators and workers",
 			"NATS at %s lets in everybody who reaches it, and they may do everything", s.URL)
 	case s.Open:
-		return checkup.Good(check, "NATS at %s asks nobody who they are; see that only this machine reaches it", s.URL)
+		return checkup.Passed(check, "NATS at %s asks nobody who they are; see that only this machine reaches it", s.URL)
 	case !s.TLS && !s.Local() && private:
-		return checkup.Good(check, "NATS at %s asks for a login, in a network of its own (AO_PRIVATE_NETWORK)", s.URL)
+		return checkup.Passed(check, "NATS at %s asks for a login, in a network of its own (AO_PRIVATE_NETWORK)", s.URL)
 	case !s.TLS && !s.Local():
-		return checkup.Odd(check, "'ao init --tls' makes certificates; set AO_NATS_CA for coordinators and workers",
+		return checkup.Warned(check, "'ao init --tls' makes certificates; set AO_NATS_CA for coordinators and workers",
 			"NATS at %s asks for a login and speaks no TLS: who is on the way can read everything", s.URL)
 	}
-	return checkup.Good(check, "NATS at %s asks for a login", s.URL)
+	return checkup.Passed(check, "NATS at %s asks for a login", s.URL)
 }
 
 // files judges who else can read our secrets, and how much room there is.

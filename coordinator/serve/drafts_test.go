@@ -108,7 +108,7 @@ func TestDraftsOfAgentsThatAreGone(t *testing.T) {
 	f.write("gone/agent.json", `{"name":"gone"}`)
 	f.write("back/agent.json", `{"name":"back"}`)
 	f.write("torn/agent.json", `{"name":"torn"}`)
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{AgentsDirs: []string{f.dir}, AgentsWritable: true})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{AgentsDirs: []string{f.dir}, AgentsWritable: true})
 	names := []string{"gone", "back", "torn"}
 	for _, name := range names {
 		if _, err := c.Drafts.Put(t.Context(), name, "input", []byte("{"), nil); err != nil {

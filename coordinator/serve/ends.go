@@ -5,9 +5,9 @@ import (
 	"ao/shared/metric"
 )
 
-// tellEnds shows when what others log in with ends: the certificate of the HTTP API, and the next API token of those
+// registerExpiryMetrics shows when what others log in with ends: the certificate of the HTTP API, and the next API token of those
 // that were made to last. Either may be nil.
-func tellEnds(r *metric.Registry, shown *certificate, tokens *access.Tokens) {
+func registerExpiryMetrics(r *metric.Registry, shown *certificate, tokens *access.Tokens) {
 	certificates := r.CertificateExpiry()
 	token := r.Gauge("ao_token_expiry_timestamp_seconds", "When the next API token ends, as Unix time, of those that "+
 		"were made for 30 days or more and have not ended.")
@@ -18,7 +18,7 @@ func tellEnds(r *metric.Registry, shown *certificate, tokens *access.Tokens) {
 			}
 		}
 		if tokens != nil {
-			if end := tokens.NextEnd(); !end.IsZero() {
+			if end := tokens.NextExpiry(); !end.IsZero() {
 				s.Set(token, float64(end.Unix()))
 			}
 		}

@@ -47,7 +47,7 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 		login, err := cfg.Login.Options()
 		return &NATS{url: address, login: login}, err
 	}
-	if err := admit(cfg); err != nil {
+	if err := checkListen(cfg); err != nil {
 		return nil, err
 	}
 	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, config.DataDir.Default), "nats"),
@@ -55,17 +55,17 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Users != "" && !s.TLS() && !local(cfg.Listen) {
+	if cfg.Users != "" && !s.TLS() && !onlyLocal(cfg.Listen) {
 		cmp.Or(cfg.Log, slog.Default()).Warn("the embedded NATS is reachable from beyond this machine without TLS: "+
 			"who is on the way can read everything ('ao init --tls' makes certificates)", "address", cfg.Listen)
 	}
 	return &NATS{url: s.URL(), own: s}, nil
 }
 
-// admit refuses an embedded server that everybody could use: who reaches a NATS without users may do everything, as
+// checkListen refuses an embedded server that everybody could use: who reaches a NATS without users may do everything, as
 // over HTTP.
-func admit(cfg NATSConfig) error {
-	if cfg.Users != "" || local(cfg.Listen) {
+func checkListen(cfg NATSConfig) error {
+	if cfg.Users != "" || onlyLocal(cfg.Listen) {
 		return nil
 	}
 	if !cfg.Insecure {
@@ -78,8 +78,8 @@ func admit(cfg NATSConfig) error {
 	return nil
 }
 
-// local tells whether only this machine reaches an embedded server.
-func local(listen string) bool {
+// onlyLocal tells whether only this machine reaches an embedded server.
+func onlyLocal(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return listen == "" || listen == "none" || err == nil && loopback(context.Background(), host)
 }

@@ -55,12 +55,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	c := cfg.decide(link, door)
+	c := cfg.newCoordinator(link, door)
 	var answers atomic.Bool // over NATS too
 	door.api.Store(cfg.api(c, link, door, &answers))
 	err = serve(ctx, c, door, func(ctx context.Context) error {
 		return natsapi.Run(ctx, link.conn, link.bus, natsapi.Config{
-			Runs: c, Agents: c.Agents, MayCome: c.Registry.Departed.Temporary, Metadata: c.Metadata(),
+			Runs: c, Agents: c.Agents, Temporary: c.Registry.Departed.Temporary, Metadata: c.Metadata(),
 			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Trace: cfg.HTTP.Trace, Metrics: cfg.Metrics, Log: cfg.Log,
 			Serving: func() {
 				answers.Store(true)
@@ -126,7 +126,7 @@ func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate,
 	if c.Metrics == nil {
 		c.Metrics = metric.New("coordinator")
 	}
-	tellEnds(c.Metrics, shown, c.HTTP.Tokens)
+	registerExpiryMetrics(c.Metrics, shown, c.HTTP.Tokens)
 	shut, err := c.Ports.Listen(ctx, c.Metrics, c.Log)
 	if err != nil {
 		return nil, err
@@ -147,22 +147,22 @@ func (c *Config) listen(ctx context.Context, shown *certificate, opened *closers
 	}
 	secure, scheme := shown.config()
 	f := &front{log: c.Log, at: l.Addr(), open: open, shown: shown, scheme: scheme, served: make(chan error, 1)}
-	f.say("NATS is being looked for")
+	f.setReason("NATS is being looked for")
 	f.server = httpserver.New(f, httpserver.Config{Connections: c.Connections, Always: "/health", Log: c.Log})
 	opened.add(func() { f.server.Close() })
 	go func() { f.served <- f.server.Serve(httpserver.Listen(l, secure)) }()
 	return f, nil
 }
 
-// link is the way to NATS.
-type link struct {
+// natsLink is the way to NATS.
+type natsLink struct {
 	server *NATS
 	conn   *nats.Conn
 	bus    *bus.Bus
 }
 
 // connect starts the NATS of this process where there is none yet, and waits for one that is elsewhere.
-func (c *Config) connect(ctx context.Context, opened *closers) (l link, err error) {
+func (c *Config) connect(ctx context.Context, opened *closers) (l natsLink, err error) {
 	l.server = c.Server
 	if l.server == nil {
 		c.NATS.Log, c.NATS.Insecure = c.Log, c.InsecureListen
@@ -189,13 +189,13 @@ func (c *Config) connect(ctx context.Context, opened *closers) (l link, err erro
 		c.Opened(l.bus)
 	}
 	if c.trail != nil {
-		opened.add(c.keepTrail(ctx, l.bus))
+		opened.add(c.startAuditTrail(ctx, l.bus))
 	}
 	return l, nil
 }
 
-// keepTrail writes the audit into NATS, until end is called: then what is left.
-func (c *Config) keepTrail(ctx context.Context, to *bus.Bus) (end func()) {
+// startAuditTrail writes the audit into NATS, until end is called: then what is left.
+func (c *Config) startAuditTrail(ctx context.Context, to *bus.Bus) (end func()) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
@@ -208,8 +208,8 @@ func (c *Config) keepTrail(ctx context.Context, to *bus.Bus) (end func()) {
 	}
 }
 
-// decide makes the coordinator.
-func (c *Config) decide(l link, f *front) *parts.Coordinator {
+// newCoordinator makes the coordinator.
+func (c *Config) newCoordinator(l natsLink, f *front) *parts.Coordinator {
 	co := &c.Coordinator
 	co.Bus, co.Metrics, co.Log = l.bus, c.Metrics, c.Log
 	if co.AgentsSeed != "" && len(co.AgentsDirs) == 0 {
@@ -225,12 +225,12 @@ func (c *Config) decide(l link, f *front) *parts.Coordinator {
 
 // api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked
 // agrees.
-func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
+func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents,
 		co.Schemas, co, co.History, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
-	h.Again = co.Again
+	h.Again = co.Bulk
 	h.Trail = audit.NewReader(l.bus)
 	h.Insight = struct {
 		*explain.Explainer
@@ -256,14 +256,14 @@ func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bo
 		}
 		return nil
 	}
-	p := process{cfg: *c, bus: l.bus, own: l.server.own, at: f.at, open: f.open, shown: f.shown}
-	h.Checkup = func(ctx context.Context) checkup.Report { return p.look(ctx, co) }
+	p := process{cfg: *c, bus: l.bus, server: l.server.own, at: f.at, open: f.open, shown: f.shown}
+	h.Checkup = func(ctx context.Context) checkup.Report { return p.report(ctx, co) }
 	return httpapi.New(*h)
 }
 
 // serve runs the decisions and both ways in, until ctx ends or one of them breaks. Requests end first: the decisions go
 // on until the last one is answered.
-func serve(ctx context.Context, c *parts.Coordinator, f *front, overNATS func(context.Context) error) error {
+func serve(ctx context.Context, c *parts.Coordinator, f *front, serveNATS func(context.Context) error) error {
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	decided := make(chan error, 1)
@@ -284,7 +284,7 @@ func serve(ctx context.Context, c *parts.Coordinator, f *front, overNATS func(co
 		if !ready(gone, c) {
 			return nil
 		}
-		return overNATS(gone)
+		return serveNATS(gone)
 	})
 	err := g.Wait()
 	stop()
@@ -324,7 +324,7 @@ type front struct {
 
 func (f *front) url() string { return f.scheme + "://" + f.at.String() }
 
-func (f *front) say(why string) { f.why.Store(&why) }
+func (f *front) setReason(why string) { f.why.Store(&why) }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if api := f.api.Load(); api != nil {

@@ -92,9 +92,9 @@ const (
 
 // publicURL is where workers are told that the HTTP API is. Who listens everywhere has no address to tell; a worker on
 // this machine finds it all the same.
-func publicURL(said, scheme string, at net.Addr, log *slog.Logger) string {
-	if said != "" {
-		return said
+func publicURL(configured, scheme string, at net.Addr, log *slog.Logger) string {
+	if configured != "" {
+		return configured
 	}
 	if a, ok := at.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
 		log.Warn("AO_PUBLIC_URL is not set: only workers on this machine can reach the HTTP API for their agents",

@@ -18,14 +18,14 @@ type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 
-	mu     sync.Mutex
-	pair   *tls.Certificate
-	seen   [2]fs.FileInfo // the files as they were read last
-	looked time.Time
+	mu       sync.Mutex
+	pair     *tls.Certificate
+	fileInfo [2]fs.FileInfo // the files as they were read last
+	looked   time.Time
 }
 
-// lookEach is how often the files are looked at, while somebody connects.
-const lookEach = time.Second
+// checkInterval is how often the files are looked at, while somebody connects.
+const checkInterval = time.Second
 
 // certificateOf reads both files; nil: there are none.
 func certificateOf(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
@@ -39,14 +39,14 @@ func certificateOf(certFile, keyFile string, log *slog.Logger) (*certificate, er
 		return nil, errors.New("AO_TLS_KEY is set and AO_TLS_CERT is not: name the key's certificate too, or neither")
 	}
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
-	if err := c.read(c.look()); err != nil {
+	if err := c.read(c.stat()); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// look is what the files look like now.
-func (c *certificate) look() (now [2]fs.FileInfo) {
+// stat is what the files look like now.
+func (c *certificate) stat() (now [2]fs.FileInfo) {
 	for i, file := range []string{c.certFile, c.keyFile} {
 		now[i], _ = os.Stat(file) // what is not there is seen when it is read
 	}
@@ -55,7 +55,7 @@ func (c *certificate) look() (now [2]fs.FileInfo) {
 
 // read reads the files, which looked like this a moment before. The caller holds mu, or is alone.
 func (c *certificate) read(seen [2]fs.FileInfo) error {
-	c.seen, c.looked = seen, time.Now()
+	c.fileInfo, c.looked = seen, time.Now()
 	cert, err := os.ReadFile(c.certFile)
 	if err != nil {
 		return fmt.Errorf("AO_TLS_CERT %q cannot be read: %w", c.certFile, err)
@@ -81,12 +81,12 @@ func (c *certificate) read(seen [2]fs.FileInfo) error {
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) < lookEach {
+	if time.Since(c.looked) < checkInterval {
 		return c.pair, nil
 	}
 	c.looked = time.Now()
-	now := c.look()
-	if sameFile(now[0], c.seen[0]) && sameFile(now[1], c.seen[1]) {
+	now := c.stat()
+	if sameFile(now[0], c.fileInfo[0]) && sameFile(now[1], c.fileInfo[1]) {
 		return c.pair, nil
 	}
 	if err := c.read(now); err != nil { // one of them is new perhaps, the other not yet

@@ -12,7 +12,7 @@ import (
 // TestWhereAServerElsewherePutsBatchesAside: known with replicas only, and else it is said how to find out.
 func TestWhereAServerElsewherePutsBatchesAside(t *testing.T) {
 	for replicas, want := range map[int]checkup.Verdict{3: checkup.OK, 1: checkup.Skip} {
-		f := aside(bus.ServerHealth{Streams: []bus.StreamHealth{{Name: subject.Events, Replicas: 4 - replicas},
+		f := remoteStaging(bus.ServerHealth{Streams: []bus.StreamHealth{{Name: subject.Events, Replicas: 4 - replicas},
 			{Name: subject.Runs, Replicas: replicas}}})
 		if f.Check != "nats-staging" || f.Verdict != want ||
 			strings.Contains(f.Advice, "findmnt") != (want == checkup.Skip) {
@@ -38,7 +38,7 @@ func TestTheWayToNATS(t *testing.T) {
 		{"open, here", bus.ServerHealth{URL: here, Open: true}, false, checkup.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if f := way(tt.at, tt.private); f.Verdict != tt.want || f.Check != "nats-users" {
+			if f := remoteAccess(tt.at, tt.private); f.Verdict != tt.want || f.Check != "nats-users" {
 				t.Errorf("got %+v, want %s", f, tt.want)
 			}
 		})

@@ -34,7 +34,7 @@ func (s *Service) serve(ctx context.Context, beats, requests *bus.Endpoint) erro
 			return done, err
 		}),
 		runnerapi.OpDeregister: handler(func(ctx context.Context, f runnerapi.Deregistration) (any, error) {
-			err := s.Leaving.Deregister(ctx, f)
+			err := s.Deregistrar.Deregister(ctx, f)
 			proven := ""
 			if f.Secret != "" && err == nil {
 				proven = f.RunnerID

@@ -24,7 +24,7 @@ type Service struct {
 	Runners interface {
 		Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error)
 	}
-	Leaving interface {
+	Deregistrar interface {
 		Deregister(ctx context.Context, f runnerapi.Deregistration) error
 	}
 	Heartbeats *Heartbeats

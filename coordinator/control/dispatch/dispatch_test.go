@@ -20,7 +20,7 @@ import (
 
 // "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody looked there is no row.
 func TestNoRunExpiresForAPause(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{NoMatch: time.Minute})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{NoMatch: time.Minute})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
@@ -40,7 +40,7 @@ func TestNoRunExpiresForAPause(t *testing.T) {
 
 // A look at what waits may be old when it comes to a run: what has been begun is not queued once more.
 func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	both := coordinatortest.Runner("one", coordinatortest.Echo("a"), coordinatortest.Echo("b"))
 	coordinatortest.Register(t, c, both)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
@@ -90,7 +90,7 @@ func (u *unwritable) AppendBatch(context.Context, ...bus.Entry) (uint64, error) 
 
 // TestNoRunOvertakesOneThatWasNotQueued: behind a batch that NATS did not write no later one is sent.
 func TestNoRunOvertakesOneThatWasNotQueued(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID

@@ -25,7 +25,7 @@ import (
 // in which runs wait do not.
 func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{MaxQueues: 4})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{MaxQueues: 4})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"0", "1", "2", "3", "4"}
 	coordinatortest.Register(t, c, r)
@@ -91,7 +91,7 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 // a queue that has an entry, or in which a run waits, or that needs no entry.
 func TestConsumersOfNoQueueGo(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"gpu", "eu"}
 	coordinatortest.Register(t, c, r)
@@ -153,7 +153,7 @@ func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
 
 // A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody looked.
 func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Lease: time.Hour})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	made := func(name string) time.Time {
@@ -187,7 +187,7 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 // The queue of a profile whose last runner is gone for good loses its consumer, too; one that comes back has it made again.
 func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	a := coordinatortest.Submit(
@@ -231,7 +231,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 // A queue that is made when a runner comes counts to who submitted the run, too.
 func TestAQueueCountsToItsCaller(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	first := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, first)
 	a, err := c.Submit(

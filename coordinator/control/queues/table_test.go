@@ -129,11 +129,11 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, comes := coordinatortest.Begin(
+	goes, comes := coordinatortest.Start(
 		t,
 		natstest.Open(t, s),
 		parts.Config{},
-	), coordinatortest.Begin(
+	), coordinatortest.Start(
 		t,
 		natstest.Open(t, s),
 		parts.Config{},
@@ -169,11 +169,11 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, late := coordinatortest.Begin(
+	goes, late := coordinatortest.Start(
 		t,
 		natstest.Open(t, s),
 		parts.Config{},
-	), coordinatortest.Begin(
+	), coordinatortest.Start(
 		t,
 		natstest.Open(t, s),
 		parts.Config{},
@@ -215,8 +215,8 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 	s := natstest.Server(t)
 	cfg := parts.Config{MaxQueues: 8}
 	both := []*parts.Coordinator{
-		coordinatortest.Begin(t, natstest.Open(t, s), cfg),
-		coordinatortest.Begin(t, natstest.Open(t, s), cfg),
+		coordinatortest.Start(t, natstest.Open(t, s), cfg),
+		coordinatortest.Start(t, natstest.Open(t, s), cfg),
 	}
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"0", "1", "2", "3", "4", "5"}

@@ -81,9 +81,9 @@ func local(t *testing.T) *webhook.Client {
 func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	for range 2 {
-		coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+		coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	}
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
@@ -136,7 +136,7 @@ func TestAReceiverThatFails(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	to.answers(503)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
@@ -152,7 +152,7 @@ func TestAReceiverThatFails(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	slow := func() bool { return !time.Now().Before(*got.Next) } // then another try may have been made
-	c = coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+	c = coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	if other := hook(t, c, id); (other.Tries != 1 || other.Next == nil || !other.Next.Equal(*got.Next)) && !slow() {
 		t.Errorf("another coordinator says %+v, want %+v", other, got)
 	}
@@ -193,8 +193,8 @@ func many(t *testing.T, c *parts.Coordinator, r runnerapi.Runner, n int, url str
 func TestManyRunsAreToldOnce(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
-	coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+	coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	ids := many(t, c, r, 60, to.url)
@@ -230,7 +230,7 @@ func age(t *testing.T, c *parts.Coordinator, id string) {
 // Whose clock says what does not matter: a try of another is made here when it has been seen, and not made, for a minute.
 func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
@@ -252,7 +252,7 @@ func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 // A look may be old when a try is taken: what the stream says counts.
 func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := many(t, c, r, 1, to.url)[0]
@@ -276,7 +276,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 
 // A try that cannot be read yet is not taken: it waits for nobody.
 func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	unknown := projection.Webhook{RunID: run.NewID(), SessionID: run.NewID()}
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
@@ -307,7 +307,7 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: patient})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: patient})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	many(t, c, r, 40, silent.URL)
@@ -324,7 +324,7 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	mute := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
+	mute := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, mute, r)
 	spec := *coordinatortest.Active(t, mute, coordinatortest.Submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", coordinatortest.IsQueued).Spec
@@ -337,7 +337,7 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	)
 	coordinatortest.Finish(t, mute, coordinatortest.Claim(t, mute, spec.ID, r))
 	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallbackPending })
-	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallbackDelivered })
 	m, err := c.Bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))
 	if err != nil || !strings.Contains(string(m.Body), `"delivered"`) {
@@ -346,7 +346,7 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 }
 
 func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 	for _, body := range []string{`{"agent_name":"a","callback_url":"https://example.com/x"}`, `{"agent_name":"a","callback_url":"nonsense"}`} {
 		_, err := c.Submit(t.Context(), []byte(body), "", "")
@@ -362,7 +362,7 @@ func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
 // TestATryThatCameToNothingRests from its very end on, whoever looks at that moment.
 func TestATryThatCameToNothingRests(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	const host = "127.0.0.1:9"

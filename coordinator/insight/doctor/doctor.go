@@ -22,8 +22,8 @@ import (
 	"ao/shared/version"
 )
 
-// few is how many of one kind a finding names.
-const few = 5
+// maxNamed is how many of one kind a finding names.
+const maxNamed = 5
 
 // Doctor looks over what a coordinator sees.
 type Doctor struct {
@@ -42,10 +42,10 @@ type Doctor struct {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.BrokenFile
 	}
-	Waits   interface{ UnmatchedQueues() map[string]time.Time }
-	Ready   func() error
-	NoMatch time.Duration // after so long a run fails that no online runner matches
-	Most    int           // runs that may wait
+	Waits      interface{ UnmatchedQueues() map[string]time.Time }
+	Ready      func() error
+	NoMatch    time.Duration // after so long a run fails that no online runner matches
+	MaxPending int           // runs that may wait
 }
 
 // Checkup looks over what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
@@ -53,16 +53,16 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 	d.Past.WaitOwnWrites(ctx)
 	var all []checkup.Finding
 	if err := d.NATS.Storage(); err != nil {
-		all = append(all, checkup.Bad("nats-storage", "make room on the disk of NATS; where the server is one of its "+
+		all = append(all, checkup.Failed("nats-storage", "make room on the disk of NATS; where the server is one of its "+
 			"own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s",
 			fault.Of(err).Message))
 	} else if err := d.Ready(); err != nil {
-		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs",
+		all = append(all, checkup.Failed("ready", "look at the coordinator's log, and whether NATS runs",
 			"this coordinator is not ready: %v", err))
 	}
 	s, err := d.NATS.ServerHealth(ctx)
 	if err != nil {
-		all = append(all, checkup.Bad("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS",
+		all = append(all, checkup.Failed("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS",
 			"NATS does not answer: %v", err))
 	} else {
 		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.ClockOffset, s.ClockError))
@@ -92,20 +92,20 @@ func replicas(s bus.ServerHealth) checkup.Finding {
 	}
 	switch {
 	case s.Cluster == "":
-		return checkup.Good("replicas", "a single NATS server: it keeps everything once")
+		return checkup.Passed("replicas", "a single NATS server: it keeps everything once")
 	case least < 2:
-		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them",
+		return checkup.Warned("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them",
 			"NATS is a cluster, and every record stands on one of its servers alone")
 	case len(behind) > 0:
-		return checkup.Odd("replicas", "bring these servers back and wait until they have caught up; take no other "+
+		return checkup.Warned("replicas", "bring these servers back and wait until they have caught up; take no other "+
 			"one down meanwhile ('nats stream report')",
 			"%d replicas, of which some are away or not complete: %s", least,
 			strings.Join(slices.Sorted(maps.Keys(behind)), ", "))
 	case least%2 == 0:
-		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3: two copies need both servers, and so are less safe "+
+		return checkup.Warned("replicas", "set AO_NATS_REPLICAS=3: two copies need both servers, and so are less safe "+
 			"to stand still than one", "%d replicas", least)
 	}
-	return checkup.Good("replicas", "%d replicas, all complete", least)
+	return checkup.Passed("replicas", "%d replicas, all complete", least)
 }
 
 // fill judges how full the streams are. RUNS refuses new runs at nine tenths; what has old entries give way is full
@@ -114,19 +114,19 @@ func fill(streams []bus.StreamHealth) (all []checkup.Finding) {
 	for _, s := range streams {
 		const advice = "give the stream more room ('nats stream edit %s --max-bytes=…'), or keep less " +
 			"(RUN_RETENTION, RUN_KEEP)"
-		say := fmt.Sprintf("stream %s holds %s", s.Name, checkup.Size(s.Bytes))
+		summary := fmt.Sprintf("stream %s holds %s", s.Name, checkup.Size(s.Bytes))
 		if s.MaxBytes > 0 {
-			say += " of " + checkup.Size(s.MaxBytes)
+			summary += " of " + checkup.Size(s.MaxBytes)
 		}
 		switch {
 		case !s.RejectsWhenFull || s.MaxBytes == 0:
-			all = append(all, checkup.Good("streams", "%s", say))
+			all = append(all, checkup.Passed("streams", "%s", summary))
 		case s.Bytes >= s.MaxBytes/10*9:
-			all = append(all, checkup.Bad("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused", say))
+			all = append(all, checkup.Failed("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused", summary))
 		case s.Bytes >= s.MaxBytes/4*3:
-			all = append(all, checkup.Odd("streams", fmt.Sprintf(advice, s.Name), "%s", say))
+			all = append(all, checkup.Warned("streams", fmt.Sprintf(advice, s.Name), "%s", summary))
 		default:
-			all = append(all, checkup.Good("streams", "%s", say))
+			all = append(all, checkup.Passed("streams", "%s", summary))
 		}
 	}
 	return all
@@ -160,24 +160,24 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 		}
 	}
 	if online > 0 && len(all) == 0 {
-		all = append(all, checkup.Good("clocks", "the clocks of all runners agree with the coordinator's"))
+		all = append(all, checkup.Passed("clocks", "the clocks of all runners agree with the coordinator's"))
 	}
 	if len(open) > 0 {
-		all = append(all, checkup.Bad("worker-secrets", "hide the file from programs: AO_HIDE of that worker names "+
+		all = append(all, checkup.Failed("worker-secrets", "hide the file from programs: AO_HIDE of that worker names "+
 			"it, or its folder (Linux with Landlock), or the profile gets a sandbox",
-			"executor programs can read what a worker logs in with, and then do what it may: %s", some(open)))
+			"executor programs can read what a worker logs in with, and then do what it may: %s", firstFew(open)))
 	}
 	switch {
 	case len(silent) > 0:
-		all = append(all, checkup.Odd("runners", "look whether these workers run, and reach NATS; a runner that is "+
-			"gone for good is removed by itself, or by 'ao runners delete'", "silent: %s", some(silent)))
+		all = append(all, checkup.Warned("runners", "look whether these workers run, and reach NATS; a runner that is "+
+			"gone for good is removed by itself, or by 'ao runners delete'", "silent: %s", firstFew(silent)))
 	case online == 0:
-		all = append(all, checkup.Odd("runners", "start a worker: nobody takes runs", "there are no runners"))
+		all = append(all, checkup.Warned("runners", "start a worker: nobody takes runs", "there are no runners"))
 	default:
-		all = append(all, checkup.Good("runners", "%d online, none silent", online))
+		all = append(all, checkup.Passed("runners", "%d online, none silent", online))
 	}
 	if len(unnamed) > 0 {
-		all = append(all, checkup.OlderUsers("heartbeats of "+some(unnamed)))
+		all = append(all, checkup.OutdatedUsers("heartbeats of "+firstFew(unnamed)))
 	}
 	return all, versions
 }
@@ -195,38 +195,38 @@ func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) chec
 	if len(coordinators) == 0 {
 		coordinators[version.Current()]++
 	}
-	return judgedVersions(coordinators, runners)
+	return judgeVersions(coordinators, runners)
 }
 
-// judgedVersions judges how many coordinators and runners are of which version. Builds without one are not judged.
-func judgedVersions(coordinators, runners map[string]int) checkup.Finding {
-	say := "coordinators: " + counted(coordinators)
+// judgeVersions judges how many coordinators and runners are of which version. Builds without one are not judged.
+func judgeVersions(coordinators, runners map[string]int) checkup.Finding {
+	say := "coordinators: " + countVersions(coordinators)
 	if len(runners) > 0 {
-		say += "; runners: " + counted(runners)
+		say += "; runners: " + countVersions(runners)
 	}
 	known := maps.Clone(coordinators)
 	maps.Copy(known, runners)
 	delete(known, version.Unknown)
 	if len(known) > 1 {
-		return checkup.Odd("versions", "bring all to one version when it suits: coordinators first, then workers", "%s",
+		return checkup.Warned("versions", "bring all to one version when it suits: coordinators first, then workers", "%s",
 			say)
 	}
-	return checkup.Good("versions", "%s", say)
+	return checkup.Passed("versions", "%s", say)
 }
 
-// counted says how many there are of each version.
-func counted(versions map[string]int) string {
+// countVersions says how many there are of each version.
+func countVersions(versions map[string]int) string {
 	var all []string
 	for _, v := range slices.Sorted(maps.Keys(versions)) {
 		all = append(all, fmt.Sprintf("%d of version %s", versions[v], v))
 	}
-	return some(all)
+	return firstFew(all)
 }
 
-// some names a few of many.
-func some(all []string) string {
-	if len(all) > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:few], ", "), len(all)-few)
+// firstFew names a few of many.
+func firstFew(all []string) string {
+	if len(all) > maxNamed {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), len(all)-maxNamed)
 	}
 	return strings.Join(all, ", ")
 }
@@ -239,37 +239,37 @@ func (d *Doctor) checkQueues() checkup.Finding {
 	}
 	if len(lonely) > 0 {
 		slices.Sort(lonely)
-		return checkup.Odd("queues", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says "+
+		return checkup.Warned("queues", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says "+
 			"it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
-			"runs wait for a runner that is not there: %s", some(lonely))
+			"runs wait for a runner that is not there: %s", firstFew(lonely))
 	}
-	return checkup.Good("queues", "every queue in which runs wait has a runner")
+	return checkup.Passed("queues", "every queue in which runs wait has a runner")
 }
 
 func (d *Doctor) checkPending() checkup.Finding {
 	waiting, _, _ := d.History.Counts()
-	if waiting*4 >= d.Most*3 {
-		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429",
-			"%d runs wait, of %d that may", waiting, d.Most)
+	if waiting*4 >= d.MaxPending*3 {
+		return checkup.Warned("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429",
+			"%d runs wait, of %d that may", waiting, d.MaxPending)
 	}
-	return checkup.Good("waiting", "%d runs wait, of %d that may", waiting, d.Most)
+	return checkup.Passed("waiting", "%d runs wait, of %d that may", waiting, d.MaxPending)
 }
 
 func (d *Doctor) checkAgents() (all []checkup.Finding) {
 	for _, b := range d.Agents.BrokenAgents() {
-		if len(all) == few {
-			return append(all, checkup.Bad("agents", "'ao agents --status broken' lists them all", "and more"))
+		if len(all) == maxNamed {
+			return append(all, checkup.Failed("agents", "'ao agents --status broken' lists them all", "and more"))
 		}
 		where := b.Path
 		if b.RunnerID != "" {
 			where += " of " + b.RunnerID
 		}
-		all = append(all, checkup.Bad("agents", "mend the file; a coordinator's is read again when it changes, a "+
+		all = append(all, checkup.Failed("agents", "mend the file; a coordinator's is read again when it changes, a "+
 			"worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
 		list, _ := d.Agents.Agents("")
-		all = append(all, checkup.Good("agents", "all %d load", len(list)))
+		all = append(all, checkup.Passed("agents", "all %d load", len(list)))
 	}
 	return all
 }
@@ -281,17 +281,17 @@ func (d *Doctor) checkCallbacks(ctx context.Context) []checkup.Finding {
 	const most = 1000
 	owed, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackPending}, Limit: most})
 	if err != nil {
-		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what is owed cannot be read: %v", err)}
+		return []checkup.Finding{checkup.Skipped("callbacks", "ask again", "what is owed cannot be read: %v", err)}
 	}
 	dead, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackDead}, Limit: most})
 	if err != nil {
-		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what was given up cannot be read: %v", err)}
+		return []checkup.Finding{checkup.Skipped("callbacks", "ask again", "what was given up cannot be read: %v", err)}
 	}
-	return owing(owed.Runs, len(dead.Runs), time.Now())
+	return pendingCallbacks(owed.Runs, len(dead.Runs), time.Now())
 }
 
-// owing judges callbacks: of these runs that are owed, and so many that were given up.
-func owing(owed []run.Run, dead int, now time.Time) (all []checkup.Finding) {
+// pendingCallbacks judges callbacks: of these runs that are owed, and so many that were given up.
+func pendingCallbacks(owed []run.Run, dead int, now time.Time) (all []checkup.Finding) {
 	late := 0
 	var first time.Time
 	for _, r := range owed {
@@ -303,16 +303,16 @@ func owing(owed []run.Run, dead int, now time.Time) (all []checkup.Finding) {
 		}
 	}
 	if late > 0 {
-		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status owed' lists them: is the parent session "+
+		all = append(all, checkup.Warned("callbacks", "'ao callbacks --status owed' lists them: is the parent session "+
 			"busy, does the receiver answer?", "%d are owed for more than %v, one since %s", late, long, first.UTC().
 			Format(time.RFC3339)))
 	}
 	if dead > 0 {
-		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver "+
+		all = append(all, checkup.Warned("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver "+
 			"RUN' tries one again", "%d were given up after all tries", dead))
 	}
 	if len(all) == 0 {
-		all = append(all, checkup.Good("callbacks", "%d owed, none for long", len(owed)))
+		all = append(all, checkup.Passed("callbacks", "%d owed, none for long", len(owed)))
 	}
 	return all
 }

@@ -57,7 +57,7 @@ func TestJudgedCallbacks(t *testing.T) {
 			"2 are owed for more than 15m0s, one since " + now.Add(-time.Hour).UTC().Format(time.RFC3339)},
 		{"given up", nil, 3, checkup.Warn, "3 were given up"},
 	} {
-		if all := owing(tt.owed, tt.dead, now); len(all) != 1 || all[0].Verdict != tt.want ||
+		if all := pendingCallbacks(tt.owed, tt.dead, now); len(all) != 1 || all[0].Verdict != tt.want ||
 			!strings.Contains(all[0].Say, tt.say) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, all, tt.want, tt.say)
 		}
@@ -81,7 +81,7 @@ func TestJudgedVersions(t *testing.T) {
 		{"a build without a version", of{"v2": 1, "unknown": 1}, of{"unknown": 1}, checkup.OK,
 			"1 of version unknown, 1 of version v2; runners: 1 of version unknown"},
 	} {
-		if f := judgedVersions(tt.coordinators, tt.runners); f.Verdict != tt.want || !strings.HasSuffix(f.Say, tt.say) {
+		if f := judgeVersions(tt.coordinators, tt.runners); f.Verdict != tt.want || !strings.HasSuffix(f.Say, tt.say) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, f, tt.want, tt.say)
 		}
 	}

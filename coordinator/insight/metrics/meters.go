@@ -20,34 +20,34 @@ const (
 // watchedReasons are codes that alerts look for: they are counted from 0.
 var watchedReasons = []string{dispatch.CodeUnmatched, run.CodeDisconnected}
 
-// same ends the help of what every coordinator counts from the stream.
-const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
+// sameEverywhere ends the help of what every coordinator counts from the stream.
+const sameEverywhere = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
 
 // Meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the projection is told by
 // one goroutine, in the order of the stream.
 type Meters struct {
-	*tally
+	*runCounters
 	*timings
-	*troubles
+	*failureCounters
 }
 
-// tally counts what came, what was begun and what has ended.
-type tally struct {
+// runCounters counts what came, what was begun and what has ended.
+type runCounters struct {
 	accepted *metric.Cache[[2]string, *metric.Counter] // agent, type
-	begun    *metric.Cache[string, *metric.Counter]    // profile
+	claimed  *metric.Cache[string, *metric.Counter]    // profile
 	ended    *metric.Cache[outcome, *metric.Counter]
 	profile  func(runner string) string
 }
 
 // timings are how long things take.
 type timings struct {
-	ways   map[string]ways // by the agent's type
+	ways   map[string]runTimings // by the agent's type
 	parent *metric.Histogram
 	hook   *metric.Histogram
 }
 
-// troubles counts what failed, was refused or lost, beside what did well.
-type troubles struct {
+// failureCounters counts what failed, was refused or lost, beside what did well.
+type failureCounters struct {
 	failed  *metric.Cache[string, *metric.Counter] // reason
 	reasons *metric.LabelLimit
 	lost    *metric.Counter
@@ -62,60 +62,60 @@ type outcome struct {
 	status         run.Status
 }
 
-// ways are the times that runs of a type take.
-type ways struct{ unqueued, queued, execution, whole *metric.Histogram }
+// runTimings are the times that runs of a type take.
+type runTimings struct{ unqueued, queued, execution, whole *metric.Histogram }
 
 // New makes the meters of a coordinator; profileOf says of which profile a runner is, empty: not known.
 func New(r *metric.Registry, profileOf func(runner string) string) Meters {
 	return Meters{newTally(r, profileOf), newTimings(r), newTroubles(r)}
 }
 
-func newTally(r *metric.Registry, profileOf func(runner string) string) *tally {
+func newTally(r *metric.Registry, profileOf func(runner string) string) *runCounters {
 	agents, profiles := metric.NewLabelLimit(meteredAgents), metric.NewLabelLimit(meteredProfiles)
-	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+same, "agent", "type")
+	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+sameEverywhere, "agent", "type")
 	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is "+
-		"that of the runner that had it last, none where nobody began it."+same, "agent", "profile", "outcome")
-	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+same, "profile")
-	return &tally{
+		"that of the runner that had it last, none where nobody began it."+sameEverywhere, "agent", "profile", "outcome")
+	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+sameEverywhere, "profile")
+	return &runCounters{
 		accepted: metric.NewCache(func(k [2]string) *metric.Counter { return accepted.With(agents.Label(k[0]), k[1]) }),
-		begun:    metric.NewCache(func(profile string) *metric.Counter { return begun.With(profiles.Label(profile)) }),
+		claimed:  metric.NewCache(func(profile string) *metric.Counter { return begun.With(profiles.Label(profile)) }),
 		ended: metric.NewCache(func(k outcome) *metric.Counter {
 			return ended.With(agents.Label(k.agent), profiles.Label(k.profile), string(k.status))
 		}),
-		profile: remember(profileOf),
+		profile: memoize(profileOf),
 	}
 }
 
 func newTimings(r *metric.Registry) *timings {
-	m := &timings{ways: map[string]ways{}}
+	m := &timings{ways: map[string]runTimings{}}
 	unqueued := r.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run to its place in a queue: what "+
-		"storing it takes, or its session's turn and a runner that matches."+same, metric.Slow, "type")
+		"storing it takes, or its session's turn and a runner that matches."+sameEverywhere, metric.Slow, "type")
 	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for "+
-		"a free slot."+same, metric.Slow, "type")
-	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+same,
+		"a free slot."+sameEverywhere, metric.Slow, "type")
+	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+sameEverywhere,
 		metric.Slow, "type")
-	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+same, metric.Slow, "type")
+	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+sameEverywhere, metric.Slow, "type")
 	for _, t := range []string{run.Procedural, run.Autonomous, metric.Other} {
-		m.ways[t] = ways{unqueued.With(t), queued.With(t), execution.With(t), whole.With(t)}
+		m.ways[t] = runTimings{unqueued.With(t), queued.With(t), execution.With(t), whole.With(t)}
 	}
 	told := r.Histogram("ao_run_told_seconds", "From the end of a run to the record that its parent session was told "+
-		"(parent), or its callback_url (webhook)."+same, metric.Slow, "way")
+		"(parent), or its callback_url (webhook)."+sameEverywhere, metric.Slow, "way")
 	m.parent, m.hook = told.With("parent"), told.With("webhook")
 	return m
 }
 
-func newTroubles(r *metric.Registry) *troubles {
+func newTroubles(r *metric.Registry) *failureCounters {
 	failed := r.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error; those that "+
-		"another attempt followed too."+same, "reason")
+		"another attempt followed too."+sameEverywhere, "reason")
 	offered := r.Counter("ao_offers_checked_total", "Results of runs with an output schema that this coordinator has "+
 		"checked, by what the run became. Others may check the same.", "outcome")
 	tried := r.Counter("ao_webhook_tries_total", "Tries to deliver an HTTP callback: delivered, failed (another "+
 		"follows) or dead.", "result")
-	m := &troubles{
+	m := &failureCounters{
 		failed:  metric.NewCache(func(reason string) *metric.Counter { return failed.With(reason) }),
 		reasons: metric.NewLabelLimit(meteredReasons),
 		lost: r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+
-			same).With(),
+			sameEverywhere).With(),
 		offered: metric.NewCache(func(s run.Status) *metric.Counter { return offered.With(string(s)) }),
 		refused: r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not "+
 			"match the schema.").With(),
@@ -127,8 +127,8 @@ func newTroubles(r *metric.Registry) *troubles {
 	return m
 }
 
-// MeetAgent makes the counters of an agent whose runs these profiles may have.
-func (m *tally) MeetAgent(name, kind string, profiles []string) {
+// InitAgent makes the counters of an agent whose runs these profiles may have.
+func (m *runCounters) InitAgent(name, kind string, profiles []string) {
 	m.accepted.Get([2]string{name, kind})
 	for _, status := range []run.Status{run.Completed, run.Failed, run.Stopped} {
 		m.ended.Get(outcome{name, none, status})
@@ -138,10 +138,10 @@ func (m *tally) MeetAgent(name, kind string, profiles []string) {
 	}
 }
 
-// MeetProfiles makes the counters of profiles.
-func (m *tally) MeetProfiles(profiles []string) {
+// InitProfiles makes the counters of profiles.
+func (m *runCounters) InitProfiles(profiles []string) {
 	for _, p := range profiles {
-		m.begun.Get(p)
+		m.claimed.Get(p)
 	}
 }
 
@@ -151,8 +151,8 @@ var plainCode = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z_]{0,63}$`)
 // none is the label where there is none.
 const none = "none"
 
-// remember asks once for what never changes: a runner that is gone is remembered, for its runs' ends come after it.
-func remember(profileOf func(string) string) func(string) string {
+// memoize asks once for what never changes: a runner that is gone is remembered, for its runs' ends come after it.
+func memoize(profileOf func(string) string) func(string) string {
 	var mu sync.Mutex
 	known := map[string]string{}
 	return func(runner string) string {
@@ -178,20 +178,20 @@ func remember(profileOf func(string) string) func(string) string {
 
 // Step counts a step of a run.
 func (m Meters) Step(s projection.Step) {
-	m.tally.step(s)
+	m.runCounters.step(s)
 	m.timings.step(s)
 	if s.Kind == projection.Ended && s.Status == run.Failed {
 		m.fail(s.Reason)
 	}
 }
 
-func (m *tally) step(s projection.Step) {
+func (m *runCounters) step(s projection.Step) {
 	if s.Fresh {
 		m.accepted.Get([2]string{s.Agent, s.Type}).Inc()
 	}
 	switch {
 	case s.Kind == projection.Claimed:
-		m.begun.Get(m.profile(s.RunnerID)).Inc()
+		m.claimed.Get(m.profile(s.RunnerID)).Inc()
 	case s.Kind == projection.Ended && !s.Retried:
 		m.ended.Get(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
 	}
@@ -222,7 +222,7 @@ func (m *timings) step(s projection.Step) {
 }
 
 // fail counts a failed attempt by the code of its error.
-func (m *troubles) fail(code string) {
+func (m *failureCounters) fail(code string) {
 	reason := metric.Other
 	if plainCode.MatchString(code) { // executors may say anything
 		reason = m.reasons.Label(code)
@@ -233,21 +233,21 @@ func (m *troubles) fail(code string) {
 }
 
 // Checked counts an offer that this coordinator has said the last word on.
-func (m *troubles) Checked(s run.Status) {
+func (m *failureCounters) Checked(s run.Status) {
 	if m != nil {
 		m.offered.Get(s).Inc()
 	}
 }
 
 // Mismatch counts an offer that its worker should not have made.
-func (m *troubles) Mismatch() {
+func (m *failureCounters) Mismatch() {
 	if m != nil {
 		m.refused.Inc()
 	}
 }
 
 // Posted counts a try of an HTTP callback.
-func (m *troubles) Posted(status string) {
+func (m *failureCounters) Posted(status string) {
 	if m != nil {
 		m.tried.Get(status).Inc()
 	}

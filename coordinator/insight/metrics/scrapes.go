@@ -22,8 +22,8 @@ import (
 // meteredRunners is how many runners have series of their own; further ones are one, "other".
 const meteredRunners = 500
 
-// patienceOfLooks is how long NATS is waited for when somebody asks for metrics.
-const patienceOfLooks = time.Second
+// scrapeTimeout is how long NATS is waited for when somebody asks for metrics.
+const scrapeTimeout = time.Second
 
 // Scrapes are what is looked at whenever somebody asks for metrics.
 type Scrapes struct {
@@ -49,24 +49,24 @@ type Scrapes struct {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.BrokenFile
 	}
-	ProfileOf func(agent string) string // which its runs have; empty: any
-	Ready     func() error
-	Lanes     interface{ InUse() int }
-	Pending   int // runs that may wait
-	Most      int // queues that may be in use
-	Tally     interface {
-		MeetProfiles(all []string)
-		MeetAgent(name, kind string, profiles []string)
+	ProfileOf  func(agent string) string // which its runs have; empty: any
+	Ready      func() error
+	Lanes      interface{ InUse() int }
+	MaxPending int // runs that may wait
+	MaxQueues  int // queues that may be in use
+	Tally      interface {
+		InitProfiles(all []string)
+		InitAgent(name, kind string, profiles []string)
 	}
 }
 
-// Begin has all of them looked at until end is called.
-func (o *Scrapes) Begin() (end func()) {
+// Register has all of them looked at until end is called.
+func (o *Scrapes) Register() (end func()) {
 	if o.Metrics == nil {
 		return func() {}
 	}
-	looks := []func() func(*metric.Scrape){o.seeRuns, o.seeRunners, o.seeDebts, o.seeFold, o.seeStreams}
-	ends := []func(){o.Metrics.BeforeScrape(o.meet)}
+	looks := []func() func(*metric.Scrape){o.scrapeRuns, o.scrapeRunners, o.scrapeCallbacks, o.scrapeProjection, o.scrapeStreams}
+	ends := []func(){o.Metrics.BeforeScrape(o.initCounters)}
 	for _, look := range looks {
 		ends = append(ends, o.Metrics.AtScrape(look()))
 	}
@@ -77,9 +77,9 @@ func (o *Scrapes) Begin() (end func()) {
 	}
 }
 
-// meet has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter
+// initCounters has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter
 // that is first seen at 20 has had no increase for who watches it.
-func (o *Scrapes) meet() {
+func (o *Scrapes) initCounters() {
 	agents, err := o.Agents.Agents("")
 	if err != nil { // not read yet
 		return
@@ -91,7 +91,7 @@ func (o *Scrapes) meet() {
 		}
 	}
 	for _, all := range profiles {
-		o.Tally.MeetProfiles(all)
+		o.Tally.InitProfiles(all)
 	}
 	for _, b := range agents {
 		name, of := b.Name, profiles[b.Type]
@@ -101,7 +101,7 @@ func (o *Scrapes) meet() {
 		if one := o.ProfileOf(b.Name); one != "" {
 			of = []string{one}
 		}
-		o.Tally.MeetAgent(name, b.Type, of)
+		o.Tally.InitAgent(name, b.Type, of)
 	}
 }
 
@@ -140,24 +140,24 @@ func number(yes bool) float64 {
 	return 0
 }
 
-// seeRuns shows what runs there are, and where they wait.
-func (o *Scrapes) seeRuns() func(*metric.Scrape) {
+// scrapeRuns shows what runs there are, and where they wait.
+func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 	r := o.Metrics
-	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+same, "state")
+	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+sameEverywhere, "state")
 	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); beyond it new ones get 429.")
-	depth := r.Gauge("ao_queue_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+same, "queue")
+	depth := r.Gauge("ao_queue_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+sameEverywhere, "queue")
 	oldest := r.Gauge("ao_queue_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 "+
-		"where none does."+same, "queue")
-	served := r.Gauge("ao_queue_served", "1: an online runner takes from this queue; 0: none does."+same, "queue")
+		"where none does."+sameEverywhere, "queue")
+	served := r.Gauge("ao_queue_served", "1: an online runner takes from this queue; 0: none does."+sameEverywhere, "queue")
 	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no "+
-		"runner matches."+same)
+		"runner matches."+sameEverywhere)
 	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where "+
-		"there is none."+same)
-	lanes := r.Gauge("ao_queues", "Queues for special demands that are in use."+same)
+		"there is none."+sameEverywhere)
+	lanes := r.Gauge("ao_queues", "Queues for special demands that are in use."+sameEverywhere)
 	most := r.Gauge("ao_queues_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are "+
 		"free, and runners' agents have as many beside them.")
-	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+same, "status")
-	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+same)
+	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+sameEverywhere, "status")
+	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+sameEverywhere)
 	at, cancel := context.WithCancel(context.Background())
 	cancel() // a look waits for nothing
 	return func(s *metric.Scrape) {
@@ -166,7 +166,7 @@ func (o *Scrapes) seeRuns() func(*metric.Scrape) {
 			"running": now.Runs.Running, "stopping": now.Runs.Stopping, "ended": now.Runs.Ended} {
 			s.Set(runs, float64(n), state)
 		}
-		s.Set(limit, float64(o.Pending))
+		s.Set(limit, float64(o.MaxPending))
 		for _, l := range now.Queues {
 			s.Set(depth, float64(l.Runs), l.Queue)
 			s.Set(oldest, secondsSince(l.Oldest), l.Queue)
@@ -175,7 +175,7 @@ func (o *Scrapes) seeRuns() func(*metric.Scrape) {
 		s.Set(unqueued, float64(now.Unqueued.Runs))
 		s.Set(apart, secondsSince(now.Unqueued.Oldest))
 		s.Set(lanes, float64(o.Lanes.InUse()))
-		s.Set(most, float64(o.Most))
+		s.Set(most, float64(o.MaxQueues))
 		for _, status := range []string{runnerapi.Online, runnerapi.Stale, runnerapi.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)
 		}
@@ -184,12 +184,12 @@ func (o *Scrapes) seeRuns() func(*metric.Scrape) {
 	}
 }
 
-// seeRunners shows the slots of the runners that are there, and what agents there are.
-func (o *Scrapes) seeRunners() func(*metric.Scrape) {
+// scrapeRunners shows the slots of the runners that are there, and what agents there are.
+func (o *Scrapes) scrapeRunners() func(*metric.Scrape) {
 	r := o.Metrics
 	labels := []string{"runner", "host", "profile"}
-	slots := r.Gauge("ao_runner_slots", "How many runs an online runner may have at once."+same, labels...)
-	busy := r.Gauge("ao_runner_slots_busy", "How many of these slots are taken."+same, labels...)
+	slots := r.Gauge("ao_runner_slots", "How many runs an online runner may have at once."+sameEverywhere, labels...)
+	busy := r.Gauge("ao_runner_slots_busy", "How many of these slots are taken."+sameEverywhere, labels...)
 	heard := r.Gauge("ao_runner_silence_seconds", "How long a registered runner was not heard of; largest of each "+
 		"profile.", "profile")
 	agents := r.Gauge("ao_agents", "Agents, by status; broken: files that could not be read, here or at a runner.",
@@ -228,17 +228,17 @@ func (o *Scrapes) seeRunners() func(*metric.Scrape) {
 	}
 }
 
-// seeDebts shows what is owed to parents and to receivers of callbacks.
-func (o *Scrapes) seeDebts() func(*metric.Scrape) {
+// scrapeCallbacks shows what is owed to parents and to receivers of callbacks.
+func (o *Scrapes) scrapeCallbacks() func(*metric.Scrape) {
 	r := o.Metrics
-	owed := r.Gauge("ao_callbacks_owed", "Ended runs that their parent session is yet to be told of."+same)
+	owed := r.Gauge("ao_callbacks_owed", "Ended runs that their parent session is yet to be told of."+sameEverywhere)
 	oldest := r.Gauge("ao_callbacks_owed_oldest_seconds", "How long the one that ended first has been owed; it waits "+
-		"as long as its parent has something under way. 0: nothing is owed."+same)
-	hooks := r.Gauge("ao_webhooks_owed", "HTTP callbacks with tries left."+same)
+		"as long as its parent has something under way. 0: nothing is owed."+sameEverywhere)
+	hooks := r.Gauge("ao_webhooks_owed", "HTTP callbacks with tries left."+sameEverywhere)
 	overdue := r.Gauge("ao_webhooks_overdue_seconds", "How long the next try of an HTTP callback is overdue; 0 where "+
-		"none is."+same)
+		"none is."+sameEverywhere)
 	dead := r.Gauge("ao_webhooks_dead", "HTTP callbacks that were given up; GET /callbacks?status=dead lists them."+
-		same)
+		sameEverywhere)
 	return func(s *metric.Scrape) {
 		d := o.History.CallbackBacklog()
 		s.Set(owed, float64(d.Children))
@@ -249,8 +249,8 @@ func (o *Scrapes) seeDebts() func(*metric.Scrape) {
 	}
 }
 
-// seeFold shows what the fold has read, and whether requests can be served.
-func (o *Scrapes) seeFold() func(*metric.Scrape) {
+// scrapeProjection shows what the fold has read, and whether requests can be served.
+func (o *Scrapes) scrapeProjection() func(*metric.Scrape) {
 	r := o.Metrics
 	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
 	seq := r.Gauge("ao_fold_sequence", "Sequence of the newest record of the history that this coordinator has read.")
@@ -268,26 +268,26 @@ func (o *Scrapes) seeFold() func(*metric.Scrape) {
 	}
 }
 
-// seeStreams shows how full the streams are, and how far the fold is behind. Where NATS does not say so at once,
+// scrapeStreams shows how full the streams are, and how far the fold is behind. Where NATS does not say so at once,
 // nothing is shown.
-func (o *Scrapes) seeStreams() func(*metric.Scrape) {
+func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
 	r := o.Metrics
 	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what "+
-		"publishers left and was refused."+same, "stream")
-	size := r.Gauge("ao_stream_bytes", "Bytes in a stream."+same, "stream")
+		"publishers left and was refused."+sameEverywhere, "stream")
+	size := r.Gauge("ao_stream_bytes", "Bytes in a stream."+sameEverywhere, "stream")
 	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be "+
-		"written to it; EVENTS and AUDIT let go of their oldest."+same, "stream")
+		"written to it; EVENTS and AUDIT let go of their oldest."+sameEverywhere, "stream")
 	behind := r.Gauge("ao_fold_lag_records", "Records of the history that this coordinator has not read yet.")
 	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer "+
 		"ones; else 0.")
 	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix "+
-		"time; 0: never."+same)
+		"time; 0: never."+sameEverywhere)
 	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit}
 	return func(s *metric.Scrape) {
 		if !o.Stream.Connected() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patienceOfLooks)
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()
 		states := make([]bus.State, len(streams))
 		var g errgroup.Group

@@ -77,16 +77,16 @@ type Overview struct {
 	Queues interface {
 		Wants() map[string]runnerapi.RoutingKey
 	}
-	Members func() []runnerapi.Member
-	Began   time.Time
-	Most    int // runs that may wait
+	Members    func() []runnerapi.Member
+	Began      time.Time
+	MaxPending int // runs that may wait
 }
 
 // Status tells how everything stands.
 func (o *Overview) Status(ctx context.Context) Status {
 	o.Past.WaitOwnWrites(ctx)
 	s := Status{At: time.Now().UTC(), Since: o.Began.UTC(), Sequence: o.History.Seq(), Totals: o.History.Totals(),
-		Runners: map[string]int{}, Pending: o.Most}
+		Runners: map[string]int{}, Pending: o.MaxPending}
 	s.Runs.Pending, _, s.Runs.Ended = o.History.Counts()
 	busy := map[string]int{}
 	o.History.Claimed(func(a projection.Active) bool {
@@ -111,7 +111,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 	for _, l := range lanes {
 		w, ok := wants[l.Queue]
 		if !ok {
-			w = baseWant(l.Queue)
+			w = baseRoutingKey(l.Queue)
 		}
 		delete(wants, l.Queue)
 		// whose entry is gone nobody takes from; and what matches a lane is remembered
@@ -137,9 +137,9 @@ func (o *Overview) Status(ctx context.Context) Status {
 	return s
 }
 
-// baseWant is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as
+// baseRoutingKey is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as
 // much as the name does.
-func baseWant(lane string) runnerapi.RoutingKey {
+func baseRoutingKey(lane string) runnerapi.RoutingKey {
 	kind, rest, _ := strings.Cut(lane, ".")
 	profile, _, _ := strings.Cut(rest, ".")
 	if profile == "_" {

@@ -52,7 +52,7 @@ func newFleet(c *Coordinator) *workerapi.Service {
 		CatchUp: c.reads.CatchUp, MaxBytes: c.MaxPayload,
 	}
 	return &workerapi.Service{
-		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Heartbeats: newHeartbeats(c), Payloads: payloads,
+		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Deregistrar: c.Deregistrar, Heartbeats: newHeartbeats(c), Payloads: payloads,
 		Audit: c.Audit,
 	}
 }
@@ -110,7 +110,7 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 		*record.ReadBarrier
 		*bus.Bucket
 		insisting
-	}{c.records, c.reads, c.bus.Bucket(subject.Idempotency), c.insist}
+	}{c.records, c.reads, c.bus.Bucket(subject.Idempotency), c.retryUntilAvailable}
 	shown := struct {
 		history
 		*runs.Service

@@ -115,46 +115,46 @@ type Coordinator struct {
 	Config
 	*runsService
 	*sessionsService
-	Again      *runs.Bulk
-	Explainer  *explain.Explainer
-	Preview    *preview.Previewer
-	Overview   *status.Overview
-	Doctor     *doctor.Doctor
-	Auditor    *ledger.Auditor
-	Registrar  *runners.Registrar
-	Leaving    *runners.Deregistrar
-	Fleet      *workerapi.Service
-	Registry   *runners.Registry
-	Queues     *queues.Table
-	Lanes      *queues.Controller
-	Hearing    *lease.Heartbeats
-	Leases     *lease.Controller
-	Dispatch   *dispatch.Controller
-	Telling    *callback.Controller
-	Checking   *resultcheck.Controller
-	Posting    *webhook.Controller
-	Expiry     *expiry.Controller
-	Agents     *agents.Catalog
-	Schemas    *schemas.Store
-	Logins     *logins.Logins
-	Drafts     *drafts.Store
-	bus        *bus.Bus
-	log        *slog.Logger
-	keys       *record.Keys
-	reads      *record.ReadBarrier
-	records    *record.Writer
-	ends       *record.EndWriter
-	torn       *record.CrashRepair
-	commands   *runners.Commander
-	registered *runners.Registrations
-	announced  *runners.RunnerAgents
-	versions   *versions.Versions
-	news       *queues.Announcer
-	retained   *retention.Controller
-	room       *retention.CapacityGuard
-	scrapes    *metrics.Scrapes
-	meters     metrics.Meters
-	started    atomic.Bool // keys and registries are read
+	Bulk         *runs.Bulk
+	Explainer    *explain.Explainer
+	Preview      *preview.Previewer
+	Overview     *status.Overview
+	Doctor       *doctor.Doctor
+	Auditor      *ledger.Auditor
+	Registrar    *runners.Registrar
+	Deregistrar  *runners.Deregistrar
+	Fleet        *workerapi.Service
+	Registry     *runners.Registry
+	Queues       *queues.Table
+	Lanes        *queues.Controller
+	Hearing      *lease.Heartbeats
+	Leases       *lease.Controller
+	Dispatch     *dispatch.Controller
+	Telling      *callback.Controller
+	Checking     *resultcheck.Controller
+	Posting      *webhook.Controller
+	Expiry       *expiry.Controller
+	Agents       *agents.Catalog
+	Schemas      *schemas.Store
+	Logins       *logins.Logins
+	Drafts       *drafts.Store
+	bus          *bus.Bus
+	log          *slog.Logger
+	keys         *record.Keys
+	reads        *record.ReadBarrier
+	records      *record.Writer
+	ends         *record.EndWriter
+	torn         *record.CrashRepair
+	commands     *runners.Commander
+	registered   *runners.Registrations
+	runnerAgents *runners.RunnerAgents
+	versions     *versions.Versions
+	news         *queues.Announcer
+	retained     *retention.Controller
+	room         *retention.CapacityGuard
+	scrapes      *metrics.Scrapes
+	meters       metrics.Meters
+	started      atomic.Bool // keys and registries are read
 
 	scheduler *control.Scheduler
 
@@ -181,8 +181,8 @@ func wireHistory(c *Coordinator, p projection.Parts) {
 	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower
 }
 
-// recording wires what writes records.
-func (c *Coordinator) recording() {
+// wireRecords wires what writes records.
+func (c *Coordinator) wireRecords() {
 	c.reads = record.NewReadBarrier(c.bus, c.History)
 	c.records = record.NewWriter(c.bus, c.History, c.keys, c.versions)
 	c.Hearing = lease.NewHeartbeats(c.bus, c.Lease, c.log)
@@ -194,8 +194,8 @@ func (c *Coordinator) recording() {
 	})
 }
 
-// submitting wires what callers ask of runs and sessions.
-func (c *Coordinator) submitting() {
+// wireRuns wires what callers ask of runs and sessions.
+func (c *Coordinator) wireRuns() {
 	c.runsService = runs.New(runs.Needs{
 		Limits: runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries,
 			WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
@@ -204,9 +204,9 @@ func (c *Coordinator) submitting() {
 		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
 		CheckDisk: c.room.Admit, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
-		Retry: c.insist, Spans: c.Trace, Metrics: c.Metrics,
+		Retry: c.retryUntilAvailable, Spans: c.Trace, Metrics: c.Metrics,
 	})
-	c.Again = runs.NewBulk(c.runsService, c.History, c.Redeliver)
+	c.Bulk = runs.NewBulk(c.runsService, c.History, c.Redeliver)
 	c.sessionsService = sessions.New(sessions.Needs{
 		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
 		Version: c.versions.Now, RunOf: runnerapi.RunOfPayload, Started: c.started.Load, Ready: c.Ready, Log: c.log,
@@ -241,8 +241,8 @@ func (c *Coordinator) Registries() error {
 	return errStarting
 }
 
-// insist does again and again what NATS does not answer, until it is done or refused, or ctx ends.
-func (c *Coordinator) insist(ctx context.Context, what string, f func() error) error {
+// retryUntilAvailable does again and again what NATS does not answer, until it is done or refused, or ctx ends.
+func (c *Coordinator) retryUntilAvailable(ctx context.Context, what string, f func() error) error {
 	for {
 		err := f()
 		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {

@@ -23,7 +23,7 @@ func TestInsist(t *testing.T) {
 			{[]error{fault.New(fault.Unavailable, "", "no leader"), errors.ErrUnsupported}, errors.ErrUnsupported},
 		} {
 			asked := 0
-			err := c.insist(t.Context(), "a test", func() error {
+			err := c.retryUntilAvailable(t.Context(), "a test", func() error {
 				asked++
 				return tt.answers[asked-1]
 			})

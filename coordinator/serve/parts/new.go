@@ -20,27 +20,27 @@ func New(cfg Config) *Coordinator {
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
 	history := projection.New(cfg.Bus, projection.Config{
 		Log: cfg.Log, Dir: cfg.DataDir, OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) },
-		OnStep: c.metered(), Version: cfg.RecordVersion,
+		OnStep: c.newMeters(), Version: cfg.RecordVersion,
 		Key:     c.keys.Of,
 		Checked: c.keys.ValidChecked,
 	})
 	wireHistory(c, history)
-	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Known: c.started.Load}
+	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Ready: c.started.Load}
 	wireRegistry(c)
-	c.defining()
+	c.wireDefinitions()
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, RaiseAfter: cfg.Patience.Remove,
 		Survey: cfg.Bus.RequestMany, Log: cfg.Log})
-	c.recording()
+	c.wireRecords()
 	wireRetention(c)
 	c.Leases = newLease(c)
 	wireQueues(c)
-	c.submitting()
+	c.wireRuns()
 	c.Dispatch = newDispatch(c)
 	c.Posting, c.Telling = newWebhook(c), newCallback(c)
 	c.Checking = newResultCheck(c)
 	wireRunners(c)
 	c.Fleet = newFleet(c)
-	c.insight()
+	c.wireInsight()
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }
@@ -50,12 +50,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.bus.Setup(ctx); err != nil {
 		return err
 	}
-	err := c.insist(ctx, "the deployment's secret",
+	err := c.retryUntilAvailable(ctx, "the deployment's secret",
 		func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
 	if err != nil {
 		return err
 	}
-	defer c.scrapes.Begin()()
+	defer c.scrapes.Register()()
 	defer c.Leases.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.History.Run(ctx) })
@@ -64,7 +64,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g.Go(func() error { return c.Agents.Watch(ctx) })
 	g.Go(func() error { return c.Drafts.Run(ctx) })
 	g.Go(func() error {
-		if err := c.settled(ctx); err != nil {
+		if err := c.waitLoaded(ctx); err != nil {
 			return nil // ctx ended
 		}
 		serve, err := c.Fleet.Open()
@@ -80,8 +80,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// settled waits until the fold and the registries have been read for the first time.
-func (c *Coordinator) settled(ctx context.Context) error {
+// waitLoaded waits until the fold and the registries have been read for the first time.
+func (c *Coordinator) waitLoaded(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for c.History.Ready() != nil || c.Registries() != nil {

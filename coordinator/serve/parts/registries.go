@@ -22,18 +22,18 @@ import (
 func wireRegistry(c *Coordinator) {
 	bucket := c.bus.Bucket(subject.Runners)
 	c.Registry = runners.New(runners.Config{
-		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Thresholds: c.Patience, Bucket: bucket, Retry: c.insist,
+		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Thresholds: c.Patience, Bucket: bucket, Retry: c.retryUntilAvailable,
 		Changed: func() { c.scheduler.Wake(registered) },
 	})
 	c.registered = &runners.Registrations{Bucket: bucket, OnChange: c.Registry.Put}
-	c.announced = &runners.RunnerAgents{Runners: c.Registry, Names: &runners.Names{
+	c.runnerAgents = &runners.RunnerAgents{Runners: c.Registry, Names: &runners.Names{
 		Bucket: bucket, Runners: c.Registry, Registered: c.registered,
 		Taken: func(name string) bool { return c.Agents.Has(name) },
 	}}
 }
 
-// defining makes who knows the definitions of agents and output schemas.
-func (c *Coordinator) defining() {
+// wireDefinitions makes who knows the definitions of agents and output schemas.
+func (c *Coordinator) wireDefinitions() {
 	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), UsersByName: c.schemaUsers,
 		AgentsUsing: func(ctx context.Context, schema string) ([]string, error) {
 			return c.Agents.UsingSchema(ctx, schema)
@@ -45,7 +45,7 @@ func (c *Coordinator) defining() {
 	}
 	c.Agents = agents.New(agents.Config{
 		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Seed: c.AgentsSeed,
-		Bucket: c.bus.Bucket(subject.Agents), Retry: c.insist, Runners: c.announced, Ready: c.Registries,
+		Bucket: c.bus.Bucket(subject.Agents), Retry: c.retryUntilAvailable, Runners: c.runnerAgents, Ready: c.Registries,
 		OnDelete: c.Drafts.Forget,
 		Schema: func(ctx context.Context, name string) error {
 			_, err := c.Schemas.Schema(ctx, name)
@@ -68,20 +68,20 @@ func (c *Coordinator) schemaUsers() (map[string][]string, error) {
 
 // wireRunners makes how runners come and go.
 func wireRunners(c *Coordinator) {
-	c.Leaving = &runners.Deregistrar{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names,
+	c.Deregistrar = &runners.Deregistrar{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.runnerAgents.Names,
 		Commands: c.commands}
 	c.Registrar = &runners.Registrar{
 		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), MaxRunners: c.MaxRunners,
 		APIURL:   c.PublicURL,
-		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands,
+		Registry: c.Registry, Registered: c.registered, Names: c.runnerAgents.Names, Commands: c.commands,
 		Queues:   c.Queues,
 		Versions: func() (records, events int) { return c.versions.Advertised(), c.versions.EventsAdvertised() },
 		Attempts: c.History.ClaimedBy, Running: c.History.ClaimedCounts, Abandon: c.Leases.RecheckAll,
 	}
 	known := struct {
 		*runners.Deregistrar
-		removals
-	}{c.Leaving, removals{c.Audit}}
+		removalAudit
+	}{c.Deregistrar, removalAudit{c.Audit}}
 	attempts := struct {
 		history
 		*lease.Controller
@@ -91,11 +91,11 @@ func wireRunners(c *Coordinator) {
 	})
 }
 
-// removals records who was removed.
-type removals struct{ log *audit.Log }
+// removalAudit records who was removed.
+type removalAudit struct{ log *audit.Log }
 
 // Removed records that a runner was.
-func (r removals) Removed(runner string) {
+func (r removalAudit) Removed(runner string) {
 	r.log.Record(audit.Entry{EntryPoint: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed,
 		Targets: audit.Targets{Runner: runner}})
 }
@@ -111,7 +111,7 @@ func wireRetention(c *Coordinator) {
 
 // wireQueues makes the table of queues, and who looks after them.
 func wireQueues(c *Coordinator) {
-	c.news = &queues.Announcer{Log: c.log, Runners: audience{c}, Wake: func() { c.scheduler.Wake(requeued) }}
+	c.news = &queues.Announcer{Log: c.log, Runners: queueRunners{c}, Wake: func() { c.scheduler.Wake(requeued) }}
 	known := struct {
 		history
 		*record.ReadBarrier
@@ -119,7 +119,7 @@ func wireQueues(c *Coordinator) {
 	consumers := struct {
 		*bus.Bus
 		insisting
-	}{c.bus, c.insist}
+	}{c.bus, c.retryUntilAvailable}
 	served := struct {
 		*runners.Registry
 		*queues.Announcer
@@ -137,24 +137,24 @@ func wireQueues(c *Coordinator) {
 		History: known, Runners: judged})
 }
 
-// audience is the runners that are told of their queues.
-type audience struct{ c *Coordinator }
+// queueRunners is the runners that are told of their queues.
+type queueRunners struct{ c *Coordinator }
 
 // OnlineMatches are the online ones that satisfy it.
-func (a audience) OnlineMatches(w runnerapi.RoutingKey) []string {
+func (a queueRunners) OnlineMatches(w runnerapi.RoutingKey) []string {
 	return a.c.Registry.OnlineMatches(w)
 }
 
 // Command has one do something.
-func (a audience) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
+func (a queueRunners) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	return a.c.commands.Command(ctx, runner, cmd)
 }
 
 // Queues are those that a runner takes from.
-func (a audience) Queues(r runnerapi.Runner) []string { return a.c.Queues.Of(r) }
+func (a queueRunners) Queues(r runnerapi.Runner) []string { return a.c.Queues.Of(r) }
 
 // Runner is a registered one.
-func (a audience) Runner(id string) (runnerapi.Runner, bool) {
+func (a queueRunners) Runner(id string) (runnerapi.Runner, bool) {
 	m, ok := a.c.Registry.Runner(id)
 	return m.Runner, ok
 }
@@ -166,11 +166,13 @@ func (c *Coordinator) Register(ctx context.Context, r runnerapi.Runner) (runnera
 
 // Deregister takes a runner's process out, for that process alone.
 func (c *Coordinator) Deregister(ctx context.Context, f runnerapi.Deregistration) error {
-	return c.Leaving.Deregister(ctx, f)
+	return c.Deregistrar.Deregister(ctx, f)
 }
 
 // Drain tells a runner to take no more, finish and go.
-func (c *Coordinator) Drain(ctx context.Context, id string) error { return c.Leaving.Drain(ctx, id) }
+func (c *Coordinator) Drain(ctx context.Context, id string) error {
+	return c.Deregistrar.Drain(ctx, id)
+}
 
 // Runners lists the registered runners that are there, or may come back by themselves.
 func (c *Coordinator) Runners() []runners.View { return c.Registrar.Runners() }

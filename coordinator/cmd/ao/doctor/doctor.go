@@ -35,7 +35,7 @@ const checkTimeout = 10 * time.Second
 
 // Check runs every check that is possible from here.
 func Check(ctx context.Context, c Config) []checkup.Finding {
-	all := []checkup.Finding{checkup.Good("ao", "version %s (%s)", version.Current(), runtime.Version())}
+	all := []checkup.Finding{checkup.Passed("ao", "version %s (%s)", version.Current(), runtime.Version())}
 	findings, report := c.coordinator(ctx)
 	all = append(all, findings...)
 	all = append(all, c.network(ctx, report)...)
@@ -49,7 +49,7 @@ func Check(ctx context.Context, c Config) []checkup.Finding {
 func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Report) {
 	cl, err := client.New(client.Config{URL: c.URL, Token: c.Token, CA: c.CA})
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("coordinator", "correct AO_URL, AO_TOKEN or AO_CA", "%v", err)}, nil
+		return []checkup.Finding{checkup.Failed("coordinator", "correct AO_URL, AO_TOKEN or AO_CA", "%v", err)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -57,37 +57,37 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	refused := new(client.APIError)
 	if err != nil && !errors.As(err, &refused) {
 		return []checkup.Finding{
-			checkup.Bad("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v", err)}, nil
+			checkup.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v", err)}, nil
 	}
 	asked := time.Now()
 	doc, err := cl.Get(ctx, nil, "doctor")
 	took := time.Since(asked)
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
 		return []checkup.Finding{
-			checkup.Bad("coordinator",
+			checkup.Failed("coordinator",
 				"set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens create' makes one",
 				"the coordinator refuses the token: %v", err)}, nil
 	}
 	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized ||
 		refused.Status == http.StatusForbidden) {
 		return []checkup.Finding{
-			checkup.Not("coordinator", "set AO_TOKEN to a token with scope admin",
+			checkup.Skipped("coordinator", "set AO_TOKEN to a token with scope admin",
 				"the coordinator answers, but its report needs another token: %v", err)}, nil
 	}
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("coordinator", "check its log; an older version has no report",
+		return []checkup.Finding{checkup.Failed("coordinator", "check its log; an older version has no report",
 			"the coordinator answers, but gives no report: %v", err)}, nil
 	}
 	var r checkup.Report
 	if err := json.Unmarshal(doc, &r); err != nil || r.At.IsZero() {
 		return []checkup.Finding{
-			checkup.Bad("coordinator", "use the ao of the coordinator's version",
+			checkup.Failed("coordinator", "use the ao of the coordinator's version",
 				"the coordinator's report cannot be read: %.200s", doc)}, nil
 	}
-	all := []checkup.Finding{checkup.Good("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host,
+	all := []checkup.Finding{checkup.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host,
 		took.Round(time.Millisecond))}
 	if r.Version != version.Current() && r.Version != version.Unknown && version.Current() != version.Unknown {
-		all = append(all, checkup.Odd("versions", "use the ao of the coordinator's version",
+		all = append(all, checkup.Warned("versions", "use the ao of the coordinator's version",
 			"ao has version %s, the coordinator %s", version.Current(), r.Version))
 	}
 	all = append(all, checkup.Clock("the coordinator's clock", r.At.Sub(asked.Add(took/2)), took/2))
@@ -103,7 +103,7 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 			defer cancel()
 			if _, err := anonymous.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
 				all = append(all,
-					checkup.Bad("http", "create tokens with 'ao tokens create' and set AO_API_TOKENS to their file",
+					checkup.Failed("http", "create tokens with 'ao tokens create' and set AO_API_TOKENS to their file",
 						"%s answers everyone who can reach it, without a token", base))
 			}
 		}
@@ -117,7 +117,7 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 	}
 	host := hostOf(r.PublicURL)
 	if local(host) && here != r.Host {
-		return append(all, checkup.Odd("public-url", "set AO_PUBLIC_URL to an address that workers can reach, unless "+
+		return append(all, checkup.Warned("public-url", "set AO_PUBLIC_URL to an address that workers can reach, unless "+
 			"all of them are on the coordinator's machine",
 			"workers get the address %s, which only the coordinator's machine can reach", r.PublicURL))
 	}
@@ -128,18 +128,18 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 		_, err = public.Get(ctx, nil, "health")
 	}
 	if err != nil && here != r.Host { // the name of a container, or of another network
-		return append(all, checkup.Not("public-url", "run ao doctor where a worker or the coordinator runs (compose: "+
+		return append(all, checkup.Skipped("public-url", "run ao doctor where a worker or the coordinator runs (compose: "+
 			"'docker compose exec -e AO_TOKEN coordinator ao doctor')",
 			"whether workers can reach AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)",
 			r.PublicURL, err))
 	}
 	if err != nil {
 		return append(all,
-			checkup.Odd("public-url",
+			checkup.Warned("public-url",
 				"workers must reach it, this machine need not: correct AO_PUBLIC_URL, the name, the proxy or AO_CA",
 				"AO_PUBLIC_URL %s cannot be reached from here: %v", r.PublicURL, err))
 	}
-	return append(all, checkup.Good("public-url", "%s can be reached from here", r.PublicURL))
+	return append(all, checkup.Passed("public-url", "%s can be reached from here", r.PublicURL))
 }
 
 // exposed checks whether a coordinator in a private network can also be reached at this machine's other addresses.
@@ -165,7 +165,7 @@ func exposed(ctx context.Context, base string) []checkup.Finding {
 		if res, err := httpClient.Do(req); err == nil {
 			_ = res.Body.Close()
 			return []checkup.Finding{
-				checkup.Odd("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and unset "+
+				checkup.Warned("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and unset "+
 					"AO_PRIVATE_NETWORK",
 					"unencrypted HTTP can be reached at %s, outside the private network that "+
 						"AO_PRIVATE_NETWORK promises", at.Host)}
@@ -207,7 +207,7 @@ func (c Config) files() (all []checkup.Finding) {
 	}
 	if len(all) == 0 {
 		all = append(all,
-			checkup.Not("files", "run ao doctor with the environment of a coordinator or worker, on its machine",
+			checkup.Skipped("files", "run ao doctor with the environment of a coordinator or worker, on its machine",
 				"secret files and data folder: the environment names none (AO_API_TOKENS, AO_NATS_CREDS, "+
 					"AO_TLS_KEY, AO_DATA_DIR)"))
 	}
@@ -222,7 +222,7 @@ func (c Config) nats(ctx context.Context) (all []checkup.Finding) {
 		return nil // the coordinator reports it
 	case address == "" && creds == "":
 		return []checkup.Finding{
-			checkup.Not("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them",
+			checkup.Skipped("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them",
 				"NATS and the permissions of its users: the environment names no server")}
 	}
 	login := bus.Login{Creds: creds, CA: c.Env("AO_NATS_CA"), Cert: c.Env("AO_NATS_CERT"), Key: c.Env("AO_NATS_KEY")}
@@ -260,23 +260,23 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	switch {
 	case err != nil:
 		return []checkup.Finding{
-			checkup.Bad("nats-sync",
+			checkup.Failed("nats-sync",
 				"name the monitoring port of a nats-server (http_port), such as http://127.0.0.1:8222", "%s/varz: %v",
 				c.Monitor, err)}
 	case v.JetStream.Config == nil:
 		return []checkup.Finding{
-			checkup.Bad("nats-sync", "start it with JetStream (nats-server -js)",
+			checkup.Failed("nats-sync", "start it with JetStream (nats-server -js)",
 				"the NATS server at %s has no JetStream", c.Monitor)}
 	}
 	all := []checkup.Finding{
 		checkup.NATS(v.Version), checkup.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
 	if j := v.JetStream.Config; !j.Always {
 		return append(all,
-			checkup.Odd("nats-sync", "set sync_interval: always in its configuration, as nats/server.conf has",
+			checkup.Warned("nats-sync", "set sync_interval: always in its configuration, as nats/server.conf has",
 				"NATS syncs to disk every %v: a power failure loses what was accepted since the last sync",
 				cmp.Or(j.Interval, 2*time.Minute)))
 	}
-	return append(all, checkup.Good("nats-sync", "every record is on disk before it is acknowledged"))
+	return append(all, checkup.Passed("nats-sync", "every record is on disk before it is acknowledged"))
 }
 
 // Format returns a finding on one line and its advice on the next.

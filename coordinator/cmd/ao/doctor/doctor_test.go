@@ -57,7 +57,7 @@ func TestTheCoordinator(t *testing.T) {
 	tell := func(change func(*checkup.Report)) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
 			r := checkup.Report{At: time.Now(), Version: "unknown", Go: "go1", Host: here, Checks: []checkup.Finding{
-				checkup.Bad("streams", "x", "full")}}
+				checkup.Failed("streams", "x", "full")}}
 			change(&r)
 			_ = json.NewEncoder(w).Encode(r)
 		}

@@ -21,12 +21,12 @@ import (
 func checkNATS(ctx context.Context, address string, login bus.Login) (all []checkup.Finding) {
 	opts, err := login.Options()
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("nats", "fix the credential or its files", "%v", err)}
+		return []checkup.Finding{checkup.Failed("nats", "fix the credential or its files", "%v", err)}
 	}
 	d := &denials{}
 	nc, err := d.connect(address, opts...)
 	if err != nil {
-		return []checkup.Finding{checkup.Bad("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
+		return []checkup.Finding{checkup.Failed("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
 			"NATS at %s: %s", redacted(address), bus.Describe(err))}
 	}
 	defer nc.Close()
@@ -40,7 +40,7 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 	}
 	anonymous, err := new(denials).connect(address, tls...)
 	if err != nil {
-		return append(all, checkup.Good("nats-users", "NATS at %s refuses clients without a login", redacted(address)))
+		return append(all, checkup.Passed("nats-users", "NATS at %s refuses clients without a login", redacted(address)))
 	}
 	anonymous.Close()
 	return append(all, anonymousAccess(address))
@@ -50,12 +50,12 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 func anonymousAccess(address string) checkup.Finding {
 	for one := range strings.SplitSeq(address, ",") {
 		if !local(hostOf(strings.TrimSpace(one))) {
-			return checkup.Bad("nats-users",
+			return checkup.Failed("nats-users",
 				"create users with 'ao init' and include nats/users.conf in the server's configuration",
 				"NATS at %s gives full access to everyone who can reach it, without a login", redacted(address))
 		}
 	}
-	return checkup.Good("nats-users", "NATS at %s requires no login; make sure that only this machine can reach it",
+	return checkup.Passed("nats-users", "NATS at %s requires no login; make sure that only this machine can reach it",
 		redacted(address))
 }
 
@@ -109,12 +109,12 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 	user, err := users.Read("", text)
 	if err != nil || user.Role == "" {
 		return []checkup.Finding{
-			checkup.Not("rights", "use the files that 'ao init' creates",
+			checkup.Skipped("rights", "use the files that 'ao init' creates",
 				"permissions of %s: the file does not name its role", creds)}
 	}
 	if user.Role == users.Coordinator {
 		return []checkup.Finding{
-			checkup.Good("rights", "%s belongs to a coordinator and has full access; keep it away from workers", creds)}
+			checkup.Passed("rights", "%s belongs to a coordinator and has full access; keep it away from workers", creds)}
 	}
 	var excess []string
 	for _, subject := range []string{">", "_INBOX.>", "ao.>", "$JS.>"} {
@@ -141,11 +141,11 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 	}
 	if len(excess) > 0 {
 		return []checkup.Finding{
-			checkup.Bad("rights", "create users with 'ao init' and have the server use its nats/users.conf",
+			checkup.Failed("rights", "create users with 'ao init' and have the server use its nats/users.conf",
 				"%s belongs to a %s but has permissions it must not have: %s", creds, user.Role,
 				strings.Join(excess, ", "))}
 	}
-	return []checkup.Finding{checkup.Good("rights", "%s belongs to a %s and has no permissions that a %s does not need",
+	return []checkup.Finding{checkup.Passed("rights", "%s belongs to a %s and has no permissions that a %s does not need",
 		creds, user.Role, user.Role)}
 }
 

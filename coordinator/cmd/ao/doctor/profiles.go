@@ -26,7 +26,7 @@ func (c Config) profiles() (all []checkup.Finding) {
 		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 		if _, stat := os.Stat(dir); err != nil || stat != nil {
 			return []checkup.Finding{
-				checkup.Bad("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
+				checkup.Failed("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
 		}
 		for _, f := range files {
 			names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
@@ -34,11 +34,11 @@ func (c Config) profiles() (all []checkup.Finding) {
 	}
 	for _, name := range names {
 		if why := profileError(dir, name); why != "" {
-			all = append(all, checkup.Bad("profiles", advice, "profile %s does not load: %s", name, why))
+			all = append(all, checkup.Failed("profiles", advice, "profile %s does not load: %s", name, why))
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, checkup.Good("profiles", "%s can be read", strings.Join(names, ", ")))
+		all = append(all, checkup.Passed("profiles", "%s can be read", strings.Join(names, ", ")))
 	}
 	return all
 }
