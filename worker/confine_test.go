@@ -45,15 +45,18 @@ func TestConfinement(t *testing.T) {
 		{"persistent in a sandbox",
 			`"type":"autonomous","lifecycle":"persistent","limits":{"file_mb":1},"sandbox":"bubblewrap"`,
 			`read -r line; ` + full + `; exit $?`, "executor_failed file_mb"},
-		{"the gateway from a sandbox", `"type":"autonomous","sandbox":"bubblewrap"`, `url=${AGENT_ORCHESTRATOR_API_URL#http://}; path=/${url#*/} host=${url%%/*}; body='{"text":"ok"}'
-exec bash -c "exec 3<>/dev/tcp/\${0%:*}/\${0#*:} && printf 'GET %s/state HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n' '$path' '$host' >&3 && head -1 <&3 | cut -d/ -f1" "$host"`, "completed HTTP"},
+		{"the gateway from a sandbox", `"type":"autonomous","sandbox":"bubblewrap"`,
+			`url=${AGENT_ORCHESTRATOR_API_URL#http://}; path=/${url#*/} host=${url%%/*}; body='{"text":"ok"}'
+exec bash -c "exec 3<>/dev/tcp/\${0%:*}/\${0#*:} && printf 'GET %s/state HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n' '$path' ` +
+				`'$host' >&3 && head -1 <&3 | cut -d/ -f1" "$host"`, "completed HTTP"},
 		{"no gateway without a network", `"type":"autonomous","sandbox":{"kind":"bubblewrap","network":false}`,
 			`echo "url:$AGENT_ORCHESTRATOR_API_URL"`, "completed url:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if strings.Contains(tt.settings, process.Bubblewrap) {
-				if err := (&process.Confinement{Sandbox: process.Sandbox{Kind: process.Bubblewrap}}).Supported(); err != nil {
+				if err := (&process.Confinement{
+					Sandbox: process.Sandbox{Kind: process.Bubblewrap}}).Supported(); err != nil {
 					t.Skipf("bubblewrap is not tried: %v", err)
 				}
 			}

@@ -108,13 +108,15 @@ func (a *folders) load(force bool) {
 	for _, dir := range a.dirs {
 		good, bad, err := agent.Load(dir, run.Autonomous, checkOwnable)
 		if err != nil {
-			bad = append(bad, agent.BrokenFile{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
+			bad = append(bad, agent.BrokenFile{Name: filepath.Base(dir), Path: dir, Status: agent.Broken,
+				Reason: err.Error()})
 		}
 		broken = append(broken, bad...)
 		for _, f := range good {
 			if _, twice := files[f.Name]; twice {
 				reason := "another folder has an agent of this name already; rename one of them"
-				broken = append(broken, agent.BrokenFile{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: reason})
+				broken = append(broken, agent.BrokenFile{Name: f.Name, Path: f.Path, Status: agent.Broken,
+					Reason: reason})
 				continue
 			}
 			f.CreatedAt, f.ModifiedAt = &now, &now

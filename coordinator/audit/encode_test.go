@@ -14,7 +14,8 @@ func TestAnEntryIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 	full := Entry{Actor: &Actor{Claimed: &Claim{}}}
 	fill(reflect.ValueOf(&full).Elem())
 	hostile := Entry{Time: time.Unix(1, 5).UTC(), Action: "run.create", Error: "\u202e\"<&>\x00\xff", Actor: &Actor{}}
-	for name, e := range map[string]Entry{"full": full, "empty": {}, "hostile": hostile, "no claim": {Actor: &Actor{Claimed: &Claim{}}}} {
+	for name, e := range map[string]Entry{"full": full, "empty": {}, "hostile": hostile,
+		"no claim": {Actor: &Actor{Claimed: &Claim{}}}} {
 		want, err := strictjson.Encode(e)
 		if err != nil {
 			t.Fatal(err)

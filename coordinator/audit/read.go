@@ -63,7 +63,8 @@ func parseCursor(text string) (p cursor, err error) {
 	n, errB := strconv.ParseUint(b, 10, 31)
 	p.entry = int(n)
 	if !ok || err != nil || errB != nil {
-		return cursor{}, fault.Newf(fault.Invalid, "cursor %.80q is not valid: send next_cursor of the page before", text).
+		return cursor{}, fault.Newf(fault.Invalid, "cursor %.80q is not valid: send next_cursor of the page before",
+			text).
 			With("field", "cursor")
 	}
 	return p, nil
@@ -198,7 +199,8 @@ func (l *scan) wants(e Entry) bool {
 	if e.Actor != nil {
 		by = *e.Actor
 	}
-	return (l.Actor == "" || slices.Contains([]string{by.Name, by.Kind, by.Session, by.Run, by.Runner, by.Credential}, l.Actor)) &&
+	return (l.Actor == "" || slices.Contains([]string{by.Name, by.Kind, by.Session, by.Run, by.Runner, by.Credential},
+		l.Actor)) &&
 		(l.Action == "" || e.Action == l.Action || strings.HasPrefix(e.Action, l.Action+".")) &&
 		(l.Run == "" || e.Run == l.Run || by.Run == l.Run)
 }

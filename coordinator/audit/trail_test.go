@@ -107,11 +107,13 @@ func TestLossIsAGap(t *testing.T) {
 func TestAWriteThatWasNotAnswered(t *testing.T) {
 	_, g, read := kept(t)
 	for range 2 {
-		if err := g.Bus.AppendAudit(t.Context(), "p-1", []byte(`{"v":1,"entries":[{"time":"2026-01-01T00:00:00Z","action":"x"}]}`)); err != nil {
+		if err := g.Bus.AppendAudit(t.Context(), "p-1",
+			[]byte(`{"v":1,"entries":[{"time":"2026-01-01T00:00:00Z","action":"x"}]}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, strange := range []string{`{"v":2,"entries":[{"action":"y"}]}`, `no JSON`} { // of a later program, or of whoever may write there
+	// of a later program, or of whoever may write there
+	for _, strange := range []string{`{"v":2,"entries":[{"action":"y"}]}`, `no JSON`} {
 		if err := g.Bus.AppendAudit(t.Context(), strange[:5], []byte(strange)); err != nil {
 			t.Fatal(err)
 		}

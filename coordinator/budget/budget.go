@@ -121,7 +121,8 @@ func (a *Account) Begin(b *Budget, who string) { a.b, a.who = b, who }
 func (a *Account) limits() bool { return a != nil && a.b != nil }
 
 // errFull tells a caller that there is no room.
-var errFull = fault.New(fault.Unavailable, "", "too many large bodies are being handled (AO_BODY_MEMORY); try again in a moment").
+var errFull = fault.New(fault.Unavailable, "",
+	"too many large bodies are being handled (AO_BODY_MEMORY); try again in a moment").
 	After(2 * time.Second)
 
 // Take takes n more bytes, ahead of those who wait. Unavailable: there is no room; what was taken before
@@ -154,7 +155,8 @@ func (a *Account) take(n int64, large bool) bool {
 	switch {
 	case large && b.main.fits(a.who, a.asks(n), b.limit):
 		b.move(a, all, false)
-	case all <= Small && (a.inReserve && b.reserveUsed.fits(a.who, n, b.reserve) || !a.inReserve && b.reserveUsed.fits(a.who, all, b.reserve)):
+	case all <= Small && (a.inReserve && b.reserveUsed.fits(a.who, n, b.reserve) || !a.inReserve &&
+		b.reserveUsed.fits(a.who, all, b.reserve)):
 		b.move(a, all, true)
 	default:
 		return false

@@ -64,7 +64,8 @@ func TestWhoWaitsIsServedInOrder(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsKeepsBackOnlyWhomItMust: a caller that has its share waits for itself, and who gives up leaves the way free.
+// TestWhoWaitsKeepsBackOnlyWhomItMust: a caller that has its share waits for itself, and who gives up leaves the way
+// free.
 func TestWhoWaitsKeepsBackOnlyWhomItMust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(16 << 20)

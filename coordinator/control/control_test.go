@@ -91,7 +91,8 @@ func TestOneThatHangsDelaysNoOther(t *testing.T) {
 			if n.Load() != 120 {
 				t.Errorf("%d ticks in 30 s, want 120", n.Load())
 			}
-		}, Plan{Name: "hangs", Every: time.Second, Do: hang}, Plan{Name: "ticks", Every: 250 * time.Millisecond, Do: tick})
+		}, Plan{Name: "hangs", Every: time.Second, Do: hang}, Plan{Name: "ticks", Every: 250 * time.Millisecond,
+			Do: tick})
 	})
 }
 
@@ -126,7 +127,8 @@ func TestWhoIsUnsureIsNotCalled(t *testing.T) {
 			if n.Load() != 1 {
 				t.Errorf("%d calls in the next second", n.Load())
 			}
-		}, Plan{Name: "a", Wakes: 1, Every: time.Second, Allowed: sure.Load, Do: Func(func(context.Context) error { n.Add(1); return nil })})
+		}, Plan{Name: "a", Wakes: 1, Every: time.Second, Allowed: sure.Load,
+			Do: Func(func(context.Context) error { n.Add(1); return nil })})
 	})
 }
 
@@ -166,6 +168,7 @@ func TestARestIsKept(t *testing.T) {
 			if n.Load() != 10 {
 				t.Errorf("%d calls in a second, want 10", n.Load())
 			}
-		}, Plan{Name: "a", Wakes: 1, Every: time.Hour, Rest: 100 * time.Millisecond, Do: Func(func(context.Context) error { n.Add(1); return nil })})
+		}, Plan{Name: "a", Wakes: 1, Every: time.Hour, Rest: 100 * time.Millisecond,
+			Do: Func(func(context.Context) error { n.Add(1); return nil })})
 	})
 }

@@ -42,7 +42,8 @@ func TestFiles(t *testing.T) {
 		}
 		return nil
 	})
-	if s := string(Shell("n0")); strings.Contains(s, "{{") || !strings.Contains(s, Assets()+"/dist/app.js") || !strings.Contains(s, `content="n0"`) {
+	if s := string(Shell("n0")); strings.Contains(s, "{{") || !strings.Contains(s, Assets()+"/dist/app.js") ||
+		!strings.Contains(s, `content="n0"`) {
 		t.Errorf("the shell: %s", s)
 	}
 }

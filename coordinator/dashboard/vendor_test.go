@@ -81,7 +81,8 @@ func TestNoHTMLSinks(t *testing.T) {
 // TestBudget bounds what a browser loads: everything uncompressed, and compressed what every page needs.
 func TestBudget(t *testing.T) {
 	all, every := 0, 0
-	for _, pattern := range []string{"index.html", "*.css", "dist/app.js", "vendor/base-*.js", "vendor/editor-*.js", "vendor/markdown-*.js"} {
+	for _, pattern := range []string{"index.html", "*.css", "dist/app.js", "vendor/base-*.js", "vendor/editor-*.js",
+		"vendor/markdown-*.js"} {
 		files, err := filepath.Glob("ui/" + pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no such file, %v", pattern, err)

@@ -76,7 +76,8 @@ POST /mcp                     read  shared
 // TestEveryRouteHasARule walks the router: a route without a row is seen here, and a row without a route.
 func TestEveryRouteHasARule(t *testing.T) {
 	a := New(Config{})
-	words := map[access.Right]string{access.Nothing: "nothing", access.Shared: "shared", access.Submits: "submits", access.Lists: "lists", access.Reads: "reads", access.Acts: "acts"}
+	words := map[access.Right]string{access.Nothing: "nothing", access.Shared: "shared", access.Submits: "submits",
+		access.Lists: "lists", access.Reads: "reads", access.Acts: "acts"}
 	drawn := map[string]bool{}
 	for _, r := range a.engine.Routes() {
 		at := r.Method + " " + r.Path
@@ -97,7 +98,8 @@ func TestEveryRouteHasARule(t *testing.T) {
 		t.Errorf("%d routes, %d rows", len(drawn), len(access.Rules))
 	}
 	for line := range strings.Lines(strings.TrimSpace(rights)) {
-		if line = strings.TrimSpace(line); !drawn[line] {
+		line = strings.TrimSpace(line)
+		if !drawn[line] {
 			t.Errorf("not so: %s", line)
 		}
 		delete(drawn, line)

@@ -18,9 +18,12 @@ import (
 
 // status is the HTTP side of every fault.
 var status = map[fault.Kind]int{
-	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Stale: http.StatusPreconditionFailed,
-	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
+	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest,
+	fault.Unauthorized: http.StatusUnauthorized,
+	fault.Forbidden:    http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.Stale:    http.StatusPreconditionFailed,
+	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests,
+	fault.Unavailable: http.StatusServiceUnavailable,
 }
 
 // handler gives what a route answers, or why not. It does not write, except the streams, which say so by written.
@@ -129,8 +132,8 @@ func (a *answers) write(g *gin.Context, r reply) {
 	}
 }
 
-// encode writes v as JSON on one line. Characters that only matter inside HTML stay as they are: nothing here is HTML. What is
-// answered most writes itself.
+// encode writes v as JSON on one line. Characters that only matter inside HTML stay as they are: nothing here is HTML.
+// What is answered most writes itself.
 func encode(b *bytes.Buffer, v any) error {
 	if v, ok := v.(strictjson.Appender); ok {
 		raw, err := v.AppendJSON(b.AvailableBuffer())

@@ -48,7 +48,8 @@ type Callbacks interface {
 	Redeliver(ctx context.Context, id string) (run.Run, error)
 }
 
-// Sessions tells of sessions, stops and deletes them, and knows whose a session token is and what one session may do with another.
+// Sessions tells of sessions, stops and deletes them, and knows whose a session token is and what one session may do
+// with another.
 type Sessions interface {
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	Session(ctx context.Context, id string) (run.Session, error)

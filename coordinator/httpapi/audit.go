@@ -86,12 +86,14 @@ func (r *recorder) record(g *gin.Context, status int) {
 	}
 	route := g.Request.Method + " " + g.FullPath()
 	action := actions[route]
-	e := audit.Entry{Request: requestID(g), EntryPoint: audit.HTTP, From: g.Request.RemoteAddr, Targets: n.targets, Status: status, Error: n.code}
+	e := audit.Entry{Request: requestID(g), EntryPoint: audit.HTTP, From: g.Request.RemoteAddr, Targets: n.targets,
+		Status: status, Error: n.code}
 	if action == "" {
 		if status != http.StatusUnauthorized && status != http.StatusForbidden {
 			return
 		}
-		if e.Route, action = pattern(g), audit.Read; g.Request.Method != http.MethodGet && g.Request.Method != http.MethodHead {
+		e.Route, action = pattern(g), audit.Read
+		if g.Request.Method != http.MethodGet && g.Request.Method != http.MethodHead {
 			action = "request"
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A body has bodyPatience to arrive, and a second more for each bodyPace bytes that came: one that stalls is given up soon.
+// A body has bodyPatience to arrive, and a second more for each bodyPace bytes that came: one that stalls is given up
+// soon.
 const (
 	bodyPatience = 15 * time.Second
 	bodyPace     = 256 << 10
@@ -28,18 +29,21 @@ type intake struct {
 	by    string // what sets the limit, as the refusal says it
 }
 
-// body reads a request's body, within limits of size, memory and time. Memory is taken for what came, never for what was announced.
+// body reads a request's body, within limits of size, memory and time. Memory is taken for what came, never for what
+// was announced.
 func (in *intake) body(g *gin.Context) ([]byte, error) {
 	r := g.Request
 	tooLarge := func() error {
 		g.Writer.Header().Set("Connection", "close")
-		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed%s", in.limit, in.by).With("limit", in.limit)
+		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed%s", in.limit,
+			in.by).With("limit", in.limit)
 	}
 	if r.ContentLength > in.limit {
 		return nil, tooLarge()
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not understood; send the body as it is", e).With("field", "Content-Encoding")
+		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not understood; send the body as it is",
+			e).With("field", "Content-Encoding")
 	}
 	c := http.NewResponseController(g.Writer)
 	x := of(g)
@@ -72,7 +76,8 @@ func (in *intake) noBody(g *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "{}" {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "{}" {
 		return nil
 	}
 	return fault.New(fault.Invalid, "", "This route takes no body; leave it out")

@@ -8,7 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// ifMatch is what the header If-Match allows; nil: there is none. A weak tag matches nothing, for a change needs the very same text.
+// ifMatch is what the header If-Match allows; nil: there is none. A weak tag matches nothing, for a change needs the
+// very same text.
 func ifMatch(g *gin.Context) (func(tag string) bool, error) {
 	values := g.Request.Header.Values("If-Match")
 	if len(values) == 0 {
@@ -18,7 +19,8 @@ func ifMatch(g *gin.Context) (func(tag string) bool, error) {
 	return func(tag string) bool { return any || tags[tag] }, err
 }
 
-// preconditions is what If-Match and If-None-Match allow together, of something that may not be there (an empty tag); nil: anything.
+// preconditions is what If-Match and If-None-Match allow together, of something that may not be there (an empty tag);
+// nil: anything.
 func preconditions(g *gin.Context) (func(tag string) bool, error) {
 	match, err := ifMatch(g)
 	if err != nil {
@@ -57,7 +59,8 @@ func readTags(header, text string, weakToo bool) (tags map[string]bool, any bool
 		case one == "*":
 			any = true
 		case len(bare) < 2 || bare[0] != '"' || bare[len(bare)-1] != '"':
-			return nil, false, fault.Newf(fault.Invalid, "%s %.80q: use an ETag with its quotes, or *", header, one).With("field", header)
+			return nil, false, fault.Newf(fault.Invalid, "%s %.80q: use an ETag with its quotes, or *", header,
+				one).With("field", header)
 		case !weak || weakToo:
 			tags[bare[1:len(bare)-1]] = true
 		}

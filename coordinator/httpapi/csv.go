@@ -14,7 +14,8 @@ const csvTrigger = "=+-@＝＋－＠"
 
 // csvColumns are the columns of a list of runs, in their order.
 var csvColumns = []string{
-	"run_id", "session_id", "parent_session_id", "retry_of", "agent_name", "status", "type", "mode", "attempt", "runner_id",
+	"run_id", "session_id", "parent_session_id", "retry_of", "agent_name", "status", "type", "mode", "attempt",
+	"runner_id",
 	"created_at", "claimed_at", "started_at", "completed_at", "error", "message", "parameters", "parameters_omitted",
 }
 
@@ -28,7 +29,8 @@ func csvRow(b *bytes.Buffer, r run.Run) error {
 		code, message = r.Error.Code, r.Error.Message
 	}
 	b.Write(appendRecord(b.AvailableBuffer(),
-		r.ID, r.SessionID, r.Parent, r.RetryOf, r.Agent, string(r.Status), r.Type, r.Mode, strconv.Itoa(r.Attempt), r.RunnerID,
+		r.ID, r.SessionID, r.Parent, r.RetryOf, r.Agent, string(r.Status), r.Type, r.Mode, strconv.Itoa(r.Attempt),
+		r.RunnerID,
 		csvTime(&r.CreatedAt), csvTime(r.ClaimedAt), csvTime(r.StartedAt), csvTime(r.EndedAt), code, message,
 		string(r.Parameters), strconv.FormatBool(r.ParametersOmitted)))
 	return nil
@@ -65,7 +67,8 @@ func appendCell(b []byte, cell string) []byte {
 	}
 	for {
 		upTo, rest, more := strings.Cut(cell, `"`)
-		if b = append(b, upTo...); !more {
+		b = append(b, upTo...)
+		if !more {
 			return append(b, '"')
 		}
 		b = append(b, `""`...)

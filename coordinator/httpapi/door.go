@@ -41,8 +41,8 @@ type door struct {
 	open     atomic.Int64 // requests under way
 }
 
-// pass is what every request passes, known route or not: it gets an id, foreign pages are turned away, a panic becomes an
-// answer, and the log gets one line without any payload.
+// pass is what every request passes, known route or not: it gets an id, foreign pages are turned away, a panic becomes
+// an answer, and the log gets one line without any payload.
 func (d *door) pass(g *gin.Context) {
 	began := time.Now()
 	d.open.Add(1)
@@ -59,7 +59,8 @@ func (d *door) pass(g *gin.Context) {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p)
 			}
-			d.log.Error("panic", "request", requestID(g), "route", pattern(g), "panic", p, "stack", string(debug.Stack()))
+			d.log.Error("panic", "request", requestID(g), "route", pattern(g), "panic", p, "stack",
+				string(debug.Stack()))
 			if g.Writer.Written() {
 				panic(http.ErrAbortHandler) // half an answer: let the caller see that it is none
 			}
@@ -108,7 +109,8 @@ func (d *door) tell(g *gin.Context, took time.Duration) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 9)
-	attrs = append(attrs, slog.String("request", requestID(g)), slog.String("method", g.Request.Method), slog.String("route", pattern(g)),
+	attrs = append(attrs, slog.String("request", requestID(g)), slog.String("method", g.Request.Method),
+		slog.String("route", pattern(g)),
 		slog.Int("status", g.Writer.Status()), slog.Duration("took", took.Round(time.Microsecond)))
 	if at := g.Writer.Header().Get("Location"); at != "" {
 		attrs = append(attrs, slog.String("location", at))
@@ -134,26 +136,31 @@ func (d *door) nameRequest(r *http.Request) string {
 	return d.prefix + strconv.FormatUint(d.requests.Add(1), 36)
 }
 
-// admit turns away what a web page of somebody else would send: a foreign Host is what DNS rebinding looks like, a foreign
-// Origin is a page that is not ours.
+// admit turns away what a web page of somebody else would send: a foreign Host is what DNS rebinding looks like, a
+// foreign Origin is a page that is not ours.
 func (d *door) admit(r *http.Request) error {
 	if !d.anyHost && r.Host != "" && !d.ours(r.Host) {
-		return fault.Newf(fault.Forbidden, "Host %.80q is not this coordinator's; use localhost, 127.0.0.1 or [::1], or name it in AO_PUBLIC_URL", r.Host)
+		return fault.Newf(fault.Forbidden,
+			"Host %.80q is not this coordinator's; use localhost, 127.0.0.1 or [::1], or name it in AO_PUBLIC_URL",
+			r.Host)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
-			return fault.New(fault.Forbidden, "foreign_origin", "Requests from other web pages are refused: the Origin header is not this address")
+			return fault.New(fault.Forbidden, "foreign_origin",
+				"Requests from other web pages are refused: the Origin header is not this address")
 		}
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && !opensPage(r) { // reads too: their Origin is often left out
-		return fault.New(fault.Forbidden, "foreign_origin", "Requests from other web pages are refused: Sec-Fetch-Site is "+site)
+	// reads too: their Origin is often left out
+	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && !opensPage(r) {
+		return fault.New(fault.Forbidden, "foreign_origin",
+			"Requests from other web pages are refused: Sec-Fetch-Site is "+site)
 	}
 	return nil
 }
 
-// ours tells whether a Host header names this machine's loopback or the address we listen on, at any port: a forwarded port
-// has another number.
+// ours tells whether a Host header names this machine's loopback or the address we listen on, at any port: a forwarded
+// port has another number.
 func (d *door) ours(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

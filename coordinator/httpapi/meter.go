@@ -25,21 +25,27 @@ type meter struct {
 	endless map[string]bool                            // routes that are live streams
 }
 
-// newMeter has the requests counted; open says how many are under way, and how many of them are live streams. A nil registry: nobody counts.
+// newMeter has the requests counted; open says how many are under way, and how many of them are live streams. A nil
+// registry: nobody counts.
 func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter {
 	m := &meter{endless: map[string]bool{}}
 	if r == nil {
 		return m
 	}
-	took := r.Histogram("ao_http_request_seconds", "How long HTTP requests took, by method, route and code, without the time for which they waited for a run. Live streams are not among them.", metric.Fast, "method", "route", "code")
-	requests := r.Gauge("ao_http_requests_open", "HTTP requests that are being answered at this moment, live streams included.")
+	took := r.Histogram("ao_http_request_seconds", "How long HTTP requests took, by method, route and code, without "+
+		"the time for which they waited for a run. Live streams are not among them.", metric.Fast, "method", "route",
+		"code")
+	requests := r.Gauge("ao_http_requests_open",
+		"HTTP requests that are being answered at this moment, live streams included.")
 	streams := r.Gauge("ao_http_streams_open", "Live streams that are open at this moment.")
 	r.AtScrape(func(s *metric.Scrape) {
 		all, live := open()
 		s.Set(requests, float64(all))
 		s.Set(streams, float64(live))
 	})
-	m.took = metric.NewCache(func(k answerOf) *metric.Histogram { return took.With(k.method, k.route, strconv.Itoa(k.code)) })
+	m.took = metric.NewCache(func(k answerOf) *metric.Histogram {
+		return took.With(k.method, k.route, strconv.Itoa(k.code))
+	})
 	return m
 }
 

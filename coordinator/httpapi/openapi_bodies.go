@@ -104,7 +104,8 @@ var bodies = map[string]body{
 	"POST /logout":      {},
 	"POST /login/codes": {out: loginCode{}},
 
-	"POST /runs":            {in: run.Request{}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
+	"POST /runs": {in: run.Request{}, out: runs.Accepted{},
+		also: map[int]any{200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/validate":   {in: run.Request{}, out: runs.Validation{}},
 	"GET /runs":             {out: projection.Page{}, export: true},
 	"GET /runs/count":       {out: projection.Count{}},
@@ -114,8 +115,12 @@ var bodies = map[string]body{
 	"GET /runs/:id/wait":    {out: runs.Outcome{}, also: map[int]any{202: run.Run{}}},
 	"POST /runs/stop":       {in: stopMany{}, more: asMembers(runFilters), out: runs.BulkResult{}},
 	"POST /runs/retry":      {in: retryMany{}, more: asMembers(runFilters), out: runs.BulkResult{}},
-	"POST /runs/:id/retry":  {in: run.Request{}, may: true, more: obj{"in": obj{"enum": []string{runs.InNewSession, runs.InSameSession}, "description": "where: in a new session (default), or as a further turn of the run's"}}, not: []string{"type"}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
-	"POST /runs/:id/stop":   {in: stop{}, may: true, out: runs.StoppedRun{}},
+	"POST /runs/:id/retry": {in: run.Request{}, may: true,
+		more: obj{"in": obj{"enum": []string{runs.InNewSession, runs.InSameSession},
+			"description": "where: in a new session (default), or as a further turn of the run's"}},
+		not: []string{"type"}, out: runs.Accepted{}, also: map[int]any{
+			200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
+	"POST /runs/:id/stop": {in: stop{}, may: true, out: runs.StoppedRun{}},
 
 	"GET /sessions":                 {out: projection.SessionPage{}},
 	"GET /sessions/:id":             {out: sessions.SessionDetail{}},
@@ -131,19 +136,22 @@ var bodies = map[string]body{
 	"POST /callbacks/redeliver":     {in: redeliverMany{}, more: asMembers(filters), out: runs.BulkResult{}},
 	"POST /callbacks/:id/redeliver": {out: run.Run{}},
 
-	"GET /agents":          {out: agentList{}},
-	"POST /agents":         {in: agent.Blueprint{}, out: agents.View{}, must: []string{"name"}, not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"GET /agents": {out: agentList{}},
+	"POST /agents": {in: agent.Blueprint{}, out: agents.View{}, must: []string{"name"},
+		not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"POST /agents/preview": {in: preview.AgentRequest{}, out: preview.AgentPreview{}},
 	"GET /agents/:name":    {out: agents.View{}, also: map[int]any{304: nil}},
-	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agents.View{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"PATCH /agents/:name": {in: agent.Blueprint{}, out: agents.View{}, not: []string{"name", "command", "runner_id",
+		"created_at", "modified_at"}, more: agentAliases},
 	"DELETE /agents/:name": {},
 
 	"GET /agents/:name/drafts/:side":    {out: mediaType("text/plain")},
 	"PUT /agents/:name/drafts/:side":    {in: mediaType("text/plain")},
 	"DELETE /agents/:name/drafts/:side": {},
 
-	"GET /schemas":           {out: schemaList{}},
-	"POST /schemas":          {in: schemas.Schema{}, out: schemas.Row{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
+	"GET /schemas": {out: schemaList{}},
+	"POST /schemas": {in: schemas.Schema{}, out: schemas.Row{}, must: []string{"name", "schema"},
+		not: []string{"created_at", "modified_at"}},
 	"POST /schemas/validate": {in: preview.SchemaRequest{}, out: preview.SchemaVerdict{}},
 	"GET /schemas/:name":     {out: schemas.Row{}},
 	"DELETE /schemas/:name":  {},
@@ -152,7 +160,8 @@ var bodies = map[string]body{
 	"DELETE /runners/:id":   {out: drained{}},
 	"POST /runner/register": {in: registration{}, out: registered{}, must: []string{"hostname", "executor_profile"}},
 
-	"POST /mcp": {in: anything{}, out: anything{}, also: map[int]any{202: nil, 400: anything{}, 404: anything{}}, stream: true, plain: true},
+	"POST /mcp": {in: anything{}, out: anything{}, also: map[int]any{202: nil, 400: anything{}, 404: anything{}},
+		stream: true, plain: true},
 }
 
 var agentAliases = obj{
@@ -195,10 +204,12 @@ var names = map[reflect.Type]string{
 }
 
 // alike are types that are described as another one that has a name.
-var alike = map[reflect.Type]string{reflect.TypeFor[agent.Blueprint](): "Agent", reflect.TypeFor[schemas.Schema](): "OutputSchema"}
+var alike = map[reflect.Type]string{reflect.TypeFor[agent.Blueprint](): "Agent",
+	reflect.TypeFor[schemas.Schema](): "OutputSchema"}
 
 // enums are the types whose values are words.
 var enums = map[reflect.Type][]string{
-	reflect.TypeFor[run.Status]():        {string(run.Pending), string(run.Claimed), string(run.Running), string(run.Stopping), string(run.Completed), string(run.Failed), string(run.Stopped)},
+	reflect.TypeFor[run.Status](): {string(run.Pending), string(run.Claimed), string(run.Running),
+		string(run.Stopping), string(run.Completed), string(run.Failed), string(run.Stopped)},
 	reflect.TypeFor[run.SessionStatus](): {"pending", "running", "idle", "stopping", "finished", "failed", "stopped"},
 }

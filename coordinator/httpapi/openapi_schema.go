@@ -33,8 +33,9 @@ var free = map[reflect.Type]obj{
 		},
 	},
 	reflect.TypeFor[run.Event](): {
-		"type": "object", "required": []string{"event_type", "session_id", "run_id", "timestamp"}, "additionalProperties": true,
-		"description": "What happened in a session; its other fields depend on event_type.",
+		"type": "object", "required": []string{"event_type", "session_id", "run_id", "timestamp"},
+		"additionalProperties": true,
+		"description":          "What happened in a session; its other fields depend on event_type.",
 		"properties": obj{
 			"event_type": obj{"type": "string"}, "session_id": obj{"type": "string"}, "run_id": obj{"type": "string"},
 			"timestamp": obj{"type": "string", "format": "date-time"},
@@ -135,8 +136,8 @@ func (s *typeSchemas) object(t reflect.Type) obj {
 	return o
 }
 
-// request describes a body that is read: its type's members and aliases, all others refused, and those that must be there. No string
-// is empty, unless its field says that it may be (strictjson.DecodeFilled).
+// request describes a body that is read: its type's members and aliases, all others refused, and those that must be
+// there. No string is empty, unless its field says that it may be (strictjson.DecodeFilled).
 func (s *typeSchemas) request(b body) obj {
 	t := reflect.TypeOf(b.in)
 	o := s.whole(t)
@@ -146,7 +147,8 @@ func (s *typeSchemas) request(b body) obj {
 	o["additionalProperties"] = false
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if member, ok := o["properties"].(obj)[name].(obj); ok && f.Type.Kind() == reflect.String && f.Tag.Get("empty") != "kept" {
+		if member, ok := o["properties"].(obj)[name].(obj); ok && f.Type.Kind() == reflect.String &&
+			f.Tag.Get("empty") != "kept" {
 			member["minLength"] = 1
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"ao/shared/fault"
 )
 
-// paced is a writer that somebody else writes to: a reader that is too slow is cut off all the same, and a refusal in plain text is
-// kept, to be answered as every other one.
+// paced is a writer that somebody else writes to: a reader that is too slow is cut off all the same, and a refusal in
+// plain text is kept, to be answered as every other one.
 type paced struct {
 	http.ResponseWriter
 	refusal int // its status; 0: there is none

@@ -17,7 +17,8 @@ type query struct {
 	err    error
 }
 
-// places are where the next page of a list begins. An empty one is the first page, so that a client needs no case of its own for it.
+// places are where the next page of a list begins. An empty one is the first page, so that a client needs no case of
+// its own for it.
 var places = []string{"cursor", "after"}
 
 // readQuery refuses a parameter that the route does not know, one given twice, and an empty one, by its name.
@@ -27,18 +28,23 @@ func readQuery(raw string, known []string) (query, error) {
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return query{}, fault.New(fault.Invalid, "", "The query string is not readable; escape special characters with %XX")
+		return query{}, fault.New(fault.Invalid, "",
+			"The query string is not readable; escape special characters with %XX")
 	}
 	for name, all := range values {
 		switch {
 		case !slices.Contains(known, name) && len(known) == 0:
-			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; this route knows none", name).With("field", name)
+			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; this route knows none",
+				name).With("field", name)
 		case !slices.Contains(known, name):
-			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; known are %s", name, strings.Join(known, ", ")).With("field", name)
+			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; known are %s", name,
+				strings.Join(known, ", ")).With("field", name)
 		case len(all) > 1:
-			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is given %d times; give it once", name, len(all)).With("field", name)
+			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is given %d times; give it once", name,
+				len(all)).With("field", name)
 		case all[0] == "" && !slices.Contains(places, name):
-			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is empty: give a value, or leave it out", name).With("field", name)
+			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is empty: give a value, or leave it out",
+				name).With("field", name)
 		}
 	}
 	return query{values: values}, nil

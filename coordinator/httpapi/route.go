@@ -28,12 +28,15 @@ var runFilters = slices.Concat(filters, []string{"runner_id", "roots", "retry_of
 var listFilters = slices.Concat(runFilters, []string{"format"})
 
 // countFilters are those that say which runs are counted.
-var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string) bool { return name == "limit" || name == "cursor" })
+var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string) bool {
+	return name == "limit" || name == "cursor"
+})
 
 // ofRegistries are the beginnings of the paths at which agents and runners are told of or changed.
 var ofRegistries = []string{"/agents", "/runner", "/runs/validate"}
 
-// knowing reads the parameters that a route knows, and hands them on. registries says why agents and runners are not known yet.
+// knowing reads the parameters that a route knows, and hands them on. registries says why agents and runners are not
+// known yet.
 func (r route) knowing(registries func() error) handler {
 	needs := slices.ContainsFunc(ofRegistries, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
 	return func(g *gin.Context) (any, error) {

@@ -88,7 +88,8 @@ func (a *runnersAPI) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registered{done.RunnerID, done.HeartbeatSeconds, workerapi.ConnectionOf(a.nats, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
+	return registered{done.RunnerID, done.HeartbeatSeconds, workerapi.ConnectionOf(a.nats, done), done.APIURL,
+		done.RecordVersion, done.EventVersion}, nil
 }
 
 func readRunner(raw []byte) (runnerapi.Runner, error) {
@@ -99,12 +100,16 @@ func readRunner(raw []byte) (runnerapi.Runner, error) {
 	kind := cmp.Or(r.ExecutorType, r.Executor.Type, r.DottedType)
 	for _, alias := range []string{r.Executor.Type, r.DottedType} {
 		if alias != "" && alias != kind {
-			return runnerapi.Runner{}, fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one of them").With("field", "executor_type")
+			return runnerapi.Runner{},
+				fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one of them").With("field",
+					"executor_type")
 		}
 	}
 	runner, err := runnerapi.Registration{Secret: r.Secret, Runner: runnerapi.Runner{
-		Identity: runnerapi.Identity{Hostname: r.Hostname, ProjectDir: r.ProjectDir, ExecutorProfile: r.ExecutorProfile, ExecutorType: kind},
-		Instance: r.Instance, Tags: r.Tags, RequireMatchingTags: r.RequireMatchingTags, MaxConcurrentRuns: r.MaxConcurrentRuns, TimeoutSeconds: r.TimeoutSeconds,
+		Identity: runnerapi.Identity{Hostname: r.Hostname, ProjectDir: r.ProjectDir, ExecutorProfile: r.ExecutorProfile,
+			ExecutorType: kind},
+		Instance: r.Instance, Tags: r.Tags, RequireMatchingTags: r.RequireMatchingTags,
+		MaxConcurrentRuns: r.MaxConcurrentRuns, TimeoutSeconds: r.TimeoutSeconds,
 	}}.HashSecret()
 	if err != nil {
 		return runner, err
@@ -114,7 +119,8 @@ func readRunner(raw []byte) (runnerapi.Runner, error) {
 	}
 	var all []json.RawMessage
 	if err := json.Unmarshal(r.Agents, &all); err != nil {
-		return runner, fault.New(fault.Invalid, "", "agents must be a list of agent definitions").With("field", "agents")
+		return runner, fault.New(fault.Invalid, "", "agents must be a list of agent definitions").With("field",
+			"agents")
 	}
 	for i, one := range all {
 		b, err := agent.Read(one, kind)

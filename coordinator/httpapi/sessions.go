@@ -117,7 +117,8 @@ func (a *sessionsAPI) events(g *gin.Context, q query) (any, error) {
 	}
 	shown := make([]any, len(list))
 	for i, e := range list {
-		if shown[i], err = shorten(e, most); err != nil {
+		shown[i], err = shorten(e, most)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -18,7 +18,8 @@ import (
 // shortFilters are the parameters of what may be large.
 var shortFilters = []string{"max_bytes", "download"}
 
-// structure is how many bytes a document that was cut may have beside its strings, for each byte that was asked for, and at least.
+// structure is how many bytes a document that was cut may have beside its strings, for each byte that was asked for,
+// and at least.
 const (
 	structure      = 2
 	structureLeast = 1024
@@ -52,13 +53,15 @@ func largeOf(q *query, name string, read func() (any, error)) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if doc, err = shorten(doc, most); err == nil && file {
+	doc, err = shorten(doc, most)
+	if err == nil && file {
 		return download{name, doc}, nil
 	}
 	return doc, err
 }
 
-// shorten gives a document of about so many bytes at most, 0: all of it. One that was cut says so, and how many bytes it has.
+// shorten gives a document of about so many bytes at most, 0: all of it. One that was cut says so, and how many bytes
+// it has.
 func shorten(doc any, most int) (any, error) {
 	if most == 0 {
 		return doc, nil
@@ -82,7 +85,8 @@ func shorten(doc any, most int) (any, error) {
 	return cutOf(members, len(raw), head)
 }
 
-// without takes out the members that are too large to be shown even without their texts: they are null. The first of them begins in head.
+// without takes out the members that are too large to be shown even without their texts: they are null. The first of
+// them begins in head.
 func without(members []strictjson.Member, most int) (head string) {
 	for i, m := range members {
 		if len(m.Value) <= structureLeast {

@@ -38,7 +38,8 @@ func (p *slowPreviews) Schema(ctx context.Context, _ []byte) (preview.SchemaVerd
 
 // validate asks for a verdict with a token.
 func validate(ctx context.Context, a *API, token string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/schemas/validate", strings.NewReader(`{"schema":{}}`))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/schemas/validate",
+		strings.NewReader(`{"schema":{}}`))
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
@@ -75,8 +76,10 @@ func TestSchemasAreValidatedAFewAtOnce(t *testing.T) {
 			t.Errorf("%d of one caller run at once, want %d", n, maxOwnValidations)
 		}
 		wg.Wait()
-		if p.most.Load() != int64(maxValidations) || refused.Load()+p.done.Load() != int64(4*maxValidations) || refused.Load() == 0 {
-			t.Errorf("%d at most ran at once, %d were refused, %d answered", p.most.Load(), refused.Load(), p.done.Load())
+		if p.most.Load() != int64(maxValidations) || refused.Load()+p.done.Load() != int64(4*maxValidations) ||
+			refused.Load() == 0 {
+			t.Errorf("%d at most ran at once, %d were refused, %d answered", p.most.Load(), refused.Load(),
+				p.done.Load())
 		}
 		if w := validate(t.Context(), a, others); w.Code != http.StatusOK {
 			t.Errorf("afterwards: %d %s", w.Code, w.Body)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// sse is a live stream to one reader. Every piece has a deadline: a reader that is too slow is cut off, and nothing is kept
-// for it meanwhile.
+// sse is a live stream to one reader. Every piece has a deadline: a reader that is too slow is cut off, and nothing is
+// kept for it meanwhile.
 type sse struct {
 	w  http.ResponseWriter
 	mu sync.Mutex // pieces and heartbeats come from two goroutines

@@ -28,11 +28,12 @@ type streamsAPI struct {
 	log     *slog.Logger
 }
 
-// soon is how long a stream that has nothing to say keeps its reader without an answer; until then an error has a status.
+// soon is how long a stream that has nothing to say keeps its reader without an answer; until then an error has a
+// status.
 const soon = 100 * time.Millisecond
 
-// live runs f with a stream to the caller: heartbeats go out meanwhile, and f's context ends with the caller, with its token, with us,
-// or with a connection that takes no more. An error before the first piece is an ordinary answer.
+// live runs f with a stream to the caller: heartbeats go out meanwhile, and f's context ends with the caller, with its
+// token, with us, or with a connection that takes no more. An error before the first piece is an ordinary answer.
 func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (any, error) {
 	s := &sse{w: g.Writer}
 	ctx, end := context.WithCancelCause(g.Request.Context())
@@ -103,7 +104,8 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 			data := i.Data
 			if i.Event == projection.ItemEvent {
 				var err error
-				if data, err = shorten(data, most); err != nil {
+				data, err = shorten(data, most)
+				if err != nil {
 					return err
 				}
 			}
@@ -135,7 +137,8 @@ func (a *streamsAPI) watch(g *gin.Context, q query) (any, error) {
 // take reserves a seat for the caller's stream.
 func (a *streamsAPI) take(g *gin.Context) (leave func(), err error) { return a.seats.take(caller(g)) }
 
-// The events of a sync run's stream beside `event`: first accepted, last result, or timeout where the wait is over before the run.
+// The events of a sync run's stream beside `event`: first accepted, last result, or timeout where the wait is over
+// before the run.
 const (
 	sayAccepted = "accepted"
 	sayResult   = "result"
@@ -196,12 +199,13 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 	}
 	var err error
 	if active, ok := a.history.Active(acc.RunID); ok {
-		err = a.history.Stream(ctx, acc.SessionID, projection.PositionBefore(active.FirstSeq), func(i projection.Item) error {
-			if e, ok := i.Data.(run.Event); ok {
-				return tell(i.ID, e)
-			}
-			return nil
-		})
+		err = a.history.Stream(ctx, acc.SessionID, projection.PositionBefore(active.FirstSeq),
+			func(i projection.Item) error {
+				if e, ok := i.Data.(run.Event); ok {
+					return tell(i.ID, e)
+				}
+				return nil
+			})
 	} else {
 		err = a.retell(ctx, acc.SessionID, tell)
 	}

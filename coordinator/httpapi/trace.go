@@ -12,8 +12,9 @@ import (
 // untold are routes that only say whether we are there: they are asked all the time, and nobody wants to see that.
 var untold = map[string]bool{"": true, "/health": true, "/ready": true, "/metrics": true, uiBare: true, uiRoute: true}
 
-// traced puts a request into its caller's trace, and begins its span where spans are made. Who asks again and again whether a run has
-// ended begins no trace by that: a read is told below its caller's only, and so is MCP, whose tools mostly ask; what it submits begins one.
+// traced puts a request into its caller's trace, and begins its span where spans are made. Who asks again and again
+// whether a run has ended begins no trace by that: a read is told below its caller's only, and so is MCP, whose tools
+// mostly ask; what it submits begins one.
 func traced(t *trace.Tracer, g *gin.Context) (span trace.Span) {
 	before := g.Request.Context()
 	ctx := trace.Extract(before, g.Request.Header)

@@ -9,8 +9,8 @@ import (
 	"ao/shared/fault"
 )
 
-// How many wrong tokens may come from one address, and how many logins begin with one token, within a time; and how many addresses or
-// tokens are told apart.
+// How many wrong tokens may come from one address, and how many logins begin with one token, within a time; and how
+// many addresses or tokens are told apart.
 const (
 	mostTries     = 10
 	mostLogins    = 60
@@ -46,7 +46,8 @@ func (t *tries) take(who string) (right func(), err error) {
 	now := t.now()
 	w := t.window(who, now)
 	if w.n >= t.most {
-		return nil, fault.Newf(fault.Busy, "%d %s within a minute; wait, then try again", t.most, t.what).After(w.began.Add(triesWithin).Sub(now))
+		return nil, fault.Newf(fault.Busy, "%d %s within a minute; wait, then try again", t.most, t.what).After(
+			w.began.Add(triesWithin).Sub(now))
 	}
 	w.n++
 	return func() {
@@ -87,7 +88,8 @@ func addressOf(remote string) string {
 	if err != nil {
 		return host
 	}
-	if ip = ip.Unmap().WithZone(""); ip.Is6() {
+	ip = ip.Unmap().WithZone("")
+	if ip.Is6() {
 		net, _ := ip.Prefix(64)
 		return net.String()
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestTries: ten wrong tokens a minute from an address are heard, right ones are not counted, and others are not kept out.
+// TestTries: ten wrong tokens a minute from an address are heard, right ones are not counted, and others are not kept
+// out.
 func TestTries(t *testing.T) {
 	now := time.Now()
 	tries := newTries(mostTries, "wrong tokens came from your address")

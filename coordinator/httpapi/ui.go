@@ -26,14 +26,17 @@ var (
 
 // shellPolicy is the policy of the page, in two parts: between them is the nonce for its style elements.
 const (
-	shellPolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'nonce-"
-	shellRest   = "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	shellPolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+		"style-src 'self' 'nonce-"
+	shellRest = "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+		"trusted-types 'none'"
 )
 
 // pages answers with the dashboard.
 func (a *answers) pages(g *gin.Context) {
 	if !serveUI(g.Writer, g.Request) {
-		a.refuse(g, fault.New(fault.NotFound, "", "There is no such file of the dashboard; its version has changed, so load the page again"))
+		a.refuse(g, fault.New(fault.NotFound, "",
+			"There is no such file of the dashboard; its version has changed, so load the page again"))
 	}
 }
 
@@ -96,7 +99,8 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// toDashboard says that a request for / is a browser's that wants to show a page: it names text/html, and JSON only after it.
+// toDashboard says that a request for / is a browser's that wants to show a page: it names text/html, and JSON only
+// after it.
 func toDashboard(r *http.Request) bool {
 	if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -114,8 +118,8 @@ func toDashboard(r *http.Request) bool {
 	return false
 }
 
-// opensPage says that a request is a browser's that opens the dashboard as a page of its own, from a link of whatever other page.
-// What it gets is the same for everybody, and shown in no frame.
+// opensPage says that a request is a browser's that opens the dashboard as a page of its own, from a link of whatever
+// other page. What it gets is the same for everybody, and shown in no frame.
 func opensPage(r *http.Request) bool {
 	return (toDashboard(r) || r.Method == http.MethodGet && isUI(r.URL.Path)) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"

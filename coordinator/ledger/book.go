@@ -1,7 +1,7 @@
-// Package ledger audits the RUNS stream: it reads every record from the first one kept to the last one there is, and tells
-// whether the promises hold: what was accepted waits, runs or has ended; no attempt was begun twice or has two last words; a
-// session did one thing at a time, in order; every callback owed came once, or will. It is the judge of the coordinators, so it
-// has nothing in common with the fold they decide by.
+// Package ledger audits the RUNS stream: it reads every record from the first one kept to the last one there is, and
+// tells whether the promises hold: what was accepted waits, runs or has ended; no attempt was begun twice or has two
+// last words; a session did one thing at a time, in order; every callback owed came once, or will. It is the judge of
+// the coordinators, so it has nothing in common with the fold they decide by.
 package ledger
 
 import (
@@ -17,12 +17,12 @@ import (
 //
 // Not everything that is absent is wrong. Two things take records away, and leave a trace by which the book knows them:
 //
-//   - A deleted session. Its deleted record precedes the purge, so whatever seems wrong with a session is let go if such a
-//     record follows and was to be honoured: nothing of the session was open there, and no parent was yet to be told of it.
-//     A child that a callback names, and that nobody knows, may have gone that way if a session was deleted after the
+//   - A deleted session. Its deleted record precedes the purge, so whatever seems wrong with a session is let go if
+//     such a record follows and was to be honoured: nothing of the session was open there, and no parent was yet to be
+//     told of it. A child that a callback names, and that nobody knows, may have gone that way if a session was deleted after the
 //     child's id was made.
-//   - Truncation, which takes whole runs that ended, and what lies between, from the front. A record that lacks what must
-//     precede it is let go if its run's id (which has the time) is older than the oldest record kept, and the run has
+//   - Truncation, which takes whole runs that ended, and what lies between, from the front. A record that lacks what
+//     must precede it is let go if its run's id (which has the time) is older than the oldest record kept, and the run has
 //     ended: an open one is never cut.
 //
 // What contradicts itself, such as two claims of one attempt, is wrong in any case.
@@ -48,7 +48,8 @@ func newBook() *book {
 	b := &book{memory: m}
 	runs, calls := &b.runs, &b.calls
 	*runs = runsBook{
-		memory: m, rules: &b.Rules, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{}, over: map[uint32]string{},
+		memory: m, rules: &b.Rules, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{},
+		over:     map[uint32]string{},
 		promised: map[uint32]int64{},
 	}
 	*calls = callsBook{memory: m, runs: runs, hooks: map[uint32]hook{}}
@@ -87,7 +88,9 @@ func (b *book) Enter(m bus.Message) {
 	s := session(rec, f)
 	b.about = b.place(s)
 	if s != "" && subject.Partition(s) != rec.Partition {
-		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s, rec.Partition, subject.Partition(s)))
+		b.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s,
+				rec.Partition, subject.Partition(s)))
 	}
 	if enter := b.enter[rec.Kind]; enter != nil {
 		enter(rec, f)
@@ -119,7 +122,8 @@ func (b *book) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	case err != nil:
 		b.wrong(kindUnreadable, rec.Run, fmt.Sprintf("Record %d (%s) cannot be read: %v", m.Seq, rec.Kind, err))
 	case f.v < 1 || f.v > most:
-		b.wrong(kindVersion, rec.Run, fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, most))
+		b.wrong(kindVersion, rec.Run, fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq,
+			rec.Kind, f.v, most))
 	default:
 		return rec, f, true
 	}
@@ -138,7 +142,9 @@ func (b *book) named(rec *subject.Record, f fields) bool {
 	}
 	for _, id := range []string{rec.Run, f.run, f.turn} {
 		if _, ok := runIdent(id); id != "" && !ok {
-			b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (%s) is of run %.80q, which is no id that a coordinator makes", b.seq, rec.Kind, id))
+			b.wrong(kindUnreadable, "",
+				fmt.Sprintf("Record %d (%s) is of run %.80q, which is no id that a coordinator makes", b.seq, rec.Kind,
+					id))
 			return false
 		}
 	}

@@ -43,20 +43,26 @@ func (b *callsBook) report(rec subject.Record, f fields) {
 		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
 		return
 	case t == nil || !t.is(known) && b.runs.promised[turn] == 0:
-		b.missing(name, name, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted", b.seq, name))
+		b.missing(name, name, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted",
+			b.seq, name))
 	case t.session != parent:
-		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, name, rec.Session))
+		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q",
+			b.seq, name, rec.Session))
 	}
 	// Or two turns could tell of one child (decision 0014).
 	if first, e := b.find(f.children[0]); rec.Run != f.children[0] {
-		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run, f.children[0]))
+		b.wrong(kindCallback, name,
+			fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run,
+				f.children[0]))
 	} else if first != 0 {
 		vain := int(e.vain)
 		if e.turn != 0 && !b.told(e) {
 			vain++
 		}
 		if rec.N != vain {
-			b.missing(name, rec.Run, cutOff, fmt.Sprintf("Record %d (callback) says that %d turns told of run %s in vain, and %d did", b.seq, rec.N, rec.Run, vain))
+			b.missing(name, rec.Run, cutOff,
+				fmt.Sprintf("Record %d (callback) says that %d turns told of run %s in vain, and %d did", b.seq, rec.N,
+					rec.Run, vain))
 		}
 	}
 	b.tellAll(name, turn, parent, f)
@@ -72,7 +78,8 @@ func (b *callsBook) tellAll(name string, turn, parent uint32, f fields) {
 	}
 }
 
-// turnName is what the name of a callback record says: its first child, and how many turns told of that before, in vain.
+// turnName is what the name of a callback record says: its first child, and how many turns told of that before, in
+// vain.
 func turnName(name string) (first string, n int, err error) {
 	first, rest, numbered := strings.Cut(name, "-")
 	if numbered {
@@ -92,12 +99,14 @@ func (b *callsBook) tell(turnID string, turn, parent uint32, id string) {
 		b.missing(id, id, unknown, fmt.Sprintf("Turn %s reports run %.80q, which nobody had accepted", turnID, id))
 		return
 	case !e.is(calls) || e.parent != parent:
-		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run to a session that is not to be told of it", turnID))
+		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run to a session that is not to be told of it",
+			turnID))
 		return
 	case !e.is(final):
 		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
 	case b.told(e):
-		b.wrong(kindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s", b.entries.at(e.turn).id.runID(), turnID))
+		b.wrong(kindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s",
+			b.entries.at(e.turn).id.runID(), turnID))
 		return
 	}
 	if e.turn != 0 {
@@ -120,7 +129,8 @@ func (b *callsBook) told(e *entry) bool {
 
 // missing notes that a callback record names a run that is not known.
 func (b *callsBook) missing(id, missing string, x excuse, message string) {
-	f := finding{Wrong: Wrong{Kind: kindCallback, RunID: id, Sequence: b.seq, Message: message}, session: b.about, excuse: x}
+	f := finding{Wrong: Wrong{Kind: kindCallback, RunID: id, Sequence: b.seq, Message: message}, session: b.about,
+		excuse: x}
 	if i, ok := runIdent(missing); ok {
 		f.born = i.born()
 	} else {
@@ -133,7 +143,8 @@ func (b *callsBook) missing(id, missing string, x excuse, message string) {
 func (b *callsBook) notify(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (notified) is of a run that nobody accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (notified) is of a run that nobody accepted",
+			b.seq))
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -142,17 +153,21 @@ func (b *callsBook) notify(rec subject.Record, f fields) {
 	h := b.hooks[at]
 	switch {
 	case f.n != rec.N:
-		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n,
+			rec.N))
 	case e.is(known) && !e.is(hooked):
-		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): nobody asked for an HTTP callback of the run", b.seq))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): nobody asked for an HTTP callback of the run",
+			b.seq))
 	case e.is(known) && !e.is(final):
 		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): the run had not ended", b.seq))
 	case f.n != h.n+1:
 		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback follows step %d", f.n, h.n))
 	case h.status == run.NotifyDelivered:
-		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it had been delivered", f.n, f.status))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it had been delivered",
+			f.n, f.status))
 	case h.status == run.NotifyDead && f.status != run.NotifyAgain:
-		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it was given up", f.n, f.status))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it was given up", f.n,
+			f.status))
 	}
 	switch f.status {
 	case run.NotifyDelivered, run.NotifyFailed, run.NotifyDead, run.NotifyAgain:

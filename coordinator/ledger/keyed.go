@@ -7,8 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// isForeign tells whether a record stands under none of its run's keys. Nothing else of it is looked at: a run that nobody
-// accepted, a body that cannot be read and a newer version are wrong only where the key is right.
+// isForeign tells whether a record stands under none of its run's keys. Nothing else of it is looked at: a run that
+// nobody accepted, a body that cannot be read and a newer version are wrong only where the key is right.
 func (b *runsBook) isForeign(rec subject.Record) bool {
 	if b.rules.Key == nil {
 		return false
@@ -72,7 +72,8 @@ func (b *runsBook) end(rec subject.Record, f fields) {
 	n := f.attempt
 	s := run.Status(f.status)
 	if n < 1 || n >= 1<<16 || endings[s] == 0 {
-		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d is the last word of attempt %d, with status %.20q", b.seq, n, f.status))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d is the last word of attempt %d, with status %.20q", b.seq,
+			n, f.status))
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -82,22 +83,27 @@ func (b *runsBook) end(rec subject.Record, f fields) {
 	l := b.live[at]
 	switch {
 	case n <= int(e.ended):
-		b.wrong(kindTwoLastWords, rec.Run, fmt.Sprintf("Attempt %d has a second last word: %s, by %s", n, s, who(f.runner)))
+		b.wrong(kindTwoLastWords, rec.Run, fmt.Sprintf("Attempt %d has a second last word: %s, by %s", n, s,
+			who(f.runner)))
 		return
 	case e.is(known) && e.is(final):
-		b.wrong(kindTwoLastWords, rec.Run, fmt.Sprintf("The run had ended when its attempt %d got a last word: %s, by %s", n, s, who(f.runner)))
+		b.wrong(kindTwoLastWords, rec.Run,
+			fmt.Sprintf("The run had ended when its attempt %d got a last word: %s, by %s", n, s, who(f.runner)))
 		return
 	case e.is(known) && n > int(e.claimed):
 		b.note(kindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Attempt %d ended although nobody had claimed it", n))
 	case e.is(running|held) && l.key != rec.Key:
-		b.wrong(kindKey, rec.Run, fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n, who(f.runner)))
+		b.wrong(kindKey, rec.Run, fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n,
+			who(f.runner)))
 	case e.is(running|held) && f.runner != "" && f.runner != l.runner:
-		b.wrong(kindStranger, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s, and its last word is by %s", n, who(l.runner), f.runner))
+		b.wrong(kindStranger, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s, and its last word is by %s", n,
+			who(l.runner), f.runner))
 	}
 	if s == run.Completed && e.is(contract) && (b.rules.Checked == nil || !b.rules.Checked(rec.Run, n, f.checked)) {
 		s = run.Failed // that is what every coordinator makes of it
 	} else if s == run.Completed && e.is(contract) && l.offered == 0 {
-		b.note(kindUnoffered, rec.Run, cutOff, fmt.Sprintf("Attempt %d completed with a checked result that nobody had offered", n))
+		b.note(kindUnoffered, rec.Run, cutOff,
+			fmt.Sprintf("Attempt %d completed with a checked result that nobody had offered", n))
 	}
 	b.close(at, e, n, s)
 }

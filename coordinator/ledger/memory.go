@@ -7,7 +7,8 @@ import (
 	"ao/nats/subject"
 )
 
-// memory is what the records so far say of runs and sessions, and what was wrong with them. The parts of a Book share it.
+// memory is what the records so far say of runs and sessions, and what was wrong with them. The parts of a Book share
+// it.
 type memory struct {
 	first uint64    // sequence of the first record read
 	cut   time.Time // its time
@@ -165,7 +166,8 @@ func (m *memory) place(id string) uint32 {
 // same checks that a run's record names the session that the run is of.
 func (m *memory) same(rec subject.Record, e *entry, session string) bool {
 	if session == "" || e.session != m.place(session) {
-		m.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) names session %.80q, which is not the run's", m.seq, rec.Kind, session))
+		m.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) names session %.80q, which is not the run's", m.seq,
+			rec.Kind, session))
 		return false
 	}
 	return true

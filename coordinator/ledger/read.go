@@ -28,8 +28,9 @@ func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
 	return auditStream(ctx, a.Stream, a.Rules)
 }
 
-// auditStream audits RUNS by these rules: from its first record to the one that is its last now. What is written meanwhile does not count; what is
-// taken away meanwhile (sessions that are deleted, history that is truncated) would seem missing, so then it reads again.
+// auditStream audits RUNS by these rules: from its first record to the one that is its last now. What is written
+// meanwhile does not count; what is taken away meanwhile (sessions that are deleted, history that is truncated) would
+// seem missing, so then it reads again.
 func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 	for n := 1; ; n++ {
 		before, err := b.State(ctx)
@@ -55,7 +56,10 @@ func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 		case quiet, r.OK && n == tries:
 			return r, nil
 		case n == tries:
-			return Report{}, fault.New(fault.Unavailable, "", "Sessions are being deleted, or history truncated, while it is read; try again in a moment").After(time.Second)
+			return Report{},
+				fault.New(fault.Unavailable, "",
+					"Sessions are being deleted, or history truncated, while it is read; try again in a moment").After(
+					time.Second)
 		}
 	}
 }
@@ -92,8 +96,8 @@ func enter(ctx context.Context, b *bus.Bus, book *book, last uint64) error {
 	return err
 }
 
-// nothingFollows waits until the reading stands still and the stream has nothing more for it: the record with the last sequence
-// was taken away. A replica that lags may say so too early, so it must say it twice.
+// nothingFollows waits until the reading stands still and the stream has nothing more for it: the record with the last
+// sequence was taken away. A replica that lags may say so too early, so it must say it twice.
 func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uint64) bool {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()

@@ -168,8 +168,9 @@ func (s *slab[T]) all(f func(i uint32, v *T)) {
 
 // Rules are what a book cannot know of the records alone; the zero value has none.
 type Rules struct {
-	// Checked tells whether a mark is that of a coordinator that checked the result of an attempt against the run's output schema:
-	// without a valid one such a run has not completed, whatever its last word says, but failed. nil: no mark is valid.
+	// Checked tells whether a mark is that of a coordinator that checked the result of an attempt against the run's
+	// output schema: without a valid one such a run has not completed, whatever its last word says, but failed. nil: no
+	// mark is valid.
 	Checked func(run string, attempt int, mark string) bool
 	// Key makes the key of an attempt. A record under none of its run's keys may be written by whoever has a worker's
 	// credential: it is counted, and says nothing. nil: every key counts.

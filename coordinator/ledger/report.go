@@ -93,8 +93,8 @@ const (
 const (
 	maxWrong   = 100
 	maxForeign = 100
-	// overdue is how long a record may be without what is to follow it, and how long a parent may be idle before what it is owed is overdue; after a turn that nobody began, further turns
-	// are tried ever more slowly.
+	// overdue is how long a record may be without what is to follow it, and how long a parent may be idle before what
+	// it is owed is overdue; after a turn that nobody began, further turns are tried ever more slowly.
 	overdue       = 30 * time.Second
 	overdueMissed = overdue + time.Minute
 	// overdueOffer is how long a result may wait for its check: what is not found at first is looked for so long.

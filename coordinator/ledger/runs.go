@@ -32,8 +32,8 @@ type attempt struct {
 	offer   uint64 // the record that did
 }
 
-// begunSession is a session that begins under its caller's own id; its run's first record follows, or is written by whoever finds none.
-// That there is one is seen at the end.
+// begunSession is a session that begins under its caller's own id; its run's first record follows, or is written by
+// whoever finds none. That there is one is seen at the end.
 func (b *runsBook) begunSession(rec subject.Record, f fields) {
 	if f.run == "" {
 		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
@@ -41,7 +41,8 @@ func (b *runsBook) begunSession(rec subject.Record, f fields) {
 	}
 	at, e := b.run(f.run, rec.Session)
 	if e.session != b.about {
-		b.wrong(kindMismatch, f.run, fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run))
+		b.wrong(kindMismatch, f.run, fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq,
+			f.run))
 	}
 	b.promise(at, e, f)
 }
@@ -49,7 +50,9 @@ func (b *runsBook) begunSession(rec subject.Record, f fields) {
 // accept is the first record of a run, or one that queues it.
 func (b *runsBook) accept(rec subject.Record, f fields) {
 	if f.run != rec.Run || f.session == "" || rec.Session != "" && rec.Session != f.session {
-		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which is not what its subject says", b.seq, rec.Kind, f.run, f.session))
+		b.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which is not what its subject says", b.seq,
+				rec.Kind, f.run, f.session))
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -74,7 +77,8 @@ func (b *runsBook) promise(at uint32, e *entry, f fields) {
 func (b *runsBook) begin(at uint32, e *entry, f fields) {
 	delete(b.promised, at)
 	if e.claimed > 0 || e.ended > 0 {
-		b.note(kindOrder, f.run, cutOff, fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
+		b.note(kindOrder, f.run, cutOff,
+			fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
 		if f.attempt == int(e.ended)+1 { // then it had not ended with that attempt
 			e.flags &^= final | completed | failed | stopped
 		}
@@ -113,13 +117,14 @@ func (b *runsBook) begin(at uint32, e *entry, f fields) {
 	}
 }
 
-// queue is an attempt that may be taken. One that was queued before may be so again, in another lane, and a record that was under
-// way when the run was taken or stopped may come late.
+// queue is an attempt that may be taken. One that was queued before may be so again, in another lane, and a record that
+// was under way when the run was taken or stopped may come late.
 func (b *runsBook) queue(at uint32, e *entry, rec subject.Record, f fields) {
 	n := f.attempt
 	switch {
 	case n != rec.N || n < 1 || f.key == "":
-		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n, rec.N))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key",
+			b.seq, n, rec.N))
 		return
 	case n > int(e.most):
 		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued; the run may have %d", n, e.most))
@@ -127,7 +132,8 @@ func (b *runsBook) queue(at uint32, e *entry, rec subject.Record, f fields) {
 	case e.is(final) && e.ended > 0 && int(e.ended) < n:
 		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
 	case n != int(e.ended)+1:
-		b.note(kindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although attempt %d has no last word", n, n-1))
+		b.note(kindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although attempt %d has no last word",
+			n, n-1))
 		e.ended, e.claimed = uint16(n-1), uint16(n-1) // as if, and from here on
 	}
 	l, ok := b.live[at]
@@ -159,16 +165,21 @@ func (b *runsBook) claim(rec subject.Record, f fields) {
 	l := b.live[at]
 	switch {
 	case n <= int(e.claimed):
-		b.wrong(kindBegunTwice, rec.Run, fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)))
+		b.wrong(kindBegunTwice, rec.Run, fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n,
+			who(f.runner)))
 		return
 	case e.is(known) && e.is(final):
-		b.wrong(kindAfterEnd, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
+		b.wrong(kindAfterEnd, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n,
+			who(f.runner)))
 	case e.is(known) && n != int(e.ended)+1:
-		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n, n-1))
+		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n,
+			n-1))
 	case e.is(known) && f.runner != "" && n > int(e.queued):
-		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n, who(f.runner)))
+		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n,
+			who(f.runner)))
 	case l.n == n && l.key != rec.Key:
-		b.wrong(kindKey, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
+		b.wrong(kindKey, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n,
+			who(f.runner)))
 	}
 	e.claimed = uint16(n)
 	most := 1
@@ -198,12 +209,15 @@ func (b *runsBook) turn(at uint32, e *entry, rec subject.Record) {
 	}
 	for _, o := range open {
 		if before := b.entries.at(o); o != at && before.is(running) {
-			b.wrong(kindTwoAtOnce, rec.Run, fmt.Sprintf("The run was begun while run %s of its session ran", before.id.runID()))
+			b.wrong(kindTwoAtOnce, rec.Run, fmt.Sprintf("The run was begun while run %s of its session ran",
+				before.id.runID()))
 			return
 		}
 	}
 	if before := b.entries.at(open[0]); open[0] != at {
-		b.wrong(kindOrder, rec.Run, fmt.Sprintf("The run was begun although run %s of its session came before it, and had not ended", before.id.runID()))
+		b.wrong(kindOrder, rec.Run,
+			fmt.Sprintf("The run was begun although run %s of its session came before it, and had not ended",
+				before.id.runID()))
 	}
 }
 
@@ -252,7 +266,8 @@ func (b *runsBook) stop(rec subject.Record, f fields) {
 // tree is the wish to stop what is below a session; it names the session's run that was begun last.
 func (b *runsBook) tree(rec subject.Record, _ fields) {
 	if _, e := b.find(rec.Run); e == nil {
-		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops the tree of a run that nobody accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops the tree of a run that nobody accepted",
+			b.seq))
 	} else {
 		b.same(rec, e, rec.Session)
 	}
@@ -262,7 +277,8 @@ func (b *runsBook) tree(rec subject.Record, _ fields) {
 func (b *runsBook) speak(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (%s) is of a run that nobody accepted", b.seq, rec.Kind))
+		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (%s) is of a run that nobody accepted", b.seq,
+			rec.Kind))
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -270,14 +286,16 @@ func (b *runsBook) speak(rec subject.Record, f fields) {
 	}
 	switch l := b.live[at]; {
 	case f.attempt > int(e.claimed):
-		b.note(kindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Record %d (%s) is of attempt %d, which nobody had claimed", b.seq, rec.Kind, f.attempt))
+		b.note(kindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Record %d (%s) is of attempt %d, which nobody had claimed",
+			b.seq, rec.Kind, f.attempt))
 	case e.is(running) && l.n == f.attempt && (l.runner != f.runner || l.key != rec.Key):
-		b.wrong(kindStranger, rec.Run, fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind, who(f.runner)))
+		b.wrong(kindStranger, rec.Run, fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner,
+			b.seq, rec.Kind, who(f.runner)))
 	}
 }
 
-// offer is what a worker has as the result of an attempt with an output schema; a coordinator's own shuts the door, and its last word
-// stands right behind. One that was under way may come after the last word.
+// offer is what a worker has as the result of an attempt with an output schema; a coordinator's own shuts the door, and
+// its last word stands right behind. One that was under way may come after the last word.
 func (b *runsBook) offer(rec subject.Record, f fields) {
 	if f.runner != "" {
 		b.speak(rec, f)

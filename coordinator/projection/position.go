@@ -19,8 +19,8 @@ func (w *Follower) Position() uint64 { return w.p.Seq() }
 // Written is Position, or the newest record that this coordinator wrote where that is further on.
 func (w *Follower) Written() uint64 { return max(w.p.Seq(), w.p.written()) }
 
-// Reach waits until this coordinator has read up to a position, a second at most. Unavailable: it has not yet. Conflict: NATS holds no
-// such record, so the position is of another history.
+// Reach waits until this coordinator has read up to a position, a second at most. Unavailable: it has not yet.
+// Conflict: NATS holds no such record, so the position is of another history.
 func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	if seq <= w.p.Seq() {
 		return nil
@@ -34,12 +34,17 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	asking, cancel := context.WithTimeout(ctx, behind)
 	defer cancel()
 	if state, err := w.source.State(asking); err == nil && state.Last < seq {
-		return fault.New(fault.Conflict, "position_unknown", fmt.Sprintf("Position %d is beyond the end of the history, which is %d: forget it, and read anew", seq, state.Last))
+		return fault.New(fault.Conflict, "position_unknown",
+			fmt.Sprintf("Position %d is beyond the end of the history, which is %d: forget it, and read anew", seq,
+				state.Last))
 	}
-	return fault.Newf(fault.Unavailable, "this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(), seq).After(time.Second)
+	return fault.Newf(fault.Unavailable,
+		"this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(),
+		seq).After(time.Second)
 }
 
-// ParsePosition reads a position as readers send it: <runs>, or an id of a live stream, <runs>-<events>, of which the first part counts.
+// ParsePosition reads a position as readers send it: <runs>, or an id of a live stream, <runs>-<events>, of which the
+// first part counts.
 func ParsePosition(text string) (seq uint64, err error) {
 	runs, rest, more := strings.Cut(text, "-")
 	seq, err = strconv.ParseUint(runs, 10, 62)
@@ -47,7 +52,9 @@ func ParsePosition(text string) (seq uint64, err error) {
 		_, err = parsePosition(text)
 	}
 	if err != nil || more && rest == "" {
-		return 0, fault.New(fault.Invalid, "", `a position must be a number such as "123", or the id of an item of a live stream`).With("field", "Ao-Position")
+		return 0, fault.New(fault.Invalid, "",
+			`a position must be a number such as "123", or the id of an item of a live stream`).With("field",
+			"Ao-Position")
 	}
 	return seq, nil
 }

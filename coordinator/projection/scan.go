@@ -5,8 +5,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// The fold needs a handful of a record's members and reads hundreds of thousands of records at a start, so it steps over
-// parameters, agents and results instead of decoding them.
+// The fold needs a handful of a record's members and reads hundreds of thousands of records at a start, so it steps
+// over parameters, agents and results instead of decoding them.
 
 // scanner reads records, and shares the strings in them that come again and again.
 type scanner struct{ names map[string]string }

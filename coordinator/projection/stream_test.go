@@ -99,7 +99,8 @@ func inOrder(t *testing.T, events []run.Event) {
 			}
 			rest = rest[:len(rest)-1]
 		}
-		if rest[0] != run.EventStart || !strings.HasPrefix(end, "run_") || !slices.IsSorted(rest[1:]) || slices.Contains(rest[1:], run.EventStart) {
+		if rest[0] != run.EventStart || !strings.HasPrefix(end, "run_") || !slices.IsSorted(rest[1:]) ||
+			slices.Contains(rest[1:], run.EventStart) {
 			t.Errorf("run %s: %q", id, list)
 		}
 	}
@@ -147,7 +148,9 @@ func TestAStreamGoesOnAtEveryPosition(t *testing.T) {
 			got = append(got, word)
 		}
 	}
-	want := "session_created run_updated run_start session_updated run_updated session_updated run_updated run_failed session_updated run_updated run_failed"
+	want := "session_created run_updated run_start session_updated run_updated session_updated " +
+		"run_updated run_failed " +
+		"session_updated run_updated run_failed"
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("got\n%s\nwant\n%s", s, want)
 	}
@@ -247,7 +250,8 @@ func TestInitThenWhatHappens(t *testing.T) {
 		return Item{}
 	}
 	snap, _ := next(ItemInit).Data.(Snapshot)
-	if len(snap.Sessions) != 1 || len(snap.Runs) != 1 || snap.Runs[0].Status != run.Claimed || snap.Sessions[0].Status != run.SessionRunning {
+	if len(snap.Sessions) != 1 || len(snap.Runs) != 1 || snap.Runs[0].Status != run.Claimed ||
+		snap.Sessions[0].Status != run.SessionRunning {
 		t.Errorf("%+v", snap)
 	}
 	b.Started("ses_old", "no key", time.Now())
@@ -271,7 +275,8 @@ func TestInitThenWhatHappens(t *testing.T) {
 	if err := b.Stream(t.Context(), "ses_none", "", nil); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
-	for _, after := range []string{"x", "1", "1-", "-1", "1-2.x", "1-2.-1", "1-2-3", "1-2.99", "9999999999999999999999-1", strings.Repeat("1", 99)} {
+	for _, after := range []string{"x", "1", "1-", "-1", "1-2.x", "1-2.-1", "1-2-3", "1-2.99",
+		"9999999999999999999999-1", strings.Repeat("1", 99)} {
 		if err := b.Stream(t.Context(), "", after, nil); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("position %q: %v", after, err)
 		}

@@ -86,7 +86,8 @@ func (t *CrashRepair) RemoveEarlier(ctx context.Context, run, session string) {
 // remove purges claims, results, ends and stops of a run before a sequence.
 func (t *CrashRepair) remove(ctx context.Context, run, session string, before uint64) error {
 	part := subject.Partition(session)
-	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Offered(part, run, "*"), subject.Ended(part, run, "*"), subject.Stopping(part, run)} {
+	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Offered(part, run, "*"),
+		subject.Ended(part, run, "*"), subject.Stopping(part, run)} {
 		if err := t.stream.Purge(ctx, subject.Runs, filter, before); err != nil {
 			return bus.WriteUnanswered(err)
 		}

@@ -136,7 +136,8 @@ func (e *EndWriter) Stop(ctx context.Context, a projection.Active) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Records.Put(ctx, bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID), Body: body}); err != nil {
+	if err := e.Records.Put(ctx, bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID),
+		Body: body}); err != nil {
 		return err
 	}
 	if a.UnverifiedSeq == 0 { // otherwise its worker is done, and the result check decides

@@ -40,7 +40,8 @@ func record(t *testing.T, path string) (all []audit.Entry) {
 // recorded finds lines that say all of this: door, kind and name of the actor, action, status, error.
 func recorded(all []audit.Entry, door, kind, name, action string, status int, code string) (found []audit.Entry) {
 	for _, e := range all {
-		if e.EntryPoint == door && e.Actor.Kind == kind && e.Actor.Name == name && e.Action == action && e.Status == status &&
+		if e.EntryPoint == door && e.Actor.Kind == kind && e.Actor.Name == name && e.Action == action &&
+			e.Status == status &&
 			e.Error == code {
 			found = append(found, e)
 		}

@@ -69,7 +69,8 @@ func TestManyRunsAreStopped(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", tt.body, g.status, g.body, tt.status, tt.say)
 		}
 	}
-	first := into[runs.BulkResult](s.post("/runs/stop", `{"agent_name":"nobodys","status":"pending","limit":2,"expect":5}`),
+	first := into[runs.BulkResult](
+		s.post("/runs/stop", `{"agent_name":"nobodys","status":"pending","limit":2,"expect":5}`),
 		200)
 	if first.Count != 2 || !slices.Equal(first.Runs, []string{mine[4], mine[3]}) || first.Next == "" {
 		t.Errorf("the newest two: %+v", first)
@@ -232,7 +233,8 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	answer.Store(http.StatusOK)
-	if d := into[runs.BulkResult](s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":3}`), 200); d.Count != 3 {
+	if d := into[runs.BulkResult](s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":3}`),
+		200); d.Count != 3 {
 		t.Errorf("%+v", d)
 	}
 	natstest.Until(t, "three are delivered", func() bool { return status(run.CallbackDelivered) == 3 })

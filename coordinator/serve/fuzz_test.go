@@ -120,7 +120,8 @@ func FuzzNATS(f *testing.F) {
 	ops := []string{
 		subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList, subject.InboxRuns,
 		subject.Heartbeats("rnr_1"), subject.RunnerAPI(runnerapi.OpRegister), subject.RunnerAPI(runnerapi.OpDeregister),
-		subject.RunnerAPI(runnerapi.OpGetPart), subject.RunnerAPI(runnerapi.OpPutPart), subject.RunnerAPI(runnerapi.OpDropState),
+		subject.RunnerAPI(runnerapi.OpGetPart), subject.RunnerAPI(runnerapi.OpPutPart),
+		subject.RunnerAPI(runnerapi.OpDropState),
 		subject.RunnerAPI(subject.OpRecord), subject.RunnerAPI("nothing"),
 		"ao.runs.07.claimed.run_1.key", "ao.runs.07.ended.run_1.key", "ao.runs.07.offered.run_1.key",
 		"ao.runs.07.bound.run_1.key", "ao.events.07.ses_1.run_1.message",

@@ -85,7 +85,8 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 	acc := s.submit(`{"agent_name":"tool"}`)
 	s.until(acc.RunID, run.Running)
 	b := runnerapi.Heartbeat{RunnerID: w.id, Instance: w.runner.Instance,
-		Attempts: make([]runnerapi.Attempt, runnerapi.MaxHeartbeatAttempts), Idle: make([]string, runnerapi.MaxHeartbeatIdle)}
+		Attempts: make([]runnerapi.Attempt, runnerapi.MaxHeartbeatAttempts),
+		Idle:     make([]string, runnerapi.MaxHeartbeatIdle)}
 	long := strings.Repeat("x", 64)
 	for i := range b.Attempts {
 		b.Attempts[i] = runnerapi.Attempt{RunID: fmt.Sprintf("run_%032d", i), SessionID: "ses_" + long, Key: long[:32],

@@ -190,7 +190,8 @@ func TestNobodyElseIsARunner(t *testing.T) {
 			id + `","instance":"one","secret":"` + mine + `"}`},
 		{"heartbeat: under its own subject", "other", subject.Heartbeats(own.ID()), `{"runner_id":"` +
 			id + `","instance":"one","secret":"` + mine + `"}`},
-		{"heartbeat: the owners' table", "other", subject.Heartbeats("_owners"), `{"runner_id":"_owners","instance":"one"}`},
+		{"heartbeat: the owners' table", "other", subject.Heartbeats("_owners"),
+			`{"runner_id":"_owners","instance":"one"}`},
 		{"register: from another profile", "other", subject.Register(run.Procedural, "other"),
 			registration(text, "two", bad, other)},
 		{"register: the profile's subject", "other", subject.Register(run.Procedural, "text"),

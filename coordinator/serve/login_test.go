@@ -51,7 +51,8 @@ var wanted = regexp.MustCompile(`^ao_[0-9a-f]{12}=\d+\.[A-Z2-7]{26}\.[0-9a-f]{32
 	`HttpOnly; SameSite=Strict$`)
 
 // wantedOverTLS is a cookie over TLS: browsers take its name only with Secure, Path=/ and no Domain.
-var wantedOverTLS = regexp.MustCompile(`^__Host-ao_[0-9a-f]{12}=[^;]+; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict$`)
+var wantedOverTLS = regexp.MustCompile(
+	`^__Host-ao_[0-9a-f]{12}=[^;]+; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict$`)
 
 // TestLogin: a token that is shown once is a cookie afterwards, on every coordinator, with the token's rights.
 func TestLogin(t *testing.T) {
@@ -380,7 +381,8 @@ func TestCookiesOverTLS(t *testing.T) {
 	s.get("/me", cookie, page).want(200)
 	s.get("/me", strings.Replace(cookie, "__Host-", "", 1), page).want(401)
 	gone := s.post("/logout", "", cookie, page).header.Get("Set-Cookie")
-	if !strings.HasPrefix(gone, "__Host-ao_") || !strings.HasSuffix(gone, "; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict") {
+	if !strings.HasPrefix(gone, "__Host-ao_") ||
+		!strings.HasSuffix(gone, "; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict") {
 		t.Errorf("Set-Cookie of the logout: %s", gone)
 	}
 

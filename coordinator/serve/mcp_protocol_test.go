@@ -227,8 +227,9 @@ func TestMCPManyAtOnce(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"agents/fly"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 		`{}`} {
 		g := s.rpc(several(33, one))
-		if want := `{"error":"invalid_request","message":"The body has more than 32 messages; send fewer at once"}`; g.status != 400 || strings.TrimSpace(g.body) != want {
-			t.Errorf("33 of %s: %d %.300s", one, g.status, g.body)
+		want := `{"error":"invalid_request","message":"The body has more than 32 messages; send fewer at once"}`
+		if g.status != 400 || strings.TrimSpace(g.body) != want {
+			t.Errorf("33 of %s: got %d %.300s, want 400 %s", one, g.status, g.body, want)
 		}
 		g = s.rpc(several(32, one))
 		if strings.Contains(g.body, "fewer at once") {

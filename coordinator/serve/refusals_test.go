@@ -330,7 +330,8 @@ func TestWhatNoCommandLineHolds(t *testing.T) {
 			"its value contains a NUL, which no command line can hold: take it out"},
 		"a NUL in a list": {`{"k":["a\u0000b"]}`, "parameters.k", "its value contains a NUL"},
 		"a value that is too long": {`{"k":` + long(131072) + `}`, "parameters.k",
-			"its argument has 131072 bytes, and one may have 131071: split it, or write it to a file and pass its path"},
+			"its argument has 131072 bytes, and one may have 131071: split it, or write it to a file " +
+				"and pass its path"},
 		"a list that is too long": {`{"k":[` + long(65536) + `,` + long(65535) + `]}`, "parameters.k",
 			"its argument has 131072 bytes"},
 		"with its flag too long": {`{"k":"-` + strings.Repeat("x", 131067) + `"}`, "parameters.k",
@@ -352,7 +353,8 @@ func TestWhatNoCommandLineHolds(t *testing.T) {
 		for door, g := range map[string]got{"POST /runs": s.post("/runs", body),
 			"POST /runs/validate": s.post("/runs/validate", body)} {
 			for _, word := range []string{`"field":"parameters"`, `"limit":1572864`,
-				"1704053 bytes of arguments, and there may be 1572864 together: write them to a file and pass its path"} {
+				"1704053 bytes of arguments, and there may be 1572864 together: write them to a file " +
+					"and pass its path"} {
 				if g.status != 400 || !strings.Contains(g.body, word) {
 					t.Errorf("%s: status %d, no %s in %.300s", door, g.status, word, g.body)
 				}

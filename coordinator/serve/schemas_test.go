@@ -353,7 +353,10 @@ func TestRunnersAgentsHaveOutputSchemas(t *testing.T) {
 	// A worker may announce what is checked nowhere but at the coordinator's door.
 	bad := counter
 	bad.Name, bad.OutputSchema = "worse", json.RawMessage(`{"type":"objekt"}`)
-	raw, _ := json.Marshal(runnerapi.Registration{Runner: runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "there", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural}, Instance: "two", Agents: []agent.Blueprint{bad}}})
+	raw, _ := json.Marshal(runnerapi.Registration{
+		Runner: runnerapi.Runner{
+			Identity: runnerapi.Identity{Hostname: "there", ProjectDir: "/srv", ExecutorProfile: "procedural",
+				ExecutorType: run.Procedural}, Instance: "two", Agents: []agent.Blueprint{bad}}})
 	if _, err := s.bus.Request(t.Context(), "ao.fleet."+runnerapi.OpRegister, raw); err == nil ||
 		!strings.Contains(err.Error(), "output_schema is not a valid JSON Schema") {
 		t.Errorf("got %v", err)

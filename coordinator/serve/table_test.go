@@ -124,7 +124,8 @@ func TestRunsAsLinesOfJSON(t *testing.T) {
 	s.post("/agents", `{"name":"nobodys","parameters_schema":{},"demands":{"tags":["none"]}}`).want(201)
 	const many = 1100
 	for i := range many {
-		s.submit(fmt.Sprintf(`{"agent_name":"nobodys","parameters":{"prompt":"<%d>","10":9223372036854775807,"2":0.10}}`, i))
+		s.submit(fmt.Sprintf(`{"agent_name":"nobodys","parameters":{"prompt":"<%d>",`+
+			`"10":9223372036854775807,"2":0.10}}`, i))
 	}
 	s.post("/agents", `{"name":"others","demands":{"tags":["none"]}}`).want(201)
 	s.submit(`{"agent_name":"others","prompt":"x"}`)
@@ -169,7 +170,8 @@ func TestATableIsWhatItsReaderMayRead(t *testing.T) {
 	if rows := s.table("", s.read); len(rows) != 3 {
 		t.Errorf("a reader reads %v", rows)
 	}
-	if g := s.get("/runs?format=ndjson", mine); strings.Count(g.body, "\n") != 0 || !strings.Contains(g.body, child.RunID) {
+	if g := s.get("/runs?format=ndjson", mine); strings.Count(g.body, "\n") != 0 ||
+		!strings.Contains(g.body, child.RunID) {
 		t.Errorf("a session reads %s", g.body)
 	}
 	s.get("/runs?format=csv").want(401)

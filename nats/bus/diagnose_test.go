@@ -81,7 +81,8 @@ const (
 )
 
 func lastSeq(n int) string {
-	return fmt.Sprintf(`{"type":"io.nats.jetstream.api.v1.stream_info_response","config":{},"state":{"last_seq":%d}}`, n)
+	return fmt.Sprintf(`{"type":"io.nats.jetstream.api.v1.stream_info_response","config":{},"state":{"last_seq":%d}}`,
+		n)
 }
 
 // scripted is a bus on a server that answers requests by their subject: with headers, with a body, or not at all
@@ -115,7 +116,8 @@ func scripted(t *testing.T, answer func(subj string) (string, time.Duration)) *b
 // serve speaks as much of NATS's protocol as a client of one connection needs to ask for something.
 func serve(conn net.Conn, answer func(string) (string, time.Duration)) {
 	defer conn.Close()
-	fmt.Fprintf(conn, "INFO {\"server_id\":\"scripted\",\"version\":\"2.12.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
+	fmt.Fprintf(conn,
+		"INFO {\"server_id\":\"scripted\",\"version\":\"2.12.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
 	inboxes := map[string]string{} // sid by prefix
 	lines := bufio.NewReader(conn)
 	for {

@@ -37,7 +37,8 @@ func seal(all []bus.Entry) bus.Entry {
 
 // numbered is an event that says a number, of at least so many bytes.
 func numbered(n, size int) bus.Entry {
-	body := fmt.Sprintf(`{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-01T00:00:00Z","n":%d,"x":%q}`, n, strings.Repeat("x", size))
+	body := fmt.Sprintf(`{"event_type":"message","session_id":"ses_1","run_id":"run_1",`+
+		`"timestamp":"2026-01-01T00:00:00Z","n":%d,"x":%q}`, n, strings.Repeat("x", size))
 	return bus.Entry{Subject: subject.Event("7", "ses_1", "run_1", runs.EventMessage), Body: []byte(body)}
 }
 
@@ -248,14 +249,16 @@ func TestAPackThatIsNotAnswered(t *testing.T) {
 	m.gather(e, numbered(1, 0), numbered(2, 0))
 	m.answer(first)
 	second := m.next()
-	second.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+	second.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system ` +
+		`temporarily unavailable"}}`))
 	again := m.next()
 	if again.Subject != second.Subject || !bytes.Equal(again.Data, second.Data) ||
 		again.Header.Get("Nats-Msg-Id") != second.Header.Get("Nats-Msg-Id") {
 		t.Errorf("sent %s %v, again %s %v", second.Data, second.Header, again.Data, again.Header)
 	}
 	m.gather(e, numbered(3, 0))
-	again.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+	again.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system ` +
+		`temporarily unavailable"}}`))
 	last := m.next()
 	if last.Header.Get("Nats-Msg-Id") != second.Header.Get("Nats-Msg-Id") {
 		t.Fatalf("%s overtakes", last.Data)
@@ -284,7 +287,8 @@ func TestWhatIsStoredIsNotSentAgain(t *testing.T) {
 	}
 	second := m.next()
 	m.answer(second)
-	first.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+	first.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system ` +
+		`temporarily unavailable"}}`))
 	again := m.next()
 	if again.Header.Get("Nats-Msg-Id") != first.Header.Get("Nats-Msg-Id") {
 		t.Fatalf("sent again: %s", again.Data)

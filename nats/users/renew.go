@@ -57,7 +57,8 @@ func Named(conf string) bool {
 func split(text string) []string { return slices.Collect(strings.Lines(text)) }
 
 var (
-	ours     = regexp.MustCompile(`(?m)^      # (coordinator|publisher|worker|worker-[0-9A-Za-z_-]+)\n      \{nkey: (U[0-9A-Z]+)(?:\}|, permissions: \{\n(.*))\n`)
+	ours = regexp.MustCompile(`(?m)^      # (coordinator|publisher|worker|worker-[0-9A-Za-z_-]+)\n      \{nkey: ` +
+		`(U[0-9A-Z]+)(?:\}|, permissions: \{\n(.*))\n`)
 	profiles = regexp.MustCompile(`"ao\.fleet\.register\.(autonomous|procedural)\.([0-9A-Za-z_-]+)"`)
 	theTLS   = regexp.MustCompile(`(?m)^tls \{\n  cert_file: "(.*)"\n  key_file: "(.*)"\n  min_version: "1\.2"\n\}\n`)
 )

@@ -32,25 +32,29 @@ type Blueprint struct {
 	Type             string          `json:"type"`
 	ParametersSchema json.RawMessage `json:"parameters_schema,omitempty"`
 
-	OutputSchema        json.RawMessage    `json:"output_schema,omitempty"`
-	OutputSchemaName    string             `json:"output_schema_name,omitempty"` // of the registry, instead of a schema of its own
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	// of the registry, instead of a schema of its own
+	OutputSchemaName    string             `json:"output_schema_name,omitempty"`
 	OutputSchemaOptions *run.OutputOptions `json:"output_schema_options,omitempty"`
 
-	SystemPrompt    string          `json:"system_prompt,omitempty" empty:"kept"`
-	MCPServers      json.RawMessage `json:"mcp_servers,omitempty"`
-	Model           string          `json:"model,omitempty"`     // autonomous: which one answers, where the profile allows it; none: the profile's
-	MaxTurns        int             `json:"max_turns,omitempty"` // autonomous: how often it may be asked in one run, at most what the profile says
-	Tags            []string        `json:"tags,omitempty"`
-	Demands         *run.Demands    `json:"demands,omitempty"`
-	ExecutorProfile string          `json:"executor_profile,omitempty"`
-	TimeoutSeconds  int             `json:"timeout_seconds,omitempty"`
-	MaxAttempts     int             `json:"max_attempts,omitempty"` // 0: one
-	Status          string          `json:"status"`
-	Command         string          `json:"command,omitempty"`   // runner-owned procedural agents
-	RunnerID        string          `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
-	Runners         *int            `json:"runners,omitempty"`   // likewise: how many online runners have it; shown, never stored
-	CreatedAt       *time.Time      `json:"created_at,omitempty"`
-	ModifiedAt      *time.Time      `json:"modified_at,omitempty"`
+	SystemPrompt string          `json:"system_prompt,omitempty" empty:"kept"`
+	MCPServers   json.RawMessage `json:"mcp_servers,omitempty"`
+	// autonomous: which one answers, where the profile allows it; none: the profile's
+	Model string `json:"model,omitempty"`
+	// autonomous: how often it may be asked in one run, at most what the profile says
+	MaxTurns        int          `json:"max_turns,omitempty"`
+	Tags            []string     `json:"tags,omitempty"`
+	Demands         *run.Demands `json:"demands,omitempty"`
+	ExecutorProfile string       `json:"executor_profile,omitempty"`
+	TimeoutSeconds  int          `json:"timeout_seconds,omitempty"`
+	MaxAttempts     int          `json:"max_attempts,omitempty"` // 0: one
+	Status          string       `json:"status"`
+	Command         string       `json:"command,omitempty"`   // runner-owned procedural agents
+	RunnerID        string       `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
+	// likewise: how many online runners have it; shown, never stored
+	Runners    *int       `json:"runners,omitempty"`
+	CreatedAt  *time.Time `json:"created_at,omitempty"`
+	ModifiedAt *time.Time `json:"modified_at,omitempty"`
 }
 
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$`)
@@ -60,11 +64,14 @@ func CheckName(field, s string) error {
 	if name.MatchString(s) {
 		return nil
 	}
-	return fault.Newf(fault.Invalid, "%s %.80q: use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit", field, s).With("field", field)
+	return fault.Newf(fault.Invalid,
+		"%s %.80q: use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit", field, s).With("field",
+		field)
 }
 
 // aliases are other names of members.
-var aliases = map[string]string{"default_output_schema": "output_schema", "default_output_schema_options": "output_schema_options"}
+var aliases = map[string]string{"default_output_schema": "output_schema",
+	"default_output_schema_options": "output_schema_options"}
 
 // Read reads a definition strictly and checks all of it. kind is the type where the definition names none.
 func Read(raw []byte, kind string) (Blueprint, error) {
@@ -82,7 +89,8 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 			kept = append(kept, m)
 		}
 	}
-	if kept, err = CanonicalNames(kept); err != nil {
+	kept, err = CanonicalNames(kept)
+	if err != nil {
 		return b, err
 	}
 	if err := strictjson.DecodeFilled(strictjson.Object(kept), &b); err != nil {
@@ -151,7 +159,8 @@ func CanonicalNames(members []strictjson.Member) (kept []strictjson.Member, err 
 		case i < 0:
 			kept = append(kept, strictjson.Member{Key: own, Value: m.Value})
 		case !EqualJSON(members[i].Value, m.Value):
-			return nil, fault.Newf(fault.Invalid, "%s and %s differ; they are two names of one member, send one of them", own, m.Key).With("field", m.Key)
+			return nil, fault.Newf(fault.Invalid,
+				"%s and %s differ; they are two names of one member, send one of them", own, m.Key).With("field", m.Key)
 		}
 	}
 	return kept, nil
@@ -175,18 +184,23 @@ func (b Blueprint) Check() error {
 	}{
 		{"type", b.Type != run.Autonomous && b.Type != run.Procedural, "type must be autonomous or procedural"},
 		{"status", b.Status != Active && b.Status != Inactive, "status must be active or inactive"},
-		{"timeout_seconds", b.TimeoutSeconds < 0 || b.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
+		{"timeout_seconds", b.TimeoutSeconds < 0 || b.TimeoutSeconds > run.MaxTimeout,
+			"timeout_seconds must be from 1 to 2592000"},
 		{"max_attempts", b.MaxAttempts < 0 || b.MaxAttempts > run.MaxAttempts, "max_attempts must be from 1 to 100"},
 		{"model", b.Model != "" && b.Type == run.Procedural, "model belongs to autonomous agents"},
-		{"model", badModel(b.Model), "model must be a model's name: at most 200 bytes, no control characters, no space around it, no '-' at its beginning"},
+		{"model", badModel(b.Model), "model must be a model's name: at most 200 bytes, no control characters, no " +
+			"space around it, no '-' at its beginning"},
 		{"max_turns", b.MaxTurns != 0 && b.Type == run.Procedural, "max_turns belongs to autonomous agents"},
 		{"max_turns", b.MaxTurns < 0 || b.MaxTurns > maxTurns, "max_turns must be from 1 to 10000"},
 		{"description", len(b.Description) > 64<<10, "description must be at most 64 KiB"},
 		{"system_prompt", len(b.SystemPrompt) > 512<<10, "system_prompt must be at most 512 KiB"},
-		{"command", b.Type == run.Procedural && b.Command == "", "a procedural agent needs command: the program it runs"},
-		{"command", b.Type == run.Autonomous && b.Command != "", "command belongs to procedural agents; an autonomous one is run by its executor profile"},
+		{"command", b.Type == run.Procedural && b.Command == "",
+			"a procedural agent needs command: the program it runs"},
+		{"command", b.Type == run.Autonomous && b.Command != "",
+			"command belongs to procedural agents; an autonomous one is run by its executor profile"},
 		{"command", strings.ContainsRune(b.Command, 0), "command must not hold a NUL"},
-		{"mcp_servers", len(b.MCPServers) > 0 && b.MCPServers[0] != '{', "mcp_servers must be an object, one member per server"},
+		{"mcp_servers", len(b.MCPServers) > 0 && b.MCPServers[0] != '{',
+			"mcp_servers must be an object, one member per server"},
 	} {
 		if c.bad {
 			return fault.New(fault.Invalid, "", c.say).With("field", c.field)
@@ -216,21 +230,25 @@ func (b Blueprint) checkOutput() error {
 			return err
 		}
 		if b.OutputSchema != nil {
-			return fault.New(fault.Invalid, "", "output_schema and output_schema_name exclude each other; keep one of them").With("field", "output_schema_name")
+			return fault.New(fault.Invalid, "",
+				"output_schema and output_schema_name exclude each other; keep one of them").With("field",
+				"output_schema_name")
 		}
 	}
 	if b.OutputSchemaOptions == nil {
 		return nil
 	}
 	if b.OutputSchema == nil && b.OutputSchemaName == "" {
-		return fault.New(fault.Invalid, "", "output_schema_options say how an output schema is enforced, and there is none; give output_schema or output_schema_name, or leave them out").With("field", "output_schema_options")
+		return fault.New(fault.Invalid, "", "output_schema_options say how an output schema is enforced, and there is "+
+			"none; give output_schema or output_schema_name, or leave them out").With("field", "output_schema_options")
 	}
 	return b.OutputSchemaOptions.Check()
 }
 
 // InvalidSchema is the answer to a schema that cannot be used.
 func InvalidSchema(field string, err error) error {
-	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details", err.Error()).With("field", field).First(err.Error())
+	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details",
+		err.Error()).With("field", field).First(err.Error())
 }
 
 // InputSchema is what the parameters of a run of this type are validated against.

@@ -21,13 +21,19 @@ func TestReadRefusesByField(t *testing.T) {
 		{`{"name":"a"}`, run.Procedural, `a procedural agent needs command`},
 		{`{"name":"a","command":"./x"}`, run.Autonomous, `command belongs to procedural agents`},
 		{`{"name":"a","status":"off"}`, run.Autonomous, `status must be active or inactive`},
-		{`{"name":"a","output_schema":{},"default_output_schema":{"type":"object"}}`, run.Autonomous, `output_schema and default_output_schema differ`},
-		{`{"name":"a","default_output_schema_options":{},"output_schema_options":{"max_retries":1},"output_schema":{}}`, run.Autonomous, `output_schema_options and default_output_schema_options differ`},
-		{`{"name":"a","output_schema":{},"output_schema_name":"n"}`, run.Autonomous, `output_schema and output_schema_name exclude each other`},
+		{`{"name":"a","output_schema":{},"default_output_schema":{"type":"object"}}`, run.Autonomous,
+			`output_schema and default_output_schema differ`},
+		{`{"name":"a","default_output_schema_options":{},"output_schema_options":{"max_retries":1},` +
+			`"output_schema":{}}`, run.Autonomous, `output_schema_options and default_output_schema_options differ`},
+		{`{"name":"a","output_schema":{},"output_schema_name":"n"}`, run.Autonomous,
+			`output_schema and output_schema_name exclude each other`},
 		{`{"name":"a","output_schema_name":"a b"}`, run.Autonomous, `output_schema_name "a b": use 1 to 60`},
-		{`{"name":"a","output_schema_options":{}}`, run.Autonomous, `output_schema_options say how an output schema is enforced, and there is none`},
-		{`{"name":"a","output_schema":{},"default_output_schema_options":{"max_retries":11}}`, run.Autonomous, `output_schema_options.max_retries must be from 0 to 10`},
-		{`{"name":"a","output_schema":{},"output_schema_options":{"xyz":1}}`, run.Autonomous, `Unknown field "output_schema_options.xyz"`},
+		{`{"name":"a","output_schema_options":{}}`, run.Autonomous,
+			`output_schema_options say how an output schema is enforced, and there is none`},
+		{`{"name":"a","output_schema":{},"default_output_schema_options":{"max_retries":11}}`, run.Autonomous,
+			`output_schema_options.max_retries must be from 0 to 10`},
+		{`{"name":"a","output_schema":{},"output_schema_options":{"xyz":1}}`, run.Autonomous,
+			`Unknown field "output_schema_options.xyz"`},
 		{`{"name":"a","max_attempts":101}`, run.Autonomous, `max_attempts must be from 1 to 100`},
 		{`{"name":"a","mcp_servers":[]}`, run.Autonomous, `mcp_servers must be an object`},
 		{`{"name":"a","tags":"x"}`, run.Autonomous, `tags must be a list of strings`},
@@ -43,12 +49,16 @@ func TestReadRefusesByField(t *testing.T) {
 
 func TestABadSchemaIsInvalidSchema(t *testing.T) {
 	for _, tt := range []struct{ given, told string }{
-		{"parameters_schema", "parameters_schema"}, {"output_schema", "output_schema"}, {"default_output_schema", "output_schema"},
+		{"parameters_schema", "parameters_schema"}, {"output_schema", "output_schema"},
+		{"default_output_schema", "output_schema"},
 	} {
 		for _, kind := range []string{run.Autonomous, run.Procedural} {
-			_, err := Read([]byte(`{"name":"a","type":"autonomous","`+tt.given+`":{"type":"object","properties":[]}}`), kind)
+			_, err := Read([]byte(`{"name":"a","type":"autonomous","`+tt.given+`":{"type":"object","properties":[]}}`),
+				kind)
 			raw, _ := json.Marshal(fault.Of(err))
-			if want := `{"error":"InvalidSchema","message":"` + tt.told + ` is not a valid JSON Schema","details":"Schema validation error at $.properties: `; !strings.HasPrefix(string(raw), want) {
+			if want := `{"error":"InvalidSchema","message":"` + tt.told +
+				` is not a valid JSON Schema","details":"Schema validation error at $.properties: `; !strings.HasPrefix(
+				string(raw), want) {
 				t.Errorf("got %s, want %s…", raw, want)
 			}
 		}
@@ -59,9 +69,12 @@ func TestABadSchemaIsInvalidSchema(t *testing.T) {
 func TestOtherNamesOfOutputSchema(t *testing.T) {
 	const given = `{"type":"object", "required":["z","a"],"maxProperties":12345678901234567890}`
 	for _, def := range []string{
-		`{"name":"a","output_schema":` + given + `,"output_schema_options":{"max_retries":0,"validation_mode":"strict"}}`,
-		`{"name":"a","default_output_schema":` + given + `,"default_output_schema_options":{"max_retries":0,"validation_mode":"strict"}}`,
-		`{"name":"a","default_output_schema":` + given + `,"output_schema":` + given + `,"output_schema_options":{"max_retries":0,"validation_mode":"strict"}}`,
+		`{"name":"a","output_schema":` + given +
+			`,"output_schema_options":{"max_retries":0,"validation_mode":"strict"}}`,
+		`{"name":"a","default_output_schema":` + given +
+			`,"default_output_schema_options":{"max_retries":0,"validation_mode":"strict"}}`,
+		`{"name":"a","default_output_schema":` + given + `,"output_schema":` + given +
+			`,"output_schema_options":{"max_retries":0,"validation_mode":"strict"}}`,
 	} {
 		b, err := Read([]byte(def), run.Autonomous)
 		if err != nil || string(b.OutputSchema) != given || *b.OutputSchemaOptions.MaxRetries != 0 {
@@ -71,14 +84,16 @@ func TestOtherNamesOfOutputSchema(t *testing.T) {
 			t.Errorf("%s: not strict", def)
 		}
 	}
-	if b, err := Read([]byte(`{"name":"a","output_schema":null,"default_output_schema":null}`), run.Autonomous); err != nil || b.OutputSchema != nil {
+	if b, err := Read([]byte(`{"name":"a","output_schema":null,"default_output_schema":null}`),
+		run.Autonomous); err != nil || b.OutputSchema != nil {
 		t.Errorf("null: %v, %s", err, b.OutputSchema)
 	}
 }
 
 func TestWhichSchemaHolds(t *testing.T) {
 	own := `{"type":"object","required":["topic"]}`
-	implicit := `{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`
+	implicit := `{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},` +
+		`"additionalProperties":false}`
 	for _, tt := range []struct{ def, kind, runType, want string }{
 		{`{"name":"a"}`, run.Autonomous, run.Start, implicit},
 		{`{"name":"a","parameters_schema":null}`, run.Autonomous, run.Start, implicit},
@@ -135,7 +150,8 @@ func TestLoadTellsOfBadFilesAndKeepsTheRest(t *testing.T) {
 		reasons[b.Name] = b.Reason
 	}
 	for name, want := range map[string]string{
-		"syntax": "ends too early", "twice": `the name "flat" is taken by`, "schema": "Schema validation error at $.type", "both": "keep one",
+		"syntax": "ends too early", "twice": `the name "flat" is taken by`,
+		"schema": "Schema validation error at $.type", "both": "keep one",
 	} {
 		if !strings.Contains(reasons[name], want) {
 			t.Errorf("%s: got %q, want %q", name, reasons[name], want)

@@ -16,14 +16,15 @@ import (
 // What a command line holds on every worker. A program's environment, its name and the words of a sandbox have the
 // rest of what Linux allows.
 const (
-	maxArgument  = 128<<10 - 1 // bytes of one: the kernel's MAX_ARG_STRLEN, with the NUL behind it
-	maxArguments = 3 << 19     // bytes of all, each with its NUL; the kernel has 2 MiB with a stack of 8 MiB, for the environment too
-	maxCount     = 8192        // how many; bubblewrap takes 9000, its own among them
+	maxArgument = 128<<10 - 1 // bytes of one: the kernel's MAX_ARG_STRLEN, with the NUL behind it
+	// bytes of all, each with its NUL; the kernel has 2 MiB with a stack of 8 MiB, for the environment too
+	maxArguments = 3 << 19
+	maxCount     = 8192 // how many; bubblewrap takes 9000, its own among them
 )
 
-// CheckParameters tells whether a run of the agent can be given these parameters, which its schema allows. A procedural agent's
-// are the arguments of its command: what no command line holds is an Invalid fault with the field's path. Others read a
-// document.
+// CheckParameters tells whether a run of the agent can be given these parameters, which its schema allows. A procedural
+// agent's are the arguments of its command: what no command line holds is an Invalid fault with the field's path.
+// Others read a document.
 func (b Blueprint) CheckParameters(params json.RawMessage) error {
 	if b.Type != run.Procedural {
 		return nil
@@ -31,7 +32,9 @@ func (b Blueprint) CheckParameters(params json.RawMessage) error {
 	args, bytes := 0, 0
 	err := flags(params, func(key, arg string) error {
 		if len(arg) > maxArgument {
-			return refuse(key, fmt.Sprintf("its argument has %d bytes, and one may have %d: split it, or write it to a file and pass its path", len(arg), maxArgument)).With("limit", maxArgument)
+			return refuse(key,
+				fmt.Sprintf("its argument has %d bytes, and one may have %d: split it, or write it to a file "+
+					"and pass its path", len(arg), maxArgument)).With("limit", maxArgument)
 		}
 		args, bytes = args+1, bytes+len(arg)+1
 		return nil
@@ -40,9 +43,11 @@ func (b Blueprint) CheckParameters(params json.RawMessage) error {
 	case err != nil:
 		return err
 	case args > maxCount:
-		return tooMany("Parameters make %d arguments, and there may be %d: pass lists, or write them to a file and pass its path", args, maxCount)
+		return tooMany("Parameters make %d arguments, and there may be %d: pass lists, or write them to a file "+
+			"and pass its path", args, maxCount)
 	case bytes > maxArguments:
-		return tooMany("Parameters make %d bytes of arguments, and there may be %d together: write them to a file and pass its path", bytes, maxArguments)
+		return tooMany("Parameters make %d bytes of arguments, and there may be %d together: write them to a file "+
+			"and pass its path", bytes, maxArguments)
 	}
 	return nil
 }
@@ -118,7 +123,8 @@ func flag(m strictjson.Member) ([]string, error) {
 }
 
 func refuse(key, why string) *fault.Fault {
-	return fault.Newf(fault.Invalid, "parameter %.80q cannot be passed to a command: %s", key, why).With("field", fmt.Sprintf("parameters.%.80s", key))
+	return fault.Newf(fault.Invalid, "parameter %.80q cannot be passed to a command: %s", key, why).With("field",
+		fmt.Sprintf("parameters.%.80s", key))
 }
 
 // invalidKey says why a key cannot be a flag's name.

@@ -18,20 +18,30 @@ func TestFlags(t *testing.T) {
 		{`{"tags":["news","tech"]}`, `["--tags" "news,tech"]`},
 		{`{"tags":[]}`, `["--tags" ""]`},
 		{`{"s":""}`, `["--s" ""]`},
-		{`{"n":[1e400,0.10,true,null,"x y",{"b":1.0, "a":[2]}]}`, `["--n" "1e400,0.10,true,null,x y,{\"b\":1.0,\"a\":[2]}"]`},
-		{`{"a":1e400,"b":0.10,"c":12345678901234567890,"d":1E+2}`, `["--a" "1e400" "--b" "0.10" "--c" "12345678901234567890" "--d" "1E+2"]`},
+		{`{"n":[1e400,0.10,true,null,"x y",{"b":1.0, "a":[2]}]}`,
+			`["--n" "1e400,0.10,true,null,x y,{\"b\":1.0,\"a\":[2]}"]`},
+		{`{"a":1e400,"b":0.10,"c":12345678901234567890,"d":1E+2}`,
+			`["--a" "1e400" "--b" "0.10" "--c" "12345678901234567890" "--d" "1E+2"]`},
 		{`{"n":-5,"s":"-rf","l":["-a","b"],"m":[-1]}`, `["--n=-5" "--s=-rf" "--l=-a,b" "--m=-1"]`},
 		{`{"s":"true","f":"false"}`, `["--s" "true" "--f" "false"]`},
 		{`{"o":{ "z" : 1.50, "a" : "<&>" }}`, `["--o" "{\"z\":1.50,\"a\":\"<&>\"}"]`},
 		{`{"s":"$(rm -rf /); ` + "`x`" + ` 'q' \"d\" \n*"}`, `["--s" "$(rm -rf /); ` + "`x`" + ` 'q' \"d\" \n*"]`},
 		{`{"größe":"é"}`, `["--größe" "é"]`},
-		{`{"":1}`, `refused "parameters.": parameter "" cannot be passed to a command: the key is empty: give it a name`},
-		{`{"a=b":1}`, `refused "parameters.a=b": parameter "a=b" cannot be passed to a command: the key contains '=': use another key`},
-		{`{"a b":1}`, `refused "parameters.a b": parameter "a b" cannot be passed to a command: the key contains white space or a control character: use another key`},
-		{`{"a\u0000":1}`, `refused "parameters.a\x00": parameter "a\x00" cannot be passed to a command: the key contains white space or a control character: use another key`},
-		{`{"-x":false}`, `refused "parameters.-x": parameter "-x" cannot be passed to a command: the key begins with '-': leave that out, it is put before every key`},
-		{`{"k":"a\u0000b"}`, `refused "parameters.k": parameter "k" cannot be passed to a command: its value contains a NUL, which no command line can hold: take it out`},
-		{`{"k":["a\u0000b"]}`, `refused "parameters.k": parameter "k" cannot be passed to a command: its value contains a NUL, which no command line can hold: take it out`},
+		{`{"":1}`, `refused "parameters.": parameter "" cannot be passed to a command: the key is ` +
+			`empty: give it a name`},
+		{`{"a=b":1}`, `refused "parameters.a=b": parameter "a=b" cannot be passed to a command: the key contains ` +
+			`'=': use another key`},
+		{`{"a b":1}`, `refused "parameters.a b": parameter "a b" cannot be passed to a command: the key contains ` +
+			`white space or a control character: use another key`},
+		{`{"a\u0000":1}`, `refused "parameters.a\x00": parameter "a\x00" cannot be passed to a command: the key ` +
+			`contains white space or a control character: use another key`},
+		{`{"-x":false}`, `refused "parameters.-x": parameter "-x" cannot be passed to a command: the key begins with ` +
+			`'-': leave that out, it is put before every key`},
+		{`{"k":"a\u0000b"}`,
+			`refused "parameters.k": parameter "k" cannot be passed to a command: its value contains ` +
+				`a NUL, which no command line can hold: take it out`},
+		{`{"k":["a\u0000b"]}`, `refused "parameters.k": parameter "k" cannot be passed to a command: its value ` +
+			`contains a NUL, which no command line can hold: take it out`},
 		{`[1]`, `refused "parameters": parameters must be a JSON object`},
 	} {
 		t.Run(tt.params, func(t *testing.T) {

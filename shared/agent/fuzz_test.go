@@ -8,13 +8,19 @@ import (
 	"ao/shared/run"
 )
 
-// FuzzRead: a definition from a file, a caller or a runner is refused by an Invalid fault, or can be stored and read again as the same.
+// FuzzRead: a definition from a file, a caller or a runner is refused by an Invalid fault, or can be stored and read
+// again as the same.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		`{"name":"a","description":"d"}`, `{"name":"a","command":"./run","parameters_schema":{"type":"object","properties":{"x":{"type":"integer"}}}}`,
-		`{"name":"a","default_output_schema":{"type":"object"},"output_schema_options":{"max_retries":1},"tags":["t"],"demands":{"tags":["x"]}}`,
-		`{"name":"../x"}`, `{"name":"a","parameters_schema":{"$ref":"file:///etc/passwd"}}`, `{"name":"a","type":"robot"}`, `[]`, `{"name":null}`,
-		`{"name":"a","mcp_servers":{"s":{"command":"${X}"}},"executor_profile":"p","timeout_seconds":9,"max_attempts":2,"status":"inactive","system_prompt":"s"}`,
+		`{"name":"a","description":"d"}`, `{"name":"a","command":"./run","parameters_schema":{"type":"object",` +
+			`"properties":{"x":{"type":"integer"}}}}`,
+		`{"name":"a","default_output_schema":{"type":"object"},` +
+			`"output_schema_options":{"max_retries":1},"tags":["t"],` +
+			`"demands":{"tags":["x"]}}`,
+		`{"name":"../x"}`, `{"name":"a","parameters_schema":{"$ref":"file:///etc/passwd"}}`,
+		`{"name":"a","type":"robot"}`, `[]`, `{"name":null}`,
+		`{"name":"a","mcp_servers":{"s":{"command":"${X}"}},"executor_profile":"p","timeout_seconds":9,` +
+			`"max_attempts":2,"status":"inactive","system_prompt":"s"}`,
 	} {
 		f.Add([]byte(seed), true)
 	}

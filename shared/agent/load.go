@@ -32,10 +32,9 @@ type BrokenFile struct {
 }
 
 // Load reads every agent of a folder: <name>/agent.json, with an optional agent.system-prompt.md beside it, or
-// <name>.json. A file that is bad is told of by name and takes nothing else down; two files with one name are
-// both told of, and the first in the order of paths is kept. kind is the type where a file names none.
-// fits, where given, refuses what cannot be used for another reason: a file that is refused holds no name. The error is about
-// the folder itself.
+// <name>.json. A file that is bad is told of by name and takes nothing else down; two files with one name are both told
+// of, and the first in the order of paths is kept. kind is the type where a file names none. fits, where given, refuses
+// what cannot be used for another reason: a file that is refused holds no name. The error is about the folder itself.
 func Load(dir, kind string, fits func(File) error) (good []File, broken []BrokenFile, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -130,7 +129,8 @@ func PromptPath(path string) string {
 // ReadFiles reads the files of a definition. Each is a regular file of at most 1 MiB.
 func ReadFiles(path string) (f Files, err error) {
 	f.Path = path
-	if f.JSON, err = readLimited(path); err != nil {
+	f.JSON, err = readLimited(path)
+	if err != nil {
 		return f, err
 	}
 	at := PromptPath(path)

@@ -88,7 +88,8 @@ func maskItems(array json.RawMessage) json.RawMessage {
 }
 
 // eachMember is an object with each value changed, in the same order. What is no object is hidden as a whole.
-func eachMember(object json.RawMessage, change func(name string, value json.RawMessage) json.RawMessage) json.RawMessage {
+func eachMember(object json.RawMessage,
+	change func(name string, value json.RawMessage) json.RawMessage) json.RawMessage {
 	members, err := strictjson.Members(object)
 	if err != nil {
 		return masked

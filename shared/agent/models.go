@@ -19,7 +19,8 @@ type Models []string
 
 // Allow reports whether an agent may name the model; none is always allowed.
 func (m Models) Allow(model string) bool {
-	return m == nil || model == "" || slices.ContainsFunc(m, func(pattern string) bool { return matches(pattern, model) })
+	return m == nil || model == "" ||
+		slices.ContainsFunc(m, func(pattern string) bool { return matches(pattern, model) })
 }
 
 // Refused is the error of an agent that names another model. where says whose rule it is.
@@ -28,7 +29,8 @@ func (m Models) Refused(model, where string) *fault.Fault {
 	if len(m) > 0 {
 		say = "there may be " + strings.Join(m[:min(len(m), 20)], ", ")
 	}
-	return fault.New(fault.Invalid, CodeModel, fmt.Sprintf("The agent's model %.200q is not allowed by %s (models of the profile): %s. Change the agent's model, or leave it out", model, where, say)).
+	return fault.New(fault.Invalid, CodeModel, fmt.Sprintf("The agent's model %.200q is not allowed by %s (models of "+
+		"the profile): %s. Change the agent's model, or leave it out", model, where, say)).
 		With("model", model).With("models", []string(m))
 }
 
@@ -36,7 +38,9 @@ func (m Models) Refused(model, where string) *fault.Fault {
 func (m Models) Check() error {
 	for i, pattern := range m {
 		if strings.TrimSpace(pattern) == "" || len(pattern) > 200 {
-			return fault.Newf(fault.Invalid, "models[%d] %.80q must be a model's name, in which * may stand for any text, of at most 200 bytes", i, pattern).With("field", "models")
+			return fault.Newf(fault.Invalid,
+				"models[%d] %.80q must be a model's name, in which * may stand for any text, of at most 200 bytes", i,
+				pattern).With("field", "models")
 		}
 	}
 	if len(m) > 100 {

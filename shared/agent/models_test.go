@@ -14,9 +14,11 @@ func TestModels(t *testing.T) {
 		want   bool
 	}{
 		{nil, "any", true}, {Models{}, "any", false}, {Models{}, "", true},
-		{Models{"claude-*"}, "claude-opus-4-8", true}, {Models{"claude-*"}, "gpt-5", false}, {Models{"claude-*"}, "my-claude-x", false},
+		{Models{"claude-*"}, "claude-opus-4-8", true}, {Models{"claude-*"}, "gpt-5", false},
+		{Models{"claude-*"}, "my-claude-x", false},
 		{Models{"opus", "sonnet"}, "sonnet", true}, {Models{"opus"}, "opus-1", false},
-		{Models{"*/llama-*-instruct"}, "meta/llama-3-instruct", true}, {Models{"*/llama-*-instruct"}, "meta/llama-3", false}, {Models{"a*a"}, "a", false}, {Models{"*"}, "x", true},
+		{Models{"*/llama-*-instruct"}, "meta/llama-3-instruct", true}, {Models{"*/llama-*-instruct"}, "meta/llama-3",
+			false}, {Models{"a*a"}, "a", false}, {Models{"*"}, "x", true},
 	} {
 		if got := tt.models.Allow(tt.model); got != tt.want {
 			t.Errorf("%q allows %q: %v", tt.models, tt.model, got)

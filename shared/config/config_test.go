@@ -71,17 +71,26 @@ func TestParse(t *testing.T) {
 
 func TestWrong(t *testing.T) {
 	for _, tt := range []struct{ args, env, want string }{
-		{"", "RUN_LEASE=soon", `RUN_LEASE: "soon" is not a duration (seconds, or like 1m30s); for example RUN_LEASE=15, or RUN_LEASE=1m30s`},
+		{"", "RUN_LEASE=soon", `RUN_LEASE: "soon" is not a duration (seconds, or like 1m30s); for example ` +
+			`RUN_LEASE=15, or RUN_LEASE=1m30s`},
 		{"", "RUN_LEASE=-3", `RUN_LEASE: "-3" is too short, at least 1s; for example RUN_LEASE=15, or RUN_LEASE=1m30s`},
-		{"", "RUN_LEASE=1e300", `RUN_LEASE: "1e300" is not a duration (seconds, or like 1m30s); for example RUN_LEASE=15, or RUN_LEASE=1m30s`},
-		{"", "RUN_LEASE=NaN", `RUN_LEASE: "NaN" is not a duration (seconds, or like 1m30s); for example RUN_LEASE=15, or RUN_LEASE=1m30s`},
-		{"--max-pending many", "", `--max-pending (AO_MAX_PENDING): "many" must be a whole number from 1 to 2147483647; for example AO_MAX_PENDING=100000`},
-		{"", "AO_MAX_PAYLOAD=16MB", `AO_MAX_PAYLOAD: "16MB" is not a size (bytes, or like 16MiB); for example AO_MAX_PAYLOAD=16MiB`},
+		{"", "RUN_LEASE=1e300", `RUN_LEASE: "1e300" is not a duration (seconds, or like 1m30s); for example ` +
+			`RUN_LEASE=15, or RUN_LEASE=1m30s`},
+		{"", "RUN_LEASE=NaN",
+			`RUN_LEASE: "NaN" is not a duration (seconds, or like 1m30s); for example RUN_LEASE=15, ` +
+				`or RUN_LEASE=1m30s`},
+		{"--max-pending many", "", `--max-pending (AO_MAX_PENDING): "many" must be a whole number from 1 to ` +
+			`2147483647; for example AO_MAX_PENDING=100000`},
+		{"", "AO_MAX_PAYLOAD=16MB",
+			`AO_MAX_PAYLOAD: "16MB" is not a size (bytes, or like 16MiB); for example AO_MAX_PAYLOAD=16MiB`},
 		{"", "AO_MAX_PAYLOAD=9999999999GiB",
 			`AO_MAX_PAYLOAD: "9999999999GiB" must be from 1024 to 1073741824 bytes; for example AO_MAX_PAYLOAD=16MiB`},
-		{"", "AO_HTTP_ADDR=8765", `AO_HTTP_ADDR: "8765" is not an address (host:port); for example AO_HTTP_ADDR=127.0.0.1:8765`},
-		{"", "AO_NATS_URL=localhost", `AO_NATS_URL: "localhost" is neither the URL of a NATS server nor "embed"; for example AO_NATS_URL=nats://127.0.0.1:4222`},
-		{"", "AO_LOG_LEVEL=loud", `AO_LOG_LEVEL: "loud" must be debug or info or warn or error; for example AO_LOG_LEVEL=info`},
+		{"", "AO_HTTP_ADDR=8765",
+			`AO_HTTP_ADDR: "8765" is not an address (host:port); for example AO_HTTP_ADDR=127.0.0.1:8765`},
+		{"", "AO_NATS_URL=localhost", `AO_NATS_URL: "localhost" is neither the URL of a NATS server nor "embed"; for ` +
+			`example AO_NATS_URL=nats://127.0.0.1:4222`},
+		{"", "AO_LOG_LEVEL=loud",
+			`AO_LOG_LEVEL: "loud" must be debug or info or warn or error; for example AO_LOG_LEVEL=info`},
 		{"", "AO_INSECURE_LISTEN=maybe",
 			`AO_INSECURE_LISTEN: "maybe" must be yes or no; for example AO_INSECURE_LISTEN=yes`},
 		{"", "AO_OLD=x", `AO_OLD=x was renamed: set AO_HTTP_ADDR instead`},

@@ -20,9 +20,11 @@ func TestSchemaEnforcement(t *testing.T) {
 		{map[string]string{"SCHEMA_ENFORCEMENT_MAX_RETRIES": "10", "SCHEMA_ENFORCEMENT_EXTRACT_JSON": "yes"}, 10,
 			false, ""},
 		{map[string]string{"SCHEMA_ENFORCEMENT_MAX_RETRIES": "11"}, 0, false,
-			`SCHEMA_ENFORCEMENT_MAX_RETRIES: "11" must be a whole number from 0 to 10; for example SCHEMA_ENFORCEMENT_MAX_RETRIES=2`},
+			`SCHEMA_ENFORCEMENT_MAX_RETRIES: "11" must be a whole number from 0 to 10; for example ` +
+				`SCHEMA_ENFORCEMENT_MAX_RETRIES=2`},
 		{map[string]string{"SCHEMA_ENFORCEMENT_EXTRACT_JSON": "perhaps"}, 0, false,
-			`SCHEMA_ENFORCEMENT_EXTRACT_JSON: "perhaps" must be yes or no; for example SCHEMA_ENFORCEMENT_EXTRACT_JSON=false`},
+			`SCHEMA_ENFORCEMENT_EXTRACT_JSON: "perhaps" must be yes or no; for example ` +
+				`SCHEMA_ENFORCEMENT_EXTRACT_JSON=false`},
 	} {
 		var retries int
 		var whole bool

@@ -40,26 +40,29 @@ const (
 	EnvAPIURL    = "AGENT_ORCHESTRATOR_API_URL" // the gateway of this run; its path holds the run's token
 	EnvMCPURL    = "AGENT_ORCHESTRATOR_MCP_URL" // the orchestrator's MCP server, as this session
 
-	// Whose trace the run is a part of (W3C Trace Context), where it is one's: what the program tells OpenTelemetry goes below it.
+	// Whose trace the run is a part of (W3C Trace Context), where it is one's: what the program tells OpenTelemetry
+	// goes below it.
 	EnvTraceParent = "TRACEPARENT"
 	EnvTraceState  = "TRACESTATE"
 )
 
 // Invocation is what an executor is to do.
 type Invocation struct {
-	SchemaVersion   string          `json:"schema_version"`
-	Mode            string          `json:"mode"` // start or resume
-	SessionID       string          `json:"session_id"`
-	RunID           string          `json:"run_id"`
-	Parameters      json.RawMessage `json:"parameters"`  // as the caller sent them
-	ProjectDir      string          `json:"project_dir"` // the working directory, too
-	AgentName       string          `json:"agent_name"`
-	Blueprint       json.RawMessage `json:"agent_blueprint"`
-	Config          json.RawMessage `json:"executor_config"`
-	ExecutorSession string          `json:"executor_session_id,omitempty"` // what bind reported in an earlier run of the session
-	Prompt          string          `json:"prompt,omitempty"`              // autonomous: what the model is to be told, made of the parameters
-	Attempt         int             `json:"attempt,omitempty"`             // from 1
-	Lifecycle       string          `json:"lifecycle,omitempty"`           // Persistent: further turns follow on stdin; else nothing does
+	SchemaVersion string          `json:"schema_version"`
+	Mode          string          `json:"mode"` // start or resume
+	SessionID     string          `json:"session_id"`
+	RunID         string          `json:"run_id"`
+	Parameters    json.RawMessage `json:"parameters"`  // as the caller sent them
+	ProjectDir    string          `json:"project_dir"` // the working directory, too
+	AgentName     string          `json:"agent_name"`
+	Blueprint     json.RawMessage `json:"agent_blueprint"`
+	Config        json.RawMessage `json:"executor_config"`
+	// what bind reported in an earlier run of the session
+	ExecutorSession string `json:"executor_session_id,omitempty"`
+	// autonomous: what the model is to be told, made of the parameters
+	Prompt    string `json:"prompt,omitempty"`
+	Attempt   int    `json:"attempt,omitempty"`   // from 1
+	Lifecycle string `json:"lifecycle,omitempty"` // Persistent: further turns follow on stdin; else nothing does
 
 	APIURL string `json:"-"` // in Go programs: the gateway of this run; it comes in the environment, or with the turn
 	MCPURL string `json:"-"` // likewise: the orchestrator's MCP server
@@ -67,7 +70,8 @@ type Invocation struct {
 	TraceParent string `json:"-"` // likewise: whose trace the run is a part of; empty: nobody's
 	TraceState  string `json:"-"`
 
-	PreviousRunID string `json:"-"` // in workers: the run of the session that was begun before this one; they keep processes by it
+	// in workers: the run of the session that was begun before this one; they keep processes by it
+	PreviousRunID string `json:"-"`
 }
 
 // ReadInvocation reads an invocation strictly: an unknown or missing field is named in the error.
@@ -95,7 +99,8 @@ func (v Invocation) Check() error {
 		{"agent_blueprint", !object(v.Blueprint, true), "must be an object or null"},
 		{"executor_config", !object(v.Config, true), "must be an object or null"},
 		{"attempt", v.Attempt < 0, "must be a positive number"},
-		{"lifecycle", v.Lifecycle != "" && v.Lifecycle != Oneshot && v.Lifecycle != Persistent, `must be "oneshot" or "persistent"`},
+		{"lifecycle", v.Lifecycle != "" && v.Lifecycle != Oneshot && v.Lifecycle != Persistent,
+			`must be "oneshot" or "persistent"`},
 	} {
 		if c.bad {
 			return fault.Newf(fault.Invalid, "%s %s", c.field, c.want).With("field", c.field)
@@ -228,7 +233,8 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 		}
 		l.Session = b.Session
 		if l.Session == "" {
-			err = fault.New(fault.Invalid, "", "executor_session_id is required in a bind line").With("field", "executor_session_id")
+			err = fault.New(fault.Invalid, "", "executor_session_id is required in a bind line").With("field",
+				"executor_session_id")
 		}
 		return l, true, err
 	case LineResult:
@@ -237,7 +243,8 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 			return l, true, err
 		}
 		if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {
-			return l, true, fault.New(fault.Invalid, "", "result_text and result_data exclude each other; send one").With("field", "result_data")
+			return l, true, fault.New(fault.Invalid, "",
+				"result_text and result_data exclude each other; send one").With("field", "result_data")
 		}
 		l.Result, l.Error = &r.Result, r.Error
 		return l, true, nil
@@ -276,7 +283,8 @@ func readEvent(l Line, raw []byte) (Line, bool, error) {
 	}
 	l.Body = append(body, '}')
 	if l.EventType == "" {
-		return l, true, fault.New(fault.Invalid, "", "event_type is required in an event line").With("field", "event_type")
+		return l, true, fault.New(fault.Invalid, "", "event_type is required in an event line").With("field",
+			"event_type")
 	}
 	return l, true, nil
 }

@@ -46,7 +46,8 @@ func play(ctx context.Context, v Invocation, out *Out) error {
 		text := "done"
 		return out.Result(run.Result{Type: "autonomous", Text: &text}, nil)
 	case "fail":
-		out.Result(run.Result{Type: "procedural", Data: json.RawMessage(`0`)}, fault.New(fault.Internal, "command_failed", "no"))
+		out.Result(run.Result{Type: "procedural", Data: json.RawMessage(`0`)},
+			fault.New(fault.Internal, "command_failed", "no"))
 		return Exit{Code: 7}
 	case "error":
 		return fmt.Errorf("it went wrong")
@@ -81,7 +82,8 @@ func built(_ context.Context, _ Invocation, host Host) run.Outcome {
 	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "broken", "It broke")}
 }
 
-const document = `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":%s,"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":null}`
+const document = `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":%s,` +
+	`"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":null}`
 
 func program(t *testing.T, in string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), os.Args[0])
@@ -97,7 +99,8 @@ func TestMainAsProgram(t *testing.T) {
 		code           int
 	}{
 		{"faithful", fmt.Sprintf(document, `{"do":"echo","z":1e400,"a":12345678901234567890,"h":"<&>"}`),
-			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"do":"echo","z":1e400,"a":12345678901234567890,"h":"<&>"}}` + "\n", "", 0},
+			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"do":"echo","z":1e400,` +
+				`"a":12345678901234567890,"h":"<&>"}}` + "\n", "", 0},
 		{"lines", fmt.Sprintf(document, `{"do":"talk"}`),
 			`{"type":"bind","executor_session_id":"abc"}
 {"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"one <two>\nthree"}]}
@@ -105,7 +108,8 @@ func TestMainAsProgram(t *testing.T) {
 {"type":"result","result_type":"autonomous","result_text":"done","result_data":null}
 `, "", 0},
 		{"exit code", fmt.Sprintf(document, `{"do":"fail"}`),
-			`{"type":"result","result_type":"procedural","result_text":null,"result_data":0,"error":{"error":"command_failed","message":"no"}}` + "\n", "", 7},
+			`{"type":"result","result_type":"procedural","result_text":null,"result_data":0,` +
+				`"error":{"error":"command_failed","message":"no"}}` + "\n", "", 7},
 		{"exit code and message", fmt.Sprintf(document, `{}`), "", "what?\n", 9},
 		{"error", fmt.Sprintf(document, `{"do":"error"}`), "", "it went wrong\n", 1},
 		{"no JSON", "hello", "", "invocation on stdin: The body is not JSON: unexpected 'h' at byte 0\n", 2},
@@ -121,8 +125,10 @@ func TestMainAsProgram(t *testing.T) {
 			var out, errs bytes.Buffer
 			c.Stdout, c.Stderr = &out, &errs
 			c.Run()
-			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout || !strings.Contains(errs.String(), tt.stderr) {
-				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), errs.String(), tt.code, tt.stdout, tt.stderr)
+			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout ||
+				!strings.Contains(errs.String(), tt.stderr) {
+				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), errs.String(), tt.code,
+					tt.stdout, tt.stderr)
 			}
 		})
 	}
@@ -148,13 +154,16 @@ func TestStop(t *testing.T) {
 }
 
 func TestInvocationRoundTrip(t *testing.T) {
-	in := Invocation{SchemaVersion: Version, Mode: Resume, SessionID: "ses_1", RunID: "run_1", Parameters: json.RawMessage("{\n\"b\":0.10,\"a\":1e400}"), ProjectDir: "/p", AgentName: "a",
+	in := Invocation{SchemaVersion: Version, Mode: Resume, SessionID: "ses_1", RunID: "run_1",
+		Parameters: json.RawMessage("{\n\"b\":0.10,\"a\":1e400}"), ProjectDir: "/p", AgentName: "a",
 		Blueprint: json.RawMessage(`{"name":"a"}`), ExecutorSession: "abc", Attempt: 2}
 	raw, err := in.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"schema_version":"2.2","mode":"resume","session_id":"ses_1","run_id":"run_1","parameters":{"b":0.10,"a":1e400},"project_dir":"/p","agent_name":"a","agent_blueprint":{"name":"a"},"executor_config":{},"executor_session_id":"abc","attempt":2}` + "\n"
+	want := `{"schema_version":"2.2","mode":"resume","session_id":"ses_1","run_id":"run_1","parameters":{"b":0.10,` +
+		`"a":1e400},"project_dir":"/p","agent_name":"a","agent_blueprint":{"name":"a"},"executor_config":{},` +
+		`"executor_session_id":"abc","attempt":2}` + "\n"
 	if string(raw) != want {
 		t.Errorf("got  %s\nwant %s", raw, want)
 	}
@@ -172,13 +181,16 @@ func TestReadLine(t *testing.T) {
 		{`{"type":7}`, "own output"},
 		{`{"type":"event","event_type":"message","b":1.0,"a":{"x":[]}}`, `message {"b":1.0,"a":{"x":[]}}`},
 		{`{"type":"event"}`, "error: event_type is required in an event line"},
-		{`{"type":"event","event_type":"x","event_type":"y"}`, `error: $ has the key "event_type" twice; send each key once`},
+		{`{"type":"event","event_type":"x","event_type":"y"}`,
+			`error: $ has the key "event_type" twice; send each key once`},
 		{`{"type":"bind","executor_session_id":"s"}`, "bind s"},
 		{`{"type":"bind"}`, "error: executor_session_id is required in a bind line"},
 		{`{"type":"result","result_data":0}`, "result 0 <nil>"},
-		{`{"type":"result","result_type":"procedural","result_text":null,"result_data":{},"exit_code":0}`, "result {} <nil>"},
+		{`{"type":"result","result_type":"procedural","result_text":null,"result_data":{},"exit_code":0}`,
+			"result {} <nil>"},
 		{`{"type":"result","result_data":{},"error":{"error":"x","message":"m"}}`, "result {} m"},
-		{`{"type":"result","result_text":"a","result_data":1}`, "error: result_text and result_data exclude each other; send one"},
+		{`{"type":"result","result_text":"a","result_data":1}`,
+			"error: result_text and result_data exclude each other; send one"},
 		{`{"type":"result","colour":1}`, `error: Unknown field "colour"; known are`},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
@@ -220,17 +232,21 @@ func TestProgramTellsWhatABuiltInExecutorDoes(t *testing.T) {
 	out, err := c.Output()
 	want := `{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"hello"}]}
 {"type":"bind","executor_session_id":"m<1>"}
-{"type":"result","result_type":"autonomous","result_text":null,"result_data":null,"error":{"error":"broken","message":"It broke"}}
+{"type":"result","result_type":"autonomous","result_text":null,"result_data":null,"error":{"error":"broken",` +
+		`"message":"It broke"}}
 `
 	if string(out) != want || c.ProcessState.ExitCode() != CodeFailed || errs.String() != "It broke\n" {
 		t.Errorf("got %v, %q and\n%s", err, errs.String(), out)
 	}
 }
 
-const persistent = `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{},"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":null,"prompt":"one","lifecycle":"persistent"}` + "\n"
+const persistent = `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{},` +
+	`"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":null,"prompt":"one",` +
+	`"lifecycle":"persistent"}` + "\n"
 
 func answerOf(run, text string) string {
-	return fmt.Sprintf(`{"type":"turn_complete","run_id":"%s","result":{"result_type":"autonomous","result_text":"%s","result_data":null}}`, run, text) + "\n"
+	return fmt.Sprintf(`{"type":"turn_complete","run_id":"%s","result":{"result_type":"autonomous","result_text":"%s",`+
+		`"result_data":null}}`, run, text) + "\n"
 }
 
 // TestServe: each turn has one answer, and what a turn does not say is as it was.
@@ -240,20 +256,33 @@ func TestServe(t *testing.T) {
 		name, in, stdout, stderr string
 		code                     int
 	}{
-		{"turns and shutdown", persistent + `{"type":"turn","mode":"resume","run_id":"run_2","parameters":{},"prompt":"two","api_url":"new","agent_blueprint":{"name":"b"}}` + "\n\n" +
-			`{"type":"turn","mode":"resume","run_id":"run_3","parameters":{},"prompt":"three","api_url":"new","later":1}` + "\n" + `{"type":"shutdown"}` + "\n",
-			first + answerOf("run_2", `resume run_2 two {\"name\":\"b\"} new`) + answerOf("run_3", `resume run_3 three {\"name\":\"b\"} new`), "", 0},
-		{"the end of stdin, without a line's end", persistent + `{"type":"turn","mode":"resume","run_id":"run_2","parameters":{},"prompt":"fail"}`,
-			first + `{"type":"turn_failed","run_id":"run_2","error":{"error":"quota","message":"no money"}}` + "\n", "", 0},
-		{"an error has a code, too", strings.Replace(persistent, `"one"`, `"break"`, 1), `{"type":"turn_failed","run_id":"run_1","error":{"error":"executor_failed","message":"it broke"}}` + "\n", "", 0},
-		{"oneshot", strings.Replace(persistent, `,"lifecycle":"persistent"`, "", 1), `{"type":"result","result_type":"autonomous","result_text":"start run_1 one {} env","result_data":null}` + "\n", "", 0},
-		{"oneshot that fails", strings.Replace(strings.Replace(persistent, `,"lifecycle":"persistent"`, "", 1), `"one"`, `"fail"`, 1),
-			`{"type":"result","result_type":"autonomous","result_text":null,"result_data":null,"error":{"error":"quota","message":"no money"}}` + "\n", "no money", 1},
+		{"turns and shutdown", persistent + `{"type":"turn","mode":"resume","run_id":"run_2","parameters":{},` +
+			`"prompt":"two","api_url":"new","agent_blueprint":{"name":"b"}}` + "\n\n" +
+			`{"type":"turn","mode":"resume","run_id":"run_3","parameters":{},"prompt":"three",` +
+			`"api_url":"new","later":1}` + "\n" + `{"type":"shutdown"}` + "\n",
+			first + answerOf("run_2", `resume run_2 two {\"name\":\"b\"} new`) +
+				answerOf("run_3", `resume run_3 three {\"name\":\"b\"} new`), "", 0},
+		{"the end of stdin, without a line's end", persistent +
+			`{"type":"turn","mode":"resume","run_id":"run_2","parameters":{},"prompt":"fail"}`,
+			first + `{"type":"turn_failed","run_id":"run_2","error":{"error":"quota","message":"no money"}}` + "\n", "",
+			0},
+		{"an error has a code, too", strings.Replace(persistent, `"one"`, `"break"`, 1),
+			`{"type":"turn_failed","run_id":"run_1","error":{"error":"executor_failed","message":"it broke"}}` + "\n",
+			"", 0},
+		{"oneshot", strings.Replace(persistent, `,"lifecycle":"persistent"`, "", 1),
+			`{"type":"result","result_type":"autonomous","result_text":"start run_1 one {} env","result_data":null}` +
+				"\n", "", 0},
+		{"oneshot that fails", strings.Replace(strings.Replace(persistent, `,"lifecycle":"persistent"`, "", 1), `"one"`,
+			`"fail"`, 1),
+			`{"type":"result","result_type":"autonomous","result_text":null,"result_data":null,` +
+				`"error":{"error":"quota","message":"no money"}}` + "\n", "no money", 1},
 		{"no turn", persistent + "hello\n", first, "turn on stdin: the line is no turn", 2},
-		{"another type", persistent + `{"type":"toast"}` + "\n", first, `type must be "turn" or "shutdown", got "toast"`, 2},
+		{"another type", persistent + `{"type":"toast"}` + "\n", first,
+			`type must be "turn" or "shutdown", got "toast"`, 2},
 		{"no run", persistent + `{"type":"turn","parameters":{}}` + "\n", first, "run_id is required", 2},
 		{"no document", "", "", "invocation on stdin", 2},
-		{"a lifecycle of its own", strings.Replace(persistent, `"persistent"`, `"eternal"`, 1), "", `lifecycle must be "oneshot" or "persistent"`, 2},
+		{"a lifecycle of its own", strings.Replace(persistent, `"persistent"`, `"eternal"`, 1), "",
+			`lifecycle must be "oneshot" or "persistent"`, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -262,8 +291,10 @@ func TestServe(t *testing.T) {
 			var out, errs bytes.Buffer
 			c.Stdout, c.Stderr = &out, &errs
 			c.Run()
-			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout || !strings.Contains(errs.String(), tt.stderr) {
-				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), errs.String(), tt.code, tt.stdout, tt.stderr)
+			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout ||
+				!strings.Contains(errs.String(), tt.stderr) {
+				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), errs.String(), tt.code,
+					tt.stdout, tt.stderr)
 			}
 		})
 	}
@@ -279,10 +310,13 @@ func TestReadAnswers(t *testing.T) {
 		{`{"type":"turn_complete","result":[]}`, `data []`},
 		{`{"type":"turn_complete","result":false}`, `data false`},
 		{`{"type":"turn_complete","result":{"result_text":"x"}}`, `text "x"`},
-		{`{"type":"turn_complete","result":{"result_type":"autonomous","result_text":null,"result_data":{}}}`, `data {}`},
+		{`{"type":"turn_complete","result":{"result_type":"autonomous","result_text":null,"result_data":{}}}`,
+			`data {}`},
 		{`{"type":"turn_complete","result":{"result_data":1,"colour":2}}`, `error: Unknown field "colour"`},
-		{`{"type":"turn_complete","result":{"result_data":1,"result_text":"x"}}`, `error: result_text and result_data exclude`},
-		{`{"type":"turn_complete","error":{"error":"x"}}`, `error: a turn_complete line has no error; send turn_failed`},
+		{`{"type":"turn_complete","result":{"result_data":1,"result_text":"x"}}`,
+			`error: result_text and result_data exclude`},
+		{`{"type":"turn_complete","error":{"error":"x"}}`,
+			`error: a turn_complete line has no error; send turn_failed`},
 		{`{"type":"turn_complete","colour":1}`, `error: Unknown field "colour"`},
 		{`{"type":"turn_failed"}`, `error: error is required in a turn_failed line`},
 		{`{"type":"turn_failed","error":{"error":"x","message":"m"}}`, `none x m`},

@@ -7,14 +7,19 @@ import (
 	"ao/shared/fault"
 )
 
-// FuzzLine: whatever an executor writes on a line (protocol 2.2) is a line of the protocol, its own text, or refused by a fault that
-// says why. What was read can be written, and is read as the same type.
+// FuzzLine: whatever an executor writes on a line (protocol 2.2) is a line of the protocol, its own text, or refused by
+// a fault that says why. What was read can be written, and is read as the same type.
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{
-		`{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"x"}]}`, `{"type":"bind","executor_session_id":"s"}`,
-		`{"type":"result","result_text":"x"}`, `{"type":"result","result_data":{"a":1}}`, `{"type":"result","error":{"error":"e","message":"m"}}`,
-		`{"type":"turn_complete","run_id":"r","result":"x"}`, `{"type":"turn_complete","result":{"result_data":null}}`, `{"type":"turn_failed","error":{"message":"m"}}`,
-		`plain`, `{"type":5}`, "{\"type\":\"result\",\"result_text\":\"\xff\"}", `{"type":"event","event_type":"pre_tool","tool_name":"t","tool_input":[]}`, `{"type":"result"`, `{"type":"result","result_text":"a","result_data":1}`,
+		`{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"x"}]}`,
+		`{"type":"bind","executor_session_id":"s"}`,
+		`{"type":"result","result_text":"x"}`, `{"type":"result","result_data":{"a":1}}`,
+		`{"type":"result","error":{"error":"e","message":"m"}}`,
+		`{"type":"turn_complete","run_id":"r","result":"x"}`, `{"type":"turn_complete","result":{"result_data":null}}`,
+		`{"type":"turn_failed","error":{"message":"m"}}`,
+		`plain`, `{"type":5}`, "{\"type\":\"result\",\"result_text\":\"\xff\"}",
+		`{"type":"event","event_type":"pre_tool","tool_name":"t","tool_input":[]}`, `{"type":"result"`,
+		`{"type":"result","result_text":"a","result_data":1}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -37,7 +42,8 @@ func FuzzLine(f *testing.F) {
 			t.Fatalf("%s cannot be written: %v", raw, err)
 		}
 		again, ok, err := ReadLine(text)
-		if !ok || err != nil || again.Type != l.Type || again.EventType != l.EventType || again.Session != l.Session || !bytes.Equal(again.Body, l.Body) {
+		if !ok || err != nil || again.Type != l.Type || again.EventType != l.EventType || again.Session != l.Session ||
+			!bytes.Equal(again.Body, l.Body) {
 			t.Errorf("%s\nis written as %s\nand read as %+v, %v", raw, text, again, err)
 		}
 	})
@@ -46,8 +52,10 @@ func FuzzLine(f *testing.F) {
 // FuzzHeard: what a worker tells a program's Go code: the document, and the lines after it.
 func FuzzHeard(f *testing.F) {
 	for _, seed := range []string{
-		`{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{},"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":{}}`,
-		`{"type":"turn","mode":"resume","run_id":"run_2","parameters":{"prompt":"p"},"prompt":"p"}`, `{"type":"shutdown"}`, `{"schema_version":"9"}`, `{}`, `null`,
+		`{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{},` +
+			`"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":{}}`,
+		`{"type":"turn","mode":"resume","run_id":"run_2","parameters":{"prompt":"p"},"prompt":"p"}`,
+		`{"type":"shutdown"}`, `{"schema_version":"9"}`, `{}`, `null`,
 	} {
 		f.Add([]byte(seed))
 	}

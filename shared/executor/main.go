@@ -92,7 +92,8 @@ func Main(do func(ctx context.Context, v Invocation, out *Out) error) {
 	os.Exit(code)
 }
 
-func serve(ctx context.Context, in io.Reader, out, errs io.Writer, do func(context.Context, Invocation, *Out) error) int {
+func serve(ctx context.Context, in io.Reader, out, errs io.Writer,
+	do func(context.Context, Invocation, *Out) error) int {
 	var raw []byte
 	var err error
 	read := make(chan struct{})

@@ -8,8 +8,8 @@ import (
 	"ao/shared/run"
 )
 
-// Program is the main of an executor that workers also have built in: do is the same function, and what it tells its host
-// becomes lines on stdout.
+// Program is the main of an executor that workers also have built in: do is the same function, and what it tells its
+// host becomes lines on stdout.
 func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 	Main(func(ctx context.Context, v Invocation, out *Out) error {
 		host := Host{Emit: out.tell, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}
@@ -40,7 +40,8 @@ func (o *Out) tell(kind string, body json.RawMessage) {
 	l := Line{Type: LineEvent, EventType: kind, Body: body}
 	if kind == LineBind {
 		var err error
-		if l, _, err = ReadLine(body); err != nil {
+		l, _, err = ReadLine(body)
+		if err != nil {
 			return
 		}
 	}

@@ -18,10 +18,10 @@ import (
 )
 
 // Serve is the main of an executor program that does both lifecycles: turn is called for each turn of the session with
-// what that turn is to do, v.Mode telling a start from a resume, and gives its result. An error fails the turn, with its
-// code where it is a *fault.Fault; the program goes on. What the session needs from turn to turn is kept in variables
-// that turn closes over; a process may be the session's second one, so what must outlive it is kept elsewhere and found
-// by v.ExecutorSession. SIGTERM and SIGINT end ctx: then turn returns, and the program ends.
+// what that turn is to do, v.Mode telling a start from a resume, and gives its result. An error fails the turn, with
+// its code where it is a *fault.Fault; the program goes on. What the session needs from turn to turn is kept in
+// variables that turn closes over; a process may be the session's second one, so what must outlive it is kept elsewhere
+// and found by v.ExecutorSession. SIGTERM and SIGINT end ctx: then turn returns, and the program ends.
 func Serve(turn func(ctx context.Context, v Invocation, out *Out) (run.Result, error)) {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	code := serveTurns(ctx, os.Stdin, os.Stdout, os.Stderr, turn)
@@ -29,7 +29,8 @@ func Serve(turn func(ctx context.Context, v Invocation, out *Out) (run.Result, e
 	os.Exit(code)
 }
 
-func serveTurns(ctx context.Context, stdin io.Reader, stdout, errs io.Writer, turn func(context.Context, Invocation, *Out) (run.Result, error)) int {
+func serveTurns(ctx context.Context, stdin io.Reader, stdout, errs io.Writer,
+	turn func(context.Context, Invocation, *Out) (run.Result, error)) int {
 	in, out := make(chan []byte), &Out{w: stdout}
 	read := make(chan error, 1)
 	go func() { // while a turn is done nothing is read, and SIGTERM is heard while nothing comes

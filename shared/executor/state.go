@@ -44,7 +44,8 @@ func (k keeper) ask(ctx context.Context, method string, body []byte) ([]byte, er
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		} else if err != nil {
-			return nil, fmt.Errorf("the worker's gateway does not answer: %w", errors.Unwrap(err)) // without its URL, which is a secret
+			// without its URL, which is a secret
+			return nil, fmt.Errorf("the worker's gateway does not answer: %w", errors.Unwrap(err))
 		}
 		all, err := io.ReadAll(a.Body)
 		a.Body.Close()

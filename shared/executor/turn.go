@@ -15,14 +15,15 @@ import (
 //	{"type":"turn","mode":"resume","run_id":"run_…","attempt":1,"parameters":{…},"prompt":"…"}
 //	{"type":"shutdown"}
 //
-// It ends each turn, the document's too, with one of these lines, and the process at shutdown or at the end of its stdin:
+// It ends each turn, the document's too, with one of these lines, and the process at shutdown or at the end of its
+// stdin:
 //
 //	{"type":"turn_complete","run_id":"run_…","result":…}
 //	{"type":"turn_failed","run_id":"run_…","error":{"error":CODE,"message":…}}
 //
 // result is a result document (an object with result_text or result_data), or else the result itself: a string is
-// result_text, any other value result_data. null and none at all: the turn's last result line counts, else its own text.
-// run_id may be left out; where it is there it must be the turn's.
+// result_text, any other value result_data. null and none at all: the turn's last result line counts, else its own
+// text. run_id may be left out; where it is there it must be the turn's.
 const (
 	Oneshot    = "oneshot"
 	Persistent = "persistent"
@@ -48,13 +49,16 @@ type Turn struct {
 	Blueprint       json.RawMessage `json:"agent_blueprint,omitempty"` // where it is another one than before
 	APIURL          string          `json:"api_url,omitempty"`         // the gateway of this run
 	MCPURL          string          `json:"mcp_url,omitempty"`
-	TraceParent     string          `json:"traceparent,omitempty"` // whose trace this run is a part of; that in the environment is the first run's
-	TraceState      string          `json:"tracestate,omitempty"`
+	// whose trace this run is a part of; that in the environment is the first run's
+	TraceParent string `json:"traceparent,omitempty"`
+	TraceState  string `json:"tracestate,omitempty"`
 }
 
-// TurnOf is the line for a further turn of a process. blueprint tells whether the agent is another one than the process knows.
+// TurnOf is the line for a further turn of a process. blueprint tells whether the agent is another one than the process
+// knows.
 func TurnOf(v Invocation, blueprint bool) Turn {
-	t := Turn{LineTurn, v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.ExecutorSession, nil, v.APIURL, v.MCPURL, v.TraceParent, v.TraceState}
+	t := Turn{LineTurn, v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.ExecutorSession, nil, v.APIURL, v.MCPURL,
+		v.TraceParent, v.TraceState}
 	if len(t.Parameters) == 0 {
 		t.Parameters = json.RawMessage("{}")
 	}
@@ -76,7 +80,8 @@ func ReadTurn(raw []byte) (Turn, error) {
 	switch {
 	case t.Type == LineShutdown:
 	case t.Type != LineTurn:
-		return t, fault.Newf(fault.Invalid, `type must be "turn" or "shutdown", got %.40q`, t.Type).With("field", "type")
+		return t, fault.Newf(fault.Invalid, `type must be "turn" or "shutdown", got %.40q`, t.Type).With("field",
+			"type")
 	case t.RunID == "":
 		return t, fault.New(fault.Invalid, "", "run_id is required").With("field", "run_id")
 	case !object(t.Parameters, false):
@@ -87,7 +92,8 @@ func ReadTurn(raw []byte) (Turn, error) {
 
 // Next is the invocation of a further turn.
 func (v Invocation) Next(t Turn) Invocation {
-	v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.APIURL, v.MCPURL = t.Mode, t.RunID, t.Attempt, t.Parameters, t.Prompt, t.APIURL, t.MCPURL
+	v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.APIURL, v.MCPURL = t.Mode, t.RunID, t.Attempt, t.Parameters,
+		t.Prompt, t.APIURL, t.MCPURL
 	v.TraceParent, v.TraceState = t.TraceParent, t.TraceState
 	if t.ExecutorSession != "" {
 		v.ExecutorSession = t.ExecutorSession
@@ -119,9 +125,11 @@ func readAnswer(l Line, raw []byte) (Line, bool, error) {
 	l.RunID, l.Error = a.RunID, a.Error
 	switch {
 	case l.Type == LineTurnFailed && a.Error == nil:
-		return l, true, fault.New(fault.Invalid, "", `error is required in a turn_failed line: {"error":CODE,"message":TEXT}`).With("field", "error")
+		return l, true, fault.New(fault.Invalid, "",
+			`error is required in a turn_failed line: {"error":CODE,"message":TEXT}`).With("field", "error")
 	case l.Type == LineTurnComplete && a.Error != nil:
-		return l, true, fault.New(fault.Invalid, "", "a turn_complete line has no error; send turn_failed").With("field", "error")
+		return l, true, fault.New(fault.Invalid, "", "a turn_complete line has no error; send turn_failed").With(
+			"field", "error")
 	}
 	var err error
 	l.Result, err = readResult(a.Result)
@@ -144,7 +152,8 @@ func readResult(raw json.RawMessage) (*run.Result, error) {
 			return nil, err
 		}
 		if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {
-			return nil, fault.New(fault.Invalid, "", "result_text and result_data exclude each other; send one").With("field", "result_data")
+			return nil, fault.New(fault.Invalid, "", "result_text and result_data exclude each other; send one").With(
+				"field", "result_data")
 		}
 		return &r, nil
 	}

@@ -30,7 +30,8 @@ func TestBodyIsFlatAndInOrder(t *testing.T) {
 func TestWhatNobodyClassifiedIsInternalAndSaysNothing(t *testing.T) {
 	f := Of(errors.New("secret path /etc/x"))
 	raw, _ := json.Marshal(f)
-	if f.Kind != Internal || string(raw) != `{"error":"internal","message":"Internal error; see the log for this request's id"}` {
+	if f.Kind != Internal ||
+		string(raw) != `{"error":"internal","message":"Internal error; see the log for this request's id"}` {
 		t.Errorf("got %v %s", f.Kind, raw)
 	}
 }

@@ -124,8 +124,8 @@ func (l *limiter) idle(one *conn) {
 	l.wait(one)
 }
 
-// limitBody bounds how long net/http waits for a body that is not read: before the answer, or after it where the connection is
-// closed then. What is read has a deadline of its own.
+// limitBody bounds how long net/http waits for a body that is not read: before the answer, or after it where the
+// connection is closed then. What is read has a deadline of its own.
 func (l *limiter) limitBody(w http.ResponseWriter, r *http.Request, one *conn) (after func()) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads it
 		w.Header().Set("Connection", "close")
@@ -159,7 +159,8 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case full && r.URL.Path != l.always:
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Retry-After", "2")
-		writeRefusal(w, http.StatusServiceUnavailable, "unavailable", "Too many requests are under way (AO_MAX_CONNECTIONS); come again later")
+		writeRefusal(w, http.StatusServiceUnavailable, "unavailable",
+			"Too many requests are under way (AO_MAX_CONNECTIONS); come again later")
 	default:
 		l.next.ServeHTTP(w, r)
 	}

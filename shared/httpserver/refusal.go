@@ -54,14 +54,16 @@ func (s *jsonTLSConn) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if bad, ok := errors.AsType[tls.RecordHeaderError](err); ok && bad.Conn != nil {
 		if _, isHTTP := methods[string(bad.RecordHeader[:])]; isHTTP {
-			_, _ = bad.Conn.Write(refusal(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server: use https:// (and AO_CA, where its certificate is of an authority of your own)"))
+			_, _ = bad.Conn.Write(refusal(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server: use "+
+				"https:// (and AO_CA, where its certificate is of an authority of your own)"))
 		}
 	}
 	return n, err
 }
 
 // methods are how requests of HTTP begin, in the five bytes of a TLS record's header.
-var methods = map[string]struct{}{"GET /": {}, "HEAD ": {}, "POST ": {}, "PUT /": {}, "PATCH": {}, "DELET": {}, "OPTIO": {}}
+var methods = map[string]struct{}{"GET /": {}, "HEAD ": {}, "POST ": {}, "PUT /": {}, "PATCH": {}, "DELET": {},
+	"OPTIO": {}}
 
 // unread is how an answer begins that net/http writes by itself; its text follows.
 const unread = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
@@ -113,7 +115,8 @@ func refusal(code int, message string) []byte {
 		name = "invalid_request"
 	}
 	body := problem(name, message)
-	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: %d\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n\r\n",
+	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: %d\r\n"+
+		"Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n\r\n",
 		code, http.StatusText(code), len(body))
 	return append([]byte(head), body...)
 }

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// fenced gives the fenced blocks of a text that are one JSON value, as they begin and whatever their info says: the fence of backticks may
-// stand anywhere, that of tildes at the beginning of a line; the value begins on its line or on the next one; and after the
-// value there is a fence, or the text's end. So fences within strings end nothing, and neither indentation nor a missing end matters.
+// fenced gives the fenced blocks of a text that are one JSON value, as they begin and whatever their info says: the
+// fence of backticks may stand anywhere, that of tildes at the beginning of a line; the value begins on its line or on
+// the next one; and after the value there is a fence, or the text's end. So fences within strings end nothing, and
+// neither indentation nor a missing end matters.
 func fenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		r, l := &reader{text: text, budget: budget(text)}, line{end: -1}
@@ -54,7 +55,8 @@ type line struct {
 func (l *line) find(text string, i int) {
 	for i > l.end {
 		begin := l.end + 1
-		if l.end = len(text); begin < len(text) {
+		l.end = len(text)
+		if begin < len(text) {
 			if n := strings.IndexByte(text[begin:], '\n'); n >= 0 {
 				l.end = begin + n
 			}
@@ -63,11 +65,12 @@ func (l *line) find(text string, i int) {
 	}
 }
 
-// block reads the one JSON value of a block whose info stands at text[i:end], and what closes it; after is the place behind that, 0:
-// there is no such value.
+// block reads the one JSON value of a block whose info stands at text[i:end], and what closes it; after is the place
+// behind that, 0: there is no such value.
 func (r *reader) block(i, end int, mark byte, inline bool) (block span, after int) {
 	word := i
-	for word < end && strings.IndexByte("+-_.", r.text[word]) >= 0 || word < end && r.text[word]|0x20 >= 'a' && r.text[word]|0x20 <= 'z' {
+	for word < end && strings.IndexByte("+-_.", r.text[word]) >= 0 || word < end && r.text[word]|0x20 >= 'a' &&
+		r.text[word]|0x20 <= 'z' {
 		word++
 	}
 	tried, places := -1, []int{i, word, end}
@@ -103,7 +106,8 @@ func nextFence(text string, i int) (at int, fence string) {
 			break
 		}
 		i += n
-		if fence = backticks(text, i); len(fence) >= 3 {
+		fence = backticks(text, i)
+		if len(fence) >= 3 {
 			return i, fence
 		}
 		i += len(fence)
@@ -123,5 +127,6 @@ func backticks(text string, i int) string {
 	return text[i:end]
 }
 
-// budget is how many bytes of a text are read in all, before it is given up: text that is made so that it is read again and again.
+// budget is how many bytes of a text are read in all, before it is given up: text that is made so that it is read again
+// and again.
 func budget(text string) int { return 16*len(text) + 64<<10 }

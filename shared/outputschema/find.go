@@ -1,5 +1,5 @@
-// Package outputschema takes the JSON value from a model's answer, and says how an answer in a schema is asked for. Workers enforce
-// output schemas with it; the coordinator shows with it what they would do.
+// Package outputschema takes the JSON value from a model's answer, and says how an answer in a schema is asked for.
+// Workers enforce output schemas with it; the coordinator shows with it what they would do.
 package outputschema
 
 import (
@@ -13,7 +13,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// maxCandidates is how many values of one answer are looked at: the last ones of its blocks, and the last ones of its text.
+// maxCandidates is how many values of one answer are looked at: the last ones of its blocks, and the last ones of its
+// text.
 const maxCandidates = 10_000
 
 // Source says where in an answer a candidate stands.
@@ -55,8 +56,9 @@ func (f Result) Value() json.RawMessage {
 //  4. the last fenced block that is JSON
 //  5. the last object or array in the text
 //
-// What stands in a reasoning block is never the answer. strict: only the whole text counts, as the model wrote it. JSON is what
-// strictjson.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's length, whatever is in it.
+// What stands in a reasoning block is never the answer. strict: only the whole text counts, as the model wrote it. JSON
+// is what strictjson.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's
+// length, whatever is in it.
 func Find(text string, strict bool, fits func(json.RawMessage) bool) Result {
 	text = trim(text)
 	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {

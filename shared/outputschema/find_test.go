@@ -36,7 +36,8 @@ func TestFind(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		// The whole text.
 		{"an object", good, good},
-		{"as it was written", "{ \"z\" : 1.50,\n\"summary\":\"\\u0041\", \"n\":12345678901234567890 }", "{ \"z\" : 1.50,\n\"summary\":\"\\u0041\", \"n\":12345678901234567890 }"},
+		{"as it was written", "{ \"z\" : 1.50,\n\"summary\":\"\\u0041\", \"n\":12345678901234567890 }",
+			"{ \"z\" : 1.50,\n\"summary\":\"\\u0041\", \"n\":12345678901234567890 }"},
 		{"space around", " \r\n\t" + good + "\n\n", good},
 		{"a byte order mark", "\ufeff" + good + "\r\n", good},
 		{"CRLF within", "{\r\n\"summary\":\"x\"\r\n}\r\n", "{\r\n\"summary\":\"x\"\r\n}"},
@@ -52,8 +53,10 @@ func TestFind(t *testing.T) {
 		{"only space", " \n", ``},
 		// Fenced blocks.
 		{"a fence", "```json\n" + good + "\n```", good},
-		{"prose around a fence", "Here is it:\n\n```json\n" + good + "\n```\n\nLet me know { if } you [need] more.", good},
-		{"a fence that ends on the value's line", "Here's the analysis:\n```json\n{\"summary\": \"...\"}```\n\nLet me know", `{"summary": "..."}`},
+		{"prose around a fence", "Here is it:\n\n```json\n" + good + "\n```\n\nLet me know { if } you [need] more.",
+			good},
+		{"a fence that ends on the value's line",
+			"Here's the analysis:\n```json\n{\"summary\": \"...\"}```\n\nLet me know", `{"summary": "..."}`},
 		{"a fence on one line", "It is ```json " + good + "``` and that's it", good},
 		{"a fence on one line without info", "It is ```" + good + "```.", good},
 		{"a fence after text on its line", "Answer: ```json\n" + good + "\n```", good},
@@ -70,17 +73,22 @@ func TestFind(t *testing.T) {
 		{"not closed", "```json\n" + good + "\n", good},
 		{"not closed and broken", "```json\n{\"summary\":\"x\",\n", ``},
 		{"not closed, and prose after it", "```json\n" + good + "\nThat's it", good},
-		{"a fence within a string", "```json\n{\"summary\":\"use ```go\\nx\\n``` here\"}\n```", "{\"summary\":\"use ```go\\nx\\n``` here\"}"},
+		{"a fence within a string", "```json\n{\"summary\":\"use ```go\\nx\\n``` here\"}\n```",
+			"{\"summary\":\"use ```go\\nx\\n``` here\"}"},
 		{"a fence within a string, all on one line", "```{\"summary\":\"```\"}```", "{\"summary\":\"```\"}"},
 		{"a fence within a fence", "````markdown\n```json\n" + good + "\n```\n````\n", good},
 		{"a byte order mark within", "```json\n\ufeff" + good + "\n```", good},
 		{"a scalar", "The answer:\n```\n42\n```", `42`},
 		{"a scalar on one line", "The answer: ```\"x\"```", `"x"`},
-		{"of several the last that fits", "```json\n{\"a\":1}\n```\n```json\n{\"summary\":\"sooner\"}\n```\n```json\n" + good + "\n```\n```json\n{\"a\":2}\n```", good},
-		{"of several the last where none fits", "```json\n{\"a\":1}\n```\n```json\n{\"a\":2}\n```\n```json\nno\n```", `{"a":2}`},
+		{"of several the last that fits", "```json\n{\"a\":1}\n```\n```json\n{\"summary\":\"sooner\"}\n```\n```json\n" +
+			good + "\n```\n```json\n{\"a\":2}\n```", good},
+		{"of several the last where none fits", "```json\n{\"a\":1}\n```\n```json\n{\"a\":2}\n```\n```json\nno\n```",
+			`{"a":2}`},
 		{"text that fits comes before a fence that does not", good + "\n```json\n{\"a\":1}\n```", good},
-		{"a fence that fits comes before text that does, too", "```json\n" + good + "\n```\n{\"summary\":\"in the text\"}", good},
-		{"a fence that does not fit comes before text that does not", "{\"a\":1}\n```json\n{\"a\":2}\n```\n{\"a\":3}", `{"a":2}`},
+		{"a fence that fits comes before text that does, too", "```json\n" + good +
+			"\n```\n{\"summary\":\"in the text\"}", good},
+		{"a fence that does not fit comes before text that does not", "{\"a\":1}\n```json\n{\"a\":2}\n```\n{\"a\":3}",
+			`{"a":2}`},
 		{"what stands between fences is in none", "```sh\nls\n```\n42\n```sh\nls\n```", ``},
 		{"a block that is not JSON, then one that is", "```go\nx := `a`\n```\n\n```json\n" + good + "\n```", good},
 		{"a block that is not closed, then one that is", "```sh\nls\n\n```json\n" + good + "\n```\n", good},
@@ -113,13 +121,17 @@ func TestFind(t *testing.T) {
 		{"reasoning whose beginning the prompt had", `so {"summary":"9"}</think>` + "\n" + good, good},
 		{"a scalar behind reasoning", "<think>x</think>\n42", `42`},
 		{"a fence within reasoning", "<think>\n```json\n{\"summary\":\"9\"}\n```\n</think>\nIt is " + good, good},
-		{"other names, case and attributes", `<Thinking level="high">{"summary":"9"}</thinking ><x:reasoning>{"summary":"8"}</x:reasoning>[THINK]{"summary":"7"}[/THINK]◁think▷{"summary":"6"}◁/think▷` +
+		{"other names, case and attributes", `<Thinking level="high">{"summary":"9"}</thinking ` +
+			`><x:reasoning>{"summary":"8"}</x:reasoning>[THINK]{"summary":"7"}[/THINK]◁think▷{"summary":"6"}◁/think▷` +
 			`<|begin_of_thought|>{"summary":"5"}<|end_of_thought|>The result: ` + good, good},
-		{"a tag in a string", `So: {"summary":"use <think> and </think>"} ok`, `{"summary":"use <think> and </think>"}`},
+		{"a tag in a string", `So: {"summary":"use <think> and </think>"} ok`,
+			`{"summary":"use <think> and </think>"}`},
 		{"a tag in a string of a fence", "```json\n{\"summary\":\"<think>\"}\n```\nok", `{"summary":"<think>"}`},
-		{"a closing tag in a string of reasoning", `<think>{"summary":"</think>"} or {"summary":"9"}</think>` + good, good},
+		{"a closing tag in a string of reasoning", `<think>{"summary":"</think>"} or {"summary":"9"}</think>` +
+			good, good},
 		{"a tag that is spoken of", "Without `<think>` it is " + good, good},
-		{"an end without a beginning in the text, twice", `{"summary":"9"}</think>{"summary":"8"}</think>` + good, good},
+		{"an end without a beginning in the text, twice", `{"summary":"9"}</think>{"summary":"8"}</think>` +
+			good, good},
 		{"words that are no tags", `<thinker>{"a":1}</thinker> [think] ` + good, good},
 		// What is no JSON.
 		{"a key twice", `{"summary":"x","summary":"y"}`, ``},
@@ -147,7 +159,8 @@ func TestFind(t *testing.T) {
 func TestFindStrictly(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{`{"a":1}`, `{"a":1}`}, {"\ufeff [1] \n", `[1]`}, {`42`, `42`},
-		{"```json\n{\"a\":1}\n```", ``}, {`It is {"summary":"x"}`, ``}, {`{"summary":"x"} {"summary":"x"}`, ``}, {``, ``},
+		{"```json\n{\"a\":1}\n```", ``}, {`It is {"summary":"x"}`, ``}, {`{"summary":"x"} {"summary":"x"}`, ``},
+		{``, ``},
 	} {
 		if got, _ := find(tt.text, true, fits(t, summary)); string(got) != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
@@ -159,8 +172,10 @@ var deep = strings.Repeat("[", 60) + strings.Repeat("]", 60)
 
 // hostile are texts that make a simple reader read them again and again where they are repeated.
 var hostile = []string{
-	"{{{{[[[[", "[", "{", "[[", "{}", "[]", `{"a":`, `{"a":[`, `["`, `["a[`, `["a["`, `[1,`, `[1,{"a":`, `["[`, `"[`, `\"[`, `["\"[`, `{"`, `{"a`, `{"{"`, deep, deep + `,`, `[{"summary":"x"`, "`",
-	"```", "```\n", "```json\n", "```[", "```[\n", "```\n[\n", "``` ", "```\"", "```[\"", "```[\"```\",", "```[\"\n", "~~~\n", "~~~ ", "~~~\n{\"a\":\n", "```a", "````a ```", "a```json {\"", "\n", " ", "x", "```\n{}\n```\n", "字[",
+	"{{{{[[[[", "[", "{", "[[", "{}", "[]", `{"a":`, `{"a":[`, `["`, `["a[`, `["a["`, `[1,`, `[1,{"a":`, `["[`, `"[`,
+	`\"[`, `["\"[`, `{"`, `{"a`, `{"{"`, deep, deep + `,`, `[{"summary":"x"`, "`",
+	"```", "```\n", "```json\n", "```[", "```[\n", "```\n[\n", "``` ", "```\"", "```[\"", "```[\"```\",", "```[\"\n",
+	"~~~\n", "~~~ ", "~~~\n{\"a\":\n", "```a", "````a ```", "a```json {\"", "\n", " ", "x", "```\n{}\n```\n", "字[",
 	`{"a":1,"a":2}`, `[1] `, "```{\"a\":\"```", "`` ``[", "> ",
 }
 
@@ -174,7 +189,8 @@ func spent(t *testing.T) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// TestTimeIsProportional: text that is made to be read again and again takes no longer than any other. 128 KiB of it would take a minute
+// TestTimeIsProportional: text that is made to be read again and again takes no longer than any other.
+// 128 KiB of it would take a minute
 // if each sign were looked at from each other one.
 func TestTimeIsProportional(t *testing.T) {
 	check := fits(t, summary)
@@ -195,8 +211,10 @@ func TestTimeIsProportional(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		strings.Repeat("```a", size/8) + "\n" + strings.Repeat(" ", size/2), strings.Repeat(" ", size/2) + strings.Repeat("```", size/6), strings.Repeat("```json ", size/16) + strings.Repeat("[", size/2),
-		"[" + strings.Repeat(`"[",`, size/4), strings.Repeat(`["[`, size/6) + strings.Repeat(`"`, size/2), strings.Repeat("```[", size/8) + "\"" + strings.Repeat("x", size/2),
+		strings.Repeat("```a", size/8) + "\n" + strings.Repeat(" ", size/2), strings.Repeat(" ", size/2) +
+			strings.Repeat("```", size/6), strings.Repeat("```json ", size/16) + strings.Repeat("[", size/2),
+		"[" + strings.Repeat(`"[",`, size/4), strings.Repeat(`["[`, size/6) + strings.Repeat(`"`, size/2),
+		strings.Repeat("```[", size/8) + "\"" + strings.Repeat("x", size/2),
 	} {
 		look(text)
 	}
@@ -219,7 +237,8 @@ func TestAnAnswerBehindNonsenseIsFound(t *testing.T) {
 // The last values of very many are looked at.
 func TestTheLastOfVeryMany(t *testing.T) {
 	many := strings.Repeat(`{"a":1} `, 5*maxCandidates)
-	if got, n := find(many+`{"summary":"y"} {"a":2,"a":3} end`, false, fits(t, summary)); string(got) != `{"summary":"y"}` || n != maxCandidates-1 {
+	if got, n := find(many+`{"summary":"y"} {"a":2,"a":3} end`, false, fits(t, summary)); string(
+		got) != `{"summary":"y"}` || n != maxCandidates-1 {
 		t.Errorf("got %.100q of %d", got, n)
 	}
 	if got, _ := find(`{"summary":"y"} `+many+`end`, false, fits(t, summary)); string(got) != `{"a":1}` {
@@ -232,7 +251,8 @@ func TestCandidatesAreCounted(t *testing.T) {
 		text string
 		want int
 	}{
-		{`{"a":1}`, 1}, {`no`, 0}, {`First {"a":1}. Better: {"a":2}`, 2}, {"```json\n{\"a\":1}\n```", 1}, {"```json\n{\"a\":1}\n```\n{\"a\":2} [", 2},
+		{`{"a":1}`, 1}, {`no`, 0}, {`First {"a":1}. Better: {"a":2}`, 2}, {"```json\n{\"a\":1}\n```", 1},
+		{"```json\n{\"a\":1}\n```\n{\"a\":2} [", 2},
 		{`<think>{"a":9}?</think>{"a":1}`, 1}, {`<think>{"a":9}?</think>`, 0}, {`{"a":1,"a":2} {"a":3}`, 1},
 	} {
 		if _, got := find(tt.text, false, fits(t, summary)); got != tt.want {
@@ -245,8 +265,10 @@ func TestCandidatesAreCounted(t *testing.T) {
 func TestCandidatesSayWhereTheyStand(t *testing.T) {
 	const text = "First {\"a\":1}.\n```json\n{\"b\":2}\n```\nThen {\"summary\":\"x\"} and [3]."
 	got := Find(text, false, fits(t, summary))
-	want := []Candidate{{Value: json.RawMessage(`{"b":2}`), Source: Fenced}, {Value: json.RawMessage(`[3]`), Source: Embedded},
-		{Value: json.RawMessage(`{"summary":"x"}`), Source: Embedded}, {Value: json.RawMessage(`{"a":1}`), Source: Embedded}}
+	want := []Candidate{{Value: json.RawMessage(`{"b":2}`), Source: Fenced},
+		{Value: json.RawMessage(`[3]`), Source: Embedded},
+		{Value: json.RawMessage(`{"summary":"x"}`), Source: Embedded},
+		{Value: json.RawMessage(`{"a":1}`), Source: Embedded}}
 	same := func(a, b Candidate) bool { return string(a.Value) == string(b.Value) && a.Source == b.Source }
 	if !slices.EqualFunc(got.Candidates, want, same) || got.Chosen != 2 {
 		t.Errorf("got %+v, want 2 of %+v", got, want)
@@ -260,7 +282,8 @@ func TestCandidatesSayWhereTheyStand(t *testing.T) {
 }
 
 func FuzzFind(f *testing.F) {
-	for _, s := range []string{`{"a":1}`, "```json\n[1]\n```", `x {"a":"}"} y`, `["x {"summary":1}`, "```\n1", `[[1],{"a":[]},`, `{"a":1e5,"b":-0.1,"c":"\u00e9\n"}`, "~~~\n{}\n~~~", `[tru`, `{"a":1,"a":2} [3]`} {
+	for _, s := range []string{`{"a":1}`, "```json\n[1]\n```", `x {"a":"}"} y`, `["x {"summary":1}`, "```\n1",
+		`[[1],{"a":[]},`, `{"a":1e5,"b":-0.1,"c":"\u00e9\n"}`, "~~~\n{}\n~~~", `[tru`, `{"a":1,"a":2} [3]`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -272,7 +295,8 @@ func FuzzFind(f *testing.F) {
 				}
 				continue
 			}
-			if strictjson.Check(got) != nil || !strings.Contains(strings.ReplaceAll(visible(trim(text)), "\n", ""), strings.ReplaceAll(string(got), "\n", "")) {
+			if strictjson.Check(got) != nil || !strings.Contains(strings.ReplaceAll(visible(trim(text)), "\n", ""),
+				strings.ReplaceAll(string(got), "\n", "")) {
 				t.Errorf("%q: found %q", text, got)
 			}
 		}
@@ -283,7 +307,8 @@ func FuzzFind(f *testing.F) {
 		d := json.NewDecoder(strings.NewReader(text))
 		var raw json.RawMessage
 		err := d.Decode(&raw)
-		if ok != (err == nil) && !(ok && text[begin] != '{' && text[begin] != '[' && text[begin] != '"') { // 1x is a number to us, and whoever asks sees the x
+		// 1x is a number to us, and whoever asks sees the x
+		if ok != (err == nil) && !(ok && text[begin] != '{' && text[begin] != '[' && text[begin] != '"') {
 			t.Errorf("%q: %v, but %v", text, ok, err)
 		}
 		if ok && err == nil && string(raw) != text[begin:end] {

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// reasoning finds the tags around what a model thinks aloud: <think> and its kin, Mistral's [THINK], Kimi's triangles. A closing one
-// has a slash; of <|begin_of_thought|> the other is <|end_of_thought|>.
+// reasoning finds the tags around what a model thinks aloud: <think> and its kin, Mistral's [THINK], Kimi's triangles.
+// A closing one has a slash; of <|begin_of_thought|> the other is <|end_of_thought|>.
 var reasoning = regexp.MustCompile(
-	`(?i)<(/?)(?:[a-z]+:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)(?:\s[^<>]{0,200})?>|(?-i:\[(/?)THINK\])|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>`)
+	`(?i)<(/?)(?:[a-z]+:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)(?:\s[^<>]{0,200})?>|` +
+		`(?-i:\[(/?)THINK\])|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>`)
 
-// visible is the text without its reasoning blocks. One that is not closed hides the rest; one whose beginning is not there, because the
-// prompt had it, hides what precedes its end. A tag within a JSON value of the text stands in a string, and one right behind a
-// backtick is only spoken of: neither hides anything.
+// visible is the text without its reasoning blocks. One that is not closed hides the rest; one whose beginning is not
+// there, because the prompt had it, hides what precedes its end. A tag within a JSON value of the text stands in a
+// string, and one right behind a backtick is only spoken of: neither hides anything.
 func visible(text string) string {
 	tags := reasoning.FindAllStringSubmatchIndex(text, -1)
 	if tags == nil {
@@ -53,7 +54,8 @@ func visible(text string) string {
 	return b.String()
 }
 
-// unfenced gives the objects and arrays of a text, in their order, none that is in another. What is within one that is broken counts.
+// unfenced gives the objects and arrays of a text, in their order, none that is in another.
+// What is within one that is broken counts.
 func unfenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		r := &reader{text: text, budget: budget(text)}
@@ -72,7 +74,8 @@ func unfenced(text string) iter.Seq[span] {
 			switch {
 			case ok:
 				i = end
-			case r.last >= 0: // a quotation mark of the text may have been taken for one of JSON: what seems to be a string is looked at, too
+			case r.last >= 0:
+				// a quotation mark of the text may have been taken for one of JSON: search what looks like a string, too
 				i = r.last + 1
 			default: // what is open at the end would end there as well if it were read alone
 				i = max(end, begin+1)

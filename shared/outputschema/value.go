@@ -5,8 +5,9 @@ import "strings"
 // maxOpen is how many containers may be open at once; what nests deeper is read from within.
 const maxOpen = 10_000
 
-// reader finds where JSON values end in a text that may be anything. It looks at the structure, and leaves to others whether the
-// characters are UTF-8 and the keys of an object differ. What it looks at, again and again, is limited by its budget in bytes.
+// reader finds where JSON values end in a text that may be anything. It looks at the structure, and leaves to others
+// whether the characters are UTF-8 and the keys of an object differ. What it looks at, again and again, is limited by
+// its budget in bytes.
 type reader struct {
 	text   string
 	budget int
@@ -40,7 +41,8 @@ func (r *reader) value(i int) (end int, ok bool) {
 		return i, false
 	}
 	for {
-		if i = space(r.text, i); i >= len(r.text) {
+		i = space(r.text, i)
+		if i >= len(r.text) {
 			return len(r.text), false
 		}
 		c := r.text[i]
@@ -66,10 +68,12 @@ func (r *reader) value(i int) (end int, ok bool) {
 				return i, false
 			}
 			r.last = i
-			if i, ok = stringEnd(r.text, i); !ok {
+			i, ok = stringEnd(r.text, i)
+			if !ok {
 				return i, false
 			}
-			if i = space(r.text, i); i >= len(r.text) || r.text[i] != ':' {
+			i = space(r.text, i)
+			if i >= len(r.text) || r.text[i] != ':' {
 				return i, false
 			}
 			i++
@@ -80,14 +84,17 @@ func (r *reader) value(i int) (end int, ok bool) {
 			}
 			r.open = append(r.open, i)
 			i++
-			if r.last, next = -1, aKeyOrEnd; c == '[' {
+			r.last, next = -1, aKeyOrEnd
+			if c == '[' {
 				next = aValueOrEnd
 			}
 		default:
-			if r.last = -1; c == '"' {
+			r.last = -1
+			if c == '"' {
 				r.last = i
 			}
-			if i, ok = scalarEnd(r.text, i); !ok {
+			i, ok = scalarEnd(r.text, i)
+			if !ok {
 				return i, false
 			}
 			if len(r.open) == 0 {
@@ -168,12 +175,16 @@ func numberEnd(text string, i int) (int, bool) {
 	}
 	if from := i; strings.HasPrefix(text[i:], "0") {
 		i++
-	} else if i = digits(text, i); i == from {
-		return i, false
+	} else {
+		i = digits(text, i)
+		if i == from {
+			return i, false
+		}
 	}
 	if strings.HasPrefix(text[i:], ".") {
 		from := i + 1
-		if i = digits(text, from); i == from {
+		i = digits(text, from)
+		if i == from {
 			return i, false
 		}
 	}
@@ -182,7 +193,8 @@ func numberEnd(text string, i int) (int, bool) {
 			i++
 		}
 		from := i
-		if i = digits(text, from); i == from {
+		i = digits(text, from)
+		if i == from {
 			return i, false
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // inputsTag is the name of the block that holds a start's fields.
 const inputsTag = "inputs"
 
-// Text is what the executor of an autonomous agent hands to the model: where a session starts and the
-// blueprint has a parameters_schema of its own, all parameters as an inputs block, else the prompt among them, as it is. Nothing in it
+// Text is what the executor of an autonomous agent hands to the model: where a session starts and the blueprint has a
+// parameters_schema of its own, all parameters as an inputs block, else the prompt among them, as it is. Nothing in it
 // is expanded: ${X}, {{x}} and $(x) of a caller stay what they are. The error is an Invalid fault that names the field.
 func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (string, error) {
 	var b struct {
@@ -22,7 +22,8 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 	}
 	if len(bytes.TrimSpace(blueprint)) > 0 {
 		if err := json.Unmarshal(blueprint, &b); err != nil {
-			return "", fault.Wrap(fault.Invalid, "", "The agent's blueprint cannot be read: it must be a JSON object", err).With("field", "agent_blueprint")
+			return "", fault.Wrap(fault.Invalid, "", "The agent's blueprint cannot be read: it must be a JSON object",
+				err).With("field", "agent_blueprint")
 		}
 	}
 	if mode == executor.Start && len(b.Schema) > 0 && string(b.Schema) != "null" {
@@ -35,7 +36,8 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 			return text, nil
 		}
 	}
-	return "", fault.Wrap(fault.Invalid, "", "parameters.prompt must be a string: it is what the agent is told", err).With("field", "parameters.prompt")
+	return "", fault.Wrap(fault.Invalid, "", "parameters.prompt must be a string: it is what the agent is told",
+		err).With("field", "parameters.prompt")
 }
 
 // inputs is the block of a start's fields, one line for each in the order the caller sent them:
@@ -49,9 +51,10 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 //	max_words: 200
 //	</inputs>
 //
-// Every byte of a string stays, but what could be taken for a tag of the block, which is written in square brackets (Neutral). A string
-// has several lines where any reader could see a line's end: LF, CR, U+0085, U+2028 and the like. A key that could be
-// taken for something else (empty, with a colon, a line's end, a quote, a bracket, or with spaces around it) is written as a JSON string.
+// Every byte of a string stays, but what could be taken for a tag of the block, which is written in square brackets
+// (Neutral). A string has several lines where any reader could see a line's end: LF, CR, U+0085, U+2028 and the like. A
+// key that could be taken for something else (empty, with a colon, a line's end, a quote, a bracket, or with spaces
+// around it) is written as a JSON string.
 func inputs(parameters json.RawMessage) (string, error) {
 	members, err := strictjson.Members(parameters)
 	if err != nil {
@@ -62,7 +65,8 @@ func inputs(parameters json.RawMessage) (string, error) {
 		return "", err
 	}
 	if neutralize(body, inputsTag) != body { // the end of one value and the key after it look like a tag
-		if body, err = fields(members, quoted); err != nil {
+		body, err = fields(members, quoted)
+		if err != nil {
 			return "", err
 		}
 	}
@@ -91,7 +95,8 @@ func field(m strictjson.Member) (string, error) {
 	case '"':
 		var s string
 		if err := json.Unmarshal(m.Value, &s); err != nil {
-			return "", fault.Wrap(fault.Invalid, "", "parameters has a string that cannot be read", err).With("field", "parameters")
+			return "", fault.Wrap(fault.Invalid, "", "parameters has a string that cannot be read", err).With("field",
+				"parameters")
 		}
 		if strings.ContainsAny(s, breaks) {
 			return "\n" + indented(s), nil
@@ -100,7 +105,8 @@ func field(m strictjson.Member) (string, error) {
 	case '[', '{':
 		var b bytes.Buffer
 		if err := json.Compact(&b, m.Value); err != nil {
-			return "", fault.Wrap(fault.Invalid, "", "parameters has a value that is not JSON", err).With("field", "parameters")
+			return "", fault.Wrap(fault.Invalid, "", "parameters has a value that is not JSON", err).With("field",
+				"parameters")
 		}
 		return " " + escapes.Replace(b.String()), nil
 	}

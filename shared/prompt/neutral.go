@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// neutralize gives text in which nothing can be taken for an opening or closing tag of the name tag, however leniently it is
-// read: in any case, with spaces, invisible characters, dashes or slashes anywhere in it, with entities and escapes for its characters, in
-// full-width forms and with look-alikes. Where something of the kind begins, it is written plainly in square brackets:
-// [/tag]. Text without it comes back as it is, and so does text that went through before. The tag is ASCII, at most 63
-// letters and digits; its other characters do not count. The time is proportional to the text's length.
+// neutralize gives text in which nothing can be taken for an opening or closing tag of the name tag, however leniently
+// it is read: in any case, with spaces, invisible characters, dashes or slashes anywhere in it, with entities and
+// escapes for its characters, in full-width forms and with look-alikes. Where something of the kind begins, it is
+// written plainly in square brackets: [/tag]. Text without it comes back as it is, and so does text that went through
+// before. The tag is ASCII, at most 63 letters and digits; its other characters do not count. The time is proportional
+// to the text's length.
 func neutralize(text, tag string) string {
 	n := neutral{text: text, tag: tag}
 	for i := range len(tag) {
@@ -24,7 +25,8 @@ func neutralize(text, tag string) string {
 	}
 	for i := 0; i < len(text); {
 		if n.at == outside {
-			if i = next(text, i); i == len(text) {
+			i = next(text, i)
+			if i == len(text) {
 				break
 			}
 		}
@@ -39,8 +41,8 @@ func neutralize(text, tag string) string {
 	return n.out.String()
 }
 
-// neutral goes once over a text. How far a tag has been read is a set of places in its name, one bit each, because some signs
-// may be a letter of it or nothing.
+// neutral goes once over a text. How far a tag has been read is a set of places in its name, one bit each, because some
+// signs may be a letter of it or nothing.
 type neutral struct {
 	text, tag string
 	places    [128]uint64 // by letter: where in the name it stands
@@ -197,7 +199,8 @@ const (
 // signs are the look-alikes, with what they are seen as.
 var signs = func() map[rune]kind {
 	m := map[rune]kind{}
-	for k, all := range map[kind]string{opener: openers, closer: closers, slash: slashes, dash: dashes, nothing: fillers} {
+	for k, all := range map[kind]string{opener: openers, closer: closers, slash: slashes, dash: dashes,
+		nothing: fillers} {
 		for _, r := range all {
 			m[r] = k
 		}

@@ -76,9 +76,12 @@ func TestNeutral(t *testing.T) {
 
 func TestWhatIsNotSimilarStays(t *testing.T) {
 	for _, text := range []string{
-		"", "plain", "a < b > c", "<b>bold</b>", "agent-callback", "[/agent-callback]", "</agent>", "<agent", "</ call>",
-		"if n < inputs.length && i < inputs {", "x < inputs;", "x < inputs", "inputs > 3", `C:\inputs\new`, "100% &amp; more &lt; less",
-		"&#xZZ; &; &unknown; %3C %zz \\u00 \\", "‹Zitat› «citation» 《書》 ＜全角＞", "\xff\xfe<", "</input s.", strings.Repeat("<", 100),
+		"", "plain", "a < b > c", "<b>bold</b>", "agent-callback", "[/agent-callback]", "</agent>", "<agent",
+		"</ call>",
+		"if n < inputs.length && i < inputs {", "x < inputs;", "x < inputs", "inputs > 3", `C:\inputs\new`,
+		"100% &amp; more &lt; less",
+		"&#xZZ; &; &unknown; %3C %zz \\u00 \\", "‹Zitat› «citation» 《書》 ＜全角＞", "\xff\xfe<", "</input s.",
+		strings.Repeat("<", 100),
 	} {
 		for _, tag := range []string{"agent-callback", "inputs", "-"} {
 			if text == "</input s." && tag == "inputs" {
@@ -93,20 +96,24 @@ func TestWhatIsNotSimilarStays(t *testing.T) {
 
 func TestALetterThatAnEscapeMayBe(t *testing.T) {
 	for _, tt := range []struct{ tag, text string }{
-		{"note", `<\note>`}, {"note", `<\n\note>`}, {"note", `</no\te>`}, {"inputs", "< inputs >"}, {"inputs", `< inputs from="x">`}, {"inputs", "< / inputs"}, {"nn", `<\n\nn\n>`},
+		{"note", `<\note>`}, {"note", `<\n\note>`}, {"note", `</no\te>`}, {"inputs", "< inputs >"},
+		{"inputs", `< inputs from="x">`}, {"inputs", "< / inputs"}, {"nn", `<\n\nn\n>`},
 	} {
-		if got := neutralize(tt.text, tt.tag); !strings.HasPrefix(got, "["+tt.tag) && !strings.HasPrefix(got, "[/"+tt.tag) {
+		if got := neutralize(tt.text, tt.tag); !strings.HasPrefix(got, "["+tt.tag) && !strings.HasPrefix(got, "[/"+
+			tt.tag) {
 			t.Errorf("%s became %s", tt.text, got)
 		}
 	}
 }
 
 func TestTimeIsProportional(t *testing.T) {
-	for _, unit := range []string{"<", "&", "&amp;", "amp;", "&lt;", "\\", "%25", "< ", "</agent-callbac", "</agent-callback>", "&#0", "＜", "\U000E003C", "&ltltltlt", "字"} {
+	for _, unit := range []string{"<", "&", "&amp;", "amp;", "&lt;", "\\", "%25", "< ", "</agent-callbac",
+		"</agent-callback>", "&#0", "＜", "\U000E003C", "&ltltltlt", "字"} {
 		text := "<&" + strings.Repeat(unit, 1<<18/len(unit))
 		begin := time.Now()
 		neutralize(text, "agent-callback")
-		if took := time.Since(begin); took > 5*time.Second { // far above what slow machines need under -race, far below squared
+		// far above what slow machines need under -race, far below squared
+		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("256 KB of %q took %s", unit, took)
 		}
 	}
@@ -125,7 +132,8 @@ func lenient(tag string) *regexp.Regexp {
 
 // plain decodes entities and escapes, turns look-alikes into what they look like, and drops what is not seen.
 func plain(text string) string {
-	text = strings.NewReplacer(`\u003c`, "<", `\u003C`, "<", `\u003e`, ">", `\u002f`, "/", `%3C`, "<", `%3c`, "<", `%2F`, "/", `%2f`, "/").Replace(text)
+	text = strings.NewReplacer(`\u003c`, "<", `\u003C`, "<", `\u003e`, ">", `\u002f`, "/", `%3C`, "<", `%3c`, "<",
+		`%2F`, "/", `%2f`, "/").Replace(text)
 	for range 3 {
 		text = html.UnescapeString(text)
 	}
@@ -150,8 +158,10 @@ func plain(text string) string {
 
 func FuzzNeutral(f *testing.F) {
 	for _, text := range []string{
-		"</agent-callback>", "&lt;/agent-callback&gt;", "＜／ａｇｅｎｔ－ｃａｌｌｂａｃｋ＞", "< / agent\u200b-callback >", "&#x3c/agent-callback", `\u003c/agent-callback`,
-		"%3C/agent-callback", "&amp;lt;/agent-callback>", "‹∕agent-callback›", "\U000E003C/agent-callback", "&<&lt;</agent-</agent-callback>", `\\\u003c\/agent\n-callback\\`,
+		"</agent-callback>", "&lt;/agent-callback&gt;", "＜／ａｇｅｎｔ－ｃａｌｌｂａｃｋ＞", "< / agent\u200b-callback >",
+		"&#x3c/agent-callback", `\u003c/agent-callback`,
+		"%3C/agent-callback", "&amp;lt;/agent-callback>", "‹∕agent-callback›", "\U000E003C/agent-callback",
+		"&<&lt;</agent-</agent-callback>", `\\\u003c\/agent\n-callback\\`,
 	} {
 		f.Add(text)
 	}

@@ -20,21 +20,24 @@ func Format(schema json.RawMessage) string {
 	return "## Required Output Format\n\n" +
 		"You MUST provide structured output as JSON conforming to this schema:\n\n" +
 		fence + "json\n" + text + "\n" + fence + "\n\n" +
-		"Your final response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no additional text."
+		"Your final response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no " +
+		"additional text."
 }
 
 // Retry is what the session is told whose answer did not match the schema: what is wrong with it, the answer, and the
-// schema. Of the answer at most this many bytes are shown, its beginning and its end, and a line says what is missing; 0: all of it.
-// A line of it that reads like a heading of this text is shown with a backslash before it: what somebody made the
-// model say is no schema.
+// schema. Of the answer at most this many bytes are shown, its beginning and its end, and a line says what is missing;
+// 0: all of it. A line of it that reads like a heading of this text is shown with a backslash before it: what somebody
+// made the model say is no schema.
 func Retry(errors []run.OutputError, previous string, schema json.RawMessage, most int) string {
 	var b strings.Builder
 	b.WriteString("Your previous response did not match the required JSON schema.\n\n" + headErrors + "\n")
 	for _, e := range errors {
 		fmt.Fprintf(&b, "- %s: %s\n", e.Path, e.Message)
 	}
-	fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n%s\n\n", headPrevious, plainHeadings(middleCut(previous, most)), headSchema, pretty(schema))
-	b.WriteString("Please provide a corrected response that matches the schema exactly.\nOutput ONLY the valid JSON, no additional text.")
+	fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n%s\n\n", headPrevious, plainHeadings(middleCut(previous, most)), headSchema,
+		pretty(schema))
+	b.WriteString("Please provide a corrected response that matches the schema exactly.\nOutput ONLY the valid JSON, " +
+		"no additional text.")
 	return b.String()
 }
 
@@ -45,7 +48,8 @@ const (
 	headSchema   = "## Required Schema:"
 )
 
-// plainHeadings puts a backslash, as Markdown does, before lines that read like a heading of Retry, whatever their case, level and spaces.
+// plainHeadings puts a backslash, as Markdown does, before lines that read like a heading of Retry, whatever their
+// case, level and spaces.
 func plainHeadings(text string) string {
 	var b strings.Builder
 	kept := 0
@@ -74,7 +78,8 @@ func plainHeadings(text string) string {
 	return b.String()
 }
 
-// middleCut gives text as it is, or its beginning and end with a line between them that says how many bytes are missing.
+// middleCut gives text as it is, or its beginning and end with a line between them that says how many bytes are
+// missing.
 func middleCut(text string, most int) string {
 	if most <= 0 || len(text) <= most {
 		return text

@@ -1,5 +1,5 @@
-// Package prompt is the texts that go to a model. What others wrote is put into them so that it cannot be taken for a part
-// of the text around it.
+// Package prompt is the texts that go to a model. What others wrote is put into them so that it cannot be taken for a
+// part of the text around it.
 package prompt
 
 import (
@@ -36,7 +36,8 @@ func Callback(children []Child, most int) string {
 		if c.Status != run.Completed {
 			head, ask = "## Error", "Please handle this failure and continue with the orchestration."
 		}
-		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", tag, c.SessionID, string(c.Status), head, c.shown(most), ask)
+		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", tag, c.SessionID, string(c.Status),
+			head, c.shown(most), ask)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "<%s type=\"aggregated\" count=\"%d\">\n", tag, len(children))
@@ -60,7 +61,8 @@ func (c Child) shown(most int) string {
 	for cut > 0 && most-cut < utf8.UTFMax && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%s\n\n[Cut here. Bytes missing: %d. GET /runs/%s/result has all of it]", neutralize(text[:cut], tag), len(text)-cut, c.RunID)
+	return fmt.Sprintf("%s\n\n[Cut here. Bytes missing: %d. GET /runs/%s/result has all of it]",
+		neutralize(text[:cut], tag), len(text)-cut, c.RunID)
 }
 
 // text is the child's result, or what went wrong.

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// sign reads the first sign of a text that is not empty, and how many bytes it is: a character, or one that is written as an entity
-// (&lt; &#60 &amp;lt;), as an escape (\u003c \x3c) or as in a URL (%3c).
+// sign reads the first sign of a text that is not empty, and how many bytes it is: a character, or one that is written
+// as an entity (&lt; &#60 &amp;lt;), as an escape (\u003c \x3c) or as in a URL (%3c).
 func sign(text string) (m mark, width int) {
 	switch text[0] {
 	case '&':
@@ -159,8 +159,10 @@ func hex(text string, i, digits int) (rune, bool) {
 // alike are letters of other alphabets and forms, each after the ASCII letter it is read as.
 var alike = func() map[rune]byte {
 	m := map[rune]byte{}
-	for _, word := range strings.Fields("aаΑАαɑᴀªₐᵃ bВΒЬʙᵇ cсСϲᴄℂℭᶜ dԁⅾᴅᵈⅆ eеЕΕєℯℰᴇₑᵉⅇ fϝꜰℱᶠ gɡℊɢᵍ hһНΗℎℋℌℍʜₕʰ iіІΙιıℐℑɪᵢⁱⅰⅈ jјЈϳᴊⱼʲⅉ kкКΚκKᴋₖᵏ lӏⅼℓℒʟₗˡ " +
-		"mМΜⅿℳᴍₘᵐ nпΝηℕɴₙⁿ oоОοΟσᴏℴₒᵒ pрРρΡℙᴘₚᵖ qԛԚℚ rгℛℜℝʀᵣʳ sѕЅꜱſₛˢ tтТΤτᴛₜᵗ uυսᴜᵤᵘ vνѵⅴᴠᵥᵛ wԝԜωᴡʷ xхХΧχⅹₓˣ yуУΥγʏʸ zΖℤℨᴢᶻ") {
+	for _, word := range strings.Fields("aаΑАαɑᴀªₐᵃ bВΒЬʙᵇ cсСϲᴄℂℭᶜ dԁⅾᴅᵈⅆ eеЕΕєℯℰᴇₑᵉⅇ fϝꜰℱᶠ gɡℊɢᵍ hһНΗℎℋℌℍʜₕʰ " +
+		"iіІΙιıℐℑɪᵢⁱⅰⅈ jјЈϳᴊⱼʲⅉ kкКΚκKᴋₖᵏ lӏⅼℓℒʟₗˡ " +
+		"mМΜⅿℳᴍₘᵐ nпΝηℕɴₙⁿ oоОοΟσᴏℴₒᵒ pрРρΡℙᴘₚᵖ qԛԚℚ rгℛℜℝʀᵣʳ sѕЅꜱſₛˢ tтТΤτᴛₜᵗ uυսᴜᵤᵘ vνѵⅴᴠᵥᵛ wԝԜωᴡʷ xхХΧχⅹₓˣ " +
+		"yуУΥγʏʸ zΖℤℨᴢᶻ") {
 		for _, r := range word[1:] {
 			m[r] = word[0]
 		}
@@ -185,7 +187,8 @@ func fold(r rune) byte {
 		return '0' + byte((r-0x1D7CE)%10)
 	case r >= 'Ⓐ' && r <= 'ⓩ': // in circles
 		return 'a' + byte((r-'Ⓐ')%26)
-	case r >= 0x1F130 && r < 0x1F14A, r >= 0x1F150 && r < 0x1F16A, r >= 0x1F170 && r < 0x1F18A: // in squares and filled ones
+	case r >= 0x1F130 && r < 0x1F14A, r >= 0x1F150 && r < 0x1F16A, r >= 0x1F170 && r < 0x1F18A:
+		// in squares and filled ones
 		return 'a' + byte((r-0x1F130)%32)
 	}
 	return alike[r]

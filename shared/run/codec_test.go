@@ -143,7 +143,8 @@ func BenchmarkRecord(b *testing.B) {
 		}
 	})
 	b.Run("request", func(b *testing.B) {
-		body := []byte(`{"agent_name":"noop","parameters":{"text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},"mode":"sync"}`)
+		body := []byte(`{"agent_name":"noop","parameters":{"text":"` +
+			`xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},"mode":"sync"}`)
 		for b.Loop() {
 			ReadRequest(body)
 		}

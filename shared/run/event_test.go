@@ -13,7 +13,8 @@ func TestEventIsOneFlatObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2025-01-10T12:00:00Z","role":"assistant","content":[{"type":"text","text":"hi"}]}`
+	want := `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2025-01-10T12:00:00Z",` +
+		`"role":"assistant","content":[{"type":"text","text":"hi"}]}`
 	if string(raw) != want {
 		t.Errorf("got %s, want %s", raw, want)
 	}

@@ -16,7 +16,8 @@ func FuzzReadRequest(f *testing.F) {
 		`{"agent_name":"a","prompt":"p"}`,
 		`{"session_id":"ses_1","type":"resume_session","parameters":{"prompt":"p"}}`, `{}`, `[]`,
 		`{"agent_name":"a","mode":"sync","execution_mode":"async_poll"}`,
-		`{"agent_name":"a","parameters":{"b":1,"a":2.50},"additional_demands":{"tags":["x"],"hostname":"h"},"timeout_seconds":5,"max_attempts":3,"callback_url":"https://example.com/x"}`,
+		`{"agent_name":"a","parameters":{"b":1,"a":2.50},"additional_demands":{"tags":["x"],"hostname":"h"},` +
+			`"timeout_seconds":5,"max_attempts":3,"callback_url":"https://example.com/x"}`,
 		`{"agent_name":"a","output_schema":{"type":"object"},"output_schema_options":{"max_retries":2}}`,
 		`{"agent_name":1}`, `{"agent_name":"a","agent_name":"b"}`,
 	} {
@@ -44,7 +45,8 @@ func FuzzReadRequest(f *testing.F) {
 
 // FuzzUnpack: a pack that any worker may have written is refused, or its events can be packed and read again.
 func FuzzUnpack(f *testing.F) {
-	const one = `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-01T00:00:00Z","role":"user"}`
+	const one = `{"event_type":"message","session_id":"ses_1","run_id":"run_1",` +
+		`"timestamp":"2026-01-01T00:00:00Z","role":"user"}`
 	for _, seed := range []string{
 		`{"events":[` + one + `]}`, `{"events":[` + one + `,` + one + `],"proof":"0"}`, `{"events":[]}`,
 		`{"events":{}}`, `{"events":[[[`, `{`, `[]`, `{"events":[{}]} {}`, `{"more":1,"events":[` + one + `]}`,
@@ -84,8 +86,10 @@ func same(a, b json.RawMessage) bool {
 // one that is read can be written and read again.
 func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
-		`{"v":1,"attempt":1,"key":"k","run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a","parameters":{"a":[1]},"agent_blueprint":{}}`,
-		`{"v":1,"status":"failed","error":{"error":"x","message":"y"},"result":{"result_type":"procedural","result_data":{"a":1},"exit_code":3},"events":7}`,
+		`{"v":1,"attempt":1,"key":"k","run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a",` +
+			`"parameters":{"a":[1]},"agent_blueprint":{}}`,
+		`{"v":1,"status":"failed","error":{"error":"x","message":"y"},"result":{"result_type":"procedural",` +
+			`"result_data":{"a":1},"exit_code":3},"events":7}`,
 		`{"v":2}`, `{`, `{"v":"1"}`, `{"result":{"result_text":"\ud800"}}`, `{"demands":[]}`, ` {"a":"\"}"}`,
 	} {
 		f.Add([]byte(seed))

@@ -13,8 +13,8 @@ import (
 // maxViolations is what one answer lists at most.
 const maxViolations = 100
 
-// check is one value on its way through one schema. It travels as the context that the library hands from keyword to keyword, so that our
-// keywords find it without a lookup and the library has nothing to share between two checks.
+// check is one value on its way through one schema. It travels as the context that the library hands from keyword to
+// keyword, so that our keywords find it without a lookup and the library has nothing to share between two checks.
 type check struct {
 	context.Context
 	nodes  []*jsonschema.Schema
@@ -34,8 +34,9 @@ type violation struct {
 	message   string
 }
 
-// A step is one subschema applied to one value, or as much work as that is. A schema of 1 KB, in which each $ref doubles the next, would take
-// any validator minutes; steps end that. Honest schemas need a few for each value, so large values bring their own.
+// A step is one subschema applied to one value, or as much work as that is. A schema of 1 KB, in which each $ref
+// doubles the next, would take any validator minutes; steps end that. Honest schemas need a few for each value, so
+// large values bring their own.
 const (
 	steps         = 200_000
 	stepsPerValue = 10
@@ -49,14 +50,16 @@ var checks = sync.Pool{New: func() any {
 	return c
 }}
 
-// Check says in which ways a value does not fit: nil if it fits, else at most 100 violations, sorted by path and schema path. A value that
-// cannot be read, is too large, or takes too long to check is a violation at "$"; a member given twice is one at its own path.
+// Check says in which ways a value does not fit: nil if it fits, else at most 100 violations, sorted by path and schema
+// path. A value that cannot be read, is too large, or takes too long to check is a violation at "$"; a member given
+// twice is one at its own path.
 func (s *Schema) Check(value json.RawMessage) []Violation { return s.CheckUpTo(value, maxValueBytes) }
 
 // CheckUpTo is Check for values of at most so many bytes.
 func (s *Schema) CheckUpTo(value json.RawMessage, most int64) (out []Violation) {
 	defer func() {
-		if r := recover(); r != nil { // ours to mend, but never a reason to take the process down or to let the value pass
+		// ours to mend, but never a reason to take the process down or to let the value pass
+		if r := recover(); r != nil {
 			out = []Violation{{Path: "$", Message: crashed}}
 		}
 	}()

@@ -51,13 +51,15 @@ var meta = sync.OnceValue(func() *value {
 	return &v
 })
 
-// maxChain bounds how many subschemas can apply to one value through each other. With the depth of values it bounds the stack.
+// maxChain bounds how many subschemas can apply to one value through each other. With the depth of values it bounds the
+// stack.
 const maxChain = 100
 
 func compile(raw json.RawMessage) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil { // ours to mend, but never a reason to take the process down
-			s, err = nil, &Error{[]Violation{{Path: "$", Message: "could not be compiled: the validator failed on this schema"}}}
+			s, err = nil, &Error{
+				[]Violation{{Path: "$", Message: "could not be compiled: the validator failed on this schema"}}}
 		}
 	}()
 	root, _, bad := read(raw, limits{maxSchemaBytes, maxDepth, maxSchemaValues})
@@ -65,7 +67,8 @@ func compile(raw json.RawMessage) (s *Schema, err error) {
 		return nil, &Error{[]Violation{bad.violation()}}
 	}
 	w := &walker{
-		root: &root, base: new(url.URL), ids: map[*value]int{}, uris: map[string]int{}, anchors: map[string]int{}, exprs: map[string]pattern{},
+		root: &root, base: new(url.URL), ids: map[*value]int{}, uris: map[string]int{}, anchors: map[string]int{},
+		exprs: map[string]pattern{},
 	}
 	w.uris[""] = 0
 	w.schema(&root)
@@ -84,7 +87,8 @@ func compile(raw json.RawMessage) (s *Schema, err error) {
 	}
 	s = &Schema{raw: raw, nodes: make([]*jsonschema.Schema, len(flat))}
 	for i, f := range flat {
-		if s.nodes[i], err = parse(f); err != nil {
+		s.nodes[i], err = parse(f)
+		if err != nil {
 			return nil, &Error{[]Violation{{Path: w.nodes[i].path.String(), Message: err.Error()}}}
 		}
 	}
@@ -109,7 +113,8 @@ func (w *walker) at(s step, visit func()) {
 	w.path = w.path[:len(w.path)-1]
 }
 
-// schema takes a value for a subschema: numbers it, learns its $id, checks each keyword's shape, goes on to the subschemas in it.
+// schema takes a value for a subschema: numbers it, learns its $id, checks each keyword's shape, goes on to the
+// subschemas in it.
 func (w *walker) schema(v *value) {
 	if _, done := w.ids[v]; done {
 		return
@@ -142,13 +147,16 @@ func (w *walker) schema(v *value) {
 	})
 }
 
-// misunderstood refuses, in a schema that declares a later draft, what would mean less in draft-07 than its author thinks.
+// misunderstood refuses, in a schema that declares a later draft, what would mean less in draft-07 than its author
+// thinks.
 func (w *walker) misunderstood(name string, n *node) {
 	if instead, ok := later[name]; ok {
-		w.problem("is not known in draft-07, the only draft supported; use %s, or remove the $schema that declares a later draft", instead)
+		w.problem("is not known in draft-07, the only draft supported; use %s, or remove the $schema that "+
+			"declares a later draft", instead)
 	}
 	if n.ref != nil && shapes[name] != nil && !beside[name] {
-		w.problem("has no effect beside $ref in draft-07, the only draft supported; put the $ref into allOf, or remove the $schema that declares a later draft")
+		w.problem("has no effect beside $ref in draft-07, the only draft supported; put the $ref into allOf, or " +
+			"remove the $schema that declares a later draft")
 	}
 }
 
@@ -208,13 +216,15 @@ func (w *walker) resolve(n *node) {
 	}
 	switch {
 	case !ok:
-		w.problem("%s refers to something outside this schema: nothing is fetched, only references into the schema itself (#…) are followed", n.ref)
+		w.problem("%s refers to something outside this schema: nothing is fetched, only references into the schema "+
+			"itself (#…) are followed", n.ref)
 	case fragment == "":
 		n.to = root
 	case fragment[0] == '/':
 		n.to = w.follow(n, w.nodes[root], fragment)
 	default:
-		if n.to, ok = w.anchors[document+"#"+fragment]; !ok {
+		n.to, ok = w.anchors[document+"#"+fragment]
+		if !ok {
 			w.problem("%s refers to nothing: no schema here has the $id '#%s'", n.ref, cut(fragment, maxName))
 		}
 	}
@@ -228,7 +238,8 @@ func (w *walker) builtin() {
 	w.expressions, w.later = seen, later
 }
 
-// follow goes along a JSON pointer. What it leads to is a schema from then on, even where draft-07 would not look for one.
+// follow goes along a JSON pointer. What it leads to is a schema from then on, even where draft-07 would not look for
+// one.
 func (w *walker) follow(n *node, from *node, pointer string) int {
 	at, base, trail := from.value, from.base, slices.Clone(from.path)
 	for token := range strings.SplitSeq(pointer[1:], "/") {
@@ -237,7 +248,8 @@ func (w *walker) follow(n *node, from *node, pointer string) int {
 		s := step{name: name, named: true}
 		if at.kind == array {
 			i, err := strconv.Atoi(name)
-			if ok = err == nil && i >= 0 && i < len(at.kids) && strconv.Itoa(i) == name; ok {
+			ok = err == nil && i >= 0 && i < len(at.kids) && strconv.Itoa(i) == name
+			if ok {
 				next, s = &at.kids[i], step{index: i}
 			}
 		}
@@ -259,7 +271,8 @@ func (w *walker) follow(n *node, from *node, pointer string) int {
 	return w.ids[at]
 }
 
-// acyclic refuses schemas that come back to themselves on the same value; they would never end. Their chains are bounded as well.
+// acyclic refuses schemas that come back to themselves on the same value; they would never end. Their chains are
+// bounded as well.
 func (w *walker) acyclic() {
 	length := make([]int, len(w.nodes)) // of the chain that begins here; 0: not known, -1: under way
 	var visit func(id int) int

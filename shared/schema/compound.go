@@ -1,6 +1,7 @@
 package schema
 
-// objectRule is the keywords for objects. They are one rule, because what is an additional property depends on the others.
+// objectRule is the keywords for objects. They are one rule, because what is an additional property depends on the
+// others.
 type objectRule struct {
 	Properties    map[string]int    `json:"properties,omitempty"`
 	Patterns      []patternProperty `json:"patterns,omitempty"`

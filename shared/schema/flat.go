@@ -51,8 +51,9 @@ func (f *flattener) scalars() {
 		f.out["enum"] = r
 	}
 	r := numberRule{
-		MultipleOf: literal(v, "multipleOf"), Minimum: literal(v, "minimum"), ExclusiveMinimum: literal(v, "exclusiveMinimum"),
-		Maximum: literal(v, "maximum"), ExclusiveMaximum: literal(v, "exclusiveMaximum"),
+		MultipleOf: literal(v, "multipleOf"), Minimum: literal(v, "minimum"),
+		ExclusiveMinimum: literal(v, "exclusiveMinimum"),
+		Maximum:          literal(v, "maximum"), ExclusiveMaximum: literal(v, "exclusiveMaximum"),
 	}
 	if r.MultipleOf+r.Minimum+r.ExclusiveMinimum+r.Maximum+r.ExclusiveMaximum != "" {
 		f.out["number"] = r
@@ -88,14 +89,16 @@ func (f *flattener) arrays() {
 	} else {
 		r.Items = f.number("items")
 	}
-	if r.Items != nil || r.Tuple != nil || r.Contains != nil || r.MinItems != nil || r.MaxItems != nil || r.UniqueItems {
+	if r.Items != nil || r.Tuple != nil || r.Contains != nil || r.MinItems != nil || r.MaxItems != nil ||
+		r.UniqueItems {
 		f.out["array"] = r
 	}
 }
 
 func (f *flattener) objects() {
 	v := f.node.value
-	r := objectRule{Names: f.number("propertyNames"), MinProperties: size(v, "minProperties"), MaxProperties: size(v, "maxProperties")}
+	r := objectRule{Names: f.number("propertyNames"), MinProperties: size(v, "minProperties"),
+		MaxProperties: size(v, "maxProperties")}
 	if p, ok := v.get("properties"); ok {
 		r.Properties = make(map[string]int, len(p.names))
 		for i, name := range p.names {
@@ -116,7 +119,8 @@ func (f *flattener) objects() {
 			r.Dependencies = append(r.Dependencies, f.dependency(name, &d.kids[i]))
 		}
 	}
-	if r.Names != nil || r.MinProperties != nil || r.MaxProperties != nil || r.Properties != nil || r.Patterns != nil || r.Additional != nil ||
+	if r.Names != nil || r.MinProperties != nil || r.MaxProperties != nil || r.Properties != nil || r.Patterns != nil ||
+		r.Additional != nil ||
 		r.Closed || r.Required != nil || r.Dependencies != nil {
 		f.out["object"] = r
 	}

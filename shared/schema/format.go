@@ -15,7 +15,8 @@ type format struct {
 	valid func(s string) bool
 }
 
-// formats are those that are asserted: all of draft-07, and uuid of the next draft. A format that is not here is ignored.
+// formats are those that are asserted: all of draft-07, and uuid of the next draft. A format that is not here is
+// ignored.
 var formats = map[string]format{
 	"date":                  {"date", isDate},
 	"time":                  {"time", isTime},
@@ -106,7 +107,8 @@ func isLocalPart(s string, international bool) bool {
 			return false
 		}
 		for _, r := range atom {
-			if r >= utf8.RuneSelf && !international || r < utf8.RuneSelf && !alphanumeric(byte(r)) && !strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r) {
+			if r >= utf8.RuneSelf && !international || r < utf8.RuneSelf && !alphanumeric(byte(r)) &&
+				!strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r) {
 				return false
 			}
 		}
@@ -147,9 +149,10 @@ func isMailDomain(s string, international bool) bool {
 // isLoosely: a mail domain may be written before it is normalised, which a hostname may not.
 func isLoosely(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") || strings.ContainsFunc(label, func(r rune) bool {
-			return r < utf8.RuneSelf && r != '-' && !alphanumeric(byte(r))
-		}) {
+		if label == "" || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") ||
+			strings.ContainsFunc(label, func(r rune) bool {
+				return r < utf8.RuneSelf && r != '-' && !alphanumeric(byte(r))
+			}) {
 			return false
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // seeds are the schemas and values of the official suite and of the hostile corpus, as far as they are short.
 func seeds(f *testing.F, add func(raw, value string)) {
 	f.Helper()
-	for _, file := range slices.Concat(suiteFiles(f, "*.json"), suiteFiles(f, "optional/*.json"), suiteFiles(f, "optional/format/*.json")) {
+	for _, file := range slices.Concat(suiteFiles(f, "*.json"), suiteFiles(f, "optional/*.json"),
+		suiteFiles(f, "optional/format/*.json")) {
 		for _, g := range groups(f, file) {
 			for _, tt := range g.Tests[max(0, len(g.Tests)-3):] {
 				add(string(g.Schema), string(tt.Data))

@@ -13,7 +13,8 @@ import (
 	"ao/shared/schema"
 )
 
-// What strangers may send to hurt the process. Each pair must be answered within the limits, whatever the answer; want is a part of it.
+// What strangers may send to hurt the process. Each pair must be answered within the limits, whatever the answer; want
+// is a part of it.
 const (
 	hostileTime   = 3 * time.Second
 	hostileMemory = 400 << 20
@@ -36,7 +37,8 @@ func doubling(n int, keyword, leaf string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"definitions":{"d0":%s`, leaf)
 	for i := 1; i <= n; i++ {
-		fmt.Fprintf(&b, `,"d%d":{"%s":[{"$ref":"#/definitions/d%d"},{"$ref":"#/definitions/d%d"}]}`, i, keyword, i-1, i-1)
+		fmt.Fprintf(&b, `,"d%d":{"%s":[{"$ref":"#/definitions/d%d"},{"$ref":"#/definitions/d%d"}]}`, i, keyword, i-1,
+			i-1)
 	}
 	fmt.Fprintf(&b, `},"allOf":[{"$ref":"#/definitions/d%d"}]}`, n)
 	return b.String()
@@ -69,7 +71,8 @@ var hostile = []struct {
 }{
 	{"itself", `{"$ref":"#"}`, `1`, "refers to itself"},
 	{"itself by its own name", `{"$id":"http://x/y","$ref":"#"}`, `1`, "refers to itself"},
-	{"two that lead to each other", `{"definitions":{"a":{"$ref":"#/definitions/b"},"b":{"$ref":"#/definitions/a"}},"items":{"$ref":"#/definitions/a"}}`, `[1]`, "refers to itself"},
+	{"two that lead to each other", `{"definitions":{"a":{"$ref":"#/definitions/b"},"b":{"$ref":"#/definitions/a"}},` +
+		`"items":{"$ref":"#/definitions/a"}}`, `[1]`, "refers to itself"},
 	{"through not", `{"not":{"$ref":"#"}}`, `1`, "refers to itself"},
 	{"through if", `{"if":{"$ref":"#"},"then":true}`, `1`, "refers to itself"},
 	{"through then", `{"if":true,"then":{"$ref":"#"}}`, `1`, "refers to itself"},
@@ -78,7 +81,8 @@ var hostile = []struct {
 	{"doubling allOf", doubling(30, "allOf", `{"type":"integer"}`), `1`, "too many steps"},
 	{"doubling anyOf", doubling(30, "anyOf", `{"type":"string"}`), `1`, "too many steps"},
 	{"doubling oneOf", doubling(30, "oneOf", `{"type":"string"}`), `1`, "too many steps"},
-	{"doubling over a list", doubling(12, "allOf", `{"items":{"$ref":"#"}}`), deep("[", "1", "]", 60), "too many steps"},
+	{"doubling over a list", doubling(12, "allOf", `{"items":{"$ref":"#"}}`), deep("[", "1", "]", 60),
+		"too many steps"},
 	{"a long chain", chain(5000), deep("[", "1", "]", 60), "chain of more than 100"},
 	{"a chain as long as may be", chain(90), deep("[", "1", "]", 64), ""},
 	{"deep schema", deep(`{"items":`, "true", "}", 65), `1`, "nested too deeply"},
@@ -89,26 +93,34 @@ var hostile = []struct {
 	{"abyss", `true`, strings.Repeat("[", 2<<20), "not readable"},
 	{"large schema", `{"title":"` + strings.Repeat("x", 256<<10) + `"}`, `1`, "too large: 262156 bytes"},
 	{"many values in a schema", `{"enum":[` + many(20_000, "%d", ",") + `]}`, `1`, "too many values: at most 20000"},
-	{"many subschemas", `{"properties":{` + many(3_000, `"p%d":{"type":"string","minLength":1}`, ",") + `}}`, `{"p2999":""}`, "$.p2999 | '' should be non-empty"},
-	{"many required", `{"required":[` + many(10_000, `"p%d"`, ",") + `]}`, `{` + many(100_000, `"q%d":1`, ",") + `}`, "is a required property"},
+	{"many subschemas", `{"properties":{` + many(3_000, `"p%d":{"type":"string","minLength":1}`, ",") +
+		`}}`, `{"p2999":""}`, "$.p2999 | '' should be non-empty"},
+	{"many required", `{"required":[` + many(10_000, `"p%d"`, ",") + `]}`, `{` + many(100_000, `"q%d":1`, ",") +
+		`}`, "is a required property"},
 	{"large value", `true`, `"` + strings.Repeat("x", 4<<20) + `"`, "too large: 4194306 bytes"},
 	{"many values", `true`, `[` + strings.Repeat("1,", 200_000) + `1]`, "too many values: at most 200000"},
-	{"large honest value", `{"items":{"type":"integer","minimum":0,"maximum":5,"multipleOf":1}}`, `[` + strings.Repeat("1,", 199_990) + `1]`, ""},
-	{"large honest table", `{"items":{"type":"object","required":["a","b"],"properties":{"a":{"type":"string","pattern":"^[a-z]+$"},"b":{"anyOf":[{"type":"null"},{"type":"number"}]}},"additionalProperties":false}}`,
+	{"large honest value", `{"items":{"type":"integer","minimum":0,"maximum":5,"multipleOf":1}}`, `[` +
+		strings.Repeat("1,", 199_990) + `1]`, ""},
+	{"large honest table", `{"items":{"type":"object","required":["a","b"],"properties":{"a":{"type":"string",` +
+		`"pattern":"^[a-z]+$"},"b":{"anyOf":[{"type":"null"},{"type":"number"}]}},"additionalProperties":false}}`,
 		`[` + strings.Repeat(`{"a":"xyz","b":1},`, 30_000) + `{"a":"xyz","b":null}]`, ""},
 	{"large honest text", `{"pattern":"^[A-Za-z0-9+/]*={0,2}$"}`, `"` + strings.Repeat("QUJD", 1<<18) + `"`, ""},
 	{"all wrong", `{"items":{"type":"string"}}`, `[` + strings.Repeat("1,", 190_000) + `1]`, "1 is not of type"},
 	{"all different", `{"uniqueItems":true}`, `[` + many(100_000, "%d", ",") + `]`, ""},
 	{"all the same but one", `{"uniqueItems":true}`, `[` + strings.Repeat("[],", 100_000) + `1]`, "non-unique"},
-	{"unique large objects", `{"uniqueItems":true}`, `[{` + many(50_000, `"a%d":1`, ",") + `},{` + many(50_000, `"b%d":1`, ",") + `}]`, ""},
+	{"unique large objects", `{"uniqueItems":true}`, `[{` + many(50_000, `"a%d":1`, ",") + `},{` +
+		many(50_000, `"b%d":1`, ",") + `}]`, ""},
 	{"enum []", `{"enum":[]}`, `1`, "should be non-empty"},
 	{"type []", `{"type":[]}`, `1`, "should be non-empty"},
 	{"null for a property", `{"properties":{"a":null}}`, `1`, "null is not of type"},
-	{"null for everything", `{"properties":null,"items":null,"enum":null,"required":null,"$ref":null,"type":null,"pattern":null}`, `1`, "null is not of type"},
+	{"null for everything",
+		`{"properties":null,"items":null,"enum":null,"required":null,"$ref":null,"type":null,"pattern":null}`, `1`,
+		"null is not of type"},
 	{"$id of a fragment", `{"$id":"#foo"}`, `1`, ""},
 	{"$id of nothing", `{"$id":""}`, `1`, ""},
 	{"$id of noise", `{"$id":"::\u0000%zz"}`, `1`, "is not a valid URI reference"},
-	{"many $id", `{"definitions":{` + many(5_000, `"d%d":{"$id":"http://x/%[1]d"}`, ",") + `},"items":{"$ref":"http://x/4999"}}`, `[1]`, ""},
+	{"many $id", `{"definitions":{` + many(5_000, `"d%d":{"$id":"http://x/%[1]d"}`, ",") +
+		`},"items":{"$ref":"http://x/4999"}}`, `[1]`, ""},
 	{"exponent", `{"multipleOf":1e-308}`, `1e308`, ""},
 	{"huge exponent", `true`, `1e999999999`, "out of range"},
 	{"huge negative exponent", `true`, `[1e-99999999999999999999]`, "out of range"},
@@ -116,28 +128,37 @@ var hostile = []struct {
 	{"length beyond any", `{"maxLength":1e308,"minItems":1e300}`, `[1]`, "is too short"},
 	{"long number", `true`, strings.Repeat("9", 65), "too long for a number"},
 	{"many large numbers", `{"items":{"multipleOf":1.2345678901234567890123456789012345678901234567890123456789}}`,
-		`[` + strings.Repeat("1.23456789012345678901234567890123456789012345678901e308,", 50_000) + `1]`, "not a multiple"},
+		`[` + strings.Repeat("1.23456789012345678901234567890123456789012345678901e308,", 50_000) + `1]`,
+		"not a multiple"},
 	{"many patterns", `{"patternProperties":{` + many(101, `"^a%d$":true`, ",") + `}}`, `1`, "too many patterns"},
-	{"patterns × members", `{"patternProperties":{` + many(100, `"^(a|b|c)*%d$":true`, ",") + `}}`, `{` + many(20_000, `"aaaaaaaaaaaaaaaaaaaa%d":1`, ",") + `}`, "too many steps"},
-	{"pattern that explodes elsewhere", `{"pattern":"^(a+)+$"}`, `"` + strings.Repeat("a", 100_000) + `b"`, "does not match"},
-	{"pattern of many steps", `{"pattern":"(x+x+)+y{500}"}`, `"` + strings.Repeat("x", 4_000_000) + `"`, "too many steps"},
-	{"pattern as dear as may be", `{"pattern":"^(.{0,60}a){15}b"}`, `"` + strings.Repeat("a", 1_600) + `"`, "does not match"},
-	{"patterns of large sets", `{"patternProperties":{` + many(100, `"%d`+strings.Repeat(`\\P{Alphabetic}`, 32)+`":true`, ",") + `}}`, `{"a":1}`, "too large for a pattern, together"},
+	{"patterns × members", `{"patternProperties":{` + many(100, `"^(a|b|c)*%d$":true`, ",") + `}}`, `{` +
+		many(20_000, `"aaaaaaaaaaaaaaaaaaaa%d":1`, ",") + `}`, "too many steps"},
+	{"pattern that explodes elsewhere", `{"pattern":"^(a+)+$"}`, `"` + strings.Repeat("a", 100_000) +
+		`b"`, "does not match"},
+	{"pattern of many steps", `{"pattern":"(x+x+)+y{500}"}`, `"` + strings.Repeat("x", 4_000_000) +
+		`"`, "too many steps"},
+	{"pattern as dear as may be", `{"pattern":"^(.{0,60}a){15}b"}`, `"` + strings.Repeat("a", 1_600) +
+		`"`, "does not match"},
+	{"patterns of large sets", `{"patternProperties":{` + many(100, `"%d`+strings.Repeat(`\\P{Alphabetic}`, 32)+
+		`":true`, ",") + `}}`, `{"a":1}`, "too large for a pattern, together"},
 	{"pattern too long", `{"pattern":"` + strings.Repeat("a", 513) + `"}`, `1`, "too long for a pattern"},
-	{"parentheses in a format", `{"format":"regex"}`, `"` + strings.Repeat("(", 1_000_000) + `"`, "is not a valid regular expression"},
+	{"parentheses in a format", `{"format":"regex"}`, `"` + strings.Repeat("(", 1_000_000) +
+		`"`, "is not a valid regular expression"},
 	{"properties in a format", `{"format":"regex"}`, `"` + strings.Repeat(`\\p{Alphabetic}`, 50_000) + `"`, ""},
 	{"a long hostname", `{"format":"idn-hostname"}`, `"` + strings.Repeat("ü.", 200_000) + `"`, "is not a valid"},
 	{"a long label", `{"format":"hostname"}`, `"xn--` + strings.Repeat("9", 1_000_000) + `"`, "is not a valid"},
 	{"a long template", `{"format":"uri-template"}`, `"` + strings.Repeat("{a}", 200_000) + `"`, ""},
 	{"a long email", `{"format":"email"}`, `"` + strings.Repeat("a@", 200_000) + `"`, "is not a valid"},
-	{"all formats", `{"items":{"allOf":[` + formats() + `]}}`, `["` + strings.Repeat("é/{1.:", 20_000) + `"]`, "is not a valid"},
+	{"all formats", `{"items":{"allOf":[` + formats() + `]}}`, `["` + strings.Repeat("é/{1.:", 20_000) +
+		`"]`, "is not a valid"},
 	{"members given twice", `true`, `{"a":1,"a":2}`, "appears twice"},
 	{"a member given twice among many", `true`, `{` + many(50_000, `"a%d":1`, ",") + `,"a7":1}`, "appears twice"},
 	{"a keyword given twice", `{"type":"string","type":"null"}`, `1`, "appears twice"},
 	{"half a character", `{"const":"\ud800"}`, `"\ud800"`, ""},
 	{"zeros", `{"const":"a\u0000b"}`, `"a\u0000b"`, ""},
 	{"long names", `{"additionalProperties":false}`, `{"` + strings.Repeat("k", 1<<20) + `":1}`, "…[cut]"},
-	{"long names, deep", `{"additionalProperties":{"$ref":"#"},"type":"object"}`, deep(`{"`+strings.Repeat("k", 60_000)+`":`, "1", "}", 60), "…[cut]"},
+	{"long names, deep", `{"additionalProperties":{"$ref":"#"},"type":"object"}`, deep(`{"`+strings.Repeat("k", 60_000)+
+		`":`, "1", "}", 60), "…[cut]"},
 	{"not not not", deep(`{"not":`, "true", "}", 63), `1`, "should not be valid"},
 	{"empty", ``, ``, "not readable"},
 	{"only space", " \n", " ", "not readable"},
@@ -147,7 +168,8 @@ var hostile = []struct {
 
 func formats() string {
 	var all []string
-	for _, f := range []string{"date", "time", "date-time", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri",
+	for _, f := range []string{"date", "time", "date-time", "email", "idn-email", "hostname", "idn-hostname", "ipv4",
+		"ipv6", "uri", "uri-reference", "iri",
 		"iri-reference", "uri-template", "json-pointer", "relative-json-pointer", "regex", "uuid"} {
 		all = append(all, `{"format":"`+f+`"}`)
 	}
@@ -208,7 +230,8 @@ func TestAtMostAHundred(t *testing.T) {
 
 // TestFirstUseTogether: even the first use of a schema writes nothing that others read.
 func TestFirstUseTogether(t *testing.T) {
-	s := compile(t, `{"$comment":"used nowhere else","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"enum":[1,{"b":2}]}}}`)
+	s := compile(t, `{"$comment":"used nowhere else","properties":{"a":{"$ref":"#/definitions/n"}},`+
+		`"definitions":{"n":{"enum":[1,{"b":2}]}}}`)
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for range 64 {
@@ -233,9 +256,13 @@ func TestTogether(t *testing.T) {
 			types := []string{`"string"`, `"integer"`, `"boolean"`, `"null"`}
 			values := []string{`"x"`, `1`, `true`, `null`}
 			mine := i % len(types)
-			// All have the same names; only the type behind them differs, and in half of them the text, so that both meet in the cache.
-			raw := fmt.Sprintf(`{"$id":"http://example.com/root","$comment":"%d","properties":{"a":{"$ref":"item#it"},"b":{"$ref":"#/definitions/x"}},
-				"definitions":{"x":{"$id":"item","definitions":{"y":{"$id":"#it","type":%s}},"type":%s}}}`, i/8, types[mine], types[mine])
+			// All have the same names; only the type behind them differs, and in half of them the text, so that both
+			// meet in the cache.
+			raw := fmt.Sprintf(
+				`{"$id":"http://example.com/root","$comment":"%d","properties":{"a":{"$ref":"item#it"},`+
+					`"b":{"$ref":"#/definitions/x"}},
+				"definitions":{"x":{"$id":"item","definitions":{"y":{"$id":"#it","type":%s}},"type":%s}}}`, i/8,
+				types[mine], types[mine])
 			for range rounds {
 				s, err := schema.Compile(json.RawMessage(raw))
 				if err != nil {

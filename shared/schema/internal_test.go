@@ -15,9 +15,12 @@ import (
 // TestNumbers compares with exact rationals: order, equality, integers and multiples, over literals of all shapes.
 func TestNumbers(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
-	literals := []string{"0", "-0", "0.0", "0e5", "1", "1.0", "10e-1", "100", "1e2", "-1", "0.01", "0.07", "1.1", "3", "0.3", "1e308", "1e-308",
-		"18446744073709551615", "18446744073709551616", "9007199254740993", "9007199254740992", "972783798187987123879878123.18878137",
-		"972783798187987123879878123.188781371", "4294967296", "4294967295", "123456789012345678901234567890", "0.0000001", "1000000.0000001"}
+	literals := []string{"0", "-0", "0.0", "0e5", "1", "1.0", "10e-1", "100", "1e2", "-1", "0.01", "0.07", "1.1", "3",
+		"0.3", "1e308", "1e-308",
+		"18446744073709551615", "18446744073709551616", "9007199254740993", "9007199254740992",
+		"972783798187987123879878123.18878137",
+		"972783798187987123879878123.188781371", "4294967296", "4294967295", "123456789012345678901234567890",
+		"0.0000001", "1000000.0000001"}
 	for range 120 {
 		s := fmt.Sprint(random.IntN(2000))
 		if random.IntN(2) == 0 {
@@ -59,7 +62,8 @@ func TestCounts(t *testing.T) {
 	for _, tt := range []struct {
 		literal string
 		want    int
-	}{{"0", 0}, {"2.0", 2}, {"1e2", 100}, {"120e-1", 12}, {"0.5e1", 5}, {"1e308", math.MaxInt}, {"1.5", -1}, {"-1", -1}} {
+	}{{"0", 0}, {"2.0", 2}, {"1e2", 100}, {"120e-1", 12}, {"0.5e1", 5}, {"1e308", math.MaxInt}, {"1.5", -1},
+		{"-1", -1}} {
 		n, ok := decimalOf(tt.literal).count()
 		if !ok {
 			n = -1
@@ -73,7 +77,8 @@ func TestCounts(t *testing.T) {
 // TestReader: what is read means what encoding/json says it means.
 func TestReader(t *testing.T) {
 	for _, raw := range []string{
-		`null`, ` true `, "\n[ ]", `[1 , 2.50,-0e+1]`, `{ "a" : { } , "b":[{"c":null}]}`, `"a\"b\\c\/\b\f\n\r\t\u00e9\ud83d\ude00\ud800x"`, `{"\u0061\n":"é😀"}`,
+		`null`, ` true `, "\n[ ]", `[1 , 2.50,-0e+1]`, `{ "a" : { } , "b":[{"c":null}]}`,
+		`"a\"b\\c\/\b\f\n\r\t\u00e9\ud83d\ude00\ud800x"`, `{"\u0061\n":"é😀"}`,
 		`{` + strings.Repeat(`"x":1,`, 0) + `"k":[[[[]]]]}`, `[{},[],"",0,false]`,
 	} {
 		v, _, bad := read([]byte(raw), limits{1 << 20, 64, 1000})
@@ -162,8 +167,10 @@ func TestPatterns(t *testing.T) {
 		{`(?<a>x)(?<a>y)`, nil, nil, "is not a valid regular expression: two groups are named a"},
 		{`\k<a>`, nil, nil, `is not a valid regular expression: \k<a> refers to no group`},
 		{`(a)\2`, nil, nil, `is not a valid regular expression: \2 refers to no group`},
-		{`(?<n>a)\k<n>`, nil, nil, "uses a backreference, which patterns cannot do here: they are matched in linear time, by RE2"},
-		{`a{2000}`, nil, nil, "uses more than 1000 repetitions, which patterns cannot do here: they are matched in linear time, by RE2"},
+		{`(?<n>a)\k<n>`, nil, nil,
+			"uses a backreference, which patterns cannot do here: they are matched in linear time, by RE2"},
+		{`a{2000}`, nil, nil,
+			"uses more than 1000 repetitions, which patterns cannot do here: they are matched in linear time, by RE2"},
 	} {
 		t.Run(tt.pattern, func(t *testing.T) {
 			p, err := usable(tt.pattern)
@@ -208,19 +215,26 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestMetaSchema: the walk over a schema accepts and refuses what draft-07's meta-schema does, which this package can check itself.
+// TestMetaSchema: the walk over a schema accepts and refuses what draft-07's meta-schema does, which this package can
+// check itself.
 func TestMetaSchema(t *testing.T) {
 	s, err := compile(metaSchema)
 	if err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(3, 3))
-	odd := []string{`null`, `true`, `false`, `0`, `1`, `-1`, `1.5`, `2.0`, `""`, `"x"`, `"string"`, `[]`, `[1]`, `["a","a"]`, `["a","b"]`, `{}`, `{"a":1}`, `{"a":{}}`,
-		`{"a":["x"]}`, `[{}]`, `[true,{}]`, `["string","null"]`, `{"a":null}`, `[null]`, `{"type":3}`, `{"a":{"minLength":-1}}`}
-	keywords := []string{"$comment", "title", "description", "default", "readOnly", "writeOnly", "examples", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
-		"exclusiveMinimum", "maxLength", "minLength", "pattern", "additionalItems", "items", "maxItems", "minItems", "uniqueItems", "contains", "maxProperties",
-		"minProperties", "required", "additionalProperties", "definitions", "properties", "patternProperties", "dependencies", "propertyNames", "const", "enum",
-		"type", "format", "contentMediaType", "contentEncoding", "if", "then", "else", "allOf", "anyOf", "oneOf", "not", "unknown"}
+	odd := []string{`null`, `true`, `false`, `0`, `1`, `-1`, `1.5`, `2.0`, `""`, `"x"`, `"string"`, `[]`, `[1]`,
+		`["a","a"]`, `["a","b"]`, `{}`, `{"a":1}`, `{"a":{}}`,
+		`{"a":["x"]}`, `[{}]`, `[true,{}]`, `["string","null"]`, `{"a":null}`, `[null]`, `{"type":3}`,
+		`{"a":{"minLength":-1}}`}
+	keywords := []string{"$comment", "title", "description", "default", "readOnly", "writeOnly", "examples",
+		"multipleOf", "maximum", "exclusiveMaximum", "minimum",
+		"exclusiveMinimum", "maxLength", "minLength", "pattern", "additionalItems", "items", "maxItems", "minItems",
+		"uniqueItems", "contains", "maxProperties",
+		"minProperties", "required", "additionalProperties", "definitions", "properties", "patternProperties",
+		"dependencies", "propertyNames", "const", "enum",
+		"type", "format", "contentMediaType", "contentEncoding", "if", "then", "else", "allOf", "anyOf", "oneOf", "not",
+		"unknown"}
 	verdicts := map[bool]int{}
 	for i := range 8_000 {
 		raw := `{"` + keywords[random.IntN(len(keywords))] + `":` + odd[random.IntN(len(odd))]

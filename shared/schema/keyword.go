@@ -9,8 +9,8 @@ import (
 	"github.com/qri-io/jsonschema"
 )
 
-// rule is what a keyword of ours demands of a value. Rules are written down as JSON by the compiler, and read back by the library when it
-// parses the schema we hand it; a subschema in them is its number.
+// rule is what a keyword of ours demands of a value. Rules are written down as JSON by the compiler, and read back by
+// the library when it parses the schema we hand it; a subschema in them is its number.
 type rule interface {
 	check(c *check, v *value)
 }
@@ -20,8 +20,9 @@ type preparer interface {
 	prepare() error
 }
 
-// rules are all keywords of a compiled schema, in the order in which they are applied. Several of draft-07's keywords share a rule where one
-// depends on what another has seen: the library's own additionalProperties lets through what it met elsewhere.
+// rules are all keywords of a compiled schema, in the order in which they are applied. Several of draft-07's keywords
+// share a rule where one depends on what another has seen: the library's own additionalProperties lets through what it
+// met elsewhere.
 var rules = []struct {
 	name string
 	make func() rule
@@ -43,8 +44,8 @@ var rules = []struct {
 	{"if", func() rule { return new(ifRule) }},
 }
 
-// install makes ours the only keywords the library knows. Its tables have no lock: they are written once, before the first schema is parsed,
-// and never after; as they are not empty, the library does not load its own.
+// install makes ours the only keywords the library knows. Its tables have no lock: they are written once, before the
+// first schema is parsed, and never after; as they are not empty, the library does not load its own.
 var install = sync.OnceFunc(func() {
 	for _, r := range rules {
 		jsonschema.RegisterKeyword(r.name, func() jsonschema.Keyword { return &keyword{r.make()} })
@@ -75,7 +76,8 @@ func (k *keyword) ValidateKeyword(ctx context.Context, _ *jsonschema.ValidationS
 func (k *keyword) Register(string, *jsonschema.SchemaRegistry)            {}
 func (k *keyword) Resolve(jsonpointer.Pointer, string) *jsonschema.Schema { return nil }
 
-// parse has the library read a subschema written in our keywords. It is registered at once, so that validating writes nothing shared.
+// parse has the library read a subschema written in our keywords. It is registered at once, so that validating writes
+// nothing shared.
 func parse(flat map[string]any) (*jsonschema.Schema, error) {
 	install()
 	raw, err := json.Marshal(flat)

@@ -15,8 +15,8 @@ type Place struct {
 	Column int `json:"column"`
 }
 
-// Locate finds where in a JSON text the values begin that paths of violations lead to. A value that is not there is found at the
-// closest value around it. Of a text that cannot be read every path leads to where reading ended.
+// Locate finds where in a JSON text the values begin that paths of violations lead to. A value that is not there is
+// found at the closest value around it. Of a text that cannot be read every path leads to where reading ended.
 func Locate(text []byte, paths []string) []Place {
 	offsets := make([]int, len(paths))
 	if at, broken := syntaxError(text); broken {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// decimal is a number exactly as JSON writes it: ±0.digits × 10^exp, digits without zeros at either end. Zero has no digits.
-// In this form numbers are compared without ever being converted; a float64 would take 0.07 for no multiple of 0.01.
+// decimal is a number exactly as JSON writes it: ±0.digits × 10^exp, digits without zeros at either end. Zero has no
+// digits. In this form numbers are compared without ever being converted; a float64 would take 0.07 for no multiple of
+// 0.01.
 type decimal struct {
 	negative bool
 	digits   string
@@ -70,7 +71,8 @@ func (d decimal) multipleOf(unit decimal) bool {
 	if d.digits == "" {
 		return true
 	}
-	// Both as integers: d = digits × 10^zeros in units of unit's last digit. Digits never end in 0, so with zeros < 0 no factor 10 is left to divide by.
+	// Both as integers: d = digits × 10^zeros in units of unit's last digit. Digits never end in 0, so with zeros < 0
+	// no factor 10 is left to divide by.
 	zeros := (d.exp - len(d.digits)) - (unit.exp - len(unit.digits))
 	if zeros < 0 {
 		return false
@@ -91,7 +93,8 @@ func (d decimal) multipleOf(unit decimal) bool {
 	return a.Mod(a.Mul(a, shift), b).Sign() == 0
 }
 
-// count is d as a length or number of items, which JSON may write 2, 2.0 or 1e9; ok is false for what is no such number.
+// count is d as a length or number of items, which JSON may write 2, 2.0 or 1e9; ok is false for what is no such
+// number.
 func (d decimal) count() (n int, ok bool) {
 	if !d.whole() || d.negative {
 		return 0, false

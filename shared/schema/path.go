@@ -77,7 +77,8 @@ func (p path) compare(q path) int {
 	return cmp.Compare(len(p), len(q))
 }
 
-// plain says whether a name can stand behind a dot, as RFC 9535 has it: letters, digits and _, not beginning with a digit.
+// plain says whether a name can stand behind a dot, as RFC 9535 has it: letters, digits and _, not beginning with a
+// digit.
 func plain(name string) bool {
 	if name == "" || len(name) > maxName {
 		return false

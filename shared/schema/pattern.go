@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	maxInstructions = 5_000     // of the program that a pattern may become: (a{100}){9} is short to write and long to run
-	maxExpressions  = 256 << 10 // bytes of a schema's patterns as RE2 has them: \p{Alphabetic} is short to write and long to compile
+	// of the program that a pattern may become: (a{100}){9} is short to write and long to run
+	maxInstructions = 5_000
+	// bytes of a schema's patterns as RE2 has them: \p{Alphabetic} is short to write and long to compile
+	maxExpressions = 256 << 10
 )
 
 // pattern is a regular expression as the schema has it and as RE2 understands it.
@@ -45,18 +47,20 @@ func instructions(expr string) (int, error) {
 	return len(prog.Inst), nil
 }
 
-// usable translates a schema's pattern (ECMA 262, as draft-07 wants it) for Go's RE2, or says what is wrong with it, in words that follow
-// the pattern.
+// usable translates a schema's pattern (ECMA 262, as draft-07 wants it) for Go's RE2, or says what is wrong with it, in
+// words that follow the pattern.
 func usable(source string) (pattern, error) {
 	if n := utf8.RuneCountInString(source); n > maxPatternChars {
-		return pattern{}, fmt.Errorf("is too long for a pattern: %d characters, at most %d are allowed", n, maxPatternChars)
+		return pattern{}, fmt.Errorf("is too long for a pattern: %d characters, at most %d are allowed", n,
+			maxPatternChars)
 	}
 	expr, lacks, err := translate(source)
 	switch {
 	case err != nil:
 		return pattern{}, fmt.Errorf("is not a valid regular expression: %w", err)
 	case lacks != "":
-		return pattern{}, fmt.Errorf("uses %s, which patterns cannot do here: they are matched in linear time, by RE2", lacks)
+		return pattern{}, fmt.Errorf("uses %s, which patterns cannot do here: they are matched in linear time, by RE2",
+			lacks)
 	}
 	size, err := instructions(expr)
 	if err != nil || size > maxInstructions { // what we wrote parses, unless RE2 finds it too large

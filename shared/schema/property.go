@@ -9,7 +9,8 @@ import (
 	"unicode"
 )
 
-// property translates \p{…}: categories and scripts by any of their names, and the binary properties that Go has tables for.
+// property translates \p{…}: categories and scripts by any of their names, and the binary properties that Go has tables
+// for.
 func (t *translator) property(negated bool) (string, error) {
 	name, rest, closed := strings.Cut(strings.TrimPrefix(t.rest, "{"), "}")
 	if !closed || !strings.HasPrefix(t.rest, "{") {

@@ -8,7 +8,8 @@ import (
 )
 
 // typeNames are draft-07's types; the first six in the order of kind.
-var typeNames = []string{null: "null", boolean: "boolean", number: "number", text: "string", array: "array", object: "object", integer: "integer"}
+var typeNames = []string{null: "null", boolean: "boolean", number: "number", text: "string", array: "array",
+	object: "object", integer: "integer"}
 
 const integer kind = 6 // no kind of value, but a type
 

@@ -1,10 +1,12 @@
-// Package schema checks values against JSON Schemas of draft-07. It is the gate in front of every executor: what it lets through,
-// runs. It is also the only door to github.com/qri-io/jsonschema, which knows another draft, crashes on strangers' schemas and lets wrong
-// values pass: Compile checks a schema against draft-07, resolves its references, and writes it anew in keywords of our own that the library
-// parses, orders and calls; no keyword of the library's own is left in use.
+// Package schema checks values against JSON Schemas of draft-07. It is the gate in front of every executor: what it
+// lets through, runs. It is also the only door to github.com/qri-io/jsonschema, which knows another draft, crashes on
+// strangers' schemas and lets wrong values pass: Compile checks a schema against draft-07, resolves its references, and
+// writes it anew in keywords of our own that the library parses, orders and calls; no keyword of the library's own is
+// left in use.
 //
 // Draft-07 with format asserted. What differs from it, each time by refusing at Compile:
-//   - references lead only into the schema itself, or to the draft-07 meta-schema, which is built in; nothing is ever fetched;
+//   - references lead only into the schema itself, or to the draft-07 meta-schema, which is built in; nothing is
+//     ever fetched;
 //   - a schema that refers to itself without going deeper into the value has no meaning;
 //   - regular expressions that RE2 cannot do (lookaround, backreferences, more than 1000 repetitions);
 //   - a schema that declares a later draft and uses what draft-07 would silently ignore;
@@ -66,8 +68,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Compile makes a schema ready for use, or returns an *Error with everything that is wrong with it. It keeps the schemas of last use, so that
-// compiling one again costs a hash.
+// Compile makes a schema ready for use, or returns an *Error with everything that is wrong with it. It keeps the
+// schemas of last use, so that compiling one again costs a hash.
 func Compile(raw json.RawMessage) (*Schema, error) {
 	key := sha256.Sum256(raw)
 	if s, ok := known.get(key); ok {
@@ -88,7 +90,8 @@ func Implicit() *Schema { return implicit() }
 func Object() *Schema { return anyObject() }
 
 var (
-	implicit  = builtin(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`)
+	implicit = builtin(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string",` +
+		`"minLength":1}},"additionalProperties":false}`)
 	anyObject = builtin(`{"type":"object"}`)
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// shapes is draft-07's meta-schema: what each keyword's value must look like. A keyword that is not here means nothing to draft-07 and is
-// passed over.
+// shapes is draft-07's meta-schema: what each keyword's value must look like. A keyword that is not here means nothing
+// to draft-07 and is passed over.
 var shapes map[string]func(w *walker, v *value)
 
 func init() { // the shapes lead back to this table
@@ -216,7 +216,8 @@ func (w *walker) expression(source string) {
 	p, done := w.exprs[source]
 	if !done {
 		var err error
-		if p, err = usable(source); err != nil {
+		p, err = usable(source)
+		if err != nil {
 			w.problem("%s %s", repr(source), err)
 			return
 		}

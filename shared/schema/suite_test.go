@@ -10,7 +10,8 @@ import (
 	"ao/shared/schema"
 )
 
-// The official suite for draft-07 lies in testdata/draft7, as published. group is one of its schemas with what it should say of some values.
+// The official suite for draft-07 lies in testdata/draft7, as published. group is one of its schemas with what it
+// should say of some values.
 type group struct {
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"schema"`
@@ -88,7 +89,8 @@ var differ = map[string]string{
 	"cross-draft: refs to future drafts are processed as future drafts":                                       "needs a document from outside; nothing is fetched",
 }
 
-const annotation = "contentEncoding and contentMediaType describe, they do not assert: the contract asks for format only"
+const annotation = "contentEncoding and contentMediaType describe, they do not assert: the contract " +
+	"asks for format only"
 
 func TestOptionalSuite(t *testing.T) {
 	unused := map[string]string{}
@@ -97,7 +99,8 @@ func TestOptionalSuite(t *testing.T) {
 	}
 	files := append(suiteFiles(t, "optional/*.json"), suiteFiles(t, "optional/format/*.json")...)
 	for _, file := range files {
-		name := strings.TrimSuffix(filepath.ToSlash(strings.TrimPrefix(file, filepath.Join("testdata", "draft7", "optional")+"/")), ".json")
+		name := strings.TrimSuffix(
+			filepath.ToSlash(strings.TrimPrefix(file, filepath.Join("testdata", "draft7", "optional")+"/")), ".json")
 		for _, g := range groups(t, file) {
 			s, err := schema.Compile(g.Schema)
 			if err != nil {

@@ -27,14 +27,16 @@ func cut(s string, n int) string {
 	return s
 }
 
-// repr writes a string as messages quote it: in single quotes, in double ones if it has single quotes itself, on one line.
+// repr writes a string as messages quote it: in single quotes, in double ones if it has single quotes itself, on one
+// line.
 func repr(s string) string {
 	p := printer{room: maxShown}
 	p.quote(s)
 	return p.done()
 }
 
-// String writes a value as messages show it: strings as repr does, the rest as JSON, with a space behind , and : and cut to 200 characters.
+// String writes a value as messages show it: strings as repr does, the rest as JSON, with a space behind , and : and
+// cut to 200 characters.
 func (v *value) String() string { return v.show(maxShown) }
 
 func (v *value) show(room int) string {
@@ -43,7 +45,8 @@ func (v *value) show(room int) string {
 	return p.done()
 }
 
-// printer writes until its room is used up, so that a message about a value of megabytes costs no more than its own length.
+// printer writes until its room is used up, so that a message about a value of megabytes costs no more than its own
+// length.
 type printer struct {
 	strings.Builder
 	room int

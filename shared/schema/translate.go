@@ -12,8 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// translate reads an ECMA 262 regular expression with Unicode semantics, lenient where browsers are (a lone { or ], escaped punctuation).
-// lacks names the first construct that is valid but beyond RE2. It keeps its own stack: strangers' parentheses can be deep.
+// translate reads an ECMA 262 regular expression with Unicode semantics, lenient where browsers are (a lone { or ],
+// escaped punctuation). lacks names the first construct that is valid but beyond RE2. It keeps its own stack:
+// strangers' parentheses can be deep.
 func translate(source string) (expr string, lacks string, err error) {
 	t := newTranslator(source)
 	err = t.all()
@@ -85,7 +86,8 @@ func (t *translator) skip(prefix string) bool {
 }
 
 func (t *translator) write(s string, atom bool) {
-	if t.atom = atom; !t.only {
+	t.atom = atom
+	if !t.only {
 		t.out.WriteString(s)
 	}
 }
@@ -95,8 +97,8 @@ const (
 	nothing    = `[^\x{0}-\x{10ffff}]`
 	anything   = `[\x{0}-\x{10ffff}]`
 	spaces     = `\t\n\v\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
-	notSpaces  = `\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}` +
-		`\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
+	notSpaces  = `\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}` +
+		`\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
 )
 
 func (t *translator) term() error {
@@ -217,7 +219,8 @@ func (t *translator) escape() error {
 		return t.backreference()
 	case c == 'k':
 		name := ""
-		if t.rest = t.rest[1:]; t.skip("<") {
+		t.rest = t.rest[1:]
+		if t.skip("<") {
 			name = groupName.FindString(t.rest)
 		}
 		if name == "" {

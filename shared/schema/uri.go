@@ -20,7 +20,8 @@ func isReference(s string, international bool) bool {
 		return false
 	}
 	scheme, after, absolute := strings.Cut(rest, ":")
-	if absolute = absolute && isScheme(scheme); absolute {
+	absolute = absolute && isScheme(scheme)
+	if absolute {
 		rest = after
 	}
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
@@ -78,7 +79,8 @@ func isAuthority(s string, international bool) bool {
 	return strings.Trim(port, "0123456789") == "" && consists(host, "", international)
 }
 
-// consists says whether a part has only unreserved characters, sub-delimiters, those in also, and proper percent-encodings.
+// consists says whether a part has only unreserved characters, sub-delimiters, those in also, and proper
+// percent-encodings.
 func consists(s, also string, international bool) bool { return made(s, also, international, false) }
 
 // consistsPrivately allows characters of private use as well; a query may have them.

@@ -25,7 +25,8 @@ const (
 	object
 )
 
-// value is a JSON value as it was sent: its members in their order, its numbers as written. (A map of any would lose both.)
+// value is a JSON value as it was sent: its members in their order, its numbers as written. (A map of any would lose
+// both.)
 type value struct {
 	kind  kind
 	raw   string         // a number's literal, a string's text, "true" or "false"
@@ -60,7 +61,8 @@ func (v *value) get(name string) (*value, bool) {
 	return nil, false
 }
 
-// canonical appends a text that two values share exactly if JSON Schema calls them equal: 1 and 1.0 are, whatever the order of members.
+// canonical appends a text that two values share exactly if JSON Schema calls them equal: 1 and 1.0 are, whatever the
+// order of members.
 func (v *value) canonical(dst []byte) []byte {
 	switch v.kind {
 	case null:
@@ -104,15 +106,18 @@ type unfit struct {
 	what string
 }
 
-// read turns a document into a value and counts what is in it. What breaks a limit, repeats a member or is no JSON is refused.
+// read turns a document into a value and counts what is in it. What breaks a limit, repeats a member or is no JSON is
+// refused.
 func read(raw []byte, lim limits) (v value, count int, bad *unfit) {
 	switch {
 	case len(raw) > lim.bytes:
-		return value{}, 0, &unfit{what: fmt.Sprintf("is too large: %d bytes, at most %d are allowed", len(raw), lim.bytes)}
+		return value{}, 0,
+			&unfit{what: fmt.Sprintf("is too large: %d bytes, at most %d are allowed", len(raw), lim.bytes)}
 	case !utf8.Valid(raw):
 		return value{}, 0, &unfit{what: "is not readable as JSON: it is not valid UTF-8"}
 	case !strictjson.Valid(raw):
-		return value{}, 0, &unfit{what: "is not readable as JSON: " + fault.Describe(json.Unmarshal(raw, &json.RawMessage{}))}
+		return value{}, 0, &unfit{what: "is not readable as JSON: " +
+			fault.Describe(json.Unmarshal(raw, &json.RawMessage{}))}
 	}
 	r := reader{text: string(raw), lim: lim}
 	bad = r.value(&v, 0)
@@ -277,7 +282,8 @@ func (r *reader) number(v *value) *unfit {
 	if i := strings.IndexAny(v.raw, "eE"); i >= 0 {
 		if e, err := strconv.Atoi(v.raw[i+1:]); err != nil || e > maxExponent || e < -maxExponent {
 			r.at = start
-			return r.refuse("%s is out of range for a number: its exponent must lie between -%d and %d", v.raw, maxExponent, maxExponent)
+			return r.refuse("%s is out of range for a number: its exponent must lie between -%d and %d", v.raw,
+				maxExponent, maxExponent)
 		}
 	}
 	return nil

@@ -13,8 +13,8 @@ type Appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }
 
-// Builder writes a JSON object member by member: what Encode writes of a struct, without looking its type over each time. It is for
-// the records and answers that every run has; their tests hold it against Encode.
+// Builder writes a JSON object member by member: what Encode writes of a struct, without looking its type over each
+// time. It is for the records and answers that every run has; their tests hold it against Encode.
 type Builder struct {
 	b   []byte
 	err error
@@ -23,7 +23,8 @@ type Builder struct {
 // Build begins an object behind what b holds.
 func Build(b []byte) Builder { return Builder{b: append(b, '{')} }
 
-// End gives what b held, and the object. The error is that of the first member that cannot be written; then there is nothing.
+// End gives what b held, and the object. The error is that of the first member that cannot be written; then there is
+// nothing.
 func (o *Builder) End() ([]byte, error) {
 	if o.err != nil {
 		return nil, o.err

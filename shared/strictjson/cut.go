@@ -2,11 +2,12 @@ package strictjson
 
 import "unicode/utf8"
 
-// always is how long a string is that Cut leaves as it is when all else is used up: names and words of a document stay readable.
+// always is how long a string is that Cut leaves as it is when all else is used up: names and words of a document stay
+// readable.
 const always = 64
 
-// Cut shortens the strings of valid JSON until they have about most bytes together: it keeps the first ones, and cuts where they end.
-// Names, numbers and their order stay as they are, short strings too.
+// Cut shortens the strings of valid JSON until they have about most bytes together: it keeps the first ones, and cuts
+// where they end. Names, numbers and their order stay as they are, short strings too.
 func Cut(raw []byte, most int) []byte {
 	out := make([]byte, 0, min(len(raw), most+1024))
 	for i := 0; i < len(raw); {
@@ -43,7 +44,8 @@ func begin(inside []byte, most int) []byte {
 		switch c := inside[at]; {
 		case c == '\\' && at+1 < len(inside) && inside[at+1] == 'u':
 			n = 6
-			if at+12 <= len(inside) && inside[at+6] == '\\' && inside[at+7] == 'u' { // perhaps two that are one character
+			// perhaps two that are one character
+			if at+12 <= len(inside) && inside[at+6] == '\\' && inside[at+7] == 'u' {
 				n = 12
 			}
 		case c == '\\':

@@ -12,8 +12,8 @@ type Change struct {
 	Value json.RawMessage // nil: the member is taken away
 }
 
-// Edit changes members of an object and leaves every other byte as it is: the order, the digits, the space. raw has been checked before.
-// A value of several lines, or a long one, is indented as the text around it where that has lines.
+// Edit changes members of an object and leaves every other byte as it is: the order, the digits, the space. raw has
+// been checked before. A value of several lines, or a long one, is indented as the text around it where that has lines.
 func Edit(raw []byte, changes []Change) ([]byte, error) {
 	o, err := outline(raw)
 	if err != nil {
@@ -57,11 +57,13 @@ func outline(raw []byte) (*object, error) {
 		p.key = string(unquote(raw[i:end]))
 		p.colon = space(raw, end) + 1
 		p.value = space(raw, p.colon)
-		if p.end = valueEnd(raw, p.value); p.end <= p.value {
+		p.end = valueEnd(raw, p.value)
+		if p.end <= p.value {
 			return nil, errObject
 		}
 		o.parts = append(o.parts, p)
-		if i = space(raw, p.end); i < len(raw) && raw[i] == ',' {
+		i = space(raw, p.end)
+		if i < len(raw) && raw[i] == ',' {
 			i = space(raw, i+1)
 		}
 	}
@@ -160,7 +162,8 @@ func (o *object) laid(value []byte) []byte {
 	lead := o.lead()
 	at := bytes.LastIndexByte(lead, '\n')
 	value = bytes.TrimSpace(value)
-	if at < 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' || len(value) <= longLine && bytes.IndexByte(value, '\n') < 0 {
+	if at < 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' || len(value) <= longLine &&
+		bytes.IndexByte(value, '\n') < 0 {
 		return value
 	}
 	indent := string(lead[at+1:])

@@ -11,14 +11,16 @@ import (
 // errObject is Scan's answer to bytes that are no JSON object.
 var errObject = errors.New("not a JSON object")
 
-// Scan calls f with every member of an object, in order: the key unescaped, the value as it stands, both as parts of raw where
-// that can be. It checks no more than it needs to find its way, and so is for records of our own and for what Check has passed.
+// Scan calls f with every member of an object, in order: the key unescaped, the value as it stands, both as parts of
+// raw where that can be. It checks no more than it needs to find its way, and so is for records of our own and for what
+// Check has passed.
 func Scan(raw []byte, f func(key, value []byte)) error {
 	i := space(raw, 0)
 	if i >= len(raw) || raw[i] != '{' {
 		return errObject
 	}
-	if i = space(raw, i+1); i < len(raw) && raw[i] == '}' {
+	i = space(raw, i+1)
+	if i < len(raw) && raw[i] == '}' {
 		return nil
 	}
 	for i < len(raw) && raw[i] == '"' {
@@ -27,15 +29,18 @@ func Scan(raw []byte, f func(key, value []byte)) error {
 			return errObject
 		}
 		key := unquote(raw[i:end])
-		if i = space(raw, end); i >= len(raw) || raw[i] != ':' {
+		i = space(raw, end)
+		if i >= len(raw) || raw[i] != ':' {
 			return errObject
 		}
 		i = space(raw, i+1)
-		if end = valueEnd(raw, i); end <= i {
+		end = valueEnd(raw, i)
+		if end <= i {
 			return errObject
 		}
 		f(key, raw[i:end:end])
-		if i = space(raw, end); i >= len(raw) {
+		i = space(raw, end)
+		if i >= len(raw) {
 			return errObject
 		}
 		switch raw[i] {
@@ -96,7 +101,8 @@ func valueEnd(raw []byte, i int) int {
 	for i < len(raw) {
 		switch raw[i] {
 		case '"':
-			if i = stringEnd(raw, i); i < 0 {
+			i = stringEnd(raw, i)
+			if i < 0 {
 				return -1
 			}
 		case '{', '[':

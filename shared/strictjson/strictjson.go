@@ -37,8 +37,8 @@ var unique = []jsontext.Options{jsontext.AllowDuplicateNames(false), jsontext.Al
 // Valid reports whether raw is exactly one JSON value, as encoding/json.Valid does, in a quarter of its time.
 func Valid(raw []byte) bool { return jsontext.Value(raw).IsValid(lenient...) }
 
-// Check reports whether raw is exactly one JSON value in UTF-8, no deeper than maxDepth, without a key twice in one object.
-// The error is an Invalid fault that names the place.
+// Check reports whether raw is exactly one JSON value in UTF-8, no deeper than maxDepth, without a key twice in one
+// object. The error is an Invalid fault that names the place.
 func Check(raw []byte) error {
 	flat := bytes.Count(raw, []byte("["))+bytes.Count(raw, []byte("{")) <= maxDepth
 	if flat && utf8.Valid(raw) && jsontext.Value(raw).IsValid(unique...) {
@@ -53,7 +53,8 @@ func examine(raw []byte) error {
 		return unreadable(raw)
 	}
 	if !utf8.Valid(raw) {
-		return fault.New(fault.Invalid, "", "The body is not JSON: it is not UTF-8; send it as UTF-8, and other bytes as base64")
+		return fault.New(fault.Invalid, "",
+			"The body is not JSON: it is not UTF-8; send it as UTF-8, and other bytes as base64")
 	}
 	for d := jsontext.NewDecoder(bytes.NewBuffer(raw), unique...); ; {
 		_, err := d.ReadToken()
@@ -63,7 +64,8 @@ func examine(raw []byte) error {
 		case err != nil:
 			return duplicate(d, err)
 		case d.StackDepth() > maxDepth+1:
-			return fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", place(d, d.StackPointer()), maxDepth)
+			return fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter",
+				place(d, d.StackPointer()), maxDepth)
 		}
 	}
 }
@@ -75,7 +77,8 @@ func duplicate(d *jsontext.Decoder, err error) error {
 		at = wrong.JSONPointer
 	}
 	name := short(at.LastToken())
-	return fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", place(d, at.Parent()), name).With("field", name)
+	return fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", place(d, at.Parent()), name).With(
+		"field", name)
 }
 
 // place writes where a value stands, as $.a.b; items of arrays count for their array.
@@ -104,7 +107,8 @@ func unreadable(raw []byte) error {
 	var v json.RawMessage
 	switch err := d.Decode(&v); {
 	case err == nil:
-		return fault.Newf(fault.Invalid, "The body must be one JSON value; something follows it at byte %d", d.InputOffset())
+		return fault.Newf(fault.Invalid, "The body must be one JSON value; something follows it at byte %d",
+			d.InputOffset())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Invalid, "", "The body is not JSON: it ends too early")
 	default:
@@ -112,7 +116,8 @@ func unreadable(raw []byte) error {
 	}
 }
 
-// Members gives an object's members in the order they were sent. raw has been checked before; the values are parts of it.
+// Members gives an object's members in the order they were sent. raw has been checked before; the values are parts of
+// it.
 func Members(raw json.RawMessage) ([]Member, error) {
 	all := make([]Member, 0, 8)
 	err := Scan(raw, func(key, value []byte) { all = append(all, Member{string(key), value}) })
@@ -127,8 +132,8 @@ func Members(raw json.RawMessage) ([]Member, error) {
 // keep what was sent, byte for byte; null leaves a field as it is.
 func Decode(raw []byte, into any) error { return reader{}.read(raw, into) }
 
-// DecodeFilled is Decode that also refuses an empty string by its member's name: whoever sends one means something that is not there.
-// A field with the tag `empty:"kept"` takes it.
+// DecodeFilled is Decode that also refuses an empty string by its member's name: whoever sends one means something that
+// is not there. A field with the tag `empty:"kept"` takes it.
 func DecodeFilled(raw []byte, into any) error { return reader{filled: true}.read(raw, into) }
 
 // reader decodes; filled: no string may be empty.
@@ -159,10 +164,12 @@ func (r reader) decode(raw json.RawMessage, path string, into reflect.Value) err
 		i, ok := known.index[m.Key]
 		if !ok {
 			name = short(name)
-			return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name, strings.Join(known.names, ", ")).With("field", name)
+			return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name,
+				strings.Join(known.names, ", ")).With("field", name)
 		}
 		field := into.FieldByIndex(i)
-		if r.filled && string(m.Value) == `""` && field.Kind() == reflect.String && into.Type().FieldByIndex(i).Tag.Get("empty") != "kept" {
+		if r.filled && string(m.Value) == `""` && field.Kind() == reflect.String &&
+			into.Type().FieldByIndex(i).Tag.Get("empty") != "kept" {
 			return fault.Newf(fault.Invalid, "%s is empty: give a value, or leave it out", name).With("field", name)
 		}
 		if err := r.set(m.Value, name, field); err != nil {
@@ -191,7 +198,8 @@ func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
 	case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.Type().Implements(unmarshaler):
 		f.Set(reflect.New(f.Type().Elem()))
 		return r.decode(raw, name, f.Elem())
-	case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && !reflect.PointerTo(f.Type().Elem()).Implements(unmarshaler):
+	case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct &&
+		!reflect.PointerTo(f.Type().Elem()).Implements(unmarshaler):
 		var items []json.RawMessage
 		if err := json.Unmarshal(raw, &items); err != nil {
 			return fault.Newf(fault.Invalid, "%s must be a list", name).With("field", name)

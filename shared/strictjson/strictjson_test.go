@@ -56,7 +56,8 @@ func TestDecodeRefusesByName(t *testing.T) {
 
 func TestDecodeKeepsWhatWasSent(t *testing.T) {
 	var o outer
-	in := `{"name":"é","raw":{"z":1e400,"a":12345678901234567890,"m":0.10},"inner":{"tags":["x"]},"maybe":{"hostname":"h"},"count":3,"many":null}`
+	in := `{"name":"é","raw":{"z":1e400,"a":12345678901234567890,"m":0.10},"inner":{"tags":["x"]},` +
+		`"maybe":{"hostname":"h"},"count":3,"many":null}`
 	if err := Decode([]byte(in), &o); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,8 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzValid holds Valid against encoding/json: what one of them stored, the other has to read.
 func FuzzValid(f *testing.F) {
-	for _, s := range []string{`{"a":1,"a":[0.10,1e400,-0,null]}`, `"\ud800"`, "\"\xff\"", `[1,]`, `01`, `{} x`, ``, ` true `, "\"\x00\"", `"\x"`,
+	for _, s := range []string{`{"a":1,"a":[0.10,1e400,-0,null]}`, `"\ud800"`, "\"\xff\"", `[1,]`, `01`, `{} x`, ``,
+		` true `, "\"\x00\"", `"\x"`,
 		`{"\ud800":1,"\ud801":2}`} {
 		f.Add([]byte(s))
 	}

@@ -114,9 +114,11 @@ func TestExamples(t *testing.T) {
 			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"},{"file":"b.log","line":2,` +
 				`"text":"ERROR three"}],"count":2,"listed":2,"files":2}`},
 		{"log-grep", `{"files":["a.log","b.log"],"pattern":"ERROR","ignore_case":true,"max_matches":1,"fixed":false}`,
-			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":3,"listed":1,"files":2}`},
+			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":3,` +
+				`"listed":1,"files":2}`},
 		{"log-grep", `{"files":["a.log"],"pattern":"[x]","fixed":true}`,
-			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":1,"listed":1,"files":1}`},
+			`completed 0 {"matches":[{"file":"a.log","line":2,"text":"ERROR one: [x]"}],"count":1,` +
+				`"listed":1,"files":1}`},
 		{"log-grep", `{"files":["b.log"],"pattern":"WARN","invert":true,"max_matches":0}`,
 			`completed 0 {"matches":[],"count":1,"listed":0,"files":1}`},
 		{"log-grep", `{"files":["-rf"],"pattern":"-"}`, `completed 0 {"matches":[],"count":0,"listed":0,"files":1}`},
@@ -148,7 +150,8 @@ csv-check: bad.csv: line 5: a quote is opened and never closed`},
 		{"checksum-tree", `{"path":"sub","name":"new*","summary":true,"pause_ms":1}`,
 			`completed 0 {"path":"sub","algorithm":"sha256","tree":"TREE","unreadable":0,"bytes":1,"count":1}`},
 		{"checksum-tree", `{"name":"nothing like this"}`,
-			`completed 0 {"path":".","algorithm":"sha256","tree":"TREE","unreadable":0,"bytes":0,"count":0,"files":[]}`},
+			`completed 0 {"path":".","algorithm":"sha256","tree":"TREE","unreadable":0,"bytes":0,` +
+				`"count":0,"files":[]}`},
 		{"checksum-tree", `{"path":"gone"}`, `failed 2 checksum-tree: gone: there is no such folder`},
 		{"checksum-tree", `{"path":"poem.txt"}`, `failed 2 checksum-tree: poem.txt: is not a folder`},
 

@@ -19,7 +19,8 @@ func TestClaudeInASandbox(t *testing.T) {
 	if err := box.Supported(); err != nil {
 		t.Skipf("bubblewrap is not tried: %v", err)
 	}
-	script := `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers;; esac; done; touch ` + own + `/session; touch ~/outside 2>/dev/null && exit 9
+	script := `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers;; ` +
+		`esac; done; touch ` + own + `/session; touch ~/outside 2>/dev/null && exit 9
 echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
 	inv, host, _ := turn(t, fakeClaude(t, script), "", "Hello", `{"mcp_servers":{"a":{"command":"x"}}}`, "{}")
 	host.Env = append(host.Env, "HOME=/usr")

@@ -136,8 +136,8 @@ func TestMCP(t *testing.T) {
 		`post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
 		t.Errorf("got %s, %q", got, h.all())
 	}
-	if all := strings.Join(h.all(), "\n"); !strings.Contains(all,
-		`the MCP server \"broken\" cannot be used: Claude Code could not connect to it; the run continues without it`) ||
+	if all := strings.Join(h.all(), "\n"); !strings.Contains(all, `the MCP server \"broken\" cannot be used: `+
+		`Claude Code could not connect to it; the run continues without it`) ||
 		!strings.Contains(all, `"mcp_servers_unreachable":["broken"]`) {
 		t.Errorf("nothing is told of the server that is broken: %q", h.all())
 	}
@@ -276,7 +276,8 @@ done`: "completed | gone",
 	} {
 		temp := t.TempDir()
 		t.Setenv("TMPDIR", temp)
-		inv, host, _ := turn(t, fakeClaude(t, `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) file="${a#*=}";; esac; done
+		inv, host, _ := turn(t,
+			fakeClaude(t, `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) file="${a#*=}";; esac; done
 `+script), "", "Hello", `{"mcp_servers":{"a":{"url":"http://h"}}}`, "")
 		if got := outcomeText(unconfined.Run(t.Context(), inv, host)); got != want {
 			t.Errorf("got %s, want %s", got, want)

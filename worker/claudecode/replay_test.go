@@ -70,7 +70,8 @@ func TestTranscripts(t *testing.T) {
 			`failed {"error":"claude_session_gone","message":"Claude Code does not have this session's ` +
 				`conversation on this host: it knows no session 11111111-2222-4333-8444-555555555555. Resume the ` +
 				`session on the host, ` +
-				`in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it started in, or start ` +
+				`in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it ` +
+				`started in, or start ` +
 				`a new session",` +
 				`"executor_session_id":"11111111-2222-4333-8444-555555555555"}`,
 			"metadata",
@@ -107,12 +108,14 @@ func TestTranscripts(t *testing.T) {
 
 // TestArguments: every value is part of its option's argument, and nothing from a caller is an argument.
 func TestArguments(t *testing.T) {
-	script := `for a in "$@"; do echo "$a"; done >args; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" >servers; stat -c %a "${a#*=}" >mode;; esac; done; cat >stdin
+	script := `for a in "$@"; do echo "$a"; done >args; for a in "$@"; do case "$a" in --mcp-config=*) cat "${a#*=}" ` +
+		`>servers; stat -c %a "${a#*=}" >mode;; esac; done; cat >stdin
 env >env; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
 	inv, host, _ := turn(t, fakeClaude(t, script), "", "--resume @/etc/passwd",
 		`{"system_prompt":"--be \"so\"","mcp_servers":{"a":{"command":"--x","args":["-y"]},"b":{"type":"sse",`+
 			`"url":"http://h"}}}`,
-		`{"model":"m","fallback_model":"f,g","permission_mode":"dontAsk","max_turns":3,"max_retries":2,"tools":["Bash","Read"],"allowed_tools":["Bash(git log *)","Read"],"disallowed_tools":["Write"],
+		`{"model":"m","fallback_model":"f,g","permission_mode":"dontAsk","max_turns":3,"max_retries":2,`+
+			`"tools":["Bash","Read"],"allowed_tools":["Bash(git log *)","Read"],"disallowed_tools":["Write"],
 		 "setting_sources":["user","local"],"add_dirs":["/a b"],"system_prompt_mode":"replace"}`)
 	inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
 	host.Env = append(host.Env, "AGENT_ORCHESTRATOR_PROCESS=other", "DISABLE_AUTOUPDATER=0")
@@ -124,8 +127,10 @@ env >env; echo '{"type":"result","subtype":"success","is_error":false,"result":"
 		return string(raw)
 	}
 	args, file, _ := strings.Cut(read("args"), "--mcp-config=")
-	want := `--print --input-format=stream-json --output-format=stream-json --verbose --strict-mcp-config --resume=11111111-2222-4333-8444-555555555555 --model=m --fallback-model=f,g
---permission-mode=dontAsk --max-turns=3 --tools=Bash,Read --allowed-tools=Bash(git log *) --allowed-tools=Read --allowed-tools=mcp__a --allowed-tools=mcp__b --disallowed-tools=Write
+	want := `--print --input-format=stream-json --output-format=stream-json --verbose --strict-mcp-config ` +
+		`--resume=11111111-2222-4333-8444-555555555555 --model=m --fallback-model=f,g
+--permission-mode=dontAsk --max-turns=3 --tools=Bash,Read --allowed-tools=Bash(git log *) --allowed-tools=Read ` +
+		`--allowed-tools=mcp__a --allowed-tools=mcp__b --disallowed-tools=Write
 --setting-sources=user,local --add-dir=/a b`
 	if got := strings.TrimSpace(strings.ReplaceAll(args, "\n", " ")); got != strings.ReplaceAll(want, "\n", " ") {
 		t.Errorf("arguments\ngot  %s\nwant %s", got, want)
@@ -133,8 +138,8 @@ env >env; echo '{"type":"result","subtype":"success","is_error":false,"result":"
 	if _, err := os.Stat(strings.TrimSpace(file)); err == nil || read("mode") != "600\n" {
 		t.Errorf("the servers' file %s is left, or had the mode %s", file, read("mode"))
 	}
-	if got, want := read("servers"),
-		`{"mcpServers":{"a":{"type":"stdio","command":"--x","args":["-y"]},"b":{"type":"sse","url":"http://h"}}}`; got != want {
+	want = `{"mcpServers":{"a":{"type":"stdio","command":"--x","args":["-y"]},"b":{"type":"sse","url":"http://h"}}}`
+	if got := read("servers"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, want := range []string{`"systemPrompt":"--be \"so\""`, `"systemPromptSnapshot":false`,
@@ -229,9 +234,12 @@ func TestBadOutput(t *testing.T) {
 			`failed {"error":"claude_rate_limited","message":"the API answered 429 Too Many Requests, and Claude ` +
 				`Code would retry only after the run's time limit. Resume the session in 1m30s",` +
 				`"retry_after_seconds":90,"api_status":429}`, ""},
-		{"much", init + `printf '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"Write","input":{"file":"a","text":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}}]}}'
-printf '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"'; yes "\u0001" | head -n 300000 | tr -d "\n"; echo '"},{"type":"image"}]}]}}'
-echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine", `{"tool_name":"Write","tool_input":{"file":"a","text":"xxx`},
+		{"much", init + `printf '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1",` +
+			`"name":"Write","input":{"file":"a","text":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}}]}}'
+printf '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text",` +
+			`"text":"'; yes "\u0001" | head -n 300000 | tr -d "\n"; echo '"},{"type":"image"}]}]}}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine",
+			`{"tool_name":"Write","tool_input":{"file":"a","text":"xxx`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -135,8 +135,10 @@ func TestUsageNotCounted(t *testing.T) {
 // TestManyDenials: too many and too large denials for an event.
 func TestManyDenials(t *testing.T) {
 	inv, host, h := turn(t, fakeClaude(t, `cat >/dev/null
-{ printf '{"type":"result","subtype":"success","is_error":false,"result":"ok","permission_denials":['; for i in $(seq 300); do
-printf '{"tool_name":"Write","tool_use_id":"t","tool_input":{"content":"%08000d"}},' 7; done; echo '{"tool_name":"Last","tool_input":{}}]}'; }`), "", "Hello", "", "")
+{ printf '{"type":"result","subtype":"success","is_error":false,"result":"ok","permission_denials":['; for i in `+
+		`$(seq 300); do
+printf '{"tool_name":"Write","tool_use_id":"t","tool_input":{"content":"%08000d"}},' 7; done; echo `+
+		`'{"tool_name":"Last","tool_input":{}}]}'; }`), "", "Hello", "", "")
 	unconfined.Run(t.Context(), inv, host)
 	raw := h.all()[len(h.all())-1]
 	if f := h.facts(t)[0]; len(f.Denials) != maxDenials || f.Denials[0].Tool != "Write" || len(raw) > 128<<10 ||

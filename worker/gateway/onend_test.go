@@ -129,7 +129,8 @@ func TestPipelinedRequestsOfTwoRuns(t *testing.T) {
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
 	event := `{"event_type":"message","role":"assistant","content":[]}`
 	fmt.Fprintf(conn,
-		"GET /%s/state HTTP/1.1\r\nHost: %s\r\n\r\nPOST /%s/events HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s",
+		"GET /%s/state HTTP/1.1\r\nHost: %s\r\n\r\nPOST /%s/events HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n"+
+			"%s",
 		first.token, g.addr, second.token, g.addr, len(event), event)
 	<-entered
 	first.Close()

@@ -192,7 +192,8 @@ func TestNoCommand(t *testing.T) {
 	j := script(t, "", `{}`)
 	os.Remove(j.Command)
 	got := strings.ReplaceAll(outcomeText(Run(t.Context(), j)), j.Command, "COMMAND")
-	if want := `failed {"error":"command_not_found","message":"command \"COMMAND\": COMMAND does not exist"}`; got != want {
+	want := `failed {"error":"command_not_found","message":"command \"COMMAND\": COMMAND does not exist"}`
+	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	j = script(t, "", `{}`)

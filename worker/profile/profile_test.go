@@ -49,7 +49,8 @@ func TestRead(t *testing.T) {
 			`profile file DIR/no-command.json: command is required: the executor's program; for procedural agents ` +
 				`ao-procedural-exec`},
 		{"no-agents", `{"type":"procedural","command":"x"}`,
-			`profile file DIR/no-agents.json: agents_dir is required in a procedural profile: the folder of its agents`},
+			`profile file DIR/no-agents.json: agents_dir is required in a procedural profile: the ` +
+				`folder of its agents`},
 		{"models", `{"type":"autonomous","command":"x","models":["a*",""]}`,
 			`profile file DIR/models.json: models[1] "" must be a model's name, in which * may stand for any text, ` +
 				`of at most 200 bytes`},
@@ -80,7 +81,8 @@ func TestRead(t *testing.T) {
 			`profile file DIR/idle-oneshot.json: idle_seconds belongs to profiles with "lifecycle":"persistent"`},
 		{"sessions",
 			`{"type":"autonomous","command":"x","lifecycle":"persistent","max_sessions":3,"max_concurrent_runs":4}`,
-			`profile file DIR/sessions.json: max_sessions must be at least max_concurrent_runs: each run has a process`},
+			`profile file DIR/sessions.json: max_sessions must be at least max_concurrent_runs: each ` +
+				`run has a process`},
 		{"sessions-many", `{"type":"autonomous","command":"x","lifecycle":"persistent","max_sessions":10001}`,
 			`profile file DIR/sessions-many.json: max_sessions must be from 1 to 10000`},
 		{"slots", `{` + ok + `,"max_concurrent_runs":-1}`,

@@ -33,16 +33,19 @@ while read -r line; do
   *'"do":"vanish"'*) exit 0;;
   *'"do":"leave"'*) answer left; exit 0;;
   *'"do":"wait"'*) sh -c 'echo $$ >>pids; sleep 100' & echo $! >>pids; wait;;
-  *'"do":"twice"'*) printf '{"type":"turn_complete","result":"%s %s one"}\n{"type":"turn_complete","result":"2"}\n' $$ $n;;
+  *'"do":"twice"'*) printf '{"type":"turn_complete","result":"%s %s one"}\n{"type":"turn_complete","result":"2"}\n' ` +
+	`$$ $n;;
   *'"do":"half"'*) printf '{"type":"turn_complete","result":\n';;
   *'"do":"fail"'*) printf '{"type":"turn_failed","error":{"error":"quota","message":"no money"}}\n';;
   *'"do":"data"'*) printf '{"type":"turn_complete","result":{"a":1.0}}\n';;
-  *'"do":"document"'*) printf '{"type":"turn_complete","result":{"result_type":"procedural","result_text":null,"result_data":[0]}}\n';;
+  *'"do":"document"'*) printf '{"type":"turn_complete","result":{"result_type":"procedural","result_text":null,` +
+	`"result_data":[0]}}\n';;
   *'"do":"bad"'*) printf '{"type":"turn_complete","result":{"result_text":"a","result_data":1}}\n';;
   *'"do":"text"'*) echo plain; printf '{"type":"turn_complete"}\n';;
   *'"do":"result"'*) printf '{"type":"result","result_data":7}\n{"type":"turn_complete"}\n';;
   *'"do":"other"'*) printf '{"type":"turn_complete","run_id":"run_other","result":"x"}\n';;
-  *'"do":"event"'*) printf '{"type":"event","event_type":"message","role":"assistant","content":[]}\n{"type":"bind","executor_session_id":"m"}\n'; answer told;;
+  *'"do":"event"'*) printf '{"type":"event","event_type":"message","role":"assistant","content":[]}\n{"type":"bind",` +
+	`"executor_session_id":"m"}\n'; answer told;;
   *'"do":"stray"'*) answer "then more"; echo "stray one"; printf '{"type":"event","event_type":"message"}\n';;
   *'"do":"flood"'*) answer flood; yes xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;;
   *'"do":"line"'*) printf '%s\n' "$line" >>lines; answer line;;
@@ -185,8 +188,12 @@ func TestTurnLine(t *testing.T) {
 	h.turn(t.Context(), "line")
 	raw, _ := os.ReadFile(filepath.Join(h.job.Invocation.ProjectDir, "lines"))
 	got := strings.ReplaceAll(string(raw), h.job.Invocation.ProjectDir, "DIR")
-	want := `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{"do":"line"},"project_dir":"DIR","agent_name":"a","agent_blueprint":{},"executor_config":{"model":"m"},"attempt":1,"lifecycle":"persistent"}
-{"type":"turn","mode":"resume","run_id":"run_2","attempt":1,"parameters":{"do":"line"},"prompt":"say <&>","executor_session_id":"m","agent_blueprint":{"name":"b"},"api_url":"http://127.0.0.1:1/x","mcp_url":"http://h/mcp"}
+	want := `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{"do":"line"},` +
+		`"project_dir":"DIR","agent_name":"a","agent_blueprint":{},"executor_config":{"model":"m"},"attempt":1,` +
+		`"lifecycle":"persistent"}
+{"type":"turn","mode":"resume","run_id":"run_2","attempt":1,"parameters":{"do":"line"},"prompt":"say <&>",` +
+		`"executor_session_id":"m","agent_blueprint":{"name":"b"},"api_url":"http://127.0.0.1:1/x",` +
+		`"mcp_url":"http://h/mcp"}
 {"type":"turn","mode":"resume","run_id":"run_3","attempt":1,"parameters":{"do":"line"}}
 `
 	if got != want {

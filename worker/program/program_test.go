@@ -124,7 +124,8 @@ func TestOutputs(t *testing.T) {
 		{"text beside a result is told", "echo loading\n" + result + "echo bye",
 			`completed | ` + text("fine") + message("loading\nbye")},
 		{"a result with an error",
-			`echo '{"type":"result","result_data":{"half":1},"error":{"error":"quota","message":"no money","limit":5}}'`,
+			`echo '{"type":"result","result_data":{"half":1},"error":{"error":"quota","message":"no ` +
+				`money","limit":5}}'`,
 			`failed {"error":"quota","message":"no money","limit":5} | ` + data(`{"half":1}`)},
 		{"the same, and an exit code",
 			`echo '{"type":"result","error":{"message":"no money"}}'; echo noise >&2; exit 9`,
@@ -215,7 +216,8 @@ func TestNoProgram(t *testing.T) {
 	j := script(t, "", &said)
 	os.Remove(j.Command)
 	got := strings.ReplaceAll(outcomeText(Run(t.Context(), j), said), j.Command, "PROGRAM")
-	if want := `failed {"error":"executor_not_found","message":"command \"PROGRAM\": PROGRAM does not exist"}`; got != want {
+	want := `failed {"error":"executor_not_found","message":"command \"PROGRAM\": PROGRAM does not exist"}`
+	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	j = script(t, "", &said)

@@ -15,7 +15,9 @@ func main() {
 	config.TuneGC()
 	var cfg serve.Config
 	var level, format string
-	cfg.HTTP.Settings = config.Load(config.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
+	cfg.HTTP.Settings = config.Load(config.Program{
+		Name:  "coordinator",
+		About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
 		append(cfg.Settings(), config.LogLevel.To(&level), config.LogFormat.To(&format))...)
 	cfg.Log = config.Logger(os.Stderr, level, format)
 

@@ -58,7 +58,8 @@ type History interface {
 type Config struct {
 	History History
 	Records interface {
-		Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) // the list, then the turn
+		// the list, then the turn
+		Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error)
 		Offload(ctx context.Context, s *run.Spec) error
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		NoteWritten(seq uint64)
@@ -176,7 +177,8 @@ func (c *Controller) children(ctx context.Context, pending []projection.Child) (
 			return nil, ctx.Err()
 		case fault.KindOf(err) == fault.Unavailable:
 			return nil, err
-		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < record.ReplicaLag && c.History.Ended(child.RunID):
+		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < record.ReplicaLag &&
+			c.History.Ended(child.RunID):
 			return nil, fault.Wrap(
 				fault.Unavailable,
 				"",
@@ -280,7 +282,8 @@ func (c *Controller) resume(
 		return spec, lastErr
 	default:
 		spec, err = last, nil
-		spec.Type, spec.Body, spec.ExecutorSessionID, spec.CallbackURL, spec.RetryOf, spec.Requested = run.Resume, nil, "", "", "", nil
+		spec.Type, spec.Body, spec.ExecutorSessionID, spec.CallbackURL, spec.RetryOf, spec.Requested = run.Resume, nil,
+			"", "", "", nil
 		spec.Input = &run.Input{Parameters: parameters, Blueprint: last.Blueprint}
 		spec.CreatedAt = time.Now().UTC()
 	}

@@ -107,7 +107,9 @@ func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservatio
 	if err != nil || !c.History.IsReserved(p.RunID) || !c.History.Confirmed() {
 		return err
 	}
-	if err := c.Records.Put(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
+	if err := c.Records.Put(ctx,
+		bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID),
+			Body: body}); err != nil {
 		return err
 	}
 	c.Repair.RemoveEarlier(ctx, p.RunID, p.SessionID)

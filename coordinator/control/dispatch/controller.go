@@ -59,10 +59,11 @@ type Controller struct {
 
 // waitState is a run that waits for a runner.
 type waitState struct {
-	want        runnerapi.RoutingKey
-	queue       string
-	since       time.Time    // since its turn came or it was queued
-	moveBackoff backoffState // of moving it into that queue; it may have been there before, and is then not queued there again
+	want  runnerapi.RoutingKey
+	queue string
+	since time.Time // since its turn came or it was queued
+	// of moving it into that queue; it may have been there before, and is then not queued there again
+	moveBackoff backoffState
 }
 
 // backoffState counts failures in a row, and says when to try again.

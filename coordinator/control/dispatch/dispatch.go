@@ -180,7 +180,8 @@ func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
 		return fault.New(
 			fault.Internal,
 			"session_never_began",
-			"The runs before this one ended before a runner claimed them, so there is nothing to resume; start a new session",
+			"The runs before this one ended before a runner claimed them, so there is nothing to resume; "+
+				"start a new session",
 		)
 	}
 	return nil

@@ -19,8 +19,9 @@ type Config struct {
 	Connection  interface{ Connected() bool }
 	Runners     Runners
 	Attempts    interface {
-		ClaimedBy(runner string) []projection.Active                     // except those whose worker has done its part
-		RecheckNow(ctx context.Context, a projection.Active, why string) // fails one unless its runner has it, however long its lease
+		ClaimedBy(runner string) []projection.Active // except those whose worker has done its part
+		// fails one unless its runner has it, however long its lease
+		RecheckNow(ctx context.Context, a projection.Active, why string)
 	}
 }
 
@@ -29,7 +30,8 @@ type Runners interface {
 	Expired() []runnerapi.Runner // without a heartbeat for longer than a runner is kept
 	Departed(
 		lease time.Duration,
-	) (ended, over []runnerapi.Runner) // told to end and without heartbeat for a lease; deregistered, and the grace is over
+		// told to end and without heartbeat for a lease; deregistered, and the grace is over
+	) (ended, over []runnerapi.Runner)
 	ProcessGone(ctx context.Context, r runnerapi.Runner) error    // notes that the process has ended
 	RemoveProcess(ctx context.Context, r runnerapi.Runner) error  // if it is still that process
 	RemoveDeparted(ctx context.Context, r runnerapi.Runner) error // if it has not come back

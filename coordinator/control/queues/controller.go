@@ -46,9 +46,11 @@ type ControllerConfig struct {
 		CatchUp(context.Context) error // until it has what others wrote before
 	}
 	Runners interface {
-		SharedQueues() map[string]runnerapi.RoutingKey                      // queues of type and profile only, which need no entry
-		Satisfied(runnerapi.RoutingKey) bool                                // by any registered runner, online or not
-		NotHeard(key string) bool                                           // no heartbeat named an attempt that is unclaimed in the projection
+		// queues of type and profile only, which need no entry
+		SharedQueues() map[string]runnerapi.RoutingKey
+		Satisfied(runnerapi.RoutingKey) bool // by any registered runner, online or not
+		// no heartbeat named an attempt that is unclaimed in the projection
+		NotHeard(key string) bool
 		Recheck(ctx context.Context, a projection.Active, why string) error // fails an attempt unless its runner has it
 	}
 }

@@ -43,13 +43,17 @@ func TestWhichQueueMakesRoom(t *testing.T) {
 		used   map[string]time.Time
 		want   string
 	}{
-		{"the one that was not used for longest", map[string]queue{"a": tagged("a", mine), "b": tagged("b", mine), "c": tagged("c", mine)},
-			map[string]time.Time{"a": now.Add(-time.Hour), "b": now.Add(-2 * time.Hour), "c": now.Add(-time.Minute)}, "b"},
+		{"the one that was not used for longest", map[string]queue{"a": tagged("a", mine), "b": tagged("b", mine),
+			"c": tagged("c", mine)},
+			map[string]time.Time{"a": now.Add(-time.Hour), "b": now.Add(-2 * time.Hour), "c": now.Add(-time.Minute)},
+			"b"},
 		{"its own first", map[string]queue{"a": tagged("a", mine), "b": tagged("b", others), "c": tagged("c", others)},
 			map[string]time.Time{"a": now.Add(-time.Minute)}, "a"},
 		{"of who has more", map[string]queue{"b": tagged("b", others)}, nil, "b"},
-		{"not of who has as many", map[string]queue{"a": tagged("a", mine), "b": tagged("b", others)}, map[string]time.Time{"a": now.Add(time.Hour)}, ""},
-		{"not one that was asked for a moment ago", map[string]queue{"a": tagged("a", mine)}, map[string]time.Time{"a": now.Add(time.Hour)}, ""},
+		{"not of who has as many", map[string]queue{"a": tagged("a", mine), "b": tagged("b", others)},
+			map[string]time.Time{"a": now.Add(time.Hour)}, ""},
+		{"not one that was asked for a moment ago", map[string]queue{"a": tagged("a", mine)}, map[string]time.Time{
+			"a": now.Add(time.Hour)}, ""},
 		{"not one of runners' agents", map[string]queue{"a": runners}, nil, ""},
 	} {
 		s := New(blank)

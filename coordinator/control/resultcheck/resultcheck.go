@@ -127,7 +127,9 @@ func (c *Controller) decide(ctx context.Context, a projection.Active) error {
 	if moot, err := c.Ends.Superseded(a); moot {
 		return err
 	}
-	if err := c.Ends.AppendEnd(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+	if err := c.Ends.AppendEnd(ctx, a,
+		bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
+			Body: body}); err != nil {
 		return err
 	}
 	c.Meter.Checked(end.Status)
@@ -147,7 +149,8 @@ func tooLarge(end *run.Ended) *run.Ended {
 		fault.Internal,
 		"result_too_large",
 		fmt.Sprintf(
-			"The runner's result leaves no room for the check's outcome in a record of %d bytes; runners store large results as payloads",
+			"The runner's result leaves no room for the check's outcome in a record of %d bytes; runners store large "+
+				"results as payloads",
 			run.MaxEndRecord,
 		),
 	)
@@ -243,8 +246,9 @@ func mismatch(raw json.RawMessage, res *run.Result) (wrong []run.OutputError) {
 	case res.Text != nil:
 		return []run.OutputError{
 			{
-				Path:    "$",
-				Message: "result_text and result_data are both there; with an output_schema the answer is result_data alone",
+				Path: "$",
+				Message: "result_text and result_data are both there; with an output_schema the answer is " +
+					"result_data alone",
 			},
 		}
 	}

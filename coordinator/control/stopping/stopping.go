@@ -99,7 +99,8 @@ func (c *Controller) due() []projection.Active {
 			classes[1] = append(classes[1], a)
 		case c.sent[a.Key]:
 			sent[a.Key] = true
-		case a.Claim.RunnerID != "" && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0: // otherwise a coordinator is ending it
+		case a.Claim.RunnerID != "" && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0:
+			// otherwise a coordinator is ending it
 			classes[0] = append(classes[0], a)
 		}
 		return true

@@ -25,8 +25,9 @@ const (
 
 // Config is what Versions works with.
 type Config struct {
-	Records    int           // the newest version of records that this program reads and writes
-	RaiseAfter time.Duration // how long all must have answered a higher version before it counts: as long as a silent runner is kept
+	Records int // the newest version of records that this program reads and writes
+	// how long all must have answered a higher version before it counts: as long as a silent runner is kept
+	RaiseAfter time.Duration
 	// Survey asks the NATS service of every coordinator, and waits for answers for at most wait.
 	Survey func(ctx context.Context, subject string, wait time.Duration) ([][]byte, error)
 	Log    *slog.Logger

@@ -9,8 +9,8 @@ import (
 	"ao/coordinator/projection"
 )
 
-// What all coordinators read rises slowly and falls at once; one that says nothing of it reads version 1, and so does everybody of
-// whom nothing is known.
+// What all coordinators read rises slowly and falls at once; one that says nothing of it reads version 1, and so does
+// everybody of whom nothing is known.
 func TestTheVersionOfAllCoordinators(t *testing.T) {
 	const silent = `{"name":"ao","id":"x","version":"1.0.0","type":"io.nats.micro.v1.ping_response"}`
 	says := func(versions ...int) (all [][]byte) {
@@ -59,7 +59,8 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 // Under an attempt's key coordinators write what the attempt allows, and what all read now.
 func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
 	v := New(Config{Records: 3})
-	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3}, {3, 2, 2, 3}} {
+	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3},
+		{3, 2, 2, 3}} {
 		v.records.lowest.Store(int64(tt.all))
 		if of, told := v.Of(projection.Active{RecordVersion: tt.bound}), v.records.advertised(); of != tt.of ||
 			told != tt.told {

@@ -152,8 +152,11 @@ func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, 
 	addrs := []netip.Addr{}
 	if a, err := netip.ParseAddr(host); err == nil {
 		addrs = append(addrs, a)
-	} else if addrs, err = c.resolver.LookupNetIP(ctx, "ip", host); err != nil {
-		return nil, err
+	} else {
+		addrs, err = c.resolver.LookupNetIP(ctx, "ip", host)
+		if err != nil {
+			return nil, err
+		}
 	}
 	for _, a := range addrs { // one bad address spoils the name: that is how names are made to point inside
 		if !allowed(a) {
@@ -196,9 +199,11 @@ func (c *Client) reason(ctx context.Context, u *url.URL, err error) string {
 	timeout, isTimeout := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, errNotAllowed) && u.Scheme == "http":
-		return host + " has an address outside the networks that AO_CALLBACK_NETWORKS allows, and http goes nowhere else; use https"
+		return host + " has an address outside the networks that AO_CALLBACK_NETWORKS allows, and http goes " +
+			"nowhere else; use https"
 	case errors.Is(err, errNotAllowed):
-		return host + " has an address that is not public; callbacks go there only where AO_CALLBACK_NETWORKS allows its network"
+		return host + " has an address that is not public; callbacks go there only where AO_CALLBACK_NETWORKS " +
+			"allows its network"
 	case errors.Is(ctx.Err(), context.Canceled):
 		return "The coordinator broke the delivery off"
 	case ctx.Err() != nil:

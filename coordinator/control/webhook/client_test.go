@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-		if err := os.Setenv(name, "http://127.0.0.1:9"); err != nil { // nothing is delivered over a proxy of the environment
+		// nothing is delivered over a proxy of the environment
+		if err := os.Setenv(name, "http://127.0.0.1:9"); err != nil {
 			panic(err)
 		}
 	}
@@ -111,8 +112,10 @@ func TestAnswers(t *testing.T) {
 	}{
 		{200, Attempt{Status: 200, Delivered: true}},
 		{299, Attempt{Status: 299, Delivered: true}},
-		{302, Attempt{Status: 302, Reason: "127.0.0.1 answered 302, a redirect; callbacks follow none, give the address that it leads to"}},
-		{307, Attempt{Status: 307, Reason: "127.0.0.1 answered 307, a redirect; callbacks follow none, give the address that it leads to"}},
+		{302, Attempt{Status: 302,
+			Reason: "127.0.0.1 answered 302, a redirect; callbacks follow none, give the address that it leads to"}},
+		{307, Attempt{Status: 307,
+			Reason: "127.0.0.1 answered 307, a redirect; callbacks follow none, give the address that it leads to"}},
 		{404, Attempt{Status: 404, Reason: "127.0.0.1 answered 404 Not Found"}},
 		{410, Attempt{Status: 410, Permanent: true, Reason: "127.0.0.1 answered 410 Gone: it wants no more callbacks"}},
 		{503, Attempt{Status: 503, Reason: "127.0.0.1 answered 503 Service Unavailable"}},
@@ -183,7 +186,8 @@ func TestTLSByName(t *testing.T) {
 		{trusting, "https://example.com" + port(s.URL), ""},
 		{trusting, "https://other.test" + port(s.URL), "The certificate of other.test is for another name"},
 		{wary, "https://example.com" + port(s.URL), "The certificate of example.com is signed by an unknown authority"},
-		{trusting, "https://example.com" + port(old.URL), "example.com and the coordinator have no TLS version or cipher in common"},
+		{trusting, "https://example.com" + port(old.URL),
+			"example.com and the coordinator have no TLS version or cipher in common"},
 		{trusting, "https://example.com" + port(bare), "example.com does not speak TLS at that port"},
 	} {
 		if a := client(t, tt.config).Deliver(t.Context(), tt.url, "id", at, nil); a.Reason != tt.want ||
@@ -206,7 +210,8 @@ func TestANameThatChangesItsMind(t *testing.T) {
 
 	names := dns(t, "127.0.0.2", "127.0.0.1")
 	c := client(t, Config{Policy: free, Resolver: names.resolver})
-	if a := c.Deliver(t.Context(), "http://rebind.test:"+port, "id", at, nil); a.Reason != "rebind.test refused the connection" {
+	if a := c.Deliver(t.Context(), "http://rebind.test:"+port, "id", at,
+		nil); a.Reason != "rebind.test refused the connection" {
 		t.Errorf("the address that was looked at was not the one that was dialled: %+v", a)
 	}
 	if n := names.asked.Load(); n != 1 {
@@ -231,7 +236,8 @@ func TestOneBadAddressSpoilsAName(t *testing.T) {
 	for _, tt := range []struct {
 		answer string
 		ok     bool
-	}{{"127.0.0.1", true}, {"127.0.0.1 10.9.8.7", false}, {"10.9.8.7 127.0.0.1", false}, {"127.0.0.1 93.184.216.34", false}, {"", false}} {
+	}{{"127.0.0.1", true}, {"127.0.0.1 10.9.8.7", false}, {"10.9.8.7 127.0.0.1", false},
+		{"127.0.0.1 93.184.216.34", false}, {"", false}} {
 		a := client(
 			t,
 			Config{Policy: loopback, Resolver: dns(t, tt.answer).resolver},
@@ -280,11 +286,13 @@ func TestASlowReceiver(t *testing.T) {
 	})
 	t.Cleanup(func() { close(end) }) // before the server is closed
 	c := client(t, Config{Policy: loopback, Timeout: 50 * time.Millisecond})
-	if a := c.Deliver(t.Context(), url, "id", at, nil); a != (Attempt{Reason: "127.0.0.1 did not answer in time (50ms)"}) {
-		t.Errorf("got %+v", a)
+	want := Attempt{Reason: "127.0.0.1 did not answer in time (50ms)"}
+	if got := c.Deliver(t.Context(), url, "id", at, nil); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	patient := client(t, Config{Policy: loopback, Timeout: time.Hour})
-	if a := patient.Deliver(t.Context(), url+"/body", "id", at, nil); !a.Delivered { // and comes back, though the body never ends
+	// and comes back, though the body never ends
+	if a := patient.Deliver(t.Context(), url+"/body", "id", at, nil); !a.Delivered {
 		t.Errorf("the status had come: %+v", a)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -305,8 +313,9 @@ func TestWhoBreaksOff(t *testing.T) {
 		"http://" + gone.Addr().String(): "127.0.0.1 refused the connection",
 		rude:                             "127.0.0.1 closed the connection without an answer",
 	} {
-		if a := client(t, Config{Policy: loopback}).Deliver(t.Context(), url, "id", at, nil); a != (Attempt{Reason: want}) {
-			t.Errorf("got %+v, want %q", a, want)
+		got := client(t, Config{Policy: loopback}).Deliver(t.Context(), url, "id", at, nil)
+		if got != (Attempt{Reason: want}) {
+			t.Errorf("got %+v, want %q", got, want)
 		}
 	}
 }
@@ -324,8 +333,9 @@ func TestAHugeAnswerIsNotTaken(t *testing.T) {
 			}
 		}
 	})
-	if a := client(t, Config{Policy: loopback}).Deliver(t.Context(), url, "id", at, nil); a != (Attempt{Status: 200, Delivered: true}) {
-		t.Errorf("got %+v", a)
+	want := Attempt{Status: 200, Delivered: true}
+	if got := client(t, Config{Policy: loopback}).Deliver(t.Context(), url, "id", at, nil); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	<-done
 	if sent.Load() > 64<<20 { // what the system's buffers took

@@ -85,9 +85,10 @@ type backoffState struct {
 }
 
 const (
-	maxTries      = 32               // at once
-	maxHostTries  = 4                // at once to one receiver, so that a slow one leaves room for others
-	takeoverAfter = time.Minute      // when another coordinator may take a reserved try over: longer than a try can last
+	maxTries     = 32 // at once
+	maxHostTries = 4  // at once to one receiver, so that a slow one leaves room for others
+	// when another coordinator may take a reserved try over: longer than a try can last
+	takeoverAfter = time.Minute
 	errorPause    = 5 * time.Second  // pause after an error of our own
 	recordTimeout = 10 * time.Second // how long the end of a process may wait for the record of its last tries
 	maxBackoffs   = 1000
@@ -109,7 +110,8 @@ func (c *Controller) warnDisabled() {
 	)
 	if len(due) > 0 {
 		c.Log.Warn(
-			"webhooks are due, but this coordinator may not deliver any: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET",
+			"webhooks are due, but this coordinator may not deliver any: another one must, or set AO_CALLBACK_HOSTS "+
+				"and AO_CALLBACK_SECRET",
 			"due",
 			len(due),
 			"for_example",
@@ -414,10 +416,12 @@ func (c *Controller) Redeliver(ctx context.Context, id string) (run.Run, error) 
 	}
 	d, _, ok := c.History.Webhook(id)
 	if !ok {
-		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).
+		return r, fault.Newf(fault.Conflict,
+			"run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).
 			With("run_id", id)
 	}
-	if err := c.append(ctx, d, run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
+	if err := c.append(ctx, d, run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N +
+		1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
 		return r, bus.WriteUnanswered(err)
 	}
 	if err := c.Records.CatchUp(ctx); err != nil {

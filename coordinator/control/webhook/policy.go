@@ -44,7 +44,8 @@ func (p Policy) Valid() error {
 		if _, err := netip.ParseAddr(name); err != nil && h != "*" && checkName(strings.ToLower(name)) != "" {
 			return fault.Newf(
 				fault.Invalid,
-				"AO_CALLBACK_HOSTS: %.80q is not a host; give names like hooks.example.com or *.example.com, or * for any",
+				"AO_CALLBACK_HOSTS: %.80q is not a host; give names like hooks.example.com or "+
+					"*.example.com, or * for any",
 				h,
 			)
 		}
@@ -77,7 +78,8 @@ func (p Policy) Check(rawURL string) error {
 func (p Policy) target(rawURL string) (*url.URL, error) {
 	if !p.Enabled() {
 		return errURL(
-			"is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out",
+			"is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the " +
+				"allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out",
 		)
 	}
 	u, err := parseURL(rawURL)
@@ -97,16 +99,19 @@ func (p Policy) target(rawURL string) (*url.URL, error) {
 	}
 	if !p.allowsHost(host) {
 		return errURL(
-			"goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or ask whoever runs the coordinator to add it",
+			"goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or ask whoever "+
+				"runs the coordinator to add it",
 			host,
 		)
 	}
 	switch {
 	case literal && !p.allows(addr):
 		return errURL(
-			"goes to an address that is not public; send one that is, or ask whoever runs the coordinator to allow its network in AO_CALLBACK_NETWORKS",
+			"goes to an address that is not public; send one that is, or ask whoever runs the coordinator to allow " +
+				"its network in AO_CALLBACK_NETWORKS",
 		)
-	case !literal && isLocal(host) && !p.allowsPrivate(netip.AddrFrom4([4]byte{127, 0, 0, 1})) && !p.allowsPrivate(netip.IPv6Loopback()):
+	case !literal && isLocal(host) && !p.allowsPrivate(netip.AddrFrom4([4]byte{127, 0, 0, 1})) &&
+		!p.allowsPrivate(netip.IPv6Loopback()):
 		return errURL("goes to the coordinator's own machine; send a public one")
 	case u.Scheme == "http" && literal && !p.allowsPrivate(addr), u.Scheme == "http" && len(p.Networks) == 0:
 		return errURL(
@@ -129,7 +134,8 @@ func parseURL(rawURL string) (*url.URL, error) {
 	for _, c := range []byte(rawURL) {
 		if c <= ' ' || c >= 0x7f || c == '\\' {
 			return errURL(
-				"has a character that a URL cannot have; escape it with %%XX, and write an international name in its xn-- form",
+				"has a character that a URL cannot have; escape it with %%XX, and write an international name " +
+					"in its xn-- form",
 			)
 		}
 	}

@@ -120,9 +120,14 @@ func TestWhatIsPublic(t *testing.T) {
 		public bool
 		addrs  string
 	}{
-		{true, "1.1.1.1 93.184.216.34 100.63.255.255 100.128.0.0 172.15.255.255 172.32.0.0 223.255.255.255 2606:4700::1 2a00:1450::1 ::ffff:1.1.1.1 64:ff9b::1.1.1.1"},
-		{false, "0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.255 169.254.169.254 172.16.0.1 172.31.255.255 192.0.0.8 192.0.2.1 192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255"},
-		{false, ":: ::1 ::7f00:1 ::ffff:10.0.0.1 64:ff9b::127.0.0.1 64:ff9b::a9fe:a9fe 64:ff9b:1::1 100::1 2001::1 2001:2::1 2001:10::1 2001:20::1 2001:db8::1 2002:808:808::1 2002:a00:1::1 3fff::1 5f00::1 fc00::1 fd12::1 fe80::1 fec0::1 ff02::1 2a00:1450::5efe:10.0.0.1 2a00:1450::200:5efe:127.0.0.1"},
+		{true, "1.1.1.1 93.184.216.34 100.63.255.255 100.128.0.0 172.15.255.255 172.32.0.0 223.255.255.255 " +
+			"2606:4700::1 2a00:1450::1 ::ffff:1.1.1.1 64:ff9b::1.1.1.1"},
+		{false, "0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.255 169.254.169.254 " +
+			"172.16.0.1 172.31.255.255 192.0.0.8 192.0.2.1 192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 " +
+			"198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255"},
+		{false, ":: ::1 ::7f00:1 ::ffff:10.0.0.1 64:ff9b::127.0.0.1 64:ff9b::a9fe:a9fe 64:ff9b:1::1 100::1 2001::1 " +
+			"2001:2::1 2001:10::1 2001:20::1 2001:db8::1 2002:808:808::1 2002:a00:1::1 3fff::1 5f00::1 fc00::1 " +
+			"fd12::1 fe80::1 fec0::1 ff02::1 2a00:1450::5efe:10.0.0.1 2a00:1450::200:5efe:127.0.0.1"},
 	} {
 		for a := range strings.FieldsSeq(tt.addrs) {
 			if got := isPublic(netip.MustParseAddr(a)); got != tt.public {
@@ -141,7 +146,8 @@ func TestAPolicyThatIsWrongIsNamed(t *testing.T) {
 		want   string
 	}{
 		{Policy{}, ""},
-		{Policy{Hosts: []string{"*", "*.example.com", "a", "10.0.0.1", "::1"}, Networks: prefixes("10.0.0.0/8"), Secret: secret + ", " + secret + "\n"}, ""},
+		{Policy{Hosts: []string{"*", "*.example.com", "a", "10.0.0.1", "::1"}, Networks: prefixes("10.0.0.0/8"),
+			Secret: secret + ", " + secret + "\n"}, ""},
 		{Policy{Hosts: []string{"https://x"}, Secret: secret}, "AO_CALLBACK_HOSTS"},
 		{Policy{Hosts: []string{"a.*.b"}, Secret: secret}, "AO_CALLBACK_HOSTS"},
 		{Policy{Hosts: []string{""}, Secret: secret}, "AO_CALLBACK_HOSTS"},
@@ -155,7 +161,8 @@ func TestAPolicyThatIsWrongIsNamed(t *testing.T) {
 		err := tt.policy.Valid()
 		if (err == nil) != (tt.want == "") ||
 			err != nil &&
-				(!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "c2hv")) {
+				(!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") ||
+					strings.Contains(err.Error(), "c2hv")) {
 			t.Errorf("%v: got %v, want %q", tt.policy.Hosts, err, tt.want)
 		}
 		if _, newErr := New(Config{Policy: tt.policy}); (newErr == nil) != (err == nil) {

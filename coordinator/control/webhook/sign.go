@@ -21,7 +21,10 @@ const (
 // keys reads the secrets: 24 to 64 random bytes each, as Standard Webhooks asks.
 func keys(secrets string) ([][]byte, error) {
 	var all [][]byte
-	for _, s := range strings.FieldsFunc(secrets, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' }) {
+	for _, s := range strings.FieldsFunc(secrets, func(r rune) bool {
+		return r == ',' || r == ' ' || r == '\n' ||
+			r == '\t' || r == '\r'
+	}) {
 		text, ok := strings.CutPrefix(s, "whsec_")
 		key, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
@@ -31,7 +34,8 @@ func keys(secrets string) ([][]byte, error) {
 			return nil, fault.New(
 				fault.Invalid,
 				"",
-				"AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; make one with: echo whsec_$(openssl rand -base64 32)",
+				"AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; make one with: echo "+
+					"whsec_$(openssl rand -base64 32)",
 			)
 		}
 		all = append(all, key)
@@ -40,7 +44,8 @@ func keys(secrets string) ([][]byte, error) {
 		return nil, fault.New(
 			fault.Invalid,
 			"",
-			"AO_CALLBACK_SECRET is empty, and callbacks must be signed; make one with: echo whsec_$(openssl rand -base64 32)",
+			"AO_CALLBACK_SECRET is empty, and callbacks must be signed; make one with: echo whsec_$(openssl "+
+				"rand -base64 32)",
 		)
 	}
 	return all, nil

@@ -24,7 +24,8 @@ type Candidate struct {
 
 // Mismatch is one thing in which a runner is not what a run wants.
 type Mismatch struct {
-	Field   string `json:"field"` // status, executor_type, executor_profile, hostname, project_dir, tags, require_matching_tags, agent, model
+	// status, executor_type, executor_profile, hostname, project_dir, tags, require_matching_tags, agent, model
+	Field   string `json:"field"`
 	Wanted  any    `json:"wanted"`
 	Has     any    `json:"has"`
 	Message string `json:"message"` // the same in a few words
@@ -72,7 +73,9 @@ func mismatches(r runnerapi.Runner, w runnerapi.RoutingKey) []Mismatch {
 			all = append(all, mismatch(m.field, m.want, m.have))
 		}
 	}
-	if missing := slices.DeleteFunc(slices.Clone(w.Tags), func(t string) bool { return slices.Contains(r.Tags, t) }); len(missing) > 0 {
+	if missing := slices.DeleteFunc(slices.Clone(w.Tags), func(t string) bool {
+		return slices.Contains(r.Tags, t)
+	}); len(missing) > 0 {
 		all = append(all, mismatch("tags", missing, orNone(r.Tags)))
 	} else if len(w.Tags) == 0 && r.RequireMatchingTags {
 		all = append(all, mismatch("require_matching_tags", []string{}, orNone(r.Tags)))
@@ -107,8 +110,8 @@ type crowd struct {
 	taken      int // of these
 }
 
-// Candidates are the runners as a run that wants this sees them, the closest first, 50 at most. One whose profile does not
-// allow the model would take the run and fail it, so it does not match either; empty: any model will do.
+// Candidates are the runners as a run that wants this sees them, the closest first, 50 at most. One whose profile does
+// not allow the model would take the run and fail it, so it does not match either; empty: any model will do.
 func (x *Explainer) Candidates(w runnerapi.RoutingKey, model string) []Candidate {
 	return x.look(w, model).all
 }
@@ -120,7 +123,8 @@ func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 	holders := map[string][]Holder{}
 	x.History.Claimed(func(a projection.Active) bool {
 		if a.UnverifiedSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
-			holders[a.Claim.RunnerID] = append(holders[a.Claim.RunnerID], Holder{a.Spec.ID, a.Spec.Agent, a.Claim.At.UTC()})
+			holders[a.Claim.RunnerID] = append(holders[a.Claim.RunnerID],
+				Holder{a.Spec.ID, a.Spec.Agent, a.Claim.At.UTC()})
 		}
 		return true
 	})
@@ -129,7 +133,8 @@ func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 			continue
 		}
 		held := holders[m.ID]
-		one := Candidate{ID: m.ID, Identity: m.Identity, Status: m.Status, Slots: m.MaxConcurrentRuns, Running: len(held), Mismatches: mismatches(m.Runner, w)}
+		one := Candidate{ID: m.ID, Identity: m.Identity, Status: m.Status, Slots: m.MaxConcurrentRuns,
+			Running: len(held), Mismatches: mismatches(m.Runner, w)}
 		if !m.Models.Allow(model) {
 			one.Mismatches = append(one.Mismatches, mismatch("model", model, orNone(m.Models)))
 		}
@@ -147,7 +152,9 @@ func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 		all.all = append(all.all, one)
 	}
 	all.registered = len(all.all)
-	slices.SortStableFunc(all.all, func(a, b Candidate) int { return cmp.Compare(len(a.Mismatches), len(b.Mismatches)) })
+	slices.SortStableFunc(all.all, func(a, b Candidate) int {
+		return cmp.Compare(len(a.Mismatches), len(b.Mismatches))
+	})
 	all.more = max(0, len(all.all)-mostCandidates)
 	all.all = all.all[:len(all.all)-all.more]
 	return all

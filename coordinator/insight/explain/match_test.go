@@ -30,9 +30,11 @@ func TestMismatchesSayWhatSatisfiesDecides(t *testing.T) {
 	}
 	fits := 0
 	for range 20_000 {
-		r := runnerapi.Runner{Identity: runnerapi.Identity{Hostname: pick("h", "i"), ProjectDir: pick("/p", "/q"), ExecutorProfile: pick("x", "y"), ExecutorType: pick("autonomous", "procedural")},
+		r := runnerapi.Runner{Identity: runnerapi.Identity{Hostname: pick("h", "i"), ProjectDir: pick("/p", "/q"),
+			ExecutorProfile: pick("x", "y"), ExecutorType: pick("autonomous", "procedural")},
 			Tags: tags(), RequireMatchingTags: rng.IntN(2) == 0, AgentHashes: agents()}
-		w := runnerapi.RoutingKey{Type: pick("autonomous", "procedural"), Profile: pick("", "x"), Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
+		w := runnerapi.RoutingKey{Type: pick("autonomous", "procedural"), Profile: pick("", "x"),
+			Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
 		if rng.IntN(3) == 0 {
 			w.Agents = agents()
 		}

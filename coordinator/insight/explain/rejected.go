@@ -43,7 +43,8 @@ func rejectedIn(story []Step) (all []Rejected) {
 	return all
 }
 
-// rejections are the answers that did not match, as the session's readers were told of them: in messages, alone or in packs.
+// rejections are the answers that did not match, as the session's readers were told of them: in messages, alone or in
+// packs.
 func (n *narrator) rejections(ctx context.Context) (steps []Step, err error) {
 	r := n.t.Run
 	for _, kind := range []string{run.EventMessage, run.PackKind} {
@@ -76,8 +77,10 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 				}
 				if r := rejection(e); r != nil {
 					r.At = m.Time.UTC()
-					say := fmt.Sprintf("answer %d of %d does not match the output schema: %s", r.Number, r.Of, r.Message)
-					steps = append(steps, Step{At: r.At, What: stepRejected, Detail: brief(say, detailLength), rejected: r})
+					say := fmt.Sprintf("answer %d of %d does not match the output schema: %s", r.Number, r.Of,
+						r.Message)
+					steps = append(steps, Step{At: r.At, What: stepRejected, Detail: brief(say, detailLength),
+						rejected: r})
 				}
 			}
 		}
@@ -102,7 +105,8 @@ func rejection(e run.Event) *Rejected {
 	for _, w := range r.Errors {
 		wrong = append(wrong, w.Path+": "+w.Message)
 	}
-	of := &Rejected{Number: r.Attempt, Of: r.Of, Message: strings.Join(wrong, " - "), Errors: append([]run.OutputError{}, r.Errors...), Output: m.RejectedOutput()}
+	of := &Rejected{Number: r.Attempt, Of: r.Of, Message: strings.Join(wrong, " - "),
+		Errors: append([]run.OutputError{}, r.Errors...), Output: m.RejectedOutput()}
 	if n := len(of.Output); n > answerLength {
 		of.Truncated, of.Bytes = true, n
 		of.Output = strings.ToValidUTF8(of.Output[:answerLength], "")

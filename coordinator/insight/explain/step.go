@@ -2,7 +2,8 @@ package explain
 
 import "time"
 
-// Step is something that happened to a run. Its time is that of the record on the stream, but for started: that is the worker's.
+// Step is something that happened to a run. Its time is that of the record on the stream, but for started: that is the
+// worker's.
 type Step struct {
 	At       time.Time `json:"at"`
 	Attempt  int       `json:"attempt,omitempty"`
@@ -15,13 +16,14 @@ type Step struct {
 
 // What can happen to a run.
 const (
-	stepAccepted      = "accepted"
-	stepQueued        = "queued"
-	stepMoved         = "moved" // into another queue
-	stepClaimed       = "claimed"
-	stepStarted       = "started"
-	stepBound         = "bound"
-	stepRejected      = "rejected" // an answer that does not match the output schema: the session is asked again, where it may be
+	stepAccepted = "accepted"
+	stepQueued   = "queued"
+	stepMoved    = "moved" // into another queue
+	stepClaimed  = "claimed"
+	stepStarted  = "started"
+	stepBound    = "bound"
+	// an answer that does not match the output schema: the session is asked again, where it may be
+	stepRejected      = "rejected"
 	stepOffered       = "offered"
 	stepChecked       = "checked"
 	stepStopping      = "stopping"

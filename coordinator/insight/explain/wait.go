@@ -13,9 +13,10 @@ import (
 
 // Obstacle is what a run waits for. Members that a reason has nothing to say about are left out.
 type Obstacle struct {
-	Reason  string      `json:"reason"`               // one of the constants below
-	Since   *time.Time  `json:"since,omitempty"`      // it has waited for that
-	Until   *time.Time  `json:"until,omitempty"`      // when the wait ends by itself: the next attempt, the run's failure, the end of its time
+	Reason string     `json:"reason"`          // one of the constants below
+	Since  *time.Time `json:"since,omitempty"` // it has waited for that
+	// when the wait ends by itself: the next attempt, the run's failure, the end of its time
+	Until   *time.Time  `json:"until,omitempty"`
 	RunID   string      `json:"run_id,omitempty"`     // which run comes first
 	Ahead   *int        `json:"runs_ahead,omitempty"` // how many come first: in the session, or in the queue
 	Queue   string      `json:"queue,omitempty"`
@@ -65,7 +66,8 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 	now := time.Now()
 	if err := x.Ready(); err != nil {
 		say := fault.Of(err).Message
-		return &Obstacle{Reason: waitsForCoordinator, Message: say}, fmt.Sprintf("It is %s. This coordinator is not ready: %s.", r.Status, say)
+		return &Obstacle{Reason: waitsForCoordinator, Message: say},
+			fmt.Sprintf("It is %s. This coordinator is not ready: %s.", r.Status, say)
 	}
 	if a.Claim != nil {
 		return x.underway(r, a, now)
@@ -74,14 +76,18 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 		return &Obstacle{Reason: waitsForStop}, "It is being stopped: no other attempt follows."
 	}
 	open := x.History.Open(r.SessionID)
-	if i := slices.IndexFunc(open, func(o projection.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
+	if i := slices.IndexFunc(open, func(o projection.Active) bool { return o.Spec.ID == r.ID }); i > 0 &&
+		a.QueuedSeq == 0 {
 		first := open[0]
 		return &Obstacle{Reason: waitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
-			fmt.Sprintf("It waits for its turn in the session: %s ahead of it, first %s (%s).", are(i, "run"), first.Spec.ID, first.Status)
+			fmt.Sprintf("It waits for its turn in the session: %s ahead of it, first %s (%s).", are(i, "run"),
+				first.Spec.ID, first.Status)
 	}
 	if a.NotBefore.After(now) {
 		until := a.NotBefore.UTC()
-		return &Obstacle{Reason: waitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed. The next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
+		return &Obstacle{Reason: waitsForRetry, Until: &until},
+			fmt.Sprintf("Attempt %d of %d failed. The next one is queued in %s.", a.Attempt, a.Spec.Attempts,
+				span(until.Sub(now)))
 	}
 	w := x.Waits.Want(a)
 	if !x.Runners.Matches(w) {
@@ -100,7 +106,8 @@ func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Ob
 	switch {
 	case a.UnverifiedSeq != 0:
 		o.Reason, o.Until, o.Heard, o.Lease = waitsForCheck, nil, nil, nil
-		return o, fmt.Sprintf("Runner %s has sent a result. A coordinator is checking it against the output schema.", o.Runner)
+		return o, fmt.Sprintf("Runner %s has sent a result. A coordinator is checking it against the output schema.",
+			o.Runner)
 	case a.Claim.RunnerID == "":
 		return &Obstacle{Reason: waitsForStop}, "A coordinator is ending it. No runner has claimed it."
 	case a.Stopping:
@@ -108,9 +115,11 @@ func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Ob
 		return o, fmt.Sprintf("A stop was requested. Runner %s has been asked to end it.", o.Runner) + heardOf(o, now)
 	case a.Started != nil:
 		began = *a.Started
-		return o, fmt.Sprintf("It has been running on runner %s for %s.", o.Runner, span(now.Sub(began))) + heardOf(o, now) + limit(r, now)
+		return o, fmt.Sprintf("It has been running on runner %s for %s.", o.Runner, span(now.Sub(began))) +
+			heardOf(o, now) + limit(r, now)
 	}
-	return o, fmt.Sprintf("Runner %s claimed it %s ago. Its executor has not started yet.", o.Runner, span(now.Sub(began))) + heardOf(o, now)
+	return o, fmt.Sprintf("Runner %s claimed it %s ago. Its executor has not started yet.", o.Runner,
+		span(now.Sub(began))) + heardOf(o, now)
 }
 
 // heardOf is a sentence about a runner that is silent for longer than it should be.
@@ -122,7 +131,8 @@ func heardOf(o *Obstacle, now time.Time) string {
 	if silent < lease/2 {
 		return ""
 	}
-	return fmt.Sprintf(" The runner last confirmed it %s ago. After %s without a heartbeat the attempt fails.", span(silent), span(lease))
+	return fmt.Sprintf(" The runner last confirmed it %s ago. After %s without a heartbeat the attempt fails.",
+		span(silent), span(lease))
 }
 
 func limit(r run.Run, now time.Time) string {
@@ -133,15 +143,19 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched is a run that no online runner could take.
-func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time, inside bool) (*Obstacle, string) {
+func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time, inside bool) (
+	*Obstacle, string) {
 	all := x.candidates(w)
 	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say, advice := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w)), ""
-	if home := x.History.Affinity(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
-		return one.Status == runnerapi.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
-	}) {
+	if home := x.History.Affinity(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" &&
+		!slices.ContainsFunc(all.all, func(one Candidate) bool {
+			return one.Status == runnerapi.Online && one.Hostname == home.Hostname &&
+				one.ExecutorProfile == home.ExecutorProfile
+		}) {
 		o.Reason = waitsForHost
-		say = fmt.Sprintf("It waits for host %q, where its session is stored (profile %s): ", home.Hostname, home.ExecutorProfile)
+		say = fmt.Sprintf("It waits for host %q, where its session is stored (profile %s): ", home.Hostname,
+			home.ExecutorProfile)
 		advice = " Start a worker there, or start a new session."
 	}
 	switch {
@@ -171,17 +185,20 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingK
 		o := &Obstacle{Reason: waitsForQueue, Queue: w.TaskQueue(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {
 			o.Reason = waitsForQueues
-			return o, fmt.Sprintf("It waits for a free queue: its caller has used its share of the %d queues (AO_MAX_QUEUES). A caller may use as many as are free.", x.Most)
+			return o, fmt.Sprintf("It waits for a free queue: its caller has used its share of the %d queues "+
+				"(AO_MAX_QUEUES). A caller may use as many as are free.", x.Most)
 		}
 		return o, "It is next. A coordinator is about to queue it."
 	}
 	all := x.candidates(w)
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
-	o := &Obstacle{Reason: waitsForSlot, Queue: a.Queue, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
+	o := &Obstacle{Reason: waitsForSlot, Queue: a.Queue, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken},
+		Runners: all.all, More: max(0, all.matching-len(all.all))}
 	say := ""
 	if n, since, ok := x.History.Ahead(r.ID); ok {
 		o.Ahead, o.Since = &n, &since
-		say = fmt.Sprintf("; %s ahead of it in queue %s, where it has waited %s", are(n, "run"), a.Queue, span(now.Sub(since)))
+		say = fmt.Sprintf("; %s ahead of it in queue %s, where it has waited %s", are(n, "run"), a.Queue,
+			span(now.Sub(since)))
 	}
 	full := fmt.Sprintf("%d of %d slots of %s are in use", all.taken, all.slots, count(all.matching, "matching runner"))
 	if all.taken < all.slots {
@@ -193,7 +210,8 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingK
 
 // WantedOf is a want as readers see it: hashes of definitions say nothing to them.
 func WantedOf(w runnerapi.RoutingKey) *Wanted {
-	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname, ProjectDir: w.ProjectDir, Tags: w.Tags}, runnerapi.Names(w.Agents)}
+	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname,
+		ProjectDir: w.ProjectDir, Tags: w.Tags}, runnerapi.Names(w.Agents)}
 }
 
 // differs is in a few words in what a runner is not what is wanted.
@@ -218,12 +236,14 @@ func (x *Explainer) WaitingFor(r run.Run) string {
 		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
 	}
 	if a.NotBefore.After(time.Now()) {
-		return fmt.Sprintf("its next attempt: number %d is queued at %s", a.AttemptNumber(), a.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("its next attempt: number %d is queued at %s", a.AttemptNumber(),
+			a.NotBefore.UTC().Format(time.RFC3339))
 	}
 	if w := x.Waits.Want(a); !x.Runners.Matches(w) {
 		why := x.parted(a.Spec)
 		if home := x.History.Affinity(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
-			why = fmt.Sprintf(" (its session is stored only on host %q: start a worker there, or start a new session)", home.Hostname)
+			why = fmt.Sprintf(" (its session is stored only on host %q: start a worker there, or start a new session)",
+				home.Hostname)
 		}
 		return fmt.Sprintf("a runner: none online matches %s%s", describe(w), why)
 	}
@@ -240,12 +260,14 @@ func (x *Explainer) parted(s *run.Spec) string {
 		return ""
 	}
 	now := time.Now()
-	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)", s.Agent, span(now.Sub(left)), span(until.Sub(now)))
+	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)",
+		s.Agent, span(now.Sub(left)), span(until.Sub(now)))
 }
 
 func describe(w runnerapi.RoutingKey) string {
 	s := "type=" + w.Type
-	for _, p := range []struct{ name, v string }{{"profile", w.Profile}, {"hostname", w.Hostname}, {"project_dir", w.ProjectDir}} {
+	for _, p := range []struct{ name, v string }{{"profile", w.Profile}, {"hostname", w.Hostname},
+		{"project_dir", w.ProjectDir}} {
 		if p.v != "" {
 			s += " " + p.name + "=" + p.v
 		}

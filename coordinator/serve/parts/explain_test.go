@@ -52,14 +52,16 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	a := f.claim(first.RunID)
 	put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, a.Key),
 		run.Bound{V: run.Version, SessionID: first.SessionID,
-			RunnerID: f.r.ID(), Attempt: 1, ExecutorSessionID: "private", Hostname: "here", Profile: "mind", At: time.Now()})
+			RunnerID: f.r.ID(), Attempt: 1, ExecutorSessionID: "private", Hostname: "here", Profile: "mind",
+			At: time.Now()})
 	f.end(a, said("one"))
 	words, last := story(explained(t, c, first.RunID))
 	if words != "accepted queued claimed bound completed" ||
 		last["bound"] != "its session is stored only on host here, profile mind" {
 		t.Errorf("%s: %q", words, last["bound"])
 	}
-	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Deregistration{
+		RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")

@@ -49,10 +49,12 @@ func TestPickingEndsWithItsCaller(t *testing.T) {
 		},
 		"counted stop": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
 			one := 1
-			return a.StopAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a", Limit: 1}, Error: "x", Expect: &one}, false)
+			return a.StopAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a", Limit: 1}, Error: "x",
+				Expect: &one}, false)
 		},
 		"retry": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
-			m := runs.RetrySelection{Selection: runs.Selection{Filter: projection.Query{Statuses: []string{"completed"}}}}
+			m := runs.RetrySelection{
+				Selection: runs.Selection{Filter: projection.Query{Statuses: []string{"completed"}}}}
 			return a.RetryAll(ctx, m)
 		},
 		"redeliver": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {

@@ -29,8 +29,9 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 		turn := f.claim(first.RunID)
 		put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, turn.Key),
 			run.Bound{V: run.Version, SessionID: first.SessionID,
-				RunnerID: there.ID(), Attempt: 1, ExecutorSessionID: "m", Hostname: "there", Profile: there.ExecutorProfile,
-				At: time.Now()})
+				RunnerID: there.ID(), Attempt: 1, ExecutorSessionID: "m", Hostname: "there",
+				Profile: there.ExecutorProfile,
+				At:      time.Now()})
 		early := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"and more"}`, "")
 		f.end(turn, said("one"))
 		a := active(t, c, early.RunID, "is queued", isQueued)

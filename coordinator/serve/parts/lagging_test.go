@@ -131,7 +131,10 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 				Body: []byte("x")})
 			return err
 		},
-		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID, sessions.Stop{}); return err },
+		"the stop of a session": func() error {
+			_, err := b.StopSession(ctx, first.SessionID, sessions.Stop{})
+			return err
+		},
 		"the deletion of a session": func() error { return b.DeleteSession(ctx, first.SessionID) },
 	} {
 		wg.Go(func() {

@@ -89,7 +89,8 @@ func TestOffersAreChecked(t *testing.T) {
 			`{"result_type":"autonomous","result_text":null,"result_data":null,"schema_validation":{"valid":false,` +
 				`"schema_name":null,"schema_source":"request","retry_count":2},"raw_output":"{\"n\":\"one\"}"}`,
 			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 2 retries",` +
-				`"errors":[{"path":"$.n","message":"'one' is not of type 'integer'"}],"last_output":"{\"n\":\"one\"}"}`},
+				`"errors":[{"path":"$.n","message":"'one' is not of type 'integer'"}],` +
+				`"last_output":"{\"n\":\"one\"}"}`},
 		{"a program's, no match", &run.Result{Type: run.Procedural, Data: []byte(`{}`), ExitCode: new(int)},
 			`{"result_type":"procedural","result_text":null,"result_data":{},"exit_code":0,` +
 				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"request","retry_count":0}}`,

@@ -126,7 +126,8 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start("").RunID
 		a := active(t, p.c, id, "is queued", isQueued)
-		all, err := p.c.ends.WaitingEnd(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
+		all, err := p.c.ends.WaitingEnd(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner",
+			"none"))
 		p.write(all, err)
 		natstest.Until(t, "the claim is read", func() bool {
 			a, ok := p.c.History.Active(id)
@@ -148,8 +149,9 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := p.start(fmt.Sprintf(`%s,"max_attempts":%d`, mustBe, attempts)).RunID
 				a := p.claim(id)
-				p.write(p.c.ends.EndIfUnreported(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
-					"gone")))
+				p.write(p.c.ends.EndIfUnreported(t.Context(), a, run.Failed,
+					fault.New(fault.Internal, run.CodeDisconnected,
+						"gone")))
 				if attempts == 1 {
 					p.endsOnce(id, run.Failed, run.CodeDisconnected)
 					return
@@ -331,7 +333,8 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 			a := p.start(`,"additional_demands":{"hostname":"late"}`)
 			waits := active(t, p.c, a.RunID, "waits", func(a projection.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
-			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).TaskQueue(), *waits.Spec,
+			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).TaskQueue(),
+				*waits.Spec,
 				1)
 			if err != nil {
 				t.Fatal(err)

@@ -31,9 +31,11 @@ func (f family) keeps(a projection.Active, state string) (name string) {
 		}
 	}
 	put(f.T, f.c.bus, subject.Bound(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
-		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt, ExecutorSessionID: pointer,
-			At: time.Now()})
-	natstest.Until(f.T, "the session is bound", func() bool { return f.c.History.ExecutorSessionID(a.Spec.SessionID) == pointer })
+		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt,
+			ExecutorSessionID: pointer,
+			At:                time.Now()})
+	natstest.Until(f.T, "the session is bound",
+		func() bool { return f.c.History.ExecutorSessionID(a.Spec.SessionID) == pointer })
 	return name
 }
 

@@ -128,7 +128,8 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	f.ends(parent.RunID, said("ok"))
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("child"))
-	stale := projection.PendingCallback{ReadAt: time.Now(), Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
+	stale := projection.PendingCallback{ReadAt: time.Now(), Session: parent.SessionID, LastRun: parent.RunID,
+		Mode:     run.AsyncPoll,
 		Children: []projection.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
 	turn, _ := f.turn(parent.SessionID)
 	f.ends(turn.Spec.ID, said("ok"))

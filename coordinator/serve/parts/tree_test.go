@@ -37,7 +37,8 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	}
 	later := turn(outside.SessionID)
 	f.end(a, run.Outcome{Status: run.Stopped})
-	for r, want := range map[runs.Accepted]string{begun: run.CallbackPending, waits: run.CallbackPending, later: run.CallbackPending,
+	for r, want := range map[runs.Accepted]string{begun: run.CallbackPending, waits: run.CallbackPending,
+		later:  run.CallbackPending,
 		inside: run.CallbackSuppressed} {
 		natstest.Until(t, "it ends", func() bool { return f.c.History.Ended(r.RunID) })
 		shown, err := f.c.Show(t.Context(), r.RunID)
@@ -66,7 +67,8 @@ func TestAStopOfATreeEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := f.c.StopSession(ctx, top.SessionID, sessions.Stop{Tree: true}); fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
+	if _, err := f.c.StopSession(ctx, top.SessionID, sessions.Stop{Tree: true}); fault.KindOf(
+		err) != fault.Unavailable || ctx.Err() != nil {
 		t.Errorf("it ended with %v, %v", err, ctx.Err())
 	}
 }

@@ -50,8 +50,9 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		parent := f.start("")
 		turn := f.claim(parent.RunID)
 		put(t, f.c.bus, subject.Bound(subject.Partition(parent.SessionID), turn.Spec.ID, turn.Key),
-			run.Bound{V: run.Version, SessionID: parent.SessionID, RunnerID: f.r.ID(), Attempt: 1, ExecutorSessionID: "model of " +
-				parent.SessionID, At: time.Now()})
+			run.Bound{V: run.Version, SessionID: parent.SessionID, RunnerID: f.r.ID(), Attempt: 1,
+				ExecutorSessionID: "model of " +
+					parent.SessionID, At: time.Now()})
 		next := submit(t, f.c, `{"type":"resume_session","session_id":"`+parent.SessionID+`","prompt":"and more"}`, "")
 		child, other := f.child(parent.SessionID), f.child(parent.SessionID)
 		f.ends(child.RunID, said("one"))

@@ -37,7 +37,8 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 	server := natstest.Server(t)
 	one, other := begin(t, natstest.Open(t, server), Config{}), begin(t, natstest.Open(t, server), Config{})
 	r := talker(t, one)
-	if err := one.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
+	if err := one.Deregister(t.Context(), runnerapi.Deregistration{
+		RunnerID: r.ID(), Instance: r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	const runs = 600

@@ -1,9 +1,9 @@
-// Package conformance looks at an executor from outside, as a worker does, and says by name what it does as protocol 2.2 asks
-// (package executor, shared/docs/executors.md) and what not. `ao conformance` is its command line; the tests of every executor that
-// comes with this project use it, too.
+// Package conformance looks at an executor from outside, as a worker does, and says by name what it does as protocol
+// 2.2 asks (package executor, shared/docs/executors.md) and what not. `ao conformance` is its command line; the tests
+// of every executor that comes with this project use it, too.
 //
-// A check that MUST pass is one without which runs fail, hang or look done when they are not. A check that SHOULD pass is good
-// manners: where it fails, runs go on, and something is worse than it could be.
+// A check that MUST pass is one without which runs fail, hang or look done when they are not. A check that SHOULD pass
+// is good manners: where it fails, runs go on, and something is worse than it could be.
 package conformance
 
 import (
@@ -59,8 +59,8 @@ type Report struct {
 	Checks    []Check  `json:"checks"`
 }
 
-// Run looks at an executor. It takes as long as the executor needs for some six to eight answers. The error is about starting it
-// at all, or ctx's.
+// Run looks at an executor. It takes as long as the executor needs for some six to eight answers. The error is about
+// starting it at all, or ctx's.
 func Run(ctx context.Context, c Config) (Report, error) {
 	if len(c.Command) == 0 {
 		return Report{}, fmt.Errorf("name the executor's program: ao conformance -- ./my-executor")
@@ -74,7 +74,8 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	defer os.RemoveAll(dir)
 	x := &examiner{Config: c, ctx: ctx, dir: dir, mark: newMark()}
 	if strings.Contains(c.Command[0], "/") { // it works in another folder
-		if x.Command[0], err = filepath.Abs(c.Command[0]); err != nil {
+		x.Command[0], err = filepath.Abs(c.Command[0])
+		if err != nil {
 			return Report{}, err
 		}
 	}
@@ -145,7 +146,8 @@ func (x *examiner) invocation(mode, prompt string) executor.Invocation {
 	x.runs++
 	parameters, _ := json.Marshal(map[string]string{"prompt": prompt})
 	v := executor.Invocation{
-		SchemaVersion: executor.Version, Mode: mode, SessionID: "ses_conformance", RunID: fmt.Sprintf("run_conformance%d", x.runs),
+		SchemaVersion: executor.Version, Mode: mode, SessionID: "ses_conformance",
+		RunID:      fmt.Sprintf("run_conformance%d", x.runs),
 		Parameters: parameters, Prompt: prompt, ProjectDir: x.dir, AgentName: "conformance", Attempt: 1,
 		Blueprint: x.Agent, Config: x.Executor,
 	}
@@ -162,7 +164,8 @@ func (x *examiner) invocation(mode, prompt string) executor.Invocation {
 }
 
 // The texts that are asked beside the ordinary one.
-const unicode = "Grüße, 世界! 👩‍🚀 \u202eRTL\u202c \"quotes\" \\ back </inputs> & <tag> \t tab\nand a second line\u2028third"
+const unicode = "Grüße, 世界! 👩‍🚀 \u202eRTL\u202c \"quotes\" \\ back </inputs> & <tag> \t tab\nand a " +
+	"second line\u2028third"
 
 // large is 1 MiB of prompt.
 func large() string { return "Answer with one word. " + strings.Repeat("0123456789abcdef", 1<<16) }
@@ -194,7 +197,8 @@ func (x *examiner) oneshot() {
 		return
 	}
 	x.talk(first)
-	x.should(nameResult, first.result() != "", first.result(), "nothing on stdout: the run ends with an empty result; write a result line, or just the answer")
+	x.should(nameResult, first.result() != "", first.result(),
+		"nothing on stdout: the run ends with an empty result; write a result line, or just the answer")
 	x.leaves(first)
 	x.bind(first)
 	_, err = x.once(x.invocation(executor.Resume, x.Prompt))
@@ -220,18 +224,21 @@ func (x *examiner) talk(p *proc) {
 	bad, beside := p.judge()
 	x.must(nameLines, len(bad) == 0, fmt.Sprintf("%d lines of the protocol", p.spoken()), strings.Join(bad, "; "))
 	if p.spoken() > 0 {
-		x.should(nameBeside, beside == "", "", fmt.Sprintf("other text on stdout: %.120q; diagnostics belong to stderr", beside))
+		x.should(nameBeside, beside == "", "", fmt.Sprintf("other text on stdout: %.120q; diagnostics belong to stderr",
+			beside))
 	}
 }
 
 // leaves judges what outlived a program that has ended by itself.
 func (x *examiner) leaves(p *proc) {
-	x.should(nameLeft, len(p.live) == 0, "", fmt.Sprintf("processes %v live on and are killed; wait for what you start", p.live))
+	x.should(nameLeft, len(p.live) == 0, "", fmt.Sprintf("processes %v live on and are killed; wait for what you start",
+		p.live))
 }
 
 func (x *examiner) bind(p *proc) {
 	x.bound = p.bound()
-	x.should(nameBind, x.bound != "", x.bound, `no bind line: a resume gets no executor_session_id. Write {"type":"bind","executor_session_id":"…"} as soon as you know it`)
+	x.should(nameBind, x.bound != "", x.bound, `no bind line: a resume gets no executor_session_id. Write `+
+		`{"type":"bind","executor_session_id":"…"} as soon as you know it`)
 }
 
 // refuses looks at what it does with a document that is none.
@@ -248,7 +255,8 @@ func (x *examiner) refuses() {
 			hung = true
 		}
 		p.kill()
-		if code = p.code; code == 0 || hung {
+		code = p.code
+		if code == 0 || hung {
 			break
 		}
 	}
@@ -256,8 +264,10 @@ func (x *examiner) refuses() {
 	if hung {
 		return
 	}
-	if x.should(nameInvalid, code != 0, fmt.Sprintf("exit code %d", code), "exit code 0: what it was told was not read, and the run looks done. Check schema_version, and exit with 2") {
-		x.should(nameInvalidTwo, code == executor.CodeInvalid, "", fmt.Sprintf("exit code %d: 2 tells it apart from a run that failed", code))
+	if x.should(nameInvalid, code != 0, fmt.Sprintf("exit code %d", code),
+		"exit code 0: what it was told was not read, and the run looks done. Check schema_version, and exit with 2") {
+		x.should(nameInvalidTwo, code == executor.CodeInvalid, "",
+			fmt.Sprintf("exit code %d: 2 tells it apart from a run that failed", code))
 	}
 }
 
@@ -268,7 +278,8 @@ func (x *examiner) stops() {
 		x.skip(nameStop, true, err.Error())
 		return
 	}
-	p.write(bytes.Repeat([]byte{' '}, 64<<10+1)) // more than a pipe holds: it is through once the program reads, and so is ready for signals
+	// more than a pipe holds: it is through once the program reads, and so is ready for signals
+	p.write(bytes.Repeat([]byte{' '}, 64<<10+1))
 	p.waitRead(5 * time.Second)
 	if p.waitEnd(300 * time.Millisecond) { // it does not read its stdin
 		p.kill()
@@ -278,7 +289,8 @@ func (x *examiner) stops() {
 	p.term()
 	ok := p.waitEnd(x.Grace)
 	p.kill()
-	x.must(nameStop, ok, "", fmt.Sprintf("it lives %v after SIGTERM and needs SIGKILL: what it had to say by then is lost", x.Grace))
+	x.must(nameStop, ok, "",
+		fmt.Sprintf("it lives %v after SIGTERM and needs SIGKILL: what it had to say by then is lost", x.Grace))
 	x.must(nameStopTree, len(p.left) == 0, "", fmt.Sprintf("processes %v live on: they left the process group", p.left))
 }
 

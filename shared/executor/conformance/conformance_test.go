@@ -30,7 +30,9 @@ func TestMain(m *testing.M) {
 func script(t *testing.T, text string) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "executor")
-	syscall.ForkLock.RLock() // else a program that is started meanwhile holds the file open for a moment, and nobody can execute it (go.dev/issue/22315)
+	// else a program that is started meanwhile holds the file open for a moment, and nobody can execute it
+	// (go.dev/issue/22315)
+	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -84,16 +86,26 @@ func TestBad(t *testing.T) {
 		{"silent", `cat >/dev/null`, "warn it has a result\n" + manners},
 		{"fails", `cat >/dev/null; echo no >&2; exit 3`, "fail a start is done\nwarn it is refused with exit code 2"},
 		{"hangs", `cat >/dev/null; sleep 100`, "fail a start is done\nfail an invalid document is refused in time"},
-		{"a bad line", `cat >/dev/null; echo '{"type":"event"}'; echo '{"type":"result","result_text":"x"}'`, "fail its lines on stdout are readable\n" + manners},
-		{"half a line", `cat >/dev/null; echo '{"type":"bind","executor_session_id":"m"}'; echo '{"type":"result","result_text":'`,
+		{"a bad line", `cat >/dev/null; echo '{"type":"event"}'; echo '{"type":"result","result_text":"x"}'`,
+			"fail its lines on stdout are readable\n" + manners},
+		{"half a line", `cat >/dev/null; echo '{"type":"bind","executor_session_id":"m"}'; echo ` +
+			`'{"type":"result","result_text":'`,
 			"fail its lines on stdout are readable\nwarn an invalid document is refused"},
-		{"text beside", `cat >/dev/null; echo loading; echo '{"type":"result","result_text":"x"}'`, "warn nothing is beside the lines\n" + manners},
-		{"a result that failed", `cat >/dev/null; echo '{"type":"result","error":{"error":"quota","message":"no money"}}'`, "fail a start is done\nwarn an invalid document is refused"},
-		{"leaves a child", `cat >/dev/null; sleep 100 >/dev/null 2>&1 & echo hello`, "warn nothing of it is left after its end\n" + manners},
-		{"ignores SIGTERM", `trap "" TERM; cat >/dev/null; echo hello`, manners + "\nfail SIGTERM ends it within the grace"},
-		{"a child leaves the group at a stop", `setsid sleep 100 >/dev/null 2>&1 & read -r line; kill $!; echo hello`, manners + "\nfail nothing of it is left after a stop"},
-		{"no resume", `read -r line; case "$line" in *'"mode":"resume"'*) exit 1;; esac; echo hello`, "warn it binds its own session id\nfail a resume is done\nwarn an invalid document is refused"},
-		{"no large input", `read -r line; [ ${#line} -lt 100000 ] || { echo too long >&2; exit 1; }; echo hello`, "warn it binds its own session id\nwarn 1 MiB of input is taken\nwarn an invalid document is refused"},
+		{"text beside", `cat >/dev/null; echo loading; echo '{"type":"result","result_text":"x"}'`,
+			"warn nothing is beside the lines\n" + manners},
+		{"a result that failed",
+			`cat >/dev/null; echo '{"type":"result","error":{"error":"quota","message":"no money"}}'`,
+			"fail a start is done\nwarn an invalid document is refused"},
+		{"leaves a child", `cat >/dev/null; sleep 100 >/dev/null 2>&1 & echo hello`,
+			"warn nothing of it is left after its end\n" + manners},
+		{"ignores SIGTERM", `trap "" TERM; cat >/dev/null; echo hello`, manners +
+			"\nfail SIGTERM ends it within the grace"},
+		{"a child leaves the group at a stop", `setsid sleep 100 >/dev/null 2>&1 & read -r line; kill $!; echo hello`,
+			manners + "\nfail nothing of it is left after a stop"},
+		{"no resume", `read -r line; case "$line" in *'"mode":"resume"'*) exit 1;; esac; echo hello`,
+			"warn it binds its own session id\nfail a resume is done\nwarn an invalid document is refused"},
+		{"no large input", `read -r line; [ ${#line} -lt 100000 ] || { echo too long >&2; exit 1; }; echo hello`,
+			"warn it binds its own session id\nwarn 1 MiB of input is taken\nwarn an invalid document is refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -126,13 +138,21 @@ done`
 	const last = "\nwarn an invalid document is refused"
 	for _, tt := range []struct{ name, script, want string }{
 		{"small and good", strings.ReplaceAll(loop, "ANSWER", complete), manners + last},
-		{"no run_id", strings.ReplaceAll(loop, "ANSWER", `echo '{"type":"turn_complete","result":"x"}'`), manners + "\nwarn answers carry the turn's run_id" + last},
-		{"one turn only", `read -r line; echo '{"type":"turn_complete","result":"x"}'`, manners + "\nfail it stays after its answer" + last},
+		{"no run_id", strings.ReplaceAll(loop, "ANSWER", `echo '{"type":"turn_complete","result":"x"}'`), manners +
+			"\nwarn answers carry the turn's run_id" + last},
+		{"one turn only", `read -r line; echo '{"type":"turn_complete","result":"x"}'`, manners +
+			"\nfail it stays after its answer" + last},
 		{"a oneshot one", `read -r line; echo hello`, "fail a start is done" + last},
-		{"two answers", strings.ReplaceAll(loop, "ANSWER", complete+";"+complete), manners + "\nfail a turn has one answer" + last},
-		{"another's answer", strings.ReplaceAll(loop, "ANSWER", `echo '{"type":"turn_complete","run_id":"run_conformance1","result":"x"}'`), manners + "\nfail a further turn is done\nfail a new process resumes the session" + last},
-		{"deaf to shutdown", strings.ReplaceAll(strings.ReplaceAll(loop, "ANSWER", complete), "exit 0", "sleep 100"), manners + "\nfail shutdown ends it" + last},
-		{"a code at shutdown", strings.ReplaceAll(strings.ReplaceAll(loop, "ANSWER", complete), "exit 0", "exit 4"), manners + "\nwarn shutdown ends it with exit code 0" + last},
+		{"two answers", strings.ReplaceAll(loop, "ANSWER", complete+";"+complete), manners +
+			"\nfail a turn has one answer" + last},
+		{"another's answer",
+			strings.ReplaceAll(loop, "ANSWER",
+				`echo '{"type":"turn_complete","run_id":"run_conformance1","result":"x"}'`), manners +
+				"\nfail a further turn is done\nfail a new process resumes the session" + last},
+		{"deaf to shutdown", strings.ReplaceAll(strings.ReplaceAll(loop, "ANSWER", complete), "exit 0", "sleep 100"),
+			manners + "\nfail shutdown ends it" + last},
+		{"a code at shutdown", strings.ReplaceAll(strings.ReplaceAll(loop, "ANSWER", complete), "exit 0", "exit 4"),
+			manners + "\nwarn shutdown ends it with exit code 0" + last},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

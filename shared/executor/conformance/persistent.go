@@ -29,13 +29,15 @@ func (x *examiner) persistent() {
 	if p != nil {
 		defer p.kill()
 	}
-	rest := []string{nameLines, nameStays, nameNext, nameAfterNext, nameSingle, nameShutdown, nameLeft, nameNew, nameUnicode, nameLarge}
+	rest := []string{nameLines, nameStays, nameNext, nameAfterNext, nameSingle, nameShutdown, nameLeft, nameNew,
+		nameUnicode, nameLarge}
 	if !x.must(nameStart, err == nil, "", say(err)) {
 		x.skipAll(rest, "the start was not done")
 		return
 	}
 	pause(quiet)
-	x.should(nameResult, p.result() != "", p.result(), `an answer without a result: the run ends with an empty one; write {"type":"turn_complete","result":…}`)
+	x.should(nameResult, p.result() != "", p.result(),
+		`an answer without a result: the run ends with an empty one; write {"type":"turn_complete","result":…}`)
 	x.bind(p)
 	if !x.must(nameStays, !p.ended(), "", "it has ended: "+p.why()+"; read on until shutdown or the end of stdin") {
 		x.skipAll(rest[2:], "it did not stay")
@@ -60,13 +62,16 @@ func (x *examiner) persistent() {
 		x.resumed()
 		return
 	}
-	x.must(nameSingle, answers == x.runs, "", fmt.Sprintf("%d answers to %d turns: the next turn would get another one's", answers, x.runs))
-	x.should(nameRunID, ids, "", `add "run_id" of the turn to the answer: a worker can tell then that it is this turn's`)
+	x.must(nameSingle, answers == x.runs, "",
+		fmt.Sprintf("%d answers to %d turns: the next turn would get another one's", answers, x.runs))
+	x.should(nameRunID, ids, "",
+		`add "run_id" of the turn to the answer: a worker can tell then that it is this turn's`)
 	line, _ := executor.Turn{Type: executor.LineShutdown}.Encode()
 	p.write(line)
 	p.closeStdin()
 	ended := p.waitEnd(x.Grace)
-	if x.must(nameShutdown, ended, "", fmt.Sprintf("it lives %v after the shutdown line and the end of its stdin", x.Grace)) {
+	if x.must(nameShutdown, ended, "", fmt.Sprintf("it lives %v after the shutdown line and the end of its stdin",
+		x.Grace)) {
 		x.should(nameCode, p.code == 0, "", p.why())
 	}
 	p.kill()

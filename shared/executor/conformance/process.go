@@ -63,12 +63,14 @@ func (x *examiner) spawn(about ...executor.Invocation) (*proc, error) {
 	}
 	p.cmd.Env = append(append(p.cmd.Env, x.Env...), markEnv+"="+x.mark)
 	for _, v := range about {
-		p.cmd.Env = append(p.cmd.Env, executor.EnvSessionID+"="+v.SessionID, executor.EnvRunID+"="+v.RunID, executor.EnvAgentName+"="+v.AgentName, executor.EnvAttempt+"=1")
+		p.cmd.Env = append(p.cmd.Env, executor.EnvSessionID+"="+v.SessionID, executor.EnvRunID+"="+
+			v.RunID, executor.EnvAgentName+"="+v.AgentName, executor.EnvAttempt+"=1")
 	}
 	p.cmd.WaitDelay = time.Second
 	p.cmd.Stdout, p.cmd.Stderr = &lines{p: p}, &lines{p: p, errs: true}
 	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
+	p.in, err = p.cmd.StdinPipe()
+	if err != nil {
 		return nil, err
 	}
 	if err := p.cmd.Start(); err != nil {
@@ -208,8 +210,8 @@ func (p *proc) kill() {
 	})
 }
 
-// marked lists the processes of this examination that live. One that is about to end has 5 s for that, and a moment once such a
-// wait was in vain.
+// marked lists the processes of this examination that live. One that is about to end has 5 s for that, and a moment
+// once such a wait was in vain.
 func (x *examiner) marked(vain *bool) (all []int) {
 	patience := 5 * time.Second
 	if *vain {

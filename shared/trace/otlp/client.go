@@ -33,22 +33,28 @@ type client struct {
 
 // newClient is the client that OTEL_EXPORTER_OTLP_* describe.
 func newClient() (*client, error) {
-	c := &client{header: http.Header{"Content-Type": {"application/x-protobuf"}, "User-Agent": {"agent-orchestrator"}}, timeout: 10 * time.Second}
+	c := &client{header: http.Header{"Content-Type": {"application/x-protobuf"}, "User-Agent": {"agent-orchestrator"}},
+		timeout: 10 * time.Second}
 	u, err := url.Parse(setting("ENDPOINT"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s %q: give a URL, for example http://127.0.0.1:4318", named("ENDPOINT"), setting("ENDPOINT"))
+		return nil, fmt.Errorf("%s %q: give a URL, for example http://127.0.0.1:4318", named("ENDPOINT"),
+			setting("ENDPOINT"))
 	}
-	if c.endpoint = u; named("ENDPOINT") == "OTEL_EXPORTER_OTLP_ENDPOINT" { // the base for all signals
+	c.endpoint = u
+	if named("ENDPOINT") == "OTEL_EXPORTER_OTLP_ENDPOINT" { // the base for all signals
 		c.endpoint = u.JoinPath("v1/traces")
 	}
 	for pair := range strings.SplitSeq(setting("HEADERS"), ",") {
-		if pair = strings.TrimSpace(pair); pair == "" {
+		pair = strings.TrimSpace(pair)
+		if pair == "" {
 			continue
 		}
 		name, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if name = strings.TrimSpace(name); !ok || err != nil || name == "" { // the value may be a secret
-			return nil, fmt.Errorf("%s: write it as name=value,name=value, with %% and commas as %%25 and %%2C", named("HEADERS"))
+		name = strings.TrimSpace(name)
+		if !ok || err != nil || name == "" { // the value may be a secret
+			return nil, fmt.Errorf("%s: write it as name=value,name=value, with %% and commas as %%25 and %%2C",
+				named("HEADERS"))
 		}
 		c.header.Set(name, value)
 	}
@@ -69,7 +75,9 @@ func newClient() (*client, error) {
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, err = encryption()
-	c.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	return c, err
 }
 
@@ -81,7 +89,8 @@ func encryption() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", named("CERTIFICATE"), err)
 		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("%s: %s has no certificate in PEM", named("CERTIFICATE"), file)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package otlp sends spans to an OpenTelemetry collector, as the standard OTEL_* variables say. Its client is its own: the one of
-// OpenTelemetry's Go SDK links gRPC, which it never speaks, into every program (decision 0020).
+// Package otlp sends spans to an OpenTelemetry collector, as the standard OTEL_* variables say. Its client is its own:
+// the one of OpenTelemetry's Go SDK links gRPC, which it never speaks, into every program (decision 0020).
 package otlp
 
 import (
@@ -27,12 +27,12 @@ import (
 // last is how long the end of a program waits for its last spans.
 const last = 5 * time.Second
 
-// Open gives the Tracer that the environment asks for, with the function that sends what is left and ends it, which takes 5 s at most.
-// Where no endpoint is set, or tracing is switched off, the Tracer is nil. service is the service's name unless OTEL_SERVICE_NAME or
-// OTEL_RESOURCE_ATTRIBUTES have one. The error names the variable that is wrong.
+// Open gives the Tracer that the environment asks for, with the function that sends what is left and ends it, which
+// takes 5 s at most. Where no endpoint is set, or tracing is switched off, the Tracer is nil. service is the service's
+// name unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES have one. The error names the variable that is wrong.
 //
-// What SDK and resource read themselves: OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG,
-// OTEL_BSP_*, OTEL_SPAN_*_LIMIT.
+// What SDK and resource read themselves: OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER,
+// OTEL_TRACES_SAMPLER_ARG, OTEL_BSP_*, OTEL_SPAN_*_LIMIT.
 func Open(service string, log *slog.Logger) (*trace.Tracer, func(), error) {
 	nothing := func() {}
 	wanted, err := wants()
@@ -46,7 +46,8 @@ func Open(service string, log *slog.Logger) (*trace.Tracer, func(), error) {
 	if err := sampler(); err != nil {
 		return nil, nothing, err
 	}
-	res, err := resource.New(context.Background(), resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv())
+	res, err := resource.New(context.Background(), resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", service)), resource.WithFromEnv())
 	if err != nil {
 		return nil, nothing, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w; write it as key=value,key=value", err)
 	}
@@ -81,7 +82,8 @@ func wants() (bool, error) {
 		return false, fmt.Errorf(`OTEL_TRACES_EXPORTER %q: spans can be sent by "otlp" only; "none" sends none`, e)
 	}
 	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
-		return false, fmt.Errorf("%s %q: only http/protobuf is spoken; set it to that, and the endpoint to the collector's HTTP port, for example http://127.0.0.1:4318", named("PROTOCOL"), p)
+		return false, fmt.Errorf("%s %q: only http/protobuf is spoken; set it to that, and the endpoint to the "+
+			"collector's HTTP port, for example http://127.0.0.1:4318", named("PROTOCOL"), p)
 	}
 	return true, nil
 }
@@ -97,7 +99,8 @@ func named(name string) string {
 	return "OTEL_EXPORTER_OTLP_" + name
 }
 
-var samplers = []string{"always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"}
+var samplers = []string{"always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off",
+	"parentbased_traceidratio"}
 
 // sampler checks what the SDK would only complain of.
 func sampler() error {
@@ -105,7 +108,8 @@ func sampler() error {
 	if name != "" && !slices.Contains(samplers, name) {
 		return fmt.Errorf("OTEL_TRACES_SAMPLER %q: known are %s", name, strings.Join(samplers, ", "))
 	}
-	if f, err := strconv.ParseFloat(arg, 64); arg != "" && strings.HasSuffix(name, "traceidratio") && (err != nil || f < 0 || f > 1) {
+	if f, err := strconv.ParseFloat(arg, 64); arg != "" && strings.HasSuffix(name, "traceidratio") &&
+		(err != nil || f < 0 || f > 1) {
 		return fmt.Errorf("OTEL_TRACES_SAMPLER_ARG %q: use a part of 1, for example 0.1", arg)
 	}
 	return nil

@@ -26,9 +26,12 @@ import (
 func set(t *testing.T, env map[string]string) {
 	t.Helper()
 	for _, name := range []string{
-		"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES",
-		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_COMPRESSION",
+		"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG",
+		"OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES",
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL",
+		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT",
+		"OTEL_EXPORTER_OTLP_COMPRESSION",
 	} {
 		t.Setenv(name, env[name])
 	}
@@ -94,19 +97,34 @@ func TestOpen(t *testing.T) {
 	}{
 		{"nothing is set", nil, "", "", "", ""},
 		{"an endpoint", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL}, "/v1/traces", "ao-test", "", ""},
-		{"with a path", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/otlp/"}, "/otlp/v1/traces", "ao-test", "", ""},
-		{"of traces", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL + "/here", "OTEL_SERVICE_NAME": "mine"}, "/here", "mine", "", ""},
-		{"compressed, with headers", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_HEADERS": "X-Key=a%2Cb, other=1"}, "/v1/traces", "ao-test", "a,b", ""},
-		{"switched off", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_SDK_DISABLED": "true"}, "", "", "", ""},
-		{"no exporter", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_EXPORTER": "none"}, "", "", "", ""},
-		{"sampled never", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_SAMPLER": "always_off"}, "", "", "", ""},
-		{"another exporter", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_EXPORTER": "zipkin"}, "", "", "", "OTEL_TRACES_EXPORTER"},
-		{"gRPC", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "", "", "", `OTEL_EXPORTER_OTLP_PROTOCOL "grpc"`},
-		{"no URL", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4318"}, "", "", "", "OTEL_EXPORTER_OTLP_ENDPOINT"},
-		{"no sampler", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_SAMPLER": "some"}, "", "", "", "OTEL_TRACES_SAMPLER"},
-		{"no ratio", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "7"}, "", "", "", "OTEL_TRACES_SAMPLER_ARG"},
-		{"no headers", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_EXPORTER_OTLP_HEADERS": "secret"}, "", "", "", "OTEL_EXPORTER_OTLP_HEADERS"},
-		{"no time", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"}, "", "", "", "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		{"with a path", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/otlp/"}, "/otlp/v1/traces",
+			"ao-test", "", ""},
+		{"of traces", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL + "/here", "OTEL_SERVICE_NAME": "mine"}, "/here", "mine", "",
+			""},
+		{"compressed, with headers", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL,
+			"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_HEADERS": "X-Key=a%2Cb, other=1"},
+			"/v1/traces", "ao-test", "a,b", ""},
+		{"switched off", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_SDK_DISABLED": "true"}, "", "",
+			"", ""},
+		{"no exporter", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_EXPORTER": "none"}, "", "",
+			"", ""},
+		{"sampled never", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_SAMPLER": "always_off"},
+			"", "", "", ""},
+		{"another exporter", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_EXPORTER": "zipkin"},
+			"", "", "", "OTEL_TRACES_EXPORTER"},
+		{"gRPC", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "", "",
+			"", `OTEL_EXPORTER_OTLP_PROTOCOL "grpc"`},
+		{"no URL", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4318"}, "", "", "",
+			"OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"no sampler", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_SAMPLER": "some"}, "", "",
+			"", "OTEL_TRACES_SAMPLER"},
+		{"no ratio", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_TRACES_SAMPLER": "traceidratio",
+			"OTEL_TRACES_SAMPLER_ARG": "7"}, "", "", "", "OTEL_TRACES_SAMPLER_ARG"},
+		{"no headers", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_EXPORTER_OTLP_HEADERS": "secret"},
+			"", "", "", "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"no time", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL, "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"}, "",
+			"", "", "OTEL_EXPORTER_OTLP_TIMEOUT"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			set(t, tt.env)
@@ -126,7 +144,8 @@ func TestOpen(t *testing.T) {
 			end()
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if c.path != tt.path || c.spans["one"] != tt.service || tt.header != "" && c.header.Get("X-Key") != tt.header {
+			if c.path != tt.path || c.spans["one"] != tt.service || tt.header != "" &&
+				c.header.Get("X-Key") != tt.header {
 				t.Errorf("sent to %q: %v with %v", c.path, c.spans, c.header)
 			}
 		})
@@ -213,7 +232,10 @@ func TestTheCollectorsAnswers(t *testing.T) {
 			}
 		}, 2, ""},
 		{"refused", func(_ int32, w http.ResponseWriter) { w.WriteHeader(400) }, 1, "400"},
-		{"a redirect is no place to send a key to", func(_ int32, w http.ResponseWriter) { w.Header().Set("Location", "/x"); w.WriteHeader(307) }, 1, "307"},
+		{"a redirect is no place to send a key to", func(_ int32, w http.ResponseWriter) {
+			w.Header().Set("Location", "/x")
+			w.WriteHeader(307)
+		}, 1, "307"},
 		{"in part", func(_ int32, w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			w.Write(part)
@@ -235,7 +257,8 @@ func TestTheCollectorsAnswers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			err = cl.UploadTraces(ctx, nil)
-			if asked.Load() != tt.asked || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			if asked.Load() != tt.asked || (err == nil) != (tt.want == "") || err != nil &&
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("asked %d times, then %v; want %d and %q", asked.Load(), err, tt.asked, tt.want)
 			}
 			cl.Stop(ctx)
