@@ -32,7 +32,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,7 +95,7 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 		MaxOutput: maxOutput, MaxLine: maxLine, OnStdout: s.onLine, Reads: reads,
 	})
 	if bad, ok := errors.AsType[*process.StartError](err); ok {
-		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
+		if bad.NotFound() {
 			return failed(notFound(c.Claude, err))
 		}
 		return failed(fault.Wrap(fault.Internal, codeNotRunnable, "cannot start Claude Code: "+bad.Error(), bad.Err))

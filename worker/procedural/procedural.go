@@ -25,8 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -106,7 +104,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 func outcome(exit process.Exit, err, late error, limit time.Duration, most int) run.Outcome {
 	if bad, ok := errors.AsType[*process.StartError](err); ok {
 		code := codeNotRunnable
-		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
+		if bad.NotFound() {
 			code = CodeNotFound
 		}
 		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}

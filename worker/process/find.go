@@ -23,6 +23,11 @@ func (e *StartError) Error() string { return fmt.Sprintf("command %q: %s", e.Com
 
 func (e *StartError) Unwrap() error { return e.Err }
 
+// NotFound reports whether the program does not exist; a missing working directory is another problem.
+func (e *StartError) NotFound() bool {
+	return errors.Is(e, fs.ErrNotExist) && !strings.Contains(e.Reason, "working directory")
+}
+
 // Find returns the path of a command. A path is absolute or relative to dir. A bare name is a file in dir, else a
 // program on PATH. The error is a *StartError; errors.Is(err, fs.ErrNotExist) if there is no such file.
 func Find(command, dir string) (string, error) {

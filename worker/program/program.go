@@ -29,7 +29,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -126,7 +125,7 @@ func notStarted(err error) *fault.Fault {
 		return nil
 	}
 	code := codeNotRunnable
-	if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
+	if bad.NotFound() {
 		code = codeNotFound
 	}
 	return fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)
