@@ -194,10 +194,10 @@ while :; do sleep 1; done`,
 		s.online("host-1")
 		id := s.run(`{"agent_name":"later"}`)
 		s.until("it has begun", func() bool { _, err := os.Stat(s.dir + "/started"); return err == nil })
-		told := func() int { return strings.Count(w.log.String(), "told to end") }
+		told := func() int { return strings.Count(w.log.String(), "shutting down") }
 		before := told()
 		w.signal(syscall.SIGTERM)
-		s.until("it says that it is told to end", func() bool { return told() > before })
+		s.until("it logs that it is shutting down", func() bool { return told() > before })
 		waits := s.post("/runs", `{"agent_name":"later"}`)
 		s.write("go", "")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=20"), 200, `"status":"completed"`, `"result_data":"finished"`)

@@ -28,7 +28,7 @@ func TestDoctorTellsOfALoginThatProgramsRead(t *testing.T) {
 	s.online("open-host")
 	s.has(s.sync("read", asked), 200, "completed", "# NATS user worker-test")
 	s.contains(doctor(), "worker-secrets", login, "open-host", "AO_HIDE")
-	s.contains(open.log.String(), "can read a secret of the worker's", login)
+	s.contains(open.log.String(), "can read a secret file of the worker", login)
 	open.stop()
 
 	hides := append(as(ring, address, "worker-test"), "AO_HIDE="+filepath.Dir(login), "TMPDIR="+

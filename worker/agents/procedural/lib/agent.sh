@@ -1,5 +1,5 @@
-# What the example agents share. Sourced, after name= is set to the agent's name.
-# Parameters come as flags: --key value, --key=value (values that begin with '-'), --key (true).
+# Functions of the example agents. Source it after setting name= to the agent's name.
+# Parameters are flags: --key value, --key=value (values that begin with '-'), --key (true).
 set -eu
 LC_ALL=C
 export LC_ALL
