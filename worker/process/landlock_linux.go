@@ -23,7 +23,8 @@ const (
 	refer           = 1 << 13 // LANDLOCK_ACCESS_FS_REFER, since version 2: move files between folders
 )
 
-const noLandlock = "Landlock is not available (%w), so programs cannot be denied these files: it needs Linux 5.13 or " +
+const noLandlock = "the kernel's Landlock is not available (%w), so programs cannot be denied these files: it needs " +
+	"Linux 5.13 or " +
 	"newer with landlock among its security modules (kernel parameter lsm=), " +
 	"and in a container an engine that allows it (Docker 20.10.13 or newer). Without this setting the worker starts, " +
 	"but programs without a sandbox can read its keys"
