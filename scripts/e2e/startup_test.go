@@ -77,7 +77,7 @@ func TestSettings(t *testing.T) {
 				[]string{`AO_NATS_SYNC: "never"`, "for example AO_NATS_SYNC=2m"}},
 			{"coordinator", "AO_LOG_LEVEL=loud", nil,
 				[]string{`AO_LOG_LEVEL: "loud" must be debug or info or warn or error`}},
-			{"coordinator", "AO_MAX_PAYLOAD=huge", nil, []string{`AO_MAX_PAYLOAD: "huge" is no size`,
+			{"coordinator", "AO_MAX_PAYLOAD=huge", nil, []string{`AO_MAX_PAYLOAD: "huge" is not a size`,
 				"AO_MAX_PAYLOAD=16MiB"}},
 			{"coordinator", "AO_PUBLIC_URL=coordinator:8765", nil,
 				[]string{`AO_PUBLIC_URL: "coordinator:8765" is not an address of an HTTP server`,
