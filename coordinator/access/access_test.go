@@ -98,13 +98,15 @@ func TestCheck(t *testing.T) {
 	if err != nil || who.Name != "ci" || who.Scope != Run || who.Session != "" {
 		t.Errorf("got %+v, %v", who, err)
 	}
-	if me, err := tokens.Check(token); err != nil || me.KeyScope() == who.KeyScope() || me.KeyScope() == Unauthenticated.KeyScope() {
+	if me, err := tokens.Check(token); err != nil || me.KeyScope() == who.KeyScope() ||
+		me.KeyScope() == Unauthenticated.KeyScope() {
 		t.Errorf("keys of two tokens: %q and %q, %v", me.KeyScope(), who.KeyScope(), err)
 	}
 	if err := who.RequireScope(Run); err != nil {
 		t.Errorf("what it has: %v", err)
 	}
-	if err := who.RequireScope(Admin); fault.KindOf(err) != fault.Forbidden || !strings.Contains(err.Error(), "scope admin") {
+	if err := who.RequireScope(Admin); fault.KindOf(err) != fault.Forbidden ||
+		!strings.Contains(err.Error(), "scope admin") {
 		t.Errorf("more than it has: %v", err)
 	}
 	for _, bad := range []string{"", "aot_", token + "x", token[:len(token)-1], strings.ToLower(token)} {

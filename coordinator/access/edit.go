@@ -16,7 +16,7 @@ import (
 const header = "# API tokens of Agent Orchestrator: names, scopes, hashes. Made by 'ao tokens'; the tokens " +
 	"themselves are nowhere.\n"
 
-// Create adds a token to a file, which is made where there is none, and gives it: this once, for only its hash is kept.
+// Create adds a token to a file, which is made if needed. Only its hash is stored, so it is returned this once.
 func Create(path, name string, scopes []string, expires time.Time) (token string, err error) {
 	if err := CheckName(name); err != nil {
 		return "", err
@@ -48,7 +48,7 @@ func Create(path, name string, scopes []string, expires time.Time) (token string
 	return token, nil
 }
 
-// List gives the tokens of a file.
+// List returns the tokens of a file.
 func List(path string) ([]Entry, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func parseFile(path string, text []byte) ([]Entry, error) {
 	return all, nil
 }
 
-// Revoke takes a token out of a file. What else is written there stays as it is.
+// Revoke removes a token from a file and keeps all other text.
 func Revoke(path, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -89,15 +89,14 @@ func Revoke(path, name string) error {
 	})
 }
 
-// edit changes the file at once or not at all: readers see the old one or the new one, and of two edits none is lost.
-// text is nil where there is no file. Nothing is changed in a file that cannot be read.
+// edit changes a file atomically under a lock. text is nil where there is no file. An unreadable file is not changed.
 func edit(path string, change func(text []byte, all []Entry) ([]byte, error)) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	// ends with the descriptor, so a crash leaves nothing
+	// the lock ends with the descriptor, so a crash leaves nothing
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("%s cannot be locked: %w", dir.Name(), err)
 	}
@@ -119,8 +118,8 @@ func edit(path string, change func(text []byte, all []Entry) ([]byte, error)) er
 	return replace(path, next, dir)
 }
 
-// replace writes a file beside the old one and puts it in its place, readable by its owner alone. Where the old one is
-// somebody else's, so is the new one, if we may say so.
+// replace writes a temporary file and renames it over the old one. Only the owner can read it; the owner is kept where
+// possible.
 func replace(path string, text []byte, dir *os.File) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -129,7 +128,7 @@ func replace(path string, text []byte, dir *os.File) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // not there any more when all went well
+	defer os.Remove(f.Name()) // gone if all went well
 	_, err = f.Write(text)
 	if err == nil {
 		err = f.Sync()

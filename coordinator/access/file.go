@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// tokenPrefix is how every API token begins; those of sessions begin otherwise (runnerapi.SessionToken).
+// tokenPrefix begins every API token; session tokens begin differently (runnerapi.SessionToken).
 const tokenPrefix = "aot_"
 
 // NewToken makes an API token, of 130 random bits.
 func NewToken() string { return tokenPrefix + rand.Text() }
 
-// Entry is one line of the file: a token's name and what it is good for, and its hash. The token itself is nowhere.
+// Entry is a line of the file: the name, scopes and hash of a token. The token itself is not stored.
 type Entry struct {
 	Name    string
 	Scopes  string // comma list, as written
-	Scope   Scope  // the one that holds them all
+	Scope   Scope  // the largest of them
 	Hash    [sha256.Size]byte
-	Created time.Time // zero: not said
+	Created time.Time // zero: unknown
 	Expires time.Time // zero: never
 }
 
-// Hash is what is kept of a token. Tokens are random and long, so nobody finds one by trying.
+// Hash is what is stored of a token. Tokens are random and long, so they cannot be guessed.
 func Hash(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
-// Expired tells whether a token's time is over.
+// Expired reports whether a token has expired.
 func (e Entry) Expired(now time.Time) bool { return !e.Expires.IsZero() && !now.Before(e.Expires) }
 
-// Line is the entry as the file has it.
+// Line formats the entry for the file.
 func (e Entry) Line() string {
 	line := fmt.Sprintf("%s %s sha256:%x", e.Name, e.Scopes, e.Hash)
 	if !e.Created.IsZero() {
@@ -48,7 +48,7 @@ func (e Entry) Line() string {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName tells whether a token can be called that.
+// CheckName checks the name of a token.
 func CheckName(name string) error {
 	if !tokenName.MatchString(name) {
 		return fmt.Errorf("name %.80q: use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
@@ -57,10 +57,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// example is a line as it should be.
+// example describes a valid line.
 const example = "write: NAME SCOPES sha256:HASH [created=TIME] [expires=TIME], as 'ao tokens create' does"
 
-// readLine reads a line that holds a token.
+// readLine parses a line with a token.
 func readLine(line string) (e Entry, err error) {
 	words := strings.Fields(line)
 	if len(words) < 3 {
@@ -98,7 +98,7 @@ func readLine(line string) (e Entry, err error) {
 	return e, nil
 }
 
-// Parse reads a file of tokens: one a line; empty lines and those that begin with # are for people. The error names the
+// Parse parses a file of tokens, one per line. Empty lines and those that begin with # are skipped. Errors name the
 // line.
 func Parse(text []byte) ([]Entry, error) {
 	var all []Entry

@@ -11,18 +11,17 @@ import (
 	"ao/shared/fault"
 )
 
-// Pass is what lets somebody in for a while who does not show a token: it names the token that it stands for, and is
-// signed. The zero Pass is none.
+// Pass stands for a token for a while, without showing it: it names the token and is signed. The zero Pass is invalid.
 type Pass struct {
 	Token string    // the name of the token
-	ID    string    // of the login, which a renewed pass keeps; of a code, its own
+	ID    string    // of the login, also after renewal; a code has its own
 	At    time.Time // when it was made
 }
 
-// Kind is what a pass is good for.
+// Kind is what a pass is for.
 type Kind struct {
 	name string
-	TTL  time.Duration // how long it is good
+	TTL  time.Duration // how long it is valid
 }
 
 // The kinds of passes.
@@ -31,15 +30,15 @@ var (
 	Code   = Kind{"code", 60 * time.Second} // one login
 )
 
-// Sign signs a text with what all coordinators of a deployment know.
+// Sign signs a text with the secret of the deployment.
 type Sign func(text string) string
 
-// text is what is signed: the token's hash is in it, so a pass ends with its token, and is no other's by the same name.
+// text is what is signed. It has the token's hash, so a pass ends with its token.
 func (p Pass) text(k Kind, e Entry) string {
 	return fmt.Sprintf("%s|%d|%s|%s|%x", k.name, p.At.Unix(), p.ID, p.Token, e.Hash)
 }
 
-// readPass reads what write has written, without believing it.
+// readPass parses a pass and does not check it.
 func readPass(text string) (p Pass, signature string, ok bool) {
 	words := strings.SplitN(text, ".", 4)
 	if len(words) != 4 || words[1] == "" || len(words[1]) > 64 || strings.ContainsFunc(words[1], notInID) ||
@@ -55,12 +54,12 @@ func readPass(text string) (p Pass, signature string, ok bool) {
 
 func notInID(c rune) bool { return !('A' <= c && c <= 'Z' || '2' <= c && c <= '7') }
 
-// Issue makes a pass for a caller with an API token, of a login that begins; empty: its token is gone meanwhile.
+// Issue makes a pass for a new login of a caller with an API token; empty: the token was revoked meanwhile.
 func (t *Tokens) Issue(k Kind, who Caller, sign Sign) string {
 	return t.issue(k, Pass{Token: who.Name, ID: rand.Text()}, sign)
 }
 
-// Renew makes a pass of the same login that lasts as long as a new one.
+// Renew makes a pass of the same login that starts now.
 func (t *Tokens) Renew(k Kind, p Pass, sign Sign) string { return t.issue(k, p, sign) }
 
 func (t *Tokens) issue(k Kind, p Pass, sign Sign) string {
@@ -72,7 +71,7 @@ func (t *Tokens) issue(k Kind, p Pass, sign Sign) string {
 	return fmt.Sprintf("%d.%s.%s.%s", p.At.Unix(), p.ID, sign(p.text(k, e)), p.Token)
 }
 
-// CheckPass tells who shows a pass. It does not know whether the login is over. The error is Unauthorized.
+// CheckPass returns the caller of a pass. It does not know whether the login has ended. Its error is Unauthorized.
 func (t *Tokens) CheckPass(k Kind, text string, sign Sign) (Caller, error) {
 	wrong := fault.New(fault.Unauthorized, "", "This login is not valid here, or its token is revoked; log in again")
 	p, signature, ok := readPass(text)
@@ -95,10 +94,10 @@ func (t *Tokens) CheckPass(k Kind, text string, sign Sign) (Caller, error) {
 	return who, nil
 }
 
-// NeedsRenewal says that a pass is to be renewed when it is used.
+// NeedsRenewal reports whether a pass should be renewed when it is used.
 func (t *Tokens) NeedsRenewal(k Kind, p Pass) bool { return t.now().Sub(p.At) > k.TTL/12 }
 
-// named is the token of that name.
+// named returns the token with this name.
 func (t *Tokens) named(name string) (Entry, bool) {
 	for _, e := range t.current() {
 		if e.Name == name {

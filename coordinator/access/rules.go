@@ -1,26 +1,26 @@
 package access
 
-// Right is what a session token may do at a route.
+// Right is what a session token may do on a route.
 type Right uint8
 
 // The rights.
 const (
 	Nothing Right = iota
-	Shared        // what is there belongs to no session
-	Submits       // a run: its own child, or a turn of a session below it
+	Shared        // what belongs to no session
+	Submits       // runs: its own children, and turns of sessions below it
 	Lists         // its children, or the runs of a session that it may read
 	Reads         // its own session and those below it
 	Acts          // sessions below it
 )
 
-// Rule is what a route needs.
+// Rule is what a route requires.
 type Rule struct {
 	Scope   Scope // of an API token
 	Session Right // of a session token
 }
 
-// Rules is every route of the HTTP API, as its router knows it. HEAD is GET. A route that is missing here needs scope
-// admin; a test sees to it that none is.
+// Rules has every route of the HTTP API as its router names it. HEAD counts as GET. A route that is missing requires
+// scope admin; a test checks that none is.
 var Rules = map[string]Rule{
 	"GET /":             {Read, Nothing},
 	"GET /openapi.json": {Read, Nothing},
@@ -51,7 +51,7 @@ var Rules = map[string]Rule{
 	"GET /runs/:id/wait":    {Read, Reads},
 	"POST /runs/stop":       {Run, Nothing},
 	"POST /runs/retry":      {Run, Nothing},
-	"POST /runs/:id/retry":  {Run, Reads}, // and the request is looked at as one that it submits
+	"POST /runs/:id/retry":  {Run, Reads}, // and the request is checked like one that it submits
 	"POST /runs/:id/stop":   {Run, Acts},
 
 	"GET /sessions":            {Read, Lists},
@@ -90,10 +90,10 @@ var Rules = map[string]Rule{
 	"DELETE /runners/:id":   {Admin, Nothing},
 	"POST /runner/register": {Admin, Nothing},
 
-	"POST /mcp": {Read, Shared}, // its tools need more, each for itself
+	"POST /mcp": {Read, Shared}, // each tool has its own rule
 }
 
-// RuleOf is the rule of a route; without a path, of one that does not exist.
+// RuleOf returns the rule of a route. An unknown route has no path.
 func RuleOf(method, path string) Rule {
 	if method == "HEAD" {
 		method = "GET"

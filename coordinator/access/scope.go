@@ -1,5 +1,5 @@
-// Package access says who may do what over HTTP and MCP: API tokens with scopes, read from a file of their
-// hashes, session tokens with the rights of one session, and the table of what every route needs.
+// Package access decides who may do what over HTTP and MCP. API tokens have scopes and are read from a file of hashes.
+// Session tokens have the rights of one session. A table says what each route requires.
 package access
 
 import (
@@ -11,12 +11,12 @@ import (
 	"ao/shared/fault"
 )
 
-// Scope is what an API token is good for. Each holds those before it.
+// Scope is what an API token may do. Each scope includes those before it.
 type Scope uint8
 
 // The scopes.
 const (
-	Open  Scope = iota // nobody is asked for a token
+	Open  Scope = iota // no token is required
 	Read               // look at everything
 	Run                // read, and start, resume and stop runs
 	Admin              // everything
@@ -26,7 +26,7 @@ var scopes = [...]string{"open", "read", "run", "admin"}
 
 func (s Scope) String() string { return scopes[s] }
 
-// ReadScopes reads a comma list of scopes and gives the one that holds them all.
+// ReadScopes parses a comma list of scopes and returns the largest.
 func ReadScopes(list string) (Scope, error) {
 	most := Open
 	for word := range strings.SplitSeq(list, ",") {
@@ -39,19 +39,19 @@ func ReadScopes(list string) (Scope, error) {
 	return most, nil
 }
 
-// Caller is who asks.
+// Caller is who makes a request.
 type Caller struct {
-	Name    string // of its API token; empty: none was asked for
+	Name    string // of its API token; empty: none was required
 	Scope   Scope  // of its API token; a session has none
-	Session string // the session whose token it shows; empty: it is no executor's
-	Run     string // the run that it was made for
+	Session string // of its session token; empty: it has none
+	Run     string // of its session token
 
 	Expires time.Time // of its API token; zero: never
-	Login   Pass      // the browser's login that stands for the token; zero: it shows the token itself
+	Login   Pass      // the browser login that stands for the token; zero: it sent the token itself
 	key     string
 }
 
-// Allowed says whether a caller with this scope, or a session, may use a route; what else it needs is said elsewhere.
+// Allowed reports whether the caller's scope or session token may use a route at all.
 func (c Caller) Allowed(r Rule) bool {
 	if c.Session != "" {
 		return r.Session != Nothing
@@ -59,16 +59,16 @@ func (c Caller) Allowed(r Rule) bool {
 	return c.Scope >= r.Scope
 }
 
-// Unauthenticated is a caller where no tokens are asked for: whoever reaches this address may do everything.
+// Unauthenticated is the caller where no tokens are required: everybody may do everything.
 var Unauthenticated = Caller{Scope: Admin, key: "http"}
 
-// SessionCaller is a caller with a session's token.
+// SessionCaller returns the caller with a session's token.
 func SessionCaller(id string) Caller { return Caller{Session: id, key: "session:" + id} }
 
-// KeyScope tells one caller's idempotency keys from another's.
+// KeyScope separates the idempotency keys of callers.
 func (c Caller) KeyScope() string { return c.key }
 
-// RequireScope refuses a caller whose token has not this scope. A session has no scope: what it may do is said elsewhere.
+// RequireScope refuses an API token with a smaller scope. Sessions have no scope and pass.
 func (c Caller) RequireScope(s Scope) error {
 	if c.Session == "" && c.Scope < s {
 		return fault.Newf(fault.Forbidden, "This needs a token with scope %s, and token %q has %s; whoever runs the "+
@@ -78,6 +78,6 @@ func (c Caller) RequireScope(s Scope) error {
 	return nil
 }
 
-// ErrNotForSessions refuses a session what no session may do.
+// ErrNotForSessions refuses what no session may do.
 var ErrNotForSessions = fault.New(fault.Forbidden, "", "A session token is good for its own session and those it "+
 	"started: start, resume, read and stop them, list agents and output schemas; nothing else")

@@ -16,7 +16,7 @@ import (
 	"ao/shared/fault"
 )
 
-// Tokens are the API tokens of a file, read again when it changes.
+// Tokens are the API tokens of a file, which is read again when it changes.
 type Tokens struct {
 	path string
 	log  *slog.Logger
@@ -27,8 +27,7 @@ type Tokens struct {
 	fileInfo fs.FileInfo // the file as it was read last; nil: it was not there
 }
 
-// Load reads a file of tokens. One that cannot be read, or has a bad line, is an error here; later, when the file
-// changes, that is told in the log, and the tokens stay as they were.
+// Load reads a file of tokens. A file that cannot be read is an error here. Later, it is logged and the tokens stay.
 func Load(path string, log *slog.Logger) (*Tokens, error) {
 	t := &Tokens{path: path, log: cmp.Or(log, slog.Default()), now: time.Now}
 	all, seen, err := readFile(path)
@@ -43,8 +42,7 @@ func Load(path string, log *slog.Logger) (*Tokens, error) {
 	return t, nil
 }
 
-// readFile gives the tokens and what the file looked like before it was read: what changes meanwhile is read at the
-// next look.
+// readFile returns the tokens and the file's state before it was read, so that a change meanwhile is seen next time.
 func readFile(path string) ([]Entry, fs.FileInfo, error) {
 	seen, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,12 +63,12 @@ func readFile(path string) ([]Entry, fs.FileInfo, error) {
 	return all, seen, nil
 }
 
-// Check tells whose token it is; anything that is none, or is over, is Unauthorized.
+// Check returns the caller of a token. An unknown or expired token is Unauthorized.
 func (t *Tokens) Check(token string) (Caller, error) {
 	hash := Hash(token)
 	found := -1
 	all := t.current()
-	for i := range all { // all of them, and each in the same time
+	for i := range all { // all of them, in constant time
 		if subtle.ConstantTimeCompare(all[i].Hash[:], hash[:]) == 1 {
 			found = i
 		}
@@ -86,7 +84,7 @@ func (t *Tokens) Check(token string) (Caller, error) {
 	return e.caller(), nil
 }
 
-// caller is who shows the token.
+// caller returns the caller with this token.
 func (e Entry) caller() Caller {
 	return Caller{Name: e.Name, Scope: e.Scope, Expires: e.Expires, key: "token:" +
 		hex.EncodeToString(e.Hash[:sha256.Size/2])}
@@ -97,10 +95,10 @@ func expired(e Entry) error {
 		"tokens create", e.Name)
 }
 
-// longLived is for how long a token is made at least whose end anybody has to be told of.
+// longLived is the lifetime from which the end of a token is reported.
 const longLived = 30 * 24 * time.Hour
 
-// NextExpiry is when the next token ends, of those that were made to last and have not ended; zero: there is none.
+// NextExpiry returns when the next long-lived token expires; zero: none does.
 func (t *Tokens) NextExpiry() (next time.Time) {
 	now := t.now()
 	for _, e := range t.current() {
@@ -114,7 +112,7 @@ func (t *Tokens) NextExpiry() (next time.Time) {
 	return next
 }
 
-// current gives the tokens, of the file as it is now.
+// current returns the tokens of the file as it is now.
 func (t *Tokens) current() []Entry {
 	now, err := os.Stat(t.path)
 	if err != nil {
@@ -142,7 +140,7 @@ func (t *Tokens) current() []Entry {
 	return t.all
 }
 
-// sameFile tells whether a file looks as it did.
+// sameFile reports whether a file is unchanged.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil

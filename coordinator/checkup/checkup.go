@@ -1,6 +1,5 @@
-// Package checkup is what a deployment is looked over for: findings with what to do, and the looks at files, disks,
-// versions and clocks that more than one program takes. What the coordinator can see it tells at GET /doctor; 'ao
-// doctor' adds what can be seen from where it runs.
+// Package checkup has the findings of 'ao doctor' and GET /doctor, and the checks of files, disks, versions and clocks
+// that several programs make. The coordinator reports what it can see; 'ao doctor' adds what it sees from its place.
 package checkup
 
 import (
@@ -16,18 +15,18 @@ import (
 	"ao/shared/fault"
 )
 
-// Verdict is how a check ended.
+// Verdict is the outcome of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	OK   Verdict = "ok"
-	Warn Verdict = "warn" // it works, and something is not as it should be
-	Fail Verdict = "fail" // mend it
-	Skip Verdict = "skip" // could not be looked at from here
+	Warn Verdict = "warn" // it works, but should be improved
+	Fail Verdict = "fail" // fix it
+	Skip Verdict = "skip" // cannot be checked from here
 )
 
-// Finding is a check and what came of it.
+// Finding is a check with its outcome.
 type Finding struct {
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
@@ -35,19 +34,19 @@ type Finding struct {
 	Advice  string  `json:"advice,omitempty"` // what to do
 }
 
-// Report is what a coordinator tells of itself and its deployment.
+// Report is what a coordinator reports about itself and its deployment.
 type Report struct {
 	At        time.Time `json:"at"` // by its clock
 	Version   string    `json:"version"`
 	Go        string    `json:"go"`
 	Host      string    `json:"hostname"`
 	PublicURL string    `json:"public_url"`
-	// it says that only its own programs are on the network beyond loopback
+	// it says that only its own programs are on its network
 	Private bool      `json:"private_network,omitempty"`
 	Checks  []Finding `json:"checks"`
 }
 
-// Passed, Bad, Odd and Not make findings.
+// Passed is a check that passed.
 func Passed(check, format string, args ...any) Finding {
 	return Finding{Check: check, Verdict: OK, Say: fmt.Sprintf(format, args...)}
 }
@@ -57,17 +56,17 @@ func Failed(check, advice, format string, args ...any) Finding {
 	return Finding{check, Fail, fmt.Sprintf(format, args...), advice}
 }
 
-// Warned is a check that did not end well, with what to do.
+// Warned is a check that passed with a warning, with what to do.
 func Warned(check, advice, format string, args ...any) Finding {
 	return Finding{check, Warn, fmt.Sprintf(format, args...), advice}
 }
 
-// Skipped is a check that cannot be made from here, with how it can.
+// Skipped is a check that cannot be made from here, with how to make it.
 func Skipped(check, advice, format string, args ...any) Finding {
 	return Finding{check, Skip, fmt.Sprintf(format, args...), advice}
 }
 
-// OutdatedUsers is what users.conf of an older version lacks; where says which it is.
+// OutdatedUsers is the warning for a users.conf of an older version; where says which one.
 func OutdatedUsers(where string) Finding {
 	return Warned("nats-users", "'ao init --dir' with the folder of its keys renews nats/users.conf and keeps every "+
 		"key; then have NATS reload it, or restart an embedded one",
@@ -75,8 +74,7 @@ func OutdatedUsers(where string) Finding {
 			"comes with (%s)", where)
 }
 
-// Secret looks whether others than its owner can read a file of secrets; setting is what names it. A folder: whether
-// others can look into it.
+// Secret checks that only its owner can read a file of secrets, or look into a folder. setting names it.
 func Secret(setting, path string) Finding {
 	what := fmt.Sprintf("%s %s", setting, path)
 	info, err := os.Stat(path)
@@ -96,11 +94,12 @@ func Secret(setting, path string) Finding {
 		}
 		what = fmt.Sprintf("%s %s/%s", setting, path, open)
 	}
-	return Failed("secrets", fmt.Sprintf("chmod %s %s; if somebody else may have read it, make new secrets", right, path),
+	return Failed("secrets", fmt.Sprintf("chmod %s %s; if somebody else may have read it, make new secrets", right,
+		path),
 		"%s is open to every user of its machine (%v)", what, info.Mode().Perm())
 }
 
-// readableIn is something in a folder that every user may read; empty: there is nothing like that.
+// readableIn returns a file in a folder that every user may read; empty: there is none.
 func readableIn(dir string) (string, error) {
 	all, err := os.ReadDir(dir)
 	for _, e := range all {
@@ -111,7 +110,7 @@ func readableIn(dir string) (string, error) {
 	return "", err
 }
 
-// reachable tells whether any user can get as far as a file: a folder on the way may be closed.
+// reachable reports whether any user can reach a file: a folder on the way may be closed.
 func reachable(path string) bool {
 	path, err := filepath.Abs(path)
 	for dir := filepath.Dir(path); err == nil; dir = filepath.Dir(dir) {
@@ -126,7 +125,7 @@ func reachable(path string) bool {
 	return true
 }
 
-// Disk looks how much room there is where a folder lies, or will lie.
+// Disk checks the free space where a folder is, or will be.
 func Disk(setting, dir string) Finding {
 	for at := dir; ; at = filepath.Dir(at) {
 		var s syscall.Statfs_t
@@ -141,7 +140,7 @@ func Disk(setting, dir string) Finding {
 	}
 }
 
-// judgeSpace judges a disk: what writes every record must never find it full.
+// judgeSpace judges the free space of a disk that every record is written to.
 func judgeSpace(what string, free, all uint64) Finding {
 	const advice = "make room, or move the folder: when the disk is full nothing is accepted any more " +
 		"(RUN_RETENTION, RUN_KEEP and the streams' sizes say how much is kept)"
@@ -157,8 +156,8 @@ func judgeSpace(what string, free, all uint64) Finding {
 	return Passed("disk", "%s", summary)
 }
 
-// Store judges what NATS may store: limits is what its streams may hold in all, most what it stores at most, disk how
-// large its disk is; 0: nobody knows.
+// Store checks what NATS may store. limits is what its streams may hold in total, most what it stores at most, disk the
+// size of its disk; 0: unknown.
 func Store(limits, most, disk uint64) Finding {
 	const check = "nats-store"
 	summary := fmt.Sprintf("the streams may hold %s in all", Size(limits))
@@ -181,7 +180,7 @@ func Store(limits, most, disk uint64) Finding {
 	return Passed(check, "%s", summary)
 }
 
-// Size is a number of bytes for people.
+// Size formats a number of bytes.
 func Size(n uint64) string {
 	for _, u := range []struct {
 		name string
@@ -194,7 +193,7 @@ func Size(n uint64) string {
 	return strconv.FormatUint(n, 10) + " B"
 }
 
-// Clock judges how far a clock is from ours, known but for a doubt.
+// Clock judges how far a clock is from ours, measured to within doubt.
 func Clock(who string, ahead, doubt time.Duration) Finding {
 	const advice = "let the machines keep their clocks by NTP (timedatectl, chronyc): times in records, limits of " +
 		"tokens and signatures of callbacks are judged by them"
@@ -210,7 +209,7 @@ func Clock(who string, ahead, doubt time.Duration) Finding {
 	return Passed("clocks", "%s agrees, to within %v", who, (off + doubt).Round(time.Millisecond))
 }
 
-// minNATS is the oldest server that works: it has atomic batches.
+// minNATS is the oldest usable server: it has atomic batches.
 var minNATS = [2]int{2, 12}
 
 // NATS judges a server's version.

@@ -1,4 +1,4 @@
-// Package coordinatortest runs coordinators in the tests of their parts, and plays those whom they talk with.
+// Package coordinatortest runs coordinators in tests, and plays the runners that they talk to.
 package coordinatortest
 
 import (
@@ -23,15 +23,14 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Start runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says
-// when.
+// Start runs a coordinator until the test ends. Leases are long, since most tests send no heartbeats.
 func Start(t testing.TB, b *bus.Bus, cfg parts.Config) *parts.Coordinator {
 	t.Helper()
 	c, _ := StartUntil(t, b, cfg)
 	return c
 }
 
-// StartUntil is Begin of one that may end before the test.
+// StartUntil is Start for a coordinator that may end before the test.
 func StartUntil(t testing.TB, b *bus.Bus, cfg parts.Config) (c *parts.Coordinator, end func()) {
 	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
@@ -39,7 +38,7 @@ func StartUntil(t testing.TB, b *bus.Bus, cfg parts.Config) (c *parts.Coordinato
 	return c, Run(t, c)
 }
 
-// Run runs a coordinator that ends with the test, or before.
+// Run runs a coordinator until the test ends or end is called.
 func Run(t testing.TB, c *parts.Coordinator) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,15 +56,15 @@ func Run(t testing.TB, c *parts.Coordinator) (end func()) {
 	return end
 }
 
-// contexts are the contexts of running coordinators.
+// contexts are those of running coordinators.
 var contexts sync.Map
 
-// OccupyPool takes all of a coordinator's pool until it is let go, or the coordinator ends.
+// OccupyPool takes every slot of a coordinator's pool until release is called or the coordinator ends.
 func OccupyPool(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) {
 	t.Helper()
 	life, ok := contexts.Load(c)
 	if !ok {
-		t.Fatal("nobody runs this coordinator")
+		t.Fatal("the coordinator is not running")
 	}
 	until := make(chan struct{})
 	held := func(ctx context.Context) error {
@@ -82,7 +81,7 @@ func OccupyPool(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func(
 	return sync.OnceFunc(func() { close(until) })
 }
 
-// Runner is a process with these agents.
+// Runner returns a runner with these agents.
 func Runner(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	return runnerapi.Runner{
 		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural",
@@ -91,13 +90,13 @@ func Runner(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	}
 }
 
-// Echo is an agent that takes anything.
+// Echo returns an agent that takes any parameters.
 func Echo(name string) agent.Blueprint {
 	return agent.Blueprint{Name: name, Type: run.Procedural, Command: "./" + name, Status: agent.Active}
 }
 
-// Register tries again where a slow machine makes a process that is gone look alive, or another registration came
-// between.
+// Register registers a runner. It retries where a dead process looks alive on a slow machine, or another registration
+// came in between.
 func Register(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) (reg runnerapi.Registered) {
 	t.Helper()
 	natstest.Until(t, r.ID()+" is registered", func() bool {
@@ -111,13 +110,13 @@ func Register(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) (reg runne
 	return reg
 }
 
-// AnswerCommands plays the process of a runner that is there: it answers commands until the test ends.
+// AnswerCommands plays the process of a runner: it answers commands until the test ends.
 func AnswerCommands(t testing.TB, b *bus.Bus, r runnerapi.Runner) {
 	t.Helper()
 	ReplyWith(t, b, r, runnerapi.CommandReply{Instance: r.Instance})
 }
 
-// ReplyWith is answers with a given answer to whatever is asked.
+// ReplyWith is AnswerCommands with a given reply.
 func ReplyWith(t testing.TB, b *bus.Bus, r runnerapi.Runner, reply runnerapi.CommandReply) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -146,7 +145,7 @@ func Submit(t testing.TB, c *parts.Coordinator, body, key string) runs.Accepted 
 	return a
 }
 
-// Active waits until a run is as it should be.
+// Active waits until a run is as ok wants it.
 func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(projection.Active) bool) (
 	a projection.Active) {
 	t.Helper()
@@ -160,7 +159,7 @@ func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(project
 
 func IsQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
 
-// Claim begins a queued run, as a worker does.
+// Claim claims a queued run, as a worker does.
 func Claim(t testing.TB, c *parts.Coordinator, id string, r runnerapi.Runner) projection.Active {
 	t.Helper()
 	a := Active(t, c, id, "is queued", IsQueued)
@@ -170,7 +169,7 @@ func Claim(t testing.TB, c *parts.Coordinator, id string, r runnerapi.Runner) pr
 	return Active(t, c, id, "is claimed", func(a projection.Active) bool { return a.Claim != nil })
 }
 
-// Finish says the last word of a claimed run.
+// Finish appends the end record of a claimed run.
 func Finish(t testing.TB, c *parts.Coordinator, a projection.Active) {
 	t.Helper()
 	Put(t, c.Bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
@@ -190,7 +189,7 @@ func Put(t testing.TB, b *bus.Bus, subj string, record any) {
 	}
 }
 
-// WantCode checks what a fault says.
+// WantCode checks the code of a fault.
 func WantCode(t testing.TB, err error, code string) {
 	t.Helper()
 	if err == nil || fault.Of(err).Code != code {

@@ -1,5 +1,5 @@
-// Package logins is what all coordinators of a deployment agree on about who is logged in: how a login is signed, and which
-// logins are over.
+// Package logins shares browser logins among the coordinators of a deployment: how they are signed, and which have
+// ended.
 package logins
 
 import (
@@ -11,37 +11,38 @@ import (
 	"ao/shared/fault"
 )
 
-// signer signs with the deployment's secret.
+// signer signs with the secret of the deployment.
 type signer interface {
 	Sign(text string) string
 	Deployment() string
 }
 
-// bucket keeps the ids of logins that are over, for longer than any of them would last.
+// bucket keeps the ids of ended logins, for longer than a login can last.
 type bucket interface {
 	Create(ctx context.Context, key string, body []byte) (rev uint64, err error)
 	Get(ctx context.Context, key string) (body []byte, rev uint64, err error)
 }
 
-// Logins is the same on each coordinator.
+// Logins signs and ends logins.
 type Logins struct {
 	Signer signer
 	Bucket bucket
-	Ready  func() bool // the secret is read
+	Ready  func() bool // the secret has been read
 }
 
-// Deployment is a name of this deployment that no other has. The error is Unavailable.
+// Deployment returns the unique name of this deployment. Its error is Unavailable.
 func (l *Logins) Deployment() (string, error) {
 	if !l.Ready() {
-		return "", fault.New(fault.Unavailable, "", "starting: the deployment's secret is being read").After(time.Second)
+		return "", fault.New(fault.Unavailable, "", "starting: the deployment's secret is being read").
+			After(time.Second)
 	}
 	return l.Signer.Deployment(), nil
 }
 
-// Sign is the signature of a text. Whoever asks has had the deployment's name.
+// Sign returns the signature of a text. Deployment must have succeeded before.
 func (l *Logins) Sign(text string) string { return l.Signer.Sign(text) }
 
-// End ends a login, or uses up a code, for every coordinator; first: nobody did it before.
+// End ends a login, or uses up a code, for every coordinator. first: it was not ended before.
 func (l *Logins) End(ctx context.Context, id string) (first bool, err error) {
 	_, err = l.Bucket.Create(ctx, id, nil)
 	if errors.Is(err, bus.ErrTaken) {
@@ -50,7 +51,7 @@ func (l *Logins) End(ctx context.Context, id string) (first bool, err error) {
 	return err == nil, err
 }
 
-// Ended says whether a login was ended, or a code used.
+// Ended reports whether a login has ended, or a code was used.
 func (l *Logins) Ended(ctx context.Context, id string) (bool, error) {
 	_, _, err := l.Bucket.Get(ctx, id)
 	if errors.Is(err, bus.ErrNotFound) {

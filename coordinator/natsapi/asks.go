@@ -7,7 +7,7 @@ import (
 	"ao/shared/agent"
 )
 
-// Runs starts and stops runs, and tells how they end.
+// Runs starts and stops runs, and reports how they end.
 type Runs interface {
 	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
 	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
@@ -15,7 +15,7 @@ type Runs interface {
 	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
 }
 
-// Agents tells which agents there are.
+// Agents lists agents.
 type Agents interface {
 	Published(status string) (list any, err error)
 	BrokenAgents() []agent.BrokenFile

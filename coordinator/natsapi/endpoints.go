@@ -25,7 +25,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// idempotencyKey is the idempotency key that a publisher gave; none is no key.
+// idempotencyKey returns the key that a publisher sent; empty: none.
 func idempotencyKey(h nats.Header) (string, error) {
 	for _, name := range []string{"Idempotency-Key", "idempotency-key", nats.MsgIdHdr} {
 		switch all := h.Values(name); {
@@ -42,7 +42,7 @@ func idempotencyKey(h nats.Header) (string, error) {
 	return "", nil
 }
 
-// create takes a run. Mode sync waits for its end and answers the run with its result; past wait_seconds the ids.
+// create starts a run. With mode sync it waits for the end and returns the result, or the ids after wait_seconds.
 func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	own, err := idempotencyKey(r.header)
 	var acc runs.Accepted
@@ -57,7 +57,7 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	select {
 	case s.waitSlots <- struct{}{}:
 		defer func() { <-s.waitSlots }()
-	default: // so many wait already
+	default: // too many are waiting already
 		return reply{202, acc}, nil
 	}
 	wait := s.cfg.Wait
@@ -74,13 +74,13 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	case !ended && s.ended.Err() == nil:
 		return reply{202, acc.TimedOut(wait)}, nil
-	case !ended: // we end
+	case !ended: // this coordinator is shutting down
 		return reply{202, acc}, nil
 	}
 	return reply{200, v}, nil
 }
 
-// get shows a run, with its result once it has ended: there is no other way to read that over NATS.
+// get returns a run, with its result once it has ended.
 func (s *service) get(ctx context.Context, r *request) (reply, error) {
 	id, err := runID(r.body)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *service) stop(ctx context.Context, ask *request) (reply, error) {
 	return reply{200, r}, err
 }
 
-// runID reads {"run_id":"…"}, or the id alone.
+// runID reads {"run_id":"…"}, or just the id.
 func runID(body []byte) (string, error) {
 	var in struct {
 		RunID string `json:"run_id"`
@@ -112,7 +112,7 @@ func runID(body []byte) (string, error) {
 	return readID(body, &in, &in.RunID)
 }
 
-// readID reads an object that has an id, or the id alone.
+// readID reads an object with an id, or just the id.
 func readID(body []byte, in any, inID *string) (string, error) {
 	body = bytes.TrimSpace(body)
 	if !bytes.HasPrefix(body, []byte("{")) {
@@ -141,13 +141,13 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 	return reply{200, map[string]any{"agents": list}}, err
 }
 
-// replyTo is the header under which a publisher of the inbox says where it wants its answer: a JetStream publish uses
-// the reply subject itself for the stream's acknowledgement.
+// replyTo is the header for the subject of the answer: a JetStream publish uses the reply subject for its own
+// acknowledgement.
 const replyTo = "Ao-Reply-To"
 
-// inbox takes a run that a publisher left. What is refused goes to REJECTED with the reason; the answer, good or bad,
-// goes to the publisher too where it gave a subject. Trouble of ours is no answer: the message comes again, and so it
-// does while its agent may yet come back with its runner.
+// inbox starts a run from an inbox message. A refused message goes to REJECTED with the reason. The answer, good or
+// bad, also goes to the subject that the publisher named. A temporary error is not answered: the message is delivered
+// again, also while its agent may come back with its runner.
 func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	h := nats.Header(m.Header)
 	to := h.Get(replyTo)
@@ -159,7 +159,7 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	}
 	acc, err := s.submitInbox(ctx, h, m)
 	if s.cfg.Temporary(err) {
-		return fault.Wrap(fault.Unavailable, "", "The agent is not there yet", err)
+		return fault.Wrap(fault.Unavailable, "", "The agent is not registered yet", err)
 	}
 	switch fault.KindOf(err) {
 	case fault.Busy, fault.Unavailable:
@@ -176,8 +176,8 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	return err
 }
 
-// submitInbox submits an inbox message under the publisher's idempotency key, else under the message's own: however often it
-// is delivered, one run comes of it.
+// submitInbox submits an inbox message under the publisher's idempotency key, else under the message's own. It makes
+// one run, however often the message is delivered.
 func (s *service) submitInbox(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc runs.Accepted, err error) {
 	ctx, span := s.cfg.Trace.Start(trace.Extract(ctx, h), trace.Consumer, subject.InboxRuns)
 	defer func() { endSpan(span, reply{status: 201}, err) }()
@@ -190,7 +190,8 @@ func (s *service) submitInbox(ctx context.Context, h nats.Header, m bus.InboxMes
 		return runs.Accepted{}, err
 	}
 	if req.Mode == run.Sync {
-		return runs.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or "+
+		return runs.Accepted{}, fault.New(fault.Invalid, "", "The inbox does not wait for results: use mode "+
+			"async_poll, or "+
 			"request "+subject.APIRunsCreate).With("field", "mode")
 	}
 	own, err := idempotencyKey(h)
@@ -203,7 +204,7 @@ func (s *service) submitInbox(ctx context.Context, h nats.Header, m bus.InboxMes
 	return s.cfg.Runs.Submit(ctx, m.Body, "inbox", m.Key)
 }
 
-// record writes a line of the audit log. NATS does not tell who published: its own users and permissions say who may.
+// record writes an audit entry. NATS does not tell who published; its own permissions decide who may.
 func (s *service) record(door, action string, of audit.Targets, done int, err error) {
 	if s.cfg.Audit == nil {
 		return
@@ -213,7 +214,7 @@ func (s *service) record(door, action string, of audit.Targets, done int, err er
 	s.cfg.Audit.Record(e)
 }
 
-// checkReplyTo tells whether a stranger may have us publish there: not to what workers and servers listen to.
+// checkReplyTo refuses subjects that workers or servers listen to.
 func checkReplyTo(to string) error {
 	first, _, _ := strings.Cut(to, ".")
 	if len(to) > 255 || first == "ao" || strings.HasPrefix(first, "$") || strings.ContainsAny(to, "*> \t\r\n") ||
@@ -224,7 +225,7 @@ func checkReplyTo(to string) error {
 	return nil
 }
 
-// Run serves until ctx ends, and then until what is under way is answered.
+// Run serves until ctx ends and every request is answered.
 func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
 	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
@@ -273,7 +274,7 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 			return errors.Join(err, svc.Stop())
 		}
 	}
-	// now the server knows of the endpoints; a server that just went hears of them when it is back
+	// wait until the server knows the endpoints
 	_ = nc.FlushTimeout(time.Second)
 	s.log.Info("NATS service ready", "service", "ao", "id", svc.Info().ID)
 	if cfg.Serving != nil {

@@ -1,6 +1,6 @@
-// Package natsapi is the coordinator's NATS side: a micro service for request and reply, and the
-// durable inbox that takes runs while no coordinator is up. Bodies, checks and answers are those of HTTP; the HTTP code
-// stands in the header `status`.
+// Package natsapi serves the API over NATS: a micro service for requests, and a durable inbox for runs, which also
+// accepts them while no coordinator is up. Bodies, checks and answers are those of HTTP. The HTTP code is in the header
+// `status`.
 package natsapi
 
 import (
@@ -25,70 +25,69 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// status is the NATS side of every fault: the code that HTTP has for it.
+// status maps kinds of faults to the codes of HTTP.
 var status = map[fault.Kind]int{
 	fault.Internal: 500, fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404,
 	fault.Conflict: 409, fault.Stale: 412, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
 }
 
-// endpointConcurrency is how many requests of one endpoint are worked on at a time; the others wait in the connection.
+// endpointConcurrency is how many requests of one endpoint are handled at a time; others wait in the connection.
 const endpointConcurrency = 256
 
-// maxWaiting is how many requests wait for the end of their run at a time. Those beyond it are answered with 202 and
-// the ids.
+// maxWaiting is how many requests may wait for the end of their run. Further ones get 202 and the ids.
 const maxWaiting = 4096
 
 type service struct {
 	nc        *nats.Conn
 	cfg       Config
 	log       *slog.Logger
-	ended     context.Context // nobody waits any longer
-	waitSlots chan struct{}   // a place for each request that waits for its run
+	ended     context.Context // ends every wait
+	waitSlots chan struct{}   // a slot for each waiting request
 
-	mu   sync.RWMutex // held to enter; closing takes it
+	mu   sync.RWMutex // held to begin a request; closing takes it
 	done bool
 	open sync.WaitGroup
 }
 
-// reply is what an endpoint answers.
+// reply is the answer of an endpoint.
 type reply struct {
 	status int
 	body   any
 }
 
-// request is what an endpoint was asked.
+// request is a request to an endpoint.
 type request struct {
 	header  nats.Header
 	body    []byte
-	memory  *budget.Account // what a large body takes; nil: nothing
-	release func()          // frees the request's place among those that are worked on
-	waited  time.Duration   // for a run
+	memory  *budget.Account // of a large body; nil: none
+	release func()          // frees the slot of the endpoint
+	waited  time.Duration   // for the run
 }
 
-// free lets go of the body and of the request's place: the run is stored, and the answer may come long after.
+// free releases the body's memory and the endpoint's slot: the run is stored, and the answer may come much later.
 func (r *request) free() {
 	r.body = nil
 	r.memory.Empty()
 	r.release()
 }
 
-// endpoint is one subject of the service, with what it counted.
+// endpoint is one subject of the service and its statistics.
 type endpoint struct {
 	name, subject, body string
 	reads               bool // it changes nothing
 	do                  func(context.Context, *request) (reply, error)
 	slots               chan struct{}
 	counts              counts
-	durations           *metric.Cache[int, *metric.Histogram] // by code; nil: nobody counts
+	durations           *metric.Cache[int, *metric.Histogram] // by code; nil: not measured
 }
 
-// counts are the service's own statistics: requests are worked on beside each other, which micro does not measure.
+// counts are the service's statistics. micro's own would not measure concurrent requests.
 type counts struct {
 	answered, refused, failed atomic.Uint64
 	nanos                     atomic.Int64
 }
 
-// ignoreEnd: that ctx ended is no error.
+// ignoreEnd returns nil where ctx has ended.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -96,13 +95,13 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// close takes no more and waits for what is under way.
+// close accepts no more requests and waits for those in progress.
 func (s *service) close(svc micro.Service) error {
 	err := svc.Stop()
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		err = nil
 	}
-	_ = s.nc.FlushTimeout(time.Second) // after it nothing new comes
+	_ = s.nc.FlushTimeout(time.Second) // after this, no new requests arrive
 	s.mu.Lock()
 	s.done = true
 	s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *service) close(svc micro.Service) error {
 	return err
 }
 
-// begin counts a request in; false: we are going.
+// begin counts a request; false: the service is closing.
 func (s *service) begin() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -121,11 +120,12 @@ func (s *service) begin() bool {
 	return true
 }
 
-// handle works on a request beside the others. micro's own Respond is for one goroutine, so the answer is sent here.
+// handle handles a request concurrently. micro's own Respond allows one goroutine, so answer publishes instead.
 func (s *service) handle(e *endpoint, r micro.Request) {
 	if !s.begin() {
-		s.answer(e, r.Reply(), reply{}, fault.New(fault.Unavailable, "", "This coordinator is going; try again").
-			After(time.Second), 0)
+		s.answer(e, r.Reply(), reply{},
+			fault.New(fault.Unavailable, "", "This coordinator is shutting down; try again").
+				After(time.Second), 0)
 		return
 	}
 	req, to := &request{header: nats.Header(r.Headers()), body: r.Data()}, r.Reply()
@@ -148,14 +148,13 @@ func (s *service) handle(e *endpoint, r micro.Request) {
 	}()
 }
 
-// publishers have one caller's share, all together: NATS does not tell them apart.
+// publishers share the limits of one caller: NATS does not tell them apart.
 const publishers = "nats"
 
-// workFactor is how often a large body is in memory while it is checked and stored.
+// workFactor is how many copies of a large body are in memory while it is handled.
 const workFactor = 4
 
-// reserve makes room for a large body; all publishers together have one caller's share. Small ones are bounded by their
-// number.
+// reserve reserves memory for a large body, from the share of all publishers. Small ones are bounded by their number.
 func (s *service) reserve(bytes int) (*budget.Account, error) {
 	if s.cfg.Memory == nil || bytes <= budget.Small {
 		return nil, nil
@@ -173,7 +172,7 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 	}()
 	before := context.WithoutCancel(s.ended)
 	ctx, span := trace.Extract(before, r.header), trace.Span{}
-	if ctx != before || !e.reads { // who only asks begins no trace by that
+	if ctx != before || !e.reads { // reads start no trace
 		ctx, span = s.cfg.Trace.Start(ctx, trace.Server, e.subject)
 	}
 	defer func() { endSpan(span, v, err) }()
@@ -202,7 +201,7 @@ func endSpan(span trace.Span, v reply, err error) {
 	span.End()
 }
 
-// answer is the one place that answers requests.
+// answer answers every request.
 func (s *service) answer(e *endpoint, to string, v reply, err error, took time.Duration) {
 	f := s.send(to, v, err, nil)
 	e.counts.nanos.Add(int64(took))
@@ -228,7 +227,7 @@ func (s *service) answer(e *endpoint, to string, v reply, err error, took time.D
 	s.log.LogAttrs(s.ended, level, "nats request", attrs...)
 }
 
-// send encodes a value or an error and publishes it. It gives the fault that was sent.
+// send encodes and publishes a value or an error. It returns the fault that was sent.
 func (s *service) send(to string, v reply, err error, more nats.Header) *fault.Fault {
 	var f *fault.Fault
 	if err != nil {
@@ -248,7 +247,7 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 		v.status = status[f.Kind]
 		raw, _ = strictjson.Encode(f)
 	}
-	if !subject.ReplyAllowed(to) { // nobody waits, or somebody wants to borrow our rights
+	if !subject.ReplyAllowed(to) { // no reply subject, or one that must not be published to
 		return f
 	}
 	h := nats.Header{"status": {strconv.Itoa(v.status)}}
@@ -275,20 +274,20 @@ func (c *counts) snapshot() any {
 	}
 }
 
-// Config is whom the service asks, all three required, and how it behaves: zero works.
+// Config has what the service needs; the first three fields are required.
 type Config struct {
 	Runs      Runs
 	Agents    Agents
-	Temporary func(err error) bool // a refusal may be over: an agent that is missing may yet come with its runner
+	Temporary func(err error) bool // reports whether a refusal may go away: the agent may come back with its runner
 
-	Wait    time.Duration  // default 30 s: how long mode sync waits where a request does not say
+	Wait    time.Duration  // default 30 s: the wait of mode sync without wait_seconds
 	Version string         // default 1.0.0: shown by nats micro
 	Serving func()         // called once when requests are answered
-	Audit   *audit.Log     // who changed what; nil: it is not recorded
+	Audit   *audit.Log     // nil: nothing is recorded
 	Memory  *budget.Memory // for large bodies; nil: without limits
 	Trace   *trace.Tracer  // makes spans; default none
 	Log     *slog.Logger   // default slog.Default()
 
 	Metadata map[string]string // what others read of this coordinator in its service
-	Metrics  *metric.Registry  // default nil: nothing is counted
+	Metrics  *metric.Registry  // nil: nothing is measured
 }

@@ -19,46 +19,46 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Previewer shows what definitions would do. All of it is required.
+// Previewer shows what definitions would do. Every field is required.
 type Previewer struct {
-	// only an answer that is JSON as a whole counts, where nobody says so
+	// by default, only an answer that is JSON as a whole counts
 	WholeOnly   bool
 	NamedSchema func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
-	Agent       func(ctx context.Context, name string) (*agents.Resolved, error) // an agent that exists
-	Runners     func(w runnerapi.RoutingKey, model string) []explain.Candidate   // the closest first
+	Agent       func(ctx context.Context, name string) (*agents.Resolved, error) // an existing agent
+	Runners     func(w runnerapi.RoutingKey, model string) []explain.Candidate   // the closest match first
 }
 
-// AgentRequest asks what a run of a definition would be given, and who would take it.
+// AgentRequest asks what a run of a definition would get, and which runners would take it.
 type AgentRequest struct {
 	// as for POST /agents; what the coordinator adds to it is ignored
 	Definition json.RawMessage `json:"definition,omitempty"`
-	AgentName  string          `json:"agent_name,omitempty"` // instead of definition: an agent that exists
+	AgentName  string          `json:"agent_name,omitempty"` // an existing agent instead of a definition
 	Parameters json.RawMessage `json:"parameters,omitempty"` // default {}
 }
 
-// AgentPreview is what a start with these parameters would be given.
+// AgentPreview is what a run with these parameters would get.
 type AgentPreview struct {
 	Valid            bool               `json:"valid"` // the parameters match
 	ValidationErrors []schema.Violation `json:"validation_errors"`
 	ParametersSchema json.RawMessage    `json:"parameters_schema"` // what they are validated against
-	// null: there is none, or the parameters do not have it
+	// null: there is none, or the parameters lack it
 	Prompt       *string  `json:"prompt"`
 	SystemPrompt *string  `json:"system_prompt"` // with the request for output; null: there is none
 	Runners      []Runner `json:"runners"`
 }
 
-// Runner is whether a runner would take the run now.
+// Runner says whether a runner would take the run now.
 type Runner struct {
 	explain.Candidate
 	Matches bool `json:"matches"`
 }
 
-// ignoredMembers are the members that answers have beside a definition.
-var ignoredMembers = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable", "reason",
+// ignoredMembers are in the answers of the API, but are no part of a definition.
+var ignoredMembers = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable",
+	"reason",
 	"drafts"}
 
-// Preview is what a run of a definition would be given. A definition that cannot be stored is refused as POST /agents
-// refuses it.
+// Preview returns what a run of a definition would get. It refuses a definition that POST /agents would refuse.
 func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, error) {
 	var req AgentRequest
 	if err := strictjson.DecodeFilled(raw, &req); err != nil {
@@ -117,12 +117,13 @@ func (p *Previewer) resolve(ctx context.Context, req AgentRequest) (*agents.Reso
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "definition must be a JSON object").With("field", "definition")
 	}
-	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return slices.Contains(ignoredMembers, m.Key) })
+	members = slices.DeleteFunc(members,
+		func(m strictjson.Member) bool { return slices.Contains(ignoredMembers, m.Key) })
 	b, err := agent.Read(strictjson.Object(members), run.Autonomous)
 	return &agents.Resolved{Blueprint: b}, err
 }
 
-// promptOf is what the model would be told; nil where the parameters lack it.
+// promptOf returns the model's prompt; nil where the parameters lack it.
 func promptOf(k *agents.Resolved, parameters json.RawMessage) (*string, error) {
 	raw, err := k.Snapshot()
 	if err != nil {
@@ -138,7 +139,7 @@ func promptOf(k *agents.Resolved, parameters json.RawMessage) (*string, error) {
 	return &text, nil
 }
 
-// systemPrompt is the system prompt with the request for output in the agent's schema.
+// systemPrompt returns the system prompt with the request for output in the agent's schema.
 func (p *Previewer) systemPrompt(ctx context.Context, b agent.Blueprint) (*string, error) {
 	text, wanted := b.SystemPrompt, b.OutputSchema
 	if b.OutputSchemaName != "" {

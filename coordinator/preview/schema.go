@@ -1,5 +1,4 @@
-// Package preview shows what an output schema or an agent's definition would do, before anybody stores it. It writes
-// nothing.
+// Package preview shows what an output schema or an agent's definition would do before it is stored. It writes nothing.
 package preview
 
 import (
@@ -16,28 +15,28 @@ import (
 	"ao/shared/strictjson"
 )
 
-// SchemaRequest asks for the verdict on a schema, and on an answer to it.
+// SchemaRequest asks whether a schema is valid, and whether an answer matches it.
 type SchemaRequest struct {
 	Schema     json.RawMessage    `json:"schema,omitempty"`
 	SchemaText *string            `json:"schema_text,omitempty"` // instead of schema: text that may be no JSON
-	Answer     *string            `json:"answer,omitempty"`      // what a model said
+	Answer     *string            `json:"answer,omitempty"`      // of a model
 	Options    *run.OutputOptions `json:"options,omitempty"`     // how the schema is enforced
 }
 
-// SchemaVerdict is whether a schema can be used, with everything that is wrong with it.
+// SchemaVerdict says whether a schema is valid, with all that is wrong with it.
 type SchemaVerdict struct {
 	Valid  bool           `json:"valid"`
 	Errors []Located      `json:"errors"`
 	Answer *AnswerVerdict `json:"answer,omitempty"` // only where the schema is valid
 }
 
-// Located is a violation and its place in the text that was sent.
+// Located is a violation with its place in the text that was sent.
 type Located struct {
 	schema.Violation
 	schema.Place
 }
 
-// AnswerVerdict is what a worker would take from an answer.
+// AnswerVerdict is what a worker would make of an answer.
 type AnswerVerdict struct {
 	Valid      bool        `json:"valid"`  // the chosen candidate matches
 	Chosen     *int        `json:"chosen"` // among candidates; null: there is none
@@ -125,7 +124,8 @@ func (p *Previewer) answer(ctx context.Context, s *schema.Schema, text string, s
 	ctx, cancel := context.WithTimeout(ctx, maxWork)
 	defer cancel()
 	found := outputschema.Find(text, strict, func(v json.RawMessage) bool {
-		return ctx.Err() == nil && s.Check(v) == nil
+		return ctx.Err() == nil &&
+			s.Check(v) == nil
 	})
 	a := &AnswerVerdict{Candidates: []Candidate{}, Found: len(found.Candidates)}
 	if found.Chosen < 0 {

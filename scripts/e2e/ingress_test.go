@@ -202,7 +202,7 @@ func TestIngress(t *testing.T) {
 			`{"agent_name":"plain"}`:                 "Parameters do not match agent's parameters_schema",
 			`no json`:                                "The body is not JSON",
 			`{"session_id":"ses_none","prompt":"x"}`: "There is no session",
-			`{"agent_name":"tool","mode":"sync"}`:    "Nobody waits at the inbox",
+			`{"agent_name":"tool","mode":"sync"}`:    "The inbox does not wait for results",
 		} {
 			s.contains(rejected[body], reason)
 		}

@@ -1,4 +1,4 @@
-// Package doctor looks over what a coordinator sees. It writes nothing.
+// Package doctor checks what a coordinator sees. It writes nothing.
 package doctor
 
 import (
@@ -25,7 +25,7 @@ import (
 // maxNamed is how many of one kind a finding names.
 const maxNamed = 5
 
-// Doctor looks over what a coordinator sees.
+// Doctor checks what a coordinator sees.
 type Doctor struct {
 	NATS interface {
 		Storage() error
@@ -44,16 +44,17 @@ type Doctor struct {
 	}
 	Waits      interface{ UnmatchedQueues() map[string]time.Time }
 	Ready      func() error
-	NoMatch    time.Duration // after so long a run fails that no online runner matches
-	MaxPending int           // runs that may wait
+	NoMatch    time.Duration // how long a run waits for a runner before it fails
+	MaxPending int           // most waiting runs
 }
 
-// Checkup looks over what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
+// Checkup checks what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
 func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 	d.Past.WaitOwnWrites(ctx)
 	var all []checkup.Finding
 	if err := d.NATS.Storage(); err != nil {
-		all = append(all, checkup.Failed("nats-storage", "make room on the disk of NATS; where the server is one of its "+
+		all = append(all, checkup.Failed("nats-storage", "make room on the disk of NATS; where the server is one "+
+			"of its "+
 			"own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s",
 			fault.Of(err).Message))
 	} else if err := d.Ready(); err != nil {
@@ -79,7 +80,7 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 	return append(all, d.checkCallbacks(ctx)...)
 }
 
-// replicas judges how many servers keep what is written.
+// replicas checks how many servers keep each record.
 func replicas(s bus.ServerHealth) checkup.Finding {
 	least, behind := 0, map[string]bool{}
 	for _, one := range s.Streams {
@@ -95,7 +96,7 @@ func replicas(s bus.ServerHealth) checkup.Finding {
 		return checkup.Passed("replicas", "a single NATS server: it keeps everything once")
 	case least < 2:
 		return checkup.Warned("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them",
-			"NATS is a cluster, and every record stands on one of its servers alone")
+			"NATS is a cluster, and every record is on one of its servers only")
 	case len(behind) > 0:
 		return checkup.Warned("replicas", "bring these servers back and wait until they have caught up; take no other "+
 			"one down meanwhile ('nats stream report')",
@@ -108,8 +109,8 @@ func replicas(s bus.ServerHealth) checkup.Finding {
 	return checkup.Passed("replicas", "%d replicas, all complete", least)
 }
 
-// fill judges how full the streams are. RUNS refuses new runs at nine tenths; what has old entries give way is full
-// by intention.
+// fill checks how full the streams are. RUNS refuses new runs at nine tenths; streams that drop old entries are meant
+// to be full.
 func fill(streams []bus.StreamHealth) (all []checkup.Finding) {
 	for _, s := range streams {
 		const advice = "give the stream more room ('nats stream edit %s --max-bytes=…'), or keep less " +
@@ -122,7 +123,8 @@ func fill(streams []bus.StreamHealth) (all []checkup.Finding) {
 		case !s.RejectsWhenFull || s.MaxBytes == 0:
 			all = append(all, checkup.Passed("streams", "%s", summary))
 		case s.Bytes >= s.MaxBytes/10*9:
-			all = append(all, checkup.Failed("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused", summary))
+			all = append(all, checkup.Failed("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused",
+				summary))
 		case s.Bytes >= s.MaxBytes/4*3:
 			all = append(all, checkup.Warned("streams", fmt.Sprintf(advice, s.Name), "%s", summary))
 		default:
@@ -132,12 +134,12 @@ func fill(streams []bus.StreamHealth) (all []checkup.Finding) {
 	return all
 }
 
-// checkRunners also gives how many online runners are of which version.
+// checkRunners also returns how many online runners have which version.
 func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int) {
 	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
 	for _, m := range d.Members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
-		if m.Status == runnerapi.Left { // only its agents' names are still there
+		if m.Status == runnerapi.Left { // only its agents' names are kept
 			continue
 		}
 		if m.Status == runnerapi.Stale || m.Status == runnerapi.Removed {
@@ -153,8 +155,9 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 		}
 		versions[cmp.Or(m.Version, version.Unknown)]++
 		if m.ClockKnown {
-			// its beat took a while to come
-			if f := checkup.Clock("the clock of runner "+name, m.ClockOffset, 500*time.Millisecond); f.Verdict != checkup.OK {
+			// its heartbeat took a while
+			if f := checkup.Clock("the clock of runner "+name, m.ClockOffset,
+				500*time.Millisecond); f.Verdict != checkup.OK {
 				all = append(all, f)
 			}
 		}
@@ -182,13 +185,13 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 	return all, versions
 }
 
-// surveyTime is how long all coordinators have to say which version they are of.
+// surveyTime is how long coordinators have to report their version.
 const surveyTime = 300 * time.Millisecond
 
-// checkVersions asks all coordinators for their versions, and judges them with those of the runners.
+// checkVersions asks all coordinators for their versions and compares them with those of the runners.
 func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
 	coordinators := map[string]int{}
-	answers, _ := d.NATS.RequestMany(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
+	answers, _ := d.NATS.RequestMany(ctx, subject.APIPing, surveyTime) // an unavailable NATS is another finding
 	for _, a := range answers {
 		coordinators[versions.ProgramIn(a)]++
 	}
@@ -198,7 +201,7 @@ func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) chec
 	return judgeVersions(coordinators, runners)
 }
 
-// judgeVersions judges how many coordinators and runners are of which version. Builds without one are not judged.
+// judgeVersions compares versions. Builds without a version are left out.
 func judgeVersions(coordinators, runners map[string]int) checkup.Finding {
 	say := "coordinators: " + countVersions(coordinators)
 	if len(runners) > 0 {
@@ -208,13 +211,14 @@ func judgeVersions(coordinators, runners map[string]int) checkup.Finding {
 	maps.Copy(known, runners)
 	delete(known, version.Unknown)
 	if len(known) > 1 {
-		return checkup.Warned("versions", "bring all to one version when it suits: coordinators first, then workers", "%s",
+		return checkup.Warned("versions", "bring all to one version when it suits: coordinators first, then workers",
+			"%s",
 			say)
 	}
 	return checkup.Passed("versions", "%s", say)
 }
 
-// countVersions says how many there are of each version.
+// countVersions formats how many there are of each version.
 func countVersions(versions map[string]int) string {
 	var all []string
 	for _, v := range slices.Sorted(maps.Keys(versions)) {
@@ -223,7 +227,7 @@ func countVersions(versions map[string]int) string {
 	return firstFew(all)
 }
 
-// firstFew names a few of many.
+// firstFew joins the first few names.
 func firstFew(all []string) string {
 	if len(all) > maxNamed {
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), len(all)-maxNamed)
@@ -231,7 +235,7 @@ func firstFew(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// checkQueues judges whether somebody takes what waits.
+// checkQueues checks whether a runner takes the runs that wait.
 func (d *Doctor) checkQueues() checkup.Finding {
 	var lonely []string
 	for queue, since := range d.Waits.UnmatchedQueues() {
@@ -249,7 +253,8 @@ func (d *Doctor) checkQueues() checkup.Finding {
 func (d *Doctor) checkPending() checkup.Finding {
 	waiting, _, _ := d.History.Counts()
 	if waiting*4 >= d.MaxPending*3 {
-		return checkup.Warned("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429",
+		return checkup.Warned("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs "+
+			"get 429",
 			"%d runs wait, of %d that may", waiting, d.MaxPending)
 	}
 	return checkup.Passed("waiting", "%d runs wait, of %d that may", waiting, d.MaxPending)
@@ -308,7 +313,8 @@ func pendingCallbacks(owed []run.Run, dead int, now time.Time) (all []checkup.Fi
 			Format(time.RFC3339)))
 	}
 	if dead > 0 {
-		all = append(all, checkup.Warned("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver "+
+		all = append(all, checkup.Warned("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks "+
+			"redeliver "+
 			"RUN' tries one again", "%d were given up after all tries", dead))
 	}
 	if len(all) == 0 {

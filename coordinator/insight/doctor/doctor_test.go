@@ -28,7 +28,8 @@ func TestJudgedReplicas(t *testing.T) {
 			bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(3), stream(1)}}, checkup.Warn,
 			"on one of its servers alone"},
 		{"two", bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(2)}}, checkup.Warn, "2 replicas"},
-		{"one is away", bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(3, "b"), stream(3, "b", "c")}},
+		{"one is away", bus.ServerHealth{Cluster: "c",
+			Streams: []bus.StreamHealth{stream(3, "b"), stream(3, "b", "c")}},
 			checkup.Warn, "away or not complete: b, c"},
 	} {
 		if f := replicas(tt.s); f.Verdict != tt.want || !strings.Contains(f.Say, tt.say) {

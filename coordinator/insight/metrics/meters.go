@@ -10,28 +10,28 @@ import (
 	"ao/shared/run"
 )
 
-// How many agents, profiles and error codes metrics tell apart; further ones are "other".
+// Limits of labels: further agents, profiles and error codes count as "other".
 const (
 	meteredAgents   = 100
 	meteredProfiles = 50
 	meteredReasons  = 50
 )
 
-// watchedReasons are codes that alerts look for: they are counted from 0.
+// watchedReasons are codes that alerts use. They are reported from 0.
 var watchedReasons = []string{dispatch.CodeUnmatched, run.CodeDisconnected}
 
-// sameEverywhere ends the help of what every coordinator counts from the stream.
+// sameEverywhere ends the help of metrics that every coordinator derives from the stream.
 const sameEverywhere = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
 
-// Meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the projection is told by
-// one goroutine, in the order of the stream.
+// Meters are the metrics of a coordinator; nil parts measure nothing. One goroutine reports the steps of the
+// projection, in the order of the stream.
 type Meters struct {
 	*runCounters
 	*timings
 	*failureCounters
 }
 
-// runCounters counts what came, what was begun and what has ended.
+// runCounters count runs that were accepted, claimed and ended.
 type runCounters struct {
 	accepted *metric.Cache[[2]string, *metric.Counter] // agent, type
 	claimed  *metric.Cache[string, *metric.Counter]    // profile
@@ -39,14 +39,14 @@ type runCounters struct {
 	profile  func(runner string) string
 }
 
-// timings are how long things take.
+// timings measure durations.
 type timings struct {
 	ways   map[string]runTimings // by the agent's type
 	parent *metric.Histogram
 	hook   *metric.Histogram
 }
 
-// failureCounters counts what failed, was refused or lost, beside what did well.
+// failureCounters count what failed, was refused or lost, and successes of the same kind.
 type failureCounters struct {
 	failed  *metric.Cache[string, *metric.Counter] // reason
 	reasons *metric.LabelLimit
@@ -56,16 +56,16 @@ type failureCounters struct {
 	tried   *metric.Cache[string, *metric.Counter]
 }
 
-// outcome is what ended runs are counted by.
+// outcome has the labels of ended runs.
 type outcome struct {
 	agent, profile string
 	status         run.Status
 }
 
-// runTimings are the times that runs of a type take.
+// runTimings are the durations of runs of one type.
 type runTimings struct{ unqueued, queued, execution, whole *metric.Histogram }
 
-// New makes the meters of a coordinator; profileOf says of which profile a runner is, empty: not known.
+// New makes the meters of a coordinator. profileOf returns the profile of a runner; empty: unknown.
 func New(r *metric.Registry, profileOf func(runner string) string) Meters {
 	return Meters{newTally(r, profileOf), newTimings(r), newTroubles(r)}
 }
@@ -74,7 +74,8 @@ func newTally(r *metric.Registry, profileOf func(runner string) string) *runCoun
 	agents, profiles := metric.NewLabelLimit(meteredAgents), metric.NewLabelLimit(meteredProfiles)
 	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+sameEverywhere, "agent", "type")
 	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is "+
-		"that of the runner that had it last, none where nobody began it."+sameEverywhere, "agent", "profile", "outcome")
+		"that of the runner that had it last, none where nobody began it."+sameEverywhere, "agent", "profile",
+		"outcome")
 	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+sameEverywhere, "profile")
 	return &runCounters{
 		accepted: metric.NewCache(func(k [2]string) *metric.Counter { return accepted.With(agents.Label(k[0]), k[1]) }),
@@ -92,9 +93,11 @@ func newTimings(r *metric.Registry) *timings {
 		"storing it takes, or its session's turn and a runner that matches."+sameEverywhere, metric.Slow, "type")
 	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for "+
 		"a free slot."+sameEverywhere, metric.Slow, "type")
-	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+sameEverywhere,
+	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+
+		sameEverywhere,
 		metric.Slow, "type")
-	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+sameEverywhere, metric.Slow, "type")
+	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+sameEverywhere, metric.Slow,
+		"type")
 	for _, t := range []string{run.Procedural, run.Autonomous, metric.Other} {
 		m.ways[t] = runTimings{unqueued.With(t), queued.With(t), execution.With(t), whole.With(t)}
 	}
@@ -127,7 +130,7 @@ func newTroubles(r *metric.Registry) *failureCounters {
 	return m
 }
 
-// InitAgent makes the counters of an agent whose runs these profiles may have.
+// InitAgent makes the counters of an agent that may run in these profiles.
 func (m *runCounters) InitAgent(name, kind string, profiles []string) {
 	m.accepted.Get([2]string{name, kind})
 	for _, status := range []run.Status{run.Completed, run.Failed, run.Stopped} {
@@ -145,13 +148,13 @@ func (m *runCounters) InitProfiles(profiles []string) {
 	}
 }
 
-// plainCode is what an error's code looks like.
+// plainCode matches valid error codes.
 var plainCode = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z_]{0,63}$`)
 
-// none is the label where there is none.
+// none is the label for a missing value.
 const none = "none"
 
-// memoize asks once for what never changes: a runner that is gone is remembered, for its runs' ends come after it.
+// memoize caches profileOf: the runs of a removed runner may end after it.
 func memoize(profileOf func(string) string) func(string) string {
 	var mu sync.Mutex
 	known := map[string]string{}
@@ -224,7 +227,7 @@ func (m *timings) step(s projection.Step) {
 // fail counts a failed attempt by the code of its error.
 func (m *failureCounters) fail(code string) {
 	reason := metric.Other
-	if plainCode.MatchString(code) { // executors may say anything
+	if plainCode.MatchString(code) { // executors may send any code
 		reason = m.reasons.Label(code)
 	}
 	if m.failed.Get(reason).Inc(); code == run.CodeDisconnected {
@@ -232,14 +235,14 @@ func (m *failureCounters) fail(code string) {
 	}
 }
 
-// Checked counts an offer that this coordinator has said the last word on.
+// Checked counts a result check that this coordinator has finished.
 func (m *failureCounters) Checked(s run.Status) {
 	if m != nil {
 		m.offered.Get(s).Inc()
 	}
 }
 
-// Mismatch counts an offer that its worker should not have made.
+// Mismatch counts an unverified result that does not match, though its worker should have checked it.
 func (m *failureCounters) Mismatch() {
 	if m != nil {
 		m.refused.Inc()

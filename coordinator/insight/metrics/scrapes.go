@@ -1,4 +1,4 @@
-// Package metrics counts what happens, and looks at how things stand when somebody asks for metrics. It writes nothing.
+// Package metrics counts events, and reads the current state when metrics are scraped. It writes nothing.
 package metrics
 
 import (
@@ -19,13 +19,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// meteredRunners is how many runners have series of their own; further ones are one, "other".
+// meteredRunners is how many runners have their own series; further ones count as "other".
 const meteredRunners = 500
 
-// scrapeTimeout is how long NATS is waited for when somebody asks for metrics.
+// scrapeTimeout is how long a scrape waits for NATS.
 const scrapeTimeout = time.Second
 
-// Scrapes are what is looked at whenever somebody asks for metrics.
+// Scrapes are the metrics that are read when they are scraped.
 type Scrapes struct {
 	Metrics *metric.Registry
 	Stream  interface {
@@ -49,23 +49,24 @@ type Scrapes struct {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.BrokenFile
 	}
-	ProfileOf  func(agent string) string // which its runs have; empty: any
+	ProfileOf  func(agent string) string // of its runs; empty: any
 	Ready      func() error
 	Lanes      interface{ InUse() int }
-	MaxPending int // runs that may wait
-	MaxQueues  int // queues that may be in use
+	MaxPending int // most waiting runs
+	MaxQueues  int // most queues
 	Tally      interface {
 		InitProfiles(all []string)
 		InitAgent(name, kind string, profiles []string)
 	}
 }
 
-// Register has all of them looked at until end is called.
+// Register registers all scrapes until end is called.
 func (o *Scrapes) Register() (end func()) {
 	if o.Metrics == nil {
 		return func() {}
 	}
-	looks := []func() func(*metric.Scrape){o.scrapeRuns, o.scrapeRunners, o.scrapeCallbacks, o.scrapeProjection, o.scrapeStreams}
+	looks := []func() func(*metric.Scrape){o.scrapeRuns, o.scrapeRunners, o.scrapeCallbacks, o.scrapeProjection,
+		o.scrapeStreams}
 	ends := []func(){o.Metrics.BeforeScrape(o.initCounters)}
 	for _, look := range looks {
 		ends = append(ends, o.Metrics.AtScrape(look()))
@@ -77,8 +78,8 @@ func (o *Scrapes) Register() (end func()) {
 	}
 }
 
-// initCounters has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter
-// that is first seen at 20 has had no increase for who watches it.
+// initCounters makes the counters of every known agent and profile at 0. A counter that is first seen at 20 would show
+// no increase.
 func (o *Scrapes) initCounters() {
 	agents, err := o.Agents.Agents("")
 	if err != nil { // not read yet
@@ -95,7 +96,7 @@ func (o *Scrapes) initCounters() {
 	}
 	for _, b := range agents {
 		name, of := b.Name, profiles[b.Type]
-		if len(agents) > meteredAgents { // the places are for those that run
+		if len(agents) > meteredAgents { // the series are for those that run
 			name = metric.Other
 		}
 		if one := o.ProfileOf(b.Name); one != "" {
@@ -105,7 +106,7 @@ func (o *Scrapes) initCounters() {
 	}
 }
 
-// secondsSince is how long ago something was, in seconds; 0 where there is nothing.
+// secondsSince returns the seconds since at; 0 for nil.
 func secondsSince(at *time.Time) float64 {
 	if at == nil || at.IsZero() {
 		return 0
@@ -113,7 +114,7 @@ func secondsSince(at *time.Time) float64 {
 	return max(time.Since(*at), 0).Seconds()
 }
 
-// unix is a time as seconds since 1970; 0 where there is none.
+// unix returns a time as seconds since 1970; 0 for the zero time.
 func unix(at time.Time) float64 {
 	if at.IsZero() {
 		return 0
@@ -121,7 +122,7 @@ func unix(at time.Time) float64 {
 	return float64(at.Unix())
 }
 
-// lastBackup is when the last backup was begun, zero: there was none; known: NATS has said so.
+// lastBackup returns when the last complete backup started; zero: there is none. known: NATS has answered.
 func (o *Scrapes) lastBackup(ctx context.Context) (at time.Time, known bool, err error) {
 	text, _, err := o.Backups.Get(ctx, subject.LastBackup)
 	if errors.Is(err, bus.ErrNotFound) {
@@ -140,15 +141,17 @@ func number(yes bool) float64 {
 	return 0
 }
 
-// scrapeRuns shows what runs there are, and where they wait.
+// scrapeRuns reports runs and where they wait.
 func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 	r := o.Metrics
 	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+sameEverywhere, "state")
 	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); beyond it new ones get 429.")
-	depth := r.Gauge("ao_queue_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+sameEverywhere, "queue")
+	depth := r.Gauge("ao_queue_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+sameEverywhere,
+		"queue")
 	oldest := r.Gauge("ao_queue_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 "+
 		"where none does."+sameEverywhere, "queue")
-	served := r.Gauge("ao_queue_served", "1: an online runner takes from this queue; 0: none does."+sameEverywhere, "queue")
+	served := r.Gauge("ao_queue_served", "1: an online runner takes from this queue; 0: none does."+sameEverywhere,
+		"queue")
 	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no "+
 		"runner matches."+sameEverywhere)
 	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where "+
@@ -156,10 +159,11 @@ func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 	lanes := r.Gauge("ao_queues", "Queues for special demands that are in use."+sameEverywhere)
 	most := r.Gauge("ao_queues_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are "+
 		"free, and runners' agents have as many beside them.")
-	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+sameEverywhere, "status")
+	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+sameEverywhere,
+		"status")
 	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+sameEverywhere)
 	at, cancel := context.WithCancel(context.Background())
-	cancel() // a look waits for nothing
+	cancel() // do not wait for the projection
 	return func(s *metric.Scrape) {
 		now := o.Status(at)
 		for state, n := range map[string]int{"pending": now.Runs.Pending, "claimed": now.Runs.Claimed,
@@ -184,7 +188,7 @@ func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 	}
 }
 
-// scrapeRunners shows the slots of the runners that are there, and what agents there are.
+// scrapeRunners reports slots of runners, and agents.
 func (o *Scrapes) scrapeRunners() func(*metric.Scrape) {
 	r := o.Metrics
 	labels := []string{"runner", "host", "profile"}
@@ -228,7 +232,7 @@ func (o *Scrapes) scrapeRunners() func(*metric.Scrape) {
 	}
 }
 
-// scrapeCallbacks shows what is owed to parents and to receivers of callbacks.
+// scrapeCallbacks reports pending callbacks and webhooks.
 func (o *Scrapes) scrapeCallbacks() func(*metric.Scrape) {
 	r := o.Metrics
 	owed := r.Gauge("ao_callbacks_owed", "Ended runs that their parent session is yet to be told of."+sameEverywhere)
@@ -249,7 +253,7 @@ func (o *Scrapes) scrapeCallbacks() func(*metric.Scrape) {
 	}
 }
 
-// scrapeProjection shows what the fold has read, and whether requests can be served.
+// scrapeProjection reports what the projection has read, and whether the coordinator is ready.
 func (o *Scrapes) scrapeProjection() func(*metric.Scrape) {
 	r := o.Metrics
 	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
@@ -268,8 +272,8 @@ func (o *Scrapes) scrapeProjection() func(*metric.Scrape) {
 	}
 }
 
-// scrapeStreams shows how full the streams are, and how far the fold is behind. Where NATS does not say so at once,
-// nothing is shown.
+// scrapeStreams reports how full the streams are and how far the projection lags. Without an answer of NATS it reports
+// nothing.
 func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
 	r := o.Metrics
 	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what "+

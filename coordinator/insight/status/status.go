@@ -1,4 +1,4 @@
-// Package status tells how everything stands, in little. It writes nothing.
+// Package status summarizes the state of the deployment. It writes nothing.
 package status
 
 import (
@@ -15,8 +15,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Status is how everything stands, in little: what a look once a second can afford. It costs what there are of queues,
-// of runners and of runs under way, however many wait or have ended.
+// Status is a summary that is cheap enough for every second. It costs as much as there are queues, runners and active
+// runs, however many wait or have ended.
 type Status struct {
 	At       time.Time         `json:"at"`
 	Since    time.Time         `json:"since"` // this coordinator's start: totals begin there
@@ -30,7 +30,7 @@ type Status struct {
 	Pending  int               `json:"max_pending"`
 }
 
-// RunCounts are the runs that are kept.
+// RunCounts counts the runs that are kept.
 type RunCounts struct {
 	Pending  int `json:"pending"`
 	Claimed  int `json:"claimed"`
@@ -39,7 +39,7 @@ type RunCounts struct {
 	Ended    int `json:"ended"`
 }
 
-// Waiting is a number of runs, and since when the first of them waits.
+// Waiting counts waiting runs; Since is when the first of them began to wait.
 type Waiting struct {
 	Runs   int        `json:"waiting"`
 	Oldest *time.Time `json:"oldest_since,omitempty"`
@@ -52,7 +52,7 @@ func waitingIn(l projection.Waitlist) Waiting {
 	return Waiting{l.Waiting, &l.Since}
 }
 
-// QueueStatus is a queue.
+// QueueStatus is the status of a task queue.
 type QueueStatus struct {
 	Queue string `json:"queue"`
 	Waiting
@@ -60,7 +60,7 @@ type QueueStatus struct {
 	Served bool            `json:"served"` // an online runner takes from it
 }
 
-// Overview tells how everything stands.
+// Overview builds the status.
 type Overview struct {
 	History interface {
 		Seq() uint64
@@ -79,10 +79,10 @@ type Overview struct {
 	}
 	Members    func() []runnerapi.Member
 	Began      time.Time
-	MaxPending int // runs that may wait
+	MaxPending int // most waiting runs
 }
 
-// Status tells how everything stands.
+// Status returns the summary.
 func (o *Overview) Status(ctx context.Context) Status {
 	o.Past.WaitOwnWrites(ctx)
 	s := Status{At: time.Now().UTC(), Since: o.Began.UTC(), Sequence: o.History.Seq(), Totals: o.History.Totals(),
@@ -137,8 +137,8 @@ func (o *Overview) Status(ctx context.Context) Status {
 	return s
 }
 
-// baseRoutingKey is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as
-// much as the name does.
+// baseRoutingKey returns what a queue stands for that needs no entry in `lanes`. For others whose entry was deleted it
+// returns what the name tells.
 func baseRoutingKey(lane string) runnerapi.RoutingKey {
 	kind, rest, _ := strings.Cut(lane, ".")
 	profile, _, _ := strings.Cut(rest, ".")
