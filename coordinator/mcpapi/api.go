@@ -15,41 +15,39 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// API answers MCP requests for one coordinator.
+// API answers the MCP requests of one coordinator.
 type API struct {
 	cfg     Config
 	log     *slog.Logger
 	handler http.Handler
-	waits   sync.Map // MCP session and id of a call that is under way → its context.CancelFunc
+	waits   sync.Map // MCP session and id of a call in progress → its context.CancelFunc
 }
 
-// exchange is what a tool knows of the request that it is called by. The SDK hands the request's values on, not its
-// end.
+// exchange is the request that calls a tool. The SDK passes the request's context values on, but not its end.
 type exchange struct {
 	who           access.Caller
-	ctx           context.Context // ends when the client goes, or cancels its call
+	ctx           context.Context // ends when the client disconnects or cancels its call
 	w             *keepAliveWriter
-	headerSession string // X-Agent-Session-Id
+	headerSession string // X-Agent-Session-Id, the session of the calling agent
 
 	stored func()
 	waited atomic.Int64 // for a run, nanoseconds
 
-	from, id string // the other end's address, and the request's id
+	from, id string // the client's address and the request's id
 }
 
 type exchangeKey struct{}
 
-// keepAliveWriter is the way to the client, with signs of life while nothing else is said: comments, which every reader of event
-// streams skips.
+// keepAliveWriter writes the answer, and comments of an event stream while a tool waits. Readers skip comments.
 type keepAliveWriter struct {
 	http.ResponseWriter
 	mu    sync.Mutex
 	begin sync.Once
-	done  chan struct{} // nil: there were none
+	done  chan struct{} // nil: not started
 	wg    sync.WaitGroup
 }
 
-// start begins the signs of life; a tool calls it, so that the answer's headers are set.
+// start starts the comments. A tool calls it, so the answer's headers are set.
 func (l *keepAliveWriter) start(every time.Duration) {
 	l.begin.Do(func() {
 		l.done = make(chan struct{})
@@ -71,10 +69,10 @@ func (l *keepAliveWriter) start(every time.Duration) {
 	})
 }
 
-// parentHeader names the session in which the calling agent works. The worker sets it for its executors.
+// parentHeader names the session of the calling agent. The worker sets it for its executors.
 const parentHeader = "X-Agent-Session-Id"
 
-// call is one call of a tool.
+// call is a call of a tool.
 type call struct {
 	*exchange
 	notify context.Context // for notifications that belong to this call
@@ -85,7 +83,7 @@ type call struct {
 	recorded bool
 }
 
-// Config is whom the side asks, all required, and how it behaves: zero works.
+// Config has what the API needs. The first fields are required.
 type Config struct {
 	Runs     Runs
 	Sessions Sessions
@@ -93,12 +91,12 @@ type Config struct {
 	Schemas  Schemas
 	History  History
 
-	Waiting   context.Context // its end ends every wait for a run, never a run; default: nothing does
-	KeepAlive time.Duration   // default 15 s: rhythm of signs of life while a call waits
-	Audit     *audit.Log      // who changed what; nil: it is not recorded
+	Waiting   context.Context // ends all waits for runs, but no run; default: nothing does
+	KeepAlive time.Duration   // default 15 s: interval of comments while a call waits
+	Audit     *audit.Log      // nil: nothing is recorded
 	Log       *slog.Logger    // default slog.Default()
 
-	// ReserveStream is asked before a run's events are followed for a caller; an error: they are not. Default: nobody is asked.
+	// ReserveStream is asked before a run's events are followed; an error: they are not. Default: always allowed.
 	ReserveStream func(access.Caller) (leave func(), err error)
 }
 
@@ -106,7 +104,7 @@ type Config struct {
 func (l *keepAliveWriter) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = http.NewResponseController(l.ResponseWriter).Flush() // a reader that is gone is seen at the next piece
+	_ = http.NewResponseController(l.ResponseWriter).Flush() // a client that disconnected is noticed at the next write
 }
 
 func (l *keepAliveWriter) Write(b []byte) (int, error) {
@@ -115,7 +113,7 @@ func (l *keepAliveWriter) Write(b []byte) (int, error) {
 	return l.ResponseWriter.Write(b)
 }
 
-// close ends them.
+// close ends the comments.
 func (l *keepAliveWriter) close() {
 	if l.done != nil {
 		close(l.done)
@@ -123,17 +121,17 @@ func (l *keepAliveWriter) close() {
 	}
 }
 
-// failure is a document about something that did not succeed: the model is to see it as an error.
+// failure is a document about something that failed. The model sees it as an error.
 type failure struct{ doc any }
 
-// tool is one row of the table: what a client sees of it, who may call it, and what it does.
+// tool describes a tool: what clients see, who may call it, and what it does.
 type tool struct {
 	name, title, description string
-	inputSchema              string // JSON Schema of its arguments; they are checked where they are read
+	inputSchema              string // JSON Schema of the arguments; they are checked where they are read
 	scope                    access.Scope
-	forSessions              bool   // session tokens may call it, for what is theirs
+	forSessions              bool   // session tokens may call it for their own sessions
 	readOnly                 bool   // changes nothing
-	destructive              bool   // ends what somebody may still want
-	action                   string // in the audit log, where it changes something
+	destructive              bool   // ends something that may still be wanted
+	action                   string // for the audit log; empty: it changes nothing
 	do                       func(*API, *call) (any, error)
 }

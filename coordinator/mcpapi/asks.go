@@ -20,7 +20,7 @@ type Runs interface {
 	Outcome(ctx context.Context, id string) (runs.Outcome, error)
 }
 
-// Sessions tells of sessions and stops them, and knows what one session may do with another.
+// Sessions shows and stops sessions, and checks what a session may do with another.
 type Sessions interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
@@ -30,18 +30,18 @@ type Sessions interface {
 	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
 }
 
-// Agents tells which agents there are.
+// Agents lists agents.
 type Agents interface {
 	Agents(status string) ([]agent.Blueprint, error)
 }
 
-// Schemas keeps output schemas by name.
+// Schemas stores named output schemas.
 type Schemas interface {
 	Schemas(ctx context.Context) ([]schemas.Schema, error)
 	CreateSchema(ctx context.Context, raw []byte) (schemas.Schema, error)
 }
 
-// History tells what happens in a run while it happens.
+// History follows the events of a run.
 type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Active(id string) (projection.Active, bool)

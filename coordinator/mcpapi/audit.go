@@ -6,12 +6,12 @@ import (
 	"ao/coordinator/audit"
 )
 
-// accepted writes the line of a run that was taken: its end may come long after.
+// accepted writes the audit entry of a run when it was accepted, since its end may come much later.
 func (a *API) accepted(x *call) {
 	a.note(x, audit.RunCreate, http.StatusCreated, "")
 }
 
-// record writes the line of a call that changes something, or was refused for who calls.
+// record writes the audit entry of a call that changes something or was refused.
 func (a *API) record(t tool, x *call, err error) {
 	action := t.action
 	status, code := audit.Outcome(http.StatusOK, err)

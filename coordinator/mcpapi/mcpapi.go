@@ -1,6 +1,5 @@
-// Package mcpapi is the coordinator's MCP side: tools by which agents, and any client of the Model Context Protocol,
-// start and follow sessions of other agents. It is stateless streamable HTTP, so that any coordinator answers any
-// request; checks, rights and answers are those of the HTTP API.
+// Package mcpapi serves the Model Context Protocol: tools to start and follow sessions of agents. It is stateless
+// streamable HTTP, so any coordinator can answer any request. Checks, rights and answers are those of the HTTP API.
 package mcpapi
 
 import (
@@ -26,7 +25,7 @@ const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says
 	`takes; start_agent_session starts one and by default waits for its result. A call that waits too long gives the ` +
 	`session's id: ask get_agent_session_result for the rest. A refused call says what to mend: mend it and call again.`
 
-// New makes the MCP side of a coordinator.
+// New makes the API.
 func New(cfg Config) *API {
 	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, 15*time.Second)
 	if cfg.Waiting == nil {
@@ -49,19 +48,18 @@ func New(cfg Config) *API {
 		}, a.toolHandler(t))
 	}
 	server.AddReceivingMiddleware(filterTools)
-	// Bodies are limited, and foreign hosts and pages refused, before a request gets here; the SDK's own check of Host
-	// would refuse what comes through a proxy on this machine.
+	// The HTTP API has limited the body and refused foreign hosts and origins. The SDK's own check of Host would refuse
+	// requests through a proxy on this machine.
 	a.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1})
 	return a
 }
 
-// sessionHeader names a client's MCP session. Nothing is kept for one here: it only tells whose call a later request
-// cancels.
+// sessionHeader names a client's MCP session. It only tells whose call a later request cancels; no session is kept.
 const sessionHeader = "Mcp-Session-Id"
 
-// Serve answers one POST; body is its body, who is who asks. stored is called when what the body asks for is: waiting
-// for its end is no more work.
+// Serve answers one POST of a caller. It calls stored when what the body asks for has been stored: waiting for the end
+// is no more work.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller,
 	stored func()) (waited time.Duration) {
 	if why := bodyError(body); why != "" {
@@ -93,22 +91,23 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 			defer a.waits.Delete(call)
 		}
 	}
-	if m.isNotification() { // the others say what matters only where a session is kept
+	if m.isNotification() { // other notifications matter only where sessions are kept
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{who: who, ctx: ctx, w: &keepAliveWriter{ResponseWriter: w}, headerSession: r.Header.Get(parentHeader), stored: stored,
+	x := &exchange{who: who, ctx: ctx, w: &keepAliveWriter{ResponseWriter: w},
+		headerSession: r.Header.Get(parentHeader), stored: stored,
 		from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	return time.Duration(x.waited.Load())
 }
 
-// maxAnswer is how long an answer may be: it goes out twice, as text and as data, and clients refuse events beyond 16
-// MiB.
+// maxAnswer is the most bytes of an answer. It is sent twice, as text and as data, and clients refuse events beyond
+// 16 MiB.
 const maxAnswer = 4 << 20
 
-// handler is the SDK's side of a tool: it answers with a value, or with an error that the model can read.
+// toolHandler adapts a tool to the SDK. Errors are answers that the model can read.
 func (a *API) toolHandler(t tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		x, ok := ctx.Value(exchangeKey{}).(*exchange)
@@ -125,7 +124,7 @@ func (a *API) toolHandler(t tool) mcp.ToolHandler {
 	}
 }
 
-// run calls a tool if the caller may; what panics there would end the process.
+// run calls a tool if the caller may. It recovers from panics, which would end the process.
 func (a *API) run(t tool, x *call) (v any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -143,7 +142,7 @@ func (a *API) run(t tool, x *call) (v any, err error) {
 	return t.do(a, x)
 }
 
-// result is what the client gets: the document as data and as text; an error as text alone, whole.
+// result builds the answer: the document as data and as text; an error as text only.
 func (a *API) result(v any, err error) (res *mcp.CallToolResult, code string) {
 	if err != nil {
 		f := fault.Of(err)

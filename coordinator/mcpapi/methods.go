@@ -17,23 +17,23 @@ import (
 
 const listTools = "tools/list"
 
-// supportedMethods are the methods of this server. The SDK knows more, of capabilities that are not offered here; a subscription
-// among them would hold a stream on which nothing ever comes.
+// supportedMethods are the methods of this server. The SDK has more, for capabilities that are not offered here; a
+// subscription would hold a stream without events.
 var supportedMethods = []string{"initialize", "ping", "server/discover", listTools, "tools/call"}
 
-// message is what has to be known of a JSON-RPC message before the SDK reads it.
+// message is the part of a JSON-RPC message that is needed before the SDK reads it.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// cancels is the id of the request that it cancels.
+// cancels returns the id of the request that the message cancels.
 func (m message) cancels() string {
 	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
 	}
-	_ = json.Unmarshal(m.Params, &p) // then it cancels nothing
+	_ = json.Unmarshal(m.Params, &p) // an unreadable message cancels nothing
 	return string(p.RequestID)
 }
 
@@ -42,14 +42,14 @@ func (m message) supported() bool {
 	return m.Method == "" || slices.Contains(supportedMethods, m.Method)
 }
 
-// isNotification reports whether it wants no answer.
+// isNotification reports whether the message expects no answer.
 func (m message) isNotification() bool { return len(m.ID) == 0 && !m.supported() }
 
-// unsupported reports whether it asks for a method that there is not.
+// unsupported reports whether the message calls an unknown method.
 func (m message) unsupported() bool { return len(m.ID) > 0 && !m.supported() }
 
-// read gives a body's message, and the first that is strange. Old clients send several at once: of them nothing else
-// has to be known. Whoever answers says what is wrong with a body.
+// read returns the message of a body, and the first message that calls an unknown method. Old clients send several at
+// once; they need nothing else of them. Invalid bodies are refused later.
 func read(body []byte) (m message, unsupported *message) {
 	all := make([]message, 1)
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
@@ -64,11 +64,11 @@ func read(body []byte) (m message, unsupported *message) {
 	return m, nil
 }
 
-// maxMessages is how many messages a body may have. Each may be answered with megabytes, all at the same time; clients
-// send one, and did send a few before 2025-06-18.
+// maxMessages is the most messages of a body. Each may be answered with megabytes at the same time. Clients send one;
+// before 2025-06-18 they sent a few.
 const maxMessages = 32
 
-// tooMany reports whether a body, which is JSON, has more than that. It reads no further than it must.
+// tooMany reports whether a JSON body has more than maxMessages. It stops reading there.
 func tooMany(body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if first, err := d.Token(); err != nil || first != json.Delim('[') {
@@ -84,11 +84,11 @@ func tooMany(body []byte) bool {
 	return n > maxMessages
 }
 
-// maxOverhead is how many bytes of a body may be something else than arguments of tools: the SDK makes thirty times as
-// much of these.
+// maxOverhead is the most bytes of a body outside the arguments of tools: the SDK uses thirty times as much memory for
+// them.
 const maxOverhead = 256 << 10
 
-// overhead is how many a body has; it is asked only of a large one.
+// overhead counts the bytes of a body outside the arguments of tools. It is called only for large bodies.
 func overhead(body []byte) int {
 	if len(body) <= maxOverhead {
 		return 0
@@ -111,7 +111,7 @@ func overhead(body []byte) int {
 	return rest
 }
 
-// bodyError says in words of ours why the SDK would not read a body, or is not to; empty: it reads it, or says so itself.
+// bodyError says why the SDK would not, or should not, read a body; empty: it reads it or answers itself.
 func bodyError(body []byte) string {
 	if !strictjson.Valid(body) {
 		return strictjson.Check(body).Error()
@@ -134,7 +134,7 @@ func bodyError(body []byte) string {
 	return ""
 }
 
-// paramsError says in words of ours why a message's parameters are of no use to the SDK; empty: they are.
+// paramsError says what is wrong with a message's parameters; empty: nothing that the SDK would not report.
 func (m message) paramsError() string {
 	var call struct {
 		Name string         `json:"name"`
@@ -150,14 +150,14 @@ func (m message) paramsError() string {
 	}
 }
 
-// refuse answers a message with an error of JSON-RPC.
+// refuse answers a message with a JSON-RPC error.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int64, text string) {
 	raw, err := strictjson.Encode(struct {
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Error   jsonrpc.Error   `json:"error"`
 	}{"2.0", id, jsonrpc.Error{Code: code, Message: text}})
-	if err != nil { // of what was just read
+	if err != nil { // cannot happen: it was just decoded
 		status = http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -165,8 +165,8 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int64, t
 	_, _ = w.Write(raw)
 }
 
-// refuseMethod answers a request for a method that there is not. Up to 2025-11-25 the status is 200: a 404 would tell
-// the client that its session is over. Since then there are no sessions, and 404 is what the protocol asks for.
+// refuseMethod answers a call of an unknown method. Up to version 2025-11-25 the status is 200, since clients took 404
+// for the end of their session. Later versions have no sessions and ask for 404.
 func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
 	status := http.StatusOK
 	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" {
@@ -176,7 +176,7 @@ func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
 		strings.Join(supportedMethods, ", ")))
 }
 
-// filterTools keeps the tools that a caller may not call out of its list.
+// filterTools removes the tools that the caller may not call from the list.
 func filterTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)

@@ -15,17 +15,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progress tells a client that asked for it what a run does, until ctx ends; the function that it gives waits for that.
-// At once it names run and session: whoever gives the call up finds the run by them. It says something at every beat,
-// since clients take silence for a hang. What happens in the run it tells where there is a seat for a live stream.
-// Nothing is told twice, and each value is above the last.
+// progress reports to a client that asked for progress, until ctx ends; stop waits for that. It names run and session
+// at once, so that the run can be found if the call is abandoned. It reports at every interval, since clients take
+// silence for a hang. It follows the run's events where a stream can be reserved. Values always rise.
 func (a *API) progress(ctx context.Context, x *call, session, id string) (stop func()) {
 	token := x.req.Params.GetProgressToken()
 	if token == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var mu sync.Mutex // two tell, and what is told counts up
+	var mu sync.Mutex // two goroutines report, and values must rise
 	n := 0
 	send := func(text string) error {
 		mu.Lock()
@@ -37,7 +36,7 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 		return x.req.Session.NotifyProgress(x.notify, &mcp.ProgressNotificationParams{ProgressToken: token,
 			Progress: float64(n), Message: text})
 	}
-	_ = send(fmt.Sprintf("waiting for run %s of session %s", id, session)) // who does not hear it hears nothing else
+	_ = send(fmt.Sprintf("waiting for run %s of session %s", id, session)) // if this fails, so will the rest
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		sent := time.Duration(0)
@@ -70,34 +69,35 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 	return func() { cancel(); wg.Wait() }
 }
 
-// follow says the events of a run, and how it stands, as lines.
+// follow reports the events and states of a run as lines.
 func (a *API) follow(ctx context.Context, session, id string, send func(string) error) error {
 	if _, err := a.cfg.History.Get(ctx, id); err != nil { // known from here on
 		return err
 	}
 	active, ok := a.cfg.History.Active(id)
-	if !ok { // ended
+	if !ok { // it has ended
 		return nil
 	}
-	last := "" // a run is told of also where only its times have changed, and a failure once more
-	return a.cfg.History.Stream(ctx, session, projection.PositionBefore(active.FirstSeq), func(i projection.Item) error {
-		defer budget.Sent(ctx)
-		switch v := i.Data.(type) {
-		case run.Event:
-			if v.RunID == id {
-				return send(eventLine(v))
+	last := "" // a run is also reported where only its times changed
+	return a.cfg.History.Stream(ctx, session, projection.PositionBefore(active.FirstSeq),
+		func(i projection.Item) error {
+			defer budget.Sent(ctx)
+			switch v := i.Data.(type) {
+			case run.Event:
+				if v.RunID == id {
+					return send(eventLine(v))
+				}
+			case run.Run:
+				if stands := statusLine(v); v.ID == id && stands != last {
+					last = stands
+					return send(stands)
+				}
 			}
-		case run.Run:
-			if stands := statusLine(v); v.ID == id && stands != last {
-				last = stands
-				return send(stands)
-			}
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
-// statusLine is how a run stands, in a line.
+// statusLine returns the state of a run as a line.
 func statusLine(r run.Run) string {
 	if r.WaitingFor != "" {
 		return string(r.Status) + ": waiting for " + r.WaitingFor
@@ -105,7 +105,7 @@ func statusLine(r run.Run) string {
 	return string(r.Status)
 }
 
-// eventLine is an event in a line; empty: it is not worth one.
+// eventLine returns an event as a line; empty: it is not reported.
 func eventLine(e run.Event) string {
 	switch e.Type {
 	case run.EventMessage:
@@ -133,7 +133,7 @@ func eventLine(e run.Event) string {
 	return ""
 }
 
-// shorten makes one short line of a text.
+// shorten returns the text as one short line.
 func shorten(s string) string {
 	const most = 200
 	s = strings.Join(strings.Fields(s), " ")

@@ -14,13 +14,13 @@ import (
 	"ao/shared/strictjson"
 )
 
-// sessionArgs are the arguments of tools about one session.
+// sessionArgs are the arguments of tools for one session.
 type sessionArgs struct {
 	SessionID   string `json:"session_id"`
 	WaitSeconds *int   `json:"wait_seconds"`
 }
 
-// session reads which one is meant, and refuses a session token another's. itself: the caller's own session is allowed.
+// session reads the session's id and checks that the caller may use it; with itself, also its own.
 func (a *API) session(x *call, itself bool) (in sessionArgs, err error) {
 	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return in, err
@@ -28,7 +28,7 @@ func (a *API) session(x *call, itself bool) (in sessionArgs, err error) {
 	return in, a.authorize(x, in.SessionID, itself)
 }
 
-// authorize refuses a session token another's session. itself: the caller's own session is allowed.
+// authorize refuses a session token another's session; with itself, its own is allowed.
 func (a *API) authorize(x *call, session string, itself bool) error {
 	if session == "" {
 		return fault.New(fault.Invalid, "", "session_id is required; list_agent_sessions lists them").
@@ -43,7 +43,7 @@ func (a *API) authorize(x *call, session string, itself bool) error {
 	return nil
 }
 
-// latest is what a model may want to know of a session's newest run.
+// latest describes a session's newest run to a model.
 type latest struct {
 	RunID      string       `json:"run_id"`
 	Status     run.Status   `json:"status"`
@@ -87,8 +87,7 @@ func (a *API) standing(ctx context.Context, s run.Session) (any, error) {
 	return doc, nil
 }
 
-// resultOf gives the result of the newest ended run. A session that is at work is waited for, as long as the caller
-// says.
+// resultOf returns the result of the newest ended run. It waits for a run in progress as long as the caller asks.
 func (a *API) resultOf(x *call) (any, error) {
 	in, err := a.session(x, true)
 	if err != nil {
@@ -106,7 +105,7 @@ func (a *API) resultOf(x *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wait > 0 && s.ID != x.who.Session { // whoever waits for its own run waits for ever
+	if wait > 0 && s.ID != x.who.Session { // waiting for its own run would never end
 		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second,
 			func(ctx context.Context) (runs.Outcome, bool, error) { return a.cfg.Runs.Await(ctx, s.LastRun) })
 		switch {
@@ -199,7 +198,7 @@ func (a *API) sessions(x *call) (any, error) {
 	return a.cfg.Sessions.Sessions(x.ctx, q)
 }
 
-// blueprint is what a model must know to start an agent.
+// blueprint tells a model how to start an agent.
 type blueprint struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`

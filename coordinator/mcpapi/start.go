@@ -14,17 +14,16 @@ import (
 	"ao/shared/strictjson"
 )
 
-// How long a call waits for a run, in seconds. Several clients give a call up after a minute, whatever is said
-// meanwhile, so the wait ends before; who knows better says so.
+// Limits of waiting for a run, in seconds. Several clients abandon a call after a minute, so the default is shorter.
 const (
 	defaultWait = 50
 	maxWait     = 600
 )
 
-// detached is a context for what is finished also for a client that has gone.
+// detached returns a context that goes on after the client disconnects.
 func (x *call) detached() context.Context { return context.WithoutCancel(x.ctx) }
 
-// parent is the session that the run is a child of: that of the token, else the one that the header names; empty: none.
+// parent returns the parent session of the run: the token's, else the one that the header names; empty: none.
 func (x *call) parent() (string, error) {
 	own := x.who.Session
 	switch {
@@ -41,7 +40,7 @@ func (x *call) parent() (string, error) {
 	return x.headerSession, nil
 }
 
-// startArgs are the arguments of start_agent_session, in the order in which they become a request.
+// startArgs are the arguments of start_agent_session, in the order of the request's members.
 type startArgs struct {
 	AgentName     string          `json:"agent_name"`
 	Prompt        *string         `json:"prompt"`
@@ -92,8 +91,7 @@ func (a *API) resume(x *call) (any, error) {
 	return a.submit(x, run.Resume, in.Mode, in.WaitSeconds)
 }
 
-// submit makes a request of the arguments, which were read strictly, and hands it in as the other doors do: what was
-// sent goes on byte by byte.
+// submit builds a request from the arguments and submits it like the other APIs. Parameters keep their bytes.
 func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	if mode == "" {
 		mode = run.Sync
@@ -143,8 +141,7 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	return a.await(x, acc, wait)
 }
 
-// request is the body of POST /runs for the arguments of a tool: their members as they were sent, but for those that
-// are ours.
+// request returns the body of POST /runs: the arguments as they were sent, without those of the tool itself.
 func request(args json.RawMessage, kind, mode, parent string) ([]byte, error) {
 	sent, err := strictjson.Members(args)
 	if err != nil {
@@ -176,29 +173,28 @@ func request(args json.RawMessage, kind, mode, parent string) ([]byte, error) {
 	return strictjson.Object(members), nil
 }
 
-// accepted answers a call that does not wait for the run's end.
+// accepted answers a call that does not wait for the end.
 type accepted struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
-	Next      string `json:"next"` // what to do now, for the model
+	Next      string `json:"next"` // for the model: what to do now
 }
 
-// pollHint tells a model how it learns of the end.
+// pollHint tells a model how to get the result.
 func pollHint(session string) string {
 	return fmt.Sprintf(`The run goes on. Call get_agent_session_result with {"session_id":%q,"wait_seconds":%d} `+
 		`until it gives the result.`, session, defaultWait)
 }
 
-// await waits for a run's end, at most so long, saying meanwhile what it does. Whoever does not wait any longer ends no
-// run.
+// await waits for the end of a run and reports progress. A client that stops waiting ends no run.
 func (a *API) await(x *call, acc runs.Accepted, most time.Duration) (any, error) {
 	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (runs.Outcome, bool,
 		error) {
 		return a.cfg.Runs.Finish(ctx, acc)
 	})
 	switch {
-	// what was accepted goes on, whether NATS can be read or not
+	// the accepted run goes on, also while NATS cannot be read
 	case err != nil && fault.KindOf(err) != fault.Unavailable:
 		return nil, err
 	case !ended:
@@ -208,7 +204,7 @@ func (a *API) await(x *call, acc runs.Accepted, most time.Duration) (any, error)
 	return document(out), nil
 }
 
-// end waits as one of the coordinator's ways to wait does; the run as it is then where it has not ended.
+// end waits for the end with wait. Without an end, it returns the run as it is.
 func (a *API) end(x *call, session, id string, most time.Duration, wait func(context.Context) (runs.Outcome, bool,
 	error)) (runs.Outcome, bool, error) {
 	began := time.Now()
@@ -224,7 +220,7 @@ func (a *API) end(x *call, session, id string, most time.Duration, wait func(con
 		if err != nil {
 			return out, false, err
 		}
-		if out.Status.Final() { // at this moment
+		if out.Status.Final() { // it has ended just now
 			out, err = a.cfg.Runs.Outcome(x.detached(), id)
 			return out, err == nil, err
 		}
@@ -232,7 +228,7 @@ func (a *API) end(x *call, session, id string, most time.Duration, wait func(con
 	return out, ended, err
 }
 
-// result is how a run ended.
+// result describes an ended run.
 type result struct {
 	RunID     string       `json:"run_id"`
 	SessionID string       `json:"session_id"`
@@ -243,7 +239,7 @@ type result struct {
 	Next      string       `json:"next,omitempty"`
 }
 
-// document is the document of an ended run; one that did not complete is an error to the model, with all that is known.
+// document returns the document of an ended run. A run that did not complete is an error to the model.
 func document(o runs.Outcome) any {
 	doc := result{RunID: o.ID, SessionID: o.SessionID, Agent: o.Agent, Status: o.Status, Result: o.Result,
 		Error: o.Error}

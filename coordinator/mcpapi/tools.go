@@ -5,7 +5,7 @@ import (
 	"ao/coordinator/audit"
 )
 
-// refuses says why a caller may not call it; nil: it may.
+// refuses says why a caller may not call the tool; nil: it may.
 func (t tool) refuses(who access.Caller) error {
 	if err := who.RequireScope(t.scope); err != nil {
 		return err
@@ -16,7 +16,7 @@ func (t tool) refuses(who access.Caller) error {
 	return nil
 }
 
-// The arguments that several tools take.
+// Arguments that several tools take.
 const (
 	sessionArg = `"session_id":{"type":"string","description":"The session (ses_…)."}`
 	modeArg    = `"mode":{"type":"string","enum":["sync","async_poll","async_callback"],"description":"sync ` +
@@ -38,7 +38,7 @@ const (
 	nothing = `{"type":"object","properties":{},"additionalProperties":false}`
 )
 
-// tools is every tool.
+// tools are all tools.
 var tools = []tool{
 	{
 		name: "list_agent_blueprints", title: "List agents", scope: access.Read, forSessions: true, readOnly: true,

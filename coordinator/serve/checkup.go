@@ -19,13 +19,13 @@ import (
 	"ao/shared/version"
 )
 
-// process is what a coordinator's process knows of itself beside its decisions.
+// process is what a coordinator's process knows about itself.
 type process struct {
 	cfg    Config
 	bus    *bus.Bus
-	server *embed.Server // NATS in this process; nil: it is elsewhere
+	server *embed.Server // embedded NATS; nil: NATS runs elsewhere
 	at     net.Addr
-	open   bool // beyond loopback
+	open   bool // HTTP listens beyond loopback
 	shown  *certificate
 }
 
@@ -46,7 +46,7 @@ func (p process) report(ctx context.Context, c *parts.Coordinator) checkup.Repor
 	return r
 }
 
-// agentFolders judges whether the files of agents can be changed where they may be.
+// agentFolders checks that agents' files can be changed where AO_AGENTS_WRITABLE is on.
 func (p process) agentFolders() (all []checkup.Finding) {
 	if !p.cfg.Coordinator.AgentsWritable {
 		return nil
@@ -61,7 +61,7 @@ func (p process) agentFolders() (all []checkup.Finding) {
 	return all
 }
 
-// http judges who gets in over HTTP, and who can listen on the way.
+// http checks who can use HTTP, and whether it is encrypted.
 func (p process) http() (all []checkup.Finding) {
 	switch {
 	case p.cfg.HTTP.Tokens == nil && p.open:
@@ -80,14 +80,15 @@ func (p process) http() (all []checkup.Finding) {
 	case p.open && p.cfg.PrivateNetwork:
 		all = append(all, checkup.Passed("tls", "HTTP is not encrypted, in a network of its own (AO_PRIVATE_NETWORK)"))
 	case p.open:
-		all = append(all, checkup.Warned("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), or put a "+
+		all = append(all, checkup.Warned("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), "+
+			"or put a "+
 			"proxy that speaks TLS before it and listen on 127.0.0.1",
 			"HTTP beyond this machine is not encrypted: tokens cross the network as they are"))
 	}
 	return all
 }
 
-// expiryWarning is how long before its end a certificate is to be replaced.
+// expiryWarning is how long before its end a certificate should be replaced.
 const expiryWarning = 14 * 24 * time.Hour
 
 func (c *certificate) judge() checkup.Finding {
@@ -106,7 +107,7 @@ func (c *certificate) judge() checkup.Finding {
 	return checkup.Passed("tls", "the certificate %s is good for %d days", c.certFile, int(left.Hours()/24))
 }
 
-// embedded judges the NATS in this process.
+// embedded checks the embedded NATS.
 func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 	n := p.cfg.NATS
 	switch {
@@ -124,13 +125,13 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 			"the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
 	}
 	if s, err := p.bus.ServerHealth(ctx); err == nil {
-		room, _ := p.server.DiskUsage() // a file system that does not say has none
+		room, _ := p.server.DiskUsage() // 0: unknown
 		all = append(all, checkup.Store(s.Limits(), p.server.MaxStore(), room.Total))
 	}
 	return append(all, syncFinding(cmp.Or(n.Sync, config.NATSSync.Default)), stagingFinding(p.server.Staging()))
 }
 
-// stagingFinding tells where batches are put aside. On disk is no mistake, only slower.
+// stagingFinding reports where batches are staged. On disk is slower, but no mistake.
 func stagingFinding(g embed.Staging) checkup.Finding {
 	if g.Dir == "" {
 		return checkup.Passed("nats-staging", "batches of records are put aside on disk, which is slower than in "+
@@ -139,7 +140,7 @@ func stagingFinding(g embed.Staging) checkup.Finding {
 	return checkup.Passed("nats-staging", "batches of records are put aside in memory (%s)", g.Dir)
 }
 
-// syncFinding judges when what was acknowledged is on disk.
+// syncFinding reports when acknowledged records are on disk.
 func syncFinding(how string) checkup.Finding {
 	if how != config.NATSSync.Default {
 		return checkup.Warned("nats-sync", "set AO_NATS_SYNC=always, unless that is meant",
@@ -148,11 +149,11 @@ func syncFinding(how string) checkup.Finding {
 	return checkup.Passed("nats-sync", "every record is on disk before it is acknowledged")
 }
 
-// remote judges the way to a NATS that is not in this process.
+// remote checks the connection to a NATS elsewhere.
 func (p process) remote(ctx context.Context) []checkup.Finding {
 	s, err := p.bus.ServerHealth(ctx)
 	if err != nil {
-		return nil // told with what else NATS is asked for
+		return nil // reported with the other findings about NATS
 	}
 	return []checkup.Finding{
 		checkup.Skipped("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; "+
@@ -163,7 +164,7 @@ func (p process) remote(ctx context.Context) []checkup.Finding {
 	}
 }
 
-// remoteStaging tells where a server elsewhere puts batches aside, as far as it lets know: only with replicas it is always in
+// remoteStaging reports where a NATS elsewhere stages batches, as far as it can be known: with replicas always in
 // memory.
 func remoteStaging(s bus.ServerHealth) checkup.Finding {
 	const check = "nats-staging"
@@ -179,16 +180,18 @@ func remoteStaging(s bus.ServerHealth) checkup.Finding {
 		"a NATS server does not tell its clients whether it puts batches of records aside in memory or on disk")
 }
 
-// remoteAccess judges who gets in at a NATS elsewhere, and who can listen on the way; private: nobody else is in that network.
+// remoteAccess checks who can use a NATS elsewhere and whether it is encrypted. private: the network is our own.
 func remoteAccess(s bus.ServerHealth, private bool) checkup.Finding {
 	const check = "nats-users"
 	switch {
 	case s.Open && !s.Local():
-		return checkup.Failed(check, "make users with 'ao init', include nats/users.conf in the server's configuration, "+
+		return checkup.Failed(check, "make users with 'ao init', include nats/users.conf in the server's "+
+			"configuration, "+
 			"and set AO_NATS_CREDS for coordinators and workers",
 			"NATS at %s lets in everybody who reaches it, and they may do everything", s.URL)
 	case s.Open:
-		return checkup.Passed(check, "NATS at %s asks nobody who they are; see that only this machine reaches it", s.URL)
+		return checkup.Passed(check, "NATS at %s asks nobody who they are; see that only this machine reaches it",
+			s.URL)
 	case !s.TLS && !s.Local() && private:
 		return checkup.Passed(check, "NATS at %s asks for a login, in a network of its own (AO_PRIVATE_NETWORK)", s.URL)
 	case !s.TLS && !s.Local():
@@ -198,7 +201,7 @@ func remoteAccess(s bus.ServerHealth, private bool) checkup.Finding {
 	return checkup.Passed(check, "NATS at %s asks for a login", s.URL)
 }
 
-// files judges who else can read our secrets, and how much room there is.
+// files checks who can read our secrets, and free space.
 func (p process) files() (all []checkup.Finding) {
 	dir := cmp.Or(p.cfg.NATS.DataDir, config.DataDir.Default)
 	for _, s := range []struct{ setting, path string }{

@@ -5,8 +5,7 @@ import (
 	"ao/shared/metric"
 )
 
-// registerExpiryMetrics shows when what others log in with ends: the certificate of the HTTP API, and the next API token of those
-// that were made to last. Either may be nil.
+// registerExpiryMetrics reports when the HTTP certificate and the next long-lived API token expire. Either may be nil.
 func registerExpiryMetrics(r *metric.Registry, shown *certificate, tokens *access.Tokens) {
 	certificates := r.CertificateExpiry()
 	token := r.Gauge("ao_token_expiry_timestamp_seconds", "When the next API token ends, as Unix time, of those that "+

@@ -22,25 +22,25 @@ import (
 // NATSConfig says where NATS is.
 type NATSConfig struct {
 	URL     string       // default nats://127.0.0.1:4222; "embed": in this process
-	Listen  string       // embedded: where it listens; "none": in-process only
+	Listen  string       // embedded: the address it listens on; "none": in-process only
 	Sync    string       // embedded: AO_NATS_SYNC
 	Staging string       // embedded: AO_NATS_STAGING
-	DataDir string       // embedded: its files lie in the folder nats of this one, default .ao
-	Users   string       // embedded: who may log in (AO_NATS_USERS); none: nobody has to
-	Login   bus.Login    // elsewhere: who we are
+	DataDir string       // embedded: its files are in the folder nats of this one, default .ao
+	Users   string       // embedded: file of users (AO_NATS_USERS); empty: no login is required
+	Login   bus.Login    // elsewhere: our credentials
 	Log     *slog.Logger // default slog.Default()
 
-	Insecure bool // embedded: listen beyond loopback although nobody has to log in there (AO_INSECURE_LISTEN)
+	Insecure bool // embedded: listen beyond loopback without users (AO_INSECURE_LISTEN)
 }
 
-// NATS is the server that this process uses: its own, or another's.
+// NATS is the server that this process uses, embedded or elsewhere.
 type NATS struct {
 	url   string
 	login []nats.Option
 	own   *embed.Server
 }
 
-// OpenNATS starts the embedded server where one is wanted. It connects to nothing yet.
+// OpenNATS starts the embedded server if one is wanted. It does not connect.
 func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	address := cmp.Or(cfg.URL, config.NATSURL.Default)
 	if address != config.Embed {
@@ -62,8 +62,7 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	return &NATS{url: s.URL(), own: s}, nil
 }
 
-// checkListen refuses an embedded server that everybody could use: who reaches a NATS without users may do everything, as
-// over HTTP.
+// checkListen refuses an embedded server that everybody could use: without users, every client may do everything.
 func checkListen(cfg NATSConfig) error {
 	if cfg.Users != "" || onlyLocal(cfg.Listen) {
 		return nil
@@ -78,13 +77,13 @@ func checkListen(cfg NATSConfig) error {
 	return nil
 }
 
-// onlyLocal tells whether only this machine reaches an embedded server.
+// onlyLocal reports whether only this machine can reach an embedded server.
 func onlyLocal(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return listen == "" || listen == "none" || err == nil && loopback(context.Background(), host)
 }
 
-// Dial makes a connection of its own; it waits for a server that isn't there yet, until ctx ends.
+// Dial connects to NATS. It waits for the server until ctx ends.
 func (n *NATS) Dial(ctx context.Context, name string, log *slog.Logger) (*nats.Conn, error) {
 	if n.own != nil {
 		return n.own.Dial(bus.Options(name, log)...)
@@ -92,8 +91,7 @@ func (n *NATS) Dial(ctx context.Context, name string, log *slog.Logger) (*nats.C
 	return bus.Connect(ctx, n.url, name, log, n.login...)
 }
 
-// DialWorker is Dial for a worker in this process: at an embedded server with users it has a worker's rights and no
-// more.
+// DialWorker is Dial for a worker in this process. An embedded server with users gives it only a worker's rights.
 func (n *NATS) DialWorker(ctx context.Context, name string, log *slog.Logger) (*nats.Conn, error) {
 	if n.own != nil {
 		return n.own.DialAs(users.Worker, bus.Options(name, log)...)
@@ -101,7 +99,7 @@ func (n *NATS) DialWorker(ctx context.Context, name string, log *slog.Logger) (*
 	return n.Dial(ctx, name, log)
 }
 
-// URL is where others find the server, without credentials; empty where it is in-process only.
+// URL returns the server's address without credentials; empty where it is in-process only.
 func (n *NATS) URL() string {
 	all := strings.Split(n.url, ",")
 	for i, one := range all {
@@ -113,7 +111,7 @@ func (n *NATS) URL() string {
 	return strings.Join(all, ",")
 }
 
-// Disk is what bus.Config wants of an embedded server; nil: it is elsewhere.
+// Disk is the field of bus.Config for an embedded server; nil: it is elsewhere.
 func (n *NATS) Disk() func() error {
 	if n.own == nil {
 		return nil
@@ -121,7 +119,7 @@ func (n *NATS) Disk() func() error {
 	return n.own.DiskError
 }
 
-// Made is what an embedded server wants to be told by bus.Config; nil: it is elsewhere.
+// Made is the field of bus.Config for an embedded server; nil: it is elsewhere.
 func (n *NATS) Made() func() {
 	if n.own == nil {
 		return nil
@@ -129,7 +127,7 @@ func (n *NATS) Made() func() {
 	return n.own.UpdateStaging
 }
 
-// measure shows the disk of an embedded server.
+// measure reports the disk of an embedded server.
 func (n *NATS) measure(r *metric.Registry) {
 	free := r.Gauge("ao_nats_disk_free_bytes", "Bytes free on the disk under the embedded NATS.")
 	all := r.Gauge("ao_nats_disk_bytes", "Size of the disk under the embedded NATS.")
@@ -151,14 +149,14 @@ func (n *NATS) measure(r *metric.Registry) {
 	})
 }
 
-// Close ends an embedded server; another's goes on.
+// Close stops an embedded server.
 func (n *NATS) Close() {
 	if n.own != nil {
 		n.own.Close()
 	}
 }
 
-// loopback tells whether every address of a host is this machine's own.
+// loopback reports whether all addresses of a host are loopback.
 func loopback(ctx context.Context, host string) bool {
 	if host == "" {
 		return false

@@ -226,7 +226,8 @@ func TestInbox(t *testing.T) {
 	for body, reason := range map[string]string{
 		`{"agent_name":"plain"}`: "Parameters do not match agent's parameters_schema: " +
 			"$.prompt: 'prompt' is a required property",
-		`{"agent_name":"plain","prompt":"x","mode":"sync"}`: "The inbox does not wait for results: use mode async_poll, or " +
+		`{"agent_name":"plain","prompt":"x","mode":"sync"}`: "The inbox does not wait for results: use mode " +
+			"async_poll, or " +
 			"request ao.api.runs.create",
 		`{"agent_name":"plain","prompt":"x"}`: `Ao-Reply-To "ao.commands.rnr_1" is no subject to ` +
 			`answer on: no wildcards or spaces, and not below ao. or $`,

@@ -37,8 +37,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run serves until ctx ends, then takes no more, finishes what is under way, and returns. Addresses that cannot be used
-// are told at once; a NATS that is not there is waited for, with HTTP saying so.
+// Run serves until ctx ends, then finishes what is in progress and returns. Unusable addresses are errors at once.
+// While NATS is unavailable it waits, and HTTP says so.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	var opened closers
@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	c := cfg.newCoordinator(link, door)
-	var answers atomic.Bool // over NATS too
+	var answers atomic.Bool // whether NATS requests are answered
 	door.api.Store(cfg.api(c, link, door, &answers))
 	err = serve(ctx, c, door, func(ctx context.Context) error {
 		return natsapi.Run(ctx, link.conn, link.bus, natsapi.Config{
@@ -75,20 +75,20 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// closers are what the steps of a start have opened.
+// closers close what the start has opened.
 type closers []func()
 
 func (c *closers) add(f func()) { *c = append(*c, f) }
 
-// close closes all of it, what was opened last first.
+// close closes everything in reverse order.
 func (c *closers) close() {
 	for _, f := range slices.Backward(*c) {
 		f()
 	}
 }
 
-// open reads and opens what the machine has for this process: the files of tokens and of the certificate, the audit
-// log, and the ways by which traces and metrics leave. The certificate is nil where HTTP is plain.
+// open opens what the process needs from its machine: tokens, certificate, audit log, traces and metrics. The
+// certificate is nil without TLS.
 func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate, err error) {
 	co := &c.Coordinator
 	co.Webhooks, err = webhook.New(webhook.Config{Policy: c.Callbacks})
@@ -135,7 +135,7 @@ func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate,
 	return shown, nil
 }
 
-// listen opens HTTP, which says until there is an API why there is none.
+// listen opens HTTP. Until there is an API it says why there is none.
 func (c *Config) listen(ctx context.Context, shown *certificate, opened *closers) (*front, error) {
 	l, open, err := listen(ctx, cmp.Or(c.HTTPAddr, "127.0.0.1:8765"), c.HTTP.Tokens != nil || c.InsecureListen)
 	if err != nil {
@@ -154,14 +154,14 @@ func (c *Config) listen(ctx context.Context, shown *certificate, opened *closers
 	return f, nil
 }
 
-// natsLink is the way to NATS.
+// natsLink is the connection to NATS.
 type natsLink struct {
 	server *NATS
 	conn   *nats.Conn
 	bus    *bus.Bus
 }
 
-// connect starts the NATS of this process where there is none yet, and waits for one that is elsewhere.
+// connect starts the embedded NATS, or waits for the one elsewhere.
 func (c *Config) connect(ctx context.Context, opened *closers) (l natsLink, err error) {
 	l.server = c.Server
 	if l.server == nil {
@@ -194,7 +194,7 @@ func (c *Config) connect(ctx context.Context, opened *closers) (l natsLink, err 
 	return l, nil
 }
 
-// startAuditTrail writes the audit into NATS, until end is called: then what is left.
+// startAuditTrail writes the audit log into NATS until end is called.
 func (c *Config) startAuditTrail(ctx context.Context, to *bus.Bus) (end func()) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -214,7 +214,7 @@ func (c *Config) newCoordinator(l natsLink, f *front) *parts.Coordinator {
 	co.Bus, co.Metrics, co.Log = l.bus, c.Metrics, c.Log
 	if co.AgentsSeed != "" && len(co.AgentsDirs) == 0 {
 		dir := filepath.Join(cmp.Or(c.NATS.DataDir, config.DataDir.Default), "agents")
-		if whole, err := filepath.Abs(dir); err == nil { // as it is told
+		if whole, err := filepath.Abs(dir); err == nil { // as it is shown
 			dir = whole
 		}
 		co.AgentsDirs = []string{dir}
@@ -223,8 +223,7 @@ func (c *Config) newCoordinator(l natsLink, f *front) *parts.Coordinator {
 	return parts.New(*co)
 }
 
-// api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked
-// agrees.
+// api makes the HTTP API. It is ready when the coordinator is, NATS requests are answered, and c.Ready agrees.
 func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents,
@@ -261,8 +260,8 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 	return httpapi.New(*h)
 }
 
-// serve runs the decisions and both ways in, until ctx ends or one of them breaks. Requests end first: the decisions go
-// on until the last one is answered.
+// serve runs the coordinator and its APIs until ctx ends or one of them fails. The coordinator stops last, when every
+// request has been answered.
 func serve(ctx context.Context, c *parts.Coordinator, f *front, serveNATS func(context.Context) error) error {
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -294,7 +293,7 @@ func serve(ctx context.Context, c *parts.Coordinator, f *front, serveNATS func(c
 	return err
 }
 
-// ready waits until the coordinator is; false: ctx ended before.
+// ready waits until the coordinator is ready; false: ctx ended before.
 func ready(ctx context.Context, c *parts.Coordinator) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -308,7 +307,7 @@ func ready(ctx context.Context, c *parts.Coordinator) bool {
 	return true
 }
 
-// front is the HTTP side from the first moment: before there is a coordinator it says why.
+// front is the HTTP listener. Before there is an API, it answers why.
 type front struct {
 	api atomic.Pointer[httpapi.API]
 	why atomic.Pointer[string]
@@ -316,10 +315,10 @@ type front struct {
 
 	at     net.Addr
 	open   bool         // beyond loopback
-	shown  *certificate // nil: it is plain HTTP
+	shown  *certificate // nil: plain HTTP
 	scheme string
 	server *http.Server
-	served chan error // takes why it serves no more
+	served chan error // receives why serving stopped
 }
 
 func (f *front) url() string { return f.scheme + "://" + f.at.String() }
@@ -335,7 +334,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		After(time.Second))
 }
 
-// end takes no more requests and waits for those under way, saying what it waits for.
+// end accepts no more requests and waits for those in progress.
 func (f *front) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

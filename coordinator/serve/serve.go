@@ -1,5 +1,5 @@
-// Package serve puts a coordinator together and runs it: NATS, the decisions, the ways in. The program coordinator is
-// its main; one process that holds everything uses it too.
+// Package serve runs a coordinator: NATS, the coordinator's parts and its APIs. The program coordinator uses it, and
+// the process that has everything.
 package serve
 
 import (
@@ -19,41 +19,41 @@ import (
 	"ao/shared/metric"
 )
 
-// Config is what a coordinator process needs to know.
+// Config configures a coordinator process.
 type Config struct {
 	Coordinator    parts.Config   // limits and times; Bus and Log are filled in
 	HTTPAddr       string         // default 127.0.0.1:8765
 	Callbacks      webhook.Policy // which callback_url is allowed; default none
-	APITokens      string         // file of API tokens; none: whoever reaches the address may do everything
-	TLSCert        string         // file of the certificate that HTTP shows; none: it is plain HTTP
+	APITokens      string         // file of API tokens; empty: no token is required
+	TLSCert        string         // certificate file; empty: plain HTTP
 	TLSKey         string         // file of its private key
-	AuditLog       string         // file of who changed what, or audit.ToLog; none: there is no file
-	NoAuditStream  bool           // who changed what is not kept in NATS either
-	PublicURL      string         // where others reach the HTTP API, default the address that is listened on
-	PrivateNetwork bool           // beyond loopback there is only a network of this system's own: it needs no TLS
-	InsecureListen bool           // listen beyond loopback although anybody there may do everything
-	BodyMemory     int64          // bytes of request bodies under way, and of large answers, default budget.Default
+	AuditLog       string         // audit log file, or audit.ToLog; empty: no file
+	NoAuditStream  bool           // the audit log is not kept in NATS
+	PublicURL      string         // URL of the HTTP API for others, default the listen address
+	PrivateNetwork bool           // beyond loopback there is only our own network: it needs no TLS
+	InsecureListen bool           // listen beyond loopback without tokens
+	BodyMemory     int64          // most bytes of request bodies and large answers in memory, default budget.Default
 	// to the HTTP API at once, default half of the files that may be open, at most 10,000
 	Connections int
 	Replicas    int            // of the streams, default 1
 	NATS        NATSConfig     // used where Server is nil
-	Server      *NATS          // opened by the caller, and closed by it
+	Server      *NATS          // opened and closed by the caller
 	HTTP        httpapi.Config // limits; what it must know of its place is filled in
 	// called once with the coordinator's own, before Serving: a worker of this process may write with it
 	// (bus.Config.With)
 	Opened  func(*bus.Bus)
 	Serving func(url string) // called once when requests are served
-	// asked by GET /ready once requests are served: why not yet; default nil: nothing else counts
+	// asked by GET /ready once requests are served; default: always ready
 	AlsoReady func() error
 	Log       *slog.Logger // default slog.Default()
 
 	Metrics *metric.Registry // what GET /metrics tells; default one of its own
-	Ports   metric.Endpoints // where the process lets itself be looked at, beside the HTTP API
+	Ports   metric.Endpoints // further endpoints for metrics and profiles
 
-	trail *audit.Trail // nil: who changed what is not kept in NATS
+	trail *audit.Trail // nil: the audit log is not kept in NATS
 }
 
-// Settings are the rows of the configuration that a coordinator reads.
+// Settings are the settings of a coordinator.
 func (c *Config) Settings() []config.Bound {
 	co := &c.Coordinator
 	return append([]config.Bound{
@@ -83,15 +83,14 @@ func (c *Config) Settings() []config.Bound {
 	}, c.Ports.Settings()...)
 }
 
-// The steps of an end: waits for runs are answered when grace is over, and what is not answered after patience is cut
-// off.
+// The steps of a shutdown: waits for runs end after grace, and requests are cut off after patience.
 const (
 	grace    = 3 * time.Second
 	patience = 20 * time.Second
 )
 
-// publicURL is where workers are told that the HTTP API is. Who listens everywhere has no address to tell; a worker on
-// this machine finds it all the same.
+// publicURL returns the URL of the HTTP API for workers. Listening on all addresses, it falls back to loopback, which
+// works for workers on this machine.
 func publicURL(configured, scheme string, at net.Addr, log *slog.Logger) string {
 	if configured != "" {
 		return configured
@@ -104,8 +103,7 @@ func publicURL(configured, scheme string, at net.Addr, log *slog.Logger) string 
 	return scheme + "://" + at.String()
 }
 
-// listen opens the address; beyond loopback only where somebody looks after who may do what, or that was said
-// explicitly.
+// listen opens the address. Beyond loopback it requires tokens or an explicit permission.
 func listen(ctx context.Context, addr string, allowed bool) (l net.Listener, open bool, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// certificate is what the HTTP side shows of itself. A nil one is plain HTTP.
+// certificate is the certificate of the HTTP API. nil means plain HTTP.
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 
 	mu       sync.Mutex
 	pair     *tls.Certificate
-	fileInfo [2]fs.FileInfo // the files as they were read last
+	fileInfo [2]fs.FileInfo // as they were read last
 	looked   time.Time
 }
 
-// checkInterval is how often the files are looked at, while somebody connects.
+// checkInterval is how often the files are checked while clients connect.
 const checkInterval = time.Second
 
-// certificateOf reads both files; nil: there are none.
+// certificateOf reads both files; nil: none are configured.
 func certificateOf(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	switch {
 	case certFile == "" && keyFile == "":
@@ -45,15 +45,15 @@ func certificateOf(certFile, keyFile string, log *slog.Logger) (*certificate, er
 	return c, nil
 }
 
-// stat is what the files look like now.
+// stat returns the state of the files.
 func (c *certificate) stat() (now [2]fs.FileInfo) {
 	for i, file := range []string{c.certFile, c.keyFile} {
-		now[i], _ = os.Stat(file) // what is not there is seen when it is read
+		now[i], _ = os.Stat(file) // a missing file is reported when it is read
 	}
 	return now
 }
 
-// read reads the files, which looked like this a moment before. The caller holds mu, or is alone.
+// read reads the files, which had the given state just before. The caller holds mu or is alone.
 func (c *certificate) read(seen [2]fs.FileInfo) error {
 	c.fileInfo, c.looked = seen, time.Now()
 	cert, err := os.ReadFile(c.certFile)
@@ -77,7 +77,7 @@ func (c *certificate) read(seen [2]fs.FileInfo) error {
 	return nil
 }
 
-// current is the certificate of the files as they are now. While they cannot be used, the one of before holds.
+// current returns the certificate of the files as they are now, or the previous one while they cannot be used.
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if sameFile(now[0], c.fileInfo[0]) && sameFile(now[1], c.fileInfo[1]) {
 		return c.pair, nil
 	}
-	if err := c.read(now); err != nil { // one of them is new perhaps, the other not yet
+	if err := c.read(now); err != nil { // perhaps only one of them is new yet
 		c.log.Error("the certificate of the HTTP API cannot be read again; the one of before still holds", "err", err)
 	} else {
 		c.log.Info("certificate of the HTTP API read again", "file", c.certFile)
@@ -97,7 +97,7 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// sameFile tells whether a file looks as it did.
+// sameFile reports whether a file is unchanged.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -105,8 +105,8 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// config is how connections show the certificate, with the scheme of their addresses. HTTP/1 it stays: deadlines and
-// the limits of connections mean one thing then.
+// config returns the TLS configuration and the URL scheme. It stays with HTTP/1, so deadlines and connection limits
+// keep their meaning.
 func (c *certificate) config() (t *tls.Config, scheme string) {
 	if c == nil {
 		return nil, "http"
@@ -115,8 +115,7 @@ func (c *certificate) config() (t *tls.Config, scheme string) {
 		"https"
 }
 
-// onHangup has f called at each SIGHUP, until what it gives is called. Without a record to open again, the signal ends
-// the process as ever.
+// onHangup calls f at each SIGHUP until stop is called. Without f, the signal ends the process.
 func onHangup(f func()) (stop func()) {
 	got, over := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(got, syscall.SIGHUP)

@@ -5,7 +5,7 @@ import (
 	"ao/coordinator/sessions"
 )
 
-// What a Coordinator embeds, by names of their own.
+// Names for what a Coordinator embeds.
 type (
 	runsService     = runs.Service
 	sessionsService = sessions.Service

@@ -22,7 +22,7 @@ import (
 	"ao/shared/run"
 )
 
-// What the controllers are made of. None of them knows the Coordinator.
+// The controllers do not know the Coordinator.
 
 func newDispatch(c *Coordinator) *dispatch.Controller {
 	records := struct {
@@ -52,8 +52,9 @@ func newFleet(c *Coordinator) *workerapi.Service {
 		CatchUp: c.reads.CatchUp, MaxBytes: c.MaxPayload,
 	}
 	return &workerapi.Service{
-		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Deregistrar: c.Deregistrar, Heartbeats: newHeartbeats(c), Payloads: payloads,
-		Audit: c.Audit,
+		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Deregistrar: c.Deregistrar, Heartbeats: newHeartbeats(c),
+		Payloads: payloads,
+		Audit:    c.Audit,
 	}
 }
 
@@ -93,7 +94,7 @@ func newCallback(c *Coordinator) *callback.Controller {
 	return t
 }
 
-// planner checks requests of which only the run is wanted.
+// planner is a Planner whose plans are reduced to runs.
 type planner struct{ *runs.Planner }
 
 func (p planner) Plan(ctx context.Context, req run.Request) (run.Spec, error) {
@@ -130,12 +131,12 @@ func (i insisting) Insist(ctx context.Context, what string, f func() error) erro
 	return i(ctx, what, f)
 }
 
-// Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.
+// Redeliver starts the delivery of a run's webhook again, at once.
 func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error) {
 	return c.Posting.Redeliver(ctx, id)
 }
 
-// Callbacks lists the runs that call back.
+// Callbacks lists runs with callbacks.
 func (c *Coordinator) Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error) {
 	c.reads.WaitOwnWrites(ctx)
 	return c.History.Callbacks(ctx, q)

@@ -1,6 +1,6 @@
-// Package parts puts a coordinator together: it knows every part, and decides nothing. A coordinator keeps no state of
-// its own that could be lost: facts are on the RUNS stream (the projection folds them), definitions and registrations
-// in key-value buckets. Any number of them run side by side; what two try, compare-and-set decides.
+// Package parts wires the parts of a coordinator; it decides nothing. A coordinator has no state that could be lost:
+// facts are on the stream RUNS, which the projection applies; definitions and registrations are in key-value buckets.
+// Any number of coordinators run side by side and settle conflicts by compare-and-set.
 package parts
 
 import (
@@ -46,42 +46,41 @@ import (
 	"ao/shared/trace"
 )
 
-// Config is what a coordinator works with. Only Bus is required.
+// Config configures a Coordinator. Only Bus is required.
 type Config struct {
 	Bus            *bus.Bus
 	AgentsDirs     []string             // folders of coordinator-owned agents
 	AgentsWritable bool                 // their files may be changed over the API
-	AgentsSeed     string               // folder of which the first of AgentsDirs has a copy; none: empty
-	PublicURL      string               // where the HTTP API is, as workers reach it; told to those that register
-	DataDir        string               // folder of snapshots of the history; none: every start reads all of it
-	Lease          time.Duration        // default 15 s: an attempt that no beat names for so long is lost
-	NoMatch        time.Duration        // default 300 s: a run that no online runner matches for so long fails
+	AgentsSeed     string               // folder that is copied to the first of AgentsDirs; empty: none
+	PublicURL      string               // URL of the HTTP API for workers
+	DataDir        string               // folder of checkpoints; empty: every start reads the whole history
+	Lease          time.Duration        // default 15 s: an attempt without a heartbeat for so long has failed
+	NoMatch        time.Duration        // default 300 s: how long a run waits for a matching runner
 	Heartbeat      time.Duration        // default 60 s: told to runners that register
 	Patience       runnerapi.Thresholds // default 120 s until stale, 600 s until removed
 	Retention      time.Duration        // default 168 h: how long history and idempotency keys are kept at least
-	Keep           int                  // default 1,000,000: ended runs kept at most
-	// default 10 min: how long callback records are kept at least, however few runs are
+	Keep           int                  // default 1,000,000: most ended runs kept
+	// default 10 min: how long callback records are kept at least
 	Reports    time.Duration
-	MaxPending int   // default 100,000: waiting runs
-	MaxQueues  int   // default 256: queues of demands, and as many of runners' agents
-	MaxRunners int   // default 4096: registered runners
+	MaxPending int   // default 100,000: most waiting runs
+	MaxQueues  int   // default 256: most queues of demands, and as many of runners' agents
+	MaxRunners int   // default 4096: most registered runners
 	MaxPayload int64 // default 16 MiB: parameters with their agent, or a result
-	// default 8: how many sessions may be above a run's own; negative: none, so no run has children
+	// default 8: most sessions above a run's own; negative: runs have no children
 	MaxDepth int
-	// default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not
-	// at all
+	// default 2: how often a run is retried whose result does not match the request's schema; negative: never
 	Retries   int
-	WholeOnly bool            // only an answer that is JSON as a whole counts, where nobody says so
-	Audit     *audit.Log      // who changed what; nil: it is not recorded
+	WholeOnly bool            // by default, only an answer that is JSON as a whole counts
+	Audit     *audit.Log      // nil: nothing is recorded
 	Trace     *trace.Tracer   // makes spans; default none
 	Webhooks  *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
 	Log       *slog.Logger    // default slog.Default()
 
-	// RecordVersion is the newest version of records that is read and written, default run.Version. Tests of several
-	// versions in one process raise it.
+	// RecordVersion is the newest version of records to read and write, default run.Version. Tests of mixed versions
+	// raise it.
 	RecordVersion int
 
-	Metrics *metric.Registry // default nil: nothing is counted
+	Metrics *metric.Registry // default nil: nothing is measured
 }
 
 func (c Config) withDefaults() Config {
@@ -102,12 +101,12 @@ func (c Config) withDefaults() Config {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)
 	if c.Webhooks == nil {
-		c.Webhooks, _ = webhook.New(webhook.Config{}) // no hosts: nothing can be wrong with that
+		c.Webhooks, _ = webhook.New(webhook.Config{}) // no hosts: cannot fail
 	}
 	return c
 }
 
-// BeatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.
+// BeatEvery is the interval of heartbeats: five in a lease, so that one or two may be lost.
 func (c Config) BeatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
 
 // Coordinator is one of any number side by side.
@@ -154,14 +153,14 @@ type Coordinator struct {
 	room         *retention.CapacityGuard
 	scrapes      *metrics.Scrapes
 	meters       metrics.Meters
-	started      atomic.Bool // keys and registries are read
+	started      atomic.Bool // keys and registries have been read
 
 	scheduler *control.Scheduler
 
 	History history
 }
 
-// history is the whole read model; what is wired asks it by interfaces of its own.
+// history is the whole read model. Its users have smaller interfaces.
 type history struct {
 	*projection.Projection
 	*projection.Index
@@ -174,27 +173,30 @@ type history struct {
 	*projection.Follower
 }
 
-// wireHistory puts the parts of the read model together.
+// wireHistory wires the read model.
 func wireHistory(c *Coordinator, p projection.Parts) {
 	h := &c.History
-	h.Projection, h.Index, h.ActiveRuns, h.Worklist, h.Overlay = p.Projection, p.Index, p.ActiveRuns, p.Worklist, p.Overlay
+	h.Projection, h.Index, h.ActiveRuns, h.Worklist, h.Overlay = p.Projection, p.Index, p.ActiveRuns, p.Worklist,
+		p.Overlay
 	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower
 }
 
-// wireRecords wires what writes records.
+// wireRecords wires the writers of records.
 func (c *Coordinator) wireRecords() {
 	c.reads = record.NewReadBarrier(c.bus, c.History)
 	c.records = record.NewWriter(c.bus, c.History, c.keys, c.versions)
 	c.Hearing = lease.NewHeartbeats(c.bus, c.Lease, c.log)
-	c.commands = &runners.Commander{Bus: c.bus, Credential: c.Registry.Credential, Log: c.log, ListeningFor: c.Hearing.Listening}
+	c.commands = &runners.Commander{Bus: c.bus, Credential: c.Registry.Credential, Log: c.log,
+		ListeningFor: c.Hearing.Listening}
 	c.torn = record.NewCrashRepair(c.bus, c.History, c.reads, c.log)
 	c.ends = record.NewEndWriter(record.Needs{
-		Records: c.records, Stream: c.bus, History: c.History, Barrier: c.reads, Heartbeats: c.Hearing, Stopper: c.commands,
-		Spans: c.Trace, Log: c.log,
+		Records: c.records, Stream: c.bus, History: c.History, Barrier: c.reads, Heartbeats: c.Hearing,
+		Stopper: c.commands,
+		Spans:   c.Trace, Log: c.log,
 	})
 }
 
-// wireRuns wires what callers ask of runs and sessions.
+// wireRuns wires the services of runs and sessions.
 func (c *Coordinator) wireRuns() {
 	c.runsService = runs.New(runs.Needs{
 		Limits: runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries,
@@ -213,7 +215,7 @@ func (c *Coordinator) wireRuns() {
 	})
 }
 
-// Ready is nil when requests can be served: the fold has caught up, and NATS answers and writes.
+// Ready is nil when requests can be served: the projection is current, and NATS can be read and written.
 func (c *Coordinator) Ready() error {
 	if !c.bus.Connected() {
 		return fault.New(fault.Unavailable, "", "NATS is not reachable; trying to reconnect").After(time.Second)
@@ -232,8 +234,7 @@ func (c *Coordinator) Ready() error {
 
 var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
 
-// Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be
-// taken for new.
+// Registries is nil once agents and runners have been read. Before, none can be shown or taken for new.
 func (c *Coordinator) Registries() error {
 	if c.Registry.Loaded() && c.Queues.Read() && c.Agents.Loaded() {
 		return nil
@@ -241,14 +242,14 @@ func (c *Coordinator) Registries() error {
 	return errStarting
 }
 
-// retryUntilAvailable does again and again what NATS does not answer, until it is done or refused, or ctx ends.
+// retryUntilAvailable repeats f until NATS answers or ctx ends.
 func (c *Coordinator) retryUntilAvailable(ctx context.Context, what string, f func() error) error {
 	for {
 		err := f()
 		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
 			return err
 		}
-		c.log.Warn("NATS does not answer yet; trying again", "for", what, "err", err)
+		c.log.Warn("NATS does not answer; retrying", "for", what, "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
@@ -270,7 +271,7 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) error 
 	}
 }
 
-// What has happened, for controllers to be woken by: the effects of records, and what the registries say.
+// Signals that wake controllers: the effects of records, and changes of registries.
 const (
 	turnDue     = control.Signal(projection.TurnDue)
 	offered     = control.Signal(projection.ResultDue)
@@ -278,6 +279,6 @@ const (
 	halted      = control.Signal(projection.TreeStopDue)
 	webhookDue  = control.Signal(projection.WebhookDue)
 	certain     = control.Signal(projection.HistoryConfirmed)
-	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
-	requeued    = control.Signal(1 << 17) // runners are to be told of their queues
+	registered  = control.Signal(1 << 16) // a runner was registered or changed
+	requeued    = control.Signal(1 << 17) // runners must be told of their queues
 )

@@ -14,7 +14,7 @@ import (
 	"ao/nats/subject"
 )
 
-// wireInsight wires what tells how things stand, and why. Nothing of it writes.
+// wireInsight wires what explains the state. It writes nothing.
 func (c *Coordinator) wireInsight() {
 	members := c.Registry.Members
 	c.Explainer = &explain.Explainer{
@@ -46,12 +46,12 @@ func (c *Coordinator) wireInsight() {
 	}
 }
 
-// newMeters makes the meters where somebody wants them, and gives what the projection tells its steps.
+// newMeters makes the meters if metrics are wanted. It returns the function that gets the steps of the projection.
 func (c *Coordinator) newMeters() func(projection.Step) {
 	if c.Metrics == nil {
 		return nil
 	}
-	c.meters = metrics.New(c.Metrics, func(runner string) string { // its profile; empty: it is not registered
+	c.meters = metrics.New(c.Metrics, func(runner string) string { // the runner's profile; empty: it is not registered
 		m, _ := c.Registry.Runner(runner)
 		return m.ExecutorProfile
 	})

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// New wires a coordinator; Run makes it work.
+// New wires a coordinator. Run starts it.
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
@@ -45,7 +45,7 @@ func New(cfg Config) *Coordinator {
 	return c
 }
 
-// Run works until ctx ends. It needs the streams: it makes or checks them first.
+// Run runs the coordinator until ctx ends. It creates or checks the streams first.
 func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.bus.Setup(ctx); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g.Go(func() error { return c.Drafts.Run(ctx) })
 	g.Go(func() error {
 		if err := c.waitLoaded(ctx); err != nil {
-			return nil // ctx ended
+			return nil // ctx has ended
 		}
 		serve, err := c.Fleet.Open()
 		if err != nil {
@@ -80,7 +80,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// waitLoaded waits until the fold and the registries have been read for the first time.
+// waitLoaded waits until the projection and the registries have been read.
 func (c *Coordinator) waitLoaded(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -11,8 +11,8 @@ import (
 	"ao/coordinator/control/retention"
 )
 
-// plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history
-// that is being read, or that NATS has not confirmed.
+// plans lists the controllers and what wakes them. Those marked sure do nothing while the history is being read or NATS
+// has not confirmed it.
 func (c *Coordinator) plans() []control.Plan {
 	sure := func() bool { return c.History.Confirmed() }
 	return []control.Plan{
@@ -33,7 +33,7 @@ func (c *Coordinator) plans() []control.Plan {
 	}
 }
 
-// reconcile runs the controllers until ctx ends, and what they have begun is over.
+// reconcile runs the controllers until ctx ends and their work is done.
 func (c *Coordinator) reconcile(ctx context.Context) error {
 	c.Lanes.Begin()
 	c.Hearing.Restart("start", time.Now())
@@ -44,5 +44,5 @@ func (c *Coordinator) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// Metadata is what the coordinator's NATS service says of itself to every other coordinator.
+// Metadata is what the coordinator's NATS service tells other coordinators.
 func (c *Coordinator) Metadata() map[string]string { return c.versions.Metadata() }

@@ -18,11 +18,12 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// wireRegistry makes who is registered.
+// wireRegistry wires the registry of runners.
 func wireRegistry(c *Coordinator) {
 	bucket := c.bus.Bucket(subject.Runners)
 	c.Registry = runners.New(runners.Config{
-		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Thresholds: c.Patience, Bucket: bucket, Retry: c.retryUntilAvailable,
+		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Thresholds: c.Patience, Bucket: bucket,
+		Retry:   c.retryUntilAvailable,
 		Changed: func() { c.scheduler.Wake(registered) },
 	})
 	c.registered = &runners.Registrations{Bucket: bucket, OnChange: c.Registry.Put}
@@ -32,7 +33,7 @@ func wireRegistry(c *Coordinator) {
 	}}
 }
 
-// wireDefinitions makes who knows the definitions of agents and output schemas.
+// wireDefinitions wires agents and output schemas.
 func (c *Coordinator) wireDefinitions() {
 	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), UsersByName: c.schemaUsers,
 		AgentsUsing: func(ctx context.Context, schema string) ([]string, error) {
@@ -45,7 +46,8 @@ func (c *Coordinator) wireDefinitions() {
 	}
 	c.Agents = agents.New(agents.Config{
 		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Seed: c.AgentsSeed,
-		Bucket: c.bus.Bucket(subject.Agents), Retry: c.retryUntilAvailable, Runners: c.runnerAgents, Ready: c.Registries,
+		Bucket: c.bus.Bucket(subject.Agents), Retry: c.retryUntilAvailable, Runners: c.runnerAgents,
+		Ready:    c.Registries,
 		OnDelete: c.Drafts.Forget,
 		Schema: func(ctx context.Context, name string) error {
 			_, err := c.Schemas.Schema(ctx, name)
@@ -54,7 +56,7 @@ func (c *Coordinator) wireDefinitions() {
 	})
 }
 
-// schemaUsers are the agents that name an output schema, by its name.
+// schemaUsers returns the agents that name an output schema, by the schema's name.
 func (c *Coordinator) schemaUsers() (map[string][]string, error) {
 	all, err := c.Agents.Agents("")
 	users := map[string][]string{}
@@ -66,9 +68,10 @@ func (c *Coordinator) schemaUsers() (map[string][]string, error) {
 	return users, err
 }
 
-// wireRunners makes how runners come and go.
+// wireRunners wires how runners register, drain and expire.
 func wireRunners(c *Coordinator) {
-	c.Deregistrar = &runners.Deregistrar{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.runnerAgents.Names,
+	c.Deregistrar = &runners.Deregistrar{Log: c.log, Runners: c.Registry, Registered: c.registered,
+		Names:    c.runnerAgents.Names,
 		Commands: c.commands}
 	c.Registrar = &runners.Registrar{
 		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), MaxRunners: c.MaxRunners,
@@ -87,20 +90,22 @@ func wireRunners(c *Coordinator) {
 		*lease.Controller
 	}{c.History, c.Leases}
 	c.Expiry = expiry.New(expiry.Config{
-		Log: c.log, RemoveAfter: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: known, Attempts: attempts,
+		Log: c.log, RemoveAfter: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: known,
+		Attempts: attempts,
 	})
 }
 
-// removalAudit records who was removed.
+// removalAudit records removed runners.
 type removalAudit struct{ log *audit.Log }
 
-// Removed records that a runner was.
+// Removed records a removed runner.
 func (r removalAudit) Removed(runner string) {
-	r.log.Record(audit.Entry{EntryPoint: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed,
+	r.log.Record(audit.Entry{EntryPoint: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator},
+		Action:  audit.Removed,
 		Targets: audit.Targets{Runner: runner}})
 }
 
-// wireRetention makes who lets go of history.
+// wireRetention wires the retention of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
 		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOfPayload, Stream: c.bus,
@@ -109,7 +114,7 @@ func wireRetention(c *Coordinator) {
 	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus}
 }
 
-// wireQueues makes the table of queues, and who looks after them.
+// wireQueues wires the task queues.
 func wireQueues(c *Coordinator) {
 	c.news = &queues.Announcer{Log: c.log, Runners: queueRunners{c}, Wake: func() { c.scheduler.Wake(requeued) }}
 	known := struct {
@@ -137,42 +142,43 @@ func wireQueues(c *Coordinator) {
 		History: known, Runners: judged})
 }
 
-// queueRunners is the runners that are told of their queues.
+// queueRunners are the runners that are told of their queues.
 type queueRunners struct{ c *Coordinator }
 
-// OnlineMatches are the online ones that satisfy it.
+// OnlineMatches returns the online runners that satisfy w.
 func (a queueRunners) OnlineMatches(w runnerapi.RoutingKey) []string {
 	return a.c.Registry.OnlineMatches(w)
 }
 
-// Command has one do something.
-func (a queueRunners) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
+// Command sends a command to a runner.
+func (a queueRunners) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply,
+	error) {
 	return a.c.commands.Command(ctx, runner, cmd)
 }
 
-// Queues are those that a runner takes from.
+// Queues returns the queues that a runner takes from.
 func (a queueRunners) Queues(r runnerapi.Runner) []string { return a.c.Queues.Of(r) }
 
-// Runner is a registered one.
+// Runner returns a registered runner.
 func (a queueRunners) Runner(id string) (runnerapi.Runner, bool) {
 	m, ok := a.c.Registry.Runner(id)
 	return m.Runner, ok
 }
 
-// Register takes a runner in.
+// Register registers a runner.
 func (c *Coordinator) Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error) {
 	return c.Registrar.Register(ctx, r)
 }
 
-// Deregister takes a runner's process out, for that process alone.
+// Deregister takes a process off its runner.
 func (c *Coordinator) Deregister(ctx context.Context, f runnerapi.Deregistration) error {
 	return c.Deregistrar.Deregister(ctx, f)
 }
 
-// Drain tells a runner to take no more, finish and go.
+// Drain tells a runner to claim nothing more, finish and end.
 func (c *Coordinator) Drain(ctx context.Context, id string) error {
 	return c.Deregistrar.Drain(ctx, id)
 }
 
-// Runners lists the registered runners that are there, or may come back by themselves.
+// Runners lists the registered runners, without those that left.
 func (c *Coordinator) Runners() []runners.View { return c.Registrar.Runners() }
