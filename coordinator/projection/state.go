@@ -277,9 +277,9 @@ type session struct {
 	bound          *bond  // what its executor bound last, nil: nothing
 	open           int32  // how many of these are queued or claimed
 	runs           int32
-	place          int32 // among the children of its parent
-	due            bool  // noted as ready to be told
-	misses         int32 // callback turns in a row that ended before a runner began them
+	place          int32  // among the children of its parent
+	misses         uint16 // callback turns in a row that ended before a runner claimed them, as far as it goes
+	due            bool   // noted as ready for its callbacks
 }
 
 // ident is an id in little room: the ids that coordinators make are a prefix and 32 hexadecimal digits.

@@ -244,7 +244,7 @@ func TestCommandLine(t *testing.T) {
 		out, _ = says(s, 0, "validate", "argv", "-p", "n=1")
 		s.same("valid", out, "valid\n")
 		_, told = says(s, 0, "validate", "plain", "--prompt", "x")
-		s.contains(told, "no runner")
+		s.contains(told, "no matching runner is online")
 		_, told = says(s, 1, "validate", "argv", "--params", `{"n":"x"}`)
 		s.contains(told, "$.n")
 		if n := s.runs(""); n != before {
