@@ -306,7 +306,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 	}{
 		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed resume text failure proven live", "next"},
 		{live{}, "snap children", "prev next fresh in before behind since"},
-		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping Halt NotBefore", "Status FirstSeq Started"},
+		{Active{}, "Spec QueuedSeq ClaimSeq UnverifiedSeq CarriedEndSeq Queue Attempt Key Claim RecordVersion Stopping TreeStop NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs place due"},
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
@@ -322,8 +322,8 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{lateness{}, "all", ""},
 		{trees{}, "stopped suppressing parents", "tables below children halting halted"},
 		{debts{}, "recent promised", "tables trees due"},
-		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Reports CreatedAt Trace RetryOf Asked Body Input", ""},
+		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At SignsEvents", "Next"},
+		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackURL ExecutorSessionID PreviousRunID HasOutputSchema Caller IsCallbackTurn CreatedAt Trace RetryOf Requested Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {
