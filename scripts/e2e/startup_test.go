@@ -279,7 +279,7 @@ func TestAllInOne(t *testing.T) {
 	}
 	s.has(s.sync("text-stats", `{"file":"file.txt"}`), 200, `"status":"completed"`)
 	s.has(s.do("DELETE", "/runners/"+s.get("/runners").at("runners.0.runner_id"), ""), 202)
-	p.says(s, "the worker was drained; the coordinator goes on")
+	p.says(s, "the worker was drained and the coordinator continues")
 	s.same("the history without a worker", s.result(first), result)
 	p.stop()
 	if code := p.ends(s); code != 0 || strings.Contains(p.log.String(), "level=ERROR") {
