@@ -48,7 +48,8 @@ type Actor struct {
 	Run     string `json:"run_id,omitempty"`
 	Runner  string `json:"runner_id,omitempty"` // whose process proved its identity
 
-	Credential string `json:"credential,omitempty"` // at NATS, as its server names it: the first 20 characters of the public key
+	// at NATS, as its server names it: the first 20 characters of the public key
+	Credential string `json:"credential,omitempty"`
 	Claimed    *Claim `json:"claimed,omitempty"`
 }
 
@@ -110,9 +111,12 @@ type Entry struct {
 
 // statuses is the HTTP status of a fault, for every entry point.
 var statuses = map[fault.Kind]int{
-	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Stale: http.StatusPreconditionFailed,
-	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
+	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest,
+	fault.Unauthorized: http.StatusUnauthorized,
+	fault.Forbidden:    http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.Stale:    http.StatusPreconditionFailed,
+	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests,
+	fault.Unavailable: http.StatusServiceUnavailable,
 }
 
 // Outcome returns the status and error code of a request; done is the status of success.

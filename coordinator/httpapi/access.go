@@ -23,7 +23,8 @@ type guard struct {
 	sessions Sessions
 }
 
-// authorize finds out who asks and whether they may, before anything of the request is read. It answers with what is missing.
+// authorize finds out who asks and whether they may, before anything of the request is read. It answers with what is
+// missing.
 func (a *guard) authorize(g *gin.Context) error {
 	rule := access.RuleOf(g.Request.Method, g.FullPath())
 	if rule.Scope == access.Open {
@@ -43,8 +44,10 @@ func (a *guard) authorize(g *gin.Context) error {
 	if who.Session != "" {
 		return a.ofSession(g, who.Session, rule.Session)
 	}
-	if err = who.RequireScope(rule.Scope); err != nil {
-		g.Writer.Header().Set("WWW-Authenticate", `Bearer realm="ao", error="insufficient_scope", scope="`+rule.Scope.String()+`"`)
+	err = who.RequireScope(rule.Scope)
+	if err != nil {
+		g.Writer.Header().Set("WWW-Authenticate", `Bearer realm="ao", error="insufficient_scope", scope="`+
+			rule.Scope.String()+`"`)
 	}
 	return err
 }
@@ -81,7 +84,8 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 		if who, err := a.loggedIn(r); err != nil || who.Name != "" {
 			return who, err
 		}
-		return access.Caller{}, fault.New(fault.Unauthorized, "", "This coordinator asks for a token: send 'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create")
+		return access.Caller{}, fault.New(fault.Unauthorized, "", "This coordinator asks for a token: send "+
+			"'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create")
 	}
 	return a.tokens.Check(token)
 }
@@ -92,7 +96,8 @@ func bearer(given []string) (string, error) {
 		return "", fault.New(fault.Unauthorized, "", "Authorization is given more than once; send one")
 	}
 	scheme, token, _ := strings.Cut(strings.TrimSpace(given[0]), " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return "", fault.New(fault.Unauthorized, "", "Authorization must be: Bearer TOKEN")
 	}
 	return token, nil
@@ -130,8 +135,8 @@ func (a *guard) sessionOf(ctx context.Context, id string) (string, error) {
 	return r.SessionID, err
 }
 
-// family keeps a session's lists to what it may read: a list that names no session is that of its children. A session that does not
-// exist is refused here, lest a stream waits for a stranger's that begins later under that id.
+// family keeps a session's lists to what it may read: a list that names no session is that of its children. A session
+// that does not exist is refused here, lest a stream waits for a stranger's that begins later under that id.
 func (a *guard) family(g *gin.Context, own string) error {
 	u := g.Request.URL
 	values, err := url.ParseQuery(u.RawQuery)
@@ -144,7 +149,8 @@ func (a *guard) family(g *gin.Context, own string) error {
 			continue
 		}
 		id := values.Get(name)
-		if named = true; run.CheckSessionID(id) != nil { // or it is empty
+		named = true
+		if run.CheckSessionID(id) != nil { // or it is empty
 			continue // the route says so
 		}
 		if err := a.sessions.RequireDescendant(g.Request.Context(), id, own, true); err != nil {
@@ -154,7 +160,8 @@ func (a *guard) family(g *gin.Context, own string) error {
 	switch {
 	case named:
 	case g.FullPath() == "/sse/sessions":
-		return fault.New(fault.Forbidden, "", "With a session token a stream is that of one session: name it with session_id").With("field", "session_id")
+		return fault.New(fault.Forbidden, "",
+			"With a session token a stream is that of one session: name it with session_id").With("field", "session_id")
 	default:
 		values.Set("parent_session_id", own)
 		u.RawQuery = values.Encode()

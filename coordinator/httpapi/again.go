@@ -16,11 +16,13 @@ func (a *runsAPI) again(g *gin.Context, _ query) (any, error) {
 	}
 	q := runs.Retry{RunID: id, Scope: caller(g).KeyScope()}
 	if g.Request.ContentLength != 0 {
-		if q.Changes, err = a.in.body(g); err != nil {
+		q.Changes, err = a.in.body(g)
+		if err != nil {
 			return nil, err
 		}
 	}
-	if q.Key, err = idempotencyKey(g.Request.Header); err != nil {
+	q.Key, err = idempotencyKey(g.Request.Header)
+	if err != nil {
 		return nil, err
 	}
 	if own := caller(g).Session; own != "" {

@@ -36,8 +36,8 @@ func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 	return map[string][]agents.View{"agents": orEmpty(list)}, err
 }
 
-// shownTo is an agent as a caller may see it. To another agent's session it is not shown how it is told to work, what it is to show to
-// its servers, and where its file lies; below admin its servers' secrets are masked.
+// shownTo is an agent as a caller may see it. To another agent's session it is not shown how it is told to work, what
+// it is to show to its servers, and where its file lies; below admin its servers' secrets are masked.
 func shownTo(who access.Caller, v agents.View) agents.View {
 	switch {
 	case who.Session != "":
@@ -102,7 +102,8 @@ func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {
 	}
 	v, err := a.agents.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
 	a.audit.changed(g, audit.Targets{Agent: v.Name})
-	if _, err = tagged(g, v, err); err != nil {
+	_, err = tagged(g, v, err)
+	if err != nil {
 		return nil, err
 	}
 	return reply{201, "/agents/" + url.PathEscape(v.Name), v}, nil

@@ -77,7 +77,8 @@ func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	if m.Key, err = idempotencyKey(g.Request.Header); err != nil {
+	m.Key, err = idempotencyKey(g.Request.Header)
+	if err != nil {
 		return nil, err
 	}
 	done, err := a.again.RetryAll(g.Request.Context(), m)
@@ -90,7 +91,8 @@ func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	m := runs.Selection{Expect: expected(&q)}
-	if m.Filter, err = listing(q); err != nil {
+	m.Filter, err = listing(q)
+	if err != nil {
 		return nil, err
 	}
 	done, err := a.again.RedeliverAll(g.Request.Context(), m)
@@ -108,7 +110,8 @@ func (a *bulkAPI) done(g *gin.Context, done runs.BulkResult, t audit.Targets, er
 func manyRuns(q *query) runs.Selection {
 	m := runs.Selection{Error: q.text("error"), Expect: expected(q)}
 	var err error
-	if m.Filter, err = listingRuns(*q); q.err == nil {
+	m.Filter, err = listingRuns(*q)
+	if q.err == nil {
 		q.err = err
 	}
 	return m
@@ -134,13 +137,15 @@ func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (quer
 	}
 	members, err := strictjson.Members(raw)
 	if err != nil {
-		return query{}, fault.New(fault.Invalid, "", "The body must be a JSON object with filters, as GET /runs has them")
+		return query{}, fault.New(fault.Invalid, "",
+			"The body must be a JSON object with filters, as GET /runs has them")
 	}
 	known := slices.Concat(filters, others)
 	values, narrowed := url.Values{}, false
 	for _, m := range members {
 		if !slices.Contains(known, m.Key) {
-			return query{}, fault.Newf(fault.Invalid, "Unknown field %.80q; known are %s", m.Key, strings.Join(known, ", ")).With("field", m.Key)
+			return query{}, fault.Newf(fault.Invalid, "Unknown field %.80q; known are %s", m.Key,
+				strings.Join(known, ", ")).With("field", m.Key)
 		}
 		text, err := plainText(m)
 		if err != nil {

@@ -33,8 +33,8 @@ const mostCookies = 4
 // pageHeader is what the dashboard sends with every request. A page of another origin cannot: browsers ask first.
 const pageHeader = "X-Requested-With"
 
-// loggedIn tells who a browser's cookie stands for; the zero Caller: it has none. Whoever has one is refused where the browser does
-// not say that a page of ours asks.
+// loggedIn tells who a browser's cookie stands for; the zero Caller: it has none. Whoever has one is refused where the
+// browser does not say that a page of ours asks.
 func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
 	if r.Header.Get("Cookie") == "" {
 		return who, nil
@@ -48,10 +48,12 @@ func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
 		return who, nil
 	}
 	if !ownPage(r) {
-		return who, fault.New(fault.Forbidden, "foreign_origin", "A login is good for the dashboard's own requests (Sec-Fetch-Site: same-origin, or our Origin); programs send 'Authorization: Bearer TOKEN'")
+		return who, fault.New(fault.Forbidden, "foreign_origin", "A login is good for the dashboard's own requests "+
+			"(Sec-Fetch-Site: same-origin, or our Origin); programs send 'Authorization: Bearer TOKEN'")
 	}
 	for _, c := range all[:min(len(all), mostCookies)] {
-		if who, err = a.tokens.CheckPass(access.Cookie, c.Value, a.logins.Sign); err == nil {
+		who, err = a.tokens.CheckPass(access.Cookie, c.Value, a.logins.Sign)
+		if err == nil {
 			break
 		}
 	}
@@ -68,8 +70,8 @@ func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
 	return who, nil
 }
 
-// ownPage says that the browser asks for a page of ours. Foreign origins were refused before, so an Origin is our own. Over plain
-// HTTP beyond loopback browsers say nothing with a read; then the dashboard's own header says it.
+// ownPage says that the browser asks for a page of ours. Foreign origins were refused before, so an Origin is our own.
+// Over plain HTTP beyond loopback browsers say nothing with a read; then the dashboard's own header says it.
 func ownPage(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin":

@@ -76,7 +76,8 @@ func (a *draftsAPI) delete(g *gin.Context, _ query) (any, error) {
 // draftsPatience is how long a list of agents waits for which of them have drafts.
 const draftsPatience = 2 * time.Second
 
-// marked tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than that.
+// marked tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than
+// that.
 func (a *agentsAPI) marked(g *gin.Context, list []agents.View) {
 	if len(list) == 0 || caller(g).Session != "" || caller(g).RequireScope(access.Admin) != nil {
 		return

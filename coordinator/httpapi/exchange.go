@@ -10,8 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// exchange is what the door keeps with a request, as its context: who asks, what it has of the memory for bodies, its line of the
-// audit log, and for how long it waited for a run, which is the run's time and not the request's.
+// exchange is what the door keeps with a request, as its context: who asks, what it has of the memory for bodies, its
+// line of the audit log, and for how long it waited for a run, which is the run's time and not the request's.
 type exchange struct {
 	budget.Answering
 	who        access.Caller

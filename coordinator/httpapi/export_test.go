@@ -41,7 +41,9 @@ func TestHalfAnExport(t *testing.T) {
 		pages  int
 		whole  bool
 	}{{"csv", 0, false}, {"csv", 1, true}, {"ndjson", 0, false}, {"ndjson", 1, true}} {
-		s := httptest.NewServer(New(Config{Runs: &half{pages: tt.pages}, Positions: nowhere{}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}))
+		s := httptest.NewServer(
+			New(Config{Runs: &half{pages: tt.pages}, Positions: nowhere{},
+				Log: slog.New(slog.NewTextHandler(t.Output(), nil))}))
 		res, err := http.Get(s.URL + "/runs?format=" + tt.format)
 		if err == nil {
 			_, err = io.ReadAll(res.Body)

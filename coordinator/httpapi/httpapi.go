@@ -1,5 +1,5 @@
-// Package httpapi is the coordinator's HTTP side. It reads requests strictly, asks who decides, each noun by a small interface of its
-// own, and answers in one place. It decides nothing itself.
+// Package httpapi is the coordinator's HTTP side. It reads requests strictly, asks who decides, each noun by a small
+// interface of its own, and answers in one place. It decides nothing itself.
 package httpapi
 
 import (
@@ -40,7 +40,8 @@ type Config struct {
 	Registries func() error                         // why agents and runners are not known yet
 	Checkup    func(context.Context) checkup.Report // what /doctor says
 
-	Host       string         // the host part of the address that is listened on: its name is ours beside those of loopback
+	// the host part of the address that is listened on: its name is ours beside those of loopback
+	Host       string
 	AnyHost    bool           // listening beyond loopback: any Host header is welcome, foreign pages are not
 	Public     string         // the host in the address that others are told: ours too
 	Tokens     *access.Tokens // who may do what; nil: whoever reaches the address may do everything
@@ -108,15 +109,17 @@ func New(cfg Config) *API {
 // handlers makes who answers, by noun.
 func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	in := &intake{cfg.MaxPayload + Slack, " (AO_MAX_PAYLOAD)"}
-	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, seats: a.seats, ends: a.ends, beat: cfg.Beat, log: cfg.Log}
+	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, seats: a.seats, ends: a.ends,
+		beat: cfg.Beat, log: cfg.Log}
 	mcp := mcpapi.New(mcpapi.Config{
 		Runs: cfg.Runs, Sessions: cfg.Sessions, Agents: cfg.Agents, Schemas: cfg.Schemas, History: cfg.History,
 		Waiting: a.ends.waiting, ReserveStream: a.seats.take, KeepAlive: cfg.Beat, Audit: cfg.Audit, Log: cfg.Log,
 	})
 	return handlers{
-		login:     newLoginAPI(guard),
-		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
-		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
+		login:   newLoginAPI(guard),
+		service: &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
+		runs: &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in,
+			audit: audited, ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
 		bulk:      &bulkAPI{cfg.Again, in, audited},
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},
@@ -124,10 +127,11 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		agents:    &agentsAPI{cfg.Agents, cfg.Drafts, in, audited},
 		drafts:    &draftsAPI{cfg.Drafts, in},
 		schemas:   &schemasAPI{cfg.Schemas, in, audited},
-		previews:  &previewAPI{cfg.Previews, in, newSlots("schemas are being validated", maxValidations, maxOwnValidations)},
-		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},
-		insight:   &insightAPI{cfg.Insight, cfg.Checkup, cfg.Trail, make(chan struct{}, 1)},
-		mcp:       &mcpSide{mcp, in, audited},
+		previews: &previewAPI{cfg.Previews, in, newSlots("schemas are being validated", maxValidations,
+			maxOwnValidations)},
+		runners: &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},
+		insight: &insightAPI{cfg.Insight, cfg.Checkup, cfg.Trail, make(chan struct{}, 1)},
+		mcp:     &mcpSide{mcp, in, audited},
 	}
 }
 
@@ -160,8 +164,8 @@ func (a *API) router(answers *answers, at positions, registries func() error) *g
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
 
-// Drain ends the live streams at once, for their readers know how to go on elsewhere, and what waits for a run's end after
-// a grace: it answers that the run goes on.
+// Drain ends the live streams at once, for their readers know how to go on elsewhere, and what waits for a run's end
+// after a grace: it answers that the run goes on.
 func (a *API) Drain(grace time.Duration) { a.ends.drain(grace) }
 
 // Open is how many requests are under way, and how many of them are live streams.

@@ -28,7 +28,8 @@ type loginAPI struct {
 func newLoginAPI(guard *guard) *loginAPI {
 	return &loginAPI{
 		guard: guard, in: &intake{limit: loginBody},
-		wrong: newTries(mostTries, "wrong tokens came from your address"), begun: newTries(mostLogins, "logins began with this token"),
+		wrong: newTries(mostTries, "wrong tokens came from your address"),
+		begun: newTries(mostLogins, "logins began with this token"),
 		codes: newTries(mostLogins, "codes were made with this token"),
 	}
 }
@@ -123,7 +124,8 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	of(g).who = who
-	if who, err = a.guard.begin(g, who); err != nil {
+	who, err = a.guard.begin(g, who)
+	if err != nil {
 		return nil, err
 	}
 	return a.tell(who)
@@ -132,7 +134,8 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 // read reads what a browser shows. Its errors never repeat any of it.
 func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 	raw, err := a.in.body(g)
-	if err == nil && (!json.Valid(raw) || strictjson.Decode(raw, &given) != nil || (given.Token == "") == (given.Code == "")) {
+	if err == nil && (!json.Valid(raw) || strictjson.Decode(raw, &given) != nil ||
+		(given.Token == "") == (given.Code == "")) {
 		err = fault.New(fault.Invalid, "", `The body must be {"token":"…"} or {"code":"…"}`)
 	}
 	return given, err
@@ -142,13 +145,16 @@ func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 func (a *loginAPI) check(given credentials) (access.Caller, error) {
 	switch {
 	case strings.HasPrefix(given.Token, runnerapi.TokenPrefix):
-		return access.Caller{}, fault.New(fault.Unauthorized, "", "A session token cannot log in; use an API token (ao tokens create)")
+		return access.Caller{},
+			fault.New(fault.Unauthorized, "", "A session token cannot log in; use an API token (ao tokens create)")
 	case given.Token != "":
 		return a.guard.tokens.Check(given.Token)
 	}
 	who, err := a.guard.tokens.CheckPass(access.Code, given.Code, a.guard.logins.Sign)
 	if err != nil {
-		return access.Caller{}, fault.New(fault.Unauthorized, "", "This code is not valid, or older than a minute; run 'ao dashboard' again")
+		return access.Caller{},
+			fault.New(fault.Unauthorized, "",
+				"This code is not valid, or older than a minute; run 'ao dashboard' again")
 	}
 	return who, nil
 }

@@ -82,7 +82,9 @@ func (a *runsAPI) taken(g *gin.Context, submit func(context.Context) (runs.Accep
 	if streaming {
 		return a.streams.run(g, acc, wait)
 	}
-	out, ended, err := a.await(g, wait, func(ctx context.Context) (runs.Outcome, bool, error) { return a.runs.Finish(ctx, acc) })
+	out, ended, err := a.await(g, wait, func(ctx context.Context) (runs.Outcome, bool, error) {
+		return a.runs.Finish(ctx, acc)
+	})
 	switch {
 	case err != nil:
 		return nil, err
@@ -95,7 +97,8 @@ func (a *runsAPI) taken(g *gin.Context, submit func(context.Context) (runs.Accep
 }
 
 // await waits for a run's end, at most so long, and no longer than we are there.
-func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Context) (runs.Outcome, bool, error)) (runs.Outcome, bool, error) {
+func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Context) (runs.Outcome, bool, error)) (
+	runs.Outcome, bool, error) {
 	began := time.Now()
 	defer func() { of(g).waited = time.Since(began) }()
 	waiting, cancel := context.WithTimeout(g.Request.Context(), most)
@@ -111,9 +114,11 @@ func idempotencyKey(h http.Header) (string, error) {
 	case len(all) == 0:
 		return "", nil
 	case len(all) > 1:
-		return "", fault.New(fault.Invalid, "", "Idempotency-Key is given more than once; send one").With("field", "Idempotency-Key")
+		return "", fault.New(fault.Invalid, "", "Idempotency-Key is given more than once; send one").With("field",
+			"Idempotency-Key")
 	case strings.TrimSpace(all[0]) == "":
-		return "", fault.New(fault.Invalid, "", "Idempotency-Key is empty: give a key, or leave the header out").With("field", "Idempotency-Key")
+		return "", fault.New(fault.Invalid, "", "Idempotency-Key is empty: give a key, or leave the header out").With(
+			"field", "Idempotency-Key")
 	}
 	return all[0], nil
 }
@@ -148,7 +153,8 @@ func (a *runsAPI) validate(g *gin.Context, _ query) (any, error) {
 // listing reads the parameters of a list.
 func listing(q query) (projection.Query, error) {
 	f := projection.Query{
-		Statuses: q.list("status"), Session: q.check("session_id", run.CheckSessionID), Parent: q.check("parent_session_id", run.CheckSessionID),
+		Statuses: q.list("status"), Session: q.check("session_id", run.CheckSessionID),
+		Parent:       q.check("parent_session_id", run.CheckSessionID),
 		CreatedAfter: q.moment("created_after"), Limit: q.number("limit", 0, 1, 1000), Cursor: q.text("cursor"),
 		Agent: q.check("agent_name", func(name string) error { return agent.CheckName("agent_name", name) }),
 	}
@@ -178,7 +184,8 @@ func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
 		return a.export(g, q, as)
 	}
 	if format != "" && format != formatJSON {
-		q.fail("format", fmt.Sprintf("format must be %s, %s or %s, got %.40q", formatJSON, formatCSV, formatNDJSON, format))
+		q.fail("format", fmt.Sprintf("format must be %s, %s or %s, got %.40q", formatJSON, formatCSV, formatNDJSON,
+			format))
 	}
 	f, err := listingRuns(q)
 	if err != nil {
@@ -223,7 +230,10 @@ func (a *runsAPI) wait(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (runs.Outcome, bool, error) { return a.runs.Await(ctx, id) })
+	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (runs.Outcome, bool,
+		error) {
+		return a.runs.Await(ctx, id)
+	})
 	switch {
 	case err != nil:
 		return nil, err

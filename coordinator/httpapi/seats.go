@@ -11,7 +11,8 @@ import (
 // ownSeats is how many live streams a caller may have while any are left.
 const ownSeats = 20
 
-// seats limits live streams. The last quarter is for callers with fewer than ownSeats, so no single token takes them all.
+// seats limits live streams. The last quarter is for callers with fewer than ownSeats, so no single token takes them
+// all.
 type seats struct {
 	most int
 
@@ -30,9 +31,12 @@ func (s *seats) take(who access.Caller) (leave func(), err error) {
 	mine := s.of[key]
 	switch {
 	case s.open >= s.most:
-		return nil, fault.Newf(fault.Unavailable, "%d live streams are open, the most there may be; come again later, or poll", s.most).After(5 * time.Second)
+		return nil, fault.Newf(fault.Unavailable,
+			"%d live streams are open, the most there may be; come again later, or poll", s.most).After(5 * time.Second)
 	case mine >= ownSeats && s.open >= s.most-s.most/4:
-		return nil, fault.Newf(fault.Unavailable, "%d live streams are open with your token; what is left is kept for others. Close some, or poll", mine).After(5 * time.Second)
+		return nil, fault.Newf(fault.Unavailable,
+			"%d live streams are open with your token; what is left is kept for others. Close some, or poll",
+			mine).After(5 * time.Second)
 	}
 	s.open++
 	s.of[key] = mine + 1

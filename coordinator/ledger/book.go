@@ -19,11 +19,11 @@ import (
 //
 //   - A deleted session. Its deleted record precedes the purge, so whatever seems wrong with a session is let go if
 //     such a record follows and was to be honoured: nothing of the session was open there, and no parent was yet to be
-//     told of it. A child that a callback names, and that nobody knows, may have gone that way if a session was deleted after the
-//     child's id was made.
+//     told of it. A child that a callback names, and that nobody knows, may have gone that way if a session was deleted
+//     after the child's id was made.
 //   - Truncation, which takes whole runs that ended, and what lies between, from the front. A record that lacks what
-//     must precede it is let go if its run's id (which has the time) is older than the oldest record kept, and the run has
-//     ended: an open one is never cut.
+//     must precede it is let go if its run's id (which has the time) is older than the oldest record kept, and the run
+//     has ended: an open one is never cut.
 //
 // What contradicts itself, such as two claims of one attempt, is wrong in any case.
 type book struct {

@@ -46,19 +46,26 @@ var tools = []tool{
 		description: `List the agents that can be started, with the input each takes.
 
 Input depends on the agent's type:
-- procedural (a program): give "parameters" that match its parameters_schema; without a schema any object is taken. It has no conversation and cannot be resumed.
+- procedural (a program): give "parameters" that match its parameters_schema; without a schema any object is taken. ` +
+			`It has no conversation and cannot be resumed.
 - autonomous (an AI) without parameters_schema: give "prompt".
-- autonomous with parameters_schema: give "parameters" that match exactly that schema. There is a prompt among them only where the schema has one.
-start_with says which of the two: prompt or parameters. output_schema, where there is one, is the form of the result's result_data.`,
+- autonomous with parameters_schema: give "parameters" that match exactly that schema. There is a prompt among them ` +
+			`only where the schema has one.
+start_with says which of the two: prompt or parameters. output_schema, where there is one, is the form of the ` +
+			`result's result_data.`,
 	},
 	{
 		name: "start_agent_session", title: "Start an agent", scope: access.Run, forSessions: true,
 		action: audit.RunCreate, do: (*API).start,
 		description: `Start a new session of an agent, and by default wait for its result.
 
-Input: see list_agent_blueprints. An autonomous agent without parameters_schema takes "prompt"; every other agent takes "parameters" that match its parameters_schema. Input that does not match is refused with every error and the schema: mend it and call again; nothing was started.
+Input: see list_agent_blueprints. An autonomous agent without parameters_schema takes "prompt"; every other agent ` +
+			`takes "parameters" that match its parameters_schema. Input that does not match is refused with every ` +
+			`error and the schema: mend it and call again; nothing was started.
 
-The result: result_text is what the agent said, result_data is JSON (of procedural agents, and wherever an output schema is enforced); one of them is null. To get JSON of a form you need from any agent, give output_schema, or output_schema_name.
+The result: result_text is what the agent said, result_data is JSON (of procedural agents, and wherever an output ` +
+			`schema is enforced); one of them is null. To get JSON of a form you need from any agent, give ` +
+			`output_schema, or output_schema_name.
 
 Keep session_id: with resume_agent_session the conversation of an autonomous agent goes on.`,
 		inputSchema: `{"type":"object","required":["agent_name"],"additionalProperties":false,"properties":{` +
@@ -78,35 +85,43 @@ Keep session_id: with resume_agent_session the conversation of an autonomous age
 	{
 		name: "resume_agent_session", title: "Resume an agent", scope: access.Run, forSessions: true,
 		action: audit.RunCreate, do: (*API).resume,
-		description: `Go on with a session of an autonomous agent: it remembers what was said. Also after a run that failed or was stopped.
+		description: `Go on with a session of an autonomous agent: it remembers what was said. Also after a run that ` +
+			`failed or was stopped.
 
-It takes "prompt" only, whatever parameters_schema the agent has: that is for starts. Sessions of procedural agents cannot be resumed; start a new one. While the session is at work, the new turn waits for the one before.`,
+It takes "prompt" only, whatever parameters_schema the agent has: that is for starts. Sessions of procedural agents ` +
+			`cannot be resumed; start a new one. While the session is at work, the new turn waits for the one before.`,
 		inputSchema: `{"type":"object","required":["session_id","prompt"],"additionalProperties":false,"properties":{` +
 			sessionArg +
 			`,"prompt":{"type":"string","minLength":1,"description":"What to say to the agent."},` + modeArg + `,` +
 			outputArgs + `}}`,
 	},
 	{
-		name: "get_agent_session_status", title: "Status of a session", scope: access.Read, forSessions: true, readOnly: true,
-		do: (*API).status,
-		description: `How a session stands: pending, running, idle, stopping, finished, stopped or failed; and of its ` +
+		name: "get_agent_session_status", title: "Status of a session", scope: access.Read, forSessions: true,
+		readOnly: true,
+		do:       (*API).status,
+		description: `How a session stands: pending, running, idle, stopping, finished, stopped or ` +
+			`failed; and of its ` +
 			`newest run why it waits, or why it failed.`,
 		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
 			sessionArg + `}}`,
 	},
 	{
-		name: "get_agent_session_result", title: "Result of a session", scope: access.Read, forSessions: true, readOnly: true,
-		do: (*API).resultOf,
-		description: `The result of a session's newest ended run. With wait_seconds it waits for the newest run to end ` +
+		name: "get_agent_session_result", title: "Result of a session", scope: access.Read, forSessions: true,
+		readOnly: true,
+		do:       (*API).resultOf,
+		description: `The result of a session's newest ended run. With wait_seconds it waits for the ` +
+			`newest run to end ` +
 			`first; that is better than asking again and again.`,
-		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` + sessionArg +
+		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
+			sessionArg +
 			`,"wait_seconds":{"type":"integer","minimum":0,"maximum":600,"description":"How long to wait for the end,` +
 			` default 0. 50 is safe with every client."}}}`,
 	},
 	{
 		name: "list_agent_sessions", title: "List sessions", scope: access.Read, forSessions: true, readOnly: true,
 		do: (*API).sessions,
-		description: `List sessions, newest first. An agent that Agent Orchestrator runs sees those that it started, or, ` +
+		description: `List sessions, newest first. An agent that Agent Orchestrator runs sees those that ` +
+			`it started, or, ` +
 			`with parent_session_id, those that one of them started.`,
 		inputSchema: `{"type":"object","additionalProperties":false,"properties":{` +
 			`"status":{"type":"string","enum":["pending","running","idle","stopping","finished","stopped","failed"]},` +
@@ -120,12 +135,14 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 		action: audit.SessionStop, do: (*API).stop,
 		description: `Stop what runs in a session, and cancel what waits there. It can be resumed later.
 
-The sessions that it started go on; the answer's open_below names their runs. With "tree": true they are stopped too, with all below them.`,
+The sessions that it started go on; the answer's open_below names their runs. With "tree": true they are stopped too,` +
+			` with all below them.`,
 		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
 			sessionArg + `,"tree":{"type":"boolean","description":"Stop all that is below it, too. Default false."}}}`,
 	},
 	{
-		name: "list_output_schemas", title: "List output schemas", scope: access.Read, forSessions: true, readOnly: true,
+		name: "list_output_schemas", title: "List output schemas", scope: access.Read, forSessions: true,
+		readOnly:    true,
 		inputSchema: nothing, do: (*API).schemas,
 		description: `List the registered output schemas: their names can be given as output_schema_name.`,
 	},

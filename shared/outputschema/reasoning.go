@@ -75,7 +75,7 @@ func unfenced(text string) iter.Seq[span] {
 			case ok:
 				i = end
 			case r.last >= 0:
-				// a quotation mark of the text may have been taken for one of JSON: search what looks like a string, too
+				// a quotation mark of the text may have been taken for one of JSON: search in strings, too
 				i = r.last + 1
 			default: // what is open at the end would end there as well if it were read alone
 				i = max(end, begin+1)

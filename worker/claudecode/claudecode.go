@@ -13,7 +13,7 @@
 //	cannot be started                             failed     claude_not_runnable
 //	has no login, or an invalid one               failed     claude_not_logged_in
 //	has no credit left                            failed     claude_no_credit
-//	is rate limited (429)                         failed     claude_rate_limited, with resets_at or retry_after_seconds
+//	is rate limited (429)                         failed     claude_rate_limited with resets_at or retry_after_seconds
 //	finds the API overloaded (529)                failed     claude_overloaded
 //	does not get the model                        failed     claude_model_not_found
 //	needs more turns than allowed                 failed     claude_max_turns
@@ -142,7 +142,8 @@ func stdin(c config, inv executor.Invocation) ([]byte, error) {
 	}
 	begin := map[string]any{"subtype": "initialize"}
 	if c.system != "" {
-		field := map[string]string{appendPrompt: "appendSystemPrompt", replacePrompt: "systemPrompt"}[c.SystemPromptMode]
+		field := map[string]string{appendPrompt: "appendSystemPrompt",
+			replacePrompt: "systemPrompt"}[c.SystemPromptMode]
 		begin[field] = c.system
 		begin["systemPromptSnapshot"] = false
 	}

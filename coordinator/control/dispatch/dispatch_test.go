@@ -57,7 +57,8 @@ func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
 	}
 }
 
-// A run that was in its lane before, and waits in another one, is not queued there again, whatever pokes: it is looked at ever more seldom.
+// A run that was in its lane before, and waits in another one, is not queued there again, whatever pokes: it is looked
+// at ever more seldom.
 func TestARunThatMovesBackIsLookedAtEverMoreSeldom(t *testing.T) {
 	var w dispatch.Wait
 	now, looks := time.Unix(0, 0), []int(nil)

@@ -21,8 +21,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A runner with many tags satisfies more different demands than there may be queues: those that nobody uses make room at once, and those
-// in which runs wait do not.
+// A runner with many tags satisfies more different demands than there may be queues: those that nobody uses make room
+// at once, and those in which runs wait do not.
 func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{MaxQueues: 4})
@@ -87,8 +87,8 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	}
 }
 
-// A coordinator that ends between removing a queue's entry and its consumer leaves that behind; any other removes it, but no consumer of
-// a queue that has an entry, or in which a run waits, or that needs no entry.
+// A coordinator that ends between removing a queue's entry and its consumer leaves that behind; any other removes it,
+// but no consumer of a queue that has an entry, or in which a run waits, or that needs no entry.
 func TestConsumersOfNoQueueGo(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
@@ -151,7 +151,8 @@ func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
 	taking.Wait()
 }
 
-// A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody looked.
+// A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody
+// looked.
 func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
@@ -184,7 +185,8 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 	}
 }
 
-// The queue of a profile whose last runner is gone for good loses its consumer, too; one that comes back has it made again.
+// The queue of a profile whose last runner is gone for good loses its consumer, too; one that comes back has it made
+// again.
 func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
@@ -200,7 +202,8 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	natstest.Until(t, "its run has ended", func() bool { return c.History.Ended(a.RunID) })
 	own, gone := r.BaseTaskQueues(), runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}.TaskQueue()
 	for _, name := range append(own, gone) {
-		if _, err := c.Queues.Ensure(t.Context(), name, runnerapi.RoutingKey{Type: run.Procedural}, "", false); err != nil {
+		if _, err := c.Queues.Ensure(t.Context(), name, runnerapi.RoutingKey{Type: run.Procedural}, "",
+			false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -222,7 +225,8 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
 		t.Errorf("there are %q", all)
 	}
-	if _, err := c.Queues.Ensure(t.Context(), gone, runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}, "", false); err != nil ||
+	if _, err := c.Queues.Ensure(t.Context(), gone, runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}, "",
+		false); err != nil ||
 		!slices.Contains(has(), gone) {
 		t.Errorf("it is not made again: %q, %v", has(), err)
 	}
@@ -261,7 +265,8 @@ func TestAQueueCountsToItsCaller(t *testing.T) {
 	), c.Queues.Caller(
 		coordinatortest.Active(t, c, other.RunID, "is queued", coordinatortest.IsQueued).Queue,
 	)
-	if want := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Spec.Caller; somebody != want ||
+	if want := coordinatortest.Active(t, c, a.RunID, "is queued",
+		coordinatortest.IsQueued).Spec.Caller; somebody != want ||
 		somebody == "" ||
 		somebody == another {
 		t.Errorf("it counts to %q, want %q; another caller's to %q", somebody, want, another)

@@ -19,7 +19,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// taking plays the worker of a runner that is there: it begins and ends what it is handed, from the queues that the coordinators name.
+// taking plays the worker of a runner that is there: it begins and ends what it is handed, from the queues that the
+// coordinators name.
 func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -37,8 +38,10 @@ func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 			subject string
 			record  any
 		}{
-			{subject.Claimed(part, q.ID, q.Key), run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: q.Attempt, At: time.Now()}},
-			{subject.Ended(part, q.ID, q.Key), run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: q.Attempt, Status: run.Completed, At: time.Now()}},
+			{subject.Claimed(part, q.ID, q.Key), run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: r.ID(),
+				Instance: r.Instance, Nonce: "n", Attempt: q.Attempt, At: time.Now()}},
+			{subject.Ended(part, q.ID, q.Key), run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: r.ID(),
+				Nonce: "n", Attempt: q.Attempt, Status: run.Completed, At: time.Now()}},
 		} {
 			body, _ := json.Marshal(e.record)
 			if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: e.subject, Body: body}); err != nil &&
@@ -108,7 +111,8 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 		_, _, entry := c.Bus.Bucket(subject.TaskQueues).Get(t.Context(), a.Queue)
 		known, made, closing := c.Queues.Knows(a.Queue)
 		t.Errorf(
-			"coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
+			"coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, "+
+				"made %t, closing %v",
 			i,
 			ok,
 			a.Claim != nil,
@@ -125,7 +129,8 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 	t.FailNow()
 }
 
-// While a coordinator removes the consumer of a queue that has gone, another makes the queue again: whoever is first, one is there.
+// While a coordinator removes the consumer of a queue that has gone, another makes the queue again: whoever is first,
+// one is there.
 func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
@@ -208,8 +213,8 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	natstest.Until(t, "the run is done", func() bool { return goes.History.Ended(second.RunID) })
 }
 
-// Two coordinators make and remove queues at once: each demand makes another queue go, perhaps at the moment in which the other
-// coordinator queues a run there. Every run is begun within seconds.
+// Two coordinators make and remove queues at once: each demand makes another queue go, perhaps at the moment in which
+// the other coordinator queues a run there. Every run is begun within seconds.
 func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)

@@ -70,7 +70,8 @@ func local(t *testing.T) *webhook.Client {
 	c, err := webhook.New(webhook.Config{Policy: webhook.Policy{
 		Hosts: []string{
 			"127.0.0.1",
-		}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +228,8 @@ func age(t *testing.T, c *parts.Coordinator, id string) {
 	natstest.Until(t, "another's try is seen", func() bool { return c.Posting.Age(id) })
 }
 
-// Whose clock says what does not matter: a try of another is made here when it has been seen, and not made, for a minute.
+// Whose clock says what does not matter: a try of another is made here when it has been seen, and not made, for a
+// minute.
 func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 	to := receive(t)
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
@@ -258,7 +260,8 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 	id := many(t, c, r, 1, to.url)[0]
 	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
 	session := to.session(t, c, id)
-	for _, wasSeized := range []bool{false, true} { // by this process, which did not get to it; by one that died after it
+	// by this process, which did not get to it; by one that died after it
+	for _, wasSeized := range []bool{false, true} {
 		if wasSeized {
 			seize(t, c, id, 1)
 		}
@@ -281,7 +284,8 @@ func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}
-	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.WebhookTryKey(unknown.RunID, 1)); !errors.Is(
+	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(),
+		subject.WebhookTryKey(unknown.RunID, 1)); !errors.Is(
 		err,
 		bus.ErrNotFound,
 	) {
@@ -302,7 +306,8 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 	patient, err := webhook.New(webhook.Config{Timeout: time.Hour, Policy: webhook.Policy{
 		Hosts: []string{
 			"127.0.0.1",
-		}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +332,8 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	mute := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, mute, r)
-	spec := *coordinatortest.Active(t, mute, coordinatortest.Submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", coordinatortest.IsQueued).Spec
+	spec := *coordinatortest.Active(t, mute, coordinatortest.Submit(t, mute, `{"agent_name":"a"}`, "").RunID,
+		"is queued", coordinatortest.IsQueued).Spec
 	spec.ID, spec.SessionID, spec.CallbackURL = run.NewID(), run.NewSessionID(), to.url // as another accepted it
 	coordinatortest.Put(
 		t,
@@ -348,7 +354,8 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
-	for _, body := range []string{`{"agent_name":"a","callback_url":"https://example.com/x"}`, `{"agent_name":"a","callback_url":"nonsense"}`} {
+	for _, body := range []string{`{"agent_name":"a","callback_url":"https://example.com/x"}`,
+		`{"agent_name":"a","callback_url":"nonsense"}`} {
 		_, err := c.Submit(t.Context(), []byte(body), "", "")
 		if f := fault.Of(err); f.Kind != fault.Invalid || !strings.Contains(f.Message, "AO_CALLBACK_HOSTS") {
 			t.Errorf("%s: %v", body, err)

@@ -57,7 +57,9 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	refused := new(client.APIError)
 	if err != nil && !errors.As(err, &refused) {
 		return []checkup.Finding{
-			checkup.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v", err)}, nil
+				checkup.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v",
+					err)},
+			nil
 	}
 	asked := time.Now()
 	doc, err := cl.Get(ctx, nil, "doctor")
@@ -84,7 +86,8 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 			checkup.Failed("coordinator", "use the ao of the coordinator's version",
 				"the coordinator's report cannot be read: %.200s", doc)}, nil
 	}
-	all := []checkup.Finding{checkup.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host,
+	all := []checkup.Finding{checkup.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go,
+		r.Host,
 		took.Round(time.Millisecond))}
 	if r.Version != version.Current() && r.Version != version.Unknown && version.Current() != version.Unknown {
 		all = append(all, checkup.Warned("versions", "use the ao of the coordinator's version",
@@ -117,9 +120,10 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 	}
 	host := hostOf(r.PublicURL)
 	if local(host) && here != r.Host {
-		return append(all, checkup.Warned("public-url", "set AO_PUBLIC_URL to an address that workers can reach, unless "+
-			"all of them are on the coordinator's machine",
-			"workers get the address %s, which only the coordinator's machine can reach", r.PublicURL))
+		return append(all,
+			checkup.Warned("public-url", "set AO_PUBLIC_URL to an address that workers can reach, unless "+
+				"all of them are on the coordinator's machine",
+				"workers get the address %s, which only the coordinator's machine can reach", r.PublicURL))
 	}
 	public, err := client.New(client.Config{URL: r.PublicURL, CA: c.CA})
 	if err == nil {
@@ -128,10 +132,11 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 		_, err = public.Get(ctx, nil, "health")
 	}
 	if err != nil && here != r.Host { // the name of a container, or of another network
-		return append(all, checkup.Skipped("public-url", "run ao doctor where a worker or the coordinator runs (compose: "+
-			"'docker compose exec -e AO_TOKEN coordinator ao doctor')",
-			"whether workers can reach AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)",
-			r.PublicURL, err))
+		return append(all,
+			checkup.Skipped("public-url", "run ao doctor where a worker or the coordinator runs (compose: "+
+				"'docker compose exec -e AO_TOKEN coordinator ao doctor')",
+				"whether workers can reach AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)",
+				r.PublicURL, err))
 	}
 	if err != nil {
 		return append(all,
@@ -165,8 +170,9 @@ func exposed(ctx context.Context, base string) []checkup.Finding {
 		if res, err := httpClient.Do(req); err == nil {
 			_ = res.Body.Close()
 			return []checkup.Finding{
-				checkup.Warned("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and unset "+
-					"AO_PRIVATE_NETWORK",
+				checkup.Warned("tls",
+					"publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and unset "+
+						"AO_PRIVATE_NETWORK",
 					"unencrypted HTTP can be reached at %s, outside the private network that "+
 						"AO_PRIVATE_NETWORK promises", at.Host)}
 		}

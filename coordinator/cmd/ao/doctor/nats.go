@@ -26,8 +26,9 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 	d := &denials{}
 	nc, err := d.connect(address, opts...)
 	if err != nil {
-		return []checkup.Finding{checkup.Failed("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
-			"NATS at %s: %s", redacted(address), bus.Describe(err))}
+		return []checkup.Finding{
+			checkup.Failed("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
+				"NATS at %s: %s", redacted(address), bus.Describe(err))}
 	}
 	defer nc.Close()
 	all = append(all, checkup.NATS(nc.ConnectedServerVersion()))
@@ -40,7 +41,8 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 	}
 	anonymous, err := new(denials).connect(address, tls...)
 	if err != nil {
-		return append(all, checkup.Passed("nats-users", "NATS at %s refuses clients without a login", redacted(address)))
+		return append(all, checkup.Passed("nats-users", "NATS at %s refuses clients without a login",
+			redacted(address)))
 	}
 	anonymous.Close()
 	return append(all, anonymousAccess(address))
@@ -114,7 +116,8 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 	}
 	if user.Role == users.Coordinator {
 		return []checkup.Finding{
-			checkup.Passed("rights", "%s belongs to a coordinator and has full access; keep it away from workers", creds)}
+			checkup.Passed("rights", "%s belongs to a coordinator and has full access; keep it away from workers",
+				creds)}
 	}
 	var excess []string
 	for _, subject := range []string{">", "_INBOX.>", "ao.>", "$JS.>"} {
@@ -145,8 +148,9 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 				"%s belongs to a %s but has permissions it must not have: %s", creds, user.Role,
 				strings.Join(excess, ", "))}
 	}
-	return []checkup.Finding{checkup.Passed("rights", "%s belongs to a %s and has no permissions that a %s does not need",
-		creds, user.Role, user.Role)}
+	return []checkup.Finding{
+		checkup.Passed("rights", "%s belongs to a %s and has no permissions that a %s does not need",
+			creds, user.Role, user.Role)}
 }
 
 // redacted removes user and password from addresses.
