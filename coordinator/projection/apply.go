@@ -6,8 +6,8 @@ import (
 	"ao/nats/subject"
 )
 
-// apply takes the next record of the stream. A sequence that was applied changes nothing. An error is about a record that
-// cannot be read; the fold goes on.
+// apply takes the next record of the stream. A sequence that was applied changes nothing. An error is about a record
+// that cannot be read; the fold goes on.
 func (f *fold) apply(m Record) (Change, error) {
 	ch := Change{Seq: m.Seq}
 	if m.Seq <= f.seq {

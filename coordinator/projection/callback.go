@@ -24,8 +24,8 @@ var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
 
 func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 
-// parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began under
-// the same id after the run is another one.
+// parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began
+// under the same id after the run is another one.
 func (t *tables) parentOf(r *row) *session {
 	s := t.sessions[identOf(sessionPrefix, r.parent)]
 	if r.parent == "" || s == nil || s.firstRow.first > r.first {
@@ -79,8 +79,8 @@ func (d *debts) owesOf(r *row) bool {
 	return p != nil && p.hears()
 }
 
-// report is a callback record: a turn of the parent reports these children. The turn follows; in a history of an older version
-// it precedes.
+// report is a callback record: a turn of the parent reports these children. The turn follows; in a history of an older
+// version it precedes.
 func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 	var c run.Callback
 	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > d.version {
@@ -141,8 +141,8 @@ func (d *debts) clear(p *session) {
 	}
 }
 
-// giveBack is the end of a callback turn: if no runner began it, its children are owed again, and it is a later turn's answer that
-// the session's own parent is to be told of.
+// giveBack is the end of a callback turn: if no runner began it, its children are owed again, and it is a later turn's
+// answer that the session's own parent is to be told of.
 func (d *debts) giveBack(r *row) {
 	if r.begun {
 		return
@@ -203,15 +203,17 @@ func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
 	if r.live.snap.Claim == nil || r.session.bond() == (bond{b.ExecutorSessionID, b.Hostname, b.Profile}) {
 		return
 	}
-	if runnerapi.IsStatePointer(b.ExecutorSessionID) && b.ExecutorSessionID != runnerapi.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
+	// another's, which this session would be given to read
+	if runnerapi.IsStatePointer(b.ExecutorSessionID) && b.ExecutorSessionID != runnerapi.StatePointer(rec.Run,
+		r.live.snap.Attempt) {
 		return
 	}
 	r.session.bound = &bond{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
 	ch.Applied = true
 }
 
-// reply is the parent and the mode that a session's callback turns have: those of its newest run that calls back, else of the
-// newest.
+// reply is the parent and the mode that a session's callback turns have: those of its newest run that calls back, else
+// of the newest.
 func (s *session) reply() (parent, mode string) {
 	for r := s.firstRow; r != nil; r = r.next {
 		if r.callback || mode != run.AsyncCallback {
@@ -221,9 +223,10 @@ func (s *session) reply() (parent, mode string) {
 	return parent, mode
 }
 
-// held is the sequence before which history must stay for what is yet to begin or to be told: the children that are owed, the
-// HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest such child and the
-// newest that began, which it is resumed by; and likewise of every session with a turn that no runner has begun.
+// held is the sequence before which history must stay for what is yet to begin or to be told: the children that are
+// owed, the HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest
+// such child and the newest that began, which it is resumed by; and likewise of every session with a turn that no
+// runner has begun.
 func (f *fold) held(told time.Time) uint64 {
 	k := keeping{f: f, least: f.seq + 1, oldest: map[*session]*row{}, resumed: map[*session]bool{}}
 	for _, r := range f.debts.recent {

@@ -111,7 +111,8 @@ func (d *debts) owingOf(s *session, now time.Time) (o PendingCallback, ok bool) 
 	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || d.expects(s) {
 		return o, false
 	}
-	o = PendingCallback{ReadAt: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
+	o = PendingCallback{ReadAt: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(),
+		Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
 	if r := s.newestBegun(nil); r != nil {
 		o.LastClaimed = r.runID()
 	}

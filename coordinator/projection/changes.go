@@ -44,7 +44,8 @@ func (c *changes) since(seq uint64) (n uint64, ok bool) {
 	return c.oldest() + uint64(i), c.lost <= seq
 }
 
-// touched notes that a row changed beside the one that its record names: for the snapshot that is being written, and for watchers.
+// touched notes that a row changed beside the one that its record names: for the snapshot that is being written, and
+// for watchers.
 func touched(t *tables, r *row) {
 	t.pass.touch(r)
 	t.changes.add(t.seq, r)

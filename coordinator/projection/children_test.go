@@ -14,7 +14,8 @@ func childrenKept(t *testing.T, f *fold) {
 		n += len(all)
 		for i, s := range all {
 			if int(s.place) != i || identOf(sessionPrefix, s.parent) != id || s.runs == 0 || f.sessions[s.id] != s {
-				t.Errorf("the child %s of %s is at %d, not %d, or gone", s.sessionID(), id.text(sessionPrefix), s.place, i)
+				t.Errorf("the child %s of %s is at %d, not %d, or gone", s.sessionID(), id.text(sessionPrefix), s.place,
+					i)
 			}
 		}
 		if len(all) == 0 {
@@ -75,7 +76,8 @@ func TestRoots(t *testing.T) {
 	if got, want := shown(), []string{"ses_top 3"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	b.Await(t.Context(), b.write(left.claimed(1), left.ended(1, "completed", 0), turn.queued(1), turn.claimed(1), turn.ended(1, "completed", 0), left.deleted()))
+	b.Await(t.Context(), b.write(left.claimed(1), left.ended(1, "completed", 0), turn.queued(1), turn.claimed(1),
+		turn.ended(1, "completed", 0), left.deleted()))
 	if got, want := shown(), []string{"ses_below 0", "ses_top 1"}; !slices.Equal(got, want) {
 		t.Errorf("once its parent is deleted: got %v, want %v", got, want)
 	}

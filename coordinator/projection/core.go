@@ -11,8 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// Projection is the folded state behind its one lock, who waits for it, and who hears of it. It knows records alone: what they come from is
-// the Follower's business. Nobody else touches the lock: queries look by read, and change.
+// Projection is the folded state behind its one lock, who waits for it, and who hears of it. It knows records alone:
+// what they come from is the Follower's business. Nobody else touches the lock: queries look by read, and change.
 type Projection struct {
 	log     *slog.Logger
 	tell    func(Change) // Config.Observe
@@ -21,9 +21,10 @@ type Projection struct {
 	bodies  *bodies
 	live    atomic.Bool // all is read that history held at the beginning
 
-	mu      sync.RWMutex
-	fold    *fold
-	evicted int64                   // the newest moment of a run that left with the beginning of the history, in nanoseconds; 0: none has, that we know
+	mu   sync.RWMutex
+	fold *fold
+	// the newest moment of a run that left with the beginning of the history, in nanoseconds; 0: none has, that we know
+	evicted int64
 	awaits  []await                 // who waits for a sequence
 	due     uint64                  // the smallest of them
 	empty   uint64                  // there is no record from the last one applied up to here
@@ -35,7 +36,8 @@ type Projection struct {
 	at      time.Time // of the last record
 }
 
-// renew forgets everything; it all can be made again (invariant 4). Who waits for a sequence of the old history waits no more.
+// renew forgets everything; it all can be made again (invariant 4). Who waits for a sequence of the old history waits
+// no more.
 func (p *Projection) renew() {
 	p.live.Store(false)
 	p.bodies.clear()
@@ -106,8 +108,8 @@ func change[T any](p *Projection, f func(*fold) T) T {
 	return f(p.fold)
 }
 
-// Behind is how many records of the stream, whose last one has this sequence, the fold has not read, and how old the newest is that it
-// has; nothing where it has read all.
+// Behind is how many records of the stream, whose last one has this sequence, the fold has not read, and how old the
+// newest is that it has; nothing where it has read all.
 func (p *Projection) Lag(last uint64) (records uint64, age time.Duration) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -144,7 +146,8 @@ func (p *Projection) apply(m Record) {
 	if !ch.Applied {
 		return
 	}
-	if ch.Live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
+	if ch.Live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind ||
+		ch.After.Final()) {
 		p.bodies.put(m.Seq, m.Body, a.spec)
 	}
 	if a.ended != nil { // now that they find it all
@@ -209,8 +212,8 @@ func (p *Projection) Stats() Stats {
 	return p.fold.stats
 }
 
-// Done waits until a run has ended that stands on the stream, also if the fold has not come to it yet: who has just written
-// it needs to ask nobody.
+// Done waits until a run has ended that stands on the stream, also if the fold has not come to it yet: who has just
+// written it needs to ask nobody.
 func (p *Projection) Done(ctx context.Context, id string) error {
 	key := identOf(runPrefix, id)
 	p.mu.Lock()
@@ -325,8 +328,8 @@ func (p *Projection) viewOf(s *session) run.Session {
 	return v
 }
 
-// statusOf is the session's status: as its runs make it, or idle where the last of them ended well and its process lives. The
-// caller holds mu.
+// statusOf is the session's status: as its runs make it, or idle where the last of them ended well and its process
+// lives. The caller holds mu.
 func (p *Projection) statusOf(s *session) run.SessionStatus {
 	status := run.SessionStatusOf(s.speaker().shown())
 	if status == run.SessionFinished && len(p.idle.of) > 0 && p.idle.of[s.id] != "" {

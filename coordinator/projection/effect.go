@@ -2,17 +2,19 @@ package projection
 
 import "ao/nats/subject"
 
-// Effect is what follows from records, as a set of bits: who acts on it finds by asking the read model what there is to do.
+// Effect is what follows from records, as a set of bits: who acts on it finds by asking the read model what there is to
+// do.
 type Effect uint32
 
 // The effects of records, and of what NATS says of them.
 const (
-	TurnDue          Effect = 1 << iota // Eligible has something new
-	ResultDue                           // Offers has
-	CallbackDue                         // Due has
-	TreeStopDue                         // Halting or Suppressing have
-	WebhookDue                          // a run ended, or a try was noted, and receivers are yet to be told
-	HistoryConfirmed                    // the history counts as certain again: what was left undone meanwhile is to be done
+	TurnDue     Effect = 1 << iota // Eligible has something new
+	ResultDue                      // Offers has
+	CallbackDue                    // Due has
+	TreeStopDue                    // Halting or Suppressing have
+	WebhookDue                     // a run ended, or a try was noted, and receivers are yet to be told
+	// the history counts as certain again: what was left undone meanwhile is to be done
+	HistoryConfirmed
 )
 
 // effectOf is what waits to be asked for behind a record.

@@ -20,7 +20,8 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	told.spec.CallbackURL = "https://here/told"
 	offering := newActor(t, "run_o", "ses_o", "a")
 	offering.contract()
-	stop := entry{Subject: subject.Tree(parent.part, "ses_p", "run_p"), Body: body(t, run.TreeStop{V: 1, SessionID: "ses_p", At: began})}
+	stop := entry{Subject: subject.Tree(parent.part, "ses_p", "run_p"),
+		Body: body(t, run.TreeStop{V: 1, SessionID: "ses_p", At: began})}
 	below := newActor(t, "run_b", "ses_b", "a")
 	below.spec.Parent = "ses_p"
 	for n, tt := range []struct {

@@ -34,8 +34,8 @@ func (p position) String() string {
 	return s
 }
 
-// Before is the position just before a record of RUNS: a reader that comes with it gets that record first, and every event
-// that is kept.
+// Before is the position just before a record of RUNS: a reader that comes with it gets that record first, and every
+// event that is kept.
 func PositionBefore(seq uint64) string { return position{runs: seq - 1}.String() }
 
 // maxItems is more than any record has.
@@ -45,7 +45,9 @@ func parsePosition(text string) (p position, err error) {
 	if text == "" {
 		return p, nil
 	}
-	bad := fault.New(fault.Invalid, "", `after must be a position such as "123-45": the id of an event that was received, or next`).With("field", "after")
+	bad := fault.New(fault.Invalid, "",
+		`after must be a position such as "123-45": the id of an event that was received, or next`).With("field",
+		"after")
 	if len(text) > 48 {
 		return p, bad
 	}
@@ -61,7 +63,8 @@ func parsePosition(text string) (p position, err error) {
 	if deep {
 		p.packed, errs[3] = strconv.Atoi(packed)
 	}
-	if !ok || errors.Join(errs[:]...) != nil || p.items < 0 || p.items > maxItems || p.packed < 0 || p.packed >= run.MaxPacked {
+	if !ok || errors.Join(errs[:]...) != nil || p.items < 0 || p.items > maxItems || p.packed < 0 ||
+		p.packed >= run.MaxPacked {
 		return position{}, bad
 	}
 	return p, nil
@@ -120,8 +123,9 @@ type said struct {
 	events []run.Event           // none: it is nobody's
 	by     func(key string) bool // tells whose it is; nil: it proves nothing
 	claim  uint64                // of their run's attempt; 0: not known
-	early  bool                  // no runner has begun their run, or the attempt that it proves, as far as the fold knows
-	late   bool                  // after the last word of their run
+	// no runner has begun their run, or the attempt that it proves, as far as the fold knows
+	early bool
+	late  bool // after the last word of their run
 }
 
 // rest are the events that a reader at p has not yet, at most so many, and where it is after them.
@@ -193,8 +197,8 @@ func (x *Feed) judge(e *said) (ok bool) {
 	return s.sessionID == one.SessionID
 }
 
-// credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove nothing;
-// then the ids of session and run, which are random, have to do.
+// credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove
+// nothing; then the ids of session and run, which are random, have to do.
 func credible(s sight, by func(key string) bool, key func(run string, attempt int) string) bool {
 	if by == nil || key == nil {
 		return !s.proven || key == nil
@@ -242,7 +246,8 @@ type mark struct {
 
 func (m mark) isEnd() bool { return m.run.end == m.seq && m.seq != 0 }
 
-// life are the events that follow from a record: run_start from the claim that counts, result and run_… from the last word.
+// life are the events that follow from a record: run_start from the claim that counts, result and run_… from the last
+// word.
 func (x *Feed) life(ctx context.Context, m mark) ([]run.Event, error) {
 	s := m.run
 	event := func(kind string, at int64, body any) (run.Event, error) {
@@ -284,7 +289,8 @@ func (x *Feed) life(ctx context.Context, m mark) ([]run.Event, error) {
 }
 
 // endEvent is the event of each end.
-var endEvent = map[run.Status]string{run.Completed: run.EventCompleted, run.Failed: run.EventFailed, run.Stopped: run.EventStopped}
+var endEvent = map[run.Status]string{run.Completed: run.EventCompleted, run.Failed: run.EventFailed,
+	run.Stopped: run.EventStopped}
 
 // marks are a session's records after a position, in order.
 func marks(f *fold, session string, after uint64) (all []mark) {
@@ -311,7 +317,8 @@ const (
 
 // Events gives a session's events after a position (empty: from the beginning of what is kept), at most limit of them
 // (default 50, at most 1000), and the position after them, to go on from; that is never empty.
-func (x *Feed) Events(ctx context.Context, session, after string, limit int) (list []run.Event, next string, err error) {
+func (x *Feed) Events(ctx context.Context, session, after string, limit int) (list []run.Event, next string,
+	err error) {
 	p, err := parsePosition(after)
 	if err != nil {
 		return nil, "", err
@@ -342,7 +349,8 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int) (li
 	return g.list, g.p.String(), nil
 }
 
-// paging is a page of a session's events on its way: it merges the records that events follow from with the messages of EVENTS.
+// paging is a page of a session's events on its way: it merges the records that events follow from with the messages of
+// EVENTS.
 type paging struct {
 	x       *Feed
 	session string

@@ -11,8 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that call
-// back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
+// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that
+// call back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
 type family struct {
 	t        testing.TB
 	rng      *rand.Rand
@@ -83,7 +83,8 @@ func (f *family) add(e ...entry) { f.records = append(f.records, e...) }
 
 func (f *family) new(m, parent *member, mode string) *turn {
 	a := newActor(f.t, run.NewID(), m.id, "agent-"+m.kind)
-	a.spec.AgentType, a.spec.Mode, a.spec.Attempts, a.spec.ProjectDir = m.kind, mode, f.rng.IntN(3), fmt.Sprint("/", f.rng.IntN(2))
+	a.spec.AgentType, a.spec.Mode, a.spec.Attempts, a.spec.ProjectDir = m.kind, mode, f.rng.IntN(3),
+		fmt.Sprint("/", f.rng.IntN(2))
 	a.spec.CreatedAt = began.Add(time.Duration(f.rng.IntN(10)) * time.Second)
 	if f.stops { // it does not know that none is left then
 		a.spec.Attempts = 0
@@ -172,7 +173,8 @@ func (f *family) step() {
 		}
 	case 6: // a late or foreign word
 		r := m.turns[f.rng.IntN(len(m.turns))]
-		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"), r.actor.offered(r.attempt+5))
+		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"),
+			r.actor.offered(r.attempt+5))
 		if r.state != "queued" && r.attempt > 0 && f.rng.IntN(2) == 0 {
 			f.add(r.elsewhere(1+f.rng.IntN(r.attempt), fmt.Sprint("procedural._.", f.rng.IntN(1000))))
 		}
@@ -297,7 +299,8 @@ func (f *family) tell(m *member) {
 		c.Children = append(c.Children, child.spec.ID)
 	}
 	m.owed = slices.Clone(m.owed[n:])
-	records := []entry{{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)}, r.accepted()}
+	records := []entry{{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)},
+		r.accepted()}
 	if older {
 		slices.Reverse(records)
 	}
@@ -314,7 +317,8 @@ func (f *family) notify(m *member) {
 			status = run.NotifyAgain
 		}
 		r.notified++
-		n := run.Notified{V: 1, SessionID: m.id, N: r.notified, Status: status, HTTP: 500, Reason: "it was not in the mood", At: began}
+		n := run.Notified{V: 1, SessionID: m.id, N: r.notified, Status: status, HTTP: 500,
+			Reason: "it was not in the mood", At: began}
 		switch status {
 		case run.NotifyDelivered:
 			r.hook = run.CallbackDelivered
@@ -383,8 +387,11 @@ func (f *family) check(t *testing.T, fold *fold) {
 			t.Fatalf("session %s: model %q, want %q", m.id, s.bond().model, m.model)
 		}
 		o, due := fold.debts.owingOf(s, time.Now())
-		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due && (len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {
-			t.Fatalf("session %s: due %t with %d children, want %t with %d", m.id, due, len(o.Children), want, len(m.owed))
+		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due &&
+			(len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings ||
+				o.Children[0].RunID != m.owed[0].spec.ID) {
+			t.Fatalf("session %s: due %t with %d children, want %t with %d", m.id, due, len(o.Children), want,
+				len(m.owed))
 		}
 		for _, r := range m.turns {
 			row := fold.runs[identOf(runPrefix, r.spec.ID)]

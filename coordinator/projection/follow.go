@@ -12,8 +12,8 @@ import (
 // lookEvery is how often a Follower looks whether history was truncated that it had not read.
 const lookEvery = 10 * time.Second
 
-// Run follows the stream until ctx ends, from a snapshot where there is one of it. It goes on by itself after any trouble with
-// NATS, and begins anew where the stream is not the one that was read.
+// Run follows the stream until ctx ends, from a snapshot where there is one of it. It goes on by itself after any
+// trouble with NATS, and begins anew where the stream is not the one that was read.
 func (w *Follower) Run(ctx context.Context) error {
 	w.shelf.open(ctx)
 	defer w.shelf.last()
@@ -89,10 +89,11 @@ func (w *Follower) watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// missed forgets what was truncated since the stream began with the given sequence, and tells where it begins now. History goes
-// while it is read, and a consumer that comes to the gap counts on as if nothing was there: a run of which only the end was not
-// read yet stays open here for ever. But nobody truncates past an open run, so once all is read that was there when it was
-// truncated, one that begins before the stream does has ended unseen: ErrHistoryReplaced. What ended is only forgotten.
+// missed forgets what was truncated since the stream began with the given sequence, and tells where it begins now.
+// History goes while it is read, and a consumer that comes to the gap counts on as if nothing was there: a run of which
+// only the end was not read yet stays open here for ever. But nobody truncates past an open run, so once all is read
+// that was there when it was truncated, one that begins before the stream does has ended unseen: ErrHistoryReplaced.
+// What ended is only forgotten.
 func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 	state, err := w.source.State(ctx)
 	if err != nil {

@@ -49,8 +49,9 @@ func (f *fold) compact() {
 	}
 }
 
-// forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it. Of the others
-// it has from then on what such a reader would have: a run that was queued later than it was accepted begins there. It gives the newest moment of a dropped run, in nanoseconds.
+// forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it. Of the
+// others it has from then on what such a reader would have: a run that was queued later than it was accepted begins
+// there. It gives the newest moment of a dropped run, in nanoseconds.
 func (f *fold) forget(before uint64) (newest int64) {
 	f.pass = nil // places change
 	touched := map[*session]bool{}
@@ -100,7 +101,8 @@ func (f *fold) forget(before uint64) (newest int64) {
 	return newest
 }
 
-// leave takes dropped runs out of their sessions, and a session away with its last run. A session is what its first run says.
+// leave takes dropped runs out of their sessions, and a session away with its last run. A session is what its first run
+// says.
 func (f *fold) leave(touched map[*session]bool, before uint64) {
 	n := sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].first >= before })
 	var later []*session
@@ -167,8 +169,8 @@ func resort[T comparable](order []T, n int, later []T, place func(T) uint64) {
 	}
 }
 
-// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing below it is
-// yet to be stopped with its tree.
+// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing
+// below it is yet to be stopped with its tree.
 func (f *fold) delete(ch *Change, rec subject.Record, m Record) (version int, err error) {
 	version, parent, err := scanDeleted(m.Body)
 	sid := identOf(sessionPrefix, strings.Clone(rec.Session))

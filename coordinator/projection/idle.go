@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// idles is which sessions have a process that waits for their next turn, as their runners say. No record says it and nothing is
-// decided by it: it is shown, and that is all.
+// idles is which sessions have a process that waits for their next turn, as their runners say. No record says it and
+// nothing is decided by it: it is shown, and that is all.
 type idles struct {
 	of   map[ident]string // session → runner
 	told map[string]idleAt
@@ -42,7 +42,8 @@ func (i *idles) now(runner string, sessions map[ident]bool, told *starts) {
 	i.told[runner] = idleAt{time.Now(), sessions}
 }
 
-// starts is which runs were seen running last, and which sessions became idle or ceased to be: no record says it, so live readers are told apart from the streams.
+// starts is which runs were seen running last, and which sessions became idle or ceased to be: no record says it, so
+// live readers are told apart from the streams.
 type starts struct {
 	ring  [256]string
 	count uint64        // how many there have been

@@ -22,8 +22,8 @@ func (x *Index) ExecutorSessionID(session string) string {
 	})
 }
 
-// Home is where alone the session can go on: with the profile that has begun it and, where the executor has it there, on that
-// host. Empty: anywhere.
+// Home is where alone the session can go on: with the profile that has begun it and, where the executor has it there,
+// on that host. Empty: anywhere.
 func (x *Index) Affinity(session string) run.Demands {
 	return read(x.p, func(f *fold) run.Demands {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
@@ -68,8 +68,8 @@ func (x *Index) IsAncestor(session, parent string) bool {
 	})
 }
 
-// LastBegun is the run of the session that a runner has begun last, beside the one given; empty: none is known. A worker knows
-// by it whether the process that it keeps for the session did the turn before.
+// LastBegun is the run of the session that a runner has begun last, beside the one given; empty: none is known. A
+// worker knows by it whether the process that it keeps for the session did the turn before.
 func (x *Index) LastClaimed(session, but string) string {
 	return read(x.p, func(f *fold) string {
 		s := f.sessions[identOf(sessionPrefix, session)]
@@ -138,8 +138,8 @@ func (x *Index) RunsOf(session string) []string {
 	})
 }
 
-// Resumes tells whether a turn of the session would have anything to resume when it comes, as far as can be known: there is
-// something, or a run of the session is queued or begun.
+// Resumes tells whether a turn of the session would have anything to resume when it comes, as far as can be known:
+// there is something, or a run of the session is queued or begun.
 func (x *Index) CanResume(session string) bool {
 	return read(x.p, func(f *fold) bool {
 		s := f.sessions[identOf(sessionPrefix, session)]
@@ -147,12 +147,13 @@ func (x *Index) CanResume(session string) bool {
 	})
 }
 
-// Vain tells whether a run's turn has come and there is nothing that it could resume: the runs before it ended before a runner
-// began them. While history is read, or where those runs are not kept, nobody knows.
+// Vain tells whether a run's turn has come and there is nothing that it could resume: the runs before it ended before a
+// runner began them. While history is read, or where those runs are not kept, nobody knows.
 func (x *Index) CannotStart(id string) bool {
 	return read(x.p, func(f *fold) bool {
 		r := f.runs[identOf(runPrefix, id)]
-		return x.p.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume && r.session.turn() == r && r.session.firstRow != r && !r.session.resumes()
+		return x.p.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume &&
+			r.session.turn() == r && r.session.firstRow != r && !r.session.resumes()
 	})
 }
 

@@ -8,11 +8,11 @@ import (
 	"ao/shared/run"
 )
 
-// keyed takes a record of a kind that workers write. Whoever has a worker's credential can write such a subject; so nothing
-// in the body, not even its version, is looked at before the key fits the current attempt.
+// keyed takes a record of a kind that workers write. Whoever has a worker's credential can write such a subject; so
+// nothing in the body, not even its version, is looked at before the key fits the current attempt.
 //
-// A record above the attempt's version is a failed end, whichever program reads it: the bound stands with the attempt. One
-// that the attempt allows and this program cannot read makes it not ready, since others make more of it.
+// A record above the attempt's version is a failed end, whichever program reads it: the bound stands with the attempt.
+// One that the attempt allows and this program cannot read makes it not ready, since others make more of it.
 func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err error) {
 	r := f.current(rec)
 	if r == nil {
@@ -76,7 +76,8 @@ func (f *fold) current(rec subject.Record) *row {
 	switch a := r.live.snap; {
 	case a.Key != "" && a.Key == rec.Key:
 		return r
-	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.AttemptNumber()) == rec.Key): // not queued: a coordinator ends it
+	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.AttemptNumber()) == rec.Key):
+		// not queued: a coordinator ends it
 		return r
 	}
 	return nil
@@ -87,7 +88,9 @@ const CodeRecordVersion = "record_version"
 
 // Overstep is that error.
 func NewerVersionError() *fault.Fault {
-	return fault.New(fault.Internal, CodeRecordVersion, "The runner wrote a record of this run in a newer version than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker in their version")
+	return fault.New(fault.Internal, CodeRecordVersion, "The runner wrote a record of this run in a newer version "+
+		"than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker "+
+		"in their version")
 }
 
 // Version is the version of a record; 0: it cannot be read.

@@ -33,10 +33,11 @@ type SessionPage struct {
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
-	unpaid       = 1 << 20  // bytes of parameters that a list may read before there is room for them
-	listedParams = 16 << 10 // bytes of parameters that lists and live streams show; larger ones are left out, which they say
-	stride       = 4096     // rows looked at under one lock
-	textStride   = 512      // likewise where a text is searched for
+	unpaid       = 1 << 20 // bytes of parameters that a list may read before there is room for them
+	// bytes of parameters that lists and live streams show; larger ones are left out, which they say
+	listedParams = 16 << 10
+	stride       = 4096 // rows looked at under one lock
+	textStride   = 512  // likewise where a text is searched for
 	searchTime   = 150 * time.Millisecond
 	readers      = 8 // records read at once
 )
@@ -83,8 +84,9 @@ func (x *Lists) find(ctx context.Context, q Query, below uint64, n int) (found [
 	return found, rest
 }
 
-// scan calls take with the rows below a sequence that match, newest first, until take has enough or its time is over; rest is the
-// sequence below which it goes on, 0 at the end. It looks at a stride at a time, so that nobody waits long for the lock.
+// scan calls take with the rows below a sequence that match, newest first, until take has enough or its time is over;
+// rest is the sequence below which it goes on, 0 at the end. It looks at a stride at a time, so that nobody waits long
+// for the lock.
 func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*fold, *row) (more bool)) (rest uint64) {
 	if q.Session != "" {
 		return x.scanSession(q, below, take)
@@ -284,12 +286,14 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 		return run.Result{}, run.Run{}, x.reader.noSession(id)
 	}
 	if !ended {
-		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+" has ended yet").With("session_id", id)
+		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+
+			" has ended yet").With("session_id", id)
 	}
 	return x.reader.result(ctx, at)
 }
 
-// Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of callbacks.
+// Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of
+// callbacks.
 func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	wanted := map[string]bool{}
 	for _, s := range q.Statuses {

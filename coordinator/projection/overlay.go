@@ -8,8 +8,8 @@ import (
 // Overlay is what runners say between records: it is shown, and decides nothing.
 type Overlay struct{ p *Projection }
 
-// Idle notes which sessions a runner has idle processes of; what it has listed before and not now is over. Sessions that do not exist,
-// or whose last turn another runner did, do not count.
+// Idle notes which sessions a runner has idle processes of; what it has listed before and not now is over. Sessions
+// that do not exist, or whose last turn another runner did, do not count.
 func (x *Overlay) Idle(runner string, sessions []string) {
 	before := read(x.p, func(*fold) int { return len(x.p.idle.told[runner].sessions) })
 	if before == 0 && len(sessions) == 0 {

@@ -140,7 +140,8 @@ func TestResult(t *testing.T) {
 		b := start(t, Config{Cache: cache})
 		good, bad := b.actor(run.NewSessionID()), b.actor(run.NewSessionID())
 		b.Await(t.Context(), b.write(good.queued(1), good.claimed(1), bad.queued(1)))
-		if _, _, err := b.Result(t.Context(), good.spec.ID); fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "claimed") {
+		if _, _, err := b.Result(t.Context(), good.spec.ID); fault.KindOf(err) != fault.Conflict ||
+			!strings.Contains(err.Error(), "claimed") {
 			t.Error(err)
 		}
 		if _, _, err := b.SessionResult(t.Context(), good.spec.SessionID); fault.KindOf(err) != fault.Conflict {
@@ -148,14 +149,17 @@ func TestResult(t *testing.T) {
 		}
 		b.Await(t.Context(), b.write(good.ended(1, run.Completed, 0), bad.claimed(1), bad.ended(1, run.Failed, 0)))
 		res, r, err := b.Result(t.Context(), good.spec.ID)
-		if err != nil || string(res.Data) != `{"ok":true}` || r.Status != run.Completed || string(r.Parameters) != string(good.spec.Parameters) || *res.ExitCode != 0 {
+		if err != nil || string(res.Data) != `{"ok":true}` || r.Status != run.Completed ||
+			string(r.Parameters) != string(good.spec.Parameters) || *res.ExitCode != 0 {
 			t.Errorf("%s %+v %v", res.Data, r, err)
 		}
-		if again, _, err := b.SessionResult(t.Context(), good.spec.SessionID); err != nil || string(again.Data) != string(res.Data) {
+		if again, _, err := b.SessionResult(t.Context(), good.spec.SessionID); err != nil ||
+			string(again.Data) != string(res.Data) {
 			t.Error(err)
 		}
 		_, r, err = b.Result(t.Context(), bad.spec.ID)
-		if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "Process exited with code 1") || r.Error == nil || r.Error.Code != "exit" {
+		if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "Process exited with code 1") ||
+			r.Error == nil || r.Error.Code != "exit" {
 			t.Errorf("%v %+v", err, r.Error)
 		}
 	}
@@ -179,7 +183,8 @@ func TestLargeBodies(t *testing.T) {
 	}
 	params := json.RawMessage(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`)
 	a.spec.Body, a.spec.Input = put(a.spec.ID+".in", run.Input{Parameters: params}), nil
-	end := run.Ended{V: 1, Status: run.Completed, Attempt: 1, At: began, Body: put(a.spec.ID+".out", run.Result{Type: run.Procedural, Data: params})}
+	end := run.Ended{V: 1, Status: run.Completed, Attempt: 1, At: began,
+		Body: put(a.spec.ID+".out", run.Result{Type: run.Procedural, Data: params})}
 	b.Await(t.Context(), b.write(a.queued(1), entry{Subject: a.ended(1, run.Completed, 0).Subject, Body: body(t, end)}))
 	if r, err := b.Get(t.Context(), a.spec.ID); err != nil || string(r.Parameters) != string(params) {
 		t.Error(len(r.Parameters), err)
@@ -263,7 +268,8 @@ func TestObserveAndASecondJournal(t *testing.T) {
 	for _, c := range changes {
 		got = append(got, fmt.Sprintf("%s %s>%s first=%t live=%t", c.Kind, c.Before, c.After, c.First, c.Live))
 	}
-	want := []string{"queued >pending first=true live=true", "accepted >pending first=false live=true", "claimed pending>claimed first=false live=true", "ended claimed>completed first=false live=true"}
+	want := []string{"queued >pending first=true live=true", "accepted >pending first=false live=true",
+		"claimed pending>claimed first=false live=true", "ended claimed>completed first=false live=true"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -299,8 +305,10 @@ func TestQueries(t *testing.T) {
 	two.spec.Agent, two.spec.Parent = "y", "ses_1"
 	four.spec.CreatedAt = began.Add(time.Hour)
 	two.spec.Input = &run.Input{Parameters: json.RawMessage(`{"prompt":"a \u006eeedle in\u0020a haystack \"quoted\""}`)}
-	four.spec.Input, four.spec.RetryOf = &run.Input{Parameters: json.RawMessage(`{"a":1,"prompt":"NEEDLE in a"}`)}, one.spec.ID
-	b.Await(t.Context(), b.write(one.queued(1), two.queued(1), three.accepted(), four.queued(1), two.claimed(1), one.ended(1, run.Failed, 0)))
+	four.spec.Input, four.spec.RetryOf = &run.Input{Parameters: json.RawMessage(`{"a":1,"prompt":"NEEDLE in a"}`)},
+		one.spec.ID
+	b.Await(t.Context(), b.write(one.queued(1), two.queued(1), three.accepted(), four.queued(1), two.claimed(1),
+		one.ended(1, run.Failed, 0)))
 	names := map[string]string{one.spec.ID: "1", two.spec.ID: "2", three.spec.ID: "3", four.spec.ID: "4"}
 	for _, tt := range []struct {
 		name           string
@@ -332,7 +340,8 @@ func TestQueries(t *testing.T) {
 		{"roots by runner and status", Query{Roots: true, Runner: "rnr_1", Statuses: []string{"failed"}}, "1", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if n, err := b.Count(t.Context(), tt.q); err != nil || !n.Exact || tt.q.Limit == 0 && n.N != len(strings.Fields(tt.runs)) {
+			if n, err := b.Count(t.Context(), tt.q); err != nil || !n.Exact || tt.q.Limit == 0 &&
+				n.N != len(strings.Fields(tt.runs)) {
 				t.Errorf("count: %+v %v", n, err)
 			}
 			p, err := b.Runs(t.Context(), tt.q)

@@ -13,12 +13,13 @@ import (
 
 // Query says which runs or sessions are wanted. Empty members ask nothing.
 type Query struct {
-	Statuses     []string // any of these
-	Agent        string
-	Session      string
-	Parent       string
-	Runner       string // runs: the runner that has or had the current attempt
-	Roots        bool   // runs: only of sessions whose parent does not exist; each tells how many runs its children have
+	Statuses []string // any of these
+	Agent    string
+	Session  string
+	Parent   string
+	Runner   string // runs: the runner that has or had the current attempt
+	// runs: only of sessions whose parent does not exist; each tells how many runs its children have
+	Roots        bool
 	RetryOf      string // runs: those that repeat this one
 	Text         string // runs: what their id or session begins with, or their agent, error, prompt or parameters have
 	CreatedAfter time.Time
@@ -30,7 +31,8 @@ type Query struct {
 
 // sessionStatuses are those that can be asked for.
 var sessionStatuses = []run.SessionStatus{
-	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
+	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished,
+	run.SessionStopped, run.SessionFailed,
 }
 
 func refuse[S ~string](q Query, known []S) error {
@@ -53,7 +55,8 @@ func cursor(kind, c string) (uint64, error) {
 	if c == "" {
 		return 1<<64 - 1, nil
 	}
-	bad := fault.New(fault.Invalid, "", "cursor is not one of this list; use next_cursor of the page before").With("field", "cursor")
+	bad := fault.New(fault.Invalid, "", "cursor is not one of this list; use next_cursor of the page before").With(
+		"field", "cursor")
 	if len(c) > 64 {
 		return 0, bad
 	}
@@ -85,13 +88,16 @@ func (q *Query) wants(f *fold, r *row) bool {
 
 // fits reports whether a row matches the query, whatever its status.
 func (q *Query) fits(f *fold, r *row) bool {
-	return (q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) && (q.Runner == "" || q.Runner == r.runner) &&
+	return (q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) &&
+		(q.Runner == "" || q.Runner == r.runner) &&
 		q.after(r.created) &&
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id) &&
-		(!q.Roots || !hasParent(f, r.session)) && (q.RetryOf == "" || f.repeats.is(r, q.RetryOf)) && (q.also == nil || q.also(f, r))
+		(!q.Roots || !hasParent(f, r.session)) && (q.RetryOf == "" || f.repeats.is(r, q.RetryOf)) &&
+		(q.also == nil || q.also(f, r))
 }
 
-// after reports whether a time in nanoseconds, of what was created, is late enough. Nanoseconds count from 1678 to 2261.
+// after reports whether a time in nanoseconds, of what was created, is late enough. Nanoseconds count from 1678 to
+// 2261.
 func (q *Query) after(created int64) bool {
 	switch year := q.CreatedAfter.Year(); {
 	case year < 1678:
@@ -104,7 +110,8 @@ func (q *Query) after(created int64) bool {
 
 // unfiltered reports whether the query asks for all runs.
 func (q *Query) unfiltered() bool {
-	return len(q.Statuses) == 0 && q.Agent == "" && q.Session == "" && q.Parent == "" && q.Runner == "" && !q.Roots && q.RetryOf == "" && q.Text == "" && q.CreatedAfter.IsZero() && q.also == nil
+	return len(q.Statuses) == 0 && q.Agent == "" && q.Session == "" && q.Parent == "" && q.Runner == "" && !q.Roots &&
+		q.RetryOf == "" && q.Text == "" && q.CreatedAfter.IsZero() && q.also == nil
 }
 
 // sightOf is the view of a row that matches.

@@ -20,8 +20,8 @@ func (x *Reader) CarriedEnd(ctx context.Context, a Active) ([]byte, error) {
 	return raw, nil
 }
 
-// Offer is what was offered, with its result also where that was too large for the record. ErrUnreadable: nothing can be made of
-// it. A part that is not kept is NotFound; in a cluster it may come.
+// Offer is what was offered, with its result also where that was too large for the record. ErrUnreadable: nothing can
+// be made of it. A part that is not kept is NotFound; in a cluster it may come.
 func (x *Reader) UnverifiedResult(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
 	raw, err := x.body(ctx, a.UnverifiedSeq)
 	if err != nil {
@@ -50,8 +50,8 @@ type Reservation struct {
 	Seq              uint64 // of the record that carries it
 }
 
-// End is the last word on an ended run, with its result also where that was too large for it. A run that has not ended is a
-// Conflict.
+// End is the last word on an ended run, with its result also where that was too large for it. A run that has not ended
+// is a Conflict.
 func (x *Reader) End(ctx context.Context, id string) (run.Ended, error) {
 	s, err := x.row(ctx, id)
 	if err != nil {

@@ -85,7 +85,8 @@ func TestARestartReadsOnlyTheRest(t *testing.T) {
 	if got := j.Stats(); got.Applied != 1 || !j.said.has("snapshot read") {
 		t.Errorf("it read %+v", got)
 	}
-	if r, err := j.Get(t.Context(), ended.spec.ID); err != nil || r.Status != run.Completed || string(r.Parameters) != string(ended.spec.Parameters) {
+	if r, err := j.Get(t.Context(), ended.spec.ID); err != nil || r.Status != run.Completed ||
+		string(r.Parameters) != string(ended.spec.Parameters) {
 		t.Errorf("the run that ended: %+v %v", r, err)
 	}
 	if _, begun, n := j.Counts(); begun != 1 || n != 1 {
@@ -125,17 +126,20 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"of records that NATS lost", "the history ends with", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-			forge(t, file, func(f *fold) { f.seq += 100 })
-		}},
-		{"of records that are others now", "another one than it was", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-			forge(t, file, func(f *fold) { f.prints[(f.printed-1)%prints].sum++ })
-		}},
-		{"of nothing that is left", "none of its last records", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-			if err := b.Purge(t.Context(), subject.Runs, subject.AllRuns, 0); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		{"of records that NATS lost", "the history ends with",
+			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+				forge(t, file, func(f *fold) { f.seq += 100 })
+			}},
+		{"of records that are others now", "another one than it was",
+			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+				forge(t, file, func(f *fold) { f.prints[(f.printed-1)%prints].sum++ })
+			}},
+		{"of nothing that is left", "none of its last records",
+			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+				if err := b.Purge(t.Context(), subject.Runs, subject.AllRuns, 0); err != nil {
+					t.Fatal(err)
+				}
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server, dir := natstest.Server(t), t.TempDir()
@@ -186,7 +190,10 @@ func forge(t *testing.T, file string, change func(*fold)) {
 	}
 	change(f)
 	var all []byte
-	w := writing{p: over(f).Projection, rest: func() {}, flush: func(b []byte) error { all = append(all, b...); return nil }}
+	w := writing{p: over(f).Projection, rest: func() {}, flush: func(b []byte) error {
+		all = append(all, b...)
+		return nil
+	}}
 	if _, err := w.write(identity); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +202,8 @@ func forge(t *testing.T, file string, change func(*fold)) {
 	}
 }
 
-// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot goes.
+// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot
+// goes.
 func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
 	server, dir := natstest.Server(t), t.TempDir()
 	b := natstest.Open(t, server)
@@ -282,7 +290,8 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "the history is being read; at record 7 of 20") {
 		t.Errorf("it says %v", err)
 	}
-	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index already.
+	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index
+	// already.
 	reads := map[string]func() error{
 		"runs":      func() error { _, err := j.Runs(t.Context(), Query{}); return err },
 		"sessions":  func() error { _, err := j.Sessions(t.Context(), Query{}); return err },
@@ -308,7 +317,8 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	}
 }
 
-// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to its own.
+// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to
+// its own.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	records := plain(t, 1500)
 	j := joined(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})

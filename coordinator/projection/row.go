@@ -40,8 +40,8 @@ func (a *Active) AttemptNumber() int {
 	return a.Attempt
 }
 
-// MostVersion is the newest version that records under the current attempt's key may have; of one that is not queued, whose
-// records are coordinators' alone, 1.
+// MostVersion is the newest version that records under the current attempt's key may have; of one that is not queued,
+// whose records are coordinators' alone, 1.
 func (a *Active) MaxVersion() int { return max(a.RecordVersion, 1) }
 
 // open tells whether the run is its session's turn already.
@@ -50,8 +50,8 @@ func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
 // reach notes that the run has come to its attempt n.
 func (r *row) reach(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
 
-// renew gives a run that nobody has begun the definition of its agent that it is queued with, where that is another than it was accepted
-// with (decision 0032).
+// renew gives a run that nobody has begun the definition of its agent that it is queued with, where that is another
+// than it was accepted with (decision 0032).
 func (r *row) renew(a *Active, s *run.Spec) {
 	if s.Owner == a.Spec.Owner {
 		return
@@ -74,7 +74,8 @@ func (r *row) shown() run.Status {
 
 func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
 
-// speaker is the run that the session's status is made of: the open one, else the oldest that waits, else the one that ended last.
+// speaker is the run that the session's status is made of: the open one, else the oldest that waits, else the one that
+// ended last.
 func (s *session) speaker() *row {
 	if s.open > 0 {
 		if i := slices.IndexFunc(s.live, func(r *row) bool { return r.live.snap.open() }); i >= 0 {
@@ -115,8 +116,8 @@ func (s *session) began() bool {
 	return false
 }
 
-// resumes tells whether there is anything that a turn could resume: a runner has begun a run of the session, or has said its last
-// word on one whose claim is lost with NATS, or has bound something.
+// resumes tells whether there is anything that a turn could resume: a runner has begun a run of the session, or has
+// said its last word on one whose claim is lost with NATS, or has bound something.
 func (s *session) resumes() bool {
 	for r := s.firstRow; r != nil; r = r.next {
 		if r.begun || r.runner != "" {
@@ -132,8 +133,10 @@ func (s *session) depth() int { return int(max(s.firstRow.depth, s.last.depth)) 
 // view is the session as readers see it.
 func (s *session) view() run.Session {
 	return run.Session{
-		ID: s.sessionID(), Status: run.SessionStatusOf(s.speaker().shown()), Agent: s.agent, AgentType: s.agentType, Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
-		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created), ModifiedAt: moment(s.modified),
+		ID: s.sessionID(), Status: run.SessionStatusOf(s.speaker().shown()), Agent: s.agent, AgentType: s.agentType,
+		Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
+		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created),
+		ModifiedAt: moment(s.modified),
 	}
 }
 

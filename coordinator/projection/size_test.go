@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// TestSizes: a run and a session that are kept take no more memory than these. The allocator rounds up to 208, 224, 240 and
+// TestSizes: a run and a session that are kept take no more memory than these. The allocator rounds up to 208, 224, 240
+// and
 // 256 bytes, so one more byte costs 16 for each.
 func TestSizes(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {

@@ -20,8 +20,10 @@ type Change struct {
 
 	overstep bool // of EndedKind: by a record above the attempt's version, of whatever kind
 
-	row    *row   // of the run
-	in     *line  // where that stood before the record, since then, and who had begun it; of callbacks since is the end that they tell of
+	row *row // of the run
+	// where that stood before the record, since then, and who had begun it; of callbacks since is the end that they
+	// tell of
+	in     *line
 	since  int64  // nanoseconds since 1970
 	runner string // … by id
 }
@@ -50,8 +52,8 @@ type tables struct {
 	waiting, begun, ended int
 }
 
-// fold is the state that the records make, one after the other. It is a pure function of them: the same in every process. Each part
-// keeps what is its own beside the tables; debts ask trees, and the fold asks all of them.
+// fold is the state that the records make, one after the other. It is a pure function of them: the same in every
+// process. Each part keeps what is its own beside the tables; debts ask trees, and the fold asks all of them.
 type fold struct {
 	*tables
 	scan     *scanner
@@ -61,9 +63,11 @@ type fold struct {
 	trees    *trees
 	debts    *debts
 
-	key     func(run string, attempt int) string            // the attempts' keys; nil: any key of a run never queued counts
-	checked func(run string, attempt int, mark string) bool // whether a coordinator has checked a result against its schema; nil: none has
-	offers  []*row                                          // results were offered since it was asked last
+	// the attempts' keys; nil: any key of a run never queued counts
+	key func(run string, attempt int) string
+	// whether a coordinator has checked a result against its schema; nil: none has
+	checked func(run string, attempt int, mark string) bool
+	offers  []*row // results were offered since it was asked last
 
 	newer   uint64 // sequence of the first record of a newer version that counts; 0: none
 	strange bool   // there were records of unknown kinds: a newer version may make something of them
@@ -82,8 +86,9 @@ type past struct {
 // debts are the parents that are to be told of ended children, and the turns that tell them.
 type debts struct {
 	*tables
-	trees    *trees
-	due      []*session        // sessions that became idle, or got their first child to be told of, since it was asked last
+	trees *trees
+	// sessions that became idle, or got their first child to be told of, since it was asked last
+	due      []*session
 	recent   []report          // callback records of the last minutes
 	promised map[ident]promise // runs that another record carries, and that have none of their own yet
 }
@@ -120,8 +125,8 @@ type receiver struct {
 	place int // in receivers.first
 }
 
-// receivers are all of them, the one whose time comes first before the others: who looks for what is due sees neither what is
-// dead nor what waits, however many there are, and one with a long queue hides nobody. The zero value has none.
+// receivers are all of them, the one whose time comes first before the others: who looks for what is due sees neither
+// what is dead nor what waits, however many there are, and one with a long queue hides nobody. The zero value has none.
 type receivers struct {
 	of    map[string]*receiver
 	first queue[*receiver]
@@ -150,17 +155,18 @@ type tree struct {
 // trees are the sessions whose tree is stopped, and what is below them.
 type trees struct {
 	*tables
-	stopped     map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
-	below       map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
-	children    offspring
-	parents     map[ident]ident     // of deleted sessions, so that a tree shows what is below them where it stood
-	halting     map[*row]bool       // runs that are to be stopped with their tree and have not ended
-	suppressing map[*session][]*row // children that ended, of whom the session is not to be told, until a record says so
-	halted      bool                // there is more of these since Halting was asked last
+	stopped  map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
+	below    map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
+	children offspring
+	parents  map[ident]ident // of deleted sessions, so that a tree shows what is below them where it stood
+	halting  map[*row]bool   // runs that are to be stopped with their tree and have not ended
+	// children that ended, of whom the session is not to be told, until a record says so
+	suppressing map[*session][]*row
+	halted      bool // there is more of these since Halting was asked last
 }
 
-// line is runs that stand one behind the other for the same thing: for their turn or a runner, in one lane, or under way. Every run
-// that has not ended is in exactly one, so that a look at one costs what is in it.
+// line is runs that stand one behind the other for the same thing: for their turn or a runner, in one lane, or under
+// way. Every run that has not ended is in exactly one, so that a look at one costs what is in it.
 type line struct {
 	lane        string
 	n           int
@@ -181,22 +187,24 @@ type promise struct {
 	children []*row // of a callback turn: what it reports
 }
 
-// bond is what an executor bound: the model side's own session id, the profile that knows it and, where the model side has that
-// session in one place alone, the host.
+// bond is what an executor bound: the model side's own session id, the profile that knows it and, where the model side
+// has that session in one place alone, the host.
 type bond struct{ model, host, profile string }
 
 // Active is a run that has not ended, as the fold has it: a snapshot that never changes.
 type Active struct {
-	Spec          *run.Spec  // as accepted
-	Status        run.Status // running is an overlay of the beats
-	FirstSeq      uint64     // of the run's first record
-	QueuedSeq     uint64     // of its current attempt's queued record; 0: accepted and not yet queued
-	ClaimSeq      uint64     // of the claim of its current attempt; 0: nobody has begun it
-	UnverifiedSeq uint64     // of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
-	CarriedEndSeq uint64     // of a coordinator's claim, or what it put in an offer's place, which carries the attempt's last word; 0: none does
-	Queue         string     // where it is queued
-	Attempt       int        // the current one, from 1; 0: not yet queued
-	Key           string     // the current attempt's
+	Spec      *run.Spec  // as accepted
+	Status    run.Status // running is an overlay of the beats
+	FirstSeq  uint64     // of the run's first record
+	QueuedSeq uint64     // of its current attempt's queued record; 0: accepted and not yet queued
+	ClaimSeq  uint64     // of the claim of its current attempt; 0: nobody has begun it
+	// of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
+	UnverifiedSeq uint64
+	// of a coordinator's claim, or what it put in an offer's place, which carries the attempt's last word; 0: none does
+	CarriedEndSeq uint64
+	Queue         string // where it is queued
+	Attempt       int    // the current one, from 1; 0: not yet queued
+	Key           string // the current attempt's
 	// RecordVersion is the newest version that records under the current attempt's key may have; 0: 1.
 	RecordVersion int
 	Claim         *run.Claim // nil: nobody has begun it
@@ -321,8 +329,9 @@ type pass struct {
 // prints is how many records are remembered by their fingerprints.
 const prints = 16
 
-// Late is a queued record of an attempt that had been begun, or was over: a coordinator's delayed dispatch into another lane. It
-// changes nothing. But its lane still delivers it, and only the attempt's claim keeps a worker from beginning it again.
+// Late is a queued record of an attempt that had been begun, or was over: a coordinator's delayed dispatch into another
+// lane. It changes nothing. But its lane still delivers it, and only the attempt's claim keeps a worker from beginning
+// it again.
 type LateRecord struct {
 	Seq     uint64
 	Subject string

@@ -55,9 +55,9 @@ const (
 	initRuns     = 200
 )
 
-// Stream gives emit what happens in a session, or in all (session ""), until ctx ends or emit errs. An empty position begins
-// with init; any other goes on right behind it, or, where that is no longer kept, tells the gap and begins with init. It keeps
-// one message of either stream at hand and waits for emit, so a slow reader costs no memory.
+// Stream gives emit what happens in a session, or in all (session ""), until ctx ends or emit errs. An empty position
+// begins with init; any other goes on right behind it, or, where that is no longer kept, tells the gap and begins with
+// init. It keeps one message of either stream at hand and waits for emit, so a slow reader costs no memory.
 func (x *Feed) Stream(ctx context.Context, session, after string, emit func(Item) error) error {
 	p, err := parsePosition(after)
 	if err != nil {
@@ -68,11 +68,13 @@ func (x *Feed) Stream(ctx context.Context, session, after string, emit func(Item
 			return err
 		}
 	}
-	t := &teller{x: x, session: session, p: p, emit: emit, records: []string{subject.AllRuns}, events: subject.AllEvents}
+	t := &teller{x: x, session: session, p: p, emit: emit, records: []string{subject.AllRuns},
+		events: subject.AllEvents}
 	if session != "" {
 		t.records, t.events = []string{"ao.runs." + subject.Partition(session) + ".>"}, subject.SessionEvents(session)
 	}
-	_, heard, began := x.p.started(math.MaxUint64) // from now on: before the snapshot, so that none is missed in between
+	// from now on: before the snapshot, so that none is missed in between
+	_, heard, began := x.p.started(math.MaxUint64)
 	if err := t.begin(ctx, after); err != nil {
 		return err
 	}
@@ -102,7 +104,8 @@ func (t *teller) begin(ctx context.Context, after string) error {
 	p := t.p
 	switch {
 	case after == "":
-	case p.runs+1 < runs.First, p.runs > runs.Last, (p.events != 0 || p.packed != 0) && p.events+1 < events.First, p.events > events.Last:
+	case p.runs+1 < runs.First, p.runs > runs.Last, (p.events != 0 || p.packed != 0) && p.events+1 < events.First,
+		p.events > events.Last:
 		gap := Gap{after, "what followed this position is no longer kept; init tells how things stand now"}
 		if err := t.emit(Item{ID: after, Event: ItemGap, Data: gap}); err != nil {
 			return err
@@ -196,14 +199,16 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	}
 }
 
-// started is what there was after the first so many, how many there have been now, and what is closed when there are more.
+// started is what there was after the first so many, how many there have been now, and what is closed when there are
+// more.
 func (p *Projection) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.starts.since(heard), p.starts.count, p.starts.more
 }
 
-// began tells that runs are running since the reader looked last; what a slow reader misses of that, the next record shows.
+// began tells that runs are running since the reader looked last; what a slow reader misses of that, the next record
+// shows.
 func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct{}, error) {
 	ids, count, more := t.x.p.started(heard)
 	for _, id := range ids {
@@ -228,7 +233,8 @@ func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct
 	return count, more, nil
 }
 
-// idle tells that a session is idle, or not any more. A reader that is not yet where its last run ended is told so there.
+// idle tells that a session is idle, or not any more. A reader that is not yet where its last run ended is told so
+// there.
 func (t *teller) idle(id string) error {
 	if t.session != "" && t.session != id {
 		return nil
@@ -324,7 +330,8 @@ func (t *teller) about(ctx context.Context, m Record) (telling, error) {
 		if read(t.x.p, func(f *fold) uint64 { return f.deleted[identOf(sessionPrefix, rec.Session)] }) != m.Seq {
 			return none, nil
 		}
-	case subject.QueuedKind, subject.AcceptedKind, subject.StoppingKind, subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
+	case subject.QueuedKind, subject.AcceptedKind, subject.StoppingKind, subject.ClaimedKind, subject.BoundKind,
+		subject.OfferedKind, subject.EndedKind:
 		s, ok := t.x.p.look(rec.Run)
 		if !ok || rec.Kind.Keyed() && s.claim != m.Seq && s.end != m.Seq {
 			return none, nil

@@ -37,7 +37,8 @@ func TestWhatARunIsFoundBy(t *testing.T) {
 	if got := promptOf(&run.Spec{}); got != "" {
 		t.Errorf("a large body: %q", got)
 	}
-	if got := failureOf([]byte(`{"v":1,"error":{"error":"command_failed","message":"It Ended","x":1}}`)); got != "command_failed it ended" {
+	if got := failureOf(
+		[]byte(`{"v":1,"error":{"error":"command_failed","message":"It Ended","x":1}}`)); got != "command_failed it ended" {
 		t.Errorf("%q", got)
 	}
 }
@@ -83,7 +84,9 @@ func TestTextsOfOlderSnapshots(t *testing.T) {
 // prompted are n ended runs whose prompts are prose of about so many bytes; every tenth failed.
 func prompted(t testing.TB, n, size int) (records []Record) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("the report must list every open finding of last week with its owner and a date please check the sources first then compare prices for three vendors summarise what changed since the review and say which tests fail why they fail what would mend them")
+	words := strings.Fields("the report must list every open finding of last week with its owner and a date please " +
+		"check the sources first then compare prices for three vendors summarise what changed since the review and " +
+		"say which tests fail why they fail what would mend them")
 	for i := range n {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "researcher")
 		var b strings.Builder

@@ -11,11 +11,13 @@ import (
 type Trace struct {
 	Run       run.Run // without parameters
 	AgentType string
-	HasSchema bool     // it has an output schema
-	Whole     []uint64 // sequences of the records that hold all of it, oldest first: its first one, and those that queued it
-	Claim     uint64   // sequence of the claim that counts; 0: none
-	End       uint64   // … of its last word; 0: it has not ended
-	Turn      uint64   // … of the first record of the parent's turn that tells of it; 0: none, or it is not known any more
+	HasSchema bool // it has an output schema
+	// sequences of the records that hold all of it, oldest first: its first one, and those that queued it
+	Whole []uint64
+	Claim uint64 // sequence of the claim that counts; 0: none
+	End   uint64 // … of its last word; 0: it has not ended
+	// … of the first record of the parent's turn that tells of it; 0: none, or it is not known any more
+	Turn uint64
 }
 
 // Trace finds a run's records. An unknown id is NotFound.
@@ -33,7 +35,8 @@ func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 		return Trace{}, err
 	}
 	r.Parameters = nil
-	t := Trace{Run: r, AgentType: spec.AgentType, HasSchema: spec.HasOutputSchema, Claim: s.claim, End: s.end, Whole: []uint64{s.first, s.whole}}
+	t := Trace{Run: r, AgentType: spec.AgentType, HasSchema: spec.HasOutputSchema, Claim: s.claim, End: s.end,
+		Whole: []uint64{s.first, s.whole}}
 	x.p.reading(func(f *fold) {
 		if row := f.runs[identOf(runPrefix, id)]; row != nil {
 			for _, p := range f.past[row] {

@@ -8,8 +8,8 @@ import (
 	"ao/shared/run"
 )
 
-// A session's tree is the sessions below it: those that name it as their parent, and those below these. A record of TreeKind stops a
-// tree at its place in the stream (decision 0036):
+// A session's tree is the sessions below it: those that name it as their parent, and those below these. A record of
+// TreeKind stops a tree at its place in the stream (decision 0036):
 //
 //   - what has not ended there is to be stopped;
 //   - what is accepted later below the session is, too, until a runner begins a run of it that was not to be stopped;
@@ -75,8 +75,8 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	return t.V, nil
 }
 
-// inside tells whether who is to be told of a run of a session below root is root, or below it, too: who is not may have asked for a
-// turn of that session.
+// inside tells whether who is to be told of a run of a session below root is root, or below it, too: who is not may
+// have asked for a turn of that session.
 func (ts *trees) inside(r *row, root *session) (in bool) {
 	if r.parent == r.session.parent {
 		return true
@@ -120,8 +120,8 @@ func (ts *trees) suppress(s *session) {
 	ts.indexBelow(s)
 }
 
-// descend calls visit with the sessions below one that matter: they have runs that have not ended or children to be told of, or some
-// below them have. It costs what these are.
+// descend calls visit with the sessions below one that matter: they have runs that have not ended or children to be
+// told of, or some below them have. It costs what these are.
 func (ts *trees) descend(s *session, visit func(*session)) {
 	seen := map[*session]bool{s: true}
 	for next := []*session{s}; len(next) > 0; {
@@ -188,7 +188,8 @@ func (ts *trees) reopen(r *row) {
 	}
 }
 
-// suppresses tells whether a parent is not to be told of a run that ended, since one of the two was stopped with its tree.
+// suppresses tells whether a parent is not to be told of a run that ended, since one of the two was stopped with its
+// tree.
 func (ts *trees) suppresses(r *row, parent *session) bool {
 	if !r.suppressed && ts.covering(parent.sessionID()).Seq != 0 {
 		r.suppressed = true
@@ -259,8 +260,8 @@ func (ts *trees) haltsBelow(s *session) (below bool) {
 	return below
 }
 
-// held is the sequence before which history must stay, so that who reads it from there knows what is yet to be stopped, and
-// whom nobody is to be told of.
+// held is the sequence before which history must stay, so that who reads it from there knows what is yet to be stopped,
+// and whom nobody is to be told of.
 func (ts *trees) held(least uint64) uint64 {
 	hold := func(id string) {
 		ts.ancestors(id, func(s *session) bool {

@@ -63,13 +63,15 @@ func belowIndexed(t *testing.T, f *fold) {
 	t.Helper()
 	for id, sessions := range f.trees.below {
 		for s := range sessions {
-			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id || len(s.live) == 0 && !f.owing[s] && len(f.trees.below[s.id]) == 0 {
+			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id || len(s.live) == 0 && !f.owing[s] &&
+				len(f.trees.below[s.id]) == 0 {
 				t.Fatalf("session %s is kept below %v", s.sessionID(), id)
 			}
 		}
 	}
 	for _, s := range f.sessions {
-		if matters := len(s.live) > 0 || f.owing[s] || len(f.trees.below[s.id]) > 0; s.parent != "" && matters != f.trees.below[identOf(sessionPrefix, s.parent)][s] {
+		if matters := len(s.live) > 0 || f.owing[s] || len(f.trees.below[s.id]) > 0; s.parent != "" &&
+			matters != f.trees.below[identOf(sessionPrefix, s.parent)][s] {
 			t.Fatalf("session %s matters %t, below %q", s.sessionID(), matters, s.parent)
 		}
 	}
@@ -85,7 +87,8 @@ func belowIndexed(t *testing.T, f *fold) {
 	}
 }
 
-// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the same of them.
+// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the
+// same of them.
 func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 21))

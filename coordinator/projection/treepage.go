@@ -24,15 +24,16 @@ type TreePage struct {
 
 // TreeSession is a session of a tree with its runs, the oldest first.
 type TreeSession struct {
-	ID          string            `json:"session_id"`
-	Parent      string            `json:"parent_session_id,omitempty"`
-	Depth       int               `json:"depth"` // below the session whose tree it is
-	Status      run.SessionStatus `json:"status,omitempty"`
-	Agent       string            `json:"agent_name,omitempty"`
-	CreatedAt   *time.Time        `json:"created_at,omitempty"`
-	Deleted     bool              `json:"deleted,omitempty"` // it was deleted, or is no longer kept; what is below it is shown
-	Runs        []TreeRun         `json:"runs"`
-	RunsOmitted int               `json:"runs_omitted,omitempty"` // older ones that are left out
+	ID        string            `json:"session_id"`
+	Parent    string            `json:"parent_session_id,omitempty"`
+	Depth     int               `json:"depth"` // below the session whose tree it is
+	Status    run.SessionStatus `json:"status,omitempty"`
+	Agent     string            `json:"agent_name,omitempty"`
+	CreatedAt *time.Time        `json:"created_at,omitempty"`
+	// it was deleted, or is no longer kept; what is below it is shown
+	Deleted     bool      `json:"deleted,omitempty"`
+	Runs        []TreeRun `json:"runs"`
+	RunsOmitted int       `json:"runs_omitted,omitempty"` // older ones that are left out
 }
 
 // TreeRun is a run of a tree.
@@ -51,8 +52,9 @@ type TreeRun struct {
 	Callback  *run.CallbackState `json:"callback,omitempty"`
 	Reports   []string           `json:"reports,omitempty"` // of a callback turn: the runs that it tells its session of
 
-	Earlier  []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners began, the first one first
-	Followed int           `json:"-"`                          // how many attempts were followed by another, or are to be
+	Earlier []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners began, the first one first
+	// how many attempts were followed by another, or are to be
+	Followed int `json:"-"`
 }
 
 // TreeAttempt is an attempt of a run that another followed.
@@ -105,7 +107,8 @@ func placeOf(c string) (p place, err error) {
 	if c == "" {
 		return place{depth: -1}, nil
 	}
-	bad := fault.New(fault.Invalid, "", "cursor is not one of this tree; use next_cursor of the page before").With("field", "cursor")
+	bad := fault.New(fault.Invalid, "", "cursor is not one of this tree; use next_cursor of the page before").With(
+		"field", "cursor")
 	raw, err := base64.RawURLEncoding.DecodeString(c)
 	rest, ok := strings.CutPrefix(string(raw), treeCursor)
 	parts := strings.SplitN(rest, ".", 3)
@@ -276,8 +279,10 @@ func treeRun(s *sight, reports []string) TreeRun {
 	}
 	return TreeRun{
 		Followed: followed,
-		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID, CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
-		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback, Reports: slices.Sorted(slices.Values(reports)),
+		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID,
+		CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
+		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback,
+		Reports: slices.Sorted(slices.Values(reports)),
 	}
 }
 

@@ -36,7 +36,8 @@ func drawn(p TreePage) string {
 
 // deletedBelow is a session's end as coordinators write it, with its parent.
 func (a actor) deletedBelow(parent string) entry {
-	return entry{Subject: subject.Deleted(a.part, a.spec.SessionID), Body: body(a.t, run.Deleted{V: 1, Parent: parent, At: began})}
+	return entry{Subject: subject.Deleted(a.part, a.spec.SessionID),
+		Body: body(a.t, run.Deleted{V: 1, Parent: parent, At: began})}
 }
 
 func (b *bench) tree(id string, limit int, cursor string) TreePage {
@@ -56,8 +57,10 @@ func TestATreeIsShown(t *testing.T) {
 	mid.spec.Parent, leaf.spec.Parent, side.spec.Parent = "ses_top", "ses_mid", "ses_top"
 	turn := b.actor("ses_top")
 	turn.spec.Type, turn.spec.AgentType = run.Resume, run.Autonomous
-	b.Await(t.Context(), b.write(top.queued(1), top.claimed(1), mid.queued(1), mid.claimed(1), leaf.queued(1), side.queued(1), side.claimed(1),
-		mid.ended(1, run.Completed, 0), side.ended(1, run.Failed, 0), top.ended(1, run.Completed, 0), turn.accepted(), turn.tells(side.spec.ID)))
+	b.Await(t.Context(), b.write(top.queued(1), top.claimed(1), mid.queued(1), mid.claimed(1), leaf.queued(1),
+		side.queued(1), side.claimed(1),
+		mid.ended(1, run.Completed, 0), side.ended(1, run.Failed, 0), top.ended(1, run.Completed, 0), turn.accepted(),
+		turn.tells(side.spec.ID)))
 	const want = `top start/completed resume/pending reports 1
   mid start/completed
     leaf start/pending
@@ -91,7 +94,8 @@ func TestATreeIsShown(t *testing.T) {
     leaf start/pending
   side start/failed(exit)
 `
-	for name, p := range map[string]TreePage{"top": b.tree("ses_top", 0, ""), "anew": (&bench{follow(t, b.bus, Config{}), t, b.bus, nil}).tree("ses_top", 0, "")} {
+	for name, p := range map[string]TreePage{"top": b.tree("ses_top", 0, ""),
+		"anew": (&bench{follow(t, b.bus, Config{}), t, b.bus, nil}).tree("ses_top", 0, "")} {
 		if got := drawn(p); got != orphaned {
 			t.Errorf("%s: got\n%swant\n%s", name, got, orphaned)
 		}

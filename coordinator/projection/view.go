@@ -76,8 +76,8 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	return all, nil
 }
 
-// row is look for readers: an id that the fold doesn't know may just have been written, and what it takes for open while history is
-// read may be long over.
+// row is look for readers: an id that the fold doesn't know may just have been written, and what it takes for open
+// while history is read may be long over.
 func (x *Reader) row(ctx context.Context, id string) (sight, error) {
 	if s, ok := x.p.look(id); ok && (s.snap == nil && x.fresh.intact() || x.fresh.complete()) {
 		return s, nil
@@ -122,7 +122,8 @@ func (x *Reader) gone(id string, err error) error {
 		return fault.Wrap(fault.Unavailable, "", "NATS may have lost records; looking again", err).After(time.Second)
 	}
 	if errors.Is(err, errNoBody) {
-		say := "What the run " + id + " was given, or what came of it, is no longer kept: it was too large for the run's record, and its body is gone. Start it anew with its parameters"
+		say := "What the run " + id + " was given, or what came of it, is no longer kept: it was too large for the " +
+			"run's record, and its body is gone. Start it anew with its parameters"
 		return fault.New(fault.NotFound, codeEvicted, say).With("run_id", id)
 	}
 	return evicted("run", id)
@@ -172,7 +173,8 @@ func (x *Reader) word(ctx context.Context, s sight) (e run.Ended, err error) {
 	case err == nil && e.Status == run.Completed && s.status == run.Failed:
 		e = run.Ended{Status: s.status, Error: errUnchecked(), At: e.At}
 	case err != nil || e.Status != s.status:
-		e = run.Ended{Status: s.status, Error: fault.New(fault.Internal, "unreadable_end", "What the runner reported at the end of this run cannot be read")}
+		e = run.Ended{Status: s.status, Error: fault.New(fault.Internal, "unreadable_end",
+			"What the runner reported at the end of this run cannot be read")}
 	}
 	return e, nil
 }
@@ -184,7 +186,8 @@ func (x *Reader) view(ctx context.Context, s sight, large bool) (run.Run, error)
 		return run.Run{}, x.gone(s.id, err)
 	}
 	r := s.bare()
-	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackURL, spec.Attempts
+	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackURL,
+		spec.Attempts
 	r.Trace, r.RetryOf = spec.Trace, spec.RetryOf
 	if spec.Input != nil {
 		r.Parameters = spec.Parameters
@@ -199,8 +202,8 @@ func (x *Reader) view(ctx context.Context, s sight, large bool) (run.Run, error)
 	return r, nil
 }
 
-// Result is the result document of an ended run, and the run. A run that has not ended is a Conflict, and so is one that
-// ended without a result; the latter carries the run's error.
+// Result is the result document of an ended run, and the run. A run that has not ended is a Conflict, and so is one
+// that ended without a result; the latter carries the run's error.
 func (x *Reader) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
 	s, err := x.row(ctx, id)
 	if err != nil {
@@ -215,8 +218,11 @@ func (x *Reader) result(ctx context.Context, s sight) (run.Result, run.Run, erro
 		return run.Result{}, r, err
 	}
 	if s.snap != nil {
-		return run.Result{}, r, fault.New(fault.Conflict, "run_not_ended", fmt.Sprintf("Run %s has not ended; it is %s. GET /runs/%s/wait waits for its end", s.id, s.status, s.id)).
-			With("run_id", s.id).With("status", s.status)
+		return run.Result{}, r,
+			fault.New(fault.Conflict, "run_not_ended",
+				fmt.Sprintf("Run %s has not ended; it is %s. GET /runs/%s/wait waits for its end", s.id, s.status,
+					s.id)).
+				With("run_id", s.id).With("status", s.status)
 	}
 	e, err := x.word(ctx, s)
 	if err != nil {
@@ -227,7 +233,8 @@ func (x *Reader) result(ctx context.Context, s sight) (run.Result, run.Run, erro
 		return run.Result{}, r, x.gone(s.id, err)
 	}
 	if res == nil {
-		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id, s.status)).With("run_id", s.id).With("status", s.status)
+		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id,
+			s.status)).With("run_id", s.id).With("status", s.status)
 		if e.Error != nil {
 			f.Message += ": " + e.Error.Message
 			f.With("run_error", e.Error)
@@ -267,14 +274,16 @@ func (x *Reader) noSession(id string) *fault.Fault {
 	if !deleted && x.before(id) {
 		return evicted("session", id)
 	}
-	return fault.Newf(fault.NotFound, "There is no session %s; GET /sessions lists those that are kept", id).With("session_id", id)
+	return fault.Newf(fault.NotFound, "There is no session %s; GET /sessions lists those that are kept",
+		id).With("session_id", id)
 }
 
 // codeEvicted is the code of what was kept once.
 const codeEvicted = "no_longer_kept"
 
 func evicted(what, id string) *fault.Fault {
-	say := "The " + what + " " + id + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted. An Idempotency-Key goes on to give its ids, and does it not again"
+	say := "The " + what + " " + id + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted. " +
+		"An Idempotency-Key goes on to give its ids, and does it not again"
 	return fault.New(fault.NotFound, codeEvicted, say).With(what+"_id", id)
 }
 

@@ -46,9 +46,10 @@ type watch struct {
 	quiet uint64 // changes since then
 }
 
-// WatchRuns gives emit the newest state of each run that matches q whenever it changed, conflated: at most 4 items a second, until ctx
-// ends or emit errs. An empty position begins with init, with what changes from now on; any other goes on behind it, or, where that is
-// no longer known, tells the gap and begins with init. A run that may have left what is asked for by its status is given, too.
+// WatchRuns gives emit the newest state of each run that matches q whenever it changed, conflated: at most 4 items a
+// second, until ctx ends or emit errs. An empty position begins with init, with what changes from now on; any other
+// goes on behind it, or, where that is no longer known, tells the gap and begins with init. A run that may have left
+// what is asked for by its status is given, too.
 func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(Item) error) error {
 	if err := refuse(q, run.Statuses); err != nil {
 		return err

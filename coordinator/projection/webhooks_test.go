@@ -13,7 +13,8 @@ import (
 
 // all looks for everything that is due.
 func all(now time.Time) WebhookQuery {
-	return WebhookQuery{Now: now, Limit: 1 << 30, Capacity: func(string) int { return 1 << 30 }, Skip: func(Webhook) bool { return false }}
+	return WebhookQuery{Now: now, Limit: 1 << 30, Capacity: func(string) int { return 1 << 30 },
+		Skip: func(Webhook) bool { return false }}
 }
 
 // calling makes runs with HTTP callbacks, and their steps.
@@ -55,7 +56,8 @@ func queued(t *testing.T, f *fold) {
 		if r.hook == hookOwed {
 			owed++
 		}
-		if (r.hook == hookOwed) != (h.to != nil) || h.to != nil && (h.to.owed[h.place] != h || f.webhooks.hosts.of[h.host] != h.to) || h.row != r {
+		if (r.hook == hookOwed) != (h.to != nil) || h.to != nil &&
+			(h.to.owed[h.place] != h || f.webhooks.hosts.of[h.host] != h.to) || h.row != r {
 			t.Fatalf("run %s: %+v", r.runID(), h)
 		}
 	}
@@ -66,11 +68,13 @@ func queued(t *testing.T, f *fold) {
 		inQueues += len(to.owed)
 	}
 	if owed != inQueues || len(f.webhooks.hosts.of) != len(f.webhooks.hosts.first) {
-		t.Fatalf("%d are owed, %d queued, for %d of %d receivers", owed, inQueues, len(f.webhooks.hosts.first), len(f.webhooks.hosts.of))
+		t.Fatalf("%d are owed, %d queued, for %d of %d receivers", owed, inQueues, len(f.webhooks.hosts.first),
+			len(f.webhooks.hosts.of))
 	}
 }
 
-// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a snapshot.
+// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a
+// snapshot.
 func TestHooksThatAreDue(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 31))
@@ -87,7 +91,8 @@ func TestHooksThatAreDue(t *testing.T) {
 			case r.hook == hookDead:
 				c.told(a, run.NotifyAgain, moment())
 			default:
-				c.told(a, []string{run.NotifyFailed, run.NotifyFailed, run.NotifyDelivered, run.NotifyDead}[rng.IntN(4)], moment())
+				c.told(a, []string{run.NotifyFailed, run.NotifyFailed, run.NotifyDelivered,
+					run.NotifyDead}[rng.IntN(4)], moment())
 			}
 		}
 		queued(t, c.f)
@@ -157,7 +162,8 @@ func TestALookCostsWhatItFinds(t *testing.T) {
 	}
 	l.Skip = func(Webhook) bool { looked++; return false }
 	got := over(c.f).DueWebhooks(l)
-	if len(got) != 4 || rooms != 2 || looked != 4 || slices.ContainsFunc(got, func(h Webhook) bool { return h.Host != "due.test" }) {
+	if len(got) != 4 || rooms != 2 || looked != 4 ||
+		slices.ContainsFunc(got, func(h Webhook) bool { return h.Host != "due.test" }) {
 		t.Errorf("%d found, %d receivers and %d callbacks looked at", len(got), rooms, looked)
 	}
 }

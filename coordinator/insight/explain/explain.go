@@ -29,8 +29,9 @@ type Explanation struct {
 	Incomplete  string     `json:"incomplete,omitempty"` // why the story lacks something
 }
 
-// Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are not shown: it may
-// read itself and what is below it, no more. An unknown id is NotFound. While NATS is away it tells what is known here.
+// Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are
+// not shown: it may read itself and what is below it, no more. An unknown id is NotFound. While NATS is away it tells
+// what is known here.
 func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
 	for tries := 1; ; tries++ {
 		known := x.History.Seq()
@@ -50,11 +51,14 @@ func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explan
 	}
 }
 
-// account explains a run by what the index had of it when it had read as far as known. Not whole: the run has ended meanwhile.
-func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
+// account explains a run by what the index had of it when it had read as far as known. Not whole: the run has ended
+// meanwhile.
+func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint64, inside bool) (e Explanation,
+	whole bool, err error) {
 	r := t.Run
 	e = Explanation{
-		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt, MaxAttempts: max(1, r.MaxAttempts),
+		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt,
+		MaxAttempts: max(1, r.MaxAttempts),
 	}
 	n := narrator{Source: x.Source, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
 	e.Story, err = n.tell(ctx)
@@ -134,7 +138,9 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	}
 	overstepped := r.Error != nil && r.Error.Code == projection.CodeRecordVersion // from that record on nothing is read
 	if overstepped {
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, stepFailed, say(r.Error)) })
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) {
+			n.add(m, r.Attempt, stepFailed, say(r.Error))
+		})
 	}
 	attempts := make([]int, max(1, r.Attempt))
 	for i := range attempts {

@@ -44,7 +44,8 @@ type Source struct {
 	Told func(bus.Message) []run.Event // the events that a message of EVENTS holds
 }
 
-// narrator reads the records of one run, by their own subjects, and tells what they say: never a key, a nonce, or what a result holds.
+// narrator reads the records of one run, by their own subjects, and tells what they say: never a key, a nonce, or what
+// a result holds.
 type narrator struct {
 	Source
 	t    projection.Trace
@@ -131,7 +132,8 @@ func (n *narrator) readAll(g *errgroup.Group, get func() ([]bus.Message, error),
 }
 
 func (n *narrator) add(m bus.Message, attempt int, what, detail string) {
-	n.all = append(n.all, told{Step{At: m.Time.UTC(), Attempt: attempt, What: what, Detail: brief(detail, detailLength), Sequence: m.Seq}, m.Seq, len(n.all)})
+	n.all = append(n.all, told{Step{At: m.Time.UTC(), Attempt: attempt, What: what, Detail: brief(detail, detailLength),
+		Sequence: m.Seq}, m.Seq, len(n.all)})
 }
 
 // whole is a record that holds the whole run. Its body is nothing new.
@@ -170,7 +172,8 @@ func (n *narrator) claim(at int, m bus.Message) {
 
 // started is the worker's word, not a record's.
 func (n *narrator) started(behind uint64, at int, when time.Time) {
-	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: stepStarted, Detail: "the executor is running"}, behind, len(n.all)})
+	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: stepStarted, Detail: "the executor is running"},
+		behind, len(n.all)})
 }
 
 func (n *narrator) bound(at int, m bus.Message) {
@@ -227,7 +230,8 @@ func (n *narrator) end(at int, m bus.Message) {
 		case e.Checked != "":
 			n.add(m, at, stepChecked, "a coordinator found that the result matches the output schema")
 		case e.Error != nil && (e.Error.Code == "OutputSchemaValidationError" || e.Error.Code == "result_unreadable"):
-			n.add(m, at, stepChecked, "a coordinator found that the result does not match the output schema, or cannot be read")
+			n.add(m, at, stepChecked,
+				"a coordinator found that the result does not match the output schema, or cannot be read")
 		}
 	}
 	switch {
@@ -291,13 +295,15 @@ func (n *narrator) stop(m bus.Message) {
 	}
 }
 
-// A callback's list and its turn are next to each other, or have so many records between them at most that it is looked for.
+// A callback's list and its turn are next to each other, or have so many records between them at most that it is looked
+// for.
 const storyNearby = 200
 
 // lists reads the callback records of a session that are near one of its turns.
 func (n *narrator) lists(ctx context.Context, session string, turn uint64) func() ([]bus.Message, error) {
 	return func() ([]bus.Message, error) {
-		return n.Records.Records(ctx, subject.Callback(subject.Partition(session), session, "*", 0), turn-min(turn, storyNearby), storyNearby/2)
+		return n.Records.Records(ctx, subject.Callback(subject.Partition(session), session, "*", 0),
+			turn-min(turn, storyNearby), storyNearby/2)
 	}
 }
 
@@ -306,7 +312,8 @@ func (n *narrator) callback(near []bus.Message) {
 	for _, m := range slices.Backward(near) { // a turn before may have been in vain
 		var c run.Callback
 		if m.Seq <= n.t.Turn+1 && json.Unmarshal(m.Body, &c) == nil && slices.Contains(c.Children, n.t.Run.ID) {
-			n.add(m, 0, stepCallback, fmt.Sprintf("run %s tells the parent session %s that it ended", c.Turn(), n.t.Run.Parent))
+			n.add(m, 0, stepCallback, fmt.Sprintf("run %s tells the parent session %s that it ended", c.Turn(),
+				n.t.Run.Parent))
 			return
 		}
 	}
@@ -317,7 +324,8 @@ func (n *narrator) tells(near []bus.Message) {
 	for _, m := range near {
 		var c run.Callback
 		if json.Unmarshal(m.Body, &c) == nil && !c.Suppressed && c.Turn() == n.t.Run.ID {
-			n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session that %s ended", count(len(c.Children), "run")))
+			n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session that %s ended",
+				count(len(c.Children), "run")))
 			return
 		}
 	}
@@ -332,8 +340,10 @@ func (n *narrator) hooks(all []bus.Message) {
 			continue
 		}
 		say := map[string]string{
-			run.NotifyDelivered: "the receiver accepted the webhook", run.NotifyAgain: "a new delivery of the webhook was requested",
-			run.NotifyDead: "the last delivery of the webhook failed, no other follows", run.NotifyFailed: "a delivery of the webhook failed",
+			run.NotifyDelivered: "the receiver accepted the webhook",
+			run.NotifyAgain:     "a new delivery of the webhook was requested",
+			run.NotifyDead:      "the last delivery of the webhook failed, no other follows",
+			run.NotifyFailed:    "a delivery of the webhook failed",
 		}[h.Status]
 		if h.HTTP != 0 && h.Status != run.NotifyDelivered {
 			say += fmt.Sprintf(": %d", h.HTTP)
@@ -356,7 +366,9 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 	if len(n.all) == 0 || n.unread != nil { // what the index has
 		n.known()
 	}
-	slices.SortFunc(n.all, func(a, b told) int { return cmp.Or(cmp.Compare(a.behind, b.behind), cmp.Compare(a.n, b.n)) })
+	slices.SortFunc(n.all, func(a, b told) int {
+		return cmp.Or(cmp.Compare(a.behind, b.behind), cmp.Compare(a.n, b.n))
+	})
 	steps := []Step{}
 	lane, gap := "", false
 	for _, s := range n.all {
@@ -365,7 +377,9 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 		}
 		if cut && !gap && s.Attempt > 2 {
 			gap = true
-			steps = append(steps, Step{At: s.At, What: stepLeftOut, Detail: fmt.Sprintf("the steps between the first attempts and attempt %d", s.Attempt)})
+			steps = append(steps,
+				Step{At: s.At, What: stepLeftOut,
+					Detail: fmt.Sprintf("the steps between the first attempts and attempt %d", s.Attempt)})
 		}
 		if s.What == stepQueued {
 			if where := fmt.Sprint(s.Attempt); where == lane {
@@ -397,7 +411,8 @@ func (n *narrator) known() {
 	}
 	put := func(behind uint64, at *time.Time, attempt int, what, detail string) {
 		if at != nil && !have(what) {
-			n.all = append(n.all, told{Step{At: at.UTC(), Attempt: attempt, What: what, Detail: detail}, behind, len(n.all)})
+			n.all = append(n.all, told{Step{At: at.UTC(), Attempt: attempt, What: what, Detail: detail}, behind,
+				len(n.all)})
 		}
 	}
 	put(n.t.Whole[0], &r.CreatedAt, 0, stepAccepted, "for agent "+r.Agent)
