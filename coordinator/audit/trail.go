@@ -132,7 +132,7 @@ func (t *Trail) write(ctx context.Context, to store) bool {
 	}
 	o := strictjson.Build(nil)
 	o.Int("v", packVersion)
-	o.AsIs("entries", entries)
+	o.OptRaw("entries", entries)
 	if gap != nil {
 		o.Value("lost", gap)
 	}

@@ -74,7 +74,7 @@ func shorten(doc any, most int) (any, error) {
 	if len(raw) <= most {
 		return json.RawMessage(bytes.Clone(raw)), nil
 	}
-	members, err := strictjson.Members(strictjson.Cut(raw, most))
+	members, err := strictjson.Members(strictjson.Truncate(raw, most))
 	if err != nil {
 		return nil, err
 	}

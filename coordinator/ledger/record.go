@@ -35,33 +35,33 @@ func read(body []byte) (f fields, err error) {
 	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			f.v = int(strictjson.Number(v))
+			f.v = int(strictjson.Uint(v))
 		case "attempt":
-			f.attempt = int(strictjson.Number(v))
+			f.attempt = int(strictjson.Uint(v))
 		case "record_version":
-			f.bound = int(strictjson.Number(v))
+			f.bound = int(strictjson.Uint(v))
 		case "max_attempts":
-			f.most = int(strictjson.Number(v))
+			f.most = int(strictjson.Uint(v))
 		case "n":
-			f.n = int(strictjson.Number(v))
+			f.n = int(strictjson.Uint(v))
 		case "run_id":
-			f.run = strictjson.Text(v)
+			f.run = strictjson.String(v)
 		case "turn_id":
-			f.turn = strictjson.Text(v)
+			f.turn = strictjson.String(v)
 		case "session_id":
-			f.session = strictjson.Text(v)
+			f.session = strictjson.String(v)
 		case "parent_session_id":
-			f.parent = strictjson.Text(v)
+			f.parent = strictjson.String(v)
 		case "runner_id":
-			f.runner = strictjson.Text(v)
+			f.runner = strictjson.String(v)
 		case "key":
-			f.key = strictjson.Text(v)
+			f.key = strictjson.String(v)
 		case "mode":
-			f.mode = shared(strictjson.Inside(v), run.AsyncPoll, run.Sync, run.AsyncCallback)
+			f.mode = shared(strictjson.StringBytes(v), run.AsyncPoll, run.Sync, run.AsyncCallback)
 		case "agent_type":
-			f.agentType = shared(strictjson.Inside(v), run.Autonomous, run.Procedural)
+			f.agentType = shared(strictjson.StringBytes(v), run.Autonomous, run.Procedural)
 		case "status":
-			f.status = strictjson.Text(v)
+			f.status = strictjson.String(v)
 		case "contract":
 			f.contract = string(v) == "true"
 		case "callback_turn":
@@ -69,9 +69,9 @@ func read(body []byte) (f fields, err error) {
 		case "suppressed":
 			f.suppressed = string(v) == "true"
 		case "checked":
-			f.checked = strictjson.Text(v)
+			f.checked = strictjson.String(v)
 		case "callback_url":
-			f.hooked = len(strictjson.Inside(v)) > 0
+			f.hooked = len(strictjson.StringBytes(v)) > 0
 		case "next":
 			f.next = true
 		case "children":

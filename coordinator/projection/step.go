@@ -10,8 +10,9 @@ import (
 
 // Step is how far a record has brought a run, for who measures.
 type Step struct {
-	Kind     Phase
-	Elapsed  time.Duration // since the step before, by the stream's clock; of a run that was queued at once: since it was accepted
+	Kind Phase
+	// since the step before, by the stream's clock; of a run that was queued at once: since it was accepted
+	Elapsed  time.Duration
 	Total    time.Duration // Ended: since the run was accepted
 	Agent    string
 	Type     string // of the agent
@@ -36,7 +37,8 @@ const (
 	WebhookDelivered        // its HTTP callback was delivered
 )
 
-// step is what a change brought about. The caller holds mu; at is the record's time. A run that moves to another lane goes no step.
+// step is what a change brought about. The caller holds mu; at is the record's time. A run that moves to another
+// lane goes no step.
 func (ch *Change) step(at time.Time) (s Step) {
 	r := ch.row
 	if !ch.Applied || r == nil || r.gone {
@@ -99,7 +101,7 @@ func reason(body []byte) (code string) {
 		if string(name) == "error" {
 			_ = strictjson.Scan(v, func(name, v []byte) {
 				if string(name) == "error" {
-					code = strictjson.Text(v)
+					code = strictjson.String(v)
 				}
 			})
 		}

@@ -15,8 +15,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// What runs are found by beside their ids: the first bytes of the prompt or the parameters, and of the error's code and message, in
-// lower case. They are kept in blocks that are compressed once they are full: half of what they take otherwise, or less.
+// What runs are found by beside their ids: the first bytes of the prompt or the parameters, and of the error's code
+// and message, in lower case. They are kept in blocks that are compressed once they are full: half of what they
+// take otherwise, or less.
 const (
 	textBytes  = 256
 	blockTexts = 128
@@ -24,18 +25,20 @@ const (
 	mostOfBlock = 1 << 20 // bytes of an opened block; a damaged one may ask for any number
 )
 
-// Blocks are packed with zstd at its fastest: a quarter less than s2, for a microsecond a run. Its encoder and decoder may be
-// used by several goroutines.
+// Blocks are packed with zstd at its fastest: a quarter less than s2, for a microsecond a run. Its encoder and
+// decoder may be used by several goroutines.
 var (
 	packer = sync.OnceValue(func() *zstd.Encoder {
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(64<<10), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(64<<10), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 		if err != nil { // options that exist
 			panic(err)
 		}
 		return w
 	})
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
-		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(mostOfBlock))
+		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(mostOfBlock))
 		if err != nil {
 			panic(err)
 		}
@@ -43,8 +46,8 @@ var (
 	})
 )
 
-// zstdMagic begins a block of zstd. Blocks of older snapshots are s2, and none of these begins so: it would refer to bytes
-// before its first.
+// zstdMagic begins a block of zstd. Blocks of older snapshots are s2, and none of these begins so: it would refer
+// to bytes before its first.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // textRef is where a text is; no 0: there is none.
@@ -59,7 +62,8 @@ type texts struct {
 	last   uint32 // the one that is being filled
 }
 
-// textBlock is texts one behind the other. Once it is packed it never changes, but for how many of its texts are in use.
+// textBlock is texts one behind the other. Once it is packed it never changes, but for how many of its texts are in
+// use.
 type textBlock struct {
 	raw    []byte
 	ends   []uint16 // of each text in raw
@@ -279,9 +283,9 @@ func failureOf(body []byte) (text string) {
 		_ = strictjson.Scan(v, func(name, v []byte) {
 			switch string(name) {
 			case "error":
-				code = strictjson.Text(v)
+				code = strictjson.String(v)
 			case "message":
-				message = strictjson.Text(v)
+				message = strictjson.String(v)
 			}
 		})
 		text = shortText(code + " " + message)
@@ -307,7 +311,8 @@ func (q Query) searching() Query {
 	return q
 }
 
-// finds reports whether the id of a run or its session begins with the text, or its agent, error, prompt or parameters have it.
+// finds reports whether the id of a run or its session begins with the text, or its agent, error, prompt or
+// parameters have it.
 func (s *search) finds(f *fold, r *row) bool {
 	has, known := s.agents[r.agent]
 	if !known {
@@ -316,5 +321,6 @@ func (s *search) finds(f *fold, r *row) bool {
 	}
 	return has || strings.HasPrefix(s.text, runPrefix) && strings.HasPrefix(strings.ToLower(r.runID()), s.text) ||
 		strings.HasPrefix(s.text, sessionPrefix) && strings.HasPrefix(strings.ToLower(r.session.sessionID()), s.text) ||
-		bytes.Contains(s.open.text(&f.texts, r.text), []byte(s.text)) || bytes.Contains(s.open.text(&f.texts, r.failure), []byte(s.text))
+		bytes.Contains(s.open.text(&f.texts, r.text), []byte(s.text)) ||
+		bytes.Contains(s.open.text(&f.texts, r.failure), []byte(s.text))
 }

@@ -46,7 +46,7 @@ func parsePubAck(answer []byte) (seq uint64, ok bool) {
 	err := strictjson.Scan(answer, func(key, value []byte) {
 		switch string(key) {
 		case "seq":
-			seq = strictjson.Number(value)
+			seq = strictjson.Uint(value)
 		case "stream", "domain":
 		default: // an error, or a batch
 			members++

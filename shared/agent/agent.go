@@ -1,5 +1,5 @@
-// Package agent is what an agent is: its blueprint, reading it strictly from a file or a request, and which schema
-// holds for a start and a resume.
+// Package agent defines an agent's blueprint: how it is read strictly from a file or a request, and which
+// schema applies to a start and a resume.
 package agent
 
 import (
@@ -18,7 +18,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// The statuses of an agent. Broken is shown for a file that could not be read; it is never stored.
+// The statuses of an agent. Broken is for a file that cannot be read; it is never stored.
 const (
 	Active   = "active"
 	Inactive = "inactive"
@@ -33,15 +33,15 @@ type Blueprint struct {
 	ParametersSchema json.RawMessage `json:"parameters_schema,omitempty"`
 
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
-	// of the registry, instead of a schema of its own
+	// in the registry, instead of OutputSchema
 	OutputSchemaName    string             `json:"output_schema_name,omitempty"`
 	OutputSchemaOptions *run.OutputOptions `json:"output_schema_options,omitempty"`
 
 	SystemPrompt string          `json:"system_prompt,omitempty" empty:"kept"`
 	MCPServers   json.RawMessage `json:"mcp_servers,omitempty"`
-	// autonomous: which one answers, where the profile allows it; none: the profile's
+	// autonomous: the model, if the profile allows it; none: the profile's
 	Model string `json:"model,omitempty"`
-	// autonomous: how often it may be asked in one run, at most what the profile says
+	// autonomous: model calls in one run, at most the profile's limit
 	MaxTurns        int          `json:"max_turns,omitempty"`
 	Tags            []string     `json:"tags,omitempty"`
 	Demands         *run.Demands `json:"demands,omitempty"`
@@ -50,8 +50,8 @@ type Blueprint struct {
 	MaxAttempts     int          `json:"max_attempts,omitempty"` // 0: one
 	Status          string       `json:"status"`
 	Command         string       `json:"command,omitempty"`   // runner-owned procedural agents
-	RunnerID        string       `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
-	// likewise: how many online runners have it; shown, never stored
+	RunnerID        string       `json:"runner_id,omitempty"` // the same: the owner, set by the coordinator
+	// the same: number of online runners that have it; never stored
 	Runners    *int       `json:"runners,omitempty"`
 	CreatedAt  *time.Time `json:"created_at,omitempty"`
 	ModifiedAt *time.Time `json:"modified_at,omitempty"`
@@ -59,7 +59,7 @@ type Blueprint struct {
 
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$`)
 
-// CheckName tells whether s can be the name of an agent or a profile.
+// CheckName checks the name of an agent or a profile.
 func CheckName(field, s string) error {
 	if name.MatchString(s) {
 		return nil
@@ -73,7 +73,7 @@ func CheckName(field, s string) error {
 var aliases = map[string]string{"default_output_schema": "output_schema",
 	"default_output_schema_options": "output_schema_options"}
 
-// Read reads a definition strictly and checks all of it. kind is the type where the definition names none.
+// Read reads a definition strictly and checks it. kind is the type if the definition has none.
 func Read(raw []byte, kind string) (Blueprint, error) {
 	var b Blueprint
 	if err := strictjson.Check(raw); err != nil {
@@ -84,7 +84,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 		return b, fault.New(fault.Invalid, "", "An agent is a JSON object with a name")
 	}
 	kept := members[:0]
-	for _, m := range members { // a null stands for "not given" everywhere
+	for _, m := range members { // null means "not given"
 		if string(m.Value) != "null" {
 			kept = append(kept, m)
 		}
@@ -108,7 +108,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 	return b, b.Check()
 }
 
-// checkGiven refuses members for being there: those that the coordinator sets, and a zero where it would mean "none".
+// checkGiven refuses members that the coordinator sets, and a zero that would mean "none".
 func (b Blueprint) checkGiven(members []strictjson.Member) error {
 	for _, m := range members {
 		say := ""
@@ -146,7 +146,8 @@ func Names(member string) []string {
 	return all
 }
 
-// CanonicalNames gives members their own names. One that is given under both, with different values, is refused.
+// CanonicalNames gives members their own names. The error is for one that is given under both names with
+// different values.
 func CanonicalNames(members []strictjson.Member) (kept []strictjson.Member, err error) {
 	for _, m := range members {
 		own, ok := aliases[m.Key]
@@ -166,13 +167,13 @@ func CanonicalNames(members []strictjson.Member) (kept []strictjson.Member, err 
 	return kept, nil
 }
 
-// EqualJSON tells whether two JSON values differ in nothing but space between their parts.
+// EqualJSON reports whether two JSON values differ only in the space between their parts.
 func EqualJSON(a, b json.RawMessage) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// Check tells whether every member of the definition is legal; a bad schema is the fault InvalidSchema.
+// Check checks every member of the definition. The error for a bad schema is InvalidSchema.
 func (b Blueprint) Check() error {
 	if err := CheckName("name", b.Name); err != nil {
 		return err
@@ -245,13 +246,13 @@ func (b Blueprint) checkOutput() error {
 	return b.OutputSchemaOptions.Check()
 }
 
-// InvalidSchema is the answer to a schema that cannot be used.
+// InvalidSchema is the fault for a schema that cannot be used.
 func InvalidSchema(field string, err error) error {
 	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details",
 		err.Error()).With("field", field).First(err.Error())
 }
 
-// InputSchema is what the parameters of a run of this type are validated against.
+// InputSchema is the schema for the parameters of a run of this type.
 func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
 	switch {
 	case b.Type == run.Autonomous && (runType == run.Resume || b.ParametersSchema == nil):
@@ -262,8 +263,8 @@ func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
 	return schema.Compile(b.ParametersSchema)
 }
 
-// Hash tells definitions apart: two runners that announce the same one share the agent. Who owns it and when it was
-// made do not count.
+// Hash identifies a definition: runners that announce the same one share the agent. Owner and times do not
+// count.
 func (b Blueprint) Hash() string {
 	b.RunnerID, b.Runners, b.CreatedAt, b.ModifiedAt = "", nil, nil, nil
 	raw, err := json.Marshal(b)

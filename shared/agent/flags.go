@@ -13,18 +13,18 @@ import (
 	"ao/shared/strictjson"
 )
 
-// What a command line holds on every worker. A program's environment, its name and the words of a sandbox have the
-// rest of what Linux allows.
+// The limits of a command line on every worker. The program's environment, its name and the arguments of a
+// sandbox use the rest of what Linux allows.
 const (
-	maxArgument = 128<<10 - 1 // bytes of one: the kernel's MAX_ARG_STRLEN, with the NUL behind it
-	// bytes of all, each with its NUL; the kernel has 2 MiB with a stack of 8 MiB, for the environment too
+	maxArgument = 128<<10 - 1 // of one argument: the kernel's MAX_ARG_STRLEN with its NUL
+	// of all, each with its NUL; the kernel allows 2 MiB with the environment
 	maxArguments = 3 << 19
-	maxCount     = 8192 // how many; bubblewrap takes 9000, its own among them
+	maxCount     = 8192 // number of arguments; bubblewrap accepts 9000 with its own
 )
 
-// CheckParameters tells whether a run of the agent can be given these parameters, which its schema allows. A procedural
-// agent's are the arguments of its command: what no command line holds is an Invalid fault with the field's path.
-// Others read a document.
+// CheckParameters checks whether the agent can get these parameters, which its schema allows. A procedural
+// agent's are command-line arguments: if no command line can hold them, the error is an Invalid fault with the
+// field's path.
 func (b Blueprint) CheckParameters(params json.RawMessage) error {
 	if b.Type != run.Procedural {
 		return nil
@@ -76,7 +76,7 @@ func Flags(params json.RawMessage) ([]string, error) {
 	return args, nil
 }
 
-// flags gives each argument with the key that it is of, until give fails.
+// flags calls give with each argument and its key, until give fails.
 func flags(params json.RawMessage, give func(key, arg string) error) error {
 	if p := bytes.TrimSpace(params); len(p) == 0 || string(p) == "null" {
 		return nil
@@ -99,7 +99,7 @@ func flags(params json.RawMessage, give func(key, arg string) error) error {
 	return nil
 }
 
-// flag is the arguments of one parameter.
+// flag is the arguments for one parameter.
 func flag(m strictjson.Member) ([]string, error) {
 	if why := invalidKey(m.Key); why != "" {
 		return nil, refuse(m.Key, why)
@@ -142,7 +142,7 @@ func invalidKey(key string) string {
 	return ""
 }
 
-// text is a value as an argument; given is false for those that are not passed.
+// text is a value as an argument; given is false for values that are not passed.
 func text(raw json.RawMessage) (s string, given bool, err error) {
 	switch raw[0] {
 	case '"':
@@ -160,7 +160,7 @@ func text(raw json.RawMessage) (s string, given bool, err error) {
 	return string(raw), true, nil
 }
 
-// stringValue is the text of a JSON string. Most need no decoding, and this stands on the way of every run.
+// stringValue is the text of a JSON string. Most need no unescaping, and every run needs this.
 func stringValue(raw json.RawMessage) (s string, err error) {
 	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
 		return string(inside), nil
@@ -169,7 +169,7 @@ func stringValue(raw json.RawMessage) (s string, err error) {
 	return s, err
 }
 
-// list joins an array's items by commas.
+// list joins an array's items with commas.
 func list(raw json.RawMessage) (string, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -190,7 +190,7 @@ func list(raw json.RawMessage) (string, error) {
 	return strings.Join(words, ","), nil
 }
 
-// compact is JSON on one line, with every digit and the order of keys as they were.
+// compact is JSON on one line, with every digit and the order of keys.
 func compact(raw json.RawMessage) (string, error) {
 	var b bytes.Buffer
 	err := json.Compact(&b, raw)

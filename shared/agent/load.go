@@ -15,26 +15,26 @@ import (
 // maxFile is the largest agent file, in bytes.
 const maxFile = 1 << 20
 
-// File is a definition and where it was read.
+// File is a definition with its path.
 type File struct {
 	Blueprint
 	Path string
 }
 
-// BrokenFile is a definition that could not be read: by the name its place gives it, with the reason.
+// BrokenFile is a definition that could not be read: the name by its path, and the reason.
 type BrokenFile struct {
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	Status string `json:"status"` // always broken
 	Reason string `json:"error"`
 
-	RunnerID string `json:"runner_id,omitempty"` // of a runner's folder: whose
+	RunnerID string `json:"runner_id,omitempty"` // in a runner's folder: the runner
 }
 
-// Load reads every agent of a folder: <name>/agent.json, with an optional agent.system-prompt.md beside it, or
-// <name>.json. A file that is bad is told of by name and takes nothing else down; two files with one name are both told
-// of, and the first in the order of paths is kept. kind is the type where a file names none. fits, where given, refuses
-// what cannot be used for another reason: a file that is refused holds no name. The error is about the folder itself.
+// Load reads every agent of a folder: <name>/agent.json, with an optional agent.system-prompt.md, or
+// <name>.json. A bad file is reported by name and does not affect the others. Of two files with one name the
+// first by path is kept. kind is the type of files without one. fits, if given, may refuse a file, which then
+// reserves no name. The error is about the folder itself.
 func Load(dir, kind string, fits func(File) error) (good []File, broken []BrokenFile, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -79,7 +79,7 @@ func Paths(dir string) ([]string, error) {
 	return all, nil
 }
 
-// reason is what is wrong, details of a schema's errors included.
+// reason is what is wrong, with the details of a schema's errors.
 func reason(err error) string {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f.Reason()
@@ -111,14 +111,14 @@ func readFile(path, kind string) (File, error) {
 	return File{b, path}, err
 }
 
-// Files is what the files of a definition hold.
+// Files is the content of a definition's files.
 type Files struct {
 	Path   string // of the JSON
 	JSON   []byte
-	Prompt []byte // of the system prompt's file; nil: there is none
+	Prompt []byte // of the system prompt's file; nil: none
 }
 
-// PromptPath is where the system prompt of a definition may have a file of its own; empty: nowhere.
+// PromptPath is where a definition's system prompt may have its own file; empty: nowhere.
 func PromptPath(path string) string {
 	if filepath.Base(path) != "agent.json" {
 		return ""
@@ -147,7 +147,7 @@ func ReadFiles(path string) (f Files, err error) {
 	return f, err
 }
 
-// Blueprint reads and checks the definition. kind is the type where it names none.
+// Blueprint reads and checks the definition. kind is the type if it has none.
 func (f Files) Blueprint(kind string) (Blueprint, error) {
 	if max(len(f.JSON), len(f.Prompt)) > maxFile {
 		return Blueprint{}, fault.Newf(fault.Invalid, "a file of an agent must have at most %d bytes", maxFile)

@@ -7,7 +7,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// masked stands for a value that is not shown.
+// masked replaces a hidden value.
 var masked = json.RawMessage(`"` + mask + `"`)
 
 // Masked is the agent for who may see it and not the secrets of its MCP servers: neither the values below env and
@@ -21,7 +21,7 @@ func (b Blueprint) Masked() Blueprint {
 	return b
 }
 
-// maskMember hides a member's secrets, however deep they are in a server's definition.
+// maskMember hides the values of env and headers, at any depth of a server's definition.
 func maskMember(name string, value json.RawMessage) json.RawMessage {
 	switch {
 	case strings.EqualFold(name, "env"), strings.EqualFold(name, "headers"):
@@ -87,7 +87,7 @@ func maskItems(array json.RawMessage) json.RawMessage {
 	return append(out, ']')
 }
 
-// eachMember is an object with each value changed, in the same order. What is no object is hidden as a whole.
+// eachMember is an object with each value changed, in order. Anything but an object is hidden.
 func eachMember(object json.RawMessage,
 	change func(name string, value json.RawMessage) json.RawMessage) json.RawMessage {
 	members, err := strictjson.Members(object)

@@ -8,22 +8,23 @@ import (
 	"ao/shared/fault"
 )
 
-// CodeModel is the code of a run whose agent names a model that no profile allows.
+// CodeModel is the error code of a run whose agent names a model that no profile allows.
 const CodeModel = "model_not_allowed"
 
-// maxTurns is the most that an agent may ask for as max_turns.
+// maxTurns is the largest max_turns of an agent.
 const maxTurns = 10_000
 
-// Models are the models that agents may name, as patterns in which * stands for any text. nil: any model; empty: none.
+// Models are the models that agents may name, as patterns in which * matches any text. nil: any model; empty:
+// none.
 type Models []string
 
-// Allow reports whether an agent may name the model; none is always allowed.
+// Allow reports whether an agent may name the model; an empty one is always allowed.
 func (m Models) Allow(model string) bool {
 	return m == nil || model == "" ||
 		slices.ContainsFunc(m, func(pattern string) bool { return matches(pattern, model) })
 }
 
-// Refused is the error of an agent that names another model. where says whose rule it is.
+// Refused is the fault for an agent that names another model. where names the rule's owner.
 func (m Models) Refused(model, where string) *fault.Fault {
 	say := "there may be none"
 	if len(m) > 0 {
@@ -34,7 +35,7 @@ func (m Models) Refused(model, where string) *fault.Fault {
 		With("model", model).With("models", []string(m))
 }
 
-// Check reports a pattern that can match nothing.
+// Check refuses a pattern that can match nothing.
 func (m Models) Check() error {
 	for i, pattern := range m {
 		if strings.TrimSpace(pattern) == "" || len(pattern) > 200 {
@@ -49,7 +50,7 @@ func (m Models) Check() error {
 	return nil
 }
 
-// matches reports whether s is of a pattern, in which * stands for any text.
+// matches reports whether s matches a pattern in which * matches any text.
 func matches(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	last := len(parts) - 1

@@ -1,13 +1,13 @@
-// Package executor is the contract with executor programs, version 2.2: one JSON document on
-// stdin, JSON lines on stdout, an exit code. Main is for writing such a program in Go, Serve for one that stays for the
-// further turns of its session (lifecycle persistent, turn.go).
+// Package executor is the protocol between workers and executor programs, version 2.2: one JSON document on
+// stdin, JSON lines on stdout, an exit code. Main is for writing such a program in Go, Serve for one that stays
+// for the further turns of its session (lifecycle persistent, turn.go).
 //
 //	{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"…"}]}
 //	{"type":"bind","executor_session_id":"…"}
 //	{"type":"result","result_type":"procedural","result_text":null,"result_data":{…},"exit_code":0}
 //
-// A result may carry "error" {"error":CODE,"message":…}: then the run failed with it, and keeps the result. The last
-// result counts. A program that writes none of these lines has all that it wrote as its result.
+// A result may have "error" {"error":CODE,"message":…}: then the run failed with it, and keeps the result. The
+// last result counts. The result of a program without such lines is everything that it wrote.
 package executor
 
 import (
@@ -31,50 +31,49 @@ const (
 	Resume = "resume"
 )
 
-// The environment variables that an executor and all below it find.
+// The environment variables of an executor and its child processes.
 const (
 	EnvSessionID = "AGENT_SESSION_ID"
 	EnvRunID     = "AGENT_ORCHESTRATOR_RUN_ID"
 	EnvAgentName = "AGENT_ORCHESTRATOR_AGENT_NAME"
 	EnvAttempt   = "AGENT_ORCHESTRATOR_ATTEMPT"
-	EnvAPIURL    = "AGENT_ORCHESTRATOR_API_URL" // the gateway of this run; its path holds the run's token
+	EnvAPIURL    = "AGENT_ORCHESTRATOR_API_URL" // gateway of this run; its path contains the run's token
 	EnvMCPURL    = "AGENT_ORCHESTRATOR_MCP_URL" // the orchestrator's MCP server, as this session
 
-	// Whose trace the run is a part of (W3C Trace Context), where it is one's: what the program tells OpenTelemetry
-	// goes below it.
+	// The trace context of the run (W3C), if it has one: the program's own spans go below it.
 	EnvTraceParent = "TRACEPARENT"
 	EnvTraceState  = "TRACESTATE"
 )
 
-// Invocation is what an executor is to do.
+// Invocation is an executor's task.
 type Invocation struct {
 	SchemaVersion string          `json:"schema_version"`
 	Mode          string          `json:"mode"` // start or resume
 	SessionID     string          `json:"session_id"`
 	RunID         string          `json:"run_id"`
 	Parameters    json.RawMessage `json:"parameters"`  // as the caller sent them
-	ProjectDir    string          `json:"project_dir"` // the working directory, too
+	ProjectDir    string          `json:"project_dir"` // also the working directory
 	AgentName     string          `json:"agent_name"`
 	Blueprint     json.RawMessage `json:"agent_blueprint"`
 	Config        json.RawMessage `json:"executor_config"`
-	// what bind reported in an earlier run of the session
+	// bound in an earlier run of the session
 	ExecutorSession string `json:"executor_session_id,omitempty"`
-	// autonomous: what the model is to be told, made of the parameters
+	// autonomous: the text for the model, made of the parameters
 	Prompt    string `json:"prompt,omitempty"`
 	Attempt   int    `json:"attempt,omitempty"`   // from 1
-	Lifecycle string `json:"lifecycle,omitempty"` // Persistent: further turns follow on stdin; else nothing does
+	Lifecycle string `json:"lifecycle,omitempty"` // Persistent: further turns follow on stdin
 
-	APIURL string `json:"-"` // in Go programs: the gateway of this run; it comes in the environment, or with the turn
-	MCPURL string `json:"-"` // likewise: the orchestrator's MCP server
+	APIURL string `json:"-"` // in Go programs: the run's gateway, from the environment or the turn
+	MCPURL string `json:"-"` // the same for the orchestrator's MCP server
 
-	TraceParent string `json:"-"` // likewise: whose trace the run is a part of; empty: nobody's
+	TraceParent string `json:"-"` // the same for the run's trace context; empty: none
 	TraceState  string `json:"-"`
 
-	// in workers: the run of the session that was begun before this one; they keep processes by it
+	// in workers: the session's run that was claimed before this one
 	PreviousRunID string `json:"-"`
 }
 
-// ReadInvocation reads an invocation strictly: an unknown or missing field is named in the error.
+// ReadInvocation reads an invocation strictly. The error names an unknown or missing field.
 func ReadInvocation(raw []byte) (Invocation, error) {
 	var v Invocation
 	if err := strictjson.Decode(raw, &v); err != nil {
@@ -83,7 +82,7 @@ func ReadInvocation(raw []byte) (Invocation, error) {
 	return v, v.Check()
 }
 
-// Check tells whether the invocation is whole.
+// Check checks that the invocation is complete.
 func (v Invocation) Check() error {
 	for _, c := range []struct {
 		field string
@@ -117,8 +116,8 @@ func object(raw json.RawMessage, optional bool) bool {
 	return raw[0] == '{'
 }
 
-// Encode writes the document for the program's stdin, on one line; parameters, blueprint and configuration stay as they
-// are, every digit and the order of keys.
+// Encode writes the document for the program's stdin, on one line. Parameters, blueprint and configuration keep
+// every digit and the order of keys.
 func (v Invocation) Encode() ([]byte, error) {
 	for _, raw := range []*json.RawMessage{&v.Parameters, &v.Blueprint, &v.Config} {
 		if len(*raw) == 0 {
@@ -128,7 +127,7 @@ func (v Invocation) Encode() ([]byte, error) {
 	return encode(v)
 }
 
-// encode is json.Marshal that leaves <, > and & as they are.
+// encode is json.Marshal that does not escape <, > and &.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -144,14 +143,14 @@ const (
 	LineResult = "result"
 )
 
-// Line is what an executor tells, one JSON object on one line of its stdout. Type says which of the others is set.
+// Line is a line of an executor's stdout, one JSON object. Type says which of the other fields are set.
 type Line struct {
 	Type      string
 	EventType string          // event: message, pre_tool, post_tool
 	Body      json.RawMessage // event: its other members, an object
-	Session   string          // bind: the model side's own session id
-	RunID     string          // turn_complete, turn_failed: whose answer it is; empty: that of the run under way
-	Result    *run.Result     // result; turn_complete and turn_failed where they have one
+	Session   string          // bind: the executor's own session id
+	RunID     string          // turn_complete, turn_failed: the turn's run; empty: the current one
+	Result    *run.Result     // result; turn_complete and turn_failed may have one
 	Error     *fault.Fault    // result, turn_failed: the run failed with it
 }
 
@@ -191,7 +190,7 @@ func (l Line) MarshalJSON() ([]byte, error) {
 	return nil, fmt.Errorf("a line of type %q: it is event, bind, result, turn_complete or turn_failed", l.Type)
 }
 
-// join puts the members of two objects into one.
+// join merges the members of two objects.
 func join(head, body []byte) ([]byte, error) {
 	head, body = bytes.TrimSpace(head), bytes.TrimSpace(body)
 	if len(body) == 0 {
@@ -207,15 +206,14 @@ func join(head, body []byte) ([]byte, error) {
 	return append(append(append(head[:len(head)-1:len(head)-1], ','), inner...), '}'), nil
 }
 
-// ReadLine reads what an executor wrote on one line. ok is false where the line is not of the protocol: no object,
-// or one whose "type" is none of these; then it is the program's own output. The error tells what is wrong with
-// a line of the protocol, by field.
+// ReadLine reads a line of an executor's stdout. ok is false if it is not a line of the protocol (no object, or
+// another "type"): then it is the program's own output. The error names the field that is wrong.
 func ReadLine(raw []byte) (l Line, ok bool, err error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
 		return l, false, nil
 	}
-	if !utf8.Valid(raw) { // a stray byte does not cost the work that was done
+	if !utf8.Valid(raw) { // a stray byte must not lose the work that was done
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
 	var head struct {

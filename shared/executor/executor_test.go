@@ -276,7 +276,7 @@ func TestServe(t *testing.T) {
 			`"fail"`, 1),
 			`{"type":"result","result_type":"autonomous","result_text":null,"result_data":null,` +
 				`"error":{"error":"quota","message":"no money"}}` + "\n", "no money", 1},
-		{"no turn", persistent + "hello\n", first, "turn on stdin: the line is no turn", 2},
+		{"no turn", persistent + "hello\n", first, "turn on stdin: the line is not a turn", 2},
 		{"another type", persistent + `{"type":"toast"}` + "\n", first,
 			`type must be "turn" or "shutdown", got "toast"`, 2},
 		{"no run", persistent + `{"type":"turn","parameters":{}}` + "\n", first, "run_id is required", 2},

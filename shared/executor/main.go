@@ -15,17 +15,17 @@ import (
 	"ao/shared/run"
 )
 
-// MaxInvocation is the largest document an executor reads, in bytes.
+// MaxInvocation is the size limit of the document, in bytes.
 const MaxInvocation = 64 << 20
 
-// The exit codes of Main, beside those that an Exit asks for.
+// The exit codes of Main, besides those of an Exit.
 const (
 	CodeFailed  = 1   // the function returned an error
-	CodeInvalid = 2   // the document on stdin is none
+	CodeInvalid = 2   // the document on stdin is invalid
 	CodeStopped = 143 // SIGTERM or SIGINT ended it (128 + 15)
 )
 
-// Exit is an error that asks for an exit code of its own. An empty message leaves stderr alone.
+// Exit is an error with its own exit code. An empty message writes nothing to stderr.
 type Exit struct {
 	Code    int
 	Message string
@@ -38,13 +38,13 @@ func (e Exit) Error() string {
 	return e.Message
 }
 
-// Out writes an executor's lines; it may be used by many goroutines.
+// Out writes an executor's lines. It may be used concurrently.
 type Out struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// Event tells of something in the session; body is an object.
+// Event writes an event; body is an object.
 func (o *Out) Event(kind string, body any) error {
 	raw, err := encode(body)
 	if err != nil {
@@ -53,15 +53,15 @@ func (o *Out) Event(kind string, body any) error {
 	return o.line(Line{Type: LineEvent, EventType: kind, Body: raw})
 }
 
-// Message tells what someone (assistant, user, system) says.
+// Message writes a message of a role (assistant, user, system).
 func (o *Out) Message(role, text string) error {
 	return o.line(Line{Type: LineEvent, EventType: run.EventMessage, Body: run.TextMessage(role, text)})
 }
 
-// Bind tells the model side's own session id; a resume gets it back.
+// Bind writes the executor's own session id, which a resume gets back.
 func (o *Out) Bind(session string) error { return o.line(Line{Type: LineBind, Session: session}) }
 
-// Result tells the result, and where err is not nil, that the run failed with it.
+// Result writes the result. With an error the run failed.
 func (o *Out) Result(r run.Result, err *fault.Fault) error {
 	if len(r.Data) == 0 {
 		r.Data = json.RawMessage("null")
@@ -83,8 +83,8 @@ func (o *Out) line(l Line) error {
 	return err
 }
 
-// Main is the main of an executor program: it reads the invocation, calls do, and exits. SIGTERM and SIGINT end ctx.
-// An error's text goes to stderr, where it is the run's message unless a result told another one.
+// Main is the main function of an executor program: it reads the invocation, calls do, and exits. SIGTERM and
+// SIGINT end ctx. An error's text goes to stderr, and is the run's message unless a result has another one.
 func Main(do func(ctx context.Context, v Invocation, out *Out) error) {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	code := serve(ctx, os.Stdin, os.Stdout, os.Stderr, do)
@@ -97,7 +97,7 @@ func serve(ctx context.Context, in io.Reader, out, errs io.Writer,
 	var raw []byte
 	var err error
 	read := make(chan struct{})
-	go func() { // SIGTERM is heard while nothing comes
+	go func() { // SIGTERM works while nothing arrives
 		defer close(read)
 		raw, err = io.ReadAll(io.LimitReader(in, MaxInvocation+1))
 	}()
@@ -107,7 +107,7 @@ func serve(ctx context.Context, in io.Reader, out, errs io.Writer,
 		return CodeStopped
 	}
 	if err == nil && len(raw) > MaxInvocation {
-		err = fmt.Errorf("it is larger than %d MiB", MaxInvocation>>20)
+		err = fmt.Errorf("the document is larger than %d MiB", MaxInvocation>>20)
 	}
 	var v Invocation
 	if err == nil {

@@ -8,12 +8,12 @@ import (
 	"ao/shared/run"
 )
 
-// Program is the main of an executor that workers also have built in: do is the same function, and what it tells its
-// host becomes lines on stdout.
+// Program is the main function of an executor that is also built into workers: do is the same function, and
+// what it emits becomes lines on stdout.
 func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 	Main(func(ctx context.Context, v Invocation, out *Out) error {
-		host := Host{Emit: out.tell, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}
-		remember(&host)
+		host := Host{Emit: out.emit, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}
+		connectState(&host)
 		o := do(ctx, v, host)
 		if o.Result == nil && o.Error != nil {
 			o.Result = &run.Result{Type: run.Autonomous}
@@ -35,8 +35,8 @@ func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 	})
 }
 
-// tell writes what a host is told as the line that it is.
-func (o *Out) tell(kind string, body json.RawMessage) {
+// emit writes what is emitted to a host as a line.
+func (o *Out) emit(kind string, body json.RawMessage) {
 	l := Line{Type: LineEvent, EventType: kind, Body: body}
 	if kind == LineBind {
 		var err error
@@ -45,5 +45,5 @@ func (o *Out) tell(kind string, body json.RawMessage) {
 			return
 		}
 	}
-	_ = o.line(l) // whoever read it is gone; the run ends soon
+	_ = o.line(l) // the reader is gone; the run ends soon
 }

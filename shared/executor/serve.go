@@ -17,11 +17,11 @@ import (
 	"ao/shared/run"
 )
 
-// Serve is the main of an executor program that does both lifecycles: turn is called for each turn of the session with
-// what that turn is to do, v.Mode telling a start from a resume, and gives its result. An error fails the turn, with
-// its code where it is a *fault.Fault; the program goes on. What the session needs from turn to turn is kept in
-// variables that turn closes over; a process may be the session's second one, so what must outlive it is kept elsewhere
-// and found by v.ExecutorSession. SIGTERM and SIGINT end ctx: then turn returns, and the program ends.
+// Serve is the main function of an executor program with both lifecycles. It calls turn for each turn of the
+// session; v.Mode distinguishes start and resume. An error fails the turn, with its code if it is a
+// *fault.Fault; the program continues. Keep the session's state in variables that turn closes over. A process
+// may be the session's second one, so keep what must outlive it elsewhere, under v.ExecutorSession. SIGTERM and
+// SIGINT end ctx: then turn must return, and the program ends.
 func Serve(turn func(ctx context.Context, v Invocation, out *Out) (run.Result, error)) {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	code := serveTurns(ctx, os.Stdin, os.Stdout, os.Stderr, turn)
@@ -33,7 +33,7 @@ func serveTurns(ctx context.Context, stdin io.Reader, stdout, errs io.Writer,
 	turn func(context.Context, Invocation, *Out) (run.Result, error)) int {
 	in, out := make(chan []byte), &Out{w: stdout}
 	read := make(chan error, 1)
-	go func() { // while a turn is done nothing is read, and SIGTERM is heard while nothing comes
+	go func() { // nothing is read during a turn, and SIGTERM works while nothing arrives
 		read <- readLines(ctx, stdin, in)
 		close(in)
 	}()
@@ -66,7 +66,7 @@ func serveTurns(ctx context.Context, stdin io.Reader, stdout, errs io.Writer,
 	v.TraceParent, v.TraceState = os.Getenv(EnvTraceParent), os.Getenv(EnvTraceState)
 	if v.Lifecycle != Persistent {
 		r, err := turn(ctx, v, out)
-		return oneTurn(ctx, r, err, out, errs)
+		return finishOneshot(ctx, r, err, out, errs)
 	}
 	for {
 		r, err := turn(ctx, v, out)
@@ -74,7 +74,7 @@ func serveTurns(ctx context.Context, stdin io.Reader, stdout, errs io.Writer,
 			return CodeStopped
 		}
 		if err := out.answer(v.RunID, r, err); err != nil {
-			return CodeFailed // nobody reads any more
+			return CodeFailed // the reader is gone
 		}
 		raw, ok := next()
 		switch {
@@ -97,13 +97,13 @@ func serveTurns(ctx context.Context, stdin io.Reader, stdout, errs io.Writer,
 	}
 }
 
-// oneTurn ends a program that was asked for one run only.
-func oneTurn(ctx context.Context, r run.Result, err error, out *Out, errs io.Writer) int {
+// finishOneshot ends a program with lifecycle oneshot.
+func finishOneshot(ctx context.Context, r run.Result, err error, out *Out, errs io.Writer) int {
 	switch {
 	case ctx.Err() != nil:
 		return CodeStopped
 	case err != nil:
-		_ = out.Result(run.Result{Type: run.Autonomous}, failureOf(err))
+		_ = out.Result(run.Result{Type: run.Autonomous}, asFault(err))
 		fmt.Fprintln(errs, err)
 		return CodeFailed
 	case out.Result(run.Result{Type: cmp.Or(r.Type, run.Autonomous), Text: r.Text, Data: r.Data}, nil) != nil:
@@ -115,7 +115,7 @@ func oneTurn(ctx context.Context, r run.Result, err error, out *Out, errs io.Wri
 // answer ends a turn.
 func (o *Out) answer(runID string, r run.Result, err error) error {
 	if err != nil {
-		return o.line(Line{Type: LineTurnFailed, RunID: runID, Error: failureOf(err)})
+		return o.line(Line{Type: LineTurnFailed, RunID: runID, Error: asFault(err)})
 	}
 	r.Type = cmp.Or(r.Type, run.Autonomous)
 	if len(r.Data) == 0 {
@@ -124,15 +124,15 @@ func (o *Out) answer(runID string, r run.Result, err error) error {
 	return o.line(Line{Type: LineTurnComplete, RunID: runID, Result: &r})
 }
 
-// failureOf is an error as the run shows it.
-func failureOf(err error) *fault.Fault {
+// asFault is an error as the run shows it.
+func asFault(err error) *fault.Fault {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f
 	}
 	return fault.New(fault.Internal, "executor_failed", err.Error())
 }
 
-// readLines gives the lines of stdin away, without empty ones, until its end or that of ctx.
+// readLines sends the non-empty lines of stdin, until its end or that of ctx.
 func readLines(ctx context.Context, r io.Reader, to chan<- []byte) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -149,7 +149,7 @@ func readLines(ctx context.Context, r io.Reader, to chan<- []byte) error {
 			if err == bufio.ErrBufferFull {
 				continue
 			}
-			if len(bytes.TrimSpace(line)) > 0 && err == io.EOF { // a last line without its end
+			if len(bytes.TrimSpace(line)) > 0 && err == io.EOF { // the last line may have no line feed
 				select {
 				case to <- line:
 				case <-ctx.Done():

@@ -14,27 +14,28 @@ import (
 	"ao/shared/fault"
 )
 
-// keeper keeps a program's state where its gateway is.
-type keeper struct {
+// stateClient stores a program's state at its gateway.
+type stateClient struct {
 	url    string
 	client *http.Client
 }
 
-// remember gives a program's Host its State and Keep; both stay nil where there is no gateway.
-func remember(h *Host) {
+// connectState sets a program's LoadState and SaveState; both stay nil without a gateway.
+func connectState(h *Host) {
 	if h.URL == "" {
 		return
 	}
-	k := keeper{h.URL + "/state", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-	h.LoadState = func(ctx context.Context) ([]byte, error) { return k.ask(ctx, http.MethodGet, nil) }
+	k := stateClient{h.URL + "/state", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	h.LoadState = func(ctx context.Context) ([]byte, error) { return k.request(ctx, http.MethodGet, nil) }
 	h.SaveState = func(ctx context.Context, state []byte) error {
-		_, err := k.ask(ctx, http.MethodPut, state)
+		_, err := k.request(ctx, http.MethodPut, state)
 		return err
 	}
 }
 
-// ask asks the gateway, again while it says that this is too often. The answer is nil where there is nothing.
-func (k keeper) ask(ctx context.Context, method string, body []byte) ([]byte, error) {
+// request sends a request to the gateway, and retries while that is busy. The reply is nil if there is no
+// state.
+func (k stateClient) request(ctx context.Context, method string, body []byte) ([]byte, error) {
 	for {
 		req, err := http.NewRequestWithContext(ctx, method, k.url, bytes.NewReader(body))
 		if err != nil {

@@ -9,27 +9,27 @@ import (
 	"ao/shared/strictjson"
 )
 
-// The lifecycles of a program. A oneshot one does one run and ends. A persistent one stays for the further turns of its
-// session: the document is the first line on its stdin, and one line follows for each turn:
+// The lifecycles of a program. A oneshot program does one run and ends. A persistent one stays for the further
+// turns of its session: the document is the first line on its stdin, and one line follows for each turn:
 //
 //	{"type":"turn","mode":"resume","run_id":"run_…","attempt":1,"parameters":{…},"prompt":"…"}
 //	{"type":"shutdown"}
 //
-// It ends each turn, the document's too, with one of these lines, and the process at shutdown or at the end of its
+// It ends each turn, the first included, with one of these lines, and exits at shutdown or at the end of its
 // stdin:
 //
 //	{"type":"turn_complete","run_id":"run_…","result":…}
 //	{"type":"turn_failed","run_id":"run_…","error":{"error":CODE,"message":…}}
 //
-// result is a result document (an object with result_text or result_data), or else the result itself: a string is
-// result_text, any other value result_data. null and none at all: the turn's last result line counts, else its own
-// text. run_id may be left out; where it is there it must be the turn's.
+// result is a result document (an object with result_text or result_data), or the result itself: a string is
+// result_text, any other value result_data. Without one, the turn's last result line counts, else its own text.
+// run_id is optional; if present it must be the turn's.
 const (
 	Oneshot    = "oneshot"
 	Persistent = "persistent"
 )
 
-// The types of a persistent program's lines: what it is told, and how it answers.
+// The types of the lines to and from a persistent program.
 const (
 	LineTurn         = "turn"
 	LineShutdown     = "shutdown"
@@ -37,25 +37,24 @@ const (
 	LineTurnFailed   = "turn_failed"
 )
 
-// Turn is a line on a persistent program's stdin. What it does not have is as it was.
+// Turn is a line on a persistent program's stdin. Missing members keep their values.
 type Turn struct {
-	Type            string          `json:"type"` // turn or shutdown; a shutdown has nothing else
+	Type            string          `json:"type"` // turn or shutdown; a shutdown has no other members
 	Mode            string          `json:"mode,omitempty"`
 	RunID           string          `json:"run_id,omitempty"`
 	Attempt         int             `json:"attempt,omitempty"`
 	Parameters      json.RawMessage `json:"parameters,omitempty"`
 	Prompt          string          `json:"prompt,omitempty"`
 	ExecutorSession string          `json:"executor_session_id,omitempty"`
-	Blueprint       json.RawMessage `json:"agent_blueprint,omitempty"` // where it is another one than before
-	APIURL          string          `json:"api_url,omitempty"`         // the gateway of this run
+	Blueprint       json.RawMessage `json:"agent_blueprint,omitempty"` // if it has changed
+	APIURL          string          `json:"api_url,omitempty"`         // the run's gateway
 	MCPURL          string          `json:"mcp_url,omitempty"`
-	// whose trace this run is a part of; that in the environment is the first run's
+	// the run's trace context; the environment has the first run's
 	TraceParent string `json:"traceparent,omitempty"`
 	TraceState  string `json:"tracestate,omitempty"`
 }
 
-// TurnOf is the line for a further turn of a process. blueprint tells whether the agent is another one than the process
-// knows.
+// TurnOf is the line for a further turn. blueprint says whether the agent has changed since the last one.
 func TurnOf(v Invocation, blueprint bool) Turn {
 	t := Turn{LineTurn, v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.ExecutorSession, nil, v.APIURL, v.MCPURL,
 		v.TraceParent, v.TraceState}
@@ -68,14 +67,14 @@ func TurnOf(v Invocation, blueprint bool) Turn {
 	return t
 }
 
-// Encode writes the line, with its end.
+// Encode writes the line with its line feed.
 func (t Turn) Encode() ([]byte, error) { return encode(t) }
 
-// ReadTurn reads a line that follows the document. Members it does not know are left out: later versions may tell more.
+// ReadTurn reads a line after the document. Unknown members are ignored: later versions may have more.
 func ReadTurn(raw []byte) (Turn, error) {
 	var t Turn
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return t, fault.Newf(fault.Invalid, "the line is no turn: %v", err)
+		return t, fault.Newf(fault.Invalid, "the line is not a turn: %v", err)
 	}
 	switch {
 	case t.Type == LineShutdown:
@@ -136,7 +135,7 @@ func readAnswer(l Line, raw []byte) (Line, bool, error) {
 	return l, true, err
 }
 
-// readResult reads the result of a turn_complete line; nil where it has none.
+// readResult reads the result of a turn_complete line, nil if it has none.
 func readResult(raw json.RawMessage) (*run.Result, error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
@@ -160,7 +159,7 @@ func readResult(raw json.RawMessage) (*run.Result, error) {
 	return &run.Result{Type: run.Autonomous, Data: raw}, nil
 }
 
-// isDocument tells a result document from a result that happens to be an object.
+// isDocument distinguishes a result document from a result that is an object.
 func isDocument(raw json.RawMessage) bool {
 	members, err := strictjson.Members(raw)
 	if err != nil {

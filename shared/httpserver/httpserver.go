@@ -1,5 +1,5 @@
-// Package httpserver is what every public HTTP server of ours shares: time limits, a limit of connections under which
-// new callers are still answered, and errors in JSON also where net/http refuses a request before any handler sees it.
+// Package httpserver is the common part of all our HTTP servers: timeouts, a limit of connections under which
+// new callers still get an answer, and errors in JSON also where net/http rejects a request before any handler.
 package httpserver
 
 import (
@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Config is how a server behaves; its zero value works.
+// Config configures a server. Its zero value works.
 type Config struct {
-	Connections int          // open at once; default defaultConnections
-	Always      string       // a path that is answered also while too many requests are under way; empty: none
+	Connections int          // maximum number; default defaultConnections
+	Always      string       // a path that is served even while too many requests are in progress
 	TLS         *tls.Config  // nil: plain HTTP
 	Log         *slog.Logger // default slog.Default()
 }
 
-// headerBytes is how long a request's first line and headers may be.
+// headerBytes is the size limit of a request's first line and headers.
 const headerBytes = 64 << 10
 
-// New makes a server. Its Serve takes connections from Listen, which says more about them than net/http does.
+// New makes a server. Its Serve needs connections from Listen.
 func New(h http.Handler, c Config) *http.Server {
 	l := newLimiter(h, cmp.Or(c.Connections, defaultConnections()), c.Always)
 	return &http.Server{
@@ -36,10 +36,10 @@ func New(h http.Handler, c Config) *http.Server {
 	}
 }
 
-// maxConnections is more than a coordinator is known to need, and takes about 200 MiB where all of them are idle.
+// maxConnections is more than a coordinator is known to need; idle, they take about 200 MiB.
 const maxConnections = 10_000
 
-// defaultConnections is half of the files that this process may open, at most mostConnections.
+// defaultConnections is half of the open-file limit, at most maxConnections.
 func defaultConnections() int {
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {

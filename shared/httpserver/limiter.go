@@ -8,23 +8,24 @@ import (
 	"time"
 )
 
-// bodyTimeout is how long a body may take that no handler reads, and what is left of one after the answer.
+// bodyTimeout is the time limit for a body that no handler reads, and for the rest of one after the response.
 const bodyTimeout = 15 * time.Second
 
-// minConnections is the smallest limit that makes sense: some are kept for callers that are answered at once.
+// minConnections is the smallest limit: some are reserved for callers that are answered at once.
 const minConnections = 16
 
-// limiter has so many connections at once. One that comes beyond that closes the one that has waited longest without a
-// request: idle, or still at its headers. A part is kept for such, so requests under way never take all.
+// limiter limits the number of connections. A connection beyond the limit closes the one that has waited
+// longest without a request: idle, or still sending headers. Some are reserved for these, so that requests in
+// progress never take all.
 type limiter struct {
 	next   http.Handler
 	limit  int // connections
-	busy   int // of them with a request under way
+	busy   int // of them with a request in progress
 	always string
 
 	mu      sync.Mutex
 	open    map[net.Conn]*conn
-	waiting conn // a ring: its next is the one that waits longest
+	waiting conn // a ring: its next has waited longest
 	active  int
 }
 
@@ -45,7 +46,7 @@ func newLimiter(next http.Handler, most int, always string) *limiter {
 
 type connKey struct{}
 
-// add counts a connection in, and has its requests know it.
+// add counts a connection, and puts it into the context of its requests.
 func (l *limiter) add(ctx context.Context, c net.Conn) context.Context {
 	one := &conn{conn: c}
 	l.mu.Lock()
@@ -65,7 +66,7 @@ func (l *limiter) add(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, one)
 }
 
-// hangUp closes a connection. TLS is left without a farewell, which could take seconds.
+// hangUp closes a connection, of TLS the one below: a close_notify could take seconds.
 func hangUp(c net.Conn) {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
@@ -73,13 +74,13 @@ func hangUp(c net.Conn) {
 	_ = c.Close() // whoever reads from it sees that
 }
 
-// wait puts a connection behind those that wait. The caller holds mu.
+// wait puts a connection at the end of the ring. The caller holds mu.
 func (l *limiter) wait(one *conn) {
 	one.prev, one.next = l.waiting.prev, &l.waiting
 	one.prev.next, one.next.prev = one, one
 }
 
-// unlink takes a connection out of those that wait. The caller holds mu.
+// unlink takes a connection out of the ring. The caller holds mu.
 func (l *limiter) unlink(one *conn) {
 	if one.next != nil {
 		one.prev.next, one.next.prev = one.next, one.prev
@@ -87,7 +88,7 @@ func (l *limiter) unlink(one *conn) {
 	}
 }
 
-// stateChanged hears from net/http what becomes of a connection.
+// stateChanged is net/http's hook for the state of connections.
 func (l *limiter) stateChanged(c net.Conn, s http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +114,7 @@ func (l *limiter) stateChanged(c net.Conn, s http.ConnState) {
 	}
 }
 
-// idle puts a connection behind those that wait: it is answered, or is so at once. The caller holds mu.
+// idle puts a connection into the ring once it is answered. The caller holds mu.
 func (l *limiter) idle(one *conn) {
 	if one == nil || !one.active || l.open[one.conn] != one {
 		return
@@ -124,8 +125,8 @@ func (l *limiter) idle(one *conn) {
 	l.wait(one)
 }
 
-// limitBody bounds how long net/http waits for a body that is not read: before the answer, or after it where the
-// connection is closed then. What is read has a deadline of its own.
+// limitBody limits how long net/http waits for a body that nobody reads: before the response, or after it if
+// the connection is closed then. Bodies that are read have their own deadline.
 func (l *limiter) limitBody(w http.ResponseWriter, r *http.Request, one *conn) (after func()) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads it
 		w.Header().Set("Connection", "close")
@@ -140,8 +141,8 @@ func (l *limiter) limitBody(w http.ResponseWriter, r *http.Request, one *conn) (
 	}
 }
 
-// ServeHTTP refuses a request while too many are under way. One whose connection was closed meanwhile is not begun: its
-// caller knows that it got no answer.
+// ServeHTTP rejects a request while too many are in progress. It drops a request whose connection was closed
+// meanwhile: its caller knows that there is no response.
 func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	one, _ := r.Context().Value(connKey{}).(*conn)
 	l.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Listen takes over a listener: its connections answer in JSON also where net/http refuses a request by itself.
+// Listen wraps a listener: its connections answer in JSON also where net/http rejects a request itself.
 func Listen(l net.Listener, t *tls.Config) net.Listener {
 	if t != nil {
 		l = tls.NewListener(l, t)
@@ -37,7 +37,7 @@ type jsonConn struct{ net.Conn }
 
 func (p *jsonConn) Write(b []byte) (int, error) { return writeJSON(p.Conn, b) }
 
-// CloseWrite lets net/http end an answer before the request has come to its end.
+// CloseWrite lets net/http end a response before the request is complete.
 func (p *jsonConn) CloseWrite() error {
 	if c, ok := p.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
@@ -49,7 +49,7 @@ type jsonTLSConn struct{ *tls.Conn }
 
 func (s *jsonTLSConn) Write(b []byte) (int, error) { return writeJSON(s.Conn, b) }
 
-// Read tells who speaks plain HTTP to a server of https.
+// Read answers a client that speaks plain HTTP to an HTTPS server.
 func (s *jsonTLSConn) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if bad, ok := errors.AsType[tls.RecordHeaderError](err); ok && bad.Conn != nil {
@@ -61,14 +61,14 @@ func (s *jsonTLSConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// methods are how requests of HTTP begin, in the five bytes of a TLS record's header.
+// methods are the starts of HTTP requests, in the five bytes of a TLS record's header.
 var methods = map[string]struct{}{"GET /": {}, "HEAD ": {}, "POST ": {}, "PUT /": {}, "PATCH": {}, "DELET": {},
 	"OPTIO": {}}
 
-// unread is how an answer begins that net/http writes by itself; its text follows.
+// unread is the start of net/http's own responses; their text follows.
 const unread = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// writeJSON writes b, or the same refusal in JSON. Answers of handlers have other headers.
+// writeJSON writes b, or the same error in JSON. Responses of handlers have other headers.
 func writeJSON(c net.Conn, b []byte) (int, error) {
 	const begin = "HTTP/1.1 "
 	if len(b) > 1<<10 || !bytes.HasPrefix(b, []byte(begin)) {
@@ -88,7 +88,7 @@ func writeJSON(c net.Conn, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// messageFor is the message for what net/http says.
+// messageFor is the message for net/http's text.
 func messageFor(code int, text string) string {
 	_, detail, more := strings.Cut(text, ": ")
 	switch {
@@ -102,13 +102,13 @@ func messageFor(code int, text string) string {
 	return "The request cannot be read: its first line or a header is malformed, or its path is not escaped with %XX"
 }
 
-// codes are the codes of refusals.
+// codes are the error codes by status.
 var codes = map[int]string{
 	http.StatusRequestHeaderFieldsTooLarge: "headers_too_large", http.StatusNotImplemented: "not_implemented",
 	http.StatusHTTPVersionNotSupported: "http_version_not_supported",
 }
 
-// refusal is a whole answer.
+// refusal is a complete response.
 func refusal(code int, message string) []byte {
 	name := codes[code]
 	if name == "" {
@@ -126,7 +126,7 @@ func problem(code, message string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(struct { // strings can always be written
+	_ = e.Encode(struct { // strings can always be encoded
 		Error   string `json:"error"`
 		Message string `json:"message"`
 	}{code, message})

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// fenced gives the fenced blocks of a text that are one JSON value, as they begin and whatever their info says: the
-// fence of backticks may stand anywhere, that of tildes at the beginning of a line; the value begins on its line or on
-// the next one; and after the value there is a fence, or the text's end. So fences within strings end nothing, and
+// fenced finds the fenced blocks of a text that contain one JSON value, with any info string. A fence of
+// backticks may start anywhere, one of tildes at the start of a line. The value starts on the fence's line or
+// the next one, and is followed by a fence or the end of the text. So fences within strings end nothing, and
 // neither indentation nor a missing end matters.
 func fenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		r, l := &reader{text: text, budget: budget(text)}, line{end: -1}
-		var outer string // the fence of a block that is no JSON
+		var outer string // the fence of a block that is not JSON
 		for i := 0; r.budget >= 0; {
 			at, fence := nextFence(text, i)
 			if fence == "" {
@@ -28,7 +28,7 @@ func fenced(text string) iter.Seq[span] {
 			case at != l.first && fence[0] == '~':
 				continue
 			}
-			inline := strings.Index(info, fence[:3]) // it is a span of code within a line
+			inline := strings.Index(info, fence[:3]) // it is inline code
 			block, end := r.block(i, i+len(info), fence[0], inline >= 0)
 			switch {
 			case end > 0:
@@ -47,11 +47,11 @@ func fenced(text string) iter.Seq[span] {
 
 // line is a line of a text.
 type line struct {
-	first int // the first sign that is no space or mark of a quotation
+	first int // the first character that is not a space or a quotation mark
 	end   int
 }
 
-// find goes on to the line of the place i, which is not before it.
+// find moves to the line of offset i, which is not before it.
 func (l *line) find(text string, i int) {
 	for i > l.end {
 		begin := l.end + 1
@@ -65,8 +65,8 @@ func (l *line) find(text string, i int) {
 	}
 }
 
-// block reads the one JSON value of a block whose info stands at text[i:end], and what closes it; after is the place
-// behind that, 0: there is no such value.
+// block reads the one JSON value of a block whose info string is at text[i:end], and its closing fence. after
+// is the offset after that, 0 if there is no such value.
 func (r *reader) block(i, end int, mark byte, inline bool) (block span, after int) {
 	word := i
 	for word < end && strings.IndexByte("+-_.", r.text[word]) >= 0 || word < end && r.text[word]|0x20 >= 'a' &&
@@ -115,7 +115,7 @@ func nextFence(text string, i int) (at int, fence string) {
 	return len(text), ""
 }
 
-// backticks is the run of one character, a backtick or a tilde, that begins at i.
+// backticks is the run of one character, a backtick or a tilde, that starts at i.
 func backticks(text string, i int) string {
 	if i >= len(text) || text[i] != '`' && text[i] != '~' {
 		return ""
@@ -127,6 +127,5 @@ func backticks(text string, i int) string {
 	return text[i:end]
 }
 
-// budget is how many bytes of a text are read in all, before it is given up: text that is made so that it is read again
-// and again.
+// budget limits the bytes that are read in all: a text may be made to be read again and again.
 func budget(text string) int { return 16*len(text) + 64<<10 }

@@ -1,5 +1,5 @@
-// Package outputschema takes the JSON value from a model's answer, and says how an answer in a schema is asked for.
-// Workers enforce output schemas with it; the coordinator shows with it what they would do.
+// Package outputschema finds the JSON value in a model's answer, and asks for an answer in a schema. Workers
+// enforce output schemas with it; the coordinator previews with it what they would do.
 package outputschema
 
 import (
@@ -13,11 +13,11 @@ import (
 	"ao/shared/strictjson"
 )
 
-// maxCandidates is how many values of one answer are looked at: the last ones of its blocks, and the last ones of its
+// maxCandidates limits the examined values of an answer: the last fenced blocks, and the last values of its
 // text.
 const maxCandidates = 10_000
 
-// Source says where in an answer a candidate stands.
+// Source is where a candidate is in an answer.
 type Source string
 
 // The sources.
@@ -27,20 +27,20 @@ const (
 	Embedded  Source = "embedded" // an object or array within the text
 )
 
-// Candidate is a JSON value of an answer that could be meant, byte for byte as it stands there.
+// Candidate is a JSON value in an answer, byte for byte.
 type Candidate struct {
 	Value  json.RawMessage
 	Source Source
 	begin  int
 }
 
-// Result is what an answer has. The candidates come in the order of preference.
+// Result is what an answer contains, with the candidates in order of preference.
 type Result struct {
 	Candidates []Candidate
-	Chosen     int // the candidate that counts; -1: there is none
+	Chosen     int // the candidate that counts; -1: none
 }
 
-// Value is the chosen candidate's; nil: there is none.
+// Value is the chosen candidate's value, nil if there is none.
 func (f Result) Value() json.RawMessage {
 	if f.Chosen < 0 {
 		return nil
@@ -48,7 +48,7 @@ func (f Result) Value() json.RawMessage {
 	return f.Candidates[f.Chosen].Value
 }
 
-// Find takes the candidates from an answer and chooses one. It is the first of these:
+// Find finds the candidates in an answer and chooses the first of these:
 //
 //  1. the whole text
 //  2. the last fenced block that fits
@@ -56,9 +56,9 @@ func (f Result) Value() json.RawMessage {
 //  4. the last fenced block that is JSON
 //  5. the last object or array in the text
 //
-// What stands in a reasoning block is never the answer. strict: only the whole text counts, as the model wrote it. JSON
-// is what strictjson.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's
-// length, whatever is in it.
+// Reasoning blocks are ignored. strict: only the whole text counts, as the model wrote it. JSON is what
+// strictjson.Check accepts: no duplicate keys, no trailing commas, no NaN. The time is proportional to the
+// text's length.
 func Find(text string, strict bool, fits func(json.RawMessage) bool) Result {
 	text = trim(text)
 	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {
@@ -102,7 +102,7 @@ func lastCandidates(spans iter.Seq[span]) []span {
 	return kept[max(0, len(kept)-maxCandidates):]
 }
 
-// values are the spans that are JSON and begin where none of the blocks does, the last one first.
+// values are the spans that are JSON and do not start in one of the blocks, the last one first.
 func values(text string, spans []span, from Source, blocks []Candidate) (found []Candidate) {
 	block := make(map[int]bool, len(blocks))
 	for _, b := range blocks {
@@ -116,7 +116,7 @@ func values(text string, spans []span, from Source, blocks []Candidate) (found [
 	return found
 }
 
-// trim takes from a text what is around it: white space, and the mark that says it is UTF-8.
+// trim removes white space and a byte order mark.
 func trim(text string) string {
 	return strings.TrimFunc(text, func(r rune) bool { return r == '\ufeff' || unicode.IsSpace(r) })
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// reasoning finds the tags around what a model thinks aloud: <think> and its kin, Mistral's [THINK], Kimi's triangles.
-// A closing one has a slash; of <|begin_of_thought|> the other is <|end_of_thought|>.
+// reasoning matches the tags around a model's reasoning: <think> and similar ones, Mistral's [THINK], Kimi's
+// triangles. A closing tag has a slash; that of <|begin_of_thought|> is <|end_of_thought|>.
 var reasoning = regexp.MustCompile(
 	`(?i)<(/?)(?:[a-z]+:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)(?:\s[^<>]{0,200})?>|` +
 		`(?-i:\[(/?)THINK\])|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>`)
 
-// visible is the text without its reasoning blocks. One that is not closed hides the rest; one whose beginning is not
-// there, because the prompt had it, hides what precedes its end. A tag within a JSON value of the text stands in a
-// string, and one right behind a backtick is only spoken of: neither hides anything.
+// visible is the text without its reasoning blocks. An unclosed block hides the rest. One without a start,
+// since the prompt had it, hides what precedes its end. A tag within a JSON value is in a string, and one right
+// after a backtick is only mentioned: neither hides anything.
 func visible(text string) string {
 	tags := reasoning.FindAllStringSubmatchIndex(text, -1)
 	if tags == nil {
@@ -54,8 +54,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// unfenced gives the objects and arrays of a text, in their order, none that is in another.
-// What is within one that is broken counts.
+// unfenced finds the outermost objects and arrays of a text, in order. Those within a broken one count.
 func unfenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		r := &reader{text: text, budget: budget(text)}

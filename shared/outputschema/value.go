@@ -5,22 +5,21 @@ import "strings"
 // maxOpen is how many containers may be open at once; what nests deeper is read from within.
 const maxOpen = 10_000
 
-// reader finds where JSON values end in a text that may be anything. It looks at the structure, and leaves to others
-// whether the characters are UTF-8 and the keys of an object differ. What it looks at, again and again, is limited by
-// its budget in bytes.
+// reader finds the ends of JSON values in any text. It checks the structure only, not UTF-8 or duplicate keys.
+// The bytes it reads in all are limited by its budget.
 type reader struct {
 	text   string
 	budget int
 
-	open   []int  // where the containers begin that are open
-	closed []span // complete containers within the open ones, none in another
-	last   int    // where the string begins that was the last thing read; -1: it was another thing
+	open   []int  // where the open containers start
+	closed []span // complete containers within the open ones, outermost only
+	last   int    // start of the string that was read last; -1: it was no string
 }
 
 // span is a part of a text.
 type span struct{ begin, end int }
 
-// what may come next in a value.
+// want is what may come next in a value.
 type want uint8
 
 const (
@@ -31,8 +30,8 @@ const (
 	aCommaOrEnd
 )
 
-// value reads the JSON value that begins at i and gives the place after it. Where there is none, it gives the place of
-// the first sign that cannot be part of one, or the text's end; closed has what is complete of it.
+// value reads the JSON value at i and returns the offset after it. If there is none, it returns the offset of
+// the first character that cannot be part of one; closed has the complete parts.
 func (r *reader) value(i int) (end int, ok bool) {
 	r.open, r.closed, r.last = r.open[:0], r.closed[:0], -1
 	begin, next := i, aValue
@@ -105,7 +104,7 @@ func (r *reader) value(i int) (end int, ok bool) {
 	}
 }
 
-// innermost is the bracket of the innermost container that is open.
+// innermost is the bracket of the innermost open container.
 func (r *reader) innermost() byte {
 	if len(r.open) == 0 {
 		return 0
@@ -131,7 +130,7 @@ func space(text string, i int) int {
 	return i
 }
 
-// stringEnd is the place after the string that begins at i, else that of the sign that spoils it.
+// stringEnd is the offset after the string at i, else that of the character that breaks it.
 func stringEnd(text string, i int) (int, bool) {
 	for i++; i < len(text); i++ {
 		switch c := text[i]; {
@@ -140,14 +139,16 @@ func stringEnd(text string, i int) (int, bool) {
 		case c < ' ':
 			return i, false
 		case c == '\\':
-			if i++; i >= len(text) || strings.IndexByte(`"\/bfnrtu`, text[i]) < 0 {
+			i++
+			if i >= len(text) || strings.IndexByte(`"\/bfnrtu`, text[i]) < 0 {
 				return min(i, len(text)), false
 			}
 			if text[i] != 'u' {
 				continue
 			}
 			for range 4 {
-				if i++; i >= len(text) || strings.IndexByte("0123456789abcdefABCDEF", text[i]) < 0 {
+				i++
+				if i >= len(text) || strings.IndexByte("0123456789abcdefABCDEF", text[i]) < 0 {
 					return min(i, len(text)), false
 				}
 			}
@@ -156,7 +157,7 @@ func stringEnd(text string, i int) (int, bool) {
 	return len(text), false
 }
 
-// scalarEnd is the place after the string, number, true, false or null that begins at i.
+// scalarEnd is the offset after the string, number, true, false or null at i.
 func scalarEnd(text string, i int) (int, bool) {
 	if text[i] == '"' {
 		return stringEnd(text, i)
@@ -189,7 +190,8 @@ func numberEnd(text string, i int) (int, bool) {
 		}
 	}
 	if i < len(text) && text[i]|0x20 == 'e' {
-		if i++; i < len(text) && (text[i] == '+' || text[i] == '-') {
+		i++
+		if i < len(text) && (text[i] == '+' || text[i] == '-') {
 			i++
 		}
 		from := i

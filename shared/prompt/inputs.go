@@ -10,12 +10,12 @@ import (
 	"ao/shared/strictjson"
 )
 
-// inputsTag is the name of the block that holds a start's fields.
+// inputsTag is the name of the block with a start's fields.
 const inputsTag = "inputs"
 
-// Text is what the executor of an autonomous agent hands to the model: where a session starts and the blueprint has a
-// parameters_schema of its own, all parameters as an inputs block, else the prompt among them, as it is. Nothing in it
-// is expanded: ${X}, {{x}} and $(x) of a caller stay what they are. The error is an Invalid fault that names the field.
+// Text is the prompt for an autonomous agent's model: all parameters as an inputs block if a session starts and
+// the blueprint has a parameters_schema, else the prompt among them. Nothing is expanded: ${X}, {{x}} and $(x)
+// stay as they are. The error is an Invalid fault that names the field.
 func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (string, error) {
 	var b struct {
 		Schema json.RawMessage `json:"parameters_schema"`
@@ -40,7 +40,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 		err).With("field", "parameters.prompt")
 }
 
-// inputs is the block of a start's fields, one line for each in the order the caller sent them:
+// inputs is the block of a start's fields, one line each, in the order sent:
 //
 //	<inputs>
 //	topic: AI Safety
@@ -51,10 +51,10 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 //	max_words: 200
 //	</inputs>
 //
-// Every byte of a string stays, but what could be taken for a tag of the block, which is written in square brackets
-// (Neutral). A string has several lines where any reader could see a line's end: LF, CR, U+0085, U+2028 and the like. A
-// key that could be taken for something else (empty, with a colon, a line's end, a quote, a bracket, or with spaces
-// around it) is written as a JSON string.
+// Strings stay as they are, except for possible tags of the block, which are written in square brackets
+// (neutralize). A string is written on several lines if any reader could see a line end in it: LF, CR, U+0085,
+// U+2028 and others. A key that could be misread (empty, with a colon, a line end, a quote, a bracket, or
+// spaces around it) is written as a JSON string.
 func inputs(parameters json.RawMessage) (string, error) {
 	members, err := strictjson.Members(parameters)
 	if err != nil {
@@ -73,7 +73,7 @@ func inputs(parameters json.RawMessage) (string, error) {
 	return "<" + inputsTag + ">\n" + body + "</" + inputsTag + ">", nil
 }
 
-// fields writes the lines of a block, no field of which can begin or end it.
+// fields writes the lines of a block. No field can start or end it.
 func fields(members []strictjson.Member, key func(string) string) (string, error) {
 	var b strings.Builder
 	for _, m := range members {
@@ -89,7 +89,7 @@ func fields(members []strictjson.Member, key func(string) string) (string, error
 	return b.String(), nil
 }
 
-// field is what stands behind a field's colon.
+// field is the text after a field's colon.
 func field(m strictjson.Member) (string, error) {
 	switch m.Value[0] {
 	case '"':
@@ -113,13 +113,13 @@ func field(m strictjson.Member) (string, error) {
 	return " " + string(m.Value), nil
 }
 
-// breaks are the characters at which one reader or another sees a line end.
+// breaks are the characters that some reader takes for a line end.
 const breaks = "\n\r\v\f\u0085\u2028\u2029"
 
-// escapes writes those of them that may stand in JSON as they are, so that it stays one line.
+// escapes escapes those that JSON allows unescaped, so that it stays one line.
 var escapes = strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 
-// indented puts two spaces before each line of a text; the lines' ends stay what they are.
+// indented indents each line of a text by two spaces.
 func indented(text string) string {
 	var b strings.Builder
 	b.WriteString("  ")
@@ -134,7 +134,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// key is a field's name: as it is where it can be nothing else.
+// key is a field's name, quoted if it could be misread.
 func key(name string) string {
 	if name == "" || strings.TrimSpace(name) != name || strings.ContainsAny(name, breaks+":\"\\<>&") {
 		return quoted(name)
@@ -144,7 +144,7 @@ func key(name string) string {
 
 func quoted(name string) string {
 	raw, err := strictjson.Encode(name)
-	if err != nil { // strings can always be written
+	if err != nil { // strings can always be encoded
 		panic(err)
 	}
 	return escapes.Replace(string(raw))

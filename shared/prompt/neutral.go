@@ -6,16 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// neutralize gives text in which nothing can be taken for an opening or closing tag of the name tag, however leniently
-// it is read: in any case, with spaces, invisible characters, dashes or slashes anywhere in it, with entities and
-// escapes for its characters, in full-width forms and with look-alikes. Where something of the kind begins, it is
-// written plainly in square brackets: [/tag]. Text without it comes back as it is, and so does text that went through
-// before. The tag is ASCII, at most 63 letters and digits; its other characters do not count. The time is proportional
-// to the text's length.
+// neutralize rewrites everything in a text that could be taken for an opening or closing tag, however leniently
+// it is read: in any case, with spaces, invisible characters, dashes or slashes anywhere, with entities,
+// escapes, full-width forms and look-alikes. It writes it in square brackets: [/tag]. Other text stays as it
+// is, and so does text that was neutralized before. The tag is ASCII with at most 63 letters and digits; its
+// other characters are ignored. The time is proportional to the text's length.
 func neutralize(text, tag string) string {
 	n := neutral{text: text, tag: tag}
 	for i := range len(tag) {
-		if c := fold(rune(tag[i])); c != 0 && n.size < 63 {
+		if c := asciiFold(rune(tag[i])); c != 0 && n.size < 63 {
 			n.places[c] |= 1 << n.size
 			n.size++
 		}
@@ -41,25 +40,25 @@ func neutralize(text, tag string) string {
 	return n.out.String()
 }
 
-// neutral goes once over a text. How far a tag has been read is a set of places in its name, one bit each, because some
-// signs may be a letter of it or nothing.
+// neutral scans a text once. How far a tag has been read is a set of positions in its name, one bit each, since
+// some characters may be a letter of it or nothing.
 type neutral struct {
 	text, tag string
-	places    [128]uint64 // by letter: where in the name it stands
-	size      int         // letters of the name
+	places    [128]uint64 // by letter: its positions in the name
+	size      int         // number of letters in the name
 
 	at     where
-	reach  uint64 // places in the name that may have been reached
-	begin  int    // where the opening bracket stands
-	end    int    // after the name's last letter
-	slash  bool   // it closes
-	spaced bool   // an opening one with a space before its name: also how people write "less than"
+	reach  uint64 // positions in the name that may have been reached
+	begin  int    // offset of the opening bracket
+	end    int    // offset after the name's last letter
+	slash  bool   // it is a closing tag
+	spaced bool   // an opening one with a space before its name, which may also mean "less than"
 
 	out  strings.Builder
 	kept int // how much of text is written
 }
 
-// where a reader stands.
+// where is the state of the scan.
 type where uint8
 
 const (
@@ -69,7 +68,7 @@ const (
 	done          // it is a tag and written so; its closing bracket may follow
 )
 
-// read takes one sign, which stands at text[i:j].
+// read reads one character, at text[i:j].
 func (n *neutral) read(s mark, i, j int) {
 	if s.kind == opener && (!s.hidden || n.at != inside) {
 		n.at, n.reach, n.begin, n.slash, n.spaced = inside, 1, i, false, false
@@ -122,7 +121,7 @@ func (n *neutral) name(s mark, j int) {
 	}
 }
 
-// mark writes the tag that was read so that it is none.
+// mark rewrites the tag that was read.
 func (n *neutral) mark() {
 	n.out.WriteString(n.text[n.kept:n.begin])
 	n.out.WriteByte('[')
@@ -146,7 +145,7 @@ func (n *neutral) after(s mark, i, j int) {
 	}
 }
 
-// next is the place from i on where a tag could begin.
+// next is the next offset from i at which a tag could start.
 func next(text string, i int) int {
 	for i < len(text) {
 		c := text[i]
@@ -166,7 +165,7 @@ func next(text string, i int) int {
 	return i
 }
 
-// kind is what a sign may be to somebody who looks for a tag.
+// kind is what a character may mean in a tag.
 type kind uint8
 
 const (
@@ -181,7 +180,7 @@ const (
 	perhaps             // a letter, or not seen
 )
 
-// mark is one sign as a lenient reader sees it.
+// mark is one character as a lenient reader sees it.
 type mark struct {
 	kind   kind
 	letter byte // small ASCII
@@ -196,7 +195,7 @@ const (
 	fillers = "\u115f\u1160\u3164\uffa0\u2800\ufffd" // letters and signs that show nothing
 )
 
-// signs are the look-alikes, with what they are seen as.
+// signs are the look-alikes, with what they look like.
 var signs = func() map[rune]kind {
 	m := map[rune]kind{}
 	for k, all := range map[kind]string{opener: openers, closer: closers, slash: slashes, dash: dashes,
@@ -208,7 +207,7 @@ var signs = func() map[rune]kind {
 	return m
 }()
 
-// ascii is what the ASCII characters are: a table, as there are many of them.
+// ascii is the table for ASCII characters, which are frequent.
 var ascii = func() (t [utf8.RuneSelf]mark) {
 	for i := range t {
 		t[i] = drawn(rune(i))
@@ -216,7 +215,7 @@ var ascii = func() (t [utf8.RuneSelf]mark) {
 	return t
 }()
 
-// isTag tells the tag characters: ASCII that is not drawn, but models read it.
+// isTag reports tag characters: ASCII that is invisible, but that models read.
 func isTag(r rune) bool { return r >= 0xE0020 && r < 0xE007F }
 
 // show is what a character is to the reader.
@@ -239,7 +238,7 @@ func show(r rune) mark {
 }
 
 func drawn(r rune) mark {
-	if c := fold(r); c != 0 {
+	if c := asciiFold(r); c != 0 {
 		return mark{kind: letter, letter: c}
 	}
 	if k, ok := signs[r]; ok {

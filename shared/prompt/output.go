@@ -13,7 +13,7 @@ import (
 // maxIndented is the largest schema that is shown indented, in bytes; a larger one is shown on one line.
 const maxIndented = 512 << 10
 
-// Format is the text that asks for an answer of this schema. The schema's own text cannot end the fence around it.
+// Format is the request to answer in this schema. The schema's text cannot end the fence around it.
 func Format(schema json.RawMessage) string {
 	text := pretty(schema)
 	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
@@ -24,10 +24,10 @@ func Format(schema json.RawMessage) string {
 		"additional text."
 }
 
-// Retry is what the session is told whose answer did not match the schema: what is wrong with it, the answer, and the
-// schema. Of the answer at most this many bytes are shown, its beginning and its end, and a line says what is missing;
-// 0: all of it. A line of it that reads like a heading of this text is shown with a backslash before it: what somebody
-// made the model say is no schema.
+// Retry is the prompt after an answer that did not match the schema: the errors, the answer, and the schema. At
+// most so many bytes of the answer are shown, its start and end, with a note about the rest; 0: all. A line of
+// it that looks like a heading of this text gets a backslash, so that the answer cannot pretend to be the
+// schema.
 func Retry(errors []run.OutputError, previous string, schema json.RawMessage, most int) string {
 	var b strings.Builder
 	b.WriteString("Your previous response did not match the required JSON schema.\n\n" + headErrors + "\n")
@@ -48,8 +48,8 @@ const (
 	headSchema   = "## Required Schema:"
 )
 
-// plainHeadings puts a backslash, as Markdown does, before lines that read like a heading of Retry, whatever their
-// case, level and spaces.
+// plainHeadings puts a backslash before lines that look like a heading of Retry, in any case, level and
+// spacing.
 func plainHeadings(text string) string {
 	var b strings.Builder
 	kept := 0
@@ -78,8 +78,7 @@ func plainHeadings(text string) string {
 	return b.String()
 }
 
-// middleCut gives text as it is, or its beginning and end with a line between them that says how many bytes are
-// missing.
+// middleCut is the text, or its start and end with a line between them that says how many bytes are missing.
 func middleCut(text string, most int) string {
 	if most <= 0 || len(text) <= most {
 		return text
@@ -88,7 +87,7 @@ func middleCut(text string, most int) string {
 	return fmt.Sprintf("%s\n[Cut here. Bytes missing: %d]\n%s", head, len(text)-len(head)-len(tail), tail)
 }
 
-// pretty is a schema indented by two spaces, with its keys in their order.
+// pretty is a schema indented by two spaces, with its keys in order.
 func pretty(schema json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, bytes.TrimSpace(schema), "", "  ") != nil || b.Len() > maxIndented {
@@ -101,7 +100,8 @@ func pretty(schema json.RawMessage) string {
 func longest(text string, of byte) (most int) {
 	run := 0
 	for i := range len(text) {
-		if run++; text[i] != of {
+		run++
+		if text[i] != of {
 			run = 0
 		}
 		most = max(most, run)

@@ -1,5 +1,5 @@
-// Package prompt is the texts that go to a model. What others wrote is put into them so that it cannot be taken for a
-// part of the text around it.
+// Package prompt makes the texts for models. Untrusted text is inserted so that it cannot be taken for part of
+// the text around it.
 package prompt
 
 import (
@@ -25,9 +25,9 @@ type Child struct {
 	Error     *fault.Fault // failed or stopped
 }
 
-// Callback is what a parent's model is told of its ended children, in their order: one has its own
-// form, several come together in another. Of a child's text at most this many bytes are shown, and a line says what is
-// missing; 0: all of it. No text of a child can begin or end the block.
+// Callback is the text that reports ended children to the parent's model, in their order; a single child has
+// its own form. At most so many bytes of a child's text are shown, with a note about the rest; 0: all. No text
+// of a child can start or end the block.
 func Callback(children []Child, most int) string {
 	var b strings.Builder
 	if len(children) == 1 {
@@ -51,7 +51,7 @@ func Callback(children []Child, most int) string {
 	return b.String()
 }
 
-// shown is the child's text, cut and neutralised.
+// shown is the child's text, truncated and neutralized.
 func (c Child) shown(most int) string {
 	text := c.text(most)
 	if most <= 0 || len(text) <= most {
@@ -65,7 +65,7 @@ func (c Child) shown(most int) string {
 		neutralize(text[:cut], tag), len(text)-cut, c.RunID)
 }
 
-// text is the child's result, or what went wrong.
+// text is the child's result, or its error.
 func (c Child) text(most int) string {
 	switch {
 	case c.Status == run.Completed:
@@ -79,8 +79,8 @@ func (c Child) text(most int) string {
 	}
 }
 
-// result is the data, indented, else the text. Data that will be cut anyway stays as it came: indented it could be a
-// hundred times as large.
+// result is the indented data, or else the text. Data that will be truncated is not indented, which could make
+// it a hundred times larger.
 func result(r *run.Result, most int) string {
 	switch {
 	case r == nil:

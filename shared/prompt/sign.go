@@ -53,7 +53,7 @@ func entity(text string) (mark, int) {
 		return mark{}, 1
 	}
 	run := 0
-	for run < len(rest) && run < 32 && (fold(rune(rest[run])) != 0) {
+	for run < len(rest) && run < 32 && (asciiFold(rune(rest[run])) != 0) {
 		run++
 	}
 	if run >= 2 {
@@ -156,8 +156,8 @@ func hex(text string, i, digits int) (rune, bool) {
 	return rune(v), err == nil
 }
 
-// alike are letters of other alphabets and forms, each after the ASCII letter it is read as.
-var alike = func() map[rune]byte {
+// lookAlikes are letters of other alphabets and forms, each after the ASCII letter it is read as.
+var lookAlikes = func() map[rune]byte {
 	m := map[rune]byte{}
 	for _, word := range strings.Fields("aаΑАαɑᴀªₐᵃ bВΒЬʙᵇ cсСϲᴄℂℭᶜ dԁⅾᴅᵈⅆ eеЕΕєℯℰᴇₑᵉⅇ fϝꜰℱᶠ gɡℊɢᵍ hһНΗℎℋℌℍʜₕʰ " +
 		"iіІΙιıℐℑɪᵢⁱⅰⅈ jјЈϳᴊⱼʲⅉ kкКΚκKᴋₖᵏ lӏⅼℓℒʟₗˡ " +
@@ -170,8 +170,8 @@ var alike = func() map[rune]byte {
 	return m
 }()
 
-// fold gives the small ASCII letter or the digit that r is read as; 0: none.
-func fold(r rune) byte {
+// asciiFold gives the small ASCII letter or the digit that r is read as; 0: none.
+func asciiFold(r rune) byte {
 	switch {
 	case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
 		return byte(r)
@@ -180,7 +180,7 @@ func fold(r rune) byte {
 	case r < 0x80:
 		return 0
 	case r >= '！' && r <= '～': // full-width
-		return fold(r - 0xFEE0)
+		return asciiFold(r - 0xFEE0)
 	case r >= 0x1D400 && r < 0x1D6A4: // mathematical alphabets: bold, italic, script …
 		return 'a' + byte((r-0x1D400)%26)
 	case r >= 0x1D7CE && r <= 0x1D7FF: // their digits
@@ -191,5 +191,5 @@ func fold(r rune) byte {
 		// in squares and filled ones
 		return 'a' + byte((r-0x1F130)%32)
 	}
-	return alike[r]
+	return lookAlikes[r]
 }

@@ -22,51 +22,51 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	err = strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "v":
-			q.V = int(strictjson.Number(v))
+			q.V = int(strictjson.Uint(v))
 		case "attempt":
-			q.Attempt = int(strictjson.Number(v))
+			q.Attempt = int(strictjson.Uint(v))
 		case "key":
-			q.Key = strictjson.Text(v)
+			q.Key = strictjson.String(v)
 		case "record_version":
-			q.RecordVersion = int(strictjson.Number(v))
+			q.RecordVersion = int(strictjson.Uint(v))
 		case "run_id":
-			s.ID = strictjson.Text(v)
+			s.ID = strictjson.String(v)
 		case "type":
-			s.Type = name(strictjson.Inside(v))
+			s.Type = name(strictjson.StringBytes(v))
 		case "session_id":
-			s.SessionID = strictjson.Text(v)
+			s.SessionID = strictjson.String(v)
 		case "agent_name":
-			s.Agent = name(strictjson.Inside(v))
+			s.Agent = name(strictjson.StringBytes(v))
 		case "agent_type":
-			s.AgentType = name(strictjson.Inside(v))
+			s.AgentType = name(strictjson.StringBytes(v))
 		case "mode":
-			s.Mode = name(strictjson.Inside(v))
+			s.Mode = name(strictjson.StringBytes(v))
 		case "parent_session_id":
-			s.Parent = strictjson.Text(v)
+			s.Parent = strictjson.String(v)
 		case "depth":
-			s.Depth = int(min(strictjson.Number(v), MaxDepth))
+			s.Depth = int(min(strictjson.Uint(v), MaxDepth))
 		case "project_dir":
-			s.ProjectDir = name(strictjson.Inside(v))
+			s.ProjectDir = name(strictjson.StringBytes(v))
 		case "demands":
 			if string(v) != "null" {
 				wrong = errors.Join(wrong, s.Demands.read(v, name))
 			}
 		case "owner":
-			s.Owner = name(strictjson.Inside(v))
+			s.Owner = name(strictjson.StringBytes(v))
 		case "timeout_seconds":
-			s.Timeout = int(strictjson.Number(v))
+			s.Timeout = int(strictjson.Uint(v))
 		case "timeout_by":
-			s.TimeoutBy = name(strictjson.Inside(v))
+			s.TimeoutBy = name(strictjson.StringBytes(v))
 		case "max_attempts":
-			s.Attempts = int(strictjson.Number(v))
+			s.Attempts = int(strictjson.Uint(v))
 		case "callback_url":
-			s.CallbackURL = strictjson.Text(v)
+			s.CallbackURL = strictjson.String(v)
 		case "executor_session_id":
-			s.ExecutorSessionID = strictjson.Text(v)
+			s.ExecutorSessionID = strictjson.String(v)
 		case "after_run_id":
-			s.PreviousRunID = strictjson.Text(v)
+			s.PreviousRunID = strictjson.String(v)
 		case "caller":
-			s.Caller = name(strictjson.Inside(v))
+			s.Caller = name(strictjson.StringBytes(v))
 		case "callback_turn":
 			s.IsCallbackTurn = string(v) == "true"
 		case "created_at":
@@ -74,7 +74,7 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 		case "trace":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Trace))
 		case "retry_of":
-			s.RetryOf = strictjson.Text(v)
+			s.RetryOf = strictjson.String(v)
 		case "asked":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Requested))
 		case "payload":
@@ -115,17 +115,17 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 	err = strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "v":
-			e.V = int(strictjson.Number(v))
+			e.V = int(strictjson.Uint(v))
 		case "session_id":
-			e.SessionID = strictjson.Text(v)
+			e.SessionID = strictjson.String(v)
 		case "runner_id":
-			e.RunnerID = strictjson.Text(v)
+			e.RunnerID = strictjson.String(v)
 		case "nonce":
-			e.Nonce = strictjson.Text(v)
+			e.Nonce = strictjson.String(v)
 		case "attempt":
-			e.Attempt = int(strictjson.Number(v))
+			e.Attempt = int(strictjson.Uint(v))
 		case "status":
-			e.Status = Status(strictjson.Text(v))
+			e.Status = Status(strictjson.String(v))
 		case "error":
 			read(v, &e.Error)
 		case "result":
@@ -136,9 +136,9 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 		case "payload":
 			read(v, &e.Body)
 		case "events":
-			e.Events = strictjson.Number(v)
+			e.Events = strictjson.Uint(v)
 		case "checked":
-			e.Checked = strictjson.Text(v)
+			e.Checked = strictjson.String(v)
 		case "started_at":
 			if at := ParseTime(v); !at.IsZero() {
 				e.StartedAt = &at
@@ -161,7 +161,7 @@ func decodeResult(raw []byte, r *Result) error {
 	err := strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "result_type":
-			r.Type = strictjson.Text(v)
+			r.Type = strictjson.String(v)
 		case "result_text":
 			r.Text = textOf(v, &wrong)
 		case "result_data":
@@ -184,7 +184,7 @@ func decodeResult(raw []byte, r *Result) error {
 // textOf is a string, nil for null. Most need no unescaping.
 func textOf(v []byte, wrong *error) *string {
 	if len(v) >= 2 && v[0] == '"' {
-		text := strictjson.Text(v)
+		text := strictjson.String(v)
 		return &text
 	}
 	var text *string
@@ -196,13 +196,13 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 	err := strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "hostname":
-			d.Hostname = name(strictjson.Inside(v))
+			d.Hostname = name(strictjson.StringBytes(v))
 		case "project_dir":
-			d.ProjectDir = name(strictjson.Inside(v))
+			d.ProjectDir = name(strictjson.StringBytes(v))
 		case "executor_profile":
-			d.ExecutorProfile = name(strictjson.Inside(v))
+			d.ExecutorProfile = name(strictjson.StringBytes(v))
 		case "executor_type":
-			d.ExecutorType = name(strictjson.Inside(v))
+			d.ExecutorType = name(strictjson.StringBytes(v))
 		case "tags":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &d.Tags))
 		}

@@ -11,7 +11,7 @@ func (q Queued) Encode() ([]byte, error) {
 	o.Int("v", q.V)
 	o.Int("attempt", q.Attempt)
 	o.Text("key", q.Key)
-	o.Count("record_version", uint64(max(q.RecordVersion, 0)))
+	o.OptUint("record_version", uint64(max(q.RecordVersion, 0)))
 	q.Spec.write(&o)
 	return o.End()
 }
@@ -39,28 +39,28 @@ func (s *Spec) write(o *strictjson.Builder) {
 	o.Text("agent_name", s.Agent)
 	o.Text("agent_type", s.AgentType)
 	o.Text("mode", s.Mode)
-	o.Some("parent_session_id", s.Parent)
-	o.Count("depth", uint64(s.Depth))
-	o.Some("project_dir", s.ProjectDir)
+	o.OptText("parent_session_id", s.Parent)
+	o.OptUint("depth", uint64(s.Depth))
+	o.OptText("project_dir", s.ProjectDir)
 	s.Demands.write(o)
-	o.Some("owner", s.Owner)
+	o.OptText("owner", s.Owner)
 	o.Int("timeout_seconds", s.Timeout)
 	o.Text("timeout_by", s.TimeoutBy)
-	o.Count("max_attempts", uint64(s.Attempts))
-	o.Some("callback_url", s.CallbackURL)
-	o.Some("executor_session_id", s.ExecutorSessionID)
-	o.Some("after_run_id", s.PreviousRunID)
-	o.True("contract", s.HasOutputSchema)
-	o.Some("caller", s.Caller)
-	o.True("callback_turn", s.IsCallbackTurn)
+	o.OptUint("max_attempts", uint64(s.Attempts))
+	o.OptText("callback_url", s.CallbackURL)
+	o.OptText("executor_session_id", s.ExecutorSessionID)
+	o.OptText("after_run_id", s.PreviousRunID)
+	o.OptTrue("contract", s.HasOutputSchema)
+	o.OptText("caller", s.Caller)
+	o.OptTrue("callback_turn", s.IsCallbackTurn)
 	o.Time("created_at", s.CreatedAt)
 	if s.Trace != nil {
 		o.Open("trace")
 		o.Text("traceparent", s.Trace.Parent)
-		o.Some("tracestate", s.Trace.State)
+		o.OptText("tracestate", s.Trace.State)
 		o.Close()
 	}
-	o.Some("retry_of", s.RetryOf)
+	o.OptText("retry_of", s.RetryOf)
 	if s.Requested != nil {
 		o.Value("asked", s.Requested)
 	}
@@ -70,8 +70,8 @@ func (s *Spec) write(o *strictjson.Builder) {
 	if s.Input == nil {
 		return
 	}
-	o.AsIs("parameters", s.Parameters)
-	o.AsIs("agent_blueprint", s.Blueprint)
+	o.OptRaw("parameters", s.Parameters)
+	o.OptRaw("agent_blueprint", s.Blueprint)
 	if s.Output != nil {
 		o.Value("output", s.Output)
 	}
@@ -79,11 +79,11 @@ func (s *Spec) write(o *strictjson.Builder) {
 
 func (d *Demands) write(o *strictjson.Builder) {
 	o.Open("demands")
-	o.Some("hostname", d.Hostname)
-	o.Some("project_dir", d.ProjectDir)
-	o.Some("executor_profile", d.ExecutorProfile)
-	o.Some("executor_type", d.ExecutorType)
-	o.Texts("tags", d.Tags)
+	o.OptText("hostname", d.Hostname)
+	o.OptText("project_dir", d.ProjectDir)
+	o.OptText("executor_profile", d.ExecutorProfile)
+	o.OptText("executor_type", d.ExecutorType)
+	o.OptTexts("tags", d.Tags)
 	o.Close()
 }
 
@@ -92,12 +92,12 @@ func (c Claim) Encode() ([]byte, error) {
 	o := strictjson.Build(make([]byte, 0, 320))
 	o.Int("v", c.V)
 	o.Text("session_id", c.SessionID)
-	o.Some("runner_id", c.RunnerID)
-	o.Some("instance", c.Instance)
+	o.OptText("runner_id", c.RunnerID)
+	o.OptText("instance", c.Instance)
 	o.Text("nonce", c.Nonce)
 	o.Int("attempt", c.Attempt)
 	o.Time("at", c.At)
-	o.True("proves", c.SignsEvents)
+	o.OptTrue("proves", c.SignsEvents)
 	if len(c.Next) > 0 {
 		o.Raw("next", c.Next)
 	}
@@ -110,7 +110,7 @@ func (b SessionCreated) Encode() ([]byte, error) {
 	o.Int("v", b.V)
 	o.Text("run_id", b.RunID)
 	o.Time("at", b.At)
-	o.AsIs("next", b.Next)
+	o.OptRaw("next", b.Next)
 	return o.End()
 }
 
@@ -119,10 +119,10 @@ func (c Callback) Encode() ([]byte, error) {
 	o := strictjson.Build(make([]byte, 0, 208+40*len(c.Children)+len(c.Next)))
 	o.Int("v", c.V)
 	o.Text("run_id", c.RunID)
-	o.Some("turn_id", c.TurnID)
+	o.OptText("turn_id", c.TurnID)
 	o.Value("children", c.Children)
 	o.Time("at", c.At)
-	o.AsIs("next", c.Next)
+	o.OptRaw("next", c.Next)
 	return o.End()
 }
 
@@ -131,7 +131,7 @@ func (e Ended) Encode() ([]byte, error) {
 	o := strictjson.Build(make([]byte, 0, 640))
 	o.Int("v", e.V)
 	o.Text("session_id", e.SessionID)
-	o.Some("runner_id", e.RunnerID)
+	o.OptText("runner_id", e.RunnerID)
 	o.Text("nonce", e.Nonce)
 	o.Int("attempt", e.Attempt)
 	o.Text("status", string(e.Status))
@@ -146,9 +146,9 @@ func (e Ended) Encode() ([]byte, error) {
 	if e.Body != nil {
 		o.Value("payload", e.Body)
 	}
-	o.Count("events", e.Events)
-	o.Some("checked", e.Checked)
-	o.At("started_at", e.StartedAt)
+	o.OptUint("events", e.Events)
+	o.OptText("checked", e.Checked)
+	o.OptTime("started_at", e.StartedAt)
 	o.Time("at", e.At)
 	return o.End()
 }
@@ -175,13 +175,13 @@ func (r *Run) Write(o *strictjson.Builder) {
 	o.Text("type", r.Type)
 	o.Text("session_id", r.SessionID)
 	o.Text("agent_name", r.Agent)
-	o.Checked("parameters", r.Parameters)
+	o.StoredRaw("parameters", r.Parameters)
 	o.Text("status", string(r.Status))
 	o.Text("mode", r.Mode)
-	o.Some("parent_session_id", r.Parent)
-	o.Some("retry_of", r.RetryOf)
+	o.OptText("parent_session_id", r.Parent)
+	o.OptText("retry_of", r.RetryOf)
 	r.Demands.write(o)
-	o.Some("runner_id", r.RunnerID)
+	o.OptText("runner_id", r.RunnerID)
 	o.Int("attempt", r.Attempt)
 	if r.Error == nil {
 		o.Null("error")
@@ -189,21 +189,21 @@ func (r *Run) Write(o *strictjson.Builder) {
 		o.Value("error", r.Error)
 	}
 	o.Time("created_at", r.CreatedAt)
-	o.At("claimed_at", r.ClaimedAt)
-	o.At("started_at", r.StartedAt)
-	o.At("completed_at", r.EndedAt)
-	o.At("timeout_at", r.TimeoutAt)
-	o.At("next_attempt_at", r.NextAt)
-	o.Some("waiting_for", r.WaitingFor)
-	o.True("parameters_omitted", r.ParametersOmitted)
-	o.Count("max_attempts", uint64(r.MaxAttempts))
-	o.Count("depth", uint64(r.Depth))
-	o.Count("children", uint64(r.Children))
-	o.True("parent_gone", r.ParentDeleted)
+	o.OptTime("claimed_at", r.ClaimedAt)
+	o.OptTime("started_at", r.StartedAt)
+	o.OptTime("completed_at", r.EndedAt)
+	o.OptTime("timeout_at", r.TimeoutAt)
+	o.OptTime("next_attempt_at", r.NextAt)
+	o.OptText("waiting_for", r.WaitingFor)
+	o.OptTrue("parameters_omitted", r.ParametersOmitted)
+	o.OptUint("max_attempts", uint64(r.MaxAttempts))
+	o.OptUint("depth", uint64(r.Depth))
+	o.OptUint("children", uint64(r.Children))
+	o.OptTrue("parent_gone", r.ParentDeleted)
 	if r.Callback != nil {
 		o.Value("callback", r.Callback)
 	}
-	o.Some("callback_url", r.CallbackURL)
+	o.OptText("callback_url", r.CallbackURL)
 	if r.HTTPCallback != nil {
 		o.Value("http_callback", r.HTTPCallback)
 	}

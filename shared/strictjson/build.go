@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// Appender is what writes itself behind b, as encoding/json would write its struct.
+// Appender appends its JSON to b, as encoding/json would write it.
 type Appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }
 
-// Builder writes a JSON object member by member: what Encode writes of a struct, without looking its type over each
-// time. It is for the records and answers that every run has; their tests hold it against Encode.
+// Builder writes a JSON object member by member: what Encode writes of a struct, without reflection. It is for
+// the records and replies of every run; tests compare it with Encode.
 type Builder struct {
 	b   []byte
 	err error
 }
 
-// Build begins an object behind what b holds.
+// Build starts an object after the content of b.
 func Build(b []byte) Builder { return Builder{b: append(b, '{')} }
 
-// End gives what b held, and the object. The error is that of the first member that cannot be written; then there is
-// nothing.
+// End returns the content of b and the object. The error is that of the first member that could not be written.
 func (o *Builder) End() ([]byte, error) {
 	if o.err != nil {
 		return nil, o.err
@@ -39,20 +38,20 @@ func (o *Builder) name(name string) {
 	o.b = append(append(append(o.b, '"'), name...), `":`...)
 }
 
-// Text is a string.
+// Text writes a string.
 func (o *Builder) Text(name, v string) {
 	o.name(name)
 	o.b = appendText(o.b, v)
 }
 
-// Some is a string that is left out where it is empty.
-func (o *Builder) Some(name, v string) {
+// OptText writes a string, unless it is empty.
+func (o *Builder) OptText(name, v string) {
 	if v != "" {
 		o.Text(name, v)
 	}
 }
 
-// TextOrNull is a string, null where there is none.
+// TextOrNull writes a string, or null.
 func (o *Builder) TextOrNull(name string, v *string) {
 	if v == nil {
 		o.Null(name)
@@ -61,35 +60,35 @@ func (o *Builder) TextOrNull(name string, v *string) {
 	o.Text(name, *v)
 }
 
-// Null is null.
+// Null writes null.
 func (o *Builder) Null(name string) {
 	o.name(name)
 	o.b = append(o.b, "null"...)
 }
 
-// True is a truth that is left out where it is none.
-func (o *Builder) True(name string, v bool) {
+// OptTrue writes true, unless v is false.
+func (o *Builder) OptTrue(name string, v bool) {
 	if v {
 		o.name(name)
 		o.b = append(o.b, "true"...)
 	}
 }
 
-// Int is a whole number.
+// Int writes a whole number.
 func (o *Builder) Int(name string, v int) {
 	o.name(name)
 	o.b = strconv.AppendInt(o.b, int64(v), 10)
 }
 
-// Count is a number that is left out where it is 0.
-func (o *Builder) Count(name string, v uint64) {
+// OptUint writes a number, unless it is 0.
+func (o *Builder) OptUint(name string, v uint64) {
 	if v != 0 {
 		o.name(name)
 		o.b = strconv.AppendUint(o.b, v, 10)
 	}
 }
 
-// Time is a moment, as encoding/json writes it.
+// Time writes a time, as encoding/json does.
 func (o *Builder) Time(name string, t time.Time) {
 	if y := t.Year(); y < 1 || y > 9999 {
 		o.Value(name, t)
@@ -99,14 +98,14 @@ func (o *Builder) Time(name string, t time.Time) {
 	o.b = append(t.AppendFormat(append(o.b, '"'), time.RFC3339Nano), '"')
 }
 
-// At is a moment that is left out where there is none.
-func (o *Builder) At(name string, t *time.Time) {
+// OptTime writes a time, unless it is nil.
+func (o *Builder) OptTime(name string, t *time.Time) {
 	if t != nil {
 		o.Time(name, *t)
 	}
 }
 
-// Raw is JSON of somebody else, null where there is none: looked at, and put on one line.
+// Raw writes untrusted JSON, or null: it validates it and puts it on one line.
 func (o *Builder) Raw(name string, v json.RawMessage) {
 	if v == nil {
 		o.Null(name)
@@ -114,7 +113,7 @@ func (o *Builder) Raw(name string, v json.RawMessage) {
 	}
 	o.name(name)
 	switch {
-	case bytes.IndexByte(v, ' ') >= 0 || manyLines(v):
+	case bytes.IndexByte(v, ' ') >= 0 || multiline(v):
 		o.compact(name, v)
 	case !Valid(v):
 		o.fail(notJSON(name))
@@ -123,21 +122,21 @@ func (o *Builder) Raw(name string, v json.RawMessage) {
 	}
 }
 
-// Checked is JSON that was looked at when it was stored, null where there is none: put on one line.
-func (o *Builder) Checked(name string, v json.RawMessage) {
+// StoredRaw writes JSON that was validated when it was stored, or null, on one line.
+func (o *Builder) StoredRaw(name string, v json.RawMessage) {
 	switch {
 	case v == nil:
 		o.Null(name)
-	case manyLines(v):
+	case multiline(v):
 		o.name(name)
 		o.compact(name, v)
 	default:
-		o.AsIs(name, v)
+		o.OptRaw(name, v)
 	}
 }
 
-// manyLines reports whether JSON is laid out: with line ends or tabs, which no string of it holds.
-func manyLines(v []byte) bool {
+// multiline reports whether JSON has line ends or tabs, which none of its strings can contain.
+func multiline(v []byte) bool {
 	return bytes.IndexByte(v, '\n') >= 0 || bytes.IndexByte(v, '\t') >= 0 || bytes.IndexByte(v, '\r') >= 0
 }
 
@@ -151,15 +150,15 @@ func (o *Builder) compact(name string, v []byte) {
 
 func notJSON(name string) error { return errors.New(name + " is not JSON") }
 
-// AsIs is JSON of ours, byte for byte; it is left out where there is none.
-func (o *Builder) AsIs(name string, v json.RawMessage) {
+// OptRaw writes our own JSON byte for byte, unless it is empty.
+func (o *Builder) OptRaw(name string, v json.RawMessage) {
 	if len(v) > 0 {
 		o.name(name)
 		o.b = append(o.b, v...)
 	}
 }
 
-// Value is anything else, by encoding/json.
+// Value writes any other value, by encoding/json.
 func (o *Builder) Value(name string, v any) {
 	raw, err := Encode(v)
 	o.fail(err)
@@ -167,8 +166,8 @@ func (o *Builder) Value(name string, v any) {
 	o.b = append(o.b, raw...)
 }
 
-// Texts is a list of strings that is left out where it is empty.
-func (o *Builder) Texts(name string, all []string) {
+// OptTexts writes a list of strings, unless it is empty.
+func (o *Builder) OptTexts(name string, all []string) {
 	if len(all) == 0 {
 		return
 	}
@@ -179,13 +178,13 @@ func (o *Builder) Texts(name string, all []string) {
 	o.b = append(o.b, ']')
 }
 
-// Open begins an object of its own: what follows is its members, until Close.
+// Open starts a nested object: its members follow, until Close.
 func (o *Builder) Open(name string) {
 	o.name(name)
 	o.b = append(o.b, '{')
 }
 
-// Close ends the object that was opened last.
+// Close ends the innermost nested object.
 func (o *Builder) Close() { o.b = append(o.b, '}') }
 
 func (o *Builder) fail(err error) {
@@ -194,11 +193,11 @@ func (o *Builder) fail(err error) {
 	}
 }
 
-// appendText writes a string. Most hold nothing that JSON writes otherwise.
+// appendText writes a string. Most need no escaping.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c > '~' {
-			raw, _ := Encode(s) // a string can always be written
+			raw, _ := Encode(s) // a string can always be encoded
 			return append(b, raw...)
 		}
 	}

@@ -2,13 +2,12 @@ package strictjson
 
 import "unicode/utf8"
 
-// always is how long a string is that Cut leaves as it is when all else is used up: names and words of a document stay
-// readable.
-const always = 64
+// minKept is the length up to which Truncate keeps strings in any case, so that names and words stay readable.
+const minKept = 64
 
-// Cut shortens the strings of valid JSON until they have about most bytes together: it keeps the first ones, and cuts
-// where they end. Names, numbers and their order stay as they are, short strings too.
-func Cut(raw []byte, most int) []byte {
+// Truncate shortens the strings of valid JSON until they have about most bytes together. The first strings
+// stay. Names, numbers, short strings and the order stay as they are.
+func Truncate(raw []byte, most int) []byte {
 	out := make([]byte, 0, min(len(raw), most+1024))
 	for i := 0; i < len(raw); {
 		if raw[i] != '"' {
@@ -24,11 +23,11 @@ func Cut(raw []byte, most int) []byte {
 		switch next := space(raw, end); {
 		case next < len(raw) && raw[next] == ':': // a name
 			out = append(out, raw[i:end]...)
-		case len(inside) <= max(most, always):
+		case len(inside) <= max(most, minKept):
 			out = append(out, raw[i:end]...)
 			most = max(0, most-len(inside))
 		default:
-			out = append(append(append(out, '"'), begin(inside, max(most, always))...), '"')
+			out = append(append(append(out, '"'), prefix(inside, max(most, minKept))...), '"')
 			most = 0
 		}
 		i = end
@@ -36,15 +35,15 @@ func Cut(raw []byte, most int) []byte {
 	return out
 }
 
-// begin is the beginning of what stands inside a string, so many bytes at most, and no half character or escape.
-func begin(inside []byte, most int) []byte {
+// prefix is the start of a string's content, at most so many bytes, without partial characters or escapes.
+func prefix(inside []byte, most int) []byte {
 	at := 0
 	for at < len(inside) {
 		n := 1
 		switch c := inside[at]; {
 		case c == '\\' && at+1 < len(inside) && inside[at+1] == 'u':
 			n = 6
-			// perhaps two that are one character
+			// perhaps a surrogate pair
 			if at+12 <= len(inside) && inside[at+6] == '\\' && inside[at+7] == 'u' {
 				n = 12
 			}

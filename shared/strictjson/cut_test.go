@@ -22,7 +22,7 @@ func TestCut(t *testing.T) {
 		{`""`, `""`},
 		{`7`, `7`},
 	} {
-		got := string(Cut([]byte(tt.raw), 100))
+		got := string(Truncate([]byte(tt.raw), 100))
 		if got != tt.want || !json.Valid([]byte(got)) {
 			t.Errorf("%s\ngot  %s\nwant %s", tt.raw, got, tt.want)
 		}
@@ -32,8 +32,8 @@ func TestCut(t *testing.T) {
 func FuzzCut(f *testing.F) {
 	f.Add(`{"a":"\ud83d\ude00ä\\","b":["x"]}`, 3)
 	f.Fuzz(func(t *testing.T, raw string, most int) {
-		if json.Valid([]byte(raw)) && !json.Valid(Cut([]byte(raw), max(most, 0))) {
-			t.Errorf("%q cut to %d is no JSON: %q", raw, most, Cut([]byte(raw), most))
+		if json.Valid([]byte(raw)) && !json.Valid(Truncate([]byte(raw), max(most, 0))) {
+			t.Errorf("%q cut to %d is no JSON: %q", raw, most, Truncate([]byte(raw), most))
 		}
 	})
 }

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Change is one member of an object that is to have another value.
+// Change is a new value for a member of an object.
 type Change struct {
-	Keys  []string        // the member's names: the first is written where there is none yet
-	Value json.RawMessage // nil: the member is taken away
+	Keys  []string        // the member's names; a new member gets the first
+	Value json.RawMessage // nil: remove the member
 }
 
-// Edit changes members of an object and leaves every other byte as it is: the order, the digits, the space. raw has
-// been checked before. A value of several lines, or a long one, is indented as the text around it where that has lines.
+// Edit changes members of an object and keeps every other byte: order, digits, space. raw must have been
+// checked. A long or multiline value is indented like the text around it, if that has lines.
 func Edit(raw []byte, changes []Change) ([]byte, error) {
-	o, err := outline(raw)
+	o, err := parseObject(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -34,15 +34,15 @@ type part struct {
 	added, absent bool
 }
 
-// object is a JSON object's text and its members.
+// object is the text of a JSON object, with its members.
 type object struct {
 	raw   []byte
 	open  int // the place after the bracket
 	parts []part
 }
 
-// outline finds the members of an object in its text.
-func outline(raw []byte) (*object, error) {
+// parseObject finds the members of an object in its text.
+func parseObject(raw []byte) (*object, error) {
 	i := space(raw, 0)
 	if i >= len(raw) || raw[i] != '{' {
 		return nil, errObject
@@ -70,7 +70,7 @@ func outline(raw []byte) (*object, error) {
 	return o, nil
 }
 
-// change changes the first member with one of the names, and takes the others away.
+// change changes the first member with one of the names, and removes the others.
 func (o *object) change(c Change) {
 	set := c.Value == nil
 	for i := range o.parts {
@@ -88,7 +88,7 @@ func (o *object) change(c Change) {
 	}
 }
 
-// original is how many members the text has.
+// original is the number of members in the text.
 func (o *object) original() int {
 	n := 0
 	for n < len(o.parts) && !o.parts[n].added {
@@ -97,7 +97,7 @@ func (o *object) original() int {
 	return n
 }
 
-// lead is what stands before the first member.
+// lead is the text before the first member.
 func (o *object) lead() []byte {
 	if o.original() == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (o *object) lead() []byte {
 	return o.raw[o.open:o.parts[0].begin]
 }
 
-// between is what stands before a member that is not the first.
+// between is the text before a later member.
 func (o *object) between(i int) []byte {
 	n := o.original()
 	switch {
@@ -138,31 +138,31 @@ func (o *object) text() []byte {
 	return append(out, o.raw[o.parts[n-1].end:]...)
 }
 
-// member writes one member: its value alone where that is another one.
+// member writes one member; of a changed one only the value is new.
 func (o *object) member(p part) []byte {
 	switch {
 	case p.added:
-		key, _ := Encode(p.key) // strings can always be written
+		key, _ := Encode(p.key) // strings can always be encoded
 		colon := []byte(":")
 		if n := o.original(); n == 0 || o.parts[n-1].value > o.parts[n-1].colon {
 			colon = []byte(": ")
 		}
-		return slices.Concat(key, colon, o.laid(p.instead))
+		return slices.Concat(key, colon, o.indentValue(p.instead))
 	case p.instead != nil:
-		return append(bytes.Clone(o.raw[p.begin:p.value]), o.laid(p.instead)...)
+		return append(bytes.Clone(o.raw[p.begin:p.value]), o.indentValue(p.instead)...)
 	}
 	return o.raw[p.begin:p.end]
 }
 
-// longLine is the longest object or array that is put on one line.
-const longLine = 100
+// maxLine is the longest object or array that is put on one line.
+const maxLine = 100
 
-// laid is a value as it fits into a text that has lines.
-func (o *object) laid(value []byte) []byte {
+// indentValue formats a value for a text that has lines.
+func (o *object) indentValue(value []byte) []byte {
 	lead := o.lead()
 	at := bytes.LastIndexByte(lead, '\n')
 	value = bytes.TrimSpace(value)
-	if at < 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' || len(value) <= longLine &&
+	if at < 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' || len(value) <= maxLine &&
 		bytes.IndexByte(value, '\n') < 0 {
 		return value
 	}

@@ -8,12 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// errObject is Scan's answer to bytes that are no JSON object.
+// errObject is Scan's error for anything but an object.
 var errObject = errors.New("not a JSON object")
 
-// Scan calls f with every member of an object, in order: the key unescaped, the value as it stands, both as parts of
-// raw where that can be. It checks no more than it needs to find its way, and so is for records of our own and for what
-// Check has passed.
+// Scan calls f with every member of an object, in order: the unescaped key and the raw value, slices of raw if
+// possible. It validates only what it needs, and so is for our own records and checked JSON.
 func Scan(raw []byte, f func(key, value []byte)) error {
 	i := space(raw, 0)
 	if i >= len(raw) || raw[i] != '{' {
@@ -77,7 +76,7 @@ func space(raw []byte, i int) int {
 	return i
 }
 
-// stringEnd is the place after the string that begins at i, -1 where it has no end.
+// stringEnd is the offset after the string that starts at i, -1 if it does not end.
 func stringEnd(raw []byte, i int) int {
 	for i++; i < len(raw); {
 		n := bytes.IndexByte(raw[i:], '"')
@@ -88,14 +87,15 @@ func stringEnd(raw []byte, i int) int {
 		for j := i + n - 1; j >= i && raw[j] == '\\'; j-- {
 			back++
 		}
-		if i += n + 1; back%2 == 0 {
+		i += n + 1
+		if back%2 == 0 {
 			return i
 		}
 	}
 	return -1
 }
 
-// valueEnd is the place after the value that begins at i, -1 where it has no end.
+// valueEnd is the offset after the value that starts at i, -1 if it does not end.
 func valueEnd(raw []byte, i int) int {
 	depth := 0
 	for i < len(raw) {
@@ -130,19 +130,19 @@ func ends(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r'
 }
 
-// Text is the string of a JSON value, empty for anything else.
-func Text(v []byte) string { return string(Inside(v)) }
+// String is the string of a JSON value, empty for anything else.
+func String(v []byte) string { return string(StringBytes(v)) }
 
-// Inside is Text as bytes, a part of v where nothing is escaped.
-func Inside(v []byte) []byte {
+// StringBytes is String as bytes, a slice of v if nothing is escaped.
+func StringBytes(v []byte) []byte {
 	if len(v) < 2 || v[0] != '"' {
 		return nil
 	}
 	return unquote(v)
 }
 
-// Number is the unsigned integer of a JSON value, 0 for anything else.
-func Number(v []byte) (n uint64) {
+// Uint is the unsigned integer of a JSON value, 0 for anything else.
+func Uint(v []byte) (n uint64) {
 	for _, c := range v {
 		if c < '0' || c > '9' || n > 1<<60 {
 			return 0

@@ -1,5 +1,5 @@
-// Package strictjson reads JSON that strangers send: strictly, within limits, and without losing the order of keys
-// or the digits of numbers. It writes our own on one line, as encoding/json would.
+// Package strictjson reads untrusted JSON strictly and within limits, and keeps the order of keys and the
+// digits of numbers. It writes our own JSON on one line, as encoding/json would.
 package strictjson
 
 import (
@@ -19,19 +19,19 @@ import (
 	"ao/shared/fault"
 )
 
-// maxDepth is how deep a stranger's JSON may nest.
+// maxDepth is how deep untrusted JSON may nest.
 const maxDepth = 64
 
-// Member is one member of a JSON object, in the order it was sent.
+// Member is a member of a JSON object, in the order sent.
 type Member struct {
 	Key   string
 	Value json.RawMessage
 }
 
-// lenient takes what encoding/json takes: a key twice, and halves of surrogate pairs in escapes.
+// lenient accepts what encoding/json accepts: duplicate keys, and unpaired surrogates in escapes.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// unique is lenient, but for keys that an object has twice.
+// unique is lenient without duplicate keys.
 var unique = []jsontext.Options{jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(true)}
 
 // Valid reports whether raw is exactly one JSON value, as encoding/json.Valid does, in a quarter of its time.
@@ -44,11 +44,11 @@ func Check(raw []byte) error {
 	if flat && utf8.Valid(raw) && jsontext.Value(raw).IsValid(unique...) {
 		return nil
 	}
-	return examine(raw)
+	return findError(raw)
 }
 
-// examine finds what is wrong with a value, token by token, or that nothing is.
-func examine(raw []byte) error {
+// findError finds the first error in a value, token by token.
+func findError(raw []byte) error {
 	if !Valid(raw) {
 		return unreadable(raw)
 	}
@@ -70,7 +70,7 @@ func examine(raw []byte) error {
 	}
 }
 
-// duplicate names a key that an object has twice.
+// duplicate names a duplicate key.
 func duplicate(d *jsontext.Decoder, err error) error {
 	var at jsontext.Pointer
 	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -81,7 +81,7 @@ func duplicate(d *jsontext.Decoder, err error) error {
 		"field", name)
 }
 
-// place writes where a value stands, as $.a.b; items of arrays count for their array.
+// place is the path of a value, as $.a.b, without the indexes of arrays.
 func place(d *jsontext.Decoder, at jsontext.Pointer) string {
 	p, level := "$", 0
 	for key := range at.Tokens() {
@@ -93,7 +93,7 @@ func place(d *jsontext.Decoder, at jsontext.Pointer) string {
 	return short(p)
 }
 
-// short keeps what a stranger named short enough for an answer.
+// short shortens an untrusted name for a reply.
 func short(path string) string {
 	if len(path) > 80 {
 		return strings.ToValidUTF8(path[:77], "") + "…"
@@ -116,7 +116,7 @@ func unreadable(raw []byte) error {
 	}
 }
 
-// Members gives an object's members in the order they were sent. raw has been checked before; the values are parts of
+// Members returns an object's members in the order sent. raw must have been checked; the values are slices of
 // it.
 func Members(raw json.RawMessage) ([]Member, error) {
 	all := make([]Member, 0, 8)
@@ -127,13 +127,13 @@ func Members(raw json.RawMessage) ([]Member, error) {
 	return all, nil
 }
 
-// Decode checks raw and reads it into the struct that into points to. A member that the struct has no JSON tag
-// for is refused by its name (letter case counts), and so is a value of the wrong type. json.RawMessage fields
-// keep what was sent, byte for byte; null leaves a field as it is.
+// Decode checks raw and reads it into the struct that into points to. The error names an unknown member (letter
+// case counts) or a value of the wrong type. json.RawMessage fields keep what was sent, byte for byte; null
+// leaves a field as it is.
 func Decode(raw []byte, into any) error { return reader{}.read(raw, into) }
 
-// DecodeFilled is Decode that also refuses an empty string by its member's name: whoever sends one means something that
-// is not there. A field with the tag `empty:"kept"` takes it.
+// DecodeFilled is Decode that also refuses empty strings, by the member's name. A field with the tag
+// `empty:"kept"` accepts them.
 func DecodeFilled(raw []byte, into any) error { return reader{filled: true}.read(raw, into) }
 
 // reader decodes; filled: no string may be empty.
@@ -188,7 +188,7 @@ func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
 	custom := f.Addr().Type().Implements(unmarshaler)
 	switch {
 	case f.Kind() == reflect.String && !custom && raw[0] == '"':
-		f.SetString(Text(raw))
+		f.SetString(String(raw))
 		return nil
 	case f.Type() == reflect.TypeFor[json.RawMessage]():
 		f.SetBytes(slices.Clone(raw))
@@ -216,12 +216,12 @@ func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
 		if own, ok := errors.AsType[*fault.Fault](err); ok {
 			return own
 		}
-		return fault.Newf(fault.Invalid, "%s must be %s, got %.60s", name, wanted(f.Type()), raw).With("field", name)
+		return fault.Newf(fault.Invalid, "%s must be %s, got %.60s", name, typeName(f.Type()), raw).With("field", name)
 	}
 	return nil
 }
 
-func wanted(t reflect.Type) string {
+func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"
@@ -232,9 +232,9 @@ func wanted(t reflect.Type) string {
 	case reflect.Float64:
 		return "a number"
 	case reflect.Slice:
-		return "a list of " + strings.TrimPrefix(strings.TrimPrefix(wanted(t.Elem()), "a "), "an ") + "s"
+		return "a list of " + strings.TrimPrefix(strings.TrimPrefix(typeName(t.Elem()), "a "), "an ") + "s"
 	case reflect.Pointer:
-		return wanted(t.Elem())
+		return typeName(t.Elem())
 	}
 	return "an object"
 }
@@ -276,7 +276,7 @@ func Object(members []Member) []byte {
 	return append(out, '}')
 }
 
-// Encode is json.Marshal that leaves <, > and & as they are: nothing here is HTML. An Appender writes itself.
+// Encode is json.Marshal that does not escape <, > and &. An Appender writes itself.
 func Encode(v any) ([]byte, error) {
 	if v, ok := v.(Appender); ok {
 		return v.AppendJSON(nil)

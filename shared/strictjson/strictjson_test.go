@@ -119,7 +119,7 @@ func TestJSONOfOthersIsPutOnOneLine(t *testing.T) {
 	} {
 		for want, write := range map[string]func(*Builder){
 			tt.raw:     func(o *Builder) { o.Raw("x", json.RawMessage(tt.in)) },
-			tt.checked: func(o *Builder) { o.Checked("x", json.RawMessage(tt.in)) },
+			tt.checked: func(o *Builder) { o.StoredRaw("x", json.RawMessage(tt.in)) },
 		} {
 			o := Build(nil)
 			write(&o)
@@ -130,7 +130,7 @@ func TestJSONOfOthersIsPutOnOneLine(t *testing.T) {
 		}
 	}
 	o := Build(nil)
-	o.Checked("x", nil)
+	o.StoredRaw("x", nil)
 	if got, err := o.End(); err != nil || string(got) != `{"x":null}` {
 		t.Errorf("none: got %s, %v", got, err)
 	}

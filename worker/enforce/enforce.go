@@ -138,7 +138,7 @@ func (c Enforcer) addSchema(inv executor.Invocation) (executor.Invocation, error
 	if i < 0 {
 		i, members = len(members), append(members, strictjson.Member{Key: "system_prompt"})
 	}
-	raw, err := strictjson.Encode(outputschema.WithFormat(strictjson.Text(members[i].Value), c.Output.Schema))
+	raw, err := strictjson.Encode(outputschema.WithFormat(strictjson.String(members[i].Value), c.Output.Schema))
 	if err != nil {
 		return inv, err
 	}

@@ -1,9 +1,9 @@
-// Package conformance looks at an executor from outside, as a worker does, and says by name what it does as protocol
-// 2.2 asks (package executor, shared/docs/executors.md) and what not. `ao conformance` is its command line; the tests
-// of every executor that comes with this project use it, too.
+// Package conformance tests an executor program from outside, as a worker would run it, against protocol 2.2
+// (package executor, shared/docs/executors.md). `ao conformance` is its command line. The tests of this
+// project's executors use it too.
 //
-// A check that MUST pass is one without which runs fail, hang or look done when they are not. A check that SHOULD pass
-// is good manners: where it fails, runs go on, and something is worse than it could be.
+// If a check that MUST pass fails, runs fail, hang or look done when they are not. If one that SHOULD pass
+// fails, runs work, but something is worse than it could be.
 package conformance
 
 import (
@@ -22,28 +22,28 @@ import (
 	"ao/shared/run"
 )
 
-// The outcomes of a check.
+// The results of a check.
 const (
 	Pass = "pass"
 	Fail = "fail"
-	Warn = "warn" // a SHOULD that does not hold
-	Skip = "skip" // it could not be tried, as an earlier one failed or there is nothing to try
+	Warn = "warn" // a SHOULD that failed
+	Skip = "skip" // not tried: an earlier check failed, or there is nothing to try
 )
 
-// Config says what to look at. Command is required.
+// Config says what to test. Command is required.
 type Config struct {
 	Command    []string        // the program and its arguments
-	Persistent bool            // as a profile with "lifecycle":"persistent" runs it
-	Prompt     string          // what it is asked; default a short greeting
-	Env        []string        // variables that it gets beside those that every executor gets, NAME=value
-	Patience   time.Duration   // for each answer; default 30 s
+	Persistent bool            // as a profile with "lifecycle":"persistent"
+	Prompt     string          // default a short greeting
+	Env        []string        // additional variables, NAME=value
+	Timeout    time.Duration   // for each answer; default 30 s
 	Grace      time.Duration   // between SIGTERM and SIGKILL, and after shutdown; default 5 s
 	Agent      json.RawMessage // agent_blueprint; default a small one
 	Executor   json.RawMessage // executor_config; default {}
-	Done       func(Check)     // told of each check as it is made; default nobody
+	Done       func(Check)     // called for each check; default none
 }
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string `json:"name"`
 	Must   bool   `json:"must"`
@@ -51,21 +51,21 @@ type Check struct {
 	Detail string `json:"detail,omitempty"` // what was seen, and what to do about it
 }
 
-// Report is all that was looked at.
+// Report is the results of all checks.
 type Report struct {
 	Command   []string `json:"command"`
 	Lifecycle string   `json:"lifecycle"`
-	OK        bool     `json:"ok"` // no check that MUST pass failed
+	OK        bool     `json:"ok"` // no MUST failed
 	Checks    []Check  `json:"checks"`
 }
 
-// Run looks at an executor. It takes as long as the executor needs for some six to eight answers. The error is about
-// starting it at all, or ctx's.
+// Run tests an executor. It takes as long as the executor needs for six to eight answers. The error means that
+// it could not be started, or that ctx ended.
 func Run(ctx context.Context, c Config) (Report, error) {
 	if len(c.Command) == 0 {
 		return Report{}, fmt.Errorf("name the executor's program: ao conformance -- ./my-executor")
 	}
-	c.Patience, c.Grace = cmp.Or(c.Patience, 30*time.Second), cmp.Or(c.Grace, 5*time.Second)
+	c.Timeout, c.Grace = cmp.Or(c.Timeout, 30*time.Second), cmp.Or(c.Grace, 5*time.Second)
 	c.Prompt = cmp.Or(c.Prompt, "Say hello in one short sentence.")
 	dir, err := os.MkdirTemp("", "ao-conformance-")
 	if err != nil {
@@ -73,14 +73,14 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}
 	defer os.RemoveAll(dir)
 	x := &examiner{Config: c, ctx: ctx, dir: dir, mark: newMark()}
-	if strings.Contains(c.Command[0], "/") { // it works in another folder
+	if strings.Contains(c.Command[0], "/") { // it runs in another folder
 		x.Command[0], err = filepath.Abs(c.Command[0])
 		if err != nil {
 			return Report{}, err
 		}
 	}
 	x.report = Report{Command: slices.Clone(c.Command), Lifecycle: executor.Oneshot, OK: true}
-	if p, err := x.spawn(); err != nil { // it is there at all
+	if p, err := x.spawn(); err != nil { // it can be started
 		return Report{}, err
 	} else {
 		p.kill()
@@ -91,26 +91,26 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	} else {
 		x.oneshot()
 	}
-	x.refuses()
-	x.stops()
+	x.checkInvalid()
+	x.checkStop()
 	return x.report, ctx.Err()
 }
 
-// examiner makes the checks.
+// examiner runs the checks.
 type examiner struct {
 	Config
-	ctx    context.Context
-	dir    string
-	mark   string
-	lived  bool // something outlived a program for good, and so did
-	fled   bool // something that had left its group
-	report Report
-	bound  string // what it bound at its first run
-	runs   int
+	ctx      context.Context
+	dir      string
+	mark     string
+	survived bool // a process outlived its program
+	escaped  bool // one that had left its process group
+	report   Report
+	bound    string // bound in its first run
+	runs     int
 }
 
-// says notes a check. what is the detail where it failed; where it passed, good is.
-func (x *examiner) says(name string, must, ok bool, good, bad string) bool {
+// record records a check, with the detail for either outcome.
+func (x *examiner) record(name string, must, ok bool, good, bad string) bool {
 	c := Check{Name: name, Must: must, Result: Pass, Detail: good}
 	if !ok {
 		c.Result, c.Detail = Warn, bad
@@ -123,11 +123,11 @@ func (x *examiner) says(name string, must, ok bool, good, bad string) bool {
 }
 
 func (x *examiner) must(name string, ok bool, good, bad string) bool {
-	return x.says(name, true, ok, good, bad)
+	return x.record(name, true, ok, good, bad)
 }
 
 func (x *examiner) should(name string, ok bool, good, bad string) bool {
-	return x.says(name, false, ok, good, bad)
+	return x.record(name, false, ok, good, bad)
 }
 
 func (x *examiner) skip(name string, must bool, why string) {
@@ -163,11 +163,11 @@ func (x *examiner) invocation(mode, prompt string) executor.Invocation {
 	return v
 }
 
-// The texts that are asked beside the ordinary one.
+// The other prompts.
 const unicode = "Grüße, 世界! 👩‍🚀 \u202eRTL\u202c \"quotes\" \\ back </inputs> & <tag> \t tab\nand a " +
 	"second line\u2028third"
 
-// large is 1 MiB of prompt.
+// large is a prompt of 1 MiB.
 func large() string { return "Answer with one word. " + strings.Repeat("0123456789abcdef", 1<<16) }
 
 // The names of the checks, in their order.
@@ -187,7 +187,7 @@ const (
 	nameStopTree   = "nothing of it is left after a stop"
 )
 
-// oneshot looks at a program that does one run and ends.
+// oneshot tests a program that does one run and ends.
 func (x *examiner) oneshot() {
 	first, err := x.once(x.invocation(executor.Start, x.Prompt))
 	if !x.must(nameStart, err == nil, "exit code 0", say(err)) {
@@ -196,10 +196,10 @@ func (x *examiner) oneshot() {
 		}
 		return
 	}
-	x.talk(first)
+	x.checkStdout(first)
 	x.should(nameResult, first.result() != "", first.result(),
 		"nothing on stdout: the run ends with an empty result; write a result line, or just the answer")
-	x.leaves(first)
+	x.checkLeftovers(first)
 	x.bind(first)
 	_, err = x.once(x.invocation(executor.Resume, x.Prompt))
 	x.must(nameResume, err == nil, "exit code 0", say(err))
@@ -209,7 +209,7 @@ func (x *examiner) oneshot() {
 	x.largeInput(p, err)
 }
 
-// largeInput judges an answer to 1 MiB: a model may refuse so much, if it says so.
+// largeInput checks the answer to 1 MiB: a model may refuse that with an error.
 func (x *examiner) largeInput(p *proc, err error) {
 	told := p != nil && p.ended() && p.code > 0 && len(bytes.TrimSpace(p.stderrText())) > 0
 	if err != nil && told {
@@ -219,18 +219,18 @@ func (x *examiner) largeInput(p *proc, err error) {
 	x.must(nameLarge, err == nil, "", say(err))
 }
 
-// talk judges what was written to stdout.
-func (x *examiner) talk(p *proc) {
-	bad, beside := p.judge()
-	x.must(nameLines, len(bad) == 0, fmt.Sprintf("%d lines of the protocol", p.spoken()), strings.Join(bad, "; "))
-	if p.spoken() > 0 {
+// checkStdout checks what was written to stdout.
+func (x *examiner) checkStdout(p *proc) {
+	bad, beside := p.badLines()
+	x.must(nameLines, len(bad) == 0, fmt.Sprintf("%d lines of the protocol", p.goodLines()), strings.Join(bad, "; "))
+	if p.goodLines() > 0 {
 		x.should(nameBeside, beside == "", "", fmt.Sprintf("other text on stdout: %.120q; diagnostics belong to stderr",
 			beside))
 	}
 }
 
-// leaves judges what outlived a program that has ended by itself.
-func (x *examiner) leaves(p *proc) {
+// checkLeftovers checks for processes that outlived a program that ended by itself.
+func (x *examiner) checkLeftovers(p *proc) {
 	x.should(nameLeft, len(p.live) == 0, "", fmt.Sprintf("processes %v live on and are killed; wait for what you start",
 		p.live))
 }
@@ -241,8 +241,8 @@ func (x *examiner) bind(p *proc) {
 		`{"type":"bind","executor_session_id":"…"} as soon as you know it`)
 }
 
-// refuses looks at what it does with a document that is none.
-func (x *examiner) refuses() {
+// checkInvalid checks how an invalid document is refused.
+func (x *examiner) checkInvalid() {
 	code, hung := 0, false
 	for _, doc := range []string{"this is no JSON\n", `{"schema_version":"9.9","mode":"start"}` + "\n"} {
 		p, err := x.spawn()
@@ -251,7 +251,7 @@ func (x *examiner) refuses() {
 		}
 		p.write([]byte(doc))
 		p.closeStdin()
-		if !p.waitEnd(x.Patience) {
+		if !p.waitEnd(x.Timeout) {
 			hung = true
 		}
 		p.kill()
@@ -260,7 +260,7 @@ func (x *examiner) refuses() {
 			break
 		}
 	}
-	x.must(nameInvalid+" in time", !hung, "", fmt.Sprintf("it did not end within %v", x.Patience))
+	x.must(nameInvalid+" in time", !hung, "", fmt.Sprintf("it did not end within %v", x.Timeout))
 	if hung {
 		return
 	}
@@ -271,14 +271,14 @@ func (x *examiner) refuses() {
 	}
 }
 
-// stops looks at what SIGTERM does to it while it waits for its document.
-func (x *examiner) stops() {
+// checkStop checks that SIGTERM ends it while it waits for its document.
+func (x *examiner) checkStop() {
 	p, err := x.spawn()
 	if err != nil {
 		x.skip(nameStop, true, err.Error())
 		return
 	}
-	// more than a pipe holds: it is through once the program reads, and so is ready for signals
+	// more than a pipe holds: once it is written, the program reads and is ready for signals
 	p.write(bytes.Repeat([]byte{' '}, 64<<10+1))
 	p.waitRead(5 * time.Second)
 	if p.waitEnd(300 * time.Millisecond) { // it does not read its stdin
@@ -294,7 +294,7 @@ func (x *examiner) stops() {
 	x.must(nameStopTree, len(p.left) == 0, "", fmt.Sprintf("processes %v live on: they left the process group", p.left))
 }
 
-// once runs a oneshot program with a document to its end. The error says how it failed.
+// once runs a oneshot program with a document. The error says how it failed.
 func (x *examiner) once(v executor.Invocation) (*proc, error) {
 	doc, err := v.Encode()
 	if err != nil {
@@ -308,8 +308,8 @@ func (x *examiner) once(v executor.Invocation) (*proc, error) {
 	p.write(doc)
 	p.closeStdin()
 	switch {
-	case !p.waitEnd(x.Patience):
-		return p, fmt.Errorf("it did not end within %v (--patience)", x.Patience)
+	case !p.waitEnd(x.Timeout):
+		return p, fmt.Errorf("it did not end within %v (--patience)", x.Timeout)
 	case p.code != 0:
 		return p, fmt.Errorf("%s", p.why())
 	}
@@ -328,7 +328,7 @@ func say(err error) string {
 	return err.Error()
 }
 
-// shown is a result for a person.
+// shown is a result for people.
 func shown(r *run.Result) string {
 	switch {
 	case r == nil:

@@ -53,8 +53,8 @@ func found(r Report) string {
 
 func examine(t *testing.T, c Config) Report {
 	t.Helper()
-	if c.Patience == 0 {
-		c.Patience = time.Minute // the shell reads 1 MiB byte by byte
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute // the shell reads 1 MiB byte by byte
 	}
 	r, err := Run(t.Context(), c)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestBad(t *testing.T) {
 			c := Config{Command: script(t, tt.script), Grace: 10 * time.Second}
 			switch tt.name {
 			case "hangs":
-				c.Patience = time.Second
+				c.Timeout = time.Second
 			case "ignores SIGTERM":
 				c.Grace = time.Second
 			}

@@ -7,7 +7,7 @@ import (
 	"ao/shared/executor"
 )
 
-// The names of the checks of persistent programs, beside those of all.
+// The names of the additional checks of persistent programs.
 const (
 	nameStays     = "it stays after its answer"
 	nameNext      = "a further turn is done"
@@ -20,10 +20,10 @@ const (
 	nameNew       = "a new process resumes the session"
 )
 
-// quiet is how long it is listened for what should not come.
-const quiet = 250 * time.Millisecond
+// silence is how long to wait for output that should not come.
+const silence = 250 * time.Millisecond
 
-// persistent looks at a program that stays for its session's turns.
+// persistent tests a program that stays for its session's turns.
 func (x *examiner) persistent() {
 	p, err := x.begin(executor.Start, x.Prompt)
 	if p != nil {
@@ -35,7 +35,7 @@ func (x *examiner) persistent() {
 		x.skipAll(rest, "the start was not done")
 		return
 	}
-	pause(quiet)
+	sleep(silence)
 	x.should(nameResult, p.result() != "", p.result(),
 		`an answer without a result: the run ends with an empty one; write {"type":"turn_complete","result":…}`)
 	x.bind(p)
@@ -47,8 +47,8 @@ func (x *examiner) persistent() {
 	again = again && x.turn(p, nameAfterNext, x.Prompt)
 	again = again && x.turn(p, nameUnicode, unicode)
 	again = again && x.turn(p, nameLarge, large())
-	pause(quiet)
-	x.talk(p)
+	sleep(silence)
+	x.checkStdout(p)
 	answers, ids := 0, true
 	for _, l := range p.lines() {
 		if kind := l.line.Type; kind == executor.LineTurnComplete || kind == executor.LineTurnFailed {
@@ -76,12 +76,12 @@ func (x *examiner) persistent() {
 	}
 	p.kill()
 	if ended {
-		x.leaves(p)
+		x.checkLeftovers(p)
 	}
 	x.resumed()
 }
 
-// resumed looks at a second process of the session.
+// resumed tests a second process of the session.
 func (x *examiner) resumed() {
 	p, err := x.begin(executor.Resume, x.Prompt)
 	if p == nil {
@@ -112,9 +112,9 @@ func (x *examiner) begin(mode, prompt string) (*proc, error) {
 	return p, x.answer(p, 0, v.RunID)
 }
 
-// turn does a further turn and judges it.
+// turn does a further turn and checks it.
 func (x *examiner) turn(p *proc, name, prompt string) bool {
-	pause(quiet)
+	sleep(silence)
 	v := x.invocation(executor.Resume, prompt)
 	line, err := executor.TurnOf(v, false).Encode()
 	if err == nil {
@@ -128,12 +128,12 @@ func (x *examiner) turn(p *proc, name, prompt string) bool {
 	return x.must(name, err == nil, "", say(err))
 }
 
-// refused is a turn that the program said it failed.
-type refused struct{ error }
+// turnFailed is a turn that the program reported as failed.
+type turnFailed struct{ error }
 
-// largeTurn judges the answer to 1 MiB: a model may refuse so much, if it says so.
+// largeTurn checks the answer to 1 MiB: a model may refuse that with an error.
 func (x *examiner) largeTurn(err error) bool {
-	if no, ok := err.(refused); ok {
+	if no, ok := err.(turnFailed); ok {
 		x.should(nameLarge, false, "", "it is refused, with a message: "+no.Error())
 		return true
 	}
@@ -142,16 +142,16 @@ func (x *examiner) largeTurn(err error) bool {
 
 // answer waits for the answer to a turn.
 func (x *examiner) answer(p *proc, n int, runID string) error {
-	a, _, err := p.next(n, x.Patience)
+	a, _, err := p.next(n, x.Timeout)
 	switch {
 	case err != nil:
 		return err
 	case a.err != nil:
 		return fmt.Errorf("its %s line cannot be read: %w", a.line.Type, a.err)
 	case a.line.RunID != "" && a.line.RunID != runID:
-		return fmt.Errorf("it answers run %.80s, and the turn is that of %s", a.line.RunID, runID)
+		return fmt.Errorf("it answers run %.80s, but the turn's run is %s", a.line.RunID, runID)
 	case a.line.Type == executor.LineTurnFailed:
-		return refused{fmt.Errorf("it says that the turn failed: %s", a.line.Error.Message)}
+		return turnFailed{fmt.Errorf("it says that the turn failed: %s", a.line.Error.Message)}
 	}
 	return nil
 }

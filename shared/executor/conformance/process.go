@@ -19,7 +19,7 @@ import (
 	"ao/shared/executor"
 )
 
-// markEnv marks all processes of an examination, so that those who leave their group are found (Linux).
+// markEnv marks all processes of a test, so that those that leave their process group are found (Linux).
 const markEnv = "AGENT_ORCHESTRATOR_CONFORMANCE"
 
 func newMark() string { return rand.Text() }
@@ -29,30 +29,30 @@ type proc struct {
 	x    *examiner
 	cmd  *exec.Cmd
 	in   io.WriteCloser
-	over chan struct{} // its end
+	done chan struct{} // its end
 	once sync.Once
-	code int   // once it is over
-	live []int // processes that lived when it ended by itself
-	left []int // those that lived on when its group was killed
+	code int   // valid once it is done
+	live []int // processes that were alive when it ended by itself
+	left []int // those alive after its group was killed
 
 	wrote sync.WaitGroup
 	mu    sync.Mutex
-	said  []told
+	said  []stdoutLine
 	errs  bytes.Buffer
-	more  chan struct{} // closed when there is another line
+	more  chan struct{} // closed at the next line
 }
 
-// told is a line on stdout.
-type told struct {
+// stdoutLine is a line on stdout.
+type stdoutLine struct {
 	raw  string
 	line executor.Line
 	ok   bool // it is of the protocol
 	err  error
 }
 
-// spawn starts the program; with a document that it is about to get, its environment is that run's.
+// spawn starts the program. With a document, it gets that run's environment.
 func (x *examiner) spawn(about ...executor.Invocation) (*proc, error) {
-	p := &proc{x: x, over: make(chan struct{}), more: make(chan struct{})}
+	p := &proc{x: x, done: make(chan struct{}), more: make(chan struct{})}
 	p.cmd = exec.Command(x.Command[0], x.Command[1:]...)
 	p.cmd.Dir = x.dir
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -82,12 +82,12 @@ func (x *examiner) spawn(about ...executor.Invocation) (*proc, error) {
 		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			p.code = 128 + int(status.Signal())
 		}
-		close(p.over)
+		close(p.done)
 	}()
 	return p, nil
 }
 
-// lines takes what a process writes.
+// lines splits a process's output.
 type lines struct {
 	p    *proc
 	errs bool
@@ -96,7 +96,7 @@ type lines struct {
 
 func (l *lines) Write(b []byte) (int, error) {
 	if l.errs {
-		l.p.complain(b)
+		l.p.addStderr(b)
 		return len(b), nil
 	}
 	l.part = append(l.part, b...)
@@ -111,12 +111,12 @@ func (l *lines) Write(b []byte) (int, error) {
 		raw := bytes.Clone(l.part[:i])
 		l.part = l.part[i+1:]
 		line, ok, err := executor.ReadLine(raw)
-		l.p.hear(told{string(raw), line, ok, err})
+		l.p.addLine(stdoutLine{string(raw), line, ok, err})
 	}
 }
 
-// hear takes a line of stdout.
-func (p *proc) hear(line told) {
+// addLine adds a line of stdout.
+func (p *proc) addLine(line stdoutLine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.said = append(p.said, line)
@@ -124,8 +124,8 @@ func (p *proc) hear(line told) {
 	p.more = make(chan struct{})
 }
 
-// complain takes some of stderr.
-func (p *proc) complain(b []byte) {
+// addStderr adds output of stderr.
+func (p *proc) addStderr(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.errs.Len() < 1<<20 {
@@ -133,7 +133,7 @@ func (p *proc) complain(b []byte) {
 	}
 }
 
-// write writes to the process's stdin without waiting for it.
+// write writes to stdin without waiting.
 func (p *proc) write(b []byte) {
 	p.wrote.Wait()
 	p.wrote.Add(1)
@@ -143,7 +143,7 @@ func (p *proc) write(b []byte) {
 	}()
 }
 
-// closeStdin ends the stdin after what was written.
+// closeStdin closes stdin after what was written.
 func (p *proc) closeStdin() {
 	go func() {
 		p.wrote.Wait()
@@ -151,7 +151,7 @@ func (p *proc) closeStdin() {
 	}()
 }
 
-// waitRead waits until the process has taken what was written, or has ended.
+// waitRead waits until the process has read everything, or has ended.
 func (p *proc) waitRead(d time.Duration) {
 	read := make(chan struct{})
 	go func() {
@@ -162,7 +162,7 @@ func (p *proc) waitRead(d time.Duration) {
 	defer t.Stop()
 	select {
 	case <-read:
-	case <-p.over:
+	case <-p.done:
 	case <-t.C:
 	case <-p.x.ctx.Done():
 	}
@@ -170,19 +170,19 @@ func (p *proc) waitRead(d time.Duration) {
 
 func (p *proc) ended() bool {
 	select {
-	case <-p.over:
+	case <-p.done:
 		return true
 	default:
 		return false
 	}
 }
 
-// waitEnd tells whether the process ends within a time.
+// waitEnd reports whether the process ends within a time.
 func (p *proc) waitEnd(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-p.over:
+	case <-p.done:
 		return true
 	case <-t.C:
 	case <-p.x.ctx.Done():
@@ -192,16 +192,16 @@ func (p *proc) waitEnd(d time.Duration) bool {
 
 func (p *proc) term() { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
 
-// kill ends what is left, and notes what had left the group.
+// kill kills the process group, and notes the processes that had left it.
 func (p *proc) kill() {
 	p.once.Do(func() {
 		pid := p.cmd.Process.Pid
 		if p.ended() {
-			p.live = p.x.marked(&p.x.lived)
+			p.live = p.x.marked(&p.x.survived)
 		}
 		syscall.Kill(-pid, syscall.SIGKILL)
-		<-p.over
-		p.left = p.x.marked(&p.x.fled)
+		<-p.done
+		p.left = p.x.marked(&p.x.escaped)
 		for _, pid := range p.left {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -210,14 +210,14 @@ func (p *proc) kill() {
 	})
 }
 
-// marked lists the processes of this examination that live. One that is about to end has 5 s for that, and a moment
-// once such a wait was in vain.
+// marked returns the living processes of this test. It waits up to 5 s for those that are about to end, and
+// only a moment after such a wait failed once.
 func (x *examiner) marked(vain *bool) (all []int) {
-	patience := 5 * time.Second
+	timeout := 5 * time.Second
 	if *vain {
-		patience = 200 * time.Millisecond
+		timeout = 200 * time.Millisecond
 	}
-	for end := time.Now().Add(patience); ; pause(5 * time.Millisecond) {
+	for end := time.Now().Add(timeout); ; sleep(5 * time.Millisecond) {
 		all = nil
 		entries, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, path := range entries {
@@ -239,23 +239,23 @@ func (x *examiner) marked(vain *bool) (all []int) {
 	}
 }
 
-func pause(d time.Duration) { <-time.After(d) }
+func sleep(d time.Duration) { <-time.After(d) }
 
-// lines are what it has said, with a last one that has no end.
-func (p *proc) lines() []told {
+// lines are its lines so far, with an unfinished last one.
+func (p *proc) lines() []stdoutLine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.said[:len(p.said):len(p.said)]
 	if out := p.cmd.Stdout.(*lines); len(out.part) > 0 {
 		line, ok, err := executor.ReadLine(out.part)
-		all = append(all, told{string(out.part), line, ok, err})
+		all = append(all, stdoutLine{string(out.part), line, ok, err})
 	}
 	return all
 }
 
-// next waits for the line that ends a turn, after the first n lines; it gives how many lines there are then.
-func (p *proc) next(n int, patience time.Duration) (told, int, error) {
-	t := time.NewTimer(patience)
+// next waits for the line that ends a turn, after the first n lines. It returns the number of lines then.
+func (p *proc) next(n int, timeout time.Duration) (stdoutLine, int, error) {
+	t := time.NewTimer(timeout)
 	defer t.Stop()
 	for {
 		p.mu.Lock()
@@ -266,30 +266,30 @@ func (p *proc) next(n int, patience time.Duration) (told, int, error) {
 				return all[n], n + 1, nil
 			}
 			if looksLike.MatchString(all[n].raw) && !all[n].ok {
-				return told{}, n, fmt.Errorf("a line that is no JSON: %.120q", all[n].raw)
+				return stdoutLine{}, n, fmt.Errorf("a line that is no JSON: %.120q", all[n].raw)
 			}
 		}
 		select {
 		case <-more:
-		case <-p.over:
+		case <-p.done:
 			p.mu.Lock()
 			last := n == len(p.said)
 			p.mu.Unlock()
 			if last {
-				return told{}, n, fmt.Errorf("it ended before it answered: %s", p.why())
+				return stdoutLine{}, n, fmt.Errorf("it ended before it answered: %s", p.why())
 			}
 		case <-t.C:
-			return told{}, n, fmt.Errorf("no turn_complete or turn_failed line within %v (--patience)", patience)
+			return stdoutLine{}, n, fmt.Errorf("no turn_complete or turn_failed line within %v (--timeout)", timeout)
 		case <-p.x.ctx.Done():
-			return told{}, n, p.x.ctx.Err()
+			return stdoutLine{}, n, p.x.ctx.Err()
 		}
 	}
 }
 
 var looksLike = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(event|bind|result|turn_complete|turn_failed)"`)
 
-// judge tells which lines are of the protocol and wrong, and what is beside.
-func (p *proc) judge() (bad []string, beside string) {
+// badLines returns the lines of the protocol that are wrong, and other output.
+func (p *proc) badLines() (bad []string, beside string) {
 	for i, l := range p.lines() {
 		switch {
 		case l.ok && l.err != nil:
@@ -303,8 +303,8 @@ func (p *proc) judge() (bad []string, beside string) {
 	return bad, strings.TrimSpace(beside)
 }
 
-// spoken is how many good lines of the protocol there are.
-func (p *proc) spoken() (n int) {
+// goodLines is the number of valid lines of the protocol.
+func (p *proc) goodLines() (n int) {
 	for _, l := range p.lines() {
 		if l.ok && l.err == nil {
 			n++
@@ -322,7 +322,7 @@ func (p *proc) bound() string {
 	return ""
 }
 
-// result is what the run came to, for a person; empty: nothing.
+// result is the run's result for people; empty: none.
 func (p *proc) result() (text string) {
 	var own []string
 	for _, l := range p.lines() {
@@ -349,7 +349,7 @@ func (p *proc) stderrText() []byte {
 	return bytes.Clone(p.errs.Bytes())
 }
 
-// why says how it ended: the code, and the end of stderr.
+// why says how it ended: the exit code, and the end of stderr.
 func (p *proc) why() string {
 	text := strings.TrimSpace(string(p.stderrText()))
 	if len(text) > 300 {

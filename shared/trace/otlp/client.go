@@ -31,17 +31,17 @@ type client struct {
 	http     *http.Client
 }
 
-// newClient is the client that OTEL_EXPORTER_OTLP_* describe.
+// newClient is the client for the variables OTEL_EXPORTER_OTLP_*.
 func newClient() (*client, error) {
 	c := &client{header: http.Header{"Content-Type": {"application/x-protobuf"}, "User-Agent": {"agent-orchestrator"}},
 		timeout: 10 * time.Second}
 	u, err := url.Parse(setting("ENDPOINT"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s %q: give a URL, for example http://127.0.0.1:4318", named("ENDPOINT"),
+		return nil, fmt.Errorf("%s %q: give a URL, for example http://127.0.0.1:4318", variable("ENDPOINT"),
 			setting("ENDPOINT"))
 	}
 	c.endpoint = u
-	if named("ENDPOINT") == "OTEL_EXPORTER_OTLP_ENDPOINT" { // the base for all signals
+	if variable("ENDPOINT") == "OTEL_EXPORTER_OTLP_ENDPOINT" { // the base for all signals
 		c.endpoint = u.JoinPath("v1/traces")
 	}
 	for pair := range strings.SplitSeq(setting("HEADERS"), ",") {
@@ -54,14 +54,14 @@ func newClient() (*client, error) {
 		name = strings.TrimSpace(name)
 		if !ok || err != nil || name == "" { // the value may be a secret
 			return nil, fmt.Errorf("%s: write it as name=value,name=value, with %% and commas as %%25 and %%2C",
-				named("HEADERS"))
+				variable("HEADERS"))
 		}
 		c.header.Set(name, value)
 	}
 	if v := setting("TIMEOUT"); v != "" {
 		ms, err := strconv.Atoi(v)
 		if err != nil || ms <= 0 {
-			return nil, fmt.Errorf("%s %q: give milliseconds, for example 10000", named("TIMEOUT"), v)
+			return nil, fmt.Errorf("%s %q: give milliseconds, for example 10000", variable("TIMEOUT"), v)
 		}
 		c.timeout = time.Duration(ms) * time.Millisecond
 	}
@@ -71,51 +71,51 @@ func newClient() (*client, error) {
 		c.gzip = true
 		c.header.Set("Content-Encoding", "gzip")
 	default:
-		return nil, fmt.Errorf("%s %q: use gzip or none", named("COMPRESSION"), v)
+		return nil, fmt.Errorf("%s %q: use gzip or none", variable("COMPRESSION"), v)
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig, err = encryption()
+	t.TLSClientConfig, err = tlsConfig()
 	c.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 	return c, err
 }
 
-// encryption is what the variables say of certificates.
-func encryption() (*tls.Config, error) {
+// tlsConfig is the TLS configuration for the variables.
+func tlsConfig() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := setting("CERTIFICATE"); file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", named("CERTIFICATE"), err)
+			return nil, fmt.Errorf("%s: %w", variable("CERTIFICATE"), err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: %s has no certificate in PEM", named("CERTIFICATE"), file)
+			return nil, fmt.Errorf("%s: %s has no certificate in PEM", variable("CERTIFICATE"), file)
 		}
 	}
 	if cert, key := setting("CLIENT_CERTIFICATE"), setting("CLIENT_KEY"); cert != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return nil, fmt.Errorf("%s and %s: %w", named("CLIENT_CERTIFICATE"), named("CLIENT_KEY"), err)
+			return nil, fmt.Errorf("%s and %s: %w", variable("CLIENT_CERTIFICATE"), variable("CLIENT_KEY"), err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
 }
 
-// Start has nothing to do: connections are made when they are needed.
+// Start does nothing: connections are made when they are needed.
 func (c *client) Start(context.Context) error { return nil }
 
-// Stop ends the connections.
+// Stop closes the connections.
 func (c *client) Stop(context.Context) error {
 	c.http.CloseIdleConnections()
 	return nil
 }
 
-// UploadTraces sends spans, again and again where the collector has no time, until ctx ends.
+// UploadTraces sends spans, with retries while the collector is busy, until ctx ends.
 func (c *client) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans) error {
-	// On the wire this message and the request of the service are the same; that one's package brings gRPC.
+	// This message and the service's request are equal on the wire; the request's package would link gRPC.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: all})
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *client) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans)
 	}
 }
 
-// post makes one request. wait is how long to wait at least before it may be made again; 0: it may not.
+// post sends one request. wait is the least time before a retry; 0: no retry.
 func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 	req.Header = c.header.Clone()
 	res, err := c.http.Do(req)
 	if err != nil {
-		if own, ok := errors.AsType[*url.Error](err); ok { // without the URL, which may hold a password
+		if own, ok := errors.AsType[*url.Error](err); ok { // without the URL, which may contain a password
 			err = own.Err
 		}
 		return time.Second, fmt.Errorf("the collector does not answer: %w", err)
@@ -166,7 +166,7 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
-		return 0, partly(res.Header, said)
+		return 0, partialSuccess(res.Header, said)
 	case res.StatusCode == 429, res.StatusCode == 502, res.StatusCode == 503, res.StatusCode == 504:
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 		wait = time.Duration(cmp.Or(max(seconds, 0), 1)) * time.Second
@@ -174,7 +174,7 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 	return wait, fmt.Errorf("the collector answers %s", res.Status)
 }
 
-// rejected is a collector's word that it did not take all.
+// rejected is a collector's reply that it did not accept all spans.
 type rejected struct {
 	spans int
 	why   string
@@ -184,9 +184,9 @@ func (r rejected) Error() string {
 	return fmt.Sprintf("the collector rejected %d spans: %.200q", r.spans, r.why)
 }
 
-// partly is what an answer says of spans that were not taken, or warns of: ExportTraceServiceResponse has one member,
+// partialSuccess reads the rejected spans and warnings in a reply: ExportTraceServiceResponse has one member,
 // partial_success (1), with rejected_spans (1) and error_message (2).
-func partly(h http.Header, said []byte) error {
+func partialSuccess(h http.Header, said []byte) error {
 	if len(said) == 0 || !strings.HasPrefix(h.Get("Content-Type"), "application/x-protobuf") {
 		return nil
 	}
@@ -210,7 +210,7 @@ func partly(h http.Header, said []byte) error {
 	return no
 }
 
-// members goes along a message's members that are numbers or bytes, as far as it can be read.
+// members iterates over a message's numbers and bytes, as far as it can be read.
 func members(raw []byte, each func(n protowire.Number, v uint64, b []byte)) {
 	for len(raw) > 0 {
 		n, kind, size := protowire.ConsumeTag(raw)

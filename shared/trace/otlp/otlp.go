@@ -1,5 +1,5 @@
-// Package otlp sends spans to an OpenTelemetry collector, as the standard OTEL_* variables say. Its client is its own:
-// the one of OpenTelemetry's Go SDK links gRPC, which it never speaks, into every program (decision 0020).
+// Package otlp sends spans to an OpenTelemetry collector, configured by the standard OTEL_* variables. It has
+// its own client, since that of OpenTelemetry's Go SDK links gRPC, which is not used, into every program.
 package otlp
 
 import (
@@ -24,18 +24,18 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// last is how long the end of a program waits for its last spans.
-const last = 5 * time.Second
+// shutdownTimeout is how long the end of a program waits for its last spans.
+const shutdownTimeout = 5 * time.Second
 
-// Open gives the Tracer that the environment asks for, with the function that sends what is left and ends it, which
-// takes 5 s at most. Where no endpoint is set, or tracing is switched off, the Tracer is nil. service is the service's
-// name unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES have one. The error names the variable that is wrong.
+// Open returns the Tracer for the environment, and the function that flushes and stops it within 5 s. The
+// Tracer is nil if no endpoint is set or tracing is switched off. service is the service's name unless
+// OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES set one. The error names the variable that is wrong.
 //
-// What SDK and resource read themselves: OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER,
-// OTEL_TRACES_SAMPLER_ARG, OTEL_BSP_*, OTEL_SPAN_*_LIMIT.
+// SDK and resource read OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER,
+// OTEL_TRACES_SAMPLER_ARG, OTEL_BSP_* and OTEL_SPAN_*_LIMIT themselves.
 func Open(service string, log *slog.Logger) (*trace.Tracer, func(), error) {
 	nothing := func() {}
-	wanted, err := wants()
+	wanted, err := enabled()
 	if err != nil || !wanted {
 		return nil, nothing, err
 	}
@@ -51,26 +51,26 @@ func Open(service string, log *slog.Logger) (*trace.Tracer, func(), error) {
 	if err != nil {
 		return nil, nothing, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w; write it as key=value,key=value", err)
 	}
-	quiet := &quiet{client: c, log: cmp.Or(log, slog.Default())}
+	quiet := &loggingClient{client: c, log: cmp.Or(log, slog.Default())}
 	exporter, err := otlptrace.New(context.Background(), quiet)
 	if err != nil {
 		return nil, nothing, err
 	}
 	p := sdk.NewTracerProvider(sdk.WithResource(res), sdk.WithBatcher(exporter))
 	end := sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), last)
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 		defer cancel()
 		if err := p.Shutdown(ctx); err != nil {
-			quiet.complain(err)
+			quiet.logError(err)
 		}
-		quiet.sum()
+		quiet.logLost()
 	})
 	quiet.log.Info("spans are sent", "endpoint", c.endpoint.Redacted())
 	return trace.New(p), end, nil
 }
 
-// wants tells whether spans are to be sent.
-func wants() (bool, error) {
+// enabled reports whether spans are to be sent.
+func enabled() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || setting("ENDPOINT") == "" {
 		return false, nil
 	}
@@ -83,16 +83,16 @@ func wants() (bool, error) {
 	}
 	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
 		return false, fmt.Errorf("%s %q: only http/protobuf is spoken; set it to that, and the endpoint to the "+
-			"collector's HTTP port, for example http://127.0.0.1:4318", named("PROTOCOL"), p)
+			"collector's HTTP port, for example http://127.0.0.1:4318", variable("PROTOCOL"), p)
 	}
 	return true, nil
 }
 
-// setting is a variable of the exporter: what it is for traces, else for all signals.
-func setting(name string) string { return os.Getenv(named(name)) }
+// setting is the value of an exporter's variable: for traces, else for all signals.
+func setting(name string) string { return os.Getenv(variable(name)) }
 
-// named is the variable that counts.
-func named(name string) string {
+// variable is the name of the variable that applies.
+func variable(name string) string {
 	if own := "OTEL_EXPORTER_OTLP_TRACES_" + name; os.Getenv(own) != "" {
 		return own
 	}
@@ -102,7 +102,7 @@ func named(name string) string {
 var samplers = []string{"always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off",
 	"parentbased_traceidratio"}
 
-// sampler checks what the SDK would only complain of.
+// sampler checks what the SDK would only warn about.
 func sampler() error {
 	name, arg := os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG")
 	if name != "" && !slices.Contains(samplers, name) {
@@ -115,21 +115,21 @@ func sampler() error {
 	return nil
 }
 
-// complaints is how often trouble with the collector is told.
-const complaints = time.Minute
+// logInterval is how often errors of the collector are logged.
+const logInterval = time.Minute
 
-// quiet is a client whose trouble is logged now and then and nobody's concern beside.
-type quiet struct {
+// loggingClient is a client whose errors are only logged, and not too often.
+type loggingClient struct {
 	*client
 	log *slog.Logger
 
-	mu   sync.Mutex
-	told time.Time // the last complaint
-	lost int       // spans since then
+	mu         sync.Mutex
+	lastLogged time.Time // the last complaint
+	lost       int       // spans since then
 }
 
 // UploadTraces sends spans; those that cannot be sent are lost.
-func (q *quiet) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans) error {
+func (q *loggingClient) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans) error {
 	err := q.client.UploadTraces(ctx, all)
 	if err == nil {
 		return nil
@@ -146,22 +146,22 @@ func (q *quiet) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpans) 
 	q.mu.Lock()
 	q.lost += n
 	q.mu.Unlock()
-	q.complain(err)
+	q.logError(err)
 	return nil
 }
 
-// complain logs trouble, at most once a minute.
-func (q *quiet) complain(err error) {
+// logError logs an error, at most once a minute.
+func (q *loggingClient) logError(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if now := time.Now(); q.told.IsZero() || now.Sub(q.told) >= complaints {
+	if now := time.Now(); q.lastLogged.IsZero() || now.Sub(q.lastLogged) >= logInterval {
 		q.log.Warn("spans not sent; the runs go on", "spans", q.lost, "err", err)
-		q.told, q.lost = now, 0
+		q.lastLogged, q.lost = now, 0
 	}
 }
 
-// sum says at the end what was lost without a word.
-func (q *quiet) sum() {
+// logLost logs at the end how many spans were lost since the last message.
+func (q *loggingClient) logLost() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.lost > 0 {

@@ -169,7 +169,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	began := time.Now()
 	end()
 	end()
-	if took := time.Since(began); took > last+5*time.Second {
+	if took := time.Since(began); took > shutdownTimeout+5*time.Second {
 		t.Errorf("the end took %v", took)
 	}
 	if n := log.count("spans not sent"); n != 1 {
@@ -199,13 +199,13 @@ func (l *lines) count(what string) int {
 func TestComplaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
-		q := &quiet{log: slog.New(slog.NewTextHandler(&log, nil))}
+		q := &loggingClient{log: slog.New(slog.NewTextHandler(&log, nil))}
 		for range 150 {
 			q.lost++
-			q.complain(io.ErrUnexpectedEOF)
+			q.logError(io.ErrUnexpectedEOF)
 			time.Sleep(time.Second)
 		}
-		q.sum()
+		q.logLost()
 		if n := log.count("spans not sent"); n != 3 || log.count("spans=60") != 2 || log.count("spans=29") != 1 {
 			t.Errorf("told %d times:\n%s", n, log.b.String())
 		}
