@@ -50,7 +50,7 @@ func TestUpCopiesItsExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, settings, _ := strings.Cut(string(up), "# The data stay")
+	_, settings, _ := strings.Cut(string(up), "# Data is stored")
 	settings, _, _ = strings.Cut(settings, "export PATH=")
 	for _, tt := range []struct {
 		env  string

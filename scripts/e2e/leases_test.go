@@ -248,7 +248,7 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 		s.until("the next attempt is waited for, and looks so everywhere", func() bool {
 			r, session, result := s.get("/runs/"+id), s.get("/sessions/ses_three"), s.get("/runs/"+id+"/result")
 			return strings.HasPrefix(r.at("waiting_for"), "its next attempt: number ") &&
-				strings.Contains(r.at("waiting_for"), " is queued after a pause, at 20") &&
+				strings.Contains(r.at("waiting_for"), " is queued at 20") &&
 				r.at("status") == "pending" && strings.Contains(r.text, `"error":null`) &&
 				r.at("max_attempts") == "3" &&
 				session.at("status") == "pending" && result.code == 409 && result.at("error") == "run_not_ended"
