@@ -2616,8 +2616,11 @@ var Reader = class {
   // take adds what came by the stream and is not here yet.
   take() {
     if (this.busy || this.closed) return;
-    const fresh3 = [];
-    let bytes2 = 0;
+    let fresh3 = [], bytes2 = 0, any = false;
+    const put3 = () => {
+      this.keep(fresh3, bytes2);
+      [fresh3, bytes2, any] = [[], 0, true];
+    };
     for (const i of this.waiting.splice(0)) {
       const places2 = placesOf(i.id), event = i.data();
       const part = ofRecords.has(event.event_type) ? "runs" : "events";
@@ -2625,10 +2628,10 @@ var Reader = class {
       this.advance(places2);
       fresh3.push({ ...event });
       bytes2 += i.text.length;
+      if (fresh3.length === pageSize2) put3();
     }
-    if (fresh3.length === 0) return;
-    this.keep(fresh3, bytes2);
-    this.render();
+    if (fresh3.length > 0) put3();
+    if (any) this.render();
   }
   render() {
     this.shown = performance.now();

@@ -142,8 +142,11 @@ class Reader {
   // take adds what came by the stream and is not here yet.
   take() {
     if (this.busy || this.closed) return;
-    const fresh = [];
-    let bytes = 0;
+    let fresh = [], bytes = 0, any = false;
+    const put = () => {
+      this.keep(fresh, bytes);
+      [fresh, bytes, any] = [[], 0, true];
+    };
     for (const i of this.waiting.splice(0)) {
       const places = placesOf(i.id), event = i.data();
       const part = ofRecords.has(event.event_type) ? "runs" : "events";
@@ -151,10 +154,10 @@ class Reader {
       this.advance(places);
       fresh.push({ ...event });
       bytes += i.text.length;
+      if (fresh.length === pageSize) put();
     }
-    if (fresh.length === 0) return;
-    this.keep(fresh, bytes);
-    this.render();
+    if (fresh.length > 0) put();
+    if (any) this.render();
   }
 
   render() {
