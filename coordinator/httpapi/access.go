@@ -37,12 +37,12 @@ func (a *guard) authorize(g *gin.Context) error {
 		}
 		return err
 	}
-	of(g).who = who
+	exchangeOf(g).who = who
 	if err := a.renew(g, who); err != nil {
 		return err
 	}
 	if who.Session != "" {
-		return a.ofSession(g, who.Session, rule.Session)
+		return a.authorizeSession(g, who.Session, rule.Session)
 	}
 	err = who.RequireScope(rule.Scope)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 	given := r.Header.Values("Authorization")
 	token, err := "", error(nil)
 	if len(given) > 0 {
-		token, err = bearer(given)
+		token, err = readBearer(given)
 	}
 	switch {
 	case err == nil && strings.HasPrefix(token, runnerapi.TokenPrefix):
@@ -81,7 +81,7 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 	case err != nil:
 		return access.Caller{}, err
 	case token == "":
-		if who, err := a.loggedIn(r); err != nil || who.Name != "" {
+		if who, err := a.cookieCaller(r); err != nil || who.Name != "" {
 			return who, err
 		}
 		return access.Caller{}, fault.New(fault.Unauthorized, "", "This coordinator asks for a token: send "+
@@ -90,8 +90,8 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 	return a.tokens.Check(token)
 }
 
-// bearer reads the header.
-func bearer(given []string) (string, error) {
+// readBearer reads the header.
+func readBearer(given []string) (string, error) {
 	if len(given) > 1 {
 		return "", fault.New(fault.Unauthorized, "", "Authorization is given more than once; send one")
 	}
@@ -103,13 +103,13 @@ func bearer(given []string) (string, error) {
 	return token, nil
 }
 
-// ofSession lets a session token do what its session may.
-func (a *guard) ofSession(g *gin.Context, own string, right access.Right) error {
+// authorizeSession lets a session token do what its session may.
+func (a *guard) authorizeSession(g *gin.Context, own string, right access.Right) error {
 	switch right {
 	case access.Shared, access.Submits: // what is submitted is looked at when it is read (request)
 		return nil
 	case access.Lists:
-		return a.family(g, own)
+		return a.restrictLists(g, own)
 	case access.Reads, access.Acts:
 		session, err := a.sessionOf(g.Request.Context(), g.Param("id"))
 		if session == "" || err != nil { // there is none like that; the route says so
@@ -135,9 +135,9 @@ func (a *guard) sessionOf(ctx context.Context, id string) (string, error) {
 	return r.SessionID, err
 }
 
-// family keeps a session's lists to what it may read: a list that names no session is that of its children. A session
-// that does not exist is refused here, lest a stream waits for a stranger's that begins later under that id.
-func (a *guard) family(g *gin.Context, own string) error {
+// restrictLists keeps a session's lists to what it may read: a list that names no session is that of its children. A
+// session that does not exist is refused here, lest a stream waits for a stranger's that begins later under that id.
+func (a *guard) restrictLists(g *gin.Context, own string) error {
 	u := g.Request.URL
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

@@ -29,7 +29,7 @@ func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 		return map[string][]agent.BrokenFile{"agents": orEmpty(a.agents.BrokenAgents())}, nil
 	}
 	list, err := a.agents.Views(q.text("status"))
-	a.marked(g, list)
+	a.addDrafts(g, list)
 	for i := range list {
 		list[i] = shownTo(caller(g), list[i])
 	}
@@ -86,7 +86,7 @@ func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
 	}
 	one := []agents.View{v}
 	if !same {
-		a.marked(g, one)
+		a.addDrafts(g, one)
 	}
 	body, err := tagged(g, one[0], nil)
 	if same {

@@ -65,15 +65,15 @@ func (a *answers) of(ok int, f handler) gin.HandlerFunc {
 	}
 }
 
-// gone is what the log says of a caller that hung up before its answer; nobody sees it.
-const gone = 499
+// clientClosed is what the log says of a caller that hung up before its answer; nobody sees it.
+const clientClosed = 499
 
 // refuse writes an error. What nobody classified goes to the log and leaves the process never.
 func (a *answers) refuse(g *gin.Context, err error) {
 	f := fault.Of(err)
 	a.audit.refused(g, f.Code)
 	if g.Request.Context().Err() != nil && f.Kind != fault.Invalid {
-		g.Status(gone)
+		g.Status(clientClosed)
 		return
 	}
 	switch f.Kind {
@@ -157,8 +157,8 @@ func recycle(b *bytes.Buffer) {
 
 // A slow reader may take so long for so much; then it is cut off.
 const (
-	writePatience = 30 * time.Second
-	writeChunk    = 256 << 10
+	writeTimeout = 30 * time.Second
+	writeChunk   = 256 << 10
 )
 
 // send writes in pieces, each with a deadline of its own.
@@ -166,7 +166,7 @@ func send(w http.ResponseWriter, b []byte) error {
 	c := http.NewResponseController(w)
 	for len(b) > 0 {
 		n := min(len(b), writeChunk)
-		_ = c.SetWriteDeadline(time.Now().Add(writePatience)) // a connection that has none is not slow either
+		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // a connection that has none is not slow either
 		if _, err := w.Write(b[:n]); err != nil {
 			return err
 		}

@@ -53,24 +53,24 @@ type note struct {
 	written bool
 }
 
-// noted is the request's note; nil: nothing is recorded.
-func (r *recorder) noted(g *gin.Context) *note {
+// noteOf is the request's note; nil: nothing is recorded.
+func (r *recorder) noteOf(g *gin.Context) *note {
 	if r.to == nil {
 		return nil
 	}
-	return &of(g).note
+	return &exchangeOf(g).note
 }
 
 // changed says what a request changes, where its path does not.
 func (r *recorder) changed(g *gin.Context, t audit.Targets) {
-	if n := r.noted(g); n != nil {
+	if n := r.noteOf(g); n != nil {
 		n.targets = t
 	}
 }
 
 // refused says why a request is refused.
 func (r *recorder) refused(g *gin.Context, code string) {
-	if n := r.noted(g); n != nil {
+	if n := r.noteOf(g); n != nil {
 		n.code = code
 	}
 }
@@ -80,7 +80,7 @@ var plainID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,80}$`)
 
 // record writes a request's line, once: of what changes something, and of whatever the door refuses.
 func (r *recorder) record(g *gin.Context, status int) {
-	n := r.noted(g)
+	n := r.noteOf(g)
 	if n == nil || n.written {
 		return
 	}

@@ -16,12 +16,12 @@ import (
 // A body has bodyPatience to arrive, and a second more for each bodyPace bytes that came: one that stalls is given up
 // soon.
 const (
-	bodyPatience = 15 * time.Second
-	bodyPace     = 256 << 10
+	bodyTimeout = 15 * time.Second
+	bodyRate    = 256 << 10
 )
 
-// workPatience is how long a large body waits until those before it are checked and stored.
-const workPatience = 30 * time.Second
+// memoryTimeout is how long a large body waits until those before it are checked and stored.
+const memoryTimeout = 30 * time.Second
 
 // intake reads bodies.
 type intake struct {
@@ -46,13 +46,13 @@ func (in *intake) body(g *gin.Context) ([]byte, error) {
 			e).With("field", "Content-Encoding")
 	}
 	c := http.NewResponseController(g.Writer)
-	x := of(g)
+	x := exchangeOf(g)
 	raw, err := receive(&x.body, c, http.MaxBytesReader(g.Writer, r.Body, in.limit), r.ContentLength, in.limit)
 	if err == nil { // else what is left has no more time than that
 		_ = c.SetReadDeadline(time.Time{})
 	}
 	if err == nil && len(raw) > budget.Small {
-		err = x.work.Wait(r.Context(), int64(len(raw)), workPatience)
+		err = x.work.Wait(r.Context(), int64(len(raw)), memoryTimeout)
 	}
 	if err == nil {
 		return raw, nil
@@ -86,11 +86,11 @@ func (in *intake) noBody(g *gin.Context) error {
 // receive reads to the end of a body of that length, -1: not known, and most bytes at most.
 func receive(a *budget.Account, c *http.ResponseController, in io.Reader, length, most int64) ([]byte, error) {
 	var raw []byte
-	until := time.Now().Add(bodyPatience)
+	until := time.Now().Add(bodyTimeout)
 	_ = c.SetReadDeadline(until)
 	for paid := 0; length < 0 || int64(len(raw)) < length; {
 		if len(raw) == cap(raw) {
-			next := grown(int64(cap(raw)), length, most)
+			next := nextSize(int64(cap(raw)), length, most)
 			if err := a.Take(next - int64(cap(raw))); err != nil {
 				return nil, err
 			}
@@ -98,8 +98,8 @@ func receive(a *budget.Account, c *http.ResponseController, in io.Reader, length
 		}
 		n, err := in.Read(raw[len(raw):cap(raw)])
 		raw = raw[:len(raw)+n]
-		if more := (len(raw) - paid) / bodyPace; more > 0 {
-			paid += more * bodyPace
+		if more := (len(raw) - paid) / bodyRate; more > 0 {
+			paid += more * bodyRate
 			until = until.Add(time.Duration(more) * time.Second)
 			_ = c.SetReadDeadline(until)
 		}
@@ -115,8 +115,8 @@ func receive(a *budget.Account, c *http.ResponseController, in io.Reader, length
 	return raw, nil
 }
 
-// grown is the next size of a buffer: twice as large, and no larger than the body can be.
-func grown(now, length, most int64) int64 {
+// nextSize is the next size of a buffer: twice as large, and no larger than the body can be.
+func nextSize(now, length, most int64) int64 {
 	if length < 0 {
 		length = most + 1 // to see that there is more
 	}

@@ -17,9 +17,9 @@ func TestARequestWithoutABodyCostsLittle(t *testing.T) {
 	g := &gin.Context{}
 	if got := testing.AllocsPerRun(100, func() {
 		g.Request = r
-		x := enter(g)
-		x.lend(m)
-		if of(g) != x || budget.Read(g.Request.Context(), budget.Small) != nil {
+		x := newExchange(g)
+		x.setMemory(m)
+		if exchangeOf(g) != x || budget.Read(g.Request.Context(), budget.Small) != nil {
 			t.Error("the request does not know what is its")
 		}
 		x.close()

@@ -18,7 +18,7 @@ import (
 
 // bulkAPI answers calls that are about many runs.
 type bulkAPI struct {
-	again Again
+	again Bulk
 	in    *intake
 	audit *recorder
 }
@@ -65,7 +65,7 @@ func (a *bulkAPI) stop(g *gin.Context, _ query) (any, error) {
 		return nil, q.err
 	}
 	done, err := a.again.StopAll(g.Request.Context(), m, tree)
-	return a.done(g, done, audit.Targets{Tree: tree}, err)
+	return a.result(g, done, audit.Targets{Tree: tree}, err)
 }
 
 func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
@@ -82,7 +82,7 @@ func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	done, err := a.again.RetryAll(g.Request.Context(), m)
-	return a.done(g, done, audit.Targets{}, err)
+	return a.result(g, done, audit.Targets{}, err)
 }
 
 func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
@@ -96,11 +96,11 @@ func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	done, err := a.again.RedeliverAll(g.Request.Context(), m)
-	return a.done(g, done, audit.Targets{}, err)
+	return a.result(g, done, audit.Targets{}, err)
 }
 
-// done answers, and notes how many it was.
-func (a *bulkAPI) done(g *gin.Context, done runs.BulkResult, t audit.Targets, err error) (any, error) {
+// result answers, and notes how many it was.
+func (a *bulkAPI) result(g *gin.Context, done runs.BulkResult, t audit.Targets, err error) (any, error) {
 	t.Runs = done.Count
 	a.audit.changed(g, t)
 	return done, err

@@ -12,7 +12,7 @@ import (
 )
 
 // endless does what is asked of many for as long as its caller waits.
-type endless struct{ Again }
+type endless struct{ Bulk }
 
 func (endless) StopAll(ctx context.Context, _ runs.Selection, _ bool) (runs.BulkResult, error) {
 	<-ctx.Done()
@@ -31,7 +31,7 @@ func (e endless) RedeliverAll(ctx context.Context, m runs.Selection) (runs.BulkR
 func TestCallsAboutManyEndWithTheirCaller(t *testing.T) {
 	for _, path := range []string{"/runs/stop", "/runs/retry", "/callbacks/redeliver"} {
 		synctest.Test(t, func(t *testing.T) {
-			a := New(Config{Again: endless{}, Positions: nowhere{}})
+			a := New(Config{Bulk: endless{}, Positions: nowhere{}})
 			ctx, hangUp := context.WithCancel(t.Context())
 			ended := false
 			go func() {

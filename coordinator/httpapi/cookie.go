@@ -27,15 +27,15 @@ const (
 	hostPrefix   = "__Host-" + cookiePrefix // over TLS: browsers take it from this very host alone, and over TLS alone
 )
 
-// mostCookies is how many cookies of our name are looked at. Other servers on the host may set some, too.
-const mostCookies = 4
+// maxCookies is how many cookies of our name are looked at. Other servers on the host may set some, too.
+const maxCookies = 4
 
 // pageHeader is what the dashboard sends with every request. A page of another origin cannot: browsers ask first.
 const pageHeader = "X-Requested-With"
 
-// loggedIn tells who a browser's cookie stands for; the zero Caller: it has none. Whoever has one is refused where the
-// browser does not say that a page of ours asks.
-func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
+// cookieCaller tells who a browser's cookie stands for; the zero Caller: it has none. Whoever has one is refused where
+// the browser does not say that a page of ours asks.
+func (a *guard) cookieCaller(r *http.Request) (who access.Caller, err error) {
 	if r.Header.Get("Cookie") == "" {
 		return who, nil
 	}
@@ -47,11 +47,12 @@ func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
 	if len(all) == 0 {
 		return who, nil
 	}
-	if !ownPage(r) {
-		return who, fault.New(fault.Forbidden, "foreign_origin", "A login is good for the dashboard's own requests "+
-			"(Sec-Fetch-Site: same-origin, or our Origin); programs send 'Authorization: Bearer TOKEN'")
+	if !sameOrigin(r) {
+		return who, fault.New(fault.Forbidden, "foreign_origin",
+			"A login is good for the dashboard's own requests (Sec-Fetch-Site: same-origin, or our Origin); programs "+
+				"send 'Authorization: Bearer TOKEN'")
 	}
-	for _, c := range all[:min(len(all), mostCookies)] {
+	for _, c := range all[:min(len(all), maxCookies)] {
 		who, err = a.tokens.CheckPass(access.Cookie, c.Value, a.logins.Sign)
 		if err == nil {
 			break
@@ -70,9 +71,9 @@ func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
 	return who, nil
 }
 
-// ownPage says that the browser asks for a page of ours. Foreign origins were refused before, so an Origin is our own.
-// Over plain HTTP beyond loopback browsers say nothing with a read; then the dashboard's own header says it.
-func ownPage(r *http.Request) bool {
+// sameOrigin says that the browser asks for a page of ours. Foreign origins were refused before, so an Origin is our
+// own. Over plain HTTP beyond loopback browsers say nothing with a read; then the dashboard's own header says it.
+func sameOrigin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin":
 		return true
@@ -83,8 +84,8 @@ func ownPage(r *http.Request) bool {
 	return false
 }
 
-// begin logs a caller in: the answer has the cookie.
-func (a *guard) begin(g *gin.Context, who access.Caller) (access.Caller, error) {
+// logIn logs a caller in: the answer has the cookie.
+func (a *guard) logIn(g *gin.Context, who access.Caller) (access.Caller, error) {
 	value := a.tokens.Issue(access.Cookie, who, a.logins.Sign)
 	who, err := a.tokens.CheckPass(access.Cookie, value, a.logins.Sign) // or the token was revoked at this moment
 	if err == nil {

@@ -73,16 +73,16 @@ func (a *draftsAPI) delete(g *gin.Context, _ query) (any, error) {
 	return nil, a.drafts.Delete(context.WithoutCancel(g.Request.Context()), g.Param("name"), g.Param("side"), match)
 }
 
-// draftsPatience is how long a list of agents waits for which of them have drafts.
-const draftsPatience = 2 * time.Second
+// draftsTimeout is how long a list of agents waits for which of them have drafts.
+const draftsTimeout = 2 * time.Second
 
-// marked tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than
+// addDrafts tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than
 // that.
-func (a *agentsAPI) marked(g *gin.Context, list []agents.View) {
+func (a *agentsAPI) addDrafts(g *gin.Context, list []agents.View) {
 	if len(list) == 0 || caller(g).Session != "" || caller(g).RequireScope(access.Admin) != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), draftsPatience)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), draftsTimeout)
 	defer cancel()
 	sides, err := a.drafts.Sides(ctx)
 	if err != nil {

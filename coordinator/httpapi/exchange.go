@@ -30,32 +30,32 @@ func (x *exchange) Value(key any) any {
 	return x.Answering.Value(key)
 }
 
-// of is a request's exchange; one that passed no door is nobody's, who may do nothing.
-func of(g *gin.Context) *exchange {
+// exchangeOf is a request's exchange; one that passed no door is nobody's, who may do nothing.
+func exchangeOf(g *gin.Context) *exchange {
 	if x, ok := g.Request.Context().Value(exchangeKey{}).(*exchange); ok {
 		return x
 	}
 	return &exchange{}
 }
 
-// enter opens a request's exchange; close gives its memory back.
-func enter(g *gin.Context) *exchange {
+// newExchange opens a request's exchange; close gives its memory back.
+func newExchange(g *gin.Context) *exchange {
 	x := &exchange{}
 	x.Context = g.Request.Context()
 	g.Request = g.Request.WithContext(x)
 	return x
 }
 
-// lend gives a request its accounts, once it is known whose they are.
-func (x *exchange) lend(m *budget.Memory) {
+// setMemory gives a request its accounts, once it is known whose they are.
+func (x *exchange) setMemory(m *budget.Memory) {
 	who := x.who.KeyScope()
 	x.body.Begin(m.Requests, who)
 	x.work.Begin(m.Work, who)
 	x.Answer.Begin(m.Answers, who)
 }
 
-// spent gives back what a body took: it is stored, and nobody holds it any more.
-func (x *exchange) spent() {
+// free gives back what a body took: it is stored, and nobody holds it any more.
+func (x *exchange) free() {
 	x.body.Empty()
 	x.work.Empty()
 }
@@ -68,7 +68,7 @@ func (x *exchange) close() {
 }
 
 // caller is who asks, once the door knows.
-func caller(g *gin.Context) access.Caller { return of(g).who }
+func caller(g *gin.Context) access.Caller { return exchangeOf(g).who }
 
 // pattern is the route that matched, never what the caller sent.
 func pattern(g *gin.Context) string { return cmp.Or(g.FullPath(), "unknown") }

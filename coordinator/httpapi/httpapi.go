@@ -25,7 +25,7 @@ import (
 // Config is whom the API asks, all of them required, and how it behaves: zero listens to loopback names only.
 type Config struct {
 	Runs       Runs
-	Again      Again
+	Bulk       Bulk
 	Callbacks  Callbacks
 	Sessions   Sessions
 	Agents     Agents
@@ -55,7 +55,7 @@ type Config struct {
 	Trail      Trail
 	Settings   []config.EffectiveSetting
 	Streams    int           // live streams at a time, default 256
-	Beat       time.Duration // rhythm of comments on a quiet stream, default 15 s
+	KeepAlive  time.Duration // rhythm of comments on a quiet stream, default 15 s
 	Log        *slog.Logger  // default slog.Default()
 
 	Metrics *metric.Registry // what GET /metrics tells; nil: nothing is counted
@@ -64,41 +64,41 @@ type Config struct {
 // loginBody is what the body of POST /login may have, which anybody may send.
 const loginBody = 4 << 10
 
-// Slack is what a body may have beyond its parameters, in bytes.
-const Slack = 1 << 20
+// BodyOverhead is what a body may have beyond its parameters, in bytes.
+const BodyOverhead = 1 << 20
 
 func (c Config) withDefaults() Config {
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
 	c.Streams = cmp.Or(c.Streams, 256)
-	c.Beat = cmp.Or(c.Beat, 15*time.Second)
+	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Memory == nil {
-		c.Memory = budget.NewMemory(0, c.MaxPayload+Slack)
+		c.Memory = budget.NewMemory(0, c.MaxPayload+BodyOverhead)
 	}
 	return c
 }
 
 // API answers HTTP requests for one coordinator.
 type API struct {
-	engine *gin.Engine
-	routes []route
-	door   *door
-	seats  *seats // of live streams
-	ends   *ends
+	engine      *gin.Engine
+	routes      []route
+	middleware  *middleware
+	streamLimit *streamLimiter // of live streams
+	ends        *shutdown
 }
 
 // New makes the API of a coordinator.
 func New(cfg Config) *API {
 	cfg = cfg.withDefaults()
-	a := &API{seats: newSeats(cfg.Streams), ends: newEnds()}
+	a := &API{streamLimit: newSeats(cfg.Streams), ends: newEnds()}
 	audited := &recorder{to: cfg.Audit}
 	answers := &answers{audit: audited, log: cfg.Log}
 	guard := &guard{tokens: cfg.Tokens, logins: cfg.Logins, secure: cfg.Secure, runs: cfg.Runs, sessions: cfg.Sessions}
-	a.door = &door{
+	a.middleware = &middleware{
 		anyHost: cfg.AnyHost, host: cfg.Host, public: cfg.Public, prefix: "req-" + rand.Text()[:8] + "-",
 		guard: guard, memory: cfg.Memory, trace: cfg.Trace, audit: audited, answers: answers, log: cfg.Log,
 	}
-	a.door.meter = newMeter(cfg.Metrics, a.Open) // asks the door: whoever monitors may come at once
+	a.middleware.meter = newMeter(cfg.Metrics, a.Open) // asks the door: whoever monitors may come at once
 	h := a.handlers(cfg, guard, audited)
 	a.routes = h.routes()
 	h.service.routes, h.service.document = a.routes, described(a.routes)
@@ -108,19 +108,20 @@ func New(cfg Config) *API {
 
 // handlers makes who answers, by noun.
 func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
-	in := &intake{cfg.MaxPayload + Slack, " (AO_MAX_PAYLOAD)"}
-	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, seats: a.seats, ends: a.ends,
-		beat: cfg.Beat, log: cfg.Log}
+	in := &intake{cfg.MaxPayload + BodyOverhead, " (AO_MAX_PAYLOAD)"}
+	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, limit: a.streamLimit, ends: a.ends,
+		beat: cfg.KeepAlive, log: cfg.Log}
 	mcp := mcpapi.New(mcpapi.Config{
 		Runs: cfg.Runs, Sessions: cfg.Sessions, Agents: cfg.Agents, Schemas: cfg.Schemas, History: cfg.History,
-		Waiting: a.ends.waiting, ReserveStream: a.seats.take, KeepAlive: cfg.Beat, Audit: cfg.Audit, Log: cfg.Log,
+		Waiting: a.ends.waiting, ReserveStream: a.streamLimit.reserve, KeepAlive: cfg.KeepAlive, Audit: cfg.Audit,
+		Log: cfg.Log,
 	})
 	return handlers{
 		login:   newLoginAPI(guard),
 		service: &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
-		runs: &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in,
+		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, sessions: cfg.Sessions, streams: streams, in: in,
 			audit: audited, ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
-		bulk:      &bulkAPI{cfg.Again, in, audited},
+		bulk:      &bulkAPI{cfg.Bulk, in, audited},
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},
 		streams:   streams,
@@ -131,7 +132,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 			maxOwnValidations)},
 		runners: &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},
 		insight: &insightAPI{cfg.Insight, cfg.Checkup, cfg.Trail, make(chan struct{}, 1)},
-		mcp:     &mcpSide{mcp, in, audited},
+		mcp:     &mcpAPI{mcp, in, audited},
 	}
 }
 
@@ -143,10 +144,10 @@ func (a *API) router(answers *answers, at positions, registries func() error) *g
 	e.HandleMethodNotAllowed = true
 	e.UseRawPath, e.UnescapePathValues = true, true // an escaped slash stays in its id, and is refused there
 	_ = e.SetTrustedProxies(nil)                    // fails for addresses only
-	e.Use(a.door.pass)
+	e.Use(a.middleware.handle)
 	for _, r := range a.routes {
-		a.door.meter.endless[r.Path] = r.live
-		h := answers.of(r.ok, at.around(r, r.knowing(registries)))
+		a.middleware.meter.endless[r.Path] = r.live
+		h := answers.of(r.ok, at.wrap(r, r.requireReady(registries)))
 		e.Handle(r.Method, r.Path, h)
 		if r.Method == http.MethodGet && !r.live {
 			e.HEAD(r.Path, h)
@@ -169,4 +170,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.Serve
 func (a *API) Drain(grace time.Duration) { a.ends.drain(grace) }
 
 // Open is how many requests are under way, and how many of them are live streams.
-func (a *API) Open() (requests, streams int64) { return a.door.open.Load(), a.seats.taken() }
+func (a *API) Open() (requests, streams int64) {
+	return a.middleware.open.Load(), a.streamLimit.taken()
+}

@@ -18,19 +18,19 @@ import (
 
 // loginAPI tells callers who they are, and lets browsers in and out.
 type loginAPI struct {
-	guard *guard
-	wrong *tries // by address
-	begun *tries // by token
-	codes *tries // by token
-	in    *intake
+	guard    *guard
+	failures *rateLimiter // by address
+	logins   *rateLimiter // by token
+	codes    *rateLimiter // by token
+	in       *intake
 }
 
 func newLoginAPI(guard *guard) *loginAPI {
 	return &loginAPI{
 		guard: guard, in: &intake{limit: loginBody},
-		wrong: newTries(mostTries, "wrong tokens came from your address"),
-		begun: newTries(mostLogins, "logins began with this token"),
-		codes: newTries(mostLogins, "codes were made with this token"),
+		failures: newRateLimiter(maxFailures, "wrong tokens came from your address"),
+		logins:   newRateLimiter(maxLogins, "logins began with this token"),
+		codes:    newRateLimiter(maxLogins, "codes were made with this token"),
 	}
 }
 
@@ -60,9 +60,9 @@ type loginCode struct {
 }
 
 // show answers GET /me.
-func (a *loginAPI) show(g *gin.Context, _ query) (any, error) { return a.tell(caller(g)) }
+func (a *loginAPI) show(g *gin.Context, _ query) (any, error) { return a.describe(caller(g)) }
 
-func (a *loginAPI) tell(who access.Caller) (me, error) {
+func (a *loginAPI) describe(who access.Caller) (me, error) {
 	deployment, err := a.guard.logins.Deployment()
 	if err != nil {
 		return me{}, err
@@ -106,16 +106,16 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	if _, err := a.guard.logins.Deployment(); err != nil {
 		return nil, err
 	}
-	right, err := a.wrong.take(addressOf(g.Request.RemoteAddr))
+	right, err := a.failures.allow(addressOf(g.Request.RemoteAddr))
 	if err != nil {
 		return nil, err
 	}
 	who, err := a.check(given)
 	if err == nil {
-		_, err = a.begun.take(who.Name) // before it leaves a trace in NATS
+		_, err = a.logins.allow(who.Name) // before it leaves a trace in NATS
 	}
 	if err == nil {
-		who, err = a.use(g.Request.Context(), who)
+		who, err = a.redeem(g.Request.Context(), who)
 	}
 	if fault.KindOf(err) != fault.Unauthorized || err == nil {
 		right()
@@ -123,12 +123,12 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	of(g).who = who
-	who, err = a.guard.begin(g, who)
+	exchangeOf(g).who = who
+	who, err = a.guard.logIn(g, who)
 	if err != nil {
 		return nil, err
 	}
-	return a.tell(who)
+	return a.describe(who)
 }
 
 // read reads what a browser shows. Its errors never repeat any of it.
@@ -159,8 +159,8 @@ func (a *loginAPI) check(given credentials) (access.Caller, error) {
 	return who, nil
 }
 
-// use uses up the code that was shown, where one was.
-func (a *loginAPI) use(ctx context.Context, who access.Caller) (access.Caller, error) {
+// redeem uses up the code that was shown, where one was.
+func (a *loginAPI) redeem(ctx context.Context, who access.Caller) (access.Caller, error) {
 	if (who.Login == access.Pass{}) {
 		return who, nil
 	}
@@ -180,10 +180,10 @@ func (a *loginAPI) logout(g *gin.Context, _ query) (any, error) {
 	if a.guard.tokens == nil {
 		return nil, nil
 	}
-	who, err := a.guard.loggedIn(g.Request)
+	who, err := a.guard.cookieCaller(g.Request)
 	switch {
 	case err == nil && who.Login != access.Pass{}:
-		of(g).who = who
+		exchangeOf(g).who = who
 		if _, err := a.guard.logins.End(context.WithoutCancel(g.Request.Context()), who.Login.ID); err != nil {
 			return nil, err
 		}
@@ -204,7 +204,7 @@ func (a *loginAPI) code(g *gin.Context, _ query) (any, error) {
 	if _, err := a.guard.logins.Deployment(); err != nil {
 		return nil, err
 	}
-	if _, err := a.codes.take(caller(g).Name); err != nil {
+	if _, err := a.codes.allow(caller(g).Name); err != nil {
 		return nil, err
 	}
 	code := a.guard.tokens.Issue(access.Code, caller(g), a.guard.logins.Sign)

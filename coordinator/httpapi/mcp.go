@@ -10,22 +10,22 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// mcpSide is the way to the MCP side.
-type mcpSide struct {
+// mcpAPI is the way to the MCP side.
+type mcpAPI struct {
 	mcp   *mcpapi.API
 	in    *intake
 	audit *recorder
 }
 
 // serve hands a request to the MCP side, read within our limits.
-func (a *mcpSide) serve(g *gin.Context, _ query) (any, error) {
+func (a *mcpAPI) serve(g *gin.Context, _ query) (any, error) {
 	body, err := a.in.body(g)
 	if err != nil {
 		return nil, err
 	}
 	g.Request.Body = io.NopCloser(bytes.NewReader(body))
-	w := &paced{ResponseWriter: g.Writer}
-	x := of(g)
+	w := &pacedWriter{ResponseWriter: g.Writer}
+	x := exchangeOf(g)
 	x.waited = a.mcp.Serve(w, g.Request, body, x.who, x.work.Empty)
 	switch f := w.fault(); {
 	case w.refusal == 0:

@@ -10,8 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// answerOf is what requests are counted by: never by anything that a caller chose.
-type answerOf struct {
+// requestLabels is what requests are counted by: never by anything that a caller chose.
+type requestLabels struct {
 	method, route string
 	code          int
 }
@@ -21,8 +21,8 @@ var methods = []string{"GET", "HEAD", "POST", "PATCH", "DELETE"}
 
 // meter counts requests.
 type meter struct {
-	took    *metric.Cache[answerOf, *metric.Histogram] // nil: nobody counts
-	endless map[string]bool                            // routes that are live streams
+	durations *metric.Cache[requestLabels, *metric.Histogram] // nil: nobody counts
+	endless   map[string]bool                                 // routes that are live streams
 }
 
 // newMeter has the requests counted; open says how many are under way, and how many of them are live streams. A nil
@@ -43,7 +43,7 @@ func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter 
 		s.Set(requests, float64(all))
 		s.Set(streams, float64(live))
 	})
-	m.took = metric.NewCache(func(k answerOf) *metric.Histogram {
+	m.durations = metric.NewCache(func(k requestLabels) *metric.Histogram {
 		return took.With(k.method, k.route, strconv.Itoa(k.code))
 	})
 	return m
@@ -51,12 +51,12 @@ func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter 
 
 // measure counts a request that was answered.
 func (m *meter) measure(g *gin.Context, took time.Duration) {
-	if m.took == nil || m.endless[g.FullPath()] && g.Writer.Status() == 200 {
+	if m.durations == nil || m.endless[g.FullPath()] && g.Writer.Status() == 200 {
 		return
 	}
 	method := g.Request.Method
 	if g.FullPath() == "" && !slices.Contains(methods, method) {
 		method = metric.Other
 	}
-	m.took.Get(answerOf{method, pattern(g), g.Writer.Status()}).ObserveDuration(took - of(g).waited)
+	m.durations.Get(requestLabels{method, pattern(g), g.Writer.Status()}).ObserveDuration(took - exchangeOf(g).waited)
 }

@@ -14,18 +14,18 @@ import (
 // positionHeader says how far an answer has read, and how far a reader wants to be shown at least.
 const positionHeader = "Ao-Position"
 
-// positioned are the beginnings of the paths whose answers are made of the history.
-var positioned = []string{"/runs", "/sessions", "/callbacks", "/sse/", "/status"}
+// positionPrefixes are the beginnings of the paths whose answers are made of the history.
+var positionPrefixes = []string{"/runs", "/sessions", "/callbacks", "/sse/", "/status"}
 
 // positions has every answer that is made of the history say its position, and wait for the one that its reader knows.
 type positions struct{ of Positions }
 
 func isPositioned(r route) bool {
-	return slices.ContainsFunc(positioned, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
+	return slices.ContainsFunc(positionPrefixes, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
 }
 
-// around is a handler of a route with its position.
-func (p positions) around(r route, h handler) handler {
+// wrap is a handler of a route with its position.
+func (p positions) wrap(r route, h handler) handler {
 	if !isPositioned(r) {
 		return h
 	}

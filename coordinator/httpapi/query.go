@@ -17,9 +17,9 @@ type query struct {
 	err    error
 }
 
-// places are where the next page of a list begins. An empty one is the first page, so that a client needs no case of
-// its own for it.
-var places = []string{"cursor", "after"}
+// cursorParams are where the next page of a list begins. An empty one is the first page, so that a client needs no case
+// of its own for it.
+var cursorParams = []string{"cursor", "after"}
 
 // readQuery refuses a parameter that the route does not know, one given twice, and an empty one, by its name.
 func readQuery(raw string, known []string) (query, error) {
@@ -42,7 +42,7 @@ func readQuery(raw string, known []string) (query, error) {
 		case len(all) > 1:
 			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is given %d times; give it once", name,
 				len(all)).With("field", name)
-		case all[0] == "" && !slices.Contains(places, name):
+		case all[0] == "" && !slices.Contains(cursorParams, name):
 			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is empty: give a value, or leave it out",
 				name).With("field", name)
 		}

@@ -32,13 +32,13 @@ var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string)
 	return name == "limit" || name == "cursor"
 })
 
-// ofRegistries are the beginnings of the paths at which agents and runners are told of or changed.
-var ofRegistries = []string{"/agents", "/runner", "/runs/validate"}
+// registryPrefixes are the beginnings of the paths at which agents and runners are told of or changed.
+var registryPrefixes = []string{"/agents", "/runner", "/runs/validate"}
 
-// knowing reads the parameters that a route knows, and hands them on. registries says why agents and runners are not
-// known yet.
-func (r route) knowing(registries func() error) handler {
-	needs := slices.ContainsFunc(ofRegistries, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
+// requireReady reads the parameters that a route knows, and hands them on. registries says why agents and runners are
+// not known yet.
+func (r route) requireReady(registries func() error) handler {
+	needs := slices.ContainsFunc(registryPrefixes, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
 	return func(g *gin.Context) (any, error) {
 		if needs {
 			if err := registries(); err != nil {

@@ -17,7 +17,7 @@ type handlers struct {
 	previews  *previewAPI
 	runners   *runnersAPI
 	insight   *insightAPI
-	mcp       *mcpSide
+	mcp       *mcpAPI
 }
 
 // routes is every way in.
@@ -66,18 +66,18 @@ func (h handlers) routes() []route {
 		{get, "/runs/:id", nil, "one run", ok, h.runs.show, false},
 		{get, "/runs/:id/explain", nil, "why it waits, or why it ended so, as a story with times", ok,
 			h.insight.explain, false},
-		{get, "/runs/:id/result", shortFilters, "the result of a run that has ended", ok, h.runs.result, false},
+		{get, "/runs/:id/result", sizeParams, "the result of a run that has ended", ok, h.runs.result, false},
 		{get, "/runs/:id/wait", []string{"timeout_seconds"},
 			"the run and its result once it has ended (200), else the run (202)", ok, h.runs.wait, false},
-		{post, "/runs/:id/retry", nil, "start a run like this one, with changes of its request", created, h.runs.again,
+		{post, "/runs/:id/retry", nil, "start a run like this one, with changes of its request", created, h.runs.retry,
 			false},
 		{post, "/runs/:id/stop", nil, "stop a run, with tree all below it, too", ok, h.runs.stop, false},
 
 		{get, "/sessions", filters, "sessions, newest first", ok, h.sessions.list, false},
 		{get, "/sessions/:id", nil, "one session", ok, h.sessions.show, false},
 		{get, "/sessions/:id/status", nil, "its status", ok, h.sessions.status, false},
-		{get, "/sessions/:id/result", shortFilters, "the result of its newest ended run", ok, h.sessions.result, false},
-		{get, "/sessions/:id/events", append([]string{"after", "limit"}, shortFilters...),
+		{get, "/sessions/:id/result", sizeParams, "the result of its newest ended run", ok, h.sessions.result, false},
+		{get, "/sessions/:id/events", append([]string{"after", "limit"}, sizeParams...),
 			"what happened in it, oldest first", ok, h.sessions.events, false},
 		{get, "/sessions/:id/tree", []string{"limit", "cursor"},
 			"it and all below it with their runs, parents before children", ok, h.sessions.tree, false},

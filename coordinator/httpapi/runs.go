@@ -23,12 +23,12 @@ import (
 // runsAPI answers for runs.
 type runsAPI struct {
 	runs     Runs
-	more     Again
+	more     Bulk
 	sessions Sessions
 	streams  *streamsAPI // for readers of a sync run's events
 	in       *intake
 	audit    *recorder
-	ends     *ends
+	ends     *shutdown
 	exports  *slots // of those under way
 }
 
@@ -49,16 +49,16 @@ func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.taken(g, func(ctx context.Context) (runs.Accepted, error) {
+	return a.accepted(g, func(ctx context.Context) (runs.Accepted, error) {
 		return a.runs.Submit(ctx, body, caller(g).KeyScope(), key)
 	})
 }
 
-// taken answers a request whose run is stored, as its mode says: at once, or when the run has ended.
-func (a *runsAPI) taken(g *gin.Context, submit func(context.Context) (runs.Accepted, error)) (any, error) {
+// accepted answers a request whose run is stored, as its mode says: at once, or when the run has ended.
+func (a *runsAPI) accepted(g *gin.Context, submit func(context.Context) (runs.Accepted, error)) (any, error) {
 	streaming := wantsStream(g.Request.Header)
 	if streaming { // before anything is stored
-		leave, err := a.streams.take(g)
+		leave, err := a.streams.reserve(g)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (a *runsAPI) taken(g *gin.Context, submit func(context.Context) (runs.Accep
 	if acc.Mode != run.Sync {
 		return reply{http.StatusCreated, at, acc}, nil
 	}
-	of(g).spent()
+	exchangeOf(g).free()
 	a.audit.record(g, http.StatusCreated) // the answer may come long after
 	wait := syncWait * time.Second
 	if acc.Wait != nil {
@@ -100,7 +100,7 @@ func (a *runsAPI) taken(g *gin.Context, submit func(context.Context) (runs.Accep
 func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Context) (runs.Outcome, bool, error)) (
 	runs.Outcome, bool, error) {
 	began := time.Now()
-	defer func() { of(g).waited = time.Since(began) }()
+	defer func() { exchangeOf(g).waited = time.Since(began) }()
 	waiting, cancel := context.WithTimeout(g.Request.Context(), most)
 	defer cancel()
 	defer context.AfterFunc(a.ends.waiting, cancel)()
@@ -215,7 +215,7 @@ func (a *runsAPI) result(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return largeOf(&q, id+".result.json", func() (any, error) {
+	return shortened(&q, id+".result.json", func() (any, error) {
 		res, _, err := a.runs.Result(g.Request.Context(), id)
 		return res, err
 	})
@@ -248,7 +248,7 @@ func (a *runsAPI) stop(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	how, err := stopOf(g, a.in, a.audit)
+	how, err := readStop(g, a.in, a.audit)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (a *serviceAPI) metrics(g *gin.Context, _ query) (any, error) {
 	if a.registry == nil {
 		return nil, fault.New(fault.NotFound, "", "This coordinator counts nothing")
 	}
-	a.registry.Handler().ServeHTTP(&paced{ResponseWriter: g.Writer}, g.Request)
+	a.registry.Handler().ServeHTTP(&pacedWriter{ResponseWriter: g.Writer}, g.Request)
 	return written{}, nil
 }
 

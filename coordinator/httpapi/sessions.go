@@ -56,7 +56,7 @@ func (a *sessionsAPI) result(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return largeOf(&q, id+".result.json", func() (any, error) {
+	return shortened(&q, id+".result.json", func() (any, error) {
 		res, _, err := a.sessions.SessionResult(g.Request.Context(), id)
 		return res, err
 	})
@@ -81,7 +81,7 @@ func (a *sessionsAPI) stop(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	var how sessions.Stop
-	err = optional(g, a.in, &how)
+	err = readOptional(g, a.in, &how)
 	a.audit.changed(g, audit.Targets{Tree: how.Tree})
 	if err != nil {
 		return nil, err

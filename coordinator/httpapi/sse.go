@@ -34,8 +34,8 @@ func (s *sse) open() {
 	s.b.WriteString(retry)
 }
 
-// tell sends one event; id may be empty.
-func (s *sse) tell(id, name string, data any) error {
+// send sends one event; id may be empty.
+func (s *sse) send(id, name string, data any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open()
@@ -51,8 +51,8 @@ func (s *sse) tell(id, name string, data any) error {
 	return s.flush()
 }
 
-// beat sends a comment, so that everybody between sees the connection alive.
-func (s *sse) beat() error {
+// keepAlive sends a comment, so that everybody between sees the connection alive.
+func (s *sse) keepAlive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open()

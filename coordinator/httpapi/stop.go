@@ -14,15 +14,15 @@ type stop struct {
 	Tree bool `json:"tree,omitempty"`
 }
 
-// stopOf reads the body of a run's stop; none is an empty one.
-func stopOf(g *gin.Context, in *intake, audited *recorder) (s stop, err error) {
-	err = optional(g, in, &s)
+// readStop reads the body of a run's stop; none is an empty one.
+func readStop(g *gin.Context, in *intake, audited *recorder) (s stop, err error) {
+	err = readOptional(g, in, &s)
 	audited.changed(g, audit.Targets{Tree: s.Tree})
 	return s, err
 }
 
-// optional reads a body that may be left out.
-func optional(g *gin.Context, in *intake, into any) error {
+// readOptional reads a body that may be left out.
+func readOptional(g *gin.Context, in *intake, into any) error {
 	if g.Request.ContentLength == 0 {
 		return nil
 	}

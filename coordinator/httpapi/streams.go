@@ -22,15 +22,15 @@ type streamsAPI struct {
 	history History
 	runs    Runs
 	guard   *guard // asked at every beat whether the reader's token still counts
-	seats   *seats
-	ends    *ends
+	limit   *streamLimiter
+	ends    *shutdown
 	beat    time.Duration
 	log     *slog.Logger
 }
 
-// soon is how long a stream that has nothing to say keeps its reader without an answer; until then an error has a
-// status.
-const soon = 100 * time.Millisecond
+// statusDelay is how long a stream that has nothing to say keeps its reader without an answer; until then an error has
+// a status.
+const statusDelay = 100 * time.Millisecond
 
 // live runs f with a stream to the caller: heartbeats go out meanwhile, and f's context ends with the caller, with its
 // token, with us, or with a connection that takes no more. An error before the first piece is an ordinary answer.
@@ -42,7 +42,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 	defer context.AfterFunc(a.ends.streaming, cancel)()
 	var beats sync.WaitGroup
 	beats.Go(func() {
-		for pause := soon; ; pause = a.beat {
+		for pause := statusDelay; ; pause = a.beat {
 			t := time.NewTimer(pause)
 			select {
 			case <-ctx.Done():
@@ -50,7 +50,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 				return
 			case <-t.C:
 			}
-			if s.beat() != nil {
+			if s.keepAlive() != nil {
 				cancel()
 				return
 			}
@@ -71,7 +71,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 		return written{}, nil
 	case a.ends.streaming.Err() != nil: // we are going; the reader comes back with its position, to us or another
 		if !s.opened() {
-			_ = s.beat()
+			_ = s.keepAlive()
 		}
 		return written{}, nil
 	case !s.opened():
@@ -82,7 +82,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 	}
 	fa := fault.Of(err)
 	a.log.Warn("live stream ended", "request", requestID(g), "err", err)
-	_ = s.tell("", "error", fa)
+	_ = s.send("", "error", fa)
 	return written{}, nil
 }
 
@@ -92,7 +92,7 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	leave, err := a.take(g)
+	leave, err := a.reserve(g)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 					return err
 				}
 			}
-			return s.tell(i.ID, i.Event, data)
+			return s.send(i.ID, i.Event, data)
 		})
 	})
 }
@@ -120,7 +120,7 @@ func (a *streamsAPI) watch(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	leave, err := a.take(g)
+	leave, err := a.reserve(g)
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +129,15 @@ func (a *streamsAPI) watch(g *gin.Context, q query) (any, error) {
 	return a.live(g, func(ctx context.Context, s *sse) error {
 		return a.runs.Watch(ctx, f, after, func(i projection.Item) error {
 			defer budget.Sent(ctx)
-			return s.tell(i.ID, i.Event, i.Data)
+			return s.send(i.ID, i.Event, i.Data)
 		})
 	})
 }
 
-// take reserves a seat for the caller's stream.
-func (a *streamsAPI) take(g *gin.Context) (leave func(), err error) { return a.seats.take(caller(g)) }
+// reserve reserves a seat for the caller's stream.
+func (a *streamsAPI) reserve(g *gin.Context) (leave func(), err error) {
+	return a.limit.reserve(caller(g))
+}
 
 // The events of a sync run's stream beside `event`: first accepted, last result, or timeout where the wait is over
 // before the run.
@@ -152,9 +154,9 @@ var errEnded = errors.New("the run has ended")
 func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) (any, error) {
 	g.Writer.Header().Set("Location", "/runs/"+acc.RunID)
 	began := time.Now()
-	defer func() { of(g).waited = time.Since(began) }()
+	defer func() { exchangeOf(g).waited = time.Since(began) }()
 	return a.live(g, func(ctx context.Context, s *sse) error {
-		if err := s.tell("", sayAccepted, acc); err != nil {
+		if err := s.send("", sayAccepted, acc); err != nil {
 			return err
 		}
 		waiting, cancel := context.WithTimeout(ctx, wait)
@@ -165,9 +167,9 @@ func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case a.ends.waiting.Err() != nil: // we end
-			return s.tell("", sayTimeout, acc)
+			return s.send("", sayTimeout, acc)
 		case waiting.Err() != nil:
-			return s.tell("", sayTimeout, acc.TimedOut(wait))
+			return s.send("", sayTimeout, acc.TimedOut(wait))
 		case err != nil:
 			return err
 		}
@@ -175,7 +177,7 @@ func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) 
 		if err != nil {
 			return err
 		}
-		return s.tell("", sayResult, out)
+		return s.send("", sayResult, out)
 	})
 }
 
@@ -186,7 +188,7 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 		if e.RunID != acc.RunID {
 			return nil
 		}
-		if err := s.tell(id, projection.ItemEvent, e); err != nil {
+		if err := s.send(id, projection.ItemEvent, e); err != nil {
 			return err
 		}
 		if e.Type == run.EventCompleted || e.Type == run.EventFailed || e.Type == run.EventStopped {
@@ -207,7 +209,7 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 				return nil
 			})
 	} else {
-		err = a.retell(ctx, acc.SessionID, tell)
+		err = a.replay(ctx, acc.SessionID, tell)
 	}
 	if errors.Is(err, errEnded) {
 		return nil
@@ -215,8 +217,8 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 	return err
 }
 
-// retell tells the events of a session from its beginning to its end so far.
-func (a *streamsAPI) retell(ctx context.Context, session string, tell func(id string, e run.Event) error) error {
+// replay tells the events of a session from its beginning to its end so far.
+func (a *streamsAPI) replay(ctx context.Context, session string, tell func(id string, e run.Event) error) error {
 	after := ""
 	for {
 		list, next, err := a.history.Events(ctx, session, after, 1000)

@@ -9,16 +9,18 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// untold are routes that only say whether we are there: they are asked all the time, and nobody wants to see that.
-var untold = map[string]bool{"": true, "/health": true, "/ready": true, "/metrics": true, uiBare: true, uiRoute: true}
+// untracedRoutes are routes that only say whether we are there: they are asked all the time, and nobody wants to see
+// that.
+var untracedRoutes = map[string]bool{"": true, "/health": true, "/ready": true, "/metrics": true, uiBare: true,
+	uiRoute: true}
 
-// traced puts a request into its caller's trace, and begins its span where spans are made. Who asks again and again
+// startTrace puts a request into its caller's trace, and begins its span where spans are made. Who asks again and again
 // whether a run has ended begins no trace by that: a read is told below its caller's only, and so is MCP, whose tools
 // mostly ask; what it submits begins one.
-func traced(t *trace.Tracer, g *gin.Context) (span trace.Span) {
+func startTrace(t *trace.Tracer, g *gin.Context) (span trace.Span) {
 	before := g.Request.Context()
 	ctx := trace.Extract(before, g.Request.Header)
-	if t != nil && (ctx != before || !polls(g)) && !untold[g.FullPath()] {
+	if t != nil && (ctx != before || !isRead(g)) && !untracedRoutes[g.FullPath()] {
 		ctx, span = t.Start(ctx, trace.Server, g.Request.Method+" "+g.FullPath())
 		span.Set("http.request.method", g.Request.Method)
 		span.Set("http.route", g.FullPath())
@@ -29,13 +31,13 @@ func traced(t *trace.Tracer, g *gin.Context) (span trace.Span) {
 	return span
 }
 
-// polls tells whether a request may be one of many that only ask.
-func polls(g *gin.Context) bool {
+// isRead tells whether a request may be one of many that only ask.
+func isRead(g *gin.Context) bool {
 	return g.Request.Method == http.MethodGet || g.Request.Method == http.MethodHead || g.FullPath() == "/mcp"
 }
 
-// answered ends the span of a request.
-func answered(span trace.Span, status int) {
+// endSpan ends the span of a request.
+func endSpan(span trace.Span, status int) {
 	span.SetInt("http.response.status_code", status)
 	if status >= http.StatusInternalServerError {
 		span.SetError(strconv.Itoa(status))

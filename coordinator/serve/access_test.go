@@ -331,7 +331,7 @@ func (m *minds) tokenOf(id string, attempt int) string {
 // of life.
 func TestALiveStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
-	s := secure(t, func(c *serve.Config) { c.HTTP.Beat = 20 * time.Millisecond })
+	s := secure(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })
 	m := think(s.stack, s.admin)
 	top := m.submit(`{"agent_name":"mind","prompt":"hold"}`, s.admin)
 	mine := bearer(m.token(top.RunID))

@@ -221,7 +221,7 @@ func TestALoginEnds(t *testing.T) {
 // TestALiveStreamEndsWithItsLogin: whoever logs out sees no more, wherever the stream is.
 func TestALiveStreamEndsWithItsLogin(t *testing.T) {
 	t.Parallel()
-	s := secure(t, func(c *serve.Config) { c.HTTP.Beat = 20 * time.Millisecond })
+	s := secure(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })
 	cookie := s.login(s.read)
 	_, value, _ := strings.Cut(cookie, ": ")
 	req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/sse/sessions", nil)

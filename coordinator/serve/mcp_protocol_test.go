@@ -185,7 +185,7 @@ func TestMCPGivenUpEarly(t *testing.T) {
 // TestMCPNoProgressTwice: each thing is told once, and what is told counts up.
 func TestMCPNoProgressTwice(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.HTTP.Beat = 20 * time.Millisecond })
+	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })
 	think(s)
 	for _, prompt := range []string{"tell", "fail and tell", "hold and tell"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

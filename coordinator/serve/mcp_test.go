@@ -356,7 +356,7 @@ func TestMCPModes(t *testing.T) {
 // TestMCPProgress: a client that asks for it is told what the run does, while it waits.
 func TestMCPProgress(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.HTTP.Beat = 20 * time.Millisecond })
+	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })
 	think(s)
 	for _, version := range versions {
 		c := s.speak(version)
@@ -384,7 +384,7 @@ func TestMCPProgress(t *testing.T) {
 // more.
 func TestMCPProgressTakesASeat(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.HTTP.Beat, c.HTTP.Streams = 20*time.Millisecond, 1 })
+	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive, c.HTTP.Streams = 20*time.Millisecond, 1 })
 	think(s)
 	next, hangUp := s.listen("GET", "/sse/sessions", "")
 	defer hangUp()
@@ -414,7 +414,7 @@ func (s *stack) rpc(body string, headers ...string) got {
 // TestMCPWaitsEndAlone: who cancels a call, or hangs up, ends the wait and not the run.
 func TestMCPWaitsEndAlone(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.HTTP.Beat = 10 * time.Millisecond })
+	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive = 10 * time.Millisecond })
 	m := think(s)
 	hello := s.rpc(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
 		`"capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)

@@ -229,7 +229,7 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents,
 		co.Schemas, co, co.History, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
-	h.Again = co.Bulk
+	h.Bulk = co.Bulk
 	h.Trail = audit.NewReader(l.bus)
 	h.Insight = struct {
 		*explain.Explainer
@@ -238,7 +238,7 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 	}{co.Explainer, co.Overview, co.Auditor}
 	h.Previews, h.Drafts = co.Preview, co.Drafts
 	h.MaxPayload, h.Registries = co.MaxPayload, co.Registries
-	h.Memory = budget.NewMemory(c.BodyMemory, co.MaxPayload+httpapi.Slack)
+	h.Memory = budget.NewMemory(c.BodyMemory, co.MaxPayload+httpapi.BodyOverhead)
 	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)
 	if u, err := url.Parse(c.PublicURL); err == nil {
 		h.Public = u.Hostname()

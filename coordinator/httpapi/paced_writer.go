@@ -7,16 +7,16 @@ import (
 	"ao/shared/fault"
 )
 
-// paced is a writer that somebody else writes to: a reader that is too slow is cut off all the same, and a refusal in
-// plain text is kept, to be answered as every other one.
-type paced struct {
+// pacedWriter is a writer that somebody else writes to: a reader that is too slow is cut off all the same, and a
+// refusal in plain text is kept, to be answered as every other one.
+type pacedWriter struct {
 	http.ResponseWriter
 	refusal int // its status; 0: there is none
 	text    []byte
 }
 
 // WriteHeader keeps a refusal in plain text to itself.
-func (p *paced) WriteHeader(status int) {
+func (p *pacedWriter) WriteHeader(status int) {
 	if status >= 400 && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
 		p.refusal = status
 		return
@@ -24,7 +24,7 @@ func (p *paced) WriteHeader(status int) {
 	p.ResponseWriter.WriteHeader(status)
 }
 
-func (p *paced) Write(b []byte) (int, error) {
+func (p *pacedWriter) Write(b []byte) (int, error) {
 	if p.refusal != 0 {
 		p.text = append(p.text, b...)
 		return len(b), nil
@@ -33,7 +33,7 @@ func (p *paced) Write(b []byte) (int, error) {
 }
 
 // fault is the refusal that was kept. What has no kind of its own is Invalid: the caller is to mend the request.
-func (p *paced) fault() *fault.Fault {
+func (p *pacedWriter) fault() *fault.Fault {
 	kind := fault.Invalid
 	for k, code := range status {
 		if code == p.refusal {
@@ -44,4 +44,4 @@ func (p *paced) fault() *fault.Fault {
 }
 
 // Unwrap lets the writer be flushed.
-func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *pacedWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }

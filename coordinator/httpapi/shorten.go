@@ -15,8 +15,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// shortFilters are the parameters of what may be large.
-var shortFilters = []string{"max_bytes", "download"}
+// sizeParams are the parameters of what may be large.
+var sizeParams = []string{"max_bytes", "download"}
 
 // structure is how many bytes a document that was cut may have beside its strings, for each byte that was asked for,
 // and at least.
@@ -43,8 +43,8 @@ func large(q *query) (most int, download bool) {
 	return q.number("max_bytes", 0, 1, 1<<30), q.flag("download")
 }
 
-// largeOf answers with a document that may be large, as far as it is wanted.
-func largeOf(q *query, name string, read func() (any, error)) (any, error) {
+// shortened answers with a document that may be large, as far as it is wanted.
+func shortened(q *query, name string, read func() (any, error)) (any, error) {
 	most, file := large(q)
 	if q.err != nil {
 		return nil, q.err
@@ -80,14 +80,14 @@ func shorten(doc any, most int) (any, error) {
 	}
 	head := ""
 	if size := len(strictjson.Object(members)); size > structure*most+structureLeast {
-		head = without(members, most)
+		head = dropLarge(members, most)
 	}
-	return cutOf(members, len(raw), head)
+	return truncatedDoc(members, len(raw), head)
 }
 
-// without takes out the members that are too large to be shown even without their texts: they are null. The first of
+// dropLarge takes out the members that are too large to be shown even without their texts: they are null. The first of
 // them begins in head.
-func without(members []strictjson.Member, most int) (head string) {
+func dropLarge(members []strictjson.Member, most int) (head string) {
 	for i, m := range members {
 		if len(m.Value) <= structureLeast {
 			continue
@@ -100,8 +100,8 @@ func without(members []strictjson.Member, most int) (head string) {
 	return head
 }
 
-// cutOf is a document that says that it was cut, and from how many bytes.
-func cutOf(members []strictjson.Member, size int, head string) (any, error) {
+// truncatedDoc is a document that says that it was cut, and from how many bytes.
+func truncatedDoc(members []strictjson.Member, size int, head string) (any, error) {
 	say, err := json.Marshal(shortDoc{true, size, head})
 	if err != nil {
 		return nil, err

@@ -10,18 +10,18 @@ import (
 // out.
 func TestTries(t *testing.T) {
 	now := time.Now()
-	tries := newTries(mostTries, "wrong tokens came from your address")
+	tries := newRateLimiter(maxFailures, "wrong tokens came from your address")
 	tries.now = func() time.Time { return now }
 	heard := func(from string) (n int) {
-		for range 2 * mostTries {
-			if _, err := tries.take(addressOf(from)); err == nil {
+		for range 2 * maxFailures {
+			if _, err := tries.allow(addressOf(from)); err == nil {
 				n++
 			}
 		}
 		return n
 	}
 	for range 100 {
-		right, err := tries.take(addressOf("192.0.2.1:1"))
+		right, err := tries.allow(addressOf("192.0.2.1:1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,14 +39,14 @@ func TestTries(t *testing.T) {
 		}
 	}
 	now = now.Add(triesWithin)
-	if got := heard("192.0.2.1:2"); got != mostTries {
+	if got := heard("192.0.2.1:2"); got != maxFailures {
 		t.Errorf("after a minute %d are heard", got)
 	}
 	total := 0
 	for i := range 2 * mostAddresses {
 		total += heard(fmt.Sprintf("10.%d.%d.1:1", i/256, i%256))
 	}
-	if len(tries.of) > mostAddresses+1 || total > mostTries*(mostAddresses+1) {
+	if len(tries.of) > mostAddresses+1 || total > maxFailures*(mostAddresses+1) {
 		t.Errorf("%d addresses are kept, %d tries heard", len(tries.of), total)
 	}
 	now = now.Add(triesWithin)

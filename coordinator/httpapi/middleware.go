@@ -23,8 +23,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// door is what every request passes.
-type door struct {
+// middleware is what every request passes.
+type middleware struct {
 	anyHost      bool   // any Host header is welcome
 	host, public string // names that are ours beside those of loopback
 
@@ -41,9 +41,9 @@ type door struct {
 	open     atomic.Int64 // requests under way
 }
 
-// pass is what every request passes, known route or not: it gets an id, foreign pages are turned away, a panic becomes
-// an answer, and the log gets one line without any payload.
-func (d *door) pass(g *gin.Context) {
+// handle is what every request passes, known route or not: it gets an id, foreign pages are turned away, a panic
+// becomes an answer, and the log gets one line without any payload.
+func (d *middleware) handle(g *gin.Context) {
 	began := time.Now()
 	d.open.Add(1)
 	defer d.open.Add(-1)
@@ -51,8 +51,8 @@ func (d *door) pass(g *gin.Context) {
 	g.Writer.Header()["X-Content-Type-Options"] = noSniff
 	g.Writer.Header()["Cache-Control"] = noStore
 	g.Writer.Header()["Content-Security-Policy"] = apiPolicy
-	span := traced(d.trace, g)
-	x := enter(g)
+	span := startTrace(d.trace, g)
+	x := newExchange(g)
 	defer x.close()
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,12 +67,12 @@ func (d *door) pass(g *gin.Context) {
 			d.answers.write(g, reply{status: http.StatusInternalServerError, body: fault.Of(errPanic)})
 		}
 		took := time.Since(began)
-		d.tell(g, took)
+		d.logRequest(g, took)
 		d.meter.measure(g, took)
-		answered(span, g.Writer.Status())
+		endSpan(span, g.Writer.Status())
 		d.audit.record(g, g.Writer.Status())
 	}()
-	err := d.admit(g.Request)
+	err := d.checkOrigin(g.Request)
 	if g.Request.URL.Path == "/" {
 		g.Writer.Header().Set("Vary", "Accept")
 		if err == nil && toDashboard(g.Request) {
@@ -84,7 +84,7 @@ func (d *door) pass(g *gin.Context) {
 	if err == nil {
 		err = d.guard.authorize(g)
 	}
-	x.lend(d.memory)
+	x.setMemory(d.memory)
 	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // nobody reads the body, nor waits for it
 		g.Writer.Header().Set("Connection", "close")
 	}
@@ -98,8 +98,8 @@ func (d *door) pass(g *gin.Context) {
 
 var errPanic = errors.New("panic")
 
-// tell writes the access log: reads are for debugging, writes are news.
-func (d *door) tell(g *gin.Context, took time.Duration) {
+// logRequest writes the access log: reads are for debugging, writes are news.
+func (d *middleware) logRequest(g *gin.Context, took time.Duration) {
 	level := slog.LevelInfo
 	if g.Request.Method == http.MethodGet || g.Request.Method == http.MethodHead {
 		level = slog.LevelDebug
@@ -129,17 +129,17 @@ func (d *door) tell(g *gin.Context, took time.Duration) {
 var sane = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,128}$`)
 
 // nameRequest takes the caller's X-Request-Id where it is harmless in logs, else makes one.
-func (d *door) nameRequest(r *http.Request) string {
+func (d *middleware) nameRequest(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); id != "" && sane.MatchString(id) {
 		return id
 	}
 	return d.prefix + strconv.FormatUint(d.requests.Add(1), 36)
 }
 
-// admit turns away what a web page of somebody else would send: a foreign Host is what DNS rebinding looks like, a
-// foreign Origin is a page that is not ours.
-func (d *door) admit(r *http.Request) error {
-	if !d.anyHost && r.Host != "" && !d.ours(r.Host) {
+// checkOrigin turns away what a web page of somebody else would send: a foreign Host is what DNS rebinding looks like,
+// a foreign Origin is a page that is not ours.
+func (d *middleware) checkOrigin(r *http.Request) error {
+	if !d.anyHost && r.Host != "" && !d.isOwnHost(r.Host) {
 		return fault.Newf(fault.Forbidden,
 			"Host %.80q is not this coordinator's; use localhost, 127.0.0.1 or [::1], or name it in AO_PUBLIC_URL",
 			r.Host)
@@ -159,9 +159,9 @@ func (d *door) admit(r *http.Request) error {
 	return nil
 }
 
-// ours tells whether a Host header names this machine's loopback or the address we listen on, at any port: a forwarded
-// port has another number.
-func (d *door) ours(host string) bool {
+// isOwnHost tells whether a Host header names this machine's loopback or the address we listen on, at any port: a
+// forwarded port has another number.
+func (d *middleware) isOwnHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

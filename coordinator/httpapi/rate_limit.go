@@ -12,14 +12,14 @@ import (
 // How many wrong tokens may come from one address, and how many logins begin with one token, within a time; and how
 // many addresses or tokens are told apart.
 const (
-	mostTries     = 10
-	mostLogins    = 60
+	maxFailures   = 10
+	maxLogins     = 60
 	triesWithin   = time.Minute
 	mostAddresses = 4096
 )
 
-// tries limits what is done at POST /login by who does it.
-type tries struct {
+// rateLimiter limits what is done at POST /login by who does it.
+type rateLimiter struct {
 	most int
 	what string // there was too much of
 	now  func() time.Time
@@ -35,12 +35,12 @@ type window struct {
 	n     int
 }
 
-func newTries(most int, what string) *tries {
-	return &tries{most: most, what: what, now: time.Now, of: map[string]*window{}}
+func newRateLimiter(most int, what string) *rateLimiter {
+	return &rateLimiter{most: most, what: what, now: time.Now, of: map[string]*window{}}
 }
 
-// take counts a try, until right is called: then it was none. The error is Busy.
-func (t *tries) take(who string) (right func(), err error) {
+// allow counts a try, until right is called: then it was none. The error is Busy.
+func (t *rateLimiter) allow(who string) (right func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -58,7 +58,7 @@ func (t *tries) take(who string) (right func(), err error) {
 }
 
 // window is that of an address or a token. Where there are too many, those that come share one.
-func (t *tries) window(who string, now time.Time) *window {
+func (t *rateLimiter) window(who string, now time.Time) *window {
 	if len(t.of) >= mostAddresses && now.Sub(t.swept) >= triesWithin/10 {
 		t.swept = now
 		for other, w := range t.of {

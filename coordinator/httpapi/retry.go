@@ -8,8 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// again starts a run like the one in the path, with the changes in the body.
-func (a *runsAPI) again(g *gin.Context, _ query) (any, error) {
+// retry starts a run like the one in the path, with the changes in the body.
+func (a *runsAPI) retry(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
 	if err != nil {
 		return nil, err
@@ -30,5 +30,5 @@ func (a *runsAPI) again(g *gin.Context, _ query) (any, error) {
 			return a.sessions.AsSession(ctx, own, request)
 		}
 	}
-	return a.taken(g, func(ctx context.Context) (runs.Accepted, error) { return a.more.Retry(ctx, q) })
+	return a.accepted(g, func(ctx context.Context) (runs.Accepted, error) { return a.more.Retry(ctx, q) })
 }

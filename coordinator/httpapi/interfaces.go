@@ -34,8 +34,8 @@ type Runs interface {
 	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
 }
 
-// Again starts runs like ones that there are, and does what is asked of many.
-type Again interface {
+// Bulk starts runs like ones that there are, and does what is asked of many.
+type Bulk interface {
 	Retry(ctx context.Context, q runs.Retry) (runs.Accepted, error)
 	RetryAll(ctx context.Context, m runs.RetrySelection) (runs.BulkResult, error)
 	StopAll(ctx context.Context, m runs.Selection, tree bool) (runs.BulkResult, error)
