@@ -132,8 +132,8 @@ func (u User) restrictToProfiles(r *Permissions, others []User) {
 	}
 	for _, other := range others {
 		for _, p := range other.Profiles {
-			if lane := pullSubject(p.Type, p.Name); !slices.Contains(u.Profiles, p) && !slices.Contains(r.Deny, lane) {
-				r.Deny = append(r.Deny, lane)
+			if pull := pullSubject(p.Type, p.Name); !slices.Contains(u.Profiles, p) && !slices.Contains(r.Deny, pull) {
+				r.Deny = append(r.Deny, pull)
 			}
 		}
 	}

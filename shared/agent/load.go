@@ -159,7 +159,7 @@ func (f Files) Blueprint(kind string) (Blueprint, error) {
 	case f.Prompt == nil:
 		return b, nil
 	case b.SystemPrompt != "":
-		return Blueprint{}, errors.New("system_prompt stands in agent.json and in agent.system-prompt.md; keep one")
+		return Blueprint{}, errors.New("system_prompt is in agent.json and in agent.system-prompt.md; keep one")
 	}
 	b.SystemPrompt = string(f.Prompt)
 	return b, b.Check()

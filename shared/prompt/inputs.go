@@ -36,7 +36,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 			return text, nil
 		}
 	}
-	return "", fault.Wrap(fault.Invalid, "", "parameters.prompt must be a string: it is what the agent is told",
+	return "", fault.Wrap(fault.Invalid, "", "parameters.prompt must be a string: the text for the agent",
 		err).With("field", "parameters.prompt")
 }
 

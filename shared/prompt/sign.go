@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// sign reads the first sign of a text that is not empty, and how many bytes it is: a character, or one that is written
+// sign reads the first character of a non-empty text, and its width in bytes: a plain character, or one written
 // as an entity (&lt; &#60 &amp;lt;), as an escape (\u003c \x3c) or as in a URL (%3c).
 func sign(text string) (m mark, width int) {
 	switch text[0] {
@@ -156,7 +156,7 @@ func hex(text string, i, digits int) (rune, bool) {
 	return rune(v), err == nil
 }
 
-// lookAlikes are letters of other alphabets and forms, each after the ASCII letter it is read as.
+// lookAlikes are letters of other alphabets and forms, each after the ASCII letter it looks like.
 var lookAlikes = func() map[rune]byte {
 	m := map[rune]byte{}
 	for _, word := range strings.Fields("aаΑАαɑᴀªₐᵃ bВΒЬʙᵇ cсСϲᴄℂℭᶜ dԁⅾᴅᵈⅆ eеЕΕєℯℰᴇₑᵉⅇ fϝꜰℱᶠ gɡℊɢᵍ hһНΗℎℋℌℍʜₕʰ " +
@@ -170,7 +170,7 @@ var lookAlikes = func() map[rune]byte {
 	return m
 }()
 
-// asciiFold gives the small ASCII letter or the digit that r is read as; 0: none.
+// asciiFold is the lower-case ASCII letter or the digit that r looks like; 0: none.
 func asciiFold(r rune) byte {
 	switch {
 	case r >= 'a' && r <= 'z', r >= '0' && r <= '9':

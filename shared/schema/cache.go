@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// cache keeps compiled schemas by the hash of their text and forgets those that were not used for longest.
+// cache keeps compiled schemas by the hash of their text. The least recently used ones are dropped.
 type cache struct {
 	mu     sync.Mutex
 	room   int // bytes of schema text; a compiled schema takes twenty to forty times as much

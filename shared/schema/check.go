@@ -10,11 +10,11 @@ import (
 	"github.com/qri-io/jsonschema"
 )
 
-// maxViolations is what one answer lists at most.
+// maxViolations is how many violations one result lists.
 const maxViolations = 100
 
-// check is one value on its way through one schema. It travels as the context that the library hands from keyword to
-// keyword, so that our keywords find it without a lookup and the library has nothing to share between two checks.
+// check is the check of one value against one schema. It is in the context that the library passes from keyword
+// to keyword, so that nothing is shared between two checks.
 type check struct {
 	context.Context
 	nodes  []*jsonschema.Schema
@@ -28,15 +28,15 @@ type check struct {
 	buffer []byte
 }
 
-// violation is a Violation that still knows its place, to be sorted by.
+// violation is a Violation with its place, for sorting.
 type violation struct {
 	at, under path
 	message   string
 }
 
-// A step is one subschema applied to one value, or as much work as that is. A schema of 1 KB, in which each $ref
-// doubles the next, would take any validator minutes; steps end that. Honest schemas need a few for each value, so
-// large values bring their own.
+// A step is one subschema applied to one value, or as much work as that. With a schema of 1 KB in which each
+// $ref doubles the next, any validator would take minutes: steps limit that. Ordinary schemas need a few steps
+// per value, so large values allow more.
 const (
 	steps         = 200_000
 	stepsPerValue = 10
@@ -50,15 +50,15 @@ var checks = sync.Pool{New: func() any {
 	return c
 }}
 
-// Check says in which ways a value does not fit: nil if it fits, else at most 100 violations, sorted by path and schema
-// path. A value that cannot be read, is too large, or takes too long to check is a violation at "$"; a member given
-// twice is one at its own path.
+// Check returns how a value violates the schema: nil if it does not, else at most 100 violations, sorted by
+// path and schema path. A value that cannot be read, is too large, or takes too long to check is a violation at
+// "$". A duplicate member is one at its own path.
 func (s *Schema) Check(value json.RawMessage) []Violation { return s.CheckUpTo(value, maxValueBytes) }
 
 // CheckUpTo is Check for values of at most so many bytes.
 func (s *Schema) CheckUpTo(value json.RawMessage, most int64) (out []Violation) {
 	defer func() {
-		// ours to mend, but never a reason to take the process down or to let the value pass
+		// our bug, but no reason to end the process or to accept the value
 		if r := recover(); r != nil {
 			out = []Violation{{Path: "$", Message: crashed}}
 		}
@@ -73,7 +73,7 @@ func (s *Schema) CheckUpTo(value json.RawMessage, most int64) (out []Violation) 
 	c.node(0, &v)
 	out = c.result()
 	c.reset()
-	checks.Put(c) // not after a panic: it may be in any state
+	checks.Put(c) // not after a panic, when its state is unknown
 	return out
 }
 

@@ -23,7 +23,7 @@ type node struct {
 	here  []int    // the nodes it applies to the same value
 }
 
-// walker goes over a schema once and finds its subschemas, their names, and everything that is wrong.
+// walker visits a schema once and finds its subschemas, their names, and all its errors.
 type walker struct {
 	root        *value
 	nodes       []*node
@@ -45,19 +45,19 @@ const metaSchemaURL = "http://json-schema.org/draft-07/schema"
 //go:embed draft-07.json
 var metaSchema []byte
 
-// meta is the meta-schema as a document; it is only read.
+// meta is the meta-schema as a document; it is never changed.
 var meta = sync.OnceValue(func() *value {
 	v := ownValue(metaSchema)
 	return &v
 })
 
-// maxChain bounds how many subschemas can apply to one value through each other. With the depth of values it bounds the
-// stack.
+// maxChain limits how many subschemas can apply to one value through each other. With the limit of depth it
+// bounds the stack.
 const maxChain = 100
 
 func compile(raw json.RawMessage) (s *Schema, err error) {
 	defer func() {
-		if r := recover(); r != nil { // ours to mend, but never a reason to take the process down
+		if r := recover(); r != nil { // our bug, but no reason to end the process
 			s, err = nil, &Error{
 				[]Violation{{Path: "$", Message: "could not be compiled: the validator failed on this schema"}}}
 		}
@@ -147,8 +147,7 @@ func (w *walker) schema(v *value) {
 	})
 }
 
-// misunderstood refuses, in a schema that declares a later draft, what would mean less in draft-07 than its author
-// thinks.
+// misunderstood refuses, in a schema that declares a later draft, keywords that mean less in draft-07.
 func (w *walker) misunderstood(name string, n *node) {
 	if instead, ok := later[name]; ok {
 		w.problem("is not known in draft-07, the only draft supported; use %s, or remove the $schema that "+
@@ -160,7 +159,7 @@ func (w *walker) misunderstood(name string, n *node) {
 	}
 }
 
-// identify gives a subschema the name that its $id says.
+// identify registers a subschema under its $id.
 func (w *walker) identify(id string, number int) {
 	u, err := url.Parse(id)
 	if err != nil {
@@ -189,14 +188,14 @@ func (w *walker) name(names map[string]int, name, id string, number int) {
 	names[name] = number
 }
 
-// split takes a URI apart into document and fragment.
+// split separates a URI into document and fragment.
 func split(u *url.URL) (document, fragment string) {
 	bare := *u
 	bare.Fragment, bare.RawFragment = "", ""
 	return bare.String(), u.Fragment
 }
 
-// resolve finds what a node's $ref refers to.
+// resolve finds the target of a node's $ref.
 func (w *walker) resolve(n *node) {
 	if n.ref == nil {
 		return
@@ -238,7 +237,7 @@ func (w *walker) builtin() {
 	w.expressions, w.later = seen, later
 }
 
-// follow goes along a JSON pointer. What it leads to is a schema from then on, even where draft-07 would not look for
+// follow resolves a JSON pointer. Its target is a schema from then on, even where draft-07 would not expect
 // one.
 func (w *walker) follow(n *node, from *node, pointer string) int {
 	at, base, trail := from.value, from.base, slices.Clone(from.path)
@@ -271,8 +270,7 @@ func (w *walker) follow(n *node, from *node, pointer string) int {
 	return w.ids[at]
 }
 
-// acyclic refuses schemas that come back to themselves on the same value; they would never end. Their chains are
-// bounded as well.
+// acyclic refuses schemas that apply to the same value again and would never end. It limits their chains, too.
 func (w *walker) acyclic() {
 	length := make([]int, len(w.nodes)) // of the chain that begins here; 0: not known, -1: under way
 	var visit func(id int) int

@@ -11,7 +11,7 @@ func (w *walker) flat(n *node) map[string]any {
 			out["never"] = neverRule{}
 		}
 		return out
-	case n.ref != nil: // whatever stands beside it means nothing
+	case n.ref != nil: // keywords beside $ref are ignored
 		n.here = []int{n.to}
 		out["$ref"] = refRule{n.to}
 		return out

@@ -216,7 +216,7 @@ var rightJoining = &unicode.RangeTable{R16: []unicode.Range16{
 	{0x6c3, 0x6cb, 1}, {0x6cd, 0x6cd, 1}, {0x6cf, 0x6cf, 1}, {0x6d2, 0x6d5, 1}, {0x6ee, 0x6ef, 1},
 }}
 
-// joined says whether a non-joiner stands where letters would join.
+// joined reports whether a non-joiner is where letters would join.
 func joined(u []rune, i int) bool {
 	before := i - 1
 	for before >= 0 && unicode.Is(unicode.Mn, u[before]) {

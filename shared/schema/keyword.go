@@ -44,8 +44,8 @@ var rules = []struct {
 	{"if", func() rule { return new(ifRule) }},
 }
 
-// install makes ours the only keywords the library knows. Its tables have no lock: they are written once, before the
-// first schema is parsed, and never after; as they are not empty, the library does not load its own.
+// install makes our keywords the only ones the library knows. Its tables have no lock: they are written once,
+// before the first schema is parsed. Since they are not empty, the library does not load its own.
 var install = sync.OnceFunc(func() {
 	for _, r := range rules {
 		jsonschema.RegisterKeyword(r.name, func() jsonschema.Keyword { return &keyword{r.make()} })

@@ -64,7 +64,7 @@ func (p path) dotted() string {
 	return cut(b.String(), maxPath)
 }
 
-// keywordName: $ref stands for itself in a schema path.
+// keywordName is a keyword's name in a schema path; $ref keeps its own.
 func keywordName(s string) bool { return s == "$ref" }
 
 // compare orders paths by name and, in arrays, by position; a value comes before what is in it.

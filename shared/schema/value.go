@@ -35,7 +35,7 @@ type value struct {
 	index map[string]int // of names, where there are many
 }
 
-// limits bound what is read before anything looks at it.
+// limits limit what is read, before it is processed.
 type limits struct{ bytes, depth, values int }
 
 const (

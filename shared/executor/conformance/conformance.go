@@ -211,8 +211,8 @@ func (x *examiner) oneshot() {
 
 // largeInput checks the answer to 1 MiB: a model may refuse that with an error.
 func (x *examiner) largeInput(p *proc, err error) {
-	told := p != nil && p.ended() && p.code > 0 && len(bytes.TrimSpace(p.stderrText())) > 0
-	if err != nil && told {
+	explained := p != nil && p.ended() && p.code > 0 && len(bytes.TrimSpace(p.stderrText())) > 0
+	if err != nil && explained {
 		x.should(nameLarge, false, "", "it is refused, with a message: "+say(err))
 		return
 	}
@@ -265,9 +265,9 @@ func (x *examiner) checkInvalid() {
 		return
 	}
 	if x.should(nameInvalid, code != 0, fmt.Sprintf("exit code %d", code),
-		"exit code 0: what it was told was not read, and the run looks done. Check schema_version, and exit with 2") {
+		"exit code 0: it did not read the document, and the run looks done. Check schema_version, and exit with 2") {
 		x.should(nameInvalidTwo, code == executor.CodeInvalid, "",
-			fmt.Sprintf("exit code %d: 2 tells it apart from a run that failed", code))
+			fmt.Sprintf("exit code %d: 2 distinguishes it from a run that failed", code))
 	}
 }
 

@@ -212,9 +212,9 @@ func (p *proc) kill() {
 
 // marked returns the living processes of this test. It waits up to 5 s for those that are about to end, and
 // only a moment after such a wait failed once.
-func (x *examiner) marked(vain *bool) (all []int) {
+func (x *examiner) marked(timedOut *bool) (all []int) {
 	timeout := 5 * time.Second
-	if *vain {
+	if *timedOut {
 		timeout = 200 * time.Millisecond
 	}
 	for end := time.Now().Add(timeout); ; sleep(5 * time.Millisecond) {
@@ -233,7 +233,7 @@ func (x *examiner) marked(vain *bool) (all []int) {
 			return nil
 		}
 		if time.Now().After(end) {
-			*vain = true
+			*timedOut = true
 			return all
 		}
 	}

@@ -1,4 +1,4 @@
-// Package metrictest reads, for tests, what a process tells of itself over HTTP.
+// Package metrictest reads a process's metrics over HTTP, for tests.
 package metrictest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Page is everything that was told at one moment.
+// Page is the content of one scrape.
 type Page map[string]*dto.MetricFamily
 
 // Get asks url; headers are given as "Name: value". Whatever is no metrics ends the test.
