@@ -56,6 +56,7 @@ var sayings = map[string]string{
 		"even without its texts",
 	"Run.children": "lists with roots=true: how many runs the sessions right below its own " +
 		"have; not there: none",
+	"Run.stopped_with":            "the session whose tree was stopped, this run with it",
 	"parent_gone":                 "the parent session does not exist any more",
 	"Me.name":                     "of the token, or the session's id",
 	"Me.login":                    "tokens are asked for here",

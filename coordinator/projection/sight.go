@@ -36,6 +36,9 @@ func (s *sight) bare() run.Run {
 	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it
 		r.ClaimedAt = nil
 	}
+	if s.snap != nil && s.snap.Stopping {
+		r.StoppedWith = s.snap.TreeStop.Session
+	}
 	if s.snap != nil && s.snap.Started != nil {
 		r.StartedAt = s.snap.Started
 	}

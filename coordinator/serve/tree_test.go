@@ -100,6 +100,17 @@ func TestATreeIsStopped(t *testing.T) {
 					return r.Callback != nil && r.Callback.Status == "suppressed" && r.Callback.Reason == "tree_stopped"
 				})
 			}
+			for _, id := range below {
+				if r := into[run.Run](s.get("/runs/"+id), 200); r.StoppedWith != top.SessionID {
+					t.Errorf("%s was stopped with the tree of %q, want %s", id, r.StoppedWith, top.SessionID)
+				}
+				if e := s.get("/runs/" + id + "/explain"); !strings.Contains(e.body, "all that is below session "+top.SessionID) {
+					t.Errorf("nothing explains which tree was stopped: %s", e.body)
+				}
+			}
+			if r := into[run.Run](s.get("/runs/"+top.RunID), 200); r.StoppedWith != "" {
+				t.Errorf("the run above was stopped before its tree, and says with that of %s", r.StoppedWith)
+			}
 			if r := into[run.Run](s.get("/runs/"+waits.RunID), 200); r.Error == nil || r.Error.Code != "stopped" ||
 				!strings.Contains(string(marshal(t, r.Error)), `"stopped_with":"`+top.SessionID) {
 				t.Errorf("the error of one that waited: %s", marshal(t, r.Error))

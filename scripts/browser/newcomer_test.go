@@ -75,6 +75,9 @@ func TestStopAllBelow(t *testing.T) {
 		if end := s.ended(t, child); !strings.Contains(end, `"status":"stopped"`) {
 			t.Errorf("%s: the child ended so: %s", path, end)
 		}
+		p = open(t, s, "/ui/runs/"+child)
+		p.has("Stopped with the tree of")
+		p.has("all that is below")
 	}
 }
 

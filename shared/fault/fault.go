@@ -81,6 +81,23 @@ func (f *Fault) With(name string, value any) *Fault {
 	return f
 }
 
+// Text returns the text of a field, also of a fault that was read from JSON.
+func (f *Fault) Text(name string) (text string, ok bool) {
+	for _, m := range f.Fields {
+		if m.Name != name {
+			continue
+		}
+		switch v := m.Value.(type) {
+		case string:
+			return v, true
+		case json.RawMessage:
+			err := json.Unmarshal(v, &text)
+			return text, err == nil
+		}
+	}
+	return "", false
+}
+
 // After sets when to retry.
 func (f *Fault) After(d time.Duration) *Fault {
 	f.RetryAfter = d

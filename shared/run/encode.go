@@ -195,6 +195,7 @@ func (r *Run) Write(o *strictjson.Builder) {
 	o.OptTime("timeout_at", r.TimeoutAt)
 	o.OptTime("next_attempt_at", r.NextAt)
 	o.OptText("waiting_for", r.WaitingFor)
+	o.OptText("stopped_with", r.StoppedWith)
 	o.OptTrue("parameters_omitted", r.ParametersOmitted)
 	o.OptUint("max_attempts", uint64(r.MaxAttempts))
 	o.OptUint("depth", uint64(r.Depth))

@@ -91,6 +91,9 @@ type Run struct {
 	NextAt     *time.Time `json:"next_attempt_at,omitempty"`
 	WaitingFor string     `json:"waiting_for,omitempty"` // pending: why it waits
 
+	// StoppedWith is the session whose tree was stopped, and this run with it; empty: the run was not stopped so.
+	StoppedWith string `json:"stopped_with,omitempty"`
+
 	// ParametersOmitted: parameters are null because lists and live streams omit large ones.
 	ParametersOmitted bool `json:"parameters_omitted,omitempty"`
 

@@ -73,13 +73,13 @@ func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint6
 	if live && !r.Status.Final() {
 		e.WaitsFor, e.Summary = x.obstacle(r, a, inside)
 	} else {
-		e.Summary = conclusion(t, e.Story)
+		e.Summary = conclusion(t, e.Story, n.stoppedWith)
 	}
 	return e, live || r.Status.Final(), nil
 }
 
-// conclusion says in a sentence how a run ended.
-func conclusion(t projection.Trace, story []Step) string {
+// conclusion says in a sentence how a run ended. with is the session whose tree was stopped, this run with it.
+func conclusion(t projection.Trace, story []Step, with string) string {
 	r := t.Run
 	claimed := r.ClaimedAt
 	for _, s := range story { // by one clock, where the records are to be had
@@ -107,6 +107,9 @@ func conclusion(t projection.Trace, story []Step) string {
 	if r.MaxAttempts > 1 {
 		say += fmt.Sprintf(" (attempt %d of %d)", r.Attempt, r.MaxAttempts)
 	}
+	if with != "" && r.Status == run.Stopped {
+		say += ", with all that is below session " + with
+	}
 	return say + reason(r) + "."
 }
 
@@ -115,7 +118,7 @@ func reason(r run.Run) string {
 	switch {
 	case lost(r.Error):
 		say := ": the runner was lost"
-		if why, _ := field(r.Error, "detail"); why != "" {
+		if why, _ := r.Error.Text("detail"); why != "" {
 			say += ", " + brief(why, 200)
 		}
 		return say

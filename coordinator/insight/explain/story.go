@@ -51,11 +51,13 @@ type narrator struct {
 	t    projection.Trace
 	upTo uint64 // what the index had read when it gave t
 
-	mu     sync.Mutex
-	all    []told
-	keyed  map[int][]keyed // by attempt: the records under its key
-	bounds map[int]int     // by attempt: the newest version that those may have
-	unread error           // of the first record that could not be read, since NATS is away
+	mu  sync.Mutex
+	all []told
+
+	stoppedWith string          // the session whose tree was stopped, this run with it
+	keyed       map[int][]keyed // by attempt: the records under its key
+	bounds      map[int]int     // by attempt: the newest version that those may have
+	unread      error           // of the first record that could not be read, since NATS is away
 }
 
 // keyed is a record under an attempt's key, and how it is told.
@@ -256,8 +258,8 @@ func (n *narrator) next(at int) string {
 
 // gone says whose lease was lost, and how that was seen.
 func gone(f *fault.Fault) string {
-	runner, _ := field(f, "runner_id")
-	why, _ := field(f, "detail")
+	runner, _ := f.Text("runner_id")
+	why, _ := f.Text("detail")
 	return fmt.Sprintf("runner %s was lost: %s", cmp.Or(runner, "?"), cmp.Or(why, f.Message))
 }
 
@@ -272,27 +274,17 @@ func say(f *fault.Fault) string {
 	return brief(f.Message, detailLength-60) + " (" + f.Code + ")"
 }
 
-// field is a text in a fault's body.
-func field(f *fault.Fault, name string) (string, bool) {
-	for _, m := range f.Fields {
-		if m.Name != name {
-			continue
-		}
-		var s string
-		switch v := m.Value.(type) {
-		case string:
-			return v, true
-		case json.RawMessage:
-			return s, json.Unmarshal(v, &s) == nil
-		}
-	}
-	return "", false
-}
-
 func (n *narrator) stop(m bus.Message) {
-	if m.Seq > n.t.Whole[0] {
-		n.add(m, 0, stepStopping, "a stop was requested")
+	if m.Seq <= n.t.Whole[0] {
+		return
 	}
+	say := "a stop was requested"
+	var s run.Stop
+	if json.Unmarshal(m.Body, &s) == nil && s.With != "" {
+		n.stoppedWith = s.With
+		say += " of all that is below session " + s.With
+	}
+	n.add(m, 0, stepStopping, say)
 }
 
 // A callback's list and its turn are next to each other, or have so many records between them at most that it is looked

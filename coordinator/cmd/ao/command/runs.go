@@ -157,6 +157,7 @@ func showRun(a *app, doc json.RawMessage) error {
 	f.Add("type", r.Type)
 	f.Add("status", string(r.Status))
 	f.Add("waiting for", r.WaitingFor)
+	f.Add("stopped with the tree of", r.StoppedWith)
 	if r.Error != nil {
 		f.Add("error", strings.Join(faultLines(r.Error), "\n"))
 	}

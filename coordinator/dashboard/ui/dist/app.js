@@ -2974,6 +2974,7 @@ function About2({ run, events }) {
     ["Attempt", html`${run.attempt}${run.max_attempts > 1 && ` of ${run.max_attempts}`}`],
     ["Runner", run.runner_id ? html`<${Id} id=${run.runner_id} href=${"/ui/runs?runner_id=" + seg(run.runner_id)} />` : null],
     ["Parent", run.parent_session_id ? html`<${Id} id=${run.parent_session_id} href=${"/ui/sessions/" + seg(run.parent_session_id)} />${run.parent_gone && html` <${Badge} kind="warn">deleted<//>`}` : null],
+    ["Stopped with", run.stopped_with ? html`the tree of <${Id} id=${run.stopped_with} href=${`/ui/sessions/${seg(run.stopped_with)}/tree`} />` : null],
     ["Retry of", run.retry_of ? html`<${Id} id=${run.retry_of} href=${"/ui/runs/" + seg(run.retry_of)} />` : null],
     ["Demands", demands.length > 0 ? html`<span class="row wrap">${demands.map((x) => html`<code><${Hostile} text=${x} /></code>`)}</span>` : null],
     ["Created", html`<${Time} at=${run.created_at} focus=${true} />`],
