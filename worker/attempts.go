@@ -66,7 +66,7 @@ type attempts struct {
 }
 
 // add makes the attempt of a key. If it exists already, add returns nil and whether that attempt is claimed.
-func (s *attempts) add(key string, make func() *attempt) (a *attempt, begun bool) {
+func (s *attempts) add(key string, make func() *attempt) (a *attempt, claimed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if there := s.all[key]; there != nil {
@@ -187,7 +187,7 @@ func (s *attempts) markAcked(named []runnerapi.Attempt, sent time.Time) {
 
 // fence kills the attempts that no coordinator acknowledged within limit and whose run may be attempted again. It
 // reports each.
-func (s *attempts) fence(now time.Time, limit time.Duration, tell func(a *attempt, silent time.Duration)) {
+func (s *attempts) fence(now time.Time, limit time.Duration, report func(a *attempt, silent time.Duration)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.all {
@@ -197,7 +197,7 @@ func (s *attempts) fence(now time.Time, limit time.Duration, tell func(a *attemp
 			continue
 		}
 		a.discard(errFenced)
-		tell(a, silent)
+		report(a, silent)
 	}
 }
 

@@ -37,15 +37,15 @@ func (w *Worker) drain(request context.Context, why string) {
 		w.slots.wg.Wait()
 		close(over)
 	}()
-	say := time.NewTicker(5 * time.Second)
-	defer say.Stop()
+	progress := time.NewTicker(5 * time.Second)
+	defer progress.Stop()
 	end, now := request.Done(), w.shutdown.immediate
 	var grace <-chan time.Time
 	for {
 		select {
 		case <-over:
 			return
-		case <-say.C:
+		case <-progress.C:
 			w.log.Info("waiting for runs to end", "runs", w.attempts.runIDs())
 		case <-end:
 			end, grace = nil, time.After(w.Grace)

@@ -34,8 +34,8 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 		w.log.Error("end record", "run", a, "err", err)
 		return
 	}
-	offer := a.HasOutputSchema && r.Status == run.Completed
-	if offer {
+	unverified := a.HasOutputSchema && r.Status == run.Completed
+	if unverified {
 		e.Subject = subject.Offered(a.partition, a.ID, a.Key)
 	}
 	seq, err = appendWithRetry(a.recordCtx, w.bus, e, hasNonce(r.Nonce), func(try int, err error) {
@@ -44,7 +44,7 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 		}
 	})
 	switch {
-	case errors.Is(err, bus.ErrTaken), err == nil && offer && w.endedBefore(a, seq):
+	case errors.Is(err, bus.ErrTaken), err == nil && unverified && w.endedBefore(a, seq):
 		w.counts.refused.Add(1)
 		span.SetError("refused")
 		w.log.Warn("end record refused: the attempt has ended already", "run", a, "status", o.Status,
@@ -59,17 +59,17 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 			w.meter.result.Observe(float64(resultSize(o.Result)))
 		}
 		span.Set(trace.Status, string(r.Status))
-		w.log.Debug("run ended", "run", a, "status", r.Status, "offered", offer)
+		w.log.Debug("run ended", "run", a, "status", r.Status, "unverified", unverified)
 	}
 	span.End()
 }
 
 // endedBefore reports whether the attempt's end record precedes its unverified result, which nobody checks then.
-func (w *Worker) endedBefore(a *attempt, offer uint64) bool {
+func (w *Worker) endedBefore(a *attempt, unverified uint64) bool {
 	ctx, cancel := context.WithTimeout(a.recordCtx, 2*time.Second)
 	defer cancel()
 	m, err := w.bus.Last(ctx, subject.Ended(a.partition, a.ID, a.Key))
-	return err == nil && m.Seq < offer
+	return err == nil && m.Seq < unverified
 }
 
 // excerpt returns the start and the end of a refused result. No run has that result, so only the log shows what was

@@ -27,9 +27,9 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	}
 	if !slices.Contains(run.ReportedKinds, kind) {
 		e.log.Warn("executor's event has an unknown kind, dropped", "run", e.attempt, "kind", kind)
-		say := fmt.Sprintf("an event of the unknown kind %.80q is dropped; known kinds: %s", kind,
+		text := fmt.Sprintf("an event of the unknown kind %.80q is dropped; known kinds: %s", kind,
 			strings.Join(run.ReportedKinds, ", "))
-		kind, body = run.EventMessage, run.TextMessage("system", say)
+		kind, body = run.EventMessage, run.TextMessage("system", text)
 	}
 	ev := run.Event{Type: kind, SessionID: e.attempt.SessionID, RunID: e.attempt.ID, At: time.Now().UTC(), Body: body}
 	raw, err := json.Marshal(ev)

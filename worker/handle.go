@@ -29,9 +29,9 @@ func (w *Worker) handle(d bus.Delivery) {
 		d.NakWithDelay(redeliverAfter)
 		return
 	}
-	a, begun := w.attempts.add(q.Key, func() *attempt { return w.newAttempt(q, partition) })
+	a, claimed := w.attempts.add(q.Key, func() *attempt { return w.newAttempt(q, partition) })
 	switch { // messages are delivered more than once
-	case a == nil && begun:
+	case a == nil && claimed:
 		d.Ack()
 		return
 	case a == nil:
@@ -52,9 +52,9 @@ func (w *Worker) handle(d bus.Delivery) {
 		ev := &events{attempt: a, bus: w.bus, log: w.log, remote: &w.remote, records: w.records,
 			canPack: w.remote.canPack()}
 		ev.state = &sessionState{ev: ev, payloads: w.payloads, maxBytes: w.MaxPayload, sizes: w.meter.state}
-		began := w.meter.execution[run.Completed].Start()
+		started := w.meter.execution[run.Completed].Start()
 		o := w.supervisor.execute(a, ev)
-		w.meter.execution[o.Status].ObserveSince(began)
+		w.meter.execution[o.Status].ObserveSince(started)
 		w.finish(a, o, ev)
 		a.endSpan(o)
 		if o.Status != run.Failed || !a.AllowsRetry(a.Attempt) { // otherwise the next attempt may need the older state

@@ -11,7 +11,7 @@ import (
 
 // register retries until it succeeds, ctx ends, or the error is permanent.
 func (w *Worker) register(ctx context.Context) error {
-	var said string
+	var logged string
 	var at time.Time
 	for pause := 200 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
 		err := w.registerOnce()
@@ -28,9 +28,9 @@ func (w *Worker) register(ctx context.Context) error {
 		if fault.KindOf(err) != fault.Conflict {
 			limit = min(pause, time.Second) // a coordinator may appear at any moment
 		}
-		if err.Error() != said || time.Since(at) > 10*time.Second {
+		if err.Error() != logged || time.Since(at) > 10*time.Second {
 			w.client.logRegisterError(err)
-			said, at = err.Error(), time.Now()
+			logged, at = err.Error(), time.Now()
 		}
 		sleep(ctx, limit/2+rand.N(limit/2))
 	}

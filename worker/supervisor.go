@@ -69,10 +69,10 @@ type lineRouter struct {
 }
 
 // listen routes lines to the executor; see executor.Host.
-func (t *lineRouter) listen(hear func(executor.Line)) (stop func()) {
+func (t *lineRouter) listen(listener func(executor.Line)) (stop func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.listener = hear
+	t.listener = listener
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()

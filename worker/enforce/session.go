@@ -20,12 +20,12 @@ type session struct {
 
 // wrap returns a host that tracks what is bound and kept.
 func (s *session) wrap(host executor.Host) executor.Host {
-	tell, keep, state := host.Emit, host.SaveState, host.LoadState
+	emit, keep, state := host.Emit, host.SaveState, host.LoadState
 	host.Emit = func(kind string, body json.RawMessage) {
 		if kind == executor.LineBind {
 			s.onBind(body)
 		}
-		tell(kind, body)
+		emit(kind, body)
 	}
 	if keep != nil {
 		host.SaveState = func(ctx context.Context, text []byte) error {

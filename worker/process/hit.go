@@ -43,14 +43,14 @@ func (l Limits) detectHit(e Exit) Hit {
 			return h
 		}
 	}
-	said := bytes.ToLower(e.Stderr[max(0, len(e.Stderr)-64<<10):])
+	output := bytes.ToLower(e.Stderr[max(0, len(e.Stderr)-64<<10):])
 	for _, sign := range limitMessages {
 		for _, v := range l.all() {
 			if v.name != sign.name || v.value == 0 {
 				continue
 			}
 			for _, w := range sign.words {
-				if bytes.Contains(said, []byte(w)) {
+				if bytes.Contains(output, []byte(w)) {
 					return Hit{v.name, false, fmt.Sprintf("%d%s", v.value, v.unit)}
 				}
 			}

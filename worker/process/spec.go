@@ -144,12 +144,12 @@ func expandHome(p string) string {
 	return filepath.Clean(p)
 }
 
-func invalid(field, say string, args ...any) error {
+func invalid(field, format string, args ...any) error {
 	space := " "
-	if strings.HasPrefix(say, "[") {
+	if strings.HasPrefix(format, "[") {
 		space = ""
 	}
-	return fault.New(fault.Invalid, "", field+space+fmt.Sprintf(say, args...)).With("field", field)
+	return fault.New(fault.Invalid, "", field+space+fmt.Sprintf(format, args...)).With("field", field)
 }
 
 // Hit is the limit that probably ended a program.

@@ -69,7 +69,7 @@ type Job struct {
 	OnEvent func(kind string, body json.RawMessage)
 	// Listen makes lines sent over the gateway count as if written to stdout (executor.Host); nil: there is no
 	// gateway.
-	Listen func(hear func(executor.Line)) (stop func())
+	Listen func(listener func(executor.Line)) (stop func())
 }
 
 // Run runs a job to its end. When ctx ends, the program is stopped and so is the outcome, with the result so far.

@@ -21,14 +21,14 @@ func writeHealth(ctx context.Context, file string, all []*worker.Worker, log *sl
 	defer os.Remove(file)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	said := false
+	logged := false
 	for {
 		if why := unhealthy(all, time.Now()); why == "" {
 			err := os.WriteFile(file, []byte("every runner's heartbeats are answered\n"), 0o644)
-			if err != nil && !said {
+			if err != nil && !logged {
 				log.Warn("cannot write the health file (AO_HEALTH_FILE)", "err", err)
 			}
-			said = err != nil
+			logged = err != nil
 		} else if err := os.WriteFile(file+".why", []byte(why+"\n"), 0o644); err == nil {
 			_ = os.Rename(file+".why", file)
 			_ = os.Chtimes(file, time.Time{}, time.Unix(0, 0)) // oldest possible, so it counts as unhealthy
