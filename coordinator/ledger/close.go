@@ -9,42 +9,61 @@ import (
 	"ao/shared/run"
 )
 
-// Close adds up: now is the time, last the sequence that was the stream's last when the reading began.
-func (b *book) Close(now time.Time, last uint64) Report {
-	r := Report{Sequence: last, Before: b.first, Records: b.records, Unknown: b.unknown, Foreign: b.nobodys,
-		Strays: append([]uint64{}, b.foreign...)}
-	b.entries.all(func(at uint32, e *entry) {
+// Close returns the report. now is the current time, last the stream's last sequence when reading began.
+func (b *verifier) Close(now time.Time, last uint64) Report {
+	r := Report{
+		Sequence:    last,
+		Before:      b.first,
+		Records:     b.records,
+		Unknown:     b.unknown,
+		Foreign:     b.foreignCount,
+		ForeignSeqs: append([]uint64{}, b.foreign...),
+	}
+	b.runStates.all(func(at uint32, e *runState) {
 		switch {
-		case e.is(gone):
+		case e.is(deleted):
 			return
 		case !e.is(known):
-			if since := b.runs.promised[at]; since != 0 && now.Sub(time.Unix(0, since)) <= overdue {
+			if since := b.runs.reserved[at]; since != 0 && now.Sub(time.Unix(0, since)) <= overdue {
 				return // it is being accepted
 			}
-			if b.explained(finding{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, excuse: cutOff,
-				born: e.id.born()}) {
+			if b.exempt(
+				violation{
+					Wrong:     Wrong{Sequence: e.first},
+					session:   e.session,
+					run:       at,
+					exemption: cutOff,
+					madeAt:    e.id.madeAt(),
+				},
+			) {
 				return
 			}
-			b.finding(kindUnknownRun, e, fmt.Sprintf("Record %d is of a run that nobody accepted", e.first))
+			b.violation(kindUnknownRun, e, fmt.Sprintf("Record %d is of a run that was never accepted", e.first))
 		default:
 			r.Runs.Accepted++
 		}
 		b.runs.count(&r, at, e, now)
 		b.calls.count(&r, at, e, now)
 	})
-	b.places.all(func(_ uint32, p *place) {
+	b.sessions.all(func(_ uint32, p *sessionState) {
 		if p.runs > 0 {
 			r.Sessions++
 		}
 	})
 	if c := r.Runs; c.Accepted != c.Waiting+c.Running+c.Ended {
-		b.keep(finding{Wrong: Wrong{Kind: kindSum, Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run "+
-			"and %d have ended, which makes %d",
-			c.Accepted, c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended)}})
+		b.keep(
+			violation{
+				Wrong: Wrong{
+					Kind: kindSum,
+					Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d",
+						c.Accepted, c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended),
+				},
+			},
+		)
 	}
 	r.Wrong = []Wrong{}
-	for _, f := range b.found {
-		if !b.explained(f) {
+	for _, f := range b.violations {
+		if !b.exempt(f) {
 			r.Wrong = append(r.Wrong, f.Wrong)
 		}
 	}
@@ -55,30 +74,30 @@ func (b *book) Close(now time.Time, last uint64) Report {
 	return r
 }
 
-// explained tells whether the absence of records that were taken away explains a finding.
-func (b *book) explained(f finding) bool {
-	deleted := b.places.at(f.session).deleted
+// exempt reports whether removed records explain a violation.
+func (b *verifier) exempt(f violation) bool {
+	deleted := b.sessions.at(f.session).deleted
 	switch {
 	case deleted > f.Sequence:
 		return true
-	case f.excuse == never:
+	case f.exemption == never:
 		return false
-	case f.excuse == late && deleted != 0, f.excuse == unknown && !b.lastDeleted.Before(f.born.Add(-skew)) &&
-		!b.lastDeleted.IsZero():
+	case f.exemption == late && deleted != 0,
+		f.exemption == unknown && !b.lastDeleted.Before(f.madeAt.Add(-skew)) && !b.lastDeleted.IsZero():
 		return true
 	}
-	open := b.entries.at(f.run).is(running | held) // such a run is never truncated
-	return b.first > 1 && !open && !f.born.After(b.cut.Add(skew))
+	open := b.runStates.at(f.run).is(running | claimedToEnd) // such a run is never truncated
+	return b.first > 1 && !open && !f.madeAt.After(b.cut.Add(skew))
 }
 
-// callback adds a run that a parent is to be told of.
-func (b *callsBook) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
+// callback counts a run that calls a parent back.
+func (b *callbackVerifier) callback(c *Callbacks, at uint32, e *runState, now time.Time) {
 	c.Owed++
 	switch {
-	case b.told(e) && e.is(hushed):
+	case b.delivered(e) && e.is(suppressed):
 		c.Suppressed++
 		return
-	case b.told(e):
+	case b.delivered(e):
 		c.Delivered++
 		return
 	case b.obstacle(e) != "":
@@ -86,23 +105,26 @@ func (b *callsBook) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
 		return
 	}
 	c.Waiting++
-	p := b.places.at(e.parent)
-	patience := overdue
-	if p.flags&missed != 0 {
-		patience = overdueMissed
+	p := b.sessions.at(e.parent)
+	limit := overdue
+	if p.flags&lastUnclaimed != 0 {
+		limit = overdueMissed
 	}
-	idle := now.Sub(time.Unix(0, max(p.idle, b.runs.ends[at])))
-	if len(b.runs.open[e.parent]) == 0 && idle > patience {
-		b.finding(kindOverdue, e, fmt.Sprintf("Its parent has been idle for %s and was not told of it",
-			idle.Round(time.Second)))
+	idle := now.Sub(time.Unix(0, max(p.idleSince, b.runs.ends[at])))
+	if len(b.runs.open[e.parent]) == 0 && idle > limit {
+		b.violation(
+			kindOverdue,
+			e,
+			fmt.Sprintf("Its parent has been idle for %s and was not called back", idle.Round(time.Second)),
+		)
 	}
 }
 
-// count adds a run to the sums of callbacks.
-func (b *callsBook) count(r *Report, at uint32, e *entry, now time.Time) {
-	if e.is(hooked) && e.is(final) {
+// count adds a run to the sums of callbacks and webhooks.
+func (b *callbackVerifier) count(r *Report, at uint32, e *runState, now time.Time) {
+	if e.is(hasWebhook) && e.is(final) {
 		r.Webhooks.Owed++
-		switch b.hooks[at].status {
+		switch b.webhooks[at].status {
 		case run.NotifyDelivered:
 			r.Webhooks.Delivered++
 		case run.NotifyDead:
@@ -111,37 +133,49 @@ func (b *callsBook) count(r *Report, at uint32, e *entry, now time.Time) {
 			r.Webhooks.Waiting++
 		}
 	}
-	if e.is(calls) && e.is(final) {
+	if e.is(callsBack) && e.is(final) {
 		b.callback(&r.Callbacks, at, e, now)
 	}
 }
 
-// count adds a run to the sums. That it runs, and that it has ended, are facts of their own: where both are, the sum is
+// count adds a run to the sums. Running and ended are counted independently: if a run is both, the sum is
 // wrong.
-func (b *runsBook) count(r *Report, at uint32, e *entry, now time.Time) {
+func (b *runVerifier) count(r *Report, at uint32, e *runState, now time.Time) {
 	for _, c := range []struct {
 		of bool
 		n  *int
 	}{
-		{e.is(known) && !e.is(running|final), &r.Runs.Waiting}, {e.is(running), &r.Runs.Running},
-		{e.is(final), &r.Runs.Ended},
+		{e.is(known) && !e.is(running|final), &r.Runs.Waiting}, {e.is(running), &r.Runs.Running}, {e.is(final), &r.Runs.Ended},
 		{e.is(completed), &r.Runs.Completed}, {e.is(failed), &r.Runs.Failed}, {e.is(stopped), &r.Runs.Stopped},
 	} {
 		if c.of {
 			*c.n++
 		}
 	}
-	r.Attempts.Begun += int(e.begins)
-	r.Attempts.Ended += int(e.words)
-	r.Attempts.Retried += max(int(e.begins)-1, 0)
-	if e.is(held) && now.Sub(time.Unix(0, b.live[at].carried)) > overdue {
-		b.finding(kindUnfinished, e, fmt.Sprintf("A coordinator claimed attempt %d, to end it, and it has no last word",
-			e.claimed))
+	r.Attempts.Claimed += int(e.claims)
+	r.Attempts.Ended += int(e.ends)
+	r.Attempts.Retried += max(int(e.claims)-1, 0)
+	if e.is(claimedToEnd) && now.Sub(time.Unix(0, b.live[at].carriedAt)) > overdue {
+		b.violation(
+			kindUnfinished,
+			e,
+			fmt.Sprintf("A coordinator claimed attempt %d to end it, and it has no end record", e.claimed),
+		)
 	}
-	if l := b.live[at]; l.offered != 0 && now.Sub(time.Unix(0, l.offered)) > overdueOffer {
-		b.keep(finding{Wrong: Wrong{Kind: kindUnchecked, RunID: e.id.runID(), Sequence: l.offer,
-			Message: fmt.Sprintf(
-				"The result of attempt %d was offered %s ago, and no coordinator has said the last word", l.n,
-				now.Sub(time.Unix(0, l.offered)).Round(time.Second))}})
+	if l := b.live[at]; l.reportedAt != 0 && now.Sub(time.Unix(0, l.reportedAt)) > overdueResult {
+		b.keep(
+			violation{
+				Wrong: Wrong{
+					Kind:     kindUnchecked,
+					RunID:    e.id.runID(),
+					Sequence: l.result,
+					Message: fmt.Sprintf(
+						"The result of attempt %d was reported %s ago, and no coordinator has written the end record",
+						l.n,
+						now.Sub(time.Unix(0, l.reportedAt)).Round(time.Second),
+					),
+				},
+			},
+		)
 	}
 }

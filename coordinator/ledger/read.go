@@ -11,13 +11,13 @@ import (
 	"ao/shared/fault"
 )
 
-// tries is how often the stream is read anew because history was taken away meanwhile.
-const tries = 3
+// maxReads is how often the stream is read again because history was removed meanwhile.
+const maxReads = 3
 
-// errEnough ends the reading.
-var errEnough = errors.New("enough")
+// errDone ends the reading.
+var errDone = errors.New("enough")
 
-// Auditor reads the stream anew, whatever a coordinator's own fold says.
+// Auditor reads the whole stream, independently of any projection.
 type Auditor struct {
 	Stream *bus.Bus
 	Rules  Rules
@@ -28,19 +28,19 @@ func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
 	return auditStream(ctx, a.Stream, a.Rules)
 }
 
-// auditStream audits RUNS by these rules: from its first record to the one that is its last now. What is written
-// meanwhile does not count; what is taken away meanwhile (sessions that are deleted, history that is truncated) would
-// seem missing, so then it reads again.
+// auditStream audits RUNS up to the record that is its last now. Later records do not count. Records removed
+// meanwhile, by
+// deletion or truncation, would seem missing, so it then reads again.
 func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 	for n := 1; ; n++ {
 		before, err := b.State(ctx)
 		if err != nil {
 			return Report{}, err
 		}
-		book := newBook()
+		book := newVerifier()
 		book.Rules = rules
 		if before.Msgs > 0 {
-			if err := enter(ctx, b, book, before.Last); err != nil {
+			if err := addAll(ctx, b, book, before.Last); err != nil {
 				return Report{}, err
 			}
 		}
@@ -53,19 +53,17 @@ func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 			r.Before = before.First
 		}
 		switch quiet := after.Last >= before.Last && after.Last-after.Msgs == before.Last-before.Msgs; {
-		case quiet, r.OK && n == tries:
+		case quiet, r.OK && n == maxReads:
 			return r, nil
-		case n == tries:
-			return Report{},
-				fault.New(fault.Unavailable, "",
-					"Sessions are being deleted, or history truncated, while it is read; try again in a moment").After(
-					time.Second)
+		case n == maxReads:
+			return Report{}, fault.New(fault.Unavailable, "", "Sessions are being deleted, or history truncated, while it is read; try again in a moment").
+				After(time.Second)
 		}
 	}
 }
 
-// enter reads into a book the records up to a sequence.
-func enter(ctx context.Context, b *bus.Bus, book *book, last uint64) error {
+// addAll reads the records up to a sequence.
+func addAll(ctx context.Context, b *bus.Bus, book *verifier, last uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var at atomic.Uint64
@@ -80,28 +78,29 @@ func enter(ctx context.Context, b *bus.Bus, book *book, last uint64) error {
 	}()
 	err := b.Follow(ctx, subject.Runs, 0, nil, func(m bus.Message) error {
 		if m.Seq <= last {
-			book.Enter(m)
+			book.Add(m)
 		}
 		at.Store(m.Seq)
 		if m.Seq >= last {
-			return errEnough
+			return errDone
 		}
 		return nil
 	})
 	cancel()
 	<-watched
-	if errors.Is(err, errEnough) || ended.Load() {
+	if errors.Is(err, errDone) || ended.Load() {
 		return nil
 	}
 	return err
 }
 
-// nothingFollows waits until the reading stands still and the stream has nothing more for it: the record with the last
-// sequence was taken away. A replica that lags may say so too early, so it must say it twice.
+// nothingFollows waits until reading stands still and the stream has nothing more: the last record was
+// removed. A replica
+// that lags may say so too early, so it must say it twice.
 func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uint64) bool {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	said := 0
+	confirmed := 0
 	for before := at.Load(); ; {
 		select {
 		case <-ctx.Done():
@@ -110,16 +109,16 @@ func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uin
 		}
 		now := at.Load()
 		if now != before {
-			before, said = now, 0
+			before, confirmed = now, 0
 			continue
 		}
 		follows, err := b.HasRecords(ctx, now, last)
 		if err != nil || follows {
-			said = 0
+			confirmed = 0
 			continue
 		}
-		said++
-		if said == 2 {
+		confirmed++
+		if confirmed == 2 {
 			return true
 		}
 	}

@@ -13,23 +13,23 @@ import (
 	"ao/shared/strictjson"
 )
 
-// fields are what the book reads of a record, of whatever kind. Parameters, agents and results are stepped over.
+// fields are what the verifier reads of a record of any kind. Parameters, agents and results are skipped.
 type fields struct {
-	v, attempt, most, n, bound   int
-	run, session, parent, runner string
-	turn                         string // of a callback record: the turn, where run is another
-	key, mode, agentType, status string
-	children                     []string
-	checked                      string
-	hooked, contract, suppressed bool
-	next                         bool // it carries the record that is to follow
-	reports                      bool // it is a callback turn, whose list precedes
+	v, attempt, most, n, recordVersion int
+	run, session, parent, runner       string
+	turn                               string // of a callback record: the turn, if run is another one
+	key, mode, agentType, status       string
+	children                           []string
+	checked                            string
+	hasWebhook, hasSchema, suppressed  bool
+	next                               bool // it carries the record that follows
+	callbackTurn                       bool // it is a callback turn, whose list comes first
 }
 
 var errNotJSON = errors.New("not valid JSON")
 
 func read(body []byte) (f fields, err error) {
-	if !strictjson.Valid(body) { // to step over is not to check
+	if !strictjson.Valid(body) { // scanning does not validate
 		return f, errNotJSON
 	}
 	err = strictjson.Scan(body, func(name, v []byte) {
@@ -39,7 +39,7 @@ func read(body []byte) (f fields, err error) {
 		case "attempt":
 			f.attempt = int(strictjson.Uint(v))
 		case "record_version":
-			f.bound = int(strictjson.Uint(v))
+			f.recordVersion = int(strictjson.Uint(v))
 		case "max_attempts":
 			f.most = int(strictjson.Uint(v))
 		case "n":
@@ -63,15 +63,15 @@ func read(body []byte) (f fields, err error) {
 		case "status":
 			f.status = strictjson.String(v)
 		case "contract":
-			f.contract = string(v) == "true"
+			f.hasSchema = string(v) == "true"
 		case "callback_turn":
-			f.reports = string(v) == "true"
+			f.callbackTurn = string(v) == "true"
 		case "suppressed":
 			f.suppressed = string(v) == "true"
 		case "checked":
 			f.checked = strictjson.String(v)
 		case "callback_url":
-			f.hooked = len(strictjson.StringBytes(v)) > 0
+			f.hasWebhook = len(strictjson.StringBytes(v)) > 0
 		case "next":
 			f.next = true
 		case "children":
@@ -81,7 +81,7 @@ func read(body []byte) (f fields, err error) {
 	return f, err
 }
 
-// shared is a text, without memory of its own where it is one of these.
+// shared returns a text, without allocating if it is a known one.
 func shared(v []byte, known ...string) string {
 	for _, k := range known {
 		if string(v) == k {
@@ -91,7 +91,7 @@ func shared(v []byte, known ...string) string {
 	return string(v)
 }
 
-// session is the session that a record is of: what its subject or its body names.
+// session returns the session that a record's subject or body names.
 func session(rec subject.Record, f fields) string {
 	if rec.Session != "" {
 		return rec.Session
@@ -104,7 +104,7 @@ type ident [16]byte
 
 type index map[ident]uint32
 
-// runIdent reads a run's id; false: no coordinator made it.
+// runIdent parses a run's id; false: no coordinator made it.
 func runIdent(id string) (i ident, ok bool) {
 	digits, ok := strings.CutPrefix(id, "run_")
 	if !ok || len(digits) != 32 || strings.ToLower(digits) != digits {
@@ -114,7 +114,7 @@ func runIdent(id string) (i ident, ok bool) {
 	return i, err == nil
 }
 
-// sessionIdent is a session's id, or, of one that a caller chose, what it hashes to.
+// sessionIdent parses a session's id, or hashes one that a caller chose.
 func sessionIdent(id string) (i ident) {
 	if digits, ok := strings.CutPrefix(id, "ses_"); ok && len(digits) == 32 && strings.ToLower(digits) == digits {
 		if _, err := hex.Decode(i[:], []byte(digits)); err == nil {
@@ -127,8 +127,8 @@ func sessionIdent(id string) (i ident) {
 
 func (i ident) runID() string { return "run_" + hex.EncodeToString(i[:]) }
 
-// born is when an id was made: a UUIDv7 begins with that, in milliseconds.
-func (i ident) born() time.Time {
+// madeAt returns when an id was made: a UUIDv7 begins with its time in milliseconds.
+func (i ident) madeAt() time.Time {
 	var ms int64
 	for _, b := range i[:6] {
 		ms = ms<<8 | int64(b)
@@ -136,7 +136,7 @@ func (i ident) born() time.Time {
 	return time.UnixMilli(ms)
 }
 
-// slab is a list that grows without moving what it holds.
+// slab is a list that grows without moving its elements.
 type slab[T any] struct {
 	pages [][]T
 }
@@ -155,7 +155,7 @@ func (s *slab[T]) add(v T) uint32 {
 
 func (s *slab[T]) at(i uint32) *T { return &s.pages[i/page][i%page] }
 
-// all calls f with everything but the first, which stands for none.
+// all calls f with every element but the first, which stands for none.
 func (s *slab[T]) all(f func(i uint32, v *T)) {
 	for p := range s.pages {
 		for j := range s.pages[p] {
@@ -166,14 +166,15 @@ func (s *slab[T]) all(f func(i uint32, v *T)) {
 	}
 }
 
-// Rules are what a book cannot know of the records alone; the zero value has none.
+// Rules are what cannot be known from records alone. The zero value has none.
 type Rules struct {
-	// Checked tells whether a mark is that of a coordinator that checked the result of an attempt against the run's
-	// output schema: without a valid one such a run has not completed, whatever its last word says, but failed. nil: no
-	// mark is valid.
+	// Checked reports whether mark is the signature of a coordinator that checked an attempt's result against
+	// the output
+	// schema. Without it such a run counts as failed. nil: no mark is valid.
 	Checked func(run string, attempt int, mark string) bool
-	// Key makes the key of an attempt. A record under none of its run's keys may be written by whoever has a worker's
-	// credential: it is counted, and says nothing. nil: every key counts.
+	// Key makes the key of an attempt. Anybody with a worker's credential can write a record under no valid
+	// key, so such records
+	// are only counted. nil: every key counts.
 	Key func(run string, attempt int) string
 	// Version is the newest version of records that is read; 0: run.Version.
 	Version int

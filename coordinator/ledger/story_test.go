@@ -56,8 +56,17 @@ func (s *story) write(subj string, record any) {
 func (s *story) id(prefix string) string {
 	s.ids++
 	ms := s.at.UnixMilli()
-	b := [16]byte{byte(ms >> 40), byte(ms >> 32), byte(ms >> 24), byte(ms >> 16), byte(ms >> 8), byte(ms),
-		14: byte(s.ids >> 8), 13: byte(s.ids >> 16), 15: byte(s.ids)}
+	b := [16]byte{
+		byte(ms >> 40),
+		byte(ms >> 32),
+		byte(ms >> 24),
+		byte(ms >> 16),
+		byte(ms >> 8),
+		byte(ms),
+		14: byte(s.ids >> 8),
+		13: byte(s.ids >> 16),
+		15: byte(s.ids),
+	}
 	return prefix + hex.EncodeToString(b[:])
 }
 
@@ -79,12 +88,12 @@ func (s *story) truncate(n uint64) { s.purge(func(m bus.Message) bool { return m
 
 // close reads the story, some time after its last record.
 func (s *story) close(after time.Duration) Report {
-	b := newBook()
+	b := newVerifier()
 	b.Checked = func(run string, attempt int, mark string) bool { return mark == markOf(run, attempt) }
 	b.Key, b.Version = keyOf, s.version
 	var last uint64
 	for _, m := range s.msgs {
-		b.Enter(m)
+		b.Add(m)
 		last = m.Seq
 	}
 	return b.Close(s.at.Add(after), last)
@@ -97,11 +106,15 @@ func (s *story) unfinished() {
 	s.write(subject.Session(own.part(), "ses_my-own"), run.SessionCreated{V: 1, RunID: own.spec.ID, Next: next})
 	parent := turn.spec.SessionID
 	told := s.run(s.session(), child(parent)).done()
-	s.write(subject.Callback(turn.part(), parent, told.spec.ID, 0),
-		run.Callback{V: 1, RunID: turn.spec.ID, TurnID: s.id("run_"), Children: []string{told.spec.ID}, Next: next})
+	s.write(
+		subject.Callback(turn.part(), parent, told.spec.ID, 0),
+		run.Callback{V: 1, RunID: turn.spec.ID, TurnID: s.id("run_"), Children: []string{told.spec.ID}, Next: next},
+	)
 	ending := s.run(s.session()).queued(1)
-	s.write(subject.Claimed(ending.part(), ending.spec.ID, ending.key(1)),
-		run.Claim{V: 1, SessionID: ending.spec.SessionID, Attempt: 1, Next: next})
+	s.write(
+		subject.Claimed(ending.part(), ending.spec.ID, ending.key(1)),
+		run.Claim{V: 1, SessionID: ending.spec.SessionID, Attempt: 1, Next: next},
+	)
 }
 
 // actor is a run in a story.
@@ -113,8 +126,18 @@ type actor struct {
 }
 
 func (s *story) run(session string, change ...func(*run.Spec)) *actor {
-	a := &actor{s: s, spec: run.Spec{ID: s.id("run_"), SessionID: session, Type: run.Start, Agent: "researcher",
-		AgentType: run.Autonomous, Mode: run.AsyncPoll, CreatedAt: s.at}}
+	a := &actor{
+		s: s,
+		spec: run.Spec{
+			ID:        s.id("run_"),
+			SessionID: session,
+			Type:      run.Start,
+			Agent:     "researcher",
+			AgentType: run.Autonomous,
+			Mode:      run.AsyncPoll,
+			CreatedAt: s.at,
+		},
+	}
 	for _, f := range change {
 		f(&a.spec)
 	}
@@ -157,8 +180,10 @@ func (a *actor) claimed(n int, runner string) *actor { return a.claimedWith(n, n
 
 // claimedWith is a claim with the key of another attempt.
 func (a *actor) claimedWith(of, n int, runner string) *actor {
-	a.s.write(subject.Claimed(a.part(), a.spec.ID, a.key(of)),
-		run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: n, At: a.s.at})
+	a.s.write(
+		subject.Claimed(a.part(), a.spec.ID, a.key(of)),
+		run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: n, At: a.s.at},
+	)
 	return a
 }
 
@@ -167,24 +192,52 @@ func (a *actor) ended(n int, status run.Status, runner string) *actor {
 }
 
 func (a *actor) endedWith(of, n int, status run.Status, runner string) *actor {
-	a.s.write(subject.Ended(a.part(), a.spec.ID, a.key(of)),
-		run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "e", Attempt: n, Status: status,
-			At: a.s.at})
+	a.s.write(
+		subject.Ended(a.part(), a.spec.ID, a.key(of)),
+		run.Ended{
+			V:         1,
+			SessionID: a.spec.SessionID,
+			RunnerID:  runner,
+			Nonce:     "e",
+			Attempt:   n,
+			Status:    status,
+			At:        a.s.at,
+		},
+	)
 	return a
 }
 
 // offered is a result that is yet to be checked; without a runner it is a coordinator's, that takes none any more.
 func (a *actor) offered(n int, runner string) *actor {
-	a.s.write(subject.Offered(a.part(), a.spec.ID, a.key(n)),
-		run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "o", Attempt: n, Status: run.Completed,
-			At: a.s.at})
+	a.s.write(
+		subject.Offered(a.part(), a.spec.ID, a.key(n)),
+		run.Ended{
+			V:         1,
+			SessionID: a.spec.SessionID,
+			RunnerID:  runner,
+			Nonce:     "o",
+			Attempt:   n,
+			Status:    run.Completed,
+			At:        a.s.at,
+		},
+	)
 	return a
 }
 
 // checked is a coordinator's last word on it.
 func (a *actor) checked(n int, mark string) *actor {
-	a.s.write(subject.Ended(a.part(), a.spec.ID, a.key(n)), run.Ended{V: 1, SessionID: a.spec.SessionID, Nonce: "e",
-		Attempt: n, Status: run.Completed, Checked: mark, At: a.s.at})
+	a.s.write(
+		subject.Ended(a.part(), a.spec.ID, a.key(n)),
+		run.Ended{
+			V:         1,
+			SessionID: a.spec.SessionID,
+			Nonce:     "e",
+			Attempt:   n,
+			Status:    run.Completed,
+			Checked:   mark,
+			At:        a.s.at,
+		},
+	)
 	return a
 }
 
@@ -194,14 +247,18 @@ func (a *actor) stopping() *actor {
 }
 
 func (a *actor) bound(n int, runner string) *actor {
-	a.s.write(subject.Bound(a.part(), a.spec.ID, a.key(n)),
-		run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Attempt: n, ExecutorSessionID: "m", At: a.s.at})
+	a.s.write(
+		subject.Bound(a.part(), a.spec.ID, a.key(n)),
+		run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Attempt: n, ExecutorSessionID: "m", At: a.s.at},
+	)
 	return a
 }
 
 func (a *actor) notified(n int, status string) *actor {
-	a.s.write(subject.Notified(a.part(), a.spec.ID, n), run.Notified{V: 1, SessionID: a.spec.SessionID, N: n,
-		Status: status, At: a.s.at})
+	a.s.write(
+		subject.Notified(a.part(), a.spec.ID, n),
+		run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status, At: a.s.at},
+	)
 	return a
 }
 

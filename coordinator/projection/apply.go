@@ -6,16 +6,17 @@ import (
 	"ao/nats/subject"
 )
 
-// apply takes the next record of the stream. A sequence that was applied changes nothing. An error is about a record
-// that cannot be read; the fold goes on.
-func (f *fold) apply(m Record) (Change, error) {
+// apply takes the next record of the stream. A record that was applied before changes nothing. An error says
+// that the
+// record is unreadable; the state stays valid.
+func (f *reducer) apply(m Record) (Change, error) {
 	ch := Change{Seq: m.Seq}
 	if m.Seq <= f.seq {
 		return ch, nil
 	}
 	f.seq = m.Seq
-	f.prints[f.printed%prints], f.scratch = printOf(m, f.scratch)
-	f.printed++
+	f.fingerprints[f.fingerprinted%maxFingerprints], f.scratch = fingerprintOf(m, f.scratch)
+	f.fingerprinted++
 	rec, err := subject.Parse(m.Subject)
 	if err != nil {
 		f.stats.Unreadable++
@@ -24,7 +25,7 @@ func (f *fold) apply(m Record) (Change, error) {
 	ch.Kind = rec.Kind
 	if rec.Kind == subject.Unknown {
 		f.stats.Unknown++
-		f.strange = true
+		f.unknownKinds = true
 		return ch, nil
 	}
 	var version int
@@ -39,18 +40,18 @@ func (f *fold) apply(m Record) (Change, error) {
 	case subject.DeletedKind:
 		version, err = f.delete(&ch, rec, m)
 	case subject.CallbackKind:
-		version, err = f.debts.report(&ch, rec, m)
+		version, err = f.callbacks.applyCallback(&ch, rec, m)
 	case subject.TreeKind:
 		version, err = f.trees.stopTree(&ch, rec, m)
 	case subject.NotifiedKind:
-		version, err = f.webhooks.notify(&ch, rec, m)
+		version, err = f.webhooks.applyNotified(&ch, rec, m)
 	case subject.SessionKind:
-		version, err = f.debts.beginSession(rec, m)
-	default: // of no concern to the index, but of some version
+		version, err = f.callbacks.applySession(rec, m)
+	default: // not indexed, but it has a version
 		version, err = scanVersion(m.Body)
 	}
-	if f.pass != nil && rec.Run != "" {
-		f.pass.touch(f.runs[identOf(runPrefix, rec.Run)])
+	if f.dirty != nil && rec.Run != "" {
+		f.dirty.add(f.runs[identOf(runPrefix, rec.Run)])
 	}
 	if ch.Applied && ch.row != nil {
 		f.changes.add(m.Seq, ch.row)

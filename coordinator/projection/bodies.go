@@ -6,13 +6,13 @@ import (
 	"ao/shared/run"
 )
 
-// bodies keeps the records of the runs that came and ended last, so that an answer about them needs no reading.
+// bodies caches the records of the newest and last ended runs, so that answers about them need no read.
 type bodies struct {
 	mu    sync.Mutex
 	most  int
 	size  int
 	bySeq map[uint64][]byte
-	specs map[uint64]*run.Spec // what some of them say, decoded
+	specs map[uint64]*run.Spec // some of them decoded
 	order []uint64
 }
 

@@ -2,7 +2,6 @@ package projection
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,19 +12,20 @@ import (
 )
 
 const (
-	hookNone hookState = iota
-	hookOwed           // the run has not ended, or tries are left
-	hookDelivered
-	hookDead // all tries were in vain
+	webhookNone    webhookState = iota
+	webhookPending              // the run has not ended, or tries are left
+	webhookDelivered
+	webhookDead // all tries failed
 )
 
-// modes are those of runs; a row has the index.
+// modes are the modes of runs; a row has the index.
 var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
 
 func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 
-// parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began
-// under the same id after the run is another one.
+// parentOf returns the session that a run names as its parent; nil if it does not exist any more. A session
+// with the same
+// id that is younger than the run is another one.
 func (t *tables) parentOf(r *row) *session {
 	s := t.sessions[identOf(sessionPrefix, r.parent)]
 	if r.parent == "" || s == nil || s.firstRow.first > r.first {
@@ -34,54 +34,56 @@ func (t *tables) parentOf(r *row) *session {
 	return s
 }
 
-// owe notes that the parent of a run that ended is to be told.
-func (d *debts) owe(r *row) {
+// addPending notes that the parent of an ended run is to be called back.
+func (d *callbacks) addPending(r *row) {
 	p := d.parentOf(r)
-	if !r.callback || r.told || p == nil {
+	if !r.callback || r.reported || p == nil {
 		return
 	}
-	d.pass.touchSession(p)
+	d.dirty.addSession(p)
 	if d.trees.suppresses(r, p) {
 		d.trees.suppressing[p] = append(d.trees.suppressing[p], r)
-		d.trees.halted = true
+		d.trees.changed = true
 		return
 	}
-	p.owed = append(p.owed, r)
-	d.owing[p] = true
+	p.pending = append(p.pending, r)
+	d.pending[p] = true
 	d.trees.indexBelow(p)
-	d.callable(p)
+	d.noteReady(p)
 }
 
-// callable notes a session that can be told of its children.
-func (d *debts) callable(s *session) {
-	if len(s.owed) > 0 && len(s.live) == 0 && !s.due {
+// noteReady notes a session that can be called back now.
+func (d *callbacks) noteReady(s *session) {
+	if len(s.pending) > 0 && len(s.live) == 0 && !s.due {
 		s.due = true
 		d.due = append(d.due, s)
 	}
 }
 
-// owes tells whether a parent is yet to be told of a run of the session.
-func (d *debts) owes(s *session) bool {
+// hasPending reports whether a parent has yet to be called back for a run of the session.
+func (d *callbacks) hasPending(s *session) bool {
 	for r := s.firstRow; r != nil; r = r.next {
-		if d.owesOf(r) {
+		if d.isPending(r) {
 			return true
 		}
 	}
 	return false
 }
 
-func (d *debts) owesOf(r *row) bool {
-	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun || d.isPromised(r) // its turn may give it back
-	if r.live != nil || !r.callback || r.told && !waits {
+func (d *callbacks) isPending(r *row) bool {
+	waits := r.reported && r.turn != nil && r.turn.live != nil && !r.turn.claimedByRunner ||
+		d.inReservedTurn(r) // the turn may return it
+	if r.live != nil || !r.callback || r.reported && !waits {
 		return false
 	}
 	p := d.parentOf(r)
-	return p != nil && p.hears()
+	return p != nil && p.canReceiveCallback()
 }
 
-// report is a callback record: a turn of the parent reports these children. The turn follows; in a history of an older
-// version it precedes.
-func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
+// applyCallback applies a callback record: a turn of the parent reports these children. The turn follows; in
+// a history of
+// an older version it comes first.
+func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int, error) {
 	var c run.Callback
 	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > d.version {
 		return c.V, err
@@ -91,14 +93,14 @@ func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 	var children []*row
 	for _, id := range c.Children {
 		r := d.runs[identOf(runPrefix, id)]
-		if r == nil || r.told || !r.callback || r.live != nil || r.parent != rec.Session {
+		if r == nil || r.reported || !r.callback || r.live != nil || r.parent != rec.Session {
 			continue
 		}
-		r.told, r.suppressed, r.by = true, c.Suppressed, turn
-		r.tellings++
+		r.reported, r.suppressed, r.turn = true, c.Suppressed, turn
+		r.deliveries++
 		if c.Suppressed {
-			r.by = nil
-		} else if ch.row == nil || r.ended < ch.since { // of those it tells of, the one that waited for longest
+			r.turn = nil
+		} else if ch.row == nil || r.ended < ch.since { // of its children, the one that waited longest
 			ch.row, ch.since = r, r.ended
 		}
 		touched(d.tables, r)
@@ -107,18 +109,18 @@ func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 		children = append(children, r)
 	}
 	switch {
-	case c.Suppressed: // nobody reports them
+	case c.Suppressed: // no turn reports them
 	case turn == nil:
-		d.promiseRun(c.TurnID, rec.Session, c.Next, children, m)
+		d.reserveRun(c.TurnID, rec.Session, c.Next, children, m)
 	case turn.live != nil:
-		d.list(turn, children)
+		d.attachChildren(turn, children)
 		d.settle(turn.session)
 	}
 	if p != nil {
-		d.clear(p)
+		d.dropReported(p)
 	}
 	if !c.Suppressed {
-		d.trees.haltTurn(turn)
+		d.trees.stopTurn(turn)
 	}
 	if n := len(d.recent); n > 0 && n == cap(d.recent) { // before it grows
 		d.recent = slices.DeleteFunc(d.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
@@ -127,13 +129,13 @@ func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 	return c.V, nil
 }
 
-// clear takes those that are told out of what a parent is owed.
-func (d *debts) clear(p *session) {
-	d.pass.touchSession(p)
-	p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone })
-	if len(p.owed) == 0 {
-		p.owed = nil
-		delete(d.owing, p)
+// dropReported removes reported children from what is pending for a parent.
+func (d *callbacks) dropReported(p *session) {
+	d.dirty.addSession(p)
+	p.pending = slices.DeleteFunc(p.pending, func(r *row) bool { return r.reported || r.evicted })
+	if len(p.pending) == 0 {
+		p.pending = nil
+		delete(d.pending, p)
 		d.trees.indexBelow(p)
 	}
 	if len(d.trees.suppressing[p]) > 0 {
@@ -141,28 +143,29 @@ func (d *debts) clear(p *session) {
 	}
 }
 
-// giveBack is the end of a callback turn: if no runner began it, its children are owed again, and it is a later turn's
-// answer that the session's own parent is to be told of.
-func (d *debts) giveBack(r *row) {
-	if r.begun {
+// returnChildren ends a callback turn. If it was never claimed its children are pending again, and a later
+// turn answers
+// to the session's own parent.
+func (d *callbacks) returnChildren(r *row) {
+	if r.claimedByRunner {
 		return
 	}
-	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.gone })
+	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.evicted })
 	if len(back) > 0 {
-		r.session.misses = uint16(min(int(r.session.misses)+1, math.MaxUint16))
+		r.session.misses++
 	}
 	if len(back) > 0 || r.live.snap.Spec.IsCallbackTurn { // its list may be truncated
 		r.callback = false
 	}
 	for _, child := range back {
-		child.told, child.by = false, nil
+		child.reported, child.turn = false, nil
 		touched(d.tables, child)
-		d.owe(child)
+		d.addPending(child)
 	}
 }
 
-// notify is a step of an HTTP callback.
-func (ws *webhooks) notify(ch *Change, rec subject.Record, m Record) (int, error) {
+// applyNotified applies a step of a webhook.
+func (ws *webhooks) applyNotified(ch *Change, rec subject.Record, m Record) (int, error) {
 	var n run.Notified
 	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > ws.version {
 		return n.V, err
@@ -181,39 +184,42 @@ func (ws *webhooks) notify(ch *Change, rec subject.Record, m Record) (int, error
 	}
 	switch n.Status {
 	case run.NotifyDelivered:
-		r.hook = hookDelivered
+		r.webhook = webhookDelivered
 		delete(ws.of, r)
 	case run.NotifyDead:
-		r.hook = hookDead
+		r.webhook = webhookDead
 	case run.NotifyAgain:
-		r.hook, h.tries = hookOwed, 0
+		r.webhook, h.tries = webhookPending, 0
 	default:
 		if n.Next != nil {
 			h.next = *n.Next
 		}
 	}
-	if r.hook == hookOwed {
+	if r.webhook == webhookPending {
 		ws.hosts.add(h)
 	}
 	return n.V, nil
 }
 
-// bind is what an executor says of its session. The last one counts.
-func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
-	if r.live.snap.Claim == nil || r.session.bond() == (bond{b.ExecutorSessionID, b.Hostname, b.Profile}) {
+// applyBound applies an executor's binding of its session. The last one counts.
+func (f *reducer) applyBound(ch *Change, r *row, rec subject.Record, b run.Bound) {
+	if r.live.snap.Claim == nil || r.session.binding() == (binding{b.ExecutorSessionID, b.Hostname, b.Profile}) {
 		return
 	}
-	// another's, which this session would be given to read
-	if runnerapi.IsStatePointer(b.ExecutorSessionID) && b.ExecutorSessionID != runnerapi.StatePointer(rec.Run,
-		r.live.snap.Attempt) {
+	if runnerapi.IsStatePointer(b.ExecutorSessionID) &&
+		b.ExecutorSessionID != runnerapi.StatePointer(
+			rec.Run,
+			r.live.snap.Attempt,
+		) { // the state of another run, which this session must not read
 		return
 	}
-	r.session.bound = &bond{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
+	r.session.bound = &binding{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
 	ch.Applied = true
 }
 
-// reply is the parent and the mode that a session's callback turns have: those of its newest run that calls back, else
-// of the newest.
+// reply returns the parent and mode of a session's callback turns: those of its newest run that calls back,
+// else of the
+// newest run.
 func (s *session) reply() (parent, mode string) {
 	for r := s.firstRow; r != nil; r = r.next {
 		if r.callback || mode != run.AsyncCallback {
@@ -223,13 +229,14 @@ func (s *session) reply() (parent, mode string) {
 	return parent, mode
 }
 
-// held is the sequence before which history must stay for what is yet to begin or to be told: the children that are
-// owed, the HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest
-// such child and the newest that began, which it is resumed by; and likewise of every session with a turn that no
-// runner has begun.
-func (f *fold) held(told time.Time) uint64 {
-	k := keeping{f: f, least: f.seq + 1, oldest: map[*session]*row{}, resumed: map[*session]bool{}}
-	for _, r := range f.debts.recent {
+// lowWater returns the sequence from which history is still needed by what is yet to start or to be reported:
+//   - pending children, and webhooks with tries left;
+//   - for each parent with pending children, the newest run before the oldest of them, and the newest claimed run, from
+//     which it resumes;
+//   - the same for each session with an unclaimed turn.
+func (f *reducer) lowWater(told time.Time) uint64 {
+	k := lowWaterScan{f: f, least: f.seq + 1, oldest: map[*session]*row{}, resumed: map[*session]bool{}}
+	for _, r := range f.callbacks.recent {
 		if r.at.After(told) {
 			k.least = r.seq
 			break
@@ -238,19 +245,19 @@ func (f *fold) held(told time.Time) uint64 {
 	k.open()
 	k.owed()
 	k.resumes()
-	return f.late.held(f.trees.held(k.least))
+	return f.late.lowWater(f.trees.lowWater(k.least))
 }
 
-// keeping finds the sequence before which history must stay.
-type keeping struct {
-	f       *fold
+// lowWaterScan finds that sequence.
+type lowWaterScan struct {
+	f       *reducer
 	least   uint64
-	oldest  map[*session]*row // child that is yet to be told of, by parent
-	resumed map[*session]bool // they go on, or will
+	oldest  map[*session]*row // oldest pending child by parent
+	resumed map[*session]bool // sessions that continue, or will
 }
 
-// child keeps a run of which its parent is yet to be told.
-func (k *keeping) child(r *row) {
+// child keeps a run of which its parent has yet to be told.
+func (k *lowWaterScan) child(r *row) {
 	if p := k.f.parentOf(r); p != nil {
 		k.least = min(k.least, r.first)
 		if o := k.oldest[p]; o == nil || r.first < o.first {
@@ -259,8 +266,8 @@ func (k *keeping) child(r *row) {
 	}
 }
 
-// open keeps what runs need that have not ended.
-func (k *keeping) open() {
+// open keeps what open runs need.
+func (k *lowWaterScan) open() {
 	for r := k.f.head; r != nil; r = r.live.next {
 		if a := r.live.snap; a.Attempt == 0 || a.Claim == nil && a.Spec.Type == run.Resume {
 			k.resumed[r.session] = true
@@ -274,30 +281,30 @@ func (k *keeping) open() {
 	}
 }
 
-// owed keeps what parents and receivers are yet to be told.
-func (k *keeping) owed() {
-	for p := range k.f.owing {
-		for _, r := range p.owed {
-			if k.f.debts.owesOf(r) {
+// owed keeps what parents and receivers have yet to be told.
+func (k *lowWaterScan) owed() {
+	for p := range k.f.pending {
+		for _, r := range p.pending {
+			if k.f.callbacks.isPending(r) {
 				k.child(r)
 			}
 		}
 	}
-	for _, p := range k.f.debts.promised {
+	for _, p := range k.f.callbacks.reserved {
 		k.least = min(k.least, p.seq)
 		for _, child := range p.children {
 			k.child(child)
 		}
 	}
 	for _, to := range k.f.webhooks.hosts.first {
-		for _, h := range to.owed {
+		for _, h := range to.queue {
 			k.least = min(k.least, h.row.first)
 		}
 	}
 }
 
-// resumes keeps the runs that sessions go on from.
-func (k *keeping) resumes() {
+// resumes keeps the runs from which sessions continue.
+func (k *lowWaterScan) resumes() {
 	for p, child := range k.oldest {
 		keep := p.firstRow
 		for r := p.firstRow; r != nil && r.first < child.first; r = r.next {
@@ -307,7 +314,7 @@ func (k *keeping) resumes() {
 		k.resumed[p] = true
 	}
 	for s := range k.resumed {
-		if keep := s.newestBegun(nil); keep != nil {
+		if keep := s.newestClaimed(nil); keep != nil {
 			k.least = min(k.least, keep.first)
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"ao/shared/run"
 )
 
-// calls is where the callbacks of a run stand.
+// calls is the state of a run's callback and webhook.
 type calls struct {
-	orphan       bool // it names a parent that does not exist any more
+	orphan       bool // it names a parent that no longer exists
 	parent, http *run.CallbackState
 }
 
-// Why a parent cannot be told.
+// Why a parent cannot be called back.
 const (
 	reasonGone       = "parent_gone"
 	reasonProcedural = "procedural_agent_no_resume"
@@ -20,7 +20,7 @@ const (
 	reasonTree       = "tree_stopped"
 )
 
-func callsOf(f *fold, r *row) (c calls) {
+func callsOf(f *reducer, r *row) (c calls) {
 	if r.parent != "" {
 		c.orphan = f.sessions[identOf(sessionPrefix, r.parent)] == nil
 		if r.callback {
@@ -29,18 +29,18 @@ func callsOf(f *fold, r *row) (c calls) {
 			c.parent = parentCall(r, p)
 		}
 	}
-	if r.hook == hookNone {
+	if r.webhook == webhookNone {
 		return c
 	}
 	c.http = &run.CallbackState{Status: run.CallbackPending}
 	switch h := f.webhooks.of[r]; {
-	case r.hook == hookDelivered:
+	case r.webhook == webhookDelivered:
 		c.http.Status = run.CallbackDelivered
 	case h == nil:
 		c.http.Status = run.CallbackWaiting
 	default:
 		c.http.Tries, c.http.HTTP, c.http.Reason = h.tries, h.status, h.reason
-		if r.hook == hookDead {
+		if r.webhook == webhookDead {
 			c.http.Status = run.CallbackDead
 		} else {
 			next := h.next.UTC()
@@ -52,19 +52,19 @@ func callsOf(f *fold, r *row) (c calls) {
 
 func parentCall(r *row, p *session) *run.CallbackState {
 	switch {
-	case r.told && r.suppressed:
+	case r.reported && r.suppressed:
 		return &run.CallbackState{Status: run.CallbackSuppressed, Reason: reasonTree}
-	case r.told:
+	case r.reported:
 		c := &run.CallbackState{Status: run.CallbackDelivered}
-		if r.by != nil && !r.by.gone {
-			c.RunID = r.by.runID()
+		if r.turn != nil && !r.turn.evicted {
+			c.RunID = r.turn.runID()
 		}
 		return c
 	case p == nil:
 		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonGone}
 	case p.agentType != run.Autonomous:
 		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonProcedural}
-	case !p.hears():
+	case !p.canReceiveCallback():
 		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonNeverBegan}
 	case r.live != nil:
 		return &run.CallbackState{Status: run.CallbackWaiting}
@@ -74,8 +74,8 @@ func parentCall(r *row, p *session) *run.CallbackState {
 	return &run.CallbackState{Status: run.CallbackPending}
 }
 
-// viewOf is a session as readers see it.
-func sessionOf(f *fold, s *session) run.Session {
+// sessionOf returns a session as readers see it.
+func sessionOf(f *reducer, s *session) run.Session {
 	v := s.view()
 	if s.parent != "" {
 		v.ParentGone = f.sessions[identOf(sessionPrefix, s.parent)] == nil
@@ -83,44 +83,50 @@ func sessionOf(f *fold, s *session) run.Session {
 	return v
 }
 
-// Owing is a parent session with nothing under way that is to be told of ended children.
+// PendingCallback is a parent session with nothing open, and the ended children it has yet to be told of.
 type PendingCallback struct {
-	ReadAt      time.Time // when it was looked at
+	ReadAt      time.Time // when it was read
 	Session     string
-	LastRun     string    // the run of it that ended last
-	LastClaimed string    // the newest run of it that a runner claimed
-	Ended       time.Time // when that was, by its own word
-	Parent      string    // of the turn that will tell it
+	LastRun     string    // its run that ended last
+	LastClaimed string    // its newest run that a runner claimed
+	Ended       time.Time // when LastRun ended, by its own clock
+	Parent      string    // of the turn to be written
 	Mode        string    // likewise
-	Misses      int       // such turns in a row that ended before a runner began them
-	Deliveries  int       // how often the first of the children was told of before, by turns that ended so
+	Misses      int       // callback turns in a row that ended unclaimed
+	Deliveries  int       // how often the first child was reported before, by turns that ended unclaimed
 	Children    []Child   // in the order of their ends
 }
 
-// maxTold is how many children one turn tells of at most; more come in the next one.
+// maxTold is how many children one turn reports at most. The next turn reports more.
 const maxTold = 1000
 
-// Child is an ended run whose parent is to be told of it.
+// Child is an ended run of which its parent has yet to be told.
 type Child struct {
 	RunID, SessionID string
 	Status           run.Status
-	Ended            time.Time // by its own word
+	Ended            time.Time // by its own clock
 }
 
-func (d *debts) owingOf(s *session, now time.Time) (o PendingCallback, ok bool) {
-	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || d.expects(s) {
+func (d *callbacks) pendingCallback(s *session, now time.Time) (o PendingCallback, ok bool) {
+	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.pending) == 0 || !s.canReceiveCallback() ||
+		d.hasReservedTurn(s) {
 		return o, false
 	}
-	o = PendingCallback{ReadAt: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(),
-		Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
-	if r := s.newestBegun(nil); r != nil {
+	o = PendingCallback{
+		ReadAt:  now,
+		Session: s.sessionID(),
+		LastRun: s.lastEnded.runID(),
+		Ended:   moment(s.lastEnded.ended),
+		Misses:  int(s.misses),
+	}
+	if r := s.newestClaimed(nil); r != nil {
 		o.LastClaimed = r.runID()
 	}
 	o.Parent, o.Mode = s.reply()
-	for _, r := range s.owed[:min(len(s.owed), maxTold)] {
-		if !r.gone {
+	for _, r := range s.pending[:min(len(s.pending), maxTold)] {
+		if !r.evicted {
 			if len(o.Children) == 0 {
-				o.Deliveries = int(r.tellings)
+				o.Deliveries = int(r.deliveries)
 			}
 			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
 		}

@@ -7,15 +7,20 @@ import (
 )
 
 // childrenKept holds the index of children against what every session says of its parent.
-func childrenKept(t *testing.T, f *fold) {
+func childrenKept(t *testing.T, f *reducer) {
 	t.Helper()
 	n := 0
 	for id, all := range f.trees.children {
 		n += len(all)
 		for i, s := range all {
 			if int(s.place) != i || identOf(sessionPrefix, s.parent) != id || s.runs == 0 || f.sessions[s.id] != s {
-				t.Errorf("the child %s of %s is at %d, not %d, or gone", s.sessionID(), id.text(sessionPrefix), s.place,
-					i)
+				t.Errorf(
+					"the child %s of %s is at %d, not %d, or gone",
+					s.sessionID(),
+					id.text(sessionPrefix),
+					s.place,
+					i,
+				)
 			}
 		}
 		if len(all) == 0 {
@@ -37,7 +42,7 @@ func TestChildrenAreKnownByTheirParent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 1))
 	for range 20 {
 		records := tidy(rng, families(t, rng, 3))
-		f := newFold(keyOf)
+		f := newReducer(keyOf)
 		for i, e := range records {
 			f.apply(Record{Subject: e.Subject, Body: e.Body, Seq: uint64(i + 1), Time: began})
 		}
@@ -76,8 +81,17 @@ func TestRoots(t *testing.T) {
 	if got, want := shown(), []string{"ses_top 3"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	b.Await(t.Context(), b.write(left.claimed(1), left.ended(1, "completed", 0), turn.queued(1), turn.claimed(1),
-		turn.ended(1, "completed", 0), left.deleted()))
+	b.Await(
+		t.Context(),
+		b.write(
+			left.claimed(1),
+			left.ended(1, "completed", 0),
+			turn.queued(1),
+			turn.claimed(1),
+			turn.ended(1, "completed", 0),
+			left.deleted(),
+		),
+	)
 	if got, want := shown(), []string{"ses_below 0", "ses_top 1"}; !slices.Equal(got, want) {
 		t.Errorf("once its parent is deleted: got %v, want %v", got, want)
 	}

@@ -11,109 +11,111 @@ import (
 	"ao/shared/run"
 )
 
-// Projection is the folded state behind its one lock, who waits for it, and who hears of it. It knows records alone:
-// what they come from is the Follower's business. Nobody else touches the lock: queries look by read, and change.
+// Projection is the state behind its one lock, with those who wait for it and hear of changes. It knows only
+// records; the
+// Follower knows where they come from. Queries use read and change; nothing else touches the lock.
 type Projection struct {
-	log     *slog.Logger
-	tell    func(Change) // Config.Observe
-	tellDue func(Effect) // Config.Due
-	measure func(Step)
-	bodies  *bodies
-	live    atomic.Bool // all is read that history held at the beginning
+	log      *slog.Logger
+	onChange func(Change) // Config.OnChange
+	onEffect func(Effect) // Config.OnEffect
+	onStep   func(Step)
+	bodies   *bodies
+	live     atomic.Bool // everything that history held at the start has been read
 
-	mu   sync.RWMutex
-	fold *fold
-	// the newest moment of a run that left with the beginning of the history, in nanoseconds; 0: none has, that we know
-	evicted int64
-	awaits  []await                 // who waits for a sequence
-	due     uint64                  // the smallest of them
-	empty   uint64                  // there is no record from the last one applied up to here
-	wrote   uint64                  // the newest record of this process
-	waiters map[ident]chan struct{} // closed at the end of a run
-	starts  starts
-	idle    idles
-	totals  Totals
-	at      time.Time // of the last record
+	mu          sync.RWMutex
+	reducer     *reducer
+	evicted     int64                   // newest time of a truncated run, in nanoseconds; 0: none is known
+	awaits      []await                 // who waits for a sequence
+	due         uint64                  // the smallest of them
+	empty       uint64                  // there is no record between the last one applied and this sequence
+	ownSeq      uint64                  // the newest record of this process
+	waiters     map[ident]chan struct{} // closed at the end of a run
+	liveChanges liveChanges
+	idle        idles
+	totals      Totals
+	at          time.Time // of the last record
 }
 
-// renew forgets everything; it all can be made again (invariant 4). Who waits for a sequence of the old history waits
-// no more.
-func (p *Projection) renew() {
+// clear forgets everything; it can all be built again. Whoever waits for a sequence of the old history stops
+// waiting.
+func (p *Projection) clear() {
 	p.live.Store(false)
 	p.bodies.clear()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.fold
-	p.fold, p.empty, p.wrote = newFold(old.key), 0, 0
-	p.fold.checked, p.fold.version = old.checked, old.version
+	old := p.reducer
+	p.reducer, p.empty, p.ownSeq = newReducer(old.key), 0, 0
+	p.reducer.checked, p.reducer.version = old.checked, old.version
 	for _, a := range p.awaits {
 		close(a.done)
 	}
 	p.awaits = nil
 }
 
-// adopt takes a fold that was read from a snapshot in the place of the empty one.
-func (p *Projection) adopt(f *fold) {
+// restore takes over the state from a checkpoint.
+func (p *Projection) restore(f *reducer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f.checked, f.version = p.fold.checked, p.fold.version
-	p.fold = f
+	f.checked, f.version = p.reducer.checked, p.reducer.version
+	p.reducer = f
 	p.reached()
 }
 
-// Forget drops what precedes the stream's first sequence: runs whose beginning is gone from it.
+// Forget drops what lies before the stream's first sequence: runs whose first records are truncated.
 func (p *Projection) Forget(first uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.evicted = max(p.evicted, p.fold.forget(first))
+	p.evicted = max(p.evicted, p.reducer.forget(first))
 }
 
-// truncated is Forget, unless a run that has not ended begins before that: then it says so, and nothing is dropped.
+// truncated is Forget, unless an open run starts before first: then it reports true and drops nothing.
 func (p *Projection) truncated(first uint64) (unseen bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if head := p.fold.head; head != nil && head.first < first {
+	if head := p.reducer.head; head != nil && head.first < first {
 		return true
 	}
-	p.evicted = max(p.evicted, p.fold.forget(first))
+	p.evicted = max(p.evicted, p.reducer.forget(first))
 	return false
 }
 
-// nothing notes that there is no record from the last one applied up to a sequence; what comes all the same is applied.
-func (p *Projection) nothing(end uint64) {
+// noteGap notes that no record lies between the last one applied and end. One that comes all the same is
+// applied.
+func (p *Projection) noteGap(end uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.empty = max(p.empty, end) // never fold.seq
+	p.empty = max(p.empty, end) // never reducer.seq
 	p.reached()
 }
 
-// read gives what f finds in the fold; others look at the same time. f waits for nothing.
-func read[T any](p *Projection, f func(*fold) T) T {
+// read returns what f finds in the state, under the read lock. f must not block.
+func read[T any](p *Projection, f func(*reducer) T) T {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return f(p.fold)
+	return f(p.reducer)
 }
 
-// read2 is read of two answers.
-func read2[T, U any](p *Projection, f func(*fold) (T, U)) (T, U) {
+// read2 is read for two results.
+func read2[T, U any](p *Projection, f func(*reducer) (T, U)) (T, U) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return f(p.fold)
+	return f(p.reducer)
 }
 
-// change gives what f answers that has the fold for itself. f waits for nothing.
-func change[T any](p *Projection, f func(*fold) T) T {
+// change returns f's result, under the write lock. f must not block.
+func change[T any](p *Projection, f func(*reducer) T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return f(p.fold)
+	return f(p.reducer)
 }
 
-// Behind is how many records of the stream, whose last one has this sequence, the fold has not read, and how old the
-// newest is that it has; nothing where it has read all.
+// Lag returns how many records, up to last, have not been applied, and the age of the newest applied one;
+// zero if there
+// are none.
 func (p *Projection) Lag(last uint64) (records uint64, age time.Duration) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if seq := max(p.fold.seq, p.empty); last > seq {
+	if seq := max(p.reducer.seq, p.empty); last > seq {
 		records = last - seq
 		if !p.at.IsZero() {
 			age = max(time.Since(p.at), 0)
@@ -122,68 +124,68 @@ func (p *Projection) Lag(last uint64) (records uint64, age time.Duration) {
 	return records, age
 }
 
-// reading calls f with the fold for looking at it alone: others look at the same time. f waits for nothing.
-func (p *Projection) reading(f func(*fold)) {
+// reading calls f under the read lock. f must not block.
+func (p *Projection) reading(f func(*reducer)) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	f(p.fold)
+	f(p.reducer)
 }
 
-// changing calls f with the fold for itself. f waits for nothing.
-func (p *Projection) changing(f func(*fold)) {
+// changing calls f under the write lock. f must not block.
+func (p *Projection) changing(f func(*reducer)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f(p.fold)
+	f(p.reducer)
 }
 
-// apply folds one record and tells who waits for it.
+// apply applies one record, and notifies those who wait for it.
 func (p *Projection) apply(m Record) {
 	a, err := p.reduce(m)
 	if err != nil {
-		p.log.Error("record is unreadable", "seq", m.Seq, "err", err) // not its subject: it may hold a key
+		p.log.Error("record is unreadable", "seq", m.Seq, "err", err) // not its subject, which may hold a key
 	}
 	ch := &a.ch
 	if !ch.Applied {
 		return
 	}
-	if ch.Live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind ||
-		ch.After.Final()) {
+	if ch.Live &&
+		(ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
 		p.bodies.put(m.Seq, m.Body, a.spec)
 	}
-	if a.ended != nil { // now that they find it all
+	if a.ended != nil { // after everything is visible
 		close(a.ended)
 	}
-	if p.tell != nil {
-		p.tell(*ch)
+	if p.onChange != nil {
+		p.onChange(*ch)
 	}
 	if a.step.Kind != None {
-		p.measure(a.step.of(m))
+		p.onStep(a.step.of(m))
 	}
-	p.wake(a.effect)
+	p.signal(a.effect)
 }
 
-// applied is what a record has changed, for those who hear of it when the lock is free again.
+// applied is what a record changed, for use after the lock is released.
 type applied struct {
 	ch     Change
 	step   Step
-	ended  chan struct{} // of those who wait for the run's end
+	ended  chan struct{} // those who wait for the run's end
 	effect Effect
 	spec   *run.Spec
 }
 
-// reduce applies a record to the fold.
+// reduce applies a record under the lock.
 func (p *Projection) reduce(m Record) (a applied, err error) {
 	live := p.live.Load()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a.ch, err = p.fold.apply(m)
+	a.ch, err = p.reducer.apply(m)
 	ch := &a.ch
 	ch.Live = live
 	if live && ch.Applied {
 		p.totals.count(*ch)
 	}
 	p.at = m.Time
-	if live && p.measure != nil {
+	if live && p.onStep != nil {
 		a.step = ch.step(m.Time)
 	}
 	p.reached()
@@ -191,34 +193,35 @@ func (p *Projection) reduce(m Record) (a applied, err error) {
 		a.ended = p.waiters[ch.row.id]
 		delete(p.waiters, ch.row.id)
 	}
-	a.effect = effectOf(p.fold, ch)
+	a.effect = effectOf(p.reducer, ch)
 	if r := ch.row; live && ch.RunID != "" && r.live != nil {
 		a.spec = r.live.snap.Spec
 	}
 	return a, err
 }
 
-// Seq is the sequence of the stream that the fold has reached.
+// Seq returns the sequence up to which records have been applied.
 func (p *Projection) Seq() uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return max(p.fold.seq, p.empty)
+	return max(p.reducer.seq, p.empty)
 }
 
-// Stats counts the records that were read.
+// Stats counts the records read.
 func (p *Projection) Stats() Stats {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.fold.stats
+	return p.reducer.stats
 }
 
-// Done waits until a run has ended that stands on the stream, also if the fold has not come to it yet: who has just
-// written it needs to ask nobody.
+// Done waits until a run on the stream has ended, even if the projection does not know it yet. Whoever has
+// just written
+// the run needs no other check.
 func (p *Projection) Done(ctx context.Context, id string) error {
 	key := identOf(runPrefix, id)
 	p.mu.Lock()
 	var ended chan struct{}
-	if r := p.fold.runs[key]; r == nil || r.live != nil {
+	if r := p.reducer.runs[key]; r == nil || r.live != nil {
 		ended = p.waiters[key]
 		if ended == nil {
 			ended = make(chan struct{})
@@ -240,34 +243,34 @@ func (p *Projection) Done(ctx context.Context, id string) error {
 func (p *Projection) session(id string) (run.Session, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if s := p.fold.sessions[identOf(sessionPrefix, id)]; s != nil {
+	if s := p.reducer.sessions[identOf(sessionPrefix, id)]; s != nil {
 		return p.viewOf(s), true
 	}
 	return run.Session{}, false
 }
 
-// look is see by id.
-func (p *Projection) look(id string) (sight, bool) {
+// lookup returns the view of a run by id.
+func (p *Projection) lookup(id string) (runView, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if r := p.fold.runs[identOf(runPrefix, id)]; r != nil {
-		return sightOf(p.fold, r), true
+	if r := p.reducer.runs[identOf(runPrefix, id)]; r != nil {
+		return runViewOf(p.reducer, r), true
 	}
-	return sight{}, false
+	return runView{}, false
 }
 
-// Wrote notes the sequence of a record that this process wrote.
+// NoteWritten notes the sequence of a record that this process wrote.
 func (p *Projection) NoteWritten(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wrote = max(p.wrote, seq)
+	p.ownSeq = max(p.ownSeq, seq)
 }
 
 func (p *Projection) await(seq uint64) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	done := make(chan struct{})
-	if seq <= max(p.fold.seq, p.empty) {
+	if seq <= max(p.reducer.seq, p.empty) {
 		close(done)
 		return done
 	}
@@ -278,9 +281,9 @@ func (p *Projection) await(seq uint64) chan struct{} {
 	return done
 }
 
-// reached wakes those who wait for a sequence that the fold has now. It wants the lock.
+// reached wakes those who wait for a sequence that has been applied. The caller holds the lock.
 func (p *Projection) reached() {
-	seq := max(p.fold.seq, p.empty)
+	seq := max(p.reducer.seq, p.empty)
 	if len(p.awaits) == 0 || seq < p.due {
 		return
 	}
@@ -314,34 +317,36 @@ func (p *Projection) unawait(done chan struct{}) {
 	}
 }
 
-// written is the newest sequence that Wrote was told of.
+// written returns the newest sequence noted by NoteWritten.
 func (p *Projection) written() uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.wrote
+	return p.ownSeq
 }
 
-// viewOf is the session as readers see it. The caller holds mu.
+// viewOf returns the session as readers see it. The caller holds mu.
 func (p *Projection) viewOf(s *session) run.Session {
-	v := sessionOf(p.fold, s)
+	v := sessionOf(p.reducer, s)
 	v.Status = p.statusOf(s)
 	return v
 }
 
-// statusOf is the session's status: as its runs make it, or idle where the last of them ended well and its process
-// lives. The caller holds mu.
+// statusOf returns the session's status: that of its runs, or idle if the last one ended well and its process
+// lives. The
+// caller holds mu.
 func (p *Projection) statusOf(s *session) run.SessionStatus {
-	status := run.SessionStatusOf(s.speaker().shown())
+	status := run.SessionStatusOf(s.statusRun().shown())
 	if status == run.SessionFinished && len(p.idle.of) > 0 && p.idle.of[s.id] != "" {
 		return run.SessionIdle
 	}
 	return status
 }
 
-// wake tells what is to be done. While history is read nobody acts: the end of that is told.
-func (p *Projection) wake(e Effect) {
-	if e != 0 && p.tellDue != nil && p.live.Load() { // asked behind the record: who becomes live afterwards tells that
-		p.tellDue(e)
+// signal reports an effect. While history is read nobody acts; HistoryConfirmed follows at the end of that.
+func (p *Projection) signal(e Effect) {
+	if e != 0 && p.onEffect != nil &&
+		p.live.Load() { // checked after the record is applied: becoming live has its own signal
+		p.onEffect(e)
 	}
 }
 
@@ -354,7 +359,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func tell(all []*Active, f func(Active) bool) {
+func forEach(all []*Active, f func(Active) bool) {
 	for _, a := range all {
 		if !f(*a) {
 			return
@@ -362,7 +367,7 @@ func tell(all []*Active, f func(Active) bool) {
 	}
 }
 
-// await is somebody who waits for a sequence of the stream.
+// await is a wait for a sequence of the stream.
 type await struct {
 	seq  uint64
 	done chan struct{}

@@ -10,7 +10,7 @@ import (
 // TestARecordSaysWhatItMakesDue, and a record that makes nothing due wakes nobody.
 func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	var got Effect
-	j := joined(nil, Config{Key: keyOf, Checked: marked, OnEffect: func(e Effect) { got |= e }})
+	j := joined(nil, Config{Key: keyOf, ValidChecked: marked, OnEffect: func(e Effect) { got |= e }})
 	parent := newActor(t, "run_p", "ses_p", "boss")
 	parent.spec.AgentType = run.Autonomous
 	first := newActor(t, "run_1", "ses_1", "a")
@@ -20,8 +20,10 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	told.spec.CallbackURL = "https://here/told"
 	offering := newActor(t, "run_o", "ses_o", "a")
 	offering.contract()
-	stop := entry{Subject: subject.Tree(parent.part, "ses_p", "run_p"),
-		Body: body(t, run.TreeStop{V: 1, SessionID: "ses_p", At: began})}
+	stop := entry{
+		Subject: subject.Tree(parent.part, "ses_p", "run_p"),
+		Body:    body(t, run.TreeStop{V: 1, SessionID: "ses_p", At: began}),
+	}
 	below := newActor(t, "run_b", "ses_b", "a")
 	below.spec.Parent = "ses_p"
 	for n, tt := range []struct {

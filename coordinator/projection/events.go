@@ -15,9 +15,10 @@ import (
 	"ao/shared/run"
 )
 
-// position is how far a reader has come: everything of RUNS up to one sequence, everything of EVENTS up to another, of
-// the record after that so many items, and of the message of EVENTS after that so many events. As text it is
-// <runs>-<events>, <runs>-<events>.<items> inside a record, and <runs>-<events>.<items>.<packed> inside a pack.
+// position is how far a reader is: all of RUNS up to one sequence and all of EVENTS up to another, then so
+// many items of
+// the next record, and so many events of the next message of EVENTS. Its text is <runs>-<events>,
+// <runs>-<events>.<items> inside a record, and <runs>-<events>.<items>.<packed> inside a pack.
 type position struct {
 	runs, events  uint64
 	items, packed int
@@ -34,7 +35,8 @@ func (p position) String() string {
 	return s
 }
 
-// Before is the position just before a record of RUNS: a reader that comes with it gets that record first, and every
+// PositionBefore returns the position just before a record of RUNS. A reader from there gets that record
+// first, and every
 // event that is kept.
 func PositionBefore(seq uint64) string { return position{runs: seq - 1}.String() }
 
@@ -45,9 +47,8 @@ func parsePosition(text string) (p position, err error) {
 	if text == "" {
 		return p, nil
 	}
-	bad := fault.New(fault.Invalid, "",
-		`after must be a position such as "123-45": the id of an event that was received, or next`).With("field",
-		"after")
+	bad := fault.New(fault.Invalid, "", `after must be a position such as "123-45": the id of an event that was received, or next`).
+		With("field", "after")
 	if len(text) > 48 {
 		return p, bad
 	}
@@ -70,12 +71,12 @@ func parsePosition(text string) (p position, err error) {
 	return p, nil
 }
 
-// passed moves the position over a record of RUNS.
+// passed moves the position past a record of RUNS.
 func (p *position) passed(seq uint64) {
 	p.runs, p.items = max(p.runs, seq), 0
 }
 
-// skip is how many items of a record the reader has already.
+// skip returns how many items of a record the reader already has.
 func (p position) skip(seq uint64) int {
 	if seq == p.runs+1 {
 		return p.items
@@ -83,13 +84,13 @@ func (p position) skip(seq uint64) int {
 	return 0
 }
 
-// inside is the position after n items of a record.
+// inside returns the position after n items of a record.
 func (p position) inside(seq uint64, n int) position { return position{seq - 1, p.events, n, p.packed} }
 
-// heard moves the position over a message of EVENTS.
+// heard moves the position past a message of EVENTS.
 func (p *position) heard(seq uint64) { p.events, p.packed = seq, 0 }
 
-// packedIn is how many events of a message the reader has already.
+// packedIn returns how many events of a message the reader already has.
 func (p position) packedIn(seq uint64) int {
 	if seq == p.events+1 {
 		return p.packed
@@ -97,7 +98,7 @@ func (p position) packedIn(seq uint64) int {
 	return 0
 }
 
-// within is the position after n of all events of a message.
+// within returns the position after n of all events of a message.
 func (p position) within(seq uint64, n, all int) position {
 	p.heard(seq)
 	if n < all {
@@ -106,7 +107,7 @@ func (p position) within(seq uint64, n, all int) position {
 	return p
 }
 
-// Feed tells what happens in sessions: as pages of events, and live.
+// Feed returns what happens in sessions, as pages of events and live.
 type Feed struct {
 	p       *Projection
 	records Log
@@ -116,27 +117,28 @@ type Feed struct {
 	key     func(run string, attempt int) string // Config.Key
 }
 
-// said is a message of EVENTS, its event or those of a pack, with what the index says of their run. They are of one
+// eventMessage is a message of EVENTS: one event or a pack, with what the index says about their run. All are
+// of one
 // attempt, so they are shown together or not at all.
-type said struct {
+type eventMessage struct {
 	seq    uint64
-	events []run.Event           // none: it is nobody's
-	by     func(key string) bool // tells whose it is; nil: it proves nothing
-	claim  uint64                // of their run's attempt; 0: not known
-	// no runner has begun their run, or the attempt that it proves, as far as the fold knows
-	early bool
-	late  bool // after the last word of their run
+	events []run.Event           // none: they belong to nobody
+	by     func(key string) bool // reports whose it is by key; nil: the message proves nothing
+	claim  uint64                // of their run's attempt; 0: unknown
+	early  bool                  // their run, or the attempt they prove, is not claimed as far as the projection knows
+	late   bool                  // after their run's end record
 }
 
-// rest are the events that a reader at p has not yet, at most so many, and where it is after them.
-func (e said) rest(p position, most int) ([]run.Event, position) {
+// rest returns the events that a reader at p does not have yet, at most most of them, and the position after
+// them.
+func (e eventMessage) rest(p position, most int) ([]run.Event, position) {
 	all := len(e.events)
 	from := min(p.packedIn(e.seq), all)
 	to := min(from+most, all)
 	return e.events[from:to], p.within(e.seq, to, all)
 }
 
-// sizeOf is about how many bytes events take.
+// sizeOf returns roughly how many bytes events take.
 func sizeOf(events []run.Event) (bytes int) {
 	const head = 200
 	for _, e := range events {
@@ -145,10 +147,11 @@ func sizeOf(events []run.Event) (bytes int) {
 	return bytes
 }
 
-// saidIn reads a message of EVENTS. Any worker may write there under any session and run, so what no worker of ours
-// writes has no events: other kinds, a body that is not its subject's, a pack without a proof.
-func saidIn(m Record) said {
-	e := said{seq: m.Seq}
+// readEvents reads a message of EVENTS. Any worker may write there under any session and run, so what our
+// workers never
+// write has no events: other kinds, a body that contradicts its subject, a pack without proof.
+func readEvents(m Record) eventMessage {
+	e := eventMessage{seq: m.Seq}
 	t := strings.Split(m.Subject, ".") // ao.events.<partition>.<session>.<run>.<kind>
 	if len(t) != 6 || t[2] != subject.Partition(t[3]) {
 		return e
@@ -177,29 +180,30 @@ func saidIn(m Record) said {
 	return e
 }
 
-// judge looks up what the index says of a message; not ok: it is nothing for readers, nobody's or of a run of another
+// judge looks up the message's run. Not ok: it is nothing for readers, as it is nobody's or of another
 // session.
-func (x *Feed) judge(e *said) (ok bool) {
+func (x *Feed) judge(e *eventMessage) (ok bool) {
 	if len(e.events) == 0 {
 		return false
 	}
 	one := e.events[0]
-	s, known := x.p.look(one.RunID)
+	s, known := x.p.lookup(one.RunID)
 	if !known {
 		e.early = true
 		return true
 	}
-	e.claim, e.early = s.claim, !s.begun && (s.end == 0 || s.runner == "")
-	e.late = s.end != 0 && e.seq > s.events && !s.mute
-	if !credible(s, e.by, x.key) { // it is of an attempt that is not read yet, or of nobody
+	e.claim, e.early = s.claim, !s.claimedByRunner && (s.end == 0 || s.runner == "")
+	e.late = s.end != 0 && e.seq > s.events && !s.eventsUnknown
+	if !credible(s, e.by, x.key) { // of an attempt that is not applied yet, or of nobody
 		e.early = true
 	}
 	return s.sessionID == one.SessionID
 }
 
-// credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove
-// nothing; then the ids of session and run, which are random, have to do.
-func credible(s sight, by func(key string) bool, key func(run string, attempt int) string) bool {
+// credible reports whether an event was written by somebody who was given an attempt of the run. Workers of
+// older
+// versions prove nothing; then the random ids of session and run must do.
+func credible(s runView, by func(key string) bool, key func(run string, attempt int) string) bool {
 	if by == nil || key == nil {
 		return !s.proven || key == nil
 	}
@@ -211,22 +215,25 @@ func credible(s sight, by func(key string) bool, key func(run string, attempt in
 	return false
 }
 
-// Told reads a message of EVENTS: its events, as the readers of its session get them. None: they get nothing.
+// VisibleEvents returns the events of a message of EVENTS as the session's readers get them; none if they get
+// none.
 func (x *Feed) VisibleEvents(m Record) []run.Event {
-	e := saidIn(m)
+	e := readEvents(m)
 	if !x.judge(&e) || !e.shown() {
 		return nil
 	}
 	return e.events
 }
 
-// shown tells whether readers get the events of a message: their run was begun, and not over.
-func (e said) shown() bool { return !e.early && !e.late }
+// shown reports whether readers get the events: their run was claimed and not over.
+func (e eventMessage) shown() bool { return !e.early && !e.late }
 
-// first tells whether a message's events go before a record of RUNS (seq 0: there is none at hand), for a reader at p.
-// An event follows its run's claim and, up to the number that the last word names, precedes that. Both streams are
-// given in their own order, so a last word also lets everything before its number pass.
-func (e said) first(p position, rec mark) bool {
+// precedes reports whether a message's events come before a record of RUNS, for a reader at p (seq 0: no
+// record is
+// waiting). An event follows its run's claim, and precedes the end record up to the event number named there.
+// Both streams
+// are in order, so an end record also releases everything before its number.
+func (e eventMessage) precedes(p position, rec boundary) bool {
 	switch {
 	case e.claim <= p.runs:
 		return true
@@ -238,17 +245,17 @@ func (e said) first(p position, rec mark) bool {
 	return false
 }
 
-// mark is a record of RUNS from which a session's events follow.
-type mark struct {
+// boundary is a record of RUNS that has events of its own in a session's feed.
+type boundary struct {
 	seq uint64
-	run sight
+	run runView
 }
 
-func (m mark) isEnd() bool { return m.run.end == m.seq && m.seq != 0 }
+func (m boundary) isEnd() bool { return m.run.end == m.seq && m.seq != 0 }
 
-// life are the events that follow from a record: run_start from the claim that counts, result and run_… from the last
-// word.
-func (x *Feed) life(ctx context.Context, m mark) ([]run.Event, error) {
+// lifecycleEvents returns the events that follow from a record: run_start from the claim, result and run_…
+// from the end.
+func (x *Feed) lifecycleEvents(ctx context.Context, m boundary) ([]run.Event, error) {
 	s := m.run
 	event := func(kind string, at int64, body any) (run.Event, error) {
 		raw, err := json.Marshal(body)
@@ -257,19 +264,19 @@ func (x *Feed) life(ctx context.Context, m mark) ([]run.Event, error) {
 	switch m.seq {
 	case s.claim:
 		if s.runner == "" {
-			return nil, nil // taken to be ended: it never began
+			return nil, nil // a coordinator's claim, to end the run: it never started
 		}
 		e, err := event(run.EventStart, s.claimed, map[string]any{"attempt": s.attempt, "runner_id": s.runner})
 		return []run.Event{e}, err
 	case s.end:
-		word, err := x.reader.word(ctx, s)
+		word, err := x.reader.endRecord(ctx, s)
 		if err != nil {
-			return nil, x.reader.gone(s.id, err)
+			return nil, x.reader.notKept(s.id, err)
 		}
 		var all []run.Event
 		doc, err := x.reader.document(ctx, word)
 		if err != nil {
-			return nil, x.reader.gone(s.id, err)
+			return nil, x.reader.notKept(s.id, err)
 		}
 		if doc != nil {
 			e, err := event(run.EventResult, s.ended, doc)
@@ -288,12 +295,15 @@ func (x *Feed) life(ctx context.Context, m mark) ([]run.Event, error) {
 	return nil, nil
 }
 
-// endEvent is the event of each end.
-var endEvent = map[run.Status]string{run.Completed: run.EventCompleted, run.Failed: run.EventFailed,
-	run.Stopped: run.EventStopped}
+// endEvent is the event of each final status.
+var endEvent = map[run.Status]string{
+	run.Completed: run.EventCompleted,
+	run.Failed:    run.EventFailed,
+	run.Stopped:   run.EventStopped,
+}
 
-// marks are a session's records after a position, in order.
-func marks(f *fold, session string, after uint64) (all []mark) {
+// boundaries returns a session's records after a position, in order.
+func boundaries(f *reducer, session string, after uint64) (all []boundary) {
 	s := f.sessions[identOf(sessionPrefix, session)]
 	if s == nil {
 		return nil
@@ -301,29 +311,33 @@ func marks(f *fold, session string, after uint64) (all []mark) {
 	for r := s.firstRow; r != nil; r = r.next {
 		for _, seq := range []uint64{r.claim, r.end} {
 			if seq > after {
-				all = append(all, mark{seq, sightOf(f, r)})
+				all = append(all, boundary{seq, runViewOf(f, r)})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b mark) int { return int(int64(a.seq) - int64(b.seq)) })
+	slices.SortFunc(all, func(a, b boundary) int { return int(int64(a.seq) - int64(b.seq)) })
 	return all
 }
 
-// A page of events has at most so many bytes of them, and reads them in pieces.
+// The most bytes of a page of events, and how many messages are read at once.
 const (
 	pageBytes = 8 << 20
 	piece     = 128
 )
 
-// Events gives a session's events after a position (empty: from the beginning of what is kept), at most limit of them
-// (default 50, at most 1000), and the position after them, to go on from; that is never empty.
-func (x *Feed) Events(ctx context.Context, session, after string, limit int) (list []run.Event, next string,
-	err error) {
+// Events returns a session's events after a position (empty: the oldest kept), at most limit of them (default
+// 50, at most
+// 1000), and the position to continue from, which is never empty.
+func (x *Feed) Events(
+	ctx context.Context,
+	session, after string,
+	limit int,
+) (list []run.Event, next string, err error) {
 	p, err := parsePosition(after)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := refuse(Query{Limit: limit}, run.Statuses); err != nil {
+	if err := checkQuery(Query{Limit: limit}, run.Statuses); err != nil {
 		return nil, "", err
 	}
 	if limit == 0 {
@@ -336,7 +350,7 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int) (li
 		return nil, "", err
 	}
 	g := &paging{x: x, session: session, limit: limit, p: p, list: []run.Event{}, more: true}
-	g.look()
+	g.findBoundaries()
 	for over := false; !over && len(g.list) < limit && g.size < pageBytes && ctx.Err() == nil; {
 		over, err = g.next(ctx)
 		if err != nil {
@@ -349,42 +363,41 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int) (li
 	return g.list, g.p.String(), nil
 }
 
-// paging is a page of a session's events on its way: it merges the records that events follow from with the messages of
-// EVENTS.
+// paging builds a page of a session's events: it merges lifecycle events with the messages of EVENTS.
 type paging struct {
 	x       *Feed
 	session string
 	limit   int
 	p       position // after what is in list
 	list    []run.Event
-	size    int // about how many bytes that is
+	size    int // roughly the bytes of list
 
-	marks []mark   // records to come
-	heard []Record // messages to come, as far as they were read
-	more  bool     // there may be more of these
-	e     said     // the first of them
-	asked uint64   // the message for which the fold was waited for
+	boundaries []boundary   // records to come
+	messages   []Record     // messages to come, as far as read
+	more       bool         // there may be more messages
+	e          eventMessage // the first of them
+	asked      uint64       // the message for which the page waited for the projection
 }
 
-// look finds the records to come in the fold.
-func (g *paging) look() {
-	g.marks = read(g.x.p, func(f *fold) []mark { return marks(f, g.session, g.p.runs) })
+// findBoundaries finds the records to come.
+func (g *paging) findBoundaries() {
+	g.boundaries = read(g.x.p, func(f *reducer) []boundary { return boundaries(f, g.session, g.p.runs) })
 }
 
-// next goes one step on; over: there is no more, or no more room inside a record.
+// next takes one step. over: there is nothing more, or no more room inside a record.
 func (g *paging) next(ctx context.Context) (over bool, err error) {
-	if len(g.heard) == 0 && g.more {
-		g.heard, err = g.x.records.Events(ctx, subject.SessionEvents(g.session), g.p.events, piece)
+	if len(g.messages) == 0 && g.more {
+		g.messages, err = g.x.records.Events(ctx, subject.SessionEvents(g.session), g.p.events, piece)
 		if err != nil {
 			return false, err
 		}
-		g.more = len(g.heard) == piece
+		g.more = len(g.messages) == piece
 	}
-	var rec mark
-	if len(g.marks) > 0 {
-		rec = g.marks[0]
+	var rec boundary
+	if len(g.boundaries) > 0 {
+		rec = g.boundaries[0]
 	}
-	if len(g.heard) > 0 {
+	if len(g.messages) > 0 {
 		if done, err := g.message(ctx, rec); done || err != nil {
 			return false, err
 		}
@@ -395,31 +408,31 @@ func (g *paging) next(ctx context.Context) (over bool, err error) {
 	return g.record(ctx, rec)
 }
 
-// message takes the first message, unless the record goes before it.
-func (g *paging) message(ctx context.Context, rec mark) (done bool, err error) {
-	if g.e.seq != g.heard[0].Seq {
-		g.e = saidIn(g.heard[0])
+// message takes the first message, unless the record comes before it.
+func (g *paging) message(ctx context.Context, rec boundary) (done bool, err error) {
+	if g.e.seq != g.messages[0].Seq {
+		g.e = readEvents(g.messages[0])
 	}
 	ok := g.x.judge(&g.e)
 	switch {
-	case ok && g.e.early && g.asked != g.e.seq: // perhaps the fold is behind
+	case ok && g.e.early && g.asked != g.e.seq: // the projection may lag
 		g.asked = g.e.seq
 		if err := g.x.fresh.catchUp(ctx); err != nil {
 			return false, err
 		}
-		g.look()
+		g.findBoundaries()
 		return true, nil
-	case ok && rec.seq != 0 && !g.e.first(g.p, rec):
+	case ok && rec.seq != 0 && !g.e.precedes(g.p, rec):
 		return false, nil
 	case !ok || !g.e.shown():
 		g.p.heard(g.e.seq)
-		g.heard = g.heard[1:]
+		g.messages = g.messages[1:]
 		return true, nil
 	}
 	var events []run.Event
 	events, g.p = g.e.rest(g.p, g.limit-len(g.list))
 	if g.p.events == g.e.seq {
-		g.heard = g.heard[1:]
+		g.messages = g.messages[1:]
 	}
 	bytes := sizeOf(events)
 	if err := budget.Hold(ctx, int64(bytes)); err != nil {
@@ -430,9 +443,9 @@ func (g *paging) message(ctx context.Context, rec mark) (done bool, err error) {
 	return true, nil
 }
 
-// record takes the first record; full: not all of its events had room.
-func (g *paging) record(ctx context.Context, rec mark) (full bool, err error) {
-	events, err := g.x.life(ctx, rec)
+// record takes the first record. full: not all of its events had room.
+func (g *paging) record(ctx context.Context, rec boundary) (full bool, err error) {
+	events, err := g.x.lifecycleEvents(ctx, rec)
 	if err != nil {
 		return false, err
 	}
@@ -446,7 +459,7 @@ func (g *paging) record(ctx context.Context, rec mark) (full bool, err error) {
 	for _, e := range events {
 		g.size += len(e.Body)
 	}
-	g.marks = g.marks[1:]
+	g.boundaries = g.boundaries[1:]
 	g.p.passed(rec.seq)
 	return false, nil
 }

@@ -11,8 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that
-// call back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
+// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that call
+// back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
 type family struct {
 	t        testing.TB
 	rng      *rand.Rand
@@ -83,8 +83,12 @@ func (f *family) add(e ...entry) { f.records = append(f.records, e...) }
 
 func (f *family) new(m, parent *member, mode string) *turn {
 	a := newActor(f.t, run.NewID(), m.id, "agent-"+m.kind)
-	a.spec.AgentType, a.spec.Mode, a.spec.Attempts, a.spec.ProjectDir = m.kind, mode, f.rng.IntN(3),
-		fmt.Sprint("/", f.rng.IntN(2))
+	a.spec.AgentType, a.spec.Mode, a.spec.Attempts, a.spec.ProjectDir = m.kind, mode, f.rng.IntN(
+		3,
+	), fmt.Sprint(
+		"/",
+		f.rng.IntN(2),
+	)
 	a.spec.CreatedAt = began.Add(time.Duration(f.rng.IntN(10)) * time.Second)
 	if f.stops { // it does not know that none is left then
 		a.spec.Attempts = 0
@@ -173,8 +177,12 @@ func (f *family) step() {
 		}
 	case 6: // a late or foreign word
 		r := m.turns[f.rng.IntN(len(m.turns))]
-		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"),
-			r.actor.offered(r.attempt+5))
+		f.add(
+			r.ended(r.attempt+5, run.Completed, 0),
+			r.claimed(r.attempt+5),
+			r.bound(r.attempt+5, "foreign"),
+			r.actor.offered(r.attempt+5),
+		)
 		if r.state != "queued" && r.attempt > 0 && f.rng.IntN(2) == 0 {
 			f.add(r.elsewhere(1+f.rng.IntN(r.attempt), fmt.Sprint("procedural._.", f.rng.IntN(1000))))
 		}
@@ -299,8 +307,10 @@ func (f *family) tell(m *member) {
 		c.Children = append(c.Children, child.spec.ID)
 	}
 	m.owed = slices.Clone(m.owed[n:])
-	records := []entry{{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)},
-		r.accepted()}
+	records := []entry{
+		{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)},
+		r.accepted(),
+	}
 	if older {
 		slices.Reverse(records)
 	}
@@ -317,8 +327,15 @@ func (f *family) notify(m *member) {
 			status = run.NotifyAgain
 		}
 		r.notified++
-		n := run.Notified{V: 1, SessionID: m.id, N: r.notified, Status: status, HTTP: 500,
-			Reason: "it was not in the mood", At: began}
+		n := run.Notified{
+			V:         1,
+			SessionID: m.id,
+			N:         r.notified,
+			Status:    status,
+			HTTP:      500,
+			Reason:    "it was not in the mood",
+			At:        began,
+		}
 		switch status {
 		case run.NotifyDelivered:
 			r.hook = run.CallbackDelivered
@@ -373,7 +390,7 @@ func (r *turn) says() (parent, http string) {
 }
 
 // check compares a fold with what the family knows.
-func (f *family) check(t *testing.T, fold *fold) {
+func (f *family) check(t *testing.T, fold *reducer) {
 	t.Helper()
 	for _, m := range f.sessions {
 		s := fold.sessions[identOf(sessionPrefix, m.id)]
@@ -383,19 +400,25 @@ func (f *family) check(t *testing.T, fold *fold) {
 		if s == nil {
 			continue
 		}
-		if s.bond().model != m.model {
-			t.Fatalf("session %s: model %q, want %q", m.id, s.bond().model, m.model)
+		if s.binding().model != m.model {
+			t.Fatalf("session %s: model %q, want %q", m.id, s.binding().model, m.model)
 		}
-		o, due := fold.debts.owingOf(s, time.Now())
-		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due &&
-			(len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings ||
-				o.Children[0].RunID != m.owed[0].spec.ID) {
-			t.Fatalf("session %s: due %t with %d children, want %t with %d", m.id, due, len(o.Children), want,
-				len(m.owed))
+		o, due := fold.callbacks.pendingCallback(s, time.Now())
+		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want ||
+			due &&
+				(len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {
+			t.Fatalf(
+				"session %s: due %t with %d children, want %t with %d",
+				m.id,
+				due,
+				len(o.Children),
+				want,
+				len(m.owed),
+			)
 		}
 		for _, r := range m.turns {
 			row := fold.runs[identOf(runPrefix, r.spec.ID)]
-			if row == nil || (row.live == nil) != (r.state == "ended") || row.begun != r.begun {
+			if row == nil || (row.live == nil) != (r.state == "ended") || row.claimedByRunner != r.begun {
 				t.Fatalf("run %s is not %s begun %t: %+v", r.spec.ID, r.state, r.begun, row)
 			}
 			if row.live != nil && (row.live.snap.UnverifiedSeq != 0) != r.offered {

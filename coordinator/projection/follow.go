@@ -9,24 +9,25 @@ import (
 	"ao/nats/stream"
 )
 
-// lookEvery is how often a Follower looks whether history was truncated that it had not read.
-const lookEvery = 10 * time.Second
+// truncationCheck is how often a Follower checks whether history was truncated that it had not read.
+const truncationCheck = 10 * time.Second
 
-// Run follows the stream until ctx ends, from a snapshot where there is one of it. It goes on by itself after any
-// trouble with NATS, and begins anew where the stream is not the one that was read.
+// Run follows the stream until ctx ends, from a checkpoint if there is one. It recovers from every problem
+// with NATS, and
+// starts over if the stream is not the one it read.
 func (w *Follower) Run(ctx context.Context) error {
-	w.shelf.open(ctx)
-	defer w.shelf.last()
-	last := w.shelf.restore(ctx)
+	w.checkpoints.open(ctx)
+	defer w.checkpoints.saveFinal()
+	last := w.checkpoints.restore(ctx)
 	for {
 		if err := w.read(ctx, last); !errors.Is(err, stream.ErrHistoryReplaced) {
 			return err
 		}
-		w.log.Error("NATS lost records or got older ones back; reading the history anew", "seq", w.p.Seq())
+		w.log.Error("NATS lost records or restored older ones; reading the whole history again", "seq", w.p.Seq())
 		last = Record{}
 		w.reset()
-		w.shelf.drop(stream.ErrHistoryReplaced)
-		w.shelf.open(ctx) // perhaps it is another stream
+		w.checkpoints.discard(stream.ErrHistoryReplaced)
+		w.checkpoints.open(ctx) // it may be another stream
 	}
 }
 
@@ -40,7 +41,7 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 			cancel(err)
 		}
 	})
-	wg.Go(func() { w.shelf.keep(ctx) })
+	wg.Go(func() { w.checkpoints.run(ctx) })
 	err := w.source.FollowRuns(ctx, last, w.suspectLoss, func(r Record) error {
 		w.p.apply(r)
 		return nil
@@ -51,16 +52,17 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 	return err
 }
 
-// reset has all begin anew: what was read is not what NATS holds.
+// reset starts over: what was read is not what NATS holds.
 func (w *Follower) reset() {
-	w.p.live.Store(false) // first: nobody is to rely on what follows
-	w.anew.Add(1)
+	w.p.live.Store(false) // first, so that nobody relies on what follows
+	w.rebuilds.Add(1)
 	w.lossSuspected.Store(nil)
-	w.p.renew()
+	w.p.clear()
 }
 
-// watch waits until the fold has reached what the stream held at the beginning; from then on it looks whether it misses
-// anything. It ends with ctx, or with ErrHistoryReplaced.
+// watch waits until everything that the stream held at the start is applied, and then checks for missed
+// truncations. It
+// ends with ctx, or with ErrHistoryReplaced.
 func (w *Follower) watch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if state, err := w.source.State(ctx); err == nil {
@@ -82,18 +84,19 @@ func (w *Follower) watch(ctx context.Context) error {
 		}
 		first = now
 		if !w.p.live.Swap(true) {
-			w.p.wake(HistoryConfirmed)
+			w.p.signal(HistoryConfirmed)
 		}
-		pause(ctx, w.lookEvery)
+		pause(ctx, w.truncationCheck)
 	}
 	return ctx.Err()
 }
 
-// missed forgets what was truncated since the stream began with the given sequence, and tells where it begins now.
-// History goes while it is read, and a consumer that comes to the gap counts on as if nothing was there: a run of which
-// only the end was not read yet stays open here for ever. But nobody truncates past an open run, so once all is read
-// that was there when it was truncated, one that begins before the stream does has ended unseen: ErrHistoryReplaced.
-// What ended is only forgotten.
+// missed forgets what was truncated since the stream began at first, and returns where it begins now.
+// While history is read some of it may be truncated, and the consumer silently skips the gap: a run whose end
+// was not read
+// yet would stay open for ever. Nobody truncates past an open run. So once all is applied, a run that is
+// still open here
+// and begins before the stream does has ended unseen: ErrHistoryReplaced. Ended runs are just forgotten.
 func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 	state, err := w.source.State(ctx)
 	if err != nil {
@@ -111,20 +114,20 @@ func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 	return state.First, nil
 }
 
-// doubt notes that what was read seems to be lost, or that it is not.
+// suspectLoss notes that NATS seems to have lost what was read, or that it has not.
 func (w *Follower) suspectLoss(is bool) {
 	if !is {
 		w.lossSuspected.Store(nil)
-		w.p.wake(HistoryConfirmed)
+		w.p.signal(HistoryConfirmed)
 		return
 	}
 	now := time.Now()
 	w.lossSuspected.Store(&now)
 }
 
-// Saved is the newest snapshot that this projection wrote; zero: none yet.
+// LastSnapshot returns the newest checkpoint that this process wrote; zero: none yet.
 func (w *Follower) LastSnapshot() SnapshotStats {
-	if s := w.shelf.newest.Load(); s != nil {
+	if s := w.checkpoints.newest.Load(); s != nil {
 		return *s
 	}
 	return SnapshotStats{}

@@ -9,61 +9,64 @@ import (
 	"ao/nats/subject"
 )
 
-// drop takes an ended run out of the index.
-func (f *fold) drop(r *row) {
+// drop removes an ended run from the index.
+func (f *reducer) drop(r *row) {
 	delete(f.runs, r.id)
-	f.webhooks.release(r)
+	f.webhooks.remove(r)
 	delete(f.past, r)
 	f.texts.drop(r.text)
 	f.texts.drop(r.failure)
 	f.repeats.drop(r)
-	r.gone = true
-	f.pass.touch(r)
-	f.goneRuns++
+	r.evicted = true
+	f.dirty.add(r)
+	f.evictedRuns++
 	f.ended--
 }
 
-func (f *fold) dropSession(s *session) {
+func (f *reducer) dropSession(s *session) {
 	delete(f.sessions, s.id)
-	delete(f.owing, s)
+	delete(f.pending, s)
 	delete(f.trees.suppressing, s)
 	delete(f.trees.stopped, s.id)
 	s.runs = 0
 	f.trees.indexBelow(s)
 	f.trees.children.drop(s)
-	f.goneSess++
+	f.evictedSessions++
 }
 
-// compact takes what is gone out of the lists once that is half of them. Who writes a snapshot goes along them.
-func (f *fold) compact() {
-	if f.pass != nil {
+// compact removes evicted entries from the lists once they are half of them. A checkpoint in progress walks
+// the lists, so
+// it waits.
+func (f *reducer) compact() {
+	if f.dirty != nil {
 		return
 	}
-	if f.goneRuns > 64 && f.goneRuns > len(f.order)/2 {
-		f.order = slices.Clip(slices.DeleteFunc(f.order, func(r *row) bool { return r.gone }))
-		f.goneRuns = 0
+	if f.evictedRuns > 64 && f.evictedRuns > len(f.order)/2 {
+		f.order = slices.Clip(slices.DeleteFunc(f.order, func(r *row) bool { return r.evicted }))
+		f.evictedRuns = 0
 	}
-	if f.goneSess > 64 && f.goneSess > len(f.sorder)/2 {
+	if f.evictedSessions > 64 && f.evictedSessions > len(f.sorder)/2 {
 		f.sorder = slices.Clip(slices.DeleteFunc(f.sorder, func(s *session) bool { return s.runs == 0 }))
-		f.goneSess = 0
+		f.evictedSessions = 0
 	}
 }
 
-// forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it. Of the
-// others it has from then on what such a reader would have: a run that was queued later than it was accepted begins
-// there. It gives the newest moment of a dropped run, in nanoseconds.
-func (f *fold) forget(before uint64) (newest int64) {
-	f.pass = nil // places change
+// forget drops ended runs and deletions that a reader of the stream from before on would not know. Of the
+// other runs it
+// keeps what such a reader would have: a run queued later than accepted begins there.
+// It returns the newest time of a dropped run, in nanoseconds.
+func (f *reducer) forget(before uint64) (newest int64) {
+	f.dirty = nil // positions change
 	touched := map[*session]bool{}
 	var later []*row
 	n := 0
 	for ; n < len(f.order) && f.order[n].first < before; n++ {
 		r := f.order[n]
-		if r.gone || r.live != nil {
+		if r.evicted || r.live != nil {
 			continue
 		}
 		touched[r.session] = true
-		if r.whole >= before {
+		if r.full >= before {
 			later = append(later, r)
 			continue
 		}
@@ -72,17 +75,17 @@ func (f *fold) forget(before uint64) (newest int64) {
 		newest = max(newest, r.created, r.claimed, r.ended)
 	}
 	for _, r := range later {
-		r.first, r.begun = r.whole, r.claim != 0 && r.runner != ""
+		r.first, r.claimedByRunner = r.full, r.claim != 0 && r.runner != ""
 		for _, p := range f.past[r] {
 			if p.queued >= before {
-				r.first, r.begun = min(r.first, p.queued), r.begun || p.begun
+				r.first, r.claimedByRunner = min(r.first, p.queued), r.claimedByRunner || p.claimedByRunner
 			}
 		}
 	}
 	resort(f.order, n, later, func(r *row) uint64 { return r.first })
 	f.leave(touched, before)
-	for p := range f.owing {
-		f.debts.clear(p)
+	for p := range f.pending {
+		f.callbacks.dropReported(p)
 	}
 	f.trees.forget(before)
 	for id, seq := range f.deleted {
@@ -92,18 +95,18 @@ func (f *fold) forget(before uint64) (newest int64) {
 		}
 	}
 	f.late.all = slices.DeleteFunc(f.late.all, func(l LateRecord) bool { return l.Seq < before })
-	for id, p := range f.debts.promised {
+	for id, p := range f.callbacks.reserved {
 		if p.seq < before {
-			delete(f.debts.promised, id)
+			delete(f.callbacks.reserved, id)
 		}
 	}
 	f.compact()
 	return newest
 }
 
-// leave takes dropped runs out of their sessions, and a session away with its last run. A session is what its first run
-// says.
-func (f *fold) leave(touched map[*session]bool, before uint64) {
+// leave removes dropped runs from their sessions, and sessions without runs. A session is described by its
+// first run.
+func (f *reducer) leave(touched map[*session]bool, before uint64) {
 	n := sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].first >= before })
 	var later []*session
 	for s := range touched {
@@ -113,7 +116,7 @@ func (f *fold) leave(touched map[*session]bool, before uint64) {
 		}
 		var kept []*row
 		for r := s.firstRow; r != nil; r = r.next {
-			if !r.gone {
+			if !r.evicted {
 				kept = append(kept, r)
 			}
 		}
@@ -142,7 +145,7 @@ func (f *fold) leave(touched map[*session]bool, before uint64) {
 	resort(f.sorder, n, later, func(s *session) uint64 { return s.first })
 }
 
-// resort puts those of the first n of a list whose place is later now where they belong.
+// resort moves those of the first n entries of a list whose place is later now to where they belong.
 func resort[T comparable](order []T, n int, later []T, place func(T) uint64) {
 	if len(later) == 0 {
 		return
@@ -159,7 +162,7 @@ func resort[T comparable](order []T, n int, later []T, place func(T) uint64) {
 			rest++
 		}
 	}
-	for _, x := range later { // into the gap, which moves with it
+	for _, x := range later { // into the gap, which moves along
 		for ; n < len(order) && place(order[n]) < place(x); n++ {
 			order[rest] = order[n]
 			rest++
@@ -169,21 +172,21 @@ func resort[T comparable](order []T, n int, later []T, place func(T) uint64) {
 	}
 }
 
-// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing
-// below it is yet to be stopped with its tree.
-func (f *fold) delete(ch *Change, rec subject.Record, m Record) (version int, err error) {
+// delete deletes a session, if none of its runs is open or has a pending callback and nothing below it is
+// being stopped.
+func (f *reducer) delete(ch *Change, rec subject.Record, m Record) (version int, err error) {
 	version, parent, err := scanDeleted(m.Body)
 	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
 	ch.SessionID = sid.text(sessionPrefix)
 	s := f.sessions[sid]
-	if s != nil && (len(s.live) > 0 || f.debts.owes(s) || f.trees.haltsBelow(s)) {
+	if s != nil && (len(s.live) > 0 || f.callbacks.hasPending(s) || f.trees.stoppingBelow(s)) {
 		return version, err
 	}
 	f.deleted[sid] = ch.Seq
 	if parent != "" {
 		f.trees.parents[sid] = identOf(sessionPrefix, parent)
 	}
-	f.debts.breakPromises(ch.SessionID)
+	f.callbacks.cancelReservations(ch.SessionID)
 	ch.Applied = true
 	if s == nil {
 		return version, err

@@ -4,11 +4,12 @@ import (
 	"time"
 )
 
-// idles is which sessions have a process that waits for their next turn, as their runners say. No record says it and
-// nothing is decided by it: it is shown, and that is all.
+// idles are the sessions with a process that waits for their next turn, as runners report. No record has
+// this; it is only
+// shown.
 type idles struct {
-	of   map[ident]string // session → runner
-	told map[string]idleAt
+	of       map[ident]string // session → runner
+	reported map[string]idleAt
 }
 
 type idleAt struct {
@@ -16,14 +17,15 @@ type idleAt struct {
 	sessions map[ident]bool
 }
 
-// isWith tells whether the runner has the session's turn, or did the last one.
+// isWith reports whether the runner has the session's turn, or did the last one.
 func (s *session) isWith(runner string) bool {
-	return s.speaker().runner == runner || s.lastEnded != nil && s.lastEnded.runner == runner
+	return s.statusRun().runner == runner || s.lastEnded != nil && s.lastEnded.runner == runner
 }
 
-// now notes the idle processes of a runner, and has live readers told which sessions are idle since, or not any more.
-func (i *idles) now(runner string, sessions map[ident]bool, told *starts) {
-	for id := range i.told[runner].sessions {
+// now notes a runner's idle processes, and tells live readers which sessions became idle or stopped being
+// idle.
+func (i *idles) now(runner string, sessions map[ident]bool, told *liveChanges) {
+	for id := range i.reported[runner].sessions {
 		if i.of[id] == runner && !sessions[id] {
 			delete(i.of, id)
 			told.add(id.text(sessionPrefix))
@@ -36,29 +38,30 @@ func (i *idles) now(runner string, sessions map[ident]bool, told *starts) {
 		}
 	}
 	if len(sessions) == 0 {
-		delete(i.told, runner)
+		delete(i.reported, runner)
 		return
 	}
-	i.told[runner] = idleAt{time.Now(), sessions}
+	i.reported[runner] = idleAt{time.Now(), sessions}
 }
 
-// starts is which runs were seen running last, and which sessions became idle or ceased to be: no record says it, so
-// live readers are told apart from the streams.
-type starts struct {
+// liveChanges is a ring of recent state changes that no record carries: a run started, a session went idle or
+// was deleted.
+// Live readers poll it besides the streams.
+type liveChanges struct {
 	ring  [256]string
-	count uint64        // how many there have been
+	count uint64        // of all changes ever
 	more  chan struct{} // closed when there is one more
 }
 
-func (s *starts) add(id string) {
+func (s *liveChanges) add(id string) {
 	s.ring[s.count%uint64(len(s.ring))] = id
 	s.count++
 	close(s.more)
 	s.more = make(chan struct{})
 }
 
-// since are the last of those after the first so many.
-func (s *starts) since(heard uint64) (ids []string) {
+// since returns the changes after the first heard ones, as far as they are kept.
+func (s *liveChanges) since(heard uint64) (ids []string) {
 	for i := max(heard, s.count-min(s.count, uint64(len(s.ring)))); i < s.count; i++ {
 		ids = append(ids, s.ring[i%uint64(len(s.ring))])
 	}

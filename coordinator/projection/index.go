@@ -9,36 +9,37 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Index answers what is known of one run or one session, by its id.
+// Index looks up one run or one session by its id.
 type Index struct{ p *Projection }
 
-// Model is what the session's executor bound last; empty: nothing.
+// ExecutorSessionID returns what the session's executor bound last; empty: nothing.
 func (x *Index) ExecutorSessionID(session string) string {
-	return read(x.p, func(f *fold) string {
+	return read(x.p, func(f *reducer) string {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			return s.bond().model
+			return s.binding().model
 		}
 		return ""
 	})
 }
 
-// Home is where alone the session can go on: with the profile that has begun it and, where the executor has it there,
-// on that host. Empty: anywhere.
+// Affinity returns where the session must continue: with the profile that bound it and, if the executor keeps
+// it on one
+// host, on that host. Zero: anywhere.
 func (x *Index) Affinity(session string) run.Demands {
-	return read(x.p, func(f *fold) run.Demands {
+	return read(x.p, func(f *reducer) run.Demands {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			return run.Demands{Hostname: s.bond().host, ExecutorProfile: s.bond().profile}
+			return run.Demands{Hostname: s.binding().host, ExecutorProfile: s.binding().profile}
 		}
 		return run.Demands{}
 	})
 }
 
-// Owes names a run of the session whose parent is yet to be told of it; empty: there is none.
+// UndeliveredRun returns a run of the session of which its parent has yet to be told; empty: none.
 func (x *Index) UndeliveredRun(session string) string {
-	return read(x.p, func(f *fold) string {
+	return read(x.p, func(f *reducer) string {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
 			for r := s.firstRow; r != nil; r = r.next {
-				if f.debts.owesOf(r) {
+				if f.callbacks.isPending(r) {
 					return r.runID()
 				}
 			}
@@ -47,9 +48,9 @@ func (x *Index) UndeliveredRun(session string) string {
 	})
 }
 
-// Above tells whether a session is above another one, or is that: it would be told, in the end, by what it is told of.
+// IsAncestor reports whether session is parent or above it in the chain of callbacks.
 func (x *Index) IsAncestor(session, parent string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		for range 1000 {
 			if parent == session {
 				return true
@@ -64,19 +65,20 @@ func (x *Index) IsAncestor(session, parent string) bool {
 				return false
 			}
 		}
-		return true // too long to be meant
+		return true // too long to be intended
 	})
 }
 
-// LastBegun is the run of the session that a runner has begun last, beside the one given; empty: none is known. A
-// worker knows by it whether the process that it keeps for the session did the turn before.
+// LastClaimed returns the session's newest claimed run, except but; empty: none is known. A worker compares
+// it with the
+// process it keeps for the session.
 func (x *Index) LastClaimed(session, but string) string {
-	return read(x.p, func(f *fold) string {
+	return read(x.p, func(f *reducer) string {
 		s := f.sessions[identOf(sessionPrefix, session)]
 		if s == nil {
 			return ""
 		}
-		last := s.newestBegun(f.runs[identOf(runPrefix, but)])
+		last := s.newestClaimed(f.runs[identOf(runPrefix, but)])
 		if last == nil {
 			return ""
 		}
@@ -84,17 +86,17 @@ func (x *Index) LastClaimed(session, but string) string {
 	})
 }
 
-// Gone tells whether a session was deleted, and none of that id has begun since.
+// IsDeleted reports whether a session was deleted, and none with that id has begun since.
 func (x *Index) IsDeleted(session string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		id := identOf(sessionPrefix, session)
 		return f.deleted[id] != 0 && f.sessions[id] == nil
 	})
 }
 
-// Active is a run that has not ended.
+// Active returns a run that has not ended.
 func (x *Index) Active(id string) (Active, bool) {
-	return read2(x.p, func(f *fold) (Active, bool) {
+	return read2(x.p, func(f *reducer) (Active, bool) {
 		r := f.runs[identOf(runPrefix, id)]
 		if r == nil || r.live == nil {
 			return Active{}, false
@@ -103,17 +105,17 @@ func (x *Index) Active(id string) (Active, bool) {
 	})
 }
 
-// Ended tells whether a run is known and has ended.
+// Ended reports whether a run is known and has ended.
 func (x *Index) Ended(id string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		r := f.runs[identOf(runPrefix, id)]
 		return r != nil && r.live == nil
 	})
 }
 
-// Open are a session's runs that have not ended, in their order.
+// Open returns a session's runs that have not ended, in order.
 func (x *Index) Open(session string) []Active {
-	return read(x.p, func(f *fold) []Active {
+	return read(x.p, func(f *reducer) []Active {
 		s := f.sessions[identOf(sessionPrefix, session)]
 		if s == nil {
 			return nil
@@ -126,9 +128,9 @@ func (x *Index) Open(session string) []Active {
 	})
 }
 
-// RunsOf are the ids of a session's runs, in their order.
+// RunsOf returns the ids of a session's runs, in order.
 func (x *Index) RunsOf(session string) []string {
-	return read(x.p, func(f *fold) (ids []string) {
+	return read(x.p, func(f *reducer) (ids []string) {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
 			for r := s.firstRow; r != nil; r = r.next {
 				ids = append(ids, r.runID())
@@ -138,37 +140,42 @@ func (x *Index) RunsOf(session string) []string {
 	})
 }
 
-// Resumes tells whether a turn of the session would have anything to resume when it comes, as far as can be known:
-// there is something, or a run of the session is queued or begun.
+// CanResume reports whether a turn of the session would have something to resume, as far as is known: there
+// is something,
+// or a run is queued or claimed.
 func (x *Index) CanResume(session string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		s := f.sessions[identOf(sessionPrefix, session)]
 		return s != nil && (s.open > 0 || s.resumes())
 	})
 }
 
-// Vain tells whether a run's turn has come and there is nothing that it could resume: the runs before it ended before a
-// runner began them. While history is read, or where those runs are not kept, nobody knows.
+// CannotStart reports whether a run's turn has come with nothing to resume: the runs before it ended
+// unclaimed. It is false
+// while history is read, or if those runs are not kept.
 func (x *Index) CannotStart(id string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		r := f.runs[identOf(runPrefix, id)]
 		return x.p.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume &&
-			r.session.turn() == r && r.session.firstRow != r && !r.session.resumes()
+			r.session.turn() == r &&
+			r.session.firstRow != r &&
+			!r.session.resumes()
 	})
 }
 
-// Deleted tells whether a session of this id was deleted, and the deletion was honoured.
+// WasDeleted reports whether a session with this id was ever deleted.
 func (x *Index) WasDeleted(session string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		return f.deleted[identOf(sessionPrefix, session)] != 0
 	})
 }
 
-// Ahead is how many runs wait before this one in its lane, and since when it waits there; not ok: it is in none.
+// Ahead returns how many runs wait before this one in its queue, and since when it waits; not ok: it is in
+// none.
 func (x *Index) Ahead(id string) (n int, since time.Time, ok bool) {
-	x.p.reading(func(f *fold) {
+	x.p.reading(func(f *reducer) {
 		r := f.runs[identOf(runPrefix, id)]
-		ok = r != nil && r.live != nil && r.live.in.lane != ""
+		ok = r != nil && r.live != nil && r.live.in.queue != ""
 		if !ok {
 			return
 		}
@@ -180,37 +187,37 @@ func (x *Index) Ahead(id string) (n int, since time.Time, ok bool) {
 	return n, since, ok
 }
 
-// IsPromised tells whether a run still is.
+// IsReserved reports whether another record carries the run, and it has none of its own yet.
 func (x *Index) IsReserved(id string) bool {
-	return read(x.p, func(f *fold) bool {
-		_, ok := f.debts.promised[identOf(runPrefix, id)]
+	return read(x.p, func(f *reducer) bool {
+		_, ok := f.callbacks.reserved[identOf(runPrefix, id)]
 		return ok
 	})
 }
 
-// States are the pointers to kept conversations that sessions are bound to.
+// StatePointers returns the kept conversation states that sessions are bound to.
 func (x *Index) StatePointers() map[string]bool {
-	return read(x.p, func(f *fold) map[string]bool {
+	return read(x.p, func(f *reducer) map[string]bool {
 		all := map[string]bool{}
 		for _, s := range f.sessions {
-			if runnerapi.IsStatePointer(s.bond().model) {
-				all[s.bond().model] = true
+			if runnerapi.IsStatePointer(s.binding().model) {
+				all[s.binding().model] = true
 			}
 		}
 		return all
 	})
 }
 
-// DeletedAt is the sequence of a session's deletion, 0 where there is none that was honoured.
+// DeletedAt returns the sequence of a session's deletion, 0 if there is none.
 func (x *Index) DeletedAt(session string) uint64 {
-	return read(x.p, func(f *fold) uint64 {
+	return read(x.p, func(f *reducer) uint64 {
 		return f.deleted[identOf(sessionPrefix, session)]
 	})
 }
 
-// Below counts the runs below a session that have not ended, and names the oldest, so many at most.
+// Below counts the open runs below a session, and returns the oldest most of them.
 func (x *Index) Below(id string, most int) (n int, oldest []string) {
-	return read2(x.p, func(f *fold) (n int, oldest []string) {
+	return read2(x.p, func(f *reducer) (n int, oldest []string) {
 		s := f.sessions[identOf(sessionPrefix, id)]
 		if s == nil {
 			return 0, nil
@@ -225,9 +232,9 @@ func (x *Index) Below(id string, most int) (n int, oldest []string) {
 	})
 }
 
-// Root is the run of a session that was begun last, else its first; empty: there is no such session.
+// Root returns the session's newest claimed run, else its first; empty: there is no such session.
 func (x *Index) Root(id string) string {
-	return read(x.p, func(f *fold) string {
+	return read(x.p, func(f *reducer) string {
 		if s := f.sessions[identOf(sessionPrefix, id)]; s != nil {
 			return s.root().runID()
 		}
@@ -235,30 +242,30 @@ func (x *Index) Root(id string) string {
 	})
 }
 
-// TreeStopped tells whether a session's tree is stopped, and the session has not gone on.
+// TreeStopped reports whether a session's tree is stopped, and the session has not continued.
 func (x *Index) TreeStopped(session string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		_, stopped := f.trees.stopped[identOf(sessionPrefix, session)]
 		return stopped
 	})
 }
 
-// Covered tells whether a run that is accepted below a session is to be stopped at once.
+// InStoppedTree reports whether a run accepted below a session is to be stopped at once.
 func (x *Index) InStoppedTree(session string) bool {
-	return read(x.p, func(f *fold) bool {
-		return f.trees.covering(session).Seq != 0
+	return read(x.p, func(f *reducer) bool {
+		return f.trees.stopAbove(session).Seq != 0
 	})
 }
 
-// HaltsBelow tells whether something below a session is yet to be stopped with its tree.
+// StoppingBelow reports whether something below a session is still to be stopped with its tree.
 func (x *Index) StoppingBelow(session string) bool {
-	return read(x.p, func(f *fold) bool {
+	return read(x.p, func(f *reducer) bool {
 		s := f.sessions[identOf(sessionPrefix, session)]
-		return s != nil && f.trees.haltsBelow(s)
+		return s != nil && f.trees.stoppingBelow(s)
 	})
 }
 
-// Totals counts what happened since the history was read.
+// Totals counts what happened since the history was loaded.
 func (p *Projection) Totals() Totals {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -8,12 +8,15 @@ import (
 	"ao/shared/run"
 )
 
-// keyed takes a record of a kind that workers write. Whoever has a worker's credential can write such a subject; so
-// nothing in the body, not even its version, is looked at before the key fits the current attempt.
+// keyed applies records of kinds that workers write. Anybody with a worker's credential can write such a
+// subject. So
+// nothing of the body, not even its version, is read before the key is that of the current attempt.
 //
-// A record above the attempt's version is a failed end, whichever program reads it: the bound stands with the attempt.
-// One that the attempt allows and this program cannot read makes it not ready, since others make more of it.
-func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err error) {
+// A record above the attempt's version is a failed end for every program, because the bound belongs to the
+// attempt. A
+// record that the attempt allows but this program cannot read makes the program not ready, since others
+// understand it.
+func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, err error) {
 	r := f.current(rec)
 	if r == nil {
 		return 0, nil
@@ -29,7 +32,7 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err
 		err = json.Unmarshal(m.Body, &b)
 		version, take = b.V, func() {
 			if err == nil {
-				f.bind(ch, r, rec, b)
+				f.applyBound(ch, r, rec, b)
 			}
 		}
 	default:
@@ -42,16 +45,16 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err
 		if rec.Kind == subject.OfferedKind {
 			take = func() {
 				if err == nil && e.RunnerID == "" {
-					f.shut(r, m)
+					f.blockResult(r, m)
 					return
 				}
-				f.offer(ch, r, m)
+				f.applyResult(ch, r, m)
 			}
 		}
 	}
 	switch {
 	case version > r.live.snap.MaxVersion():
-		f.overstep(ch, r, m)
+		f.exceedVersion(ch, r, m)
 		return 0, nil
 	case version <= f.version:
 		take()
@@ -59,16 +62,16 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err
 	return version, err
 }
 
-// overstep ends an attempt with a record that is newer than the attempt allows. The next attempt, where one is left, is
-// bound anew.
-func (f *fold) overstep(ch *Change, r *row, m Record) {
-	ch.Kind, ch.overstep = subject.EndedKind, true
+// exceedVersion ends an attempt because of a record newer than the attempt allows. The next attempt has its
+// own bound.
+func (f *reducer) exceedVersion(ch *Change, r *row, m Record) {
+	ch.Kind, ch.versionExceeded = subject.EndedKind, true
 	f.end(ch, r, run.Ended{Status: run.Failed}, m)
-	r.overstep = r.live == nil
+	r.versionExceeded = r.live == nil
 }
 
-// current is the row of a live run whose current attempt has this key; nil otherwise.
-func (f *fold) current(rec subject.Record) *row {
+// current returns the open run whose current attempt has this key; nil otherwise.
+func (f *reducer) current(rec subject.Record) *row {
 	r := f.runs[identOf(runPrefix, rec.Run)]
 	if r == nil || r.live == nil {
 		return nil
@@ -76,24 +79,25 @@ func (f *fold) current(rec subject.Record) *row {
 	switch a := r.live.snap; {
 	case a.Key != "" && a.Key == rec.Key:
 		return r
-	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.AttemptNumber()) == rec.Key):
-		// not queued: a coordinator ends it
+	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.AttemptNumber()) == rec.Key): // not queued: a coordinator ends it
 		return r
 	}
 	return nil
 }
 
-// CodeOverstep is the code of the error of a run whose worker wrote a record above its attempt's version.
+// CodeRecordVersion is the error code of a run whose worker wrote a record above its attempt's version.
 const CodeRecordVersion = "record_version"
 
-// Overstep is that error.
+// NewerVersionError is that run's error.
 func NewerVersionError() *fault.Fault {
-	return fault.New(fault.Internal, CodeRecordVersion, "The runner wrote a record of this run in a newer version "+
-		"than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker "+
-		"in their version")
+	return fault.New(
+		fault.Internal,
+		CodeRecordVersion,
+		"The runner wrote a record of this run in a newer version than the coordinators allow; it is not read. Update the coordinators, or run the worker in their version",
+	)
 }
 
-// Version is the version of a record; 0: it cannot be read.
+// RecordVersion returns the version of a record; 0: it is unreadable.
 func RecordVersion(body []byte) int {
 	v, err := scanVersion(body)
 	if err != nil {

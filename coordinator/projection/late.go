@@ -2,8 +2,9 @@ package projection
 
 import "ao/nats/subject"
 
-// note remembers a queued record where its attempt waits no longer. RUNS holds each of them until it is purged.
-func (ls *lateness) note(r *row, rec subject.Record, m Record) bool {
+// add notes a queued record whose attempt no longer waits, and reports whether it is one. RUNS holds it until
+// it is purged.
+func (ls *lateRecords) add(r *row, rec subject.Record, m Record) bool {
 	if r.live != nil {
 		now := r.live.snap
 		if waits := now.Claim == nil && now.Key != ""; rec.N > now.Attempt || rec.N == now.Attempt && waits {
@@ -14,8 +15,8 @@ func (ls *lateness) note(r *row, rec subject.Record, m Record) bool {
 	return true
 }
 
-// held is the sequence before which history must stay for the claims that late records need.
-func (ls *lateness) held(least uint64) uint64 {
+// lowWater returns the sequence from which history is needed for the claims of late records.
+func (ls *lateRecords) lowWater(least uint64) uint64 {
 	for _, l := range ls.all {
 		least = min(least, l.first)
 	}

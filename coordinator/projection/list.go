@@ -15,15 +15,15 @@ import (
 	"ao/shared/run"
 )
 
-// Page is a part of a list of runs.
+// Page is a page of runs.
 type Page struct {
 	Runs []run.Run `json:"runs"`
-	Next string    `json:"next_cursor,omitempty"` // empty: that was the last one
+	Next string    `json:"next_cursor,omitempty"` // empty: this is the last page
 
-	Partial bool `json:"partial,omitempty"` // the search took its time before the page was full; Next goes on
+	Partial bool `json:"partial,omitempty"` // the search ran out of time before the page was full; Next continues it
 }
 
-// SessionPage is a part of a list of sessions.
+// SessionPage is a page of sessions.
 type SessionPage struct {
 	Sessions []run.Session `json:"sessions"`
 	Next     string        `json:"next_cursor,omitempty"`
@@ -33,28 +33,28 @@ type SessionPage struct {
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
-	unpaid       = 1 << 20 // bytes of parameters that a list may read before there is room for them
-	// bytes of parameters that lists and live streams show; larger ones are left out, which they say
-	listedParams = 16 << 10
-	stride       = 4096 // rows looked at under one lock
-	textStride   = 512  // likewise where a text is searched for
+	unbudgeted   = 1 << 20  // bytes of parameters that a list may read before it reserves memory
+	listedParams = 16 << 10 // bytes of parameters shown in lists and live streams; larger ones are left out, and marked so
+	stride       = 4096     // rows scanned under one lock
+	textStride   = 512      // the same for text searches
 	searchTime   = 150 * time.Millisecond
 	readers      = 8 // records read at once
 )
 
-// Lists are pages of runs, sessions and callbacks, newest first.
+// Lists returns pages of runs, sessions and callbacks, newest first.
 type Lists struct {
-	p      *Projection
-	fresh  freshness
-	reader *Reader
-	stride int           // rows looked at under one lock
-	most   time.Duration // how long a text is searched for
+	p          *Projection
+	fresh      freshness
+	reader     *Reader
+	stride     int           // rows scanned under one lock
+	searchTime time.Duration // how long a text search may take
 }
 
-// Runs lists runs, newest first. Parameters of more than 16 KiB are left out of a list, which says so; Get has them.
+// Runs lists runs, newest first. Parameters of more than 16 KiB are left out, and marked so; Get returns
+// them.
 func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	below, err := cursor(runCursor, q.Cursor)
-	err = cmp.Or(refuse(q, run.Statuses), err)
+	err = cmp.Or(checkQuery(q, run.Statuses), err)
 	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
@@ -75,33 +75,33 @@ func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	return p, err
 }
 
-// find finds at most n rows below a sequence, newest first; rest: where it goes on, 0 where there is no more.
-func (x *Lists) find(ctx context.Context, q Query, below uint64, n int) (found []sight, rest uint64) {
-	rest = x.scan(ctx, &q, below, func(f *fold, r *row) bool {
-		found = append(found, q.sightOf(f, r))
+// find returns at most n rows below a sequence, newest first. rest is where to continue, 0 at the end.
+func (x *Lists) find(ctx context.Context, q Query, below uint64, n int) (found []runView, rest uint64) {
+	rest = x.scan(ctx, &q, below, func(f *reducer, r *row) bool {
+		found = append(found, q.runViewOf(f, r))
 		return len(found) < n
 	})
 	return found, rest
 }
 
-// scan calls take with the rows below a sequence that match, newest first, until take has enough or its time is over;
-// rest is the sequence below which it goes on, 0 at the end. It looks at a stride at a time, so that nobody waits long
-// for the lock.
-func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*fold, *row) (more bool)) (rest uint64) {
+// scan calls take with the matching rows below a sequence, newest first, until take has enough or time is up.
+// rest is the
+// sequence to continue below, 0 at the end. It holds the lock for one stride at a time.
+func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*reducer, *row) (more bool)) (rest uint64) {
 	if q.Session != "" {
 		return x.scanSession(q, below, take)
 	}
 	most, until := x.stride, time.Time{}
 	if q.Text != "" {
-		most, until = min(x.stride, textStride), time.Now().Add(x.most)
+		most, until = min(x.stride, textStride), time.Now().Add(x.searchTime)
 	}
 	for ctx.Err() == nil {
 		more := true
-		x.p.reading(func(f *fold) {
+		x.p.reading(func(f *reducer) {
 			i := sort.Search(len(f.order), func(i int) bool { return f.order[i].first >= below })
 			for looked := 0; i > 0 && looked < most && more; looked++ {
 				i--
-				if r := f.order[i]; !r.gone && q.wants(f, r) {
+				if r := f.order[i]; !r.evicted && q.wants(f, r) {
 					more = take(f, r)
 				}
 			}
@@ -117,9 +117,9 @@ func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*fol
 	return below
 }
 
-// scanSession is scan of one session.
-func (x *Lists) scanSession(q *Query, below uint64, take func(*fold, *row) (more bool)) (rest uint64) {
-	return read(x.p, func(f *fold) uint64 {
+// scanSession is scan for one session.
+func (x *Lists) scanSession(q *Query, below uint64, take func(*reducer, *row) (more bool)) (rest uint64) {
+	return read(x.p, func(f *reducer) uint64 {
 		s := f.sessions[identOf(sessionPrefix, q.Session)]
 		if s == nil {
 			return 0
@@ -139,8 +139,8 @@ func (x *Lists) scanSession(q *Query, below uint64, take func(*fold, *row) (more
 	})
 }
 
-// brief is the view of a run among others: without large parameters.
-func (x *Reader) brief(ctx context.Context, s sight) (run.Run, error) {
+// brief returns a run for a list: without large parameters.
+func (x *Reader) brief(ctx context.Context, s runView) (run.Run, error) {
 	r, err := x.view(ctx, s, false)
 	if len(r.Parameters) > listedParams {
 		r.Parameters = nil
@@ -149,8 +149,8 @@ func (x *Reader) brief(ctx context.Context, s sight) (run.Run, error) {
 	return r, err
 }
 
-// listed is brief for a list: where NATS is away it has what the index has.
-func (x *Lists) listed(ctx context.Context, s sight) (run.Run, error) {
+// listed is brief that falls back to the index while NATS is away.
+func (x *Lists) listed(ctx context.Context, s runView) (run.Run, error) {
 	r, err := x.reader.brief(ctx, s)
 	if fault.KindOf(err) == fault.Unavailable {
 		r = s.bare()
@@ -160,15 +160,16 @@ func (x *Lists) listed(ctx context.Context, s sight) (run.Run, error) {
 	return r, err
 }
 
-// views makes the views of a list. Where they are large together, what was read is dropped until there is room for all.
-func (x *Lists) views(ctx context.Context, found []sight) ([]run.Run, error) {
+// views reads the runs of a list. If they are large together, it drops them until it has reserved memory for
+// all.
+func (x *Lists) views(ctx context.Context, found []runView) ([]run.Run, error) {
 	most := int64(len(found) * listedParams)
 	bytes := &atomic.Int64{}
 	runs, err := x.read(ctx, found, bytes)
 	switch n := bytes.Load(); {
 	case err != nil || n <= budget.Small:
 		return runs, err
-	case n <= unpaid:
+	case n <= unbudgeted:
 		return runs, budget.Hold(ctx, n)
 	}
 	if err := budget.Hold(ctx, most); err != nil {
@@ -177,11 +178,12 @@ func (x *Lists) views(ctx context.Context, found []sight) ([]run.Run, error) {
 	return x.read(ctx, found, nil)
 }
 
-// read reads a few records at once. It counts the bytes of their parameters, and stops at unpaid; nil: all are read.
-func (x *Lists) read(ctx context.Context, found []sight, bytes *atomic.Int64) ([]run.Run, error) {
+// read reads several records at once. It counts the bytes of their parameters, and stops at unbudgeted; nil:
+// reads all.
+func (x *Lists) read(ctx context.Context, found []runView, bytes *atomic.Int64) ([]run.Run, error) {
 	runs := make([]run.Run, len(found))
 	errs := make([]error, len(found))
-	read := func(i int, s sight) {
+	read := func(i int, s runView) {
 		runs[i], errs[i] = x.listed(ctx, s)
 		if bytes != nil {
 			bytes.Add(int64(len(runs[i].Parameters)))
@@ -190,10 +192,10 @@ func (x *Lists) read(ctx context.Context, found []sight, bytes *atomic.Int64) ([
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)
 	for i, s := range found {
-		if bytes != nil && bytes.Load() > unpaid {
+		if bytes != nil && bytes.Load() > unbudgeted {
 			break
 		}
-		if s.snap != nil { // nothing to be read
+		if s.snap != nil { // no read needed
 			read(i, s)
 			continue
 		}
@@ -209,14 +211,14 @@ func (x *Lists) read(ctx context.Context, found []sight, bytes *atomic.Int64) ([
 		switch {
 		case errs[i] == nil:
 			kept = append(kept, r)
-		case fault.KindOf(errs[i]) != fault.NotFound: // truncated at this moment
+		case fault.KindOf(errs[i]) != fault.NotFound: // truncated just now
 			return nil, fmt.Errorf("run %s: %w", found[i].id, errs[i])
 		}
 	}
 	return kept, nil
 }
 
-// Session is a session as readers see it. An unknown id is NotFound.
+// Session returns a session as readers see it. An unknown id is NotFound.
 func (x *Lists) Session(ctx context.Context, id string) (run.Session, error) {
 	if s, ok := x.p.session(id); ok && x.fresh.complete() {
 		return s, nil
@@ -236,7 +238,7 @@ func (x *Lists) Session(ctx context.Context, id string) (run.Session, error) {
 // Sessions lists sessions, newest first.
 func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	below, err := cursor(sessionCursor, q.Cursor)
-	err = cmp.Or(refuse(q, sessionStatuses), err)
+	err = cmp.Or(checkQuery(q, sessionStatuses), err)
 	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
@@ -246,7 +248,7 @@ func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	limit := cmp.Or(q.Limit, defaultLimit)
 	p := SessionPage{Sessions: []run.Session{}}
 	for i := 1; i > 0 && p.Next == "" && ctx.Err() == nil; {
-		x.p.reading(func(f *fold) {
+		x.p.reading(func(f *reducer) {
 			i = sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].first >= below })
 			for looked := 0; i > 0 && looked < stride; looked++ {
 				i--
@@ -269,16 +271,16 @@ func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	return p, ctx.Err()
 }
 
-// SessionResult is the result of the session's run that ended last.
+// SessionResult returns the result of the session's run that ended last.
 func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
 	if _, err := x.Session(ctx, id); err != nil {
 		return run.Result{}, run.Run{}, err
 	}
-	var at sight
-	known, ended := read2(x.p, func(f *fold) (known, ended bool) {
+	var at runView
+	known, ended := read2(x.p, func(f *reducer) (known, ended bool) {
 		s := f.sessions[identOf(sessionPrefix, id)]
 		if s != nil && s.lastEnded != nil {
-			at, ended = sightOf(f, s.lastEnded), true
+			at, ended = runViewOf(f, s.lastEnded), true
 		}
 		return s != nil, ended
 	})
@@ -286,21 +288,21 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 		return run.Result{}, run.Run{}, x.reader.noSession(id)
 	}
 	if !ended {
-		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+
-			" has ended yet").With("session_id", id)
+		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+" has ended yet").
+			With("session_id", id)
 	}
 	return x.reader.result(ctx, at)
 }
 
-// Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of
-// callbacks.
+// Callbacks lists the runs that call back a parent session or a URL, newest first. Query.Statuses are those
+// of callbacks.
 func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	wanted := map[string]bool{}
 	for _, s := range q.Statuses {
 		wanted[s] = true
 	}
 	below, err := cursor(runCursor, q.Cursor)
-	err = cmp.Or(refuse(q, run.CallbackStatuses), err)
+	err = cmp.Or(checkQuery(q, run.CallbackStatuses), err)
 	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
@@ -308,8 +310,8 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 		return CallbackPage{}, err
 	}
 	q.Statuses = nil
-	q.also = func(f *fold, r *row) bool {
-		if !r.callback && r.hook == hookNone {
+	q.also = func(f *reducer, r *row) bool {
+		if !r.callback && r.webhook == webhookNone {
 			return false
 		}
 		c := callsOf(f, r)
@@ -326,8 +328,8 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	return p, err
 }
 
-// CallbackPage is a part of a list of runs that call back.
+// CallbackPage is a page of runs that call back.
 type CallbackPage struct {
 	Runs []run.Run `json:"callbacks"`
-	Next string    `json:"next_cursor,omitempty"` // empty: that was the last one
+	Next string    `json:"next_cursor,omitempty"` // empty: this is the last page
 }

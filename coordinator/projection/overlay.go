@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Overlay is what runners say between records: it is shown, and decides nothing.
+// Overlay is what runners report between records. It is shown, and nothing is decided by it.
 type Overlay struct{ p *Projection }
 
-// Idle notes which sessions a runner has idle processes of; what it has listed before and not now is over. Sessions
-// that do not exist, or whose last turn another runner did, do not count.
+// Idle notes the sessions for which a runner has idle processes, and forgets those no longer listed. Sessions
+// that do not
+// exist, or whose last turn another runner did, are ignored.
 func (x *Overlay) Idle(runner string, sessions []string) {
-	before := read(x.p, func(*fold) int { return len(x.p.idle.told[runner].sessions) })
+	before := read(x.p, func(*reducer) int { return len(x.p.idle.reported[runner].sessions) })
 	if before == 0 && len(sessions) == 0 {
 		return
 	}
-	x.p.changing(func(f *fold) {
+	x.p.changing(func(f *reducer) {
 		if x.p.idle.of == nil {
 			x.p.idle = idles{map[ident]string{}, map[string]idleAt{}}
 		}
@@ -25,43 +26,43 @@ func (x *Overlay) Idle(runner string, sessions []string) {
 				own[s.id] = true
 			}
 		}
-		x.p.idle.now(runner, own, &x.p.starts)
+		x.p.idle.now(runner, own, &x.p.liveChanges)
 	})
 }
 
-// Silent forgets the idle processes of runners that were not heard for so long.
+// ExpireIdle forgets the idle processes of runners without a heartbeat for so long.
 func (x *Overlay) ExpireIdle(patience time.Duration) {
 	silent := func(_ string, a idleAt) bool { return time.Since(a.at) > patience }
 	found := false
-	x.p.reading(func(*fold) {
-		for runner, a := range x.p.idle.told {
+	x.p.reading(func(*reducer) {
+		for runner, a := range x.p.idle.reported {
 			found = found || silent(runner, a)
 		}
 	})
 	if !found {
 		return
 	}
-	x.p.changing(func(*fold) {
-		for runner, a := range maps.Clone(x.p.idle.told) {
+	x.p.changing(func(*reducer) {
+		for runner, a := range maps.Clone(x.p.idle.reported) {
 			if silent(runner, a) {
-				x.p.idle.now(runner, nil, &x.p.starts)
+				x.p.idle.now(runner, nil, &x.p.liveChanges)
 			}
 		}
 	})
 }
 
-// Started notes what a runner says of its attempt: its executor runs. It shows, and decides nothing.
+// Started notes that a runner reports its executor as running.
 func (x *Overlay) Started(id, key string, at time.Time) {
-	known := read(x.p, func(f *fold) bool {
+	known := read(x.p, func(f *reducer) bool {
 		r := f.runs[identOf(runPrefix, id)]
 		return r == nil || r.live == nil || r.live.snap.Started != nil
 	})
 	if known {
 		return
 	}
-	x.p.changing(func(f *fold) {
+	x.p.changing(func(f *reducer) {
 		if f.startedAt(id, key, at) {
-			x.p.starts.add(id)
+			x.p.liveChanges.add(id)
 			f.changes.add(f.seq, f.runs[identOf(runPrefix, id)])
 		}
 	})

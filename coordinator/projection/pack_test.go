@@ -109,8 +109,14 @@ func TestAReaderGoesOnInsideAPack(t *testing.T) {
 				after = next
 				live, rest := b.read(session, next, end, 0), whole[len(got):]
 				if fmt.Sprint(kindsOf(eventsOf(live))) != fmt.Sprint(kindsOf(rest)) {
-					t.Errorf("%s by %d: live from %s come %v, want %v", session, limit, next, kindsOf(eventsOf(live)),
-						kindsOf(rest))
+					t.Errorf(
+						"%s by %d: live from %s come %v, want %v",
+						session,
+						limit,
+						next,
+						kindsOf(eventsOf(live)),
+						kindsOf(rest),
+					)
 				}
 			}
 			if g := string(must(json.Marshal(got))); g != text {
@@ -200,8 +206,13 @@ func TestPagesOfPacksCount(t *testing.T) {
 	b.write(a.queued(1), a.claimed(1))
 	var bodies [][]byte
 	for range 5 {
-		e := run.Event{Type: run.EventMessage, SessionID: "ses_a", RunID: a.spec.ID, At: began,
-			Body: run.TextMessage("x", strings.Repeat("x", 50<<10))}
+		e := run.Event{
+			Type:      run.EventMessage,
+			SessionID: "ses_a",
+			RunID:     a.spec.ID,
+			At:        began,
+			Body:      run.TextMessage("x", strings.Repeat("x", 50<<10)),
+		}
 		bodies = append(bodies, body(t, e))
 	}
 	at := subject.Event(a.part, "ses_a", a.spec.ID, run.PackKind)
@@ -231,8 +242,18 @@ func TestPacksOfNobody(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a, other := b.actor("ses_a"), b.actor("ses_b")
 	proves := a.claimed(1)
-	proves.Body = body(t, run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Nonce: "n", Attempt: 1,
-		At: began, SignsEvents: true})
+	proves.Body = body(
+		t,
+		run.Claim{
+			V:           1,
+			SessionID:   a.spec.SessionID,
+			RunnerID:    "rnr_1",
+			Nonce:       "n",
+			Attempt:     1,
+			At:          began,
+			SignsEvents: true,
+		},
+	)
 	b.write(a.queued(1), proves, other.queued(1), other.claimed(1))
 	good := a.pack(1, 1, 2)
 	at := good.Subject
@@ -240,25 +261,43 @@ func TestPacksOfNobody(t *testing.T) {
 		return entry{Subject: at, Body: run.SignEvent(a.key(1), at, []byte(raw))}
 	}
 	one := string(a.event(9).Body)
-	odd := string(body(t, run.Event{Type: run.EventResult, SessionID: "ses_a", RunID: a.spec.ID, At: began,
-		Body: run.TextMessage("x", "x")}))
+	odd := string(
+		body(
+			t,
+			run.Event{
+				Type:      run.EventResult,
+				SessionID: "ses_a",
+				RunID:     a.spec.ID,
+				At:        began,
+				Body:      run.TextMessage("x", "x"),
+			},
+		),
+	)
 	bare, _ := run.SplitSignature(at, good.Body)
 	deep := strings.Repeat("[", 100_000)
 	strangers := []entry{
 		{Subject: at, Body: bare}, // without a proof
 		{Subject: at, Body: run.SignEvent("a guess", at, append([]byte{}, bare...))},
 		a.pack(2, 1, 2), // of an attempt that there is not
-		// under an event's subject
-		{Subject: subject.Event(a.part, "ses_a", a.spec.ID, run.EventMessage), Body: good.Body},
-		// under another's
-		{Subject: subject.Event(other.part, "ses_b", other.spec.ID, run.PackKind), Body: good.Body},
-		// of another session
-		proven(subject.Event(other.part, "ses_b", a.spec.ID, run.PackKind), string(run.Pack([][]byte{[]byte(one)}))),
+		{
+			Subject: subject.Event(a.part, "ses_a", a.spec.ID, run.EventMessage),
+			Body:    good.Body,
+		}, // under an event's subject
+		{
+			Subject: subject.Event(other.part, "ses_b", other.spec.ID, run.PackKind),
+			Body:    good.Body,
+		}, // under another's
+		proven(
+			subject.Event(other.part, "ses_b", a.spec.ID, run.PackKind),
+			string(run.Pack([][]byte{[]byte(one)})),
+		), // of another session
 		proven(at, `{"events":[`+one+`,`+string(other.event(1).Body)+`]}`),
 		proven(at, `{"events":[`+one+`,`+odd+`]}`), // a kind that no worker writes
 		proven(at, `{"events":[`+one+`,`+string(good.Body)+`]}`),
-		proven(at, `{"events":[]}`), proven(at, `{}`), proven(at, one), proven(at, `{"events":`+one+`}`),
-		proven(at, `{"events":[`+one+`],"more":1}`),
+		proven(
+			at,
+			`{"events":[]}`,
+		), proven(at, `{}`), proven(at, one), proven(at, `{"events":`+one+`}`), proven(at, `{"events":[`+one+`],"more":1}`),
 		proven(at, `{"events":[`+strings.TrimSuffix(strings.Repeat(one+",", run.MaxPacked+1), ",")+`]}`),
 		proven(at, `{"events":[`+strings.Repeat("{},", 100_000)+`{}]}`),
 		proven(at, `{"events":[{"x":`+deep+strings.Repeat("]", len(deep))+`}]}`),

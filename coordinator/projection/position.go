@@ -10,17 +10,18 @@ import (
 	"ao/shared/fault"
 )
 
-// behind is how long a reader waits for a position that this coordinator has not read yet.
+// behind is how long a reader waits for a position that is not applied here yet.
 const behind = time.Second
 
-// Position is the record up to which this coordinator has read: what it answers from now on shows all before.
+// Position returns the sequence that is applied here: answers from now on show everything before it.
 func (w *Follower) Position() uint64 { return w.p.Seq() }
 
-// Written is Position, or the newest record that this coordinator wrote where that is further on.
+// Written returns Position, or the newest record that this coordinator wrote if that is higher.
 func (w *Follower) Written() uint64 { return max(w.p.Seq(), w.p.written()) }
 
-// Reach waits until this coordinator has read up to a position, a second at most. Unavailable: it has not yet.
-// Conflict: NATS holds no such record, so the position is of another history.
+// WaitPosition waits up to a second until a position is applied here. Unavailable: it is not yet. Conflict:
+// NATS has no such
+// record, so the position belongs to another history.
 func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	if seq <= w.p.Seq() {
 		return nil
@@ -34,17 +35,23 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	asking, cancel := context.WithTimeout(ctx, behind)
 	defer cancel()
 	if state, err := w.source.State(asking); err == nil && state.Last < seq {
-		return fault.New(fault.Conflict, "position_unknown",
-			fmt.Sprintf("Position %d is beyond the end of the history, which is %d: forget it, and read anew", seq,
-				state.Last))
+		return fault.New(
+			fault.Conflict,
+			"position_unknown",
+			fmt.Sprintf(
+				"Position %d is beyond the end of the history, which is %d: forget it, and read again from the start",
+				seq,
+				state.Last,
+			),
+		)
 	}
-	return fault.Newf(fault.Unavailable,
-		"this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(),
-		seq).After(time.Second)
+	return fault.Newf(fault.Unavailable, "this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(), seq).
+		After(time.Second)
 }
 
-// ParsePosition reads a position as readers send it: <runs>, or an id of a live stream, <runs>-<events>, of which the
-// first part counts.
+// ParsePosition reads a position as readers send it: <runs>, or the id of a live stream's item,
+// <runs>-<events>, of which
+// the first part counts.
 func ParsePosition(text string) (seq uint64, err error) {
 	runs, rest, more := strings.Cut(text, "-")
 	seq, err = strconv.ParseUint(runs, 10, 62)
@@ -52,9 +59,8 @@ func ParsePosition(text string) (seq uint64, err error) {
 		_, err = parsePosition(text)
 	}
 	if err != nil || more && rest == "" {
-		return 0, fault.New(fault.Invalid, "",
-			`a position must be a number such as "123", or the id of an item of a live stream`).With("field",
-			"Ao-Position")
+		return 0, fault.New(fault.Invalid, "", `a position must be a number such as "123", or the id of an item of a live stream`).
+			With("field", "Ao-Position")
 	}
 	return seq, nil
 }

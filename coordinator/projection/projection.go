@@ -1,5 +1,6 @@
-// Package projection is the read model: it folds the RUNS stream into runs, sessions and queues, and answers queries
-// and waits. It keeps nothing that could be lost; every coordinator has its own, and all of them say the same.
+// Package projection is the read model: it applies the RUNS stream to runs, sessions and queues, and answers
+// queries and
+// waits. Nothing in it can be lost: every coordinator builds the same one from the same records.
 package projection
 
 import (
@@ -10,32 +11,24 @@ import (
 	"ao/shared/run"
 )
 
-// Config is how the read model behaves; its zero value works.
+// Config configures the read model. Its zero value works.
 type Config struct {
-	Log *slog.Logger // default slog.Default()
-	// hears of every record that changed something, in the order of the stream; must not block
-	OnChange func(Change)
-	// hears of what there is to do since all is read that history held; must not block
-	OnEffect func(Effect)
-	// hears of every step that a run goes from then on, in that order; must not block
-	OnStep func(Step)
-	// the attempts' keys: without it any key may end a run that was never queued
-	Key func(run string, attempt int) string
-	// whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output
-	// schema completes
-	Checked func(run string, attempt int, mark string) bool
-	// the newest version of records that is read, default run.Version
-	Version int
-	// bytes of records of runs that ended last, default 8 MiB; negative: none
-	Cache int
-	// folder of snapshots of the fold; none: every start reads the whole history
-	Dir string
+	Log          *slog.Logger                                    // default slog.Default()
+	OnChange     func(Change)                                    // called for every record that changed something, in stream order; must not block
+	OnEffect     func(Effect)                                    // called when work is due, once the history is loaded; must not block
+	OnStep       func(Step)                                      // called for every step of a run, once the history is loaded, in order; must not block
+	Key          func(run string, attempt int) string            // attempt keys; nil: any key may end a run that was never queued
+	ValidChecked func(run string, attempt int, mark string) bool // reports whether mark is a coordinator's signature of a checked result; nil: no run with an output schema completes
+	Version      int                                             // newest readable version of records, default run.Version
+	Cache        int                                             // bytes of cached records, default 8 MiB; negative: none
+	Dir          string                                          // folder of checkpoints; empty: every start reads the whole history
 }
 
-// Parts is the read model: all share one projection, and each answers about one subject. Whoever needs one holds that
-// alone, or asks by an interface of its own. Their methods may be called from many goroutines.
+// Parts is the read model: parts that share one Projection, each for one subject. Callers hold the part they
+// need, or an
+// interface of their own. All methods may be called concurrently.
 type Parts struct {
-	Projection *Projection // who waits for a record or an end
+	Projection *Projection // waits for records and ends
 	Index      *Index
 	ActiveRuns *ActiveRuns
 	Worklist   *Worklist
@@ -46,30 +39,33 @@ type Parts struct {
 	Follower   *Follower // its Run makes all of them work
 }
 
-// New makes the parts; the Follower's Run makes them work.
+// New returns the parts. The Follower's Run makes them work.
 func New(records interface {
 	Log
 	Source
 }, cfg Config) Parts {
 	log := cmp.Or(cfg.Log, slog.Default())
 	p := &Projection{
-		log: log, tell: cfg.OnChange, tellDue: cfg.OnEffect, measure: cfg.OnStep,
-		bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), fold: newFold(cfg.Key),
-		waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
+		log: log, onChange: cfg.OnChange, onEffect: cfg.OnEffect, onStep: cfg.OnStep, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), reducer: newReducer(cfg.Key),
+		waiters: map[ident]chan struct{}{}, liveChanges: liveChanges{more: make(chan struct{})},
 	}
-	p.fold.checked, p.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
-	w := &Follower{source: records, log: log, p: p, lookEvery: lookEvery, shelf: shelf{p: p, source: records, log: log,
-		dir: cfg.Dir}}
+	p.reducer.checked, p.reducer.version = cfg.ValidChecked, cmp.Or(cfg.Version, run.Version)
+	w := &Follower{
+		source:          records,
+		log:             log,
+		p:               p,
+		truncationCheck: truncationCheck,
+		checkpoints:     checkpointStore{p: p, source: records, log: log, dir: cfg.Dir},
+	}
 	reader := &Reader{p: p, records: records, fresh: w}
-	lists := &Lists{p: p, fresh: w, reader: reader, stride: stride, most: searchTime}
+	lists := &Lists{p: p, fresh: w, reader: reader, stride: stride, searchTime: searchTime}
 	return Parts{
-		Projection: p, Index: &Index{p}, ActiveRuns: &ActiveRuns{p}, Worklist: &Worklist{p}, Overlay: &Overlay{p},
-		Reader: reader, Lists: lists,
+		Projection: p, Index: &Index{p}, ActiveRuns: &ActiveRuns{p}, Worklist: &Worklist{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
 		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,
 	}
 }
 
-// Wait waits until a run has ended. When ctx ends before, the run comes as it is, with ctx's error.
+// Wait waits until a run has ended. If ctx ends first, it returns the run as it is and ctx's error.
 func (x *Reader) Wait(ctx context.Context, id string) (run.Run, error) {
 	if _, err := x.row(ctx, id); err != nil {
 		return run.Run{}, err

@@ -150,7 +150,8 @@ func TestResult(t *testing.T) {
 		b.Await(t.Context(), b.write(good.ended(1, run.Completed, 0), bad.claimed(1), bad.ended(1, run.Failed, 0)))
 		res, r, err := b.Result(t.Context(), good.spec.ID)
 		if err != nil || string(res.Data) != `{"ok":true}` || r.Status != run.Completed ||
-			string(r.Parameters) != string(good.spec.Parameters) || *res.ExitCode != 0 {
+			string(r.Parameters) != string(good.spec.Parameters) ||
+			*res.ExitCode != 0 {
 			t.Errorf("%s %+v %v", res.Data, r, err)
 		}
 		if again, _, err := b.SessionResult(t.Context(), good.spec.SessionID); err != nil ||
@@ -159,7 +160,8 @@ func TestResult(t *testing.T) {
 		}
 		_, r, err = b.Result(t.Context(), bad.spec.ID)
 		if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "Process exited with code 1") ||
-			r.Error == nil || r.Error.Code != "exit" {
+			r.Error == nil ||
+			r.Error.Code != "exit" {
 			t.Errorf("%v %+v", err, r.Error)
 		}
 	}
@@ -183,8 +185,13 @@ func TestLargeBodies(t *testing.T) {
 	}
 	params := json.RawMessage(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`)
 	a.spec.Body, a.spec.Input = put(a.spec.ID+".in", run.Input{Parameters: params}), nil
-	end := run.Ended{V: 1, Status: run.Completed, Attempt: 1, At: began,
-		Body: put(a.spec.ID+".out", run.Result{Type: run.Procedural, Data: params})}
+	end := run.Ended{
+		V:       1,
+		Status:  run.Completed,
+		Attempt: 1,
+		At:      began,
+		Body:    put(a.spec.ID+".out", run.Result{Type: run.Procedural, Data: params}),
+	}
 	b.Await(t.Context(), b.write(a.queued(1), entry{Subject: a.ended(1, run.Completed, 0).Subject, Body: body(t, end)}))
 	if r, err := b.Get(t.Context(), a.spec.ID); err != nil || string(r.Parameters) != string(params) {
 		t.Error(len(r.Parameters), err)
@@ -268,13 +275,17 @@ func TestObserveAndASecondJournal(t *testing.T) {
 	for _, c := range changes {
 		got = append(got, fmt.Sprintf("%s %s>%s first=%t live=%t", c.Kind, c.Before, c.After, c.First, c.Live))
 	}
-	want := []string{"queued >pending first=true live=true", "accepted >pending first=false live=true",
-		"claimed pending>claimed first=false live=true", "ended claimed>completed first=false live=true"}
+	want := []string{
+		"queued >pending first=true live=true",
+		"accepted >pending first=false live=true",
+		"claimed pending>claimed first=false live=true",
+		"ended claimed>completed first=false live=true",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 	other := follow(t, b.bus, Config{})
-	if x, y := draw(other.fold), draw(b.fold); x != y {
+	if x, y := draw(other.reducer), draw(b.reducer); x != y {
 		t.Errorf("a second projection says\n%s\nthe first\n%s", x, y)
 	}
 	if other.Oldest() != b.Oldest() || other.Seq() != seq {
@@ -305,10 +316,20 @@ func TestQueries(t *testing.T) {
 	two.spec.Agent, two.spec.Parent = "y", "ses_1"
 	four.spec.CreatedAt = began.Add(time.Hour)
 	two.spec.Input = &run.Input{Parameters: json.RawMessage(`{"prompt":"a \u006eeedle in\u0020a haystack \"quoted\""}`)}
-	four.spec.Input, four.spec.RetryOf = &run.Input{Parameters: json.RawMessage(`{"a":1,"prompt":"NEEDLE in a"}`)},
-		one.spec.ID
-	b.Await(t.Context(), b.write(one.queued(1), two.queued(1), three.accepted(), four.queued(1), two.claimed(1),
-		one.ended(1, run.Failed, 0)))
+	four.spec.Input, four.spec.RetryOf = &run.Input{
+		Parameters: json.RawMessage(`{"a":1,"prompt":"NEEDLE in a"}`),
+	}, one.spec.ID
+	b.Await(
+		t.Context(),
+		b.write(
+			one.queued(1),
+			two.queued(1),
+			three.accepted(),
+			four.queued(1),
+			two.claimed(1),
+			one.ended(1, run.Failed, 0),
+		),
+	)
 	names := map[string]string{one.spec.ID: "1", two.spec.ID: "2", three.spec.ID: "3", four.spec.ID: "4"}
 	for _, tt := range []struct {
 		name           string
@@ -340,8 +361,8 @@ func TestQueries(t *testing.T) {
 		{"roots by runner and status", Query{Roots: true, Runner: "rnr_1", Statuses: []string{"failed"}}, "1", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if n, err := b.Count(t.Context(), tt.q); err != nil || !n.Exact || tt.q.Limit == 0 &&
-				n.N != len(strings.Fields(tt.runs)) {
+			if n, err := b.Count(t.Context(), tt.q); err != nil || !n.Exact ||
+				tt.q.Limit == 0 && n.N != len(strings.Fields(tt.runs)) {
 				t.Errorf("count: %+v %v", n, err)
 			}
 			p, err := b.Runs(t.Context(), tt.q)

@@ -11,31 +11,29 @@ import (
 	"ao/shared/run"
 )
 
-// Query says which runs or sessions are wanted. Empty members ask nothing.
+// Query selects runs or sessions. Zero fields select everything.
 type Query struct {
-	Statuses []string // any of these
-	Agent    string
-	Session  string
-	Parent   string
-	Runner   string // runs: the runner that has or had the current attempt
-	// runs: only of sessions whose parent does not exist; each tells how many runs its children have
-	Roots        bool
+	Statuses     []string // any of these
+	Agent        string
+	Session      string
+	Parent       string
+	Runner       string // runs: the runner that has or had the current attempt
+	Roots        bool   // runs: only of sessions without an existing parent; each with the number of its children's runs
 	RetryOf      string // runs: those that repeat this one
-	Text         string // runs: what their id or session begins with, or their agent, error, prompt or parameters have
+	Text         string // runs: a prefix of their id or session, or a part of their agent, error, prompt or parameters
 	CreatedAfter time.Time
 	Limit        int    // default 50, at most 1000
 	Cursor       string // Next of the page before
 
-	also func(*fold, *row) bool // nil: no further condition
+	also func(*reducer, *row) bool // nil: no further condition
 }
 
-// sessionStatuses are those that can be asked for.
+// sessionStatuses are the ones that can be asked for.
 var sessionStatuses = []run.SessionStatus{
-	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished,
-	run.SessionStopped, run.SessionFailed,
+	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
 }
 
-func refuse[S ~string](q Query, known []S) error {
+func checkQuery[S ~string](q Query, known []S) error {
 	for _, s := range q.Statuses {
 		if !slices.Contains(known, S(s)) {
 			return fault.Newf(fault.Invalid, "status %.40q is none of %v", s, known).With("field", "status")
@@ -55,8 +53,8 @@ func cursor(kind, c string) (uint64, error) {
 	if c == "" {
 		return 1<<64 - 1, nil
 	}
-	bad := fault.New(fault.Invalid, "", "cursor is not one of this list; use next_cursor of the page before").With(
-		"field", "cursor")
+	bad := fault.New(fault.Invalid, "", "cursor is not one of this list; use next_cursor of the page before").
+		With("field", "cursor")
 	if len(c) > 64 {
 		return 0, bad
 	}
@@ -82,21 +80,22 @@ const (
 )
 
 // wants reports whether a row matches the query as it is now.
-func (q *Query) wants(f *fold, r *row) bool {
+func (q *Query) wants(f *reducer, r *row) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(r.shown()))) && q.fits(f, r)
 }
 
 // fits reports whether a row matches the query, whatever its status.
-func (q *Query) fits(f *fold, r *row) bool {
+func (q *Query) fits(f *reducer, r *row) bool {
 	return (q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) &&
 		(q.Runner == "" || q.Runner == r.runner) &&
 		q.after(r.created) &&
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id) &&
-		(!q.Roots || !hasParent(f, r.session)) && (q.RetryOf == "" || f.repeats.is(r, q.RetryOf)) &&
+		(!q.Roots || !hasParent(f, r.session)) &&
+		(q.RetryOf == "" || f.repeats.is(r, q.RetryOf)) &&
 		(q.also == nil || q.also(f, r))
 }
 
-// after reports whether a time in nanoseconds, of what was created, is late enough. Nanoseconds count from 1678 to
+// after reports whether a creation time in nanoseconds is late enough. Nanoseconds cover the years 1678 to
 // 2261.
 func (q *Query) after(created int64) bool {
 	switch year := q.CreatedAfter.Year(); {
@@ -111,12 +110,15 @@ func (q *Query) after(created int64) bool {
 // unfiltered reports whether the query asks for all runs.
 func (q *Query) unfiltered() bool {
 	return len(q.Statuses) == 0 && q.Agent == "" && q.Session == "" && q.Parent == "" && q.Runner == "" && !q.Roots &&
-		q.RetryOf == "" && q.Text == "" && q.CreatedAfter.IsZero() && q.also == nil
+		q.RetryOf == "" &&
+		q.Text == "" &&
+		q.CreatedAfter.IsZero() &&
+		q.also == nil
 }
 
-// sightOf is the view of a row that matches.
-func (q *Query) sightOf(f *fold, r *row) sight {
-	s := sightOf(f, r)
+// runViewOf returns the view of a matching row.
+func (q *Query) runViewOf(f *reducer, r *row) runView {
+	s := runViewOf(f, r)
 	if q.Roots {
 		s.children = f.trees.children.runs(r.session)
 	}

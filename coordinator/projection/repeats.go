@@ -1,6 +1,6 @@
 package projection
 
-// repeats are the runs that repeat another one.
+// repeats has the runs that repeat another one.
 type repeats struct {
 	of map[*row]ident
 }

@@ -82,7 +82,7 @@ func TestARestartReadsOnlyTheRest(t *testing.T) {
 	}
 	w.write(open.claimed(1))
 	j = begin(t, b, dir)
-	if got := j.Stats(); got.Applied != 1 || !j.said.has("snapshot read") {
+	if got := j.Stats(); got.Applied != 1 || !j.said.has("checkpoint read") {
 		t.Errorf("it read %+v", got)
 	}
 	if r, err := j.Get(t.Context(), ended.spec.ID); err != nil || r.Status != run.Completed ||
@@ -92,9 +92,9 @@ func TestARestartReadsOnlyTheRest(t *testing.T) {
 	if _, begun, n := j.Counts(); begun != 1 || n != 1 {
 		t.Errorf("%d begun, %d ended", begun, n)
 	}
-	again := whole(j.fold)
+	again := whole(j.reducer)
 	j.stop()
-	if got := whole(begin(t, b, t.TempDir()).fold); got != again {
+	if got := whole(begin(t, b, t.TempDir()).reducer); got != again {
 		t.Errorf("who read it all has\n%s", differ(got, again))
 	}
 	j = begin(t, b, dir)
@@ -119,27 +119,24 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"too old", "the history begins with", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+		{"too old", "the history begins at", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
 			w := &bench{nil, t, b, b.Emitter()}
 			a := w.actor(run.NewSessionID())
 			if err := b.Truncate(t.Context(), w.write(a.queued(1), a.claimed(1))); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"of records that NATS lost", "the history ends with",
-			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-				forge(t, file, func(f *fold) { f.seq += 100 })
-			}},
-		{"of records that are others now", "another one than it was",
-			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-				forge(t, file, func(f *fold) { f.prints[(f.printed-1)%prints].sum++ })
-			}},
-		{"of nothing that is left", "none of its last records",
-			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-				if err := b.Purge(t.Context(), subject.Runs, subject.AllRuns, 0); err != nil {
-					t.Fatal(err)
-				}
-			}},
+		{"of records that NATS lost", "the history ends at", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			forge(t, file, func(f *reducer) { f.seq += 100 })
+		}},
+		{"of records that are others now", "has changed", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			forge(t, file, func(f *reducer) { f.fingerprints[(f.fingerprinted-1)%maxFingerprints].sum++ })
+		}},
+		{"of nothing that is left", "none of its last records", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			if err := b.Purge(t.Context(), subject.Runs, subject.AllRuns, 0); err != nil {
+				t.Fatal(err)
+			}
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server, dir := natstest.Server(t), t.TempDir()
@@ -161,10 +158,10 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 			file := snapshots(t, dir)[0]
 			tt.spoil(t, file, b, js)
 			j = begin(t, b, dir)
-			if !j.said.has("snapshot thrown away") || !j.said.has(tt.why) {
+			if !j.said.has("checkpoint discarded") || !j.said.has(tt.why) {
 				t.Errorf("it said %s", j.said.all.String())
 			}
-			if got, want := whole(j.fold), whole(begin(t, b, "").fold); got != want {
+			if got, want := whole(j.reducer), whole(begin(t, b, "").reducer); got != want {
 				t.Errorf("%s", differ(got, want))
 			}
 			if _, err := os.Stat(file); err == nil {
@@ -175,7 +172,7 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 }
 
 // forge changes what a snapshot says.
-func forge(t *testing.T, file string, change func(*fold)) {
+func forge(t *testing.T, file string, change func(*reducer)) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -190,10 +187,11 @@ func forge(t *testing.T, file string, change func(*fold)) {
 	}
 	change(f)
 	var all []byte
-	w := writing{p: over(f).Projection, rest: func() {}, flush: func(b []byte) error {
-		all = append(all, b...)
-		return nil
-	}}
+	w := checkpointWriter{
+		p:     over(f).Projection,
+		rest:  func() {},
+		flush: func(b []byte) error { all = append(all, b...); return nil },
+	}
 	if _, err := w.write(identity); err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +200,7 @@ func forge(t *testing.T, file string, change func(*fold)) {
 	}
 }
 
-// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot
-// goes.
+// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot goes.
 func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
 	server, dir := natstest.Server(t), t.TempDir()
 	b := natstest.Open(t, server)
@@ -290,8 +287,7 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "the history is being read; at record 7 of 20") {
 		t.Errorf("it says %v", err)
 	}
-	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index
-	// already.
+	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index already.
 	reads := map[string]func() error{
 		"runs":      func() error { _, err := j.Runs(t.Context(), Query{}); return err },
 		"sessions":  func() error { _, err := j.Sessions(t.Context(), Query{}); return err },
@@ -317,12 +313,11 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	}
 }
 
-// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to
-// its own.
+// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to its own.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	records := plain(t, 1500)
 	j := joined(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})
-	j.shelf.identity = "x"
+	j.checkpoints.identity = "x"
 	j.apply(records[0])
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -331,13 +326,13 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 			j.apply(m)
 		}
 	})
-	fresh, at := newFold(nil), 0
+	fresh, at := newReducer(nil), 0
 	for j.LastSnapshot().Seq < uint64(len(records)) {
-		done, err := j.shelf.save(func() { j.find(t.Context(), Query{Agent: "nobody"}, 1<<64-1, 1) })
+		done, err := j.checkpoints.save(func() { j.find(t.Context(), Query{Agent: "nobody"}, 1<<64-1, 1) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := os.ReadFile(j.shelf.file())
+		raw, err := os.ReadFile(j.checkpoints.file())
 		if err != nil || int64(len(raw)) != done.Bytes+4 {
 			t.Fatalf("%d bytes, %+v %v", len(raw), done, err)
 		}

@@ -32,7 +32,7 @@ func (i ident) text(prefix string) string {
 	return prefix + hex.EncodeToString(i.made[:])
 }
 
-// Next is the attempt that is queued or under way, else the one that will be.
+// AttemptNumber returns the attempt that is queued or claimed, else the next one.
 func (a *Active) AttemptNumber() int {
 	if a.Key == "" {
 		return a.Attempt + 1
@@ -40,19 +40,21 @@ func (a *Active) AttemptNumber() int {
 	return a.Attempt
 }
 
-// MostVersion is the newest version that records under the current attempt's key may have; of one that is not queued,
-// whose records are coordinators' alone, 1.
+// MaxVersion is the newest version that records under the current attempt's key may have. An attempt that is
+// not queued has
+// only coordinators' records, of version 1.
 func (a *Active) MaxVersion() int { return max(a.RecordVersion, 1) }
 
-// open tells whether the run is its session's turn already.
+// open reports whether the run is queued or claimed.
 func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
 
-// reach notes that the run has come to its attempt n.
-func (r *row) reach(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
+// noteAttempt notes that the run has reached its attempt n.
+func (r *row) noteAttempt(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
 
-// renew gives a run that nobody has begun the definition of its agent that it is queued with, where that is another
-// than it was accepted with (decision 0032).
-func (r *row) renew(a *Active, s *run.Spec) {
+// adoptSpec gives an unclaimed run the definition of its agent that it is queued with, if that has changed
+// since it was
+// accepted (decision 0032).
+func (r *row) adoptSpec(a *Active, s *run.Spec) {
 	if s.Owner == a.Spec.Owner {
 		return
 	}
@@ -74,9 +76,10 @@ func (r *row) shown() run.Status {
 
 func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
 
-// speaker is the run that the session's status is made of: the open one, else the oldest that waits, else the one that
-// ended last.
-func (s *session) speaker() *row {
+// statusRun returns the run that decides the session's status: the open one, else the oldest waiting one,
+// else the one
+// that ended last.
+func (s *session) statusRun() *row {
 	if s.open > 0 {
 		if i := slices.IndexFunc(s.live, func(r *row) bool { return r.live.snap.open() }); i >= 0 {
 			return s.live[i]
@@ -88,7 +91,7 @@ func (s *session) speaker() *row {
 	return s.lastEnded
 }
 
-// turn is the run whose turn it is and that is not queued yet; nil where something is open or nothing waits.
+// turn returns the run whose turn it is and that is not queued yet; nil if one is open or none waits.
 func (s *session) turn() *row {
 	if s.open > 0 || len(s.live) == 0 {
 		return nil
@@ -96,47 +99,46 @@ func (s *session) turn() *row {
 	return s.live[0]
 }
 
-// newestBegun is the newest run of the session that a runner claimed, beside one; nil: there is none.
-func (s *session) newestBegun(but *row) (newest *row) {
+// newestClaimed returns the session's newest run that a runner claimed, except but; nil: there is none.
+func (s *session) newestClaimed(but *row) (newest *row) {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.begun && r != but {
+		if r.claimedByRunner && r != but {
 			newest = r
 		}
 	}
 	return newest
 }
 
-// began tells whether a runner has begun a run of the session.
-func (s *session) began() bool {
+// everClaimed reports whether a runner has claimed a run of the session.
+func (s *session) everClaimed() bool {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.begun {
+		if r.claimedByRunner {
 			return true
 		}
 	}
 	return false
 }
 
-// resumes tells whether there is anything that a turn could resume: a runner has begun a run of the session, or has
-// said its last word on one whose claim is lost with NATS, or has bound something.
+// resumes reports whether a turn has something to resume: a run was claimed by a runner, or ended by one
+// whose claim NATS
+// lost, or something is bound.
 func (s *session) resumes() bool {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.begun || r.runner != "" {
+		if r.claimedByRunner || r.runner != "" {
 			return true
 		}
 	}
 	return s.bound != nil
 }
 
-// depth is how many sessions are above this one. A coordinator of an older version wrote none into its records.
+// depth returns how many sessions are above this one. Coordinators of older versions recorded none.
 func (s *session) depth() int { return int(max(s.firstRow.depth, s.last.depth)) }
 
-// view is the session as readers see it.
+// view returns the session as readers see it.
 func (s *session) view() run.Session {
 	return run.Session{
-		ID: s.sessionID(), Status: run.SessionStatusOf(s.speaker().shown()), Agent: s.agent, AgentType: s.agentType,
-		Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
-		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created),
-		ModifiedAt: moment(s.modified),
+		ID: s.sessionID(), Status: run.SessionStatusOf(s.statusRun().shown()), Agent: s.agent, AgentType: s.agentType, Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
+		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created), ModifiedAt: moment(s.modified),
 	}
 }
 
@@ -159,7 +161,7 @@ func nanos(t time.Time) int64 {
 
 func (ch *Change) identify(r *row) {
 	ch.row = r
-	if r.live != nil { // which has them as text
+	if r.live != nil { // it has them as text
 		ch.RunID, ch.SessionID = r.live.snap.Spec.ID, r.live.snap.Spec.SessionID
 		return
 	}
@@ -176,7 +178,7 @@ func (ch *Change) before(r *row) {
 
 func (ch *Change) after(r *row) { ch.After = r.base() }
 
-// change gives a copy of the snapshot that takes its place; those handed out stay as they are.
+// change replaces the snapshot by a copy and returns that. Snapshots handed out never change.
 func (r *row) change() *Active {
 	a := *r.live.snap
 	r.live.snap = &a
@@ -189,7 +191,7 @@ func (r *row) move(m run.Move) {
 	r.show()
 }
 
-// show puts the overlay over the status.
+// show applies the overlay to the status.
 func (r *row) show() {
 	a := r.live.snap
 	a.Status = r.base()
@@ -198,7 +200,7 @@ func (r *row) show() {
 	}
 }
 
-// settle notes the session's next turn where it may be queued.
+// settle notes the session's next turn if it may be queued.
 func (t *tables) settle(s *session) {
 	if r := s.turn(); r != nil && !r.live.fresh {
 		r.live.fresh = true

@@ -5,10 +5,11 @@ import (
 	"ao/shared/strictjson"
 )
 
-// The fold needs a handful of a record's members and reads hundreds of thousands of records at a start, so it steps
-// over parameters, agents and results instead of decoding them.
+// The reducer needs few members of a record, and reads hundreds of thousands of records at a start. So it
+// skips
+// parameters, agents and results instead of decoding them.
 
-// scanner reads records, and shares the strings in them that come again and again.
+// scanner reads records, and shares strings that are often repeated.
 type scanner struct{ names map[string]string }
 
 // spec reads a queued or an accepted record.
@@ -19,17 +20,17 @@ func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			c.V = int(strictjson.Uint(v))
+			c.V = int(strictjson.Number(v))
 		case "session_id":
-			c.SessionID = strictjson.String(v)
+			c.SessionID = strictjson.Text(v)
 		case "runner_id":
-			c.RunnerID = sc.name(strictjson.StringBytes(v))
+			c.RunnerID = sc.name(strictjson.Inside(v))
 		case "instance":
-			c.Instance = sc.name(strictjson.StringBytes(v))
+			c.Instance = sc.name(strictjson.Inside(v))
 		case "nonce":
-			c.Nonce = strictjson.String(v)
+			c.Nonce = strictjson.Text(v)
 		case "attempt":
-			c.Attempt = int(strictjson.Uint(v))
+			c.Attempt = int(strictjson.Number(v))
 		case "at":
 			c.At = run.ParseTime(v)
 		case "proves":
@@ -41,20 +42,20 @@ func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 	return c, err
 }
 
-// ended reads what the fold needs of an ended record: no error, no result.
+// ended reads what the reducer needs of an end record: no error, no result.
 func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			e.V = int(strictjson.Uint(v))
+			e.V = int(strictjson.Number(v))
 		case "runner_id":
-			e.RunnerID = sc.name(strictjson.StringBytes(v))
+			e.RunnerID = sc.name(strictjson.Inside(v))
 		case "status":
-			e.Status = run.Status(sc.name(strictjson.StringBytes(v)))
+			e.Status = run.Status(sc.name(strictjson.Inside(v)))
 		case "events":
-			e.Events = strictjson.Uint(v)
+			e.Events = strictjson.Number(v)
 		case "checked":
-			e.Checked = strictjson.String(v)
+			e.Checked = strictjson.Text(v)
 		case "started_at":
 			if at := run.ParseTime(v); !at.IsZero() {
 				e.StartedAt = &at
@@ -70,29 +71,29 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 func scanVersion(body []byte) (v int, err error) {
 	err = strictjson.Scan(body, func(name, value []byte) {
 		if string(name) == "v" {
-			v = int(strictjson.Uint(value))
+			v = int(strictjson.Number(value))
 		}
 	})
 	return v, err
 }
 
-// scanDeleted reads a deleted record; one of an older version names no parent.
+// scanDeleted reads a deleted record. One of an older version names no parent.
 func scanDeleted(body []byte) (version int, parent string, err error) {
 	err = strictjson.Scan(body, func(name, value []byte) {
 		switch string(name) {
 		case "v":
-			version = int(strictjson.Uint(value))
+			version = int(strictjson.Number(value))
 		case "parent_session_id":
-			parent = strictjson.String(value)
+			parent = strictjson.Text(value)
 		}
 	})
 	return version, parent, err
 }
 
-// maxNames is how many different names the fold keeps to share them; further ones stand for themselves.
+// maxNames is how many different names are shared. Further ones are not.
 const maxNames = 1 << 16
 
-// name is a string for values that come again and again: equal ones share their memory.
+// name returns a shared string for values that are often repeated.
 func (sc *scanner) name(v []byte) string {
 	if s, ok := sc.names[string(v)]; ok {
 		return s

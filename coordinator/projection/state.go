@@ -13,208 +13,206 @@ type Change struct {
 	Kind          subject.Kind
 	RunID         string
 	SessionID     string
-	Before, After run.Status // Before is empty for a new run; both are for a deleted session
+	Before, After run.Status // Before is empty for a new run; both are empty for a deleted session
 	First         bool       // the session's first record
-	Live          bool       // all was read that history held at the beginning
-	Applied       bool       // false: a duplicate, late, or of no concern; nothing changed
+	Live          bool       // the history was loaded before
+	Applied       bool       // false: a duplicate, late or irrelevant record; nothing changed
 
-	overstep bool // of EndedKind: by a record above the attempt's version, of whatever kind
+	versionExceeded bool // of EndedKind: caused by a record above the attempt's version
 
-	row *row // of the run
-	// where that stood before the record, since then, and who had begun it; of callbacks since is the end that they
-	// tell of
-	in     *line
-	since  int64  // nanoseconds since 1970
-	runner string // … by id
+	row    *row      // of the run
+	in     *waitlist // where the run was before; for callbacks, since is the end they report
+	since  int64     // nanoseconds since 1970
+	runner string    // the runner before, by id
 }
 
-// tables are what all parts of the fold share: who there is, in which order.
+// tables are shared by all parts of the state: which runs and sessions there are, and in which order.
 type tables struct {
-	version  int // the newest version of records that this program reads
-	runs     map[ident]*row
-	sessions map[ident]*session
-	order    []*row     // by first; may hold rows that are gone
-	sorder   []*session // by first; likewise
-	goneRuns int
-	goneSess int
-	head     *row // the live ones, by first
-	tail     *row
-	fresh    []*row            // became eligible since it was asked last
-	owing    map[*session]bool // sessions with children that they are to be told of
-	past     map[*row][]past   // of runs that were queued more than once
-	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
-	pass     *pass             // nil: no snapshot is being written
-	seq      uint64            // of the last record
-	changes  changes
-	texts    texts
-	repeats  repeats
+	version         int // newest version of records that this program reads
+	runs            map[ident]*row
+	sessions        map[ident]*session
+	order           []*row     // by first; may hold evicted rows
+	sorder          []*session // by first; likewise
+	evictedRuns     int
+	evictedSessions int
+	head            *row // the open ones, by first
+	tail            *row
+	fresh           []*row            // became eligible since the last call of Eligible
+	pending         map[*session]bool // sessions with pending children
+	past            map[*row][]past   // of runs that were queued more than once
+	deleted         map[ident]uint64  // sessions, with the sequence of their deletion
+	dirty           *dirtySet         // nil: no checkpoint is being written
+	seq             uint64            // of the last record
+	changes         changes
+	texts           texts
+	repeats         repeats
 
-	waiting, begun, ended int
+	waiting, claimed, ended int
 }
 
-// fold is the state that the records make, one after the other. It is a pure function of them: the same in every
-// process. Each part keeps what is its own beside the tables; debts ask trees, and the fold asks all of them.
-type fold struct {
+// reducer is the state that the records make, applied one after the other: a pure function of them, the same
+// in every
+// process. Each part keeps its own state besides the tables. callbacks use trees; the reducer uses all of
+// them.
+type reducer struct {
 	*tables
-	scan     *scanner
-	lines    *lines
-	webhooks *webhooks
-	late     *lateness
-	trees    *trees
-	debts    *debts
+	scan      *scanner
+	waitlists *waitlists
+	webhooks  *webhooks
+	late      *lateRecords
+	trees     *trees
+	callbacks *callbacks
 
-	// the attempts' keys; nil: any key of a run never queued counts
-	key func(run string, attempt int) string
-	// whether a coordinator has checked a result against its schema; nil: none has
-	checked func(run string, attempt int, mark string) bool
-	offers  []*row // results were offered since it was asked last
+	key     func(run string, attempt int) string            // attempt keys; nil: any key of a run never queued counts
+	checked func(run string, attempt int, mark string) bool // reports whether a coordinator checked the result; nil: none has
+	results []*row                                          // results reported since the last call of NewResults
 
-	newer   uint64 // sequence of the first record of a newer version that counts; 0: none
-	strange bool   // there were records of unknown kinds: a newer version may make something of them
-	stats   Stats
-	prints  [prints]print // of the last records, in a ring
-	printed uint64        // how many there have been
-	scratch []byte
+	newer         uint64 // sequence of the first record in a newer version; 0: none
+	unknownKinds  bool   // there were records of unknown kinds, which a newer version may use
+	stats         Stats
+	fingerprints  [maxFingerprints]fingerprint // of the last records, in a ring
+	fingerprinted uint64                       // of all records ever
+	scratch       []byte
 }
 
-// past is a queued record of a run that another followed.
+// past is a queued record of a run that another one followed.
 type past struct {
-	queued uint64 // its sequence
-	begun  bool   // a runner began that attempt
+	queued          uint64 // its sequence
+	claimedByRunner bool   // a runner claimed that attempt
 }
 
-// debts are the parents that are to be told of ended children, and the turns that tell them.
-type debts struct {
+// callbacks are the parents with pending children, and the turns that report children.
+type callbacks struct {
 	*tables
-	trees *trees
-	// sessions that became idle, or got their first child to be told of, since it was asked last
-	due      []*session
-	recent   []report          // callback records of the last minutes
-	promised map[ident]promise // runs that another record carries, and that have none of their own yet
+	trees    *trees
+	due      []*session            // became ready since the last call of NewCallbacks
+	recent   []report              // callback records of the last minutes
+	reserved map[ident]reservation // runs that another record carries and that have none of their own yet
 }
 
-// hookState is where a run's HTTP callback stands.
-type hookState uint8
+// webhookState is the state of a run's webhook.
+type webhookState uint8
 
-// webhooks are the HTTP callbacks of ended runs.
+// webhooks are the webhooks of ended runs.
 type webhooks struct {
 	*tables
 	scan  *scanner
-	of    map[*row]*hook // those that are not delivered
-	hosts receivers      // of these: those with tries left
+	of    map[*row]*webhook // not delivered
+	hosts receivers         // of these: with tries left
 }
 
-// hook is an HTTP callback of an ended run that is not delivered.
-type hook struct {
+// webhook is a webhook of an ended run that is not delivered.
+type webhook struct {
 	n      int // of its newest record
 	tries  int
 	next   time.Time // when to try again
 	status int       // of the last answer
 	reason string
-	host   string // whom it goes to, with the port
+	host   string // its receiver, with the port
 
 	row   *row
-	to    *receiver // nil: dead, no time will come
-	place int       // in to.owed
+	to    *receiver // nil: dead
+	place int       // in to.queue
 }
 
-// receiver is a host with callbacks that have tries left.
+// receiver is a host with webhooks that have tries left.
 type receiver struct {
 	host  string
-	owed  queue[*hook]
+	queue timeQueue[*webhook]
 	place int // in receivers.first
 }
 
-// receivers are all of them, the one whose time comes first before the others: who looks for what is due sees neither
-// what is dead nor what waits, however many there are, and one with a long queue hides nobody. The zero value has none.
+// receivers are ordered by the time of their first webhook. So a look at what is due skips whatever is dead
+// or waits, and a
+// receiver with a long queue hides no other. The zero value is empty.
 type receivers struct {
 	of    map[string]*receiver
-	first queue[*receiver]
+	first timeQueue[*receiver]
 }
 
-// queue is a heap of what has a time and knows its place.
-type queue[T timed] []T
+// timeQueue is a heap of elements that have a time and know their position.
+type timeQueue[T timed] []T
 
 type timed interface {
 	when() time.Time
 	put(place int)
 }
 
-// Halt is why a run is to be stopped: it belongs to a tree that was stopped.
+// TreeStop is why a run is to be stopped: it belongs to a stopped tree.
 type TreeStop struct {
-	Seq     uint64 // of the record that says so; 0: there is none
+	Seq     uint64 // of the record that stops the tree; 0: there is none
 	Session string // whose tree it is
 }
 
 // tree is a session whose tree is stopped.
 type tree struct {
 	seq  uint64
-	root ident // the run that was the session's newest begun one then
+	root ident // the session's newest claimed run at that time
 }
 
 // trees are the sessions whose tree is stopped, and what is below them.
 type trees struct {
 	*tables
-	stopped  map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
-	below    map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
-	children offspring
-	parents  map[ident]ident // of deleted sessions, so that a tree shows what is below them where it stood
-	halting  map[*row]bool   // runs that are to be stopped with their tree and have not ended
-	// children that ended, of whom the session is not to be told, until a record says so
-	suppressing map[*session][]*row
-	halted      bool // there is more of these since Halting was asked last
+	stopped     map[ident]tree              // sessions whose tree is stopped, and that have not continued
+	below       map[ident]map[*session]bool // by session: its children that matter to a stop of its tree
+	children    childIndex
+	parents     map[ident]ident     // of deleted sessions, so that a tree shows what is below them
+	stopping    map[*row]bool       // open runs that are to be stopped with their tree
+	suppressing map[*session][]*row // ended children of which the session is not told, until a record says so
+	changed     bool                // there are more since the last call of StoppingTrees
 }
 
-// line is runs that stand one behind the other for the same thing: for their turn or a runner, in one lane, or under
-// way. Every run that has not ended is in exactly one, so that a look at one costs what is in it.
-type line struct {
-	lane        string
+// waitlist is a queue of runs that wait for the same thing: their turn, a runner of one task queue, or their
+// end. Every
+// open run is in exactly one, so the cost of a look depends on the waitlist only.
+type waitlist struct {
+	queue       string
 	n           int
 	first, last *row
 }
 
-// lines are all of them.
-type lines struct {
-	lanes    map[string]*line // those that wait in a lane
-	apart    line             // those that are not queued
-	underway line             // those that are begun
+// waitlists are all of them.
+type waitlists struct {
+	queues   map[string]*waitlist // by task queue
+	unqueued waitlist             // runs that are not queued
+	claimed  waitlist             // claimed runs
 }
 
-// promise is a run that another record carries, and that has none of its own yet.
-type promise struct {
+// reservation is a run that another record carries, and that has none of its own yet.
+type reservation struct {
 	seq      uint64 // of the record that carries it
 	session  string
 	children []*row // of a callback turn: what it reports
 }
 
-// bond is what an executor bound: the model side's own session id, the profile that knows it and, where the model side
-// has that session in one place alone, the host.
-type bond struct{ model, host, profile string }
+// binding is what an executor bound: the model side's session id, the profile that knows it and, if the model
+// side has it
+// on one machine only, the host.
+type binding struct{ model, host, profile string }
 
-// Active is a run that has not ended, as the fold has it: a snapshot that never changes.
+// Active is a run that has not ended: a snapshot that never changes.
 type Active struct {
-	Spec      *run.Spec  // as accepted
-	Status    run.Status // running is an overlay of the beats
-	FirstSeq  uint64     // of the run's first record
-	QueuedSeq uint64     // of its current attempt's queued record; 0: accepted and not yet queued
-	ClaimSeq  uint64     // of the claim of its current attempt; 0: nobody has begun it
-	// of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
-	UnverifiedSeq uint64
-	// of a coordinator's claim, or what it put in an offer's place, which carries the attempt's last word; 0: none does
-	CarriedEndSeq uint64
-	Queue         string // where it is queued
-	Attempt       int    // the current one, from 1; 0: not yet queued
-	Key           string // the current attempt's
-	// RecordVersion is the newest version that records under the current attempt's key may have; 0: 1.
+	Spec          *run.Spec  // as accepted
+	Status        run.Status // running comes from the overlay of heartbeats
+	FirstSeq      uint64     // of the run's first record
+	QueuedSeq     uint64     // of the current attempt's queued record; 0: not queued yet
+	ClaimSeq      uint64     // of the current attempt's claim; 0: unclaimed
+	UnverifiedSeq uint64     // of the worker's unverified result, which ends its lease; 0: none
+	CarriedEndSeq uint64     // of the coordinator's record that carries the attempt's end record; 0: none
+	Queue         string     // where it is queued
+	Attempt       int        // the current one, from 1; 0: not queued yet
+	Key           string     // the current attempt's
+	// RecordVersion is the newest version that records under the current attempt's key may have; 0 means 1.
 	RecordVersion int
-	Claim         *run.Claim // nil: nobody has begun it
-	Stopping      bool       // somebody wants it stopped
-	TreeStop      TreeStop   // … with its tree; Seq 0: not so
-	NotBefore     time.Time  // an attempt failed and another is left: when it may be queued; zero: at once
-	Started       *time.Time // its executor runs since, as its runner says
+	Claim         *run.Claim // nil: unclaimed
+	Stopping      bool       // it is to be stopped
+	TreeStop      TreeStop   // with its tree; Seq 0: it is not
+	NotBefore     time.Time  // when the next attempt may be queued; zero: at once
+	Started       *time.Time // its executor runs since, as its runner reports
 }
 
-// row is a run in the index: all that is kept of an ended one. The rest is read from the stream, by these sequences.
+// row is a run in the index, and all that is kept of an ended one. The rest is read from the stream by these
+// sequences.
 type row struct {
 	id      ident
 	session *session
@@ -225,48 +223,48 @@ type row struct {
 	dir     string // project directory
 
 	first      uint64 // sequence of its first record
-	whole      uint64 // of its newest record that holds all of it: the current attempt's queued, else the first
-	claim, end uint64 // of the claim that counts, and of the last word
-	events     uint64 // sequence in EVENTS of its last event; 0: not known, or none
+	full       uint64 // of its newest record that holds the whole spec: the current attempt's queued record, else the first
+	claim, end uint64 // of the claim that counts, and of the end record
+	events     uint64 // sequence in EVENTS of its last event; 0: unknown or none
 
 	created, claimed, started, ended int64 // nanoseconds since 1970; 0: not yet
 
-	by *row // the parent's turn that reports it; nil: none, or it is not known any more
+	turn *row // the parent's turn that reports it; nil: none, or no longer known
 
-	text    textRef // its prompt or parameters, as far as it is found by them
-	failure textRef // likewise its error
+	text    textRef // the searchable beginning of its prompt or parameters
+	failure textRef // likewise of its error
 
-	timeout    int32
-	attempt    uint16
-	tellings   uint16 // how often a callback record reported it
-	status     uint8  // index in run.Statuses, without the overlay
-	mode       uint8  // index in modes
-	depth      uint8  // how many sessions are above its own; 0 also in records of older versions
-	hook       hookState
-	callback   bool // its parent session is to be told of its end
-	told       bool // a callback record reports it
-	begun      bool // a runner has begun one of its attempts
-	overstep   bool // end is a record above its attempt's version, of whatever kind; it is not read
-	gone       bool // no longer in the index
-	proven     bool // the events of all its attempts are proven
-	mute       bool // its end does not say which event was its last
-	suppressed bool // its parent is not told of its end: one of the two was stopped with its tree
-	resume     bool // it goes on with its session
+	timeout         int32
+	attempt         uint16
+	deliveries      uint16 // how many callback records reported it
+	status          uint8  // index in run.Statuses, without the overlay
+	mode            uint8  // index in modes
+	depth           uint8  // how many sessions are above its own; 0 also in records of older versions
+	webhook         webhookState
+	callback        bool // its parent session is to be called back
+	reported        bool // a callback record reports it
+	claimedByRunner bool // a runner has claimed one of its attempts
+	versionExceeded bool // end is a record above its attempt's version, which is not read
+	evicted         bool // no longer in the index
+	proven          bool // the events of all its attempts are proven
+	eventsUnknown   bool // its end record does not say which event was its last
+	suppressed      bool // its parent is not called back: one of the two was stopped with its tree
+	resume          bool // it continues its session
 
 	live *live // nil: ended
 }
 
-// live is what a run has as long as it has not ended.
+// live is what only an open run has.
 type live struct {
 	snap       *Active
-	prev, next *row // all of them, by first
+	prev, next *row // all open runs, by first
 	fresh      bool // noted as eligible
 
-	in             *line // where it stands, between these, since then (nanoseconds since 1970)
+	in             *waitlist // the waitlist it is in, its neighbours there, and since when (nanoseconds since 1970)
 	before, behind *row
 	since          int64
 
-	children []*row // of a callback turn that nobody has begun: what it reports
+	children []*row // of an unclaimed callback turn: what it reports
 }
 
 // session is a session in the index.
@@ -278,63 +276,65 @@ type session struct {
 	dir            string
 	first          uint64 // sequence of its first run's first record
 	modified       int64
-	firstRow, last *row // its runs, linked in the order of the stream
+	firstRow, last *row // its runs, linked in stream order
 	lastEnded      *row
-	live           []*row // those that have not ended, in that order
-	owed           []*row // ended children that it is yet to be told of, in the order of their ends
-	bound          *bond  // what its executor bound last, nil: nothing
-	open           int32  // how many of these are queued or claimed
+	live           []*row   // open ones, in that order
+	pending        []*row   // ended children of which it has yet to be told, in the order of their ends
+	bound          *binding // what its executor bound last, nil: nothing
+	open           int32    // how many of live are queued or claimed
 	runs           int32
-	place          int32  // among the children of its parent
-	misses         uint16 // callback turns in a row that ended before a runner claimed them, as far as it goes
-	due            bool   // noted as ready for its callbacks
+	place          int32 // among its parent's children
+	due            bool  // noted as ready for a callback
+	misses         int32 // callback turns in a row that ended unclaimed
 }
 
-// ident is an id in little room: the ids that coordinators make are a prefix and 32 hexadecimal digits.
+// ident is a compact id: the ids that coordinators make are a prefix and 32 hexadecimal digits.
 type ident struct {
 	made [16]byte
-	odd  string // a caller's own id, whole
+	odd  string // a caller's own id
 }
 
 // Stats counts records since the start.
 type Stats struct {
 	Applied    uint64 // changed something
-	Ignored    uint64 // duplicates, late words, records of runs that are no longer kept
-	Unknown    uint64 // of kinds that this version doesn't know
+	Ignored    uint64 // duplicates, late records, records of runs that are no longer kept
+	Unknown    uint64 // of kinds that this version does not know
 	Unreadable uint64
 }
 
-// report is a callback record, and when it was written.
+// report is the time and sequence of a callback record.
 type report struct {
 	seq uint64
 	at  time.Time
 }
 
-// lateness is the late records that are not purged.
-type lateness struct{ all []LateRecord } // by sequence
+// lateRecords are the late records that are not purged.
+type lateRecords struct{ all []LateRecord } // by sequence
 
-// print is the fingerprint of a record.
-type print struct {
+// fingerprint identifies a record.
+type fingerprint struct {
 	seq  uint64
 	time int64
 	sum  uint32
 }
 
-// pass is a snapshot that is being written: what changes meanwhile is written once more.
-type pass struct {
+// dirtySet is what changed during a checkpoint, and is written again.
+type dirtySet struct {
 	rows     map[*row]bool
 	sessions map[*session]bool
 }
 
-// prints is how many records are remembered by their fingerprints.
-const prints = 16
+// maxFingerprints is how many records are remembered by their fingerprints.
+const maxFingerprints = 16
 
-// Late is a queued record of an attempt that had been begun, or was over: a coordinator's delayed dispatch into another
-// lane. It changes nothing. But its lane still delivers it, and only the attempt's claim keeps a worker from beginning
-// it again.
+// LateRecord is a queued record of an attempt that was already claimed or over: a coordinator's delayed
+// dispatch into
+// another queue. It changes nothing. But its queue still delivers it, and only the attempt's claim keeps a
+// worker from
+// starting the attempt again.
 type LateRecord struct {
 	Seq     uint64
 	Subject string
 
-	first uint64 // of its run: truncated beyond that, the history may lack the claim
+	first uint64 // of its run: if history is truncated beyond that, the claim may be missing
 }

@@ -8,40 +8,39 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Step is how far a record has brought a run, for who measures.
+// Step is a step of a run, for metrics.
 type Step struct {
-	Kind Phase
-	// since the step before, by the stream's clock; of a run that was queued at once: since it was accepted
-	Elapsed  time.Duration
+	Kind     Phase
+	Elapsed  time.Duration // since the step before, by the stream's clock; for a run queued at once, since it was accepted
 	Total    time.Duration // Ended: since the run was accepted
 	Agent    string
 	Type     string // of the agent
-	RunnerID string // who has begun the attempt; empty: nobody
+	RunnerID string // who claimed the attempt; empty: nobody
 	Fresh    bool   // Queued, Accepted: the run is new
-	Retried  bool   // Ended: that was an attempt, and another follows
+	Retried  bool   // Ended: an attempt ended, and another follows
 	Status   run.Status
 	Reason   string // Ended, failed: the error's code
 }
 
-// Leg is a kind of step.
+// Phase is a kind of step.
 type Phase uint8
 
-// Steps of a run.
+// The steps of a run.
 const (
 	None              Phase = iota
 	Accepted                // it waits for its turn, or for a runner
-	Queued                  // it may be taken
-	Claimed                 // a runner has begun it
+	Queued                  // it may be claimed
+	Claimed                 // a runner has claimed it
 	Ended                   // its attempt has
-	CallbackDelivered       // its parent was told of its end
-	WebhookDelivered        // its HTTP callback was delivered
+	CallbackDelivered       // its parent was called back
+	WebhookDelivered        // its webhook was delivered
 )
 
-// step is what a change brought about. The caller holds mu; at is the record's time. A run that moves to another
-// lane goes no step.
+// step returns the step that a change made. The caller holds mu; at is the record's time. A move to another
+// queue is none.
 func (ch *Change) step(at time.Time) (s Step) {
 	r := ch.row
-	if !ch.Applied || r == nil || r.gone {
+	if !ch.Applied || r == nil || r.evicted {
 		return s
 	}
 	s = Step{Agent: r.agent, Type: r.session.agentType, RunnerID: r.runner, Status: ch.After}
@@ -56,7 +55,7 @@ func (ch *Change) step(at time.Time) (s Step) {
 		s.Fresh = ch.Before == ""
 		if s.Fresh {
 			since = r.created
-		} else if ch.in.lane != "" || r.attempt > 1 {
+		} else if ch.in.queue != "" || r.attempt > 1 {
 			return Step{}
 		}
 		s.Kind = Queued
@@ -66,20 +65,20 @@ func (ch *Change) step(at time.Time) (s Step) {
 		}
 	case subject.EndedKind:
 		s.Kind, s.Retried = Ended, ch.After == run.Pending
-		if ch.overstep {
+		if ch.versionExceeded {
 			s.Reason = CodeRecordVersion
 		}
 		s.Total = time.Duration(now - r.created)
 		if s.Retried {
 			s.Status, s.RunnerID = run.Failed, ch.runner
 		}
-		if s.RunnerID == "" { // nobody began it: it only waited
+		if s.RunnerID == "" { // unclaimed: it only waited
 			since = now
 		}
 	case subject.CallbackKind:
 		s.Kind = CallbackDelivered
 	case subject.NotifiedKind:
-		if r.hook == hookDelivered {
+		if r.webhook == webhookDelivered {
 			s.Kind = WebhookDelivered
 		}
 	}
@@ -87,7 +86,7 @@ func (ch *Change) step(at time.Time) (s Step) {
 	return s
 }
 
-// of is the step with what its record says of it.
+// of adds what the record says about the step.
 func (s Step) of(m Record) Step {
 	if s.Kind == Ended && s.Status == run.Failed && s.Reason == "" {
 		s.Reason = reason(m.Body)
@@ -95,13 +94,13 @@ func (s Step) of(m Record) Step {
 	return s
 }
 
-// reason is the code of the error in a last word.
+// reason returns the error code of an end record.
 func reason(body []byte) (code string) {
 	_ = strictjson.Scan(body, func(name, v []byte) {
 		if string(name) == "error" {
 			_ = strictjson.Scan(v, func(name, v []byte) {
 				if string(name) == "error" {
-					code = strictjson.String(v)
+					code = strictjson.Text(v)
 				}
 			})
 		}

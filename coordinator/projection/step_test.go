@@ -28,8 +28,11 @@ func TestStepsOfRuns(t *testing.T) {
 		{2 * time.Second, turn.queued(1), "-"}, // once more, the same
 		{1 * time.Second, turn.claimed(1), "claimed x procedural rnr_1 took 3s"},
 		{1 * time.Second, second.accepted(), "accepted x procedural fresh took 0s"},
-		{4 * time.Second, turn.ended(1, run.Failed, 0),
-			"ended x procedural rnr_1 took 5s failed exit whole 9s retried"},
+		{
+			4 * time.Second,
+			turn.ended(1, run.Failed, 0),
+			"ended x procedural rnr_1 took 5s failed exit whole 9s retried",
+		},
 		{9 * time.Second, turn.queued(2), "-"}, // the pause before an attempt is none of the queue's
 		{1 * time.Second, turn.claimed(2), "claimed x procedural rnr_1 took 1s"},
 		{1 * time.Second, turn.ended(2, run.Completed, 0), "ended x procedural rnr_1 took 1s completed whole 20s"},
@@ -52,8 +55,13 @@ func TestStepsOfRuns(t *testing.T) {
 	}
 	var got string
 	j := joined(nil, Config{OnStep: func(s Step) {
-		got = fmt.Sprint([]string{"", "accepted", "queued", "claimed", "ended", "told", "hooked"}[s.Kind], " ", s.Agent,
-			" ", s.Type)
+		got = fmt.Sprint(
+			[]string{"", "accepted", "queued", "claimed", "ended", "told", "hooked"}[s.Kind],
+			" ",
+			s.Agent,
+			" ",
+			s.Type,
+		)
 		if s.RunnerID != "" {
 			got += " " + s.RunnerID
 		}
@@ -117,8 +125,10 @@ func TestDebts(t *testing.T) {
 	}
 	for i := range 3 {
 		c := newActor(t, fmt.Sprint("run_c", i), fmt.Sprint("ses_c", i), "y")
-		c.spec.Parent, c.spec.Mode, c.spec.CallbackURL = "ses_p", run.AsyncCallback,
-			fmt.Sprintf("https://h%d.example/x", i%2)
+		c.spec.Parent, c.spec.Mode, c.spec.CallbackURL = "ses_p", run.AsyncCallback, fmt.Sprintf(
+			"https://h%d.example/x",
+			i%2,
+		)
 		add(c.queued(1), c.claimed(1), c.ended(1, run.Completed, 0))
 		if i == 2 {
 			add(c.notified(1, run.NotifyDead))
@@ -146,29 +156,35 @@ func TestDebts(t *testing.T) {
 }
 
 // moved queues the attempt anew, in another lane.
-func (a actor) moved(attempt int, lane string) entry {
+func (a actor) moved(attempt int, queue string) entry {
 	e := a.queued(attempt)
-	e.Subject = subject.Queued(a.part, lane, a.spec.ID, attempt)
+	e.Subject = subject.Queued(a.part, queue, a.spec.ID, attempt)
 	return e
 }
 
 // claimedBy is a claim of another.
 func (a actor) claimedBy(attempt int, runner string) entry {
 	e := a.claimed(attempt)
-	e.Body = body(a.t, run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: attempt,
-		At: began})
+	e.Body = body(
+		a.t,
+		run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: attempt, At: began},
+	)
 	return e
 }
 
 // tells is the record that the turn tells of these children.
 func (a actor) tells(children ...string) entry {
-	return entry{Subject: subject.Callback(a.part, a.spec.SessionID, children[0], 0),
-		Body: body(a.t, run.Callback{V: 1, RunID: a.spec.ID, Children: children, At: began})}
+	return entry{
+		Subject: subject.Callback(a.part, a.spec.SessionID, children[0], 0),
+		Body:    body(a.t, run.Callback{V: 1, RunID: a.spec.ID, Children: children, At: began}),
+	}
 }
 
 func (a actor) notified(n int, status string) entry {
-	return entry{Subject: subject.Notified(a.part, a.spec.ID, n),
-		Body: body(a.t, run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status, At: began})}
+	return entry{
+		Subject: subject.Notified(a.part, a.spec.ID, n),
+		Body:    body(a.t, run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status, At: began}),
+	}
 }
 
 // BenchmarkMeasure is what a run costs that is folded live, with somebody who measures and without.

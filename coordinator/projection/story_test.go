@@ -37,10 +37,8 @@ type actor struct {
 
 func newActor(t testing.TB, id, session, agent string) actor {
 	spec := run.Spec{
-		ID: id, Type: run.Start, SessionID: session, Agent: agent, AgentType: run.Procedural, Mode: run.AsyncPoll,
-		Timeout: 300, TimeoutBy: "default",
-		CreatedAt: began, Input: &run.Input{Parameters: json.RawMessage(`{"z":1,"a":"` + id + ` \"}{"}`),
-			Blueprint: json.RawMessage(`{"name":"` + agent + `","status":"active"}`)},
+		ID: id, Type: run.Start, SessionID: session, Agent: agent, AgentType: run.Procedural, Mode: run.AsyncPoll, Timeout: 300, TimeoutBy: "default",
+		CreatedAt: began, Input: &run.Input{Parameters: json.RawMessage(`{"z":1,"a":"` + id + ` \"}{"}`), Blueprint: json.RawMessage(`{"name":"` + agent + `","status":"active"}`)},
 	}
 	if strings.HasSuffix(id, "1") { // some callers trace
 		spec.Trace = &run.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "a=1"}
@@ -51,41 +49,71 @@ func newActor(t testing.TB, id, session, agent string) actor {
 func (a actor) key(attempt int) string { return keyOf(a.spec.ID, attempt) }
 
 func (a actor) queued(attempt int) entry {
-	return entry{Subject: subject.Queued(a.part, "procedural._._", a.spec.ID, attempt),
-		Body: body(a.t, run.Queued{V: 1, Attempt: attempt, Key: a.key(attempt), Spec: a.spec})}
+	return entry{
+		Subject: subject.Queued(a.part, "procedural._._", a.spec.ID, attempt),
+		Body:    body(a.t, run.Queued{V: 1, Attempt: attempt, Key: a.key(attempt), Spec: a.spec}),
+	}
 }
 
 // elsewhere queues an attempt in another lane.
-func (a actor) elsewhere(attempt int, lane string) entry {
-	return entry{Subject: subject.Queued(a.part, lane, a.spec.ID, attempt), Body: a.queued(attempt).Body}
+func (a actor) elsewhere(attempt int, queue string) entry {
+	return entry{Subject: subject.Queued(a.part, queue, a.spec.ID, attempt), Body: a.queued(attempt).Body}
 }
 
 func (a actor) accepted() entry {
-	return entry{Subject: subject.Accepted(a.part, a.spec.SessionID, a.spec.ID),
-		Body: body(a.t, run.Accepted{V: 1, Spec: a.spec})}
+	return entry{
+		Subject: subject.Accepted(a.part, a.spec.SessionID, a.spec.ID),
+		Body:    body(a.t, run.Accepted{V: 1, Spec: a.spec}),
+	}
 }
 
 func (a actor) claimed(attempt int) entry {
-	c := run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Instance: "i", Nonce: "n", Attempt: attempt,
-		At: began.Add(time.Second)}
+	c := run.Claim{
+		V:         1,
+		SessionID: a.spec.SessionID,
+		RunnerID:  "rnr_1",
+		Instance:  "i",
+		Nonce:     "n",
+		Attempt:   attempt,
+		At:        began.Add(time.Second),
+	}
 	return entry{Subject: subject.Claimed(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, c)}
 }
 
 func (a actor) bound(attempt int, model string) entry {
-	b := run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Attempt: attempt, ExecutorSessionID: model,
-		Hostname: "h", Profile: "p", At: began}
+	b := run.Bound{
+		V:                 1,
+		SessionID:         a.spec.SessionID,
+		RunnerID:          "rnr_1",
+		Attempt:           attempt,
+		ExecutorSessionID: model,
+		Hostname:          "h",
+		Profile:           "p",
+		At:                began,
+	}
 	return entry{Subject: subject.Bound(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, b)}
 }
 
 func (a actor) stopping() entry {
-	return entry{Subject: subject.Stopping(a.part, a.spec.ID),
-		Body: body(a.t, run.Stop{V: 1, SessionID: a.spec.SessionID, At: began})}
+	return entry{
+		Subject: subject.Stopping(a.part, a.spec.ID),
+		Body:    body(a.t, run.Stop{V: 1, SessionID: a.spec.SessionID, At: began}),
+	}
 }
 
 func (a actor) ended(attempt int, s run.Status, events uint64) entry {
 	at := began.Add(2 * time.Second)
-	e := run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Nonce: "n", Attempt: attempt, Status: s,
-		Events: events, StartedAt: &at, At: began.Add(3 * time.Second)}
+	e := run.Ended{
+		V:         1,
+		SessionID: a.spec.SessionID,
+		RunnerID:  "rnr_1",
+		Nonce:     "n",
+		Attempt:   attempt,
+		Status:    s,
+		Events:    events,
+		StartedAt: &at,
+		At:        began.Add(3 * time.Second),
+	}
 	code := 0
 	switch s {
 	case run.Completed:
@@ -111,9 +139,16 @@ func (a actor) offered(attempt int) entry {
 
 // checked is a coordinator's last word on an offer.
 func (a actor) checked(attempt int, mark string) entry {
-	e := run.Ended{V: 1, SessionID: a.spec.SessionID, Nonce: "n", Attempt: attempt, Status: run.Completed,
-		Checked: mark, At: began.Add(4 * time.Second),
-		Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"ok":true}`)}}
+	e := run.Ended{
+		V:         1,
+		SessionID: a.spec.SessionID,
+		Nonce:     "n",
+		Attempt:   attempt,
+		Status:    run.Completed,
+		Checked:   mark,
+		At:        began.Add(4 * time.Second),
+		Result:    &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"ok":true}`)},
+	}
 	return entry{Subject: subject.Ended(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, e)}
 }
 
@@ -122,8 +157,8 @@ func markOf(id string, attempt int) string            { return fmt.Sprint("mark 
 func marked(id string, attempt int, mark string) bool { return mark == markOf(id, attempt) }
 
 // blank is a fold of a deployment.
-func blank() *fold {
-	f := newFold(keyOf)
+func blank() *reducer {
+	f := newReducer(keyOf)
 	f.checked = marked
 	return f
 }
@@ -133,8 +168,13 @@ func (a actor) deleted() entry {
 }
 
 func (a actor) event(n int) entry {
-	e := run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began,
-		Body: run.TextMessage("assistant", fmt.Sprint(a.spec.ID, " says ", n))}
+	e := run.Event{
+		Type:      run.EventMessage,
+		SessionID: a.spec.SessionID,
+		RunID:     a.spec.ID,
+		At:        began,
+		Body:      run.TextMessage("assistant", fmt.Sprint(a.spec.ID, " says ", n)),
+	}
 	return entry{Subject: subject.Event(a.part, a.spec.SessionID, a.spec.ID, run.EventMessage), Body: body(a.t, e)}
 }
 
@@ -142,14 +182,14 @@ func message(seq int, e entry) Record {
 	return Record{Seq: uint64(seq), Subject: e.Subject, Body: e.Body, Time: began}
 }
 
-func folded(t testing.TB, records []entry) *fold {
+func folded(t testing.TB, records []entry) *reducer {
 	t.Helper()
 	return foldedWith(t, nil, records)
 }
 
-func foldedWith(t testing.TB, key func(string, int) string, records []entry) *fold {
+func foldedWith(t testing.TB, key func(string, int) string, records []entry) *reducer {
 	t.Helper()
-	f := newFold(key)
+	f := newReducer(key)
 	f.checked = marked
 	for i, e := range records {
 		if _, err := f.apply(message(i+1, e)); err != nil {
@@ -160,33 +200,62 @@ func foldedWith(t testing.TB, key func(string, int) string, records []entry) *fo
 }
 
 // draw shows what readers see of a fold; runs and sessions by id, no sequences.
-func draw(f *fold) string {
+func draw(f *reducer) string {
 	var lines []string
 	for _, r := range f.runs {
-		s := sightOf(f, r)
-		lines = append(lines, fmt.Sprintf("%s %s %s attempt=%d runner=%s claimed=%d started=%d ended=%d", s.id,
-			s.sessionID, s.status, s.attempt, s.runner, s.claimed, s.started, s.ended))
-		lines = append(lines,
-			fmt.Sprintf("%s calls %s begun=%t", s.id,
-				must(json.Marshal([]any{s.calls.orphan, s.calls.parent, s.calls.http})), s.begun))
+		s := runViewOf(f, r)
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"%s %s %s attempt=%d runner=%s claimed=%d started=%d ended=%d",
+				s.id,
+				s.sessionID,
+				s.status,
+				s.attempt,
+				s.runner,
+				s.claimed,
+				s.started,
+				s.ended,
+			),
+		)
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"%s calls %s begun=%t",
+				s.id,
+				must(json.Marshal([]any{s.calls.orphan, s.calls.parent, s.calls.http})),
+				s.claimedByRunner,
+			),
+		)
 		if a := s.snap; a != nil {
-			lines = append(lines, fmt.Sprintf("%s open=%t lane=%s key=%s stopping=%t offered=%t spec=%s", s.id,
-				a.open(), a.Queue, a.Key, a.Stopping, a.UnverifiedSeq != 0, must(json.Marshal(a.Spec))))
+			lines = append(
+				lines,
+				fmt.Sprintf(
+					"%s open=%t lane=%s key=%s stopping=%t offered=%t spec=%s",
+					s.id,
+					a.open(),
+					a.Queue,
+					a.Key,
+					a.Stopping,
+					a.UnverifiedSeq != 0,
+					must(json.Marshal(a.Spec)),
+				),
+			)
 		}
 	}
 	for _, s := range f.sessions {
 		lines = append(lines, string(must(json.Marshal(sessionOf(f, s)))))
-		if s.began() || len(s.live) > 0 { // no other session can go on
-			lines = append(lines, s.sessionID()+" model="+fmt.Sprint(s.bond()))
+		if s.everClaimed() || len(s.live) > 0 { // no other session can go on
+			lines = append(lines, s.sessionID()+" model="+fmt.Sprint(s.binding()))
 		}
 	}
 	for id := range f.deleted {
 		lines = append(lines, "deleted "+id.text(sessionPrefix))
 	}
-	for id, p := range f.debts.promised {
+	for id, p := range f.callbacks.reserved {
 		lines = append(lines, fmt.Sprint("promised ", id.text(runPrefix), " ", p.session, " ", len(p.children)))
 	}
-	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.begun, f.ended))
+	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.claimed, f.ended))
 	return sorted(lines)
 }
 

@@ -25,20 +25,20 @@ const (
 	ItemEvent          = "event"
 )
 
-// Item is one piece of a live stream. Its ID is the position after it: who comes back with it goes on behind it.
+// Item is one item of a live stream. Its ID is the position after it, from which a reader can continue.
 type Item struct {
 	ID    string
 	Event string
 	Data  any // Snapshot, Gap, run.Session, Deleted, run.Run or run.Event, by Event
 }
 
-// Snapshot is the data of init: how things stand.
+// Snapshot is the data of init: the current state.
 type Snapshot struct {
 	Sessions []run.Session `json:"sessions"`
 	Runs     []run.Run     `json:"runs"`
 }
 
-// Gap is the data of gap: what followed the position that was asked for is no longer kept.
+// Gap is the data of gap: what followed the reader's position is no longer kept.
 type Gap struct {
 	After   string `json:"after"`
 	Message string `json:"message"`
@@ -49,15 +49,17 @@ type Deleted struct {
 	SessionID string `json:"session_id"`
 }
 
-// A snapshot has at most so many sessions and runs.
+// The most sessions and runs that a Snapshot has.
 const (
 	initSessions = 100
 	initRuns     = 200
 )
 
-// Stream gives emit what happens in a session, or in all (session ""), until ctx ends or emit errs. An empty position
-// begins with init; any other goes on right behind it, or, where that is no longer kept, tells the gap and begins with
-// init. It keeps one message of either stream at hand and waits for emit, so a slow reader costs no memory.
+// Stream passes to emit what happens in a session, or in all (session ""), until ctx ends or emit fails. An
+// empty position
+// begins with init. Any other continues right after it or, if that is no longer kept, emits a gap and then
+// init.
+// It holds one message of each stream and waits for emit, so a slow reader costs no memory.
 func (x *Feed) Stream(ctx context.Context, session, after string, emit func(Item) error) error {
 	p, err := parsePosition(after)
 	if err != nil {
@@ -68,21 +70,26 @@ func (x *Feed) Stream(ctx context.Context, session, after string, emit func(Item
 			return err
 		}
 	}
-	t := &teller{x: x, session: session, p: p, emit: emit, records: []string{subject.AllRuns},
-		events: subject.AllEvents}
+	t := &streamReader{
+		x:       x,
+		session: session,
+		p:       p,
+		emit:    emit,
+		records: []string{subject.AllRuns},
+		events:  subject.AllEvents,
+	}
 	if session != "" {
 		t.records, t.events = []string{"ao.runs." + subject.Partition(session) + ".>"}, subject.SessionEvents(session)
 	}
-	// from now on: before the snapshot, so that none is missed in between
-	_, heard, began := x.p.started(math.MaxUint64)
+	_, heard, began := x.p.recentChanges(math.MaxUint64) // from before the snapshot, so that none is missed
 	if err := t.begin(ctx, after); err != nil {
 		return err
 	}
 	return t.run(ctx, heard, began)
 }
 
-// teller is one reader of the live stream.
-type teller struct {
+// streamReader is one reader of the live stream.
+type streamReader struct {
 	x       *Feed
 	session string
 	records []string // filter of RUNS
@@ -91,8 +98,8 @@ type teller struct {
 	emit    func(Item) error
 }
 
-// begin tells where the reader stands: nothing where it can go on.
-func (t *teller) begin(ctx context.Context, after string) error {
+// begin emits the current state, or nothing if the reader can continue from its position.
+func (t *streamReader) begin(ctx context.Context, after string) error {
 	runs, err := t.x.records.State(ctx)
 	if err != nil {
 		return err
@@ -104,9 +111,11 @@ func (t *teller) begin(ctx context.Context, after string) error {
 	p := t.p
 	switch {
 	case after == "":
-	case p.runs+1 < runs.First, p.runs > runs.Last, (p.events != 0 || p.packed != 0) && p.events+1 < events.First,
+	case p.runs+1 < runs.First,
+		p.runs > runs.Last,
+		(p.events != 0 || p.packed != 0) && p.events+1 < events.First,
 		p.events > events.Last:
-		gap := Gap{after, "what followed this position is no longer kept; init tells how things stand now"}
+		gap := Gap{after, "what followed this position is no longer kept; init has the current state"}
 		if err := t.emit(Item{ID: after, Event: ItemGap, Data: gap}); err != nil {
 			return err
 		}
@@ -143,8 +152,8 @@ func (t *teller) begin(ctx context.Context, after string) error {
 	return t.emit(Item{ID: t.p.String(), Event: ItemInit, Data: snap})
 }
 
-// run merges the two streams: of either it has one message at hand and decides which goes first.
-func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) error {
+// run merges the two streams: it holds one message of each, and decides which comes first.
+func (t *streamReader) run(ctx context.Context, heard uint64, began <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -166,7 +175,7 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	records := follow(subject.Runs, t.p.runs, t.records)
 	events := follow(subject.Events, t.p.events, []string{t.events})
 	var rec *Record
-	var ev *said
+	var ev *eventMessage
 	for {
 		wantRec, wantEv := records, events
 		if rec != nil {
@@ -186,10 +195,10 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 		case m := <-wantRec:
 			rec = &m
 		case m := <-wantEv:
-			e := saidIn(m)
+			e := readEvents(m)
 			ev = &e
 		case <-began:
-			heard, began, err = t.began(ctx, heard)
+			heard, began, err = t.emitStarted(ctx, heard)
 			if err != nil {
 				return err
 			}
@@ -199,26 +208,26 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	}
 }
 
-// started is what there was after the first so many, how many there have been now, and what is closed when there are
+// recentChanges returns the live changes after the first heard ones, their count, and a channel that closes
+// when there are
 // more.
-func (p *Projection) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
+func (p *Projection) recentChanges(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.starts.since(heard), p.starts.count, p.starts.more
+	return p.liveChanges.since(heard), p.liveChanges.count, p.liveChanges.more
 }
 
-// began tells that runs are running since the reader looked last; what a slow reader misses of that, the next record
-// shows.
-func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct{}, error) {
-	ids, count, more := t.x.p.started(heard)
+// emitStarted emits runs that started since the last call. What a slow reader misses, the next record shows.
+func (t *streamReader) emitStarted(ctx context.Context, heard uint64) (uint64, <-chan struct{}, error) {
+	ids, count, more := t.x.p.recentChanges(heard)
 	for _, id := range ids {
 		if strings.HasPrefix(id, sessionPrefix) {
-			if err := t.idle(id); err != nil {
+			if err := t.emitIdle(id); err != nil {
 				return count, more, err
 			}
 			continue
 		}
-		s, ok := t.x.p.look(id)
+		s, ok := t.x.p.lookup(id)
 		if !ok || s.status != run.Running || s.claim > t.p.runs || t.session != "" && t.session != s.sessionID {
 			continue
 		}
@@ -233,15 +242,15 @@ func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct
 	return count, more, nil
 }
 
-// idle tells that a session is idle, or not any more. A reader that is not yet where its last run ended is told so
-// there.
-func (t *teller) idle(id string) error {
+// emitIdle emits a session that became idle or stopped being idle. A reader not yet past its last run's end
+// gets it there.
+func (t *streamReader) emitIdle(id string) error {
 	if t.session != "" && t.session != id {
 		return nil
 	}
 	var v run.Session
 	told := false
-	t.x.p.reading(func(f *fold) {
+	t.x.p.reading(func(f *reducer) {
 		s := f.sessions[identOf(sessionPrefix, id)]
 		told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs
 		if told {
@@ -254,9 +263,9 @@ func (t *teller) idle(id string) error {
 	return t.emit(Item{t.p.String(), ItemSessionUpdated, v})
 }
 
-// step tells one of the messages at hand, if one can be told now.
-func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool, err error) {
-	var about telling
+// step emits one of the two messages, if one is ready.
+func (t *streamReader) step(ctx context.Context, rec **Record, ev **eventMessage) (moved bool, err error) {
+	var about recordItems
 	if *rec != nil {
 		about, err = t.about(ctx, **rec)
 		if err != nil {
@@ -271,17 +280,17 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 	if *ev != nil {
 		e := *ev
 		ok := t.x.judge(e)
-		if ok && e.early { // perhaps the fold is behind
+		if ok && e.early { // the projection may lag
 			if err := t.x.fresh.catchUpUntilDone(ctx); err != nil {
 				return false, err
 			}
 			ok = t.x.judge(e)
 		}
 		switch {
-		case !ok || e.first(t.p, about.mark):
+		case !ok || e.precedes(t.p, about.boundary):
 			*ev = nil
 			if ok && e.shown() {
-				err = t.show(e)
+				err = t.emitEvents(e)
 			}
 			t.p.heard(e.seq)
 			return true, err
@@ -289,7 +298,7 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 			return false, nil
 		}
 	} else if about.isEnd() && about.run.events > t.p.events {
-		// The last word waits for the events before it, as far as they are kept.
+		// The end record waits for the events before it, as far as they are kept.
 		switch next, err := t.x.records.NextEvent(ctx, t.events, t.p.events); {
 		case err == nil && next.Seq <= about.run.events:
 			return false, nil
@@ -302,21 +311,21 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 	}
 	seq := (*rec).Seq
 	*rec = nil
-	return true, t.tell(ctx, seq, about)
+	return true, t.emitRecord(ctx, seq, about)
 }
 
-// telling is what there is to tell of a record.
-type telling struct {
-	mark
+// recordItems is what there is to emit for a record.
+type recordItems struct {
+	boundary
 	kind    subject.Kind
 	session string
 }
 
-func (a telling) any() bool { return a.session != "" }
+func (a recordItems) any() bool { return a.session != "" }
 
-// about looks a record up in a fold that has it: what the fold did not take is not told.
-func (t *teller) about(ctx context.Context, m Record) (telling, error) {
-	none := telling{}
+// about looks up a record once it is applied. What had no effect is not emitted.
+func (t *streamReader) about(ctx context.Context, m Record) (recordItems, error) {
+	none := recordItems{}
 	rec, err := subject.Parse(m.Subject)
 	if err != nil {
 		return none, nil
@@ -324,15 +333,20 @@ func (t *teller) about(ctx context.Context, m Record) (telling, error) {
 	if err := t.x.fresh.Await(ctx, m.Seq); err != nil {
 		return none, err
 	}
-	a := telling{mark{seq: m.Seq}, rec.Kind, rec.Session}
+	a := recordItems{boundary{seq: m.Seq}, rec.Kind, rec.Session}
 	switch rec.Kind {
 	case subject.DeletedKind:
-		if read(t.x.p, func(f *fold) uint64 { return f.deleted[identOf(sessionPrefix, rec.Session)] }) != m.Seq {
+		if read(t.x.p, func(f *reducer) uint64 { return f.deleted[identOf(sessionPrefix, rec.Session)] }) != m.Seq {
 			return none, nil
 		}
-	case subject.QueuedKind, subject.AcceptedKind, subject.StoppingKind, subject.ClaimedKind, subject.BoundKind,
-		subject.OfferedKind, subject.EndedKind:
-		s, ok := t.x.p.look(rec.Run)
+	case subject.QueuedKind,
+		subject.AcceptedKind,
+		subject.StoppingKind,
+		subject.ClaimedKind,
+		subject.BoundKind,
+		subject.OfferedKind,
+		subject.EndedKind:
+		s, ok := t.x.p.lookup(rec.Run)
 		if !ok || rec.Kind.Keyed() && s.claim != m.Seq && s.end != m.Seq {
 			return none, nil
 		}
@@ -346,8 +360,8 @@ func (t *teller) about(ctx context.Context, m Record) (telling, error) {
 	return a, nil
 }
 
-// show emits the events of a message, but those that the reader has already.
-func (t *teller) show(e *said) error {
+// emitEvents emits the events of a message that the reader does not have yet.
+func (t *streamReader) emitEvents(e *eventMessage) error {
 	for at := t.p; at.events < e.seq; {
 		var one []run.Event
 		one, at = e.rest(at, 1)
@@ -361,10 +375,10 @@ func (t *teller) show(e *said) error {
 	return nil
 }
 
-// tell emits the items of a record, but those that the reader has already.
-func (t *teller) tell(ctx context.Context, seq uint64, a telling) error {
+// emitRecord emits the items of a record that the reader does not have yet.
+func (t *streamReader) emitRecord(ctx context.Context, seq uint64, a recordItems) error {
 	items, err := t.items(ctx, a)
-	if err != nil && fault.KindOf(err) != fault.NotFound { // it was forgotten at this moment
+	if err != nil && fault.KindOf(err) != fault.NotFound { // truncated just now
 		return err
 	}
 	for n := t.p.skip(seq); n < len(items); n++ {
@@ -382,11 +396,11 @@ func (t *teller) tell(ctx context.Context, seq uint64, a telling) error {
 	return nil
 }
 
-func (t *teller) items(ctx context.Context, a telling) (items []Item, err error) {
+func (t *streamReader) items(ctx context.Context, a recordItems) (items []Item, err error) {
 	if a.kind == subject.DeletedKind {
 		return []Item{{Event: ItemSessionDeleted, Data: Deleted{a.session}}}, nil
 	}
-	events, err := t.x.life(ctx, a.mark)
+	events, err := t.x.lifecycleEvents(ctx, a.boundary)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// What runs are found by beside their ids: the first bytes of the prompt or the parameters, and of the error's code
-// and message, in lower case. They are kept in blocks that are compressed once they are full: half of what they
-// take otherwise, or less.
+// Besides ids, runs are found by the first bytes of their prompt or parameters, and of their error's code and
+// message, in
+// lower case. Full blocks of these texts are compressed to half their size or less.
 const (
 	textBytes  = 256
 	blockTexts = 128
@@ -25,20 +25,31 @@ const (
 	mostOfBlock = 1 << 20 // bytes of an opened block; a damaged one may ask for any number
 )
 
-// Blocks are packed with zstd at its fastest: a quarter less than s2, for a microsecond a run. Its encoder and
-// decoder may be used by several goroutines.
+// Blocks use zstd at its fastest level: a quarter smaller than s2, for a microsecond a run. Encoder and
+// decoder are safe
+// for concurrent use.
 var (
 	packer = sync.OnceValue(func() *zstd.Encoder {
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(64<<10), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
-		if err != nil { // options that exist
+		w, err := zstd.NewWriter(
+			nil,
+			zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(64<<10),
+			zstd.WithLowerEncoderMem(true),
+			zstd.WithEncoderCRC(false),
+		)
+		if err != nil { // the options are valid
 			panic(err)
 		}
 		return w
 	})
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
-		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(mostOfBlock))
+		r, err := zstd.NewReader(
+			nil,
+			zstd.WithDecoderConcurrency(0),
+			zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(mostOfBlock),
+		)
 		if err != nil {
 			panic(err)
 		}
@@ -46,8 +57,9 @@ var (
 	})
 )
 
-// zstdMagic begins a block of zstd. Blocks of older snapshots are s2, and none of these begins so: it would refer
-// to bytes before its first.
+// zstdMagic begins a zstd block. Older checkpoints have s2 blocks, which cannot begin so: they would refer to
+// bytes before
+// their first.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // textRef is where a text is; no 0: there is none.
@@ -56,14 +68,13 @@ type textRef struct {
 	no    uint8
 }
 
-// texts are the blocks by their numbers.
+// texts are blocks by number.
 type texts struct {
 	blocks map[uint32]*textBlock
-	last   uint32 // the one that is being filled
+	last   uint32 // the one being filled
 }
 
-// textBlock is texts one behind the other. Once it is packed it never changes, but for how many of its texts are in
-// use.
+// textBlock is a sequence of texts. Once packed, only the number of its texts in use changes.
 type textBlock struct {
 	raw    []byte
 	ends   []uint16 // of each text in raw
@@ -71,7 +82,7 @@ type textBlock struct {
 	live   int
 }
 
-// keep puts a text into the newest block.
+// keep stores a text in the newest block.
 func (t *texts) keep(text string) textRef {
 	if text == "" {
 		return textRef{}
@@ -95,7 +106,7 @@ func (t *texts) keep(text string) textRef {
 	return at
 }
 
-// drop gives a text up; a block goes with its last one.
+// drop releases a text. A packed block goes with its last one.
 func (t *texts) drop(at textRef) {
 	b := t.blocks[at.block]
 	if at.no == 0 || b == nil {
@@ -107,7 +118,7 @@ func (t *texts) drop(at textRef) {
 	}
 }
 
-// put takes a block of a snapshot.
+// put adds a block from a checkpoint.
 func (t *texts) put(no uint32, packed []byte) {
 	if t.blocks == nil {
 		t.blocks = map[uint32]*textBlock{}
@@ -115,7 +126,7 @@ func (t *texts) put(no uint32, packed []byte) {
 	t.blocks[no], t.last = &textBlock{packed: packed}, max(t.last, no)
 }
 
-// use counts a text of a snapshot; one whose block is not there is none.
+// use counts a text of a checkpoint. If its block is missing, there is no text.
 func (t *texts) use(at *textRef) {
 	if b := t.blocks[at.block]; b != nil && at.no > 0 {
 		b.live++
@@ -124,7 +135,7 @@ func (t *texts) use(at *textRef) {
 	*at = textRef{}
 }
 
-// sweep drops the blocks of a snapshot of which nothing is used.
+// sweep drops the blocks of a checkpoint that are not in use.
 func (t *texts) sweep() {
 	for no, b := range t.blocks {
 		if b.live == 0 {
@@ -155,7 +166,7 @@ func unpack(packed []byte) ([]byte, error) {
 	return s2.Decode(nil, packed)
 }
 
-// open gives the texts of a block: all of them, and where each ends; nil: it is damaged.
+// open returns the texts of a block and where each ends; nil: it is damaged.
 func (b *textBlock) open() (raw []byte, ends []uint16) {
 	if b.packed == nil {
 		return b.raw, b.ends
@@ -172,27 +183,27 @@ func (b *textBlock) open() (raw []byte, ends []uint16) {
 	return all[2*n:], ends
 }
 
-// refOf reads where a text is.
+// refOf reads a textRef.
 func refOf(d *decoder) textRef {
 	block := uint32(d.u())
 	return textRef{block, d.byte()}
 }
 
-// opened is a block that somebody who searches has open.
-type opened struct {
+// openBlock is a block that a search has open.
+type openBlock struct {
 	of   *textBlock
 	raw  []byte
 	ends []uint16
 }
 
-// opener keeps the blocks open that were looked at last.
-type opener struct {
-	recent [4]opened
+// blockCache keeps the last blocks that a search used open.
+type blockCache struct {
+	recent [4]openBlock
 	next   int
 }
 
-// text is the text at a place; empty: there is none.
-func (o *opener) text(t *texts, at textRef) []byte {
+// text returns a text; empty: there is none.
+func (o *blockCache) text(t *texts, at textRef) []byte {
 	b := t.blocks[at.block]
 	if at.no == 0 || b == nil {
 		return nil
@@ -203,7 +214,7 @@ func (o *opener) text(t *texts, at textRef) []byte {
 		}
 	}
 	raw, ends := b.open()
-	one := opened{b, raw, ends}
+	one := openBlock{b, raw, ends}
 	if b.packed != nil { // one that is being filled is open, and grows
 		o.recent[o.next] = one
 		o.next = (o.next + 1) % len(o.recent)
@@ -211,7 +222,7 @@ func (o *opener) text(t *texts, at textRef) []byte {
 	return one.at(at.no)
 }
 
-func (o *opened) at(no uint8) []byte {
+func (o *openBlock) at(no uint8) []byte {
 	if int(no) > len(o.ends) {
 		return nil
 	}
@@ -226,7 +237,7 @@ func (o *opened) at(no uint8) []byte {
 	return o.raw[from:to]
 }
 
-// shortText is the beginning of a text, in lower case.
+// shortText returns the beginning of a text in lower case.
 func shortText(s string) string {
 	if len(s) > textBytes {
 		s = s[:textBytes]
@@ -241,7 +252,7 @@ func shortText(s string) string {
 	return s
 }
 
-// promptOf is the text that a run is found by: its prompt, else its parameters as they were sent.
+// promptOf returns the text by which a run is found: its prompt, else its parameters as sent.
 func promptOf(s *run.Spec) string {
 	if s.Input == nil {
 		return ""
@@ -251,7 +262,7 @@ func promptOf(s *run.Spec) string {
 		return shortText(string(s.Parameters[:min(len(s.Parameters), 2*textBytes)]))
 	}
 	end := 0
-	for end < len(rest) && end < 6*textBytes && rest[end] != '"' { // a character takes six bytes at most as an escape
+	for end < len(rest) && end < 6*textBytes && rest[end] != '"' { // an escaped character takes at most six bytes
 		end++
 		if rest[end-1] == '\\' {
 			end++
@@ -273,7 +284,7 @@ func promptOf(s *run.Spec) string {
 	return shortText(text)
 }
 
-// failureOf is the code and the message of the error in a last word.
+// failureOf returns the code and message of the error in an end record.
 func failureOf(body []byte) (text string) {
 	_ = strictjson.Scan(body, func(name, v []byte) {
 		if string(name) != "error" {
@@ -283,9 +294,9 @@ func failureOf(body []byte) (text string) {
 		_ = strictjson.Scan(v, func(name, v []byte) {
 			switch string(name) {
 			case "error":
-				code = strictjson.String(v)
+				code = strictjson.Text(v)
 			case "message":
-				message = strictjson.String(v)
+				message = strictjson.Text(v)
 			}
 		})
 		text = shortText(code + " " + message)
@@ -293,27 +304,27 @@ func failureOf(body []byte) (text string) {
 	return text
 }
 
-// search is what q asks for, in lower case.
+// search is a query's text, in lower case.
 type search struct {
 	text   string
-	agents map[string]bool // whether the name of an agent has it
-	open   opener
+	agents map[string]bool // whether an agent's name contains it
+	open   blockCache
 }
 
-// searching is the query with its text as a further condition.
+// searching returns the query with its text as a further condition.
 func (q Query) searching() Query {
 	if q.Text == "" {
 		return q
 	}
 	s := &search{text: strings.ToLower(q.Text), agents: map[string]bool{}}
 	before := q.also
-	q.also = func(f *fold, r *row) bool { return (before == nil || before(f, r)) && s.finds(f, r) }
+	q.also = func(f *reducer, r *row) bool { return (before == nil || before(f, r)) && s.finds(f, r) }
 	return q
 }
 
-// finds reports whether the id of a run or its session begins with the text, or its agent, error, prompt or
-// parameters have it.
-func (s *search) finds(f *fold, r *row) bool {
+// finds reports whether a run matches: by a prefix of its or its session's id, or by its agent, error, prompt
+// or parameters.
+func (s *search) finds(f *reducer, r *row) bool {
 	has, known := s.agents[r.agent]
 	if !known {
 		has = strings.Contains(strings.ToLower(r.agent), s.text)
@@ -321,6 +332,8 @@ func (s *search) finds(f *fold, r *row) bool {
 	}
 	return has || strings.HasPrefix(s.text, runPrefix) && strings.HasPrefix(strings.ToLower(r.runID()), s.text) ||
 		strings.HasPrefix(s.text, sessionPrefix) && strings.HasPrefix(strings.ToLower(r.session.sessionID()), s.text) ||
-		bytes.Contains(s.open.text(&f.texts, r.text), []byte(s.text)) ||
-		bytes.Contains(s.open.text(&f.texts, r.failure), []byte(s.text))
+		bytes.Contains(
+			s.open.text(&f.texts, r.text),
+			[]byte(s.text),
+		) || bytes.Contains(s.open.text(&f.texts, r.failure), []byte(s.text))
 }

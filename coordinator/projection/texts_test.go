@@ -37,8 +37,7 @@ func TestWhatARunIsFoundBy(t *testing.T) {
 	if got := promptOf(&run.Spec{}); got != "" {
 		t.Errorf("a large body: %q", got)
 	}
-	if got := failureOf(
-		[]byte(`{"v":1,"error":{"error":"command_failed","message":"It Ended","x":1}}`)); got != "command_failed it ended" {
+	if got := failureOf([]byte(`{"v":1,"error":{"error":"command_failed","message":"It Ended","x":1}}`)); got != "command_failed it ended" {
 		t.Errorf("%q", got)
 	}
 }
@@ -51,7 +50,7 @@ func TestTexts(t *testing.T) {
 	for i := range 1000 {
 		refs = append(refs, all.keep(want(i)))
 	}
-	var o opener
+	var o blockCache
 	for _, i := range rand.Perm(1000) {
 		if got := string(o.text(&all, refs[i])); got != want(i) {
 			t.Fatalf("%q, want %q", got, want(i))
@@ -84,9 +83,9 @@ func TestTextsOfOlderSnapshots(t *testing.T) {
 // prompted are n ended runs whose prompts are prose of about so many bytes; every tenth failed.
 func prompted(t testing.TB, n, size int) (records []Record) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("the report must list every open finding of last week with its owner and a date please " +
-		"check the sources first then compare prices for three vendors summarise what changed since the review and " +
-		"say which tests fail why they fail what would mend them")
+	words := strings.Fields(
+		"the report must list every open finding of last week with its owner and a date please check the sources first then compare prices for three vendors summarise what changed since the review and say which tests fail why they fail what would mend them",
+	)
 	for i := range n {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "researcher")
 		var b strings.Builder
@@ -118,7 +117,7 @@ func TestMemoryOfRunsWithPrompts(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	f := newFold(nil)
+	f := newReducer(nil)
 	before := heap()
 	seq := 0
 	for range runs / 1000 {
@@ -138,7 +137,7 @@ func TestMemoryOfRunsWithPrompts(t *testing.T) {
 
 // A search that takes its time gives what it has, and goes on from there: page by page everything is found, once.
 func TestASearchInParts(t *testing.T) {
-	f := newFold(nil)
+	f := newReducer(nil)
 	var want []string
 	for i := range 2000 {
 		a := newActor(t, fmt.Sprintf("run_%d", i), fmt.Sprintf("ses_%d", i), "x")
@@ -153,8 +152,8 @@ func TestASearchInParts(t *testing.T) {
 	}
 	slices.Reverse(want)
 	b := start(t, Config{})
-	b.changing(func(*fold) { b.Projection.fold = f })
-	b.Lists.most = 1
+	b.changing(func(*reducer) { b.Projection.reducer = f })
+	b.Lists.searchTime = 1
 	var got []string
 	partial := 0
 	for q := (Query{Text: "NEEDLE", Limit: 9}); ; {
@@ -179,7 +178,7 @@ func TestASearchInParts(t *testing.T) {
 	if n, err := b.Count(t.Context(), Query{Text: "needle"}); err != nil || n.Exact || n.N > len(want) {
 		t.Errorf("a count that takes its time: %+v %v", n, err)
 	}
-	b.Lists.most = searchTime
+	b.Lists.searchTime = searchTime
 	if n, err := b.Count(t.Context(), Query{Text: "needle"}); err != nil || !n.Exact || n.N != len(want) {
 		t.Errorf("a count that has the time: %+v %v", n, err)
 	}
@@ -201,7 +200,7 @@ func TestATextIsWatched(t *testing.T) {
 }
 
 func BenchmarkSearch(b *testing.B) {
-	f := newFold(nil)
+	f := newReducer(nil)
 	for i, m := range prompted(b, 20_000, 400) {
 		m.Seq = uint64(i + 1)
 		f.apply(m)

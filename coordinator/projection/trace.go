@@ -7,20 +7,18 @@ import (
 	"ao/shared/run"
 )
 
-// Trace is where the records of a run are, for who tells its story: the index keeps no times of what is over.
+// Trace is where a run's records are: the index keeps no times of past steps.
 type Trace struct {
 	Run       run.Run // without parameters
 	AgentType string
-	HasSchema bool // it has an output schema
-	// sequences of the records that hold all of it, oldest first: its first one, and those that queued it
-	Whole []uint64
-	Claim uint64 // sequence of the claim that counts; 0: none
-	End   uint64 // … of its last word; 0: it has not ended
-	// … of the first record of the parent's turn that tells of it; 0: none, or it is not known any more
-	Turn uint64
+	HasSchema bool     // it has an output schema
+	Full      []uint64 // sequences of the records with the whole spec, oldest first: the first one, and those that queued it
+	Claim     uint64   // sequence of the claim that counts; 0: none
+	End       uint64   // sequence of its end record; 0: it has not ended
+	Turn      uint64   // first sequence of the parent's turn that reports it; 0: none, or no longer known
 }
 
-// Trace finds a run's records. An unknown id is NotFound.
+// Trace returns where a run's records are. An unknown id is NotFound.
 func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 	s, err := x.row(ctx, id)
 	if err != nil {
@@ -28,26 +26,32 @@ func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 	}
 	spec, err := x.spec(ctx, s, false)
 	if err != nil {
-		return Trace{}, x.gone(id, err)
+		return Trace{}, x.notKept(id, err)
 	}
 	r, err := x.view(ctx, s, false)
 	if err != nil {
 		return Trace{}, err
 	}
 	r.Parameters = nil
-	t := Trace{Run: r, AgentType: spec.AgentType, HasSchema: spec.HasOutputSchema, Claim: s.claim, End: s.end,
-		Whole: []uint64{s.first, s.whole}}
-	x.p.reading(func(f *fold) {
+	t := Trace{
+		Run:       r,
+		AgentType: spec.AgentType,
+		HasSchema: spec.HasOutputSchema,
+		Claim:     s.claim,
+		End:       s.end,
+		Full:      []uint64{s.first, s.full},
+	}
+	x.p.reading(func(f *reducer) {
 		if row := f.runs[identOf(runPrefix, id)]; row != nil {
 			for _, p := range f.past[row] {
-				t.Whole = append(t.Whole, p.queued)
+				t.Full = append(t.Full, p.queued)
 			}
-			if row.by != nil && !row.by.gone {
-				t.Turn = row.by.first
+			if row.turn != nil && !row.turn.evicted {
+				t.Turn = row.turn.first
 			}
 		}
 	})
-	slices.Sort(t.Whole)
-	t.Whole = slices.Compact(t.Whole)
+	slices.Sort(t.Full)
+	t.Full = slices.Compact(t.Full)
 	return t, nil
 }

@@ -8,29 +8,29 @@ import (
 	"ao/shared/run"
 )
 
-// A session's tree is the sessions below it: those that name it as their parent, and those below these. A record of
-// TreeKind stops a tree at its place in the stream (decision 0036):
+// A session's tree is all sessions below it. A record of TreeKind stops a tree at its place in the stream
+// (decision 0036):
 //
-//   - what has not ended there is to be stopped;
-//   - what is accepted later below the session is, too, until a runner begins a run of it that was not to be stopped;
-//   - what is accepted below a session whose own run is yet to be stopped so is, too, however late;
-//   - of what is stopped so, and of what had ended and was not told yet, no parent inside the tree is told.
+//   - Runs that have not ended there are to be stopped.
+//   - So are runs accepted below the session later, until a runner claims a run of it that was not to be stopped.
+//   - So are runs accepted below a session whose own run is still to be stopped, however late.
+//   - No parent inside the tree is called back for these runs, nor for runs that ended before without a callback.
 
-// generations is how many sessions a look upwards passes at most: truncation can make a circle of parents.
-const generations = 1000
+// maxDepth is how many sessions a walk upwards passes at most: truncation can make a cycle of parents.
+const maxDepth = 1000
 
-// root is the run of a session that was begun last; where none was, the first.
+// root returns the session's newest claimed run; without one, the first.
 func (s *session) root() *row {
 	root := s.firstRow
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.begun {
+		if r.claimedByRunner {
 			root = r
 		}
 	}
 	return root
 }
 
-// stop is the wish to stop a run.
+// stop applies a request to stop a run.
 func (ts *trees) stop(ch *Change, rec subject.Record) {
 	r := ts.runs[identOf(runPrefix, rec.Run)]
 	if r == nil || r.live == nil || r.live.snap.Stopping {
@@ -43,7 +43,7 @@ func (ts *trees) stop(ch *Change, rec subject.Record) {
 	ch.after(r)
 }
 
-// stopTree is the wish to stop a tree.
+// stopTree applies a request to stop a tree.
 func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error) {
 	var t run.TreeStop
 	if err := json.Unmarshal(m.Body, &t); err != nil || t.V > ts.version {
@@ -59,14 +59,14 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	h := TreeStop{m.Seq, s.sessionID()}
 	for _, r := range s.live {
 		if t.RunID == "" || r.runID() == t.RunID {
-			ts.halt(r, h)
+			ts.stopRun(r, h)
 		}
 	}
 	ts.suppress(s)
 	ts.descend(s, func(below *session) {
 		for _, r := range below.live {
 			r.suppressed = r.suppressed || ts.inside(r, s)
-			ts.halt(r, h)
+			ts.stopRun(r, h)
 		}
 		ts.suppress(below)
 	})
@@ -75,8 +75,9 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	return t.V, nil
 }
 
-// inside tells whether who is to be told of a run of a session below root is root, or below it, too: who is not may
-// have asked for a turn of that session.
+// inside reports whether the parent of a run below root is root or below it too. A parent outside may have
+// asked for a turn
+// of that session.
 func (ts *trees) inside(r *row, root *session) (in bool) {
 	if r.parent == r.session.parent {
 		return true
@@ -88,8 +89,8 @@ func (ts *trees) inside(r *row, root *session) (in bool) {
 	return in
 }
 
-// halt notes that a run that has not ended is to be stopped with its tree.
-func (ts *trees) halt(r *row, h TreeStop) {
+// stopRun notes that an open run is to be stopped with its tree.
+func (ts *trees) stopRun(r *row, h TreeStop) {
 	a := r.change()
 	if a.TreeStop.Seq == 0 {
 		a.TreeStop = h
@@ -98,30 +99,31 @@ func (ts *trees) halt(r *row, h TreeStop) {
 		a.Stopping = true
 		r.move(run.MoveStopping)
 	}
-	ts.halting[r] = true
-	ts.halted = true
+	ts.stopping[r] = true
+	ts.changed = true
 	touched(ts.tables, r)
 }
 
-// suppress takes what a session is owed out of its debts: those callbacks are suppressed.
+// suppress turns a session's pending callbacks into suppressed ones.
 func (ts *trees) suppress(s *session) {
-	if len(s.owed) == 0 {
+	if len(s.pending) == 0 {
 		return
 	}
-	for _, r := range s.owed {
+	for _, r := range s.pending {
 		r.suppressed = true
 		touched(ts.tables, r)
 	}
-	ts.suppressing[s] = append(ts.suppressing[s], s.owed...)
-	s.owed = nil
-	delete(ts.owing, s)
-	ts.halted = true
-	ts.pass.touchSession(s)
+	ts.suppressing[s] = append(ts.suppressing[s], s.pending...)
+	s.pending = nil
+	delete(ts.pending, s)
+	ts.changed = true
+	ts.dirty.addSession(s)
 	ts.indexBelow(s)
 }
 
-// descend calls visit with the sessions below one that matter: they have runs that have not ended or children to be
-// told of, or some below them have. It costs what these are.
+// descend calls visit with the sessions below one that matter: they, or sessions below them, have open runs
+// or pending
+// children. The cost grows with these.
 func (ts *trees) descend(s *session, visit func(*session)) {
 	seen := map[*session]bool{s: true}
 	for next := []*session{s}; len(next) > 0; {
@@ -141,9 +143,9 @@ func (ts *trees) descend(s *session, visit func(*session)) {
 	}
 }
 
-// ancestors calls visit with a session and those above it, until visit says that it has seen enough.
+// ancestors calls visit with a session and those above it, until visit returns true.
 func (ts *trees) ancestors(id string, visit func(*session) (enough bool)) {
-	for range generations {
+	for range maxDepth {
 		s := ts.sessions[identOf(sessionPrefix, id)]
 		if id == "" || s == nil || visit(s) {
 			return
@@ -152,15 +154,15 @@ func (ts *trees) ancestors(id string, visit func(*session) (enough bool)) {
 	}
 }
 
-// covering is why whatever is accepted below a session is to be stopped; Seq 0: it is not.
-func (ts *trees) covering(id string) (h TreeStop) {
-	if len(ts.stopped) == 0 && len(ts.halting) == 0 {
+// stopAbove returns why a run accepted below a session is to be stopped; Seq 0: it is not.
+func (ts *trees) stopAbove(id string) (h TreeStop) {
+	if len(ts.stopped) == 0 && len(ts.stopping) == 0 {
 		return h
 	}
 	ts.ancestors(id, func(s *session) bool {
 		if t, ok := ts.stopped[s.id]; ok {
 			h = TreeStop{t.seq, s.sessionID()}
-		} else if len(s.live) > 0 { // those to be stopped precede the others
+		} else if len(s.live) > 0 { // runs to be stopped come first
 			h = s.live[0].live.snap.TreeStop
 		}
 		return h.Seq != 0
@@ -168,19 +170,20 @@ func (ts *trees) covering(id string) (h TreeStop) {
 	return h
 }
 
-// born looks whether a new run is below a tree that is stopped, or tells its session of what nobody is to be told of.
-func (ts *trees) born(r *row) {
-	if h := ts.covering(r.session.parent); h.Seq != 0 {
-		r.suppressed = r.parent == r.session.parent || ts.covering(r.parent).Seq != 0
-		ts.halt(r, h)
+// checkNewRun stops a new run below a stopped tree, or a turn that reports children nobody is to be told of.
+func (ts *trees) checkNewRun(r *row) {
+	if h := ts.stopAbove(r.session.parent); h.Seq != 0 {
+		r.suppressed = r.parent == r.session.parent || ts.stopAbove(r.parent).Seq != 0
+		ts.stopRun(r, h)
 		return
 	}
 	if len(r.live.children) > 0 {
-		ts.haltTurn(r)
+		ts.stopTurn(r)
 	}
 }
 
-// reopen is a session that goes on: a runner has begun a run of it that was not to be stopped then, or came later.
+// reopen ends the stop of a session's tree when a runner claims a run that was not to be stopped, or came
+// later.
 func (ts *trees) reopen(r *row) {
 	t, stopped := ts.stopped[r.session.id]
 	if a := r.live.snap; stopped && (!a.Stopping || r.first > t.seq && a.TreeStop.Seq != t.seq) {
@@ -188,33 +191,34 @@ func (ts *trees) reopen(r *row) {
 	}
 }
 
-// suppresses tells whether a parent is not to be told of a run that ended, since one of the two was stopped with its
+// suppresses reports whether a parent is not called back for an ended run, because one of the two was stopped
+// with its
 // tree.
 func (ts *trees) suppresses(r *row, parent *session) bool {
-	if !r.suppressed && ts.covering(parent.sessionID()).Seq != 0 {
+	if !r.suppressed && ts.stopAbove(parent.sessionID()).Seq != 0 {
 		r.suppressed = true
 		touched(ts.tables, r)
 	}
 	return r.suppressed
 }
 
-// haltTurn stops a callback turn inside a stopped tree: who wrote it had not read the stop yet.
-func (ts *trees) haltTurn(turn *row) {
-	if turn == nil || turn.live == nil || turn.begun {
+// stopTurn stops a callback turn inside a stopped tree: its writer had not read the stop yet.
+func (ts *trees) stopTurn(turn *row) {
+	if turn == nil || turn.live == nil || turn.claimedByRunner {
 		return
 	}
-	if h := ts.covering(turn.session.sessionID()); h.Seq != 0 {
-		ts.halt(turn, h)
+	if h := ts.stopAbove(turn.session.sessionID()); h.Seq != 0 {
+		ts.stopRun(turn, h)
 	}
 }
 
-// indexBelow keeps a session among those that matter of its parent, or takes it out.
+// indexBelow updates whether a session is among its parent's sessions that matter.
 func (ts *trees) indexBelow(s *session) {
 	if s.parent == "" {
 		return
 	}
 	id := identOf(sessionPrefix, s.parent)
-	matters := s.runs > 0 && (len(s.live) > 0 || ts.owing[s] || len(ts.below[s.id]) > 0)
+	matters := s.runs > 0 && (len(s.live) > 0 || ts.pending[s] || len(ts.below[s.id]) > 0)
 	if ts.below[id][s] == matters {
 		return
 	}
@@ -241,7 +245,7 @@ func (ts *trees) reparent(s *session, parent string) {
 		return
 	}
 	runs := s.runs
-	s.runs = 0 // as if it were gone
+	s.runs = 0 // as if it were evicted
 	ts.indexBelow(s)
 	ts.children.drop(s)
 	s.runs, s.parent = runs, parent
@@ -249,9 +253,9 @@ func (ts *trees) reparent(s *session, parent string) {
 	ts.children.add(s)
 }
 
-// haltsBelow tells whether something below a session is yet to be stopped with its tree.
-func (ts *trees) haltsBelow(s *session) (below bool) {
-	for r := range ts.halting {
+// stoppingBelow reports whether something below a session is still to be stopped with its tree.
+func (ts *trees) stoppingBelow(s *session) (below bool) {
+	for r := range ts.stopping {
 		ts.ancestors(r.session.parent, func(above *session) bool {
 			below = below || above == s
 			return below
@@ -260,21 +264,22 @@ func (ts *trees) haltsBelow(s *session) (below bool) {
 	return below
 }
 
-// held is the sequence before which history must stay, so that who reads it from there knows what is yet to be stopped,
-// and whom nobody is to be told of.
-func (ts *trees) held(least uint64) uint64 {
+// lowWater returns the sequence from which history is needed to know what is still to be stopped, and which
+// callbacks are
+// suppressed.
+func (ts *trees) lowWater(least uint64) uint64 {
 	hold := func(id string) {
 		ts.ancestors(id, func(s *session) bool {
 			least = min(least, s.firstRow.first)
 			return false
 		})
 	}
-	for r := range ts.halting {
+	for r := range ts.stopping {
 		least = min(least, r.first, r.live.snap.TreeStop.Seq)
 		hold(r.session.sessionID())
 	}
 	for p, rows := range ts.suppressing {
-		if !p.hears() {
+		if !p.canReceiveCallback() {
 			continue
 		}
 		hold(p.sessionID())
@@ -286,11 +291,12 @@ func (ts *trees) held(least uint64) uint64 {
 	return least
 }
 
-// forget drops what who reads the stream from a sequence on would not know.
+// forget drops what a reader of the stream from before on would not know.
 func (ts *trees) forget(before uint64) {
 	for id, t := range ts.stopped {
 		root := ts.runs[t.root]
-		if t.seq < before || root == nil || root.first > t.seq || !root.begun && root.session.firstRow != root {
+		if t.seq < before || root == nil || root.first > t.seq ||
+			!root.claimedByRunner && root.session.firstRow != root {
 			delete(ts.stopped, id)
 		}
 	}
@@ -299,10 +305,11 @@ func (ts *trees) forget(before uint64) {
 	}
 }
 
-// dropSuppressed takes what a record says nobody is told of, and what is gone, out of what is yet to be said so.
+// dropSuppressed removes children that a record names, and evicted ones, from what is to be recorded as
+// suppressed.
 func (ts *trees) dropSuppressed(p *session) {
-	ts.pass.touchSession(p)
-	left := slices.DeleteFunc(ts.suppressing[p], func(r *row) bool { return r.told || r.gone })
+	ts.dirty.addSession(p)
+	left := slices.DeleteFunc(ts.suppressing[p], func(r *row) bool { return r.reported || r.evicted })
 	if len(left) == 0 {
 		delete(ts.suppressing, p)
 		return
@@ -310,7 +317,8 @@ func (ts *trees) dropSuppressed(p *session) {
 	ts.suppressing[p] = left
 }
 
-// hears tells whether a parent can be told: it can be resumed, now or after what it has under way.
-func (s *session) hears() bool {
-	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began())
+// canReceiveCallback reports whether a parent can be called back: it can be resumed, now or after its open
+// runs.
+func (s *session) canReceiveCallback() bool {
+	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.everClaimed())
 }

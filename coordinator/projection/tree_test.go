@@ -59,47 +59,46 @@ func stoppedFamilies(t testing.TB, rng *rand.Rand, n int) (all []*family) {
 }
 
 // belowIndexed checks that a stop would reach what it has to, and nothing else is kept for it.
-func belowIndexed(t *testing.T, f *fold) {
+func belowIndexed(t *testing.T, f *reducer) {
 	t.Helper()
 	for id, sessions := range f.trees.below {
 		for s := range sessions {
-			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id || len(s.live) == 0 && !f.owing[s] &&
-				len(f.trees.below[s.id]) == 0 {
+			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id ||
+				len(s.live) == 0 && !f.pending[s] && len(f.trees.below[s.id]) == 0 {
 				t.Fatalf("session %s is kept below %v", s.sessionID(), id)
 			}
 		}
 	}
 	for _, s := range f.sessions {
-		if matters := len(s.live) > 0 || f.owing[s] || len(f.trees.below[s.id]) > 0; s.parent != "" &&
+		if matters := len(s.live) > 0 || f.pending[s] || len(f.trees.below[s.id]) > 0; s.parent != "" &&
 			matters != f.trees.below[identOf(sessionPrefix, s.parent)][s] {
 			t.Fatalf("session %s matters %t, below %q", s.sessionID(), matters, s.parent)
 		}
 	}
-	for r := range f.trees.halting {
+	for r := range f.trees.stopping {
 		if r.live == nil || r.live.snap.TreeStop.Seq == 0 || !r.live.snap.Stopping {
 			t.Fatalf("run %s is not to be stopped", r.runID())
 		}
 	}
 	for r := f.head; r != nil; r = r.live.next {
-		if h := r.live.snap.TreeStop; (h.Seq != 0) != f.trees.halting[r] {
-			t.Fatalf("run %s is to be stopped by %d, and kept for that %t", r.runID(), h.Seq, f.trees.halting[r])
+		if h := r.live.snap.TreeStop; (h.Seq != 0) != f.trees.stopping[r] {
+			t.Fatalf("run %s is to be stopped by %d, and kept for that %t", r.runID(), h.Seq, f.trees.stopping[r])
 		}
 	}
 }
 
-// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the
-// same of them.
+// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the same of them.
 func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		all := stoppedFamilies(t, rng, 2)
 		records := interleave(rng, recordsOf(all))
-		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		again := blank()
 		for i, e := range records {
-			j.fold.apply(message(i+1, e))
-			agree(t, j.fold)
-			kin(t, j.fold)
+			j.reducer.apply(message(i+1, e))
+			agree(t, j.reducer)
+			kin(t, j.reducer)
 			again.apply(message(i+1, e))
 			if rng.IntN(10) == 0 {
 				back := rng.IntN(i + 1)
@@ -118,7 +117,7 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 				again = f
 			}
 		}
-		want := draw(j.fold)
+		want := draw(j.reducer)
 		if got := draw(again); got != want {
 			t.Fatalf("seed %d: over snapshots\n%s", seed, differ(got, want))
 		}
@@ -129,14 +128,14 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 }
 
 func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
-	halts := func(f *fold) (all string) {
+	halts := func(f *reducer) (all string) {
 		var lines []string
-		for r := range f.trees.halting {
+		for r := range f.trees.stopping {
 			lines = append(lines, r.runID()+" is to be stopped with "+r.live.snap.TreeStop.Session)
 		}
 		for p, rows := range f.trees.suppressing {
 			for _, r := range rows {
-				if p.hears() {
+				if p.canReceiveCallback() {
 					lines = append(lines, p.sessionID()+" is not told of "+r.runID())
 				}
 			}
@@ -150,23 +149,23 @@ func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 23))
 		records := interleave(rng, recordsOf(stoppedFamilies(t, rng, 3)))
 		n := 1 + rng.IntN(len(records))
-		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		for i, e := range records[:n] {
-			j.fold.apply(message(i+1, e))
+			j.reducer.apply(message(i+1, e))
 		}
 		cut := j.Prunable(rng.IntN(20), began.Add(-1), began.Add(1))
-		before := promises(j.fold)
+		before := promises(j.reducer)
 		j.Forget(cut)
-		agree(t, j.fold)
-		kin(t, j.fold)
-		if after := promises(j.fold); after != before {
+		agree(t, j.reducer)
+		kin(t, j.reducer)
+		if after := promises(j.reducer); after != before {
 			t.Fatalf("seed %d: truncation touched what is open or owed:\n%s", seed, differ(after, before))
 		}
 		anew := blank()
 		for i := int(cut) - 1; i < n; i++ {
 			anew.apply(message(i+1, records[i]))
 		}
-		if got, want := halts(j.fold)+"\n"+draw(j.fold), halts(anew)+"\n"+draw(anew); got != want {
+		if got, want := halts(j.reducer)+"\n"+draw(j.reducer), halts(anew)+"\n"+draw(anew); got != want {
 			t.Fatalf("seed %d: cut %d of %d\n%s", seed, cut, n, differ(got, want))
 		}
 	}

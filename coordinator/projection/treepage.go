@@ -15,25 +15,24 @@ import (
 	"ao/shared/run"
 )
 
-// TreePage is a part of a session's tree: parents before their children.
+// TreePage is a page of a session's tree: parents before their children.
 type TreePage struct {
 	SessionID string        `json:"session_id"`
 	Sessions  []TreeSession `json:"sessions"`
 	Next      string        `json:"next_cursor,omitempty"`
 }
 
-// TreeSession is a session of a tree with its runs, the oldest first.
+// TreeSession is a session of a tree with its runs, oldest first.
 type TreeSession struct {
-	ID        string            `json:"session_id"`
-	Parent    string            `json:"parent_session_id,omitempty"`
-	Depth     int               `json:"depth"` // below the session whose tree it is
-	Status    run.SessionStatus `json:"status,omitempty"`
-	Agent     string            `json:"agent_name,omitempty"`
-	CreatedAt *time.Time        `json:"created_at,omitempty"`
-	// it was deleted, or is no longer kept; what is below it is shown
-	Deleted     bool      `json:"deleted,omitempty"`
-	Runs        []TreeRun `json:"runs"`
-	RunsOmitted int       `json:"runs_omitted,omitempty"` // older ones that are left out
+	ID          string            `json:"session_id"`
+	Parent      string            `json:"parent_session_id,omitempty"`
+	Depth       int               `json:"depth"` // below the session whose tree it is
+	Status      run.SessionStatus `json:"status,omitempty"`
+	Agent       string            `json:"agent_name,omitempty"`
+	CreatedAt   *time.Time        `json:"created_at,omitempty"`
+	Deleted     bool              `json:"deleted,omitempty"` // it was deleted, or is no longer kept; what is below it is shown
+	Runs        []TreeRun         `json:"runs"`
+	RunsOmitted int               `json:"runs_omitted,omitempty"` // older ones that are left out
 }
 
 // TreeRun is a run of a tree.
@@ -50,14 +49,13 @@ type TreeRun struct {
 	StartedAt *time.Time         `json:"started_at,omitempty"`
 	EndedAt   *time.Time         `json:"completed_at,omitempty"`
 	Callback  *run.CallbackState `json:"callback,omitempty"`
-	Reports   []string           `json:"reports,omitempty"` // of a callback turn: the runs that it tells its session of
+	Reports   []string           `json:"reports,omitempty"` // of a callback turn: the runs that it reports
 
-	Earlier []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners began, the first one first
-	// how many attempts were followed by another, or are to be
-	Followed int `json:"-"`
+	Earlier  []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners claimed, oldest first
+	Followed int           `json:"-"`                          // how many attempts were followed by another, or are to be
 }
 
-// TreeAttempt is an attempt of a run that another followed.
+// TreeAttempt is an attempt that another one followed.
 type TreeAttempt struct {
 	Attempt   int          `json:"attempt"`
 	RunnerID  string       `json:"runner_id,omitempty"`
@@ -67,7 +65,7 @@ type TreeAttempt struct {
 	Error     *fault.Fault `json:"error"`
 }
 
-// A page of a tree has at most so many runs, and so many of one session.
+// The most runs of a page, and of one session.
 const (
 	treeRuns        = 5000
 	treeSessionRuns = 1000
@@ -75,15 +73,15 @@ const (
 
 // node is a session of a tree.
 type node struct {
-	id    ident
-	up    *node
-	of    *session // nil: deleted, or no longer kept
-	depth int
-	key   uint64 // not before that of its parent
-	kept  bool   // it, or something below it, is kept
+	id      ident
+	up      *node
+	session *session // nil: deleted, or no longer kept
+	depth   int
+	key     uint64 // not before that of its parent
+	kept    bool   // it, or something below it, is kept
 }
 
-// place is where a node stands in the order of its tree.
+// place is a node's position in the order of its tree.
 type place struct {
 	key   uint64
 	depth int
@@ -107,8 +105,8 @@ func placeOf(c string) (p place, err error) {
 	if c == "" {
 		return place{depth: -1}, nil
 	}
-	bad := fault.New(fault.Invalid, "", "cursor is not one of this tree; use next_cursor of the page before").With(
-		"field", "cursor")
+	bad := fault.New(fault.Invalid, "", "cursor is not one of this tree; use next_cursor of the page before").
+		With("field", "cursor")
 	raw, err := base64.RawURLEncoding.DecodeString(c)
 	rest, ok := strings.CutPrefix(string(raw), treeCursor)
 	parts := strings.SplitN(rest, ".", 3)
@@ -125,10 +123,10 @@ func placeOf(c string) (p place, err error) {
 	return p, nil
 }
 
-// Tree is a page of a session and all below it, with their runs.
+// Tree returns a page of a session and everything below it, with their runs.
 func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (TreePage, error) {
 	after, err := placeOf(cursor)
-	err = cmp.Or(refuse(Query{Limit: limit}, run.Statuses), err, run.CheckSessionID(id))
+	err = cmp.Or(checkQuery(Query{Limit: limit}, run.Statuses), err, run.CheckSessionID(id))
 	if err == nil {
 		err = x.fresh.waitLoaded(ctx)
 	}
@@ -136,7 +134,7 @@ func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (
 		return TreePage{}, err
 	}
 	nodes := x.nodes(identOf(sessionPrefix, id))
-	if !nodes[0].kept { // it may have begun over another coordinator
+	if !nodes[0].kept { // another coordinator may have started it
 		if err := x.fresh.catchUp(ctx); err != nil {
 			return TreePage{}, err
 		}
@@ -154,17 +152,18 @@ func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (
 			t.Next = nodes[i-1].place().cursor()
 			break
 		}
-		x.p.reading(func(f *fold) { t.add(x.p, f, n) })
+		x.p.reading(func(f *reducer) { t.add(x.p, f, n) })
 	}
 	return t.TreePage, x.explained(ctx, t.failed)
 }
 
-// nodes are a session and all below it, each behind its parent, a stride at a time.
+// nodes returns a session and everything below it, children after their parents. It holds the lock a stride
+// at a time.
 func (x *Lists) nodes(root ident) []*node {
 	all := []*node{{id: root}}
 	seen := map[ident]bool{root: true}
 	var lost map[ident][]ident // deleted sessions, by their parent
-	x.p.reading(func(f *fold) {
+	x.p.reading(func(f *reducer) {
 		if len(f.trees.parents) > 0 {
 			lost = map[ident][]ident{}
 			for id, parent := range f.trees.parents {
@@ -173,7 +172,7 @@ func (x *Lists) nodes(root ident) []*node {
 		}
 	})
 	for i := 0; i < len(all); {
-		x.p.reading(func(f *fold) {
+		x.p.reading(func(f *reducer) {
 			for looked := 0; i < len(all) && looked < stride; i++ {
 				n := all[i]
 				n.find(f)
@@ -200,32 +199,32 @@ func (x *Lists) nodes(root ident) []*node {
 	return all
 }
 
-// find looks up the session of a node.
-func (n *node) find(f *fold) {
+// find looks up a node's session.
+func (n *node) find(f *reducer) {
 	if n.up != nil {
 		n.key = n.up.key
 	}
-	n.of = f.sessions[n.id]
-	if n.of != nil {
-		n.key, n.kept = max(n.key, n.of.first), true
+	n.session = f.sessions[n.id]
+	if n.session != nil {
+		n.key, n.kept = max(n.key, n.session.first), true
 	}
 }
 
-// treePage is a page on its way.
+// treePage is a page being built.
 type treePage struct {
 	TreePage
 	runs   int
 	failed []unexplained
 }
 
-// unexplained is a run that ended otherwise than well: its record says why.
+// unexplained is a run that did not complete: its record says why.
 type unexplained struct {
-	sight
+	runView
 	into **fault.Fault
 }
 
-// add puts a node onto the page.
-func (t *treePage) add(p *Projection, f *fold, n *node) {
+// add adds a node to the page.
+func (t *treePage) add(p *Projection, f *reducer, n *node) {
 	one := TreeSession{ID: n.id.text(sessionPrefix), Depth: n.depth, Runs: []TreeRun{}}
 	if n.up != nil {
 		one.Parent = n.up.id.text(sessionPrefix)
@@ -241,24 +240,24 @@ func (t *treePage) add(p *Projection, f *fold, n *node) {
 	t.Sessions = append(t.Sessions, one)
 }
 
-// addRuns puts the newest runs of a session onto the page.
-func (t *treePage) addRuns(f *fold, s *session, one *TreeSession) {
+// addRuns adds a session's newest runs to the page.
+func (t *treePage) addRuns(f *reducer, s *session, one *TreeSession) {
 	reports := map[*row][]string{}
 	for _, child := range f.trees.children[s.id] {
 		for r := child.firstRow; r != nil; r = r.next {
-			if r.by != nil && r.by.session == s {
-				reports[r.by] = append(reports[r.by], r.runID())
+			if r.turn != nil && r.turn.session == s {
+				reports[r.turn] = append(reports[r.turn], r.runID())
 			}
 		}
 	}
-	one.Runs = make([]TreeRun, 0, int(s.runs)-one.RunsOmitted) // never moved: the errors are filled in later
+	one.Runs = make([]TreeRun, 0, int(s.runs)-one.RunsOmitted) // never moved: errors are filled in later
 	skip := one.RunsOmitted
 	for r := s.firstRow; r != nil; r = r.next {
 		if skip > 0 {
 			skip--
 			continue
 		}
-		at := sightOf(f, r)
+		at := runViewOf(f, r)
 		one.Runs = append(one.Runs, treeRun(&at, reports[r]))
 		t.runs++
 		if at.snap == nil && at.status != run.Completed {
@@ -267,7 +266,7 @@ func (t *treePage) addRuns(f *fold, s *session, one *TreeSession) {
 	}
 }
 
-func treeRun(s *sight, reports []string) TreeRun {
+func treeRun(s *runView, reports []string) TreeRun {
 	r := s.bare()
 	kind := run.Start
 	if s.resume {
@@ -279,14 +278,12 @@ func treeRun(s *sight, reports []string) TreeRun {
 	}
 	return TreeRun{
 		Followed: followed,
-		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID,
-		CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
-		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback,
-		Reports: slices.Sorted(slices.Values(reports)),
+		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID, CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
+		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback, Reports: slices.Sorted(slices.Values(reports)),
 	}
 }
 
-// explained reads why runs ended as they did, a few at once. What cannot be read now stays unsaid.
+// explained reads why runs did not complete, several at once. What cannot be read now stays empty.
 func (x *Lists) explained(ctx context.Context, failed []unexplained) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)
@@ -294,7 +291,7 @@ func (x *Lists) explained(ctx context.Context, failed []unexplained) error {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if e, err := x.reader.word(ctx, one.sight); err == nil {
+			if e, err := x.reader.endRecord(ctx, one.runView); err == nil {
 				*one.into = e.Error
 			}
 		})

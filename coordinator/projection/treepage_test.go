@@ -36,8 +36,10 @@ func drawn(p TreePage) string {
 
 // deletedBelow is a session's end as coordinators write it, with its parent.
 func (a actor) deletedBelow(parent string) entry {
-	return entry{Subject: subject.Deleted(a.part, a.spec.SessionID),
-		Body: body(a.t, run.Deleted{V: 1, Parent: parent, At: began})}
+	return entry{
+		Subject: subject.Deleted(a.part, a.spec.SessionID),
+		Body:    body(a.t, run.Deleted{V: 1, Parent: parent, At: began}),
+	}
 }
 
 func (b *bench) tree(id string, limit int, cursor string) TreePage {
@@ -57,10 +59,27 @@ func TestATreeIsShown(t *testing.T) {
 	mid.spec.Parent, leaf.spec.Parent, side.spec.Parent = "ses_top", "ses_mid", "ses_top"
 	turn := b.actor("ses_top")
 	turn.spec.Type, turn.spec.AgentType = run.Resume, run.Autonomous
-	b.Await(t.Context(), b.write(top.queued(1), top.claimed(1), mid.queued(1), mid.claimed(1), leaf.queued(1),
-		side.queued(1), side.claimed(1),
-		mid.ended(1, run.Completed, 0), side.ended(1, run.Failed, 0), top.ended(1, run.Completed, 0), turn.accepted(),
-		turn.tells(side.spec.ID)))
+	b.Await(
+		t.Context(),
+		b.write(
+			top.queued(1),
+			top.claimed(1),
+			mid.queued(1),
+			mid.claimed(1),
+			leaf.queued(1),
+			side.queued(1),
+			side.claimed(1),
+			mid.ended(
+				1,
+				run.Completed,
+				0,
+			),
+			side.ended(1, run.Failed, 0),
+			top.ended(1, run.Completed, 0),
+			turn.accepted(),
+			turn.tells(side.spec.ID),
+		),
+	)
 	const want = `top start/completed resume/pending reports 1
   mid start/completed
     leaf start/pending
@@ -94,8 +113,7 @@ func TestATreeIsShown(t *testing.T) {
     leaf start/pending
   side start/failed(exit)
 `
-	for name, p := range map[string]TreePage{"top": b.tree("ses_top", 0, ""),
-		"anew": (&bench{follow(t, b.bus, Config{}), t, b.bus, nil}).tree("ses_top", 0, "")} {
+	for name, p := range map[string]TreePage{"top": b.tree("ses_top", 0, ""), "anew": (&bench{follow(t, b.bus, Config{}), t, b.bus, nil}).tree("ses_top", 0, "")} {
 		if got := drawn(p); got != orphaned {
 			t.Errorf("%s: got\n%swant\n%s", name, got, orphaned)
 		}
@@ -120,7 +138,7 @@ func TestATreeIsShown(t *testing.T) {
 
 // 5,000 sessions, eight deep, are read in pages, each once and behind its parent.
 func TestALargeTree(t *testing.T) {
-	f := newFold(nil)
+	f := newReducer(nil)
 	names := []string{"ses_0"}
 	rng := rand.New(rand.NewPCG(5, 8))
 	depths := map[string]int{"ses_0": 0}
@@ -138,7 +156,7 @@ func TestALargeTree(t *testing.T) {
 		f.apply(Record{Subject: e.Subject, Body: e.Body, Seq: uint64(i + 1), Time: began})
 	}
 	b := start(t, Config{})
-	b.changing(func(*fold) { b.Projection.fold = f })
+	b.changing(func(*reducer) { b.Projection.reducer = f })
 	begin := time.Now()
 	seen := map[string]bool{}
 	deepest := 0

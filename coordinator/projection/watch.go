@@ -9,17 +9,17 @@ import (
 	"ao/shared/run"
 )
 
-// The names of the items of a watched list, beside init and gap.
+// The names of the items of a watched list, besides init and gap.
 const (
 	ItemRuns = "runs"
 	ItemMore = "more"
 )
 
-// A watched list tells at most so often, and so many rows at once.
+// How often a watched list emits, and how many rows at once.
 const (
 	watchPause = 250 * time.Millisecond
 	watchRows  = 200
-	watchQuiet = maxNoted / 4 // changes of no concern after which the position is told all the same
+	maxSkipped = maxNoted / 4 // irrelevant changes after which the position is emitted all the same
 )
 
 // RunsChanged is the data of runs: the newest state of each run that changed.
@@ -29,7 +29,7 @@ type RunsChanged struct {
 	Position string    `json:"position"`
 }
 
-// MoreChanged is the data of more: more runs changed than one item tells of. Read the list.
+// MoreChanged is the data of more: too many runs changed for one item. Read the list.
 type MoreChanged struct {
 	More     int    `json:"more"`
 	Position string `json:"position"`
@@ -37,21 +37,23 @@ type MoreChanged struct {
 
 // watch is one reader of a watched list.
 type watch struct {
-	x     *Feed
-	q     Query
-	emit  func(Item) error
-	fold  *fold  // whose changes are counted
-	heard uint64 // of its changes
-	at    uint64 // the position told last
-	quiet uint64 // changes since then
+	x       *Feed
+	q       Query
+	emit    func(Item) error
+	reducer *reducer // whose changes are counted
+	seen    uint64   // number of changes seen
+	at      uint64   // the last emitted position
+	skipped uint64   // changes since then
 }
 
-// WatchRuns gives emit the newest state of each run that matches q whenever it changed, conflated: at most 4 items a
-// second, until ctx ends or emit errs. An empty position begins with init, with what changes from now on; any other
-// goes on behind it, or, where that is no longer known, tells the gap and begins with init. A run that may have left
-// what is asked for by its status is given, too.
+// WatchRuns passes to emit the newest state of each matching run whenever it changed, at most 4 items a
+// second, until ctx
+// ends or emit fails. An empty position begins with init, and with what changes from now on. Any other
+// continues after it
+// or, if that is no longer known, emits a gap and then init. A run that may just have left the query's
+// statuses is included.
 func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(Item) error) error {
-	if err := refuse(q, run.Statuses); err != nil {
+	if err := checkQuery(q, run.Statuses); err != nil {
 		return err
 	}
 	w := &watch{x: x, q: q.searching(), emit: emit}
@@ -59,7 +61,7 @@ func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(I
 		return err
 	}
 	for {
-		if err := w.tell(ctx); err != nil {
+		if err := w.emitChanges(ctx); err != nil {
 			return err
 		}
 		pause(ctx, watchPause)
@@ -69,10 +71,10 @@ func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(I
 	}
 }
 
-// begin finds where the reader stands.
+// begin finds where the reader is.
 func (w *watch) begin(ctx context.Context, after string) error {
 	if after == "" {
-		return w.anew(ctx)
+		return w.restart(ctx)
 	}
 	seq, err := ParsePosition(after)
 	if err != nil {
@@ -91,9 +93,9 @@ func (w *watch) begin(ctx context.Context, after string) error {
 	if err := w.x.fresh.waitLoaded(ctx); err != nil {
 		return err
 	}
-	known := read(w.x.p, func(f *fold) (ok bool) {
-		w.fold = f
-		w.heard, ok = f.changes.since(seq)
+	known := read(w.x.p, func(f *reducer) (ok bool) {
+		w.reducer = f
+		w.seen, ok = f.changes.since(seq)
 		return ok
 	})
 	if !known {
@@ -103,35 +105,35 @@ func (w *watch) begin(ctx context.Context, after string) error {
 	return nil
 }
 
-// gap says that what followed a position is no longer known, and begins anew.
+// gap says that what followed a position is no longer known, and starts over.
 func (w *watch) gap(ctx context.Context, after string) error {
-	gap := Gap{after, "what followed this position is no longer known here; read the list anew"}
+	gap := Gap{after, "what followed this position is no longer known here; read the list again"}
 	if err := w.emit(Item{ID: after, Event: ItemGap, Data: gap}); err != nil {
 		return err
 	}
-	return w.anew(ctx)
+	return w.restart(ctx)
 }
 
-// anew begins with init.
-func (w *watch) anew(ctx context.Context) error {
+// restart begins with init.
+func (w *watch) restart(ctx context.Context) error {
 	if err := w.x.fresh.waitLoaded(ctx); err != nil {
 		return err
 	}
-	w.x.p.reading(func(f *fold) { w.fold, w.heard, w.at = f, f.changes.count, max(f.seq, w.x.p.empty) })
+	w.x.p.reading(func(f *reducer) { w.reducer, w.seen, w.at = f, f.changes.count, max(f.seq, w.x.p.empty) })
 	return w.emit(Item{ID: idOf(w.at), Event: ItemInit, Data: struct{}{}})
 }
 
 func idOf(seq uint64) string { return strconv.FormatUint(seq, 10) }
 
-// tell tells what changed since it was told last.
-func (w *watch) tell(ctx context.Context) error {
-	var found []sight
+// emitChanges emits what changed since the last call.
+func (w *watch) emitChanges(ctx context.Context) error {
+	var found []runView
 	var gone []string
 	more, replaced, at := 0, false, uint64(0)
-	w.x.p.reading(func(f *fold) {
-		replaced = f != w.fold
+	w.x.p.reading(func(f *reducer) {
+		replaced = f != w.reducer
 		if !replaced {
-			found, gone, more = w.look(f)
+			found, gone, more = w.changed(f)
 			at = max(f.seq, w.x.p.empty)
 		}
 	})
@@ -139,29 +141,30 @@ func (w *watch) tell(ctx context.Context) error {
 	case replaced:
 		return w.gap(ctx, idOf(w.at))
 	case more > 0:
-		w.at, w.quiet = at, 0
+		w.at, w.skipped = at, 0
 		return w.emit(Item{ID: idOf(at), Event: ItemMore, Data: MoreChanged{more, idOf(at)}})
-	case len(found) == 0 && len(gone) == 0 && w.quiet < watchQuiet:
+	case len(found) == 0 && len(gone) == 0 && w.skipped < maxSkipped:
 		return nil
 	}
 	rows, err := w.x.lists.views(ctx, found)
-	if fault.KindOf(err) == fault.Unavailable && err != nil { // there is no room for so many
+	if fault.KindOf(err) == fault.Unavailable && err != nil { // there is no memory for so many
 		return w.emit(Item{ID: idOf(at), Event: ItemMore, Data: MoreChanged{len(found) + len(gone), idOf(at)}})
 	}
 	if err != nil {
 		return err
 	}
-	w.at, w.quiet = at, 0
+	w.at, w.skipped = at, 0
 	return w.emit(Item{ID: idOf(at), Event: ItemRuns, Data: RunsChanged{rows, gone, idOf(at)}})
 }
 
-// look finds the rows that changed and match, the newest change first. Where there are too many, it counts them.
-func (w *watch) look(f *fold) (found []sight, gone []string, more int) {
+// changed returns the rows that changed and match, newest change first. If there are too many, it counts
+// them.
+func (w *watch) changed(f *reducer) (found []runView, gone []string, more int) {
 	c := &f.changes
-	from := max(w.heard, c.oldest())
-	lost := w.heard < c.oldest()
-	w.quiet += c.count - w.heard
-	w.heard = c.count
+	from := max(w.seen, c.oldest())
+	lost := w.seen < c.oldest()
+	w.skipped += c.count - w.seen
+	w.seen = c.count
 	if from == c.count {
 		return nil, nil, 0
 	}
@@ -181,25 +184,25 @@ func (w *watch) look(f *fold) (found []sight, gone []string, more int) {
 		return nil, nil, len(rows)
 	}
 	for _, r := range rows {
-		if r.gone {
+		if r.evicted {
 			gone = append(gone, r.runID())
 			continue
 		}
-		found = append(found, w.q.sightOf(f, r))
+		found = append(found, w.q.runViewOf(f, r))
 	}
 	return found, gone, 0
 }
 
-// concerns reports whether a row that changed matches, or may have matched before.
-func (w *watch) concerns(f *fold, r *row) bool {
+// concerns reports whether a changed row matches, or may have matched before.
+func (w *watch) concerns(f *reducer, r *row) bool {
 	q := w.q
-	if q.Runner != "" && r.runner == "" && r.attempt > 1 { // another attempt is to come: it has left its runner
+	if q.Runner != "" && r.runner == "" && r.attempt > 1 { // it has left its runner: another attempt is to come
 		q.Runner = ""
 	}
 	return q.fits(f, r) && (len(q.Statuses) == 0 || q.mayHaveBeen(r))
 }
 
-// mayHaveBeen reports whether a row has one of the statuses, or may have had it before it changed last.
+// mayHaveBeen reports whether a row has one of the statuses, or may have had it before its last change.
 func (q *Query) mayHaveBeen(r *row) bool {
 	for _, s := range q.Statuses {
 		if s == string(r.shown()) || !run.Status(s).Final() {

@@ -14,8 +14,8 @@ import (
 	"ao/shared/run"
 )
 
-// What one coordinator truncates another may not have read: its consumer goes on behind the gap as if nothing was
-// there. A run whose begin it read, and whose end it did not, would stay open there for ever.
+// What one coordinator truncates another may not have read: its consumer goes on behind the gap as if nothing was there. A run
+// whose begin it read, and whose end it did not, would stay open there for ever.
 func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 				<-gate
 			}})
 			if tt.live {
-				j.lookEvery = 5 * time.Millisecond
+				j.truncationCheck = 5 * time.Millisecond
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup

@@ -115,19 +115,20 @@ func TestAWatchedListIsFiltered(t *testing.T) {
 	for _, w := range []*watcher{waiting, failed, roots, mine} {
 		w.next()
 	}
-	b.Await(t.Context(), b.write(a.queued(1), c.queued(1), child.queued(1), a.claimed(1), c.claimed(1),
-		a.ended(1, run.Completed, 0)))
+	b.Await(
+		t.Context(),
+		b.write(a.queued(1), c.queued(1), child.queued(1), a.claimed(1), c.claimed(1), a.ended(1, run.Completed, 0)),
+	)
 	b.Await(t.Context(), b.write(c.ended(1, run.Failed, 0)))
 	for name, tt := range map[string]struct {
 		w    *watcher
 		want map[string]run.Status
 		not  string
 	}{
-		"what is pending": {waiting, map[string]run.Status{a.spec.ID: run.Completed, child.spec.ID: run.Pending},
-			c.spec.ID},
-		"what failed": {failed, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
-		"roots":       {roots, map[string]run.Status{a.spec.ID: run.Completed}, child.spec.ID},
-		"a runner's":  {mine, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
+		"what is pending": {waiting, map[string]run.Status{a.spec.ID: run.Completed, child.spec.ID: run.Pending}, c.spec.ID},
+		"what failed":     {failed, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
+		"roots":           {roots, map[string]run.Status{a.spec.ID: run.Completed}, child.spec.ID},
+		"a runner's":      {mine, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
 	} {
 		for _, i := range tt.w.until(tt.want) {
 			if d := i.Data.(RunsChanged); slices.ContainsFunc(d.Runs, func(r run.Run) bool { return r.ID == tt.not }) {
@@ -144,7 +145,7 @@ func TestAWatchedListIsFiltered(t *testing.T) {
 // Of more runs than one item holds a watcher is told how many there are.
 func TestAWatchedListSaysMore(t *testing.T) {
 	b := start(t, Config{})
-	w := &watch{x: b.Feed, fold: b.fold}
+	w := &watch{x: b.Feed, reducer: b.reducer}
 	var all []entry
 	for range watchRows + 1 {
 		all = append(all, b.actor(run.NewSessionID()).queued(1))
@@ -152,15 +153,15 @@ func TestAWatchedListSaysMore(t *testing.T) {
 	b.Await(t.Context(), b.write(all...))
 	var got []Item
 	w.emit = func(i Item) error { got = append(got, i); return nil }
-	if err := w.tell(t.Context()); err != nil || len(got) != 1 || got[0].Event != ItemMore ||
+	if err := w.emitChanges(t.Context()); err != nil || len(got) != 1 || got[0].Event != ItemMore ||
 		got[0].Data.(MoreChanged).More != watchRows+1 {
 		t.Fatalf("%+v %v", got, err)
 	}
 	b.Await(t.Context(), b.write(b.actor("ses_1").queued(1)))
-	if err := w.tell(t.Context()); err != nil || len(got) != 2 || len(got[1].Data.(RunsChanged).Runs) != 1 {
+	if err := w.emitChanges(t.Context()); err != nil || len(got) != 2 || len(got[1].Data.(RunsChanged).Runs) != 1 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if err := w.tell(t.Context()); err != nil || len(got) != 2 {
+	if err := w.emitChanges(t.Context()); err != nil || len(got) != 2 {
 		t.Errorf("nothing changed, and it tells %+v %v", got[2:], err)
 	}
 }
@@ -170,19 +171,20 @@ func TestAGapInAWatchedList(t *testing.T) {
 	b := start(t, Config{})
 	a := b.actor("ses_1")
 	b.Await(t.Context(), b.write(a.queued(1), a.claimed(1)))
-	b.changing(func(f *fold) { f.changes.lost = 2 })
+	b.changing(func(f *reducer) { f.changes.lost = 2 })
 	for _, after := range []string{"1", "99"} {
 		w := b.watch(Query{}, after)
 		if gap, init := w.next(), w.next(); gap.Event != ItemGap || gap.Data.(Gap).After != after ||
-			init.Event != ItemInit || init.ID != "2" {
+			init.Event != ItemInit ||
+			init.ID != "2" {
 			t.Errorf("behind %s: %+v, %+v", after, gap, init)
 		}
 		w.end()
 	}
 	w := b.watch(Query{}, "2")
 	w.until(map[string]run.Status{a.spec.ID: run.Claimed})
-	var f *fold
-	b.changing(func(was *fold) { f = was })
+	var f *reducer
+	b.changing(func(was *reducer) { f = was })
 	loaded, err := load(snap(t, over(f), func() {}), "RUNS then", nil)
 	if err != nil || loaded.changes.lost != 2 {
 		t.Errorf("a snapshot knows changes since %d, %v", loaded.changes.lost, err)
@@ -200,8 +202,7 @@ func TestChangesAreARing(t *testing.T) {
 		seq   uint64
 		first uint64
 		ok    bool
-	}{{last, last, true}, {last - 10, last - 10, true}, {last - maxNoted, last - maxNoted + 1, true},
-		{last - maxNoted - 1, last - maxNoted + 1, false}, {0, last - maxNoted + 1, false}} {
+	}{{last, last, true}, {last - 10, last - 10, true}, {last - maxNoted, last - maxNoted + 1, true}, {last - maxNoted - 1, last - maxNoted + 1, false}, {0, last - maxNoted + 1, false}} {
 		n, ok := c.since(tt.seq)
 		if ok != tt.ok || c.at(n).row.first != tt.first {
 			t.Errorf("since %d: %d %t, want %d %t", tt.seq, c.at(n).row.first, ok, tt.first, tt.ok)
@@ -218,7 +219,7 @@ func TestWhatARecordChangesBeside(t *testing.T) {
 	child.spec.Parent, child.spec.Mode, parent.spec.AgentType = "ses_parent", run.AsyncCallback, run.Autonomous
 	turn := newActor(t, run.NewID(), "ses_parent", "x")
 	turn.spec.Type = run.Resume
-	f := newFold(nil)
+	f := newReducer(nil)
 	seq := uint64(0)
 	changed := func(e entry) string {
 		seq++
@@ -238,10 +239,8 @@ func TestWhatARecordChangesBeside(t *testing.T) {
 		e    entry
 		want string
 	}{
-		{parent.queued(1), "parent"}, {parent.claimed(1), "parent"}, {child.queued(1), "child"},
-		{child.claimed(1), "child"},
-		{parent.ended(1, run.Completed, 0), "parent"}, {child.ended(1, run.Completed, 0), "child"},
-		{turn.accepted(), "turn"},
+		{parent.queued(1), "parent"}, {parent.claimed(1), "parent"}, {child.queued(1), "child"}, {child.claimed(1), "child"},
+		{parent.ended(1, run.Completed, 0), "parent"}, {child.ended(1, run.Completed, 0), "child"}, {turn.accepted(), "turn"},
 		{turn.tells(child.spec.ID), "child turn"}, {turn.stopping(), "turn"},
 	} {
 		if got := changed(tt.e); got != tt.want {

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-func (h *hook) when() time.Time     { return h.next }
-func (h *hook) put(i int)           { h.place = i }
-func (r *receiver) when() time.Time { return r.owed[0].next }
+func (h *webhook) when() time.Time  { return h.next }
+func (h *webhook) put(i int)        { h.place = i }
+func (r *receiver) when() time.Time { return r.queue[0].next }
 func (r *receiver) put(i int)       { r.place = i }
 
-// add queues a callback that is owed.
-func (rs *receivers) add(h *hook) {
+// add queues a webhook.
+func (rs *receivers) add(h *webhook) {
 	to := rs.of[h.host]
 	if to == nil {
 		if rs.of == nil {
 			rs.of = map[string]*receiver{}
 		}
-		to = &receiver{host: h.host, owed: queue[*hook]{h}}
+		to = &receiver{host: h.host, queue: timeQueue[*webhook]{h}}
 		h.to, h.place, rs.of[h.host] = to, 0, to
 		heap.Push(&rs.first, to)
 		return
 	}
 	h.to = to
-	heap.Push(&to.owed, h)
+	heap.Push(&to.queue, h)
 	heap.Fix(&rs.first, to.place)
 }
 
-// remove takes one out that may be queued. A time changes only outside the queue.
-func (rs *receivers) remove(h *hook) {
+// remove takes a webhook out of its queue, if it is in one. Its time may change only while it is out.
+func (rs *receivers) remove(h *webhook) {
 	if h == nil || h.to == nil {
 		return
 	}
 	to := h.to
 	h.to = nil
-	heap.Remove(&to.owed, h.place)
-	if len(to.owed) > 0 {
+	heap.Remove(&to.queue, h.place)
+	if len(to.queue) > 0 {
 		heap.Fix(&rs.first, to.place)
 		return
 	}
@@ -45,15 +45,15 @@ func (rs *receivers) remove(h *hook) {
 	delete(rs.of, to.host)
 }
 
-// promise is the end of a run that somebody wants to hear of.
-func (ws *webhooks) promise(r *row, m Record) {
-	h := &hook{row: r, next: m.Time, host: ws.scan.name([]byte(hostOf(r.live.snap.Spec.CallbackURL)))}
+// add starts the webhook of a run that ended.
+func (ws *webhooks) add(r *row, m Record) {
+	h := &webhook{row: r, next: m.Time, host: ws.scan.name([]byte(hostOf(r.live.snap.Spec.CallbackURL)))}
 	ws.of[r] = h
 	ws.hosts.add(h)
 }
 
-// release forgets a run's HTTP callback.
-func (ws *webhooks) release(r *row) {
+// remove forgets a run's webhook.
+func (ws *webhooks) remove(r *row) {
 	ws.hosts.remove(ws.of[r])
 	delete(ws.of, r)
 }
@@ -66,20 +66,20 @@ func hostOf(to string) string {
 	return strings.ToLower(u.Host)
 }
 
-// Hook is an HTTP callback that is to be tried.
+// Webhook is a webhook that is to be delivered.
 type Webhook struct {
 	RunID, SessionID string
-	Host             string // whom it goes to, with the port
+	Host             string // its receiver, with the port
 	N                int    // of its newest record
 	Tries            int
 	Next             time.Time // when to try again
 }
 
-func (h *hook) shown() Webhook {
+func (h *webhook) shown() Webhook {
 	return Webhook{h.row.runID(), h.row.session.sessionID(), h.host, h.n, h.tries, h.next}
 }
 
-// Look is what somebody wants who makes tries. Its functions are called with the fold locked: they look at copies.
+// WebhookQuery selects due webhooks. Its functions are called under the lock, with copies.
 type WebhookQuery struct {
 	Now      time.Time
 	Limit    int                   // at most so many
@@ -87,21 +87,21 @@ type WebhookQuery struct {
 	Skip     func(Webhook) bool    // not these
 }
 
-func (q queue[T]) Len() int           { return len(q) }
-func (q queue[T]) Less(i, k int) bool { return q[i].when().Before(q[k].when()) }
-func (q queue[T]) Swap(i, k int) {
+func (q timeQueue[T]) Len() int           { return len(q) }
+func (q timeQueue[T]) Less(i, k int) bool { return q[i].when().Before(q[k].when()) }
+func (q timeQueue[T]) Swap(i, k int) {
 	q[i], q[k] = q[k], q[i]
 	q[i].put(i)
 	q[k].put(k)
 }
 
-// Push and Pop are those of container/heap.
-func (q *queue[T]) Push(x any) {
+// Push and Pop implement container/heap.
+func (q *timeQueue[T]) Push(x any) {
 	x.(T).put(len(*q))
 	*q = append(*q, x.(T))
 }
 
-func (q *queue[T]) Pop() any {
+func (q *timeQueue[T]) Pop() any {
 	var none T
 	last := len(*q) - 1
 	x := (*q)[last]
@@ -110,12 +110,13 @@ func (q *queue[T]) Pop() any {
 	return x
 }
 
-// walk goes along a queue in the order of time, until f says false, and changes nothing: it costs what it visits.
-func (q queue[T]) walk(f func(T) bool) {
+// walk calls f along a queue in the order of time, until f returns false. It changes nothing, and costs what
+// it visits.
+func (q timeQueue[T]) walk(f func(T) bool) {
 	if len(q) == 0 {
 		return
 	}
-	for e := (&edge[T]{q, []int{0}}); len(e.at) > 0; {
+	for e := (&frontier[T]{q, []int{0}}); len(e.at) > 0; {
 		i := heap.Pop(e).(int)
 		if !f(q[i]) {
 			return
@@ -126,17 +127,17 @@ func (q queue[T]) walk(f func(T) bool) {
 	}
 }
 
-// edge is where a walk can go on: a heap of places in a queue.
-type edge[T timed] struct {
-	q  queue[T]
+// frontier is where a walk can continue: a heap of positions in a queue.
+type frontier[T timed] struct {
+	q  timeQueue[T]
 	at []int
 }
 
-func (e *edge[T]) Len() int           { return len(e.at) }
-func (e *edge[T]) Less(i, k int) bool { return e.q.Less(e.at[i], e.at[k]) }
-func (e *edge[T]) Swap(i, k int)      { e.at[i], e.at[k] = e.at[k], e.at[i] }
-func (e *edge[T]) Push(x any)         { e.at = append(e.at, x.(int)) }
-func (e *edge[T]) Pop() any {
+func (e *frontier[T]) Len() int           { return len(e.at) }
+func (e *frontier[T]) Less(i, k int) bool { return e.q.Less(e.at[i], e.at[k]) }
+func (e *frontier[T]) Swap(i, k int)      { e.at[i], e.at[k] = e.at[k], e.at[i] }
+func (e *frontier[T]) Push(x any)         { e.at = append(e.at, x.(int)) }
+func (e *frontier[T]) Pop() any {
 	last := len(e.at) - 1
 	x := e.at[last]
 	e.at = e.at[:last]

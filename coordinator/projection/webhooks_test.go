@@ -13,14 +13,18 @@ import (
 
 // all looks for everything that is due.
 func all(now time.Time) WebhookQuery {
-	return WebhookQuery{Now: now, Limit: 1 << 30, Capacity: func(string) int { return 1 << 30 },
-		Skip: func(Webhook) bool { return false }}
+	return WebhookQuery{
+		Now:      now,
+		Limit:    1 << 30,
+		Capacity: func(string) int { return 1 << 30 },
+		Skip:     func(Webhook) bool { return false },
+	}
 }
 
 // calling makes runs with HTTP callbacks, and their steps.
 type calling struct {
 	*testing.T
-	f *fold
+	f *reducer
 }
 
 func (c calling) put(e entry, at time.Time) {
@@ -49,15 +53,16 @@ func (c calling) told(a actor, status string, next time.Time) {
 }
 
 // queued checks the queues against what they are made of.
-func queued(t *testing.T, f *fold) {
+func queued(t *testing.T, f *reducer) {
 	t.Helper()
 	owed, inQueues := 0, 0
 	for r, h := range f.webhooks.of {
-		if r.hook == hookOwed {
+		if r.webhook == webhookPending {
 			owed++
 		}
-		if (r.hook == hookOwed) != (h.to != nil) || h.to != nil &&
-			(h.to.owed[h.place] != h || f.webhooks.hosts.of[h.host] != h.to) || h.row != r {
+		if (r.webhook == webhookPending) != (h.to != nil) ||
+			h.to != nil && (h.to.queue[h.place] != h || f.webhooks.hosts.of[h.host] != h.to) ||
+			h.row != r {
 			t.Fatalf("run %s: %+v", r.runID(), h)
 		}
 	}
@@ -65,16 +70,20 @@ func queued(t *testing.T, f *fold) {
 		if to.place != i || i > 0 && to.when().Before(f.webhooks.hosts.first[(i-1)/2].when()) {
 			t.Fatalf("%s is at the wrong place", to.host)
 		}
-		inQueues += len(to.owed)
+		inQueues += len(to.queue)
 	}
 	if owed != inQueues || len(f.webhooks.hosts.of) != len(f.webhooks.hosts.first) {
-		t.Fatalf("%d are owed, %d queued, for %d of %d receivers", owed, inQueues, len(f.webhooks.hosts.first),
-			len(f.webhooks.hosts.of))
+		t.Fatalf(
+			"%d are owed, %d queued, for %d of %d receivers",
+			owed,
+			inQueues,
+			len(f.webhooks.hosts.first),
+			len(f.webhooks.hosts.of),
+		)
 	}
 }
 
-// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a
-// snapshot.
+// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a snapshot.
 func TestHooksThatAreDue(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 31))
@@ -85,14 +94,17 @@ func TestHooksThatAreDue(t *testing.T) {
 			runs = append(runs, c.ended(fmt.Sprint("host", rng.IntN(5), ".test"), moment()))
 			a := runs[rng.IntN(len(runs))]
 			switch r := c.f.runs[identOf(runPrefix, a.spec.ID)]; {
-			case r == nil || r.hook == hookDelivered:
+			case r == nil || r.webhook == webhookDelivered:
 			case rng.IntN(9) == 0:
 				c.put(a.deleted(), began)
-			case r.hook == hookDead:
+			case r.webhook == webhookDead:
 				c.told(a, run.NotifyAgain, moment())
 			default:
-				c.told(a, []string{run.NotifyFailed, run.NotifyFailed, run.NotifyDelivered,
-					run.NotifyDead}[rng.IntN(4)], moment())
+				c.told(
+					a,
+					[]string{run.NotifyFailed, run.NotifyFailed, run.NotifyDelivered, run.NotifyDead}[rng.IntN(4)],
+					moment(),
+				)
 			}
 		}
 		queued(t, c.f)
@@ -105,20 +117,20 @@ func TestHooksThatAreDue(t *testing.T) {
 		now, room := began.Add(50*time.Second), 1+rng.IntN(4)
 		busy := map[string]bool{runs[rng.IntN(len(runs))].spec.ID: true}
 		var want []string
-		byHost := map[string][]*hook{}
+		byHost := map[string][]*webhook{}
 		for r, h := range c.f.webhooks.of {
-			if r.hook == hookOwed && !h.next.After(now) && !busy[r.runID()] {
+			if r.webhook == webhookPending && !h.next.After(now) && !busy[r.runID()] {
 				byHost[h.host] = append(byHost[h.host], h)
 			}
 		}
 		for host, hooks := range byHost {
-			slices.SortFunc(hooks, func(a, b *hook) int { return a.next.Compare(b.next) })
+			slices.SortFunc(hooks, func(a, b *webhook) int { return a.next.Compare(b.next) })
 			for _, h := range hooks[:min(room, len(hooks))] {
 				want = append(want, fmt.Sprint(host, " at ", h.next.Sub(began)))
 			}
 		}
 		slices.Sort(want)
-		for _, f := range []*fold{c.f, loaded} {
+		for _, f := range []*reducer{c.f, loaded} {
 			j := over(f)
 			l := all(now)
 			l.Capacity, l.Skip = func(string) int { return room }, func(h Webhook) bool { return busy[h.RunID] }
@@ -147,7 +159,7 @@ func TestALookCostsWhatItFinds(t *testing.T) {
 		c.ended("full.test", began)
 		c.ended("due.test", began.Add(time.Second))
 	}
-	if n := len(c.f.webhooks.hosts.of["full.test"].owed); len(c.f.webhooks.hosts.of) != 3 || n != 500 {
+	if n := len(c.f.webhooks.hosts.of["full.test"].queue); len(c.f.webhooks.hosts.of) != 3 || n != 500 {
 		t.Fatalf("%d receivers, %d owed to one", len(c.f.webhooks.hosts.of), n)
 	}
 	rooms, looked := 0, 0

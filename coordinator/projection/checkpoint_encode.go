@@ -2,7 +2,9 @@ package projection
 
 import "encoding/binary"
 
-// encoder makes the bytes. Names come once, sequences and times as differences to the entry before.
+// encoder writes a checkpoint's bytes. Repeated names are written once, sequences and times as differences to
+// the entry
+// before.
 type encoder struct {
 	buf           []byte
 	names         map[string]uint64
@@ -19,7 +21,7 @@ func (e *encoder) take() []byte {
 func (e *encoder) u(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
 func (e *encoder) i(v int64)  { e.buf = binary.AppendVarint(e.buf, v) }
 
-// opt is a number that may be missing (0), near to another one.
+// opt writes a number near another one; 0 means missing.
 func (e *encoder) opt(v, near int64) {
 	if v == 0 {
 		e.u(0)
@@ -39,7 +41,7 @@ func (e *encoder) text(s string) {
 	e.buf = append(e.buf, s...)
 }
 
-// name is a text that comes again and again.
+// name writes a text that is often repeated.
 func (e *encoder) name(s string) {
 	if n, ok := e.names[s]; ok {
 		e.u(n)

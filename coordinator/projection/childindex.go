@@ -1,10 +1,10 @@
 package projection
 
-// offspring are the sessions by whom they name as their parent, whether that exists or not; those of one parent in no order.
-type offspring map[ident][]*session
+// childIndex has sessions by the parent they name, whether it exists or not, in no order.
+type childIndex map[ident][]*session
 
-// add puts a session among the children of its parent.
-func (o offspring) add(s *session) {
+// add puts a session among its parent's children.
+func (o childIndex) add(s *session) {
 	if s.parent == "" {
 		return
 	}
@@ -13,8 +13,8 @@ func (o offspring) add(s *session) {
 	o[id] = append(o[id], s)
 }
 
-// drop takes a session out of the children of its parent.
-func (o offspring) drop(s *session) {
+// drop removes a session from its parent's children.
+func (o childIndex) drop(s *session) {
 	if s.parent == "" {
 		return
 	}
@@ -33,15 +33,15 @@ func (o offspring) drop(s *session) {
 	}
 }
 
-// runs is how many runs the children of a session have.
-func (o offspring) runs(s *session) (n int) {
+// runs returns how many runs a session's children have.
+func (o childIndex) runs(s *session) (n int) {
 	for _, child := range o[s.id] {
 		n += int(child.runs)
 	}
 	return n
 }
 
-// hasParent reports whether the session that a session names as its parent exists.
-func hasParent(f *fold, s *session) bool {
+// hasParent reports whether the parent that a session names exists.
+func hasParent(f *reducer, s *session) bool {
 	return s.parent != "" && f.sessions[identOf(sessionPrefix, s.parent)] != nil
 }

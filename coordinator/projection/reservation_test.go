@@ -15,7 +15,15 @@ import (
 // rows of TestWhatIsToFollow.
 func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 	session := newActor(t, run.NewID(), "ses_own", "x")
-	own = []entry{{Subject: subject.Session(session.part, "ses_own"), Body: must(run.SessionCreated{V: 1, RunID: session.spec.ID, At: began, Next: session.accepted().Body}.Encode())}, session.queued(1)}
+	own = []entry{
+		{
+			Subject: subject.Session(session.part, "ses_own"),
+			Body: must(
+				run.SessionCreated{V: 1, RunID: session.spec.ID, At: began, Next: session.accepted().Body}.Encode(),
+			),
+		},
+		session.queued(1),
+	}
 
 	tell := func(id string) (before []entry, turn actor, list func(run.Callback) entry) {
 		parent, child := newActor(t, run.NewID(), id, "x"), newActor(t, run.NewID(), id+"-child", "x")
@@ -23,27 +31,49 @@ func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 		turn = newActor(t, run.NewID(), id, "x")
 		turn.spec.Type, turn.spec.IsCallbackTurn = run.Resume, true
 		parent.spec.AgentType, turn.spec.AgentType = run.Autonomous, run.Autonomous // who can be told
-		before = []entry{parent.queued(1), parent.claimed(1), parent.ended(1, run.Completed, 0), child.queued(1), child.claimed(1), child.ended(1, run.Completed, 0)}
+		before = []entry{
+			parent.queued(1),
+			parent.claimed(1),
+			parent.ended(1, run.Completed, 0),
+			child.queued(1),
+			child.claimed(1),
+			child.ended(1, run.Completed, 0),
+		}
 		return before, turn, func(c run.Callback) entry {
 			c.V, c.Children, c.At = 1, []string{child.spec.ID}, began
 			return entry{Subject: subject.Callback(turn.part, id, child.spec.ID, 0), Body: must(c.Encode())}
 		}
 	}
 	told, turn, list := tell("ses_told")
-	told = append(told, list(run.Callback{RunID: "run_" + strings.Repeat("1", 32), TurnID: turn.spec.ID, Next: turn.accepted().Body}), turn.accepted())
+	told = append(
+		told,
+		list(run.Callback{RunID: "run_" + strings.Repeat("1", 32), TurnID: turn.spec.ID, Next: turn.accepted().Body}),
+		turn.accepted(),
+	)
 	older, turn, list = tell("ses_older") // programs of older versions write the turn before its list
 	turn.spec.IsCallbackTurn = false
 	older = append(older, turn.accepted(), list(run.Callback{RunID: turn.spec.ID}))
 
 	waits := newActor(t, run.NewID(), "ses_waits", "x")
-	word := must(run.Ended{V: 1, SessionID: "ses_waits", Nonce: "n", Attempt: 1, Status: run.Stopped, At: began}.Encode())
+	word := must(
+		run.Ended{V: 1, SessionID: "ses_waits", Nonce: "n", Attempt: 1, Status: run.Stopped, At: began}.Encode(),
+	)
 	claim := must(run.Claim{V: 1, SessionID: "ses_waits", Nonce: "n", Attempt: 1, At: began, Next: word}.Encode())
-	ending = []entry{waits.queued(1), {Subject: waits.claimed(1).Subject, Body: claim}, {Subject: waits.ended(1, run.Stopped, 0).Subject, Body: word}}
+	ending = []entry{
+		waits.queued(1),
+		{Subject: waits.claimed(1).Subject, Body: claim},
+		{Subject: waits.ended(1, run.Stopped, 0).Subject, Body: word},
+	}
 
 	lost := newActor(t, run.NewID(), "ses_lost", "x")
 	lost.contract()
 	word = must(run.Ended{V: 1, SessionID: "ses_lost", Nonce: "n", Attempt: 1, Status: run.Failed, At: began}.Encode())
-	shut = []entry{lost.queued(1), lost.claimed(1), {Subject: lost.offered(1).Subject, Body: word}, {Subject: lost.ended(1, run.Failed, 0).Subject, Body: word}}
+	shut = []entry{
+		lost.queued(1),
+		lost.claimed(1),
+		{Subject: lost.offered(1).Subject, Body: word},
+		{Subject: lost.ended(1, run.Failed, 0).Subject, Body: word},
+	}
 	return own, told, older, ending, shut
 }
 
@@ -68,10 +98,10 @@ func TestWhatIsToFollow(t *testing.T) {
 		{"what takes an offer's place", shut, 3, "0 1", 1},
 		{"and the end", shut, 4, "0 0", 5},
 	} {
-		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		for i, e := range tt.records[:tt.cut] {
-			j.fold.apply(message(i+1, e))
-			agree(t, j.fold)
+			j.reducer.apply(message(i+1, e))
+			agree(t, j.reducer)
 		}
 		if got := fmt.Sprint(len(j.Reservations()), len(j.UnwrittenEnds())); got != tt.want {
 			t.Errorf("%s: promised, ending are %s, want %s", tt.name, got, tt.want)
@@ -90,9 +120,9 @@ func TestWhatIsToFollow(t *testing.T) {
 		for i, e := range tt.records {
 			if i >= tt.cut {
 				again.apply(message(i+1, e))
-				j.fold.apply(message(i+1, e))
+				j.reducer.apply(message(i+1, e))
 			}
-			if got, want := whole(again), whole(j.fold); i+1 >= tt.cut && got != want {
+			if got, want := whole(again), whole(j.reducer); i+1 >= tt.cut && got != want {
 				t.Errorf("%s: a snapshot and the rest make\n%s\nwant\n%s", tt.name, got, want)
 			}
 		}
@@ -106,7 +136,7 @@ func TestATurnInVainGivesItsChildrenBack(t *testing.T) {
 		j := joined(nil, Config{Key: keyOf})
 		var turn actor
 		for i, e := range records {
-			j.fold.apply(message(i+1, e))
+			j.reducer.apply(message(i+1, e))
 			if rec, err := subject.Parse(e.Subject); err == nil && rec.Kind == subject.AcceptedKind {
 				turn = newActor(t, rec.Run, rec.Session, "x")
 			}
@@ -118,9 +148,18 @@ func TestATurnInVainGivesItsChildrenBack(t *testing.T) {
 			t.Errorf("%s: %v is told once more", name, owed)
 		}
 		claim := must(run.Claim{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, At: began}.Encode())
-		word := must(run.Ended{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Stopped, At: began}.Encode())
-		j.fold.apply(message(9, entry{Subject: turn.claimed(1).Subject, Body: claim}))
-		j.fold.apply(message(10, entry{Subject: turn.ended(1, run.Stopped, 0).Subject, Body: word}))
+		word := must(
+			run.Ended{
+				V:         1,
+				SessionID: turn.spec.SessionID,
+				Nonce:     "n",
+				Attempt:   1,
+				Status:    run.Stopped,
+				At:        began,
+			}.Encode(),
+		)
+		j.reducer.apply(message(9, entry{Subject: turn.claimed(1).Subject, Body: claim}))
+		j.reducer.apply(message(10, entry{Subject: turn.ended(1, run.Stopped, 0).Subject, Body: word}))
 		if owed := j.DueCallbacks(); len(owed) != 1 || owed[0].Deliveries != 1 {
 			t.Errorf("%s: owed are %v", name, owed)
 		}
@@ -136,7 +175,7 @@ func TestADeletionEndsAPromise(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := folded(t, slices.Concat(records, []entry{newActor(t, run.NewID(), rec.Session, "x").deleted()}))
-		if len(f.debts.promised) != 0 {
+		if len(f.callbacks.reserved) != 0 {
 			t.Errorf("%s: a run is promised", rec.Session)
 		}
 	}

@@ -64,7 +64,10 @@ func TestWhatIsNoOffer(t *testing.T) {
 	plain := newActor(t, run.NewID(), run.NewSessionID(), "agent")
 	broken := a.offered(1)
 	broken.Body = []byte(`{"v":1,"runner_id":`)
-	shut := entry{Subject: subject.Offered(a.part, a.spec.ID, a.key(1)), Body: body(t, run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1, Status: run.Failed, At: began})}
+	shut := entry{
+		Subject: subject.Offered(a.part, a.spec.ID, a.key(1)),
+		Body:    body(t, run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1, Status: run.Failed, At: began}),
+	}
 	for _, tt := range []struct {
 		name    string
 		records []entry
@@ -75,7 +78,7 @@ func TestWhatIsNoOffer(t *testing.T) {
 		{"a coordinator's own, that shuts the door", append(slices.Clone(records), shut), false},
 		{"unreadable", append(slices.Clone(records), broken), true},
 	} {
-		f := newFold(keyOf)
+		f := newReducer(keyOf)
 		for i, e := range tt.records {
 			f.apply(message(i+1, e))
 		}
@@ -88,7 +91,7 @@ func TestWhatIsNoOffer(t *testing.T) {
 // TestWithoutAJudgeNothingIsChecked: a fold that cannot tell marks takes none.
 func TestWithoutAJudgeNothingIsChecked(t *testing.T) {
 	a, records := offering(t)
-	f := newFold(keyOf)
+	f := newReducer(keyOf)
 	for i, e := range append(records, a.offered(1), a.checked(1, markOf(a.spec.ID, 1))) {
 		f.apply(message(i+1, e))
 	}

@@ -12,31 +12,33 @@ import (
 
 // kin checks what must hold of callbacks at any moment: an ended child is told by one turn that began or waits, or is owed, or
 // cannot be told.
-func kin(t *testing.T, f *fold) {
+func kin(t *testing.T, f *reducer) {
 	t.Helper()
 	for _, r := range f.order {
-		if r.gone || !r.callback {
+		if r.evicted || !r.callback {
 			continue
 		}
 		p := f.parentOf(r)
 		listed := 0
 		if p != nil {
-			for _, o := range append(slices.Clone(p.owed), f.trees.suppressing[p]...) {
+			for _, o := range append(slices.Clone(p.pending), f.trees.suppressing[p]...) {
 				if o == r {
 					listed++
 				}
 			}
 		}
-		owed := r.live == nil && !r.told && p != nil
-		if owed != (listed == 1) || listed > 1 || owed && r.suppressed != slices.Contains(f.trees.suppressing[p], r) || owed && !r.suppressed && !f.owing[p] {
+		owed := r.live == nil && !r.reported && p != nil
+		if owed != (listed == 1) || listed > 1 || owed && r.suppressed != slices.Contains(f.trees.suppressing[p], r) ||
+			owed && !r.suppressed && !f.pending[p] {
 			t.Fatalf("run %s: owed %t, %d times in its parent's list", r.runID(), owed, listed)
 		}
-		if r.told && r.by != nil && !r.by.gone && !r.by.begun && (r.by.live == nil || !slices.Contains(r.by.live.children, r)) {
+		if r.reported && r.turn != nil && !r.turn.evicted && !r.turn.claimedByRunner &&
+			(r.turn.live == nil || !slices.Contains(r.turn.live.children, r)) {
 			t.Fatalf("run %s is told by a turn that ended before it began", r.runID())
 		}
 	}
-	for p := range f.owing {
-		if p.runs == 0 || len(p.owed) == 0 {
+	for p := range f.pending {
+		if p.runs == 0 || len(p.pending) == 0 {
 			t.Fatalf("session %s owes nothing or is gone", p.sessionID())
 		}
 	}
@@ -107,13 +109,13 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 13))
 		records := tidy(rng, families(t, rng, 3))
 		n := 1 + rng.IntN(len(records))
-		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		for i, e := range records[:n] {
-			j.fold.apply(message(i+1, e))
+			j.reducer.apply(message(i+1, e))
 		}
 		first, purged := uint64(1), map[uint64]bool{}
 		for range 1 + rng.IntN(3) {
-			before := promises(j.fold)
+			before := promises(j.reducer)
 			if late := j.LateRecords(); rng.IntN(2) == 0 && len(late) > 0 { // as a coordinator does
 				gone := late[rng.IntN(len(late))]
 				purged[gone.Seq] = true
@@ -126,9 +128,9 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 			cut = max(cut, first)
 			first = cut
 			j.Forget(cut)
-			agree(t, j.fold)
-			kin(t, j.fold)
-			if after := promises(j.fold); after != before {
+			agree(t, j.reducer)
+			kin(t, j.reducer)
+			if after := promises(j.reducer); after != before {
 				t.Fatalf("seed %d: truncation touched what is open or owed:\n%s", seed, differ(after, before))
 			}
 			anew := blank()
@@ -137,19 +139,19 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 					anew.apply(message(i+1, records[i]))
 				}
 			}
-			if got, want := draw(j.fold), draw(anew); got != want {
+			if got, want := draw(j.reducer), draw(anew); got != want {
 				t.Fatalf("seed %d: cut %d of %d\n%s", seed, cut, n, differ(got, want))
 			}
 			for i := n; i < len(records) && rng.IntN(30) > 0; i++ {
 				n++
-				if requeued(j.fold, records[:i], records[i]) { // no dispatch takes as long as that
+				if requeued(j.reducer, records[:i], records[i]) { // no dispatch takes as long as that
 					purged[uint64(i+1)] = true
 					continue
 				}
-				j.fold.apply(message(i+1, records[i]))
+				j.reducer.apply(message(i+1, records[i]))
 				anew.apply(message(i+1, records[i]))
 			}
-			if got, want := draw(j.fold), draw(anew); got != want {
+			if got, want := draw(j.reducer), draw(anew); got != want {
 				t.Fatalf("seed %d: cut %d, then up to %d\n%s", seed, cut, n, differ(got, want))
 			}
 		}
@@ -157,12 +159,13 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 }
 
 // requeued tells whether a record queues a run again that was truncated.
-func requeued(f *fold, before []entry, e entry) bool {
+func requeued(f *reducer, before []entry, e entry) bool {
 	rec, err := subject.Parse(e.Subject)
-	return err == nil && rec.Kind == subject.QueuedKind && f.runs[identOf(runPrefix, rec.Run)] == nil && slices.ContainsFunc(before, func(o entry) bool {
-		was, err := subject.Parse(o.Subject)
-		return err == nil && was.Run == rec.Run
-	})
+	return err == nil && rec.Kind == subject.QueuedKind && f.runs[identOf(runPrefix, rec.Run)] == nil &&
+		slices.ContainsFunc(before, func(o entry) bool {
+			was, err := subject.Parse(o.Subject)
+			return err == nil && was.Run == rec.Run
+		})
 }
 
 // tidy interleaves families without the deletions that were in vain: a coordinator takes those away.
@@ -182,11 +185,11 @@ func tidy(rng *rand.Rand, all []*family) []entry {
 
 // promises are what truncation must not touch: the runs that have not ended, with the model session that they go on with, and
 // what parents and receivers are to be told.
-func promises(f *fold) string {
+func promises(f *reducer) string {
 	j := over(f)
 	var lines []string
 	for r := f.head; r != nil; r = r.live.next {
-		lines = append(lines, r.runID()+" goes on with "+r.session.bond().model)
+		lines = append(lines, r.runID()+" goes on with "+r.session.binding().model)
 	}
 	for _, o := range j.DueCallbacks() {
 		for _, c := range o.Children {

@@ -16,34 +16,81 @@ import (
 )
 
 // whole is all that a fold holds, with sequences; what its next records make of it follows from that.
-func whole(f *fold) string {
+func whole(f *reducer) string {
 	first := func(r *row) (seq uint64) {
-		if r != nil && !r.gone {
+		if r != nil && !r.evicted {
 			seq = r.first
 		}
 		return seq
 	}
 	firsts := func(rows []*row) (all []uint64) {
 		for _, r := range rows {
-			if !r.gone {
+			if !r.evicted {
 				all = append(all, r.first)
 			}
 		}
 		return all
 	}
-	lines := append(standing(f), fmt.Sprint("seq ", f.seq, " counts ", f.waiting, f.begun, f.ended, len(f.runs), len(f.sessions), " newer ", f.newer, f.strange))
+	lines := append(
+		standing(f),
+		fmt.Sprint(
+			"seq ",
+			f.seq,
+			" counts ",
+			f.waiting,
+			f.claimed,
+			f.ended,
+			len(f.runs),
+			len(f.sessions),
+			" newer ",
+			f.newer,
+			f.unknownKinds,
+		),
+	)
 	for _, r := range f.order {
-		if r.gone {
+		if r.evicted {
 			continue
 		}
 		o := *r
-		o.session, o.next, o.by, o.live = nil, nil, nil, nil
+		o.session, o.next, o.turn, o.live = nil, nil, nil, nil
 		o.text, o.failure = textRef{}, textRef{}
-		var open opener
-		lines = append(lines, fmt.Sprintf("found by %d: %s %s repeats %v", r.first, open.text(&f.texts, r.text), open.text(&f.texts, r.failure), f.repeats.of[r]))
-		lines = append(lines, fmt.Sprintf("row %+v session %d next %d by %d at %t", o, r.session.first, first(r.next), first(r.by), f.runs[r.id] == r))
+		var open blockCache
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"found by %d: %s %s repeats %v",
+				r.first,
+				open.text(&f.texts, r.text),
+				open.text(&f.texts, r.failure),
+				f.repeats.of[r],
+			),
+		)
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"row %+v session %d next %d by %d at %t",
+				o,
+				r.session.first,
+				first(r.next),
+				first(r.turn),
+				f.runs[r.id] == r,
+			),
+		)
 		if h := f.webhooks.of[r]; h != nil {
-			lines = append(lines, fmt.Sprintf("hook of %d: %d %d %d %d %s %s %t", r.first, h.n, h.tries, nanos(h.next), h.status, h.reason, h.host, h.to != nil))
+			lines = append(
+				lines,
+				fmt.Sprintf(
+					"hook of %d: %d %d %d %d %s %s %t",
+					r.first,
+					h.n,
+					h.tries,
+					nanos(h.next),
+					h.status,
+					h.reason,
+					h.host,
+					h.to != nil,
+				),
+			)
 		}
 		if p := f.past[r]; len(p) > 0 {
 			lines = append(lines, fmt.Sprintf("past of %d: %v", r.first, p))
@@ -52,8 +99,19 @@ func whole(f *fold) string {
 			continue
 		}
 		a := *r.live.snap
-		lines = append(lines, fmt.Sprintf("live %d: %s %s not before %d, tells %v, after %d before %d", r.first, must(json.Marshal(a.Spec)), must(json.Marshal(a.Claim)),
-			nanos(a.NotBefore), firsts(r.live.children), first(r.live.prev), first(r.live.next)))
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"live %d: %s %s not before %d, tells %v, after %d before %d",
+				r.first,
+				must(json.Marshal(a.Spec)),
+				must(json.Marshal(a.Claim)),
+				nanos(a.NotBefore),
+				firsts(r.live.children),
+				first(r.live.prev),
+				first(r.live.next),
+			),
+		)
 		a.Spec, a.Claim, a.NotBefore, a.Started = nil, nil, began, nil
 		lines = append(lines, fmt.Sprintf("live %d: %+v", r.first, a))
 	}
@@ -62,9 +120,22 @@ func whole(f *fold) string {
 			continue
 		}
 		o := *s
-		o.firstRow, o.last, o.lastEnded, o.live, o.owed, o.due, o.bound, o.place = nil, nil, nil, nil, nil, false, nil, 0
-		lines = append(lines, fmt.Sprintf("session %+v %+v %d %d %d live %v owed %v owing %t at %t", o, s.bond(), first(s.firstRow), first(s.last), first(s.lastEnded),
-			firsts(s.live), firsts(s.owed), f.owing[s] && len(firsts(s.owed)) > 0, f.sessions[s.id] == s))
+		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.bound, o.place = nil, nil, nil, nil, nil, false, nil, 0
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"session %+v %+v %d %d %d live %v owed %v owing %t at %t",
+				o,
+				s.binding(),
+				first(s.firstRow),
+				first(s.last),
+				first(s.lastEnded),
+				firsts(s.live),
+				firsts(s.pending),
+				f.pending[s] && len(firsts(s.pending)) > 0,
+				f.sessions[s.id] == s,
+			),
+		)
 	}
 	for id, seq := range f.deleted {
 		lines = append(lines, fmt.Sprint("deleted ", id, seq, f.trees.parents[id]))
@@ -72,45 +143,49 @@ func whole(f *fold) string {
 	for id, t := range f.trees.stopped {
 		lines = append(lines, fmt.Sprint("tree ", id, t))
 	}
-	for r := range f.trees.halting {
+	for r := range f.trees.stopping {
 		lines = append(lines, fmt.Sprint("halting ", r.first))
 	}
 	for s, rows := range f.trees.suppressing {
 		lines = append(lines, fmt.Sprint("suppressing ", s.first, firsts(rows)))
 	}
-	for id, p := range f.debts.promised {
+	for id, p := range f.callbacks.reserved {
 		lines = append(lines, fmt.Sprint("promised ", id, p.seq, p.session, firsts(p.children)))
 	}
-	for _, r := range f.debts.recent {
+	for _, r := range f.callbacks.recent {
 		lines = append(lines, fmt.Sprint("recent ", r.seq, r.at.UnixNano()))
 	}
 	for _, l := range f.late.all {
 		lines = append(lines, fmt.Sprint("late ", l))
 	}
-	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
-		lines = append(lines, fmt.Sprint("print ", f.prints[n%prints]))
+	for n := f.fingerprinted - min(f.fingerprinted, maxFingerprints); n < f.fingerprinted; n++ {
+		lines = append(lines, fmt.Sprint("print ", f.fingerprints[n%maxFingerprints]))
 	}
 	return strings.Join(slices.Sorted(slices.Values(lines)), "\n")
 }
 
 // snap writes a snapshot of a projection's fold, with a rest after each entry.
 // over is a projection of a fold that was made by hand.
-func over(f *fold) *Journal {
+func over(f *reducer) *Journal {
 	j := joined(nil, Config{})
-	j.fold = f
+	j.reducer = f
 	return j
 }
 
 func snap(t testing.TB, j *Journal, rest func()) []byte {
 	t.Helper()
 	var all []byte
-	w := writing{p: j.Projection, rest: rest, flush: func(b []byte) error { all = append(all, b...); return nil }}
+	w := checkpointWriter{
+		p:     j.Projection,
+		rest:  rest,
+		flush: func(b []byte) error { all = append(all, b...); return nil },
+	}
 	seq, err := w.write("RUNS then")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seq != j.fold.seq {
-		t.Fatalf("it is of record %d, the fold has %d", seq, j.fold.seq)
+	if seq != j.reducer.seq {
+		t.Fatalf("it is of record %d, the fold has %d", seq, j.reducer.seq)
 	}
 	return sealed(all)
 }
@@ -126,16 +201,16 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		records := interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(4))))
 		n := rng.IntN(len(records))
-		j := joined(nil, Config{Key: keyOf, Checked: marked})
-		apply := func(f *fold, i int) { f.apply(message(i+1, records[i])) }
+		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
+		apply := func(f *reducer, i int) { f.apply(message(i+1, records[i])) }
 		for i := range n {
-			apply(j.fold, i)
+			apply(j.reducer, i)
 		}
 		often := rng.IntN(4)
 		raw := snap(t, j, func() {
 			for range rng.IntN(1 + often) {
 				if n < len(records) {
-					apply(j.fold, n)
+					apply(j.reducer, n)
 					n++
 				}
 			}
@@ -144,7 +219,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if got, want := whole(f), whole(j.fold); got != want {
+		if got, want := whole(f), whole(j.reducer); got != want {
 			t.Fatalf("seed %d: after record %d\n%s", seed, n, differ(got, want))
 		}
 		other := over(f)
@@ -170,12 +245,12 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 			other.Forget(cut)
 		}
 		for i := n; i < len(records); i++ {
-			apply(j.fold, i)
+			apply(j.reducer, i)
 			apply(f, i)
 		}
 		agree(t, f)
 		kin(t, f)
-		if got, want := whole(f), whole(j.fold); got != want {
+		if got, want := whole(f), whole(j.reducer); got != want {
 			t.Fatalf("seed %d: after the rest\n%s", seed, differ(got, want))
 		}
 	}
@@ -186,10 +261,10 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 24))
 		records := tidy(rng, families(t, rng, 3))
-		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		n := 1 + rng.IntN(len(records))
 		for i, e := range records[:n] {
-			j.fold.apply(message(i+1, e))
+			j.reducer.apply(message(i+1, e))
 		}
 		f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
 		if err != nil {
@@ -197,7 +272,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 		}
 		f.checked = marked
 		for i, e := range records[n:] {
-			j.fold.apply(message(n+i+1, e))
+			j.reducer.apply(message(n+i+1, e))
 		}
 		cut := min(j.Prunable(rng.IntN(10), began, began.Add(3600e9)), uint64(n+1))
 		j.Forget(cut)
@@ -209,7 +284,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 			}
 		}
 		f.forget(cut)
-		if got, want := whole(f), whole(j.fold); got != want {
+		if got, want := whole(f), whole(j.reducer); got != want {
 			t.Fatalf("seed %d: cut %d, snapshot of %d\n%s", seed, cut, n, differ(got, want))
 		}
 		if got, want := draw(f), draw(anew); got != want {
@@ -223,45 +298,47 @@ func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 	j := joined(nil, Config{})
 	records := plain(t, 300)
 	for _, m := range records {
-		j.fold.apply(m)
+		j.reducer.apply(m)
 	}
 	n := 0
 	raw := snap(t, j, func() {
-		if s := j.fold.sorder[n]; n < 280 {
+		if s := j.reducer.sorder[n]; n < 280 {
 			n++
-			j.fold.apply(message(len(records)+n, entry{Subject: subject.Deleted("1", s.sessionID()), Body: []byte(`{"v":1}`)}))
+			j.reducer.apply(
+				message(len(records)+n, entry{Subject: subject.Deleted("1", s.sessionID()), Body: []byte(`{"v":1}`)}),
+			)
 		}
 	})
 	f, err := load(raw, "RUNS then", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := whole(f), whole(j.fold); got != want || len(f.runs) != 20 {
+	if got, want := whole(f), whole(j.reducer); got != want || len(f.runs) != 20 {
 		t.Errorf("%d runs are left\n%s", len(f.runs), differ(got, want))
 	}
 }
 
 func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 22))
-	j := joined(nil, Config{Key: keyOf, Checked: marked})
+	j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 	for i, e := range newFamily(t, rng, 100).records {
-		j.fold.apply(message(i+1, e))
+		j.reducer.apply(message(i+1, e))
 	}
-	w := writing{p: j.Projection, rest: func() { j.Forget(2) }, flush: func([]byte) error { return nil }}
-	if _, err := w.write("x"); err != errPassOver {
+	w := checkpointWriter{p: j.Projection, rest: func() { j.Forget(2) }, flush: func([]byte) error { return nil }}
+	if _, err := w.write("x"); err != errInterrupted {
 		t.Errorf("got %v", err)
 	}
 	j.reset()
-	if j.fold.pass != nil {
+	if j.reducer.dirty != nil {
 		t.Error("it is still being written")
 	}
 }
 
 func TestADamagedSnapshotIsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 23))
-	j := joined(nil, Config{Key: keyOf, Checked: marked})
+	j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 	for i, e := range interleave(rng, recordsOf(families(t, rng, 2))) {
-		j.fold.apply(message(i+1, e))
+		j.reducer.apply(message(i+1, e))
 	}
 	raw := snap(t, j, func() {})
 	if _, err := load(raw, "RUNS then", keyOf); err != nil {
@@ -304,24 +381,24 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		of             any
 		written, other string
 	}{
-		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed resume text failure proven live", "next"},
+		{row{}, "id session agent runner parent dir first full claim end events created claimed started ended turn timeout attempt deliveries status mode depth webhook callback reported claimedByRunner versionExceeded evicted eventsUnknown suppressed resume text failure proven live", "next"},
 		{live{}, "snap children", "prev next fresh in before behind since"},
 		{Active{}, "Spec QueuedSeq ClaimSeq UnverifiedSeq CarriedEndSeq Queue Attempt Key Claim RecordVersion Stopping TreeStop NotBefore", "Status FirstSeq Started"},
-		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs place due"},
-		{bond{}, "model host profile", ""},
-		{hook{}, "n tries next status reason host", "row to place"},
-		{past{}, "queued begun", ""},
+		{session{}, "id agent agentType parent dir first modified lastEnded pending bound misses", "firstRow last live open runs place due"},
+		{binding{}, "model host profile", ""},
+		{webhook{}, "n tries next status reason host", "row to place"},
+		{past{}, "queued claimedByRunner", ""},
 		{LateRecord{}, "Seq Subject first", ""},
-		{promise{}, "seq session children", ""},
-		{print{}, "seq time sum", ""},
-		{fold{}, "prints printed", "tables scan lines webhooks late trees debts key checked offers newer strange stats scratch"},
-		{tables{}, "order sorder past deleted seq texts repeats", "changes version runs sessions goneRuns goneSess head tail fresh owing pass waiting begun ended"},
+		{reservation{}, "seq session children", ""},
+		{fingerprint{}, "seq time sum", ""},
+		{reducer{}, "fingerprints fingerprinted", "tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats scratch"},
+		{tables{}, "order sorder past deleted seq texts repeats", "changes version runs sessions evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended"},
 		{scanner{}, "", "names"},
-		{lines{}, "", "lanes apart underway"},
+		{waitlists{}, "", "queues unqueued claimed"},
 		{webhooks{}, "of", "tables scan hosts"},
-		{lateness{}, "all", ""},
-		{trees{}, "stopped suppressing parents", "tables below children halting halted"},
-		{debts{}, "recent promised", "tables trees due"},
+		{lateRecords{}, "all", ""},
+		{trees{}, "stopped suppressing parents", "tables below children stopping changed"},
+		{callbacks{}, "recent reserved", "tables trees due"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At SignsEvents", "Next"},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackURL ExecutorSessionID PreviousRunID HasOutputSchema Caller IsCallbackTurn CreatedAt Trace RetryOf Requested Body Input", ""},
 	} {
@@ -333,7 +410,12 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		slices.Sort(fields)
 		slices.Sort(want)
 		if !slices.Equal(fields, want) {
-			t.Errorf("%T has the fields\n%s\nthe snapshot knows\n%s", tt.of, strings.Join(fields, " "), strings.Join(want, " "))
+			t.Errorf(
+				"%T has the fields\n%s\nthe snapshot knows\n%s",
+				tt.of,
+				strings.Join(fields, " "),
+				strings.Join(want, " "),
+			)
 		}
 	}
 }

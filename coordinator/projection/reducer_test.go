@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -75,12 +74,12 @@ func interleave(rng *rand.Rand, histories [][]entry) (all []entry) {
 }
 
 // agree checks what must hold at any moment.
-func agree(t *testing.T, f *fold) {
+func agree(t *testing.T, f *reducer) {
 	t.Helper()
 	waiting, begun, ended := 0, 0, 0
 	bySession := map[*session][]*row{}
 	for _, r := range f.order {
-		if r.gone {
+		if r.evicted {
 			continue
 		}
 		bySession[r.session] = append(bySession[r.session], r)
@@ -98,8 +97,8 @@ func agree(t *testing.T, f *fold) {
 			waiting++
 		}
 	}
-	if waiting != f.waiting || begun != f.begun || ended != f.ended {
-		t.Fatalf("counts are %d %d %d, want %d %d %d", f.waiting, f.begun, f.ended, waiting, begun, ended)
+	if waiting != f.waiting || begun != f.claimed || ended != f.ended {
+		t.Fatalf("counts are %d %d %d, want %d %d %d", f.waiting, f.claimed, f.ended, waiting, begun, ended)
 	}
 	lined(t, f)
 	if len(bySession) != len(f.sessions) {
@@ -160,7 +159,7 @@ func TestRepetitionAndReplayChangeNothing(t *testing.T) {
 			histories = append(histories, history(t, rng, run.NewSessionID()))
 		}
 		records := interleave(rng, histories)
-		once, again := newFold(nil), newFold(nil)
+		once, again := newReducer(nil), newReducer(nil)
 		for i, e := range records {
 			once.apply(message(i+1, e))
 			agree(t, once)
@@ -243,7 +242,7 @@ func TestStatuses(t *testing.T) {
 		{"a last word without a status is one too", []entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject, Body: []byte(`{"v":1,"status":"running"}`)}}, "failed - failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFold(nil)
+			f := newReducer(nil)
 			for i, e := range tt.records {
 				f.apply(message(i+1, e))
 				agree(t, f)
@@ -271,7 +270,10 @@ func TestAWaitingAttemptMovesToAnotherLane(t *testing.T) {
 	other.Subject = subject.Queued(a.part, "procedural.x.other", a.spec.ID, 1)
 	f := folded(t, []entry{a.accepted(), a.queued(1), other})
 	agree(t, f)
-	if got := f.runs[identOf(runPrefix, a.spec.ID)].live.snap; got.Queue != "procedural.x.other" || got.QueuedSeq != 3 || got.Attempt != 1 || got.Key != a.key(1) {
+	if got := f.runs[identOf(runPrefix, a.spec.ID)].live.snap; got.Queue != "procedural.x.other" ||
+		got.QueuedSeq != 3 ||
+		got.Attempt != 1 ||
+		got.Key != a.key(1) {
 		t.Errorf("the attempt did not move: %+v", got)
 	}
 	begun := []entry{a.queued(1), a.claimed(1)}
@@ -282,7 +284,7 @@ func TestAWaitingAttemptMovesToAnotherLane(t *testing.T) {
 
 func TestAKeyIsNeededToEndARunThatWasNeverQueued(t *testing.T) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
-	f := newFold(func(id string, attempt int) string { return "right" })
+	f := newReducer(func(id string, attempt int) string { return "right" })
 	f.apply(message(1, a.accepted()))
 	f.apply(message(2, a.claimed(1)))
 	if r := f.runs[identOf(runPrefix, a.spec.ID)]; r.live.snap.Claim != nil {
@@ -295,7 +297,7 @@ func TestAKeyIsNeededToEndARunThatWasNeverQueued(t *testing.T) {
 }
 
 func TestUnknownAndNewerRecords(t *testing.T) {
-	f := newFold(nil)
+	f := newReducer(nil)
 	f.apply(Record{Seq: 1, Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)})
 	if f.stats.Unknown != 1 || f.newer != 0 {
 		t.Errorf("an unknown kind: %+v, newer %d", f.stats, f.newer)
@@ -325,7 +327,22 @@ func TestSpecKeepsWhatWasSent(t *testing.T) {
 }
 
 func TestEligible(t *testing.T) {
-	a, b, c := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x"), newActor(t, "run_3", "ses_a", "x")
+	a, b, c := newActor(
+		t,
+		"run_1",
+		"ses_a",
+		"x",
+	), newActor(
+		t,
+		"run_2",
+		"ses_a",
+		"x",
+	), newActor(
+		t,
+		"run_3",
+		"ses_a",
+		"x",
+	)
 	j := joined(nil, Config{})
 	seq := 0
 	step := func(want string, e entry) {
@@ -368,15 +385,23 @@ func TestForget(t *testing.T) {
 		}
 		f.forget(cut)
 		agree(t, f)
-		anew := newFold(nil) // who begins with the truncated stream
+		anew := newReducer(nil) // who begins with the truncated stream
 		for i, e := range records {
 			if i+1 >= int(cut) {
 				anew.apply(message(i+1, e))
 			}
 		}
 		for id, r := range anew.runs {
-			if o := f.runs[id]; o == nil || o.shown() != r.shown() || o.begun != r.begun {
-				t.Fatalf("seed %d: after truncation run %s is %s, begun %t; o %v cut %d", seed, r.runID(), r.shown(), r.begun, o, cut)
+			if o := f.runs[id]; o == nil || o.shown() != r.shown() || o.claimedByRunner != r.claimedByRunner {
+				t.Fatalf(
+					"seed %d: after truncation run %s is %s, begun %t; o %v cut %d",
+					seed,
+					r.runID(),
+					r.shown(),
+					r.claimedByRunner,
+					o,
+					cut,
+				)
 			}
 		}
 		if len(anew.runs) != len(f.runs) {
@@ -391,7 +416,10 @@ func plain(t testing.TB, runs int) (records []Record) {
 	for range runs {
 		new := strings.NewReplacer(a.spec.ID, run.NewID(), a.spec.SessionID, run.NewSessionID())
 		for _, e := range []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)} {
-			m := message(len(records)+1, entry{Subject: new.Replace(e.Subject), Body: []byte(new.Replace(string(e.Body)))})
+			m := message(
+				len(records)+1,
+				entry{Subject: new.Replace(e.Subject), Body: []byte(new.Replace(string(e.Body)))},
+			)
 			records = append(records, m)
 		}
 	}
@@ -401,7 +429,11 @@ func plain(t testing.TB, runs int) (records []Record) {
 // raced tells whether this is a build with -race, which makes the fold some thirty times slower.
 func raced() bool {
 	info, ok := debug.ReadBuildInfo()
-	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+	return ok &&
+		slices.ContainsFunc(
+			info.Settings,
+			func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" },
+		)
 }
 
 func TestMemoryOfEndedRuns(t *testing.T) {
@@ -409,7 +441,7 @@ func TestMemoryOfEndedRuns(t *testing.T) {
 	if raced() {
 		runs = 15_000
 	}
-	f := newFold(nil)
+	f := newReducer(nil)
 	heap := func() uint64 {
 		runtime.GC()
 		runtime.GC()
@@ -436,31 +468,14 @@ func TestMemoryOfEndedRuns(t *testing.T) {
 
 func BenchmarkApply(b *testing.B) {
 	records := plain(b, 10_000)
-	var f *fold
+	var f *reducer
 	i := len(records)
 	for b.Loop() {
 		if i == len(records) {
-			f, i = newFold(nil), 0
+			f, i = newReducer(nil), 0
 		}
 		f.apply(records[i])
 		i++
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
-}
-
-// A worker's clock may be wrong by years; how long history is kept does not depend on it.
-func TestAWorkersClockDoesNotShortenHistory(t *testing.T) {
-	a := newActor(t, "run_1", "ses_a", "x")
-	wrong := a.ended(1, run.Completed, 0)
-	wrong.Body = body(t, run.Ended{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, Status: run.Completed, At: began.AddDate(-10, 0, 0)})
-	j := joined(nil, Config{})
-	for i, e := range []entry{a.queued(1), a.claimed(1), wrong} {
-		j.apply(message(i+1, e))
-	}
-	if got := j.Prunable(100, began.Add(-time.Hour), began.Add(time.Hour)); got != 1 {
-		t.Errorf("a fresh run may be truncated: up to %d", got)
-	}
-	if got := j.Prunable(100, began.Add(time.Hour), began.Add(time.Hour)); got != 4 {
-		t.Errorf("an old run may not: up to %d", got)
-	}
 }

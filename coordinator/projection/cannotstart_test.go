@@ -52,8 +52,9 @@ func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 		for i, e := range records {
 			j.apply(message(i+1, e))
 		}
-		s, _ := j.look("run_1")
-		if got := j.Totals(); s.status != run.Failed || s.attempt != 2 || got != (Totals{Accepted: 1, Retried: 1, Failed: 1}) {
+		s, _ := j.lookup("run_1")
+		if got := j.Totals(); s.status != run.Failed || s.attempt != 2 ||
+			got != (Totals{Accepted: 1, Retried: 1, Failed: 1}) {
 			t.Errorf("%s: %s with attempt %d, %+v", say, s.status, s.attempt, got)
 		}
 	}
@@ -64,11 +65,31 @@ func TestVain(t *testing.T) {
 	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
 	next.spec.Type = run.Resume
 	cancelled := []entry{
-		{Subject: subject.Claimed(first.part, "run_1", first.key(1)), Body: body(t, run.Claim{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, At: began})},
-		{Subject: subject.Ended(first.part, "run_1", first.key(1)), Body: body(t, run.Ended{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, Status: run.Stopped, At: began})},
+		{
+			Subject: subject.Claimed(first.part, "run_1", first.key(1)),
+			Body:    body(t, run.Claim{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, At: began}),
+		},
+		{
+			Subject: subject.Ended(first.part, "run_1", first.key(1)),
+			Body: body(
+				t,
+				run.Ended{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, Status: run.Stopped, At: began},
+			),
+		},
 	}
 	told := first.ended(1, run.Completed, 0)
-	told.Body = body(t, run.Ended{V: 1, SessionID: "ses_a", RunnerID: "rnr_1", Nonce: "n", Attempt: 1, Status: run.Completed, At: began})
+	told.Body = body(
+		t,
+		run.Ended{
+			V:         1,
+			SessionID: "ses_a",
+			RunnerID:  "rnr_1",
+			Nonce:     "n",
+			Attempt:   1,
+			Status:    run.Completed,
+			At:        began,
+		},
+	)
 	for _, tt := range []struct {
 		say     string
 		records []entry

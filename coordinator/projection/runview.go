@@ -6,34 +6,43 @@ import (
 	"ao/shared/run"
 )
 
-// sight is what the index says of a run at one moment.
-type sight struct {
-	row           // as it was; its links are not to be followed
+// runView is what the index says about a run at one moment.
+type runView struct {
+	row           // as it was; do not follow its links
 	id, sessionID string
 	status        run.Status
 	snap          *Active // nil: ended
 	sessionFirst  uint64
 	calls         calls
-	children      int // runs of the sessions right below its own, where they were counted
+	children      int // runs of the sessions right below its own, if counted
 }
 
-// see copies a row. It wants at least the reading lock.
-func sightOf(f *fold, r *row) sight {
-	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first, calls: callsOf(f, r)}
+// runViewOf copies a row. The caller holds at least the read lock.
+func runViewOf(f *reducer, r *row) runView {
+	s := runView{
+		row:          *r,
+		id:           r.runID(),
+		sessionID:    r.session.sessionID(),
+		status:       r.shown(),
+		sessionFirst: r.session.first,
+		calls:        callsOf(f, r),
+	}
 	if r.live != nil {
 		s.snap = r.live.snap
 	}
 	return s
 }
 
-// bare is as much of a view as the index has.
-func (s *sight) bare() run.Run {
+// bare returns as much of a run as the index has.
+func (s *runView) bare() run.Run {
 	r := run.Run{
 		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth), RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
 		Children: s.children, ParentDeleted: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
-		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
+		CreatedAt: moment(
+			s.created,
+		), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
 	}
-	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it
+	if s.runner == "" { // a coordinator's claim, to end it: no runner has claimed it
 		r.ClaimedAt = nil
 	}
 	if s.snap != nil && s.snap.Stopping {

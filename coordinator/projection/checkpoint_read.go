@@ -3,7 +3,6 @@ package projection
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
 	"sort"
 	"time"
@@ -11,10 +10,10 @@ import (
 	"ao/shared/run"
 )
 
-// errDamaged says that a snapshot is not what was written.
+// errDamaged says that a checkpoint is not what was written.
 var errDamaged = errors.New("it is damaged")
 
-// decoder reads what an encoder wrote. What cannot be so makes it bad; then everything is zero.
+// decoder reads what an encoder wrote. Anything impossible sets bad; then everything else reads as zero.
 type decoder struct {
 	raw           []byte
 	at            int
@@ -25,7 +24,7 @@ type decoder struct {
 	created, last int64
 }
 
-// kind reads what comes next; false: nothing does.
+// kind reads the kind of the next entry; false: there is none.
 func (d *decoder) kind() bool {
 	if d.bad || d.entry == entryTrailer || d.at >= len(d.raw) {
 		return false
@@ -97,7 +96,7 @@ func (d *decoder) instant(near int64) time.Time {
 
 func (d *decoder) firsts(near uint64) (all []uint64) {
 	n := d.u()
-	if n > uint64(len(d.raw)-d.at) { // each takes a byte at least
+	if n > uint64(len(d.raw)-d.at) { // each takes at least a byte
 		d.bad = true
 		return nil
 	}
@@ -107,21 +106,21 @@ func (d *decoder) firsts(near uint64) (all []uint64) {
 	return all
 }
 
-// loading is a fold that is being read. What names another is joined when all is there.
-type loading struct {
+// checkpointReader is a state being read. References between entries are resolved at the end.
+type checkpointReader struct {
 	*decoder
-	f         *fold
+	f         *reducer
 	lastEnded []uint64 // of each session
 	sessions  []uint64 // of each row
-	turns     []uint64 // likewise: the parent's turn that tells of it
-	owed      map[*session][]uint64
-	told      map[*row][]uint64
-	promised  map[ident][]uint64
+	turns     []uint64 // of each row: the parent's turn that reports it
+	pending   map[*session][]uint64
+	reported  map[*row][]uint64
+	reserved  map[ident][]uint64
 	repeats   map[*row]ident
 }
 
-// name is a text that came before or comes now.
-func (l *loading) name() string {
+// name reads a text that came before or comes now.
+func (l *checkpointReader) name() string {
 	n := l.u()
 	if n == 0 {
 		s := l.f.scan.name(l.next(l.u()))
@@ -137,12 +136,12 @@ func (l *loading) name() string {
 	return l.names[n-1]
 }
 
-func (l *loading) session() {
+func (l *checkpointReader) session() {
 	flags := l.byte()
 	l.before += uint64(l.i())
 	s := &session{first: l.before}
 	var lastEnded uint64
-	if flags&flagGone == 0 {
+	if flags&flagEvicted == 0 {
 		s.id = l.id()
 		s.agent, s.agentType, s.dir = l.name(), l.name(), l.name()
 		if flags&flagParent != 0 {
@@ -151,15 +150,15 @@ func (l *loading) session() {
 		l.last += l.i()
 		s.modified = l.last
 		lastEnded = uint64(l.opt(int64(s.first)))
-		l.owed[s] = l.firsts(s.first)
-		if len(l.owed[s]) == 0 {
-			delete(l.owed, s)
+		l.pending[s] = l.firsts(s.first)
+		if len(l.pending[s]) == 0 {
+			delete(l.pending, s)
 		}
-		if b := (bond{l.text(), l.name(), l.name()}); b != (bond{}) {
+		if b := (binding{l.text(), l.name(), l.name()}); b != (binding{}) {
 			s.bound = &b
 		}
-		s.misses = uint16(min(l.u(), math.MaxUint16))
-		s.runs = 1 // it is there
+		s.misses = int32(l.u())
+		s.runs = 1 // it is kept
 	}
 	all := l.f.sorder
 	i := sort.Search(len(all), func(i int) bool { return all[i].first >= s.first })
@@ -173,12 +172,12 @@ func (l *loading) session() {
 	}
 }
 
-func (l *loading) row() {
+func (l *checkpointReader) row() {
 	flags := l.u()
 	l.first += uint64(l.i())
-	r := &row{first: l.first, gone: flags&flagGone != 0}
+	r := &row{first: l.first, evicted: flags&flagEvicted != 0}
 	var of, by uint64
-	if !r.gone {
+	if !r.evicted {
 		of, by = l.body(r, flags)
 		if !r.plausible() {
 			l.bad = true
@@ -191,10 +190,10 @@ func (l *loading) row() {
 	l.place(r, of, by)
 }
 
-// body reads a row that is not gone, and the first records of its session and of the parent's turn that tells of it.
-func (l *loading) body(r *row, flags uint64) (of, by uint64) {
+// body reads a row that is not evicted, and the first records of its session and of the turn that reports it.
+func (l *checkpointReader) body(r *row, flags uint64) (of, by uint64) {
 	near := int64(r.first)
-	r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
+	r.callback, r.reported, r.claimedByRunner, r.versionExceeded = flags&flagCallback != 0, flags&flagReported != 0, flags&flagClaimedByRunner != 0, flags&flagVersionExceeded != 0
 	r.suppressed, r.resume = flags&flagSuppressed != 0, flags&flagResume != 0
 	r.id = l.id()
 	of = r.first - uint64(l.i())
@@ -202,21 +201,29 @@ func (l *loading) body(r *row, flags uint64) (of, by uint64) {
 	if flags&flagParent != 0 {
 		r.parent = l.id().text(sessionPrefix)
 	}
-	r.whole, r.claim, r.end = uint64(near+l.i()), uint64(l.opt(near)), uint64(l.opt(near))
+	r.full, r.claim, r.end = uint64(near+l.i()), uint64(l.opt(near)), uint64(l.opt(near))
 	r.events = l.u()
 	l.created += l.i()
 	r.created = l.created
 	r.claimed, r.started, r.ended = l.opt(r.created), l.opt(r.created), l.opt(r.created)
 	by = uint64(l.opt(near))
-	r.timeout, r.attempt, r.tellings = int32(l.i()), uint16(l.u()), uint16(l.u())
-	r.status, r.mode, r.hook, r.depth = l.byte(), l.byte(), hookState(l.byte()), l.byte()
-	r.mute, r.proven = l.byte() == 1, l.byte() == 1
+	r.timeout, r.attempt, r.deliveries = int32(l.i()), uint16(l.u()), uint16(l.u())
+	r.status, r.mode, r.webhook, r.depth = l.byte(), l.byte(), webhookState(l.byte()), l.byte()
+	r.eventsUnknown, r.proven = l.byte() == 1, l.byte() == 1
 	r.text, r.failure = refOf(l.decoder), refOf(l.decoder)
 	if flags&flagRepeats != 0 {
 		l.repeats[r] = l.id()
 	}
-	if flags&flagHook != 0 {
-		l.f.webhooks.of[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
+	if flags&flagWebhook != 0 {
+		l.f.webhooks.of[r] = &webhook{
+			row:    r,
+			n:      int(l.i()),
+			tries:  int(l.i()),
+			next:   l.instant(r.created),
+			status: int(l.i()),
+			reason: l.text(),
+			host:   l.name(),
+		}
 	}
 	if flags&flagPast != 0 {
 		for n := l.u(); n > 0 && !l.bad; n-- {
@@ -229,30 +236,31 @@ func (l *loading) body(r *row, flags uint64) (of, by uint64) {
 	return of, by
 }
 
-// plausible tells whether a row can be shown: its numbers mean something, and it is live or has ended.
+// plausible reports whether a row can be shown: its numbers are valid, and it is either open or has ended.
 func (r *row) plausible() bool {
-	return int(r.status) < len(run.Statuses) && int(r.mode) < len(modes) && r.hook <= hookDead && r.base().Final() == (r.live == nil)
+	return int(r.status) < len(run.Statuses) && int(r.mode) < len(modes) && r.webhook <= webhookDead &&
+		r.base().Final() == (r.live == nil)
 }
 
-// place puts a row where its first record stands. One that was written again later takes the place of what was read before.
-func (l *loading) place(r *row, of, by uint64) {
+// place inserts a row by its first record. A later entry of the same row replaces the earlier one.
+func (l *checkpointReader) place(r *row, of, by uint64) {
 	all := l.f.order
 	i := sort.Search(len(all), func(i int) bool { return all[i].first >= r.first })
 	switch {
-	case i == len(all) && !r.gone:
+	case i == len(all) && !r.evicted:
 		l.f.order, l.sessions, l.turns = append(all, r), append(l.sessions, of), append(l.turns, by)
 	case i < len(all) && all[i].first == r.first:
 		delete(l.f.webhooks.of, all[i])
 		delete(l.f.past, all[i])
-		delete(l.told, all[i])
+		delete(l.reported, all[i])
 		all[i], l.sessions[i], l.turns[i] = r, of, by
-	case !r.gone:
+	case !r.evicted:
 		l.bad = true
 	}
 }
 
-func (l *loading) live(r *row) {
-	raw := slices.Clone(l.next(l.u())) // the parameters stay parts of it
+func (l *checkpointReader) live(r *row) {
+	raw := slices.Clone(l.next(l.u())) // the parameters remain parts of it
 	q, err := run.DecodeQueued(raw, l.f.scan.name)
 	l.bad = l.bad || err != nil || q.ID == ""
 	if l.bad {
@@ -267,14 +275,19 @@ func (l *loading) live(r *row) {
 	for _, seq := range []*uint64{&a.QueuedSeq, &a.ClaimSeq, &a.UnverifiedSeq, &a.CarriedEndSeq} {
 		*seq = uint64(l.opt(int64(r.first)))
 	}
-	a.Queue, a.Stopping, a.TreeStop, a.NotBefore = l.name(), l.byte() == 1, TreeStop{l.u(), l.name()}, l.instant(r.created)
+	a.Queue, a.Stopping, a.TreeStop, a.NotBefore = l.name(), l.byte() == 1, TreeStop{
+		l.u(),
+		l.name(),
+	}, l.instant(
+		r.created,
+	)
 	r.live = &live{snap: a}
 	if told := l.firsts(r.first); len(told) > 0 {
-		l.told[r] = told
+		l.reported[r] = told
 	}
 }
 
-func (l *loading) trailer() {
+func (l *checkpointReader) trailer() {
 	l.f.seq = l.u()
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id := l.id()
@@ -285,21 +298,21 @@ func (l *loading) trailer() {
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id, seq := l.id(), l.u()
-		l.f.debts.promised[id] = promise{seq: seq, session: l.text()}
-		l.promised[id] = l.firsts(seq)
+		l.f.callbacks.reserved[id] = reservation{seq: seq, session: l.text()}
+		l.reserved[id] = l.firsts(seq)
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id := l.id()
 		l.f.trees.stopped[id] = tree{l.u(), l.id()}
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.debts.recent = append(l.f.debts.recent, report{l.u(), moment(l.i())})
+		l.f.callbacks.recent = append(l.f.callbacks.recent, report{l.u(), moment(l.i())})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		l.f.late.all = append(l.f.late.all, LateRecord{l.u(), l.text(), l.u()})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.prints[l.f.printed%prints] = print{l.u(), l.i(), uint32(l.u())}
-		l.f.printed++
+		l.f.fingerprints[l.f.fingerprinted%maxFingerprints] = fingerprint{l.u(), l.i(), uint32(l.u())}
+		l.f.fingerprinted++
 	}
 }

@@ -11,14 +11,16 @@ import (
 	"ao/shared/run"
 )
 
-// A snapshot is a header, an entry for every session and run, further entries for those that changed while these were written
-// (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
+// A checkpoint is a header, an entry for every session and run, entries again for those that changed
+// meanwhile (the last
+// one counts), a trailer and a checksum. Rows and sessions are identified by the sequence of their first
+// record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 16 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 16 // raise it when the reducer treats a record differently, or the format changes
 )
 
-// The kinds of entry.
+// The kinds of entries.
 const (
 	entrySession = 1
 	entryRow     = 2
@@ -26,77 +28,85 @@ const (
 	entryTexts   = 4
 )
 
-// The flags of a row's entry. A session's has the first two.
+// The flags of a row's entry. A session's entry has the first two.
 const (
-	flagGone = 1 << iota
+	flagEvicted = 1 << iota
 	flagParent
 	flagCallback
-	flagTold
-	flagBegun
+	flagReported
+	flagClaimedByRunner
 	flagLive
-	flagHook
+	flagWebhook
 	flagPast
-	flagOverstep
+	flagVersionExceeded
 	flagSuppressed
 	flagResume
 	flagRepeats
 )
 
-// worthKeeping tells whether a snapshot may stand for the history: a newer version makes more of some records than this one.
-func worthKeeping(f *fold) bool { return f.newer == 0 && !f.strange && f.seq != 0 }
+// canCheckpoint reports whether a checkpoint may replace the history. A newer version may understand more of
+// its records.
+func canCheckpoint(f *reducer) bool { return f.newer == 0 && !f.unknownKinds && f.seq != 0 }
 
-// lastPrints are those of the last records that the fold took, in order.
-func lastPrints(f *fold) (all []print) {
-	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
-		all = append(all, f.prints[n%prints])
+// lastFingerprints returns the fingerprints of the last records, in order.
+func lastFingerprints(f *reducer) (all []fingerprint) {
+	for n := f.fingerprinted - min(f.fingerprinted, maxFingerprints); n < f.fingerprinted; n++ {
+		all = append(all, f.fingerprints[n%maxFingerprints])
 	}
 	return all
 }
 
-func newPass() *pass { return &pass{map[*row]bool{}, map[*session]bool{}} }
+func newDirtySet() *dirtySet { return &dirtySet{map[*row]bool{}, map[*session]bool{}} }
 
-// errPassOver says that the fold was truncated, or begins anew, while a snapshot was written.
-var errPassOver = errors.New("the history changed meanwhile")
+// errInterrupted says that the history was truncated or replaced during a checkpoint.
+var errInterrupted = errors.New("the history changed meanwhile")
 
-// writing is a snapshot on its way: it looks at the fold for a moment at a time, and lets it go on between.
-type writing struct {
-	p       *Projection
-	f       *fold
-	pass    *pass
-	e       encoder
-	flush   func([]byte) error
-	look    time.Duration
-	few     int
-	rest    func() // between two looks
-	longest time.Duration
-	seq     uint64 // that it is of, once it is whole
-	texts   uint32 // the first block of texts that is written last
+// checkpointWriter writes a checkpoint. It holds the lock for a moment at a time.
+type checkpointWriter struct {
+	p        *Projection
+	f        *reducer
+	dirty    *dirtySet
+	e        encoder
+	flush    func([]byte) error
+	lockTime time.Duration
+	maxFinal int
+	rest     func() // called between two locks
+	longest  time.Duration
+	seq      uint64 // of the finished checkpoint
+	texts    uint32 // the first block of texts that is written last
 }
 
-// A look at the fold takes about so long; the last one takes what changed since, if that is no more than a few.
+// The writer holds the lock for about lockTime. The final hold writes what changed since, if that is at most
+// maxFinal.
 const (
-	look   = 2 * time.Millisecond
-	few    = 1000
-	rounds = 20
+	lockTime  = 2 * time.Millisecond
+	maxFinal  = 1000
+	maxRounds = 20
 )
 
-// checkpoint gives flush the bytes of a snapshot, but for its checksum. It looks at the fold for a moment at a time, calls rest
-// between, and tells what the snapshot is of and the longest that the fold stood still for it.
-func checkpoint(p *Projection, identity string, rest func(), flush func([]byte) error) (seq uint64, longest time.Duration, err error) {
-	w := writing{p: p, look: look, few: few, rest: rest, flush: flush}
+// writeCheckpoint passes the bytes of a checkpoint, without its checksum, to flush. It returns the
+// checkpoint's sequence
+// and the longest time that it held the lock.
+func writeCheckpoint(
+	p *Projection,
+	identity string,
+	rest func(),
+	flush func([]byte) error,
+) (seq uint64, longest time.Duration, err error) {
+	w := checkpointWriter{p: p, lockTime: lockTime, maxFinal: maxFinal, rest: rest, flush: flush}
 	seq, err = w.write(identity)
 	return seq, w.longest, err
 }
 
-// write writes all of it and gives the sequence that it is of.
-func (w *writing) write(identity string) (seq uint64, err error) {
-	w.p.changing(func(f *fold) {
-		w.f, w.pass = f, newPass()
-		f.pass = w.pass
+// write writes everything and returns the sequence.
+func (w *checkpointWriter) write(identity string) (seq uint64, err error) {
+	w.p.changing(func(f *reducer) {
+		w.f, w.dirty = f, newDirtySet()
+		f.dirty = w.dirty
 	})
-	defer w.p.changing(func(*fold) {
-		if w.f.pass == w.pass {
-			w.f.pass = nil
+	defer w.p.changing(func(*reducer) {
+		if w.f.dirty == w.dirty {
+			w.f.dirty = nil
 		}
 	})
 	w.e.header(identity)
@@ -115,22 +125,22 @@ func (w *writing) write(identity string) (seq uint64, err error) {
 		return 0, err
 	}
 	for round := 0; ; round++ {
-		changed, err := w.last(round == rounds)
+		changed, err := w.finish(round == maxRounds)
 		switch {
 		case err != nil:
 			return 0, err
 		case changed == nil:
 			return w.seq, w.flush(w.e.take())
 		}
-		if err := w.again(changed); err != nil {
+		if err := w.writeChanged(changed); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// fullBlocks are the blocks of texts that do not change any more; those behind them are written last.
-func (w *writing) fullBlocks() (all []uint32) {
-	w.p.reading(func(*fold) {
+// fullBlocks returns the blocks of texts that no longer change. Later ones are written last.
+func (w *checkpointWriter) fullBlocks() (all []uint32) {
+	w.p.reading(func(*reducer) {
 		w.texts = w.f.texts.last
 		for no := range w.f.texts.blocks {
 			if no < w.texts {
@@ -142,22 +152,23 @@ func (w *writing) fullBlocks() (all []uint32) {
 	return all
 }
 
-// last ends the snapshot with what changed since it was begun, where that is little, or it has to be; else it gives what changed, for
-// another round.
-func (w *writing) last(must bool) (changed *pass, err error) {
-	w.p.changing(func(f *fold) {
+// finish ends the checkpoint with what changed since it began, if that is little or must is set. Otherwise it
+// returns the
+// changes for another round.
+func (w *checkpointWriter) finish(must bool) (changed *dirtySet, err error) {
+	w.p.changing(func(f *reducer) {
 		begin := time.Now()
-		changed = w.pass
+		changed = w.dirty
 		switch {
-		case !w.stands(f):
-			err = errPassOver
+		case !w.current(f):
+			err = errInterrupted
 			return
-		case !must && len(changed.rows)+len(changed.sessions) > w.few:
-			w.pass = newPass()
-			f.pass = w.pass
+		case !must && len(changed.rows)+len(changed.sessions) > w.maxFinal:
+			w.dirty = newDirtySet()
+			f.dirty = w.dirty
 			return
 		}
-		f.pass = nil
+		f.dirty = nil
 		sessions, rows := changed.sorted()
 		for _, s := range sessions {
 			w.session(s, true)
@@ -178,29 +189,29 @@ func (w *writing) last(must bool) (changed *pass, err error) {
 	return changed, err
 }
 
-// stands tells whether the fold is still the one that the snapshot is of.
-func (w *writing) stands(f *fold) bool { return f == w.f && f.pass == w.pass }
+// current reports whether the state is still the one being written.
+func (w *checkpointWriter) current(f *reducer) bool { return f == w.f && f.dirty == w.dirty }
 
-func (p *pass) sorted() ([]*session, []*row) {
+func (p *dirtySet) sorted() ([]*session, []*row) {
 	return slices.SortedFunc(maps.Keys(p.sessions), func(a, b *session) int { return cmp.Compare(a.first, b.first) }),
 		slices.SortedFunc(maps.Keys(p.rows), func(a, b *row) int { return cmp.Compare(a.first, b.first) })
 }
 
-// again writes what changed once more.
-func (w *writing) again(changed *pass) error {
-	sessions, rows := changed.sorted() // their places never change as long as the pass lasts
+// writeChanged writes entries again.
+func (w *checkpointWriter) writeChanged(changed *dirtySet) error {
+	sessions, rows := changed.sorted() // their positions do not change during a checkpoint
 	if err := w.each(func(i int) bool { return i < len(sessions) }, func(i int) { w.session(sessions[i], true) }); err != nil {
 		return err
 	}
 	return w.each(func(i int) bool { return i < len(rows) }, func(i int) { w.row(rows[i], true) })
 }
 
-// each calls write with 0, 1, 2 … as long as there is more, under the lock, for a moment at a time.
-func (w *writing) each(more func(i int) bool, write func(i int)) error {
+// each calls write with 0, 1, 2 … while more reports true. It releases the lock after every lockTime.
+func (w *checkpointWriter) each(more func(i int) bool, write func(i int)) error {
 	for i, over := 0, false; !over; {
 		stands := true
-		w.p.reading(func(f *fold) {
-			stands = w.stands(f)
+		w.p.reading(func(f *reducer) {
+			stands = w.current(f)
 			if !stands {
 				return
 			}
@@ -208,14 +219,14 @@ func (w *writing) each(more func(i int) bool, write func(i int)) error {
 			for over = !more(i); !over; over = !more(i) {
 				write(i)
 				i++
-				if time.Since(begin) >= w.look {
+				if time.Since(begin) >= w.lockTime {
 					break
 				}
 			}
 			w.longest = max(w.longest, time.Since(begin))
 		})
 		if !stands {
-			return errPassOver
+			return errInterrupted
 		}
 		if err := w.flush(w.e.take()); err != nil {
 			return err
@@ -225,22 +236,22 @@ func (w *writing) each(more func(i int) bool, write func(i int)) error {
 	return nil
 }
 
-func (w *writing) session(s *session, again bool) {
+func (w *checkpointWriter) session(s *session, again bool) {
 	if s.runs > 0 || again {
 		w.e.session(w.f, s)
 	}
 }
 
-func (w *writing) row(r *row, again bool) {
-	if !r.gone || again {
+func (w *checkpointWriter) row(r *row, again bool) {
+	if !r.evicted || again {
 		w.e.row(w.f, r)
 	}
 }
 
-func (e *encoder) session(f *fold, s *session) {
+func (e *encoder) session(f *reducer, s *session) {
 	flags := 0
 	if s.runs == 0 {
-		flags |= flagGone
+		flags |= flagEvicted
 	}
 	if s.parent != "" {
 		flags |= flagParent
@@ -265,10 +276,10 @@ func (e *encoder) session(f *fold, s *session) {
 		lastEnded = s.lastEnded.first
 	}
 	e.opt(int64(lastEnded), int64(s.first))
-	e.rows(slices.Concat(s.owed, f.trees.suppressing[s]), s.first)
-	e.text(s.bond().model)
-	e.name(s.bond().host)
-	e.name(s.bond().profile)
+	e.rows(slices.Concat(s.pending, f.trees.suppressing[s]), s.first)
+	e.text(s.binding().model)
+	e.name(s.binding().host)
+	e.name(s.binding().profile)
 	e.u(uint64(s.misses))
 }
 
@@ -279,14 +290,14 @@ func (e *encoder) rows(rows []*row, near uint64) {
 	}
 }
 
-// flagsOf says what of a row follows, and what it is.
+// flagsOf returns the flags of a row.
 func flagsOf(r *row, hooked, queued bool) (flags int) {
 	for _, x := range []struct {
 		set  bool
 		flag int
 	}{
-		{r.gone, flagGone}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.told, flagTold}, {r.begun, flagBegun},
-		{r.live != nil, flagLive}, {hooked, flagHook}, {queued, flagPast}, {r.overstep, flagOverstep}, {r.suppressed, flagSuppressed}, {r.resume, flagResume},
+		{r.evicted, flagEvicted}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.reported, flagReported}, {r.claimedByRunner, flagClaimedByRunner},
+		{r.live != nil, flagLive}, {hooked, flagWebhook}, {queued, flagPast}, {r.versionExceeded, flagVersionExceeded}, {r.suppressed, flagSuppressed}, {r.resume, flagResume},
 	} {
 		if x.set {
 			flags |= x.flag
@@ -295,7 +306,7 @@ func flagsOf(r *row, hooked, queued bool) (flags int) {
 	return flags
 }
 
-func (e *encoder) row(f *fold, r *row) {
+func (e *encoder) row(f *reducer, r *row) {
 	h, queued := f.webhooks.of[r], f.past[r]
 	e.buf = append(e.buf, entryRow)
 	of, repeats := f.repeats.of[r]
@@ -306,7 +317,7 @@ func (e *encoder) row(f *fold, r *row) {
 	e.u(uint64(flags))
 	e.i(int64(r.first - e.first))
 	e.first = r.first
-	if r.gone {
+	if r.evicted {
 		return
 	}
 	near := int64(r.first)
@@ -318,7 +329,7 @@ func (e *encoder) row(f *fold, r *row) {
 	if r.parent != "" {
 		e.id(identOf(sessionPrefix, r.parent))
 	}
-	e.i(int64(r.whole) - near)
+	e.i(int64(r.full) - near)
 	e.opt(int64(r.claim), near)
 	e.opt(int64(r.end), near)
 	e.u(r.events)
@@ -328,15 +339,15 @@ func (e *encoder) row(f *fold, r *row) {
 	e.opt(r.started, r.created)
 	e.opt(r.ended, r.created)
 	var by uint64
-	if r.by != nil && !r.by.gone {
-		by = r.by.first
+	if r.turn != nil && !r.turn.evicted {
+		by = r.turn.first
 	}
 	e.opt(int64(by), near)
 	e.i(int64(r.timeout))
 	e.u(uint64(r.attempt))
-	e.u(uint64(r.tellings))
-	e.buf = append(e.buf, r.status, r.mode, byte(r.hook), r.depth)
-	e.bool(r.mute)
+	e.u(uint64(r.deliveries))
+	e.buf = append(e.buf, r.status, r.mode, byte(r.webhook), r.depth)
+	e.bool(r.eventsUnknown)
 	e.bool(r.proven)
 	e.textRef(r.text)
 	e.textRef(r.failure)
@@ -350,7 +361,7 @@ func (e *encoder) row(f *fold, r *row) {
 		e.u(uint64(len(queued)))
 		for _, p := range queued {
 			e.i(int64(p.queued) - near)
-			e.bool(p.begun)
+			e.bool(p.claimedByRunner)
 		}
 	}
 	if r.live != nil {
@@ -363,15 +374,15 @@ func (e *encoder) textRef(at textRef) {
 	e.buf = append(e.buf, at.no)
 }
 
-// texts is a block of texts.
+// texts writes a block of texts.
 func (e *encoder) texts(no uint32, b *textBlock) {
 	e.buf = append(e.buf, entryTexts)
 	e.u(uint64(no))
 	e.bytes(b.pack())
 }
 
-// hook is an HTTP callback of a run that was created at a time.
-func (e *encoder) hook(h *hook, created int64) {
+// hook writes the webhook of a run that was created at a time.
+func (e *encoder) hook(h *webhook, created int64) {
 	e.i(int64(h.n))
 	e.i(int64(h.tries))
 	e.opt(nanos(h.next), created)
@@ -380,16 +391,22 @@ func (e *encoder) hook(h *hook, created int64) {
 	e.name(h.host)
 }
 
-// live is what a run has that has not ended. That its executor runs is no record's word, and not in it.
+// live writes what only an open run has. That its executor runs is in no record, and is left out.
 func (e *encoder) live(r *row) {
 	a := r.live.snap
-	spec, err := run.Queued{V: run.Version, Attempt: a.Attempt, Key: a.Key, RecordVersion: a.RecordVersion, Spec: *a.Spec}.Encode()
+	spec, err := run.Queued{
+		V:             run.Version,
+		Attempt:       a.Attempt,
+		Key:           a.Key,
+		RecordVersion: a.RecordVersion,
+		Spec:          *a.Spec,
+	}.Encode()
 	var claim []byte
 	if err == nil && a.Claim != nil {
 		claim, err = json.Marshal(a.Claim)
 	}
 	if err != nil {
-		spec = nil // who reads it throws the snapshot away
+		spec = nil // the reader discards the checkpoint
 	}
 	e.bytes(spec)
 	e.bytes(claim)
@@ -405,7 +422,7 @@ func (e *encoder) live(r *row) {
 	e.rows(r.live.children, r.first)
 }
 
-func (e *encoder) trailer(f *fold) {
+func (e *encoder) trailer(f *reducer) {
 	e.buf = append(e.buf, entryTrailer)
 	e.u(f.seq)
 	e.u(uint64(len(f.deleted)))
@@ -418,8 +435,8 @@ func (e *encoder) trailer(f *fold) {
 			e.id(parent)
 		}
 	}
-	e.u(uint64(len(f.debts.promised)))
-	for id, p := range f.debts.promised {
+	e.u(uint64(len(f.callbacks.reserved)))
+	for id, p := range f.callbacks.reserved {
 		e.id(id)
 		e.u(p.seq)
 		e.text(p.session)
@@ -431,8 +448,8 @@ func (e *encoder) trailer(f *fold) {
 		e.u(t.seq)
 		e.id(t.root)
 	}
-	e.u(uint64(len(f.debts.recent)))
-	for _, r := range f.debts.recent {
+	e.u(uint64(len(f.callbacks.recent)))
+	for _, r := range f.callbacks.recent {
 		e.u(r.seq)
 		e.i(r.at.UnixNano())
 	}
@@ -442,10 +459,10 @@ func (e *encoder) trailer(f *fold) {
 		e.text(l.Subject)
 		e.u(l.first)
 	}
-	n := min(f.printed, prints)
+	n := min(f.fingerprinted, maxFingerprints)
 	e.u(n)
-	for i := f.printed - n; i < f.printed; i++ {
-		p := f.prints[i%prints]
+	for i := f.fingerprinted - n; i < f.fingerprinted; i++ {
+		p := f.fingerprints[i%maxFingerprints]
 		e.u(p.seq)
 		e.i(p.time)
 		e.u(uint64(p.sum))

@@ -12,17 +12,17 @@ import (
 
 // standing is who stands in which line, in order; the lines of runs that are not queued are left out, for a snapshot does not keep
 // when an attempt failed.
-func standing(f *fold) (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(f.lines.lanes)) {
-		if f.lines.lanes[name].n > 0 {
-			all = append(all, fmt.Sprint("lane ", name, f.lines.lanes[name].in()))
+func standing(f *reducer) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(f.waitlists.queues)) {
+		if f.waitlists.queues[name].n > 0 {
+			all = append(all, fmt.Sprint("lane ", name, f.waitlists.queues[name].in()))
 		}
 	}
-	return append(all, fmt.Sprint("underway ", f.lines.underway.in()))
+	return append(all, fmt.Sprint("underway ", f.waitlists.claimed.in()))
 }
 
 // in are the runs in a line, by the sequences of their first records.
-func (l *line) in() (all []uint64) {
+func (l *waitlist) in() (all []uint64) {
 	for r := l.first; r != nil; r = r.live.behind {
 		all = append(all, r.first)
 	}
@@ -30,35 +30,36 @@ func (l *line) in() (all []uint64) {
 }
 
 // lined checks that every run that has not ended stands in the line that it belongs in, and nowhere else.
-func lined(t *testing.T, f *fold) {
+func lined(t *testing.T, f *reducer) {
 	t.Helper()
 	n := 0
-	for name, l := range f.lines.lanes {
-		if l.lane != name {
-			t.Fatalf("the line of %q calls itself %q", name, l.lane)
+	for name, l := range f.waitlists.queues {
+		if l.queue != name {
+			t.Fatalf("the line of %q calls itself %q", name, l.queue)
 		}
 	}
-	for _, l := range slices.Concat(slices.Collect(maps.Values(f.lines.lanes)), []*line{&f.lines.apart, &f.lines.underway}) {
+	for _, l := range slices.Concat(slices.Collect(maps.Values(f.waitlists.queues)), []*waitlist{&f.waitlists.unqueued, &f.waitlists.claimed}) {
 		var before *row
 		length := 0
 		for r := l.first; r != nil; before, r = r, r.live.behind {
 			a := r.live.snap
-			lane := a.Queue
+			queue := a.Queue
 			if a.Claim != nil {
-				lane = ""
+				queue = ""
 			}
-			if r.live.in != l || r.live.before != before || lane != l.lane || (a.Claim != nil) != (l == &f.lines.underway) {
-				t.Fatalf("run %s (lane %q, claimed %t) stands in line %q", r.runID(), a.Queue, a.Claim != nil, l.lane)
+			if r.live.in != l || r.live.before != before || queue != l.queue ||
+				(a.Claim != nil) != (l == &f.waitlists.claimed) {
+				t.Fatalf("run %s (lane %q, claimed %t) stands in line %q", r.runID(), a.Queue, a.Claim != nil, l.queue)
 			}
 			length++
 		}
 		if l.last != before || l.n != length {
-			t.Fatalf("line %q says that it has %d runs, it has %d", l.lane, l.n, length)
+			t.Fatalf("line %q says that it has %d runs, it has %d", l.queue, l.n, length)
 		}
 		n += length
 	}
-	if n != f.waiting+f.begun {
-		t.Fatalf("%d runs stand in lines, %d have not ended", n, f.waiting+f.begun)
+	if n != f.waiting+f.claimed {
+		t.Fatalf("%d runs stand in lines, %d have not ended", n, f.waiting+f.claimed)
 	}
 }
 
@@ -74,19 +75,37 @@ func TestLines(t *testing.T) {
 		m.Time = at.Add(time.Duration(seq) * time.Second)
 		j.apply(m)
 	}
-	one, two, three := newActor(t, run.NewID(), "ses_1", "a"), newActor(t, run.NewID(), "ses_2", "a"), newActor(t, run.NewID(), "ses_3", "a")
+	one, two, three := newActor(
+		t,
+		run.NewID(),
+		"ses_1",
+		"a",
+	), newActor(
+		t,
+		run.NewID(),
+		"ses_2",
+		"a",
+	), newActor(
+		t,
+		run.NewID(),
+		"ses_3",
+		"a",
+	)
 	two.spec.Attempts = 2
 	put(one.accepted())
 	put(two.queued(1))
 	put(three.queued(1))
-	want := func(lanes []Waitlist, apart Waitlist) {
+	want := func(queues []Waitlist, unqueued Waitlist) {
 		t.Helper()
 		gotLanes, gotApart := j.Waitlists()
-		if !slices.Equal(gotLanes, lanes) || gotApart != apart {
-			t.Errorf("got %+v and apart %+v\nwant %+v and %+v", gotLanes, gotApart, lanes, apart)
+		if !slices.Equal(gotLanes, queues) || gotApart != unqueued {
+			t.Errorf("got %+v and apart %+v\nwant %+v and %+v", gotLanes, gotApart, queues, unqueued)
 		}
 	}
-	want([]Waitlist{{"procedural._._", 2, two.spec.ID, at.Add(2 * time.Second)}}, Waitlist{"", 1, one.spec.ID, at.Add(time.Second)})
+	want(
+		[]Waitlist{{"procedural._._", 2, two.spec.ID, at.Add(2 * time.Second)}},
+		Waitlist{"", 1, one.spec.ID, at.Add(time.Second)},
+	)
 	if n, since, ok := j.Ahead(three.spec.ID); n != 1 || !since.Equal(at.Add(3*time.Second)) || !ok {
 		t.Errorf("before the third: %d %v %t", n, since, ok)
 	}
@@ -95,7 +114,10 @@ func TestLines(t *testing.T) {
 	}
 	put(two.claimed(1))
 	put(two.ended(1, run.Failed, 0)) // another attempt follows
-	want([]Waitlist{{"procedural._._", 1, three.spec.ID, at.Add(3 * time.Second)}}, Waitlist{"", 2, one.spec.ID, at.Add(time.Second)})
+	want(
+		[]Waitlist{{"procedural._._", 1, three.spec.ID, at.Add(3 * time.Second)}},
+		Waitlist{"", 2, one.spec.ID, at.Add(time.Second)},
+	)
 	put(three.claimed(1))
 	put(three.ended(1, run.Completed, 0))
 	put(two.queued(2))
@@ -108,12 +130,12 @@ func TestLines(t *testing.T) {
 
 // TestLanesThatNothingWaitsInAreForgotten: demands come and go; a coordinator that reads a long history does not keep a line for each.
 func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
-	f := newFold(nil)
-	for n := range 3 * maxLines {
-		f.lines.lane(fmt.Sprint("procedural.p.", n))
+	f := newReducer(nil)
+	for n := range 3 * maxQueues {
+		f.waitlists.queue(fmt.Sprint("procedural.p.", n))
 	}
-	if len(f.lines.lanes) > maxLines {
-		t.Errorf("%d lines are kept", len(f.lines.lanes))
+	if len(f.waitlists.queues) > maxQueues {
+		t.Errorf("%d lines are kept", len(f.waitlists.queues))
 	}
 }
 
@@ -135,7 +157,7 @@ func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	j = joined(nil, Config{Key: keyOf, OnStep: func(s Step) { took = s.Elapsed }})
-	j.fold = f
+	j.reducer = f
 	j.live.Store(true)
 	at(j, 3, a.ended(1, run.Completed, 0))
 	if took != time.Second {

@@ -9,8 +9,8 @@ import (
 	"sort"
 )
 
-// join makes of the entries what records make: who belongs to whom, the counts, and what is to be looked at.
-func (l *loading) join() error {
+// join completes the state from the entries: links, counts, and the work that is due.
+func (l *checkpointReader) join() error {
 	for _, step := range []func() error{l.joinSessions, l.joinRows, l.joinChildren, l.wakeSessions} {
 		if err := step(); err != nil {
 			return err
@@ -21,18 +21,18 @@ func (l *loading) join() error {
 	return nil
 }
 
-// at is the row whose first record this is; nil where it is gone.
-func (l *loading) at(first uint64) *row {
+// at returns the row with this first record; nil if it is evicted.
+func (l *checkpointReader) at(first uint64) *row {
 	all := l.f.order
 	i := sort.Search(len(all), func(i int) bool { return all[i].first >= first })
-	if i == len(all) || all[i].first != first || all[i].gone {
+	if i == len(all) || all[i].first != first || all[i].evicted {
 		return nil
 	}
 	return all[i]
 }
 
-// rowsAt are the rows of these first records that are not gone.
-func (l *loading) rowsAt(firsts []uint64) (all []*row) {
+// rowsAt returns the rows with these first records, without evicted ones.
+func (l *checkpointReader) rowsAt(firsts []uint64) (all []*row) {
 	for _, first := range firsts {
 		if r := l.at(first); r != nil {
 			all = append(all, r)
@@ -41,8 +41,8 @@ func (l *loading) rowsAt(firsts []uint64) (all []*row) {
 	return all
 }
 
-// sessionAt is the session that begins with this record, where it is one that is kept.
-func (l *loading) sessionAt(first uint64) *session {
+// sessionAt returns the kept session with this first record.
+func (l *checkpointReader) sessionAt(first uint64) *session {
 	all := l.f.sorder
 	i := sort.Search(len(all), func(i int) bool { return all[i].first >= first })
 	if i == len(all) || all[i].first != first || l.f.sessions[all[i].id] != all[i] {
@@ -51,17 +51,17 @@ func (l *loading) sessionAt(first uint64) *session {
 	return all[i]
 }
 
-// joinSessions has each session found by its id.
-func (l *loading) joinSessions() error {
+// joinSessions indexes sessions by id.
+func (l *checkpointReader) joinSessions() error {
 	f := l.f
 	for _, s := range f.sorder {
 		if s.runs == 0 {
-			f.goneSess++
+			f.evictedSessions++
 			continue
 		}
 		s.runs = 0
 		if f.sessions[s.id] != nil { // link counts them
-			return errors.New("a session comes twice")
+			return errors.New("a session appears twice")
 		}
 		f.sessions[s.id] = s
 		f.trees.children.add(s)
@@ -69,17 +69,17 @@ func (l *loading) joinSessions() error {
 	return nil
 }
 
-// joinRows has each run found by its id, puts it into its session, and names the parent's turn that tells of it.
-func (l *loading) joinRows() error {
+// joinRows indexes runs by id, links them to their sessions, and sets the turns that report them.
+func (l *checkpointReader) joinRows() error {
 	f := l.f
 	for i, r := range f.order {
-		if r.gone {
-			f.goneRuns++
+		if r.evicted {
+			f.evictedRuns++
 			continue
 		}
 		s := l.sessionAt(l.sessions[i])
 		if s == nil || f.runs[r.id] != nil {
-			return errors.New("a run comes twice, or of no session")
+			return errors.New("a run appears twice, or without its session")
 		}
 		f.runs[r.id] = r
 		link(f, r, s)
@@ -89,32 +89,33 @@ func (l *loading) joinRows() error {
 			f.repeats.add(r, of.text(runPrefix))
 		}
 		if l.turns[i] != 0 {
-			r.by = l.at(l.turns[i])
+			r.turn = l.at(l.turns[i])
 		}
-		if h := f.webhooks.of[r]; h != nil && r.hook == hookOwed {
+		if h := f.webhooks.of[r]; h != nil && r.webhook == webhookPending {
 			f.webhooks.hosts.add(h)
 		}
 	}
 	return nil
 }
 
-// joinChildren gives callback turns, begun or promised, the runs that they tell of. Then every live run stands where it waits.
-func (l *loading) joinChildren() error {
+// joinChildren attaches children to callback turns and reservations, and puts every open run into its
+// waitlist.
+func (l *checkpointReader) joinChildren() error {
 	f := l.f
-	for r, told := range l.told {
+	for r, told := range l.reported {
 		r.live.children = append(r.live.children, l.rowsAt(told)...)
 	}
-	for id, firsts := range l.promised {
-		p := f.debts.promised[id]
+	for id, firsts := range l.reserved {
+		p := f.callbacks.reserved[id]
 		p.children = append(p.children, l.rowsAt(firsts)...)
-		f.debts.promised[id] = p
+		f.callbacks.reserved[id] = p
 	}
-	f.lines.lineUp(f.head)
+	f.waitlists.rebuild(f.head)
 	return nil
 }
 
-// wakeSessions gives each session its last end and the children that it is owed, and notes what is to be done for it.
-func (l *loading) wakeSessions() error {
+// wakeSessions sets each session's last ended run and pending children, and notes what is due for it.
+func (l *checkpointReader) wakeSessions() error {
 	f := l.f
 	for i, s := range f.sorder {
 		if f.sessions[s.id] != s {
@@ -124,22 +125,22 @@ func (l *loading) wakeSessions() error {
 		if !s.whole() {
 			return errors.New("a session without its runs")
 		}
-		for _, child := range l.rowsAt(l.owed[s]) {
+		for _, child := range l.rowsAt(l.pending[s]) {
 			if child.suppressed {
 				f.trees.suppressing[s] = append(f.trees.suppressing[s], child)
 				continue
 			}
-			s.owed = append(s.owed, child)
-			f.owing[s] = true
+			s.pending = append(s.pending, child)
+			f.pending[s] = true
 		}
 		f.trees.indexBelow(s)
 		f.settle(s)
-		f.debts.callable(s)
+		f.callbacks.noteReady(s)
 	}
 	return nil
 }
 
-// whole tells whether a session has runs, and as its last end one of its own that has ended.
+// whole reports whether a session has runs and its last ended run is an ended run of its own.
 func (s *session) whole() bool {
 	end := s.lastEnded
 	if end == nil {
@@ -148,8 +149,8 @@ func (s *session) whole() bool {
 	return s.runs > 0 && end.live == nil && end.session == s
 }
 
-// link puts a row behind those before it.
-func link(f *fold, r *row, s *session) {
+// link appends a row to its session and, if open, to the list of open runs.
+func link(f *reducer, r *row, s *session) {
 	r.session = s
 	if s.last == nil {
 		s.firstRow = r
@@ -164,16 +165,16 @@ func link(f *fold, r *row, s *session) {
 	}
 	s.live = append(s.live, r)
 	if r.live.snap.TreeStop.Seq != 0 {
-		f.trees.halting[r] = true
+		f.trees.stopping[r] = true
 	}
 	if r.live.snap.UnverifiedSeq != 0 {
-		f.offers = append(f.offers, r)
+		f.results = append(f.results, r)
 	}
 	if r.live.snap.open() {
 		s.open++
 	}
 	if r.live.snap.Claim != nil {
-		f.begun++
+		f.claimed++
 	} else {
 		f.waiting++
 	}
@@ -186,24 +187,32 @@ func link(f *fold, r *row, s *session) {
 	f.tail = r
 }
 
-// load makes a fold of a snapshot.
-func load(raw []byte, identity string, key func(string, int) string) (*fold, error) {
+// load builds the state from a checkpoint.
+func load(raw []byte, identity string, key func(string, int) string) (*reducer, error) {
 	d := &decoder{raw: raw}
 	if string(d.next(uint64(len(snapshotMagic)))) != snapshotMagic {
 		return nil, errDamaged
 	}
 	if v := d.u(); d.bad || v != snapshotVersion {
-		return nil, fmt.Errorf("its version is %d, this program's %d", v, snapshotVersion)
+		return nil, fmt.Errorf("its version is %d, this program's is %d", v, snapshotVersion)
 	}
-	if len(raw) < d.at+4 || crc32.Checksum(raw[:len(raw)-4], castagnoli) != binary.LittleEndian.Uint32(raw[len(raw)-4:]) {
+	if len(raw) < d.at+4 ||
+		crc32.Checksum(raw[:len(raw)-4], castagnoli) != binary.LittleEndian.Uint32(raw[len(raw)-4:]) {
 		return nil, errDamaged
 	}
 	d.raw = raw[:len(raw)-4]
 	if of := d.text(); of != identity {
-		return nil, errors.New("it is of another stream")
+		return nil, errors.New("it belongs to another stream")
 	}
-	f := newFold(key)
-	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}, promised: map[ident][]uint64{}, repeats: map[*row]ident{}}
+	f := newReducer(key)
+	l := &checkpointReader{
+		decoder:  d,
+		f:        f,
+		pending:  map[*session][]uint64{},
+		reported: map[*row][]uint64{},
+		reserved: map[ident][]uint64{},
+		repeats:  map[*row]ident{},
+	}
 	for d.kind() {
 		switch d.entry {
 		case entrySession:
@@ -225,6 +234,6 @@ func load(raw []byte, identity string, key func(string, int) string) (*fold, err
 	if err := l.join(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	f.changes = changes{lost: f.seq} // what changed before, nobody knows
+	f.changes = changes{lost: f.seq} // earlier changes are unknown
 	return f, nil
 }

@@ -9,11 +9,11 @@ import (
 	"ao/shared/run"
 )
 
-// maxLines is how many lanes are remembered of which nothing waits in any more.
-const maxLines = 1024
+// maxQueues is how many queues are remembered before empty ones are forgotten.
+const maxQueues = 1024
 
-// enter puts a run at the end of a line.
-func (l *line) enter(r *row, at int64) {
+// enter appends a run.
+func (l *waitlist) enter(r *row, at int64) {
 	p := r.live
 	p.in, p.before, p.behind, p.since = l, l.last, nil, at
 	if l.last == nil {
@@ -25,8 +25,8 @@ func (l *line) enter(r *row, at int64) {
 	l.n++
 }
 
-// quit takes a run out of the line that it is in.
-func (r *row) quit() {
+// leaveWaitlist removes a run from its waitlist.
+func (r *row) leaveWaitlist() {
 	p, l := r.live, r.live.in
 	if p.before != nil {
 		p.before.live.behind = p.behind
@@ -42,31 +42,31 @@ func (r *row) quit() {
 	p.in, p.before, p.behind = nil, nil, nil
 }
 
-// into moves a run into another line.
-func (l *line) into(r *row, at int64) {
-	r.quit()
+// moveIn moves a run here from another waitlist.
+func (l *waitlist) moveIn(r *row, at int64) {
+	r.leaveWaitlist()
 	l.enter(r, at)
 }
 
-// lane is the line of those that wait in a lane; its name is kept once.
-func (ls *lines) lane(name string) *line {
-	if l := ls.lanes[name]; l != nil {
+// queue returns the waitlist of a queue. Its name is stored once.
+func (ls *waitlists) queue(name string) *waitlist {
+	if l := ls.queues[name]; l != nil {
 		return l
 	}
-	if len(ls.lanes) >= maxLines {
-		for other, l := range ls.lanes {
+	if len(ls.queues) >= maxQueues {
+		for other, l := range ls.queues {
 			if l.n == 0 {
-				delete(ls.lanes, other)
+				delete(ls.queues, other)
 			}
 		}
 	}
-	l := &line{lane: string([]byte(name))} // without the subject that it is a part of
-	ls.lanes[l.lane] = l
+	l := &waitlist{queue: string([]byte(name))} // a copy, not a part of the subject
+	ls.queues[l.queue] = l
 	return l
 }
 
-// lineUp puts the runs of a snapshot into their lines, in the order in which they came there.
-func (ls *lines) lineUp(head *row) {
+// rebuild puts the runs of a checkpoint into their waitlists, in the order in which they arrived there.
+func (ls *waitlists) rebuild(head *row) {
 	came := func(r *row) uint64 { return max(r.live.snap.QueuedSeq, r.live.snap.ClaimSeq, r.first) }
 	var all []*row
 	for r := head; r != nil; r = r.live.next {
@@ -74,43 +74,43 @@ func (ls *lines) lineUp(head *row) {
 	}
 	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(came(a), came(b)) })
 	for _, r := range all {
-		l, since := &ls.apart, r.created
+		l, since := &ls.unqueued, r.created
 		switch a := r.live.snap; {
 		case a.Claim != nil:
-			l, since = &ls.underway, r.claimed
+			l, since = &ls.claimed, r.claimed
 		case a.Queue != "":
-			l = ls.lane(a.Queue)
+			l = ls.queue(a.Queue)
 		}
 		l.enter(r, since)
 	}
 }
 
-// Line is what waits for one thing.
+// Waitlist is a summary of the runs that wait in a queue.
 type Waitlist struct {
-	Queue   string // empty: nobody has queued it, since it is not its turn, or no runner matches
+	Queue   string // empty: not queued, since it is not their turn or no runner matches
 	Waiting int
-	RunID   string    // the one that waits there for longest
-	Since   time.Time // … since then; of runs that a snapshot had, since they were accepted
+	RunID   string    // the one that has waited longest
+	Since   time.Time // since when it waits; after a restart from a checkpoint, since it was accepted
 }
 
-func (l *line) shown() Waitlist {
-	s := Waitlist{Queue: l.lane, Waiting: l.n}
+func (l *waitlist) shown() Waitlist {
+	s := Waitlist{Queue: l.queue, Waiting: l.n}
 	if l.first != nil {
 		s.RunID, s.Since = l.first.runID(), moment(l.first.live.since)
 	}
 	return s
 }
 
-// Totals are what this projection has seen since it had caught up.
+// Totals is what this projection has counted since it caught up.
 type Totals struct {
 	Accepted  uint64 `json:"accepted"`
-	Retried   uint64 `json:"retried"` // attempts that failed with another to follow
+	Retried   uint64 `json:"retried"` // attempts that failed and were followed by another
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
 	Stopped   uint64 `json:"stopped"`
 }
 
-// count takes a change into the totals.
+// count adds a change.
 func (t *Totals) count(ch Change) {
 	switch {
 	case ch.Before == "" && ch.RunID != "":

@@ -1,0 +1,24 @@
+package projection
+
+import (
+	"ao/shared/run"
+	"ao/shared/runnerapi"
+)
+
+// binding returns what the session's executor bound last; zero if it bound nothing.
+func (s *session) binding() binding {
+	if s.bound == nil {
+		return binding{}
+	}
+	return *s.bound
+}
+
+// bindingOf returns the binding that a queued record implies, for when the record that bound it is no longer
+// kept. The
+// run demanded the session's host. A state pointer works on every host, whatever else that run demanded.
+func bindingOf(s *run.Spec) *binding {
+	if runnerapi.IsStatePointer(s.ExecutorSessionID) {
+		return &binding{model: s.ExecutorSessionID, profile: s.Demands.ExecutorProfile}
+	}
+	return &binding{s.ExecutorSessionID, s.Demands.Hostname, s.Demands.ExecutorProfile}
+}

@@ -1,0 +1,288 @@
+package projection
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/stream"
+	"ao/nats/subject"
+)
+
+// A checkpoint is written after so many records or, if anything changed, so long.
+const (
+	snapshotRecords = 200_000
+	snapshotEvery   = 10 * time.Minute
+	strayAge        = 7 * 24 * time.Hour // checkpoints of other streams, and unfinished ones of a killed program
+)
+
+// checkpointStore is the folder of checkpoints. A checkpoint only shortens a start: if anything is wrong with
+// it, it is
+// discarded and the whole history is read.
+type checkpointStore struct {
+	p        *Projection
+	source   Source
+	log      *slog.Logger
+	dir      string
+	identity string // of the stream; empty: unknown, nothing is stored
+	saved    uint64 // sequence of the newest checkpoint
+	at       time.Time
+	newest   atomic.Pointer[SnapshotStats]
+}
+
+// open finds out which stream the checkpoints belong to, and whether the folder can be used.
+func (s *checkpointStore) open(ctx context.Context) {
+	if s.dir == "" {
+		return
+	}
+	err := os.MkdirAll(s.dir, 0o700)
+	if err == nil {
+		err = s.usable()
+	}
+	if err != nil {
+		s.log.Warn("no checkpoints: every start reads the whole history", "err", err)
+		return
+	}
+	for ctx.Err() == nil {
+		if state, err := s.source.State(ctx); err == nil {
+			s.identity = subject.Runs + " " + state.Created.UTC().Format(time.RFC3339Nano)
+			return
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	s.identity = ""
+}
+
+func (s *checkpointStore) usable() error {
+	f, err := os.CreateTemp(s.dir, "fold-*.part")
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+func (s *checkpointStore) file() string {
+	sum := sha256.Sum256([]byte(s.identity))
+	return filepath.Join(s.dir, "fold-"+hex.EncodeToString(sum[:8])+".snapshot")
+}
+
+// restore loads the checkpoint if it belongs to the stream's history. It returns the last of the checkpoint's
+// records that
+// is kept, from which the stream is followed.
+func (s *checkpointStore) restore(ctx context.Context) (last Record) {
+	if s.identity == "" {
+		return Record{}
+	}
+	begin := time.Now()
+	raw, err := os.ReadFile(s.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return Record{}
+	}
+	var f *reducer
+	if err == nil {
+		f, err = load(raw, s.identity, read(s.p, func(f *reducer) func(string, int) string { return f.key }))
+	}
+	for err == nil {
+		var wrong error
+		last, wrong, err = s.check(ctx, f)
+		if err == nil && wrong == nil {
+			break
+		}
+		if wrong != nil {
+			err = wrong
+			break
+		}
+		if ctx.Err() != nil {
+			return Record{}
+		}
+		s.log.Debug("checkpoint not compared yet, retrying", "err", err) // NATS is away
+		pause(ctx, 100*time.Millisecond)
+		err = nil
+	}
+	if err != nil {
+		s.discard(err)
+		return Record{}
+	}
+	s.p.restore(f)
+	s.saved, s.at = f.seq, time.Now()
+	s.log.Info("checkpoint read", "seq", f.seq, "runs", len(f.runs), "took", time.Since(begin).Round(time.Millisecond))
+	return last
+}
+
+// check returns whether the stream continues from the checkpoint and still holds its last records, and the
+// last of these
+// that is kept. err: NATS did not answer.
+func (s *checkpointStore) check(ctx context.Context, f *reducer) (last Record, wrong, err error) {
+	state, err := s.source.State(ctx)
+	if err != nil {
+		return last, nil, err
+	}
+	if f.seq > state.Last {
+		return last, fmt.Errorf("it ends at record %d, the history ends at %d", f.seq, state.Last), nil
+	}
+	if state.First > f.seq+1 {
+		return last, fmt.Errorf("it ends at record %d, the history begins at %d", f.seq, state.First), nil
+	}
+	for _, p := range lastFingerprints(f) {
+		m, err := s.source.Get(ctx, p.seq)
+		if errors.Is(err, stream.ErrNotFound) { // purged
+			continue
+		}
+		if err != nil {
+			return last, nil, err
+		}
+		if now, _ := fingerprintOf(m, nil); now != p {
+			return last, fmt.Errorf("record %d has changed", p.seq), nil
+		}
+		last = m
+	}
+	if last.Seq == 0 {
+		return last, errors.New("none of its last records is kept, so it cannot be matched with this history"), nil
+	}
+	return last, nil, nil
+}
+
+// discard removes the checkpoint.
+func (s *checkpointStore) discard(why error) {
+	s.saved = 0
+	if s.identity == "" {
+		return
+	}
+	err := os.Remove(s.file())
+	if !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("checkpoint discarded; reading the whole history", "why", why, "err", err)
+	}
+}
+
+// run writes checkpoints until ctx ends.
+func (s *checkpointStore) run(ctx context.Context) {
+	if s.identity == "" {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		moved := s.applied() - s.saved
+		if s.p.live.Load() && moved > 0 && (moved >= snapshotRecords || time.Since(s.at) >= snapshotEvery) {
+			_, err := s.save(func() { pause(ctx, 2*lockTime) })
+			if errors.Is(err, errInterrupted) {
+				continue // with the next tick
+			}
+			s.at = time.Now() // also after a failure: not every second
+		}
+	}
+}
+
+// saveFinal writes the checkpoint of a clean shutdown.
+func (s *checkpointStore) saveFinal() {
+	if s.identity != "" && s.applied() > s.saved {
+		_, _ = s.save(func() {})
+	}
+}
+
+// SnapshotStats describes a checkpoint that was written.
+type SnapshotStats struct {
+	Seq     uint64 // of the last record in it
+	Bytes   int64
+	Took    time.Duration // total time
+	Longest time.Duration // the longest time that the lock was held
+}
+
+// save writes a checkpoint. rest is called between two locks. Errors are logged here.
+func (s *checkpointStore) save(rest func()) (done SnapshotStats, err error) {
+	if !read(s.p, canCheckpoint) {
+		return done, nil
+	}
+	begin := time.Now()
+	part, err := os.CreateTemp(s.dir, "fold-*.part")
+	if err == nil {
+		done, err = s.writeFile(part, rest)
+		if err != nil {
+			os.Remove(part.Name())
+		}
+	}
+	done.Took = time.Since(begin)
+	switch {
+	case err == nil:
+		s.saved, s.at = done.Seq, time.Now()
+		s.newest.Store(&done)
+		s.log.Info(
+			"checkpoint written",
+			"seq",
+			done.Seq,
+			"bytes",
+			done.Bytes,
+			"took",
+			done.Took.Round(time.Millisecond),
+			"longest_lock",
+			done.Longest.Round(time.Microsecond),
+		)
+		s.removeStrays()
+	case !errors.Is(err, errInterrupted):
+		s.log.Warn("checkpoint not written; the next start reads more", "err", err)
+	}
+	return done, err
+}
+
+// writeFile writes the file and then gives it its name: it is complete, or not there.
+func (s *checkpointStore) writeFile(part *os.File, rest func()) (done SnapshotStats, err error) {
+	defer part.Close()
+	sum := crc32.New(castagnoli)
+	done.Seq, done.Longest, err = writeCheckpoint(s.p, s.identity, rest, func(b []byte) error {
+		sum.Write(b)
+		n, err := part.Write(b)
+		done.Bytes += int64(n)
+		return err
+	})
+	if err == nil {
+		_, err = part.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	}
+	if err == nil {
+		err = part.Sync()
+	}
+	if err == nil {
+		err = part.Close()
+	}
+	if err == nil {
+		err = os.Rename(part.Name(), s.file())
+	}
+	if err != nil {
+		return done, err
+	}
+	folder, err := os.Open(s.dir)
+	if err == nil {
+		err = errors.Join(folder.Sync(), folder.Close())
+	}
+	return done, err
+}
+
+// removeStrays removes old checkpoints of other streams, and unfinished ones.
+func (s *checkpointStore) removeStrays() {
+	all, _ := filepath.Glob(filepath.Join(s.dir, "fold-*"))
+	for _, name := range all {
+		if i, err := os.Stat(name); err == nil && name != s.file() && time.Since(i.ModTime()) > strayAge {
+			os.Remove(name)
+		}
+	}
+}
+
+// applied returns the sequence of the last applied record.
+func (s *checkpointStore) applied() uint64 {
+	return read(s.p, func(f *reducer) uint64 { return f.seq })
+}
