@@ -2,6 +2,7 @@ package projection
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func (d *callbacks) returnChildren(r *row) {
 	}
 	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.evicted })
 	if len(back) > 0 {
-		r.session.misses++
+		r.session.misses = uint16(min(int(r.session.misses)+1, math.MaxUint16))
 	}
 	if len(back) > 0 || r.live.snap.Spec.IsCallbackTurn { // its list may be truncated
 		r.callback = false

@@ -3,6 +3,7 @@ package projection
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -157,7 +158,7 @@ func (l *checkpointReader) session() {
 		if b := (binding{l.text(), l.name(), l.name()}); b != (binding{}) {
 			s.bound = &b
 		}
-		s.misses = int32(l.u())
+		s.misses = uint16(min(l.u(), math.MaxUint16))
 		s.runs = 1 // it is kept
 	}
 	all := l.f.sorder

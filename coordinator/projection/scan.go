@@ -20,17 +20,17 @@ func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			c.V = int(strictjson.Number(v))
+			c.V = int(strictjson.Uint(v))
 		case "session_id":
-			c.SessionID = strictjson.Text(v)
+			c.SessionID = strictjson.String(v)
 		case "runner_id":
-			c.RunnerID = sc.name(strictjson.Inside(v))
+			c.RunnerID = sc.name(strictjson.StringBytes(v))
 		case "instance":
-			c.Instance = sc.name(strictjson.Inside(v))
+			c.Instance = sc.name(strictjson.StringBytes(v))
 		case "nonce":
-			c.Nonce = strictjson.Text(v)
+			c.Nonce = strictjson.String(v)
 		case "attempt":
-			c.Attempt = int(strictjson.Number(v))
+			c.Attempt = int(strictjson.Uint(v))
 		case "at":
 			c.At = run.ParseTime(v)
 		case "proves":
@@ -47,15 +47,15 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			e.V = int(strictjson.Number(v))
+			e.V = int(strictjson.Uint(v))
 		case "runner_id":
-			e.RunnerID = sc.name(strictjson.Inside(v))
+			e.RunnerID = sc.name(strictjson.StringBytes(v))
 		case "status":
-			e.Status = run.Status(sc.name(strictjson.Inside(v)))
+			e.Status = run.Status(sc.name(strictjson.StringBytes(v)))
 		case "events":
-			e.Events = strictjson.Number(v)
+			e.Events = strictjson.Uint(v)
 		case "checked":
-			e.Checked = strictjson.Text(v)
+			e.Checked = strictjson.String(v)
 		case "started_at":
 			if at := run.ParseTime(v); !at.IsZero() {
 				e.StartedAt = &at
@@ -71,7 +71,7 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 func scanVersion(body []byte) (v int, err error) {
 	err = strictjson.Scan(body, func(name, value []byte) {
 		if string(name) == "v" {
-			v = int(strictjson.Number(value))
+			v = int(strictjson.Uint(value))
 		}
 	})
 	return v, err
@@ -82,9 +82,9 @@ func scanDeleted(body []byte) (version int, parent string, err error) {
 	err = strictjson.Scan(body, func(name, value []byte) {
 		switch string(name) {
 		case "v":
-			version = int(strictjson.Number(value))
+			version = int(strictjson.Uint(value))
 		case "parent_session_id":
-			parent = strictjson.Text(value)
+			parent = strictjson.String(value)
 		}
 	})
 	return version, parent, err

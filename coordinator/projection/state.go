@@ -283,9 +283,9 @@ type session struct {
 	bound          *binding // what its executor bound last, nil: nothing
 	open           int32    // how many of live are queued or claimed
 	runs           int32
-	place          int32 // among its parent's children
-	due            bool  // noted as ready for a callback
-	misses         int32 // callback turns in a row that ended unclaimed
+	place          int32  // among its parent's children
+	misses         uint16 // callback turns in a row that ended unclaimed, up to its maximum
+	due            bool   // noted as ready for a callback
 }
 
 // ident is a compact id: the ids that coordinators make are a prefix and 32 hexadecimal digits.

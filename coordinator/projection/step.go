@@ -100,7 +100,7 @@ func reason(body []byte) (code string) {
 		if string(name) == "error" {
 			_ = strictjson.Scan(v, func(name, v []byte) {
 				if string(name) == "error" {
-					code = strictjson.Text(v)
+					code = strictjson.String(v)
 				}
 			})
 		}

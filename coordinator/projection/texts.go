@@ -294,9 +294,9 @@ func failureOf(body []byte) (text string) {
 		_ = strictjson.Scan(v, func(name, v []byte) {
 			switch string(name) {
 			case "error":
-				code = strictjson.Text(v)
+				code = strictjson.String(v)
 			case "message":
-				message = strictjson.Text(v)
+				message = strictjson.String(v)
 			}
 		})
 		text = shortText(code + " " + message)

@@ -135,7 +135,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	r, part := n.t.Run, subject.Partition(n.t.Run.SessionID)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(storyReaders)
-	whole, skipped := ends(n.t.Whole, storyWhole)
+	whole, skipped := ends(n.t.Full, storyWhole)
 	for _, seq := range whole {
 		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, seq) }, n.whole)
 	}
@@ -173,11 +173,11 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 		n.readAll(g, n.lists(ctx, r.Parent, n.t.Turn), n.callback)
 	}
 	if r.Type == run.Resume {
-		n.readAll(g, n.lists(ctx, r.SessionID, n.t.Whole[0]), n.tells)
+		n.readAll(g, n.lists(ctx, r.SessionID, n.t.Full[0]), n.tells)
 	}
 	if r.CallbackURL != "" && r.Status.Final() {
 		n.readAll(g, func() ([]bus.Message, error) {
-			return n.Records.Records(ctx, subject.NotifiedOf(part, r.ID), n.t.Whole[0], storyHooks)
+			return n.Records.Records(ctx, subject.NotifiedOf(part, r.ID), n.t.Full[0], storyHooks)
 		}, n.hooks)
 	}
 	var rejected []Step

@@ -144,7 +144,7 @@ func (n *narrator) whole(m bus.Message) {
 	if err != nil || rec.Run != n.t.Run.ID {
 		return
 	}
-	if m.Seq == n.t.Whole[0] {
+	if m.Seq == n.t.Full[0] {
 		say := "for agent " + n.t.Run.Agent
 		if n.t.Run.Type == run.Resume {
 			say += ", as another turn of its session"
@@ -275,7 +275,7 @@ func say(f *fault.Fault) string {
 }
 
 func (n *narrator) stop(m bus.Message) {
-	if m.Seq <= n.t.Whole[0] {
+	if m.Seq <= n.t.Full[0] {
 		return
 	}
 	say := "a stop was requested"
@@ -407,7 +407,7 @@ func (n *narrator) known() {
 				len(n.all)})
 		}
 	}
-	put(n.t.Whole[0], &r.CreatedAt, 0, stepAccepted, "for agent "+r.Agent)
+	put(n.t.Full[0], &r.CreatedAt, 0, stepAccepted, "for agent "+r.Agent)
 	if r.RunnerID != "" {
 		put(n.t.Claim, r.ClaimedAt, r.Attempt, stepClaimed, "by runner "+r.RunnerID)
 		put(n.t.Claim, r.StartedAt, r.Attempt, stepStarted, "the executor is running")

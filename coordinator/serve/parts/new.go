@@ -21,8 +21,8 @@ func New(cfg Config) *Coordinator {
 	history := projection.New(cfg.Bus, projection.Config{
 		Log: cfg.Log, Dir: cfg.DataDir, OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) },
 		OnStep: c.newMeters(), Version: cfg.RecordVersion,
-		Key:     c.keys.Of,
-		Checked: c.keys.ValidChecked,
+		Key:          c.keys.Of,
+		ValidChecked: c.keys.ValidChecked,
 	})
 	wireHistory(c, history)
 	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Ready: c.started.Load}
