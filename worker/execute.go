@@ -18,9 +18,6 @@ import (
 	"ao/worker/procedural"
 )
 
-// defaultTimeout is the time limit of a run that has none, by agent type.
-var defaultTimeout = map[string]time.Duration{run.Procedural: procedural.DefaultTimeout, run.Autonomous: time.Hour}
-
 // timeout is the cause of an attempt's end: its limit, and who set it.
 type timeout struct {
 	limit time.Duration
@@ -42,7 +39,7 @@ func limitOf(a *attempt, profile int) timeout {
 		t.what = "Command"
 	}
 	if t.limit <= 0 {
-		t.limit, t.by = cmp.Or(defaultTimeout[a.AgentType], time.Hour), "default"
+		t.limit, t.by = run.DefaultTimeout(a.AgentType), "default"
 	}
 	if p := time.Duration(profile) * time.Second; p > 0 && p < t.limit {
 		t.limit, t.by = p, "profile"

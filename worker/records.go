@@ -21,7 +21,7 @@ import (
 )
 
 // maxInline is the largest result in a record, in bytes. Larger ones are stored as parts.
-const maxInline = 256 << 10
+const maxInline = run.MaxInline
 
 // maxMessage is the longest error message in a record, in bytes.
 const maxMessage = 32 << 10

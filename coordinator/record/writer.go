@@ -19,7 +19,7 @@ import (
 )
 
 // MaxInline is the largest body that a record carries itself. Larger ones go to the object store.
-const MaxInline = 256 << 10
+const MaxInline = run.MaxInline
 
 // ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result: a server that
 // came back

@@ -295,12 +295,9 @@ func (p *Planner) checkAffinity(session string) error {
 		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 
-// defaultTimeout has the limits of an execution in seconds, where nobody sets one.
-var defaultTimeout = map[string]int{run.Procedural: 300, run.Autonomous: 3600}
-
 // timeout returns the limit of the execution and who set it. The agent's value, else its profile's, is the upper bound.
 func timeout(req *run.Request, a *agents.Resolved) (seconds int, by string) {
-	seconds, by = defaultTimeout[a.Type], "default"
+	seconds, by = int(run.DefaultTimeout(a.Type).Seconds()), "default"
 	limit, limitBy := a.TimeoutSeconds, "agent"
 	if limit == 0 {
 		limit, limitBy = a.ProfileTimeout, "profile"

@@ -16,6 +16,9 @@ const Version = 1
 // PartSize is the size of a payload's parts, in bytes. With its envelope a part is well below NATS's 1 MiB.
 const PartSize = 512 << 10
 
+// MaxInline is the size limit of a body in a record, in bytes. A larger one is stored as a payload.
+const MaxInline = 256 << 10
+
 // Payload names a body that is too large for a message: numbered parts in the object store.
 type Payload struct {
 	Name   string `json:"name"`

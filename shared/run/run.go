@@ -30,6 +30,20 @@ const (
 	Procedural = "procedural"
 )
 
+// The execution timeouts of runs without one, by agent type.
+const (
+	proceduralTimeout = 5 * time.Minute
+	autonomousTimeout = time.Hour
+)
+
+// DefaultTimeout is the execution timeout of a run without one.
+func DefaultTimeout(agentType string) time.Duration {
+	if agentType == Procedural {
+		return proceduralTimeout
+	}
+	return autonomousTimeout
+}
+
 // MaxDepth is the largest allowed AO_MAX_DEPTH.
 const MaxDepth = 250
 

@@ -45,8 +45,6 @@ const (
 )
 
 const (
-	// DefaultTimeout is the time limit of a run that has none of its own.
-	DefaultTimeout = 5 * time.Minute
 	// ExitTimeout is the exit code of a run that exceeded its time limit.
 	exitTimeout = 124
 
@@ -79,11 +77,11 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
-	limit := cmp.Or(j.Timeout, DefaultTimeout)
+	limit := cmp.Or(j.Timeout, run.DefaultTimeout(run.Procedural))
 	if end, ok := ctx.Deadline(); ok { // the caller's own limit
 		limit = min(limit, time.Until(end).Round(time.Second))
 	}
-	timed, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.Timeout, DefaultTimeout), errTimeout)
+	timed, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.Timeout, run.DefaultTimeout(run.Procedural)), errTimeout)
 	defer cancel()
 	most := cmp.Or(j.MaxResult, maxResult)
 	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace,

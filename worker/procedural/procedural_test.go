@@ -165,7 +165,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 }
 
 func TestSpoken(t *testing.T) {
-	for d, want := range map[time.Duration]string{DefaultTimeout: "5 minutes",
+	for d, want := range map[time.Duration]string{run.DefaultTimeout(run.Procedural): "5 minutes",
 		30 * time.Second: "30 seconds", 90 * time.Second: "90 seconds", time.Hour: "1 hour", time.Minute: "1 minute",
 		1500 * time.Millisecond: "1.5s"} {
 		if got := FormatLimit(d); got != want {
