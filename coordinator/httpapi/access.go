@@ -14,17 +14,16 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// guard finds out who asks and whether they may.
+// guard authenticates and authorizes requests.
 type guard struct {
-	tokens   *access.Tokens // nil: whoever reaches the address may do everything
+	tokens   *access.Tokens // nil: everybody may do everything
 	logins   Logins
-	secure   bool // cookies go over TLS only
+	secure   bool // cookies are sent over TLS only
 	runs     Runs
 	sessions Sessions
 }
 
-// authorize finds out who asks and whether they may, before anything of the request is read. It answers with what is
-// missing.
+// authorize authenticates the caller and checks the route's rule, before anything else of the request is read.
 func (a *guard) authorize(g *gin.Context) error {
 	rule := access.RuleOf(g.Request.Method, g.FullPath())
 	if rule.Scope == access.Open {
@@ -52,7 +51,7 @@ func (a *guard) authorize(g *gin.Context) error {
 	return err
 }
 
-// challenge says to a client's library what its person reads in the body.
+// challenge returns the header WWW-Authenticate of a 401.
 func challenge(r *http.Request) string {
 	if r.Header.Get("Authorization") == "" {
 		return `Bearer realm="ao"`
@@ -60,7 +59,7 @@ func challenge(r *http.Request) string {
 	return `Bearer realm="ao", error="invalid_token"`
 }
 
-// identify tells who asks. A session token always counts, for it takes rights away where no tokens are asked for.
+// identify returns the caller. A session token always counts, since it restricts the caller.
 func (a *guard) identify(r *http.Request) (access.Caller, error) {
 	given := r.Header.Values("Authorization")
 	token, err := "", error(nil)
@@ -90,7 +89,7 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 	return a.tokens.Check(token)
 }
 
-// readBearer reads the header.
+// readBearer reads the header Authorization.
 func readBearer(given []string) (string, error) {
 	if len(given) > 1 {
 		return "", fault.New(fault.Unauthorized, "", "Authorization is given more than once; send one")
@@ -103,16 +102,16 @@ func readBearer(given []string) (string, error) {
 	return token, nil
 }
 
-// authorizeSession lets a session token do what its session may.
+// authorizeSession checks that a session token may use a route.
 func (a *guard) authorizeSession(g *gin.Context, own string, right access.Right) error {
 	switch right {
-	case access.Shared, access.Submits: // what is submitted is looked at when it is read (request)
+	case access.Shared, access.Submits: // submitted requests are checked when they are read
 		return nil
 	case access.Lists:
 		return a.restrictLists(g, own)
 	case access.Reads, access.Acts:
 		session, err := a.sessionOf(g.Request.Context(), g.Param("id"))
-		if session == "" || err != nil { // there is none like that; the route says so
+		if session == "" || err != nil { // no such id: the route reports it
 			return err
 		}
 		return a.sessions.RequireDescendant(g.Request.Context(), session, own, right == access.Reads)
@@ -120,7 +119,7 @@ func (a *guard) authorizeSession(g *gin.Context, own string, right access.Right)
 	return access.ErrNotForSessions
 }
 
-// sessionOf is the session of a run or session id; empty: it is no such id, or there is no such run.
+// sessionOf returns the session of a run id or session id; empty: there is none.
 func (a *guard) sessionOf(ctx context.Context, id string) (string, error) {
 	if run.CheckSessionID(id) == nil {
 		return id, nil
@@ -135,13 +134,13 @@ func (a *guard) sessionOf(ctx context.Context, id string) (string, error) {
 	return r.SessionID, err
 }
 
-// restrictLists keeps a session's lists to what it may read: a list that names no session is that of its children. A
-// session that does not exist is refused here, lest a stream waits for a stranger's that begins later under that id.
+// restrictLists restricts a session's lists to what it may read; without a filter, to its children. It refuses unknown
+// sessions: a stream could wait for another's session that starts later under that id.
 func (a *guard) restrictLists(g *gin.Context, own string) error {
 	u := g.Request.URL
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil // the route says so
+		return nil // the route reports it
 	}
 	named := false
 	for _, name := range []string{"session_id", "parent_session_id"} {
@@ -151,7 +150,7 @@ func (a *guard) restrictLists(g *gin.Context, own string) error {
 		id := values.Get(name)
 		named = true
 		if run.CheckSessionID(id) != nil { // or it is empty
-			continue // the route says so
+			continue // the route reports it
 		}
 		if err := a.sessions.RequireDescendant(g.Request.Context(), id, own, true); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// agentsAPI answers for agents.
+// agentsAPI serves agents.
 type agentsAPI struct {
 	agents Agents
 	drafts Drafts
@@ -36,8 +36,8 @@ func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 	return map[string][]agents.View{"agents": orEmpty(list)}, err
 }
 
-// shownTo is an agent as a caller may see it. To another agent's session it is not shown how it is told to work, what
-// it is to show to its servers, and where its file lies; below admin its servers' secrets are masked.
+// shownTo returns what a caller may see of an agent. Other agents' sessions do not see its instructions, the secrets of
+// its servers and its path. Below scope admin, its servers' secrets are masked.
 func shownTo(who access.Caller, v agents.View) agents.View {
 	switch {
 	case who.Session != "":
@@ -48,7 +48,7 @@ func shownTo(who access.Caller, v agents.View) agents.View {
 	return v
 }
 
-// tagged answers with an agent and the tag of its definition.
+// tagged answers with an agent and its ETag.
 func tagged(g *gin.Context, v agents.View, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func tagged(g *gin.Context, v agents.View, err error) (any, error) {
 	return shownTo(caller(g), v), nil
 }
 
-// orEmpty keeps a list without entries from being null.
+// orEmpty returns a list that is never nil.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -65,7 +65,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// agentName is the name in the path.
+// agentName returns the name in the path.
 func agentName(g *gin.Context) (string, error) {
 	name := g.Param("name")
 	return name, agent.CheckName("name", name)

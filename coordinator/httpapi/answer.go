@@ -16,7 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// status is the HTTP side of every fault.
+// status maps kinds of faults to HTTP codes.
 var status = map[fault.Kind]int{
 	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest,
 	fault.Unauthorized: http.StatusUnauthorized,
@@ -26,26 +26,26 @@ var status = map[fault.Kind]int{
 	fault.Unavailable: http.StatusServiceUnavailable,
 }
 
-// handler gives what a route answers, or why not. It does not write, except the streams, which say so by written.
+// handler returns what a route answers, or an error. Only streams write themselves; they return written.
 type handler func(*gin.Context) (any, error)
 
-// reply is an answer that differs from its route's usual one.
+// reply is an answer with its own status, location or body.
 type reply struct {
 	status   int
 	location string // header Location
 	body     any    // nil: none
 }
 
-// written is what a handler gives that has answered by itself.
+// written is returned by a handler that has answered itself.
 type written struct{}
 
-// answers writes what handlers give.
+// answers writes what handlers return.
 type answers struct {
 	audit *recorder
 	log   *slog.Logger
 }
 
-// of writes what a handler gives.
+// of returns the gin handler of a handler.
 func (a *answers) of(ok int, f handler) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		v, err := f(g)
@@ -65,10 +65,10 @@ func (a *answers) of(ok int, f handler) gin.HandlerFunc {
 	}
 }
 
-// clientClosed is what the log says of a caller that hung up before its answer; nobody sees it.
+// clientClosed is the status in the log where the caller disconnected before the answer.
 const clientClosed = 499
 
-// refuse writes an error. What nobody classified goes to the log and leaves the process never.
+// refuse writes an error. Unclassified errors are logged and not shown.
 func (a *answers) refuse(g *gin.Context, err error) {
 	f := fault.Of(err)
 	a.audit.refused(g, f.Code)
@@ -105,7 +105,7 @@ var (
 	noStore  = []string{"no-store"}
 )
 
-// write is the one place that answers; it encodes once.
+// write writes every answer and encodes it once.
 func (a *answers) write(g *gin.Context, r reply) {
 	h := g.Writer.Header()
 	if r.location != "" {
@@ -132,8 +132,7 @@ func (a *answers) write(g *gin.Context, r reply) {
 	}
 }
 
-// encode writes v as JSON on one line. Characters that only matter inside HTML stay as they are: nothing here is HTML.
-// What is answered most writes itself.
+// encode writes v as JSON on one line, without HTML escapes. Frequent types encode themselves.
 func encode(b *bytes.Buffer, v any) error {
 	if v, ok := v.(strictjson.Appender); ok {
 		raw, err := v.AppendJSON(b.AvailableBuffer())
@@ -147,7 +146,7 @@ func encode(b *bytes.Buffer, v any) error {
 	return e.Encode(v)
 }
 
-// recycle keeps a buffer for the next answer unless it has grown large.
+// recycle returns a buffer to the pool unless it has grown large.
 func recycle(b *bytes.Buffer) {
 	if b.Cap() <= 1<<20 {
 		b.Reset()
@@ -155,18 +154,18 @@ func recycle(b *bytes.Buffer) {
 	}
 }
 
-// A slow reader may take so long for so much; then it is cut off.
+// Deadlines of slow readers, per piece.
 const (
 	writeTimeout = 30 * time.Second
 	writeChunk   = 256 << 10
 )
 
-// send writes in pieces, each with a deadline of its own.
+// send writes in pieces, each with its own deadline.
 func send(w http.ResponseWriter, b []byte) error {
 	c := http.NewResponseController(w)
 	for len(b) > 0 {
 		n := min(len(b), writeChunk)
-		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // a connection that has none is not slow either
+		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails for connections without deadlines
 		if _, err := w.Write(b[:n]); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// actions names what the routes do that change something. POST /mcp is missing: its tools are recorded each for itself.
+// actions names the routes that change something. POST /mcp is missing: each of its tools is recorded.
 var actions = map[string]string{
 	"POST /runs":           audit.RunCreate,
 	"POST /runs/stop":      audit.RunStop,
@@ -41,19 +41,19 @@ var actions = map[string]string{
 	"POST /runner/register": audit.Register,
 }
 
-// recorder writes what requests change, and what was refused, into the audit log.
+// recorder writes changes and refusals into the audit log.
 type recorder struct {
 	to *audit.Log // nil: nothing is recorded
 }
 
-// note is what is known of a request beside what the request says itself.
+// note has what the request does not say itself.
 type note struct {
 	targets audit.Targets
 	code    string // of its refusal
 	written bool
 }
 
-// noteOf is the request's note; nil: nothing is recorded.
+// noteOf returns the request's note; nil: nothing is recorded.
 func (r *recorder) noteOf(g *gin.Context) *note {
 	if r.to == nil {
 		return nil
@@ -61,24 +61,24 @@ func (r *recorder) noteOf(g *gin.Context) *note {
 	return &exchangeOf(g).note
 }
 
-// changed says what a request changes, where its path does not.
+// changed notes what a request changes, where its path does not say so.
 func (r *recorder) changed(g *gin.Context, t audit.Targets) {
 	if n := r.noteOf(g); n != nil {
 		n.targets = t
 	}
 }
 
-// refused says why a request is refused.
+// refused notes why a request is refused.
 func (r *recorder) refused(g *gin.Context, code string) {
 	if n := r.noteOf(g); n != nil {
 		n.code = code
 	}
 }
 
-// plainID is what a path may be quoted with: ids and names, nothing that somebody may have written there by mistake.
+// plainID matches ids and names that may be quoted from a path.
 var plainID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,80}$`)
 
-// record writes a request's line, once: of what changes something, and of whatever the door refuses.
+// record writes a request's audit entry, once: for changes, and for refusals by the middleware.
 func (r *recorder) record(g *gin.Context, status int) {
 	n := r.noteOf(g)
 	if n == nil || n.written {

@@ -13,24 +13,23 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A body has bodyPatience to arrive, and a second more for each bodyPace bytes that came: one that stalls is given up
-// soon.
+// A body must arrive within bodyTimeout, plus a second for each bodyRate bytes that came.
 const (
 	bodyTimeout = 15 * time.Second
 	bodyRate    = 256 << 10
 )
 
-// memoryTimeout is how long a large body waits until those before it are checked and stored.
+// memoryTimeout is how long a large body waits for memory.
 const memoryTimeout = 30 * time.Second
 
 // intake reads bodies.
 type intake struct {
 	limit int64  // bytes of a body
-	by    string // what sets the limit, as the refusal says it
+	by    string // what sets the limit, for the refusal
 }
 
-// body reads a request's body, within limits of size, memory and time. Memory is taken for what came, never for what
-// was announced.
+// body reads a request's body within limits of size, memory and time. Memory is reserved for bytes that came, not for
+// the announced length.
 func (in *intake) body(g *gin.Context) ([]byte, error) {
 	r := g.Request
 	tooLarge := func() error {
@@ -67,7 +66,7 @@ func (in *intake) body(g *gin.Context) ([]byte, error) {
 	return nil, fault.Wrap(fault.Invalid, "", "The body did not arrive as a whole; send it again", err)
 }
 
-// noBody refuses a body where a route takes none; an empty object is none.
+// noBody refuses a body, except an empty object.
 func (in *intake) noBody(g *gin.Context) error {
 	if g.Request.ContentLength == 0 {
 		return nil
@@ -83,7 +82,7 @@ func (in *intake) noBody(g *gin.Context) error {
 	return fault.New(fault.Invalid, "", "This route takes no body; leave it out")
 }
 
-// receive reads to the end of a body of that length, -1: not known, and most bytes at most.
+// receive reads a body of the given length, -1 if unknown, and of at most most bytes.
 func receive(a *budget.Account, c *http.ResponseController, in io.Reader, length, most int64) ([]byte, error) {
 	var raw []byte
 	until := time.Now().Add(bodyTimeout)
@@ -115,7 +114,7 @@ func receive(a *budget.Account, c *http.ResponseController, in io.Reader, length
 	return raw, nil
 }
 
-// nextSize is the next size of a buffer: twice as large, and no larger than the body can be.
+// nextSize returns the next size of a buffer: twice as large, at most the body's.
 func nextSize(now, length, most int64) int64 {
 	if length < 0 {
 		length = most + 1 // to see that there is more

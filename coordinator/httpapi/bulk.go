@@ -16,7 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// bulkAPI answers calls that are about many runs.
+// bulkAPI serves calls about many runs.
 type bulkAPI struct {
 	again Bulk
 	in    *intake
@@ -39,7 +39,7 @@ type stopMany struct {
 	Tree   bool   `json:"tree,omitempty"`
 }
 
-// asMembers are a list's parameters as members of a body, for the document.
+// asMembers describes a list's parameters as members of a body.
 func asMembers(filters []string) obj {
 	all := obj{}
 	for _, name := range filters {
@@ -99,14 +99,14 @@ func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
 	return a.result(g, done, audit.Targets{}, err)
 }
 
-// result answers, and notes how many it was.
+// result answers a bulk call and notes its size.
 func (a *bulkAPI) result(g *gin.Context, done runs.BulkResult, t audit.Targets, err error) (any, error) {
 	t.Runs = done.Count
 	a.audit.changed(g, t)
 	return done, err
 }
 
-// manyRuns reads which runs a call is about. What is wrong is noted in q.
+// manyRuns reads which runs a call is about. Errors are kept in q.
 func manyRuns(q *query) runs.Selection {
 	m := runs.Selection{Error: q.text("error"), Expect: expected(q)}
 	var err error
@@ -117,7 +117,7 @@ func manyRuns(q *query) runs.Selection {
 	return m
 }
 
-// expected is how many runs the caller has seen; nil: it does not say.
+// expected returns how many runs the caller has seen; nil: it does not say.
 func expected(q *query) *int {
 	if !q.values.Has("expect") {
 		return nil
@@ -126,7 +126,7 @@ func expected(q *query) *int {
 	return &n
 }
 
-// read reads a body whose members are a list's filters, as if they stood in a query, and others that the call knows.
+// read reads a body with a list's filters and further members, like a query.
 func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (query, error) {
 	raw, err := a.in.body(g)
 	if err == nil {
@@ -162,7 +162,7 @@ func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (quer
 	return query{values: values}, nil
 }
 
-// plainText is a member's value as a query has it.
+// plainText returns a member's value as a query would have it.
 func plainText(m strictjson.Member) (string, error) {
 	value := bytes.TrimSpace(m.Value)
 	switch value[0] {

@@ -2,10 +2,10 @@ package httpapi
 
 import "github.com/gin-gonic/gin"
 
-// callbacksAPI answers for callbacks.
+// callbacksAPI serves callbacks.
 type callbacksAPI struct{ callbacks Callbacks }
 
-// list lists the runs that call back; status is the callback's.
+// list lists runs with callbacks; status filters by the callback's.
 func (a *callbacksAPI) list(g *gin.Context, q query) (any, error) {
 	f, err := listing(q)
 	if err != nil {
@@ -16,7 +16,7 @@ func (a *callbacksAPI) list(g *gin.Context, q query) (any, error) {
 	return p, err
 }
 
-// redeliver has an HTTP callback that failed tried again.
+// redeliver tries the webhook of a run again.
 func (a *callbacksAPI) redeliver(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
 	if err != nil {

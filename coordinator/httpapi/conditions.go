@@ -8,8 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// ifMatch is what the header If-Match allows; nil: there is none. A weak tag matches nothing, for a change needs the
-// very same text.
+// ifMatch returns what If-Match allows; nil: the header is missing. Weak tags match nothing.
 func ifMatch(g *gin.Context) (func(tag string) bool, error) {
 	values := g.Request.Header.Values("If-Match")
 	if len(values) == 0 {
@@ -19,8 +18,8 @@ func ifMatch(g *gin.Context) (func(tag string) bool, error) {
 	return func(tag string) bool { return any || tags[tag] }, err
 }
 
-// preconditions is what If-Match and If-None-Match allow together, of something that may not be there (an empty tag);
-// nil: anything.
+// preconditions returns what If-Match and If-None-Match allow. The tag is empty where the thing does not exist. nil:
+// the headers are missing.
 func preconditions(g *gin.Context) (func(tag string) bool, error) {
 	match, err := ifMatch(g)
 	if err != nil {
@@ -39,7 +38,7 @@ func preconditions(g *gin.Context) (func(tag string) bool, error) {
 	}, err
 }
 
-// unchanged reports whether If-None-Match names the tag of what is read. A weak tag does, too: a reader needs no more.
+// unchanged reports whether If-None-Match names this tag. Weak tags count.
 func unchanged(g *gin.Context, tag string) (bool, error) {
 	values := g.Request.Header.Values("If-None-Match")
 	if len(values) == 0 {
@@ -49,7 +48,7 @@ func unchanged(g *gin.Context, tag string) (bool, error) {
 	return any || tags[tag], err
 }
 
-// readTags reads a header of entity tags: * is any. Weak tags are left out unless they are asked for.
+// readTags parses a header of entity tags. any: it is *.
 func readTags(header, text string, weakToo bool) (tags map[string]bool, any bool, err error) {
 	tags = map[string]bool{}
 	for one := range strings.SplitSeq(text, ",") {

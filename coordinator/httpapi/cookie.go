@@ -12,7 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Logins is what all coordinators of a deployment agree on about who is logged in.
+// Logins signs and ends logins for all coordinators.
 type Logins interface {
 	Deployment() (string, error)
 	Sign(text string) string
@@ -20,21 +20,21 @@ type Logins interface {
 	Ended(ctx context.Context, id string) (bool, error)
 }
 
-// The beginnings of the cookie's name. It ends with the deployment's: cookies know no ports, and two deployments on one
-// host must not log each other out.
+// Prefixes of the cookie's name. It ends with the deployment's name: cookies ignore ports, and two deployments on one
+// host must not end each other's logins.
 const (
 	cookiePrefix = "ao_"
 	hostPrefix   = "__Host-" + cookiePrefix // over TLS: browsers take it from this very host alone, and over TLS alone
 )
 
-// maxCookies is how many cookies of our name are looked at. Other servers on the host may set some, too.
+// maxCookies is how many cookies of our name are tried. Other servers on the host may set some.
 const maxCookies = 4
 
-// pageHeader is what the dashboard sends with every request. A page of another origin cannot: browsers ask first.
+// pageHeader is sent by the dashboard with every request. Pages of other origins cannot send it without a preflight.
 const pageHeader = "X-Requested-With"
 
-// cookieCaller tells who a browser's cookie stands for; the zero Caller: it has none. Whoever has one is refused where
-// the browser does not say that a page of ours asks.
+// cookieCaller returns the caller of a browser's cookie; the zero Caller: it has none. The request must come from our
+// own page.
 func (a *guard) cookieCaller(r *http.Request) (who access.Caller, err error) {
 	if r.Header.Get("Cookie") == "" {
 		return who, nil
@@ -71,8 +71,8 @@ func (a *guard) cookieCaller(r *http.Request) (who access.Caller, err error) {
 	return who, nil
 }
 
-// sameOrigin says that the browser asks for a page of ours. Foreign origins were refused before, so an Origin is our
-// own. Over plain HTTP beyond loopback browsers say nothing with a read; then the dashboard's own header says it.
+// sameOrigin reports whether our own page makes the request. Foreign origins were refused before. Over plain HTTP
+// beyond loopback, browsers send no Sec-Fetch-Site; then pageHeader counts.
 func sameOrigin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin":
@@ -84,7 +84,7 @@ func sameOrigin(r *http.Request) bool {
 	return false
 }
 
-// logIn logs a caller in: the answer has the cookie.
+// logIn starts a login: the answer sets the cookie.
 func (a *guard) logIn(g *gin.Context, who access.Caller) (access.Caller, error) {
 	value := a.tokens.Issue(access.Cookie, who, a.logins.Sign)
 	who, err := a.tokens.CheckPass(access.Cookie, value, a.logins.Sign) // or the token was revoked at this moment
@@ -94,7 +94,7 @@ func (a *guard) logIn(g *gin.Context, who access.Caller) (access.Caller, error) 
 	return who, err
 }
 
-// renew has a login last as long again, now and then.
+// renew extends a login now and then.
 func (a *guard) renew(g *gin.Context, who access.Caller) error {
 	if (who.Login == access.Pass{}) || !a.tokens.NeedsRenewal(access.Cookie, who.Login) {
 		return nil
@@ -102,7 +102,7 @@ func (a *guard) renew(g *gin.Context, who access.Caller) error {
 	return a.setCookie(g, a.tokens.Renew(access.Cookie, who.Login, a.logins.Sign), access.Cookie.TTL)
 }
 
-// cookieName is the name of the cookie of a request: no other name is read or set. secure: it goes over TLS only.
+// cookieName returns the cookie's name for a request. secure: it is sent over TLS only.
 func (a *guard) cookieName(r *http.Request) (name string, secure bool, err error) {
 	deployment, err := a.logins.Deployment()
 	if a.secure || r.TLS != nil {
@@ -111,7 +111,7 @@ func (a *guard) cookieName(r *http.Request) (name string, secure bool, err error
 	return cookiePrefix + deployment, false, err
 }
 
-// setCookie gives the browser the cookie, or takes it away.
+// setCookie sets or deletes the cookie.
 func (a *guard) setCookie(g *gin.Context, value string, last time.Duration) error {
 	name, secure, err := a.cookieName(g.Request)
 	if err != nil {

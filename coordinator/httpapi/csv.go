@@ -19,10 +19,10 @@ var csvColumns = []string{
 	"created_at", "claimed_at", "started_at", "completed_at", "error", "message", "parameters", "parameters_omitted",
 }
 
-// csvHead writes the names of the columns.
+// csvHead writes the header line.
 func csvHead(b *bytes.Buffer) { b.Write(appendRecord(b.AvailableBuffer(), csvColumns...)) }
 
-// csvRow writes the row of a run.
+// csvRow writes a run.
 func csvRow(b *bytes.Buffer, r run.Run) error {
 	code, message := "", ""
 	if r.Error != nil {
@@ -43,7 +43,7 @@ func csvTime(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// appendRecord adds a line of cells.
+// appendRecord appends a line of cells.
 func appendRecord(b []byte, cells ...string) []byte {
 	for i, cell := range cells {
 		if i > 0 {
@@ -54,8 +54,8 @@ func appendRecord(b []byte, cells ...string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendCell adds a cell. An apostrophe keeps spreadsheets from taking what begins like a formula, or with a control
-// character, for one. Quotes keep it one cell where another separator than the comma is read.
+// appendCell appends a cell. An apostrophe keeps spreadsheets from taking it for a formula. Quotes protect it from
+// other separators.
 func appendCell(b []byte, cell string) []byte {
 	if strings.IndexFunc(cell, notPlain) < 0 {
 		return append(b, cell...)
@@ -76,7 +76,7 @@ func appendCell(b []byte, cell string) []byte {
 	}
 }
 
-// notPlain tells the characters that no cell has without quotes.
+// notPlain reports characters that need quotes.
 func notPlain(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '.' && c != ':'
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Drafts keeps texts of schemas that are being written.
+// Drafts stores drafts of schemas.
 type Drafts interface {
 	Get(ctx context.Context, name, side string) (drafts.Draft, error)
 	Put(ctx context.Context, name, side string, text []byte, match drafts.Match) (tag string, err error)
@@ -21,7 +21,7 @@ type Drafts interface {
 	Sides(ctx context.Context) (map[string][]string, error)
 }
 
-// draftsAPI answers for drafts.
+// draftsAPI serves drafts.
 type draftsAPI struct {
 	drafts Drafts
 	in     *intake
@@ -41,7 +41,7 @@ func (a *draftsAPI) show(g *gin.Context, _ query) (any, error) {
 		g.Writer.WriteHeaderNow()
 		return written{}, nil
 	}
-	_ = send(g.Writer, []byte(d.Text)) // a caller that went away misses nothing
+	_ = send(g.Writer, []byte(d.Text)) // the caller may have disconnected
 	return written{}, nil
 }
 
@@ -73,7 +73,7 @@ func (a *draftsAPI) delete(g *gin.Context, _ query) (any, error) {
 	return nil, a.drafts.Delete(context.WithoutCancel(g.Request.Context()), g.Param("name"), g.Param("side"), match)
 }
 
-// draftsTimeout is how long a list of agents waits for which of them have drafts.
+// draftsTimeout is how long a list of agents waits for drafts.
 const draftsTimeout = 2 * time.Second
 
 // addDrafts tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than

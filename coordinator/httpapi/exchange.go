@@ -10,8 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// exchange is what the door keeps with a request, as its context: who asks, what it has of the memory for bodies, its
-// line of the audit log, and for how long it waited for a run, which is the run's time and not the request's.
+// exchange is the state of a request, carried in its context: the caller, its memory, its audit note, and how long it
+// waited for a run.
 type exchange struct {
 	budget.Answering
 	who        access.Caller
@@ -22,7 +22,7 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// Value is a context's.
+// Value implements context.Context.
 func (x *exchange) Value(key any) any {
 	if key == (exchangeKey{}) {
 		return x
@@ -30,7 +30,7 @@ func (x *exchange) Value(key any) any {
 	return x.Answering.Value(key)
 }
 
-// exchangeOf is a request's exchange; one that passed no door is nobody's, who may do nothing.
+// exchangeOf returns a request's exchange. Without the middleware, the caller may do nothing.
 func exchangeOf(g *gin.Context) *exchange {
 	if x, ok := g.Request.Context().Value(exchangeKey{}).(*exchange); ok {
 		return x
@@ -38,7 +38,7 @@ func exchangeOf(g *gin.Context) *exchange {
 	return &exchange{}
 }
 
-// newExchange opens a request's exchange; close gives its memory back.
+// newExchange starts a request's exchange; close releases its memory.
 func newExchange(g *gin.Context) *exchange {
 	x := &exchange{}
 	x.Context = g.Request.Context()
@@ -46,7 +46,7 @@ func newExchange(g *gin.Context) *exchange {
 	return x
 }
 
-// setMemory gives a request its accounts, once it is known whose they are.
+// setMemory gives a request its memory account, once the caller is known.
 func (x *exchange) setMemory(m *budget.Memory) {
 	who := x.who.KeyScope()
 	x.body.Begin(m.Requests, who)
@@ -54,23 +54,23 @@ func (x *exchange) setMemory(m *budget.Memory) {
 	x.Answer.Begin(m.Answers, who)
 }
 
-// free gives back what a body took: it is stored, and nobody holds it any more.
+// free releases the memory of the body, which has been stored.
 func (x *exchange) free() {
 	x.body.Empty()
 	x.work.Empty()
 }
 
-// close gives back everything, at the request's end.
+// close releases everything at the end of the request.
 func (x *exchange) close() {
 	x.body.Close()
 	x.work.Close()
 	x.Answer.Close()
 }
 
-// caller is who asks, once the door knows.
+// caller returns the authenticated caller.
 func caller(g *gin.Context) access.Caller { return exchangeOf(g).who }
 
-// pattern is the route that matched, never what the caller sent.
+// pattern returns the matched route, never what the caller sent.
 func pattern(g *gin.Context) string { return cmp.Or(g.FullPath(), "unknown") }
 
 func requestID(g *gin.Context) string {

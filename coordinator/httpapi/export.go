@@ -11,14 +11,14 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// What a list of runs may be answered as.
+// Formats of a list of runs.
 const (
 	formatJSON   = "json" // a page
 	formatCSV    = "csv"
 	formatNDJSON = "ndjson"
 )
 
-// export is how all runs that match are written as a file.
+// export is a file format for lists of runs.
 type export struct {
 	mediaType, file string
 	head            func(*bytes.Buffer)
@@ -31,17 +31,17 @@ var exports = map[string]export{
 	formatNDJSON: {"application/x-ndjson", "runs.ndjson", func(*bytes.Buffer) {}, jsonRow},
 }
 
-// jsonRow writes a run as GET /runs does, on a line of its own.
+// jsonRow writes a run as GET /runs does, on one line.
 func jsonRow(b *bytes.Buffer, r run.Run) error { return encode(b, r) }
 
 // Limits of exports.
 const (
-	exportRows   = 100_000 // of one answer
+	exportRows   = 100_000 // rows of one answer
 	exportPage   = 500     // rows that are read and sent at once
-	exportAtOnce = 2       // answers under way; others wait
+	exportAtOnce = 2       // exports in progress; others wait
 )
 
-// export answers with all runs that match, the newest first: page after page, each sent before the next is read.
+// export answers with all matching runs, the newest first. Each page is sent before the next is read.
 func (a *runsAPI) export(g *gin.Context, q query, as export) (any, error) {
 	left := q.number("limit", exportRows, 1, exportRows)
 	q.values.Del("limit")
@@ -65,7 +65,7 @@ func (a *runsAPI) export(g *gin.Context, q query, as export) (any, error) {
 			err = as.rows(text, p)
 		}
 		if err != nil && begun {
-			panic(http.ErrAbortHandler) // half a file: the caller must see that it is none
+			panic(http.ErrAbortHandler) // the file is incomplete: abort the connection
 		}
 		if err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (e export) rows(b *bytes.Buffer, p projection.Page) error {
 	return nil
 }
 
-// begin writes what comes before the file.
+// begin writes headers and the first line.
 func (e export) begin(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", e.mediaType)

@@ -1,5 +1,5 @@
-// Package httpapi is the coordinator's HTTP side. It reads requests strictly, asks who decides, each noun by a small
-// interface of its own, and answers in one place. It decides nothing itself.
+// Package httpapi serves the HTTP API. It parses requests strictly, calls one small interface per noun, and writes
+// answers in one place. It makes no decisions.
 package httpapi
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Config is whom the API asks, all of them required, and how it behaves: zero listens to loopback names only.
+// Config has what the API needs. The first fields are required. By default only loopback names are served.
 type Config struct {
 	Runs       Runs
 	Bulk       Bulk
@@ -36,35 +36,35 @@ type Config struct {
 	Insight    Insight
 	History    History
 	Positions  Positions
-	Ready      func() error                         // what /ready says
+	Ready      func() error                         // answers GET /ready
 	Registries func() error                         // why agents and runners are not known yet
-	Checkup    func(context.Context) checkup.Report // what /doctor says
+	Checkup    func(context.Context) checkup.Report // answers GET /doctor
 
 	// the host part of the address that is listened on: its name is ours beside those of loopback
 	Host       string
-	AnyHost    bool           // listening beyond loopback: any Host header is welcome, foreign pages are not
-	Public     string         // the host in the address that others are told: ours too
-	Tokens     *access.Tokens // who may do what; nil: whoever reaches the address may do everything
-	Logins     Logins         // who is logged in, and the deployment's name
-	Secure     bool           // browsers reach us over TLS, so cookies go over nothing else
-	NATSURL    string         // told to runners that register over HTTP
-	MaxPayload int64          // bytes of parameters with their agent, default 16 MiB: a body may have that and Slack
-	Audit      *audit.Log     // who changed what; nil: it is not recorded
-	Trace      *trace.Tracer  // makes spans; default none
+	AnyHost    bool           // any Host header is allowed: listening beyond loopback
+	Public     string         // host of the public URL
+	Tokens     *access.Tokens // nil: everybody may do everything
+	Logins     Logins         // logins, and the deployment's name
+	Secure     bool           // browsers use TLS, so cookies need it
+	NATSURL    string         // for runners that register over HTTP
+	MaxPayload int64          // bytes of parameters with their agent, default 16 MiB: a body may have BodyOverhead more
+	Audit      *audit.Log     // nil: nothing is recorded
+	Trace      *trace.Tracer  // default none
 	Memory     *budget.Memory // for bodies, default budget.For
 	Trail      Trail
 	Settings   []config.EffectiveSetting
-	Streams    int           // live streams at a time, default 256
-	KeepAlive  time.Duration // rhythm of comments on a quiet stream, default 15 s
+	Streams    int           // most live streams, default 256
+	KeepAlive  time.Duration // interval of comments on a quiet stream, default 15 s
 	Log        *slog.Logger  // default slog.Default()
 
-	Metrics *metric.Registry // what GET /metrics tells; nil: nothing is counted
+	Metrics *metric.Registry // for GET /metrics; nil: nothing is measured
 }
 
-// loginBody is what the body of POST /login may have, which anybody may send.
+// loginBody limits the body of POST /login, which needs no token.
 const loginBody = 4 << 10
 
-// BodyOverhead is what a body may have beyond its parameters, in bytes.
+// BodyOverhead is how many bytes a body may have beyond its parameters.
 const BodyOverhead = 1 << 20
 
 func (c Config) withDefaults() Config {
@@ -98,7 +98,7 @@ func New(cfg Config) *API {
 		anyHost: cfg.AnyHost, host: cfg.Host, public: cfg.Public, prefix: "req-" + rand.Text()[:8] + "-",
 		guard: guard, memory: cfg.Memory, trace: cfg.Trace, audit: audited, answers: answers, log: cfg.Log,
 	}
-	a.middleware.meter = newMeter(cfg.Metrics, a.Open) // asks the door: whoever monitors may come at once
+	a.middleware.meter = newMeter(cfg.Metrics, a.Open) // not behind the middleware's limits
 	h := a.handlers(cfg, guard, audited)
 	a.routes = h.routes()
 	h.service.routes, h.service.document = a.routes, described(a.routes)
@@ -106,7 +106,7 @@ func New(cfg Config) *API {
 	return a
 }
 
-// handlers makes who answers, by noun.
+// handlers makes the handlers of each noun.
 func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	in := &intake{cfg.MaxPayload + BodyOverhead, " (AO_MAX_PAYLOAD)"}
 	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, limit: a.streamLimit, ends: a.ends,
@@ -136,7 +136,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	}
 }
 
-// router makes the routes answer.
+// router registers the routes.
 func (a *API) router(answers *answers, at positions, registries func() error) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -165,11 +165,10 @@ func (a *API) router(answers *answers, at positions, registries func() error) *g
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
 
-// Drain ends the live streams at once, for their readers know how to go on elsewhere, and what waits for a run's end
-// after a grace: it answers that the run goes on.
+// Drain ends live streams at once, since readers can resume elsewhere, and waits for runs after a grace.
 func (a *API) Drain(grace time.Duration) { a.ends.drain(grace) }
 
-// Open is how many requests are under way, and how many of them are live streams.
+// Open returns the requests in progress, and how many of them are live streams.
 func (a *API) Open() (requests, streams int64) {
 	return a.middleware.open.Load(), a.streamLimit.taken()
 }

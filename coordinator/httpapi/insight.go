@@ -10,15 +10,15 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// insightAPI answers who wants to know how everything stands, and why.
+// insightAPI serves the status, explanations and audits.
 type insightAPI struct {
 	insight Insight
 	checkup func(context.Context) checkup.Report
 	trail   Trail
-	audits  chan struct{} // holds one for the audit under way
+	audits  chan struct{} // a slot for the audit in progress
 }
 
-// explain tells why a run waits, or why it ended so; to an executor's session without what belongs to others.
+// explain says why a run waits or how it ended. A session does not see what belongs to others.
 func (a *insightAPI) explain(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
 	if err != nil {
@@ -27,12 +27,12 @@ func (a *insightAPI) explain(g *gin.Context, _ query) (any, error) {
 	return a.insight.Explain(g.Request.Context(), id, caller(g).Session != "")
 }
 
-// status is how everything stands: for who looks once a second.
+// status summarizes the state; it is cheap enough for every second.
 func (a *insightAPI) status(g *gin.Context, _ query) (any, error) {
 	return a.insight.Status(g.Request.Context()), nil
 }
 
-// ledger audits the stream: that takes a while and some memory where the history is long, so one at a time.
+// ledger audits the stream, one audit at a time: it may take long and much memory.
 func (a *insightAPI) ledger(g *gin.Context, _ query) (any, error) {
 	ctx := g.Request.Context()
 	select {
@@ -44,10 +44,10 @@ func (a *insightAPI) ledger(g *gin.Context, _ query) (any, error) {
 	return a.insight.Ledger(ctx)
 }
 
-// trailPage is how many entries a page of the audit has, where nobody says so.
+// trailPage is the default number of entries on a page of the audit log.
 const trailPage = 50
 
-// audit tells who changed what, and who was refused.
+// audit lists changes and refusals.
 func (a *insightAPI) audit(g *gin.Context, q query) (any, error) {
 	want := audit.Query{
 		Actor: q.text("actor"), Action: q.text("action"), Run: q.check("run", run.CheckID),
@@ -59,7 +59,7 @@ func (a *insightAPI) audit(g *gin.Context, q query) (any, error) {
 	return a.trail.Audited(g.Request.Context(), want)
 }
 
-// doctor tells what of the deployment is not as it should be.
+// doctor reports what should be improved in the deployment.
 func (a *insightAPI) doctor(g *gin.Context, _ query) (any, error) {
 	return a.checkup(g.Request.Context()), nil
 }

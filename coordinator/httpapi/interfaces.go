@@ -19,7 +19,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Runs starts and stops runs, and tells of them.
+// Runs starts, stops and shows runs.
 type Runs interface {
 	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
 	Validate(ctx context.Context, body []byte) (runs.Validation, error)
@@ -34,7 +34,7 @@ type Runs interface {
 	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
 }
 
-// Bulk starts runs like ones that there are, and does what is asked of many.
+// Bulk retries runs, and acts on many runs.
 type Bulk interface {
 	Retry(ctx context.Context, q runs.Retry) (runs.Accepted, error)
 	RetryAll(ctx context.Context, m runs.RetrySelection) (runs.BulkResult, error)
@@ -42,14 +42,13 @@ type Bulk interface {
 	RedeliverAll(ctx context.Context, m runs.Selection) (runs.BulkResult, error)
 }
 
-// Callbacks tells which runs call back, and has an HTTP callback tried again.
+// Callbacks lists callbacks and redelivers webhooks.
 type Callbacks interface {
 	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
 	Redeliver(ctx context.Context, id string) (run.Run, error)
 }
 
-// Sessions tells of sessions, stops and deletes them, and knows whose a session token is and what one session may do
-// with another.
+// Sessions shows, stops and deletes sessions. It resolves session tokens and checks what a session may do with another.
 type Sessions interface {
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	Session(ctx context.Context, id string) (run.Session, error)
@@ -64,7 +63,7 @@ type Sessions interface {
 	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
 }
 
-// Agents tells of agents and changes their definitions.
+// Agents shows and changes definitions of agents.
 type Agents interface {
 	Agents(status string) ([]agent.Blueprint, error)
 	Views(status string) ([]agents.View, error)
@@ -75,13 +74,13 @@ type Agents interface {
 	DeleteAgent(ctx context.Context, name string, match agents.Match) error
 }
 
-// Previews shows what definitions would do, before they are stored.
+// Previews shows what definitions would do before they are stored.
 type Previews interface {
 	Schema(ctx context.Context, raw []byte) (preview.SchemaVerdict, error)
 	Preview(ctx context.Context, raw []byte) (preview.AgentPreview, error)
 }
 
-// Schemas keeps output schemas by name.
+// Schemas stores named output schemas.
 type Schemas interface {
 	Schemas(ctx context.Context) ([]schemas.Schema, error)
 	Rows(ctx context.Context) ([]schemas.Row, error)
@@ -90,26 +89,26 @@ type Schemas interface {
 	DeleteSchema(ctx context.Context, name string) error
 }
 
-// Runners tells who takes runs, registers runners and drains them.
+// Runners lists, registers and drains runners.
 type Runners interface {
 	Runners() []runners.View
 	Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error)
 	Drain(ctx context.Context, id string) error
 }
 
-// Insight tells how everything stands, why a run waits or ended, and whether every promise was kept.
+// Insight reports the status, explains runs, and audits the stream.
 type Insight interface {
 	Status(ctx context.Context) insight.Status
 	Explain(ctx context.Context, id string, inside bool) (explain.Explanation, error)
 	Ledger(ctx context.Context) (ledger.Report, error)
 }
 
-// Trail tells who changed what, on whatever coordinator.
+// Trail reads the audit log of all coordinators.
 type Trail interface {
 	Audited(ctx context.Context, q audit.Query) (audit.Page, error)
 }
 
-// History tells what happens in sessions while it happens, and what happened.
+// History reads events of sessions, also live.
 type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Active(id string) (projection.Active, bool)
@@ -117,7 +116,7 @@ type History interface {
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 }
 
-// Positions tells how far this coordinator has read and written, and waits until it has read what another has.
+// Positions reports how far this coordinator has read, and waits for positions.
 type Positions interface {
 	Position() uint64
 	Written() uint64

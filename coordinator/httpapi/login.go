@@ -16,7 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// loginAPI tells callers who they are, and lets browsers in and out.
+// loginAPI reports who the caller is, and logs browsers in and out.
 type loginAPI struct {
 	guard    *guard
 	failures *rateLimiter // by address
@@ -34,26 +34,26 @@ func newLoginAPI(guard *guard) *loginAPI {
 	}
 }
 
-// me is who asks, and what they may do.
+// me describes the caller and its rights.
 type me struct {
-	Name       string     `json:"name"` // of the token; a session's id; empty: nobody was asked for one
+	Name       string     `json:"name"` // of the token, or a session's id; empty: no token was required
 	Kind       string     `json:"kind"`
-	Scope      string     `json:"scope"`      // of the token; a session has none
-	Expires    *time.Time `json:"expires_at"` // when the token ends; null: never
-	Login      bool       `json:"login"`      // tokens are asked for here
+	Scope      string     `json:"scope"`      // of the token; sessions have none
+	Expires    *time.Time `json:"expires_at"` // of the token; null: never
+	Login      bool       `json:"login"`      // tokens are required here
 	Version    string     `json:"version"`
 	Deployment string     `json:"deployment"`
 	Time       time.Time  `json:"time"`
-	May        []string   `json:"may"` // the routes that this caller may use
+	May        []string   `json:"may"` // the routes that the caller may use
 }
 
-// credentials is what a browser shows to be let in: one of them.
+// credentials log a browser in: one of them.
 type credentials struct {
 	Token string `json:"token,omitempty"`
 	Code  string `json:"code,omitempty"`
 }
 
-// loginCode is a code that lets a browser in once.
+// loginCode is a code that logs a browser in once.
 type loginCode struct {
 	Code    string `json:"code"`
 	Seconds int    `json:"expires_in"`
@@ -94,7 +94,7 @@ func (a *loginAPI) describe(who access.Caller) (me, error) {
 	return m, nil
 }
 
-// login lets a browser in that shows a token, or a code, once. The answer's cookie stands for the token.
+// login logs a browser in with a token or a code. The answer sets the cookie.
 func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	if a.guard.tokens == nil {
 		return nil, fault.New(fault.Conflict, "", "This coordinator asks for no tokens, so nobody has to log in")
@@ -112,7 +112,7 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	}
 	who, err := a.check(given)
 	if err == nil {
-		_, err = a.logins.allow(who.Name) // before it leaves a trace in NATS
+		_, err = a.logins.allow(who.Name) // before anything is stored in NATS
 	}
 	if err == nil {
 		who, err = a.redeem(g.Request.Context(), who)
@@ -131,7 +131,7 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	return a.describe(who)
 }
 
-// read reads what a browser shows. Its errors never repeat any of it.
+// read reads the credentials. Its errors never repeat them.
 func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 	raw, err := a.in.body(g)
 	if err == nil && (!json.Valid(raw) || strictjson.Decode(raw, &given) != nil ||
@@ -141,7 +141,7 @@ func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 	return given, err
 }
 
-// check tells who shows a token or a code. Who shows a code has its pass.
+// check returns the caller of a token or a code. With a code, the caller has its pass.
 func (a *loginAPI) check(given credentials) (access.Caller, error) {
 	switch {
 	case strings.HasPrefix(given.Token, runnerapi.TokenPrefix):
@@ -159,7 +159,7 @@ func (a *loginAPI) check(given credentials) (access.Caller, error) {
 	return who, nil
 }
 
-// redeem uses up the code that was shown, where one was.
+// redeem uses up the code, if there was one.
 func (a *loginAPI) redeem(ctx context.Context, who access.Caller) (access.Caller, error) {
 	if (who.Login == access.Pass{}) {
 		return who, nil
@@ -172,7 +172,7 @@ func (a *loginAPI) redeem(ctx context.Context, who access.Caller) (access.Caller
 	return who, err
 }
 
-// logout ends the login of a browser for every coordinator, and takes its cookie. Who is not logged in is out already.
+// logout ends the browser's login for every coordinator and deletes its cookie.
 func (a *loginAPI) logout(g *gin.Context, _ query) (any, error) {
 	if err := a.in.noBody(g); err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (a *loginAPI) logout(g *gin.Context, _ query) (any, error) {
 	return nil, a.guard.setCookie(g, "", -1)
 }
 
-// code makes a code that lets a browser in with the caller's token, once.
+// code makes a code that logs a browser in once with the caller's token.
 func (a *loginAPI) code(g *gin.Context, _ query) (any, error) {
 	if err := a.in.noBody(g); err != nil {
 		return nil, err

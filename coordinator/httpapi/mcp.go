@@ -10,14 +10,14 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// mcpAPI is the way to the MCP side.
+// mcpAPI passes requests to the MCP API.
 type mcpAPI struct {
 	mcp   *mcpapi.API
 	in    *intake
 	audit *recorder
 }
 
-// serve hands a request to the MCP side, read within our limits.
+// serve passes on a request with its body.
 func (a *mcpAPI) serve(g *gin.Context, _ query) (any, error) {
 	body, err := a.in.body(g)
 	if err != nil {

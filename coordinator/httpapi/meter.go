@@ -10,23 +10,22 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// requestLabels is what requests are counted by: never by anything that a caller chose.
+// requestLabels are the labels of requests. None of them is chosen by a caller.
 type requestLabels struct {
 	method, route string
 	code          int
 }
 
-// methods are those that are told apart.
+// methods are the labels for methods; others count as one.
 var methods = []string{"GET", "HEAD", "POST", "PATCH", "DELETE"}
 
-// meter counts requests.
+// meter measures requests.
 type meter struct {
 	durations *metric.Cache[requestLabels, *metric.Histogram] // nil: nobody counts
 	endless   map[string]bool                                 // routes that are live streams
 }
 
-// newMeter has the requests counted; open says how many are under way, and how many of them are live streams. A nil
-// registry: nobody counts.
+// newMeter makes the meter. open returns the requests in progress, and how many are live streams. r may be nil.
 func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter {
 	m := &meter{endless: map[string]bool{}}
 	if r == nil {
@@ -49,7 +48,7 @@ func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter 
 	return m
 }
 
-// measure counts a request that was answered.
+// measure measures an answered request.
 func (m *meter) measure(g *gin.Context, took time.Duration) {
 	if m.durations == nil || m.endless[g.FullPath()] && g.Writer.Status() == 200 {
 		return

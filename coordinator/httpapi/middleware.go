@@ -23,26 +23,26 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// middleware is what every request passes.
+// middleware handles every request before its route.
 type middleware struct {
-	anyHost      bool   // any Host header is welcome
-	host, public string // names that are ours beside those of loopback
+	anyHost      bool   // any Host header is allowed
+	host, public string // our own names, beside loopback
 
 	guard   *guard
 	memory  *budget.Memory
-	trace   *trace.Tracer // nil: no spans are made
+	trace   *trace.Tracer // nil: no spans
 	meter   *meter
 	audit   *recorder
 	answers *answers
 	log     *slog.Logger
 
-	prefix   string // of the ids of requests
+	prefix   string // of request ids
 	requests atomic.Uint64
-	open     atomic.Int64 // requests under way
+	open     atomic.Int64 // requests in progress
 }
 
-// handle is what every request passes, known route or not: it gets an id, foreign pages are turned away, a panic
-// becomes an answer, and the log gets one line without any payload.
+// handle gives a request an id, refuses foreign pages, authorizes it, recovers from panics, and logs one line without
+// payloads.
 func (d *middleware) handle(g *gin.Context) {
 	began := time.Now()
 	d.open.Add(1)
@@ -62,7 +62,7 @@ func (d *middleware) handle(g *gin.Context) {
 			d.log.Error("panic", "request", requestID(g), "route", pattern(g), "panic", p, "stack",
 				string(debug.Stack()))
 			if g.Writer.Written() {
-				panic(http.ErrAbortHandler) // half an answer: let the caller see that it is none
+				panic(http.ErrAbortHandler) // the answer is incomplete: abort the connection
 			}
 			d.answers.write(g, reply{status: http.StatusInternalServerError, body: fault.Of(errPanic)})
 		}
@@ -85,7 +85,7 @@ func (d *middleware) handle(g *gin.Context) {
 		err = d.guard.authorize(g)
 	}
 	x.setMemory(d.memory)
-	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // nobody reads the body, nor waits for it
+	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // the body was not read
 		g.Writer.Header().Set("Connection", "close")
 	}
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *middleware) handle(g *gin.Context) {
 
 var errPanic = errors.New("panic")
 
-// logRequest writes the access log: reads are for debugging, writes are news.
+// logRequest writes the access log: reads at debug level, changes at info.
 func (d *middleware) logRequest(g *gin.Context, took time.Duration) {
 	level := slog.LevelInfo
 	if g.Request.Method == http.MethodGet || g.Request.Method == http.MethodHead {
@@ -128,7 +128,7 @@ func (d *middleware) logRequest(g *gin.Context, took time.Duration) {
 
 var sane = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,128}$`)
 
-// nameRequest takes the caller's X-Request-Id where it is harmless in logs, else makes one.
+// nameRequest returns the caller's X-Request-Id if it is safe to log, else a new id.
 func (d *middleware) nameRequest(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); id != "" && sane.MatchString(id) {
 		return id
@@ -136,8 +136,8 @@ func (d *middleware) nameRequest(r *http.Request) string {
 	return d.prefix + strconv.FormatUint(d.requests.Add(1), 36)
 }
 
-// checkOrigin turns away what a web page of somebody else would send: a foreign Host is what DNS rebinding looks like,
-// a foreign Origin is a page that is not ours.
+// checkOrigin refuses requests of foreign web pages: a foreign Host may be DNS rebinding, a foreign Origin is another
+// page.
 func (d *middleware) checkOrigin(r *http.Request) error {
 	if !d.anyHost && r.Host != "" && !d.isOwnHost(r.Host) {
 		return fault.Newf(fault.Forbidden,
@@ -151,7 +151,7 @@ func (d *middleware) checkOrigin(r *http.Request) error {
 				"Requests from other web pages are refused: the Origin header is not this address")
 		}
 	}
-	// reads too: their Origin is often left out
+	// reads are checked too, since they often have no Origin
 	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && !opensPage(r) {
 		return fault.New(fault.Forbidden, "foreign_origin",
 			"Requests from other web pages are refused: Sec-Fetch-Site is "+site)
@@ -159,8 +159,7 @@ func (d *middleware) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// isOwnHost tells whether a Host header names this machine's loopback or the address we listen on, at any port: a
-// forwarded port has another number.
+// isOwnHost reports whether a Host header names loopback or our address, at any port.
 func (d *middleware) isOwnHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

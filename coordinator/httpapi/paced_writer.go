@@ -7,15 +7,15 @@ import (
 	"ao/shared/fault"
 )
 
-// pacedWriter is a writer that somebody else writes to: a reader that is too slow is cut off all the same, and a
-// refusal in plain text is kept, to be answered as every other one.
+// pacedWriter is a writer for foreign handlers. It cuts off slow readers, and keeps a plain-text refusal so that it can
+// be answered like others.
 type pacedWriter struct {
 	http.ResponseWriter
-	refusal int // its status; 0: there is none
+	refusal int // its status; 0: none
 	text    []byte
 }
 
-// WriteHeader keeps a refusal in plain text to itself.
+// WriteHeader keeps the status of a plain-text refusal.
 func (p *pacedWriter) WriteHeader(status int) {
 	if status >= 400 && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
 		p.refusal = status
@@ -32,7 +32,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 	return len(b), send(p.ResponseWriter, b)
 }
 
-// fault is the refusal that was kept. What has no kind of its own is Invalid: the caller is to mend the request.
+// fault returns the refusal. A status without its own kind is Invalid.
 func (p *pacedWriter) fault() *fault.Fault {
 	kind := fault.Invalid
 	for k, code := range status {
@@ -43,5 +43,5 @@ func (p *pacedWriter) fault() *fault.Fault {
 	return fault.New(kind, "", strings.TrimSpace(string(p.text)))
 }
 
-// Unwrap lets the writer be flushed.
+// Unwrap lets http.ResponseController flush the writer.
 func (p *pacedWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }

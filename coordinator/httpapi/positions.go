@@ -11,20 +11,20 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// positionHeader says how far an answer has read, and how far a reader wants to be shown at least.
+// positionHeader says how far an answer has read, or how far it must have read at least.
 const positionHeader = "Ao-Position"
 
-// positionPrefixes are the beginnings of the paths whose answers are made of the history.
+// positionPrefixes are the paths whose answers come from the history.
 var positionPrefixes = []string{"/runs", "/sessions", "/callbacks", "/sse/", "/status"}
 
-// positions has every answer that is made of the history say its position, and wait for the one that its reader knows.
+// positions adds the position to such answers, and waits for the position that a reader asks for.
 type positions struct{ of Positions }
 
 func isPositioned(r route) bool {
 	return slices.ContainsFunc(positionPrefixes, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
 }
 
-// wrap is a handler of a route with its position.
+// wrap returns a route's handler with positions.
 func (p positions) wrap(r route, h handler) handler {
 	if !isPositioned(r) {
 		return h
@@ -40,7 +40,7 @@ func (p positions) wrap(r route, h handler) handler {
 			}
 		}
 		reads := r.Method == http.MethodGet
-		if reads { // before: what is read from now on has all of it
+		if reads { // before reading: the answer has at least this position
 			p.say(g, p.of.Position())
 		}
 		v, err := h(g)

@@ -6,13 +6,13 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// How many verdicts on schemas are worked out at once: each may take a processor for seconds.
+// Limits of schema validations at once: each may take a processor for seconds.
 var (
 	maxOwnValidations = max(1, runtime.GOMAXPROCS(0)/4) // of one caller
 	maxValidations    = 2 * maxOwnValidations
 )
 
-// previewAPI answers what definitions would do, before they are stored.
+// previewAPI serves previews of definitions.
 type previewAPI struct {
 	previews    Previews
 	in          *intake

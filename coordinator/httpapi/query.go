@@ -11,17 +11,16 @@ import (
 	"ao/shared/fault"
 )
 
-// query is a request's parameters; the first that cannot be read is remembered.
+// query has a request's parameters and the first error in them.
 type query struct {
 	values url.Values
 	err    error
 }
 
-// cursorParams are where the next page of a list begins. An empty one is the first page, so that a client needs no case
-// of its own for it.
+// cursorParams may be empty: that is the first page.
 var cursorParams = []string{"cursor", "after"}
 
-// readQuery refuses a parameter that the route does not know, one given twice, and an empty one, by its name.
+// readQuery refuses parameters that are unknown, repeated or empty.
 func readQuery(raw string, known []string) (query, error) {
 	if raw == "" {
 		return query{}, nil
@@ -52,7 +51,7 @@ func readQuery(raw string, known []string) (query, error) {
 
 func (q *query) text(name string) string { return q.values.Get(name) }
 
-// number reads a whole number of seconds, rows and the like; def where none is given.
+// number reads a whole number; def where it is missing.
 func (q *query) number(name string, def, least, most int) int {
 	s := q.values.Get(name)
 	if s == "" {
@@ -66,7 +65,7 @@ func (q *query) number(name string, def, least, most int) int {
 	return n
 }
 
-// list reads words with commas between them.
+// list reads a comma list.
 func (q *query) list(name string) []string {
 	s := q.values.Get(name)
 	if s == "" {
@@ -75,7 +74,7 @@ func (q *query) list(name string) []string {
 	return strings.Split(s, ",")
 }
 
-// flag reads true or false; false where it is not given.
+// flag reads true or false; false where it is missing.
 func (q *query) flag(name string) bool {
 	switch s := q.values.Get(name); s {
 	case "", "false":
@@ -88,7 +87,7 @@ func (q *query) flag(name string) bool {
 	}
 }
 
-// moment reads a time; the zero time where none is given. A '+' that nobody escaped has become a space.
+// moment reads a time; zero where it is missing. An unescaped '+' has become a space.
 func (q *query) moment(name string) time.Time {
 	s := q.values.Get(name)
 	if s == "" {
@@ -101,7 +100,7 @@ func (q *query) moment(name string) time.Time {
 	return t
 }
 
-// check notes what another check says of a parameter that is given.
+// check reads a parameter that f checks.
 func (q *query) check(name string, f func(string) error) string {
 	s := q.values.Get(name)
 	if s != "" && q.err == nil {

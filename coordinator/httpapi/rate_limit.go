@@ -9,8 +9,7 @@ import (
 	"ao/shared/fault"
 )
 
-// How many wrong tokens may come from one address, and how many logins begin with one token, within a time; and how
-// many addresses or tokens are told apart.
+// Limits of wrong tokens per address and of logins per token, and how many of both are told apart.
 const (
 	maxFailures   = 10
 	maxLogins     = 60
@@ -18,18 +17,18 @@ const (
 	mostAddresses = 4096
 )
 
-// rateLimiter limits what is done at POST /login by who does it.
+// rateLimiter limits tries at POST /login by address or token.
 type rateLimiter struct {
 	most int
-	what string // there was too much of
+	what string // there were too many of
 	now  func() time.Time
 
 	mu    sync.Mutex
 	of    map[string]*window
-	swept time.Time // when the windows that are over were last let go of
+	swept time.Time // when ended windows were removed last
 }
 
-// window is what one address or token did since it began.
+// window counts the tries of one address or token.
 type window struct {
 	began time.Time
 	n     int
@@ -39,7 +38,7 @@ func newRateLimiter(most int, what string) *rateLimiter {
 	return &rateLimiter{most: most, what: what, now: time.Now, of: map[string]*window{}}
 }
 
-// allow counts a try, until right is called: then it was none. The error is Busy.
+// allow counts a try, until right is called: then it does not count. Its error is Busy.
 func (t *rateLimiter) allow(who string) (right func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +56,7 @@ func (t *rateLimiter) allow(who string) (right func(), err error) {
 	}, nil
 }
 
-// window is that of an address or a token. Where there are too many, those that come share one.
+// window returns the window of an address or a token. Where there are too many, new ones share one.
 func (t *rateLimiter) window(who string, now time.Time) *window {
 	if len(t.of) >= mostAddresses && now.Sub(t.swept) >= triesWithin/10 {
 		t.swept = now
@@ -78,7 +77,7 @@ func (t *rateLimiter) window(who string, now time.Time) *window {
 	return w
 }
 
-// addressOf is the network address that a connection comes from; of IPv6 the part that its owner does not choose.
+// addressOf returns the address of a connection; for IPv6 its network.
 func addressOf(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

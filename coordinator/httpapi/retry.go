@@ -8,7 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// retry starts a run like the one in the path, with the changes in the body.
+// retry retries the run in the path with the changes in the body.
 func (a *runsAPI) retry(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// route is one way in, as the code uses it and as GET / tells of it.
+// route is a route of the API, as GET / lists it.
 type route struct {
 	Method string   `json:"method"`
 	Path   string   `json:"path"`
@@ -18,25 +18,24 @@ type route struct {
 	live   bool // a stream without end
 }
 
-// filters are the parameters of the lists of runs and sessions.
+// filters are the parameters of lists of runs and sessions.
 var filters = []string{"status", "agent_name", "session_id", "parent_session_id", "created_after", "limit", "cursor"}
 
-// runFilters are the parameters of the lists of runs.
+// runFilters are the parameters of lists of runs.
 var runFilters = slices.Concat(filters, []string{"runner_id", "roots", "retry_of", "q"})
 
-// listFilters are those of a list of runs, and what it is answered as.
+// listFilters are runFilters and the format.
 var listFilters = slices.Concat(runFilters, []string{"format"})
 
-// countFilters are those that say which runs are counted.
+// countFilters are the parameters of counting runs.
 var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string) bool {
 	return name == "limit" || name == "cursor"
 })
 
-// registryPrefixes are the beginnings of the paths at which agents and runners are told of or changed.
+// registryPrefixes are the paths that need agents and runners.
 var registryPrefixes = []string{"/agents", "/runner", "/runs/validate"}
 
-// requireReady reads the parameters that a route knows, and hands them on. registries says why agents and runners are
-// not known yet.
+// requireReady returns a handler that parses the route's parameters, and refuses while registries are not read.
 func (r route) requireReady(registries func() error) handler {
 	needs := slices.ContainsFunc(registryPrefixes, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
 	return func(g *gin.Context) (any, error) {

@@ -2,7 +2,7 @@ package httpapi
 
 import "net/http"
 
-// handlers are who answers, by noun.
+// handlers are the handlers of the routes, by noun.
 type handlers struct {
 	login     *loginAPI
 	service   *serviceAPI
@@ -20,7 +20,7 @@ type handlers struct {
 	mcp       *mcpAPI
 }
 
-// routes is every way in.
+// routes are all routes.
 func (h handlers) routes() []route {
 	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
 		http.MethodDelete

@@ -16,10 +16,10 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// runnersAPI answers for runners.
+// runnersAPI serves runners.
 type runnersAPI struct {
 	runners Runners
-	nats    string // its URL, as told to those that register
+	nats    string // URL of NATS for those that register
 	in      *intake
 	audit   *recorder
 }
@@ -68,10 +68,10 @@ type registered struct {
 	RunnerID  string               `json:"runner_id"`
 	Heartbeat int                  `json:"heartbeat_interval_seconds"`
 	NATS      workerapi.Connection `json:"nats"`
-	APIURL    string               `json:"api_url"` // where this API is, as workers reach it
+	APIURL    string               `json:"api_url"` // URL of this API for workers
 
-	RecordVersion int `json:"record_version,omitempty"` // the newest version of records that the worker may write; 0: 1
-	EventVersion  int `json:"event_version,omitempty"`  // the newest form of events that it may write; 0: 1
+	RecordVersion int `json:"record_version,omitempty"` // newest version of records that the worker may write; 0: 1
+	EventVersion  int `json:"event_version,omitempty"`  // newest version of events that it may write; 0: 1
 }
 
 func (a *runnersAPI) register(g *gin.Context, _ query) (any, error) {

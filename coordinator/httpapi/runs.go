@@ -20,7 +20,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// runsAPI answers for runs.
+// runsAPI serves runs.
 type runsAPI struct {
 	runs     Runs
 	more     Bulk
@@ -29,17 +29,17 @@ type runsAPI struct {
 	in       *intake
 	audit    *recorder
 	ends     *shutdown
-	exports  *slots // of those under way
+	exports  *slots // of exports in progress
 }
 
-// How long requests wait for the end of a run, in seconds.
+// Limits of waiting for the end of a run, in seconds.
 const (
-	syncWait    = 600 // mode sync, where the request does not say
+	syncWait    = 600 // default of mode sync
 	defaultWait = 60  // GET /runs/{id}/wait
-	maxWait     = 600 // likewise, at most
+	maxWait     = 600 // most of GET /runs/{id}/wait
 )
 
-// create takes a run. What was begun is finished also for a caller that has hung up, so that its repeat finds it.
+// create starts a run. It completes also if the caller disconnects, so that a repeat finds the run.
 func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 	body, err := a.request(g)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 	})
 }
 
-// accepted answers a request whose run is stored, as its mode says: at once, or when the run has ended.
+// accepted answers a stored run as its mode asks: at once, or when it has ended.
 func (a *runsAPI) accepted(g *gin.Context, submit func(context.Context) (runs.Accepted, error)) (any, error) {
 	streaming := wantsStream(g.Request.Header)
 	if streaming { // before anything is stored
@@ -74,7 +74,7 @@ func (a *runsAPI) accepted(g *gin.Context, submit func(context.Context) (runs.Ac
 		return reply{http.StatusCreated, at, acc}, nil
 	}
 	exchangeOf(g).free()
-	a.audit.record(g, http.StatusCreated) // the answer may come long after
+	a.audit.record(g, http.StatusCreated) // the answer may come much later
 	wait := syncWait * time.Second
 	if acc.Wait != nil {
 		wait = time.Duration(*acc.Wait) * time.Second
@@ -90,13 +90,13 @@ func (a *runsAPI) accepted(g *gin.Context, submit func(context.Context) (runs.Ac
 		return nil, err
 	case !ended && a.ends.waiting.Err() == nil:
 		return reply{http.StatusAccepted, at, acc.TimedOut(wait)}, nil
-	case !ended: // we end
+	case !ended: // this process is shutting down
 		return reply{http.StatusAccepted, at, acc}, nil
 	}
 	return reply{http.StatusOK, at, out}, nil
 }
 
-// await waits for a run's end, at most so long, and no longer than we are there.
+// await waits for the end of a run, or until this process shuts down.
 func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Context) (runs.Outcome, bool, error)) (
 	runs.Outcome, bool, error) {
 	began := time.Now()
@@ -107,7 +107,7 @@ func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Con
 	return end(waiting)
 }
 
-// idempotencyKey reads the header; none is no key.
+// idempotencyKey reads the header; empty: it is missing.
 func idempotencyKey(h http.Header) (string, error) {
 	all := h.Values("Idempotency-Key")
 	switch {
@@ -123,7 +123,7 @@ func idempotencyKey(h http.Header) (string, error) {
 	return all[0], nil
 }
 
-// wantsStream tells whether the caller names event streams among what it accepts.
+// wantsStream reports whether the caller accepts event streams.
 func wantsStream(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Accept"), func(v string) bool {
 		return slices.ContainsFunc(strings.Split(v, ","), func(one string) bool {
@@ -133,7 +133,7 @@ func wantsStream(h http.Header) bool {
 	})
 }
 
-// request reads a run's request; that of a session is its own.
+// request reads a run's request. With a session token, it becomes the session's.
 func (a *runsAPI) request(g *gin.Context) ([]byte, error) {
 	body, err := a.in.body(g)
 	if own := caller(g).Session; err == nil && own != "" {
@@ -196,7 +196,7 @@ func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
 	return p, err
 }
 
-// runID is the id in the path.
+// runID returns the id in the path.
 func runID(g *gin.Context) (string, error) {
 	id := g.Param("id")
 	return id, run.CheckID(id)

@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// schemasAPI answers for output schemas.
+// schemasAPI serves output schemas.
 type schemasAPI struct {
 	schemas Schemas
 	in      *intake

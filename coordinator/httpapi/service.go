@@ -12,12 +12,12 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// serviceAPI answers for the process itself: what there is here, whether it is alive and ready, and what it counted.
+// serviceAPI serves the process itself: its routes, health, settings and metrics.
 type serviceAPI struct {
 	routes    []route
 	document  []byte // openapi.json
 	readiness func() error
-	registry  *metric.Registry // nil: nothing is counted
+	registry  *metric.Registry // nil: nothing is measured
 	inForce   []config.EffectiveSetting
 }
 
@@ -46,17 +46,17 @@ func (a *serviceAPI) openAPI(g *gin.Context, _ query) (any, error) {
 	return json.RawMessage(a.document), nil
 }
 
-// settings tells what this coordinator goes by.
+// settings lists the settings of this coordinator.
 func (a *serviceAPI) settings(*gin.Context, query) (any, error) {
 	return settingList{orEmpty(a.inForce)}, nil
 }
 
-// settingList is the settings in force.
+// settingList are the settings in force.
 type settingList struct {
 	Settings []config.EffectiveSetting `json:"settings"`
 }
 
-// metrics answers who monitors.
+// metrics answers GET /metrics.
 func (a *serviceAPI) metrics(g *gin.Context, _ query) (any, error) {
 	if a.registry == nil {
 		return nil, fault.New(fault.NotFound, "", "This coordinator counts nothing")
@@ -65,11 +65,10 @@ func (a *serviceAPI) metrics(g *gin.Context, _ query) (any, error) {
 	return written{}, nil
 }
 
-// Starting answers requests that come before there is a coordinator to ask: all is refused for the moment, but that the
-// process is alive, and the dashboard's files.
+// Starting answers requests before there is an API: it refuses all but GET /health and the dashboard's files.
 func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
 	if isUI(r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead) && serveUI(w, r) {
-		return // the page tells people why, and waits
+		return // the page shows why, and waits
 	}
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = jsonType, noStore, noSniff

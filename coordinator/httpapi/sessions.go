@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// sessionsAPI answers for sessions.
+// sessionsAPI serves sessions.
 type sessionsAPI struct {
 	sessions Sessions
 	in       *intake
@@ -25,7 +25,7 @@ func (a *sessionsAPI) list(g *gin.Context, q query) (any, error) {
 	return a.sessions.Sessions(g.Request.Context(), f)
 }
 
-// sessionID is the id in the path.
+// sessionID returns the id in the path.
 func sessionID(g *gin.Context) (string, error) {
 	id := g.Param("id")
 	return id, run.CheckSessionID(id)
@@ -62,7 +62,7 @@ func (a *sessionsAPI) result(g *gin.Context, q query) (any, error) {
 	})
 }
 
-// tree is GET /sessions/{id}/tree: the session and all below it.
+// tree answers GET /sessions/{id}/tree.
 func (a *sessionsAPI) tree(g *gin.Context, q query) (any, error) {
 	limit := q.number("limit", 0, 1, 1000)
 	id, err := sessionID(g)
@@ -100,7 +100,7 @@ func (a *sessionsAPI) delete(g *gin.Context, _ query) (any, error) {
 	return nil, a.sessions.DeleteSession(context.WithoutCancel(g.Request.Context()), id)
 }
 
-// events is GET /sessions/{id}/events: what happened, and where to go on.
+// events answers GET /sessions/{id}/events.
 func (a *sessionsAPI) events(g *gin.Context, q query) (any, error) {
 	limit := q.number("limit", 0, 1, 1000)
 	most, file := large(&q)

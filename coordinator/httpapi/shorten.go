@@ -15,35 +15,34 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// sizeParams are the parameters of what may be large.
+// sizeParams are the parameters of large documents.
 var sizeParams = []string{"max_bytes", "download"}
 
-// structure is how many bytes a document that was cut may have beside its strings, for each byte that was asked for,
-// and at least.
+// Limits of a shortened document's bytes beside its strings, per requested byte and at least.
 const (
 	structure      = 2
 	structureLeast = 1024
 )
 
-// shortDoc is what openapi.json says of a document that may have been cut.
+// shortDoc describes a shortened document in openapi.json.
 type shortDoc struct {
 	Truncated bool   `json:"truncated,omitempty"`
 	Bytes     int    `json:"bytes,omitempty"`
 	Head      string `json:"head,omitempty"`
 }
 
-// shortResult is a result document that may have been cut.
+// shortResult describes a shortened result in openapi.json.
 type shortResult struct {
 	run.Result
 	shortDoc
 }
 
-// large reads how much of what may be large is wanted.
+// large reads how much of a document is wanted.
 func large(q *query) (most int, download bool) {
 	return q.number("max_bytes", 0, 1, 1<<30), q.flag("download")
 }
 
-// shortened answers with a document that may be large, as far as it is wanted.
+// shortened answers with a document, shortened or as a file where the caller asks so.
 func shortened(q *query, name string, read func() (any, error)) (any, error) {
 	most, file := large(q)
 	if q.err != nil {
@@ -60,8 +59,7 @@ func shortened(q *query, name string, read func() (any, error)) (any, error) {
 	return doc, err
 }
 
-// shorten gives a document of about so many bytes at most, 0: all of it. One that was cut says so, and how many bytes
-// it has.
+// shorten cuts a document to about most bytes; 0: not at all. A cut document says so, with its full size.
 func shorten(doc any, most int) (any, error) {
 	if most == 0 {
 		return doc, nil
@@ -85,8 +83,7 @@ func shorten(doc any, most int) (any, error) {
 	return truncatedDoc(members, len(raw), head)
 }
 
-// dropLarge takes out the members that are too large to be shown even without their texts: they are null. The first of
-// them begins in head.
+// dropLarge sets members to null that are too large even without their strings. head is the beginning of the first one.
 func dropLarge(members []strictjson.Member, most int) (head string) {
 	for i, m := range members {
 		if len(m.Value) <= structureLeast {
@@ -100,7 +97,7 @@ func dropLarge(members []strictjson.Member, most int) (head string) {
 	return head
 }
 
-// truncatedDoc is a document that says that it was cut, and from how many bytes.
+// truncatedDoc returns a document that says that it was cut, and its full size.
 func truncatedDoc(members []strictjson.Member, size int, head string) (any, error) {
 	say, err := json.Marshal(shortDoc{true, size, head})
 	if err != nil {
@@ -118,7 +115,7 @@ func truncatedDoc(members []strictjson.Member, size int, head string) (any, erro
 
 // download is a document that is answered as a file.
 type download struct {
-	name string // of ids and words of ours alone
+	name string // made of ids and our own words
 	body any
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// shutdown are the ends of requests that last: of live streams, and of those that wait for a run.
+// shutdown ends long requests: live streams, and waits for runs.
 type shutdown struct {
 	streaming, waiting      context.Context
 	endStreams, endTheWaits context.CancelFunc

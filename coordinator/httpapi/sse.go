@@ -6,18 +6,17 @@ import (
 	"sync"
 )
 
-// sse is a live stream to one reader. Every piece has a deadline: a reader that is too slow is cut off, and nothing is
-// kept for it meanwhile.
+// sse is a live stream to one reader. Every piece has a deadline: a slow reader is cut off, and nothing is buffered.
 type sse struct {
 	w  http.ResponseWriter
-	mu sync.Mutex // pieces and heartbeats come from two goroutines
+	mu sync.Mutex // events and comments come from two goroutines
 	b  bytes.Buffer
 
 	begun bool
 	err   error
 }
 
-// retry tells readers how long to wait before they come back, in milliseconds.
+// retry tells readers how long to wait before they reconnect, in milliseconds.
 const retry = "retry: 1000\n\n"
 
 // open sends the headers, once. The caller holds mu.
@@ -51,7 +50,7 @@ func (s *sse) send(id, name string, data any) error {
 	return s.flush()
 }
 
-// keepAlive sends a comment, so that everybody between sees the connection alive.
+// keepAlive sends a comment, so that proxies keep the connection.
 func (s *sse) keepAlive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +73,7 @@ func (s *sse) flush() error {
 	return s.err
 }
 
-// opened tells whether the answer has begun.
+// opened reports whether the answer has begun.
 func (s *sse) opened() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// stop is how a run is stopped.
+// stop is the body of a stop.
 type stop struct {
 	Tree bool `json:"tree,omitempty"`
 }
 
-// readStop reads the body of a run's stop; none is an empty one.
+// readStop reads the body of a stop, which may be left out.
 func readStop(g *gin.Context, in *intake, audited *recorder) (s stop, err error) {
 	err = readOptional(g, in, &s)
 	audited.changed(g, audit.Targets{Tree: s.Tree})

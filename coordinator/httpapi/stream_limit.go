@@ -18,12 +18,12 @@ type streamLimiter struct {
 
 	mu   sync.Mutex
 	open int
-	of   map[string]int // by caller
+	of   map[string]int // open streams by caller
 }
 
 func newSeats(most int) *streamLimiter { return &streamLimiter{most: most, of: map[string]int{}} }
 
-// reserve reserves a seat until leave is called. The error is Unavailable.
+// reserve reserves a stream until leave is called. Its error is Unavailable.
 func (s *streamLimiter) reserve(who access.Caller) (leave func(), err error) {
 	key := who.KeyScope()
 	s.mu.Lock()
@@ -51,7 +51,7 @@ func (s *streamLimiter) leave(key string) {
 	}
 }
 
-// taken is how many live streams are open.
+// taken returns the number of open streams.
 func (s *streamLimiter) taken() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,23 +17,22 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// streamsAPI answers with live streams.
+// streamsAPI serves live streams.
 type streamsAPI struct {
 	history History
 	runs    Runs
-	guard   *guard // asked at every beat whether the reader's token still counts
+	guard   *guard // asked at every comment whether the token is still valid
 	limit   *streamLimiter
 	ends    *shutdown
 	beat    time.Duration
 	log     *slog.Logger
 }
 
-// statusDelay is how long a stream that has nothing to say keeps its reader without an answer; until then an error has
-// a status.
+// statusDelay is how long a quiet stream delays its headers; until then, an error has a status.
 const statusDelay = 100 * time.Millisecond
 
-// live runs f with a stream to the caller: heartbeats go out meanwhile, and f's context ends with the caller, with its
-// token, with us, or with a connection that takes no more. An error before the first piece is an ordinary answer.
+// live runs f with a stream to the caller and sends comments. The context of f ends with the caller, its token, this
+// process or the connection. An error before the first piece is an ordinary answer.
 func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (any, error) {
 	s := &sse{w: g.Writer}
 	ctx, end := context.WithCancelCause(g.Request.Context())
@@ -69,7 +68,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 	switch {
 	case err == nil, g.Request.Context().Err() != nil:
 		return written{}, nil
-	case a.ends.streaming.Err() != nil: // we are going; the reader comes back with its position, to us or another
+	case a.ends.streaming.Err() != nil: // the reader reconnects with its position, here or elsewhere
 		if !s.opened() {
 			_ = s.keepAlive()
 		}
@@ -86,7 +85,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 	return written{}, nil
 }
 
-// sessions is GET /sse/sessions: what happens in one session, or in all.
+// sessions answers GET /sse/sessions: events of one session, or of all.
 func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 	session, most := q.check("session_id", run.CheckSessionID), q.number("max_bytes", 0, 1, 1<<30)
 	if q.err != nil {
@@ -114,7 +113,7 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 	})
 }
 
-// watch is GET /sse/runs: the newest state of each run of a list, whenever it changed.
+// watch answers GET /sse/runs: the state of each matching run whenever it changed.
 func (a *streamsAPI) watch(g *gin.Context, q query) (any, error) {
 	f, err := listingRuns(q)
 	if err != nil {
@@ -139,18 +138,17 @@ func (a *streamsAPI) reserve(g *gin.Context) (leave func(), err error) {
 	return a.limit.reserve(caller(g))
 }
 
-// The events of a sync run's stream beside `event`: first accepted, last result, or timeout where the wait is over
-// before the run.
+// Events of a sync run's stream beside `event`: first accepted, last result, or timeout.
 const (
 	sayAccepted = "accepted"
 	sayResult   = "result"
 	sayTimeout  = "timeout"
 )
 
-// errEnded ends a stream: the run has.
+// errEnded ends a stream when its run has ended.
 var errEnded = errors.New("the run has ended")
 
-// run is POST /runs with mode sync for a reader of event streams.
+// run answers POST /runs with mode sync for a reader of event streams.
 func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) (any, error) {
 	g.Writer.Header().Set("Location", "/runs/"+acc.RunID)
 	began := time.Now()
@@ -166,7 +164,7 @@ func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) 
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case a.ends.waiting.Err() != nil: // we end
+		case a.ends.waiting.Err() != nil: // this process is shutting down
 			return s.send("", sayTimeout, acc)
 		case waiting.Err() != nil:
 			return s.send("", sayTimeout, acc.TimedOut(wait))
@@ -181,7 +179,7 @@ func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) 
 	})
 }
 
-// follow tells the events of a run until it has ended.
+// follow sends the events of a run until it has ended.
 func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) error {
 	tell := func(id string, e run.Event) error {
 		defer budget.Sent(ctx)
@@ -217,7 +215,7 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 	return err
 }
 
-// replay tells the events of a session from its beginning to its end so far.
+// replay sends the events of a session from its beginning.
 func (a *streamsAPI) replay(ctx context.Context, session string, tell func(id string, e run.Event) error) error {
 	after := ""
 	for {

@@ -14,9 +14,8 @@ import (
 var untracedRoutes = map[string]bool{"": true, "/health": true, "/ready": true, "/metrics": true, uiBare: true,
 	uiRoute: true}
 
-// startTrace puts a request into its caller's trace, and begins its span where spans are made. Who asks again and again
-// whether a run has ended begins no trace by that: a read is told below its caller's only, and so is MCP, whose tools
-// mostly ask; what it submits begins one.
+// startTrace continues the caller's trace and starts a span. Reads and MCP calls start no trace of their own, since
+// callers repeat them; a run that MCP submits starts one.
 func startTrace(t *trace.Tracer, g *gin.Context) (span trace.Span) {
 	before := g.Request.Context()
 	ctx := trace.Extract(before, g.Request.Header)
@@ -31,7 +30,7 @@ func startTrace(t *trace.Tracer, g *gin.Context) (span trace.Span) {
 	return span
 }
 
-// isRead tells whether a request may be one of many that only ask.
+// isRead reports whether a request only reads.
 func isRead(g *gin.Context) bool {
 	return g.Request.Method == http.MethodGet || g.Request.Method == http.MethodHead || g.FullPath() == "/mcp"
 }
