@@ -74,7 +74,9 @@ func (b *callbackVerifier) report(rec subject.Record, f fields) {
 			misses++
 		}
 		if rec.N != misses {
-			b.missingRun(name, rec.Run, cutOff, fmt.Sprintf("Record %d (callback) says that %d turns reported run %s and ended unclaimed, but %d did", b.seq, rec.N, rec.Run, misses))
+			b.missingRun(name, rec.Run, cutOff,
+				fmt.Sprintf("Record %d (callback) says that %d turns reported run %s and ended unclaimed, but %d did",
+					b.seq, rec.N, rec.Run, misses))
 		}
 	}
 	b.reportAll(name, turn, parent, f)

@@ -145,7 +145,8 @@ func (b *runVerifier) count(r *Report, at uint32, e *runState, now time.Time) {
 		of bool
 		n  *int
 	}{
-		{e.is(known) && !e.is(running|final), &r.Runs.Waiting}, {e.is(running), &r.Runs.Running}, {e.is(final), &r.Runs.Ended},
+		{e.is(known) && !e.is(running|final), &r.Runs.Waiting}, {e.is(running), &r.Runs.Running},
+		{e.is(final), &r.Runs.Ended},
 		{e.is(completed), &r.Runs.Completed}, {e.is(failed), &r.Runs.Failed}, {e.is(stopped), &r.Runs.Stopped},
 	} {
 		if c.of {

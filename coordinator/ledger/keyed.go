@@ -115,7 +115,8 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 	if s == run.Completed && e.is(hasSchema) && (b.rules.Checked == nil || !b.rules.Checked(rec.Run, n, f.checked)) {
 		s = run.Failed // as in every coordinator
 	} else if s == run.Completed && e.is(hasSchema) && l.reportedAt == 0 {
-		b.note(kindUnreported, rec.Run, cutOff, fmt.Sprintf("Attempt %d completed with a checked result that was never reported", n))
+		b.note(kindUnreported, rec.Run, cutOff,
+			fmt.Sprintf("Attempt %d completed with a checked result that was never reported", n))
 	}
 	b.close(at, e, n, s)
 }

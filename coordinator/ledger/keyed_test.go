@@ -12,7 +12,8 @@ import (
 // What stands under no key of its run is nobody's: it is counted, and nothing of it is wrong.
 func TestForeignRecordsAreCountedApart(t *testing.T) {
 	kinds := []func(partition, run, key string) string{subject.Claimed, subject.Bound, subject.Offered, subject.Ended}
-	for _, body := range []string{``, `{`, `{"v":0}`, `{"v":99}`, `{"v":1,"session_id":"ses_x","runner_id":"r","attempt":1,"status":"completed"}`} {
+	for _, body := range []string{``, `{`, `{"v":0}`, `{"v":99}`,
+		`{"v":1,"session_id":"ses_x","runner_id":"r","attempt":1,"status":"completed"}`} {
 		s := newStory(t)
 		a := s.run(s.session()).queued(1)
 		for i, kind := range kinds {
@@ -30,7 +31,8 @@ func TestForeignRecordsAreCountedApart(t *testing.T) {
 	}
 }
 
-// Under a right key, of any attempt, a record is somebody's: that its run is not there is wrong, as long as nothing was truncated.
+// Under a right key, of any attempt, a record is somebody's: that its run is not there is wrong, as long as nothing was
+// truncated.
 func TestARightKeyWithoutItsRunIsWrong(t *testing.T) {
 	for _, n := range []int{1, 2, 100} {
 		s := newStory(t)
@@ -41,7 +43,8 @@ func TestARightKeyWithoutItsRunIsWrong(t *testing.T) {
 	}
 }
 
-// A record above the version that its attempt allows is a failed end, as for coordinators, and what follows under that key nothing.
+// A record above the version that its attempt allows is a failed end, as for coordinators, and what follows under that
+// key nothing.
 func TestRecordsAboveTheirAttempt(t *testing.T) {
 	write := func(a *actor, kind func(partition, run, key string) string, version, n int) *actor {
 		body := fmt.Sprintf(
@@ -67,19 +70,23 @@ func TestRecordsAboveTheirAttempt(t *testing.T) {
 		ends    Runs
 		wrong   string
 	}{
-		{"a claim", 1, func(s *story) { write(s.run(s.session()).queued(1), subject.Claimed, 2, 1) }, Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
+		{"a claim", 1, func(s *story) { write(s.run(s.session()).queued(1), subject.Claimed, 2, 1) },
+			Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
 		{"and its end", 1, func(s *story) {
 			write(write(s.run(s.session()).queued(1), subject.Claimed, 2, 1), subject.Ended, 2, 1)
 		}, Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
 		{"a binding, and an end as it should be", 1, func(s *story) {
-			write(s.run(s.session()).queued(1).claimed(1, "rnr_1"), subject.Bound, 99, 1).ended(1, run.Completed, "rnr_1")
+			write(s.run(s.session()).queued(1).claimed(1, "rnr_1"), subject.Bound, 99, 1).ended(1, run.Completed,
+				"rnr_1")
 		}, Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
 		{"an offer, to a newer program", 3, func(s *story) {
-			write(s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1"), subject.Offered, 2, 1).ended(1, run.Failed, "")
+			write(s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1"), subject.Offered, 2, 1).ended(1,
+				run.Failed, "")
 		}, Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
 		{"another attempt follows", 1, func(s *story) {
 			a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1")
-			write(write(a, subject.Ended, 2, 1), subject.Bound, 2, 1).queued(2).claimed(2, "rnr_1").ended(2, run.Completed, "rnr_1")
+			write(write(a, subject.Ended, 2, 1), subject.Bound, 2, 1).queued(2).claimed(2, "rnr_1").ended(2,
+				run.Completed, "rnr_1")
 		}, Runs{Accepted: 1, Ended: 1, Completed: 1}, ""},
 		{"what the attempt allows", 2, func(s *story) {
 			write(write(allows(s.run(s.session()), 2, 1), subject.Claimed, 2, 1), subject.Ended, 2, 1)
@@ -87,9 +94,13 @@ func TestRecordsAboveTheirAttempt(t *testing.T) {
 		{"beyond that", 3, func(s *story) {
 			write(write(allows(s.run(s.session()), 2, 1), subject.Claimed, 2, 1), subject.Ended, 3, 1)
 		}, Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
-		{"what it allows, and this program does not know", 1, func(s *story) { write(allows(s.run(s.session()), 2, 1), subject.Claimed, 2, 1) }, Runs{Accepted: 1, Waiting: 1}, "unknown_version"},
-		{"a run never queued", 3, func(s *story) { write(s.run(s.session()).accepted(), subject.Claimed, 2, 1) }, Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
-		{"after the end", 1, func(s *story) { write(s.run(s.session()).done(), subject.Bound, 2, 1) }, Runs{Accepted: 1, Ended: 1, Completed: 1}, "unknown_version"},
+		{"what it allows, and this program does not know", 1,
+			func(s *story) { write(allows(s.run(s.session()), 2, 1), subject.Claimed, 2, 1) },
+			Runs{Accepted: 1, Waiting: 1}, "unknown_version"},
+		{"a run never queued", 3, func(s *story) { write(s.run(s.session()).accepted(), subject.Claimed, 2, 1) },
+			Runs{Accepted: 1, Ended: 1, Failed: 1}, ""},
+		{"after the end", 1, func(s *story) { write(s.run(s.session()).done(), subject.Bound, 2, 1) },
+			Runs{Accepted: 1, Ended: 1, Completed: 1}, "unknown_version"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStory(t)

@@ -56,8 +56,10 @@ func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 		case quiet, r.OK && n == maxReads:
 			return r, nil
 		case n == maxReads:
-			return Report{}, fault.New(fault.Unavailable, "", "Sessions are being deleted, or history truncated, while it is read; try again in a moment").
-				After(time.Second)
+			return Report{},
+				fault.New(fault.Unavailable, "",
+					"Sessions are being deleted, or history truncated, while it is read; try again in a moment").
+					After(time.Second)
 		}
 	}
 }

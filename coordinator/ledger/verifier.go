@@ -20,11 +20,11 @@ import (
 //
 // Not everything that is missing is wrong. Two things remove records, and leave a trace:
 //
-//   - Deletion of a session. Its deleted record comes before the purge. So whatever seems wrong with a session is exempt
-//     if such a record follows and was valid: nothing of the session was open, and no callback was pending.
+//   - Deletion of a session. Its deleted record comes before the purge. So whatever seems wrong with a session is
+//     exempt if such a record follows and was valid: nothing of the session was open, and no callback was pending.
 //     A child that a callback names and nobody knows may have been deleted with its session after its id was made.
-//   - Truncation, which removes ended runs and what lies between from the front. A missing earlier record is exempt if the
-//     run's id, which contains its time, is older than the oldest record kept, and the run has ended.
+//   - Truncation, which removes ended runs and what lies between from the front. A missing earlier record is exempt if
+//     the run's id, which contains its time, is older than the oldest record kept, and the run has ended.
 //
 // A contradiction, such as two claims of one attempt, is never exempt.
 type verifier struct {
@@ -49,8 +49,9 @@ func newVerifier() *verifier {
 	b := &verifier{memory: m}
 	runs, calls := &b.runs, &b.calls
 	*runs = runVerifier{
-		memory: m, rules: &b.Rules, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{}, versionExceeded: map[uint32]string{},
-		reserved: map[uint32]int64{},
+		memory: m, rules: &b.Rules, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{},
+		versionExceeded: map[uint32]string{},
+		reserved:        map[uint32]int64{},
 	}
 	*calls = callbackVerifier{memory: m, runs: runs, webhooks: map[uint32]webhookState{}}
 	b.apply = map[subject.Kind]func(subject.Record, fields){

@@ -38,7 +38,8 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.write(subject.Session(a.part(), "ses_my-own"), run.SessionCreated{V: 1, RunID: a.spec.ID})
 			a.done()
 		}, "1=0+0+1 attempts 1/1"},
-		{"records that another one is to follow, in a moment", func(s *story) { s.unfinished() }, "3=1+0+2 attempts 2/2 calls 1=1+0+0"},
+		{"records that another one is to follow, in a moment", func(s *story) { s.unfinished() },
+			"3=1+0+2 attempts 2/2 calls 1=1+0+0"},
 		{"a lost run: the last word is a coordinator's", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
 		}, "1=0+0+1 attempts 1/1"},
@@ -47,7 +48,8 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.run(s.session()).queued(1).cancelled(1).stopping()
 		}, "2=0+0+2 attempts 0/0"},
 		{"a run that moves to another lane, also after it was claimed", func(s *story) {
-			s.run(s.session()).queued(1).queuedIn("autonomous.a._", 1).claimed(1, "rnr_1").queuedIn("autonomous.b._", 1).ended(1, run.Completed, "rnr_1").queuedIn("autonomous.c._", 1)
+			s.run(s.session()).queued(1).queuedIn("autonomous.a._", 1).claimed(1, "rnr_1").queuedIn("autonomous.b._",
+				1).ended(1, run.Completed, "rnr_1").queuedIn("autonomous.c._", 1)
 		}, "1=0+0+1 attempts 1/1"},
 		{"a request repeated under its key is accepted beside being queued", func(s *story) {
 			s.run(s.session()).queued(1).accepted().claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
@@ -64,14 +66,17 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 		}, "3=0+0+3 attempts 2/2"},
 		{"a second attempt after one that failed", func(s *story) {
 			a := s.run(s.session(), attempts(2))
-			a.queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_2").bound(2, "rnr_2").ended(2, run.Completed, "rnr_2")
+			a.queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_2").bound(2,
+				"rnr_2").ended(2, run.Completed, "rnr_2")
 		}, "1=0+0+1 attempts 2/2 retried 1"},
 		{"a run that waits for its next attempt", func(s *story) {
 			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "rnr_1")
 		}, "1=1+0+0 attempts 1/1"},
 		{"one that is stopped there, before it is queued and after", func(s *story) {
-			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").cancelled(2).queued(2)
-			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").stopping().queued(2).cancelled(2)
+			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").cancelled(2).queued(
+				2)
+			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").stopping().queued(
+				2).cancelled(2)
 		}, "2=0+0+2 attempts 2/2"},
 		{"no further attempt after a stop", func(s *story) {
 			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").stopping().ended(1, run.Failed, "")
@@ -112,23 +117,29 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 		}, "1=0+0+1 attempts 1/1 calls 1=0+0+1"},
 		{"HTTP callbacks: delivered, again after it was given up, yet to come, tried", func(s *story) {
 			s.run(s.session(), hookedUp).done().notified(1, run.NotifyFailed).notified(2, run.NotifyDelivered)
-			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDead).notified(2, run.NotifyAgain).notified(3, run.NotifyDead)
+			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDead).notified(2, run.NotifyAgain).notified(3,
+				run.NotifyDead)
 			s.run(s.session(), hookedUp).done()
 			s.run(s.session(), hookedUp).done().notified(1, run.NotifyFailed)
 		}, "4=0+0+4 attempts 4/4 hooks 4=1+2+1"},
-		{"results that are offered: yet to be checked, checked, refused, late; a lost run whose door is shut", func(s *story) {
-			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
-			a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
-			a.checked(1, markOf(a.spec.ID, 1))
-			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1").ended(1, run.Failed, "")
-			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "rnr_1").offered(1, "rnr_1")
-			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "").ended(1, run.Failed, "")
-		}, "5=0+1+4 attempts 5/4"},
+		{"results that are offered: yet to be checked, checked, refused, late; a lost run whose door is shut",
+			func(s *story) {
+				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
+				a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
+				a.checked(1, markOf(a.spec.ID, 1))
+				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1").ended(1, run.Failed,
+					"")
+				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "rnr_1").offered(1,
+					"rnr_1")
+				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "").ended(1, run.Failed, "")
+			}, "5=0+1+4 attempts 5/4"},
 		{"a completed attempt whose result nobody checked has failed: another follows", func(s *story) {
-			a := s.run(s.session(), bindingOutput, attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1").queued(2).claimed(2, "rnr_1").offered(2, "rnr_1")
+			a := s.run(s.session(), bindingOutput, attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Completed,
+				"rnr_1").queued(2).claimed(2, "rnr_1").offered(2, "rnr_1")
 			a.checked(2, markOf(a.spec.ID, 2))
 		}, "1=0+0+1 attempts 2/2 retried 1"},
-		{"a kind of a later version", func(s *story) { s.write("ao.runs.7.paused.run_1", run.Deleted{V: 1}) }, "0=0+0+0"},
+		{"a kind of a later version", func(s *story) { s.write("ao.runs.7.paused.run_1", run.Deleted{V: 1}) },
+			"0=0+0+0"},
 		{"a deleted session, as long as its records are there", func(s *story) {
 			a := s.run(s.session()).done()
 			s.run(a.spec.SessionID).accepted().cancelled(1)
@@ -158,9 +169,11 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			gone := len(s.msgs)
 			s.deleted(p.spec.SessionID)
 			s.purge(func(m bus.Message) bool {
-				return m.Seq < uint64(gone+1) && strings.Contains(string(m.Body)+m.Subject, p.spec.SessionID) && !strings.Contains(m.Subject, k.spec.ID+".")
+				return m.Seq < uint64(gone+1) && strings.Contains(string(m.Body)+m.Subject, p.spec.SessionID) &&
+					!strings.Contains(m.Subject, k.spec.ID+".")
 			})
-			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 1), run.Callback{V: 1, RunID: first.spec.ID, TurnID: turn.spec.ID, Children: []string{k.spec.ID}})
+			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 1),
+				run.Callback{V: 1, RunID: first.spec.ID, TurnID: turn.spec.ID, Children: []string{k.spec.ID}})
 		}, "2=0+0+2 attempts 2/2 calls 1=1+0+0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -201,8 +214,11 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		tell func(*story)
 		want string // kinds, in order
 	}{
-		{"a claim of a run that nobody accepted", func(s *story) { s.run(s.session()).claimed(1, "rnr_1") }, "sum unknown_run"},
-		{"a last word of one", func(s *story) { s.run(s.session()).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1") }, "sum unknown_run"},
+		{"a claim of a run that nobody accepted", func(s *story) { s.run(s.session()).claimed(1, "rnr_1") },
+			"sum unknown_run"},
+		{"a last word of one",
+			func(s *story) { s.run(s.session()).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1") },
+			"sum unknown_run"},
 		{"a stop of one", func(s *story) { s.run(s.session()).stopping() }, "unknown_run"},
 		{"what a worker says of one", func(s *story) { s.run(s.session()).bound(1, "rnr_1") }, "unknown_run"},
 		{"a session whose run is missing", func(s *story) {
@@ -213,18 +229,24 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			s.unfinished()
 			s.at = s.at.Add(time.Minute)
 		}, "claimed_to_end unknown_run unknown_run"},
-		{"a run that was accepted after it was claimed", func(s *story) { s.run(s.session()).claimed(1, "rnr_1").queued(1) }, "out_of_order"},
+		{"a run that was accepted after it was claimed",
+			func(s *story) { s.run(s.session()).claimed(1, "rnr_1").queued(1) }, "out_of_order"},
 		{"a second claim of an attempt, under another key", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").claimedWith(9, 1, "rnr_2").ended(1, run.Completed, "rnr_1")
 		}, "begun_twice"},
-		{"a second claim after the end", func(s *story) { s.run(s.session()).done().claimedWith(9, 1, "rnr_2") }, "begun_twice"},
-		{"a second last word, under another key", func(s *story) { s.run(s.session()).done().endedWith(9, 1, run.Failed, "") }, "two_last_words"},
-		{"the last word of a further attempt after the end", func(s *story) { s.run(s.session()).done().ended(2, run.Failed, "") }, "two_last_words"},
-		{"an end without a claim", func(s *story) { s.run(s.session()).queued(1).ended(1, run.Failed, "") }, "ended_unclaimed"},
+		{"a second claim after the end", func(s *story) { s.run(s.session()).done().claimedWith(9, 1, "rnr_2") },
+			"begun_twice"},
+		{"a second last word, under another key",
+			func(s *story) { s.run(s.session()).done().endedWith(9, 1, run.Failed, "") }, "two_last_words"},
+		{"the last word of a further attempt after the end",
+			func(s *story) { s.run(s.session()).done().ended(2, run.Failed, "") }, "two_last_words"},
+		{"an end without a claim", func(s *story) { s.run(s.session()).queued(1).ended(1, run.Failed, "") },
+			"ended_unclaimed"},
 		{"the end of another attempt than the one that was claimed", func(s *story) {
 			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").endedWith(9, 2, run.Failed, "")
 		}, "ended_unclaimed"},
-		{"an offer of a run that nobody accepted", func(s *story) { s.run(s.session(), bindingOutput).offered(1, "rnr_1") }, "unknown_run"},
+		{"an offer of a run that nobody accepted",
+			func(s *story) { s.run(s.session(), bindingOutput).offered(1, "rnr_1") }, "unknown_run"},
 		{"an offer by another runner", func(s *story) {
 			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_2").ended(1, run.Failed, "")
 		}, "wrong_runner"},
@@ -242,8 +264,10 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		{"a runner's last word on what a coordinator took", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "").ended(1, run.Completed, "rnr_2")
 		}, "wrong_runner"},
-		{"a session bound by another runner", func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").bound(1, "rnr_2") }, "wrong_runner"},
-		{"one bound before it began", func(s *story) { s.run(s.session()).queued(1).bound(1, "rnr_2") }, "ended_unclaimed"},
+		{"a session bound by another runner",
+			func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").bound(1, "rnr_2") }, "wrong_runner"},
+		{"one bound before it began", func(s *story) { s.run(s.session()).queued(1).bound(1, "rnr_2") },
+			"ended_unclaimed"},
 		{"a claim with a key that is not the attempt's", func(s *story) {
 			s.run(s.session()).queued(1).claimedWith(9, 1, "rnr_1").endedWith(9, 1, run.Completed, "rnr_1")
 		}, "wrong_key"},
@@ -252,9 +276,11 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "wrong_key"},
 		{"two keys for one attempt", func(s *story) {
 			a := s.run(s.session()).queued(1)
-			s.write(subject.Queued(a.part(), "autonomous.b._", a.spec.ID, 1), run.Queued{V: 1, Attempt: 1, Key: "other", Spec: a.spec})
+			s.write(subject.Queued(a.part(), "autonomous.b._", a.spec.ID, 1),
+				run.Queued{V: 1, Attempt: 1, Key: "other", Spec: a.spec})
 		}, "wrong_key"},
-		{"a runner's claim of a run that was never queued", func(s *story) { s.run(s.session()).accepted().claimed(1, "rnr_1") }, "attempt_out_of_turn"},
+		{"a runner's claim of a run that was never queued",
+			func(s *story) { s.run(s.session()).accepted().claimed(1, "rnr_1") }, "attempt_out_of_turn"},
 		{"a second attempt beside the first", func(s *story) {
 			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").queued(2)
 		}, "attempt_out_of_turn"},
@@ -262,7 +288,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").claimed(2, "")
 		}, "attempt_out_of_turn claimed_to_end"},
 		{"a third attempt of two", func(s *story) {
-			a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_1").ended(2, run.Failed, "")
+			a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(
+				2).claimed(2, "rnr_1").ended(2, run.Failed, "")
 			a.queued(3)
 		}, "attempt_out_of_turn"},
 		{"a second attempt although nobody allowed one", func(s *story) {
@@ -271,8 +298,10 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		{"a second attempt after a stop", func(s *story) {
 			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").stopping().ended(1, run.Failed, "").queued(2)
 		}, "attempt_out_of_turn"},
-		{"a second attempt after one that went well", func(s *story) { s.run(s.session(), attempts(2)).done().queued(2) }, "attempt_out_of_turn"},
-		{"an attempt that is skipped", func(s *story) { s.run(s.session(), attempts(3)).queued(2) }, "attempt_out_of_turn"},
+		{"a second attempt after one that went well",
+			func(s *story) { s.run(s.session(), attempts(2)).done().queued(2) }, "attempt_out_of_turn"},
+		{"an attempt that is skipped", func(s *story) { s.run(s.session(), attempts(3)).queued(2) },
+			"attempt_out_of_turn"},
 		{"two runs of a session at once", func(s *story) {
 			a := s.run(s.session()).queued(1).claimed(1, "rnr_1")
 			s.run(a.spec.SessionID).queued(1).claimed(1, "rnr_2")
@@ -286,7 +315,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
 			s.run(a.spec.SessionID).done()
 		}, "out_of_order"},
-		{"a claim to end a run, and no end", func(s *story) { s.run(s.session()).queued(1).claimed(1, "") }, "claimed_to_end"},
+		{"a claim to end a run, and no end", func(s *story) { s.run(s.session()).queued(1).claimed(1, "") },
+			"claimed_to_end"},
 		{"a run of two sessions", func(s *story) {
 			a := s.run(s.session()).queued(1)
 			a.spec.SessionID = s.session()
@@ -294,18 +324,23 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "record_mismatch"},
 		{"a subject that says something else", func(s *story) {
 			a := s.run(s.session())
-			s.write(subject.Queued(a.part(), "autonomous._._", s.id("run_"), 1), run.Queued{V: 1, Attempt: 1, Key: "k", Spec: a.spec})
+			s.write(subject.Queued(a.part(), "autonomous._._", s.id("run_"), 1),
+				run.Queued{V: 1, Attempt: 1, Key: "k", Spec: a.spec})
 		}, "record_mismatch"},
 		{"an attempt number that says something else", func(s *story) {
 			a := s.run(s.session())
-			s.write(subject.Queued(a.part(), "autonomous._._", a.spec.ID, 1), run.Queued{V: 1, Attempt: 2, Key: "k", Spec: a.spec})
+			s.write(subject.Queued(a.part(), "autonomous._._", a.spec.ID, 1),
+				run.Queued{V: 1, Attempt: 2, Key: "k", Spec: a.spec})
 		}, "record_mismatch"},
 		{"another partition", func(s *story) {
 			a := s.run(s.session())
 			s.write("ao.runs.64.accepted."+a.spec.SessionID+"."+a.spec.ID, run.Accepted{V: 1, Spec: a.spec})
 		}, "record_mismatch"},
-		{"a claim of no attempt", func(s *story) { s.run(s.session()).queued(1).claimedWith(1, 0, "rnr_1") }, "record_mismatch"},
-		{"a last word that is none", func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Running, "rnr_1") }, "record_mismatch"},
+		{"a claim of no attempt", func(s *story) { s.run(s.session()).queued(1).claimedWith(1, 0, "rnr_1") },
+			"record_mismatch"},
+		{"a last word that is none",
+			func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Running, "rnr_1") },
+			"record_mismatch"},
 		{"a record that is no JSON", func(s *story) {
 			a := s.run(s.session()).queued(1)
 			s.write(subject.Claimed(a.part(), a.spec.ID, a.key(1)), []byte(`{"v":1,`))
@@ -314,7 +349,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			a := s.run(s.session())
 			s.write(subject.Stopping(a.part(), a.spec.ID), []byte(`{"v":1} x`))
 		}, "unreadable_record"},
-		{"a subject that cannot be read", func(s *story) { s.write("ao.runs.7.claimed.x", run.Claim{V: 1}) }, "unreadable_record"},
+		{"a subject that cannot be read", func(s *story) { s.write("ao.runs.7.claimed.x", run.Claim{V: 1}) },
+			"unreadable_record"},
 		{"an id that no coordinator makes", func(s *story) {
 			a := s.run(s.session())
 			a.spec.ID = "run_mine"
@@ -342,7 +378,8 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "callback_wrong"},
 		{"one that waits for its next attempt", func(s *story) {
 			p := s.run(s.session()).done()
-			k := s.run(s.session(), child(p.spec.SessionID), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
+			k := s.run(s.session(), child(p.spec.SessionID), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1,
+				run.Failed, "")
 			s.run(p.spec.SessionID).reports(p, k).done()
 		}, "callback_wrong"},
 		{"the child of another", func(s *story) {
@@ -366,11 +403,13 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "callback_wrong"},
 		{"a turn with a list that carries none, and names another run beside", func(s *story) {
 			p, k := family(s)
-			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0), run.Callback{V: 1, RunID: p.spec.ID, TurnID: s.id("run_"), Children: []string{k.spec.ID}})
+			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0),
+				run.Callback{V: 1, RunID: p.spec.ID, TurnID: s.id("run_"), Children: []string{k.spec.ID}})
 		}, "callback_wrong"},
 		{"a turn with an id that is none", func(s *story) {
 			p, k := family(s)
-			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0), run.Callback{V: 1, RunID: p.spec.ID, TurnID: "run_x", Children: []string{k.spec.ID}})
+			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0),
+				run.Callback{V: 1, RunID: p.spec.ID, TurnID: "run_x", Children: []string{k.spec.ID}})
 		}, "unreadable_record"},
 		{"a turn of another session", func(s *story) {
 			p, k := family(s)
@@ -397,21 +436,26 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "callback_wrong"},
 		{"a turn with a name that is none", func(s *story) {
 			p, k := family(s)
-			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID+"-x", 0), run.Callback{V: 1, RunID: p.spec.ID, Children: []string{k.spec.ID}})
+			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID+"-x", 0),
+				run.Callback{V: 1, RunID: p.spec.ID, Children: []string{k.spec.ID}})
 		}, "unreadable_record"},
 		{"a turn that reports nobody", func(s *story) {
 			p := s.run(s.session()).done()
 			s.run(p.spec.SessionID).reports(p)
 		}, "callback_wrong"},
-		{"a step of an HTTP callback that is left out", func(s *story) { s.run(s.session(), hookedUp).done().notified(2, run.NotifyDelivered) }, "webhook_wrong"},
+		{"a step of an HTTP callback that is left out",
+			func(s *story) { s.run(s.session(), hookedUp).done().notified(2, run.NotifyDelivered) }, "webhook_wrong"},
 		{"one after it was delivered", func(s *story) {
 			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDelivered).notified(2, run.NotifyDelivered)
 		}, "webhook_wrong"},
 		{"one after it was given up", func(s *story) {
 			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDead).notified(2, run.NotifyFailed)
 		}, "webhook_wrong"},
-		{"one of a run that runs", func(s *story) { s.run(s.session(), hookedUp).queued(1).notified(1, run.NotifyDelivered) }, "webhook_wrong"},
-		{"one that nobody asked for", func(s *story) { s.run(s.session()).done().notified(1, run.NotifyDelivered) }, "webhook_wrong"},
+		{"one of a run that runs",
+			func(s *story) { s.run(s.session(), hookedUp).queued(1).notified(1, run.NotifyDelivered) },
+			"webhook_wrong"},
+		{"one that nobody asked for", func(s *story) { s.run(s.session()).done().notified(1, run.NotifyDelivered) },
+			"webhook_wrong"},
 		{"a session's record that names no run, or another session's", func(s *story) {
 			a := s.run(s.session()).queued(1)
 			s.write(subject.Session(subject.Partition("ses_x"), "ses_x"), run.SessionCreated{V: 1})
@@ -419,9 +463,11 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "record_mismatch unreadable_record"},
 		{"one with another number than its subject", func(s *story) {
 			a := s.run(s.session(), hookedUp).done()
-			s.write(subject.Notified(a.part(), a.spec.ID, 1), run.Notified{V: 1, SessionID: a.spec.SessionID, N: 2, Status: run.NotifyDead})
+			s.write(subject.Notified(a.part(), a.spec.ID, 1), run.Notified{V: 1, SessionID: a.spec.SessionID, N: 2,
+				Status: run.NotifyDead})
 		}, "record_mismatch"},
-		{"one with a status of its own", func(s *story) { s.run(s.session(), hookedUp).done().notified(1, "maybe") }, "record_mismatch"},
+		{"one with a status of its own", func(s *story) { s.run(s.session(), hookedUp).done().notified(1, "maybe") },
+			"record_mismatch"},
 		{"a record that comes twice", func(s *story) {
 			s.run(s.session()).queued(1)
 			s.msgs = append(s.msgs, s.msgs[0])
@@ -481,7 +527,8 @@ func TestACallbackIsOverdue(t *testing.T) {
 		}, overdueMissed + time.Second, kindOverdue},
 		{"the child waits for its next attempt", func(s *story) {
 			p := s.run(s.session()).done()
-			s.run(s.session(), child(p.spec.SessionID), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
+			s.run(s.session(), child(p.spec.SessionID), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed,
+				"")
 		}, time.Hour, ""},
 		{"the parent is gone", func(s *story) {
 			p, _ := family(s)
@@ -504,8 +551,8 @@ func TestACallbackIsOverdue(t *testing.T) {
 	}
 }
 
-// TestDeletedSessionsLeaveNothingWrong purges a session's records as the coordinator does, one after the other, and looks after
-// every step: a purge that a crash cut short stays as it is.
+// TestDeletedSessionsLeaveNothingWrong purges a session's records as the coordinator does, one after the other, and
+// looks after every step: a purge that a crash cut short stays as it is.
 func TestDeletedSessionsLeaveNothingWrong(t *testing.T) {
 	tell := func(t *testing.T) (s *story, mine map[uint64]bool) {
 		s = newStory(t)
@@ -652,7 +699,8 @@ func TestEveryLostRecordIsSeen(t *testing.T) {
 		return s
 	}
 	n := len(tell().msgs)
-	for i := 1; i < n-2; i++ { // the first stands for truncation; without its list the turn reports nobody, and is owed for a moment
+	// the first stands for truncation; without its list the turn reports nobody, and is owed for a moment
+	for i := 1; i < n-2; i++ {
 		s := tell()
 		lost := s.msgs[i]
 		s.purge(func(m bus.Message) bool { return m.Seq == lost.Seq })

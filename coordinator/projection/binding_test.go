@@ -7,8 +7,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestWhereASessionCanGoOn: of a session whose records of what it bound are no longer kept the next run's tells it: one of a model side
-// goes on where that run was demanded to go, one that is kept here goes on anywhere, wherever that one run was demanded to go.
+// TestWhereASessionCanGoOn: of a session whose records of what it bound are no longer kept the next run's tells it: one
+// of a model side goes on where that run was demanded to go, one that is kept here goes on anywhere, wherever that one
+// run was demanded to go.
 func TestWhereASessionCanGoOn(t *testing.T) {
 	for _, tt := range []struct{ model, host string }{{"m", "h"}, {runnerapi.StatePointer("run_before", 1), ""}} {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "agent")

@@ -35,17 +35,23 @@ func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 	}
 }
 
-// A further attempt of which NATS has lost all but the last word is counted, and so is the one before it that failed without a claim.
+// A further attempt of which NATS has lost all but the last word is counted, and so is the one before it that failed
+// without a claim.
 func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	a.spec.Attempts = 2
 	for say, records := range map[string][]entry{
-		"its claim":                       {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.ended(2, run.Failed, 0)},
-		"its claim and what queued it":    {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
-		"the claim of the one before":     {a.queued(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)},
-		"all but the words on both":       {a.accepted(), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
-		"nothing":                         {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)},
-		"the claims, and words come late": {a.queued(1), a.ended(1, run.Failed, 0), a.claimed(1), a.queued(2), a.ended(2, run.Failed, 0), a.ended(1, run.Completed, 0)},
+		"its claim": {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2),
+			a.ended(2, run.Failed, 0)},
+		"its claim and what queued it": {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0),
+			a.ended(2, run.Failed, 0)},
+		"the claim of the one before": {a.queued(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2),
+			a.ended(2, run.Failed, 0)},
+		"all but the words on both": {a.accepted(), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
+		"nothing": {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2),
+			a.claimed(2), a.ended(2, run.Failed, 0)},
+		"the claims, and words come late": {a.queued(1), a.ended(1, run.Failed, 0), a.claimed(1), a.queued(2),
+			a.ended(2, run.Failed, 0), a.ended(1, run.Completed, 0)},
 	} {
 		j := joined(nil, Config{Key: keyOf})
 		j.live.Store(true)
@@ -99,12 +105,16 @@ func TestVain(t *testing.T) {
 	}{
 		{say: "the first run is queued", records: []entry{first.queued(1), next.accepted()}},
 		{say: "it runs", records: []entry{first.queued(1), next.accepted(), first.claimed(1)}},
-		{say: "it has ended", records: []entry{first.queued(1), next.accepted(), first.claimed(1), first.ended(1, run.Failed, 0)}},
+		{say: "it has ended", records: []entry{first.queued(1), next.accepted(), first.claimed(1),
+			first.ended(1, run.Failed, 0)}},
 		{say: "it was cancelled", records: append([]entry{first.queued(1), next.accepted()}, cancelled...), want: true},
-		{say: "it was cancelled, and that is read", records: append([]entry{first.queued(1), next.accepted()}, cancelled...), dead: true},
-		{say: "it is not kept", records: slices.Concat([]entry{first.queued(1)}, cancelled, []entry{next.accepted()}), forget: 4},
+		{say: "it was cancelled, and that is read", records: append([]entry{first.queued(1), next.accepted()},
+			cancelled...), dead: true},
+		{say: "it is not kept", records: slices.Concat([]entry{first.queued(1)}, cancelled, []entry{next.accepted()}),
+			forget: 4},
 		{say: "its claim is lost", records: []entry{first.queued(1), next.accepted(), told}},
-		{say: "the turn is queued", records: slices.Concat([]entry{first.queued(1), next.accepted()}, cancelled, []entry{next.queued(1)})},
+		{say: "the turn is queued", records: slices.Concat([]entry{first.queued(1), next.accepted()}, cancelled,
+			[]entry{next.queued(1)})},
 	} {
 		j := joined(nil, Config{})
 		j.live.Store(!tt.dead)

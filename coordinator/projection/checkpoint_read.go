@@ -194,7 +194,8 @@ func (l *checkpointReader) row() {
 // body reads a row that is not evicted, and the first records of its session and of the turn that reports it.
 func (l *checkpointReader) body(r *row, flags uint64) (of, by uint64) {
 	near := int64(r.first)
-	r.callback, r.reported, r.claimedByRunner, r.versionExceeded = flags&flagCallback != 0, flags&flagReported != 0, flags&flagClaimedByRunner != 0, flags&flagVersionExceeded != 0
+	r.callback, r.reported, r.claimedByRunner, r.versionExceeded = flags&flagCallback != 0, flags&flagReported != 0,
+		flags&flagClaimedByRunner != 0, flags&flagVersionExceeded != 0
 	r.suppressed, r.resume = flags&flagSuppressed != 0, flags&flagResume != 0
 	r.id = l.id()
 	of = r.first - uint64(l.i())

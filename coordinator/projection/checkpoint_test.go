@@ -120,7 +120,8 @@ func whole(f *reducer) string {
 			continue
 		}
 		o := *s
-		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.bound, o.place = nil, nil, nil, nil, nil, false, nil, 0
+		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.bound, o.place = nil, nil, nil, nil, nil, false,
+			nil, 0
 		lines = append(
 			lines,
 			fmt.Sprintf(
@@ -194,8 +195,8 @@ func sealed(raw []byte) []byte {
 	return binary.LittleEndian.AppendUint32(slices.Clone(raw), crc32.Checksum(raw, castagnoli))
 }
 
-// A snapshot at any place, written while records come, and the rest of the records make what all records make; and nothing that
-// waits is overlooked.
+// A snapshot at any place, written while records come, and the rest of the records make what all records make; and
+// nothing that waits is overlooked.
 func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 21))
@@ -364,7 +365,8 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 		identity   string
 	}{
 		{"another stream's", "another stream", raw, "RUNS now"},
-		{"of another version", "version", slices.Concat(raw[:len(snapshotMagic)], []byte{snapshotVersion + 1}, raw[len(snapshotMagic)+1:]), "RUNS then"},
+		{"of another version", "version", slices.Concat(raw[:len(snapshotMagic)], []byte{snapshotVersion + 1},
+			raw[len(snapshotMagic)+1:]), "RUNS then"},
 		{"with something behind it", "damaged", sealed(append(slices.Clone(raw[:len(raw)-4]), 0)), "RUNS then"},
 		{"empty", "damaged", nil, "RUNS then"},
 	} {
@@ -381,18 +383,24 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		of             any
 		written, other string
 	}{
-		{row{}, "id session agent runner parent dir first full claim end events created claimed started ended turn timeout attempt deliveries status mode depth webhook callback reported claimedByRunner versionExceeded evicted eventsUnknown suppressed resume text failure proven live", "next"},
+		{row{}, "id session agent runner parent dir first full claim end events created claimed started ended turn " +
+			"timeout attempt deliveries status mode depth webhook callback reported claimedByRunner versionExceeded " +
+			"evicted eventsUnknown suppressed resume text failure proven live", "next"},
 		{live{}, "snap children", "prev next fresh in before behind since"},
-		{Active{}, "Spec QueuedSeq ClaimSeq UnverifiedSeq CarriedEndSeq Queue Attempt Key Claim RecordVersion Stopping TreeStop NotBefore", "Status FirstSeq Started"},
-		{session{}, "id agent agentType parent dir first modified lastEnded pending bound misses", "firstRow last live open runs place due"},
+		{Active{}, "Spec QueuedSeq ClaimSeq UnverifiedSeq CarriedEndSeq Queue Attempt Key Claim RecordVersion " +
+			"Stopping TreeStop NotBefore", "Status FirstSeq Started"},
+		{session{}, "id agent agentType parent dir first modified lastEnded pending bound misses",
+			"firstRow last live open runs place due"},
 		{binding{}, "model host profile", ""},
 		{webhook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued claimedByRunner", ""},
 		{LateRecord{}, "Seq Subject first", ""},
 		{reservation{}, "seq session children", ""},
 		{fingerprint{}, "seq time sum", ""},
-		{reducer{}, "fingerprints fingerprinted", "tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats scratch"},
-		{tables{}, "order sorder past deleted seq texts repeats", "changes version runs sessions evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended"},
+		{reducer{}, "fingerprints fingerprinted",
+			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats scratch"},
+		{tables{}, "order sorder past deleted seq texts repeats", "changes version runs sessions evictedRuns " +
+			"evictedSessions head tail fresh pending dirty waiting claimed ended"},
 		{scanner{}, "", "names"},
 		{waitlists{}, "", "queues unqueued claimed"},
 		{webhooks{}, "of", "tables scan hosts"},
@@ -400,7 +408,9 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{trees{}, "stopped suppressing parents", "tables below children stopping changed"},
 		{callbacks{}, "recent reserved", "tables trees due"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At SignsEvents", "Next"},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackURL ExecutorSessionID PreviousRunID HasOutputSchema Caller IsCallbackTurn CreatedAt Trace RetryOf Requested Body Input", ""},
+		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy " +
+			"Attempts CallbackURL ExecutorSessionID PreviousRunID HasOutputSchema Caller IsCallbackTurn CreatedAt " +
+			"Trace RetryOf Requested Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {

@@ -118,10 +118,12 @@ func (w *checkpointWriter) write(identity string) (seq uint64, err error) {
 	}); err != nil {
 		return 0, err
 	}
-	if err := w.each(func(i int) bool { return i < len(w.f.sorder) }, func(i int) { w.session(w.f.sorder[i], false) }); err != nil {
+	if err := w.each(func(i int) bool { return i < len(w.f.sorder) },
+		func(i int) { w.session(w.f.sorder[i], false) }); err != nil {
 		return 0, err
 	}
-	if err := w.each(func(i int) bool { return i < len(w.f.order) }, func(i int) { w.row(w.f.order[i], false) }); err != nil {
+	if err := w.each(func(i int) bool { return i < len(w.f.order) },
+		func(i int) { w.row(w.f.order[i], false) }); err != nil {
 		return 0, err
 	}
 	for round := 0; ; round++ {
@@ -200,7 +202,8 @@ func (p *dirtySet) sorted() ([]*session, []*row) {
 // writeChanged writes entries again.
 func (w *checkpointWriter) writeChanged(changed *dirtySet) error {
 	sessions, rows := changed.sorted() // their positions do not change during a checkpoint
-	if err := w.each(func(i int) bool { return i < len(sessions) }, func(i int) { w.session(sessions[i], true) }); err != nil {
+	if err := w.each(func(i int) bool { return i < len(sessions) },
+		func(i int) { w.session(sessions[i], true) }); err != nil {
 		return err
 	}
 	return w.each(func(i int) bool { return i < len(rows) }, func(i int) { w.row(rows[i], true) })
@@ -296,8 +299,10 @@ func flagsOf(r *row, hooked, queued bool) (flags int) {
 		set  bool
 		flag int
 	}{
-		{r.evicted, flagEvicted}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.reported, flagReported}, {r.claimedByRunner, flagClaimedByRunner},
-		{r.live != nil, flagLive}, {hooked, flagWebhook}, {queued, flagPast}, {r.versionExceeded, flagVersionExceeded}, {r.suppressed, flagSuppressed}, {r.resume, flagResume},
+		{r.evicted, flagEvicted}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.reported, flagReported},
+		{r.claimedByRunner, flagClaimedByRunner},
+		{r.live != nil, flagLive}, {hooked, flagWebhook}, {queued, flagPast}, {r.versionExceeded, flagVersionExceeded},
+		{r.suppressed, flagSuppressed}, {r.resume, flagResume},
 	} {
 		if x.set {
 			flags |= x.flag

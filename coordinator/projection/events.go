@@ -47,7 +47,8 @@ func parsePosition(text string) (p position, err error) {
 	if text == "" {
 		return p, nil
 	}
-	bad := fault.New(fault.Invalid, "", `after must be a position such as "123-45": the id of an event that was received, or next`).
+	bad := fault.New(fault.Invalid, "",
+		`after must be a position such as "123-45": the id of an event that was received, or next`).
 		With("field", "after")
 	if len(text) > 48 {
 		return p, bad

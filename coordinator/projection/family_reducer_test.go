@@ -10,8 +10,8 @@ import (
 	"ao/nats/subject"
 )
 
-// kin checks what must hold of callbacks at any moment: an ended child is told by one turn that began or waits, or is owed, or
-// cannot be told.
+// kin checks what must hold of callbacks at any moment: an ended child is told by one turn that began or waits, or is
+// owed, or cannot be told.
 func kin(t *testing.T, f *reducer) {
 	t.Helper()
 	for _, r := range f.order {
@@ -102,8 +102,8 @@ func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
 	}
 }
 
-// What a coordinator sees that was there when history was truncated, and one that began afterwards, is the same, then and ever
-// after; and nothing that is open or owed is touched.
+// What a coordinator sees that was there when history was truncated, and one that began afterwards, is the same, then
+// and ever after; and nothing that is open or owed is touched.
 func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 13))
@@ -183,8 +183,8 @@ func tidy(rng *rand.Rand, all []*family) []entry {
 	return interleave(rng, histories)
 }
 
-// promises are what truncation must not touch: the runs that have not ended, with the model session that they go on with, and
-// what parents and receivers are to be told.
+// promises are what truncation must not touch: the runs that have not ended, with the model session that they go on
+// with, and what parents and receivers are to be told.
 func promises(f *reducer) string {
 	j := over(f)
 	var lines []string

@@ -11,8 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that call
-// back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
+// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that
+// call back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
 type family struct {
 	t        testing.TB
 	rng      *rand.Rand
@@ -406,7 +406,8 @@ func (f *family) check(t *testing.T, fold *reducer) {
 		o, due := fold.callbacks.pendingCallback(s, time.Now())
 		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want ||
 			due &&
-				(len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {
+				(len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings ||
+					o.Children[0].RunID != m.owed[0].spec.ID) {
 			t.Fatalf(
 				"session %s: due %t with %d children, want %t with %d",
 				m.id,

@@ -131,7 +131,8 @@ func (w *Follower) Ready() error {
 			newer,
 		)
 	case !w.p.live.Load():
-		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq, max(seq, w.goal.Load())).
+		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq,
+			max(seq, w.goal.Load())).
 			After(time.Second)
 	case suspected != nil && time.Since(*suspected) > lossGrace:
 		return fault.New(fault.Unavailable, "", "NATS may have lost records; checking").After(time.Second)

@@ -9,7 +9,8 @@ import (
 
 // FuzzPosition: Last-Event-ID and after. What is read is written as the same place.
 func FuzzPosition(f *testing.F) {
-	for _, seed := range []string{"1-2", "1-2.3", "", "-", "1-", "99999999999999999999-1", "1-2.17", "+1-2", "01-2", "1-2.", "1--2", "1-2.0.3", "1-2.3.4", "1-2.0.256", "1-2.0.0.1"} {
+	for _, seed := range []string{"1-2", "1-2.3", "", "-", "1-", "99999999999999999999-1", "1-2.17", "+1-2", "01-2",
+		"1-2.", "1--2", "1-2.0.3", "1-2.3.4", "1-2.0.256", "1-2.0.0.1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -25,7 +26,8 @@ func FuzzPosition(f *testing.F) {
 
 // FuzzCursor: a cursor that is taken is exactly one that a page gave.
 func FuzzCursor(f *testing.F) {
-	for _, seed := range []string{cursorAt(runCursor, 5), cursorAt(sessionCursor, 1<<63), "", "x", "cjE6", "cjE6MDU", "cjE6LTE"} {
+	for _, seed := range []string{cursorAt(runCursor, 5), cursorAt(sessionCursor, 1<<63), "", "x", "cjE6", "cjE6MDU",
+		"cjE6LTE"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -37,17 +39,24 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzFold: records as the stream may hold them, some written by whoever has a worker's credential. The fold goes on, reads the same
-// twice, and has no run whose end is taken back. Each line is a record: its subject, a space, its body.
+// FuzzFold: records as the stream may hold them, some written by whoever has a worker's credential. The fold goes on,
+// reads the same twice, and has no run whose end is taken back. Each line is a record: its subject, a space, its body.
 func FuzzFold(f *testing.F) {
-	queued := `{"v":1,"attempt":1,"key":"KEY","run_id":"run_0195a8c0000070008000000000000001","type":"start_session","session_id":"ses_1","agent_name":"a","agent_type":"procedural","mode":"async_poll","created_at":"2026-01-01T00:00:00Z","parameters":{}}`
+	queued := `{"v":1,"attempt":1,"key":"KEY","run_id":"run_0195a8c0000070008000000000000001","type":"start_session",` +
+		`"session_id":"ses_1","agent_name":"a","agent_type":"procedural","mode":"async_poll",` +
+		`"created_at":"2026-01-01T00:00:00Z","parameters":{}}`
 	const id = "run_0195a8c0000070008000000000000001"
 	f.Add(
-		"ao.runs.07.queued.procedural.p._." + id + ".1 " + queued + "\nao.runs.07.claimed." + id + `.KEY {"v":1,"runner_id":"rnr_1","nonce":"n"}` + "\nao.runs.07.bound." + id + `.KEY {"v":1,"executor_session_id":"x"}` +
-			"\nao.runs.07.offered." + id + `.KEY {"v":1,"result":{}}` + "\nao.runs.07.ended." + id + `.KEY {"v":1,"status":"completed","result":{"result_data":1}}`,
+		"ao.runs.07.queued.procedural.p._." + id + ".1 " + queued + "\nao.runs.07.claimed." + id +
+			`.KEY {"v":1,"runner_id":"rnr_1","nonce":"n"}` + "\nao.runs.07.bound." + id +
+			`.KEY {"v":1,"executor_session_id":"x"}` +
+			"\nao.runs.07.offered." + id + `.KEY {"v":1,"result":{}}` + "\nao.runs.07.ended." + id +
+			`.KEY {"v":1,"status":"completed","result":{"result_data":1}}`,
 	)
 	f.Add(
-		"ao.runs.07.accepted.ses_1." + id + " " + queued + "\nao.runs.07.stopping." + id + ` {"v":1}` + "\nao.runs.07.deleted.ses_1 {\"v\":1}\nao.runs.07.callback.ses_1." + id + ` {"v":1,"children":["` + id + `"]}` +
+		"ao.runs.07.accepted.ses_1." + id + " " + queued + "\nao.runs.07.stopping." + id + ` {"v":1}` +
+			"\nao.runs.07.deleted.ses_1 {\"v\":1}\nao.runs.07.callback.ses_1." + id + ` {"v":1,"children":["` + id +
+			`"]}` +
 			"\nao.runs.07.notified." + id + `.1 {"v":1}`,
 	)
 	f.Add("ao.runs.07.session.ses_1 {}\nao.runs.07.later.x {\"v\":9}\nao.runs x\nao.runs.07.ended." + id + ".KEY [")

@@ -7,8 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestAnEventOfTheNextAttempt: events come by another way than records. One that proves an attempt which is not read yet is early, and
-// shown once that is; one that proves nothing stays out.
+// TestAnEventOfTheNextAttempt: events come by another way than records. One that proves an attempt which is not read
+// yet is early, and shown once that is; one that proves nothing stays out.
 func TestAnEventOfTheNextAttempt(t *testing.T) {
 	a := newActor(t, "run_00000000000000000000000001", "ses_00000000000000000000000001", "a")
 	a.spec.Attempts = 2

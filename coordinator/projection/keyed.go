@@ -79,7 +79,8 @@ func (f *reducer) current(rec subject.Record) *row {
 	switch a := r.live.snap; {
 	case a.Key != "" && a.Key == rec.Key:
 		return r
-	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.AttemptNumber()) == rec.Key): // not queued: a coordinator ends it
+	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.AttemptNumber()) == rec.Key):
+		// not queued: a coordinator ends it
 		return r
 	}
 	return nil
@@ -93,7 +94,8 @@ func NewerVersionError() *fault.Fault {
 	return fault.New(
 		fault.Internal,
 		CodeRecordVersion,
-		"The runner wrote a record of this run in a newer version than the coordinators allow; it is not read. Update the coordinators, or run the worker in their version",
+		"The runner wrote a record of this run in a newer version than the coordinators allow; it is not read. Update "+
+			"the coordinators, or run the worker in their version",
 	)
 }
 

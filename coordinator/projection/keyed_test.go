@@ -24,8 +24,9 @@ func allowing(version int, e entry) entry {
 	return e
 }
 
-// A record of a kind that workers write counts for nothing without the current attempt's key, whatever it holds; with the key one above
-// the attempt's version is a failed end; one that the attempt allows, and this program does not know, makes it not ready.
+// A record of a kind that workers write counts for nothing without the current attempt's key, whatever it holds; with
+// the key one above the attempt's version is a failed end; one that the attempt allows, and this program does not know,
+// makes it not ready.
 func TestVersionsOfWorkersRecords(t *testing.T) {
 	const none = run.Status("")
 	for _, tt := range []struct {
@@ -35,7 +36,9 @@ func TestVersionsOfWorkersRecords(t *testing.T) {
 		newer   bool
 		want    run.Status
 	}{
-		{"no run at all", func(a *actor) []entry { return []entry{of(99, a.ended(1, run.Completed, 0)), of(2, a.claimed(1))} }, 1, false, none},
+		{"no run at all", func(a *actor) []entry {
+			return []entry{of(99, a.ended(1, run.Completed, 0)), of(2, a.claimed(1))}
+		}, 1, false, none},
 		{"another attempt's key", func(a *actor) []entry {
 			return []entry{a.queued(1), of(99, a.claimed(2)), of(99, a.ended(2, run.Completed, 0))}
 		}, 1, false, run.Pending},
@@ -46,21 +49,29 @@ func TestVersionsOfWorkersRecords(t *testing.T) {
 		{"a claim, and then its end", func(a *actor) []entry {
 			return []entry{a.queued(1), of(2, a.claimed(1)), of(2, a.ended(1, run.Completed, 0))}
 		}, 1, false, run.Failed},
-		{"a binding", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.bound(1, "m"))} }, 1, false, run.Failed},
+		{"a binding", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.bound(1, "m"))} }, 1,
+			false, run.Failed},
 		{"an offer", func(a *actor) []entry {
 			a.contract()
 			return []entry{a.queued(1), a.claimed(1), of(2, a.offered(1))}
 		}, 1, false, run.Failed},
-		{"an end", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))} }, 1, false, run.Failed},
-		{"an end, for a newer program", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))} }, 2, false, run.Failed},
+		{"an end", func(a *actor) []entry {
+			return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))}
+		}, 1, false, run.Failed},
+		{"an end, for a newer program", func(a *actor) []entry {
+			return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))}
+		}, 2, false, run.Failed},
 		{"an end that is allowed", func(a *actor) []entry {
 			return []entry{allowing(2, a.queued(1)), of(2, a.claimed(1)), of(2, a.ended(1, run.Completed, 0))}
 		}, 2, false, run.Completed},
 		{"one above that", func(a *actor) []entry {
 			return []entry{allowing(2, a.queued(1)), of(2, a.claimed(1)), of(3, a.ended(1, run.Completed, 0))}
 		}, 2, false, run.Failed},
-		{"one that is allowed, and not known", func(a *actor) []entry { return []entry{allowing(2, a.queued(1)), of(2, a.claimed(1))} }, 1, true, run.Pending},
-		{"a run never queued", func(a *actor) []entry { return []entry{a.accepted(), of(2, a.claimed(1))} }, 2, false, run.Failed},
+		{"one that is allowed, and not known", func(a *actor) []entry {
+			return []entry{allowing(2, a.queued(1)), of(2, a.claimed(1))}
+		}, 1, true, run.Pending},
+		{"a run never queued", func(a *actor) []entry { return []entry{a.accepted(), of(2, a.claimed(1))} }, 2, false,
+			run.Failed},
 		{"queued twice, with two bounds", func(a *actor) []entry {
 			moved := a.queued(1)
 			moved.Subject = subject.Queued(a.part, "procedural.p._", a.spec.ID, 1)
@@ -68,13 +79,16 @@ func TestVersionsOfWorkersRecords(t *testing.T) {
 		}, 2, false, run.Completed},
 		{"another attempt is left", func(a *actor) []entry {
 			a.spec.Attempts = 2
-			return []entry{allowing(2, a.queued(1)), a.claimed(1), of(3, a.ended(1, run.Completed, 0)), of(3, a.ended(1, run.Failed, 0)), a.queued(2), a.claimed(2)}
+			return []entry{allowing(2, a.queued(1)), a.claimed(1), of(3, a.ended(1, run.Completed, 0)),
+				of(3, a.ended(1, run.Failed, 0)), a.queued(2), a.claimed(2)}
 		}, 2, false, run.Claimed},
 		{"which is bound anew", func(a *actor) []entry {
 			a.spec.Attempts = 2
-			return []entry{allowing(2, a.queued(1)), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), of(2, a.claimed(2))}
+			return []entry{allowing(2, a.queued(1)), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2),
+				of(2, a.claimed(2))}
 		}, 2, false, run.Failed},
-		{"a coordinator's", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.stopping())} }, 1, true, run.Stopping},
+		{"a coordinator's", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.stopping())} },
+			1, true, run.Stopping},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newActor(t, run.NewID(), run.NewSessionID(), "x")
@@ -108,8 +122,8 @@ func versioned(rng *rand.Rand, records []entry, most int) []entry {
 	return records
 }
 
-// Programs of different versions make the same of all records, and so does who begins with a snapshot, as long as coordinators write
-// what all of them read: whatever workers write.
+// Programs of different versions make the same of all records, and so does who begins with a snapshot, as long as
+// coordinators write what all of them read: whatever workers write.
 func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 77))
@@ -171,13 +185,16 @@ func TestASnapshotKnowsTheBounds(t *testing.T) {
 	}
 }
 
-// What readers are told of a run that ended by such a record: one error, everywhere, and nothing of what the record holds.
+// What readers are told of a run that ended by such a record: one error, everywhere, and nothing of what the record
+// holds.
 func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 	for name, records := range map[string]func(a actor) []entry{
 		"claimed": func(a actor) []entry { return []entry{a.queued(1), of(2, a.claimed(1))} },
 		"bound":   func(a actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.bound(1, "m"))} },
-		"ended":   func(a actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))} },
-		"failed":  func(a actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Failed, 0))} },
+		"ended": func(a actor) []entry {
+			return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))}
+		},
+		"failed": func(a actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Failed, 0))} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := natstest.Bus(t)

@@ -7,8 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// A queued record that comes when its attempt waits no longer holds the claim that refuses it, until it is purged; for who begins with
-// a snapshot, too.
+// A queued record that comes when its attempt waits no longer holds the claim that refuses it, until it is purged; for
+// who begins with a snapshot, too.
 func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	a.spec.Attempts = 2
@@ -18,14 +18,18 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 		records []entry
 		late    uint64 // its sequence; 0: none is
 	}{
-		"the run has ended":            {[]entry{queued, claimed, done, late}, 4},
-		"the attempt is begun":         {[]entry{queued, claimed, late, done}, 3},
-		"the attempt is over":          {[]entry{queued, claimed, failed, late, a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)}, 4},
-		"another attempt waits":        {[]entry{queued, claimed, failed, a.queued(2), late, a.claimed(2), a.ended(2, run.Failed, 0)}, 5},
+		"the run has ended":    {[]entry{queued, claimed, done, late}, 4},
+		"the attempt is begun": {[]entry{queued, claimed, late, done}, 3},
+		"the attempt is over": {
+			[]entry{queued, claimed, failed, late, a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)}, 4},
+		"another attempt waits": {
+			[]entry{queued, claimed, failed, a.queued(2), late, a.claimed(2), a.ended(2, run.Failed, 0)}, 5},
 		"the attempt moves in time":    {[]entry{queued, late, claimed, done}, 0},
 		"its session is deleted, then": {[]entry{queued, claimed, done, late, a.deleted()}, 4},
-		"it was cancelled":             {[]entry{a.accepted(), a.claimedBy(1, ""), a.ended(1, run.Stopped, 0), late}, 4},
-		"it moved, and again too late": {[]entry{queued, late, a.claimed(1), a.elsewhere(1, "procedural.x.third"), done}, 4},
+		"it was cancelled": {[]entry{a.accepted(), a.claimedBy(1, ""), a.ended(1, run.Stopped, 0), late},
+			4},
+		"it moved, and again too late": {[]entry{queued, late, a.claimed(1), a.elsewhere(1, "procedural.x.third"),
+			done}, 4},
 	} {
 		j := joined(nil, Config{Key: keyOf})
 		for i, e := range tt.records {

@@ -33,10 +33,11 @@ type SessionPage struct {
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
-	unbudgeted   = 1 << 20  // bytes of parameters that a list may read before it reserves memory
-	listedParams = 16 << 10 // bytes of parameters shown in lists and live streams; larger ones are left out, and marked so
-	stride       = 4096     // rows scanned under one lock
-	textStride   = 512      // the same for text searches
+	unbudgeted   = 1 << 20 // bytes of parameters that a list may read before it reserves memory
+	// bytes of parameters shown in lists and live streams; larger ones are left out, and marked so
+	listedParams = 16 << 10
+	stride       = 4096 // rows scanned under one lock
+	textStride   = 512  // the same for text searches
 	searchTime   = 150 * time.Millisecond
 	readers      = 8 // records read at once
 )
@@ -288,7 +289,8 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 		return run.Result{}, run.Run{}, x.reader.noSession(id)
 	}
 	if !ended {
-		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+" has ended yet").
+		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+
+			" has ended yet").
 			With("session_id", id)
 	}
 	return x.reader.result(ctx, at)

@@ -11,8 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestAListHasRoomForItsRows: rows are small each, and together they need room as one large body does. A live list that finds none
-// says how many changed.
+// TestAListHasRoomForItsRows: rows are small each, and together they need room as one large body does. A live list that
+// finds none says how many changed.
 func TestAListHasRoomForItsRows(t *testing.T) {
 	t.Parallel() // it waits for ten seconds
 	b := start(t, Config{})

@@ -297,7 +297,8 @@ func TestPacksOfNobody(t *testing.T) {
 		proven(
 			at,
 			`{"events":[]}`,
-		), proven(at, `{}`), proven(at, one), proven(at, `{"events":`+one+`}`), proven(at, `{"events":[`+one+`],"more":1}`),
+		), proven(at, `{}`), proven(at, one), proven(at, `{"events":`+one+`}`), proven(at, `{"events":[`+one+
+			`],"more":1}`),
 		proven(at, `{"events":[`+strings.TrimSuffix(strings.Repeat(one+",", run.MaxPacked+1), ",")+`]}`),
 		proven(at, `{"events":[`+strings.Repeat("{},", 100_000)+`{}]}`),
 		proven(at, `{"events":[{"x":`+deep+strings.Repeat("]", len(deep))+`}]}`),

@@ -45,7 +45,8 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 			),
 		)
 	}
-	return fault.Newf(fault.Unavailable, "this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(), seq).
+	return fault.Newf(fault.Unavailable,
+		"this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(), seq).
 		After(time.Second)
 }
 
@@ -59,7 +60,8 @@ func ParsePosition(text string) (seq uint64, err error) {
 		_, err = parsePosition(text)
 	}
 	if err != nil || more && rest == "" {
-		return 0, fault.New(fault.Invalid, "", `a position must be a number such as "123", or the id of an item of a live stream`).
+		return 0, fault.New(fault.Invalid, "",
+			`a position must be a number such as "123", or the id of an item of a live stream`).
 			With("field", "Ao-Position")
 	}
 	return seq, nil

@@ -13,15 +13,24 @@ import (
 
 // Config configures the read model. Its zero value works.
 type Config struct {
-	Log          *slog.Logger                                    // default slog.Default()
-	OnChange     func(Change)                                    // called for every record that changed something, in stream order; must not block
-	OnEffect     func(Effect)                                    // called when work is due, once the history is loaded; must not block
-	OnStep       func(Step)                                      // called for every step of a run, once the history is loaded, in order; must not block
-	Key          func(run string, attempt int) string            // attempt keys; nil: any key may end a run that was never queued
-	ValidChecked func(run string, attempt int, mark string) bool // reports whether mark is a coordinator's signature of a checked result; nil: no run with an output schema completes
-	Version      int                                             // newest readable version of records, default run.Version
-	Cache        int                                             // bytes of cached records, default 8 MiB; negative: none
-	Dir          string                                          // folder of checkpoints; empty: every start reads the whole history
+	Log *slog.Logger // default slog.Default()
+	// called for every record that changed something, in stream order; must not block
+	OnChange func(Change)
+	// called when work is due, once the history is loaded; must not block
+	OnEffect func(Effect)
+	// called for every step of a run, once the history is loaded, in order; must not block
+	OnStep func(Step)
+	// attempt keys; nil: any key may end a run that was never queued
+	Key func(run string, attempt int) string
+	// reports whether mark is a coordinator's signature of a checked result; nil: no run with an output schema
+	// completes
+	ValidChecked func(run string, attempt int, mark string) bool
+	// newest readable version of records, default run.Version
+	Version int
+	// bytes of cached records, default 8 MiB; negative: none
+	Cache int
+	// folder of checkpoints; empty: every start reads the whole history
+	Dir string
 }
 
 // Parts is the read model: parts that share one Projection, each for one subject. Callers hold the part they
@@ -46,7 +55,8 @@ func New(records interface {
 }, cfg Config) Parts {
 	log := cmp.Or(cfg.Log, slog.Default())
 	p := &Projection{
-		log: log, onChange: cfg.OnChange, onEffect: cfg.OnEffect, onStep: cfg.OnStep, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), reducer: newReducer(cfg.Key),
+		log: log, onChange: cfg.OnChange, onEffect: cfg.OnEffect, onStep: cfg.OnStep,
+		bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), reducer: newReducer(cfg.Key),
 		waiters: map[ident]chan struct{}{}, liveChanges: liveChanges{more: make(chan struct{})},
 	}
 	p.reducer.checked, p.reducer.version = cfg.ValidChecked, cmp.Or(cfg.Version, run.Version)
@@ -60,7 +70,8 @@ func New(records interface {
 	reader := &Reader{p: p, records: records, fresh: w}
 	lists := &Lists{p: p, fresh: w, reader: reader, stride: stride, searchTime: searchTime}
 	return Parts{
-		Projection: p, Index: &Index{p}, ActiveRuns: &ActiveRuns{p}, Worklist: &Worklist{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
+		Projection: p, Index: &Index{p}, ActiveRuns: &ActiveRuns{p}, Worklist: &Worklist{p}, Overlay: &Overlay{p},
+		Reader: reader, Lists: lists,
 		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,
 	}
 }

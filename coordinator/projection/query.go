@@ -13,12 +13,13 @@ import (
 
 // Query selects runs or sessions. Zero fields select everything.
 type Query struct {
-	Statuses     []string // any of these
-	Agent        string
-	Session      string
-	Parent       string
-	Runner       string // runs: the runner that has or had the current attempt
-	Roots        bool   // runs: only of sessions without an existing parent; each with the number of its children's runs
+	Statuses []string // any of these
+	Agent    string
+	Session  string
+	Parent   string
+	Runner   string // runs: the runner that has or had the current attempt
+	// runs: only of sessions without an existing parent; each with the number of its children's runs
+	Roots        bool
 	RetryOf      string // runs: those that repeat this one
 	Text         string // runs: a prefix of their id or session, or a part of their agent, error, prompt or parameters
 	CreatedAfter time.Time
@@ -30,7 +31,8 @@ type Query struct {
 
 // sessionStatuses are the ones that can be asked for.
 var sessionStatuses = []run.SessionStatus{
-	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
+	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished,
+	run.SessionStopped, run.SessionFailed,
 }
 
 func checkQuery[S ~string](q Query, known []S) error {

@@ -30,7 +30,8 @@ func newReducer(key func(string, int) string) *reducer {
 		suppressing: map[*session][]*row{},
 	}
 	return &reducer{
-		tables: t, key: key, scan: scan, late: &lateRecords{}, trees: below, waitlists: &waitlists{queues: map[string]*waitlist{}},
+		tables: t, key: key, scan: scan, late: &lateRecords{}, trees: below, waitlists: &waitlists{
+			queues: map[string]*waitlist{}},
 		webhooks:  &webhooks{tables: t, scan: scan, of: map[*row]*webhook{}},
 		callbacks: &callbacks{tables: t, trees: below, reserved: map[ident]reservation{}},
 	}
@@ -88,7 +89,8 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		ch.First = true
 	}
 	r := &row{
-		id: id, session: sess, agent: s.Agent, parent: s.Parent, dir: s.ProjectDir, first: m.Seq, full: m.Seq, created: created,
+		id: id, session: sess, agent: s.Agent, parent: s.Parent, dir: s.ProjectDir, first: m.Seq, full: m.Seq,
+		created: created,
 		timeout: int32(
 			min(s.Timeout, 1<<30),
 		), status: statusIndex(run.Pending), mode: modeIndex(s.Mode), depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
@@ -281,7 +283,8 @@ func (f *reducer) retry(r *row, m Record) {
 	r.noteAttempt(a.Attempt)
 	f.past[r] = append(f.past[r], past{r.full, a.Claim != nil})
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
-	a.Queue, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq, a.Started, a.RecordVersion = "", "", 0, nil, 0, 0, 0, nil, 0
+	a.Queue, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq, a.Started, a.RecordVersion = "",
+		"", 0, nil, 0, 0, 0, nil, 0
 	r.claim, r.claimed, r.runner = 0, 0, ""
 	f.waiting++
 	f.waitlists.unqueued.moveIn(r, m.Time.UnixNano())

@@ -14,7 +14,8 @@ import (
 	"ao/shared/run"
 )
 
-// history is what may happen in one session, at random: turns in order, stops, retries, and every kind of late or foreign word.
+// history is what may happen in one session, at random: turns in order, stops, retries, and every kind of late or
+// foreign word.
 func history(t testing.TB, rng *rand.Rand, session string) (records []entry) {
 	add := func(e ...entry) { records = append(records, e...) }
 	for turn := range 1 + rng.IntN(4) {
@@ -214,32 +215,55 @@ func TestStatuses(t *testing.T) {
 		{"a claim begins it", []entry{a.queued(1), a.claimed(1)}, "claimed - running"},
 		{"another's key claims nothing", []entry{a.queued(1), a.claimed(2)}, "pending - pending"},
 		{"the wish to stop", []entry{a.queued(1), a.claimed(1), a.stopping()}, "stopping - stopping"},
-		{"a claim after the wish stays stopping", []entry{a.queued(1), a.stopping(), a.claimed(1)}, "stopping - stopping"},
-		{"it ends well although it was to stop", []entry{a.queued(1), a.claimed(1), a.stopping(), a.ended(1, run.Completed, 0)}, "completed - finished"},
-		{"the first last word counts", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(1, run.Completed, 0)}, "failed - failed"},
+		{"a claim after the wish stays stopping", []entry{a.queued(1), a.stopping(), a.claimed(1)},
+			"stopping - stopping"},
+		{"it ends well although it was to stop", []entry{a.queued(1), a.claimed(1), a.stopping(),
+			a.ended(1, run.Completed, 0)}, "completed - finished"},
+		{"the first last word counts", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0),
+			a.ended(1, run.Completed, 0)}, "failed - failed"},
 		{"a waiting run is ended unclaimed", []entry{a.accepted(), a.ended(1, run.Stopped, 0)}, "stopped - stopped"},
-		{"an attempt that fails is followed by another", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0)}, "pending - pending"},
-		{"one that completes is not", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Completed, 0), c.queued(2)}, "completed - finished"},
-		{"the next attempt is the current one", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(1, run.Completed, 0)}, "claimed - running"},
-		{"only its word counts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
-		{"the last attempt's failure is the run's", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(2, run.Failed, 0)}, "failed - failed"},
-		{"a stop before the failure leaves no attempt", []entry{c.queued(1), c.claimed(1), c.stopping(), c.ended(1, run.Failed, 0), c.queued(2)}, "failed - failed"},
-		{"a run is stopped between two attempts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.ended(2, run.Stopped, 0), c.queued(2)}, "stopped - stopped"},
-		{"an attempt that nobody began is no attempt", []entry{c.queued(1), c.claimedBy(1, ""), c.ended(1, run.Failed, 0), c.queued(2)}, "failed - failed"},
+		{"an attempt that fails is followed by another", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0)},
+			"pending - pending"},
+		{"one that completes is not", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Completed, 0), c.queued(2)},
+			"completed - finished"},
+		{"the next attempt is the current one", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0),
+			c.queued(2), c.claimed(2), c.ended(1, run.Completed, 0)}, "claimed - running"},
+		{"only its word counts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2),
+			c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
+		{"the last attempt's failure is the run's", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0),
+			c.queued(2), c.claimed(2), c.ended(2, run.Failed, 0)}, "failed - failed"},
+		{"a stop before the failure leaves no attempt", []entry{c.queued(1), c.claimed(1), c.stopping(),
+			c.ended(1, run.Failed, 0), c.queued(2)}, "failed - failed"},
+		{"a run is stopped between two attempts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0),
+			c.ended(2, run.Stopped, 0), c.queued(2)}, "stopped - stopped"},
+		{"an attempt that nobody began is no attempt",
+			[]entry{c.queued(1), c.claimedBy(1, ""), c.ended(1, run.Failed, 0), c.queued(2)}, "failed - failed"},
 		{"one whose claim NATS has lost is one", []entry{c.queued(1), c.ended(1, run.Failed, 0)}, "pending - pending"},
-		{"its next attempt is the second", []entry{c.queued(1), c.ended(1, run.Failed, 0), c.queued(1), c.queued(2), c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
-		{"also where the record that queued it is lost", []entry{c.accepted(), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2)}, "claimed - running"},
+		{"its next attempt is the second", []entry{c.queued(1), c.ended(1, run.Failed, 0), c.queued(1), c.queued(2),
+			c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
+		{"also where the record that queued it is lost", []entry{c.accepted(), c.ended(1, run.Failed, 0), c.queued(2),
+			c.claimed(2)}, "claimed - running"},
 		{"a stop leaves none there", []entry{c.queued(1), c.stopping(), c.ended(1, run.Failed, 0)}, "failed - failed"},
-		{"a further attempt waits for the end of the one before", []entry{c.queued(1), c.claimed(1), c.queued(2)}, "claimed - running"},
-		{"a stop forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.stopping(), a.queued(2)}, "stopping - stopping"},
-		{"an end forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2)}, "failed - failed"},
-		{"the open turn speaks for the session", []entry{a.queued(1), b.accepted(), a.claimed(1)}, "claimed pending running"},
-		{"then the oldest that waits", []entry{a.queued(1), b.accepted(), a.ended(1, run.Failed, 0)}, "failed pending pending"},
-		{"then the one that ended last", []entry{a.queued(1), b.accepted(), b.ended(1, run.Stopped, 0), a.ended(1, run.Completed, 0)}, "completed stopped finished"},
+		{"a further attempt waits for the end of the one before", []entry{c.queued(1), c.claimed(1), c.queued(2)},
+			"claimed - running"},
+		{"a stop forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.stopping(), a.queued(2)},
+			"stopping - stopping"},
+		{"an end forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2)},
+			"failed - failed"},
+		{"the open turn speaks for the session", []entry{a.queued(1), b.accepted(), a.claimed(1)},
+			"claimed pending running"},
+		{"then the oldest that waits", []entry{a.queued(1), b.accepted(), a.ended(1, run.Failed, 0)},
+			"failed pending pending"},
+		{"then the one that ended last", []entry{a.queued(1), b.accepted(), b.ended(1, run.Stopped, 0),
+			a.ended(1, run.Completed, 0)}, "completed stopped finished"},
 		{"a session with a waiting run is not deleted", []entry{a.accepted(), a.deleted()}, "pending - pending"},
 		{"a session that ended is", []entry{a.queued(1), a.ended(1, run.Failed, 0), a.deleted()}, "- - -"},
-		{"a last word that cannot be read is a failure", []entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject, Body: []byte(`{"v":1,"stat`)}}, "failed - failed"},
-		{"a last word without a status is one too", []entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject, Body: []byte(`{"v":1,"status":"running"}`)}}, "failed - failed"},
+		{"a last word that cannot be read is a failure",
+			[]entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject,
+				Body: []byte(`{"v":1,"stat`)}}, "failed - failed"},
+		{"a last word without a status is one too",
+			[]entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject,
+				Body: []byte(`{"v":1,"status":"running"}`)}}, "failed - failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newReducer(nil)
@@ -308,7 +332,8 @@ func TestUnknownAndNewerRecords(t *testing.T) {
 	if f.newer != 2 || len(f.runs) != 0 {
 		t.Errorf("a newer version: newer %d, %d runs", f.newer, len(f.runs))
 	}
-	for i, raw := range []string{``, `[]`, `{"v"`, `{"v":`, `{"v":1,`, `{"a":"\"`, `{"demands":[1]}`, `{"a":[}`, `nonsense`} {
+	for i, raw := range []string{``, `[]`, `{"v"`, `{"v":`, `{"v":1,`, `{"a":"\"`, `{"demands":[1]}`, `{"a":[}`,
+		`nonsense`} {
 		f.apply(Record{Seq: uint64(10 + i), Subject: e.Subject, Body: []byte(raw)})
 	}
 	agree(t, f)

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A NATS that lost its newest records (power loss without a sync per write), or got older ones back from a copy, gives their
-// sequences to others. Who goes on after the last one read would see none of those.
+// A NATS that lost its newest records (power loss without a sync per write), or got older ones back from a copy, gives
+// their sequences to others. Who goes on after the last one read would see none of those.
 func TestAHistoryThatWasReplacedIsReadAnew(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -30,7 +30,8 @@ func TestAHistoryThatWasReplacedIsReadAnew(t *testing.T) {
 			}
 			b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter()}
 			lost, other := b.actor(run.NewSessionID()), b.actor(run.NewSessionID())
-			if err := b.Await(t.Context(), b.write(lost.queued(1), lost.claimed(1), other.accepted(), lost.ended(1, run.Failed, 0))); err != nil {
+			if err := b.Await(t.Context(), b.write(lost.queued(1), lost.claimed(1), other.accepted(),
+				lost.ended(1, run.Failed, 0))); err != nil {
 				t.Fatal(err)
 			}
 			if err := js.DeleteStream(t.Context(), subject.Runs); err != nil {

@@ -126,17 +126,20 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"of records that NATS lost", "the history ends at", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-			forge(t, file, func(f *reducer) { f.seq += 100 })
-		}},
-		{"of records that are others now", "has changed", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-			forge(t, file, func(f *reducer) { f.fingerprints[(f.fingerprinted-1)%maxFingerprints].sum++ })
-		}},
-		{"of nothing that is left", "none of its last records", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-			if err := b.Purge(t.Context(), subject.Runs, subject.AllRuns, 0); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		{"of records that NATS lost", "the history ends at",
+			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+				forge(t, file, func(f *reducer) { f.seq += 100 })
+			}},
+		{"of records that are others now", "has changed",
+			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+				forge(t, file, func(f *reducer) { f.fingerprints[(f.fingerprinted-1)%maxFingerprints].sum++ })
+			}},
+		{"of nothing that is left", "none of its last records",
+			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+				if err := b.Purge(t.Context(), subject.Runs, subject.AllRuns, 0); err != nil {
+					t.Fatal(err)
+				}
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server, dir := natstest.Server(t), t.TempDir()
@@ -200,7 +203,8 @@ func forge(t *testing.T, file string, change func(*reducer)) {
 	}
 }
 
-// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot goes.
+// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot
+// goes.
 func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
 	server, dir := natstest.Server(t), t.TempDir()
 	b := natstest.Open(t, server)
@@ -287,7 +291,8 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "the history is being read; at record 7 of 20") {
 		t.Errorf("it says %v", err)
 	}
-	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index already.
+	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index
+	// already.
 	reads := map[string]func() error{
 		"runs":      func() error { _, err := j.Runs(t.Context(), Query{}); return err },
 		"sessions":  func() error { _, err := j.Sessions(t.Context(), Query{}); return err },
@@ -313,7 +318,8 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	}
 }
 
-// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to its own.
+// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to
+// its own.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	records := plain(t, 1500)
 	j := joined(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})

@@ -62,7 +62,8 @@ func errUnchecked() *fault.Fault {
 	return fault.New(
 		fault.Internal,
 		"result_unchecked",
-		"The runner itself reported the run as completed, but a result with an output schema counts only after a coordinator has checked it; it is not shown",
+		"The runner itself reported the run as completed, but a result with an output schema counts only after a "+
+			"coordinator has checked it; it is not shown",
 	)
 }
 

@@ -32,13 +32,17 @@ func TestAnOfferIsNotTheEnd(t *testing.T) {
 		{"a stop that crosses the offer", []entry{a.offered(1), a.stopping()}, run.Stopping, true},
 		{"an offer that crosses the stop", []entry{a.stopping(), a.offered(1)}, run.Stopping, true},
 		{"checked", []entry{a.offered(1), a.checked(1, markOf(a.spec.ID, 1))}, run.Completed, false},
-		{"checked after a stop", []entry{a.stopping(), a.offered(1), a.checked(1, markOf(a.spec.ID, 1))}, run.Completed, false},
+		{"checked after a stop", []entry{a.stopping(), a.offered(1), a.checked(1, markOf(a.spec.ID, 1))}, run.Completed,
+			false},
 		{"refused: the next attempt", []entry{a.offered(1), a.ended(1, run.Failed, 0)}, run.Pending, false},
-		{"refused after a stop: no next attempt", []entry{a.offered(1), a.stopping(), a.ended(1, run.Failed, 0)}, run.Failed, false},
+		{"refused after a stop: no next attempt", []entry{a.offered(1), a.stopping(), a.ended(1, run.Failed, 0)},
+			run.Failed, false},
 		{"the worker says it itself", []entry{a.ended(1, run.Completed, 0)}, run.Pending, false},
 		{"with another attempt's mark", []entry{a.checked(1, markOf(a.spec.ID, 2))}, run.Pending, false},
-		{"twice", []entry{a.ended(1, run.Completed, 0), a.queued(2), a.claimed(2), a.checked(2, markOf(a.spec.ID, 1))}, run.Failed, false},
-		{"a failure needs no mark", []entry{a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)}, run.Failed, false},
+		{"twice", []entry{a.ended(1, run.Completed, 0), a.queued(2), a.claimed(2), a.checked(2, markOf(a.spec.ID, 1))},
+			run.Failed, false},
+		{"a failure needs no mark", []entry{a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2),
+			a.ended(2, run.Failed, 0)}, run.Failed, false},
 		{"a stop needs no mark", []entry{a.stopping(), a.ended(1, run.Stopped, 0)}, run.Stopped, false},
 		{"late", []entry{a.stopping(), a.ended(1, run.Stopped, 0), a.offered(1)}, run.Stopped, false},
 	} {
@@ -57,8 +61,8 @@ func TestAnOfferIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoOffer: a run without an output schema has none, nor has one that nobody began; what cannot be read is one, as no other
-// will come.
+// TestWhatIsNoOffer: a run without an output schema has none, nor has one that nobody began; what cannot be read is
+// one, as no other will come.
 func TestWhatIsNoOffer(t *testing.T) {
 	a, records := offering(t)
 	plain := newActor(t, run.NewID(), run.NewSessionID(), "agent")

@@ -137,8 +137,10 @@ func (s *session) depth() int { return int(max(s.firstRow.depth, s.last.depth)) 
 // view returns the session as readers see it.
 func (s *session) view() run.Session {
 	return run.Session{
-		ID: s.sessionID(), Status: run.SessionStatusOf(s.statusRun().shown()), Agent: s.agent, AgentType: s.agentType, Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
-		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created), ModifiedAt: moment(s.modified),
+		ID: s.sessionID(), Status: run.SessionStatusOf(s.statusRun().shown()), Agent: s.agent, AgentType: s.agentType,
+		Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
+		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created),
+		ModifiedAt: moment(s.modified),
 	}
 }
 

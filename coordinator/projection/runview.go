@@ -36,7 +36,8 @@ func runViewOf(f *reducer, r *row) runView {
 // bare returns as much of a run as the index has.
 func (s *runView) bare() run.Run {
 	r := run.Run{
-		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth), RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
+		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth),
+		RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
 		Children: s.children, ParentDeleted: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
 		CreatedAt: moment(
 			s.created,

@@ -14,7 +14,8 @@ func TestNoKeyInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	j := joined(nil, Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
-	for i, e := range []entry{a.queued(1), {Subject: a.claimed(1).Subject, Body: []byte(`{`)}, {Subject: a.ended(1, run.Failed, 0).Subject, Body: []byte(`{`)},
+	for i, e := range []entry{a.queued(1), {Subject: a.claimed(1).Subject, Body: []byte(`{`)},
+		{Subject: a.ended(1, run.Failed, 0).Subject, Body: []byte(`{`)},
 		{Subject: a.claimed(1).Subject + ".more", Body: []byte(`{}`)}} {
 		j.apply(message(i+1, e))
 	}

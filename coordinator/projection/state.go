@@ -63,9 +63,10 @@ type reducer struct {
 	trees     *trees
 	callbacks *callbacks
 
-	key     func(run string, attempt int) string            // attempt keys; nil: any key of a run never queued counts
-	checked func(run string, attempt int, mark string) bool // reports whether a coordinator checked the result; nil: none has
-	results []*row                                          // results reported since the last call of NewResults
+	key func(run string, attempt int) string // attempt keys; nil: any key of a run never queued counts
+	// reports whether a coordinator checked the result; nil: none has
+	checked func(run string, attempt int, mark string) bool
+	results []*row // results reported since the last call of NewResults
 
 	newer         uint64 // sequence of the first record in a newer version; 0: none
 	unknownKinds  bool   // there were records of unknown kinds, which a newer version may use
@@ -222,8 +223,9 @@ type row struct {
 	parent  string
 	dir     string // project directory
 
-	first      uint64 // sequence of its first record
-	full       uint64 // of its newest record that holds the whole spec: the current attempt's queued record, else the first
+	first uint64 // sequence of its first record
+	// of its newest record that holds the whole spec: the current attempt's queued record, else the first
+	full       uint64
 	claim, end uint64 // of the claim that counts, and of the end record
 	events     uint64 // sequence in EVENTS of its last event; 0: unknown or none
 

@@ -10,8 +10,9 @@ import (
 
 // Step is a step of a run, for metrics.
 type Step struct {
-	Kind     Phase
-	Elapsed  time.Duration // since the step before, by the stream's clock; for a run queued at once, since it was accepted
+	Kind Phase
+	// since the step before, by the stream's clock; for a run queued at once, since it was accepted
+	Elapsed  time.Duration
 	Total    time.Duration // Ended: since the run was accepted
 	Agent    string
 	Type     string // of the agent

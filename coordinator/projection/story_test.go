@@ -37,8 +37,10 @@ type actor struct {
 
 func newActor(t testing.TB, id, session, agent string) actor {
 	spec := run.Spec{
-		ID: id, Type: run.Start, SessionID: session, Agent: agent, AgentType: run.Procedural, Mode: run.AsyncPoll, Timeout: 300, TimeoutBy: "default",
-		CreatedAt: began, Input: &run.Input{Parameters: json.RawMessage(`{"z":1,"a":"` + id + ` \"}{"}`), Blueprint: json.RawMessage(`{"name":"` + agent + `","status":"active"}`)},
+		ID: id, Type: run.Start, SessionID: session, Agent: agent, AgentType: run.Procedural, Mode: run.AsyncPoll,
+		Timeout: 300, TimeoutBy: "default",
+		CreatedAt: began, Input: &run.Input{Parameters: json.RawMessage(`{"z":1,"a":"` + id + ` \"}{"}`),
+			Blueprint: json.RawMessage(`{"name":"` + agent + `","status":"active"}`)},
 	}
 	if strings.HasSuffix(id, "1") { // some callers trace
 		spec.Trace = &run.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "a=1"}

@@ -148,7 +148,9 @@ func TestAStreamGoesOnAtEveryPosition(t *testing.T) {
 			got = append(got, word)
 		}
 	}
-	want := "session_created run_updated run_start session_updated run_updated session_updated run_updated run_failed session_updated run_updated run_failed"
+	want := "session_created run_updated run_start session_updated run_updated session_updated " +
+		"run_updated run_failed " +
+		"session_updated run_updated run_failed"
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("got\n%s\nwant\n%s", s, want)
 	}
@@ -273,7 +275,8 @@ func TestInitThenWhatHappens(t *testing.T) {
 	if err := b.Stream(t.Context(), "ses_none", "", nil); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
-	for _, after := range []string{"x", "1", "1-", "-1", "1-2.x", "1-2.-1", "1-2-3", "1-2.99", "9999999999999999999999-1", strings.Repeat("1", 99)} {
+	for _, after := range []string{"x", "1", "1-", "-1", "1-2.x", "1-2.-1", "1-2-3", "1-2.99",
+		"9999999999999999999999-1", strings.Repeat("1", 99)} {
 		if err := b.Stream(t.Context(), "", after, nil); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("position %q: %v", after, err)
 		}

@@ -37,8 +37,9 @@ func TestWhatARunIsFoundBy(t *testing.T) {
 	if got := promptOf(&run.Spec{}); got != "" {
 		t.Errorf("a large body: %q", got)
 	}
-	if got := failureOf([]byte(`{"v":1,"error":{"error":"command_failed","message":"It Ended","x":1}}`)); got != "command_failed it ended" {
-		t.Errorf("%q", got)
+	body := []byte(`{"v":1,"error":{"error":"command_failed","message":"It Ended","x":1}}`)
+	if got, want := failureOf(body), "command_failed it ended"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -84,7 +85,9 @@ func TestTextsOfOlderSnapshots(t *testing.T) {
 func prompted(t testing.TB, n, size int) (records []Record) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	words := strings.Fields(
-		"the report must list every open finding of last week with its owner and a date please check the sources first then compare prices for three vendors summarise what changed since the review and say which tests fail why they fail what would mend them",
+		"the report must list every open finding of last week with its owner and a date please check the sources " +
+			"first then compare prices for three vendors summarise what changed since the review and say which tests " +
+			"fail why they fail what would mend them",
 	)
 	for i := range n {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "researcher")

@@ -11,11 +11,12 @@ import (
 type Trace struct {
 	Run       run.Run // without parameters
 	AgentType string
-	HasSchema bool     // it has an output schema
-	Full      []uint64 // sequences of the records with the whole spec, oldest first: the first one, and those that queued it
-	Claim     uint64   // sequence of the claim that counts; 0: none
-	End       uint64   // sequence of its end record; 0: it has not ended
-	Turn      uint64   // first sequence of the parent's turn that reports it; 0: none, or no longer known
+	HasSchema bool // it has an output schema
+	// sequences of the records with the whole spec, oldest first: the first one, and those that queued it
+	Full  []uint64
+	Claim uint64 // sequence of the claim that counts; 0: none
+	End   uint64 // sequence of its end record; 0: it has not ended
+	Turn  uint64 // first sequence of the parent's turn that reports it; 0: none, or no longer known
 }
 
 // Trace returns where a run's records are. An unknown id is NotFound.

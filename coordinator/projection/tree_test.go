@@ -87,7 +87,8 @@ func belowIndexed(t *testing.T, f *reducer) {
 	}
 }
 
-// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the same of them.
+// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the
+// same of them.
 func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 21))

@@ -24,15 +24,16 @@ type TreePage struct {
 
 // TreeSession is a session of a tree with its runs, oldest first.
 type TreeSession struct {
-	ID          string            `json:"session_id"`
-	Parent      string            `json:"parent_session_id,omitempty"`
-	Depth       int               `json:"depth"` // below the session whose tree it is
-	Status      run.SessionStatus `json:"status,omitempty"`
-	Agent       string            `json:"agent_name,omitempty"`
-	CreatedAt   *time.Time        `json:"created_at,omitempty"`
-	Deleted     bool              `json:"deleted,omitempty"` // it was deleted, or is no longer kept; what is below it is shown
-	Runs        []TreeRun         `json:"runs"`
-	RunsOmitted int               `json:"runs_omitted,omitempty"` // older ones that are left out
+	ID        string            `json:"session_id"`
+	Parent    string            `json:"parent_session_id,omitempty"`
+	Depth     int               `json:"depth"` // below the session whose tree it is
+	Status    run.SessionStatus `json:"status,omitempty"`
+	Agent     string            `json:"agent_name,omitempty"`
+	CreatedAt *time.Time        `json:"created_at,omitempty"`
+	// it was deleted, or is no longer kept; what is below it is shown
+	Deleted     bool      `json:"deleted,omitempty"`
+	Runs        []TreeRun `json:"runs"`
+	RunsOmitted int       `json:"runs_omitted,omitempty"` // older ones that are left out
 }
 
 // TreeRun is a run of a tree.
@@ -51,8 +52,9 @@ type TreeRun struct {
 	Callback  *run.CallbackState `json:"callback,omitempty"`
 	Reports   []string           `json:"reports,omitempty"` // of a callback turn: the runs that it reports
 
-	Earlier  []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners claimed, oldest first
-	Followed int           `json:"-"`                          // how many attempts were followed by another, or are to be
+	Earlier []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners claimed, oldest first
+	// how many attempts were followed by another, or are to be
+	Followed int `json:"-"`
 }
 
 // TreeAttempt is an attempt that another one followed.
@@ -278,8 +280,10 @@ func treeRun(s *runView, reports []string) TreeRun {
 	}
 	return TreeRun{
 		Followed: followed,
-		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID, CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
-		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback, Reports: slices.Sorted(slices.Values(reports)),
+		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID,
+		CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
+		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback,
+		Reports: slices.Sorted(slices.Values(reports)),
 	}
 }
 

@@ -113,7 +113,8 @@ func TestATreeIsShown(t *testing.T) {
     leaf start/pending
   side start/failed(exit)
 `
-	for name, p := range map[string]TreePage{"top": b.tree("ses_top", 0, ""), "anew": (&bench{follow(t, b.bus, Config{}), t, b.bus, nil}).tree("ses_top", 0, "")} {
+	for name, p := range map[string]TreePage{"top": b.tree("ses_top", 0, ""),
+		"anew": (&bench{follow(t, b.bus, Config{}), t, b.bus, nil}).tree("ses_top", 0, "")} {
 		if got := drawn(p); got != orphaned {
 			t.Errorf("%s: got\n%swant\n%s", name, got, orphaned)
 		}

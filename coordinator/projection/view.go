@@ -123,7 +123,8 @@ func (x *Reader) notKept(id string, err error) error {
 		return fault.Wrap(fault.Unavailable, "", "NATS may have lost records; checking", err).After(time.Second)
 	}
 	if errors.Is(err, errNoBody) {
-		say := "What the run " + id + " was given, or its result, is no longer kept: it was too large for the run's record, and its body is gone. Start a new run with the parameters"
+		say := "What the run " + id + " was given, or its result, is no longer kept: it was too large for the run's " +
+			"record, and its body is gone. Start a new run with the parameters"
 		return fault.New(fault.NotFound, codeEvicted, say).With("run_id", id)
 	}
 	return errEvicted("run", id)
@@ -192,7 +193,8 @@ func (x *Reader) view(ctx context.Context, s runView, large bool) (run.Run, erro
 		return run.Run{}, x.notKept(s.id, err)
 	}
 	r := s.bare()
-	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackURL, spec.Attempts
+	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackURL,
+		spec.Attempts
 	r.Trace, r.RetryOf = spec.Trace, spec.RetryOf
 	if spec.Input != nil {
 		r.Parameters = spec.Parameters
@@ -224,9 +226,12 @@ func (x *Reader) result(ctx context.Context, s runView) (run.Result, run.Run, er
 		return run.Result{}, r, err
 	}
 	if s.snap != nil {
-		return run.Result{}, r, fault.New(fault.Conflict, "run_not_ended", fmt.Sprintf("Run %s has not ended; it is %s. GET /runs/%s/wait waits for its end", s.id, s.status, s.id)).
-			With("run_id", s.id).
-			With("status", s.status)
+		return run.Result{}, r,
+			fault.New(fault.Conflict, "run_not_ended",
+				fmt.Sprintf("Run %s has not ended; it is %s. GET /runs/%s/wait waits for its end", s.id, s.status,
+					s.id)).
+				With("run_id", s.id).
+				With("status", s.status)
 	}
 	e, err := x.endRecord(ctx, s)
 	if err != nil {
@@ -237,7 +242,8 @@ func (x *Reader) result(ctx context.Context, s runView) (run.Result, run.Run, er
 		return run.Result{}, r, x.notKept(s.id, err)
 	}
 	if res == nil {
-		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id, s.status)).
+		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id,
+			s.status)).
 			With("run_id", s.id).
 			With("status", s.status)
 		if e.Error != nil {
@@ -288,7 +294,8 @@ func (x *Reader) noSession(id string) *fault.Fault {
 const codeEvicted = "no_longer_kept"
 
 func errEvicted(what, id string) *fault.Fault {
-	say := "The " + what + " " + id + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted. An Idempotency-Key goes on to give its ids, and does it not again"
+	say := "The " + what + " " + id + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted. " +
+		"An Idempotency-Key goes on to give its ids, and does it not again"
 	return fault.New(fault.NotFound, codeEvicted, say).With(what+"_id", id)
 }
 

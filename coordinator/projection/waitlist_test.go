@@ -10,8 +10,8 @@ import (
 	"ao/shared/run"
 )
 
-// standing is who stands in which line, in order; the lines of runs that are not queued are left out, for a snapshot does not keep
-// when an attempt failed.
+// standing is who stands in which line, in order; the lines of runs that are not queued are left out, for a snapshot
+// does not keep when an attempt failed.
 func standing(f *reducer) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.waitlists.queues)) {
 		if f.waitlists.queues[name].n > 0 {
@@ -38,7 +38,8 @@ func lined(t *testing.T, f *reducer) {
 			t.Fatalf("the line of %q calls itself %q", name, l.queue)
 		}
 	}
-	for _, l := range slices.Concat(slices.Collect(maps.Values(f.waitlists.queues)), []*waitlist{&f.waitlists.unqueued, &f.waitlists.claimed}) {
+	for _, l := range slices.Concat(slices.Collect(maps.Values(f.waitlists.queues)),
+		[]*waitlist{&f.waitlists.unqueued, &f.waitlists.claimed}) {
 		var before *row
 		length := 0
 		for r := l.first; r != nil; before, r = r, r.live.behind {
@@ -63,7 +64,8 @@ func lined(t *testing.T, f *reducer) {
 	}
 }
 
-// TestLines: what waits where, since when, and how many are before it, as somebody asks who wants to know why nothing moves.
+// TestLines: what waits where, since when, and how many are before it, as somebody asks who wants to know why nothing
+// moves.
 func TestLines(t *testing.T) {
 	j := joined(nil, Config{Key: keyOf})
 	j.live.Store(true)
@@ -128,7 +130,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLanesThatNothingWaitsInAreForgotten: demands come and go; a coordinator that reads a long history does not keep a line for each.
+// TestLanesThatNothingWaitsInAreForgotten: demands come and go; a coordinator that reads a long history does not keep a
+// line for each.
 func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
 	f := newReducer(nil)
 	for n := range 3 * maxQueues {
@@ -139,7 +142,8 @@ func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
 	}
 }
 
-// TestASnapshotKeepsSinceWhenRunsAreUnderWay: after a restart an attempt did not take as long as its run has waited before.
+// TestASnapshotKeepsSinceWhenRunsAreUnderWay: after a restart an attempt did not take as long as its run has waited
+// before.
 func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
 	var took time.Duration
 	j := joined(nil, Config{Key: keyOf})

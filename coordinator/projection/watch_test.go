@@ -14,8 +14,8 @@ import (
 	"ao/shared/run"
 )
 
-// What one coordinator truncates another may not have read: its consumer goes on behind the gap as if nothing was there. A run
-// whose begin it read, and whose end it did not, would stay open there for ever.
+// What one coordinator truncates another may not have read: its consumer goes on behind the gap as if nothing was
+// there. A run whose begin it read, and whose end it did not, would stay open there for ever.
 func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -125,10 +125,11 @@ func TestAWatchedListIsFiltered(t *testing.T) {
 		want map[string]run.Status
 		not  string
 	}{
-		"what is pending": {waiting, map[string]run.Status{a.spec.ID: run.Completed, child.spec.ID: run.Pending}, c.spec.ID},
-		"what failed":     {failed, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
-		"roots":           {roots, map[string]run.Status{a.spec.ID: run.Completed}, child.spec.ID},
-		"a runner's":      {mine, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
+		"what is pending": {waiting, map[string]run.Status{a.spec.ID: run.Completed, child.spec.ID: run.Pending},
+			c.spec.ID},
+		"what failed": {failed, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
+		"roots":       {roots, map[string]run.Status{a.spec.ID: run.Completed}, child.spec.ID},
+		"a runner's":  {mine, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
 	} {
 		for _, i := range tt.w.until(tt.want) {
 			if d := i.Data.(RunsChanged); slices.ContainsFunc(d.Runs, func(r run.Run) bool { return r.ID == tt.not }) {
@@ -202,7 +203,8 @@ func TestChangesAreARing(t *testing.T) {
 		seq   uint64
 		first uint64
 		ok    bool
-	}{{last, last, true}, {last - 10, last - 10, true}, {last - maxNoted, last - maxNoted + 1, true}, {last - maxNoted - 1, last - maxNoted + 1, false}, {0, last - maxNoted + 1, false}} {
+	}{{last, last, true}, {last - 10, last - 10, true}, {last - maxNoted, last - maxNoted + 1, true},
+		{last - maxNoted - 1, last - maxNoted + 1, false}, {0, last - maxNoted + 1, false}} {
 		n, ok := c.since(tt.seq)
 		if ok != tt.ok || c.at(n).row.first != tt.first {
 			t.Errorf("since %d: %d %t, want %d %t", tt.seq, c.at(n).row.first, ok, tt.first, tt.ok)
@@ -239,8 +241,10 @@ func TestWhatARecordChangesBeside(t *testing.T) {
 		e    entry
 		want string
 	}{
-		{parent.queued(1), "parent"}, {parent.claimed(1), "parent"}, {child.queued(1), "child"}, {child.claimed(1), "child"},
-		{parent.ended(1, run.Completed, 0), "parent"}, {child.ended(1, run.Completed, 0), "child"}, {turn.accepted(), "turn"},
+		{parent.queued(1), "parent"}, {parent.claimed(1), "parent"}, {child.queued(1), "child"},
+		{child.claimed(1), "child"},
+		{parent.ended(1, run.Completed, 0), "parent"}, {child.ended(1, run.Completed, 0), "child"},
+		{turn.accepted(), "turn"},
 		{turn.tells(child.spec.ID), "child turn"}, {turn.stopping(), "turn"},
 	} {
 		if got := changed(tt.e); got != tt.want {

@@ -83,7 +83,8 @@ func queued(t *testing.T, f *reducer) {
 	}
 }
 
-// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a snapshot.
+// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a
+// snapshot.
 func TestHooksThatAreDue(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 31))

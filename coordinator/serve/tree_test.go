@@ -104,7 +104,8 @@ func TestATreeIsStopped(t *testing.T) {
 				if r := into[run.Run](s.get("/runs/"+id), 200); r.StoppedWith != top.SessionID {
 					t.Errorf("%s was stopped with the tree of %q, want %s", id, r.StoppedWith, top.SessionID)
 				}
-				if e := s.get("/runs/" + id + "/explain"); !strings.Contains(e.body, "all that is below session "+top.SessionID) {
+				if e := s.get("/runs/" + id + "/explain"); !strings.Contains(e.body, "all that is below session "+
+					top.SessionID) {
 					t.Errorf("nothing explains which tree was stopped: %s", e.body)
 				}
 			}

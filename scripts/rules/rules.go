@@ -46,6 +46,9 @@ var All = []Rule{
 	{"the dashboard writes no HTML from text", "an agent's answer could run code in the reader's browser", noHTMLSinks},
 	{"the dashboard is bundled after each change",
 		"a browser loads the bundle, not the modules that are read and changed", bundled},
+	{"lines fit on a page", "a longer line is cut off in reviews and beside another file", lineLength},
+	{"no assignment in an if", "readers take it for a declaration", plainIf},
+	{"cited documents exist", "a reference to a document that is not in the repository leads nowhere", citations},
 	{"scripts are executable", "each has its executable bit and valid syntax", scripts},
 }
 
