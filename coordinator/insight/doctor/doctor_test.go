@@ -26,7 +26,7 @@ func TestJudgedReplicas(t *testing.T) {
 			"3 replicas, all complete"},
 		{"a cluster that keeps one copy",
 			bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(3), stream(1)}}, checkup.Warn,
-			"on one of its servers alone"},
+			"on one of its servers only"},
 		{"two", bus.ServerHealth{Cluster: "c", Streams: []bus.StreamHealth{stream(2)}}, checkup.Warn, "2 replicas"},
 		{"one is away", bus.ServerHealth{Cluster: "c",
 			Streams: []bus.StreamHealth{stream(3, "b"), stream(3, "b", "c")}},

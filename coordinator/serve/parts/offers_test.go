@@ -105,7 +105,7 @@ func TestOffersAreChecked(t *testing.T) {
 		{"null", &run.Result{Type: run.Autonomous, Data: []byte(`null`)}, ``,
 			`"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}]`},
 		{"both", &run.Result{Type: run.Autonomous, Data: []byte(`{"n":1}`), Text: &text}, ``,
-			`result_text and result_data are there`},
+			`result_text and result_data are both there`},
 		{"too deep", &run.Result{Type: run.Autonomous, Data: deep}, ``, `"error":"OutputSchemaValidationError"`},
 		{"nothing", nil, `null`,
 			`{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries",` +

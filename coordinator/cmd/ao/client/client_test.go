@@ -373,7 +373,7 @@ func TestTLS(t *testing.T) {
 		{strings.Replace(s.URL, "127.0.0.1", "localhost", 1), ca, "is for another name"},
 		{strings.Replace(plain.URL, "http:", "https:", 1), ca, "it does not speak TLS: use http://"},
 		{strings.Replace(s.URL, "https:", "http:", 1), ca, "uses TLS: write https://"},
-		{s.URL, other, `AO_CA "` + other + `" holds no certificate`},
+		{s.URL, other, `AO_CA "` + other + `" contains no certificate`},
 		{s.URL, filepath.Join(dir, "none"), "cannot be read"},
 	} {
 		c, err := New(Config{URL: tt.url, CA: tt.ca})
