@@ -71,3 +71,26 @@ const feeds = `(() => {
 	};
 	return true;
 })()`
+
+const maxShift = 0.1 // as browsers score it: what they call good
+
+// TestLayoutShift: little moves while a page loads.
+func TestLayoutShift(t *testing.T) {
+	s := ownStack(t)
+	for _, tt := range s.everyPage(t) {
+		t.Run(tt.path, func(t *testing.T) {
+			p := tab(t, s, tt.path)
+			p.settled()
+			got := eval[float64](p, `new Promise((done) => {
+				let sum = 0;
+				const add = (e) => (sum += e.hadRecentInput ? 0 : e.value);
+				const seen = new PerformanceObserver((list) => list.getEntries().forEach(add));
+				seen.observe({type: "layout-shift", buffered: true});
+				setTimeout(() => done(sum), 300);
+			})`)
+			if got > maxShift {
+				t.Errorf("the layout shifted by %.3f, want at most %.1f", got, maxShift)
+			}
+		})
+	}
+}

@@ -2,6 +2,8 @@ package browser
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"image"
@@ -14,48 +16,130 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
 var (
 	screenshots = flag.Bool("screenshots", false, "write the pictures of shared/docs/dashboard.md anew")
+	record      = flag.Bool("record", false, "with -screenshots: record anew what the pictures show, in four minutes")
 	pictures    = flag.String("pictures", "", "folder for pictures of every page, narrow and wide, in light and dark "+
 		"colours, with much to show and with nothing")
 )
 
-const maxDifference = 150 << 10 // bytes
+const maxPicture = 150 << 10 // bytes
 
-// TestScreenshots writes the screenshots of the documentation. Check each before you commit it.
+// TestScreenshots writes what the documents show, from a recording. Look at each before it is committed.
 func TestScreenshots(t *testing.T) {
 	if !*screenshots {
 		t.Skip("-screenshots writes the pictures of the documents")
 	}
 	s := ownStack(t)
-	f := s.createFixtures(t)
+	if *record {
+		s.record(t)
+	}
+	r := &recorder{plays: true, recording: readRecording(t)}
+	at := r.behind(t, s)
 	dir := "../../shared/docs/dashboard"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range []struct{ name, path, theme string }{
-		{"overview", "/ui/", "light"}, {"runs", "/ui/runs", "dark"}, {"run", "/ui/runs/" + f.rejected, "light"},
-		{"session", "/ui/sessions/" + f.parent, "light"},
-		{"tree", "/ui/sessions/" + f.parent + "/tree", "dark"}, {"agent", "/ui/agents/report-reader?tab=output",
-			"light"}, {"newrun", "/ui/new?agent=report-reader", "dark"},
-	} {
-		p := s.waitForPicture(t, one.path)
-		if one.name == "overview" {
-			p.until(`document.querySelectorAll(".curve").length > 1`)
+	for _, one := range r.Pages {
+		r.show(one.Name)
+		p := at.still(t, one)
+		if one.Name == overview {
+			for n := r.left("/status"); n > 0; n-- {
+				eventually(t, "another answer is played", func() bool { return r.left("/status") < n })
+			}
 		}
-		shot := paletted(t, p.picture(one.theme, 1280, 800))
-		if len(shot) > maxDifference {
-			t.Errorf("%s has %d bytes, %d are the most", one.name, len(shot), maxDifference)
+		shot := paletted(t, p.picture(one.Theme, 1280, 800))
+		if len(shot) > maxPicture {
+			t.Errorf("%s has %d bytes, %d are the most", one.Name, len(shot), maxPicture)
 		}
-		if err := os.WriteFile(filepath.Join(dir, one.name+".png"), shot, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, one.Name+".png"), shot, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
+
+// overview is the page whose curves need answers for a while.
+const overview = "overview"
+
+// record makes the recording that the pictures are taken of.
+func (s *stack) record(t *testing.T) {
+	t.Helper()
+	r := &recorder{recording: recording{Answers: map[string][]answer{}}}
+	at := r.behind(t, s)
+	f := product{s, t}
+	f.agents()
+	f.history()
+	<-time.After(2 * time.Minute) // what was before looks like an hour's work
+	f.underway()
+	session, rejected := f.family(), f.rejected()
+	r.Pages = []shot{
+		{"run", "/ui/runs/" + rejected, "light"},
+		{"session", "/ui/sessions/" + session, "light"}, {"tree", "/ui/sessions/" + session + "/tree", "dark"},
+		{"agent", "/ui/agents/report-writer?tab=output", "light"}, {"newrun", "/ui/new?agent=report-writer", "dark"},
+		{"runs", "/ui/runs", "dark"}, {overview, "/ui/", "light"},
+	}
+	for _, one := range r.Pages {
+		r.show(one.Name)
+		stop := func() {}
+		if one.Name == overview {
+			stop = f.works()
+		}
+		p := tab(t, at, one.Path)
+		p.settled()
+		if one.Name == overview {
+			<-time.After(40 * time.Second)
+		}
+		stop()
+		p.picture(one.Theme, 1280, 800)
+		p.end()
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.NewReplacer(filepath.Dir(s.agents), "/var/lib/ao", bin, "/opt/ao/bin",
+		here, "/srv/ao", host, "worker-1")
+	r.made(time.Now(), names)
+	r.write(t)
+}
+
+// still is a page whose clock stands still, with times in UTC, where nothing moves.
+func (s *stack) still(t *testing.T, one shot) *page {
+	t.Helper()
+	p := show(t, s, "/ui/nothing-here", chromium, nil, chromedp.WithNewBrowserContext())
+	p.do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		script := cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(stopped, shownAt.UnixMilli())}
+		_, err := cdp.Call(ctx, tab, cdppage.AddScriptToEvaluateOnNewDocument, script)
+		calm := emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}},
+		}
+		_, still := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, calm)
+		return errors.Join(err, still)
+	}), chromedp.Navigate(s.url+one.Path))
+	p.settled()
+	return p
+}
+
+const stopped = `(() => {
+	const now = %d, Real = Date;
+	window.Date = class extends Real {
+		constructor(...args) { args.length ? super(...args) : super(now); }
+		static now() { return now; }
+	};
+	localStorage.setItem("ao-zone", "utc");
+})()`
 
 // TestPictures writes pictures of all pages for a review.
 func TestPictures(t *testing.T) {

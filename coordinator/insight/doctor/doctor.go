@@ -63,7 +63,7 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 	}
 	s, err := d.NATS.ServerHealth(ctx)
 	if err != nil {
-		all = append(all, checkup.Failed("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS",
+		all = append(all, checkup.Failed("nats", "start NATS, or correct AO_NATS_URL and AO_NATS_CREDS",
 			"NATS does not answer: %v", err))
 	} else {
 		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.ClockOffset, s.ClockError))
@@ -175,9 +175,10 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 		all = append(all, checkup.Warned("runners", "look whether these workers run, and reach NATS; a runner that is "+
 			"gone for good is removed by itself, or by 'ao runners delete'", "silent: %s", firstFew(silent)))
 	case online == 0:
-		all = append(all, checkup.Warned("runners", "start a worker: nobody takes runs", "there are no runners"))
+		all = append(all, checkup.Warned("runners", "start a worker: without runners no run starts",
+			"there are no runners"))
 	default:
-		all = append(all, checkup.Passed("runners", "%d online, none silent", online))
+		all = append(all, checkup.Passed("runners", "%d online, all send heartbeats", online))
 	}
 	if len(unnamed) > 0 {
 		all = append(all, checkup.OutdatedUsers("heartbeats of "+firstFew(unnamed)))
@@ -243,11 +244,11 @@ func (d *Doctor) checkQueues() checkup.Finding {
 	}
 	if len(lonely) > 0 {
 		slices.Sort(lonely)
-		return checkup.Warned("queues", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says "+
+		return checkup.Warned("queues", fmt.Sprintf("start workers that match these runs ('ao explain RUN' says "+
 			"it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
-			"runs wait for a runner that is not there: %s", firstFew(lonely))
+			"runs wait for runners that are not online: %s", firstFew(lonely))
 	}
-	return checkup.Passed("queues", "every queue in which runs wait has a runner")
+	return checkup.Passed("queues", "every queue with waiting runs has a runner")
 }
 
 func (d *Doctor) checkPending() checkup.Finding {
@@ -269,7 +270,7 @@ func (d *Doctor) checkAgents() (all []checkup.Finding) {
 		if b.RunnerID != "" {
 			where += " of " + b.RunnerID
 		}
-		all = append(all, checkup.Failed("agents", "mend the file; a coordinator's is read again when it changes, a "+
+		all = append(all, checkup.Failed("agents", "fix the file; a coordinator's is read again when it changes, a "+
 			"worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
