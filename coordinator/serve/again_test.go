@@ -286,7 +286,7 @@ func TestARetryOfWhatIsNoLongerKept(t *testing.T) {
 	for id, begin := range map[string]string{
 		run1.RunID: "The run " + run1.RunID + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was " +
 			"deleted",
-		large.RunID: "What the run " + large.RunID + " was given, or what came of it, is no longer kept",
+		large.RunID: "What the run " + large.RunID + " was given, or its result, is no longer kept",
 	} {
 		for _, changes := range []string{"", `{"parameters":{"a":2}}`, `{"in":"same_session","prompt":"x"}`} {
 			m := s.post("/runs/"+id+"/retry", changes).want(404)

@@ -297,7 +297,7 @@ func TestAWorkerCannotCompleteByItself(t *testing.T) {
 		strings.Contains(stream.body, `"result_data"`) || strings.Contains(stream.body, run.EventCompleted) {
 		t.Errorf("stream: %s", stream.body)
 	}
-	const say = `{"error":"result_unchecked","message":"The runner said itself that the run was completed, but a ` +
+	const say = `{"error":"result_unchecked","message":"The runner itself reported the run as completed, but a ` +
 		`result with an output schema counts only after a coordinator has checked it; it is not shown"}`
 	list := into[struct{ Runs []run.Run }](s.get("/runs?status=failed"), 200)
 	if len(list.Runs) != 1 {

@@ -217,7 +217,7 @@ func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 		t.Errorf("got %s %v %v", o.Status, o.Error, o.Result)
 	}
 	_, prompt := f.turn(parent.SessionID)
-	if !strings.Contains(prompt, `status="failed"`) || !strings.Contains(prompt, "The runner said itself") ||
+	if !strings.Contains(prompt, `status="failed"`) || !strings.Contains(prompt, "The runner itself reported") ||
 		strings.Contains(prompt, `"n"`) {
 		t.Errorf("the parent is told %s", prompt)
 	}
