@@ -2869,6 +2869,7 @@ function Run({ id }) {
   const events = useEvents(run?.session_id, page.reload, () => ended(run) || page.reload());
   useEvery(10, page.reload, Boolean(run && !ended(run)));
   const own = useMemo(() => events.events.filter((e) => e.run_id === id), [events.events, id]);
+  const settled = events.ready || events.error;
   return html`<${Page} title=${run ? `${run.agent_name}: run` : "Run"} crumbs=${[{ label: "Runs", href: "/ui/runs" }]}
     heading=${run ? html`<${Text} text=${run.agent_name} /><${Status} status=${run.status} />` : "Run"} actions=${run && html`<${Actions} run=${run} reload=${page.reload} />`}>
     <${Loaded} resource=${page} what="The run">${({ run: run2, why, result }) => html`
@@ -2877,9 +2878,9 @@ function Run({ id }) {
         <div class="stack">
           <${ResultCard} run=${run2} result=${result} rejected=${why.rejected ?? []} />
           <${EventsCard} run=${run2} events=${own} state=${events} />
-          <${Input} run=${run2} />
+          ${settled && html`<${Input} run=${run2} />`}
         </div>
-        <aside class="stack aside2" aria-label="About the run"><${Times} run=${run2} why=${why} /><${About2} run=${run2} events=${own} /><${Told} run=${run2} reload=${page.reload} /></aside>
+        <aside class="stack aside2" aria-label="About the run"><${Times} run=${run2} why=${why} /><${About2} run=${run2} events=${own} />${settled && html`<${Told} run=${run2} reload=${page.reload} />`}</aside>
       </div>`}<//>
   <//>`;
 }

@@ -29,6 +29,7 @@ export default function Run({ id }) {
   const events = useEvents(run?.session_id, page.reload, () => ended(run) || page.reload());
   useEvery(10, page.reload, Boolean(run && !ended(run)));
   const own = useMemo(() => events.events.filter((e) => e.run_id === id), [events.events, id]);
+  const settled = events.ready || events.error; // what stands below the events comes with them, so that nothing moves
   return html`<${Page} title=${run ? `${run.agent_name}: run` : "Run"} crumbs=${[{ label: "Runs", href: "/ui/runs" }]}
     heading=${run ? html`<${Text} text=${run.agent_name} /><${Status} status=${run.status} />` : "Run"} actions=${run && html`<${Actions} run=${run} reload=${page.reload} />`}>
     <${Loaded} resource=${page} what="The run">${({ run, why, result }) => html`
@@ -37,9 +38,9 @@ export default function Run({ id }) {
         <div class="stack">
           <${ResultCard} run=${run} result=${result} rejected=${why.rejected ?? []} />
           <${EventsCard} run=${run} events=${own} state=${events} />
-          <${Input} run=${run} />
+          ${settled && html`<${Input} run=${run} />`}
         </div>
-        <aside class="stack aside2" aria-label="About the run"><${Times} run=${run} why=${why} /><${About} run=${run} events=${own} /><${Told} run=${run} reload=${page.reload} /></aside>
+        <aside class="stack aside2" aria-label="About the run"><${Times} run=${run} why=${why} /><${About} run=${run} events=${own} />${settled && html`<${Told} run=${run} reload=${page.reload} />`}</aside>
       </div>`}<//>
   <//>`;
 }
