@@ -1,7 +1,6 @@
-// Package audit records who changed what: one JSON line for each request that changes something or is
-// refused, from any
-// entry point. A line has names, ids and an outcome; never bodies, prompts, parameters or secrets. Reads are
-// not recorded.
+// Package audit records who changed what: one JSON line for each request that changes something or is refused, from any
+// entry point. A line has names, ids and an outcome; never bodies, prompts, parameters or secrets. Reads are not
+// recorded.
 package audit
 
 import (

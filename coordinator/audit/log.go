@@ -126,8 +126,7 @@ func (l *Log) Path() string {
 	return l.path
 }
 
-// Reopen writes what waits, and continues in the file that has the name now: a new one after a rotation. If
-// that cannot
+// Reopen writes what waits, and continues in the file that has the name now: a new one after a rotation. If that cannot
 // be opened it continues in the old one, and logs why.
 func (l *Log) Reopen() {
 	if l == nil || l.path == "" {

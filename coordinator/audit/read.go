@@ -112,9 +112,8 @@ func (r *Reader) Audited(ctx context.Context, q Query) (Page, error) {
 	return look.page, nil
 }
 
-// read returns the packs from first on and before the other sequence. In a cluster the replica that answers
-// may not have
-// the newest yet: read waits for them for a moment.
+// read returns the packs from first on and before the other sequence. In a cluster the replica that answers may not
+// have the newest yet: read waits for them for a moment.
 func (r *Reader) read(ctx context.Context, first, before uint64) (packs []stream.Message, err error) {
 	for range 10 {
 		packs, err = r.from.AuditEntries(ctx, first-1, int(before-first))

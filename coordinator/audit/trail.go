@@ -25,8 +25,7 @@ type store interface {
 	AppendAudit(ctx context.Context, id string, pack []byte) error
 }
 
-// Trail writes entries to the stream that every coordinator can read, several in one message. It blocks
-// nobody: what
+// Trail writes entries to the stream that every coordinator can read, several in one message. It blocks nobody: what
 // cannot be written for long is lost, and the stream says so in its place.
 type Trail struct {
 	log *slog.Logger

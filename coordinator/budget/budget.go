@@ -1,5 +1,4 @@
-// Package budget bounds the memory of large request and answer bodies: a total for all callers, a share for
-// each, and a
+// Package budget bounds the memory of large request and answer bodies: a total for all callers, a share for each, and a
 // reserve for small bodies, which get through while large ones use up the rest.
 package budget
 
@@ -244,8 +243,7 @@ func (w *waiter) served() bool {
 	}
 }
 
-// serve serves waiters in order. One that finds too little room for large bodies keeps it from all behind it.
-// One that
+// serve serves waiters in order. One that finds too little room for large bodies keeps it from all behind it. One that
 // has used up its share keeps it from its own caller only. The caller holds the budget's mu.
 func (b *Budget) serve() {
 	full, spent := false, map[string]bool{}

@@ -1,5 +1,4 @@
-// Package control runs the controllers: each in its own goroutine, never twice at once. The package that
-// wires them has
+// Package control runs the controllers: each in its own goroutine, never twice at once. The package that wires them has
 // the table of which signal wakes which.
 package control
 
@@ -10,10 +9,8 @@ import (
 	"time"
 )
 
-// Controller brings the system closer to what it should be. Reconcile may be called at any time, and again
-// for the same
-// work. It returns soon; slow work goes to a pool. An error means that NATS or the coordinator itself has a
-// problem.
+// Controller brings the system closer to what it should be. Reconcile may be called at any time, and again for the same
+// work. It returns soon; slow work goes to a pool. An error means that NATS or the coordinator itself has a problem.
 type Controller interface {
 	Reconcile(ctx context.Context) error
 }

@@ -23,9 +23,8 @@ type webhookState struct {
 	status string
 }
 
-// report checks a callback record: a turn of the parent reports ended children. The turn follows, or, in a
-// history of an
-// older version, comes first. A suppressed callback names an earlier claimed turn, and nobody is told.
+// report checks a callback record: a turn of the parent reports ended children. The turn follows, or, in a history of
+// an older version, comes first. A suppressed callback names an earlier claimed turn, and nobody is told.
 func (b *callbackVerifier) report(rec subject.Record, f fields) {
 	parent := b.about
 	name := cmp.Or(f.turn, f.run)

@@ -7,9 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// isForeign reports whether a record has none of its run's keys. Nothing else of such a record is checked: an
-// unknown run,
-// an unreadable body or a newer version are wrong only under a valid key.
+// isForeign reports whether a record has none of its run's keys. Nothing else of such a record is checked: an unknown
+// run, an unreadable body or a newer version are wrong only under a valid key.
 func (b *runVerifier) isForeign(rec subject.Record) bool {
 	if b.rules.Key == nil {
 		return false

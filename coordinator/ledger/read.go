@@ -28,9 +28,8 @@ func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
 	return auditStream(ctx, a.Stream, a.Rules)
 }
 
-// auditStream audits RUNS up to the record that is its last now. Later records do not count. Records removed
-// meanwhile, by
-// deletion or truncation, would seem missing, so it then reads again.
+// auditStream audits RUNS up to the record that is its last now. Later records do not count. Records removed meanwhile,
+// by deletion or truncation, would seem missing, so it then reads again.
 func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 	for n := 1; ; n++ {
 		before, err := b.State(ctx)
@@ -96,9 +95,8 @@ func addAll(ctx context.Context, b *bus.Bus, book *verifier, last uint64) error 
 	return err
 }
 
-// nothingFollows waits until reading stands still and the stream has nothing more: the last record was
-// removed. A replica
-// that lags may say so too early, so it must say it twice.
+// nothingFollows waits until reading stands still and the stream has nothing more: the last record was removed. A
+// replica that lags may say so too early, so it must say it twice.
 func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uint64) bool {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()

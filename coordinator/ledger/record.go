@@ -168,13 +168,11 @@ func (s *slab[T]) all(f func(i uint32, v *T)) {
 
 // Rules are what cannot be known from records alone. The zero value has none.
 type Rules struct {
-	// Checked reports whether mark is the signature of a coordinator that checked an attempt's result against
-	// the output
-	// schema. Without it such a run counts as failed. nil: no mark is valid.
+	// Checked reports whether mark is the signature of a coordinator that checked an attempt's result against the
+	// output schema. Without it such a run counts as failed. nil: no mark is valid.
 	Checked func(run string, attempt int, mark string) bool
-	// Key makes the key of an attempt. Anybody with a worker's credential can write a record under no valid
-	// key, so such records
-	// are only counted. nil: every key counts.
+	// Key makes the key of an attempt. Anybody with a worker's credential can write a record under no valid key, so
+	// such records are only counted. nil: every key counts.
 	Key func(run string, attempt int) string
 	// Version is the newest version of records that is read; 0: run.Version.
 	Version int

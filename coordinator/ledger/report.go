@@ -93,9 +93,8 @@ const (
 const (
 	maxWrong   = 100
 	maxForeign = 100
-	// overdue is how long a record may be without its follower, and how long an idle parent may have a
-	// pending callback. After a
-	// turn that ended unclaimed, further turns come ever more slowly.
+	// overdue is how long a record may be without its follower, and how long an idle parent may have a pending
+	// callback. After a turn that ended unclaimed, further turns come ever more slowly.
 	overdue       = 30 * time.Second
 	overdueMissed = overdue + time.Minute
 	// overdueResult is how long a result may wait for its check, including the time in which a payload may

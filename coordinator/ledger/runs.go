@@ -33,8 +33,7 @@ type attempt struct {
 }
 
 // beginSession checks a session that begins under its caller's own id. The run's first record follows, or any
-// coordinator
-// writes it. Close checks that it exists.
+// coordinator writes it. Close checks that it exists.
 func (b *runVerifier) beginSession(rec subject.Record, f fields) {
 	if f.run == "" {
 		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
@@ -133,9 +132,8 @@ func (b *runVerifier) begin(at uint32, e *runState, f fields) {
 	}
 }
 
-// queue checks an attempt that may be claimed. It may be queued again in another queue, and a record that was
-// on its way
-// when the run was claimed or stopped may come late.
+// queue checks an attempt that may be claimed. It may be queued again in another queue, and a record that was on its
+// way when the run was claimed or stopped may come late.
 func (b *runVerifier) queue(at uint32, e *runState, rec subject.Record, f fields) {
 	n := f.attempt
 	switch {
@@ -363,9 +361,8 @@ func (b *runVerifier) workerRecord(rec subject.Record, f fields) {
 	}
 }
 
-// result notes the result that a worker reports for an attempt with an output schema. A coordinator's record
-// there blocks
-// it, and its end record follows. A result that was on its way may come after the end.
+// result notes the result that a worker reports for an attempt with an output schema. A coordinator's record there
+// blocks it, and its end record follows. A result that was on its way may come after the end.
 func (b *runVerifier) result(rec subject.Record, f fields) {
 	if f.runner != "" {
 		b.workerRecord(rec, f)

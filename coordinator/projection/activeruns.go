@@ -19,9 +19,8 @@ func (x *ActiveRuns) Counts() (waiting, begun, ended int) {
 	return waiting, begun, ended
 }
 
-// Pending calls f with the runs that wait for a runner until f returns false: queued and unclaimed ones, and
-// those whose
-// turn it is to be queued. The runs are of one moment; f may take its time.
+// Pending calls f with the runs that wait for a runner until f returns false: queued and unclaimed ones, and those
+// whose turn it is to be queued. The runs are of one moment; f may take its time.
 func (x *ActiveRuns) Pending(f func(Active) bool) {
 	each(x.p, func(r *row) bool {
 		a := r.live.snap
@@ -29,9 +28,8 @@ func (x *ActiveRuns) Pending(f func(Active) bool) {
 	}, f)
 }
 
-// Claimed calls f with the claimed runs, in the order of their claims, until f returns false. The cost does
-// not depend on
-// how many runs wait.
+// Claimed calls f with the claimed runs, in the order of their claims, until f returns false. The cost does not depend
+// on how many runs wait.
 func (x *ActiveRuns) Claimed(f func(Active) bool) {
 	forEach(read(x.p, func(f *reducer) (all []*Active) {
 		for r := f.waitlists.claimed.first; r != nil; r = r.live.behind {

@@ -6,8 +6,7 @@ import (
 	"ao/nats/subject"
 )
 
-// apply takes the next record of the stream. A record that was applied before changes nothing. An error says
-// that the
+// apply takes the next record of the stream. A record that was applied before changes nothing. An error says that the
 // record is unreadable; the state stays valid.
 func (f *reducer) apply(m Record) (Change, error) {
 	ch := Change{Seq: m.Seq}

@@ -13,8 +13,7 @@ func (s *session) binding() binding {
 	return *s.bound
 }
 
-// bindingOf returns the binding that a queued record implies, for when the record that bound it is no longer
-// kept. The
+// bindingOf returns the binding that a queued record implies, for when the record that bound it is no longer kept. The
 // run demanded the session's host. A state pointer works on every host, whatever else that run demanded.
 func bindingOf(s *run.Spec) *binding {
 	if runnerapi.IsStatePointer(s.ExecutorSessionID) {

@@ -24,9 +24,8 @@ var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
 
 func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 
-// parentOf returns the session that a run names as its parent; nil if it does not exist any more. A session
-// with the same
-// id that is younger than the run is another one.
+// parentOf returns the session that a run names as its parent; nil if it does not exist any more. A session with the
+// same id that is younger than the run is another one.
 func (t *tables) parentOf(r *row) *session {
 	s := t.sessions[identOf(sessionPrefix, r.parent)]
 	if r.parent == "" || s == nil || s.firstRow.first > r.first {
@@ -81,9 +80,8 @@ func (d *callbacks) isPending(r *row) bool {
 	return p != nil && p.canReceiveCallback()
 }
 
-// applyCallback applies a callback record: a turn of the parent reports these children. The turn follows; in
-// a history of
-// an older version it comes first.
+// applyCallback applies a callback record: a turn of the parent reports these children. The turn follows; in a history
+// of an older version it comes first.
 func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int, error) {
 	var c run.Callback
 	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > d.version {
@@ -144,8 +142,7 @@ func (d *callbacks) dropReported(p *session) {
 	}
 }
 
-// returnChildren ends a callback turn. If it was never claimed its children are pending again, and a later
-// turn answers
+// returnChildren ends a callback turn. If it was never claimed its children are pending again, and a later turn answers
 // to the session's own parent.
 func (d *callbacks) returnChildren(r *row) {
 	if r.claimedByRunner {
@@ -218,8 +215,7 @@ func (f *reducer) applyBound(ch *Change, r *row, rec subject.Record, b run.Bound
 	ch.Applied = true
 }
 
-// reply returns the parent and mode of a session's callback turns: those of its newest run that calls back,
-// else of the
+// reply returns the parent and mode of a session's callback turns: those of its newest run that calls back, else of the
 // newest run.
 func (s *session) reply() (parent, mode string) {
 	for r := s.firstRow; r != nil; r = r.next {

@@ -2,8 +2,7 @@ package projection
 
 import "encoding/binary"
 
-// encoder writes a checkpoint's bytes. Repeated names are written once, sequences and times as differences to
-// the entry
+// encoder writes a checkpoint's bytes. Repeated names are written once, sequences and times as differences to the entry
 // before.
 type encoder struct {
 	buf           []byte

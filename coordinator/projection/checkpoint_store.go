@@ -26,8 +26,7 @@ const (
 	strayAge        = 7 * 24 * time.Hour // checkpoints of other streams, and unfinished ones of a killed program
 )
 
-// checkpointStore is the folder of checkpoints. A checkpoint only shortens a start: if anything is wrong with
-// it, it is
+// checkpointStore is the folder of checkpoints. A checkpoint only shortens a start: if anything is wrong with it, it is
 // discarded and the whole history is read.
 type checkpointStore struct {
 	p        *Projection
@@ -77,9 +76,8 @@ func (s *checkpointStore) file() string {
 	return filepath.Join(s.dir, "fold-"+hex.EncodeToString(sum[:8])+".snapshot")
 }
 
-// restore loads the checkpoint if it belongs to the stream's history. It returns the last of the checkpoint's
-// records that
-// is kept, from which the stream is followed.
+// restore loads the checkpoint if it belongs to the stream's history. It returns the last of the checkpoint's records
+// that is kept, from which the stream is followed.
 func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 	if s.identity == "" {
 		return Record{}
@@ -120,9 +118,8 @@ func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 	return last
 }
 
-// check returns whether the stream continues from the checkpoint and still holds its last records, and the
-// last of these
-// that is kept. err: NATS did not answer.
+// check returns whether the stream continues from the checkpoint and still holds its last records, and the last of
+// these that is kept. err: NATS did not answer.
 func (s *checkpointStore) check(ctx context.Context, f *reducer) (last Record, wrong, err error) {
 	state, err := s.source.State(ctx)
 	if err != nil {

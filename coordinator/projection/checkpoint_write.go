@@ -11,10 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// A checkpoint is a header, an entry for every session and run, entries again for those that changed
-// meanwhile (the last
-// one counts), a trailer and a checksum. Rows and sessions are identified by the sequence of their first
-// record.
+// A checkpoint is a header, an entry for every session and run, entries again for those that changed meanwhile (the
+// last one counts), a trailer and a checksum. Rows and sessions are identified by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
 	snapshotVersion = 16 // raise it when the reducer treats a record differently, or the format changes
@@ -84,9 +82,8 @@ const (
 	maxRounds = 20
 )
 
-// writeCheckpoint passes the bytes of a checkpoint, without its checksum, to flush. It returns the
-// checkpoint's sequence
-// and the longest time that it held the lock.
+// writeCheckpoint passes the bytes of a checkpoint, without its checksum, to flush. It returns the checkpoint's
+// sequence and the longest time that it held the lock.
 func writeCheckpoint(
 	p *Projection,
 	identity string,
@@ -154,9 +151,8 @@ func (w *checkpointWriter) fullBlocks() (all []uint32) {
 	return all
 }
 
-// finish ends the checkpoint with what changed since it began, if that is little or must is set. Otherwise it
-// returns the
-// changes for another round.
+// finish ends the checkpoint with what changed since it began, if that is little or must is set. Otherwise it returns
+// the changes for another round.
 func (w *checkpointWriter) finish(must bool) (changed *dirtySet, err error) {
 	w.p.changing(func(f *reducer) {
 		begin := time.Now()

@@ -109,8 +109,7 @@ func change[T any](p *Projection, f func(*reducer) T) T {
 	return f(p.reducer)
 }
 
-// Lag returns how many records, up to last, have not been applied, and the age of the newest applied one;
-// zero if there
+// Lag returns how many records, up to last, have not been applied, and the age of the newest applied one; zero if there
 // are none.
 func (p *Projection) Lag(last uint64) (records uint64, age time.Duration) {
 	p.mu.RLock()
@@ -214,8 +213,7 @@ func (p *Projection) Stats() Stats {
 	return p.reducer.stats
 }
 
-// Done waits until a run on the stream has ended, even if the projection does not know it yet. Whoever has
-// just written
+// Done waits until a run on the stream has ended, even if the projection does not know it yet. Whoever has just written
 // the run needs no other check.
 func (p *Projection) Done(ctx context.Context, id string) error {
 	key := identOf(runPrefix, id)
@@ -331,9 +329,8 @@ func (p *Projection) viewOf(s *session) run.Session {
 	return v
 }
 
-// statusOf returns the session's status: that of its runs, or idle if the last one ended well and its process
-// lives. The
-// caller holds mu.
+// statusOf returns the session's status: that of its runs, or idle if the last one ended well and its process lives.
+// The caller holds mu.
 func (p *Projection) statusOf(s *session) run.SessionStatus {
 	status := run.SessionStatusOf(s.statusRun().shown())
 	if status == run.SessionFinished && len(p.idle.of) > 0 && p.idle.of[s.id] != "" {

@@ -15,9 +15,8 @@ import (
 	"ao/shared/run"
 )
 
-// position is how far a reader is: all of RUNS up to one sequence and all of EVENTS up to another, then so
-// many items of
-// the next record, and so many events of the next message of EVENTS. Its text is <runs>-<events>,
+// position is how far a reader is: all of RUNS up to one sequence and all of EVENTS up to another, then so many items
+// of the next record, and so many events of the next message of EVENTS. Its text is <runs>-<events>,
 // <runs>-<events>.<items> inside a record, and <runs>-<events>.<items>.<packed> inside a pack.
 type position struct {
 	runs, events  uint64
@@ -35,9 +34,8 @@ func (p position) String() string {
 	return s
 }
 
-// PositionBefore returns the position just before a record of RUNS. A reader from there gets that record
-// first, and every
-// event that is kept.
+// PositionBefore returns the position just before a record of RUNS. A reader from there gets that record first, and
+// every event that is kept.
 func PositionBefore(seq uint64) string { return position{runs: seq - 1}.String() }
 
 // maxItems is more than any record has.
@@ -118,8 +116,7 @@ type Feed struct {
 	key     func(run string, attempt int) string // Config.Key
 }
 
-// eventMessage is a message of EVENTS: one event or a pack, with what the index says about their run. All are
-// of one
+// eventMessage is a message of EVENTS: one event or a pack, with what the index says about their run. All are of one
 // attempt, so they are shown together or not at all.
 type eventMessage struct {
 	seq    uint64
@@ -148,8 +145,7 @@ func sizeOf(events []run.Event) (bytes int) {
 	return bytes
 }
 
-// readEvents reads a message of EVENTS. Any worker may write there under any session and run, so what our
-// workers never
+// readEvents reads a message of EVENTS. Any worker may write there under any session and run, so what our workers never
 // write has no events: other kinds, a body that contradicts its subject, a pack without proof.
 func readEvents(m Record) eventMessage {
 	e := eventMessage{seq: m.Seq}
@@ -201,8 +197,7 @@ func (x *Feed) judge(e *eventMessage) (ok bool) {
 	return s.sessionID == one.SessionID
 }
 
-// credible reports whether an event was written by somebody who was given an attempt of the run. Workers of
-// older
+// credible reports whether an event was written by somebody who was given an attempt of the run. Workers of older
 // versions prove nothing; then the random ids of session and run must do.
 func credible(s runView, by func(key string) bool, key func(run string, attempt int) string) bool {
 	if by == nil || key == nil {
@@ -229,11 +224,9 @@ func (x *Feed) VisibleEvents(m Record) []run.Event {
 // shown reports whether readers get the events: their run was claimed and not over.
 func (e eventMessage) shown() bool { return !e.early && !e.late }
 
-// precedes reports whether a message's events come before a record of RUNS, for a reader at p (seq 0: no
-// record is
-// waiting). An event follows its run's claim, and precedes the end record up to the event number named there.
-// Both streams
-// are in order, so an end record also releases everything before its number.
+// precedes reports whether a message's events come before a record of RUNS, for a reader at p (seq 0: no record is
+// waiting). An event follows its run's claim, and precedes the end record up to the event number named there. Both
+// streams are in order, so an end record also releases everything before its number.
 func (e eventMessage) precedes(p position, rec boundary) bool {
 	switch {
 	case e.claim <= p.runs:
@@ -326,9 +319,8 @@ const (
 	piece     = 128
 )
 
-// Events returns a session's events after a position (empty: the oldest kept), at most limit of them (default
-// 50, at most
-// 1000), and the position to continue from, which is never empty.
+// Events returns a session's events after a position (empty: the oldest kept), at most limit of them (default 50, at
+// most 1000), and the position to continue from, which is never empty.
 func (x *Feed) Events(
 	ctx context.Context,
 	session, after string,

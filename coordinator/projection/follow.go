@@ -12,9 +12,8 @@ import (
 // truncationCheck is how often a Follower checks whether history was truncated that it had not read.
 const truncationCheck = 10 * time.Second
 
-// Run follows the stream until ctx ends, from a checkpoint if there is one. It recovers from every problem
-// with NATS, and
-// starts over if the stream is not the one it read.
+// Run follows the stream until ctx ends, from a checkpoint if there is one. It recovers from every problem with NATS,
+// and starts over if the stream is not the one it read.
 func (w *Follower) Run(ctx context.Context) error {
 	w.checkpoints.open(ctx)
 	defer w.checkpoints.saveFinal()
@@ -60,8 +59,7 @@ func (w *Follower) reset() {
 	w.p.clear()
 }
 
-// watch waits until everything that the stream held at the start is applied, and then checks for missed
-// truncations. It
+// watch waits until everything that the stream held at the start is applied, and then checks for missed truncations. It
 // ends with ctx, or with ErrHistoryReplaced.
 func (w *Follower) watch(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -91,12 +89,10 @@ func (w *Follower) watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// missed forgets what was truncated since the stream began at first, and returns where it begins now.
-// While history is read some of it may be truncated, and the consumer silently skips the gap: a run whose end
-// was not read
-// yet would stay open for ever. Nobody truncates past an open run. So once all is applied, a run that is
-// still open here
-// and begins before the stream does has ended unseen: ErrHistoryReplaced. Ended runs are just forgotten.
+// missed forgets what was truncated since the stream began at first, and returns where it begins now. While history is
+// read some of it may be truncated, and the consumer silently skips the gap: a run whose end was not read yet would
+// stay open for ever. Nobody truncates past an open run. So once all is applied, a run that is still open here and
+// begins before the stream does has ended unseen: ErrHistoryReplaced. Ended runs are just forgotten.
 func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 	state, err := w.source.State(ctx)
 	if err != nil {

@@ -34,9 +34,8 @@ func (f *reducer) dropSession(s *session) {
 	f.evictedSessions++
 }
 
-// compact removes evicted entries from the lists once they are half of them. A checkpoint in progress walks
-// the lists, so
-// it waits.
+// compact removes evicted entries from the lists once they are half of them. A checkpoint in progress walks the lists,
+// so it waits.
 func (f *reducer) compact() {
 	if f.dirty != nil {
 		return
@@ -51,10 +50,9 @@ func (f *reducer) compact() {
 	}
 }
 
-// forget drops ended runs and deletions that a reader of the stream from before on would not know. Of the
-// other runs it
-// keeps what such a reader would have: a run queued later than accepted begins there.
-// It returns the newest time of a dropped run, in nanoseconds.
+// forget drops ended runs and deletions that a reader of the stream from before on would not know. Of the other runs it
+// keeps what such a reader would have: a run queued later than accepted begins there. It returns the newest time of a
+// dropped run, in nanoseconds.
 func (f *reducer) forget(before uint64) (newest int64) {
 	f.dirty = nil // positions change
 	touched := map[*session]bool{}

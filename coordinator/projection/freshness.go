@@ -21,17 +21,15 @@ type freshness interface {
 	Confirmed() bool                             // decisions may be based on the state
 }
 
-// probeAfter is how long a wait for a sequence takes until somebody checks whether any record is left up to
-// it: the last
-// ones may have been purged. One of those who wait asks for all.
+// probeAfter is how long a wait for a sequence takes until somebody checks whether any record is left up to it: the
+// last ones may have been purged. One of those who wait asks for all.
 const probeAfter = 100 * time.Millisecond
 
 // lossGrace is how long a suspected data loss may last before it is reported.
 const lossGrace = time.Second
 
-// Await waits until a sequence of the stream is applied. For one that NATS has lost it waits until ctx ends
-// or the history
-// is read again.
+// Await waits until a sequence of the stream is applied. For one that NATS has lost it waits until ctx ends or the
+// history is read again.
 func (w *Follower) Await(ctx context.Context, seq uint64) error {
 	done := w.p.await(seq) // reset closes it
 	seen := uint64(0)      // sequence after which nothing follows, as one answer said
@@ -146,9 +144,8 @@ func (w *Follower) Ready() error {
 // Rebuilds counts how often a replaced history was read again.
 func (w *Follower) Rebuilds() uint64 { return w.rebuilds.Load() }
 
-// Confirmed reports whether decisions may be based on the projection: it is ready, and since the last outage
-// NATS was seen
-// to hold what was read. Otherwise consequences of lost records would be written.
+// Confirmed reports whether decisions may be based on the projection: it is ready, and since the last outage NATS was
+// seen to hold what was read. Otherwise consequences of lost records would be written.
 func (w *Follower) Confirmed() bool {
 	return w.source.Confirmed() && w.lossSuspected.Load() == nil && w.Ready() == nil
 }

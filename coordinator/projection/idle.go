@@ -4,9 +4,8 @@ import (
 	"time"
 )
 
-// idles are the sessions with a process that waits for their next turn, as runners report. No record has
-// this; it is only
-// shown.
+// idles are the sessions with a process that waits for their next turn, as runners report. No record has this; it is
+// only shown.
 type idles struct {
 	of       map[ident]string // session → runner
 	reported map[string]idleAt

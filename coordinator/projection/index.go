@@ -22,8 +22,7 @@ func (x *Index) ExecutorSessionID(session string) string {
 	})
 }
 
-// Affinity returns where the session must continue: with the profile that bound it and, if the executor keeps
-// it on one
+// Affinity returns where the session must continue: with the profile that bound it and, if the executor keeps it on one
 // host, on that host. Zero: anywhere.
 func (x *Index) Affinity(session string) run.Demands {
 	return read(x.p, func(f *reducer) run.Demands {
@@ -69,8 +68,7 @@ func (x *Index) IsAncestor(session, parent string) bool {
 	})
 }
 
-// LastClaimed returns the session's newest claimed run, except but; empty: none is known. A worker compares
-// it with the
+// LastClaimed returns the session's newest claimed run, except but; empty: none is known. A worker compares it with the
 // process it keeps for the session.
 func (x *Index) LastClaimed(session, but string) string {
 	return read(x.p, func(f *reducer) string {
@@ -140,9 +138,8 @@ func (x *Index) RunsOf(session string) []string {
 	})
 }
 
-// CanResume reports whether a turn of the session would have something to resume, as far as is known: there
-// is something,
-// or a run is queued or claimed.
+// CanResume reports whether a turn of the session would have something to resume, as far as is known: there is
+// something, or a run is queued or claimed.
 func (x *Index) CanResume(session string) bool {
 	return read(x.p, func(f *reducer) bool {
 		s := f.sessions[identOf(sessionPrefix, session)]
@@ -150,9 +147,8 @@ func (x *Index) CanResume(session string) bool {
 	})
 }
 
-// CannotStart reports whether a run's turn has come with nothing to resume: the runs before it ended
-// unclaimed. It is false
-// while history is read, or if those runs are not kept.
+// CannotStart reports whether a run's turn has come with nothing to resume: the runs before it ended unclaimed. It is
+// false while history is read, or if those runs are not kept.
 func (x *Index) CannotStart(id string) bool {
 	return read(x.p, func(f *reducer) bool {
 		r := f.runs[identOf(runPrefix, id)]

@@ -8,14 +8,11 @@ import (
 	"ao/shared/run"
 )
 
-// keyed applies records of kinds that workers write. Anybody with a worker's credential can write such a
-// subject. So
+// keyed applies records of kinds that workers write. Anybody with a worker's credential can write such a subject. So
 // nothing of the body, not even its version, is read before the key is that of the current attempt.
 //
-// A record above the attempt's version is a failed end for every program, because the bound belongs to the
-// attempt. A
-// record that the attempt allows but this program cannot read makes the program not ready, since others
-// understand it.
+// A record above the attempt's version is a failed end for every program, because the bound belongs to the attempt. A
+// record that the attempt allows but this program cannot read makes the program not ready, since others understand it.
 func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, err error) {
 	r := f.current(rec)
 	if r == nil {

@@ -85,9 +85,8 @@ func (x *Lists) find(ctx context.Context, q Query, below uint64, n int) (found [
 	return found, rest
 }
 
-// scan calls take with the matching rows below a sequence, newest first, until take has enough or time is up.
-// rest is the
-// sequence to continue below, 0 at the end. It holds the lock for one stride at a time.
+// scan calls take with the matching rows below a sequence, newest first, until take has enough or time is up. rest is
+// the sequence to continue below, 0 at the end. It holds the lock for one stride at a time.
 func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*reducer, *row) (more bool)) (rest uint64) {
 	if q.Session != "" {
 		return x.scanSession(q, below, take)

@@ -6,8 +6,7 @@ import (
 	"ao/nats/stream"
 )
 
-// Log is what readers use besides the projection: the stream of records (RUNS), the stream of events, and the
-// parts of
+// Log is what readers use besides the projection: the stream of records (RUNS), the stream of events, and the parts of
 // large bodies. An Unavailable fault means that NATS does not answer.
 type Log interface {
 	// Get returns the record with a sequence, or stream.ErrNotFound.
@@ -22,9 +21,8 @@ type Log interface {
 	Events(ctx context.Context, filter string, after uint64, most int) ([]Record, error)
 	// NextEvent returns the first of them, or stream.ErrNotFound.
 	NextEvent(ctx context.Context, filter string, after uint64) (Record, error)
-	// Follow calls f with every message of a stream after a sequence that matches one of the filters, in
-	// order, until ctx ends
-	// or f fails.
+	// Follow calls f with every message of a stream after a sequence that matches one of the filters, in order, until
+	// ctx ends or f fails.
 	Follow(ctx context.Context, name string, after uint64, filters []string, f func(Record) error) error
 }
 
@@ -32,9 +30,8 @@ type Log interface {
 type Source interface {
 	State(ctx context.Context) (stream.State, error)
 	Get(ctx context.Context, seq uint64) (Record, error)
-	// FollowRuns calls f with every record after last. ErrHistoryReplaced: the stream no longer holds what
-	// was read. Before
-	// that is certain doubt is called with true, and with false if it turns out not to be so.
+	// FollowRuns calls f with every record after last. ErrHistoryReplaced: the stream no longer holds what was read.
+	// Before that is certain doubt is called with true, and with false if it turns out not to be so.
 	FollowRuns(ctx context.Context, last Record, doubt func(bool), f func(Record) error) error
 	// HasRecords reports whether there is a record with a sequence above after and not above last.
 	HasRecords(ctx context.Context, after, last uint64) (bool, error)

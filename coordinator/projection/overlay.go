@@ -8,9 +8,8 @@ import (
 // Overlay is what runners report between records. It is shown, and nothing is decided by it.
 type Overlay struct{ p *Projection }
 
-// Idle notes the sessions for which a runner has idle processes, and forgets those no longer listed. Sessions
-// that do not
-// exist, or whose last turn another runner did, are ignored.
+// Idle notes the sessions for which a runner has idle processes, and forgets those no longer listed. Sessions that do
+// not exist, or whose last turn another runner did, are ignored.
 func (x *Overlay) Idle(runner string, sessions []string) {
 	before := read(x.p, func(*reducer) int { return len(x.p.idle.reported[runner].sessions) })
 	if before == 0 && len(sessions) == 0 {

@@ -19,9 +19,8 @@ func (w *Follower) Position() uint64 { return w.p.Seq() }
 // Written returns Position, or the newest record that this coordinator wrote if that is higher.
 func (w *Follower) Written() uint64 { return max(w.p.Seq(), w.p.written()) }
 
-// WaitPosition waits up to a second until a position is applied here. Unavailable: it is not yet. Conflict:
-// NATS has no such
-// record, so the position belongs to another history.
+// WaitPosition waits up to a second until a position is applied here. Unavailable: it is not yet. Conflict: NATS has no
+// such record, so the position belongs to another history.
 func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	if seq <= w.p.Seq() {
 		return nil
@@ -50,9 +49,8 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 		After(time.Second)
 }
 
-// ParsePosition reads a position as readers send it: <runs>, or the id of a live stream's item,
-// <runs>-<events>, of which
-// the first part counts.
+// ParsePosition reads a position as readers send it: <runs>, or the id of a live stream's item, <runs>-<events>, of
+// which the first part counts.
 func ParsePosition(text string) (seq uint64, err error) {
 	runs, rest, more := strings.Cut(text, "-")
 	seq, err = strconv.ParseUint(runs, 10, 62)

@@ -1,6 +1,5 @@
-// Package projection is the read model: it applies the RUNS stream to runs, sessions and queues, and answers
-// queries and
-// waits. Nothing in it can be lost: every coordinator builds the same one from the same records.
+// Package projection is the read model: it applies the RUNS stream to runs, sessions and queues, and answers queries
+// and waits. Nothing in it can be lost: every coordinator builds the same one from the same records.
 package projection
 
 import (
@@ -33,9 +32,8 @@ type Config struct {
 	Dir string
 }
 
-// Parts is the read model: parts that share one Projection, each for one subject. Callers hold the part they
-// need, or an
-// interface of their own. All methods may be called concurrently.
+// Parts is the read model: parts that share one Projection, each for one subject. Callers hold the part they need, or
+// an interface of their own. All methods may be called concurrently.
 type Parts struct {
 	Projection *Projection // waits for records and ends
 	Index      *Index

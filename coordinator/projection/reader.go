@@ -20,9 +20,8 @@ func (x *Reader) CarriedEnd(ctx context.Context, a Active) ([]byte, error) {
 	return raw, nil
 }
 
-// UnverifiedResult returns a reported result, large ones included. ErrUnreadable: it will never be readable.
-// NotFound: a
-// part is missing; in a cluster it may still appear.
+// UnverifiedResult returns a reported result, large ones included. ErrUnreadable: it will never be readable. NotFound:
+// a part is missing; in a cluster it may still appear.
 func (x *Reader) UnverifiedResult(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
 	raw, err := x.body(ctx, a.UnverifiedSeq)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// applyResult notes a worker's result of an attempt with an output schema. A coordinator checks it and writes
-// the end
+// applyResult notes a worker's result of an attempt with an output schema. A coordinator checks it and writes the end
 // record. An unreadable result counts too: its subject is taken, no other can come.
 func (f *reducer) applyResult(ch *Change, r *row, m Record) {
 	if !r.awaitsResult() {
@@ -29,8 +28,7 @@ func (r *row) awaitsResult() bool {
 		a.Spec.HasOutputSchema
 }
 
-// blockResult applies a coordinator's record in the result's place: no result is taken any more. The record
-// carries the
+// blockResult applies a coordinator's record in the result's place: no result is taken any more. The record carries the
 // end record, which follows.
 func (f *reducer) blockResult(r *row, m Record) {
 	if r.awaitsResult() && f.scan.isCarriedEnd(m.Body) {
@@ -38,8 +36,7 @@ func (f *reducer) blockResult(r *row, m Record) {
 	}
 }
 
-// isCarriedEnd reports whether this is an end record of a coordinator. Such a record never says completed
-// without a
+// isCarriedEnd reports whether this is an end record of a coordinator. Such a record never says completed without a
 // result, and is smaller than the largest record, which would make a batch fail.
 func (sc *scanner) isCarriedEnd(word []byte) bool {
 	if len(word) == 0 || len(word) > run.MaxEndRecord || !strictjson.Valid(word) {
@@ -49,8 +46,7 @@ func (sc *scanner) isCarriedEnd(word []byte) bool {
 	return err == nil && e.RunnerID == "" && (e.Status == run.Failed || e.Status == run.Stopped)
 }
 
-// mayComplete reports whether "completed" counts. With an output schema it needs the signature of a
-// coordinator that
+// mayComplete reports whether "completed" counts. With an output schema it needs the signature of a coordinator that
 // checked the result, because whoever has the attempt's key can write an end record.
 func (f *reducer) mayComplete(r *row, mark string) bool {
 	a := r.live.snap

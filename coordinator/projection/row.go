@@ -40,9 +40,8 @@ func (a *Active) AttemptNumber() int {
 	return a.Attempt
 }
 
-// MaxVersion is the newest version that records under the current attempt's key may have. An attempt that is
-// not queued has
-// only coordinators' records, of version 1.
+// MaxVersion is the newest version that records under the current attempt's key may have. An attempt that is not queued
+// has only coordinators' records, of version 1.
 func (a *Active) MaxVersion() int { return max(a.RecordVersion, 1) }
 
 // open reports whether the run is queued or claimed.
@@ -51,8 +50,7 @@ func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
 // noteAttempt notes that the run has reached its attempt n.
 func (r *row) noteAttempt(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
 
-// adoptSpec gives an unclaimed run the definition of its agent that it is queued with, if that has changed
-// since it was
+// adoptSpec gives an unclaimed run the definition of its agent that it is queued with, if that has changed since it was
 // accepted (decision 0032).
 func (r *row) adoptSpec(a *Active, s *run.Spec) {
 	if s.Owner == a.Spec.Owner {
@@ -76,8 +74,7 @@ func (r *row) shown() run.Status {
 
 func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
 
-// statusRun returns the run that decides the session's status: the open one, else the oldest waiting one,
-// else the one
+// statusRun returns the run that decides the session's status: the open one, else the oldest waiting one, else the one
 // that ended last.
 func (s *session) statusRun() *row {
 	if s.open > 0 {
@@ -119,9 +116,8 @@ func (s *session) everClaimed() bool {
 	return false
 }
 
-// resumes reports whether a turn has something to resume: a run was claimed by a runner, or ended by one
-// whose claim NATS
-// lost, or something is bound.
+// resumes reports whether a turn has something to resume: a run was claimed by a runner, or ended by one whose claim
+// NATS lost, or something is bound.
 func (s *session) resumes() bool {
 	for r := s.firstRow; r != nil; r = r.next {
 		if r.claimedByRunner || r.runner != "" {

@@ -5,8 +5,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// The reducer needs few members of a record, and reads hundreds of thousands of records at a start. So it
-// skips
+// The reducer needs few members of a record, and reads hundreds of thousands of records at a start. So it skips
 // parameters, agents and results instead of decoding them.
 
 // scanner reads records, and shares strings that are often repeated.

@@ -6,8 +6,7 @@ import (
 )
 
 // TestSizes: a run and a session that are kept take no more memory than these. The allocator rounds up to 208, 224, 240
-// and
-// 256 bytes, so one more byte costs 16 for each.
+// and 256 bytes, so one more byte costs 16 for each.
 func TestSizes(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("the sizes are those of 64 bits")

@@ -50,10 +50,8 @@ type tables struct {
 	waiting, claimed, ended int
 }
 
-// reducer is the state that the records make, applied one after the other: a pure function of them, the same
-// in every
-// process. Each part keeps its own state besides the tables. callbacks use trees; the reducer uses all of
-// them.
+// reducer is the state that the records make, applied one after the other: a pure function of them, the same in every
+// process. Each part keeps its own state besides the tables. callbacks use trees; the reducer uses all of them.
 type reducer struct {
 	*tables
 	scan      *scanner
@@ -123,9 +121,8 @@ type receiver struct {
 	place int // in receivers.first
 }
 
-// receivers are ordered by the time of their first webhook. So a look at what is due skips whatever is dead
-// or waits, and a
-// receiver with a long queue hides no other. The zero value is empty.
+// receivers are ordered by the time of their first webhook. So a look at what is due skips whatever is dead or waits,
+// and a receiver with a long queue hides no other. The zero value is empty.
 type receivers struct {
 	of    map[string]*receiver
 	first timeQueue[*receiver]
@@ -163,8 +160,7 @@ type trees struct {
 	changed     bool                // there are more since the last call of StoppingTrees
 }
 
-// waitlist is a queue of runs that wait for the same thing: their turn, a runner of one task queue, or their
-// end. Every
+// waitlist is a queue of runs that wait for the same thing: their turn, a runner of one task queue, or their end. Every
 // open run is in exactly one, so the cost of a look depends on the waitlist only.
 type waitlist struct {
 	queue       string
@@ -186,9 +182,8 @@ type reservation struct {
 	children []*row // of a callback turn: what it reports
 }
 
-// binding is what an executor bound: the model side's session id, the profile that knows it and, if the model
-// side has it
-// on one machine only, the host.
+// binding is what an executor bound: the model side's session id, the profile that knows it and, if the model side has
+// it on one machine only, the host.
 type binding struct{ model, host, profile string }
 
 // Active is a run that has not ended: a snapshot that never changes.
@@ -329,10 +324,8 @@ type dirtySet struct {
 // maxFingerprints is how many records are remembered by their fingerprints.
 const maxFingerprints = 16
 
-// LateRecord is a queued record of an attempt that was already claimed or over: a coordinator's delayed
-// dispatch into
-// another queue. It changes nothing. But its queue still delivers it, and only the attempt's claim keeps a
-// worker from
+// LateRecord is a queued record of an attempt that was already claimed or over: a coordinator's delayed dispatch into
+// another queue. It changes nothing. But its queue still delivers it, and only the attempt's claim keeps a worker from
 // starting the attempt again.
 type LateRecord struct {
 	Seq     uint64

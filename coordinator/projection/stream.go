@@ -55,11 +55,9 @@ const (
 	initRuns     = 200
 )
 
-// Stream passes to emit what happens in a session, or in all (session ""), until ctx ends or emit fails. An
-// empty position
-// begins with init. Any other continues right after it or, if that is no longer kept, emits a gap and then
-// init.
-// It holds one message of each stream and waits for emit, so a slow reader costs no memory.
+// Stream passes to emit what happens in a session, or in all (session ""), until ctx ends or emit fails. An empty
+// position begins with init. Any other continues right after it or, if that is no longer kept, emits a gap and then
+// init. It holds one message of each stream and waits for emit, so a slow reader costs no memory.
 func (x *Feed) Stream(ctx context.Context, session, after string, emit func(Item) error) error {
 	p, err := parsePosition(after)
 	if err != nil {
@@ -208,9 +206,8 @@ func (t *streamReader) run(ctx context.Context, heard uint64, began <-chan struc
 	}
 }
 
-// recentChanges returns the live changes after the first heard ones, their count, and a channel that closes
-// when there are
-// more.
+// recentChanges returns the live changes after the first heard ones, their count, and a channel that closes when there
+// are more.
 func (p *Projection) recentChanges(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -15,9 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Besides ids, runs are found by the first bytes of their prompt or parameters, and of their error's code and
-// message, in
-// lower case. Full blocks of these texts are compressed to half their size or less.
+// Besides ids, runs are found by the first bytes of their prompt or parameters, and of their error's code and message,
+// in lower case. Full blocks of these texts are compressed to half their size or less.
 const (
 	textBytes  = 256
 	blockTexts = 128
@@ -25,9 +24,8 @@ const (
 	mostOfBlock = 1 << 20 // bytes of an opened block; a damaged one may ask for any number
 )
 
-// Blocks use zstd at its fastest level: a quarter smaller than s2, for a microsecond a run. Encoder and
-// decoder are safe
-// for concurrent use.
+// Blocks use zstd at its fastest level: a quarter smaller than s2, for a microsecond a run. Encoder and decoder are
+// safe for concurrent use.
 var (
 	packer = sync.OnceValue(func() *zstd.Encoder {
 		w, err := zstd.NewWriter(
@@ -57,9 +55,8 @@ var (
 	})
 )
 
-// zstdMagic begins a zstd block. Older checkpoints have s2 blocks, which cannot begin so: they would refer to
-// bytes before
-// their first.
+// zstdMagic begins a zstd block. Older checkpoints have s2 blocks, which cannot begin so: they would refer to bytes
+// before their first.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // textRef is where a text is; no 0: there is none.

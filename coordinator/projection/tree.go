@@ -75,9 +75,8 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	return t.V, nil
 }
 
-// inside reports whether the parent of a run below root is root or below it too. A parent outside may have
-// asked for a turn
-// of that session.
+// inside reports whether the parent of a run below root is root or below it too. A parent outside may have asked for a
+// turn of that session.
 func (ts *trees) inside(r *row, root *session) (in bool) {
 	if r.parent == r.session.parent {
 		return true
@@ -121,8 +120,7 @@ func (ts *trees) suppress(s *session) {
 	ts.indexBelow(s)
 }
 
-// descend calls visit with the sessions below one that matter: they, or sessions below them, have open runs
-// or pending
+// descend calls visit with the sessions below one that matter: they, or sessions below them, have open runs or pending
 // children. The cost grows with these.
 func (ts *trees) descend(s *session, visit func(*session)) {
 	seen := map[*session]bool{s: true}
@@ -191,8 +189,7 @@ func (ts *trees) reopen(r *row) {
 	}
 }
 
-// suppresses reports whether a parent is not called back for an ended run, because one of the two was stopped
-// with its
+// suppresses reports whether a parent is not called back for an ended run, because one of the two was stopped with its
 // tree.
 func (ts *trees) suppresses(r *row, parent *session) bool {
 	if !r.suppressed && ts.stopAbove(parent.sessionID()).Seq != 0 {
@@ -264,9 +261,8 @@ func (ts *trees) stoppingBelow(s *session) (below bool) {
 	return below
 }
 
-// lowWater returns the sequence from which history is needed to know what is still to be stopped, and which
-// callbacks are
-// suppressed.
+// lowWater returns the sequence from which history is needed to know what is still to be stopped, and which callbacks
+// are suppressed.
 func (ts *trees) lowWater(least uint64) uint64 {
 	hold := func(id string) {
 		ts.ancestors(id, func(s *session) bool {

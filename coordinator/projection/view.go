@@ -76,9 +76,8 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	return all, nil
 }
 
-// row is lookup for readers. An unknown id may just have been written, and a run that looks open while
-// history is read may
-// be long over.
+// row is lookup for readers. An unknown id may just have been written, and a run that looks open while history is read
+// may be long over.
 func (x *Reader) row(ctx context.Context, id string) (runView, error) {
 	if s, ok := x.p.lookup(id); ok && (s.snap == nil && x.fresh.intact() || x.fresh.complete()) {
 		return s, nil
@@ -209,8 +208,7 @@ func (x *Reader) view(ctx context.Context, s runView, large bool) (run.Run, erro
 	return r, nil
 }
 
-// Result returns the result of an ended run, and the run. An open run is a Conflict. So is one without a
-// result, which
+// Result returns the result of an ended run, and the run. An open run is a Conflict. So is one without a result, which
 // carries the run's error.
 func (x *Reader) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
 	s, err := x.row(ctx, id)

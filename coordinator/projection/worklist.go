@@ -7,8 +7,7 @@ import (
 	"ao/shared/run"
 )
 
-// Worklist is the work that is due: turns to queue, results to check, callbacks and webhooks to deliver,
-// history to
+// Worklist is the work that is due: turns to queue, results to check, callbacks and webhooks to deliver, history to
 // truncate. Methods that return what is new since the last call may have one caller only.
 type Worklist struct{ p *Projection }
 
@@ -113,9 +112,8 @@ func (x *Worklist) Webhook(id string) (at Webhook, call run.CallbackState, ok bo
 	return at, call, ok
 }
 
-// Prunable returns the sequence before which history may be truncated. It is never past an open run, nor past
-// a callback
-// record written after told (decision 0014), and leaves keep of the ended runs that ended after old.
+// Prunable returns the sequence before which history may be truncated. It is never past an open run, nor past a
+// callback record written after told (decision 0014), and leaves keep of the ended runs that ended after old.
 func (x *Worklist) Prunable(keep int, old, told time.Time) uint64 {
 	return read(x.p, func(f *reducer) uint64 {
 		left, low := f.ended, f.lowWater(told)

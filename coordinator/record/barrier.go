@@ -35,9 +35,8 @@ func NewReadBarrier(s streamState, h awaiter) *ReadBarrier {
 	return &ReadBarrier{stream: s, history: h}
 }
 
-// WaitCurrent waits up to a second until the projection has what the stream holds now, so that readers see
-// what
-// another coordinator just answered. It does not wait while NATS is away.
+// WaitCurrent waits up to a second until the projection has what the stream holds now, so that readers see what another
+// coordinator just answered. It does not wait while NATS is away.
 func (r *ReadBarrier) WaitCurrent(ctx context.Context) {
 	if !r.stream.Connected() {
 		return

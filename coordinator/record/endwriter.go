@@ -180,8 +180,7 @@ func (e *EndWriter) endIfUnreported(ctx context.Context, a projection.Active, en
 	return e.AppendEnd(ctx, a, end) // the record in the result's place is not a result
 }
 
-// AppendCarriedEnd appends the end record that another record of a coordinator carries: its claim, or the
-// record it
+// AppendCarriedEnd appends the end record that another record of a coordinator carries: its claim, or the record it
 // wrote in place of a result.
 func (e *EndWriter) AppendCarriedEnd(ctx context.Context, a projection.Active) error {
 	if moot, err := e.Superseded(a); moot {
@@ -267,8 +266,7 @@ func (e *EndWriter) purge(ctx context.Context, subj string, before uint64) error
 	return nil
 }
 
-// ended builds a coordinator's end record. For a claimed attempt it names the last event, so that readers get
-// all
+// ended builds a coordinator's end record. For a claimed attempt it names the last event, so that readers get all
 // events first. If NATS does not say which that is, the record goes without.
 func (e *EndWriter) ended(
 	ctx context.Context,

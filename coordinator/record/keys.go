@@ -38,8 +38,7 @@ func (k *Keys) set(secret []byte) {
 // Of returns the key of an attempt.
 func (k *Keys) Of(run string, attempt int) string { return k.sum("", run, attempt) }
 
-// SignChecked returns the signature by which a coordinator confirms that it checked an attempt's result
-// against the
+// SignChecked returns the signature by which a coordinator confirms that it checked an attempt's result against the
 // output schema (decision 0015). The label keeps it apart from the attempt's key, which the worker has.
 func (k *Keys) SignChecked(run string, attempt int) string {
 	return k.sum("checked|", run, attempt)

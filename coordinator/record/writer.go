@@ -1,5 +1,4 @@
-// Package record writes the coordinator's records. It makes their subjects, keys and bodies, stores large
-// bodies as
+// Package record writes the coordinator's records. It makes their subjects, keys and bodies, stores large bodies as
 // payloads, ends attempts, and removes stale records after NATS lost some.
 package record
 
@@ -21,8 +20,7 @@ import (
 // MaxInline is the largest body that a record carries itself. Larger ones go to the object store.
 const MaxInline = run.MaxInline
 
-// ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result: a server that
-// came back
+// ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result: a server that came back
 // does not know yet what the others wrote. It allows for clocks that differ.
 const ReplicaLag = time.Minute
 
@@ -81,10 +79,9 @@ func (w *Writer) Put(ctx context.Context, e bus.Entry) error {
 	return bus.WriteUnanswered(err)
 }
 
-// AppendBatch writes records that belong together as one batch, or one by one where NATS takes no batch.
-// It may stop after the first. Each record carries the next, and the completion controller writes what is
-// missing
-// (decision 0033). ErrTaken: one is taken; those before it may exist.
+// AppendBatch writes records that belong together as one batch, or one by one where NATS takes no batch. It may stop
+// after the first. Each record carries the next, and the completion controller writes what is missing (decision 0033).
+// ErrTaken: one is taken; those before it may exist.
 func (w *Writer) AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error) {
 	return w.AppendEither(ctx, entries, entries)
 }
@@ -122,8 +119,7 @@ func (w *Writer) Accepted(s run.Spec) (bus.Entry, error) {
 	return bus.Entry{Subject: subject.Accepted(subject.Partition(s.SessionID), s.SessionID, s.ID), Body: body}, err
 }
 
-// Callback returns the records of a callback turn that reports the first children in o: the list, which
-// carries the
+// Callback returns the records of a callback turn that reports the first children in o: the list, which carries the
 // turn, and the turn.
 func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) {
 	accepted, err := w.Accepted(turn)

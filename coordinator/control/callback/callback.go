@@ -25,15 +25,12 @@ import (
 // maxConcurrent is how many callbacks are written at once: each is an atomic batch and reads its children.
 const maxConcurrent = 8
 
-// maxAge is how old a look at the pending callbacks may be when it is acted on. Callback records are kept for
-// longer
+// maxAge is how old a look at the pending callbacks may be when it is acted on. Callback records are kept for longer
 // than that, so the stream refuses whoever acts on an older one.
 const maxAge = time.Minute
 
-// Controller acts on the projection. When several coordinators act at once, the stream decides (decision
-// 0014).
-// Children are reported in the order of their ends. The record is named after the first of them, so two
-// callbacks that
+// Controller acts on the projection. When several coordinators act at once, the stream decides (decision 0014).
+// Children are reported in the order of their ends. The record is named after the first of them, so two callbacks that
 // share their first child have the same name.
 type Controller struct {
 	Config
@@ -165,8 +162,7 @@ func (c *Controller) Prepare(ctx context.Context, o projection.PendingCallback) 
 	return t, err
 }
 
-// children reads how they ended, as many as one turn can hold. A result that is no longer kept, or
-// unreadable, is
+// children reads how they ended, as many as one turn can hold. A result that is no longer kept, or unreadable, is
 // reported as none.
 func (c *Controller) children(ctx context.Context, pending []projection.Child) (all []prompt.Child, err error) {
 	var size int64
@@ -229,8 +225,7 @@ func endSize(e run.Ended) (n int64) {
 	return n
 }
 
-// turn builds the parent's run that reports children: all of them, or as many of the first as fit. A single
-// child that
+// turn builds the parent's run that reports children: all of them, or as many of the first as fit. A single child that
 // does not fit is cut.
 func (c *Controller) turn(
 	ctx context.Context,

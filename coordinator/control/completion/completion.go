@@ -21,8 +21,7 @@ const Every = 500 * time.Millisecond
 // grace is how long the writer of the first record has to write the second.
 const grace = time.Second
 
-// Controller writes records that another record carries and whose writer has not written them. Every
-// coordinator runs
+// Controller writes records that another record carries and whose writer has not written them. Every coordinator runs
 // one; the stream takes each record once.
 type Controller struct {
 	History interface {
@@ -96,8 +95,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// acceptReserved accepts a run that its session's or its callback's record carries. A crash of NATS may have
-// lost the
+// acceptReserved accepts a run that its session's or its callback's record carries. A crash of NATS may have lost the
 // run's own records and kept what its worker wrote.
 func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservation) error {
 	if err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID); err != nil {

@@ -25,8 +25,7 @@ type Fleet interface {
 	Renewed(context.Context, run.Spec, *agents.Resolved) (run.Spec, error) // a run with another definition of its agent
 }
 
-// Controller acts on the projection, not on messages, so no wake-up can be lost. When several coordinators
-// act at once,
+// Controller acts on the projection, not on messages, so no wake-up can be lost. When several coordinators act at once,
 // compare-and-set decides.
 type Controller struct {
 	History interface {
@@ -72,8 +71,7 @@ type backoffState struct {
 	until time.Time
 }
 
-// demands returns the run's demands. A resumed run also demands its session's affinity, which is final only
-// once its
+// demands returns the run's demands. A resumed run also demands its session's affinity, which is final only once its
 // turn has come.
 func (c *Controller) demands(s *run.Spec) run.Demands {
 	if s.Type != run.Resume {

@@ -35,8 +35,7 @@ func (w *waitState) mayMove(now time.Time) bool {
 	return true
 }
 
-// Reconcile queues the runs whose turn has come since the last call. Once a second, and after changes of
-// registrations,
+// Reconcile queues the runs whose turn has come since the last call. Once a second, and after changes of registrations,
 // it looks at all waiting runs.
 func (c *Controller) Reconcile(ctx context.Context) error {
 	c.queue(ctx, c.History.Eligible())
@@ -165,8 +164,7 @@ func (c *Controller) endStopped(ctx context.Context, a projection.Active) bool {
 	return true
 }
 
-// cannotStart returns why a run whose turn has come cannot start: its session was deleted before it was
-// accepted, or
+// cannotStart returns why a run whose turn has come cannot start: its session was deleted before it was accepted, or
 // the runs before it ended unclaimed.
 func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
 	switch {
@@ -211,8 +209,7 @@ func (c *Controller) fail(ctx context.Context, all []unplaceable) {
 	g.Wait()
 }
 
-// sweep looks at every run that waits for a runner. It queues what can be queued, moves runs whose queue is
-// no longer
+// sweep looks at every run that waits for a runner. It queues what can be queued, moves runs whose queue is no longer
 // served, and fails those that waited too long.
 func (c *Controller) sweep(ctx context.Context) {
 	now := time.Now()

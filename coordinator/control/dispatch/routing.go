@@ -7,8 +7,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A runner-owned agent may come back with another definition while runs of it wait (decision 0032). Unclaimed
-// runs
+// A runner-owned agent may come back with another definition while runs of it wait (decision 0032). Unclaimed runs
 // continue with the new definition where they fit it.
 
 // Want returns what a run demands of a runner now. The owner of its agent may have changed since it was
@@ -33,8 +32,7 @@ func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 	return runnerapi.NewRoutingKey(s.AgentType, c.demands(s), set)
 }
 
-// successor returns the definition with which an unclaimed run continues: that of an online runner of the
-// same profile,
+// successor returns the definition with which an unclaimed run continues: that of an online runner of the same profile,
 // if none is online with the run's own.
 func (c *Controller) successor(a projection.Active) (k *agents.Resolved, ok bool) {
 	s := a.Spec

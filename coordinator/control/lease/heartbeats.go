@@ -115,8 +115,7 @@ func (h *Heartbeats) expired(underway []projection.Active) (expired []projection
 	return expired
 }
 
-// NotHeard reports whether, during a lease of listening, no heartbeat named an attempt that is unclaimed in
-// the
+// NotHeard reports whether, during a lease of listening, no heartbeat named an attempt that is unclaimed in the
 // projection.
 func (h *Heartbeats) NotHeard(key string) bool {
 	h.mu.Lock()

@@ -57,8 +57,7 @@ func (c *Controller) Wait() { c.pool.Wait() }
 // WaitAll returns when the rechecks that RecheckAll started are done.
 func (c *Controller) WaitAll() { c.wg.Wait() }
 
-// Reconcile rechecks attempts whose lease has expired, and repeats stop commands. It does not wait: a late
-// check counts
+// Reconcile rechecks attempts whose lease has expired, and repeats stop commands. It does not wait: a late check counts
 // as an interruption.
 func (c *Controller) Reconcile(ctx context.Context) error {
 	why := c.Heartbeats.interrupted()
@@ -109,8 +108,7 @@ func (c *Controller) stopping(underway []projection.Active) (all []projection.Ac
 	return all
 }
 
-// Recheck asks the runner once more, and fails the attempt if the runner does not have it. An error means
-// that NATS did
+// Recheck asks the runner once more, and fails the attempt if the runner does not have it. An error means that NATS did
 // not take the end record.
 func (c *Controller) Recheck(ctx context.Context, a projection.Active, why string) error {
 	c.Heartbeats.Heard(
@@ -133,8 +131,7 @@ func (c *Controller) Recheck(ctx context.Context, a projection.Active, why strin
 	return c.Ends.FailLost(ctx, a, why)
 }
 
-// RecheckNow rechecks an attempt however long its lease. It retries until the attempt is decided, even while
-// a cluster
+// RecheckNow rechecks an attempt however long its lease. It retries until the attempt is decided, even while a cluster
 // has no leader.
 func (c *Controller) RecheckNow(ctx context.Context, a projection.Active, why string) {
 	for c.Recheck(ctx, a, why) != nil {

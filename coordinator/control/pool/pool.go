@@ -38,9 +38,8 @@ func New(cfg Config) *Pool {
 	return &Pool{Config: cfg, busy: map[string]string{}, groups: map[string]int{}, backoffs: map[string]backoff{}}
 }
 
-// Go runs f in the background. It reports false if it does not: the key is busy or backing off, there is no
-// room, or ctx
-// has ended.
+// Go runs f in the background. It reports false if it does not: the key is busy or backing off, there is no room, or
+// ctx has ended.
 func (p *Pool) Go(ctx context.Context, key, group string, f func(context.Context) error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// How often consumers are checked, and how often and how long after NATS was away or its history was
-// replaced: NATS may
+// How often consumers are checked, and how often and how long after NATS was away or its history was replaced: NATS may
 // have lost consumers, or restored old ones, while runs wait.
 const (
 	reconcileEvery = 30 * time.Second
@@ -55,10 +54,9 @@ type ControllerConfig struct {
 	}
 }
 
-// Controller checks the queues' consumers every 30 s, and more often after NATS was away. A consumer that is
-// missing,
-// or past a run that nobody has, is created again. A queue that nobody serves or needs is removed.
-// The fields are Reconcile's alone.
+// Controller checks the queues' consumers every 30 s, and more often after NATS was away. A consumer that is missing,
+// or past a run that nobody has, is created again. A queue that nobody serves or needs is removed. The fields are
+// Reconcile's alone.
 type Controller struct {
 	cfg ControllerConfig
 
@@ -104,10 +102,9 @@ func (t *Controller) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// reconcileConsumers makes sure that every queued run accepted at least age ago can still be delivered.
-// Delivering it twice is harmless, because the claim decides. A recreated consumer starts at the queue's
-// oldest run, or
-// at the next one if a runner has that already.
+// reconcileConsumers makes sure that every queued run accepted at least age ago can still be delivered. Delivering it
+// twice is harmless, because the claim decides. A recreated consumer starts at the queue's oldest run, or at the next
+// one if a runner has that already.
 func (t *Controller) reconcileConsumers(ctx context.Context, age time.Duration) {
 	skip := map[string]uint64{} // by queue: sequence up to which all is well
 	for {
@@ -143,8 +140,7 @@ func (t *Controller) oldest(skip map[string]uint64, age time.Duration) map[strin
 	return oldest
 }
 
-// RecreateConsumer creates the consumer of a queued run again if it is missing or past the run, unless a
-// runner has the
+// RecreateConsumer creates the consumer of a queued run again if it is missing or past the run, unless a runner has the
 // run. a may be outdated: a consumer may be past a run because a worker has claimed it since.
 func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) (has bool, err error) {
 	s, err := t.cfg.Consumers.TaskQueueState(ctx, a.Queue)
@@ -180,11 +176,9 @@ func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) 
 	return false, t.cfg.Consumers.EnsureTaskQueue(ctx, a.Queue, a.QueuedSeq)
 }
 
-// claimedUnknown reports whether a claim exists for a run that is unclaimed in the projection. NATS lost the
-// record that
-// queued the run before, and the claim of that time is older than the record that queues it now. Without
-// heartbeats
-// for a lease the attempt fails like any other.
+// claimedUnknown reports whether a claim exists for a run that is unclaimed in the projection. NATS lost the record
+// that queued the run before, and the claim of that time is older than the record that queues it now. Without
+// heartbeats for a lease the attempt fails like any other.
 func (t *Controller) claimedUnknown(ctx context.Context, a projection.Active) (bool, error) {
 	m, err := t.cfg.Consumers.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key))
 	switch {
@@ -203,8 +197,7 @@ func (t *Controller) claimedUnknown(ctx context.Context, a projection.Active) (b
 	)
 }
 
-// idleLimit is how long an unused queue is kept that no registered runner serves. A served one goes when its
-// place is
+// idleLimit is how long an unused queue is kept that no registered runner serves. A served one goes when its place is
 // needed.
 const idleLimit = 10 * time.Minute
 
@@ -250,13 +243,11 @@ func (t *Controller) prune(ctx context.Context) {
 	}
 }
 
-// orphanLimit is how long a consumer may exist without its queue's entry before any coordinator removes it.
-// The one that
-// removed the entry does so after a second, unless it ended.
+// orphanLimit is how long a consumer may exist without its queue's entry before any coordinator removes it. The one
+// that removed the entry does so after a second, unless it ended.
 const orphanLimit = 5 * time.Minute
 
-// sweep removes the consumers of queues that had no entry for orphanLimit and have no waiting runs. A queue
-// of type and
+// sweep removes the consumers of queues that had no entry for orphanLimit and have no waiting runs. A queue of type and
 // profile only has no entry; it exists for the registered runners.
 func (t *Controller) sweep(ctx context.Context) {
 	names, err := t.cfg.Consumers.ListTaskQueues(ctx)

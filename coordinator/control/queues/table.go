@@ -1,5 +1,4 @@
-// Package queues keeps the task queues in use: the table of queues that demands and runners have made, the
-// shares of
+// Package queues keeps the task queues in use: the table of queues that demands and runners have made, the shares of
 // those who make them, their consumers, and who is told of them.
 package queues
 
@@ -38,8 +37,7 @@ type Config struct {
 	}
 }
 
-// Table is the table of the queues in use. Queues of type and profile only need no entry: the runners bound
-// their
+// Table is the table of the queues in use. Queues of type and profile only need no entry: the runners bound their
 // number. Every other queue has an entry in bucket `lanes`, and counts to its maker's share of AO_MAX_QUEUES
 // (share.go).
 type Table struct {
@@ -163,8 +161,7 @@ const ClosingEvery = grace / 10
 // gone.
 const grace = time.Second
 
-// retire removes the entry of an unused queue, by compare-and-set. CloseDue removes its consumer later. If
-// another
+// retire removes the entry of an unused queue, by compare-and-set. CloseDue removes its consumer later. If another
 // coordinator queues a run there meanwhile, the next sweep finds it and makes the queue again.
 func (s *Table) retire(ctx context.Context, name string) (gone bool, err error) {
 	if err := s.cfg.History.CatchUp(ctx); err != nil { // another coordinator may just have queued a run there
@@ -214,10 +211,8 @@ func (s *Table) CloseDue(ctx context.Context) error {
 	return nil
 }
 
-// close removes the consumer of a queue without an entry. Whoever needs the queue again makes the entry
-// before the
-// consumer, so a look at both afterwards shows whether this removal hurt somebody. It can be repeated at any
-// point.
+// close removes the consumer of a queue without an entry. Whoever needs the queue again makes the entry before the
+// consumer, so a look at both afterwards shows whether this removal hurt somebody. It can be repeated at any point.
 func (s *Table) close(ctx context.Context, name string) error {
 	needed, err := s.needed(ctx, name)
 	if err == nil && !needed {

@@ -27,8 +27,7 @@ import (
 // maxConcurrent is how many results are checked at once. They may be large.
 const maxConcurrent = 8
 
-// Controller checks each reported result before the attempt's end record is written. Every coordinator runs
-// one; the
+// Controller checks each reported result before the attempt's end record is written. Every coordinator runs one; the
 // stream takes one end record.
 type Controller struct {
 	Config
@@ -137,8 +136,7 @@ func (c *Controller) decide(ctx context.Context, a projection.Active) error {
 	return nil
 }
 
-// tooLarge turns an end record that no record can hold into one that fits. A reported result may be as large
-// as a
+// tooLarge turns an end record that no record can hold into one that fits. A reported result may be as large as a
 // record, and the end record says more.
 func tooLarge(end *run.Ended) *run.Ended {
 	if end.Status == run.Completed {
@@ -312,8 +310,7 @@ func answerText(res *run.Result) string {
 	return truncate(string(res.Data), maxEvidence)
 }
 
-// evidence returns what is kept of a result that does not match. A program's data stays readable; an agent's
-// answer is
+// evidence returns what is kept of a result that does not match. A program's data stays readable; an agent's answer is
 // kept as text only.
 func evidence(res *run.Result, v validation) *run.Result {
 	if res == nil {

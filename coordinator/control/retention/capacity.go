@@ -21,8 +21,7 @@ type CapacityGuard struct {
 	full atomic.Bool
 }
 
-// Reconcile checks how full the history is. New runs are refused from nine tenths on, so that claims and end
-// records
+// Reconcile checks how full the history is. New runs are refused from nine tenths on, so that claims and end records
 // always fit: a full stream takes neither.
 func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 	_ = r.Stream.CheckStorage(ctx) // reported by Ready, and to whoever writes

@@ -58,8 +58,7 @@ func (r *Controller) Reconcile(ctx context.Context) error {
 // Step is how many records are truncated at once, so that nothing waits long for the stream.
 const Step = 10_000
 
-// Truncate removes ended runs beyond RUN_KEEP and those older than RUN_RETENTION, step records at a time. It
-// never
+// Truncate removes ended runs beyond RUN_KEEP and those older than RUN_RETENTION, step records at a time. It never
 // removes an open run or one with a pending callback. Several coordinators may do this at once.
 func (r *Controller) Truncate(ctx context.Context, step uint64) {
 	if err := r.dropLate(ctx); err != nil {
@@ -81,9 +80,8 @@ func (r *Controller) Truncate(ctx context.Context, step uint64) {
 	}
 }
 
-// dropLate purges queued records of attempts that are claimed or over. Without the claim, once truncated, a
-// worker would
-// start the attempt again.
+// dropLate purges queued records of attempts that are claimed or over. Without the claim, once truncated, a worker
+// would start the attempt again.
 func (r *Controller) dropLate(ctx context.Context) error {
 	for _, late := range r.History.LateRecords() {
 		if !r.History.Confirmed() { // in another history that subject may belong to a waiting run
@@ -97,10 +95,8 @@ func (r *Controller) dropLate(ctx context.Context) error {
 	return nil
 }
 
-// Sweep removes payloads that no run names: of truncated history, of abandoned attempts, of requests that
-// failed
-// half-way. Younger payloads may be about to be named. A projection that is being rebuilt knows nothing, so
-// nothing is
+// Sweep removes payloads that no run names: of truncated history, of abandoned attempts, of requests that failed
+// half-way. Younger payloads may be about to be named. A projection that is being rebuilt knows nothing, so nothing is
 // removed while it is not confirmed.
 func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 	bound := sync.OnceValue(r.History.StatePointers)

@@ -17,8 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Controller ends waiting runs, sends stop commands for claimed ones, and records suppressed callbacks. It
-// acts on the
+// Controller ends waiting runs, sends stop commands for claimed ones, and records suppressed callbacks. It acts on the
 // projection, so records of other coordinators or a restart do no harm.
 type Controller struct {
 	History interface {

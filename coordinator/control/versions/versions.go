@@ -35,18 +35,15 @@ type Config struct {
 
 // Versions knows the newest version of records and of events that all coordinators read.
 //
-// Coordinators answer the ping of their NATS service with their versions. A program that answers without one
-// reads
+// Coordinators answer the ping of their NATS service with their versions. A program that answers without one reads
 // version 1.
 type Versions struct {
 	cfg             Config
 	records, events agreed
 }
 
-// agreed is the newest version of something that all coordinators read. It starts at 1. It rises when all
-// answers were
-// higher for Config.RaiseAfter, and falls at once. So a coordinator that restarts or misses a ping still
-// counts.
+// agreed is the newest version of something that all coordinators read. It starts at 1. It rises when all answers were
+// higher for Config.RaiseAfter, and falls at once. So a coordinator that restarts or misses a ping still counts.
 type agreed struct {
 	name   string // in the metadata
 	own    int

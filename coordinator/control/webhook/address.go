@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// notPublic are the networks that are not the public Internet, from the registries of special addresses (RFC
-// 6890 and
+// notPublic are the networks that are not the public Internet, from the registries of special addresses (RFC 6890 and
 // later). In IPv6 only 2000::/3 is public; the IPv6 networks here are the exceptions within it.
 var notPublic = prefixes(
 	"0.0.0.0/8",       // this network, unspecified

@@ -81,8 +81,7 @@ type Attempt struct {
 	Reason    string // why it was not delivered, for people; no address but the URL's host, nothing of an answer's body
 }
 
-// Deliver posts a JSON body once, in ctx's trace if it has one. All tries of a message have the same id; at
-// is the time
+// Deliver posts a JSON body once, in ctx's trace if it has one. All tries of a message have the same id; at is the time
 // of this try. If ctx ends meanwhile, the attempt says nothing about the receiver.
 func (c *Client) Deliver(ctx context.Context, rawURL, id string, at time.Time, body []byte) Attempt {
 	u, err := c.policy.target(rawURL) // again: the configuration may have changed since the URL was accepted

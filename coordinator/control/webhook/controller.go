@@ -178,8 +178,7 @@ func (c *Controller) due(now time.Time) []projection.Webhook {
 	})
 }
 
-// backingOff returns the runs whose try is left alone now, with the number of the record before it. full:
-// there are too
+// backingOff returns the runs whose try is left alone now, with the number of the record before it. full: there are too
 // many for more.
 func (c *Controller) backingOff() (all map[string]int, full bool) {
 	c.mu.Lock()
@@ -290,8 +289,7 @@ type Payload struct {
 	Data runs.Outcome `json:"data"`
 }
 
-// try makes one try and records its outcome. The payload is read before the try is reserved, so that errors
-// there cost
+// try makes one try and records its outcome. The payload is read before the try is reserved, so that errors there cost
 // nobody any time.
 func (c *Controller) try(ctx context.Context, d projection.Webhook) error {
 	to, body, of, err := c.payload(ctx, d)

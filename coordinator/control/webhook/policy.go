@@ -1,6 +1,5 @@
-// Package webhook delivers webhooks: signed as Standard Webhooks describes, only to hosts that the
-// configuration allows,
-// and never to an internal address that it does not name.
+// Package webhook delivers webhooks: signed as Standard Webhooks describes, only to hosts that the configuration
+// allows, and never to an internal address that it does not name.
 package webhook
 
 import (
@@ -66,8 +65,7 @@ func (p Policy) Valid() error {
 	return err
 }
 
-// Check returns why webhooks may not go to a URL, as a fault for whoever asked for it. What its name resolves
-// to is
+// Check returns why webhooks may not go to a URL, as a fault for whoever asked for it. What its name resolves to is
 // checked at delivery.
 func (p Policy) Check(rawURL string) error {
 	_, err := p.target(rawURL)
@@ -182,8 +180,7 @@ func isLocal(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// checkName returns what is wrong with a host name in lower case. Some programs write addresses as names
-// whose last
+// checkName returns what is wrong with a host name in lower case. Some programs write addresses as names whose last
 // label is a number (0x7f.1, 2130706433, 0177.0.0.1), and a resolver might read them so.
 func checkName(host string) string {
 	if len(host) > 253 {
