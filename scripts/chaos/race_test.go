@@ -2,5 +2,5 @@
 
 package main
 
-// raced: the programs are built as the test was.
-const raced = true
+// raceEnabled: the programs are built as the test was.
+const raceEnabled = true
