@@ -26,7 +26,7 @@ func maskMember(name string, value json.RawMessage) json.RawMessage {
 	switch {
 	case strings.EqualFold(name, "env"), strings.EqualFold(name, "headers"):
 		return eachMember(value, func(string, json.RawMessage) json.RawMessage { return masked })
-	case secretName(name) && len(value) > 0 && value[0] == '"':
+	case secretName(name) && len(value) > 0 && strings.IndexByte("{ntf", value[0]) < 0:
 		return masked
 	}
 	return maskValue(value)

@@ -1,6 +1,10 @@
 package agent
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
 // TestMasked: what is below env and headers is hidden, whatever its shape; the rest is as it was.
 func TestMasked(t *testing.T) {
@@ -31,6 +35,8 @@ func TestMasked(t *testing.T) {
 				`"token","a=b"]}}`},
 		{`{"a":{"command":"run -v --token  s -v KEY=s","apiKey":"s","oauth":{"clientSecret":"s","port":1}}}`,
 			`{"a":{"command":"run -v --token ••••","apiKey":"••••","oauth":{"clientSecret":"••••","port":1}}}`},
+		{`{"a":{"tokens":["s"],"secret":123,"key":null,"pwd":"s","args":["--pass","s"]}}`,
+			`{"a":{"tokens":"••••","secret":"••••","key":null,"pwd":"••••","args":["--pass","••••"]}}`},
 		{`{"a":"s","b":["s"]}`, `{"a":"••••","b":"••••"}`},
 		{`{"q\"":{"env":{"<&>":"s"}}}`, `{"q\"":{"env":{"\u003c\u0026\u003e":"••••"}}}`},
 	} {
@@ -40,6 +46,18 @@ func TestMasked(t *testing.T) {
 		}
 		if string(b.MCPServers) != tt.servers {
 			t.Errorf("the agent itself is changed: %s", b.MCPServers)
+		}
+	}
+}
+
+// TestMaskingTakesTimeInProportion: text that is made of blanks, words or flags is gone through once.
+func TestMaskingTakesTimeInProportion(t *testing.T) {
+	for _, unit := range []string{" ", "a ", "--port ", "a=b ", "https://x "} {
+		text := strings.Repeat(unit, 1<<20/len(unit))
+		began := time.Now()
+		Blueprint{MCPServers: []byte(`{"a":{"command":"` + text + `"}}`)}.Masked()
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("1 MiB of %q took %s", unit, took)
 		}
 	}
 }

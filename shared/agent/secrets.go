@@ -2,6 +2,7 @@ package agent
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -21,7 +22,7 @@ func secretName(name string) bool {
 			return true
 		}
 	}
-	return strings.HasSuffix(name, "auth")
+	return strings.HasSuffix(name, "auth") || strings.HasSuffix(name, "pass") || strings.HasSuffix(name, "pwd")
 }
 
 // secretFlag reports whether a word is a flag whose value, the next word, is a secret. -H is a header.
@@ -36,7 +37,7 @@ func maskText(text string) string {
 	for i, word := range words {
 		hidden, all := maskAssigned(word)
 		words[i] = maskURLs(hidden)
-		if rest := strings.Join(words[i+1:], " "); secretFlag(word) && strings.TrimSpace(rest) != "" {
+		if secretFlag(word) && slices.ContainsFunc(words[i+1:], notBlank) {
 			return strings.Join(words[:i+1], " ") + " " + mask
 		}
 		if all {
@@ -45,6 +46,8 @@ func maskText(text string) string {
 	}
 	return strings.Join(words, " ")
 }
+
+func notBlank(word string) bool { return strings.TrimSpace(word) != "" }
 
 // maskAssigned hides what is assigned to a secret's name: --token=x, -eAPI_KEY=x, --env=API_KEY=x. Queries are left.
 func maskAssigned(word string) (hidden string, found bool) {
