@@ -1,5 +1,5 @@
 // The shell: navigation, search, how the connection stands, and the place of the page.
-import { html, useEffect, useRef, useState } from "./base.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./base.js";
 import { address } from "./lib/router.js";
 import { me, may } from "./lib/rights.js";
 import { liveState } from "./lib/live.js";
@@ -62,7 +62,7 @@ function Navigation({ onSearch }) {
 function usePalette() {
   const [open, setOpen] = useState(false);
   const show = () => setOpen(true);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the page is seen: a key that is pressed at once counts
     const key = (e) => {
       if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey) || e.altKey || e.shiftKey) return;
       e.preventDefault();
@@ -70,7 +70,7 @@ function usePalette() {
     };
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
-  });
+  }, []);
   return [show, open ? html`<${Palette} onClose=${() => setOpen(false)} />` : null];
 }
 

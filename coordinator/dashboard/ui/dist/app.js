@@ -1792,7 +1792,7 @@ function Navigation({ onSearch }) {
 function usePalette() {
   const [open, setOpen] = useState(false);
   const show2 = () => setOpen(true);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const key = (e) => {
       if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey) || e.altKey || e.shiftKey) return;
       e.preventDefault();
@@ -1800,7 +1800,7 @@ function usePalette() {
     };
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
-  });
+  }, []);
   return [show2, open ? html`<${Palette} onClose=${() => setOpen(false)} />` : null];
 }
 function Shell({ children: children2 }) {
