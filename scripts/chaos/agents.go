@@ -83,8 +83,10 @@ func (s *stack) writeFiles() error {
 		}
 	}
 	// Sessions, resumes and callbacks need the executor for external programs, which older trees do not have.
-	info, err := os.Stat(filepath.Join(s.root, "worker", "external"))
-	s.autonomous = err == nil && info.IsDir()
+	for _, name := range []string{"program", "external"} { // its name today and before
+		info, err := os.Stat(filepath.Join(s.root, "worker", name))
+		s.autonomous = s.autonomous || err == nil && info.IsDir()
+	}
 	return nil
 }
 
