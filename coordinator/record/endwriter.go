@@ -86,9 +86,8 @@ func (e *EndWriter) IsCurrent(a projection.Active) bool {
 var errUnconfirmed = fault.New(fault.Unavailable, "", "the history is not confirmed by NATS at the moment, retrying").
 	After(time.Second)
 
-// Superseded reports whether an end record for a must not be written, because the attempt is no longer
-// current.
-// With an error this is unknown for now.
+// Superseded reports whether an end record for a must not be written, because the attempt is no longer current. An
+// error means that the projection is not confirmed, so nobody can tell: retry.
 func (e *EndWriter) Superseded(a projection.Active) (bool, error) {
 	if !e.History.Confirmed() {
 		return true, errUnconfirmed

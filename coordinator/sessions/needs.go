@@ -44,7 +44,7 @@ type History interface {
 	Root(session string) string           // the run that was claimed last
 	UndeliveredRun(session string) string // a child run whose callback to its parent session is pending
 	StoppingBelow(session string) bool
-	TreeStopped(session string) bool
+	InStoppedTree(session string) bool
 	DeletedAt(session string) uint64
 }
 

@@ -73,7 +73,7 @@ func (t *Service) Detail(ctx context.Context, id string) (SessionDetail, error) 
 	if err != nil {
 		return SessionDetail{}, err
 	}
-	return SessionDetail{s, t.stops.Below(id, t.history.TreeStopped(id))}, nil
+	return SessionDetail{s, t.stops.Below(id, t.history.InStoppedTree(id))}, nil
 }
 
 // Stop is how a session is stopped.
