@@ -337,8 +337,8 @@ func TestInvalidInput(t *testing.T) {
 				"JSON object"},
 		{`{}`,
 			`{"topic":"t"}`,
-			"the run's input cannot be given to its executor: parameters.prompt must be a string: it is what the " +
-				"agent is told"},
+			"the run's input cannot be given to its executor: parameters.prompt must be a string: the text for " +
+				"the agent"},
 	} {
 		e := s.waitEnded(s.enqueue(func(q *run.Queued) {
 			q.AgentType, q.Blueprint, q.Parameters = run.Autonomous, json.RawMessage(tt.blueprint),

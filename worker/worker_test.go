@@ -55,9 +55,12 @@ func TestRun(t *testing.T) {
 	}
 	s.waitDrained()
 	w.end(t)
+	// The run's slot may be freed after its end is seen: then the runner first says that it still finishes runs.
 	s.with(func() {
-		if len(s.farewells) != 1 || s.farewells[0].Instance != c.Instance {
-			t.Errorf("deregistered: %+v", s.farewells)
+		last := len(s.farewells) - 1
+		if last < 0 || last > 1 || s.farewells[last].Instance != c.Instance || s.farewells[last].Finishing ||
+			last == 1 && !s.farewells[0].Finishing {
+			t.Errorf("deregistered: got %+v, want a final one, before it at most one that finishes", s.farewells)
 		}
 	})
 }
