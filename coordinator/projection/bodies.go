@@ -1,6 +1,8 @@
 package projection
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"ao/shared/run"
@@ -8,53 +10,50 @@ import (
 
 // bodies caches the records of the newest and last ended runs, so that answers about them need no read.
 type bodies struct {
-	mu    sync.Mutex
-	most  int
-	size  int
-	bySeq map[uint64][]byte
-	specs map[uint64]*run.Spec // some of them decoded
-	order []uint64
+	mu   sync.Mutex
+	most int
+	size int
+	all  []cached // by sequence
 }
 
+type cached struct {
+	seq  uint64
+	body []byte
+	spec *run.Spec // as body decodes, or nil
+}
+
+func newBodies(most int) *bodies { return &bodies{most: most} }
+
+// put adds the newest record of the stream and forgets the oldest ones. A large one is not cached.
 func (b *bodies) put(seq uint64, body []byte, spec *run.Spec) {
 	if len(body) > b.most/8 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bySeq[seq] = body
-	if spec != nil {
-		b.specs[seq] = spec
+	if n := len(b.all); n > 0 && b.all[n-1].seq >= seq {
+		return
 	}
-	b.order = append(b.order, seq)
-	for b.size += len(body); b.size > b.most; {
-		b.size -= len(b.bySeq[b.order[0]])
-		delete(b.bySeq, b.order[0])
-		delete(b.specs, b.order[0])
-		b.order = b.order[1:]
+	b.all = append(b.all, cached{seq, body, spec})
+	for b.size += len(body); b.size > b.most; b.all = b.all[1:] {
+		b.size -= len(b.all[0].body)
+		b.all[0] = cached{}
 	}
 }
 
 func (b *bodies) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	clear(b.bySeq)
-	clear(b.specs)
-	b.order, b.size = nil, 0
+	b.all, b.size = nil, 0
 }
 
-func (b *bodies) get(seq uint64) []byte {
+// get returns a record and its spec, nil where they are not cached.
+func (b *bodies) get(seq uint64) ([]byte, *run.Spec) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bySeq[seq]
-}
-
-func (b *bodies) spec(seq uint64) *run.Spec {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.specs[seq]
-}
-
-func newBodies(most int) *bodies {
-	return &bodies{most: most, bySeq: map[uint64][]byte{}, specs: map[uint64]*run.Spec{}}
+	i, ok := slices.BinarySearchFunc(b.all, seq, func(c cached, seq uint64) int { return cmp.Compare(c.seq, seq) })
+	if !ok {
+		return nil, nil
+	}
+	return b.all[i].body, b.all[i].spec
 }

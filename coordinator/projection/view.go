@@ -30,7 +30,7 @@ var errNoBody = fmt.Errorf("body: %w", errNotKept)
 
 // body returns the record with a sequence.
 func (x *Reader) body(ctx context.Context, seq uint64) ([]byte, error) {
-	if raw := x.p.bodies.get(seq); raw != nil {
+	if raw, _ := x.p.bodies.get(seq); raw != nil {
 		return raw, nil
 	}
 	for tries := 0; ; tries++ {
@@ -133,7 +133,7 @@ func (x *Reader) notKept(id string, err error) error {
 func (x *Reader) spec(ctx context.Context, s runView, large bool) (spec run.Spec, err error) {
 	if s.snap != nil {
 		spec = *s.snap.Spec
-	} else if known := x.p.bodies.spec(s.full); known != nil {
+	} else if _, known := x.p.bodies.get(s.full); known != nil {
 		spec = *known
 	} else {
 		raw, err := x.body(ctx, s.full)
