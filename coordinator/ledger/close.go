@@ -10,7 +10,7 @@ import (
 )
 
 // Close returns the report. now is the current time, last the stream's last sequence when reading began.
-func (b *verifier) Close(now time.Time, last uint64) Report {
+func (b *Verifier) Close(now time.Time, last uint64) Report {
 	r := Report{
 		Sequence:    last,
 		Before:      b.first,
@@ -75,7 +75,7 @@ func (b *verifier) Close(now time.Time, last uint64) Report {
 }
 
 // exempt reports whether removed records explain a violation.
-func (b *verifier) exempt(f violation) bool {
+func (b *Verifier) exempt(f violation) bool {
 	deleted := b.sessions.at(f.session).deleted
 	switch {
 	case deleted > f.Sequence:

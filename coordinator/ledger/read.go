@@ -19,8 +19,15 @@ var errDone = errors.New("enough")
 
 // Auditor reads the whole stream, independently of any projection.
 type Auditor struct {
-	Stream *bus.Bus
+	Stream Stream
 	Rules  Rules
+}
+
+// Stream is what an Auditor reads.
+type Stream interface {
+	State(ctx context.Context) (bus.State, error)
+	Follow(ctx context.Context, stream string, after uint64, filters []string, f func(bus.Message) error) error
+	HasRecords(ctx context.Context, after, last uint64) (bool, error)
 }
 
 // Ledger audits the stream (GET /ledger).
@@ -30,13 +37,13 @@ func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
 
 // auditStream audits RUNS up to the record that is its last now. Later records do not count. Records removed meanwhile,
 // by deletion or truncation, would seem missing, so it then reads again.
-func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
+func auditStream(ctx context.Context, b Stream, rules Rules) (Report, error) {
 	for n := 1; ; n++ {
 		before, err := b.State(ctx)
 		if err != nil {
 			return Report{}, err
 		}
-		book := newVerifier()
+		book := NewVerifier()
 		book.Rules = rules
 		if before.Msgs > 0 {
 			if err := addAll(ctx, b, book, before.Last); err != nil {
@@ -64,7 +71,7 @@ func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 }
 
 // addAll reads the records up to a sequence.
-func addAll(ctx context.Context, b *bus.Bus, book *verifier, last uint64) error {
+func addAll(ctx context.Context, b Stream, book *Verifier, last uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var at atomic.Uint64
@@ -97,7 +104,7 @@ func addAll(ctx context.Context, b *bus.Bus, book *verifier, last uint64) error 
 
 // nothingFollows waits until reading stands still and the stream has nothing more: the last record was removed. A
 // replica that lags may say so too early, so it must say it twice.
-func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uint64) bool {
+func nothingFollows(ctx context.Context, b Stream, at *atomic.Uint64, last uint64) bool {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	confirmed := 0

@@ -88,7 +88,7 @@ func (s *story) truncate(n uint64) { s.purge(func(m bus.Message) bool { return m
 
 // close reads the story, some time after its last record.
 func (s *story) close(after time.Duration) Report {
-	b := newVerifier()
+	b := NewVerifier()
 	b.Checked = func(run string, attempt int, mark string) bool { return mark == markOf(run, attempt) }
 	b.Key, b.Version = keyOf, s.version
 	var last uint64

@@ -13,7 +13,7 @@ import (
 	"ao/shared/run"
 )
 
-// verifier reads records in order; Close reports what they add up to. It is for one goroutine.
+// Verifier reads records in order; Close reports what they add up to. It is for one goroutine.
 //
 // Not everything that is missing is wrong. Two things remove records, and leave a trace:
 //
@@ -24,7 +24,7 @@ import (
 //     the run's id, which contains its time, is older than the oldest record kept, and the run has ended.
 //
 // A contradiction, such as two claims of one attempt, is never exempt.
-type verifier struct {
+type Verifier struct {
 	Rules
 
 	*memory
@@ -38,12 +38,12 @@ type verifier struct {
 	apply map[subject.Kind]func(subject.Record, fields)
 }
 
-// newVerifier returns an empty verifier.
-func newVerifier() *verifier {
+// NewVerifier returns an empty verifier.
+func NewVerifier() *Verifier {
 	m := &memory{byRun: index{}, bySession: index{}}
 	m.runStates.add(runState{}) // 0 is none
 	m.sessions.add(sessionState{})
-	b := &verifier{memory: m}
+	b := &Verifier{memory: m}
 	runs, calls := &b.runs, &b.calls
 	*runs = runVerifier{
 		memory: m, rules: &b.Rules, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{},
@@ -69,7 +69,7 @@ func newVerifier() *verifier {
 }
 
 // Add reads the next record.
-func (b *verifier) Add(m bus.Message) {
+func (b *Verifier) Add(m bus.Message) {
 	b.records++
 	if b.records == 1 {
 		b.first, b.cut = m.Seq, m.Time
@@ -105,7 +105,7 @@ func (b *verifier) Add(m bus.Message) {
 }
 
 // read parses a record. False: it does not count; what is wrong with it is noted.
-func (b *verifier) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
+func (b *Verifier) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	rec, err := subject.Parse(m.Subject)
 	switch {
 	case err != nil:
@@ -141,7 +141,7 @@ func (b *verifier) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 }
 
 // checkNames parses a record's names. False: a coordinator would not make one of them, which is noted.
-func (b *verifier) checkNames(rec *subject.Record, f fields) bool {
+func (b *Verifier) checkNames(rec *subject.Record, f fields) bool {
 	if rec.Kind == subject.CallbackKind {
 		var err error
 		rec.Run, rec.N, err = turnName(rec.Run)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/nats/stream"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
@@ -85,14 +86,15 @@ func checkPubAck(r *nats.Msg) (pubAck, error) {
 // Log appends: records to RUNS, each under its own subject, and events.
 type Log struct {
 	*Conn
-	reader       *Reader
+	verifier     stream.Verifier
 	group        *group        // may be another Bus's (Config.GroupWith)
 	slots        chan struct{} // one for each AppendBatch in flight
 	crowdedUntil atomic.Int64  // until then a refused batch is not retried; Unix nanoseconds
 }
 
 func newLog(conn *Conn, reader *Reader) *Log {
-	b := &Log{Conn: conn, reader: reader, slots: make(chan struct{}, maxBatches)}
+	b := &Log{Conn: conn, slots: make(chan struct{}, maxBatches),
+		verifier: stream.Verifier{Last: reader.Last, Clustered: conn.clustered}}
 	b.group = newGroup(b)
 	if conn.cfg.GroupWith != nil {
 		b.group = conn.cfg.GroupWith.group
@@ -106,50 +108,9 @@ func newLog(conn *Conn, reader *Reader) *Log {
 func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
 	if errors.Is(err, ErrTaken) {
-		return 0, b.confirmTaken(ctx, e)
+		return 0, b.verifier.ConfirmTaken(ctx, e.Subject)
 	}
 	return seq, err
-}
-
-// confirmTaken tells whether a refusal is final. A cluster's leader also refuses because of a write in flight,
-// which may be lost with it.
-func (b *Log) confirmTaken(ctx context.Context, entries ...Entry) error {
-	if !b.clustered() {
-		return ErrTaken
-	}
-	_, err := b.readBack(ctx, entries...)
-	switch {
-	case err == nil:
-		return ErrTaken
-	case errors.Is(err, ErrNotFound):
-		return undecided(err)
-	}
-	return err
-}
-
-// readBack returns the first message that one of the subjects has. In a cluster it retries for a second, since
-// a replica may lag.
-func (b *Log) readBack(ctx context.Context, entries ...Entry) (Message, error) {
-	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
-		for _, e := range entries {
-			if m, err := b.reader.Last(ctx, e.Subject); !errors.Is(err, ErrNotFound) {
-				return m, err
-			}
-		}
-		if !b.clustered() || time.Now().Add(pause).After(end) || ctx.Err() != nil {
-			return Message{}, ErrNotFound
-		}
-		sleep(ctx, pause)
-	}
-}
-
-// undecided is the fault for a record that was neither written nor finally refused. It keeps ErrStorageFailing.
-func undecided(cause error) error {
-	if errors.Is(cause, ErrStorageFailing) {
-		return cause
-	}
-	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor finally refused; try again",
-		cause).After(time.Second)
 }
 
 // publish writes one message without a batch.
@@ -187,7 +148,11 @@ func (b *Log) AppendBatch(ctx context.Context, entries ...Entry) (seq uint64, er
 		}
 	}
 	if errors.Is(err, ErrTaken) {
-		return 0, b.confirmTaken(ctx, entries...)
+		subjects := make([]string, len(entries))
+		for i, e := range entries {
+			subjects[i] = e.Subject
+		}
+		return 0, b.verifier.ConfirmTaken(ctx, subjects...)
 	}
 	return seq, err
 }
@@ -309,23 +274,7 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 // isOwn reports whether a body is the caller's (by a nonce). nil: the record is the caller's. ErrTaken: it is
 // another's. An Unavailable fault: unknown; call it again, and keep what depends on it.
 func (b *Log) AppendAndVerify(ctx context.Context, e Entry, isOwn func(body []byte) bool) (seq uint64, err error) {
-	seq, err = b.group.append(ctx, e)
-	if err == nil {
-		return seq, nil
-	}
-	if !errors.Is(err, ErrTaken) && fault.KindOf(err) != fault.Unavailable {
-		return 0, err
-	}
-	m, back := b.readBack(ctx, e)
-	switch {
-	case errors.Is(back, ErrNotFound):
-		return 0, undecided(err)
-	case back != nil:
-		return 0, back
-	case isOwn(m.Body):
-		return m.Seq, nil
-	}
-	return 0, ErrTaken
+	return b.verifier.Append(ctx, e.Subject, func() (uint64, error) { return b.group.append(ctx, e) }, isOwn)
 }
 
 // Truncate purges RUNS below a sequence.

@@ -4,8 +4,6 @@
 package bus
 
 import (
-	"errors"
-
 	"ao/nats/stream"
 	"ao/shared/fault"
 )
@@ -23,9 +21,8 @@ type (
 )
 
 var (
-	// ErrTaken means that another writer was first: the subject has its one message, the key exists, or the
-	// revision is not the newest.
-	ErrTaken           = errors.New("taken")
+	ErrTaken           = stream.ErrTaken
+	ErrStorageFailing  = stream.ErrStorageFailing
 	ErrNotFound        = stream.ErrNotFound
 	ErrHistoryReplaced = stream.ErrHistoryReplaced
 	// ErrNoResponders means that no process answers requests on the subject now.

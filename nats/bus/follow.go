@@ -3,9 +3,9 @@ package bus
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
+	"ao/nats/stream"
 	"ao/nats/subject"
 
 	"github.com/nats-io/nats.go"
@@ -15,8 +15,6 @@ import (
 // suspectTimeout is how long a cluster must report a loss of records until that is believed. A former leader
 // that comes back needs so long to notice what the others wrote since.
 const suspectTimeout = 30 * time.Second
-
-var errSuspectedLoss = errors.New("records that were read seem to be lost; checking again")
 
 // Follow calls f with every message of a stream after a sequence that matches one of the filters (none: all),
 // in order: first the stored ones, then new ones. It survives reconnects, server restarts and the loss of its
@@ -86,70 +84,31 @@ func (b *Reader) followOnce(
 // ErrHistoryReplaced if RUNS no longer holds what the caller or f got. While that is only suspected, suspect is
 // called with true, and with false if it was wrong.
 func (b *Reader) FollowRuns(ctx context.Context, last Message, suspect func(bool), f func(Message) error) error {
-	var recent []Message // the last records read, without bodies
-	read := func(m Message) {
-		if len(recent) == 2*comparedRecords {
-			recent = append(recent[:0], recent[comparedRecords:]...)
+	tail := stream.Tail{Source: b, Suspect: suspect, Timeout: func() time.Duration {
+		if b.clustered() {
+			return b.suspectTimeout
 		}
-		recent = append(recent, Message{Seq: m.Seq, Subject: m.Subject, Time: m.Time})
-	}
+		return 0
+	}}
 	if last.Seq != 0 {
-		read(last)
+		tail.Read(last)
 	}
-	var suspected time.Time
 	check := func(ctx context.Context) error {
 		link := b.link.Load()
-		switch holds, err := b.stillHolds(ctx, recent); {
-		case err != nil:
-			return err
-		case holds:
+		err := tail.Check(ctx)
+		if err == nil {
 			b.verifiedLink.Store(link)
-			if !suspected.IsZero() {
-				suspected = time.Time{}
-				suspect(false)
-			}
-			return nil
-		case suspected.IsZero(): // a leader that was just elected may not know its last records
-			suspected = time.Now()
-			suspect(true)
-			return errSuspectedLoss
-		case b.clustered() && time.Since(suspected) < b.suspectTimeout:
-			return errSuspectedLoss
 		}
-		return &callbackError{ErrHistoryReplaced}
+		if errors.Is(err, ErrHistoryReplaced) {
+			return &callbackError{err}
+		}
+		return err
 	}
 	return b.follow(ctx, subject.Runs, last.Seq, nil, check, func(m Message) error {
-		read(m)
+		tail.Read(m)
 		return f(m)
 	})
 }
 
 // Confirmed reports whether RUNS was checked to hold what FollowRuns read, since the connection was last lost.
 func (b *Reader) Confirmed() bool { return b.verifiedLink.Load() == b.link.Load() }
-
-// comparedRecords is the least number of records that are remembered. The last one that was not purged is
-// compared.
-const comparedRecords = 16
-
-// stillHolds reports whether RUNS continues the records that were read: none is lost or replaced, and nothing
-// unread was truncated.
-func (b *Reader) stillHolds(ctx context.Context, recent []Message) (bool, error) {
-	if len(recent) == 0 {
-		return true, nil
-	}
-	s, err := b.State(ctx)
-	if err != nil {
-		return false, err
-	}
-	if last := recent[len(recent)-1].Seq; s.Last < last || s.First > last+1 {
-		return false, nil
-	}
-	for _, r := range slices.Backward(recent) {
-		m, err := b.Get(ctx, r.Seq)
-		if errors.Is(err, ErrNotFound) { // purged: compare the one before
-			continue
-		}
-		return err == nil && m.Subject == r.Subject && m.Time.Equal(r.Time), err
-	}
-	return true, nil
-}

@@ -20,9 +20,6 @@ import (
 // examined. If the server answers and writes nothing, writes fail at once with the cause until the server
 // writes again.
 
-// ErrStorageFailing is in every fault about a stream that NATS does not write to, although it answers.
-var ErrStorageFailing = errors.New("NATS does not write")
-
 // probeTimeout is the time limit of a reply that needs the stream's file.
 const probeTimeout = 700 * time.Millisecond
 

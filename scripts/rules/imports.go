@@ -37,7 +37,7 @@ var packageImports = []struct {
 	{"ao/shared/trace/otlp", []string{"ao/shared/trace"}},
 
 	{"ao/nats/subject", []string{"ao/shared/fault"}},
-	{"ao/nats/stream", nil},
+	{"ao/nats/stream", []string{"ao/shared/..."}},
 	{"ao/nats/users", []string{"ao/nats/subject"}},
 	{"ao/nats/disk", nil},
 	{"ao/nats/embed", []string{"ao/shared/...", "ao/nats/users", "ao/nats/disk"}},
