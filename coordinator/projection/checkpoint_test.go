@@ -120,8 +120,8 @@ func whole(f *reducer) string {
 			continue
 		}
 		o := *s
-		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.bound, o.place = nil, nil, nil, nil, nil, false,
-			nil, 0
+		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.bound = nil, nil, nil, nil, nil, false, nil
+		o.place, o.placeBelow = 0, 0
 		lines = append(
 			lines,
 			fmt.Sprintf(
@@ -390,7 +390,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{Active{}, "Spec QueuedSeq ClaimSeq UnverifiedSeq CarriedEndSeq Queue Attempt Key Claim RecordVersion " +
 			"Stopping TreeStop NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded pending bound misses",
-			"firstRow last live open runs place due"},
+			"firstRow last live open runs place placeBelow due"},
 		{binding{}, "model host profile", ""},
 		{webhook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued claimedByRunner", ""},

@@ -1,8 +1,6 @@
 package projection
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"ao/shared/run"
@@ -208,23 +206,6 @@ func (x *Index) StatePointers() map[string]bool {
 func (x *Index) DeletedAt(session string) uint64 {
 	return read(x.p, func(f *reducer) uint64 {
 		return f.deleted[identOf(sessionPrefix, session)]
-	})
-}
-
-// Below counts the open runs below a session, and returns the oldest most of them.
-func (x *Index) Below(id string, most int) (n int, oldest []string) {
-	return read2(x.p, func(f *reducer) (n int, oldest []string) {
-		s := f.sessions[identOf(sessionPrefix, id)]
-		if s == nil {
-			return 0, nil
-		}
-		var all []*row
-		f.trees.descend(s, func(below *session) { all = append(all, below.live...) })
-		slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(a.first, b.first) })
-		for _, r := range all[:min(len(all), most)] {
-			oldest = append(oldest, r.runID())
-		}
-		return len(all), oldest
 	})
 }
 

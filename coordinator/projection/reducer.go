@@ -23,7 +23,7 @@ func newReducer(key func(string, int) string) *reducer {
 	below := &trees{
 		tables:      t,
 		stopped:     map[ident]tree{},
-		below:       map[ident]map[*session]bool{},
+		below:       map[ident][]*session{},
 		children:    childIndex{},
 		parents:     map[ident]ident{},
 		stopping:    map[*row]bool{},

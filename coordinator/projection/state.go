@@ -151,8 +151,8 @@ type tree struct {
 // trees are the sessions whose tree is stopped, and what is below them.
 type trees struct {
 	*tables
-	stopped     map[ident]tree              // sessions whose tree is stopped, and that have not continued
-	below       map[ident]map[*session]bool // by session: its children that matter to a stop of its tree
+	stopped     map[ident]tree       // sessions whose tree is stopped, and that have not continued
+	below       map[ident][]*session // by session: its children that matter to a stop of its tree
 	children    childIndex
 	parents     map[ident]ident     // of deleted sessions, so that a tree shows what is below them
 	stopping    map[*row]bool       // open runs that are to be stopped with their tree
@@ -281,6 +281,7 @@ type session struct {
 	open           int32    // how many of live are queued or claimed
 	runs           int32
 	place          int32  // among its parent's children
+	placeBelow     int32  // among its parent's children that matter to a stop, from 1; 0: it is none of them
 	misses         uint16 // callback turns in a row that ended unclaimed, up to its maximum
 	due            bool   // noted as ready for a callback
 }

@@ -127,7 +127,7 @@ func (ts *trees) descend(s *session, visit func(*session)) {
 	for next := []*session{s}; len(next) > 0; {
 		var more []*session
 		for _, above := range next {
-			for below := range ts.below[above.id] {
+			for _, below := range ts.below[above.id] {
 				if !seen[below] {
 					seen[below] = true
 					more = append(more, below)
@@ -216,20 +216,24 @@ func (ts *trees) indexBelow(s *session) {
 	}
 	id := identOf(sessionPrefix, s.parent)
 	matters := s.runs > 0 && (len(s.live) > 0 || ts.pending[s] || len(ts.below[s.id]) > 0)
-	if ts.below[id][s] == matters {
+	if (s.placeBelow > 0) == matters {
 		return
 	}
-	switch {
-	case !matters:
-		delete(ts.below[id], s)
-		if len(ts.below[id]) == 0 {
+	all := ts.below[id]
+	if matters {
+		ts.below[id] = append(all, s)
+		s.placeBelow = int32(len(all) + 1)
+		if len(all) > 0 {
+			return
+		}
+	} else {
+		last := len(all) - 1
+		all[s.placeBelow-1], all[last].placeBelow = all[last], s.placeBelow
+		all[last], s.placeBelow = nil, 0
+		ts.below[id] = all[:last]
+		if last == 0 {
 			delete(ts.below, id)
 		}
-	case ts.below[id] == nil:
-		ts.below[id] = map[*session]bool{s: true}
-	default:
-		ts.below[id][s] = true
-		return
 	}
 	if above := ts.sessions[id]; above != nil {
 		ts.indexBelow(above)

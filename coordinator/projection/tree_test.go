@@ -62,8 +62,8 @@ func stoppedFamilies(t testing.TB, rng *rand.Rand, n int) (all []*family) {
 func belowIndexed(t *testing.T, f *reducer) {
 	t.Helper()
 	for id, sessions := range f.trees.below {
-		for s := range sessions {
-			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id ||
+		for i, s := range sessions {
+			if int(s.placeBelow) != i+1 || s.runs == 0 || identOf(sessionPrefix, s.parent) != id ||
 				len(s.live) == 0 && !f.pending[s] && len(f.trees.below[s.id]) == 0 {
 				t.Fatalf("session %s is kept below %v", s.sessionID(), id)
 			}
@@ -71,7 +71,7 @@ func belowIndexed(t *testing.T, f *reducer) {
 	}
 	for _, s := range f.sessions {
 		if matters := len(s.live) > 0 || f.pending[s] || len(f.trees.below[s.id]) > 0; s.parent != "" &&
-			matters != f.trees.below[identOf(sessionPrefix, s.parent)][s] {
+			matters != slices.Contains(f.trees.below[identOf(sessionPrefix, s.parent)], s) {
 			t.Fatalf("session %s matters %t, below %q", s.sessionID(), matters, s.parent)
 		}
 	}
