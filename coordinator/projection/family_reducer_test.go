@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/nats/natstest"
 	"ao/nats/subject"
 )
 
@@ -60,7 +61,7 @@ func recordsOf(all []*family) (records [][]entry) {
 }
 
 func TestFamiliesAgreeWithTheirModel(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		one := newFamily(t, rng, 10+rng.IntN(200))
 		f := blank()
@@ -105,7 +106,7 @@ func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
 // What a coordinator sees that was there when history was truncated, and one that began afterwards, is the same, then
 // and ever after; and nothing that is open or owed is touched.
 func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(natstest.Load(60, 200)) {
 		rng := rand.New(rand.NewPCG(seed, 13))
 		records := tidy(rng, families(t, rng, 3))
 		n := 1 + rng.IntN(len(records))

@@ -125,7 +125,7 @@ func versioned(rng *rand.Rand, records []entry, most int) []entry {
 // Programs of different versions make the same of all records, and so does who begins with a snapshot, as long as
 // coordinators write what all of them read: whatever workers write.
 func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 77))
 		records := versioned(rng, interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(3)))), 1)
 		older, newer := blank(), blank()
@@ -158,7 +158,7 @@ func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 
 // A snapshot knows what the attempts under way allow.
 func TestASnapshotKnowsTheBounds(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(natstest.Load(30, 100)) {
 		rng := rand.New(rand.NewPCG(seed, 78))
 		records := versioned(rng, interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(3)))), 2)
 		f := blank()

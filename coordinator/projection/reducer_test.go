@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -396,7 +397,7 @@ func TestEligible(t *testing.T) {
 }
 
 func TestForget(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(natstest.Load(30, 100)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		var histories [][]entry
 		for range 6 {
@@ -464,7 +465,7 @@ func raced() bool {
 func TestMemoryOfEndedRuns(t *testing.T) {
 	runs := 100_000
 	if raced() {
-		runs = 15_000
+		runs = natstest.Load(5_000, 15_000)
 	}
 	f := newReducer(nil)
 	heap := func() uint64 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -90,7 +91,7 @@ func belowIndexed(t *testing.T, f *reducer) {
 // Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the
 // same of them.
 func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		all := stoppedFamilies(t, rng, 2)
 		records := interleave(rng, recordsOf(all))
@@ -146,7 +147,7 @@ func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 		}
 		return sorted(lines)
 	}
-	for seed := range uint64(200) {
+	for seed := range uint64(natstest.Load(60, 200)) {
 		rng := rand.New(rand.NewPCG(seed, 23))
 		records := interleave(rng, recordsOf(stoppedFamilies(t, rng, 3)))
 		n := 1 + rng.IntN(len(records))

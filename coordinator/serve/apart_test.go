@@ -13,6 +13,7 @@ import (
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/bus"
+	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -22,10 +23,7 @@ import (
 func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 	t.Parallel()
 	const hanging = 40
-	due := 99_000 // with the others it is as many as may wait
-	if raceDetector {
-		due = 20_000
-	}
+	due := natstest.Load(4_000, 99_000) // with the others 100,000 is as many as may wait
 	hold := make(chan struct{})
 	came := make(chan struct{}, hanging)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -80,7 +80,7 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 	}
 	natstest.Until(t, "the worker has had its share", func() bool { return refused[1].Load() > 20 })
 
-	for i := range 8 {
+	for i := range natstest.Load(3, 8) {
 		r := proceduralOf(fmt.Sprint("honest", i), "h", "gpu", "fast", "eu")
 		r.Agents = []agent.Blueprint{echo(fmt.Sprint("tool", i))}
 		s.workAs(r, func(run.Queued) run.Outcome { return done(`{}`) })

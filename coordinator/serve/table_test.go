@@ -3,7 +3,6 @@ package serve_test
 import (
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -52,9 +51,7 @@ func TestRunsAsATable(t *testing.T) {
 		s.until(id, run.Failed)
 	}
 	const many = 1100
-	for i := range many {
-		s.submit(fmt.Sprintf(`{"agent_name":"nobodys","prompt":"%d"}`, i))
-	}
+	s.waiting(s.submit(`{"agent_name":"nobodys","prompt":"0"}`), many-1)
 	large := s.submit(`{"agent_name":"nobodys","prompt":"` + strings.Repeat("x", 20_000) + `"}`)
 
 	rows := s.table("&status=failed")
@@ -92,9 +89,9 @@ func TestRunsAsATable(t *testing.T) {
 		!slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) {
 		t.Errorf("%d rows, first %v", len(all), all[0])
 	}
-	if some := s.table("&limit=700&agent_name=nobodys"); len(some) != 700 ||
-		some[699]["parameters"] != fmt.Sprintf(`{"prompt":"%d"}`, many-699) {
-		t.Errorf("%d rows, last %v", len(some), some[len(some)-1])
+	if some := s.table("&limit=700&agent_name=nobodys"); len(some) != 700 || some[699]["run_id"] != ids[699] ||
+		some[699]["parameters"] != `{"prompt":"0"}` {
+		t.Errorf("got %d rows, last %v; want 700, last %s", len(some), some[len(some)-1], ids[699])
 	}
 	page := into[projection.Page](s.get("/runs?limit=1000"), 200)
 	if rest := s.table("&cursor=" + page.Next); len(rest) != many+3-1000 {
@@ -123,10 +120,8 @@ func TestRunsAsLinesOfJSON(t *testing.T) {
 	s := start(t)
 	s.post("/agents", `{"name":"nobodys","parameters_schema":{},"demands":{"tags":["none"]}}`).want(201)
 	const many = 1100
-	for i := range many {
-		s.submit(fmt.Sprintf(`{"agent_name":"nobodys","parameters":{"prompt":"<%d>",`+
-			`"10":9223372036854775807,"2":0.10}}`, i))
-	}
+	first := s.submit(`{"agent_name":"nobodys","parameters":{"prompt":"<0>","10":9223372036854775807,"2":0.10}}`)
+	s.waiting(first, many-1)
 	s.post("/agents", `{"name":"others","demands":{"tags":["none"]}}`).want(201)
 	s.submit(`{"agent_name":"others","prompt":"x"}`)
 	lines := func(query string) []string {

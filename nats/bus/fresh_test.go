@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -35,6 +36,8 @@ func TestAListIsNotOlderThanItsBeginning(t *testing.T) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
 		for n := 1; ; n++ {
 			all, err := k.List(t.Context())
 			_, there := all["k1"]
@@ -46,7 +49,7 @@ func TestAListIsNotOlderThanItsBeginning(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-tick.C:
 			}
 		}
 	})

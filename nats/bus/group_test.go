@@ -61,7 +61,7 @@ func TestOneRefusedMemberHarmsNoOther(t *testing.T) {
 		t.Run(fmt.Sprint("in batches ", cheap), func(t *testing.T) {
 			b := open(t, cheap)
 			ctx := context.Background()
-			const appends = 3000
+			const appends = 1000
 			subj := func(n int) string { return subject.Ended("7", "run_"+strconv.Itoa(n), "k") }
 			for n := 0; n < appends; n += 100 { // these are taken already
 				if _, err := b.publish(ctx, Entry{subj(n), []byte("first")}); err != nil {

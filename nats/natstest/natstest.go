@@ -5,6 +5,7 @@ package natstest
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -108,14 +109,35 @@ func (o *output) end() {
 	o.t = nil
 }
 
-// Until polls a condition every 2 ms and fails the test if it is not true within a minute.
+// Until polls a condition and fails the test if it is not true within a minute.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
+	if !Poll(time.Minute, ok) {
+		t.Fatalf("not within a minute: %s", what)
 	}
+}
+
+// Poll calls a function until it returns true, and reports whether it did so within the limit. The pauses grow from 2
+// to 25 ms, because a test that waits for seconds would otherwise keep the machine busy with its own requests.
+func Poll(limit time.Duration, ok func() bool) bool {
+	end, pause := time.Now().Add(limit), 2*time.Millisecond
+	for !ok() {
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(pause)
+		pause = min(pause*5/4, 25*time.Millisecond)
+	}
+	return true
+}
+
+// Load returns how much of something a test does: a little, which shows the behaviour, or all of it where AO_TEST_LOAD
+// is "full", as in scripts/nightly.
+func Load(little, full int) int {
+	if os.Getenv("AO_TEST_LOAD") == "full" {
+		return full
+	}
+	return little
 }
 
 // Payloads counts the stored parts of each payload, by the payload's name.

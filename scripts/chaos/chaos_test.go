@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	chaosFor  = flag.Duration("chaos.for", 45*time.Second, "duration of TestFaults; 0 skips it")
+	chaosFor  = flag.Duration("chaos.for", 20*time.Second, "duration of TestFaults; 0 skips it")
 	chaosNATS = flag.Int("chaos.nats", 1, "NATS servers of TestFaults: 1 or 3")
 	chaosTorn = flag.Duration("chaos.torn", 30*time.Second, "duration of TestTorn, 30s for each crash; 0 skips it")
 	chaosSeed = flag.Uint64("chaos.seed", 0, "seed of both; 0: a random one")

@@ -24,22 +24,21 @@ func (s *stack) isRolling() bool { return rolling && s.allServers != nil }
 
 // retryUnavailable repeats a request that is answered with 503 while a rolling cluster has no leader.
 func (s *stack) retryUnavailable(ask func() reply) reply {
-	for end := time.Now().Add(2 * maxStall()); ; time.Sleep(5 * time.Millisecond) {
-		if r := ask(); r.code != 503 || !s.isRolling() || time.Now().After(end) {
-			return r
-		}
-	}
+	var r reply
+	natstest.Poll(2*maxStall(), func() bool { r = ask(); return r.code != 503 || !s.isRolling() })
+	return r
 }
 
 // checkGet requires the answer to a GET to have a status and these parts: at once, or on a rolling cluster soon,
 // because a coordinator without a leader answers from its own state.
 func (s *stack) checkGet(path string, code int, parts ...string) {
 	s.t.Helper()
-	r, end := s.get(path), time.Now().Add(maxStall())
+	var r reply
 	lacks := func(part string) bool { return !strings.Contains(r.text, part) }
-	for ; (r.code != code || slices.ContainsFunc(parts, lacks)) && time.Now().Before(end); r = s.get(path) {
-		time.Sleep(5 * time.Millisecond)
-	}
+	natstest.Poll(maxStall(), func() bool {
+		r = s.get(path)
+		return r.code == code && !slices.ContainsFunc(parts, lacks)
+	})
 	s.has(r, code, parts...)
 }
 
@@ -151,12 +150,11 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 				if id == "" {
 					return
 				}
-				for end := time.Now().Add(time.Minute); s.get("/runs/"+id+"/wait?timeout_seconds=20").at(
-					"status") != "completed"; time.Sleep(5 * time.Millisecond) {
-					if time.Now().After(end) {
-						t.Errorf("run %s does not end", id)
-						return
-					}
+				if !natstest.Poll(time.Minute, func() bool {
+					return s.get("/runs/"+id+"/wait?timeout_seconds=20").at("status") == "completed"
+				}) {
+					t.Errorf("run %s was not completed within a minute", id)
+					return
 				}
 				mu.Lock()
 				ids = append(ids, id)
@@ -172,7 +170,7 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 	ended := func() int { mu.Lock(); defer mu.Unlock(); return len(ids) }
 	more := func(what string) {
 		t.Helper()
-		n := ended() + 20
+		n := ended() + natstest.Load(8, 20)
 		s.until(what, func() bool { return ended() >= n })
 	}
 	for _, p := range c.Servers {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // TestOneCallerTakesEverything: one caller uses up each limited resource. Other callers still get their share.
@@ -42,7 +44,7 @@ func TestOneCallerTakesEverything(t *testing.T) {
 // address returns the address of the coordinator's HTTP API.
 func (b *securityStack) address() string { return strings.TrimPrefix(b.url, "http://") }
 
-// slowBodies starts sixty requests with bodies of 16 MiB, sends most of each and waits.
+// slowBodies starts more requests with bodies of 16 MiB than AO_BODY_MEMORY has room for, sends most of each and waits.
 func (b *securityStack) slowBodies(who string) (release func()) {
 	part := make([]byte, 12<<20)
 	for i := range part {
@@ -50,7 +52,7 @@ func (b *securityStack) slowBodies(who string) (release func()) {
 	}
 	var wg sync.WaitGroup
 	var open []net.Conn
-	for range 60 {
+	for range natstest.Load(20, 60) {
 		c, err := net.Dial("tcp", b.address())
 		if err != nil {
 			b.t.Fatal(err)
@@ -71,14 +73,14 @@ func (b *securityStack) slowBodies(who string) (release func()) {
 	}
 }
 
-// idleConnections opens 20,000 connections, or as many as this process may, and sends nothing.
+// idleConnections opens more connections than AO_MAX_CONNECTIONS, or as many as this process may, and sends nothing.
 func (b *securityStack) idleConnections(string) (release func()) {
 	var open []net.Conn
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		b.t.Fatal(err)
 	}
-	for range min(20_000, files.Cur*9/10) {
+	for range min(uint64(natstest.Load(2_000, 20_000)), files.Cur*9/10) {
 		c, err := net.DialTimeout("tcp", b.address(), 5*time.Second)
 		if err != nil {
 			break // no more are let in
@@ -130,9 +132,9 @@ func (b *securityStack) liveStreams(who string) (release func()) {
 	}
 }
 
-// tagSubsets starts runs with every subset of the honest runner's tags, each with its own queue.
+// tagSubsets starts runs with subsets of the honest runner's tags, each with its own queue.
 func (b *securityStack) tagSubsets(who string) (release func()) {
-	for set := 1; set < 1<<len(honestTags); set++ {
+	for set := 1; set < 1<<natstest.Load(6, len(honestTags)); set++ { // more sets than AO_MAX_QUEUES
 		var tags []string
 		for i, tag := range honestTags {
 			if set&(1<<i) != 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // gates lists every route of the HTTP API, the least scope for it, and the rights of an executor's session token
@@ -81,9 +83,9 @@ var scopes = []string{"open", "read", "run", "admin"}
 // harmless routes accept any body from callers with the right.
 var harmless = map[string]bool{"/mcp": true, "/logout": true, "/login/codes": true}
 
-// hostileBodies are sent to every route that reads a body.
+// hostileBodies are sent to every route that reads a body by the last of the callers; others with the right send two.
 var hostileBodies = []string{
-	``, `{`, `null`, `[]`, `"x"`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000),
+	``, `{"zz":1}`, `{`, `null`, `[]`, `"x"`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000),
 	`{"name":"../../x","agent_name":"../x","session_id":"ses_*.>"}`,
 	`{"agent_name":"echo","agent_name":"gate"}`, `{"name":"` + strings.Repeat("x", 1<<20) + `"}`,
 	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"no","arguments":{}}}`,
@@ -113,7 +115,11 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 				own := who == "session" && gate.session == "own"
 				if gate.scope == "open" || scope >= slices.Index(scopes, gate.scope) || who == "session" &&
 					gate.session == "shared" {
-					for _, body := range hostileBodies {
+					bodies := hostileBodies
+					if who != callers[len(callers)-1] {
+						bodies = bodies[:natstest.Load(2, len(bodies))]
+					}
+					for _, body := range bodies {
 						r := b.request(who, method, at(nobodys), body)
 						if refused(r) || r.code >= 500 || r.err != nil || r.code/100 == 2 && method != "GET" &&
 							!harmless[path] {

@@ -13,8 +13,11 @@ func TestAWorkerSaysWhetherItIsWell(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	env := []string{"AO_HEALTH_FILE=" + filepath.Join(s.dir, "health")}
+	pace := time.NewTicker(200 * time.Millisecond) // each look is a process
+	defer pace.Stop()
 	well := func(want string) func() bool {
 		return func() bool {
+			<-pace.C
 			out, errs, code := s.exec("worker", "", env, "health")
 			if (code == 0) != (want == "") {
 				return false

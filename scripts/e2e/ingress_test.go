@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/nats/natstest"
 	"ao/nats/subject"
 
 	"github.com/nats-io/nats.go"
@@ -54,14 +55,13 @@ func (p publisher) leave(body string, headers ...string) {
 	}
 	var m *nats.Msg
 	var err error
-	for end := time.Now().Add(2 * maxStall()); ; time.Sleep(5 * time.Millisecond) {
+	stored := func() bool { return err == nil && !strings.Contains(string(m.Data), "error") }
+	natstest.Poll(2*maxStall(), func() bool {
 		m, err = p.nc.RequestMsg(message(subject.InboxRuns, body, headers...), 5*time.Second)
-		if err == nil && !strings.Contains(string(m.Data), "error") {
-			return
-		}
-		if !p.isRolling() || time.Now().After(end) {
-			p.t.Fatalf("inbox: %v %v", err, m)
-		}
+		return stored() || !p.isRolling()
+	})
+	if !stored() {
+		p.t.Fatalf("inbox: %s: %v %v", body, err, m)
 	}
 }
 

@@ -227,7 +227,9 @@ func TestACoordinatorThatTellsNoVersion(t *testing.T) {
 	url, _ := v.coordinator(2)
 	v.worker(2)
 	ask[map[string]any](v, "POST", url+"/agents", `{"name":"talker"}`, 201)
-	for since := time.Now(); time.Since(since) < 7*time.Second; { // more than twice as long as it takes without
+	pace := time.NewTicker(250 * time.Millisecond)
+	defer pace.Stop()
+	for since := time.Now(); time.Since(since) < 7*time.Second; <-pace.C { // more than twice as long as without
 		v.checkVersions(1, url, url)
 	}
 	if err := before.Stop(); err != nil {

@@ -295,12 +295,8 @@ func (s *stack) until(what string, ok func() bool) {
 // within polls until ok, for at most limit.
 func (s *stack) within(limit time.Duration, what string, ok func() bool) {
 	s.t.Helper()
-	end := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(end) {
-			s.t.Fatalf("waited in vain: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !natstest.Poll(limit, ok) {
+		s.t.Fatalf("not within %v: %s", limit, what)
 	}
 }
 
@@ -394,22 +390,26 @@ func (s *stack) post(path, body string, header ...string) reply {
 // createRun starts a run as a client should: with one key, at one coordinator after the other, until it is answered.
 // It returns "" and reports an error if there was no answer. It is safe for concurrent use.
 func createRun(t testing.TB, key, body string, doors ...*stack) string {
-	end := time.Now().Add(time.Minute)
-	for try := 0; time.Now().Before(end); try++ {
+	try, id := 0, ""
+	answered := natstest.Poll(time.Minute, func() bool {
 		r := doors[try%len(doors)].once("POST", "/runs", body, "Idempotency-Key", key)
+		try++
 		switch {
 		case r.code == 201:
-			return r.at("run_id")
+			id = r.at("run_id")
+			return true
 		case r.err == nil && r.code != 503:
-			t.Errorf("POST /runs: %d %s", r.code, r.text)
-			return ""
+			t.Errorf("POST /runs %s: got %d %s, want 201", body, r.code, r.text)
+			return true
 		case r.err == nil && r.header.Get("Retry-After") == "":
-			t.Errorf("503 without Retry-After: %s", r.text)
+			t.Errorf("POST /runs %s: got 503 without Retry-After: %s", body, r.text)
 		}
-		time.Sleep(5 * time.Millisecond)
+		return false
+	})
+	if !answered {
+		t.Errorf("POST /runs %s with the key %s was not answered within a minute", body, key)
 	}
-	t.Errorf("POST /runs with the key %s was not answered within a minute", key)
-	return ""
+	return id
 }
 
 // run starts a run and returns its id.

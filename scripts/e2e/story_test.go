@@ -240,12 +240,15 @@ func (s *stack) openStream(method, path, body string, header ...string) *stream 
 		}
 		return http.DefaultClient.Do(req)
 	}
-	res, err := open(header...)
-	for end := time.Now().Add(2 * maxStall()); err == nil && res.StatusCode == 503 && s.isRolling() &&
-		time.Now().Before(end); res, err = open(header...) {
-		res.Body.Close()
-		time.Sleep(5 * time.Millisecond)
-	}
+	var res *http.Response
+	var err error
+	natstest.Poll(2*maxStall(), func() bool {
+		if res != nil {
+			res.Body.Close()
+		}
+		res, err = open(header...)
+		return err != nil || res.StatusCode != 503 || !s.isRolling()
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -259,10 +262,13 @@ func (s *stack) openStream(method, path, body string, header ...string) *stream 
 			if all := st.pieces(); len(all) > 0 {
 				from = []string{"Last-Event-ID", all[len(all)-1].id}
 			}
-			if again, err := open(from...); err == nil {
-				st.read(again.Body)
-			}
-			time.Sleep(5 * time.Millisecond)
+			natstest.Poll(2*maxStall(), func() bool {
+				again, err := open(from...)
+				if err == nil {
+					st.read(again.Body)
+				}
+				return err == nil || ctx.Err() != nil
+			})
 		}
 	}()
 	s.t.Cleanup(func() { cancel(); <-done })

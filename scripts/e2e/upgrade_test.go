@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // The upgrade of operating.md under load: NATS, coordinators, workers, one after the other. No request is refused, no
@@ -131,7 +133,7 @@ func startCallers(t testing.TB, body string, doors ...*stack) *backgroundCalls {
 func (c *backgroundCalls) more(s *stack, n int) {
 	s.t.Helper()
 	accepted := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.ids) }
-	before := accepted()
+	before, n := accepted(), natstest.Load(n/2, n)
 	s.until("more runs are accepted", func() bool { return accepted() >= before+n })
 }
 

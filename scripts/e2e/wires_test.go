@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/nats/users"
 	"ao/shared/run"
@@ -96,14 +97,17 @@ func TestEveryCredentialAtEverySubject(t *testing.T) {
 	for _, wire := range wires {
 		for _, user := range []string{"worker", "worker-mind", "publisher"} {
 			b.row(user+" at "+wire.subject, func(b *securityStack) {
-				shots, may := wire.shots(b), slices.Contains(wire.by, user)
+				shots, may, want := wire.shots(b), slices.Contains(wire.by, user), 0
 				if !may {
-					shots = shots[:min(len(shots), 20)]
+					shots = shots[:min(len(shots), natstest.Load(3, 20))]
+					want = len(shots)
 				}
-				if refused := b.publish(user, shots); may && refused > 0 || !may && refused < len(shots) {
-					b.t.Errorf("%d of %d messages were refused by the server", refused, len(shots))
+				if got := b.publish(user, shots); got != want {
+					b.t.Errorf("the server refused %d of %d messages, want %d", got, len(shots), want)
 				}
-				b.checkHealthy("it")
+				if may {
+					b.checkHealthy("it")
+				}
 			})
 		}
 	}
@@ -252,7 +256,7 @@ func (b *securityStack) heartbeats() (all []natsMessage) {
 				`","instance":"` + instance + `"` + more + `}`})
 		}
 	}
-	for i := range 50 {
+	for i := range natstest.Load(10, 50) {
 		sessions := make([]string, 22_000)
 		for j := range sessions {
 			sessions[j] = fmt.Sprintf(`"ses_%d_%d"`, i, j)
@@ -306,7 +310,7 @@ func (b *securityStack) registrations(to string) (all []natsMessage) {
 			strings.Repeat(`{"name":"a","type":"procedural","command":"x","status":"active"},`, 5000)+`{}]`, 1),
 		runner(strings.Repeat("h", 100_000), "/evil", profile, ""), runner("../../x", "\\u0000", profile, ""),
 		runner("*", ">", profile, `,"max_concurrent_runs":-1`))
-	for i := range 300 {
+	for i := range natstest.Load(60, 300) {
 		all = append(all, natsMessage{to, strings.Replace(runner(fmt.Sprintf("made-up-%d", i), "/evil", profile, ""),
 			`"agents":[]`, fmt.Sprintf(
 				`"agents":[{"name":"evil-%d","type":"procedural","command":"./evil","status":"active"}]`, i), 1)})

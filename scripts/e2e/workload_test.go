@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
 
@@ -134,12 +135,9 @@ func (c *workload) end() {
 func (c *workload) everyKind(t *testing.T) {
 	t.Helper()
 	for i, kind := range kinds {
-		end, want := time.Now().Add(time.Minute), c.round[i].Load()+2 // the first may have been under way
-		for c.round[i].Load() < want && !t.Failed() {
-			if time.Now().After(end) {
-				t.Fatalf("%s was not done within a minute", kind.name)
-			}
-			time.Sleep(5 * time.Millisecond)
+		want := c.round[i].Load() + 2 // the first may have been under way
+		if !natstest.Poll(time.Minute, func() bool { return c.round[i].Load() >= want || t.Failed() }) {
+			t.Fatalf("%s: %d rounds after a minute, want %d", kind.name, c.round[i].Load(), want)
 		}
 	}
 	if t.Failed() {
@@ -149,24 +147,18 @@ func (c *workload) everyKind(t *testing.T) {
 
 // get reads from one coordinator after the other until one answers.
 func (c *workload) get(path string) (r reply) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	if !natstest.Poll(time.Minute, func() bool {
 		r = c.d.doors[int(c.next.Add(1))%len(c.d.doors)].once("GET", path, "")
-		if r.err == nil && r.code != 503 {
-			return r
-		}
+		return r.err == nil && r.code != 503
+	}) {
+		c.t.Errorf("GET %s was not answered within a minute: %d %s", path, r.code, r.text)
 	}
-	c.t.Errorf("GET %s was not answered within a minute: %d %s", path, r.code, r.text)
 	return r
 }
 
 func (c *workload) until(what string, ok func() bool) {
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Errorf("waited in vain: %s", what)
-		}
-		if c.t.Failed() {
-			return
-		}
+	if !natstest.Poll(time.Minute, func() bool { return c.t.Failed() || ok() }) {
+		c.t.Errorf("not within a minute: %s", what)
 	}
 }
 

@@ -2,5 +2,5 @@
 
 package outputschema
 
-// slow is how much longer things may take here.
+// slow divides the sizes of the texts: the race detector needs about ten times as long.
 const slow = 10
