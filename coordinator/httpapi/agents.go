@@ -17,13 +17,12 @@ import (
 type agentsAPI struct {
 	agents Agents
 	drafts Drafts
-	in     *intake
 	audit  *recorder
 }
 
-func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
+func (a *agentsAPI) list(g *gin.Context, q request) (any, error) {
 	if q.text("status") == agent.Broken {
-		if caller(g).Session != "" { // where files lie, and what is in them
+		if caller(g).Session != "" { // paths and contents of files
 			return nil, access.ErrNotForSessions
 		}
 		return map[string][]agent.BrokenFile{"agents": orEmpty(a.agents.BrokenAgents())}, nil
@@ -65,18 +64,8 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// agentName returns the name in the path.
-func agentName(g *gin.Context) (string, error) {
-	name := g.Param("name")
-	return name, agent.CheckName("name", name)
-}
-
-func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
-	name, err := agentName(g)
-	if err != nil {
-		return nil, err
-	}
-	v, err := a.agents.View(g.Request.Context(), name)
+func (a *agentsAPI) show(g *gin.Context, q request) (any, error) {
+	v, err := a.agents.View(g.Request.Context(), q.id)
 	if err != nil {
 		return nil, err
 	}
@@ -84,59 +73,38 @@ func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := []agents.View{v}
-	if !same {
-		a.addDrafts(g, one)
-	}
-	body, err := tagged(g, one[0], nil)
 	if same {
+		g.Writer.Header().Set("ETag", `"`+v.Tag()+`"`)
 		return reply{status: http.StatusNotModified}, nil
 	}
-	return body, err
+	one := []agents.View{v}
+	a.addDrafts(g, one)
+	return tagged(g, one[0], nil)
 }
 
-func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {
-	raw, err := a.in.body(g)
-	if err != nil {
-		return nil, err
-	}
-	v, err := a.agents.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
+func (a *agentsAPI) create(g *gin.Context, q request) (any, error) {
+	v, err := a.agents.CreateAgent(context.WithoutCancel(g.Request.Context()), q.body)
 	a.audit.changed(g, audit.Targets{Agent: v.Name})
 	_, err = tagged(g, v, err)
 	if err != nil {
 		return nil, err
 	}
-	return reply{201, "/agents/" + url.PathEscape(v.Name), v}, nil
+	return reply{http.StatusCreated, "/agents/" + url.PathEscape(v.Name), v}, nil
 }
 
-func (a *agentsAPI) change(g *gin.Context, _ query) (any, error) {
-	name, err := agentName(g)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := a.in.body(g)
-	if err != nil {
-		return nil, err
-	}
+func (a *agentsAPI) change(g *gin.Context, q request) (any, error) {
 	match, err := ifMatch(g)
 	if err != nil {
 		return nil, err
 	}
-	v, err := a.agents.ChangeAgent(context.WithoutCancel(g.Request.Context()), name, raw, match)
+	v, err := a.agents.ChangeAgent(context.WithoutCancel(g.Request.Context()), q.id, q.body, match)
 	return tagged(g, v, err)
 }
 
-func (a *agentsAPI) delete(g *gin.Context, _ query) (any, error) {
-	name, err := agentName(g)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.in.noBody(g); err != nil {
-		return nil, err
-	}
+func (a *agentsAPI) delete(g *gin.Context, q request) (any, error) {
 	match, err := ifMatch(g)
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.agents.DeleteAgent(context.WithoutCancel(g.Request.Context()), name, match)
+	return nil, a.agents.DeleteAgent(context.WithoutCancel(g.Request.Context()), q.id, match)
 }

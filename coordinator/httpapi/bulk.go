@@ -19,11 +19,10 @@ import (
 // bulkAPI serves calls about many runs.
 type bulkAPI struct {
 	again Bulk
-	in    *intake
 	audit *recorder
 }
 
-// redeliverMany are the members of such a call beside the filters of the list: retryMany and stopMany have more.
+// redeliverMany has the members of a call beside the filters of its list; retryMany and stopMany have more.
 type redeliverMany struct {
 	Expect *int `json:"expect,omitempty"`
 }
@@ -43,20 +42,15 @@ type stopMany struct {
 func asMembers(filters []string) obj {
 	all := obj{}
 	for _, name := range filters {
-		member := obj{}
-		if schema, ok := parameters[name]["schema"].(obj); ok {
-			maps.Copy(member, schema)
-		}
-		if say, ok := parameters[name]["description"]; ok {
-			member["description"] = say
-		}
+		member := maps.Clone(parameters[name]["schema"].(obj))
+		member["description"] = parameters[name]["description"]
 		all[name] = member
 	}
 	return all
 }
 
-func (a *bulkAPI) stop(g *gin.Context, _ query) (any, error) {
-	q, err := a.read(g, runFilters, "error", "expect", "tree")
+func (a *bulkAPI) stop(g *gin.Context, in request) (any, error) {
+	q, err := readFilters(in.body, runFilters, "error", "expect", "tree")
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +62,8 @@ func (a *bulkAPI) stop(g *gin.Context, _ query) (any, error) {
 	return a.result(g, done, audit.Targets{Tree: tree}, err)
 }
 
-func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
-	q, err := a.read(g, runFilters, "error", "expect")
+func (a *bulkAPI) retry(g *gin.Context, in request) (any, error) {
+	q, err := readFilters(in.body, runFilters, "error", "expect")
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +79,8 @@ func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
 	return a.result(g, done, audit.Targets{}, err)
 }
 
-func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
-	q, err := a.read(g, filters, "expect")
+func (a *bulkAPI) redeliver(g *gin.Context, in request) (any, error) {
+	q, err := readFilters(in.body, filters, "expect")
 	if err != nil {
 		return nil, err
 	}
@@ -126,19 +120,14 @@ func expected(q *query) *int {
 	return &n
 }
 
-// read reads a body with a list's filters and further members, like a query.
-func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (query, error) {
-	raw, err := a.in.body(g)
-	if err == nil {
-		err = strictjson.Check(raw)
-	}
-	if err != nil {
+// readFilters reads a body with a list's filters and further members, like a query.
+func readFilters(raw []byte, filters []string, others ...string) (query, error) {
+	if err := strictjson.Check(raw); err != nil {
 		return query{}, err
 	}
 	members, err := strictjson.Members(raw)
 	if err != nil {
-		return query{}, fault.New(fault.Invalid, "",
-			"The body must be a JSON object with filters, as GET /runs has them")
+		return query{}, fault.New(fault.Invalid, "", "The body must be a JSON object with the filters of GET /runs")
 	}
 	known := slices.Concat(filters, others)
 	values, narrowed := url.Values{}, false
@@ -157,7 +146,7 @@ func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (quer
 		}
 	}
 	if !narrowed {
-		return query{}, fault.New(fault.Invalid, "", "Name at least one filter, or with expect how many runs you mean")
+		return query{}, fault.New(fault.Invalid, "", "Give at least one filter, or expect with the number of runs")
 	}
 	return query{values: values}, nil
 }
@@ -167,7 +156,7 @@ func plainText(m strictjson.Member) (string, error) {
 	value := bytes.TrimSpace(m.Value)
 	switch value[0] {
 	case '{', '[':
-		return "", fault.Newf(fault.Invalid, "%s must be a text, a number, true or false", m.Key).With("field", m.Key)
+		return "", fault.Newf(fault.Invalid, "%s must be a string, a number, true or false", m.Key).With("field", m.Key)
 	case '"':
 	default:
 		return string(value), nil

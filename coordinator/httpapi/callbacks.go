@@ -6,8 +6,8 @@ import "github.com/gin-gonic/gin"
 type callbacksAPI struct{ callbacks Callbacks }
 
 // list lists runs with callbacks; status filters by the callback's.
-func (a *callbacksAPI) list(g *gin.Context, q query) (any, error) {
-	f, err := listing(q)
+func (a *callbacksAPI) list(g *gin.Context, q request) (any, error) {
+	f, err := listing(q.query)
 	if err != nil {
 		return nil, err
 	}
@@ -17,10 +17,6 @@ func (a *callbacksAPI) list(g *gin.Context, q query) (any, error) {
 }
 
 // redeliver tries the webhook of a run again.
-func (a *callbacksAPI) redeliver(g *gin.Context, _ query) (any, error) {
-	id, err := runID(g)
-	if err != nil {
-		return nil, err
-	}
-	return a.callbacks.Redeliver(g.Request.Context(), id)
+func (a *callbacksAPI) redeliver(g *gin.Context, q request) (any, error) {
+	return a.callbacks.Redeliver(g.Request.Context(), q.id)
 }

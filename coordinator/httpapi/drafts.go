@@ -24,11 +24,10 @@ type Drafts interface {
 // draftsAPI serves drafts.
 type draftsAPI struct {
 	drafts Drafts
-	in     *intake
 }
 
-func (a *draftsAPI) show(g *gin.Context, _ query) (any, error) {
-	d, err := a.drafts.Get(g.Request.Context(), g.Param("name"), g.Param("side"))
+func (a *draftsAPI) show(g *gin.Context, q request) (any, error) {
+	d, err := a.drafts.Get(g.Request.Context(), q.id, g.Param("side"))
 	if err != nil {
 		return nil, err
 	}
@@ -45,16 +44,12 @@ func (a *draftsAPI) show(g *gin.Context, _ query) (any, error) {
 	return written{}, nil
 }
 
-func (a *draftsAPI) put(g *gin.Context, _ query) (any, error) {
-	text, err := a.in.body(g)
-	if err != nil {
-		return nil, err
-	}
+func (a *draftsAPI) put(g *gin.Context, q request) (any, error) {
 	match, err := preconditions(g)
 	if err != nil {
 		return nil, err
 	}
-	tag, err := a.drafts.Put(context.WithoutCancel(g.Request.Context()), g.Param("name"), g.Param("side"), text, match)
+	tag, err := a.drafts.Put(context.WithoutCancel(g.Request.Context()), q.id, g.Param("side"), q.body, match)
 	if err != nil {
 		return nil, err
 	}
@@ -62,22 +57,18 @@ func (a *draftsAPI) put(g *gin.Context, _ query) (any, error) {
 	return nil, nil
 }
 
-func (a *draftsAPI) delete(g *gin.Context, _ query) (any, error) {
-	if err := a.in.noBody(g); err != nil {
-		return nil, err
-	}
+func (a *draftsAPI) delete(g *gin.Context, q request) (any, error) {
 	match, err := preconditions(g)
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.drafts.Delete(context.WithoutCancel(g.Request.Context()), g.Param("name"), g.Param("side"), match)
+	return nil, a.drafts.Delete(context.WithoutCancel(g.Request.Context()), q.id, g.Param("side"), match)
 }
 
 // draftsTimeout is how long a list of agents waits for drafts.
 const draftsTimeout = 2 * time.Second
 
-// addDrafts tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than
-// that.
+// addDrafts adds for admins which agents have drafts. If NATS does not answer, they are left out.
 func (a *agentsAPI) addDrafts(g *gin.Context, list []agents.View) {
 	if len(list) == 0 || caller(g).Session != "" || caller(g).RequireScope(access.Admin) != nil {
 		return

@@ -27,12 +27,10 @@ type export struct {
 
 // exports are the formats of such files.
 var exports = map[string]export{
-	formatCSV:    {"text/csv; charset=utf-8; header=present", "runs.csv", csvHead, csvRow},
-	formatNDJSON: {"application/x-ndjson", "runs.ndjson", func(*bytes.Buffer) {}, jsonRow},
+	formatCSV: {"text/csv; charset=utf-8; header=present", "runs.csv", csvHead, csvRow},
+	formatNDJSON: {"application/x-ndjson", "runs.ndjson", func(*bytes.Buffer) {},
+		func(b *bytes.Buffer, r run.Run) error { return encode(b, r) }},
 }
-
-// jsonRow writes a run as GET /runs does, on one line.
-func jsonRow(b *bytes.Buffer, r run.Run) error { return encode(b, r) }
 
 // Limits of exports.
 const (
@@ -42,10 +40,10 @@ const (
 )
 
 // export answers with all matching runs, the newest first. Each page is sent before the next is read.
-func (a *runsAPI) export(g *gin.Context, q query, as export) (any, error) {
+func (a *runsAPI) export(g *gin.Context, q request, as export) (any, error) {
 	left := q.number("limit", exportRows, 1, exportRows)
 	q.values.Del("limit")
-	f, err := listingRuns(q)
+	f, err := listingRuns(q.query)
 	if err != nil {
 		return nil, err
 	}
@@ -58,20 +56,20 @@ func (a *runsAPI) export(g *gin.Context, q query, as export) (any, error) {
 	text := buffers.Get().(*bytes.Buffer)
 	defer recycle(text)
 	as.head(text)
-	for begun := false; ; begun = true {
+	for started := false; ; started = true {
 		f.Limit = min(left, exportPage)
 		p, err := a.runs.Runs(ctx, f)
 		if err == nil {
 			err = as.rows(text, p)
 		}
-		if err != nil && begun {
+		if err != nil && started {
 			panic(http.ErrAbortHandler) // the file is incomplete: abort the connection
 		}
 		if err != nil {
 			return nil, err
 		}
-		if !begun {
-			as.begin(g.Writer)
+		if !started {
+			as.start(g.Writer)
 		}
 		if err := send(g.Writer, text.Bytes()); err != nil {
 			panic(http.ErrAbortHandler)
@@ -95,8 +93,8 @@ func (e export) rows(b *bytes.Buffer, p projection.Page) error {
 	return nil
 }
 
-// begin writes headers and the first line.
-func (e export) begin(w http.ResponseWriter) {
+// start writes the headers.
+func (e export) start(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", e.mediaType)
 	h.Set("Content-Disposition", `attachment; filename="`+e.file+`"`)

@@ -41,9 +41,8 @@ func TestHalfAnExport(t *testing.T) {
 		pages  int
 		whole  bool
 	}{{"csv", 0, false}, {"csv", 1, true}, {"ndjson", 0, false}, {"ndjson", 1, true}} {
-		s := httptest.NewServer(
-			New(Config{Runs: &half{pages: tt.pages}, Positions: nowhere{},
-				Log: slog.New(slog.NewTextHandler(t.Output(), nil))}))
+		s := httptest.NewServer(New(Config{Runs: &half{pages: tt.pages}, Positions: nowhere{}, Log: slog.New(
+			slog.NewTextHandler(t.Output(), nil))}))
 		res, err := http.Get(s.URL + "/runs?format=" + tt.format)
 		if err == nil {
 			_, err = io.ReadAll(res.Body)
@@ -72,7 +71,7 @@ func TestAnExportWaitsForAMoment(t *testing.T) {
 		g, _ := gin.CreateTestContext(httptest.NewRecorder())
 		g.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/runs?format=csv", nil)
 		began := time.Now()
-		_, err := a.export(g, query{values: url.Values{}}, exports[formatCSV])
+		_, err := a.export(g, request{query: query{values: url.Values{}}}, exports[formatCSV])
 		if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || time.Since(began) != slotTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}

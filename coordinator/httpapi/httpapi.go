@@ -40,8 +40,7 @@ type Config struct {
 	Registries func() error                         // why agents and runners are not known yet
 	Checkup    func(context.Context) checkup.Report // answers GET /doctor
 
-	// the host part of the address that is listened on: its name is ours beside those of loopback
-	Host       string
+	Host       string         // of the listener's address; an own name beside those of loopback
 	AnyHost    bool           // any Host header is allowed: listening beyond loopback
 	Public     string         // host of the public URL
 	Tokens     *access.Tokens // nil: everybody may do everything
@@ -102,13 +101,12 @@ func New(cfg Config) *API {
 	h := a.handlers(cfg, guard, audited)
 	a.routes = h.routes()
 	h.service.routes, h.service.document = a.routes, described(a.routes)
-	a.engine = a.router(answers, positions{cfg.Positions}, cfg.Registries)
+	a.engine = a.router(cfg, answers)
 	return a
 }
 
 // handlers makes the handlers of each noun.
 func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
-	in := &intake{cfg.MaxPayload + BodyOverhead, " (AO_MAX_PAYLOAD)"}
 	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, limit: a.streamLimit, ends: a.ends,
 		beat: cfg.KeepAlive, log: cfg.Log}
 	mcp := mcpapi.New(mcpapi.Config{
@@ -119,25 +117,26 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	return handlers{
 		login:   newLoginAPI(guard),
 		service: &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
-		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, sessions: cfg.Sessions, streams: streams, in: in,
-			audit: audited, ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
-		bulk:      &bulkAPI{cfg.Bulk, in, audited},
+		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, sessions: cfg.Sessions, streams: streams, audit: audited,
+			ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
+		bulk:      &bulkAPI{cfg.Bulk, audited},
 		callbacks: &callbacksAPI{cfg.Callbacks},
-		sessions:  &sessionsAPI{cfg.Sessions, in, audited},
+		sessions:  &sessionsAPI{cfg.Sessions, audited},
 		streams:   streams,
-		agents:    &agentsAPI{cfg.Agents, cfg.Drafts, in, audited},
-		drafts:    &draftsAPI{cfg.Drafts, in},
-		schemas:   &schemasAPI{cfg.Schemas, in, audited},
-		previews: &previewAPI{cfg.Previews, in, newSlots("schemas are being validated", maxValidations,
+		agents:    &agentsAPI{cfg.Agents, cfg.Drafts, audited},
+		drafts:    &draftsAPI{cfg.Drafts},
+		schemas:   &schemasAPI{cfg.Schemas, audited},
+		previews: &previewAPI{cfg.Previews, newSlots("schemas are being validated", maxValidations,
 			maxOwnValidations)},
-		runners: &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},
+		runners: &runnersAPI{cfg.Runners, cfg.NATSURL, audited},
 		insight: &insightAPI{cfg.Insight, cfg.Checkup, cfg.Trail, make(chan struct{}, 1)},
-		mcp:     &mcpAPI{mcp, in, audited},
+		mcp:     &mcpAPI{mcp, audited},
 	}
 }
 
 // router registers the routes.
-func (a *API) router(answers *answers, at positions, registries func() error) *gin.Engine {
+func (a *API) router(cfg Config, answers *answers) *gin.Engine {
+	in, at := &intake{cfg.MaxPayload + BodyOverhead, " (AO_MAX_PAYLOAD)"}, positions{cfg.Positions}
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false
@@ -146,10 +145,10 @@ func (a *API) router(answers *answers, at positions, registries func() error) *g
 	_ = e.SetTrustedProxies(nil)                    // fails for addresses only
 	e.Use(a.middleware.handle)
 	for _, r := range a.routes {
-		a.middleware.meter.endless[r.Path] = r.live
-		h := answers.of(r.ok, at.wrap(r, r.requireReady(registries)))
+		a.middleware.meter.endless[r.Path] = r.live()
+		h := answers.of(r.ok, at.wrap(r, r.handler(cfg.Registries, in)))
 		e.Handle(r.Method, r.Path, h)
-		if r.Method == http.MethodGet && !r.live {
+		if r.Method == http.MethodGet && !r.live() {
 			e.HEAD(r.Path, h)
 		}
 	}

@@ -19,21 +19,17 @@ type insightAPI struct {
 }
 
 // explain says why a run waits or how it ended. A session does not see what belongs to others.
-func (a *insightAPI) explain(g *gin.Context, _ query) (any, error) {
-	id, err := runID(g)
-	if err != nil {
-		return nil, err
-	}
-	return a.insight.Explain(g.Request.Context(), id, caller(g).Session != "")
+func (a *insightAPI) explain(g *gin.Context, q request) (any, error) {
+	return a.insight.Explain(g.Request.Context(), q.id, caller(g).Session != "")
 }
 
 // status summarizes the state; it is cheap enough for every second.
-func (a *insightAPI) status(g *gin.Context, _ query) (any, error) {
+func (a *insightAPI) status(g *gin.Context, _ request) (any, error) {
 	return a.insight.Status(g.Request.Context()), nil
 }
 
 // ledger audits the stream, one audit at a time: it may take long and much memory.
-func (a *insightAPI) ledger(g *gin.Context, _ query) (any, error) {
+func (a *insightAPI) ledger(g *gin.Context, _ request) (any, error) {
 	ctx := g.Request.Context()
 	select {
 	case a.audits <- struct{}{}:
@@ -48,18 +44,18 @@ func (a *insightAPI) ledger(g *gin.Context, _ query) (any, error) {
 const trailPage = 50
 
 // audit lists changes and refusals.
-func (a *insightAPI) audit(g *gin.Context, q query) (any, error) {
-	want := audit.Query{
+func (a *insightAPI) audit(g *gin.Context, q request) (any, error) {
+	f := audit.Query{
 		Actor: q.text("actor"), Action: q.text("action"), Run: q.check("run", run.CheckID),
 		After: q.moment("after"), Cursor: q.text("cursor"), Limit: q.number("limit", trailPage, 1, 1000),
 	}
 	if q.err != nil {
 		return nil, q.err
 	}
-	return a.trail.Audited(g.Request.Context(), want)
+	return a.trail.Audited(g.Request.Context(), f)
 }
 
 // doctor reports what should be improved in the deployment.
-func (a *insightAPI) doctor(g *gin.Context, _ query) (any, error) {
+func (a *insightAPI) doctor(g *gin.Context, _ request) (any, error) {
 	return a.checkup(g.Request.Context()), nil
 }

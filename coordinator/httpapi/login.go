@@ -22,17 +22,19 @@ type loginAPI struct {
 	failures *rateLimiter // by address
 	logins   *rateLimiter // by token
 	codes    *rateLimiter // by token
-	in       *intake
 }
 
 func newLoginAPI(guard *guard) *loginAPI {
 	return &loginAPI{
-		guard: guard, in: &intake{limit: loginBody},
-		failures: newRateLimiter(maxFailures, "wrong tokens came from your address"),
-		logins:   newRateLimiter(maxLogins, "logins began with this token"),
-		codes:    newRateLimiter(maxLogins, "codes were made with this token"),
+		guard:    guard,
+		failures: newRateLimiter(maxFailures, "wrong tokens from your address"),
+		logins:   newRateLimiter(maxLogins, "logins with this token"),
+		codes:    newRateLimiter(maxLogins, "codes for this token"),
 	}
 }
+
+// errNoTokens refuses logins where no tokens are required.
+var errNoTokens = fault.New(fault.Conflict, "", "This coordinator requires no tokens, so there is no login")
 
 // me describes the caller and its rights.
 type me struct {
@@ -60,7 +62,7 @@ type loginCode struct {
 }
 
 // show answers GET /me.
-func (a *loginAPI) show(g *gin.Context, _ query) (any, error) { return a.describe(caller(g)) }
+func (a *loginAPI) show(g *gin.Context, _ request) (any, error) { return a.describe(caller(g)) }
 
 func (a *loginAPI) describe(who access.Caller) (me, error) {
 	deployment, err := a.guard.logins.Deployment()
@@ -95,11 +97,11 @@ func (a *loginAPI) describe(who access.Caller) (me, error) {
 }
 
 // login logs a browser in with a token or a code. The answer sets the cookie.
-func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
+func (a *loginAPI) login(g *gin.Context, q request) (any, error) {
 	if a.guard.tokens == nil {
-		return nil, fault.New(fault.Conflict, "", "This coordinator asks for no tokens, so nobody has to log in")
+		return nil, errNoTokens
 	}
-	given, err := a.read(g)
+	given, err := readCredentials(q.body)
 	if err != nil {
 		return nil, err
 	}
@@ -131,11 +133,9 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	return a.describe(who)
 }
 
-// read reads the credentials. Its errors never repeat them.
-func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
-	raw, err := a.in.body(g)
-	if err == nil && (!json.Valid(raw) || strictjson.Decode(raw, &given) != nil ||
-		(given.Token == "") == (given.Code == "")) {
+// readCredentials reads the credentials. Its errors never repeat them.
+func readCredentials(raw []byte) (given credentials, err error) {
+	if !json.Valid(raw) || strictjson.Decode(raw, &given) != nil || (given.Token == "") == (given.Code == "") {
 		err = fault.New(fault.Invalid, "", `The body must be {"token":"…"} or {"code":"…"}`)
 	}
 	return given, err
@@ -145,16 +145,15 @@ func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 func (a *loginAPI) check(given credentials) (access.Caller, error) {
 	switch {
 	case strings.HasPrefix(given.Token, runnerapi.TokenPrefix):
-		return access.Caller{},
-			fault.New(fault.Unauthorized, "", "A session token cannot log in; use an API token (ao tokens create)")
+		return access.Caller{}, fault.New(fault.Unauthorized, "",
+			"A session token cannot log in; use an API token (ao tokens create)")
 	case given.Token != "":
 		return a.guard.tokens.Check(given.Token)
 	}
 	who, err := a.guard.tokens.CheckPass(access.Code, given.Code, a.guard.logins.Sign)
 	if err != nil {
-		return access.Caller{},
-			fault.New(fault.Unauthorized, "",
-				"This code is not valid, or older than a minute; run 'ao dashboard' again")
+		return access.Caller{}, fault.New(fault.Unauthorized, "",
+			"This code is not valid, or older than a minute; run 'ao dashboard' again")
 	}
 	return who, nil
 }
@@ -173,10 +172,7 @@ func (a *loginAPI) redeem(ctx context.Context, who access.Caller) (access.Caller
 }
 
 // logout ends the browser's login for every coordinator and deletes its cookie.
-func (a *loginAPI) logout(g *gin.Context, _ query) (any, error) {
-	if err := a.in.noBody(g); err != nil {
-		return nil, err
-	}
+func (a *loginAPI) logout(g *gin.Context, _ request) (any, error) {
 	if a.guard.tokens == nil {
 		return nil, nil
 	}
@@ -194,12 +190,9 @@ func (a *loginAPI) logout(g *gin.Context, _ query) (any, error) {
 }
 
 // code makes a code that logs a browser in once with the caller's token.
-func (a *loginAPI) code(g *gin.Context, _ query) (any, error) {
-	if err := a.in.noBody(g); err != nil {
-		return nil, err
-	}
+func (a *loginAPI) code(g *gin.Context, _ request) (any, error) {
 	if a.guard.tokens == nil {
-		return nil, fault.New(fault.Conflict, "", "This coordinator asks for no tokens, so nobody has to log in")
+		return nil, errNoTokens
 	}
 	if _, err := a.guard.logins.Deployment(); err != nil {
 		return nil, err

@@ -13,20 +13,15 @@ import (
 // mcpAPI passes requests to the MCP API.
 type mcpAPI struct {
 	mcp   *mcpapi.API
-	in    *intake
 	audit *recorder
 }
 
 // serve passes on a request with its body.
-func (a *mcpAPI) serve(g *gin.Context, _ query) (any, error) {
-	body, err := a.in.body(g)
-	if err != nil {
-		return nil, err
-	}
-	g.Request.Body = io.NopCloser(bytes.NewReader(body))
+func (a *mcpAPI) serve(g *gin.Context, q request) (any, error) {
+	g.Request.Body = io.NopCloser(bytes.NewReader(q.body))
 	w := &pacedWriter{ResponseWriter: g.Writer}
 	x := exchangeOf(g)
-	x.waited = a.mcp.Serve(w, g.Request, body, x.who, x.work.Empty)
+	x.waited = a.mcp.Serve(w, g.Request, q.body, x.who, x.work.Empty)
 	switch f := w.fault(); {
 	case w.refusal == 0:
 		return written{}, nil

@@ -32,11 +32,9 @@ func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter 
 		return m
 	}
 	took := r.Histogram("ao_http_request_seconds", "How long HTTP requests took, by method, route and code, without "+
-		"the time for which they waited for a run. Live streams are not among them.", metric.Fast, "method", "route",
-		"code")
-	requests := r.Gauge("ao_http_requests_open",
-		"HTTP requests that are being answered at this moment, live streams included.")
-	streams := r.Gauge("ao_http_streams_open", "Live streams that are open at this moment.")
+		"waiting for a run and without live streams.", metric.Fast, "method", "route", "code")
+	requests := r.Gauge("ao_http_requests_open", "HTTP requests in progress, live streams included.")
+	streams := r.Gauge("ao_http_streams_open", "Open live streams.")
 	r.AtScrape(func(s *metric.Scrape) {
 		all, live := open()
 		s.Set(requests, float64(all))

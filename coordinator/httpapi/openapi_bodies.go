@@ -23,20 +23,20 @@ import (
 	"ao/shared/run"
 )
 
-// body is what a route reads and answers, as values of the types.
+// body describes what a route reads and answers, as values of the types.
 type body struct {
 	in   any      // nil: no body
 	out  any      // with the route's usual code; nil: no body
-	may  bool     // in may be left out
-	must []string // members of in that have to be there
-	not  []string // members of in that are answers only
-	more obj      // members that are read beside those of the type
+	may  bool     // in is optional
+	must []string // required members of in
+	not  []string // members of in that only answers have
+	more obj      // further members of in
 	also map[int]any
 
-	stream bool // answers as text/event-stream too, or only so
+	stream bool // answers as text/event-stream, too
 	plain  bool // some errors are plain text
 	file   bool // with download=true the answer is a file
-	export bool // with another format the answer is a file of all that match
+	export bool // with another format the answer is a file of all matches
 }
 
 // either is an answer of one of several types.
@@ -50,7 +50,7 @@ func (b body) answers(ok int) map[int]any {
 	return all
 }
 
-// mediaType is an answer that is no JSON.
+// mediaType is an answer that is not JSON.
 type mediaType string
 
 type (
@@ -83,9 +83,6 @@ type (
 	anything = json.RawMessage
 )
 
-// hook is what an HTTP callback brings.
-var hook = webhook.Payload{}
-
 // bodies has a row for each route.
 var bodies = map[string]body{
 	"GET /":             {out: index{}},
@@ -115,9 +112,8 @@ var bodies = map[string]body{
 	"GET /runs/:id/wait":    {out: runs.Outcome{}, also: map[int]any{202: run.Run{}}},
 	"POST /runs/stop":       {in: stopMany{}, more: asMembers(runFilters), out: runs.BulkResult{}},
 	"POST /runs/retry":      {in: retryMany{}, more: asMembers(runFilters), out: runs.BulkResult{}},
-	"POST /runs/:id/retry": {in: run.Request{}, may: true,
-		more: obj{"in": obj{"enum": []string{runs.InNewSession, runs.InSameSession},
-			"description": "where: in a new session (default), or as a further turn of the run's"}},
+	"POST /runs/:id/retry": {in: run.Request{}, may: true, more: obj{"in": obj{"enum": []string{runs.InNewSession,
+		runs.InSameSession}, "description": "in a new session (default), or as a further turn of the run's session"}},
 		not: []string{"type"}, out: runs.Accepted{}, also: map[int]any{
 			200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/:id/stop": {in: stop{}, may: true, out: runs.StoppedRun{}},
@@ -169,7 +165,7 @@ var agentAliases = obj{
 	"default_output_schema_options": obj{"description": "an alias of output_schema_options"},
 }
 
-// names are the schemas that have a name in the document.
+// names are the names of schemas in the document.
 var names = map[reflect.Type]string{
 	reflect.TypeFor[fault.Fault]():             "Error",
 	reflect.TypeFor[run.Run]():                 "Run",
@@ -203,11 +199,11 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[projection.TreeAttempt](): "TreeAttempt",
 }
 
-// alike are types that are described as another one that has a name.
+// alike are types that are described like a named one.
 var alike = map[reflect.Type]string{reflect.TypeFor[agent.Blueprint](): "Agent",
 	reflect.TypeFor[schemas.Schema](): "OutputSchema"}
 
-// enums are the types whose values are words.
+// enums are the types with a fixed set of values.
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[run.Status](): {string(run.Pending), string(run.Claimed), string(run.Running),
 		string(run.Stopping), string(run.Completed), string(run.Failed), string(run.Stopped)},

@@ -15,27 +15,27 @@ import (
 	"ao/shared/run"
 )
 
-// typeSchemas makes JSON Schemas (2020-12, as OpenAPI 3.1 wants them) of Go types: what encoding/json writes of them.
+// typeSchemas makes JSON Schemas (2020-12) of Go types as encoding/json encodes them.
 type typeSchemas struct {
 	made obj // of components/schemas
 }
 
-// free are types that write themselves.
+// free are types that encode themselves.
 var free = map[reflect.Type]obj{
 	reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
 	reflect.TypeFor[json.RawMessage](): {},
 	reflect.TypeFor[fault.Fault](): {
 		"type": "object", "required": []string{"error", "message"}, "additionalProperties": true,
-		"description": "An error: a code for programs, a sentence for people, and more fields by code.",
+		"description": "An error: a code for programs, a message for people, and further fields by code.",
 		"properties": obj{
 			"error": obj{"type": "string"}, "message": obj{"type": "string"},
-			"field": obj{"type": "string", "description": "what to mend"},
+			"field": obj{"type": "string", "description": "what to correct"},
 		},
 	},
 	reflect.TypeFor[run.Event](): {
 		"type": "object", "required": []string{"event_type", "session_id", "run_id", "timestamp"},
 		"additionalProperties": true,
-		"description":          "What happened in a session; its other fields depend on event_type.",
+		"description":          "An event of a session; its other fields depend on event_type.",
 		"properties": obj{
 			"event_type": obj{"type": "string"}, "session_id": obj{"type": "string"}, "run_id": obj{"type": "string"},
 			"timestamp": obj{"type": "string", "format": "date-time"},
@@ -43,7 +43,7 @@ var free = map[reflect.Type]obj{
 	},
 }
 
-// of gives the schema of a value's type.
+// of returns the schema of a value's type.
 func (s *typeSchemas) of(v any) obj {
 	if all, ok := v.(either); ok {
 		var options []obj
@@ -55,7 +55,7 @@ func (s *typeSchemas) of(v any) obj {
 	return s.schema(reflect.TypeOf(v))
 }
 
-// schema is a reference where the type has a name in the document.
+// schema returns a reference where the type has a name in the document.
 func (s *typeSchemas) schema(t reflect.Type) obj {
 	if name := names[t]; name != "" {
 		if s.made[name] == nil {
@@ -74,8 +74,8 @@ func (s *typeSchemas) whole(t reflect.Type) obj {
 	if t == reflect.TypeFor[agentOrBad]() {
 		return obj{"anyOf": []obj{s.of(agents.View{}), s.of(agent.BrokenFile{})}}
 	}
-	if words := enums[t]; words != nil {
-		return obj{"type": "string", "enum": words}
+	if values := enums[t]; values != nil {
+		return obj{"type": "string", "enum": values}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -118,10 +118,10 @@ func (s *typeSchemas) object(t reflect.Type) obj {
 			inner = inner.Elem()
 		}
 		member := maps.Clone(s.schema(inner))
-		if say := cmp.Or(sayings[kind+"."+name], sayings[name]); say != "" {
-			member["description"] = say
+		if text := cmp.Or(descriptions[kind+"."+name], descriptions[name]); text != "" {
+			member["description"] = text
 		}
-		if known := words[kind+"."+name]; known != nil {
+		if known := values[kind+"."+name]; known != nil {
 			member["enum"] = known
 		}
 		properties[name] = member
@@ -136,8 +136,8 @@ func (s *typeSchemas) object(t reflect.Type) obj {
 	return o
 }
 
-// request describes a body that is read: its type's members and aliases, all others refused, and those that must be
-// there. No string is empty, unless its field says that it may be (strictjson.DecodeFilled).
+// request describes a request's body: the members and aliases of its type, and which are required. Others are refused.
+// No string is empty, unless its field allows that (strictjson.DecodeFilled).
 func (s *typeSchemas) request(b body) obj {
 	t := reflect.TypeOf(b.in)
 	o := s.whole(t)

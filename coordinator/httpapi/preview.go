@@ -15,27 +15,18 @@ var (
 // previewAPI serves previews of definitions.
 type previewAPI struct {
 	previews    Previews
-	in          *intake
 	validations *slots
 }
 
-func (a *previewAPI) schema(g *gin.Context, _ query) (any, error) {
-	raw, err := a.in.body(g)
-	if err != nil {
-		return nil, err
-	}
+func (a *previewAPI) schema(g *gin.Context, q request) (any, error) {
 	release, err := a.validations.take(g.Request.Context(), caller(g))
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return a.previews.Schema(g.Request.Context(), raw)
+	return a.previews.Schema(g.Request.Context(), q.body)
 }
 
-func (a *previewAPI) agent(g *gin.Context, _ query) (any, error) {
-	raw, err := a.in.body(g)
-	if err != nil {
-		return nil, err
-	}
-	return a.previews.Preview(g.Request.Context(), raw)
+func (a *previewAPI) agent(g *gin.Context, q request) (any, error) {
+	return a.previews.Preview(g.Request.Context(), q.body)
 }

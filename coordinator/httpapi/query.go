@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"fmt"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 )
 
 // query has a request's parameters and the first error in them.
@@ -111,8 +113,16 @@ func (q *query) check(name string, f func(string) error) string {
 	return s
 }
 
-func (q *query) fail(name, say string) {
+func (q *query) fail(name, text string) {
 	if q.err == nil {
-		q.err = fault.New(fault.Invalid, "", say).With("field", name)
+		q.err = fault.New(fault.Invalid, "", text).With("field", name)
 	}
+}
+
+// decode reads an optional body as JSON.
+func (q request) decode(into any) error {
+	if len(bytes.TrimSpace(q.body)) == 0 {
+		return nil
+	}
+	return strictjson.Decode(q.body, into)
 }

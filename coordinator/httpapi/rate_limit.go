@@ -9,7 +9,7 @@ import (
 	"ao/shared/fault"
 )
 
-// Limits of wrong tokens per address and of logins per token, and how many of both are told apart.
+// Limits of wrong tokens per address and of logins per token, and how many of both have their own window.
 const (
 	maxFailures   = 10
 	maxLogins     = 60
@@ -45,8 +45,8 @@ func (t *rateLimiter) allow(who string) (right func(), err error) {
 	now := t.now()
 	w := t.window(who, now)
 	if w.n >= t.most {
-		return nil, fault.Newf(fault.Busy, "%d %s within a minute; wait, then try again", t.most, t.what).After(
-			w.began.Add(triesWithin).Sub(now))
+		return nil, fault.Newf(fault.Busy, "%d %s within a minute is the limit; wait, then try again", t.most,
+			t.what).After(w.began.Add(triesWithin).Sub(now))
 	}
 	w.n++
 	return func() {

@@ -1,22 +1,32 @@
 package httpapi
 
 import (
+	"net/http"
 	"slices"
 	"strings"
+
+	"ao/shared/agent"
+	"ao/shared/run"
+	"ao/shared/runnerapi"
 
 	"github.com/gin-gonic/gin"
 )
 
 // route is a route of the API, as GET / lists it.
 type route struct {
-	Method string   `json:"method"`
-	Path   string   `json:"path"`
-	Query  []string `json:"query,omitempty"` // parameters it knows; any other is refused by name
-	Say    string   `json:"what"`
-	ok     int
-	do     func(*gin.Context, query) (any, error)
-	live   bool // a stream without end
+	Method  string   `json:"method"`
+	Path    string   `json:"path"`
+	Query   []string `json:"query,omitempty"` // known parameters; others are refused by name
+	Summary string   `json:"what"`
+	ok      int
+	do      func(*gin.Context, request) (any, error)
 }
+
+// live reports whether the route is a stream without end.
+func (r route) live() bool { return strings.HasPrefix(r.Path, "/sse/") }
+
+// body returns the description of the route's bodies.
+func (r route) body() body { return bodies[r.Method+" "+r.Path] }
 
 // filters are the parameters of lists of runs and sessions.
 var filters = []string{"status", "agent_name", "session_id", "parent_session_id", "created_after", "limit", "cursor"}
@@ -35,19 +45,61 @@ var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string)
 // registryPrefixes are the paths that need agents and runners.
 var registryPrefixes = []string{"/agents", "/runner", "/runs/validate"}
 
-// requireReady returns a handler that parses the route's parameters, and refuses while registries are not read.
-func (r route) requireReady(registries func() error) handler {
-	needs := slices.ContainsFunc(registryPrefixes, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
+// pathChecks check the id or name in a path, by the path's prefix.
+var pathChecks = map[string]func(string) error{
+	"/runs/:id": run.CheckID, "/callbacks/:id": run.CheckID, "/sessions/:id": run.CheckSessionID,
+	"/runners/:id": runnerapi.CheckID, "/agents/:name": checkName, "/schemas/:name": checkName,
+}
+
+func checkName(name string) error { return agent.CheckName("name", name) }
+
+// request is what a route reads of a request: its query, the id or name in its path, and its body.
+type request struct {
+	query
+	id   string
+	body []byte
+}
+
+// handler returns a handler that reads the request. It refuses while the registries are not read.
+func (r route) handler(registries func() error, in *intake) handler {
+	needs := slices.ContainsFunc(registryPrefixes, func(p string) bool { return strings.HasPrefix(r.Path, p) })
+	if r.Path == "/login" {
+		in = &intake{limit: loginBody}
+	}
 	return func(g *gin.Context) (any, error) {
 		if needs {
 			if err := registries(); err != nil {
 				return nil, err
 			}
 		}
-		q, err := readQuery(g.Request.URL.RawQuery, r.Query)
+		q, err := r.read(g, in)
 		if err != nil {
 			return nil, err
 		}
 		return r.do(g, q)
 	}
+}
+
+// read reads what the route needs. A body is read where the route has one, and refused where a change has none.
+func (r route) read(g *gin.Context, in *intake) (q request, err error) {
+	q.query, err = readQuery(g.Request.URL.RawQuery, r.Query)
+	if err != nil {
+		return q, err
+	}
+	q.id = g.Param("id") + g.Param("name") // a path has one of them
+	for prefix, check := range pathChecks {
+		if strings.HasPrefix(r.Path, prefix) {
+			if err := check(q.id); err != nil {
+				return q, err
+			}
+		}
+	}
+	switch b := r.body(); {
+	case r.Method == http.MethodGet:
+	case b.in == nil:
+		err = in.noBody(g)
+	case !b.may || g.Request.ContentLength != 0:
+		q.body, err = in.body(g)
+	}
+	return q, err
 }

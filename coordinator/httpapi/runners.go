@@ -20,26 +20,18 @@ import (
 type runnersAPI struct {
 	runners Runners
 	nats    string // URL of NATS for those that register
-	in      *intake
 	audit   *recorder
 }
 
-func (a *runnersAPI) list(*gin.Context, query) (any, error) {
+func (a *runnersAPI) list(*gin.Context, request) (any, error) {
 	return map[string][]runners.View{"runners": orEmpty(a.runners.Runners())}, nil
 }
 
-func (a *runnersAPI) drain(g *gin.Context, _ query) (any, error) {
-	id := g.Param("id")
-	if err := runnerapi.CheckID(id); err != nil {
+func (a *runnersAPI) drain(g *gin.Context, q request) (any, error) {
+	if err := a.runners.Drain(context.WithoutCancel(g.Request.Context()), q.id); err != nil {
 		return nil, err
 	}
-	if err := a.in.noBody(g); err != nil {
-		return nil, err
-	}
-	if err := a.runners.Drain(context.WithoutCancel(g.Request.Context()), id); err != nil {
-		return nil, err
-	}
-	return map[string]string{"runner_id": id, "status": runnerapi.Draining}, nil
+	return map[string]string{"runner_id": q.id, "status": runnerapi.Draining}, nil
 }
 
 // registration is the body of POST /runner/register.
@@ -74,12 +66,8 @@ type registered struct {
 	EventVersion  int `json:"event_version,omitempty"`  // newest version of events that it may write; 0: 1
 }
 
-func (a *runnersAPI) register(g *gin.Context, _ query) (any, error) {
-	raw, err := a.in.body(g)
-	if err != nil {
-		return nil, err
-	}
-	runner, err := readRunner(raw)
+func (a *runnersAPI) register(g *gin.Context, q request) (any, error) {
+	runner, err := readRunner(q.body)
 	if err != nil {
 		return nil, err
 	}

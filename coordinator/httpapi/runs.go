@@ -26,7 +26,6 @@ type runsAPI struct {
 	more     Bulk
 	sessions Sessions
 	streams  *streamsAPI // for readers of a sync run's events
-	in       *intake
 	audit    *recorder
 	ends     *shutdown
 	exports  *slots // of exports in progress
@@ -40,8 +39,8 @@ const (
 )
 
 // create starts a run. It completes also if the caller disconnects, so that a repeat finds the run.
-func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
-	body, err := a.request(g)
+func (a *runsAPI) create(g *gin.Context, q request) (any, error) {
+	body, err := a.submission(g, q)
 	if err != nil {
 		return nil, err
 	}
@@ -133,17 +132,16 @@ func wantsStream(h http.Header) bool {
 	})
 }
 
-// request reads a run's request. With a session token, it becomes the session's.
-func (a *runsAPI) request(g *gin.Context) ([]byte, error) {
-	body, err := a.in.body(g)
-	if own := caller(g).Session; err == nil && own != "" {
-		return a.sessions.AsSession(g.Request.Context(), own, body)
+// submission returns the request for a run. With a session token, it becomes the session's.
+func (a *runsAPI) submission(g *gin.Context, q request) ([]byte, error) {
+	if own := caller(g).Session; own != "" {
+		return a.sessions.AsSession(g.Request.Context(), own, q.body)
 	}
-	return body, err
+	return q.body, nil
 }
 
-func (a *runsAPI) validate(g *gin.Context, _ query) (any, error) {
-	body, err := a.request(g)
+func (a *runsAPI) validate(g *gin.Context, q request) (any, error) {
+	body, err := a.submission(g, q)
 	if err != nil {
 		return nil, err
 	}
@@ -170,15 +168,15 @@ func listingRuns(q query) (projection.Query, error) {
 }
 
 // count is GET /runs/count.
-func (a *runsAPI) count(g *gin.Context, q query) (any, error) {
-	f, err := listingRuns(q)
+func (a *runsAPI) count(g *gin.Context, q request) (any, error) {
+	f, err := listingRuns(q.query)
 	if err != nil {
 		return nil, err
 	}
 	return a.runs.Count(g.Request.Context(), f)
 }
 
-func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
+func (a *runsAPI) list(g *gin.Context, q request) (any, error) {
 	format := q.text("format")
 	if as, ok := exports[format]; ok {
 		return a.export(g, q, as)
@@ -187,7 +185,7 @@ func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
 		q.fail("format", fmt.Sprintf("format must be %s, %s or %s, got %.40q", formatJSON, formatCSV, formatNDJSON,
 			format))
 	}
-	f, err := listingRuns(q)
+	f, err := listingRuns(q.query)
 	if err != nil {
 		return nil, err
 	}
@@ -196,43 +194,25 @@ func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
 	return p, err
 }
 
-// runID returns the id in the path.
-func runID(g *gin.Context) (string, error) {
-	id := g.Param("id")
-	return id, run.CheckID(id)
+func (a *runsAPI) show(g *gin.Context, q request) (any, error) {
+	return a.runs.Show(g.Request.Context(), q.id)
 }
 
-func (a *runsAPI) show(g *gin.Context, _ query) (any, error) {
-	id, err := runID(g)
-	if err != nil {
-		return nil, err
-	}
-	return a.runs.Show(g.Request.Context(), id)
-}
-
-func (a *runsAPI) result(g *gin.Context, q query) (any, error) {
-	id, err := runID(g)
-	if err != nil {
-		return nil, err
-	}
-	return shortened(&q, id+".result.json", func() (any, error) {
-		res, _, err := a.runs.Result(g.Request.Context(), id)
+func (a *runsAPI) result(g *gin.Context, q request) (any, error) {
+	return shortened(&q.query, q.id+".result.json", func() (any, error) {
+		res, _, err := a.runs.Result(g.Request.Context(), q.id)
 		return res, err
 	})
 }
 
-func (a *runsAPI) wait(g *gin.Context, q query) (any, error) {
+func (a *runsAPI) wait(g *gin.Context, q request) (any, error) {
 	seconds := q.number("timeout_seconds", defaultWait, 0, maxWait)
-	id, err := runID(g)
-	if err == nil {
-		err = q.err
-	}
-	if err != nil {
-		return nil, err
+	if q.err != nil {
+		return nil, q.err
 	}
 	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (runs.Outcome, bool,
 		error) {
-		return a.runs.Await(ctx, id)
+		return a.runs.Await(ctx, q.id)
 	})
 	switch {
 	case err != nil:
@@ -243,14 +223,32 @@ func (a *runsAPI) wait(g *gin.Context, q query) (any, error) {
 	return out, nil
 }
 
-func (a *runsAPI) stop(g *gin.Context, _ query) (any, error) {
-	id, err := runID(g)
+// stop is the body of a stop.
+type stop struct {
+	Tree bool `json:"tree,omitempty"`
+}
+
+func (a *runsAPI) stop(g *gin.Context, q request) (any, error) {
+	var how stop
+	err := q.decode(&how)
+	a.audit.changed(g, audit.Targets{Tree: how.Tree})
 	if err != nil {
 		return nil, err
 	}
-	how, err := readStop(g, a.in, a.audit)
+	return a.runs.StopRun(context.WithoutCancel(g.Request.Context()), q.id, how.Tree)
+}
+
+// retry retries the run in the path with the changes in the body.
+func (a *runsAPI) retry(g *gin.Context, q request) (any, error) {
+	key, err := idempotencyKey(g.Request.Header)
 	if err != nil {
 		return nil, err
 	}
-	return a.runs.StopRun(context.WithoutCancel(g.Request.Context()), id, how.Tree)
+	again := runs.Retry{RunID: q.id, Scope: caller(g).KeyScope(), Key: key, Changes: q.body}
+	if own := caller(g).Session; own != "" {
+		again.ForSession = func(ctx context.Context, request []byte) ([]byte, error) {
+			return a.sessions.AsSession(ctx, own, request)
+		}
+	}
+	return a.accepted(g, func(ctx context.Context) (runs.Accepted, error) { return a.more.Retry(ctx, again) })
 }

@@ -21,7 +21,7 @@ type serviceAPI struct {
 	inForce   []config.EffectiveSetting
 }
 
-func (a *serviceAPI) index(*gin.Context, query) (any, error) {
+func (a *serviceAPI) index(*gin.Context, request) (any, error) {
 	return struct {
 		Name   string  `json:"name"`
 		Routes []route `json:"routes"`
@@ -32,9 +32,9 @@ type state struct {
 	Status string `json:"status"`
 }
 
-func (a *serviceAPI) health(*gin.Context, query) (any, error) { return state{"ok"}, nil }
+func (a *serviceAPI) health(*gin.Context, request) (any, error) { return state{"ok"}, nil }
 
-func (a *serviceAPI) ready(*gin.Context, query) (any, error) {
+func (a *serviceAPI) ready(*gin.Context, request) (any, error) {
 	if err := a.readiness(); err != nil {
 		return nil, err
 	}
@@ -42,12 +42,12 @@ func (a *serviceAPI) ready(*gin.Context, query) (any, error) {
 }
 
 // openAPI answers GET /openapi.json.
-func (a *serviceAPI) openAPI(g *gin.Context, _ query) (any, error) {
+func (a *serviceAPI) openAPI(g *gin.Context, _ request) (any, error) {
 	return json.RawMessage(a.document), nil
 }
 
 // settings lists the settings of this coordinator.
-func (a *serviceAPI) settings(*gin.Context, query) (any, error) {
+func (a *serviceAPI) settings(*gin.Context, request) (any, error) {
 	return settingList{orEmpty(a.inForce)}, nil
 }
 
@@ -57,7 +57,7 @@ type settingList struct {
 }
 
 // metrics answers GET /metrics.
-func (a *serviceAPI) metrics(g *gin.Context, _ query) (any, error) {
+func (a *serviceAPI) metrics(g *gin.Context, _ request) (any, error) {
 	if a.registry == nil {
 		return nil, fault.New(fault.NotFound, "", "This coordinator counts nothing")
 	}

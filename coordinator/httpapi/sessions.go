@@ -13,105 +13,67 @@ import (
 // sessionsAPI serves sessions.
 type sessionsAPI struct {
 	sessions Sessions
-	in       *intake
 	audit    *recorder
 }
 
-func (a *sessionsAPI) list(g *gin.Context, q query) (any, error) {
-	f, err := listing(q)
+func (a *sessionsAPI) list(g *gin.Context, q request) (any, error) {
+	f, err := listing(q.query)
 	if err != nil {
 		return nil, err
 	}
 	return a.sessions.Sessions(g.Request.Context(), f)
 }
 
-// sessionID returns the id in the path.
-func sessionID(g *gin.Context) (string, error) {
-	id := g.Param("id")
-	return id, run.CheckSessionID(id)
+func (a *sessionsAPI) show(g *gin.Context, q request) (any, error) {
+	return a.sessions.Detail(g.Request.Context(), q.id)
 }
 
-func (a *sessionsAPI) show(g *gin.Context, _ query) (any, error) {
-	id, err := sessionID(g)
-	if err != nil {
-		return nil, err
-	}
-	return a.sessions.Detail(g.Request.Context(), id)
-}
-
-func (a *sessionsAPI) status(g *gin.Context, _ query) (any, error) {
-	id, err := sessionID(g)
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.sessions.Session(g.Request.Context(), id)
+func (a *sessionsAPI) status(g *gin.Context, q request) (any, error) {
+	s, err := a.sessions.Session(g.Request.Context(), q.id)
 	return struct {
 		ID     string            `json:"session_id"`
 		Status run.SessionStatus `json:"status"`
 	}{s.ID, s.Status}, err
 }
 
-func (a *sessionsAPI) result(g *gin.Context, q query) (any, error) {
-	id, err := sessionID(g)
-	if err != nil {
-		return nil, err
-	}
-	return shortened(&q, id+".result.json", func() (any, error) {
-		res, _, err := a.sessions.SessionResult(g.Request.Context(), id)
+func (a *sessionsAPI) result(g *gin.Context, q request) (any, error) {
+	return shortened(&q.query, q.id+".result.json", func() (any, error) {
+		res, _, err := a.sessions.SessionResult(g.Request.Context(), q.id)
 		return res, err
 	})
 }
 
 // tree answers GET /sessions/{id}/tree.
-func (a *sessionsAPI) tree(g *gin.Context, q query) (any, error) {
+func (a *sessionsAPI) tree(g *gin.Context, q request) (any, error) {
 	limit := q.number("limit", 0, 1, 1000)
-	id, err := sessionID(g)
-	if err == nil {
-		err = q.err
+	if q.err != nil {
+		return nil, q.err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return a.sessions.Tree(g.Request.Context(), id, limit, q.text("cursor"))
+	return a.sessions.Tree(g.Request.Context(), q.id, limit, q.text("cursor"))
 }
 
-func (a *sessionsAPI) stop(g *gin.Context, _ query) (any, error) {
-	id, err := sessionID(g)
-	if err != nil {
-		return nil, err
-	}
+func (a *sessionsAPI) stop(g *gin.Context, q request) (any, error) {
 	var how sessions.Stop
-	err = readOptional(g, a.in, &how)
+	err := q.decode(&how)
 	a.audit.changed(g, audit.Targets{Tree: how.Tree})
 	if err != nil {
 		return nil, err
 	}
-	return a.sessions.StopSession(context.WithoutCancel(g.Request.Context()), id, how)
+	return a.sessions.StopSession(context.WithoutCancel(g.Request.Context()), q.id, how)
 }
 
-func (a *sessionsAPI) delete(g *gin.Context, _ query) (any, error) {
-	id, err := sessionID(g)
-	if err == nil {
-		err = a.in.noBody(g)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return nil, a.sessions.DeleteSession(context.WithoutCancel(g.Request.Context()), id)
+func (a *sessionsAPI) delete(g *gin.Context, q request) (any, error) {
+	return nil, a.sessions.DeleteSession(context.WithoutCancel(g.Request.Context()), q.id)
 }
 
 // events answers GET /sessions/{id}/events.
-func (a *sessionsAPI) events(g *gin.Context, q query) (any, error) {
+func (a *sessionsAPI) events(g *gin.Context, q request) (any, error) {
 	limit := q.number("limit", 0, 1, 1000)
-	most, file := large(&q)
-	id, err := sessionID(g)
-	if err == nil {
-		err = q.err
+	most, file := large(&q.query)
+	if q.err != nil {
+		return nil, q.err
 	}
-	if err != nil {
-		return nil, err
-	}
-	list, next, err := a.sessions.Events(g.Request.Context(), id, q.text("after"), limit)
+	list, next, err := a.sessions.Events(g.Request.Context(), q.id, q.text("after"), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +89,7 @@ func (a *sessionsAPI) events(g *gin.Context, q query) (any, error) {
 		Next   string `json:"next"`
 	}{shown, next}
 	if file {
-		return download{id + ".events.json", page}, nil
+		return download{q.id + ".events.json", page}, nil
 	}
 	return page, nil
 }

@@ -12,19 +12,19 @@ type sse struct {
 	mu sync.Mutex // events and comments come from two goroutines
 	b  bytes.Buffer
 
-	begun bool
-	err   error
+	started bool
+	err     error
 }
 
-// retry tells readers how long to wait before they reconnect, in milliseconds.
+// retry is how long readers wait before they reconnect, in milliseconds.
 const retry = "retry: 1000\n\n"
 
 // open sends the headers, once. The caller holds mu.
 func (s *sse) open() {
-	if s.begun {
+	if s.started {
 		return
 	}
-	s.begun = true
+	s.started = true
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -73,9 +73,9 @@ func (s *sse) flush() error {
 	return s.err
 }
 
-// opened reports whether the answer has begun.
+// opened reports whether the headers were sent.
 func (s *sse) opened() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.begun
+	return s.started
 }

@@ -86,7 +86,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 }
 
 // sessions answers GET /sse/sessions: events of one session, or of all.
-func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
+func (a *streamsAPI) sessions(g *gin.Context, q request) (any, error) {
 	session, most := q.check("session_id", run.CheckSessionID), q.number("max_bytes", 0, 1, 1<<30)
 	if q.err != nil {
 		return nil, q.err
@@ -114,8 +114,8 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 }
 
 // watch answers GET /sse/runs: the state of each matching run whenever it changed.
-func (a *streamsAPI) watch(g *gin.Context, q query) (any, error) {
-	f, err := listingRuns(q)
+func (a *streamsAPI) watch(g *gin.Context, q request) (any, error) {
+	f, err := listingRuns(q.query)
 	if err != nil {
 		return nil, err
 	}

@@ -191,8 +191,7 @@ func (s *service) submitInbox(ctx context.Context, h nats.Header, m bus.InboxMes
 	}
 	if req.Mode == run.Sync {
 		return runs.Accepted{}, fault.New(fault.Invalid, "", "The inbox does not wait for results: use mode "+
-			"async_poll, or "+
-			"request "+subject.APIRunsCreate).With("field", "mode")
+			"async_poll, or request "+subject.APIRunsCreate).With("field", "mode")
 	}
 	own, err := idempotencyKey(h)
 	if err != nil {
@@ -241,14 +240,12 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 			body: `{"status":"active"}, or nothing`},
 	}
 	byName := map[string]*endpoint{}
-	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds",
-		"How long requests to the NATS service took, by endpoint and code, without the time for which they waited "+
-			"for a run.", metric.Fast, "endpoint", "code")
+	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds", "How long requests to the NATS service took, by "+
+		"endpoint and code, without waiting for a run.", metric.Fast, "endpoint", "code")
 	for _, e := range endpoints {
 		if requests != nil {
 			e.durations = metric.NewCache(func(code int) *metric.Histogram {
-				return requests.With(e.name,
-					strconv.Itoa(code))
+				return requests.With(e.name, strconv.Itoa(code))
 			})
 		}
 		e.slots, byName[e.name] = make(chan struct{}, endpointConcurrency), e

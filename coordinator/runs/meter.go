@@ -11,9 +11,9 @@ type runMeter struct{ answer, input *metric.Histogram }
 func newRunMeter(r *metric.Registry) runMeter {
 	return runMeter{
 		answer: r.Histogram("ao_run_answer_seconds", "From the end of a run of mode sync, by its runner's clock, "+
-			"until its result was there for who waits.", metric.Fast).With(),
-		input: r.Histogram("ao_run_input_bytes", "Parameters with agent and output schema, of runs that were "+
-			"accepted.", metric.Bytes).With(),
+			"until the waiting caller's answer is ready.", metric.Fast).With(),
+		input: r.Histogram("ao_run_input_bytes", "Sizes of accepted runs: parameters with agent and output schema.",
+			metric.Bytes).With(),
 	}
 }
 

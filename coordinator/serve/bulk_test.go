@@ -50,9 +50,9 @@ func TestManyRunsAreStopped(t *testing.T) {
 		say    string
 	}{
 		{``, 400, ""},
-		{`{}`, 400, "Name at least one filter"},
-		{`{"limit":1,"tree":true}`, 400, "Name at least one filter"},
-		{`{"roots":false}`, 400, "Name at least one filter"},
+		{`{}`, 400, "Give at least one filter"},
+		{`{"limit":1,"tree":true}`, 400, "Give at least one filter"},
+		{`{"roots":false}`, 400, "Give at least one filter"},
 		{`[]`, 400, ""},
 		{`{"agent":"tool"}`, 400, `"field":"agent"`},
 		{`{"agent_name":["tool"]}`, 400, `"field":"agent_name"`},
@@ -118,7 +118,7 @@ func TestManyRunsAreRetried(t *testing.T) {
 		status int
 		say    string
 	}{
-		{`{}`, 400, "Name at least one filter"},
+		{`{}`, 400, "Give at least one filter"},
 		{`{"status":"pending"}`, 400, `"field":"status"`},
 		{filter + `,"expect":7}`, 409, `"count":6,"expect":7`},
 		{filter + `,"tree":true}`, 400, `"field":"tree"`},

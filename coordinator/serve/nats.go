@@ -131,8 +131,8 @@ func (n *NATS) Made() func() {
 func (n *NATS) measure(r *metric.Registry) {
 	free := r.Gauge("ao_nats_disk_free_bytes", "Bytes free on the disk under the embedded NATS.")
 	all := r.Gauge("ao_nats_disk_bytes", "Size of the disk under the embedded NATS.")
-	memory := r.Gauge("ao_nats_staging_in_memory", "1: the embedded NATS puts batches of records aside in memory, 0: "+
-		"on disk.")
+	memory := r.Gauge("ao_nats_staging_in_memory", "1: the embedded NATS stages batches of records in memory; 0: on "+
+		"disk.")
 	if n.own == nil {
 		return
 	}

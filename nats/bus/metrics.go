@@ -28,9 +28,8 @@ func newMeter(r *metric.Registry, nc *nats.Conn, now connStatus) (m meter) {
 		return m
 	}
 	name := nc.Opts.Name
-	appends := r.Histogram("ao_nats_append_seconds", "How long NATS took to store records of the history: "+
-		"one alone, or many as a batch. A disk that is slow to sync shows here first.", metric.Fast, "connection",
-		"way")
+	appends := r.Histogram("ao_nats_append_seconds", "How long NATS took to store records of the history: one alone, "+
+		"or many as a batch. A disk that is slow to sync shows here first.", metric.Fast, "connection", "way")
 	m.single, m.batch = appends.With(name, "alone"), appends.With(name, "batch")
 	m.batchSize = r.Histogram("ao_nats_batch_records", "How many records a batch of concurrent appends had.",
 		metric.Many, "connection").With(name)
@@ -42,9 +41,8 @@ func newMeter(r *metric.Registry, nc *nats.Conn, now connStatus) (m meter) {
 		"heartbeats, registrations, commands, parts of payloads. Unanswered ones count too.",
 		metric.Fast, "connection").With(name)
 	up := r.Gauge("ao_nats_connected", "1: connected to NATS; 0: not connected, reconnecting.", "connection")
-	stuck := r.Gauge("ao_nats_storage_failing",
-		"1: NATS answers but does not write, since its disk is full or has failed; "+
-			"0: it writes, as far as is known.", "connection")
+	stuck := r.Gauge("ao_nats_storage_failing", "1: NATS answers but does not write, since its disk is full or has "+
+		"failed; 0: no failed write is known.", "connection")
 	again := r.Count("ao_nats_reconnects_total", "Reconnects to NATS.", "connection")
 	dropped := r.Count("ao_nats_dropped_total", "How often messages were dropped because this process was too slow.",
 		"connection")

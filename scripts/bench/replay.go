@@ -56,7 +56,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		float64(state.Bytes)/(1<<20), time.Since(begin).Seconds())
 
 	before := heap()
-	whole, err := follow(ctx, records, filepath.Join(dir, "fold"))
+	whole, err := follow(ctx, records, filepath.Join(dir, "projection"))
 	if err != nil {
 		return err
 	}
@@ -76,15 +76,15 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		slowest = max(slowest, time.Since(at))
 	}
 	s := whole.LastSnapshot()
-	fmt.Printf("snapshot: %.1f MiB (%d bytes for a run) in %.2f s, fold held for %s at most, slowest append and "+
-		"fold meanwhile %s\n",
+	fmt.Printf("checkpoint: %.1f MiB (%d bytes a run) in %.2f s, projection locked for at most %s, slowest append and "+
+		"read meanwhile %s\n",
 		float64(s.Bytes)/(1<<20), s.Bytes/int64(b.history), s.Took.Seconds(), s.Longest.Round(10*time.Microsecond),
 		slowest.Round(10*time.Microsecond))
 	begin = time.Now()
 	whole.end()
 	fmt.Printf("clean end, with a last snapshot: %.2f s\n", time.Since(begin).Seconds())
 	runtime.GC()
-	again, err := follow(ctx, records, filepath.Join(dir, "fold"))
+	again, err := follow(ctx, records, filepath.Join(dir, "projection"))
 	if err != nil {
 		return err
 	}

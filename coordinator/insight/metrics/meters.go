@@ -21,7 +21,23 @@ const (
 var watchedReasons = []string{dispatch.CodeUnmatched, run.CodeDisconnected}
 
 // sameEverywhere ends the help of metrics that every coordinator derives from the stream.
-const sameEverywhere = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
+const sameEverywhere = " Derived from the history: every coordinator reports the same, so take the maximum, not the " +
+	"sum."
+
+// derived makes metrics that every coordinator derives from the stream.
+type derived struct{ *metric.Registry }
+
+func (r derived) Counter(name, help string, labels ...string) *metric.Counters {
+	return r.Registry.Counter(name, help+sameEverywhere, labels...)
+}
+
+func (r derived) Gauge(name, help string, labels ...string) *metric.Sampled {
+	return r.Registry.Gauge(name, help+sameEverywhere, labels...)
+}
+
+func (r derived) Histogram(name, help string, labels ...string) *metric.Histograms {
+	return r.Registry.Histogram(name, help+sameEverywhere, metric.Slow, labels...)
+}
 
 // Meters are the metrics of a coordinator; nil parts measure nothing. One goroutine reports the steps of the
 // projection, in the order of the stream.
@@ -41,9 +57,9 @@ type runCounters struct {
 
 // timings measure durations.
 type timings struct {
-	ways   map[string]runTimings // by the agent's type
-	parent *metric.Histogram
-	hook   *metric.Histogram
+	ways    map[string]runTimings // by the agent's type
+	parent  *metric.Histogram
+	webhook *metric.Histogram
 }
 
 // failureCounters count what failed, was refused or lost, and successes of the same kind.
@@ -67,19 +83,19 @@ type runTimings struct{ unqueued, queued, execution, whole *metric.Histogram }
 
 // New makes the meters of a coordinator. profileOf returns the profile of a runner; empty: unknown.
 func New(r *metric.Registry, profileOf func(runner string) string) Meters {
-	return Meters{newTally(r, profileOf), newTimings(r), newTroubles(r)}
+	return Meters{newRunCounters(r, profileOf), newTimings(r), newFailureCounters(r)}
 }
 
-func newTally(r *metric.Registry, profileOf func(runner string) string) *runCounters {
+func newRunCounters(r *metric.Registry, profileOf func(runner string) string) *runCounters {
 	agents, profiles := metric.NewLabelLimit(meteredAgents), metric.NewLabelLimit(meteredProfiles)
-	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+sameEverywhere, "agent", "type")
-	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is "+
-		"that of the runner that had it last, none where nobody began it."+sameEverywhere, "agent", "profile",
-		"outcome")
-	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+sameEverywhere, "profile")
+	history := derived{r}
+	accepted := history.Counter("ao_runs_accepted_total", "Accepted runs.", "agent", "type")
+	ended := history.Counter("ao_runs_ended_total", "Runs that ended: completed, failed or stopped. The profile is "+
+		"that of the runner of the last attempt; none: no runner claimed it.", "agent", "profile", "outcome")
+	claimed := history.Counter("ao_attempts_begun_total", "Attempts that runners claimed.", "profile")
 	return &runCounters{
 		accepted: metric.NewCache(func(k [2]string) *metric.Counter { return accepted.With(agents.Label(k[0]), k[1]) }),
-		claimed:  metric.NewCache(func(profile string) *metric.Counter { return begun.With(profiles.Label(profile)) }),
+		claimed:  metric.NewCache(func(p string) *metric.Counter { return claimed.With(profiles.Label(p)) }),
 		ended: metric.NewCache(func(k outcome) *metric.Counter {
 			return ended.With(agents.Label(k.agent), profiles.Label(k.profile), string(k.status))
 		}),
@@ -88,39 +104,37 @@ func newTally(r *metric.Registry, profileOf func(runner string) string) *runCoun
 }
 
 func newTimings(r *metric.Registry) *timings {
-	m := &timings{ways: map[string]runTimings{}}
-	unqueued := r.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run to its place in a queue: what "+
-		"storing it takes, or its session's turn and a runner that matches."+sameEverywhere, metric.Slow, "type")
-	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for "+
-		"a free slot."+sameEverywhere, metric.Slow, "type")
-	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+
-		sameEverywhere,
-		metric.Slow, "type")
-	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+sameEverywhere, metric.Slow,
+	m, history := &timings{ways: map[string]runTimings{}}, derived{r}
+	unqueued := history.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run until it is queued: "+
+		"storing it, or waiting for its session's turn and for a runner that matches.", "type")
+	queued := history.Histogram("ao_run_queued_seconds", "From the queue to a runner's claim: how long runs wait for "+
+		"a free slot.", "type")
+	execution := history.Histogram("ao_run_execution_seconds", "From the claim to the end record of an attempt.",
 		"type")
+	whole := history.Histogram("ao_run_seconds", "From the acceptance of a run to its end.", "type")
 	for _, t := range []string{run.Procedural, run.Autonomous, metric.Other} {
 		m.ways[t] = runTimings{unqueued.With(t), queued.With(t), execution.With(t), whole.With(t)}
 	}
-	told := r.Histogram("ao_run_told_seconds", "From the end of a run to the record that its parent session was told "+
-		"(parent), or its callback_url (webhook)."+sameEverywhere, metric.Slow, "way")
-	m.parent, m.hook = told.With("parent"), told.With("webhook")
+	delivered := history.Histogram("ao_run_told_seconds", "From the end of a run to the record that its callback to "+
+		"the parent session (parent) or to its callback_url (webhook) was delivered.", "way")
+	m.parent, m.webhook = delivered.With("parent"), delivered.With("webhook")
 	return m
 }
 
-func newTroubles(r *metric.Registry) *failureCounters {
-	failed := r.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error; those that "+
-		"another attempt followed too."+sameEverywhere, "reason")
-	offered := r.Counter("ao_offers_checked_total", "Results of runs with an output schema that this coordinator has "+
-		"checked, by what the run became. Others may check the same.", "outcome")
-	tried := r.Counter("ao_webhook_tries_total", "Tries to deliver an HTTP callback: delivered, failed (another "+
-		"follows) or dead.", "result")
+func newFailureCounters(r *metric.Registry) *failureCounters {
+	failed := derived{r}.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error, also "+
+		"if another attempt followed.", "reason")
+	offered := r.Counter("ao_offers_checked_total", "Result checks that this coordinator finished, by the run's "+
+		"outcome. Others may check the same result.", "outcome")
+	tried := r.Counter("ao_webhook_tries_total", "Attempts to deliver an HTTP callback: delivered, failed (to be "+
+		"tried again) or dead.", "result")
 	m := &failureCounters{
 		failed:  metric.NewCache(func(reason string) *metric.Counter { return failed.With(reason) }),
 		reasons: metric.NewLabelLimit(meteredReasons),
-		lost: r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+
-			sameEverywhere).With(),
+		lost: derived{r}.Counter("ao_leases_lost_total", "Attempts that were abandoned because their runner sent no "+
+			"heartbeat for a lease.").With(),
 		offered: metric.NewCache(func(s run.Status) *metric.Counter { return offered.With(string(s)) }),
-		refused: r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not "+
+		refused: r.Counter("ao_offers_refused_total", "Of these: results that a worker sent although they do not "+
 			"match the schema.").With(),
 		tried: metric.NewCache(func(s string) *metric.Counter { return tried.With(s) }),
 	}
@@ -220,7 +234,7 @@ func (m *timings) step(s projection.Step) {
 	case projection.CallbackDelivered:
 		m.parent.ObserveDuration(s.Elapsed)
 	case projection.WebhookDelivered:
-		m.hook.ObserveDuration(s.Elapsed)
+		m.webhook.ObserveDuration(s.Elapsed)
 	}
 }
 

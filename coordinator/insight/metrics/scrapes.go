@@ -51,7 +51,7 @@ type Scrapes struct {
 	}
 	ProfileOf  func(agent string) string // of its runs; empty: any
 	Ready      func() error
-	Lanes      interface{ InUse() int }
+	Queues     interface{ InUse() int }
 	MaxPending int // most waiting runs
 	MaxQueues  int // most queues
 	Tally      interface {
@@ -65,11 +65,11 @@ func (o *Scrapes) Register() (end func()) {
 	if o.Metrics == nil {
 		return func() {}
 	}
-	looks := []func() func(*metric.Scrape){o.scrapeRuns, o.scrapeRunners, o.scrapeCallbacks, o.scrapeProjection,
+	scrapes := []func() func(*metric.Scrape){o.scrapeRuns, o.scrapeRunners, o.scrapeCallbacks, o.scrapeProjection,
 		o.scrapeStreams}
 	ends := []func(){o.Metrics.BeforeScrape(o.initCounters)}
-	for _, look := range looks {
-		ends = append(ends, o.Metrics.AtScrape(look()))
+	for _, scrape := range scrapes {
+		ends = append(ends, o.Metrics.AtScrape(scrape()))
 	}
 	return func() {
 		for _, f := range ends {
@@ -143,25 +143,23 @@ func number(yes bool) float64 {
 
 // scrapeRuns reports runs and where they wait.
 func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
-	r := o.Metrics
-	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+sameEverywhere, "state")
-	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); beyond it new ones get 429.")
-	depth := r.Gauge("ao_queue_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+sameEverywhere,
-		"queue")
-	oldest := r.Gauge("ao_queue_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 "+
-		"where none does."+sameEverywhere, "queue")
-	served := r.Gauge("ao_queue_served", "1: an online runner takes from this queue; 0: none does."+sameEverywhere,
-		"queue")
-	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no "+
-		"runner matches."+sameEverywhere)
-	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where "+
-		"there is none."+sameEverywhere)
-	lanes := r.Gauge("ao_queues", "Queues for special demands that are in use."+sameEverywhere)
-	most := r.Gauge("ao_queues_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are "+
-		"free, and runners' agents have as many beside them.")
-	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+sameEverywhere,
-		"status")
-	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+sameEverywhere)
+	r, history := o.Metrics, derived{o.Metrics}
+	runs := history.Gauge("ao_runs", "Runs that are kept, by state.", "state")
+	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); further ones are refused "+
+		"(429).")
+	depth := history.Gauge("ao_queue_waiting_runs", "Runs in a queue that wait for a free slot of a runner.", "queue")
+	oldest := history.Gauge("ao_queue_oldest_wait_seconds", "How long the first run of a queue has waited there; 0: "+
+		"none waits.", "queue")
+	served := history.Gauge("ao_queue_served", "1: an online runner serves this queue; 0: none does.", "queue")
+	unqueued := history.Gauge("ao_unqueued_runs", "Accepted runs that are not queued yet: another run of the session "+
+		"comes first, or no runner matches.")
+	unqueuedAge := history.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs that are not "+
+		"queued has waited; 0: there is none.")
+	queues := history.Gauge("ao_queues", "Queues for special demands that are in use.")
+	most := r.Gauge("ao_queues_limit", "How many such queues there may be (AO_MAX_QUEUES). A caller may have as many "+
+		"as are free. Runners' agents have as many of their own.")
+	runners := history.Gauge("ao_runners", "Registered runners, by status: online, stale or draining.", "status")
+	sessions := history.Gauge("ao_sessions", "Sessions that are kept.")
 	at, cancel := context.WithCancel(context.Background())
 	cancel() // do not wait for the projection
 	return func(s *metric.Scrape) {
@@ -177,8 +175,8 @@ func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 			s.Set(served, number(l.Served), l.Queue)
 		}
 		s.Set(unqueued, float64(now.Unqueued.Runs))
-		s.Set(apart, secondsSince(now.Unqueued.Oldest))
-		s.Set(lanes, float64(o.Lanes.InUse()))
+		s.Set(unqueuedAge, secondsSince(now.Unqueued.Oldest))
+		s.Set(queues, float64(o.Queues.InUse()))
 		s.Set(most, float64(o.MaxQueues))
 		for _, status := range []string{runnerapi.Online, runnerapi.Stale, runnerapi.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)
@@ -190,18 +188,18 @@ func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 
 // scrapeRunners reports slots of runners, and agents.
 func (o *Scrapes) scrapeRunners() func(*metric.Scrape) {
-	r := o.Metrics
+	r, history := o.Metrics, derived{o.Metrics}
 	labels := []string{"runner", "host", "profile"}
-	slots := r.Gauge("ao_runner_slots", "How many runs an online runner may have at once."+sameEverywhere, labels...)
-	busy := r.Gauge("ao_runner_slots_busy", "How many of these slots are taken."+sameEverywhere, labels...)
-	heard := r.Gauge("ao_runner_silence_seconds", "How long a registered runner was not heard of; largest of each "+
+	slots := history.Gauge("ao_runner_slots", "Concurrent runs that an online runner may have.", labels...)
+	busy := history.Gauge("ao_runner_slots_busy", "How many of these slots are in use.", labels...)
+	age := r.Gauge("ao_runner_silence_seconds", "Age of a registered runner's last heartbeat; the largest of each "+
 		"profile.", "profile")
 	agents := r.Gauge("ao_agents", "Agents, by status; broken: files that could not be read, here or at a runner.",
 		"status")
 	return func(s *metric.Scrape) {
-		more, silent := [2]int{}, map[string]float64{}
+		more, ages := [2]int{}, map[string]float64{}
 		for i, v := range o.Views() {
-			silent[v.ExecutorProfile] = max(silent[v.ExecutorProfile], secondsSince(&v.LastHeartbeat))
+			ages[v.ExecutorProfile] = max(ages[v.ExecutorProfile], secondsSince(&v.LastHeartbeat))
 			switch {
 			case v.Status != runnerapi.Online:
 			case i >= meteredRunners:
@@ -215,10 +213,10 @@ func (o *Scrapes) scrapeRunners() func(*metric.Scrape) {
 			s.Set(slots, float64(more[0]), metric.Other, metric.Other, metric.Other)
 			s.Set(busy, float64(more[1]), metric.Other, metric.Other, metric.Other)
 		}
-		bound := metric.NewLabelLimit(meteredProfiles)
-		for profile, v := range silent {
-			if bound.Label(profile) == profile {
-				s.Set(heard, v, profile)
+		limit := metric.NewLabelLimit(meteredProfiles)
+		for profile, v := range ages {
+			if limit.Label(profile) == profile {
+				s.Set(age, v, profile)
 			}
 		}
 		count := map[string]int{"active": 0, "inactive": 0, "broken": len(o.Agents.BrokenAgents())}
@@ -234,20 +232,20 @@ func (o *Scrapes) scrapeRunners() func(*metric.Scrape) {
 
 // scrapeCallbacks reports pending callbacks and webhooks.
 func (o *Scrapes) scrapeCallbacks() func(*metric.Scrape) {
-	r := o.Metrics
-	owed := r.Gauge("ao_callbacks_owed", "Ended runs that their parent session is yet to be told of."+sameEverywhere)
-	oldest := r.Gauge("ao_callbacks_owed_oldest_seconds", "How long the one that ended first has been owed; it waits "+
-		"as long as its parent has something under way. 0: nothing is owed."+sameEverywhere)
-	hooks := r.Gauge("ao_webhooks_owed", "HTTP callbacks with tries left."+sameEverywhere)
-	overdue := r.Gauge("ao_webhooks_overdue_seconds", "How long the next try of an HTTP callback is overdue; 0 where "+
-		"none is."+sameEverywhere)
-	dead := r.Gauge("ao_webhooks_dead", "HTTP callbacks that were given up; GET /callbacks?status=dead lists them."+
-		sameEverywhere)
+	history := derived{o.Metrics}
+	pending := history.Gauge("ao_callbacks_owed", "Ended runs whose callback to the parent session is pending.")
+	oldest := history.Gauge("ao_callbacks_owed_oldest_seconds", "Age of the oldest pending callback. It waits while "+
+		"its parent session is busy. 0: none is pending.")
+	webhooks := history.Gauge("ao_webhooks_owed", "HTTP callbacks that are to be tried, or tried again.")
+	overdue := history.Gauge("ao_webhooks_overdue_seconds", "How long the next attempt to deliver an HTTP callback is "+
+		"overdue; 0: none is.")
+	dead := history.Gauge("ao_webhooks_dead", "HTTP callbacks that are tried no more; GET /callbacks?status=dead "+
+		"lists them.")
 	return func(s *metric.Scrape) {
 		d := o.History.CallbackBacklog()
-		s.Set(owed, float64(d.Children))
+		s.Set(pending, float64(d.Children))
 		s.Set(oldest, secondsSince(&d.Oldest))
-		s.Set(hooks, float64(d.Webhooks))
+		s.Set(webhooks, float64(d.Webhooks))
 		s.Set(overdue, secondsSince(&d.Due))
 		s.Set(dead, float64(d.Dead))
 	}
@@ -259,8 +257,7 @@ func (o *Scrapes) scrapeProjection() func(*metric.Scrape) {
 	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
 	seq := r.Gauge("ao_fold_sequence", "Sequence of the newest record of the history that this coordinator has read.")
 	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, "+
-		"ignored (late, twice or without a key, which is normal), unknown (of a newer version) or unreadable.",
-		"result")
+		"ignored (late, duplicate or without a key: normal), unknown (of a newer version) or unreadable.", "result")
 	return func(s *metric.Scrape) {
 		s.Set(ready, number(o.Ready() == nil))
 		s.Set(seq, float64(o.History.Seq()))
@@ -275,17 +272,16 @@ func (o *Scrapes) scrapeProjection() func(*metric.Scrape) {
 // scrapeStreams reports how full the streams are and how far the projection lags. Without an answer of NATS it reports
 // nothing.
 func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
-	r := o.Metrics
-	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what "+
-		"publishers left and was refused."+sameEverywhere, "stream")
-	size := r.Gauge("ao_stream_bytes", "Bytes in a stream."+sameEverywhere, "stream")
-	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be "+
-		"written to it; EVENTS and AUDIT let go of their oldest."+sameEverywhere, "stream")
+	r, history := o.Metrics, derived{o.Metrics}
+	messages := history.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED has "+
+		"refused messages of publishers.", "stream")
+	size := history.Gauge("ao_stream_bytes", "Bytes in a stream.", "stream")
+	most := history.Gauge("ao_stream_bytes_limit", "Maximum bytes of a stream. Nothing can be written to a full RUNS; "+
+		"EVENTS and AUDIT drop their oldest messages.", "stream")
 	behind := r.Gauge("ao_fold_lag_records", "Records of the history that this coordinator has not read yet.")
-	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer "+
-		"ones; else 0.")
-	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix "+
-		"time; 0: never."+sameEverywhere)
+	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that was read, if there are newer ones; else 0.")
+	saved := history.Gauge("ao_backup_timestamp_seconds", "When the last complete 'ao backup' started, as Unix time; "+
+		"0: never.")
 	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit}
 	return func(s *metric.Scrape) {
 		if !o.Stream.Connected() {

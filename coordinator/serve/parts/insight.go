@@ -42,7 +42,7 @@ func (c *Coordinator) wireInsight() {
 		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.History,
 		Status:  c.Overview.Status,
 		Members: members, Views: c.Runners, Agents: c.Agents, ProfileOf: c.Agents.ProfileOf,
-		Ready: c.Ready, Lanes: c.Queues, MaxPending: c.MaxPending, MaxQueues: c.MaxQueues, Tally: c.meters,
+		Ready: c.Ready, Queues: c.Queues, MaxPending: c.MaxPending, MaxQueues: c.MaxQueues, Tally: c.meters,
 	}
 }
 

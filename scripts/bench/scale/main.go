@@ -23,13 +23,13 @@ var ladder = []struct {
 		Cores: 8, Commit: "always", Callers: 2048}},
 	{"NATS cluster of three, 2 coordinators", plan{Streams: 1, Coordinators: 2, Workers: 8, Slots: 256, Cores: 8,
 		Commit: "cluster", Callers: 2048}},
-	{"the same, 8 coordinators that all fold everything", plan{Streams: 1, Coordinators: 8, Workers: 16, Slots: 256,
+	{"the same, 8 coordinators that all project everything", plan{Streams: 1, Coordinators: 8, Workers: 16, Slots: 256,
 		Cores: 8, Commit: "cluster", Callers: 4096}},
-	{"4 streams on 4 clusters, 8 coordinators that all fold everything", plan{Streams: 4, Coordinators: 8, Workers: 32,
+	{"4 streams on 4 clusters, 8 coordinators that all project everything", plan{Streams: 4, Coordinators: 8, Workers: 32,
 		Slots: 256, Cores: 8, Commit: "cluster", Callers: 8192}},
-	{"4 streams, 4 coordinators that fold their own partitions", plan{Streams: 4, Coordinators: 4, Workers: 32,
+	{"4 streams, 4 coordinators that project their own partitions", plan{Streams: 4, Coordinators: 4, Workers: 32,
 		Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 8192}},
-	{"16 streams, 16 coordinators that fold their own partitions", plan{Streams: 16, Coordinators: 16, Workers: 128,
+	{"16 streams, 16 coordinators that project their own partitions", plan{Streams: 16, Coordinators: 16, Workers: 128,
 		Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 32768}},
 	{"the same with skewed sessions (Zipf 1.1)", plan{Streams: 16, Coordinators: 16, Workers: 128, Slots: 256, Cores: 8,
 		Own: true, Commit: "cluster", Callers: 32768, Skew: 1.1}},
@@ -86,7 +86,7 @@ func (p plan) check() error {
 	return nil
 }
 
-const head = "| deployment | runs/s | a day | p50, p99 | busiest: NATS, coordinator, its fold, worker | commits | " +
+const head = "| deployment | runs/s | a day | p50, p99 | busiest: NATS, coordinator, its projection, worker | commits | " +
 	"records a commit | busiest stream / mean |\n|---|---|---|---|---|---|---|---|"
 
 func line(name string, p plan, r result) string {
@@ -102,5 +102,5 @@ func line(name string, p plan, r result) string {
 	}
 	return fmt.Sprintf("| %s | %.0f | %.0f M | %.1f, %.1f ms | %s | %s | %.0f | %.2f |", name, r.Rate, r.Rate*86400/1e6,
 		r.P50, r.P99,
-		percent(r.NATS, r.Coordinator, r.Fold, r.Worker), percent(r.Disk), r.Batch, r.Imbalance)
+		percent(r.NATS, r.Coordinator, r.Projection, r.Worker), percent(r.Disk), r.Batch, r.Imbalance)
 }

@@ -15,7 +15,7 @@ const (
 	natsAppendCost = 22.0 // three of them
 	natsDeliver    = 9.0  // to a worker, and of each record to each coordinator that projects it
 	coSubmit       = 50.0
-	coFold         = 12.0 // three records
+	coApply        = 12.0 // three records
 	coAnswer       = 27.0
 	woClaim        = 22.0
 	woEnd          = 27.0
@@ -60,7 +60,7 @@ type plan struct {
 type result struct {
 	Rate, P50, P99            float64 // runs per second, milliseconds from request to answer
 	NATS, Coordinator, Worker float64 // busiest machine of each, 1 is all of its cores
-	Fold                      float64 // busiest projection
+	Projection                float64 // busiest projection
 	Disk                      float64 // busiest stream
 	Batch                     float64 // records per commit
 	Imbalance                 float64 // runs of the busiest stream relative to the mean
@@ -71,13 +71,13 @@ type system struct {
 	*clock
 	plan
 	nats, coordinators, workers []*cores
-	folds                       []*cores // one goroutine per coordinator
+	projections                 []*cores // one goroutine per coordinator
 	disks                       []*disk
 	submit, work                [][]*writer // by process, by stream
 	slots                       []int
 	waiting                     []func(int) // runs waiting for a slot
 	lastWorker                  int
-	begun, done, all            int
+	claimed, done, all          int
 	perStream                   []int
 	took                        []float64
 	from                        float64 // start of the measurement
@@ -102,10 +102,10 @@ func simulate(p plan) result {
 	s.nats, s.coordinators, s.workers = some(p.Streams), some(p.Coordinators), some(p.Workers)
 	for range p.Coordinators {
 		if p.One {
-			s.folds = append(s.folds, shared)
+			s.projections = append(s.projections, shared)
 			continue
 		}
-		s.folds = append(s.folds, &cores{c: s.clock, free: 1, all: 1})
+		s.projections = append(s.projections, &cores{c: s.clock, free: 1, all: 1})
 	}
 	for range p.Streams {
 		s.disks = append(s.disks, &disk{c: s.clock, cost: commits[p.Commit]})
@@ -156,7 +156,7 @@ func (s *system) request(again bool) {
 	if s.Own {
 		home = partition * s.Coordinators / 64
 	}
-	s.begun++
+	s.claimed++
 	if s.now >= s.from {
 		s.perStream[stream]++
 	}
@@ -227,7 +227,7 @@ func (s *system) project(stream, home int, answer func()) {
 		}
 		s.nats[stream].use(natsDeliver, func() {
 			s.after(hop, func() {
-				s.folds[i].use(coFold, func() {
+				s.projections[i].use(coApply, func() {
 					if i == home && answer != nil {
 						co.use(coAnswer, answer)
 					}
@@ -246,14 +246,14 @@ func (s *system) result() result {
 		return most
 	}
 	r := result{Rate: float64(s.done) / measured * 1e6, NATS: busiest(s.nats), Coordinator: busiest(s.coordinators),
-		Worker: busiest(s.workers), Fold: busiest(s.folds), Behind: s.begun - s.all}
+		Worker: busiest(s.workers), Projection: busiest(s.projections), Behind: s.claimed - s.all}
 	writes, sum := 0, 0
 	for i, d := range s.disks {
 		r.Disk = max(r.Disk, d.used/s.now)
 		writes += d.writes
 		sum += s.perStream[i]
 	}
-	r.Batch = 3 * float64(s.begun) / math.Max(1, float64(writes))
+	r.Batch = 3 * float64(s.claimed) / math.Max(1, float64(writes))
 	r.Imbalance = float64(slices.Max(s.perStream)) * float64(s.Streams) / math.Max(1, float64(sum))
 	slices.Sort(s.took)
 	if n := len(s.took); n > 0 {

@@ -78,9 +78,8 @@ func (s *NotCoordinator) Error() string {
 	if what == "" {
 		what = "no content type"
 	}
-	return fmt.Sprintf(
-		"%s answered %d, but not as a coordinator does (%s: %.80q); check that the address is a coordinator's", s.URL,
-		s.Status, what, s.Start)
+	return fmt.Sprintf("%s answered %d, but not as a coordinator does (%s: %.80q); check that the address is a "+
+		"coordinator's", s.URL, s.Status, what, s.Start)
 }
 
 // Temporary reports whether a retry may succeed.

@@ -23,8 +23,7 @@ func agentsCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
 	c.Flags().BoolVar(&broken, "broken", false, "only definitions that cannot be read, with the reason; runners' too")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
-	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken},
-		cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, noFiles))
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		if broken {
 			status = agent.Broken
@@ -49,25 +48,16 @@ func agentsCommand(a *app) *cobra.Command {
 
 func listAgents(a *app, p client.Page) error {
 	table := screen.NewTable("AGENT", "TYPE", "STATUS", "PARAMETERS", "DESCRIPTION")
-	return a.printList(p, "no agents; put one into the coordinator's agents folder, or see 'ao agents create --help'",
-		table, func(doc json.RawMessage) error {
-			var b agent.Blueprint
-			if err := json.Unmarshal(doc, &b); err != nil {
-				return err
-			}
-			table.Row(b.Name, b.Type, b.Status, screen.Truncate(parameterList(doc), 40), a.lastCell(b.Description))
-			return nil
+	return printList(a, p, "no agents; put one into the coordinator's agents folder, or see 'ao agents create --help'",
+		table, func(b agent.Blueprint) {
+			table.Row(b.Name, b.Type, b.Status, screen.Truncate(parameterList(b), 40), a.lastCell(b.Description))
 		})
 }
 
 // parameterList returns an agent's parameters on one line, optional ones in brackets.
-func parameterList(doc json.RawMessage) string {
-	schema, err := schemaOf(doc)
-	if err != nil {
-		return ""
-	}
+func parameterList(b agent.Blueprint) string {
 	var names []string
-	for _, f := range schema.Fields() {
+	for _, f := range schemaOf(b).Fields() {
 		if f.Required {
 			names = append(names, f.Name)
 			continue
@@ -78,80 +68,52 @@ func parameterList(doc json.RawMessage) string {
 }
 
 func listBroken(a *app, p client.Page) error {
-	between := ""
-	return a.printList(p, "no broken definitions", nil, func(doc json.RawMessage) error {
-		var b struct {
-			agent.BrokenFile
-			Runner string `json:"runner_id"` // its owner; empty: the coordinator
-		}
-		if err := json.Unmarshal(doc, &b); err != nil {
-			return err
-		}
-		var f screen.Facts
-		f.Add("agent", b.Name)
-		f.Add("runner", b.Runner)
-		f.Add("file", b.Path)
-		f.Add("error", b.Reason)
-		if err := a.print(between); err != nil {
-			return err
-		}
-		between = "\n"
-		return f.Write(a.out)
-	})
-}
-
-func agentShowCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes",
-		Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
-	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := agent.CheckName("agent", args[0]); err != nil {
-			return usageError{err}
-		}
-		doc, err := a.client.Get(ctx, nil, "agents", args[0])
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printDoc(doc)
-		}
-		return showAgent(a, doc)
-	})
-	return c
-}
-
-func showAgent(a *app, doc json.RawMessage) error {
-	var b agent.Blueprint
-	if err := json.Unmarshal(doc, &b); err != nil {
-		return err
+	type broken struct {
+		agent.BrokenFile
+		Runner string `json:"runner_id"` // its owner; empty: the coordinator
 	}
-	schema, err := schemaOf(doc)
+	var text strings.Builder
+	err := printList(a, p, "no broken definitions", nil, func(b broken) {
+		var f screen.Facts
+		f.Add("agent", b.Name, "runner", b.Runner, "file", b.Path, "error", b.Reason)
+		if text.Len() > 0 {
+			text.WriteString("\n")
+		}
+		_ = f.Write(&text) // cannot fail in memory
+	})
 	if err != nil {
 		return err
 	}
+	return a.print(text.String())
+}
+
+func agentShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: oneAgent,
+		ValidArgsFunction: completer{a}.agents,
+		RunE: a.withClient(func(ctx context.Context, args []string) error {
+			doc, err := a.client.Get(ctx, nil, "agents", args[0])
+			return show(a, doc, err, showAgent)
+		}),
+	}
+}
+
+func showAgent(a *app, b agent.Blueprint) error {
 	var f screen.Facts
-	f.Add("agent", b.Name)
-	f.Add("type", b.Type)
-	f.Add("status", b.Status)
-	f.Add("description", b.Description)
-	f.Add("tags", strings.Join(b.Tags, ", "))
-	f.Add("profile", b.ExecutorProfile)
+	f.Add("agent", b.Name, "type", b.Type, "status", b.Status, "description", b.Description,
+		"tags", strings.Join(b.Tags, ", "), "profile", b.ExecutorProfile)
 	if b.Demands != nil {
 		f.Add("demands", demands(*b.Demands))
 	}
 	if b.TimeoutSeconds > 0 {
 		f.Add("timeout", fmt.Sprintf("%d s", b.TimeoutSeconds))
 	}
-	f.Add("answer", outputRule(b))
-	f.Add("command", b.Command)
-	f.Add("runner", b.RunnerID)
-	if b.ModifiedAt != nil {
-		f.Add("changed", screen.At(a.now(), *b.ModifiedAt))
-	}
-	f.Add("system prompt", b.SystemPrompt)
+	f.Add("answer", outputRule(b), "command", b.Command, "runner", b.RunnerID, "changed", a.at(b.ModifiedAt),
+		"system prompt", b.SystemPrompt)
 	if err := f.Write(a.out); err != nil {
 		return err
 	}
-	return showFields(a, b.Name, schema.Fields())
+	return showFields(a, b.Name, schemaOf(b).Fields())
 }
 
 // showFields lists an agent's parameters and an example command.
@@ -215,8 +177,7 @@ func agentUpdateCommand(a *app) *cobra.Command {
 			"\n  ao agents update note-taker --status inactive",
 	}
 	c.Flags().StringVar(&status, "status", "", "active or inactive")
-	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive},
-		cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive}, noFiles))
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usageError{err}
@@ -243,28 +204,16 @@ func agentUpdateCommand(a *app) *cobra.Command {
 // saveAgent sends a definition and reports the result.
 func saveAgent(ctx context.Context, a *app, call client.Call, done string) error {
 	answer, err := a.client.Do(ctx, call)
-	switch {
-	case err != nil:
-		return err
-	case a.json:
-		return a.printDoc(answer.Doc)
-	}
-	var b agent.Blueprint
-	if err := json.Unmarshal(answer.Doc, &b); err != nil {
-		return err
-	}
-	a.note("%s %s", b.Name, done)
-	return nil
+	return show(a, answer.Doc, err, func(a *app, b agent.Blueprint) error {
+		a.note("%s %s", b.Name, done)
+		return nil
+	})
 }
 
 func agentDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent stored by the coordinator",
-		Args: exactlyOne("an agent"), ValidArgsFunction: completer{a}.agents}
-	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := agent.CheckName("agent", args[0]); err != nil {
-			return usageError{err}
-		}
-		return a.delete(ctx, "agents", args[0])
-	})
-	return c
+	return &cobra.Command{
+		Use: "delete AGENT", Short: "Delete an agent stored by the coordinator", Args: oneAgent,
+		ValidArgsFunction: completer{a}.agents,
+		RunE:              a.deleteArgument("agents"),
+	}
 }

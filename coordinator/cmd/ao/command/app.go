@@ -107,28 +107,75 @@ func (a *app) print(s string) error {
 	return err
 }
 
-// printList prints documents, one per line with --json. Otherwise it calls row for each, which adds it to the table
-// or, if there is none, prints it. An empty list prints none as a note.
-func (a *app) printList(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
-	for _, item := range p.Items {
-		show := row
+// show prints a document of the API: with --json as it is, otherwise by print.
+func show[T any](a *app, doc json.RawMessage, err error, print func(*app, T) error) error {
+	var v T
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.printDoc(doc)
+	}
+	if err := json.Unmarshal(doc, &v); err != nil {
+		return err
+	}
+	return print(a, v)
+}
+
+// done prints the answer to a change: with --json as it is, otherwise a note.
+func (a *app) done(doc json.RawMessage, err error, format string, args ...any) error {
+	switch {
+	case err != nil:
+		return err
+	case a.json && len(doc) > 0:
+		return a.printDoc(doc)
+	}
+	a.note(format, args...)
+	return nil
+}
+
+// printList prints a list: with --json its documents, one per line. Otherwise it calls add for each item and prints the
+// table, if there is one. For an empty list it prints none as a note.
+func printList[T any](a *app, p client.Page, none string, table *screen.Table, add func(T)) error {
+	for _, doc := range p.Items {
 		if a.json {
-			show = a.printDoc
+			if err := a.printDoc(doc); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := show(item); err != nil {
+		var v T
+		if err := json.Unmarshal(doc, &v); err != nil {
+			return err
+		}
+		add(v)
+	}
+	if !a.json && len(p.Items) == 0 {
+		a.note("%s", none)
+	} else if !a.json && table != nil {
+		if err := table.Write(a.out); err != nil {
 			return err
 		}
 	}
-	switch {
-	case a.json:
-		return nil
-	case len(p.Items) == 0:
-		a.note("%s", none)
-		return nil
-	case table == nil:
-		return nil
+	if p.Next != "" {
+		a.errs.println(screen.Line("more: repeat the command with --cursor " + p.Next + " or --all"))
 	}
-	return table.Write(a.out)
+	return nil
+}
+
+// at and age format a time; empty for nil.
+func (a *app) at(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return screen.At(a.now(), *t)
+}
+
+func (a *app) age(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return screen.Age(a.now(), *t)
 }
 
 // readObject reads a JSON object from a source; noun names it in errors.

@@ -18,9 +18,9 @@ import (
 
 // auditEntry is an entry of GET /audit.
 type auditEntry struct {
-	Time  time.Time `json:"time"`
-	Door  string    `json:"door"`
-	Actor *struct {
+	Time       time.Time `json:"time"`
+	EntryPoint string    `json:"door"`
+	Actor      *struct {
 		Kind       string `json:"kind"`
 		Name       string `json:"name"`
 		Session    string `json:"session_id"`
@@ -69,20 +69,16 @@ func auditCommand(a *app) *cobra.Command {
 	var actor, action, of string
 	c := &cobra.Command{
 		Use: "audit", Short: "List changes and refused requests, newest first", Args: cobra.NoArgs,
-		Long: "List changes and refused requests of all coordinators with their actors, kept for 30 days up to 64 " +
-			"MiB. It needs a token\n" +
-			"with scope admin. Lost entries are reported.",
+		Long: `List changes and refused requests of all coordinators with their actors, kept for 30 days up to 64 MiB.
+It needs a token with scope admin. Lost entries are reported.`,
 		Example: "  ao audit --actor ci --since 2h\n  ao audit --action agent   # agent.create, agent.change, " +
 			"agent.delete\n  ao audit --run run_…",
 	}
 	flags := c.Flags()
 	flags.StringVar(&actor, "actor", "", "only by this token, kind of actor, session, run, runner or credential")
-	flags.StringVar(&action, "action", "", "only this action, or those that begin with it and a dot")
+	flags.StringVar(&action, "action", "", "only this action, or those that start with it and a dot")
 	flags.StringVar(&of, "run", "", "only about this run, or by it")
 	pageFlags(c, &f, 50)
-	for _, name := range []string{"actor", "action"} {
-		completeFlag(c, name, cobra.NoFileCompletions)
-	}
 	completeFlag(c, "run", completer{a}.runs)
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		if of != "" {
@@ -103,37 +99,28 @@ func auditCommand(a *app) *cobra.Command {
 				q.Set(name, v)
 			}
 		}
-		return a.auditPages(ctx, q, f.all)
+		return auditPages(ctx, a, q, f.all)
 	})
 	return c
 }
 
 // auditPages prints one page or all pages.
-func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
+func auditPages(ctx context.Context, a *app, q url.Values, all bool) error {
 	// an empty page with a cursor: the scan is not complete
 	more := func(p client.Page) bool { return all || len(p.Items) == 0 }
-	p, err := pages(q, more, func() (client.Page, error) { return a.auditPage(ctx, q) })
+	p, err := pages(q, more, func() (client.Page, error) { return auditPage(ctx, a, q) })
 	if err != nil {
 		return err
 	}
 	table := screen.NewTable("TIME", "ACTOR", "FROM", "ACTION", "TARGET", "OUTCOME")
-	err = a.printList(p, "no entries", table, func(doc json.RawMessage) error {
-		var e auditEntry
-		if err := json.Unmarshal(doc, &e); err != nil {
-			return err
-		}
-		table.Row(screen.At(a.now(), e.Time), e.actor(), cmp.Or(e.From, e.Door), e.Action, e.target(),
+	return printList(a, p, "no entries", table, func(e auditEntry) {
+		table.Row(screen.At(a.now(), e.Time), e.actor(), cmp.Or(e.From, e.EntryPoint), e.Action, e.target(),
 			a.lastCell(e.outcome()))
-		return nil
 	})
-	if err == nil {
-		a.noteMore(p, "audit")
-	}
-	return err
 }
 
 // auditPage reads a page and reports missing entries.
-func (a *app) auditPage(ctx context.Context, q url.Values) (client.Page, error) {
+func auditPage(ctx context.Context, a *app, q url.Values) (client.Page, error) {
 	doc, err := a.client.Get(ctx, q, "audit")
 	if err != nil {
 		return client.Page{}, err

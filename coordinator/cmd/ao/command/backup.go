@@ -147,9 +147,8 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 		var replicas int
 		var login bus.Login
 		if err := config.Parse(config.Program{Name: "ao"}, nil, os.LookupEnv, config.NATSURL.To(&url),
-			config.NATSReplicas.To(&replicas),
-			config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert),
-			config.NATSKey.To(&login.Key)); err != nil {
+			config.NATSReplicas.To(&replicas), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA),
+			config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key)); err != nil {
 			return usageError{err}
 		}
 		if a.url != "" {

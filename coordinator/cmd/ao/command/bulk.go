@@ -39,13 +39,10 @@ func addBulkFlags(a *app, c *cobra.Command, m *bulk, statuses []string) {
 	f.StringVar(&m.since, "since", "", "select by creation: since 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
 	f.IntVar(&m.limit, "limit", 0, "at most this many, newest first (1 to 1000); 0: all")
 	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask for confirmation")
-	completeFlag(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions(statuses, noFiles))
 	completeFlag(c, "agent", completer{a}.agents)
 	completeFlag(c, "session", completer{a}.sessions)
 	completeFlag(c, "parent", completer{a}.sessions)
-	for _, name := range []string{"since", "limit"} {
-		completeFlag(c, name, cobra.NoFileCompletions)
-	}
 }
 
 // hasFilters reports whether the command selects by filters instead of ids.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -19,11 +18,10 @@ func callbacksCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
 		Use: "callbacks", Short: "List callbacks, newest first; redeliver one", Args: cobra.NoArgs,
-		Long: "List the callbacks of runs, to a parent session or a callback_url, with their status:\n" +
-			"waiting (the run has not ended), owed (the parent is busy, or attempts are left), delivered, suppressed " +
-			"(stopped with a tree),\n" +
-			"undeliverable (the parent is deleted or cannot be resumed), dead (all attempts of an HTTP " +
-			"callback failed).",
+		Long: `List the callbacks of runs, to a parent session or a callback_url, with their status: waiting (the run
+has not ended), owed (pending: the parent is busy, or attempts are left), delivered, suppressed (stopped with
+a tree), undeliverable (the parent is deleted or cannot be resumed), dead (all attempts of an HTTP callback
+failed).`,
 		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
 	}
 	filterFlags(a, c, &f, run.CallbackStatuses)
@@ -36,15 +34,8 @@ func callbacksCommand(a *app) *cobra.Command {
 		// a run may have two callbacks
 		wanted := func(status string) bool { return f.status == "" || slices.Contains(statuses, status) }
 		table := screen.NewTable("RUN", "ENDED", "TO", "CALLBACK", "TRIES", "NOTE")
-		err = a.printList(p, "no callbacks", table, func(doc json.RawMessage) error {
-			var r run.Run
-			if err := json.Unmarshal(doc, &r); err != nil {
-				return err
-			}
-			ended := ""
-			if r.EndedAt != nil {
-				ended = screen.Age(a.now(), *r.EndedAt)
-			}
+		return printList(a, p, "no callbacks", table, func(r run.Run) {
+			ended := a.age(r.EndedAt)
 			if c := r.Callback; c != nil && wanted(c.Status) {
 				table.Row(r.ID, ended, r.Parent, c.Status, "", a.lastCell(callNote(*c)))
 			}
@@ -55,17 +46,12 @@ func callbacksCommand(a *app) *cobra.Command {
 				}
 				table.Row(r.ID, ended, screen.Truncate(r.CallbackURL, 40), c.Status, tries, a.lastCell(callNote(*c)))
 			}
-			return nil
 		})
-		if err == nil {
-			a.noteMore(p, "callbacks")
-		}
-		return err
 	})
 	var m bulk
 	again := &cobra.Command{
 		Use:   "redeliver RUN | redeliver --status dead",
-		Short: "Redeliver the HTTP callback of a run now, or of all matching runs", Args: m.args(exactlyOne("a run")),
+		Short: "Redeliver the HTTP callback of a run now, or of all matching runs", Args: m.args(oneRun),
 		ValidArgsFunction: completer{a}.runs,
 		Example:           "  ao callbacks redeliver run_…\n  ao callbacks redeliver --status dead --since 2h",
 	}
@@ -74,19 +60,9 @@ func callbacksCommand(a *app) *cobra.Command {
 		if m.hasFilters() {
 			return m.apply(ctx, a, "redeliver the callbacks of", "run", "callbacks", "redeliver")
 		}
-		if err := run.CheckID(args[0]); err != nil {
-			return usageError{err}
-		}
 		answer, err := a.client.Do(ctx,
 			client.Call{Method: http.MethodPost, Path: []string{"callbacks", args[0], "redeliver"}})
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printDoc(answer.Doc)
-		}
-		a.note("redelivering the callback of %s; 'ao callbacks' shows the result", args[0])
-		return nil
+		return a.done(answer.Doc, err, "redelivering the callback of %s; 'ao callbacks' shows the result", args[0])
 	})
 	c.AddCommand(again)
 	return c

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"ao/coordinator/cmd/ao/screen"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const (
@@ -22,6 +24,22 @@ const (
 func completeFlag(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err) // the flag does not exist: a programming error
+	}
+}
+
+// fileFlags are flags whose values are files or folders.
+var fileFlags = []string{"params", "output-schema", "file", "answer", "ca", "dir", "project-dir", "nats-data",
+	"nats-staging"}
+
+// completeNoFiles keeps shells from completing file names for all other flags that have no completion of their own.
+func completeNoFiles(c *cobra.Command) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, done := c.GetFlagCompletionFunc(f.Name); !done && !slices.Contains(fileFlags, f.Name) {
+			completeFlag(c, f.Name, cobra.NoFileCompletions)
+		}
+	})
+	for _, sub := range c.Commands() {
+		completeNoFiles(sub)
 	}
 }
 
@@ -99,7 +117,7 @@ func (k completer) runners(c *cobra.Command, args []string, _ string) ([]string,
 	return k.complete(c, "runners", "runner_id", describeBy("executor_profile", "hostname", "status")), noFiles
 }
 
-// runsOrSessions completes runs, or sessions if the word begins with s.
+// runsOrSessions completes runs, or sessions if the argument starts with s.
 func (k completer) runsOrSessions(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case len(args) > 0:
@@ -122,12 +140,12 @@ func (k completer) param(c *cobra.Command, args []string, typed string) ([]strin
 	if err != nil {
 		return nil, none
 	}
-	schema, err := schemaOf(doc)
+	b, err := parseAgent(doc)
 	if err != nil {
 		return nil, none
 	}
 	var all []string
-	for _, f := range schema.Fields() {
+	for _, f := range schemaOf(b).Fields() {
 		all = append(all, screen.Line(f.Name)+"=\t"+screen.Truncate(f.Type+" "+f.Description, noteWidth))
 	}
 	return all, noFiles | cobra.ShellCompDirectiveNoSpace

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"strconv"
 
@@ -20,23 +19,16 @@ func countRuns(ctx context.Context, a *app, f filter) error {
 		q.Del(name)
 	}
 	doc, err := a.client.Get(ctx, q, "runs", "count")
-	switch {
-	case err != nil:
-		return err
-	case a.json:
-		return a.printDoc(doc)
-	}
-	var n struct {
+	type count struct {
 		Count int  `json:"count"`
 		Exact bool `json:"exact"`
 	}
-	if err := json.Unmarshal(doc, &n); err != nil {
-		return err
-	}
-	if !n.Exact {
-		a.note("incomplete count: the search timed out; narrow it, for example with --since")
-	}
-	return a.print(strconv.Itoa(n.Count) + "\n")
+	return show(a, doc, err, func(a *app, n count) error {
+		if !n.Exact {
+			a.note("incomplete count: the search timed out; narrow it, for example with --since")
+		}
+		return a.print(strconv.Itoa(n.Count) + "\n")
+	})
 }
 
 // runsAsCSV prints matching runs as CSV: all, or up to the limit.

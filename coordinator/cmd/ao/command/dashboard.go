@@ -61,10 +61,8 @@ func (a *app) dashboardURLs(ctx context.Context) (plain, login string, err error
 	if err != nil {
 		return "", "", err
 	}
-	var me struct {
-		Login bool `json:"login"`
-	}
-	if err := json.Unmarshal(doc, &me); err != nil || !me.Login {
+	var caller me
+	if err := json.Unmarshal(doc, &caller); err != nil || !caller.Login {
 		return plain, plain, err
 	}
 	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"login", "codes"}})

@@ -32,7 +32,6 @@ func doctorCommand(a *app) *cobra.Command {
 		Args: cobra.NoArgs}
 	c.Flags().StringVar(&monitor, "nats-monitor", "",
 		"monitoring port of a NATS server, such as http://127.0.0.1:8222, to check how it syncs to disk")
-	completeFlag(c, "nats-monitor", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		found := doctor.Check(ctx, doctor.Config{
 			URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")),
@@ -43,8 +42,7 @@ func doctorCommand(a *app) *cobra.Command {
 			return ctx.Err()
 		}
 		seen := slices.ContainsFunc(found, func(f checkup.Finding) bool {
-			return f.Verdict != checkup.Skip &&
-				f.Check != "ao"
+			return f.Verdict != checkup.Skip && f.Check != "ao"
 		})
 		well := seen && !slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict == checkup.Fail })
 		if err := showFindings(a, found, well); err != nil {

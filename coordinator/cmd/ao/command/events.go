@@ -19,12 +19,11 @@ func eventsCommand(a *app) *cobra.Command {
 		Args: exactlyOne("a run or a session"),
 		Long: `Show the events of a session or of one run, oldest first. With -f also new ones: of a run until
 it ends, of a session until Ctrl-C. Lost connections are resumed without gaps.`,
-		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: completer{
-			a}.runsOrSessions,
+		Example:           "  ao events -f ses_…\n  ao events run_… --json | jq .event_type",
+		ValidArgsFunction: completer{a}.runsOrSessions,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow new events")
 	c.Flags().StringVar(&after, "after", "", "only events after this position (<runs>-<events>)")
-	completeFlag(c, "after", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		w := eventPrinter{app: a, session: args[0]}
 		path, err := apiPath(args[0])

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ao/coordinator/cmd/ao/screen"
-	"ao/shared/run"
 
 	"github.com/spf13/cobra"
 )
@@ -58,44 +57,27 @@ type candidate struct {
 }
 
 func explainCommand(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "explain RUN", Short: "Explain why a run is waiting, or why it ended as it did", Args: exactlyOne("a run"),
+	return &cobra.Command{
+		Use: "explain RUN", Short: "Explain why a run is waiting, or why it ended as it did", Args: oneRun,
 		ValidArgsFunction: completer{a}.runs,
-		Long: "Explain why a run is waiting (runners that do not match, runs that hold the slots, runs before it) or " +
-			"why it ended as it\n" +
-			"did, with a history.\n\nExit codes: 0 explained, whatever the run's status; 1 no such run, or the " +
-			"coordinator refused.",
+		Long: `Explain why a run is waiting (runners that do not match, runs that hold the slots, runs before it) or why
+it ended as it did, with a history.
+
+Exit codes: 0 explained, whatever the run's status; 1 no such run, or the coordinator refused.`,
+		RunE: a.withClient(func(ctx context.Context, args []string) error {
+			doc, err := a.client.Get(ctx, nil, "runs", args[0], "explain")
+			return show(a, doc, err, showExplanation)
+		}),
 	}
-	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := run.CheckID(args[0]); err != nil {
-			return usageError{err}
-		}
-		doc, err := a.client.Get(ctx, nil, "runs", args[0], "explain")
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printDoc(doc)
-		}
-		var e explanation
-		if err := json.Unmarshal(doc, &e); err != nil {
-			return err
-		}
-		return showExplanation(a, e)
-	})
-	return c
 }
 
 func showExplanation(a *app, e explanation) error {
 	var f screen.Facts
-	f.Add("run", e.RunID)
-	f.Add("agent", e.Agent)
-	f.Add("session", e.SessionID)
 	status := e.Status
 	if e.MaxAttempts > 1 {
 		status += fmt.Sprintf(", attempt %d of %d", e.Attempt, e.MaxAttempts)
 	}
-	f.Add("status", status)
+	f.Add("run", e.RunID, "agent", e.Agent, "session", e.SessionID, "status", status)
 	if e.WaitsFor != nil {
 		f.Add("waits for", e.WaitsFor.Reason)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/agent"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ func filterFlags(a *app, c *cobra.Command, f *filter, statuses []string) {
 	flags.StringVar(&f.agent, "agent", "", "only of this agent")
 	flags.StringVar(&f.parent, "parent", "", "only with this parent session")
 	pageFlags(c, f, 20)
-	completeFlag(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions(statuses, noFiles))
 	completeFlag(c, "agent", completer{a}.agents)
 	completeFlag(c, "parent", completer{a}.sessions)
 }
@@ -45,9 +46,6 @@ func pageFlags(c *cobra.Command, f *filter, limit int) {
 	flags.IntVar(&f.limit, "limit", limit, "maximum rows per page")
 	flags.StringVar(&f.cursor, "cursor", "", "continue after the page that printed this cursor")
 	flags.BoolVar(&f.all, "all", false, "all pages")
-	for _, name := range []string{"since", "limit", "cursor"} {
-		completeFlag(c, name, cobra.NoFileCompletions)
-	}
 }
 
 func (f filter) query(now time.Time) (url.Values, error) {
@@ -118,14 +116,6 @@ func pages(q url.Values, more func(client.Page) bool, read func() (client.Page, 
 	return all, err
 }
 
-// noteMore says how to get the next page.
-func (a *app) noteMore(p client.Page, of string) {
-	if p.Next != "" {
-		a.errs.println(screen.Line(fmt.Sprintf("more: repeat the %[2]s command with --cursor %[1]s or --all", p.Next,
-			of)))
-	}
-}
-
 func statuses[S ~string](all []S) []string {
 	var names []string
 	for _, s := range all {
@@ -144,15 +134,28 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// exactlyOne requires exactly one argument.
-func exactlyOne(what string) cobra.PositionalArgs {
+// exactlyOne requires exactly one argument that the checks accept.
+func exactlyOne(what string, checks ...func(string) error) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return fmt.Errorf("name %s, exactly one (got %d)", what, len(args))
 		}
+		for _, check := range checks {
+			if err := check(args[0]); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
 }
+
+// The arguments of commands on one thing.
+var (
+	oneRun     = exactlyOne("a run", run.CheckID)
+	oneSession = exactlyOne("a session", run.CheckSessionID)
+	oneAgent   = exactlyOne("an agent", func(name string) error { return agent.CheckName("agent", name) })
+	oneSchema  = exactlyOne("an output schema", func(name string) error { return agent.CheckName("name", name) })
+)
 
 // apiPath returns the API path of a run or session.
 func apiPath(id string) ([]string, error) {

@@ -43,10 +43,9 @@ func schemaValidateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "validate SCHEMA", Short: "Check an output schema and, with --answer, an answer; store nothing",
 		Args: exactlyOne("a file with a schema, '{…}', or -"),
-		Long: "Check a JSON Schema as the coordinator does and print errors with line and column. With --answer, " +
-			"print the JSON that a\n" +
-			"worker would extract from that answer.\n" +
-			"Exit codes: 0 schema and answer are valid, 1 not valid, 2 usage error, 5 coordinator unreachable.",
+		Long: `Check a JSON Schema as the coordinator does and print errors with line and column. With --answer, print
+the JSON that a worker would extract from that answer.
+Exit codes: 0 schema and answer are valid, 1 not valid, 2 usage error, 5 coordinator unreachable.`,
 		Example: "  ao schemas validate findings.json\n  ao schemas validate findings.json --answer answer.txt",
 	}
 	c.Flags().StringVar(&answer, "answer", "", "an answer of a model: a file, or - for standard input")
@@ -79,11 +78,11 @@ func validationBody(a *app, schema, answer string, strict bool) ([]byte, error) 
 	body := map[string]any{"schema_text": string(text)}
 	switch {
 	case answer != "":
-		said, err := a.readSource(answer)
+		text, err := a.readSource(answer)
 		if err != nil {
 			return nil, err
 		}
-		body["answer"] = string(said)
+		body["answer"] = string(text)
 		if strict {
 			body["options"] = map[string]bool{"strict_json_only": true}
 		}
@@ -140,10 +139,9 @@ func agentPreviewCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "preview AGENT|DEFINITION", Short: "Show the prompts of a run and the runners that match; store nothing",
 		Args: exactlyOne("an agent, a file with a definition, '{…}', or -"), ValidArgsFunction: completer{a}.agents,
-		Long: "Show the system prompt and the prompt that a run of an agent would get, and which runners match. A " +
-			"definition that is not\n" +
-			"stored yet is a file, inline '{…}', or - for standard input.\n" +
-			"Exit codes: 0 the parameters are valid, 1 they are not, or the definition is refused.",
+		Long: `Show the system prompt and the prompt that a run of an agent would get, and which runners match. A
+definition that is not stored yet is a file, inline '{…}', or - for standard input.
+Exit codes: 0 the parameters are valid, 1 they are not, or the definition is refused.`,
 		Example: "  ao agents preview reviewer --prompt 'Look at src'\n  ao agents preview ./reviewer/agent.json " +
 			"--params params.json",
 	}
@@ -151,7 +149,6 @@ func agentPreviewCommand(a *app) *cobra.Command {
 		"all parameters as a JSON object: a file, '{…}', or - for standard input")
 	c.Flags().StringVar(&prompt, "prompt", "", "the parameter prompt")
 	c.MarkFlagsMutuallyExclusive("params", "prompt")
-	completeFlag(c, "prompt", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		body, err := previewBody(a, args[0], params, prompt)
 		if err != nil {
@@ -202,8 +199,8 @@ func showPreview(a *app, doc json.RawMessage) error {
 	var p struct {
 		Valid   bool        `json:"valid"`
 		Wrong   []violation `json:"validation_errors"`
-		Prompt  *string     `json:"prompt"`
-		System  *string     `json:"system_prompt"`
+		Prompt  string      `json:"prompt"`
+		System  string      `json:"system_prompt"`
 		Runners []struct {
 			ID         string `json:"runner_id"`
 			Hostname   string `json:"hostname"`
@@ -224,14 +221,7 @@ func showPreview(a *app, doc json.RawMessage) error {
 		return exitCode(exitFailed)
 	}
 	var f screen.Facts
-	for _, text := range []struct {
-		name string
-		of   *string
-	}{{"system prompt", p.System}, {"prompt", p.Prompt}} {
-		if text.of != nil {
-			f.Add(text.name, strings.TrimRight(*text.of, "\n"))
-		}
-	}
+	f.Add("system prompt", strings.TrimRight(p.System, "\n"), "prompt", strings.TrimRight(p.Prompt, "\n"))
 	if err := f.Write(a.out); err != nil {
 		return err
 	}

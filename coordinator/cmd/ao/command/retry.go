@@ -43,7 +43,7 @@ func retryCommand(a *app) *cobra.Command {
 	var o retryFlags
 	c := &cobra.Command{
 		Use: "retry RUN | retry --status failed [--agent AGENT]", Short: "Start a run again, or all matching runs",
-		Long: retryLong, Example: retryExample, Args: m.args(exactlyOne("a run")), ValidArgsFunction: completer{a}.runs,
+		Long: retryLong, Example: retryExample, Args: m.args(oneRun), ValidArgsFunction: completer{a}.runs,
 	}
 	f := c.Flags()
 	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p",
@@ -58,18 +58,12 @@ func retryCommand(a *app) *cobra.Command {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
 	f.StringVar(&m.code, "error", "", "select by error code, such as timeout")
 	addBulkFlags(a, c, &m, []string{string(run.Failed), string(run.Stopped), string(run.Completed)})
-	for _, name := range []string{"param", "prompt", "timeout", "idempotency-key", "error"} {
-		completeFlag(c, name, cobra.NoFileCompletions)
-	}
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			if len(o.given) > 0 || o.params != "" || o.same || o.timeout != 0 {
 				return usagef("parameters, --same-session and --timeout need one run; omit them or give the run's id")
 			}
 			return m.apply(ctx, a, "retry", "run", "runs", "retry")
-		}
-		if err := run.CheckID(args[0]); err != nil {
-			return usageError{err}
 		}
 		body, err := o.body(ctx, a, args[0])
 		if err != nil {

@@ -88,10 +88,6 @@ func (a *app) root() *cobra.Command {
 		"file of certificate authorities to trust besides the system's, for https (AO_CA)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false,
 		"print the API's JSON documents, lists one per line; errors too")
-	for _, flag := range []string{"url", "token"} {
-		// fails only for a flag that does not exist
-		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Other commands:"})
 	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), treeCommand(a), showCommand(a), explainCommand(a),
 		resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
@@ -108,6 +104,7 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommand(help(root))
 	root.SetHelpCommandGroupID("around")
 	root.SetCompletionCommandGroupID("around")
+	completeNoFiles(root)
 	return root
 }
 

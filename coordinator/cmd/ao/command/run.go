@@ -111,10 +111,6 @@ func addRunFlags(a *app, c *cobra.Command, o *runFlags) {
 	completeFlag(c, "param", completer{a}.param)
 	completeFlag(c, "resume", completer{a}.sessions)
 	completeFlag(c, "parent", completer{a}.sessions)
-	for _, name := range []string{"prompt", "session", "hostname", "profile", "tag", "timeout", "max-attempts",
-		"callback-url"} {
-		completeFlag(c, name, cobra.NoFileCompletions)
-	}
 }
 
 // args requires an agent's name, unless a session is resumed.
@@ -140,7 +136,6 @@ func runCommand(a *app) *cobra.Command {
 		"repeating the same command with the same key starts one run only")
 	c.Flags().BoolVarP(&detach, "detach", "d", false, "do not wait; print the ids of run and session")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
-	completeFlag(c, "idempotency-key", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		body, err := requestBody(ctx, a, o, args)
 		if err != nil {
@@ -293,20 +288,22 @@ func schemaFor(ctx context.Context, a *app, r request, given []param.Argument) (
 	if err != nil {
 		return param.Schema{}, err
 	}
-	return schemaOf(answer.Doc)
+	b, err := parseAgent(answer.Doc)
+	return schemaOf(b), err
 }
 
-// schemaOf returns the schema in an agent's document; an autonomous agent without one takes a prompt.
-func schemaOf(doc json.RawMessage) (param.Schema, error) {
-	var b struct {
-		Type   string          `json:"type"`
-		Schema json.RawMessage `json:"parameters_schema"`
+// schemaOf returns an agent's schema; an autonomous agent without one takes a prompt.
+func schemaOf(b agent.Blueprint) param.Schema {
+	if b.Type == run.Autonomous && (b.ParametersSchema == nil || string(b.ParametersSchema) == "null") {
+		return param.Implicit
 	}
+	return param.NewSchema(b.ParametersSchema)
+}
+
+// parseAgent parses an agent's document.
+func parseAgent(doc json.RawMessage) (b agent.Blueprint, err error) {
 	if err := json.Unmarshal(doc, &b); err != nil {
-		return param.Schema{}, fmt.Errorf("the agent cannot be read: %w", err)
+		return b, fmt.Errorf("the agent cannot be read: %w", err)
 	}
-	if b.Type == run.Autonomous && (b.Schema == nil || string(b.Schema) == "null") {
-		return param.Implicit, nil
-	}
-	return param.NewSchema(b.Schema), nil
+	return b, nil
 }

@@ -17,17 +17,17 @@ import (
 
 // runner is the part of a runner that is shown.
 type runner struct {
-	ID       string            `json:"runner_id"`
-	Status   string            `json:"status"`
-	Hostname string            `json:"hostname"`
-	Profile  string            `json:"executor_profile"`
-	Type     string            `json:"executor_type"`
-	Dir      string            `json:"project_dir"`
-	Tags     []string          `json:"tags"`
-	Slots    int               `json:"max_concurrent_runs"`
-	Busy     *int              `json:"running"`
-	Agents   []json.RawMessage `json:"agents"`
-	LastBeat *time.Time        `json:"last_heartbeat"`
+	ID            string            `json:"runner_id"`
+	Status        string            `json:"status"`
+	Hostname      string            `json:"hostname"`
+	Profile       string            `json:"executor_profile"`
+	Type          string            `json:"executor_type"`
+	Dir           string            `json:"project_dir"`
+	Tags          []string          `json:"tags"`
+	Slots         int               `json:"max_concurrent_runs"`
+	Busy          *int              `json:"running"`
+	Agents        []json.RawMessage `json:"agents"`
+	LastHeartbeat *time.Time        `json:"last_heartbeat"`
 }
 
 var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
@@ -41,25 +41,14 @@ func runnersCommand(a *app) *cobra.Command {
 		}
 		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARTBEAT",
 			"FOLDER")
-		return a.printList(p, "no runners; scripts/up starts one with the coordinator", table,
-			func(doc json.RawMessage) error {
-				var r runner
-				if err := json.Unmarshal(doc, &r); err != nil {
-					return err
-				}
-				slots := strconv.Itoa(r.Slots)
-				if r.Busy != nil {
-					slots = strconv.Itoa(*r.Busy) + "/" + slots
-				}
-				heard := ""
-				if r.LastBeat != nil {
-					heard = screen.Age(a.now(), *r.LastBeat)
-				}
-				table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Truncate(r.Hostname, 30), slots,
-					strconv.Itoa(len(r.Agents)),
-					screen.Truncate(strings.Join(r.Tags, ","), 30), heard, pathTail(r.Dir, 40))
-				return nil
-			})
+		return printList(a, p, "no runners; scripts/up starts one with the coordinator", table, func(r runner) {
+			slots := strconv.Itoa(r.Slots)
+			if r.Busy != nil {
+				slots = strconv.Itoa(*r.Busy) + "/" + slots
+			}
+			table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Truncate(r.Hostname, 30), slots, strconv.Itoa(len(
+				r.Agents)), screen.Truncate(strings.Join(r.Tags, ","), 30), a.age(r.LastHeartbeat), pathTail(r.Dir, 40))
+		})
 	})
 	drain := &cobra.Command{
 		Use: "delete RUNNER", Aliases: []string{"drain"},
@@ -71,14 +60,7 @@ func runnersCommand(a *app) *cobra.Command {
 			return usagef("%.80q is not the id of a runner (rnr_…); 'ao runners' lists them", args[0])
 		}
 		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{"runners", args[0]}})
-		switch {
-		case err != nil:
-			return err
-		case a.json && len(answer.Doc) > 0:
-			return a.printDoc(answer.Doc)
-		}
-		a.note("%s takes no new runs, finishes its own and exits", args[0])
-		return nil
+		return a.done(answer.Doc, err, "%s takes no new runs, finishes its own and exits", args[0])
 	})
 	c.AddCommand(drain)
 	return c

@@ -44,8 +44,6 @@ an outage without missing a run's newest state. Ctrl-C ends it with exit code 0.
 	c.MarkFlagsMutuallyExclusive("cursor", "follow")
 	completeFlag(c, "session", completer{a}.sessions)
 	completeFlag(c, "retry-of", completer{a}.runs)
-	completeFlag(c, "q", cobra.NoFileCompletions)
-	completeFlag(c, "runner", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		switch {
 		case count:
@@ -66,18 +64,9 @@ func listRuns(ctx context.Context, a *app, f filter) error {
 		return err
 	}
 	table := newRunTable()
-	err = a.printList(p, "no runs", table, func(doc json.RawMessage) error {
-		var r run.Run
-		if err := json.Unmarshal(doc, &r); err != nil {
-			return err
-		}
+	return printList(a, p, "no runs", table, func(r run.Run) {
 		table.Row(runCells(a, r, a.lastCell(runNote(r)))...)
-		return nil
 	})
-	if err == nil {
-		a.noteMore(p, "runs")
-	}
-	return err
 }
 
 func newRunTable() *screen.Table {
@@ -122,42 +111,28 @@ func runNote(r run.Run) string {
 }
 
 func showCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show the details of a run or a session",
-		Args: exactlyOne("a run or a session"), ValidArgsFunction: completer{a}.runsOrSessions}
-	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		path, err := apiPath(args[0])
-		if err != nil {
-			return err
-		}
-		doc, err := a.client.Get(ctx, nil, path...)
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printDoc(doc)
-		case path[0] == "sessions":
-			return showSession(a, doc)
-		}
-		return showRun(a, doc)
-	})
-	return c
+	return &cobra.Command{
+		Use: "show RUN|SESSION", Short: "Show the details of a run or a session",
+		Args: exactlyOne("a run or a session"), ValidArgsFunction: completer{a}.runsOrSessions,
+		RunE: a.withClient(func(ctx context.Context, args []string) error {
+			path, err := apiPath(args[0])
+			if err != nil {
+				return err
+			}
+			doc, err := a.client.Get(ctx, nil, path...)
+			if path[0] == "sessions" {
+				return show(a, doc, err, showSession)
+			}
+			return show(a, doc, err, showRun)
+		}),
+	}
 }
 
-func showRun(a *app, doc json.RawMessage) error {
-	var r run.Run
-	if err := json.Unmarshal(doc, &r); err != nil {
-		return err
-	}
+func showRun(a *app, r run.Run) error {
 	var f screen.Facts
-	f.Add("run", r.ID)
-	f.Add("session", r.SessionID)
-	f.Add("parent", parent(r.Parent, r.ParentDeleted))
-	f.Add("retry of", r.RetryOf)
-	f.Add("agent", r.Agent)
-	f.Add("type", r.Type)
-	f.Add("status", string(r.Status))
-	f.Add("waiting for", r.WaitingFor)
-	f.Add("stopped with the tree of", r.StoppedWith)
+	f.Add("run", r.ID, "session", r.SessionID, "parent", parent(r.Parent, r.ParentDeleted), "retry of", r.RetryOf,
+		"agent", r.Agent, "type", r.Type, "status", string(r.Status), "waiting for", r.WaitingFor,
+		"stopped with the tree of", r.StoppedWith)
 	if r.Error != nil {
 		f.Add("error", strings.Join(faultLines(r.Error), "\n"))
 	}
@@ -168,26 +143,14 @@ func showRun(a *app, doc json.RawMessage) error {
 	case r.Attempt > 1:
 		f.Add("attempt", strconv.Itoa(r.Attempt))
 	}
-	if r.Callback != nil {
-		f.Add("callback", strings.TrimSpace(r.Callback.Status+" "+callNote(*r.Callback)))
+	if c := r.Callback; c != nil {
+		f.Add("callback", strings.TrimSpace(c.Status+" "+callNote(*c)))
 	}
-	if r.HTTPCallback != nil {
-		f.Add("HTTP callback", strings.TrimSpace(r.CallbackURL+": "+r.HTTPCallback.Status+" "+
-			callNote(*r.HTTPCallback)))
+	if c := r.HTTPCallback; c != nil {
+		f.Add("HTTP callback", strings.TrimSpace(r.CallbackURL+": "+c.Status+" "+callNote(*c)))
 	}
-	if r.NextAt != nil {
-		f.Add("next attempt", screen.At(a.now(), *r.NextAt))
-	}
-	f.Add("demands", demands(r.Demands))
-	f.Add("created", screen.At(a.now(), r.CreatedAt))
-	for _, at := range []struct {
-		name string
-		t    *time.Time
-	}{{"claimed", r.ClaimedAt}, {"started", r.StartedAt}, {"ended", r.EndedAt}} {
-		if at.t != nil {
-			f.Add(at.name, screen.At(a.now(), *at.t))
-		}
-	}
+	f.Add("next attempt", a.at(r.NextAt), "demands", demands(r.Demands), "created", a.at(&r.CreatedAt),
+		"claimed", a.at(r.ClaimedAt), "started", a.at(r.StartedAt), "ended", a.at(r.EndedAt))
 	if r.TimeoutAt != nil && !r.Status.Final() {
 		f.Add("times out", r.TimeoutAt.Local().Format(time.DateTime))
 	}
@@ -230,7 +193,6 @@ no JSON, its standard error on standard error. With --json, the whole result doc
 	}
 	var most int
 	c.Flags().IntVar(&most, "max-bytes", 0, "cut longer texts to about this many bytes; 0: the whole result")
-	completeFlag(c, "max-bytes", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		path, err := apiPath(args[0])
 		if err != nil {
@@ -244,46 +206,33 @@ no JSON, its standard error on standard error. With --json, the whole result doc
 			q.Set("max_bytes", strconv.Itoa(most))
 		}
 		doc, err := a.client.Get(ctx, q, append(path, "result")...)
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printDoc(doc)
-		}
-		var res struct {
-			run.Result
-			truncation
-		}
-		if err := json.Unmarshal(doc, &res); err != nil {
-			return err
-		}
-		if o, ok := programOutputOf(res.Result); ok && o.Stderr != "" {
-			a.note("%s", o.Stderr)
-		}
-		if res.ExitCode != nil && *res.ExitCode != 0 {
-			a.note("the program exited with code %d", *res.ExitCode)
-		}
-		return showTruncated(a, res.Result, res.truncation)
+		return show(a, doc, err, showCutResult)
 	})
 	return c
 }
 
-// truncation are the members of a cut result.
-type truncation struct {
+// cutResult is a result that may have been cut.
+type cutResult struct {
+	run.Result
 	Truncated bool   `json:"truncated"`
 	Bytes     int    `json:"bytes"`
 	Head      string `json:"head"` // beginning of a result that is too large even without its texts
 }
 
-// showTruncated prints a result that may have been cut.
-func showTruncated(a *app, res run.Result, cut truncation) error {
-	if cut.Truncated {
-		a.note("truncated; the whole result has %d bytes", cut.Bytes)
+func showCutResult(a *app, res cutResult) error {
+	if o, ok := programOutputOf(res.Result); ok && o.Stderr != "" {
+		a.note("%s", o.Stderr)
 	}
-	if cut.Head != "" {
-		return a.print(a.lastCell(cut.Head) + "\n")
+	if res.ExitCode != nil && *res.ExitCode != 0 {
+		a.note("the program exited with code %d", *res.ExitCode)
 	}
-	return showResult(a, res)
+	if res.Truncated {
+		a.note("truncated; the whole result has %d bytes", res.Bytes)
+	}
+	if res.Head != "" {
+		return a.print(a.lastCell(res.Head) + "\n")
+	}
+	return showResult(a, res.Result)
 }
 
 func waitCommand(a *app) *cobra.Command {
@@ -291,17 +240,13 @@ func waitCommand(a *app) *cobra.Command {
 	var quiet bool
 	c := &cobra.Command{
 		Use: "wait RUN", Short: "Wait until a run ends and print its result, as 'ao run' does",
-		Args: exactlyOne("a run"), ValidArgsFunction: completer{a}.runs,
+		Args: oneRun, ValidArgsFunction: completer{a}.runs,
 		Long: "Wait until a run ends, show its progress, print its result.\n" +
 			"Exit codes: 0 completed, 1 failed, 3 stopped, 4 wait timed out and the run continues.",
 	}
 	c.Flags().Var(&limit, "timeout", "how long to wait, such as 90s; the run continues after it (default: no limit)")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
-	completeFlag(c, "timeout", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := run.CheckID(args[0]); err != nil {
-			return usageError{err}
-		}
 		doc, err := a.client.Get(ctx, nil, "runs", args[0])
 		if err != nil {
 			return err
@@ -320,14 +265,12 @@ func stopCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or all runs of sessions",
 		Args: m.args(atLeastOne("a run or a session")), ValidArgsFunction: completer{a}.runsOrSessions,
-		Long: "Stop runs, or all running and waiting runs of sessions. 'ao wait RUN' waits until one has ended.\n" +
-			"Runs of descendants continue and are listed. With --tree they are stopped too, and so are runs started " +
-			"below later, until\n" +
-			"the session is resumed.\n" +
-			"With several ids, each is stopped even if another is refused; the exit code is that of the " +
-			"first refusal.\n" +
-			"With filters instead of ids, all matching runs that have not ended are stopped, after confirmation " +
-			"unless --yes is given.",
+		Long: `Stop runs, or all running and waiting runs of sessions. 'ao wait RUN' waits until one has ended.
+Runs of descendants continue and are listed. With --tree they are stopped too, and so are runs started below
+later, until the session is resumed.
+With several ids, each is stopped even if another is refused; the exit code is that of the first refusal.
+With filters instead of ids, all matching runs that have not ended are stopped, after confirmation unless
+--yes is given.`,
 		Example: "  ao stop run_…\n  ao stop --tree ses_…\n  ao stop --agent crawler --status pending",
 	}
 	var tree bool
@@ -417,21 +360,10 @@ func callNote(c run.CallbackState) string {
 	return c.Reason
 }
 
-func showSession(a *app, doc json.RawMessage) error {
-	var s run.Session
-	if err := json.Unmarshal(doc, &s); err != nil {
-		return err
-	}
+func showSession(a *app, s run.Session) error {
 	var f screen.Facts
-	f.Add("session", s.ID)
-	f.Add("parent", parent(s.Parent, s.ParentGone))
-	f.Add("agent", s.Agent)
-	f.Add("type", s.AgentType)
-	f.Add("status", string(s.Status))
-	f.Add("folder", s.ProjectDir)
-	f.Add("runs", strconv.Itoa(s.Runs))
-	f.Add("last run", s.LastRun)
-	f.Add("created", screen.At(a.now(), s.CreatedAt))
-	f.Add("changed", screen.At(a.now(), s.ModifiedAt))
+	f.Add("session", s.ID, "parent", parent(s.Parent, s.ParentGone), "agent", s.Agent, "type", s.AgentType,
+		"status", string(s.Status), "folder", s.ProjectDir, "runs", strconv.Itoa(s.Runs), "last run", s.LastRun,
+		"created", a.at(&s.CreatedAt), "changed", a.at(&s.ModifiedAt))
 	return f.Write(a.out)
 }

@@ -26,7 +26,7 @@ type runScreen struct {
 	mu      sync.Mutex
 	runs    []run.Run // the newest first
 	more    bool      // older runs exist
-	trouble string    // of the connection; empty: none
+	problem string    // of the connection; empty: none
 }
 
 // watch repaints the list after each change and every second, until q or Ctrl-C.
@@ -63,7 +63,7 @@ func (s *runScreen) watch(ctx context.Context, terminal fullScreen, of client.Ru
 }
 
 func (s *runScreen) notice(text string) {
-	s.update(func() { s.trouble = text })
+	s.update(func() { s.problem = text })
 }
 
 // update changes the list and requests a repaint.
@@ -86,7 +86,7 @@ func (s *runScreen) changes(c client.RunChanges) error {
 	}
 	short := false
 	s.update(func() {
-		s.trouble = ""
+		s.problem = ""
 		if c.Page {
 			s.runs, s.more = changed, c.More
 			return
@@ -131,8 +131,8 @@ func (s *runScreen) render(height int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := "live"
-	if s.trouble != "" {
-		state = screen.Line(s.trouble)
+	if s.problem != "" {
+		state = screen.Line(s.problem)
 	}
 	head := fmt.Sprintf("ao runs  %s  %s  %s", screen.Line(s.app.client.URL()),
 		s.app.now().Local().Format(time.TimeOnly), state)

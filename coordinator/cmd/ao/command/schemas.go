@@ -29,12 +29,10 @@ type outputSchema struct {
 func schemasCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "schemas", Short: "List named output schemas; show, create and delete them", Args: cobra.NoArgs,
-		Long: "List the output schemas for 'ao run --output-schema-name' and for an agent's output_schema_name. A " +
-			"schema never changes; a\n" +
-			"new version needs a new name.",
-		Example: "  ao schemas create findings --file findings.json\n  ao run security-scanner " +
-			"--prompt 'Look at src' " +
-			"--output-schema-name findings",
+		Long: `List the output schemas for 'ao run --output-schema-name' and for an agent's output_schema_name. A schema
+never changes; a new version needs a new name.`,
+		Example: `  ao schemas create findings --file findings.json
+  ao run security-scanner --prompt 'Look at src' --output-schema-name findings`,
 	}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "schemas", nil, "schemas")
@@ -42,48 +40,29 @@ func schemasCommand(a *app) *cobra.Command {
 			return err
 		}
 		table := screen.NewTable("SCHEMA", "CREATED", "DESCRIPTION")
-		return a.printList(p, "no output schemas; see 'ao schemas create --help'", table,
-			func(doc json.RawMessage) error {
-				var s outputSchema
-				if err := json.Unmarshal(doc, &s); err != nil {
-					return err
-				}
-				table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.lastCell(s.Description))
-				return nil
-			})
+		return printList(a, p, "no output schemas; see 'ao schemas create --help'", table, func(s outputSchema) {
+			table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.lastCell(s.Description))
+		})
 	})
 	c.AddCommand(schemaShowCommand(a), schemaCreateCommand(a), schemaValidateCommand(a), schemaDeleteCommand(a))
 	return c
 }
 
 func schemaShowCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: exactlyOne("an output schema"),
-		ValidArgsFunction: completer{a}.schemas}
-	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := agent.CheckName("name", args[0]); err != nil {
-			return usageError{err}
-		}
-		doc, err := a.client.Get(ctx, nil, "schemas", args[0])
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printDoc(doc)
-		}
-		var s outputSchema
-		if err := json.Unmarshal(doc, &s); err != nil {
-			return err
-		}
-		var f screen.Facts
-		f.Add("schema", s.Name)
-		f.Add("description", s.Description)
-		f.Add("created", screen.At(a.now(), s.CreatedAt))
-		if err := f.Write(a.out); err != nil {
-			return err
-		}
-		return a.print("\n" + a.safeJSON([]byte(indented(s.Schema))) + "\n")
-	})
-	return c
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an output schema", Args: oneSchema, ValidArgsFunction: completer{a}.schemas,
+		RunE: a.withClient(func(ctx context.Context, args []string) error {
+			doc, err := a.client.Get(ctx, nil, "schemas", args[0])
+			return show(a, doc, err, func(a *app, s outputSchema) error {
+				var f screen.Facts
+				f.Add("schema", s.Name, "description", s.Description, "created", a.at(&s.CreatedAt))
+				if err := f.Write(a.out); err != nil {
+					return err
+				}
+				return a.print("\n" + a.safeJSON([]byte(indented(s.Schema))) + "\n")
+			})
+		}),
+	}
 }
 
 func schemaCreateCommand(a *app) *cobra.Command {
@@ -97,7 +76,6 @@ func schemaCreateCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&file, "file", "", "the schema: a file, inline '{…}', or - for standard input")
 	c.Flags().StringVar(&description, "description", "", "what it is for")
-	completeFlag(c, "description", cobra.NoFileCompletions)
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
 			return usageError{err}
@@ -115,28 +93,17 @@ func schemaCreateCommand(a *app) *cobra.Command {
 			return err
 		}
 		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas"}, Body: body})
-		switch {
-		case err != nil:
-			return err
-		case a.json:
-			return a.printDoc(answer.Doc)
-		}
-		a.note("%s created", args[0])
-		return nil
+		return a.done(answer.Doc, err, "%s created", args[0])
 	})
 	return c
 }
 
 func schemaDeleteCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent uses",
-		Args: exactlyOne("an output schema"), ValidArgsFunction: completer{a}.schemas}
-	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := agent.CheckName("name", args[0]); err != nil {
-			return usageError{err}
-		}
-		return a.delete(ctx, "schemas", args[0])
-	})
-	return c
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete an output schema that no agent uses", Args: oneSchema,
+		ValidArgsFunction: completer{a}.schemas,
+		RunE:              a.deleteArgument("schemas"),
+	}
 }
 
 // outputOptions are the flags for the output of a run.
@@ -170,7 +137,6 @@ func addOutputFlags(a *app, c *cobra.Command, w *outputOptions) {
 	f.BoolVar(&w.strict, "strict-json", false, "the whole answer must be JSON; do not search for JSON in it")
 	c.MarkFlagsMutuallyExclusive("output-schema", "output-schema-name")
 	completeFlag(c, "output-schema-name", completer{a}.schemas)
-	completeFlag(c, "output-retries", cobra.NoFileCompletions)
 }
 
 // apply sets the options in a request.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strconv"
 
@@ -28,44 +27,23 @@ func sessionsCommand(a *app) *cobra.Command {
 			return err
 		}
 		table := screen.NewTable("SESSION", "AGENT", "STATUS", "RUNS", "CREATED", "CHANGED")
-		err = a.printList(p, "no sessions", table, func(doc json.RawMessage) error {
-			var s run.Session
-			if err := json.Unmarshal(doc, &s); err != nil {
-				return err
-			}
+		return printList(a, p, "no sessions", table, func(s run.Session) {
 			table.Row(s.ID, s.Agent, string(s.Status), strconv.Itoa(s.Runs), screen.Age(a.now(), s.CreatedAt),
 				screen.Age(a.now(), s.ModifiedAt))
-			return nil
 		})
-		if err == nil {
-			a.noteMore(p, "sessions")
-		}
-		return err
 	})
-	gone := &cobra.Command{
+	c.AddCommand(&cobra.Command{
 		Use: "delete SESSION", Short: "Delete a session with its runs and events, unless one is running",
-		Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
-	gone.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := run.CheckSessionID(args[0]); err != nil {
-			return usageError{err}
-		}
-		return a.delete(ctx, "sessions", args[0])
+		Args: oneSession, ValidArgsFunction: completer{a}.sessions,
+		RunE: a.deleteArgument("sessions"),
 	})
-	c.AddCommand(gone)
 	return c
 }
 
-// delete deletes a resource and reports it.
-func (a *app) delete(ctx context.Context, path ...string) error {
-	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: path})
-	switch {
-	case err != nil:
-		return err
-	case a.json && len(answer.Doc) > 0:
-		return a.printDoc(answer.Doc)
-	case a.json:
-		return nil
-	}
-	a.note("%s deleted", path[len(path)-1])
-	return nil
+// deleteArgument deletes the resource of a collection that the argument names.
+func (a *app) deleteArgument(collection string) func(*cobra.Command, []string) error {
+	return a.withClient(func(ctx context.Context, args []string) error {
+		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{collection, args[0]}})
+		return a.done(answer.Doc, err, "%s deleted", args[0])
+	})
 }

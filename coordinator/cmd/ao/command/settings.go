@@ -14,9 +14,8 @@ func settingsCommand(a *app) *cobra.Command {
 	var changed bool
 	c := &cobra.Command{
 		Use: "settings", Short: "List the coordinator's settings and their sources", Args: cobra.NoArgs,
-		Long: "List the coordinator's settings with their values and sources: flag, environment or default. Of " +
-			"secrets only whether\n" +
-			"they are set. It needs a token with scope admin.",
+		Long: `List the coordinator's settings with their values and sources: flag, environment or default. Of
+secrets only whether they are set. It needs a token with scope admin.`,
 	}
 	c.Flags().BoolVar(&changed, "changed", false, "only settings that are not defaults")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
@@ -36,13 +35,8 @@ func settingsCommand(a *app) *cobra.Command {
 		}
 		p.Items = shown
 		table := screen.NewTable("SETTING", "VALUE", "SOURCE", "MEANING")
-		return a.printList(p, "no settings", table, func(doc json.RawMessage) error {
-			var s config.EffectiveSetting
-			if err := json.Unmarshal(doc, &s); err != nil {
-				return err
-			}
+		return printList(a, p, "no settings", table, func(s config.EffectiveSetting) {
 			table.Row(s.Name, s.Value, s.Source, a.lastCell(s.Help))
-			return nil
 		})
 	})
 	return c

@@ -112,7 +112,7 @@ rnr_1   online  procedural  procedural  h     1/4    1       2m ago     /p
 		})
 	}
 	if _, errs, _ := ao(t, api(t, docs), "",
-		"runs"); errs != "more: repeat the runs command with --cursor c2 or --all\n" {
+		"runs"); errs != "more: repeat the command with --cursor c2 or --all\n" {
 		t.Errorf("paging: got %q", errs)
 	}
 }

@@ -75,8 +75,7 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	for _, flag := range []string{"name", "scope"} {
 		_ = c.MarkFlagRequired(flag) // fails only for a flag that does not exist
 	}
-	completeFlag(c, "scope", cobra.FixedCompletions([]string{"read", "run", "admin"},
-		cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "scope", cobra.FixedCompletions([]string{"read", "run", "admin"}, noFiles))
 	c.RunE = onFile(a, at, func(path string, _ []string) error {
 		until, err := parseExpiry(a, expires)
 		if err != nil {

@@ -177,13 +177,11 @@ func (t *top) render(height int) []string {
 			s.MaxPending, s.Runs["claimed"], s.Runs["running"], s.Runs["stopping"], s.Runs["ended"]),
 	}
 	if r, ok := t.rates(); ok {
-		head = append(head,
-			fmt.Sprintf("per s    %.1f accepted  %.1f completed  %.1f failed  %.1f stopped  %.1f retried", r.Accepted,
-				r.Completed, r.Failed, r.Stopped, r.Retried))
+		head = append(head, fmt.Sprintf("per s    %.1f accepted  %.1f completed  %.1f failed  %.1f stopped  %.1f "+
+			"retried", r.Accepted, r.Completed, r.Failed, r.Stopped, r.Retried))
 	} else {
-		head = append(head,
-			fmt.Sprintf("since up %.0f accepted  %.0f completed  %.0f failed  %.0f stopped  %.0f retried",
-				s.Totals.Accepted, s.Totals.Completed, s.Totals.Failed, s.Totals.Stopped, s.Totals.Retried))
+		head = append(head, fmt.Sprintf("since up %.0f accepted  %.0f completed  %.0f failed  %.0f stopped  %.0f "+
+			"retried", s.Totals.Accepted, s.Totals.Completed, s.Totals.Failed, s.Totals.Stopped, s.Totals.Retried))
 	}
 	slots := fmt.Sprintf("slots    %d of %d taken; runners:", s.Slots.Taken, s.Slots.All)
 	for _, status := range []string{"online", "draining", "stale", "removed"} {
@@ -268,18 +266,18 @@ func (t *top) runnerRows() []string {
 		if r.Busy != nil {
 			busy = *r.Busy
 		}
-		heard := ""
-		if r.LastBeat != nil {
-			heard = screen.Age(t.now.status.At, *r.LastBeat)
+		heartbeat := ""
+		if r.LastHeartbeat != nil {
+			heartbeat = screen.Age(t.now.status.At, *r.LastHeartbeat)
 		}
 		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", busy, r.Slots),
-			heard)
+			heartbeat)
 	}
 	return tableLines(table)
 }
 
 func (t *top) runRows() []string {
-	table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
+	table := newRunTable()
 	for _, r := range t.now.runs {
 		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), durationOf(t.app, r),
 			screen.Truncate(runNote(r), noteWidth))

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -40,50 +39,33 @@ type treeSession struct {
 }
 
 func treeCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and its descendants with their runs",
-		Args: exactlyOne("a session"), ValidArgsFunction: completer{a}.sessions}
-	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		if err := run.CheckSessionID(args[0]); err != nil {
-			return usageError{err}
-		}
-		p, err := readTree(ctx, a, args[0])
-		if err != nil {
-			return err
-		}
-		table := screen.NewTable("SESSION, RUNS", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
-		return a.printList(p, "no sessions", table, func(doc json.RawMessage) error {
-			var s treeSession
-			if err := json.Unmarshal(doc, &s); err != nil {
+	return &cobra.Command{
+		Use: "tree SESSION", Short: "Show a session and its descendants with their runs", Args: oneSession,
+		ValidArgsFunction: completer{a}.sessions,
+		RunE: a.withClient(func(ctx context.Context, args []string) error {
+			q := url.Values{"limit": {strconv.Itoa(maxListed)}}
+			p, err := pages(q, func(client.Page) bool { return true }, func() (client.Page, error) {
+				return a.client.List(ctx, "sessions", q, "sessions", args[0], "tree")
+			})
+			if err != nil {
 				return err
 			}
-			addSession(a, table, s)
-			return nil
-		})
-	})
-	return c
-}
-
-// readTree reads all pages of a session's tree.
-func readTree(ctx context.Context, a *app, id string) (client.Page, error) {
-	q := url.Values{"limit": {strconv.Itoa(maxListed)}}
-	return pages(q, func(client.Page) bool { return true }, func() (client.Page, error) {
-		return a.client.List(ctx, "sessions", q, "sessions", id, "tree")
-	})
+			table := screen.NewTable("SESSION, RUNS", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
+			return printList(a, p, "no sessions", table, func(s treeSession) { addSession(a, table, s) })
+		}),
+	}
 }
 
 // addSession adds a session of a tree and its runs to a table.
 func addSession(a *app, table *screen.Table, s treeSession) {
 	at := strings.Repeat("· ", s.Depth)
-	note, created := "", ""
+	note := ""
 	if s.Deleted {
 		note = "deleted or expired"
 	} else if s.Omitted > 0 {
 		note = strconv.Itoa(s.Omitted) + " older runs omitted"
 	}
-	if s.CreatedAt != nil {
-		created = screen.Age(a.now(), *s.CreatedAt)
-	}
-	table.Row(at+s.ID, s.Agent, s.Status, created, "", note)
+	table.Row(at+s.ID, s.Agent, s.Status, a.age(s.CreatedAt), "", note)
 	for _, r := range s.Runs {
 		for _, e := range r.Earlier {
 			of := run.Run{ClaimedAt: e.Claimed, StartedAt: e.Started, EndedAt: e.Ended, Error: e.Error,

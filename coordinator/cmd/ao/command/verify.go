@@ -117,8 +117,7 @@ func showVerification(a *app, r verification) error {
 	if r.Count != 1 {
 		violations = fmt.Sprintf("%d violations", r.Count)
 	}
-	a.note("ao: %s. Keep the evidence: save 'ao verify --json' and 'ao show RUN', and copy the NATS "+
-		"data folder before\n"+
-		"anything is deleted or truncated. Then report it.", violations)
+	a.note("ao: %s. Keep the evidence: save 'ao verify --json' and 'ao show RUN', and copy the NATS data folder "+
+		"before\nanything is deleted or truncated. Then report it.", violations)
 	return nil
 }

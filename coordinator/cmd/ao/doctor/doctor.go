@@ -66,9 +66,8 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	took := time.Since(asked)
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
 		return []checkup.Finding{
-			checkup.Failed("coordinator",
-				"set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens create' makes one",
-				"the coordinator refuses the token: %v", err)}, nil
+			checkup.Failed("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens "+
+				"create' makes one", "the coordinator refuses the token: %v", err)}, nil
 	}
 	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized ||
 		refused.Status == http.StatusForbidden) {
@@ -87,8 +86,7 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 				"the coordinator's report cannot be read: %.200s", doc)}, nil
 	}
 	all := []checkup.Finding{checkup.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go,
-		r.Host,
-		took.Round(time.Millisecond))}
+		r.Host, took.Round(time.Millisecond))}
 	if r.Version != version.Current() && r.Version != version.Unknown && version.Current() != version.Unknown {
 		all = append(all, checkup.Warned("versions", "use the ao of the coordinator's version",
 			"ao has version %s, the coordinator %s", version.Current(), r.Version))
@@ -105,9 +103,8 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 			defer cancel()
 			if _, err := anonymous.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
-				all = append(all,
-					checkup.Failed("http", "create tokens with 'ao tokens create' and set AO_API_TOKENS to their file",
-						"%s answers everyone who can reach it, without a token", base))
+				all = append(all, checkup.Failed("http", "create tokens with 'ao tokens create' and set "+
+					"AO_API_TOKENS to their file", "%s answers everyone who can reach it, without a token", base))
 			}
 		}
 	}
@@ -120,10 +117,9 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 	}
 	host := hostOf(r.PublicURL)
 	if local(host) && here != r.Host {
-		return append(all,
-			checkup.Warned("public-url", "set AO_PUBLIC_URL to an address that workers can reach, unless "+
-				"all of them are on the coordinator's machine",
-				"workers get the address %s, which only the coordinator's machine can reach", r.PublicURL))
+		return append(all, checkup.Warned("public-url", "set AO_PUBLIC_URL to an address that workers can reach, "+
+			"unless all of them are on the coordinator's machine", "workers get the address %s, which only the "+
+			"coordinator's machine can reach", r.PublicURL))
 	}
 	public, err := client.New(client.Config{URL: r.PublicURL, CA: c.CA})
 	if err == nil {
@@ -132,17 +128,14 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 		_, err = public.Get(ctx, nil, "health")
 	}
 	if err != nil && here != r.Host { // the name of a container, or of another network
-		return append(all,
-			checkup.Skipped("public-url", "run ao doctor where a worker or the coordinator runs (compose: "+
-				"'docker compose exec -e AO_TOKEN coordinator ao doctor')",
-				"whether workers can reach AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)",
-				r.PublicURL, err))
+		return append(all, checkup.Skipped("public-url", "run ao doctor where a worker or the coordinator runs "+
+			"(compose: 'docker compose exec -e AO_TOKEN coordinator ao doctor')", "whether workers can reach "+
+			"AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)", r.PublicURL, err))
 	}
 	if err != nil {
-		return append(all,
-			checkup.Warned("public-url",
-				"workers must reach it, this machine need not: correct AO_PUBLIC_URL, the name, the proxy or AO_CA",
-				"AO_PUBLIC_URL %s cannot be reached from here: %v", r.PublicURL, err))
+		return append(all, checkup.Warned("public-url", "workers must reach it, this machine need not: correct "+
+			"AO_PUBLIC_URL, the name, the proxy or AO_CA", "AO_PUBLIC_URL %s cannot be reached from here: %v",
+			r.PublicURL, err))
 	}
 	return append(all, checkup.Passed("public-url", "%s can be reached from here", r.PublicURL))
 }
@@ -170,11 +163,9 @@ func exposed(ctx context.Context, base string) []checkup.Finding {
 		if res, err := httpClient.Do(req); err == nil {
 			_ = res.Body.Close()
 			return []checkup.Finding{
-				checkup.Warned("tls",
-					"publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and unset "+
-						"AO_PRIVATE_NETWORK",
-					"unencrypted HTTP can be reached at %s, outside the private network that "+
-						"AO_PRIVATE_NETWORK promises", at.Host)}
+				checkup.Warned("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and "+
+					"unset AO_PRIVATE_NETWORK", "unencrypted HTTP can be reached at %s, outside the private network "+
+					"that AO_PRIVATE_NETWORK promises", at.Host)}
 		}
 	}
 	return nil
@@ -212,10 +203,9 @@ func (c Config) files() (all []checkup.Finding) {
 		all = append(all, checkup.Disk("AO_DATA_DIR", dir))
 	}
 	if len(all) == 0 {
-		all = append(all,
-			checkup.Skipped("files", "run ao doctor with the environment of a coordinator or worker, on its machine",
-				"secret files and data folder: the environment names none (AO_API_TOKENS, AO_NATS_CREDS, "+
-					"AO_TLS_KEY, AO_DATA_DIR)"))
+		all = append(all, checkup.Skipped("files", "run ao doctor with the environment of a coordinator or worker, "+
+			"on its machine", "secret files and data folder: the environment names none (AO_API_TOKENS, "+
+			"AO_NATS_CREDS, AO_TLS_KEY, AO_DATA_DIR)"))
 	}
 	return all
 }
@@ -266,9 +256,8 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	switch {
 	case err != nil:
 		return []checkup.Finding{
-			checkup.Failed("nats-sync",
-				"name the monitoring port of a nats-server (http_port), such as http://127.0.0.1:8222", "%s/varz: %v",
-				c.Monitor, err)}
+			checkup.Failed("nats-sync", "name the monitoring port of a nats-server (http_port), such as "+
+				"http://127.0.0.1:8222", "%s/varz: %v", c.Monitor, err)}
 	case v.JetStream.Config == nil:
 		return []checkup.Finding{
 			checkup.Failed("nats-sync", "start it with JetStream (nats-server -js)",
@@ -277,10 +266,9 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	all := []checkup.Finding{
 		checkup.NATS(v.Version), checkup.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
 	if j := v.JetStream.Config; !j.Always {
-		return append(all,
-			checkup.Warned("nats-sync", "set sync_interval: always in its configuration, as nats/server.conf has",
-				"NATS syncs to disk every %v: a power failure loses what was accepted since the last sync",
-				cmp.Or(j.Interval, 2*time.Minute)))
+		return append(all, checkup.Warned("nats-sync", "set sync_interval: always in its configuration, as "+
+			"nats/server.conf has", "NATS syncs to disk every %v: a power failure loses what was accepted since the "+
+			"last sync", cmp.Or(j.Interval, 2*time.Minute)))
 	}
 	return append(all, checkup.Passed("nats-sync", "every record is on disk before it is acknowledged"))
 }

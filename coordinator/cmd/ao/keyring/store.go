@@ -53,9 +53,8 @@ func (r *Result) storeLimit(dir string, f disk.StoreUsage, sharing int, requeste
 		}
 	}
 	err = r.writeDerived(name, fmt.Sprintf("storage limit of NATS, %d MiB: included by the server's configuration%s",
-		size>>20, sizeWarning(f, size, sharing)),
-		fmt.Sprintf("# Written by 'ao init': storage limit of this server in bytes. Its configuration includes it in "+
-			"the block jetstream.\nmax_file_store: %d\n", size))
+		size>>20, sizeWarning(f, size, sharing)), fmt.Sprintf("# Written by 'ao init': storage limit of this server "+
+		"in bytes. Its configuration includes it in the block jetstream.\nmax_file_store: %d\n", size))
 	if err != nil && current > 0 {
 		r.Files[len(r.Files)-1] = File{
 			name, Kept, fmt.Sprintf("storage limit of NATS, still %d MiB; %d MiB could not be written: %v", current>>20,

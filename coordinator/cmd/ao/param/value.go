@@ -134,9 +134,8 @@ func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessa
 			of := s.items(facets, len(items))
 			v, err := s.convert(key, p, of)
 			if err != nil {
-				return nil, fmt.Errorf(
-					"parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the whole array",
-					key, len(items), nouns(typesOf(of)), p, key, example(typesOf(of)), key)
+				return nil, fmt.Errorf("parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the "+
+					"whole array", key, len(items), nouns(typesOf(of)), p, key, example(typesOf(of)), key)
 			}
 			items = append(items, v)
 		}

@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -59,10 +60,12 @@ type Facts struct {
 	rows [][2]string
 }
 
-// Add adds a fact unless its value is empty. The value is escaped; its further lines are indented.
-func (f *Facts) Add(name, value string) {
-	if value != "" {
-		f.rows = append(f.rows, [2]string{name, Text(value)})
+// Add adds pairs of a name and a value, except for empty values. Values are escaped, and their further lines indented.
+func (f *Facts) Add(pairs ...string) {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			f.rows = append(f.rows, [2]string{pair[0], Text(pair[1])})
+		}
 	}
 }
 
