@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// replay measures a start with a long history: read from its beginning, and from a snapshot.
+// replay measures a start with a long history: read from its beginning, and from a checkpoint.
 func (b bench) replay(ctx context.Context, fsync string) error {
 	dir, err := os.MkdirTemp("", "ao-bench-")
 	if err != nil {
@@ -63,7 +63,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	applied := whole.Stats().Applied
 	fmt.Printf("read from the beginning: ready after %.2f s (%.0f records/s), %d applied, %d bytes of heap for a run\n",
 		whole.took.Seconds(), float64(applied)/whole.took.Seconds(), applied, (heap()-before)/int64(b.history))
-	var slowest time.Duration // from append to projection, while the snapshot is written
+	var slowest time.Duration // from append to projection, while the checkpoint is written
 	for begin = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(begin) < time.Minute; {
 		at := time.Now()
 		seq, err := records.AppendBatch(ctx, endedRuns(1)...)
@@ -82,7 +82,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 		slowest.Round(10*time.Microsecond))
 	begin = time.Now()
 	whole.end()
-	fmt.Printf("clean end, with a last snapshot: %.2f s\n", time.Since(begin).Seconds())
+	fmt.Printf("clean end, with a last checkpoint: %.2f s\n", time.Since(begin).Seconds())
 	runtime.GC()
 	again, err := follow(ctx, records, filepath.Join(dir, "projection"))
 	if err != nil {
@@ -90,7 +90,7 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	}
 	defer again.end()
 	_, _, kept := again.Counts()
-	fmt.Printf("start from the snapshot: ready after %.2f s, %d records applied, %d ended runs known\n",
+	fmt.Printf("start from the checkpoint: ready after %.2f s, %d records applied, %d ended runs known\n",
 		again.took.Seconds(), again.Stats().Applied, kept)
 	return nil
 }

@@ -25,8 +25,8 @@ var ladder = []struct {
 		Commit: "cluster", Callers: 2048}},
 	{"the same, 8 coordinators that all project everything", plan{Streams: 1, Coordinators: 8, Workers: 16, Slots: 256,
 		Cores: 8, Commit: "cluster", Callers: 4096}},
-	{"4 streams on 4 clusters, 8 coordinators that all project everything", plan{Streams: 4, Coordinators: 8, Workers: 32,
-		Slots: 256, Cores: 8, Commit: "cluster", Callers: 8192}},
+	{"4 streams on 4 clusters, 8 coordinators that all project everything", plan{Streams: 4, Coordinators: 8,
+		Workers: 32, Slots: 256, Cores: 8, Commit: "cluster", Callers: 8192}},
 	{"4 streams, 4 coordinators that project their own partitions", plan{Streams: 4, Coordinators: 4, Workers: 32,
 		Slots: 256, Cores: 8, Own: true, Commit: "cluster", Callers: 8192}},
 	{"16 streams, 16 coordinators that project their own partitions", plan{Streams: 16, Coordinators: 16, Workers: 128,
@@ -86,8 +86,8 @@ func (p plan) check() error {
 	return nil
 }
 
-const head = "| deployment | runs/s | a day | p50, p99 | busiest: NATS, coordinator, its projection, worker | commits | " +
-	"records a commit | busiest stream / mean |\n|---|---|---|---|---|---|---|---|"
+const head = "| deployment | runs/s | a day | p50, p99 | busiest: NATS, coordinator, its projection, worker | " +
+	"commits | records a commit | busiest stream / mean |\n|---|---|---|---|---|---|---|---|"
 
 func line(name string, p plan, r result) string {
 	percent := func(all ...float64) string {
@@ -101,6 +101,5 @@ func line(name string, p plan, r result) string {
 		name += fmt.Sprintf(" (falls behind: %d not answered)", r.Behind)
 	}
 	return fmt.Sprintf("| %s | %.0f | %.0f M | %.1f, %.1f ms | %s | %s | %.0f | %.2f |", name, r.Rate, r.Rate*86400/1e6,
-		r.P50, r.P99,
-		percent(r.NATS, r.Coordinator, r.Projection, r.Worker), percent(r.Disk), r.Batch, r.Imbalance)
+		r.P50, r.P99, percent(r.NATS, r.Coordinator, r.Projection, r.Worker), percent(r.Disk), r.Batch, r.Imbalance)
 }
