@@ -10,8 +10,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// inputsTag is the name of the block with a start's fields.
-const inputsTag = "inputs"
+// inputsBlock has a start's fields.
+var inputsBlock = newBlock("inputs")
 
 // Text is the prompt for an autonomous agent's model: all parameters as an inputs block if a session starts and
 // the blueprint has a parameters_schema, else the prompt among them. Nothing is expanded: ${X}, {{x}} and $(x)
@@ -64,13 +64,13 @@ func inputs(parameters json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if neutralize(body, inputsTag) != body { // the end of one value and the key after it look like a tag
+	if inputsBlock.neutralize(body) != body { // the end of one value and the key after it look like a tag
 		body, err = fields(members, quoted)
 		if err != nil {
 			return "", err
 		}
 	}
-	return "<" + inputsTag + ">\n" + body + "</" + inputsTag + ">", nil
+	return "<inputs>\n" + body + "</inputs>", nil
 }
 
 // fields writes the lines of a block. No field can start or end it.
@@ -81,9 +81,9 @@ func fields(members []strictjson.Member, key func(string) string) (string, error
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(neutralize(key(m.Key), inputsTag))
+		b.WriteString(inputsBlock.neutralize(key(m.Key)))
 		b.WriteString(":")
-		b.WriteString(neutralize(value, inputsTag))
+		b.WriteString(inputsBlock.neutralize(value))
 		b.WriteString("\n")
 	}
 	return b.String(), nil

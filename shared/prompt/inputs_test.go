@@ -125,10 +125,10 @@ func checkInputs(t *testing.T, parameters []byte) {
 		t.Fatal(err)
 	}
 	body := strings.TrimSuffix(strings.TrimPrefix(text, "<inputs>\n"), "</inputs>")
-	if neutralize(body, inputsTag) != body || lenient(inputsTag).MatchString(plain(body)) {
+	if inputsBlock.neutralize(body) != body || lenient(inputsBlock.tag).MatchString(plain(body)) {
 		t.Errorf("%q\nhas a tag in\n%q", parameters, body)
 	}
-	if again := neutralize(text, inputsTag); again != "[inputs]\n"+body+"[/inputs]" {
+	if again := inputsBlock.neutralize(text); again != "[inputs]\n"+body+"[/inputs]" {
 		t.Errorf("%q\nits tags are not two: %q", parameters, again)
 	}
 	lines := strings.FieldsFunc(body, func(r rune) bool { return strings.ContainsRune(breaks, r) })

@@ -1,256 +1,206 @@
 package prompt
 
 import (
+	"bytes"
+	"html"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
-// neutralize rewrites everything in a text that could be taken for an opening or closing tag, however leniently
-// it is read: in any case, with spaces, invisible characters, dashes or slashes anywhere, with entities,
-// escapes, full-width forms and look-alikes. It writes it in square brackets: [/tag]. Other text stays as it
-// is, and so does text that was neutralized before. The tag is ASCII with at most 63 letters and digits; its
-// other characters are ignored. The time is proportional to the text's length.
-func neutralize(text, tag string) string {
-	n := neutral{text: text, tag: tag}
-	for i := range len(tag) {
-		if c := asciiFold(rune(tag[i])); c != 0 && n.size < 63 {
-			n.places[c] |= 1 << n.size
-			n.size++
+// block is a tagged block whose content must not be able to end it.
+type block struct {
+	tag     string
+	pattern *regexp.Regexp // one of its tags, in the characters of simplify
+}
+
+// newBlock takes a tag of ASCII letters and dashes.
+func newBlock(tag string) block {
+	letters := strings.Split(strings.ReplaceAll(tag, "-", ""), "")
+	for i, c := range letters {
+		letters[i] = "[" + c + strings.ToUpper(c) + "]"
+	}
+	name := strings.Join(letters, `[< /A-Z-]*`)
+	return block{tag, regexp.MustCompile(`<([ /A-Z-]*)` + name + `([ /]*)([>a-z0-9]?)`)}
+}
+
+// neutralize writes everything that could be read as a tag of the block in square brackets: [/tag]. It reads
+// leniently: in any case, with spaces, invisible characters, dashes or slashes anywhere, with entities, escapes,
+// full-width forms and look-alikes. Other text stays as it is, and so does neutralized text. The time is
+// proportional to the text's length.
+func (b block) neutralize(text string) string {
+	plain, at := simplify(text)
+	var out strings.Builder
+	kept := 0 // how much of text is written
+	for _, m := range b.pattern.FindAllSubmatchIndex(plain, -1) {
+		closing := bytes.ContainsRune(plain[m[0]:m[4]], '/')
+		spaced := bytes.ContainsRune(plain[m[2]:m[3]], ' ')
+		next := plain[m[6]:m[7]]
+		if !closing && spaced && len(next) == 0 && !bytes.ContainsRune(plain[m[4]:m[5]], '/') {
+			continue // "less than"
+		}
+		out.WriteString(text[kept:at[m[0]].begin] + "[")
+		if closing {
+			out.WriteString("/")
+		}
+		out.WriteString(b.tag)
+		kept = at[m[4]-1].end
+		if string(next) == ">" {
+			out.WriteString(text[kept:at[m[6]].begin] + "]")
+			kept = at[m[6]].end
 		}
 	}
-	if n.size == 0 {
-		return text
-	}
+	return out.String() + text[kept:]
+}
+
+// span is a part of a text.
+type span struct{ begin, end int }
+
+// simplify reduces a text to what matters in a tag, with the place of each byte: < > / and -, a space for any gap, a
+// small letter or digit, a capital for what may be a letter or nothing, and a dot for everything else. It drops
+// what is not seen, and what follows a dot up to the next <.
+func simplify(text string) (plain []byte, at []span) {
+	outside := true
 	for i := 0; i < len(text); {
-		if n.at == outside {
-			i = next(text, i)
+		if outside {
+			i = nextMark(text, i)
 			if i == len(text) {
 				break
 			}
 		}
-		s, width := sign(text[i:])
-		n.read(s, i, i+width)
-		i += width
-	}
-	if n.kept == 0 {
-		return text
-	}
-	n.out.WriteString(text[n.kept:])
-	return n.out.String()
-}
-
-// neutral scans a text once. How far a tag has been read is a set of positions in its name, one bit each, since
-// some characters may be a letter of it or nothing.
-type neutral struct {
-	text, tag string
-	places    [128]uint64 // by letter: its positions in the name
-	size      int         // number of letters in the name
-
-	at     where
-	reach  uint64 // positions in the name that may have been reached
-	begin  int    // offset of the opening bracket
-	end    int    // offset after the name's last letter
-	slash  bool   // it is a closing tag
-	spaced bool   // an opening one with a space before its name, which may also mean "less than"
-
-	out  strings.Builder
-	kept int // how much of text is written
-}
-
-// where is the state of the scan.
-type where uint8
-
-const (
-	outside where = iota
-	inside        // a bracket was opened, and then came nothing but the beginning of the name
-	named         // the whole name came, but it might be a comparison with something of that name
-	done          // it is a tag and written so; its closing bracket may follow
-)
-
-// read reads one character, at text[i:j].
-func (n *neutral) read(s mark, i, j int) {
-	if s.kind == opener && (!s.hidden || n.at != inside) {
-		n.at, n.reach, n.begin, n.slash, n.spaced = inside, 1, i, false, false
-		return
-	}
-	switch n.at {
-	case inside:
-		n.name(s, j)
-	case named:
-		switch s.kind {
-		case closer, letter, slash:
-			n.mark()
-			n.after(s, i, j)
-		case space, nothing:
-		default:
-			n.at = outside
-		}
-	case done:
-		n.after(s, i, j)
-	}
-}
-
-// name goes on with a name that ends, with this sign, at j.
-func (n *neutral) name(s mark, j int) {
-	switch s.kind {
-	case opener: // a hidden one: the name may begin here too
-		n.reach |= 1
-	case slash:
-		n.slash = true
-	case space:
-		n.spaced = n.spaced || n.reach == 1
-	case nothing, dash:
-	case letter, perhaps:
-		to := n.reach & n.places[s.letter] << 1
-		if s.kind == perhaps {
-			to |= n.reach
-		}
-		n.reach, n.end = to, j
-		switch {
-		case to == 0:
-			n.at = outside
-		case to>>n.size == 0:
-		case n.spaced && !n.slash:
-			n.at = named
-		default:
-			n.mark()
-		}
-	default:
-		n.at = outside
-	}
-}
-
-// mark rewrites the tag that was read.
-func (n *neutral) mark() {
-	n.out.WriteString(n.text[n.kept:n.begin])
-	n.out.WriteByte('[')
-	if n.slash {
-		n.out.WriteByte('/')
-	}
-	n.out.WriteString(n.tag)
-	n.at, n.kept = done, n.end
-}
-
-// after looks for the closing bracket.
-func (n *neutral) after(s mark, i, j int) {
-	switch s.kind {
-	case closer:
-		n.out.WriteString(n.text[n.kept:i])
-		n.out.WriteByte(']')
-		n.at, n.kept = outside, j
-	case space, nothing, slash:
-	default:
-		n.at = outside
-	}
-}
-
-// next is the next offset from i at which a tag could start.
-func next(text string, i int) int {
-	for i < len(text) {
-		c := text[i]
-		if c < utf8.RuneSelf {
-			if c == '<' || c == '&' || c == '\\' || c == '%' {
-				break
+		s, width, perhaps := decode(text[i:])
+		for _, r := range s {
+			for _, r := range decomposed(r) {
+				c := class(r)
+				if perhaps {
+					c = byte(unicode.ToUpper(r))
+				}
+				if c == 0 || outside && c != '<' {
+					continue
+				}
+				outside = c == '.'
+				plain, at = append(plain, c), append(at, span{i, i + width})
 			}
-			i++
-			continue
-		}
-		r, width := utf8.DecodeRuneInString(text[i:])
-		if signs[r] == opener || isTag(r) {
-			break
 		}
 		i += width
+	}
+	return plain, at
+}
+
+// nextMark is the next offset from i at which a tag could start.
+func nextMark(text string, i int) int {
+	for i < len(text) && text[i] < utf8.RuneSelf && strings.IndexByte(`<&\%`, text[i]) < 0 {
+		i++
 	}
 	return i
 }
 
-// kind is what a character may mean in a tag.
-type kind uint8
-
-const (
-	other   kind = iota // ends a tag's name
-	opener              // <
-	closer              // >
-	slash               // / and what escapes it
-	space               // seen as a gap
-	dash                // joins words
-	nothing             // not seen
-	letter              // a letter or digit
-	perhaps             // a letter, or not seen
-)
-
-// mark is one character as a lenient reader sees it.
-type mark struct {
-	kind   kind
-	letter byte // small ASCII
-	hidden bool // a sign that most readers do not see
+// decomposed is r without ligatures, accents, widths and fonts.
+func decomposed(r rune) string {
+	s := string(r)
+	if r < utf8.RuneSelf {
+		return s
+	}
+	if d := norm.NFKD.PropertiesString(s).Decomposition(); d != nil {
+		return string(d)
+	}
+	return s
 }
 
-const (
-	openers = "<＜﹤‹«〈〈⟨《⟪❬❮❰˂˱ᐸᚲ≪⋘⪡⋖≺⧼⦑⊰𝈶﹝︿︽‹"
-	closers = ">＞﹥›»〉〉⟩》⟫❭❯❱˃˲ᐳ≫⋙⪢⋗≻⧽⦒⊱𝈷︾﹀›"
-	slashes = "/∕⁄／⧸⟋╱〳⫽\\＼⧵﹨∖⟍╲⧹"
-	dashes  = "_-−＿﹍﹎﹏‿⁃˗➖"
-	fillers = "\u115f\u1160\u3164\uffa0\u2800\ufffd" // letters and signs that show nothing
-)
+// encoded matches a character that is written as an entity (&lt; &#60 &amp;lt;), as in a URL (%3c), or as an escape
+// (\u003c \x3c), however often it was encoded.
+var encoded = regexp.MustCompile(`(?i)^(?:` +
+	`&(?:amp;|#38;|#x26;)*(?:#x0*(3[ce]|2f);?|#x([0-9a-f]+);?|#([0-9]+);?|(lt|gt);?|([a-z0-9]{2,32};?))?|` +
+	`%(?:25)*([0-7][0-9a-f])?|` +
+	`\\+(?:u(d[89ab][0-9a-f]{2})\\+u(d[c-f][0-9a-f]{2})|u([0-9a-f]{4})|u\{([0-9a-f]+)\}|x([0-9a-f]{2})|([nrtfvb]))?)`)
 
-// signs are the look-alikes, with what they look like.
-var signs = func() map[rune]kind {
-	m := map[rune]kind{}
-	for k, all := range map[kind]string{opener: openers, closer: closers, slash: slashes, dash: dashes,
-		nothing: fillers} {
-		for _, r := range all {
-			m[r] = k
+// maxEncoded is the longest encoded character that is found, in bytes.
+const maxEncoded = 64
+
+// decode returns the first character of a text, or several, and its width. perhaps: it is a letter or a gap.
+func decode(text string) (s string, width int, perhaps bool) {
+	if c := text[0]; c != '&' && c != '%' && c != '\\' || c == '&' && len(text) > 1 && text[1] == '&' {
+		_, width = utf8.DecodeRuneInString(text)
+		return text[:width], width, false
+	}
+	m := encoded.FindStringSubmatch(text[:min(len(text), maxEncoded)])
+	width = len(m[0])
+	number := func(digits string, base int) rune {
+		v, err := strconv.ParseInt(digits, base, 32)
+		if err != nil {
+			return utf8.RuneError
+		}
+		return rune(v)
+	}
+	hex := m[1] + m[2] + m[6] + m[9] + m[10] + m[11] // one of them at most
+	switch {
+	case hex != "":
+		return string(number(hex, 16)), width, false
+	case m[3] != "":
+		return string(number(m[3], 10)), width, false
+	case m[4] != "":
+		return html.UnescapeString("&" + strings.ToLower(m[4]) + ";"), width, false
+	case m[5] != "":
+		s = html.UnescapeString("&" + m[5])
+		_, size := utf8.DecodeRuneInString(s)
+		return s[:size], width - min(len(m[5])-1, len(s)-size), false
+	case m[7] != "":
+		return string(utf16.DecodeRune(number(m[7], 16), number(m[8], 16))), width, false
+	case m[12] != "":
+		return m[12], width, true
+	}
+	return text[:1], width, false
+}
+
+// class is the byte for a character, 0 for one that is not seen.
+func class(r rune) byte {
+	switch {
+	case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+		return byte(r)
+	case r >= 'A' && r <= 'Z':
+		return byte(r) + 'a' - 'A'
+	case r >= 0xE0020 && r < 0xE007F: // invisible ASCII that models read
+		switch c := class(r - 0xE0000); {
+		case c >= 'a' && c <= 'z':
+			return c + 'A' - 'a'
+		case c == '<', c == '/':
+			return c
+		}
+		return 0
+	case r >= 0x1F150 && r < 0x1F16A, r >= 0x1F170 && r < 0x1F18A: // letters in filled circles and squares
+		return 'a' + byte((r-0x1F130)%32)
+	}
+	if c, ok := lookAlikes[r]; ok {
+		return c
+	}
+	switch {
+	case unicode.In(r, unicode.White_Space, unicode.Z):
+		return ' '
+	case unicode.Is(unicode.Pd, r):
+		return '-'
+	case unicode.In(r, unicode.C, unicode.M) || strings.ContainsRune(blanks, r):
+		return 0
+	}
+	return '.'
+}
+
+// blanks are letters and signs that show nothing.
+const blanks = "\u115f\u1160\u2800\ufffd"
+
+// lookAlikes are characters that NFKD leaves alone, with the ASCII character that they look like.
+var lookAlikes = func() map[rune]byte {
+	m := map[rune]byte{}
+	for _, word := range strings.Fields(`<‹«〈⟨《⟪❬❮❰˂˱ᐸᚲ≪⋘⪡⋖≺⧼⦑⊰𝈶〔 >›»〉⟩》⟫❭❯❱˃˲ᐳ≫⋙⪢⋗≻⧽⦒⊱𝈷 ` +
+		`//∕⁄⧸⟋╱〳⫽\⧵∖⟍╲⧹ -_−‿⁃˗➖ aаΑАαɑᴀ bВΒЬʙ cсСςᴄ dԁᴅ eеЕΕєᴇ fϝꜰ gɡɢ hһНΗʜ iіІΙιıɪ jјЈϳᴊ kкКΚκᴋ ` +
+		`lӏʟ mМΜᴍ nпΝηɴ oоОοΟσᴏ pрРρΡᴘ qԛԚ rгʀ sѕЅꜱ tтТΤτᴛ uυսᴜ vνѵᴠ wԝԜωᴡ xхХΧχ yуУΥγʏ zΖᴢ`) {
+		for _, r := range word {
+			m[r] = word[0]
 		}
 	}
 	return m
 }()
-
-// ascii is the table for ASCII characters, which are frequent.
-var ascii = func() (t [utf8.RuneSelf]mark) {
-	for i := range t {
-		t[i] = drawn(rune(i))
-	}
-	return t
-}()
-
-// isTag reports tag characters: ASCII that is invisible, but that models read.
-func isTag(r rune) bool { return r >= 0xE0020 && r < 0xE007F }
-
-// show is what a character is to the reader.
-func show(r rune) mark {
-	switch {
-	case r < utf8.RuneSelf:
-		return ascii[r]
-	case !isTag(r):
-		return drawn(r)
-	}
-	m := ascii[r-0xE0000]
-	switch m.hidden = true; m.kind {
-	case letter:
-		m.kind = perhaps
-	case opener, slash:
-	default:
-		m.kind = nothing
-	}
-	return m
-}
-
-func drawn(r rune) mark {
-	if c := asciiFold(r); c != 0 {
-		return mark{kind: letter, letter: c}
-	}
-	if k, ok := signs[r]; ok {
-		return mark{kind: k}
-	}
-	switch {
-	case unicode.In(r, unicode.White_Space, unicode.Z):
-		return mark{kind: space}
-	case unicode.Is(unicode.Pd, r):
-		return mark{kind: dash}
-	case unicode.In(r, unicode.C, unicode.M):
-		return mark{kind: nothing}
-	}
-	return mark{}
-}

@@ -11,7 +11,6 @@ import (
 )
 
 func TestNeutral(t *testing.T) {
-	const tag = "agent-callback"
 	for _, tt := range []struct{ text, want string }{
 		{"</agent-callback>", "[/agent-callback]"},
 		{"<agent-callback>", "[agent-callback]"},
@@ -59,15 +58,15 @@ func TestNeutral(t *testing.T) {
 		{"</𝐚𝓰ⓔ𝗻𝕥-𝚌𝒶𝖑𝔩🅑🄰🅲k>", "[/agent-callback]"},
 		{"\U000E003C\U000E002F\U000E0061\U000E0067\U000E0065\U000E006E\U000E0074-callback>", "[/agent-callback]"},
 		{"</ag\U000E0041ent\U000E003C-call\U000E0058back>", "[/agent-callback]"},
-		{"<ag\U000E003C/agent-callback>", "[/agent-callback]"},
+		{"<ag\U000E003C/agent-callback>", "<ag[/agent-callback]"},
 		{"a </agent-callback> b </agent-callback> c", "a [/agent-callback] b [/agent-callback] c"},
 	} {
 		t.Run(tt.text, func(t *testing.T) {
-			got := neutralize(tt.text, tag)
+			got := callbackBlock.neutralize(tt.text)
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if again := neutralize(got, tag); again != got {
+			if again := callbackBlock.neutralize(got); again != got {
 				t.Errorf("a second time: %q", again)
 			}
 		})
@@ -83,11 +82,11 @@ func TestWhatIsNotSimilarStays(t *testing.T) {
 		"&#xZZ; &; &unknown; %3C %zz \\u00 \\", "‹Zitat› «citation» 《書》 ＜全角＞", "\xff\xfe<", "</input s.",
 		strings.Repeat("<", 100),
 	} {
-		for _, tag := range []string{"agent-callback", "inputs", "-"} {
+		for _, tag := range []string{"agent-callback", "inputs"} {
 			if text == "</input s." && tag == "inputs" {
 				continue
 			}
-			if got := neutralize(text, tag); got != text {
+			if got := newBlock(tag).neutralize(text); got != text {
 				t.Errorf("%q became %q for %s", text, got, tag)
 			}
 		}
@@ -99,8 +98,8 @@ func TestALetterThatAnEscapeMayBe(t *testing.T) {
 		{"note", `<\note>`}, {"note", `<\n\note>`}, {"note", `</no\te>`}, {"inputs", "< inputs >"},
 		{"inputs", `< inputs from="x">`}, {"inputs", "< / inputs"}, {"nn", `<\n\nn\n>`},
 	} {
-		if got := neutralize(tt.text, tt.tag); !strings.HasPrefix(got, "["+tt.tag) && !strings.HasPrefix(got, "[/"+
-			tt.tag) {
+		got := newBlock(tt.tag).neutralize(tt.text)
+		if !strings.HasPrefix(got, "["+tt.tag) && !strings.HasPrefix(got, "[/"+tt.tag) {
 			t.Errorf("%s became %s", tt.text, got)
 		}
 	}
@@ -111,7 +110,7 @@ func TestTimeIsProportional(t *testing.T) {
 		"</agent-callback>", "&#0", "＜", "\U000E003C", "&ltltltlt", "字"} {
 		text := "<&" + strings.Repeat(unit, 1<<18/len(unit))
 		begin := time.Now()
-		neutralize(text, "agent-callback")
+		callbackBlock.neutralize(text)
 		// far above what slow machines need under -race, far below squared
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("256 KB of %q took %s", unit, took)
@@ -165,13 +164,13 @@ func FuzzNeutral(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	closing := lenient(tag)
+	closing := lenient(callbackBlock.tag)
 	f.Fuzz(func(t *testing.T, text string) {
-		got := neutralize(text, tag)
+		got := callbackBlock.neutralize(text)
 		if closing.MatchString(plain(got)) {
 			t.Errorf("%q became %q, where %q closes", text, got, closing.FindString(plain(got)))
 		}
-		if again := neutralize(got, tag); again != got {
+		if again := callbackBlock.neutralize(got); again != got {
 			t.Errorf("%q became %q, and that %q", text, got, again)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(got) {

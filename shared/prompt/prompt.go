@@ -7,14 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"ao/shared/fault"
 	"ao/shared/run"
 )
 
-// tag is the name of the block that reports children to their parent.
-const tag = "agent-callback"
+// callbackBlock reports children to their parent.
+var callbackBlock = newBlock("agent-callback")
 
 // Child is an ended run of a child session.
 type Child struct {
@@ -36,18 +35,18 @@ func Callback(children []Child, most int) string {
 		if c.Status != run.Completed {
 			head, ask = "## Error", "Please handle this failure and continue with the orchestration."
 		}
-		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", tag, c.SessionID, string(c.Status),
-			head, c.shown(most), ask)
+		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", callbackBlock.tag, c.SessionID,
+			string(c.Status), head, c.shown(most), ask)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "<%s type=\"aggregated\" count=\"%d\">\n", tag, len(children))
+	fmt.Fprintf(&b, "<%s type=\"aggregated\" count=\"%d\">\n", callbackBlock.tag, len(children))
 	for i, c := range children {
 		if i > 0 {
 			b.WriteString("\n---\n\n")
 		}
 		fmt.Fprintf(&b, "### Child: %s (status: %s)\n\n%s\n", c.SessionID, c.Status, c.shown(most))
 	}
-	fmt.Fprintf(&b, "</%s>\n\nPlease continue with the orchestration based on these results.", tag)
+	fmt.Fprintf(&b, "</%s>\n\nPlease continue with the orchestration based on these results.", callbackBlock.tag)
 	return b.String()
 }
 
@@ -55,14 +54,11 @@ func Callback(children []Child, most int) string {
 func (c Child) shown(most int) string {
 	text := c.text(most)
 	if most <= 0 || len(text) <= most {
-		return neutralize(text, tag)
+		return callbackBlock.neutralize(text)
 	}
-	cut := most
-	for cut > 0 && most-cut < utf8.UTFMax && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
+	head := strings.ToValidUTF8(text[:most], "")
 	return fmt.Sprintf("%s\n\n[Cut here. Bytes missing: %d. GET /runs/%s/result has all of it]",
-		neutralize(text[:cut], tag), len(text)-cut, c.RunID)
+		callbackBlock.neutralize(head), len(text)-len(head), c.RunID)
 }
 
 // text is the child's result, or its error.
