@@ -11,7 +11,7 @@ import (
 // neither indentation nor a missing end matters.
 func fenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		r, l := &reader{text: text, budget: budget(text)}, line{end: -1}
+		r, l := newReader(text), line{end: -1}
 		var outer string // the fence of a block that is not JSON
 		for i := 0; r.budget >= 0; {
 			at, fence := nextFence(text, i)
@@ -29,7 +29,7 @@ func fenced(text string) iter.Seq[span] {
 				continue
 			}
 			inline := strings.Index(info, fence[:3]) // it is inline code
-			block, end := r.block(i, i+len(info), fence[0], inline >= 0)
+			block, end := r.block(text, i, i+len(info), fence[0], inline >= 0)
 			switch {
 			case end > 0:
 				if !yield(block) {
@@ -65,24 +65,22 @@ func (l *line) find(text string, i int) {
 	}
 }
 
+const infoLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-_."
+
 // block reads the one JSON value of a block whose info string is at text[i:end], and its closing fence. after
 // is the offset after that, 0 if there is no such value.
-func (r *reader) block(i, end int, mark byte, inline bool) (block span, after int) {
-	word := i
-	for word < end && strings.IndexByte("+-_.", r.text[word]) >= 0 || word < end && r.text[word]|0x20 >= 'a' &&
-		r.text[word]|0x20 <= 'z' {
-		word++
-	}
+func (r *reader) block(text string, i, end int, mark byte, inline bool) (block span, after int) {
+	word := end - len(strings.TrimLeft(text[i:end], infoLetters))
 	tried, places := -1, []int{i, word, end}
 	if inline { // then it is on that line
 		places = places[:2]
 	}
 	for _, from := range places {
-		begin := space(r.text, from)
+		begin := space(text, from)
 		switch {
-		case begin == tried, begin == len(r.text):
+		case begin == tried, begin == len(text):
 			continue
-		case begin < end && !inline && r.text[begin] != '{' && r.text[begin] != '[': // more of the info
+		case begin < end && !inline && text[begin] != '{' && text[begin] != '[': // more of the info
 			continue
 		}
 		tried = begin
@@ -90,8 +88,8 @@ func (r *reader) block(i, end int, mark byte, inline bool) (block span, after in
 		if !ok {
 			continue
 		}
-		rest := space(r.text, to)
-		if fence := backticks(r.text, rest); rest == len(r.text) || len(fence) >= 3 && fence[0] == mark {
+		rest := space(text, to)
+		if fence := backticks(text, rest); rest == len(text) || len(fence) >= 3 && fence[0] == mark {
 			return span{begin, to}, rest + len(fence)
 		}
 	}
@@ -100,10 +98,10 @@ func (r *reader) block(i, end int, mark byte, inline bool) (block span, after in
 
 // nextFence is the next run of three or more backticks or tildes from i on.
 func nextFence(text string, i int) (at int, fence string) {
-	for i < len(text) {
+	for {
 		n := strings.IndexAny(text[i:], "`~")
 		if n < 0 {
-			break
+			return len(text), ""
 		}
 		i += n
 		fence = backticks(text, i)
@@ -112,7 +110,6 @@ func nextFence(text string, i int) (at int, fence string) {
 		}
 		i += len(fence)
 	}
-	return len(text), ""
 }
 
 // backticks is the run of one character, a backtick or a tilde, that starts at i.
@@ -120,12 +117,8 @@ func backticks(text string, i int) string {
 	if i >= len(text) || text[i] != '`' && text[i] != '~' {
 		return ""
 	}
-	end := i
-	for end < len(text) && text[end] == text[i] {
-		end++
-	}
-	return text[i:end]
+	return text[i : len(text)-len(strings.TrimLeft(text[i:], text[i:i+1]))]
 }
 
-// budget limits the bytes that are read in all: a text may be made to be read again and again.
-func budget(text string) int { return 16*len(text) + 64<<10 }
+// space is the offset after the white space at i.
+func space(text string, i int) int { return len(text) - len(strings.TrimLeft(text[i:], " \n\t\r")) }

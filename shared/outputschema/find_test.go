@@ -301,7 +301,7 @@ func FuzzFind(f *testing.F) {
 			}
 		}
 		// The reader agrees with encoding/json on what a value is.
-		r := &reader{text: text, budget: budget(text)}
+		r := newReader(text)
 		begin := space(text, 0)
 		end, ok := r.value(begin)
 		d := json.NewDecoder(strings.NewReader(text))

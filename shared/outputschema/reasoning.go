@@ -57,28 +57,19 @@ func visible(text string) string {
 // unfenced finds the outermost objects and arrays of a text, in order. Those within a broken one count.
 func unfenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		r := &reader{text: text, budget: budget(text)}
+		r := newReader(text)
 		for i := 0; r.budget >= 0; {
 			n := strings.IndexAny(text[i:], "{[")
 			if n < 0 {
 				return
 			}
-			begin := i + n
-			end, ok := r.value(begin)
+			end, _ := r.value(i + n)
 			for _, s := range r.closed {
 				if !yield(s) {
 					return
 				}
 			}
-			switch {
-			case ok:
-				i = end
-			case r.last >= 0:
-				// a quotation mark of the text may have been taken for one of JSON: search in strings, too
-				i = r.last + 1
-			default: // what is open at the end would end there as well if it were read alone
-				i = max(end, begin+1)
-			}
+			i = end
 		}
 	}
 }
