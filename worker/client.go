@@ -9,6 +9,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
 )
@@ -97,7 +98,7 @@ func (m *client) deregister(dead context.Context, finishing bool) {
 			fault.KindOf(err) == fault.Forbidden {
 			break
 		}
-		sleep(dead, 200*time.Millisecond)
+		clock.Sleep(dead, 200*time.Millisecond)
 	}
 	if err != nil {
 		m.log.Warn("not deregistered; the coordinator will expire the runner", "err", err)
@@ -117,15 +118,4 @@ func (m *client) serveCommands(ctx context.Context, do func(runnerapi.Command) (
 		}
 		return json.Marshal(reply)
 	})
-}
-
-// sleep waits for d or the end of ctx, and reports whether ctx is still active.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
 }

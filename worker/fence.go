@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"ao/shared/clock"
 )
 
 // fence kills, before their lease ends, the executors of attempts that no coordinator acknowledges and whose run may
@@ -21,7 +23,7 @@ type fence struct {
 func (f *fence) run(ctx context.Context) {
 	for last := time.Now(); ; {
 		pause := min(f.remote.fenceMargin()/4, 250*time.Millisecond)
-		if !sleep(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return
 		}
 		now := time.Now()

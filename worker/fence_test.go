@@ -9,6 +9,7 @@ import (
 
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/executor"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -28,7 +29,7 @@ func lostTime(t *testing.T) func() time.Duration {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		for last := time.Now(); sleep(ctx, every); {
+		for last := time.Now(); clock.Sleep(ctx, every); {
 			now := time.Now()
 			if late := now.Sub(last) - every; late > little {
 				lost.Add(int64(late))

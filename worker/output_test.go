@@ -149,10 +149,10 @@ func TestLargeUnverifiedResult(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	start(t, b, replies(`{"summary":"`+strings.Repeat("x", maxInline)+`"}`))
+	start(t, b, replies(`{"summary":"`+strings.Repeat("x", run.MaxInline)+`"}`))
 	if e := s.unverified(s.enqueue(withOutputSchema(0))); e.Status != run.Completed || e.Result != nil ||
 		e.Body == nil ||
-		e.Body.Size < maxInline {
+		e.Body.Size < run.MaxInline {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -35,7 +36,7 @@ func (b *payloads) loadInput(a *attempt) error {
 	var err error
 	for try := range 3 {
 		if try > 0 {
-			sleep(b.hardStop, 200*time.Millisecond)
+			clock.Sleep(b.hardStop, 200*time.Millisecond)
 		}
 		ctx, cancel := context.WithTimeout(b.hardStop, 20*time.Second)
 		err = b.fetchInput(ctx, a)
@@ -115,7 +116,7 @@ func (b *payloads) storePart(wanted context.Context, a *attempt, name string, n 
 		if fault.KindOf(err) != fault.Unavailable {
 			final++
 		}
-		if final == 3 || !sleep(wanted, pause) {
+		if final == 3 || !clock.Sleep(wanted, pause) {
 			return err
 		}
 		b.log.Warn("part of a result or state not stored yet, retrying", "run", a, "part", n, "err", err)

@@ -12,6 +12,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -19,9 +20,6 @@ import (
 	"ao/worker/process"
 	"ao/worker/profile"
 )
-
-// maxInline is the largest result in a record, in bytes. Larger ones are stored as parts.
-const maxInline = run.MaxInline
 
 // maxMessage is the longest error message in a record, in bytes.
 const maxMessage = 32 << 10
@@ -72,7 +70,7 @@ func appendWithRetry(ctx context.Context, b *bus.Bus, e bus.Entry, own func([]by
 			return seq, err
 		}
 		failed(try, err)
-		sleep(ctx, pause/2+rand.N(pause/2))
+		clock.Sleep(ctx, pause/2+rand.N(pause/2))
 	}
 	return 0, context.Cause(ctx)
 }
@@ -113,7 +111,7 @@ func (s *recordBuilder) ended(a *attempt, o run.Outcome, events uint64,
 		short.Message = string(process.Cut([]byte(short.Message), maxMessage))
 		r.Error = &short
 	}
-	if r.Result != nil && resultSize(r.Result) > maxInline/6 { // JSON escapes may make it too large
+	if r.Result != nil && resultSize(r.Result) > run.MaxInline/6 { // JSON escapes may make it too large
 		s.storeResult(a, &r)
 	}
 	body, err := r.Encode()
@@ -152,7 +150,7 @@ func resultSize(r *run.Result) int {
 // a run that failed already reports it in its error's field result_lost.
 func (s *recordBuilder) storeResult(a *attempt, r *run.Ended) {
 	raw, err := strictjson.Encode(r.Result)
-	if err != nil || len(raw) <= maxInline {
+	if err != nil || len(raw) <= run.MaxInline {
 		return
 	}
 	var refusal *fault.Fault

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
 )
@@ -32,7 +33,7 @@ func (w *Worker) register(ctx context.Context) error {
 			w.client.logRegisterError(err)
 			logged, at = err.Error(), time.Now()
 		}
-		sleep(ctx, limit/2+rand.N(limit/2))
+		clock.Sleep(ctx, limit/2+rand.N(limit/2))
 	}
 	return ctx.Err()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/metric"
 	"ao/shared/run"
@@ -67,7 +68,7 @@ func (m *sessionState) get(ctx context.Context) ([]byte, error) {
 		case fault.KindOf(err) == fault.NotFound:
 			return nil, fault.Wrap(fault.NotFound, codeStateLost,
 				"the conversation's history is deleted, so this session cannot continue; start a new session", err)
-		case others == 3, time.Since(since) > stateTimeout, !sleep(ctx, pause):
+		case others == 3, time.Since(since) > stateTimeout, !clock.Sleep(ctx, pause):
 			return nil, err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"ao/shared/clock"
 )
 
 // Controller brings the system closer to what it should be. Reconcile may be called at any time, and again for the same
@@ -110,20 +112,8 @@ func (l *loop) run(ctx context.Context) {
 			pause = max(pause, min(l.Every<<min(failed-1, 10), maxPause))
 			l.log.Warn("controller failed, retrying", "failures", failed, "after", pause, "err", err)
 		}
-		if pause > 0 && !sleep(ctx, pause) {
+		if pause > 0 && !clock.Sleep(ctx, pause) {
 			return
 		}
-	}
-}
-
-// sleep waits for d. It reports false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"ao/shared/fault"
@@ -158,18 +159,9 @@ func candidate(s *schema.Schema, c outputschema.Candidate) Candidate {
 	one := Candidate{Source: c.Source, Valid: wrong == nil, Errors: locate(c.Value, wrong)}
 	one.Text = string(c.Value)
 	if len(one.Text) > maxText {
-		one.Text, one.Truncated = cut(one.Text), true
+		one.Text, one.Truncated = strings.ToValidUTF8(one.Text[:maxText], ""), true
 	}
 	return one
-}
-
-// cut shortens a text to maxText bytes, between two characters.
-func cut(text string) string {
-	end := maxText
-	for end > 0 && text[end]&0xc0 == 0x80 {
-		end--
-	}
-	return text[:end]
 }
 
 // locate adds to each violation where it stands.

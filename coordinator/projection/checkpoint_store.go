@@ -17,6 +17,7 @@ import (
 
 	"ao/nats/stream"
 	"ao/nats/subject"
+	"ao/shared/clock"
 )
 
 // A checkpoint is written after so many records or, if anything changed, so long.
@@ -57,7 +58,7 @@ func (s *checkpointStore) open(ctx context.Context) {
 			s.identity = subject.Runs + " " + state.Created.UTC().Format(time.RFC3339Nano)
 			return
 		}
-		pause(ctx, 100*time.Millisecond)
+		clock.Sleep(ctx, 100*time.Millisecond)
 	}
 	s.identity = ""
 }
@@ -105,7 +106,7 @@ func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 			return Record{}
 		}
 		s.log.Debug("checkpoint not compared yet, retrying", "err", err) // NATS is away
-		pause(ctx, 100*time.Millisecond)
+		clock.Sleep(ctx, 100*time.Millisecond)
 		err = nil
 	}
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *checkpointStore) run(ctx context.Context) {
 		}
 		moved := s.applied() - s.saved
 		if s.p.live.Load() && moved > 0 && (moved >= snapshotRecords || time.Since(s.at) >= snapshotEvery) {
-			_, err := s.save(func() { pause(ctx, 2*lockTime) })
+			_, err := s.save(func() { clock.Sleep(ctx, 2*lockTime) })
 			if errors.Is(err, errInterrupted) {
 				continue // with the next tick
 			}

@@ -347,15 +347,6 @@ func (p *Projection) signal(e Effect) {
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 func forEach(all []*Active, f func(Active) bool) {
 	for _, a := range all {
 		if !f(*a) {

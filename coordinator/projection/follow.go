@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/nats/stream"
+	"ao/shared/clock"
 )
 
 // truncationCheck is how often a Follower checks whether history was truncated that it had not read.
@@ -69,7 +70,7 @@ func (w *Follower) watch(ctx context.Context) error {
 				break
 			}
 		}
-		pause(ctx, 100*time.Millisecond)
+		clock.Sleep(ctx, 100*time.Millisecond)
 	}
 	for first := uint64(0); ctx.Err() == nil; {
 		now, err := w.missed(ctx, first)
@@ -77,14 +78,14 @@ func (w *Follower) watch(ctx context.Context) error {
 		case errors.Is(err, stream.ErrHistoryReplaced):
 			return err
 		case err != nil: // NATS is away
-			pause(ctx, 100*time.Millisecond)
+			clock.Sleep(ctx, 100*time.Millisecond)
 			continue
 		}
 		first = now
 		if !w.p.live.Swap(true) {
 			w.p.signal(HistoryConfirmed)
 		}
-		pause(ctx, w.truncationCheck)
+		clock.Sleep(ctx, w.truncationCheck)
 	}
 	return ctx.Err()
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/fault"
 )
 
@@ -104,7 +105,7 @@ func (w *Follower) catchUp(ctx context.Context) error {
 	}
 	if err == nil { // until history is complete and confirmed, "not found" would claim too much
 		for !w.complete() && short.Err() == nil {
-			pause(short, 5*time.Millisecond)
+			clock.Sleep(short, 5*time.Millisecond)
 		}
 		err = w.Ready()
 	}
@@ -157,7 +158,7 @@ func (w *Follower) catchUpUntilDone(ctx context.Context) error {
 		if fault.KindOf(err) != fault.Unavailable {
 			return err
 		}
-		pause(ctx, 100*time.Millisecond)
+		clock.Sleep(ctx, 100*time.Millisecond)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"ao/coordinator/budget"
 	"ao/nats/stream"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -41,7 +42,7 @@ func (x *Reader) body(ctx context.Context, seq uint64) ([]byte, error) {
 		if tries == 5 || seq+maxReplicaLag < x.p.Seq() || ctx.Err() != nil {
 			return nil, errNotKept
 		}
-		pause(ctx, 20*time.Millisecond)
+		clock.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -62,7 +63,7 @@ func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(I
 		if err := w.emitChanges(ctx); err != nil {
 			return err
 		}
-		pause(ctx, watchPause)
+		clock.Sleep(ctx, watchPause)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

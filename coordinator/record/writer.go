@@ -17,9 +17,6 @@ import (
 	"ao/shared/run"
 )
 
-// MaxInline is the largest body that a record carries itself. Larger ones go to the object store.
-const MaxInline = run.MaxInline
-
 // ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result: a server that came back
 // does not know yet what the others wrote. It allows for clocks that differ.
 const ReplicaLag = time.Minute
@@ -113,8 +110,8 @@ func (w *Writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, 
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
 }
 
-// Accepted returns the first record of a run that is not queued yet.
-func (w *Writer) Accepted(s run.Spec) (bus.Entry, error) {
+// accepted returns the first record of a run that is not queued yet.
+func (w *Writer) accepted(s run.Spec) (bus.Entry, error) {
 	body, err := run.Accepted{V: w.versions.Now(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Accepted(subject.Partition(s.SessionID), s.SessionID, s.ID), Body: body}, err
 }
@@ -122,7 +119,7 @@ func (w *Writer) Accepted(s run.Spec) (bus.Entry, error) {
 // Callback returns the records of a callback turn that reports the first children in o: the list, which carries the
 // turn, and the turn.
 func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) {
-	accepted, err := w.Accepted(turn)
+	accepted, err := w.accepted(turn)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +158,7 @@ func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) err
 // Offload moves a body that is too large for a record to the object store. The record that names it comes
 // after.
 func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
-	if s.Input.Size() <= MaxInline {
+	if s.Input.Size() <= run.MaxInline {
 		return nil
 	}
 	raw, err := json.Marshal(s.Input)

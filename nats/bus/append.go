@@ -12,6 +12,7 @@ import (
 
 	"ao/nats/stream"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
 
@@ -226,7 +227,7 @@ func retryUntilAvailable(ctx context.Context, left time.Duration, try func() (ui
 			return seq, err
 		}
 		now := pause/2 + rand.N(pause)
-		sleep(ctx, now)
+		clock.Sleep(ctx, now)
 		left -= now
 	}
 }

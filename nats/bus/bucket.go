@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
@@ -97,7 +98,7 @@ func (k *Bucket) compareAndSet(ctx context.Context, write func() (uint64, error)
 		if errorCode(err) != codeInFlight || time.Now().Add(pause).After(end) || ctx.Err() != nil {
 			return rev, k.mapErr(ctx, err)
 		}
-		sleep(ctx, pause)
+		clock.Sleep(ctx, pause)
 	}
 }
 
@@ -225,7 +226,7 @@ func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 		if err == nil || ctx.Err() != nil || !k.b.clustered() {
 			return all, err
 		}
-		sleep(ctx, 100*time.Millisecond) // until there is another leader, or the replica has caught up
+		clock.Sleep(ctx, 100*time.Millisecond) // until there is another leader, or the replica has caught up
 	}
 }
 
@@ -293,7 +294,7 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 			k.b.log.Warn("restarting the watch of a bucket", "bucket", k.name, "err", err)
 			logged = time.Now()
 		}
-		sleep(ctx, 200*time.Millisecond)
+		clock.Sleep(ctx, 200*time.Millisecond)
 	}
 }
 

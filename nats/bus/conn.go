@@ -201,16 +201,6 @@ func (b *Conn) drain(sub *nats.Subscription) {
 	sub.Unsubscribe()
 }
 
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
 // oneLine makes a text fit into a header: one line, about 500 bytes.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")

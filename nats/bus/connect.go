@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
@@ -71,7 +72,7 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 				"url", RedactURL(address), "err", described{err})
 			logged = time.Now()
 		}
-		sleep(ctx, 250*time.Millisecond)
+		clock.Sleep(ctx, 250*time.Millisecond)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set "+
 				"AO_NATS_URL",

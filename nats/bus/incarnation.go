@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 )
 
 // InboxPastKey is a key of the inbox stream's metadata. A restored inbox has it: the stream's earlier
@@ -51,7 +52,7 @@ func (b *Queues) inboxKeys(ctx context.Context) (func(seq uint64) string, error)
 		}
 		if ctx.Err() == nil {
 			b.log.WarnContext(ctx, "waiting for the inbox stream", "err", err)
-			sleep(ctx, time.Second)
+			clock.Sleep(ctx, time.Second)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

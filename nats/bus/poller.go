@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 
 	"github.com/nats-io/nats.go"
 )
@@ -75,7 +76,7 @@ func (t *Poller) poll(ctx context.Context, stream, durable string) error {
 		if err == errNoConsumer {
 			pause = 500 * time.Millisecond // until the coordinator has created it again
 		}
-		sleep(ctx, pause)
+		clock.Sleep(ctx, pause)
 	}
 	return ctx.Err()
 }

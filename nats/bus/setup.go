@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -57,7 +58,7 @@ func (b *Bus) Setup(ctx context.Context) error {
 				"replicas", b.cfg.Replicas, "err", err, "cause", errors.Unwrap(err))
 			logged = time.Now()
 		}
-		sleep(ctx, 250*time.Millisecond)
+		clock.Sleep(ctx, 250*time.Millisecond)
 	}
 }
 

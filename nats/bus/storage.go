@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
@@ -134,7 +135,7 @@ func (s *sink) examine() {
 	s.b.log.Error("NATS answers but does not write: is its disk full?", "stream", s.stream, "err", err)
 	s.setCondition(err)
 	for since := time.Now(); link.Err() == nil && s.b.nc.IsConnected() && !s.recovered(link, since); {
-		sleep(link, 250*time.Millisecond)
+		clock.Sleep(link, 250*time.Millisecond)
 	}
 	s.setCondition(nil)
 	s.b.log.Info("NATS writes again, or was replaced", "stream", s.stream)
@@ -207,7 +208,7 @@ const (
 func (s *sink) probe(ctx context.Context) outcome {
 	m := s.probeRequest(ctx)
 	if m == nil {
-		sleep(ctx, probeTimeout)
+		clock.Sleep(ctx, probeTimeout)
 		return unknown
 	}
 	_, err := s.b.request(ctx, m, probeTimeout)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -61,7 +62,7 @@ func (b *Queues) EnsureTaskQueue(ctx context.Context, queue string, start uint64
 		if strings.Contains(err.Error(), "no such file") {
 			_ = b.js.DeleteConsumer(ctx, subject.Runs, name) // the next try reports its outcome
 		}
-		sleep(ctx, 20*time.Millisecond)
+		clock.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 

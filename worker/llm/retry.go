@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/worker/llm/chat"
@@ -70,7 +71,7 @@ func (c *conversation) askModel(ctx context.Context, r chat.Request) (chat.Reply
 						f.Message+"; retrying in "+pause.Round(time.Second).String()))
 				}
 				c.retries++
-				if sleep(ctx, v.after) {
+				if clock.Sleep(ctx, v.after) {
 					continue
 				}
 				return chat.Reply{}, nil
@@ -109,16 +110,4 @@ func (c *conversation) mayWait(ctx context.Context, v *callError, try int) bool 
 	v.Message += fmt.Sprintf("; %s %s, and the run has %s left", what, v.after.Round(time.Second),
 		max(left, 0).Round(time.Second))
 	return false
-}
-
-// sleep waits for d; false: ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
 )
@@ -76,7 +77,7 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 		if err != nil {
 			return directiveError("bad_directive", "@sleep needs a duration such as 200ms, got %.80q", text)
 		}
-		sleep(ctx, d)
+		clock.Sleep(ctx, d)
 		return nil
 	},
 	"stderr": func(_ context.Context, t *turn, text string) error {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"ao/shared/executor"
 	"ao/shared/fault"
@@ -68,16 +67,6 @@ func (t *turn) save(ctx context.Context) error {
 func (t *turn) say(text string) {
 	t.answer = &text
 	t.host.Emit(run.EventMessage, run.TextMessage("assistant", text))
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 func isJSON(what, text string) error {

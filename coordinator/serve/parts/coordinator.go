@@ -106,8 +106,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// BeatEvery is the interval of heartbeats: five in a lease, so that one or two may be lost.
-func (c Config) BeatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
+// beatEvery is the interval of heartbeats: five in a lease, so that one or two may be lost.
+func (c Config) beatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
 
 // Coordinator is one of any number side by side.
 type Coordinator struct {
@@ -253,20 +253,6 @@ func (c *Coordinator) retryUntilAvailable(ctx context.Context, what string, f fu
 		select {
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
-		}
-	}
-}
-
-// every calls f at an interval until ctx ends.
-func every(ctx context.Context, d time.Duration, f func(context.Context)) error {
-	t := time.NewTicker(d)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-			f(ctx)
 		}
 	}
 }

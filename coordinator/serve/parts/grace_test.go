@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/coordinator/record"
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -253,7 +252,7 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 func TestALargeRunIsRenewed(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	part := `"` + strings.Repeat("x", record.MaxInline/4) + `"` // what one argument holds
+	part := `"` + strings.Repeat("x", run.MaxInline/4) + `"` // what one argument holds
 	wide := `"a":` + part + `,"b":` + part + `,"c":` + part + `,"d":` + part
 	one := runner("one", echo("a"))
 	register(t, c, one)
@@ -265,7 +264,7 @@ func TestALargeRunIsRenewed(t *testing.T) {
 	register(t, c, two)
 	finish(t, c, claim(t, c, id, two))
 	s, err := c.History.Spec(t.Context(), id)
-	if err != nil || !strings.Contains(string(s.Blueprint), "./other") || len(s.Parameters) < record.MaxInline {
+	if err != nil || !strings.Contains(string(s.Blueprint), "./other") || len(s.Parameters) < run.MaxInline {
 		t.Errorf("%s %v", s.Blueprint, err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -171,7 +170,7 @@ func TestWhatIsOfferedAndIsNoCompletion(t *testing.T) {
 // the result stays there.
 func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	long := strings.Repeat("x", record.MaxInline+1)
+	long := strings.Repeat("x", run.MaxInline+1)
 	for _, tt := range []struct {
 		n      string
 		status run.Status
@@ -192,7 +191,7 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 		if o.Status != tt.status {
 			t.Errorf("n %s: %s %v", tt.n, o.Status, o.Error)
 		}
-		if o.Status == run.Completed && len(o.Result.Data) < record.MaxInline {
+		if o.Status == run.Completed && len(o.Result.Data) < run.MaxInline {
 			t.Errorf("the result has %d bytes", len(o.Result.Data))
 		}
 		if o.Status == run.Failed &&

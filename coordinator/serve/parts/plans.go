@@ -28,7 +28,7 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
 		{Name: "retention", Do: c.retained, Every: retention.Every, Allowed: sure},
-		{Name: "room", Do: c.room, Every: min(c.BeatEvery(), 5*time.Second)},
+		{Name: "room", Do: c.room, Every: min(c.beatEvery(), 5*time.Second)},
 		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},
 	}
 }

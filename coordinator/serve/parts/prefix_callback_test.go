@@ -176,7 +176,7 @@ func TestALargeListIsTaken(t *testing.T) {
 			Status: run.Completed})
 	}
 	turn, err := f.c.Telling.Prepare(t.Context(), o)
-	if err != nil || turn.Reported != 1000 || len(turn.Records[1].Body) < record.MaxInline*9/10 {
+	if err != nil || turn.Reported != 1000 || len(turn.Records[1].Body) < run.MaxInline*9/10 {
 		t.Fatalf("%d children are told in %d bytes: %v", turn.Reported, len(turn.Records[1].Body), err)
 	}
 	if _, err := f.c.records.AppendBatch(t.Context(), turn.Records...); err != nil {

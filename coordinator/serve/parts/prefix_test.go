@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -190,7 +189,7 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 	for name, more := range map[string]string{"a runner is there": "",
 		"nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`,
-		"it is large":          `,"parameters":{"prompt":"` + strings.Repeat("x", record.MaxInline) + `"}`} {
+		"it is large":          `,"parameters":{"prompt":"` + strings.Repeat("x", run.MaxInline) + `"}`} {
 		t.Run(name, func(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := "ses_my-own"

@@ -74,7 +74,7 @@ func wireRunners(c *Coordinator) {
 		Names:    c.runnerAgents.Names,
 		Commands: c.commands}
 	c.Registrar = &runners.Registrar{
-		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), MaxRunners: c.MaxRunners,
+		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.beatEvery(), MaxRunners: c.MaxRunners,
 		APIURL:   c.PublicURL,
 		Registry: c.Registry, Registered: c.registered, Names: c.runnerAgents.Names, Commands: c.commands,
 		Queues:   c.Queues,

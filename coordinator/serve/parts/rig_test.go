@@ -16,6 +16,7 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/agent"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -202,5 +203,12 @@ func wantCode(t testing.TB, err error, code string) {
 	t.Helper()
 	if err == nil || fault.Of(err).Code != code {
 		t.Errorf("got %v, want %s", err, code)
+	}
+}
+
+// every calls f at an interval until ctx ends.
+func every(ctx context.Context, d time.Duration, f func(context.Context)) {
+	for clock.Sleep(ctx, d) {
+		f(ctx)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ao/coordinator/control/retention"
-	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -81,7 +80,7 @@ func payloads(t testing.TB, b *bus.Bus) map[string]int {
 }
 
 func big() string {
-	return fmt.Sprintf(`{"agent_name":"talker","prompt":%q}`, strings.Repeat("x", record.MaxInline+1))
+	return fmt.Sprintf(`{"agent_name":"talker","prompt":%q}`, strings.Repeat("x", run.MaxInline+1))
 }
 
 func TestADeletedSessionLeavesNoPayloads(t *testing.T) {

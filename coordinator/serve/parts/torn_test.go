@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -31,7 +30,7 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
-	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", record.MaxInline+1) + `"}`)
+	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", run.MaxInline+1) + `"}`)
 	const runID, sessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
 	plans := make([]*runs.Plan, 2)
 	for i, c := range []*Coordinator{a, b} {
@@ -49,7 +48,7 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := b.Show(t.Context(), runID)
-	if err != nil || len(got.Parameters) < record.MaxInline {
+	if err != nil || len(got.Parameters) < run.MaxInline {
 		t.Errorf("%d bytes of parameters, %v", len(got.Parameters), err)
 	}
 }

@@ -29,7 +29,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		defer enough()
 		defer all.Wait()
 		truncating.Go(func() {
-			_ = every(ctx, 5*time.Millisecond, func(ctx context.Context) { f.c.retained.Truncate(ctx, 20) })
+			every(ctx, 5*time.Millisecond, func(ctx context.Context) { f.c.retained.Truncate(ctx, 20) })
 		})
 		for range 3 {
 			all.Go(func() {
