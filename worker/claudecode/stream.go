@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -247,47 +246,29 @@ func (s *stream) onResult(raw []byte) {
 	s.result, s.interrupted = &l, s.stopped() != nil
 	l = l.subtract(s.usageBefore)
 	refused, more := denials(l.Denials)
-	facts := []strictjson.Member{}
+	var moreDenials any
+	if more > 0 {
+		moreDenials = more
+	}
+	var facts []strictjson.Member
 	for _, f := range []struct {
 		key   string
-		value json.RawMessage
+		value any
 	}{
-		{"model", jsonText(s.model)}, {"num_turns", l.Turns}, {"duration_ms", l.Duration}, {"duration_api_ms", l.API},
+		{"model", s.model}, {"num_turns", l.Turns}, {"duration_ms", l.Duration}, {"duration_api_ms", l.API},
 		{"total_cost_usd", l.Cost},
 		{"usage", l.Usage}, {"model_usage", l.ByModel}, {"permission_denials", refused},
-		{"permission_denials_left_out", jsonCount(more)},
-		{"mcp_servers_unreachable", jsonList(s.unusableServers)},
-		{"claude_code_version", jsonText(s.version)},
+		{"permission_denials_left_out", moreDenials},
+		{"mcp_servers_unreachable", s.unusableServers},
+		{"claude_code_version", s.version},
 	} {
-		if len(f.value) > 0 && string(f.value) != "null" && len(f.value) < 64<<10 {
-			facts = append(facts, strictjson.Member{Key: f.key, Value: f.value})
+		raw, err := strictjson.Encode(f.value)
+		if err == nil && string(raw) != "null" && string(raw) != `""` && len(raw) < 64<<10 {
+			facts = append(facts, strictjson.Member{Key: f.key, Value: raw})
 		}
 	}
 	s.host.Emit(run.EventMetadata, strictjson.Object([]strictjson.Member{{Key: "metadata",
 		Value: strictjson.Object(facts)}}))
-}
-
-func jsonCount(n int) json.RawMessage {
-	if n == 0 {
-		return nil
-	}
-	return json.RawMessage(strconv.Itoa(n))
-}
-
-func jsonList(all []string) json.RawMessage {
-	if len(all) == 0 {
-		return nil
-	}
-	raw, _ := strictjson.Encode(all)
-	return raw
-}
-
-func jsonText(s string) json.RawMessage {
-	if s == "" {
-		return nil
-	}
-	raw, _ := strictjson.Encode(s)
-	return raw
 }
 
 // outcome returns the outcome of the turn, once claude has ended.

@@ -172,12 +172,7 @@ func (c call) emit(kind string, body json.RawMessage) (any, error) {
 
 // result accepts the run's result; a later one replaces it.
 func (c call) result(all []strictjson.Member) (any, error) {
-	for i, m := range all {
-		if m.Key == "type" {
-			all = slices.Delete(all, i, i+1)
-			break
-		}
-	}
+	all = slices.DeleteFunc(all, func(m strictjson.Member) bool { return m.Key == "type" })
 	l, _, err := executor.ReadLine(strictjson.Object(append([]strictjson.Member{{Key: "type",
 		Value: json.RawMessage(`"result"`)}}, all...)))
 	if err != nil {

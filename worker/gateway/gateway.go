@@ -23,6 +23,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
+
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -82,7 +85,7 @@ type Gateway struct {
 	Config
 	addr      string
 	server    *http.Server
-	transport *http.Transport //
+	transport *http.Transport
 	secret    [32]byte
 	served    chan struct{}
 
@@ -115,8 +118,7 @@ func New(c Config) (*Gateway, error) {
 	}
 	go func() {
 		defer close(g.served)
-		if err := g.server.Serve(&limitedListener{Listener: l, slots: make(chan struct{},
-			c.MaxConnections)}); !errors.Is(err, http.ErrServerClosed) {
+		if err := g.server.Serve(netutil.LimitListener(l, c.MaxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			c.Log.Error("local gateway for executors failed", "err", err)
 		}
 	}()
@@ -147,7 +149,7 @@ type Endpoint struct {
 	gateway *Gateway
 	token   string
 	key     [sha256.Size]byte // hash of the token
-	limiter rateLimiter
+	limiter *rate.Limiter
 	ctx     context.Context // ends with the run
 	cancel  context.CancelFunc
 
@@ -167,7 +169,7 @@ func (g *Gateway) Open(r Run) *Endpoint {
 		token = strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(m.Sum(nil)))
 	}
 	d := &Endpoint{URL: "http://" + g.addr + "/" + token, run: r, gateway: g, token: token,
-		key: sha256.Sum256([]byte(token)), limiter: rateLimiter{rate: g.Rate, size: float64(g.Burst)}}
+		key: sha256.Sum256([]byte(token)), limiter: rate.NewLimiter(rate.Limit(g.Rate), g.Burst)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	g.mu.Lock()
 	g.endpoints[d.key] = d
@@ -237,49 +239,3 @@ func (d *Endpoint) reserve(n int64) bool {
 
 var errTooManyLarge = fault.New(fault.Busy, "too_many_requests",
 	"the run has too many large requests in flight; wait for some to be answered").After(time.Second)
-
-// limitedListener limits the open connections; others wait in the system's backlog.
-type limitedListener struct {
-	net.Listener
-	slots chan struct{}
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (l *limitedListener) doneChan() chan struct{} {
-	l.once.Do(func() { l.done = make(chan struct{}) })
-	return l.done
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.doneChan():
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &countedConn{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-func (l *limitedListener) Close() error {
-	select {
-	case <-l.doneChan():
-	default:
-		close(l.done)
-	}
-	return l.Listener.Close()
-}
-
-type countedConn struct {
-	net.Conn
-	free func()
-}
-
-func (c *countedConn) Close() error {
-	defer c.free()
-	return c.Conn.Close()
-}

@@ -315,16 +315,6 @@ func TestRateLimit(t *testing.T) {
 	if status, _, _ := ask(t, "GET", other.URL+"/state", ""); status != 204 {
 		t.Errorf("the other run gets %d", status)
 	}
-	var b rateLimiter
-	b.rate, b.size = 2, 1
-	now := time.Now()
-	b.take(now)
-	if wait, ok := b.take(now.Add(400 * time.Millisecond)); ok || wait != 1 {
-		t.Errorf("%d %t", wait, ok)
-	}
-	if _, ok := b.take(now.Add(600 * time.Millisecond)); !ok {
-		t.Error("it is not let through in time")
-	}
 }
 
 // TestTooManyAtOnce: a run with too many concurrent requests gets no more, and its end ends them.

@@ -111,9 +111,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer d.release()
-	if wait, ok := d.limiter.take(time.Now()); !ok {
+	if next := d.limiter.Reserve(); next.Delay() > 0 {
 		writeError(w, fault.New(fault.Busy, "too_many_requests",
-			"the run sends too many requests; wait as long as Retry-After says").After(time.Duration(wait)*time.Second))
+			"the run sends too many requests; wait as long as Retry-After says").
+			After((next.Delay() + time.Second - 1).Truncate(time.Second)))
+		next.Cancel()
 		return
 	}
 	d.serve(w, r, path[1:])
