@@ -53,7 +53,7 @@ func TestBadLines(t *testing.T) {
 			example},
 		{"a run " + hash + strings.Repeat(" ", 1<<17), `after 0 tokens: bufio.Scanner: token too long`},
 	} {
-		_, err := Parse([]byte(tt.text))
+		_, err := parseTokens([]byte(tt.text))
 		if got := fmt.Sprint(err); got != tt.want && (err != nil || tt.want != "") {
 			t.Errorf("%.60q\n got %s\nwant %s", tt.text, got, tt.want)
 		}

@@ -60,7 +60,7 @@ func List(path string) ([]Entry, error) {
 }
 
 func parseFile(path string, text []byte) ([]Entry, error) {
-	all, err := Parse(text)
+	all, err := parseTokens(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

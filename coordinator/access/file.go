@@ -98,9 +98,9 @@ func readLine(line string) (e Entry, err error) {
 	return e, nil
 }
 
-// Parse parses a file of tokens, one per line. Empty lines and those that begin with # are skipped. Errors name the
-// line.
-func Parse(text []byte) ([]Entry, error) {
+// parseTokens parses a file of tokens, one per line. It skips empty lines and those that begin with #. Errors name
+// the line.
+func parseTokens(text []byte) ([]Entry, error) {
 	var all []Entry
 	at := map[string]int{}
 	s := bufio.NewScanner(bytes.NewReader(text))

@@ -16,7 +16,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("a b c d e f"))
 	f.Add([]byte("a read " + hash + " created=0000-01-01T00:00:00Z"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		all, err := Parse(text)
+		all, err := parseTokens(text)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "line ") && !strings.HasPrefix(err.Error(), "after ") {
 				t.Errorf("%q: %v names no line", text, err)
@@ -27,7 +27,7 @@ func FuzzParse(f *testing.F) {
 		for _, e := range all {
 			lines = append(lines, e.Line())
 		}
-		again, err := Parse([]byte(strings.Join(lines, "\n")))
+		again, err := parseTokens([]byte(strings.Join(lines, "\n")))
 		if err != nil || len(again) != len(all) {
 			t.Fatalf("%q is written as %q: %v", text, lines, err)
 		}

@@ -56,7 +56,7 @@ func readFile(path string) ([]Entry, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("AO_API_TOKENS %q cannot be read: %w", path, err)
 	}
-	all, err := Parse(text)
+	all, err := parseTokens(text)
 	if err != nil {
 		return nil, seen, fmt.Errorf("AO_API_TOKENS %q: %w", path, err)
 	}

@@ -5,12 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"ao/coordinator/control/pool"
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve/parts"
@@ -26,59 +23,14 @@ import (
 // Start runs a coordinator until the test ends. Leases are long, since most tests send no heartbeats.
 func Start(t testing.TB, b *bus.Bus, cfg parts.Config) *parts.Coordinator {
 	t.Helper()
-	c, _ := StartUntil(t, b, cfg)
-	return c
-}
-
-// StartUntil is Start for a coordinator that may end before the test.
-func StartUntil(t testing.TB, b *bus.Bus, cfg parts.Config) (c *parts.Coordinator, end func()) {
-	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
-	c = parts.New(cfg)
-	return c, Run(t, c)
-}
-
-// Run runs a coordinator until the test ends or end is called.
-func Run(t testing.TB, c *parts.Coordinator) (end func()) {
-	t.Helper()
+	c := parts.New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
-	contexts.Store(c, ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	end = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil && ctx.Err() == nil {
-			t.Errorf("the coordinator ended with %v", err)
-		}
-	})
-	t.Cleanup(end)
+	t.Cleanup(func() { cancel(); <-ended })
 	natstest.Until(t, "the coordinator is ready", func() bool { return c.Ready() == nil })
-	return end
-}
-
-// contexts are those of running coordinators.
-var contexts sync.Map
-
-// OccupyPool takes every slot of a coordinator's pool until release is called or the coordinator ends.
-func OccupyPool(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) {
-	t.Helper()
-	life, ok := contexts.Load(c)
-	if !ok {
-		t.Fatal("the coordinator is not running")
-	}
-	until := make(chan struct{})
-	held := func(ctx context.Context) error {
-		select {
-		case <-until:
-		case <-ctx.Done():
-		}
-		return nil
-	}
-	for n := range p.Slots {
-		natstest.Until(t, "there is a slot",
-			func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", held) })
-	}
-	return sync.OnceFunc(func() { close(until) })
+	return c
 }
 
 // Runner returns a runner with these agents.
@@ -108,32 +60,6 @@ func Register(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) (reg runne
 		return err == nil
 	})
 	return reg
-}
-
-// AnswerCommands plays the process of a runner: it answers commands until the test ends.
-func AnswerCommands(t testing.TB, b *bus.Bus, r runnerapi.Runner) {
-	t.Helper()
-	ReplyWith(t, b, r, runnerapi.CommandReply{Instance: r.Instance})
-}
-
-// ReplyWith is AnswerCommands with a given reply.
-func ReplyWith(t testing.TB, b *bus.Bus, r runnerapi.Runner, reply runnerapi.CommandReply) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		b.Serve(ctx, subject.Commands(r.ID()), "", func(context.Context, string, []byte) ([]byte, error) {
-			return json.Marshal(reply)
-		})
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
-	natstest.Until(t, "the runner answers", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := b.Request(ctx, subject.Commands(r.ID()), []byte(`{"type":"ping"}`))
-		return err == nil
-	})
 }
 
 func Submit(t testing.TB, c *parts.Coordinator, body, key string) runs.Accepted {

@@ -50,7 +50,7 @@ var ended = []string{string(run.Completed), string(run.Failed), string(run.Stopp
 // RetryAll retries each matching run, the oldest first. Repeating the call retries no run twice. A repeat with a key
 // is about the runs of the first call. Without a key, each run is retried once per filter.
 func (a *Bulk) RetryAll(ctx context.Context, m RetrySelection) (BulkResult, error) {
-	if len(m.Key) > MaxKey {
+	if len(m.Key) > maxKey {
 		return BulkResult{}, errKeyTooLong()
 	}
 	if len(m.Filter.Statuses) == 0 {

@@ -23,8 +23,8 @@ type IdempotencyRecord struct {
 	Last    uint64 `json:"last"` // last sequence of the stream when the key was made; the run's records follow
 }
 
-// MaxKey is the longest idempotency key, in bytes.
-const MaxKey = 255
+// maxKey is the longest idempotency key, in bytes.
+const maxKey = 255
 
 // Idempotency gives a repeated request its first answer.
 type Idempotency struct {

@@ -52,7 +52,7 @@ func NewBulk(s *Service, of Index, redeliver func(ctx context.Context, id string
 // Retry starts a run with the request of an existing one and the given changes.
 func (a *Bulk) Retry(ctx context.Context, q Retry) (Accepted, error) {
 	// The request is checked against the agent as it is now.
-	if len(q.Key) > MaxKey {
+	if len(q.Key) > maxKey {
 		return Accepted{}, errKeyTooLong()
 	}
 	return a.retry(ctx, q)
@@ -259,6 +259,6 @@ func derivedKey(parts ...string) string {
 }
 
 func errKeyTooLong() *fault.Fault {
-	return fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).
+	return fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", maxKey).
 		With("field", "Idempotency-Key")
 }

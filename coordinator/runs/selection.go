@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxBulk is the most runs of one bulk call.
-const MaxBulk = 1000
+// maxBulk is the most runs of one bulk call.
+const maxBulk = 1000
 
 // bulkConcurrency is how many groups of a bulk call are worked on at a time.
 const bulkConcurrency = 8
@@ -73,7 +73,7 @@ type pickedRun struct{ id, session string }
 // It fails where Expect names another number. It ends with ctx: nothing is done once the caller hung up.
 func (a *Bulk) pick(ctx context.Context, s source, m Selection) (picked []pickedRun, next string, err error) {
 	a.runs.reads.WaitOwnWrites(ctx)
-	most := cmp.Or(m.Filter.Limit, MaxBulk)
+	most := cmp.Or(m.Filter.Limit, maxBulk)
 	first := m.Filter.Cursor
 	picked, next, err = s.find(ctx, m.Filter, most)
 	if err != nil || m.Expect == nil {
@@ -104,7 +104,7 @@ func (s source) page(ctx context.Context, q projection.Query) (page []run.Run, n
 // the next call goes on.
 func (s source) find(ctx context.Context, q projection.Query, most int) (picked []pickedRun, next string, err error) {
 	for len(picked) < most {
-		q.Limit = min(most-len(picked), MaxBulk)
+		q.Limit = min(most-len(picked), maxBulk)
 		page, end, err := s.page(ctx, q)
 		if err != nil {
 			return nil, "", err
@@ -133,7 +133,7 @@ func (s source) total(ctx context.Context, q projection.Query) (n int, err error
 		}
 	}
 	for {
-		q.Limit = MaxBulk
+		q.Limit = maxBulk
 		page, next, err := s.page(ctx, q)
 		if err != nil {
 			return 0, err

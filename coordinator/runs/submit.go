@@ -44,7 +44,7 @@ type Service struct {
 // session's id. A refused request leaves nothing behind. A request that NATS did not answer may still be stored. key is
 // the caller's idempotency key, scope is whose key it is.
 func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
-	if len(key) > MaxKey {
+	if len(key) > maxKey {
 		return Accepted{}, errKeyTooLong()
 	}
 	return r.accept(ctx, plain{r}, body, scope, key)

@@ -119,8 +119,8 @@ func (n *NATS) Disk() func() error {
 	return n.own.DiskError
 }
 
-// Made is the field of bus.Config for an embedded server; nil: it is elsewhere.
-func (n *NATS) Made() func() {
+// made is the field of bus.Config for an embedded server; nil: it is elsewhere.
+func (n *NATS) made() func() {
 	if n.own == nil {
 		return nil
 	}

@@ -128,12 +128,12 @@ func (t *Service) StopSession(ctx context.Context, id string, how Stop) (s Sessi
 	return s, err
 }
 
-// maxGenerations is how many generations IsDescendant looks through.
+// maxGenerations is how many generations isDescendant looks through.
 const maxGenerations = 1000
 
-// IsDescendant reports whether a session is below another one: started by it or by one below it. An unknown session is
+// isDescendant reports whether a session is below another one: started by it or by one below it. An unknown session is
 // NotFound.
-func (t *Service) IsDescendant(ctx context.Context, session, from string) (bool, error) {
+func (t *Service) isDescendant(ctx context.Context, session, from string) (bool, error) {
 	for n := range maxGenerations {
 		s, err := t.history.Session(ctx, session)
 		if err != nil && n > 0 && fault.KindOf(err) == fault.NotFound { // one in between was deleted
@@ -194,7 +194,7 @@ func (t *Service) RequireDescendant(ctx context.Context, session, own string, it
 		return fault.New(fault.Forbidden, "", "A session cannot do that to itself with its own token; its turn ends "+
 			"when its run does").With("session_id", own)
 	}
-	below, err := t.IsDescendant(ctx, session, own)
+	below, err := t.isDescendant(ctx, session, own)
 	if err == nil && !below {
 		return fault.Newf(fault.Forbidden, "Session %s was not started by session %s, whose token this is, nor by a "+
 			"session below it", session, own).With("session_id", session)
