@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"ao/shared/fault"
@@ -127,13 +128,10 @@ func (v Invocation) Encode() ([]byte, error) {
 	return encode(v)
 }
 
-// encode is json.Marshal that does not escape <, > and &.
+// encode writes a line.
 func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return b.Bytes(), err // it ends with a line feed
+	raw, err := strictjson.Encode(v)
+	return append(raw, '\n'), err
 }
 
 // The types of lines.
@@ -263,23 +261,14 @@ func readEvent(l Line, raw []byte) (Line, bool, error) {
 	if err != nil {
 		return l, true, err
 	}
-	body := []byte{'{'}
 	for _, m := range members {
-		switch m.Key {
-		case "type":
-		case "event_type":
-			if json.Unmarshal(m.Value, &l.EventType) != nil {
-				return l, true, fault.New(fault.Invalid, "", "event_type must be a string").With("field", m.Key)
-			}
-		default:
-			if len(body) > 1 {
-				body = append(body, ',')
-			}
-			key, _ := json.Marshal(m.Key)
-			body = append(append(append(body, key...), ':'), m.Value...)
+		if m.Key == "event_type" && json.Unmarshal(m.Value, &l.EventType) != nil {
+			return l, true, fault.New(fault.Invalid, "", "event_type must be a string").With("field", m.Key)
 		}
 	}
-	l.Body = append(body, '}')
+	l.Body = strictjson.Object(slices.DeleteFunc(members, func(m strictjson.Member) bool {
+		return m.Key == "type" || m.Key == "event_type"
+	}))
 	if l.EventType == "" {
 		return l, true, fault.New(fault.Invalid, "", "event_type is required in an event line").With("field",
 			"event_type")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"ao/shared/strictjson"
@@ -92,47 +91,29 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return head, nil
 }
 
-// headMembers are the members of eventHead. Only the first of each counts: body members with these names are
-// dropped.
-var headMembers = []string{"event_type", "session_id", "run_id", "timestamp"}
-
-// UnmarshalJSON reads the head; Body gets all other members.
+// UnmarshalJSON reads the head; Body gets all other members. Only the first of each member of the head counts.
 func (e *Event) UnmarshalJSON(raw []byte) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if begin, err := d.Token(); err != nil {
-		return err
-	} else if begin != json.Delim('{') {
+	members, err := strictjson.Members(raw)
+	if err != nil {
 		return errors.New("an event is an object")
 	}
 	*e = Event{}
-	head := []any{&e.Type, &e.SessionID, &e.RunID, &e.At}
-	body := []byte{'{'}
-	for d.More() {
-		k, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(headMembers, func(name string) bool { return k == name }); i >= 0 {
-			if head[i] != nil {
-				if err := json.Unmarshal(v, head[i]); err != nil {
-					return fmt.Errorf("%s: %w", headMembers[i], err)
-				}
+	head := map[string]any{"event_type": &e.Type, "session_id": &e.SessionID, "run_id": &e.RunID, "timestamp": &e.At}
+	body := members[:0]
+	for _, m := range members {
+		into, ok := head[m.Key]
+		switch {
+		case !ok:
+			body = append(body, m)
+		case into != nil:
+			if err := json.Unmarshal(m.Value, into); err != nil {
+				return fmt.Errorf("%s: %w", m.Key, err)
 			}
-			head[i] = nil
-			continue
+			head[m.Key] = nil
 		}
-		if len(body) > 1 {
-			body = append(body, ',')
-		}
-		name, _ := json.Marshal(k)
-		body = append(append(append(body, name...), ':'), v...)
 	}
-	if len(body) > 1 {
-		e.Body = append(body, '}')
+	if len(body) > 0 {
+		e.Body = strictjson.Object(body)
 	}
 	return nil
 }
