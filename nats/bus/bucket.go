@@ -385,9 +385,9 @@ func (k *Bucket) watch(
 	newest := jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{k.prefix() + ">"},
 	}
-	err := k.b.consume(ctx, k.stream(), newest, k.b.reconnect(), timeout, started, func(m *nats.Msg, o origin) error {
-		key := strings.TrimPrefix(m.Subject, k.prefix())
-		c := Change{Key: key, Value: Value{m.Data, o.stream, o.at}, Deleted: deleted(m.Header)}
+	read := func(m jetstream.Msg, o origin) error {
+		key := strings.TrimPrefix(m.Subject(), k.prefix())
+		c := Change{Key: key, Value: Value{m.Data(), o.stream, o.at}, Deleted: deleted(m.Headers())}
 		if err := f(c); err != nil {
 			return &callbackError{err}
 		}
@@ -396,11 +396,12 @@ func (k *Bucket) watch(
 			return list()
 		}
 		return nil
-	})
-	switch err {
-	case enough:
+	}
+	err := k.b.consume(ctx, k.b.link.Load(), k.stream(), newest, timeout, started, read)
+	switch {
+	case err == enough:
 		return nil
-	case errLost, errNoConsumer: // NATS did not refuse: it hung, or was not reachable for a moment
+	case errors.Is(err, errLost): // NATS did not refuse: it hung, or was not reachable for a moment
 		return unavailable(wrap("bucket "+k.name, err))
 	}
 	return k.mapErr(ctx, err)

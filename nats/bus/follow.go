@@ -8,7 +8,6 @@ import (
 	"ao/nats/stream"
 	"ao/nats/subject"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -31,10 +30,10 @@ func (b *Reader) follow(
 ) error {
 	var logged time.Time
 	for timeout := firstTryTimeout; ; timeout = nextTryTimeout(timeout) {
-		reconnected, from := b.reconnect(), after
+		link, from := b.link.Load(), after
 		err := check(ctx)
 		if err == nil {
-			err = b.followOnce(ctx, stream, &after, filters, reconnected, timeout, f)
+			err = b.followOnce(ctx, link, stream, &after, filters, timeout, f)
 		}
 		if after > from {
 			timeout = 0
@@ -60,19 +59,18 @@ func (b *Reader) follow(
 
 // followOnce runs one consumer.
 func (b *Reader) followOnce(
-	ctx context.Context, stream string, after *uint64, filters []string, reconnected <-chan struct{},
-	timeout time.Duration,
+	ctx context.Context, link *link, stream string, after *uint64, filters []string, timeout time.Duration,
 	f func(Message) error,
 ) error {
 	from := jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *after + 1, FilterSubjects: filters,
 	}
 	started := func(uint64) error { return nil }
-	return b.consume(ctx, stream, from, reconnected, timeout, started, func(m *nats.Msg, o origin) error {
+	return b.consume(ctx, link, stream, from, timeout, started, func(m jetstream.Msg, o origin) error {
 		if o.stream <= *after {
 			return nil
 		}
-		if err := f(Message{Seq: o.stream, Subject: m.Subject, Body: m.Data, Time: o.at}); err != nil {
+		if err := f(Message{Seq: o.stream, Subject: m.Subject(), Body: m.Data(), Time: o.at}); err != nil {
 			return &callbackError{err}
 		}
 		*after = o.stream

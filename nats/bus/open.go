@@ -61,8 +61,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	if cfg.Replicas < 1 || cfg.Replicas > 5 {
 		return nil, fmt.Errorf("AO_NATS_REPLICAS %d: use 1 to 5", cfg.Replicas)
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout),
-		jetstream.WithPublishAsyncMaxPending(16384), jetstream.WithPublishAsyncTimeout(requestTimeout))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (t *Poller) ask(l *subscription) error {
 		return nil
 	}
 	l.at = now
-	return l.p.ask(want, 0)
+	return l.p.ask(want)
 }
 
 // deliver passes a delivery on, or naks it.

@@ -47,14 +47,13 @@ func newPuller(b *Conn, stream, consumer string, room int) (*puller, error) {
 	return p, err
 }
 
-// ask asks for n more messages, maxBytes in all at most (0: no limit).
-func (p *puller) ask(n, maxBytes int) error {
+// ask asks for n more messages.
+func (p *puller) ask(n int) error {
 	ask, err := json.Marshal(struct {
-		Expires  time.Duration `json:"expires"`
-		Batch    int           `json:"batch"`
-		MaxBytes int           `json:"max_bytes,omitempty"`
-		Beat     time.Duration `json:"idle_heartbeat"`
-	}{pullExpires, n, maxBytes, pullHeartbeat})
+		Expires time.Duration `json:"expires"`
+		Batch   int           `json:"batch"`
+		Beat    time.Duration `json:"idle_heartbeat"`
+	}{pullExpires, n, pullHeartbeat})
 	if err != nil {
 		return err
 	}
