@@ -59,7 +59,6 @@ func (a *attempt) discard(why error) {
 	}
 }
 
-// attempts are the attempts of this process.
 type attempts struct {
 	mu  sync.Mutex
 	all map[string]*attempt // by key
@@ -116,7 +115,6 @@ func (s *attempts) markFinished(a *attempt) {
 	a.guarded.finished = true
 }
 
-// listClaimed lists the claimed attempts, for a heartbeat.
 func (s *attempts) listClaimed() []runnerapi.Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,6 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// client calls coordinators as this runner.
 type client struct {
 	runnerapi.Runner
 	id     string
@@ -68,7 +67,6 @@ func (m *client) logRegisterError(err error) {
 	}
 }
 
-// heartbeat sends a heartbeat and returns the reply.
 func (m *client) heartbeat(ctx context.Context, b runnerapi.Heartbeat) (r runnerapi.HeartbeatReply, err error) {
 	b.RunnerID, b.Instance, b.Secret, b.At = m.id, m.Instance, m.secret, time.Now().UTC()
 	ask, err := json.Marshal(b)

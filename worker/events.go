@@ -78,7 +78,6 @@ func (e *events) message(all []bus.Entry) bus.Entry {
 	return m
 }
 
-// subject returns the subject of the attempt's events of a kind.
 func (e *events) subject(kind string) string {
 	return subject.Event(e.attempt.partition, e.attempt.SessionID, e.attempt.ID, kind)
 }

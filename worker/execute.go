@@ -47,7 +47,6 @@ func limitOf(a *attempt, profile int) timeout {
 	return t
 }
 
-// execute runs the executor and returns its outcome.
 func (h *supervisor) execute(a *attempt, ev *events) run.Outcome {
 	if a.inputErr != nil {
 		return run.Outcome{Status: run.Failed, Error: a.inputErr}
@@ -101,7 +100,6 @@ func (h *supervisor) resolve(o run.Outcome, why error, ev *events) run.Outcome {
 	return o
 }
 
-// empty reports whether a result has no content.
 func empty(r *run.Result) bool {
 	return r == nil || r.Text == nil && (len(r.Data) == 0 || string(r.Data) == "null")
 }

@@ -87,7 +87,6 @@ func decodeQueued(d bus.Delivery) (q run.Queued, partition string, err error) {
 	return q, r.Partition, nil
 }
 
-// newAttempt makes an attempt of a queued run.
 func (w *Worker) newAttempt(q run.Queued, partition string) *attempt {
 	a := &attempt{Queued: q, partition: partition}
 	ctx, span := w.spans.begin(context.Background(), &a.Queued)

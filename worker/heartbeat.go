@@ -74,7 +74,6 @@ func (p *heartbeater) sendAll(ctx context.Context) error {
 	return nil
 }
 
-// send sends one heartbeat that names these attempts.
 func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, max(p.remote.heartbeatInterval(), time.Second))
 	defer cancel()
@@ -91,10 +90,8 @@ func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) er
 	return nil
 }
 
-// firstN returns at most the first n elements.
 func firstN(all []string, most int) []string { return all[:min(len(all), most)] }
 
-// obey does what the reply to a heartbeat asks for.
 func (w *Worker) obey(r runnerapi.HeartbeatReply) {
 	leaving := w.shutdown.stopping.Load() // a successor may be registered already; abandoned attempts are named
 	for _, key := range r.Abandoned {

@@ -28,7 +28,6 @@ type countValues struct {
 
 type counts struct{ claimed, lost, ended, refused, abandoned, fenced atomic.Uint64 }
 
-// now returns the counters.
 func (c *counts) now() countValues {
 	return countValues{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.abandoned.Load(),
 		c.fenced.Load()}

@@ -65,7 +65,6 @@ func (b *payloads) fetchInput(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// fetchAll fetches all parts of a payload.
 func (b *payloads) fetchAll(ctx context.Context, a *attempt, p run.Payload) ([]byte, error) {
 	if p.Size < 0 || p.Size > maxInput || int64(p.Parts) > p.Size/run.PartSize+1 {
 		return nil, fault.Newf(fault.Invalid, "%d parts cannot hold a payload of %d bytes", p.Parts, p.Size)

@@ -75,7 +75,6 @@ func appendWithRetry(ctx context.Context, b *bus.Bus, e bus.Entry, own func([]by
 	return 0, context.Cause(ctx)
 }
 
-// claimed builds a claim record.
 func (s *recordBuilder) claimed(a *attempt, at time.Time) (e bus.Entry, nonce string, err error) {
 	nonce = s.nonce()
 	body, err := run.Claim{
@@ -85,7 +84,6 @@ func (s *recordBuilder) claimed(a *attempt, at time.Time) (e bus.Entry, nonce st
 	return bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}, nonce, err
 }
 
-// binding builds the record of what an attempt's executor bound.
 func (s *recordBuilder) binding(a *attempt, model string) (bus.Entry, error) {
 	r := run.Bound{V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Attempt: a.Attempt,
 		ExecutorSessionID: model,

@@ -36,7 +36,6 @@ func (t *remoteSettings) applyRegistered(r runnerapi.Registered) {
 	t.apply(r.RecordVersion, r.EventVersion, r.APIURL)
 }
 
-// applyHeartbeat applies the reply to a heartbeat.
 func (t *remoteSettings) applyHeartbeat(r runnerapi.HeartbeatReply) {
 	if r.Known && !r.Superseded {
 		t.lastReply.Store(time.Now().UnixNano())

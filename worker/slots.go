@@ -25,7 +25,6 @@ type slots struct {
 // defaultSlots is the number of concurrent runs where the profile sets none.
 func defaultSlots() int { return max(8, 2*runtime.NumCPU()) }
 
-// free returns the number of free slots.
 func (s *slots) free() int {
 	if s.shutdown.stopping.Load() {
 		return 0
@@ -33,7 +32,6 @@ func (s *slots) free() int {
 	return s.limit - s.busy()
 }
 
-// busy returns the number of slots in use.
 func (s *slots) busy() int { return int(s.used.Load()) }
 
 // idleTimeout is how long an idle goroutine waits for the next delivery.

@@ -50,7 +50,6 @@ func (s spans) recordWait(a *attempt, queued time.Time) {
 	past.End()
 }
 
-// endSpan ends the attempt's span.
 func (a *attempt) endSpan(o run.Outcome) {
 	recordOutcome(a.span, o)
 	a.span.End()

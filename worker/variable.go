@@ -88,7 +88,6 @@ func (f *substitution) replace(path string, raw json.RawMessage) (json.RawMessag
 	return raw, nil
 }
 
-// value returns the value of one variable.
 func (f *substitution) value(path, name string) (string, error) {
 	for _, e := range f.env {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {

@@ -80,7 +80,6 @@ func maskURLs(word string) string {
 	return urlQuery.ReplaceAllStringFunc(urlUser.ReplaceAllString(word, "://"+mask+"@"), maskQuery)
 }
 
-// maskQuery hides the values of a query.
 func maskQuery(query string) string {
 	pairs := strings.Split(query[1:], "&")
 	for i, pair := range pairs {

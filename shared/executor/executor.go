@@ -128,7 +128,6 @@ func (v Invocation) Encode() ([]byte, error) {
 	return encode(v)
 }
 
-// encode writes a line.
 func encode(v any) ([]byte, error) {
 	raw, err := strictjson.Encode(v)
 	return append(raw, '\n'), err

@@ -29,7 +29,6 @@ type limiter struct {
 	active  int
 }
 
-// conn is one connection.
 type conn struct {
 	conn       net.Conn
 	prev, next *conn // among those that wait; nil: it does not

@@ -102,7 +102,6 @@ func messageFor(code int, text string) string {
 	return "The request cannot be read: its first line or a header is malformed, or its path is not escaped with %XX"
 }
 
-// codes are the error codes by status.
 var codes = map[int]string{
 	http.StatusRequestHeaderFieldsTooLarge: "headers_too_large", http.StatusNotImplemented: "not_implemented",
 	http.StatusHTTPVersionNotSupported: "http_version_not_supported",

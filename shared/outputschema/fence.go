@@ -45,7 +45,6 @@ func fenced(text string) iter.Seq[span] {
 	}
 }
 
-// line is a line of a text.
 type line struct {
 	first int // the first character that is not a space or a quotation mark
 	end   int

@@ -21,7 +21,6 @@ func newReader(text string) *reader {
 	return &reader{text: []byte(text), budget: 16*len(text) + 64<<10}
 }
 
-// span is a part of a text.
 type span struct{ begin, end int }
 
 // lenient skips checks that cost time and are done later.

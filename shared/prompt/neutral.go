@@ -58,7 +58,6 @@ func (b block) neutralize(text string) string {
 	return out.String() + text[kept:]
 }
 
-// span is a part of a text.
 type span struct{ begin, end int }
 
 // simplify reduces a text to what matters in a tag, with the place of each byte: < > / and -, a space for any gap, a

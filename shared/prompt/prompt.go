@@ -61,7 +61,6 @@ func (c Child) shown(most int) string {
 		callbackBlock.neutralize(head), len(text)-len(head), c.RunID)
 }
 
-// text is the child's result, or its error.
 func (c Child) text(most int) string {
 	switch {
 	case c.Status == run.Completed:

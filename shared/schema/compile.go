@@ -13,7 +13,6 @@ import (
 	"github.com/qri-io/jsonschema"
 )
 
-// node is a subschema.
 type node struct {
 	value *value
 	path  path

@@ -59,7 +59,6 @@ func syntaxError(text []byte) (at int, broken bool) {
 	return at, true
 }
 
-// places turns offsets into places.
 func places(text []byte, offsets []int) []Place {
 	order := make([]int, len(offsets))
 	for i := range order {

@@ -289,7 +289,6 @@ func (r *reader) number(v *value) *unfit {
 	return nil
 }
 
-// json appends the value as JSON.
 func (v *value) json(dst []byte) []byte {
 	switch v.kind {
 	case null:

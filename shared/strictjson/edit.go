@@ -25,7 +25,6 @@ func Edit(raw []byte, changes []Change) ([]byte, error) {
 	return o.text(), nil
 }
 
-// part is a member in a text.
 type part struct {
 	key           string
 	begin, colon  int // where the key begins, and the place after its colon
@@ -88,7 +87,6 @@ func (o *object) change(c Change) {
 	}
 }
 
-// original is the number of members in the text.
 func (o *object) original() int {
 	n := 0
 	for n < len(o.parts) && !o.parts[n].added {
@@ -157,7 +155,6 @@ func (o *object) member(p part) []byte {
 // maxLine is the longest object or array that is put on one line.
 const maxLine = 100
 
-// indentValue formats a value for a text that has lines.
 func (o *object) indentValue(value []byte) []byte {
 	lead := o.lead()
 	at := bytes.LastIndexByte(lead, '\n')

@@ -41,7 +41,6 @@ func notFound(claude string, err error) *fault.Fault {
 			"{\"claude\":\"/absolute/path\"}", claude), err)
 }
 
-// fromResult takes over the error of a result line.
 func (t *failure) fromResult(end *resultLine) {
 	t.subtype, t.status = end.Subtype, end.Status
 	if len(end.Errors) > 0 {

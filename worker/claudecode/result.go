@@ -2,7 +2,6 @@ package claudecode
 
 import "encoding/json"
 
-// resultLine is claude's result line.
 type resultLine struct {
 	Subtype  string          `json:"subtype"`
 	Failed   bool            `json:"is_error"`

@@ -156,7 +156,6 @@ func retryInvocation(inv executor.Invocation, model, text string) (executor.Invo
 	return inv, err
 }
 
-// answer is an executor's answer.
 type answer struct {
 	data       json.RawMessage   // its JSON value; nil: none
 	candidates *int              // how many values of a text could be the answer; nil: not searched

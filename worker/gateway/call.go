@@ -30,7 +30,6 @@ func (c call) setWriteDeadline() {
 	}
 }
 
-// writeError writes an error response.
 func writeError(w http.ResponseWriter, err error) {
 	f := fault.Of(err)
 	if errors.Is(err, context.Canceled) {
@@ -42,7 +41,6 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, httpStatus[f.Kind], f)
 }
 
-// writeJSON writes a JSON response.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	body, err := strictjson.Encode(v)
 	if err != nil {

@@ -155,7 +155,6 @@ func (c call) event() (any, error) {
 	return c.emit(kind, strictjson.Object(all))
 }
 
-// emit passes an event on.
 func (c call) emit(kind string, body json.RawMessage) (any, error) {
 	if len(body) > maxEvent {
 		if c.run.OnOversized != nil {
@@ -184,7 +183,6 @@ func (c call) result(all []strictjson.Member) (any, error) {
 	return ack{OK: true}, nil
 }
 
-// checkEvent reports what is wrong with an event.
 func checkEvent(kind string, all []strictjson.Member) error {
 	need := func(field, what string, ok func(json.RawMessage) bool) error {
 		if raw, there := find(all, field); !there || !ok(raw) {

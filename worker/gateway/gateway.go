@@ -196,7 +196,6 @@ func (g *Gateway) remove(d *Endpoint) {
 	}
 }
 
-// lookup returns the endpoint with this token, or nil.
 func (g *Gateway) lookup(token string) *Endpoint {
 	g.mu.Lock()
 	d := g.endpoints[sha256.Sum256([]byte(token))]

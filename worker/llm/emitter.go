@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"ao/shared/run"
 	"ao/worker/llm/endpoint"
@@ -63,23 +62,12 @@ func (s *messageEmitter) cut(mark string, must bool) {
 		if !must {
 			return
 		}
-		for at = len(text); at > 0 && len(text)-at < utf8.UTFMax && !utf8.FullRuneInString(lastRune(text[:at])); at-- {
-		}
+		at = len(text) // it is not within a character: each delta is a whole JSON string
 	}
 	s.emitPiece(text[:at])
 	s.piece.Reset()
 	s.piece.WriteString(text[at:])
 	s.since = time.Now()
-}
-
-// lastRune returns the text from the start of its last character.
-func lastRune(s string) string {
-	for i := len(s) - 1; i >= 0 && i >= len(s)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(s[i]) {
-			return s[i:]
-		}
-	}
-	return s
 }
 
 func (s *messageEmitter) emitPiece(text string) {

@@ -36,7 +36,6 @@ type callError struct {
 	after     time.Duration // wait that the endpoint asked for; 0: none
 }
 
-// classify returns what an error of a call means.
 func (s settings) classify(err error, now time.Time) callError {
 	where := "the endpoint " + s.address()
 	if e, ok := errors.AsType[*endpoint.Unreachable](err); ok {

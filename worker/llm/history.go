@@ -60,10 +60,8 @@ func (h *history) startTurn(runID string, attempt int, prompt string) {
 		Messages: []chat.Message{chat.TextMessage(chat.User, prompt)}})
 }
 
-// current returns the current turn.
 func (h *history) current() *turn { return &h.Turns[len(h.Turns)-1] }
 
-// messages returns the messages for the model.
 func (h *history) messages() []chat.Message {
 	var all []chat.Message
 	for _, t := range h.Turns {
@@ -98,7 +96,6 @@ func withoutTools(all []chat.Message) []chat.Message {
 	return plain
 }
 
-// droppedNote replaces dropped turns.
 func droppedNote(turns int) string {
 	if turns == 1 {
 		return "[The first turn of this conversation was dropped: it was too long.]"

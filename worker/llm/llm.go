@@ -91,7 +91,6 @@ func promptOf(inv executor.Invocation) string {
 	return cmp.Or(inv.Prompt, string(inv.Parameters))
 }
 
-// save keeps the conversation.
 func (c *conversation) save(ctx context.Context) error {
 	raw, dropped, err := c.history.encode(c.settings.MaxHistory)
 	if err != nil {

@@ -162,7 +162,6 @@ func (c *conversation) call(ctx context.Context, call chat.Block) (text string, 
 // maxInputShown is the largest tool input in an event, in bytes.
 const maxInputShown = 64 << 10
 
-// truncateInput returns an input for an event.
 func truncateInput(input json.RawMessage) json.RawMessage {
 	if len(input) <= maxInputShown {
 		return input

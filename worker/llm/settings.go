@@ -200,7 +200,6 @@ func (s settings) newModel() (chat.Model, func()) {
 	return openai.New(openai.Config{BaseURL: s.BaseURL, Key: s.key, Headers: s.Headers, Client: client}), client.Close
 }
 
-// redact removes the key from a text.
 func (s settings) redact(text string) string {
 	if len(s.key) < 4 {
 		return text

@@ -81,7 +81,6 @@ func (k *headTail) bytes() (kept []byte, cut int64) {
 	return append(append(head, marker(cut)...), whole...), cut
 }
 
-// marker replaces cut bytes.
 func marker(cut int64) string { return fmt.Sprintf("\n[… %d bytes cut …]\n", cut) }
 
 // Cut returns text unchanged, or its start and end, limit bytes in total, with a line between them that says how many
@@ -153,7 +152,6 @@ func trimPartialStart(b []byte) []byte {
 	return b // not text
 }
 
-// lineSplitter splits a stream into lines.
 type lineSplitter struct {
 	limit  int
 	onLine func([]byte)

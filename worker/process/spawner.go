@@ -9,7 +9,6 @@ import (
 // defaultPool starts programs that are not restricted: this process's own, and sandboxes.
 var defaultPool = &spawnPool{requests: make(chan *spawnRequest)}
 
-// poolFor returns the pool for a program.
 func poolFor(s Spec) *spawnPool {
 	if h := hidden.Load(); h != nil && !s.sandboxed { // bubblewrap does not work under Landlock, and hides files itself
 		return h.pool

@@ -86,7 +86,6 @@ type Limits struct {
 	Processes int `json:"processes"`
 }
 
-// any reports whether there is any limit.
 func (l Limits) any() bool { return l != Limits{} }
 
 // Sandbox is what programs see of the machine. The zero value is no sandbox: they see what the worker's user sees.
@@ -102,7 +101,6 @@ type Sandbox struct {
 	Network    *bool    `json:"network"`     // default true; without it the run's gateway is unreachable, too
 }
 
-// enabled reports whether there is a sandbox.
 func (s Sandbox) enabled() bool { return s.Kind == Bubblewrap }
 
 // HasNetwork reports whether programs reach the network, and so the gateway.

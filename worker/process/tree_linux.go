@@ -16,7 +16,6 @@ import (
 	"unsafe"
 )
 
-// marks is the state of this process's marks.
 var marks = struct {
 	parents  string // marks of the processes that started this one
 	instance string // random id of this process
@@ -271,7 +270,6 @@ func waitExit(pid int) {
 	}
 }
 
-// reap reaps a zombie.
 func reap(pid int) (status syscall.WaitStatus, usage syscall.Rusage) {
 	for {
 		if _, err := syscall.Wait4(pid, &status, 0, &usage); err != syscall.EINTR {

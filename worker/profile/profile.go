@@ -170,14 +170,12 @@ func (p Profile) checkSessions() error {
 	})
 }
 
-// rule is a condition on a field.
 type rule struct {
 	field    string
 	violated bool
 	message  string
 }
 
-// firstViolation returns the error of the first violated rule.
 func firstViolation(all []rule) error {
 	for _, w := range all {
 		if w.violated {

@@ -162,7 +162,6 @@ func (p *Pool) shutDown(l *sessionProcess, why string) {
 	go l.shutDown(p.Grace)
 }
 
-// remove removes a process that has ended.
 func (p *Pool) remove(l *sessionProcess) {
 	p.mu.Lock()
 	idle := !l.busy
@@ -250,7 +249,6 @@ func (p *Pool) Close(ctx context.Context) {
 	}
 }
 
-// turn is the transcript of one turn of a process.
 type turn struct {
 	*transcript
 	stopListening func()        // stops the gateway's lines; until then the transcript may change
@@ -266,7 +264,6 @@ func newTurn(j Job, most int) *turn {
 	return t
 }
 
-// isDone reports whether done is closed.
 func (t *turn) isDone() bool {
 	select {
 	case <-t.done:
@@ -283,7 +280,6 @@ func (t *turn) status() (answered, unread bool) {
 	return t.answered, t.unreadable
 }
 
-// outcome returns the outcome of an answered turn.
 func (t *turn) outcome(most int) run.Outcome {
 	t.stopListening()
 	res, large := t.finalResult(t.plain.Bytes(), t.plain.Missing(), most)
@@ -315,7 +311,6 @@ func (t *turn) unansweredOutcome(stopped bool, exit process.Exit, most int) run.
 	return o
 }
 
-// attemptRef identifies an attempt of a run.
 type attemptRef struct {
 	run     string
 	attempt int

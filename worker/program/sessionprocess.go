@@ -21,7 +21,6 @@ const (
 
 var errShutDown = errors.New("shut down")
 
-// sessionProcess is the process of a session.
 type sessionProcess struct {
 	pool      *Pool
 	session   string
@@ -187,7 +186,6 @@ func (l *sessionProcess) run(j Job, doc []byte) {
 	close(l.done)
 }
 
-// onStdout handles a line of stdout.
 func (l *sessionProcess) onStdout(line []byte) {
 	l.mu.Lock()
 	t := l.turn
@@ -246,7 +244,6 @@ func (l *sessionProcess) stderrReason() string {
 	return process.Exit{Code: l.exit.Code, Stderr: l.stderrText.Bytes()}.Reason()
 }
 
-// await waits for the end of a turn and returns its outcome.
 func (l *sessionProcess) await(ctx context.Context, t *turn, kill <-chan struct{}, most int) run.Outcome {
 	l.waitTurn(ctx, t, kill)
 	select {

@@ -115,7 +115,6 @@ func (t *transcript) fromGateway(l executor.Line) {
 	t.apply(l)
 }
 
-// apply applies a line.
 func (t *transcript) apply(l executor.Line) {
 	switch l.Type {
 	case executor.LineEvent:
@@ -142,7 +141,6 @@ func (t *transcript) apply(l executor.Line) {
 	}
 }
 
-// endsTurn reports whether a line of this type ends a turn.
 func endsTurn(kind string) bool {
 	return kind == executor.LineTurnComplete || kind == executor.LineTurnFailed
 }

@@ -133,7 +133,6 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	return g.Wait()
 }
 
-// newWorker makes the runner of a profile.
 func (c Config) newWorker(p profile.Profile, door *gateway.Gateway, spans *trace.Tracer) (*worker.Worker, error) {
 	var notReady func(error)
 	if c.NotReady != nil {

@@ -28,7 +28,6 @@ func (t *turn) makeAnswer() *string {
 	return &again
 }
 
-// outputSchema returns the schema in a text that requires an output format.
 func outputSchema(text string) json.RawMessage {
 	_, rest, ok := strings.Cut(text, "## Required Output Format")
 	if !ok {
@@ -45,7 +44,6 @@ func outputSchema(text string) json.RawMessage {
 	return schema
 }
 
-// formats are sample values of string formats.
 var formats = map[string]string{
 	"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "time": "03:04:05Z", "email": "someone@example.com",
 	"hostname": "example.com",
@@ -87,7 +85,6 @@ func sample(schema, root json.RawMessage) json.RawMessage {
 	return m.sample(schema, 0)
 }
 
-// sampler makes one sample.
 type sampler struct {
 	root          json.RawMessage
 	steps, budget int // remaining values and bytes
@@ -142,7 +139,6 @@ func (m *sampler) sample(schema json.RawMessage, depth int) json.RawMessage {
 	return raw
 }
 
-// object returns an object with every property that the schema names.
 func (m *sampler) object(s schemaDoc, depth int) json.RawMessage {
 	members, _ := strictjson.Members(s.Properties)
 	for i := range members {

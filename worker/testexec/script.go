@@ -17,7 +17,6 @@ import (
 	"ao/shared/strictjson"
 )
 
-// directive is one instruction.
 type directive struct{ name, text string }
 
 // directiveStart matches the start of a directive; in an <inputs> block its field's name precedes it.
@@ -41,7 +40,6 @@ func splitTurns(text string) (turns []string) {
 	return append(turns, strings.TrimSuffix(strings.TrimSpace(text[from:]), "</inputs>"))
 }
 
-// parse returns the directives of one turn.
 func parse(text string) []directive {
 	all := directiveStart.FindAllStringSubmatchIndex(text, -1)
 	script := make([]directive, len(all))
@@ -55,7 +53,6 @@ func parse(text string) []directive {
 	return script
 }
 
-// directives are all directives by name.
 var directives = map[string]func(ctx context.Context, t *turn, text string) error{
 	"say":  func(_ context.Context, t *turn, text string) error { t.say(text); return nil },
 	"json": func(_ context.Context, t *turn, text string) error { t.say(text); return nil },

@@ -108,7 +108,6 @@ func isSystemPrompt(prompt string) bool {
 // maxExpanded is the most bytes of child results put into one text.
 const maxExpanded = 32 << 20
 
-// expand replaces $CHILD in a text.
 func (t *turn) expand(text string) (string, error) {
 	if strings.Count(text, "$CHILD")*len(t.childResult) > maxExpanded {
 		return "", directiveError("bad_directive",

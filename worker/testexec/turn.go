@@ -24,7 +24,6 @@ type turn struct {
 	childResult json.RawMessage // result of the last child
 }
 
-// sessionMemory is what a session remembers.
 type sessionMemory struct {
 	V       int      `json:"v"`
 	Prompts []string `json:"told"` // its prompts
@@ -76,7 +75,6 @@ func isJSON(what, text string) error {
 	return directiveError("bad_directive", "%s needs JSON, got %.80q", what, text)
 }
 
-// directiveError is the fault of an invalid directive.
 func directiveError(code, format string, args ...any) error {
 	return fault.New(fault.Invalid, code, fmt.Sprintf(format, args...))
 }

@@ -42,7 +42,6 @@ type proc struct {
 	more  chan struct{} // closed at the next line
 }
 
-// stdoutLine is a line on stdout.
 type stdoutLine struct {
 	raw  string
 	line executor.Line
@@ -115,7 +114,6 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 }
 
-// addLine adds a line of stdout.
 func (p *proc) addLine(line stdoutLine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -81,7 +81,6 @@ func newClient() (*client, error) {
 	return c, err
 }
 
-// tlsConfig is the TLS configuration for the variables.
 func tlsConfig() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := setting("CERTIFICATE"); file != "" {

@@ -91,7 +91,6 @@ func enabled() (bool, error) {
 // setting is the value of an exporter's variable: for traces, else for all signals.
 func setting(name string) string { return os.Getenv(variable(name)) }
 
-// variable is the name of the variable that applies.
 func variable(name string) string {
 	if own := "OTEL_EXPORTER_OTLP_TRACES_" + name; os.Getenv(own) != "" {
 		return own

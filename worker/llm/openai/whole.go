@@ -19,26 +19,32 @@ func (a *answer) addWhole(raw string) error {
 	if err := json.Unmarshal([]byte(raw), &choice); err != nil {
 		return &endpoint.BrokenResponse{Reason: "the answer cannot be read: " + endpoint.Quote(err.Error())}
 	}
-	m := choice.Message
-	if m == nil {
+	if choice.Message == nil {
 		return nil
 	}
-	a.refused = m.Refusal != ""
-	if text := m.Content + m.Refusal; text != "" {
+	for i := range choice.Message.ToolCalls {
+		choice.Message.ToolCalls[i].Index = int64(i)
+	}
+	a.finish = cmp.Or(choice.Finish, "stop") // a complete answer
+	return a.addDelta(*choice.Message)
+}
+
+// addDelta adds the next part of an answer.
+func (a *answer) addDelta(d sdk.ChatCompletionChunkChoiceDelta) error {
+	a.refused = a.refused || d.Refusal != ""
+	if text := d.Content + d.Refusal; text != "" {
 		a.text.WriteString(text)
 		a.open = true
 		if err := a.listener.Text(text); err != nil {
 			return err
 		}
 	}
-	for i, t := range m.ToolCalls {
+	for _, t := range d.ToolCalls {
 		a.endText()
-		t.Index = int64(i)
 		if err := a.addCall(t); err != nil {
 			return err
 		}
 	}
-	a.finish = cmp.Or(choice.Finish, "stop") // a complete answer
 	return nil
 }
 
@@ -55,20 +61,8 @@ func (a *answer) add(c sdk.ChatCompletionChunk) error {
 		if err := a.addWhole(choice.RawJSON()); err != nil {
 			return err
 		}
-		d := choice.Delta
-		a.refused = a.refused || d.Refusal != ""
-		if text := d.Content + d.Refusal; text != "" {
-			a.text.WriteString(text)
-			a.open = true
-			if err := a.listener.Text(text); err != nil {
-				return err
-			}
-		}
-		for _, t := range d.ToolCalls {
-			a.endText()
-			if err := a.addCall(t); err != nil {
-				return err
-			}
+		if err := a.addDelta(choice.Delta); err != nil {
+			return err
 		}
 		a.finish = cmp.Or(choice.FinishReason, a.finish)
 	}

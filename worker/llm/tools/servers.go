@@ -13,7 +13,6 @@ import (
 	"ao/shared/strictjson"
 )
 
-// codeBad is the error code of invalid mcp_servers.
 const codeBad = "mcp_servers_invalid"
 
 // Types of servers.
@@ -97,7 +96,6 @@ func (s *Server) check() error {
 	return s.checkURL()
 }
 
-// checkVariables checks the server's headers and variables.
 func (s *Server) checkVariables() error {
 	for name, value := range s.Headers {
 		if strings.ContainsAny(name+value, "\r\n\x00") || name == "" {

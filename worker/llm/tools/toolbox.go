@@ -64,7 +64,6 @@ type tool struct {
 	name   string // the server's own
 }
 
-// connection is a connected server.
 type connection struct {
 	Server
 	session *mcp.ClientSession
@@ -153,7 +152,6 @@ func (s *connection) connect(ctx context.Context, c Config) error {
 	return err
 }
 
-// list lists all tools.
 func (s *connection) list(ctx context.Context) error {
 	if r := s.session.InitializeResult(); r == nil || r.Capabilities == nil || r.Capabilities.Tools == nil {
 		return nil
@@ -232,7 +230,6 @@ func (b *Toolbox) Call(ctx context.Context, name string, input json.RawMessage) 
 	return cmp.Or(text, "(no output)"), result.IsError
 }
 
-// resultText returns a result as text.
 func resultText(r *mcp.CallToolResult) string {
 	var parts []string
 	for _, c := range r.Content {
