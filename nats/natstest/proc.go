@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -30,6 +31,7 @@ const (
 	envCluster = "AO_NATSTEST_CLUSTER"
 	envRoutes  = "AO_NATSTEST_ROUTES"
 	envMax     = "AO_NATSTEST_MAX_STORE"
+	envProgram = "AO_NATSTEST_PROGRAM" // the server's program instead of the test binary; scripts/test builds one
 )
 
 func init() {
@@ -114,9 +116,10 @@ func jetStreamReady(js nats.JetStreamContext) bool {
 // launch starts the process without waiting.
 func (p *Process) launch() {
 	p.t.Helper()
-	cmd := exec.Command(os.Args[0])
+	program := cmp.Or(os.Getenv(envProgram), os.Args[0])
+	cmd := exec.Command(program)
 	if p.disk != nil {
-		cmd = p.disk.Command(os.Args[0])
+		cmd = p.disk.Command(program)
 	}
 	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen,
 		envMax+"="+strconv.FormatInt(p.c.MaxStore, 10), envSync+"="+p.c.Sync, envStaging+"="+p.c.Staging,

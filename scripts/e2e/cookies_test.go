@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // cookie logs in with a token and returns the browser's cookie header.
@@ -80,7 +82,11 @@ func TestEveryCookieAtEveryRoute(t *testing.T) {
 					r.err != nil {
 					b.t.Errorf("%s at %s: %d %.300s %v, may it: %v", who, gate.route, r.code, r.text, r.err, may)
 				}
-				for _, page := range otherOrigins {
+				pages := otherOrigins
+				if who != "admin" { // whose cookie it is makes no difference to pages of others
+					pages = pages[:natstest.Load(1, len(pages))]
+				}
+				for _, page := range pages {
 					r := b.asked(method, path, body, append([]string{cookie}, page...)...)
 					open := gate.scope == "open" && !slices.ContainsFunc(page, crossSite)
 					if r.code >= 500 || r.err != nil || refused(r) == open || strings.Contains(r.text, b.victim.run) {
@@ -95,7 +101,7 @@ func TestEveryCookieAtEveryRoute(t *testing.T) {
 					b.t.Errorf("the admin's token at %s for %v: %d %.300s", gate.route, page, r.code, r.text)
 				}
 			}
-			b.checkHealthy("a cookie")
+			b.checkUnharmed("a cookie")
 		})
 	}
 	b.checkForeignLogins(cookies["admin"])

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // simulatedAgent is the program of an autonomous profile. It records the start and end of each turn and obeys its
@@ -89,7 +91,7 @@ func TestTwoCoordinators(t *testing.T) {
 		func() bool { return strings.Count(b.get("/runners").text, `"status":"online"`) == 2 })
 
 	story("what one has answered the other knows at once", func(a, b *stack) {
-		for i := range 10 {
+		for i := range natstest.Load(4, 10) {
 			a, b = b, a
 			a.has(a.post("/agents", fmt.Sprintf(`{"name":"made-%d"}`, i)), 201)
 			b.has(b.post("/runs/validate", fmt.Sprintf(`{"agent_name":"made-%d","prompt":"x"}`, i)), 200,
@@ -130,7 +132,7 @@ func TestTwoCoordinators(t *testing.T) {
 	})
 
 	story("a stop reaches what the other accepted a moment ago", func(a, b *stack) {
-		for i := range 6 {
+		for i := range natstest.Load(4, 6) {
 			a, b = b, a
 			r := a.post("/runs", fmt.Sprintf(`{"agent_name":"plain","prompt":"wait-stop%d"}`, i))
 			first, session := r.at("run_id"), r.at("session_id")

@@ -148,7 +148,7 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 					}
 				}
 			}
-			b.checkHealthy("it")
+			b.checkUnharmed("it")
 		})
 	}
 	for _, name := range []string{"agents", "schemas"} {

@@ -194,7 +194,7 @@ func TestCoordinatorsOfTwoVersions(t *testing.T) {
 			}
 			v.worker(2)
 			ask[map[string]any](v, "POST", urls[order[0]]+"/agents", `{"name":"talker"}`, 201)
-			for range 5 {
+			for range natstest.Load(2, 5) {
 				v.checkVersions(1, urls[1], urls[1], urls[2])
 				v.checkVersions(1, urls[2], urls[2], urls[1])
 			}

@@ -179,16 +179,22 @@ func (b *securityStack) row(name string, tell func(*securityStack)) {
 	})
 }
 
-// checkHealthy fails unless the deployment is ready, completes a run, and the victim's resources are unchanged.
+// checkHealthy fails unless the deployment completes a run, and is unharmed.
 func (b *securityStack) checkHealthy(what string) {
 	b.t.Helper()
-	if r := b.once("GET", "/ready", ""); r.code != 200 {
-		b.t.Fatalf("after %s: GET /ready: %d %s", what, r.code, r.text)
-	}
+	b.checkUnharmed(what)
 	r := b.once("POST", "/runs",
 		`{"agent_name":"echo","parameters":{"word":"as ever"},"mode":"sync","wait_seconds":20}`)
 	if r.code != 200 || r.at("status") != "completed" || !strings.Contains(r.text, "as ever") {
 		b.t.Fatalf("after %s: an honest run: %d %s", what, r.code, r.text)
+	}
+}
+
+// checkUnharmed fails unless the deployment is ready and the victim's resources are unchanged.
+func (b *securityStack) checkUnharmed(what string) {
+	b.t.Helper()
+	if r := b.once("GET", "/ready", ""); r.code != 200 {
+		b.t.Fatalf("after %s: GET /ready: %d %s", what, r.code, r.text)
 	}
 	if r := b.once("GET", "/runs/"+b.victim.held, ""); r.at("status") != "running" ||
 		r.at("runner_id") != b.victim.runner {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // While a tree is stopped, 200 children start children, and coordinator and worker are killed. Ten seconds later none
@@ -20,7 +22,7 @@ func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 	}
 	grow := strings.Repeat("@child kid async_callback "+promptParams("@sleep 50ms\n@child kid async_poll "+
 		promptParams("@sleep 60s")+"\n@sleep 60s")+"\n@sleep 20ms\n", 8) + "@sleep 60s"
-	const children = 200
+	children := natstest.Load(80, 200)
 	script := strings.Repeat("@child kid async_callback "+promptParams(grow)+"\n", children) + "@sleep 60s"
 	top := s.run(`{"agent_name":"orchestrator","parameters":` + promptParams(script) + `}`)
 	session := s.get("/runs/" + top).at("session_id")

@@ -359,15 +359,15 @@ func TestTooManyAtOnce(t *testing.T) {
 }
 
 // TestTenThousandEvents: concurrent events over few connections; none is lost.
-func TestTenThousandEvents(t *testing.T) {
+func TestManyEventsAtOnce(t *testing.T) {
 	_, d, h := open(t, Config{Rate: 1e6, Burst: 1e6})
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
-			for i := range 1250 {
+			for i := range 250 {
 				if status, _, body := ask(t, "POST", d.URL+"/events",
 					fmt.Sprintf(`{"event_type":"message","role":"assistant","content":[],"n":%d}`,
-						n*1250+i)); status != 200 {
+						n*250+i)); status != 200 {
 					t.Errorf("%d %s", status, body)
 				}
 			}
@@ -378,8 +378,8 @@ func TestTenThousandEvents(t *testing.T) {
 	for _, l := range h.lines {
 		seen[l] = true
 	}
-	if len(seen) != 10_000 {
-		t.Errorf("%d came", len(seen))
+	if len(seen) != 8*250 {
+		t.Errorf("got %d events, want %d", len(seen), 8*250)
 	}
 }
 
