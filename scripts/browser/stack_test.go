@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"ao/nats/natstest"
+
 	"github.com/chromedp/chromedp"
 )
 
@@ -211,10 +213,8 @@ func member(t *testing.T, doc, name string) string {
 // eventually polls until ok, for at most half a minute.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
+	if !natstest.Poll(30*time.Second, ok) {
+		t.Fatalf("not within 30 s: %s", what)
 	}
 }
 

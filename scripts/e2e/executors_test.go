@@ -15,7 +15,7 @@ document=$(cat)
 bind='{"type":"bind","executor_session_id":"m"}'
 case "$document" in
 *'"prompt":"silent"'*) sleep 1000;;
-*'"prompt":"endless"'*) echo "$bind"; exec yes endless;;
+*'"prompt":"endless"'*) echo "$bind"; yes endless | head -c 3000000; exec sleep 1000;;
 *'"prompt":"endless line"'*) echo "$bind"; head -c 40000000 /dev/zero | tr '\0' x;;
 *'"prompt":"rubbish"'*) printf '\377\376 \000 rubbish\n{]\n{"type":"event"}\n';;
 *'"prompt":"rubbish beside"'*) echo "$bind"; printf '{]\n{"type":"event"}\n{"type":"result",` +

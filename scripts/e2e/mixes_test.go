@@ -15,26 +15,20 @@ func TestOldAndNew(t *testing.T) {
 	t.Parallel()
 	withOld(t)
 	for _, story := range []struct{ name, mixes string }{
-		{"upgrade as documented: coordinators, then workers", `
+		{"upgrade as documented, coordinators, then workers; back again, workers, then coordinators", `
 			coordinators  workers
 			old old       old old
 			new old       old old
 			new new       new old
-			new new       new new`},
-		{"upgrade the other way round: workers, then coordinators", `
-			coordinators  workers
-			old old       old old
-			old old       new old
-			old new       new new
-			new new       new new`},
-		{"back again: workers, then coordinators", `
-			coordinators  workers
 			new new       new new
 			new new       old old
 			new old       old old
 			old old       old old`},
-		{"back again: coordinators, then workers", `
+		{"upgrade the other way round, workers, then coordinators; back again, coordinators, then workers", `
 			coordinators  workers
+			old old       old old
+			old old       new old
+			old new       new new
 			new new       new new
 			old new       new new
 			old old       new new

@@ -103,7 +103,7 @@ func (d *deployment) call() *workload {
 				c.round[i].Add(1)
 				select {
 				case <-c.stop:
-				case <-time.After(400 * time.Millisecond): // a pace that leaves room for the other mixes
+				case <-time.After(800 * time.Millisecond): // a pace that leaves room for the other tests
 				}
 			}
 		})

@@ -1,0 +1,9 @@
+package embed_test
+
+import (
+	"testing"
+
+	"ao/nats/natstest"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }
