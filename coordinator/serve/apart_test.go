@@ -60,8 +60,8 @@ func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 		s.workAs(later, func(run.Queued) run.Outcome { return done(`"ok"`) })
 	})
 	t.Logf("it fails after %v, and after %v with nothing beside it", took, alone)
-	if took > alone+time.Second {
-		t.Errorf("it failed after %v, and after %v with nothing beside it", took, alone)
+	if took > alone+3*time.Second { // a lease more: this machine may have other work
+		t.Errorf("got a failure after %v, want at most 3s more than the %v with nothing beside it", took, alone)
 	}
 	if n := len(came); n > 8 {
 		t.Errorf("%d webhooks are under way, to one host", n)
