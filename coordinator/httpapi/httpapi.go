@@ -13,7 +13,7 @@ import (
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/coordinator/mcpapi"
 	"ao/shared/config"
 	"ao/shared/metric"
@@ -36,9 +36,9 @@ type Config struct {
 	Insight    Insight
 	History    History
 	Positions  Positions
-	Ready      func() error                         // answers GET /ready
-	Registries func() error                         // why agents and runners are not known yet
-	Checkup    func(context.Context) checkup.Report // answers GET /doctor
+	Ready      func() error                        // answers GET /ready
+	Registries func() error                        // why agents and runners are not known yet
+	Doctor     func(context.Context) health.Report // answers GET /doctor
 
 	Host       string         // of the listener's address; an own name beside those of loopback
 	AnyHost    bool           // any Host header is allowed: listening beyond loopback
@@ -129,7 +129,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		previews: &previewAPI{cfg.Previews, newSlots("schemas are being validated", maxValidations,
 			maxOwnValidations)},
 		runners: &runnersAPI{cfg.Runners, cfg.NATSURL, audited},
-		insight: &insightAPI{cfg.Insight, cfg.Checkup, cfg.Trail, make(chan struct{}, 1)},
+		insight: &insightAPI{cfg.Insight, cfg.Doctor, cfg.Trail, make(chan struct{}, 1)},
 		mcp:     &mcpAPI{mcp, audited},
 	}
 }

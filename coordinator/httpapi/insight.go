@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"ao/coordinator/audit"
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
@@ -13,7 +13,7 @@ import (
 // insightAPI serves the status, explanations and audits.
 type insightAPI struct {
 	insight Insight
-	checkup func(context.Context) checkup.Report
+	report  func(context.Context) health.Report
 	trail   Trail
 	audits  chan struct{} // a slot for the audit in progress
 }
@@ -57,5 +57,5 @@ func (a *insightAPI) audit(g *gin.Context, q request) (any, error) {
 
 // doctor reports what should be improved in the deployment.
 func (a *insightAPI) doctor(g *gin.Context, _ request) (any, error) {
-	return a.checkup(g.Request.Context()), nil
+	return a.report(g.Request.Context()), nil
 }

@@ -6,8 +6,8 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
-	"ao/coordinator/checkup"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/health"
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
@@ -90,7 +90,7 @@ var bodies = map[string]body{
 	"GET /health":       {out: state{}},
 	"GET /ready":        {out: state{}},
 	"GET /status":       {out: insight.Status{}},
-	"GET /doctor":       {out: checkup.Report{}},
+	"GET /doctor":       {out: health.Report{}},
 	"GET /audit":        {out: audit.Page{}},
 	"GET /settings":     {out: settingList{}},
 	"GET /metrics":      {out: mediaType("text/plain")},
@@ -187,7 +187,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[agents.View]():             "Agent",
 	reflect.TypeFor[agent.BrokenFile]():        "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():           "Ledger",
-	reflect.TypeFor[checkup.Report]():          "Checkup",
+	reflect.TypeFor[health.Report]():           "HealthReport",
 	reflect.TypeFor[audit.Entry]():             "AuditEntry",
 	reflect.TypeFor[audit.Gap]():               "AuditGap",
 	reflect.TypeFor[config.EffectiveSetting](): "Setting",

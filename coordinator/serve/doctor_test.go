@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -22,15 +22,15 @@ import (
 )
 
 // examined asks for a report; headers as in call.
-func (s *stack) examined(headers ...string) checkup.Report {
+func (s *stack) examined(headers ...string) health.Report {
 	s.t.Helper()
-	return into[checkup.Report](s.get("/doctor", headers...), 200)
+	return into[health.Report](s.get("/doctor", headers...), 200)
 }
 
 // finds waits until a check ends like this and says these words.
-func (s *stack) finds(check string, v checkup.Verdict, words string, headers ...string) {
+func (s *stack) finds(check string, v health.Verdict, words string, headers ...string) {
 	s.t.Helper()
-	var last checkup.Report
+	var last health.Report
 	defer func() {
 		if s.t.Failed() {
 			s.t.Logf("the report: %+v", last.Checks)
@@ -39,8 +39,8 @@ func (s *stack) finds(check string, v checkup.Verdict, words string, headers ...
 	natstest.Until(s.t, check+" is "+string(v)+": "+words, func() bool {
 		last = s.examined(headers...)
 		for _, f := range last.Checks {
-			if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) &&
-				(v == checkup.OK) == (f.Advice == "") {
+			if f.Check == check && f.Verdict == v && strings.Contains(f.Message, words) &&
+				(v == health.OK) == (f.Advice == "") {
 				return true
 			}
 		}
@@ -53,7 +53,7 @@ func TestAWellDeployment(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.NATS.Sync = "always" })
 	s.workAs(thinker("p"), nil)
-	s.finds("runners", checkup.OK, "1 online")
+	s.finds("runners", health.OK, "1 online")
 	r := s.examined()
 	if r.At.IsZero() || time.Since(r.At).Abs() > time.Minute || r.PublicURL != s.url || r.Go == "" || r.Version == "" {
 		t.Errorf("%+v", r)
@@ -61,7 +61,7 @@ func TestAWellDeployment(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range r.Checks {
 		seen[f.Check] = true
-		if f.Verdict != checkup.OK && f.Check != "disk" { // how full this machine's is, is no business of ours
+		if f.Verdict != health.OK && f.Check != "disk" { // how full this machine's is, is no business of ours
 			t.Errorf("%+v", f)
 		}
 	}
@@ -79,7 +79,7 @@ func TestTheDoctorAsksWho(t *testing.T) {
 	s := secure(t)
 	s.get("/doctor").want(401)
 	s.get("/doctor", s.run).want(403)
-	s.finds("http", checkup.OK, "asks everybody for a token", s.admin)
+	s.finds("http", health.OK, "requires tokens", s.admin)
 }
 
 // TestSecretsForEverybody: files that every user can read are found.
@@ -87,21 +87,21 @@ func TestSecretsForEverybody(t *testing.T) {
 	t.Parallel()
 	var data string
 	s := secure(t, func(c *serve.Config) { data = c.NATS.DataDir })
-	s.finds("secrets", checkup.OK, s.file, s.admin)
+	s.finds("secrets", health.OK, s.file, s.admin)
 	for _, path := range []string{s.file, data, filepath.Dir(data)} { // the last closes what is in it
 		if err := os.Chmod(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.finds("secrets", checkup.Fail, "AO_API_TOKENS "+s.file+" is open to every user", s.admin)
-	s.finds("secrets", checkup.OK, "AO_DATA_DIR "+data+": what lies in it is closed", s.admin)
+	s.finds("secrets", health.Fail, "AO_API_TOKENS "+s.file+" is open to every user", s.admin)
+	s.finds("secrets", health.OK, "AO_DATA_DIR "+data+": its files are closed", s.admin)
 	if err := os.WriteFile(filepath.Join(data, "open"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(filepath.Join(data, "open"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.finds("secrets", checkup.Fail, "AO_DATA_DIR "+data+"/open is open to every user", s.admin)
+	s.finds("secrets", health.Fail, "AO_DATA_DIR "+data+"/open is open to every user", s.admin)
 }
 
 // TestOpenDoors: who gets in without being asked, and who can listen on the way.
@@ -112,11 +112,11 @@ func TestOpenDoors(t *testing.T) {
 		c.NATS.Listen, c.NATS.Insecure = "0.0.0.0:0", true
 	})
 	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
-	s.finds("http", checkup.Fail, "whoever gets there may do everything")
-	s.finds("tls", checkup.Warn, "is not encrypted")
-	s.finds("nats-users", checkup.Fail, "lets in everybody")
-	s.finds("nats-sync", checkup.Warn, "every 2m")
-	s.finds("runners", checkup.Warn, "there are no runners")
+	s.finds("http", health.Fail, "everyone who reaches it may do everything")
+	s.finds("tls", health.Warn, "is not encrypted")
+	s.finds("nats-users", health.Fail, "requires no login")
+	s.finds("nats-sync", health.Warn, "every 2m")
+	s.finds("runners", health.Warn, "there are no runners")
 }
 
 // TestAPrivateNetwork: in a container engine's network on one machine nobody is on the way, so no TLS is missed.
@@ -124,7 +124,7 @@ func TestAPrivateNetwork(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.HTTPAddr, c.PrivateNetwork = "0.0.0.0:0", true })
 	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
-	s.finds("tls", checkup.OK, "in a network of its own", s.admin)
+	s.finds("tls", health.OK, "in a private network", s.admin)
 	if !s.examined(s.admin).Private {
 		t.Error("the report does not say that the network is private")
 	}
@@ -146,14 +146,14 @@ func TestWhatTheFleetLacks(t *testing.T) {
 		c.Coordinator.AgentsWritable = true
 		c.Coordinator.Patience.Stale = 2 * time.Second
 	})
-	s.finds("agents", checkup.Fail, "crooked")
-	s.finds("agents", checkup.Warn, "nowhere cannot be changed")
+	s.finds("agents", health.Fail, "crooked")
+	s.finds("agents", health.Warn, "nowhere cannot be changed")
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.finds("queues", checkup.Warn, "autonomous._._")
+	s.finds("queues", health.Warn, "autonomous._._")
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.finds("waiting", checkup.Warn, "3 runs wait, of 4")
+	s.finds("waiting", health.Warn, "3 runs wait, of 4")
 
 	r := thinker("late")
 	r.Identity.ExecutorType = run.Procedural // takes none of them
@@ -173,19 +173,19 @@ func TestWhatTheFleetLacks(t *testing.T) {
 		if _, err := s.bus.Request(t.Context(), subject.Heartbeats(r.ID()), raw); err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(s.examined().Checks, func(f checkup.Finding) bool {
-			return f.Check == "clocks" && f.Verdict == checkup.Fail &&
-				strings.Contains(f.Say, "late on brain ("+r.ID()+") is 3m")
+		return slices.ContainsFunc(s.examined().Checks, func(f health.Result) bool {
+			return f.Check == "clocks" && f.Verdict == health.Fail &&
+				strings.Contains(f.Message, "late on brain ("+r.ID()+") is 3m")
 		})
 	})
-	s.finds("runners", checkup.Warn, "silent: late on brain")
+	s.finds("runners", health.Warn, "no heartbeat: late on brain")
 }
 
 // TestFullStreams: before they refuse, and when they do.
 func TestFullStreams(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	s.finds("streams", checkup.OK, "stream RUNS holds")
+	s.finds("streams", health.OK, "stream RUNS holds")
 	js, err := jetstream.New(s.nc)
 	if err != nil {
 		t.Fatal(err)
@@ -207,9 +207,9 @@ func TestFullStreams(t *testing.T) {
 		}
 	}
 	resize(1.2)
-	s.finds("streams", checkup.Warn, "stream RUNS holds")
+	s.finds("streams", health.Warn, "stream RUNS holds")
 	resize(1.05)
-	s.finds("streams", checkup.Fail, "new runs are refused")
+	s.finds("streams", health.Fail, "new runs are refused")
 }
 
 // TestACertificateThatEnds is warned of two weeks before: that of the tests is good for an hour.
@@ -225,13 +225,13 @@ func TestACertificateThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	var r checkup.Report
+	var r health.Report
 	if err := json.NewDecoder(res.Body).Decode(&r); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range r.Checks {
 		if f.Check == "tls" {
-			if f.Verdict != checkup.Warn || !strings.Contains(f.Say, "ends in 0 days") {
+			if f.Verdict != health.Warn || !strings.Contains(f.Message, "expires in 0 days") {
 				t.Errorf("%+v", f)
 			}
 			return
@@ -256,6 +256,6 @@ func TestTheDoctorTellsVersions(t *testing.T) {
 	r := thinker("p")
 	r.Version = "v8"
 	s.workAs(r, nil)
-	s.finds("versions", checkup.Warn, "coordinators: 2 of version "+
+	s.finds("versions", health.Warn, "coordinators: 2 of version "+
 		version.Current()+", 1 of version v8, 1 of version v9; runners: 1 of version v8")
 }

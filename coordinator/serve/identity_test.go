@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ao/coordinator/audit"
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
@@ -235,7 +235,7 @@ func TestNobodyElseIsARunner(t *testing.T) {
 		return all
 	}
 	for _, f := range a.examined().Checks {
-		if f.Check == "nats-users" && f.Verdict != checkup.OK {
+		if f.Check == "nats-users" && f.Verdict != health.OK {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -315,9 +315,9 @@ func TestWorkersFromBefore(t *testing.T) {
 		answer, err := a.ask(a.login("victim"), subject.Heartbeats(id), `{"runner_id":"`+id+`","instance":"one"}`)
 		return err == nil && strings.Contains(answer, `"known":true,"superseded":false`)
 	})
-	a.finds("nats-users", checkup.Warn, "older version: NATS does not tell coordinators whose credential a worker's "+
+	a.finds("nats-users", health.Warn, "older version: NATS does not tell coordinators whose credential a worker's "+
 		"request comes with (AO_NATS_USERS")
-	a.finds("nats-users", checkup.Warn, "(heartbeats of text on here ("+id+"))")
+	a.finds("nats-users", health.Warn, "(heartbeats of text on here ("+id+"))")
 	if _, err := a.ask(a.login("victim"), leave, `{"runner_id":"`+id+`","instance":"one"}`); err != nil {
 		t.Error(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
-	"ao/coordinator/checkup"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/health"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/insight/status"
@@ -256,7 +256,7 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 		return nil
 	}
 	p := process{cfg: *c, bus: l.bus, server: l.server.own, at: f.at, open: f.open, shown: f.shown}
-	h.Checkup = func(ctx context.Context) checkup.Report { return p.report(ctx, co) }
+	h.Doctor = func(ctx context.Context) health.Report { return p.report(ctx, co) }
 	return httpapi.New(*h)
 }
 

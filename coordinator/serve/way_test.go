@@ -4,18 +4,18 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/nats/bus"
 	"ao/nats/subject"
 )
 
 // TestWhereAServerElsewherePutsBatchesAside: known with replicas only, and else it is said how to find out.
 func TestWhereAServerElsewherePutsBatchesAside(t *testing.T) {
-	for replicas, want := range map[int]checkup.Verdict{3: checkup.OK, 1: checkup.Skip} {
+	for replicas, want := range map[int]health.Verdict{3: health.OK, 1: health.Skip} {
 		f := remoteStaging(bus.ServerHealth{Streams: []bus.StreamHealth{{Name: subject.Events, Replicas: 4 - replicas},
 			{Name: subject.Runs, Replicas: replicas}}})
 		if f.Check != "nats-staging" || f.Verdict != want ||
-			strings.Contains(f.Advice, "findmnt") != (want == checkup.Skip) {
+			strings.Contains(f.Advice, "findmnt") != (want == health.Skip) {
 			t.Errorf("%d replicas: %+v", replicas, f)
 		}
 	}
@@ -28,14 +28,14 @@ func TestTheWayToNATS(t *testing.T) {
 		name    string
 		at      bus.ServerHealth
 		private bool
-		want    checkup.Verdict
+		want    health.Verdict
 	}{
-		{"plain, elsewhere", bus.ServerHealth{URL: there}, false, checkup.Warn},
-		{"plain, in a network of its own", bus.ServerHealth{URL: there}, true, checkup.OK},
-		{"open, in a network of its own", bus.ServerHealth{URL: there, Open: true}, true, checkup.Fail},
-		{"with TLS", bus.ServerHealth{URL: there, TLS: true}, false, checkup.OK},
-		{"plain, here", bus.ServerHealth{URL: here}, false, checkup.OK},
-		{"open, here", bus.ServerHealth{URL: here, Open: true}, false, checkup.OK},
+		{"plain, elsewhere", bus.ServerHealth{URL: there}, false, health.Warn},
+		{"plain, in a network of its own", bus.ServerHealth{URL: there}, true, health.OK},
+		{"open, in a network of its own", bus.ServerHealth{URL: there, Open: true}, true, health.Fail},
+		{"with TLS", bus.ServerHealth{URL: there, TLS: true}, false, health.OK},
+		{"plain, here", bus.ServerHealth{URL: here}, false, health.OK},
+		{"open, here", bus.ServerHealth{URL: here, Open: true}, false, health.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if f := remoteAccess(tt.at, tt.private); f.Verdict != tt.want || f.Check != "nats-users" {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/worker/process/secretsearch"
 )
 
@@ -26,18 +26,18 @@ func checkSecrets(t *testing.T, s *stack) {
 	if err != nil {
 		t.Errorf("ao doctor: %v", err)
 	}
-	var report struct{ Checks []checkup.Finding }
+	var report struct{ Checks []health.Result }
 	if err := json.Unmarshal(out, &report); err != nil || len(report.Checks) < 10 {
 		t.Fatalf("ao doctor --json: %v\n%s", err, out)
 	}
 	for _, f := range report.Checks {
 		// the disk usage of this machine does not matter
-		if f.Verdict != checkup.OK && f.Verdict != checkup.Skip && f.Check != "disk" {
+		if f.Verdict != health.OK && f.Verdict != health.Skip && f.Check != "disk" {
 			t.Errorf("ao doctor: %+v", f)
 		}
 	}
-	if !slices.ContainsFunc(report.Checks, func(f checkup.Finding) bool { return f.Check == "nats-staging" }) {
-		t.Error("ao doctor does not say how to find out where NATS puts batches aside")
+	if !slices.ContainsFunc(report.Checks, func(f health.Result) bool { return f.Check == "nats-staging" }) {
+		t.Error("ao doctor does not say how to find out where NATS stages batches")
 	}
 }
 

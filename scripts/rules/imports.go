@@ -48,7 +48,7 @@ var packageImports = []struct {
 
 	{"ao/coordinator/serve/parts", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents",
 		"ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions",
-		"ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...",
+		"ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/health", "ao/coordinator/control/...",
 		"ao/coordinator/drafts", "ao/coordinator/preview", "ao/coordinator/projection", "ao/coordinator/ledger",
 		"ao/coordinator/logins", "ao/coordinator/record", "ao/coordinator/workerapi", "ao/coordinator/insight/..."}},
 	{"ao/coordinator/coordinatortest", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
@@ -72,13 +72,13 @@ var packageImports = []struct {
 	{"ao/coordinator/access", []string{"ao/shared/..."}},
 	{"ao/coordinator/dashboard", nil},
 	{"ao/coordinator/logins", []string{"ao/shared/...", "ao/nats/bus"}},
-	{"ao/coordinator/checkup", []string{"ao/shared/fault"}},
+	{"ao/coordinator/health", []string{"ao/shared/fault"}},
 	{"ao/coordinator/audit", []string{"ao/shared/...", "ao/nats/stream", "ao/coordinator/access"}},
 	{"ao/coordinator/mcpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/audit",
 		"ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas",
 		"ao/coordinator/insight/explain", "ao/coordinator/runs", "ao/coordinator/sessions"}},
 	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/agents",
-		"ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/dashboard",
+		"ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/health", "ao/coordinator/dashboard",
 		"ao/coordinator/projection", "ao/coordinator/ledger", "ao/coordinator/drafts", "ao/coordinator/mcpapi",
 		"ao/coordinator/preview", "ao/coordinator/runners", "ao/coordinator/schemas", "ao/coordinator/control/webhook",
 		"ao/coordinator/workerapi", "ao/coordinator/insight/explain", "ao/coordinator/insight/status",
@@ -113,18 +113,18 @@ var packageImports = []struct {
 	{"ao/coordinator/insight/status", []string{"ao/shared/...", "ao/coordinator/insight/explain",
 		"ao/coordinator/projection"}},
 	{"ao/coordinator/insight/doctor", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
-		"ao/coordinator/checkup", "ao/coordinator/control/versions", "ao/coordinator/projection"}},
+		"ao/coordinator/health", "ao/coordinator/control/versions", "ao/coordinator/projection"}},
 	{"ao/coordinator/insight/metrics", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
 		"ao/coordinator/control/dispatch", "ao/coordinator/insight/status", "ao/coordinator/projection",
 		"ao/coordinator/runners"}},
 	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject",
 		"ao/nats/users", "ao/coordinator/projection", "ao/coordinator/access", "ao/coordinator/audit",
-		"ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/httpapi", "ao/coordinator/natsapi",
+		"ao/coordinator/budget", "ao/coordinator/health", "ao/coordinator/httpapi", "ao/coordinator/natsapi",
 		"ao/coordinator/control/webhook", "ao/coordinator/insight/...", "ao/coordinator/ledger",
 		"ao/coordinator/serve/parts"}},
 	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/nats/subject", "ao/nats/users", "ao/nats/disk",
-		"ao/nats/backup", "ao/nats/bus", "ao/coordinator/access", "ao/coordinator/checkup",
+		"ao/nats/backup", "ao/nats/bus", "ao/coordinator/access", "ao/coordinator/health",
 		"ao/coordinator/cmd/ao/..."}},
 
 	{"ao/worker", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
@@ -161,10 +161,9 @@ var technologyUsers = []struct {
 		"what is JSON, and what of it we take, is said in one place"},
 	{"github.com/santhosh-tekuri/...", nil, []string{"ao/scripts/...", "ao/coordinator/serve"},
 		"it is the other opinion in tests, not a part of the product"},
-	{"github.com/nats-io/nats.go/...",
-		[]string{"ao/nats/bus", "ao/nats/backup", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi",
-			"ao/coordinator/serve", "ao/worker/serve", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
-		[]string{"ao/nats/...", "ao/coordinator/...", "ao/worker/..."},
+	{"github.com/nats-io/nats.go/...", []string{"ao/nats/bus", "ao/nats/backup", "ao/nats/embed", "ao/nats/natstest",
+		"ao/coordinator/natsapi", "ao/coordinator/serve", "ao/worker/serve", "ao/coordinator/cmd/...",
+		"ao/worker/cmd/...", "ao/scripts/..."}, []string{"ao/nats/...", "ao/coordinator/...", "ao/worker/..."},
 		"decisions know the bus, not the client library; only the bus acks"},
 	{"github.com/nats-io/nats-server/...", []string{"ao/nats/embed", "ao/nats/natstest", "ao/scripts/..."},
 		[]string{"ao/nats/..."},
@@ -200,10 +199,9 @@ var technologyUsers = []struct {
 	{"github.com/jackc/...", []string{"ao/scripts/bench/peers"}, nil,
 		"there is no database beside NATS; only a peer that is measured has one"},
 	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/coordinator/cmd/ao/browser",
-		"ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
-		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance " +
-			"judges executors from outside, as somebody who shares no code with the worker; a person's " +
-			"browser is nobody's run"},
+		"ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."}, "one place starts programs: process group, " +
+		"environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as " +
+		"somebody who shares no code with the worker; a person's browser is nobody's run"},
 }
 
 // moduleUsers says which go.mod may require a module, directly or indirectly: one program's dependencies must not be
@@ -243,9 +241,8 @@ func ownImports(h *House) []string {
 			may, known := allowed(f)
 			switch {
 			case !known:
-				broken = append(broken,
-					fmt.Sprintf("%s: %s has no row in the plan of scripts/rules/imports.go; say there what it may use",
-						f.Path, pkg))
+				broken = append(broken, fmt.Sprintf("%s: %s has no row in the plan of scripts/rules/imports.go; say "+
+					"there what it may use", f.Path, pkg))
 			case !anyCovers(may, used):
 				broken = append(broken, fmt.Sprintf("%s: %s may not use %s, only %s", f.Path, pkg, used,
 					strings.Join(may, ", ")))

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/checkup"
 	"ao/coordinator/control/versions"
+	"ao/coordinator/health"
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -33,7 +33,7 @@ type Doctor struct {
 		RequestMany(ctx context.Context, subj string, within time.Duration) ([][]byte, error)
 	}
 	History interface {
-		Counts() (waiting, begun, ended int)
+		Counts() (waiting, claimed, ended int)
 		Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
 	}
 	Past    interface{ WaitOwnWrites(ctx context.Context) }
@@ -48,29 +48,28 @@ type Doctor struct {
 	MaxPending int           // most waiting runs
 }
 
-// Checkup checks what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
-func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
+// Check checks what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
+func (d *Doctor) Check(ctx context.Context) []health.Result {
 	d.Past.WaitOwnWrites(ctx)
-	var all []checkup.Finding
+	var all []health.Result
 	if err := d.NATS.Storage(); err != nil {
-		all = append(all, checkup.Failed("nats-storage", "make room on the disk of NATS; where the server is one "+
-			"of its "+
-			"own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s",
-			fault.Of(err).Message))
+		all = append(all, health.Failed("nats-storage", "free space on the disk of NATS, then restart an external "+
+			"server (an embedded one continues by itself): nothing that was accepted is lost", "%s", fault.Of(
+			err).Message))
 	} else if err := d.Ready(); err != nil {
-		all = append(all, checkup.Failed("ready", "look at the coordinator's log, and whether NATS runs",
+		all = append(all, health.Failed("ready", "check the coordinator's log, and whether NATS runs",
 			"this coordinator is not ready: %v", err))
 	}
 	s, err := d.NATS.ServerHealth(ctx)
 	if err != nil {
-		all = append(all, checkup.Failed("nats", "start NATS, or correct AO_NATS_URL and AO_NATS_CREDS",
+		all = append(all, health.Failed("nats", "start NATS, or correct AO_NATS_URL and AO_NATS_CREDS",
 			"NATS does not answer: %v", err))
 	} else {
-		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.ClockOffset, s.ClockError))
+		all = append(all, health.NATS(s.Version), health.Clock("the clock of NATS", s.ClockOffset, s.ClockError))
 		all = append(all, replicas(s))
 		all = append(all, fill(s.Streams)...)
 		if s.MaxStore > 0 {
-			all = append(all, checkup.Store(s.Limits(), s.MaxStore, 0))
+			all = append(all, health.Store(s.Limits(), s.MaxStore, 0))
 		}
 	}
 	runners, versions := d.checkRunners()
@@ -81,7 +80,7 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 }
 
 // replicas checks how many servers keep each record.
-func replicas(s bus.ServerHealth) checkup.Finding {
+func replicas(s bus.ServerHealth) health.Result {
 	least, behind := 0, map[string]bool{}
 	for _, one := range s.Streams {
 		if least == 0 || one.Replicas < least {
@@ -93,57 +92,56 @@ func replicas(s bus.ServerHealth) checkup.Finding {
 	}
 	switch {
 	case s.Cluster == "":
-		return checkup.Passed("replicas", "a single NATS server: it keeps everything once")
+		return health.Passed("replicas", "a single NATS server: one copy of everything")
 	case least < 2:
-		return checkup.Warned("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them",
-			"NATS is a cluster, and every record is on one of its servers only")
+		return health.Warned("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them",
+			"NATS is a cluster, but every record is on only one of its servers")
 	case len(behind) > 0:
-		return checkup.Warned("replicas", "bring these servers back and wait until they have caught up; take no other "+
-			"one down meanwhile ('nats stream report')",
-			"%d replicas, of which some are away or not complete: %s", least,
+		return health.Warned("replicas", "start these servers and wait until they have caught up; stop no other one "+
+			"meanwhile ('nats stream report')", "%d replicas, some of them missing or incomplete: %s", least,
 			strings.Join(slices.Sorted(maps.Keys(behind)), ", "))
 	case least%2 == 0:
-		return checkup.Warned("replicas", "set AO_NATS_REPLICAS=3: two copies need both servers, and so are less safe "+
-			"to stand still than one", "%d replicas", least)
+		return health.Warned("replicas", "set AO_NATS_REPLICAS=3: two replicas need both servers, so they fail more "+
+			"easily than one", "%d replicas", least)
 	}
-	return checkup.Passed("replicas", "%d replicas, all complete", least)
+	return health.Passed("replicas", "%d replicas, all complete", least)
 }
 
 // fill checks how full the streams are. RUNS refuses new runs at nine tenths; streams that drop old entries are meant
 // to be full.
-func fill(streams []bus.StreamHealth) (all []checkup.Finding) {
+func fill(streams []bus.StreamHealth) (all []health.Result) {
 	for _, s := range streams {
-		const advice = "give the stream more room ('nats stream edit %s --max-bytes=…'), or keep less " +
+		const advice = "raise the stream's limit ('nats stream edit %s --max-bytes=…'), or keep less " +
 			"(RUN_RETENTION, RUN_KEEP)"
-		summary := fmt.Sprintf("stream %s holds %s", s.Name, checkup.Size(s.Bytes))
+		summary := fmt.Sprintf("stream %s holds %s", s.Name, health.Size(s.Bytes))
 		if s.MaxBytes > 0 {
-			summary += " of " + checkup.Size(s.MaxBytes)
+			summary += " of " + health.Size(s.MaxBytes)
 		}
 		switch {
 		case !s.RejectsWhenFull || s.MaxBytes == 0:
-			all = append(all, checkup.Passed("streams", "%s", summary))
+			all = append(all, health.Passed("streams", "%s", summary))
 		case s.Bytes >= s.MaxBytes/10*9:
-			all = append(all, checkup.Failed("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused",
+			all = append(all, health.Failed("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused",
 				summary))
 		case s.Bytes >= s.MaxBytes/4*3:
-			all = append(all, checkup.Warned("streams", fmt.Sprintf(advice, s.Name), "%s", summary))
+			all = append(all, health.Warned("streams", fmt.Sprintf(advice, s.Name), "%s", summary))
 		default:
-			all = append(all, checkup.Passed("streams", "%s", summary))
+			all = append(all, health.Passed("streams", "%s", summary))
 		}
 	}
 	return all
 }
 
 // checkRunners also returns how many online runners have which version.
-func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int) {
-	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
+func (d *Doctor) checkRunners() (all []health.Result, versions map[string]int) {
+	online, missing, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
 	for _, m := range d.Members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
 		if m.Status == runnerapi.Left { // only its agents' names are kept
 			continue
 		}
 		if m.Status == runnerapi.Stale || m.Status == runnerapi.Removed {
-			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.LastHeartbeat).Round(time.Second)))
+			missing = append(missing, fmt.Sprintf("%s for %v", name, time.Since(m.LastHeartbeat).Round(time.Second)))
 			continue
 		}
 		online++
@@ -156,32 +154,32 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 		versions[cmp.Or(m.Version, version.Unknown)]++
 		if m.ClockKnown {
 			// its heartbeat took a while
-			if f := checkup.Clock("the clock of runner "+name, m.ClockOffset,
-				500*time.Millisecond); f.Verdict != checkup.OK {
+			if f := health.Clock("the clock of runner "+name, m.ClockOffset,
+				500*time.Millisecond); f.Verdict != health.OK {
 				all = append(all, f)
 			}
 		}
 	}
 	if online > 0 && len(all) == 0 {
-		all = append(all, checkup.Passed("clocks", "the clocks of all runners agree with the coordinator's"))
+		all = append(all, health.Passed("clocks", "the clocks of all runners agree with the coordinator's"))
 	}
 	if len(open) > 0 {
-		all = append(all, checkup.Failed("worker-secrets", "hide the file from programs: AO_HIDE of that worker names "+
-			"it, or its folder (Linux with Landlock), or the profile gets a sandbox",
-			"executor programs can read what a worker logs in with, and then do what it may: %s", firstFew(open)))
+		all = append(all, health.Failed("worker-secrets", "hide the file from programs: set AO_HIDE of that worker "+
+			"to it or its folder (Linux with Landlock), or give the profile a sandbox", "executor programs can read "+
+			"their worker's login, and so have its permissions: %s", firstFew(open)))
 	}
 	switch {
-	case len(silent) > 0:
-		all = append(all, checkup.Warned("runners", "look whether these workers run, and reach NATS; a runner that is "+
-			"gone for good is removed by itself, or by 'ao runners delete'", "silent: %s", firstFew(silent)))
+	case len(missing) > 0:
+		all = append(all, health.Warned("runners", "check that these workers run and reach NATS; a runner that is "+
+			"gone for good is removed after a while, or by 'ao runners delete'", "no heartbeat: %s", firstFew(missing)))
 	case online == 0:
-		all = append(all, checkup.Warned("runners", "start a worker: without runners no run starts",
+		all = append(all, health.Warned("runners", "start a worker: without runners no run starts",
 			"there are no runners"))
 	default:
-		all = append(all, checkup.Passed("runners", "%d online, all send heartbeats", online))
+		all = append(all, health.Passed("runners", "%d online, all send heartbeats", online))
 	}
 	if len(unnamed) > 0 {
-		all = append(all, checkup.OutdatedUsers("heartbeats of "+firstFew(unnamed)))
+		all = append(all, health.OutdatedUsers("heartbeats of "+firstFew(unnamed)))
 	}
 	return all, versions
 }
@@ -190,7 +188,7 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 const surveyTime = 300 * time.Millisecond
 
 // checkVersions asks all coordinators for their versions and compares them with those of the runners.
-func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
+func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) health.Result {
 	coordinators := map[string]int{}
 	answers, _ := d.NATS.RequestMany(ctx, subject.APIPing, surveyTime) // an unavailable NATS is another finding
 	for _, a := range answers {
@@ -203,20 +201,18 @@ func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) chec
 }
 
 // judgeVersions compares versions. Builds without a version are left out.
-func judgeVersions(coordinators, runners map[string]int) checkup.Finding {
-	say := "coordinators: " + countVersions(coordinators)
+func judgeVersions(coordinators, runners map[string]int) health.Result {
+	summary := "coordinators: " + countVersions(coordinators)
 	if len(runners) > 0 {
-		say += "; runners: " + countVersions(runners)
+		summary += "; runners: " + countVersions(runners)
 	}
 	known := maps.Clone(coordinators)
 	maps.Copy(known, runners)
 	delete(known, version.Unknown)
 	if len(known) > 1 {
-		return checkup.Warned("versions", "bring all to one version when it suits: coordinators first, then workers",
-			"%s",
-			say)
+		return health.Warned("versions", "update all to one version: coordinators first, then workers", "%s", summary)
 	}
-	return checkup.Passed("versions", "%s", say)
+	return health.Passed("versions", "%s", summary)
 }
 
 // countVersions formats how many there are of each version.
@@ -237,71 +233,70 @@ func firstFew(all []string) string {
 }
 
 // checkQueues checks whether a runner takes the runs that wait.
-func (d *Doctor) checkQueues() checkup.Finding {
-	var lonely []string
+func (d *Doctor) checkQueues() health.Result {
+	var unserved []string
 	for queue, since := range d.Waits.UnmatchedQueues() {
-		lonely = append(lonely, fmt.Sprintf("%s for %v", queue, time.Since(since).Round(time.Second)))
+		unserved = append(unserved, fmt.Sprintf("%s for %v", queue, time.Since(since).Round(time.Second)))
 	}
-	if len(lonely) > 0 {
-		slices.Sort(lonely)
-		return checkup.Warned("queues", fmt.Sprintf("start workers that match these runs ('ao explain RUN' says "+
-			"it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
-			"runs wait for runners that are not online: %s", firstFew(lonely))
+	if len(unserved) > 0 {
+		slices.Sort(unserved)
+		return health.Warned("queues", fmt.Sprintf("start workers that match these runs (see 'ao explain RUN'); "+
+			"without one they fail after %v (RUN_NO_MATCH_TIMEOUT)", d.NoMatch), "runs wait for runners that are not "+
+			"online: %s", firstFew(unserved))
 	}
-	return checkup.Passed("queues", "every queue with waiting runs has a runner")
+	return health.Passed("queues", "every queue with waiting runs has a runner")
 }
 
-func (d *Doctor) checkPending() checkup.Finding {
+func (d *Doctor) checkPending() health.Result {
 	waiting, _, _ := d.History.Counts()
 	if waiting*4 >= d.MaxPending*3 {
-		return checkup.Warned("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs "+
-			"get 429",
-			"%d runs wait, of %d that may", waiting, d.MaxPending)
+		return health.Warned("waiting", "start more workers, or raise AO_MAX_PENDING: beyond it new runs get 429",
+			"%d runs wait, of at most %d", waiting, d.MaxPending)
 	}
-	return checkup.Passed("waiting", "%d runs wait, of %d that may", waiting, d.MaxPending)
+	return health.Passed("waiting", "%d runs wait, of at most %d", waiting, d.MaxPending)
 }
 
-func (d *Doctor) checkAgents() (all []checkup.Finding) {
+func (d *Doctor) checkAgents() (all []health.Result) {
 	for _, b := range d.Agents.BrokenAgents() {
 		if len(all) == maxNamed {
-			return append(all, checkup.Failed("agents", "'ao agents --status broken' lists them all", "and more"))
+			return append(all, health.Failed("agents", "'ao agents --status broken' lists them all", "and more"))
 		}
 		where := b.Path
 		if b.RunnerID != "" {
 			where += " of " + b.RunnerID
 		}
-		all = append(all, checkup.Failed("agents", "fix the file; a coordinator's is read again when it changes, a "+
+		all = append(all, health.Failed("agents", "fix the file; a coordinator's is read again when it changes, a "+
 			"worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
 		list, _ := d.Agents.Agents("")
-		all = append(all, checkup.Passed("agents", "all %d load", len(list)))
+		all = append(all, health.Passed("agents", "all %d load", len(list)))
 	}
 	return all
 }
 
-// long is how long a callback may be owed before somebody should know.
-const long = 15 * time.Minute
+// callbackWarning is how long a callback may be pending.
+const callbackWarning = 15 * time.Minute
 
-func (d *Doctor) checkCallbacks(ctx context.Context) []checkup.Finding {
+func (d *Doctor) checkCallbacks(ctx context.Context) []health.Result {
 	const most = 1000
-	owed, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackPending}, Limit: most})
+	pending, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackPending}, Limit: most})
 	if err != nil {
-		return []checkup.Finding{checkup.Skipped("callbacks", "ask again", "what is owed cannot be read: %v", err)}
+		return []health.Result{health.Skipped("callbacks", "try again", "pending callbacks cannot be read: %v", err)}
 	}
 	dead, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackDead}, Limit: most})
 	if err != nil {
-		return []checkup.Finding{checkup.Skipped("callbacks", "ask again", "what was given up cannot be read: %v", err)}
+		return []health.Result{health.Skipped("callbacks", "try again", "dead callbacks cannot be read: %v", err)}
 	}
-	return pendingCallbacks(owed.Runs, len(dead.Runs), time.Now())
+	return judgeCallbacks(pending.Runs, len(dead.Runs), time.Now())
 }
 
-// pendingCallbacks judges callbacks: of these runs that are owed, and so many that were given up.
-func pendingCallbacks(owed []run.Run, dead int, now time.Time) (all []checkup.Finding) {
+// judgeCallbacks judges runs with pending callbacks, and the number of dead callbacks.
+func judgeCallbacks(pending []run.Run, dead int, now time.Time) (all []health.Result) {
 	late := 0
 	var first time.Time
-	for _, r := range owed {
-		if r.EndedAt != nil && now.Sub(*r.EndedAt) > long {
+	for _, r := range pending {
+		if r.EndedAt != nil && now.Sub(*r.EndedAt) > callbackWarning {
 			late++
 			if first.IsZero() || r.EndedAt.Before(first) {
 				first = *r.EndedAt
@@ -309,17 +304,16 @@ func pendingCallbacks(owed []run.Run, dead int, now time.Time) (all []checkup.Fi
 		}
 	}
 	if late > 0 {
-		all = append(all, checkup.Warned("callbacks", "'ao callbacks --status owed' lists them: is the parent session "+
-			"busy, does the receiver answer?", "%d are owed for more than %v, one since %s", late, long, first.UTC().
-			Format(time.RFC3339)))
+		all = append(all, health.Warned("callbacks", "'ao callbacks --status owed' lists them; check whether the "+
+			"parent session is busy, or the receiver answers", "%d pending for more than %v, the oldest since %s", late,
+			callbackWarning, first.UTC().Format(time.RFC3339)))
 	}
 	if dead > 0 {
-		all = append(all, checkup.Warned("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks "+
-			"redeliver "+
-			"RUN' tries one again", "%d were given up after all tries", dead))
+		all = append(all, health.Warned("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks "+
+			"redeliver RUN' tries one again", "%d failed in all attempts", dead))
 	}
 	if len(all) == 0 {
-		all = append(all, checkup.Passed("callbacks", "%d owed, none for long", len(owed)))
+		all = append(all, health.Passed("callbacks", "%d pending, none for long", len(pending)))
 	}
 	return all
 }

@@ -7,9 +7,9 @@ import (
 	"os"
 	"slices"
 
-	"ao/coordinator/checkup"
 	"ao/coordinator/cmd/ao/doctor"
 	"ao/coordinator/cmd/ao/screen"
+	"ao/coordinator/health"
 
 	"github.com/spf13/cobra"
 )
@@ -41,11 +41,11 @@ func doctorCommand(a *app) *cobra.Command {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		seen := slices.ContainsFunc(found, func(f checkup.Finding) bool {
-			return f.Verdict != checkup.Skip && f.Check != "ao"
+		seen := slices.ContainsFunc(found, func(f health.Result) bool {
+			return f.Verdict != health.Skip && f.Check != "ao"
 		})
-		well := seen && !slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict == checkup.Fail })
-		if err := showFindings(a, found, well); err != nil {
+		well := seen && !slices.ContainsFunc(found, func(f health.Result) bool { return f.Verdict == health.Fail })
+		if err := showResults(a, found, well); err != nil {
 			return err
 		}
 		if !seen {
@@ -59,27 +59,27 @@ func doctorCommand(a *app) *cobra.Command {
 	return c
 }
 
-// showFindings prints the findings in the order of the checks.
-func showFindings(a *app, found []checkup.Finding, ok bool) error {
+// showResults prints the results in the order of the checks.
+func showResults(a *app, found []health.Result, ok bool) error {
 	if a.json {
 		doc, err := json.Marshal(struct {
-			OK     bool              `json:"ok"`
-			Checks []checkup.Finding `json:"checks"`
+			OK     bool            `json:"ok"`
+			Checks []health.Result `json:"checks"`
 		}{ok, found})
 		if err != nil {
 			return err
 		}
 		return a.printDoc(doc)
 	}
-	counts := map[checkup.Verdict]int{}
+	counts := map[health.Verdict]int{}
 	for _, f := range found {
 		counts[f.Verdict]++
-		f.Say, f.Advice = screen.Line(f.Say), screen.Line(f.Advice)
+		f.Message, f.Advice = screen.Line(f.Message), screen.Line(f.Advice)
 		if err := a.print(doctor.Format(f) + "\n"); err != nil {
 			return err
 		}
 	}
-	a.note("%d ok, %d warnings, %d failed, %d skipped", counts[checkup.OK], counts[checkup.Warn], counts[checkup.Fail],
-		counts[checkup.Skip])
+	a.note("%d ok, %d warnings, %d failed, %d skipped", counts[health.OK], counts[health.Warn], counts[health.Fail],
+		counts[health.Skip])
 	return nil
 }

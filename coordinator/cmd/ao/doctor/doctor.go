@@ -16,8 +16,8 @@ import (
 	"runtime"
 	"time"
 
-	"ao/coordinator/checkup"
 	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/health"
 	"ao/nats/bus"
 	"ao/shared/config"
 	"ao/shared/version"
@@ -34,8 +34,8 @@ type Config struct {
 const checkTimeout = 10 * time.Second
 
 // Check runs every check that is possible from here.
-func Check(ctx context.Context, c Config) []checkup.Finding {
-	all := []checkup.Finding{checkup.Passed("ao", "version %s (%s)", version.Current(), runtime.Version())}
+func Check(ctx context.Context, c Config) []health.Result {
+	all := []health.Result{health.Passed("ao", "version %s (%s)", version.Current(), runtime.Version())}
 	findings, report := c.coordinator(ctx)
 	all = append(all, findings...)
 	all = append(all, c.network(ctx, report)...)
@@ -46,18 +46,18 @@ func Check(ctx context.Context, c Config) []checkup.Finding {
 }
 
 // coordinator fetches the coordinator's own report; nil: there is none.
-func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Report) {
+func (c Config) coordinator(ctx context.Context) ([]health.Result, *health.Report) {
 	cl, err := client.New(client.Config{URL: c.URL, Token: c.Token, CA: c.CA})
 	if err != nil {
-		return []checkup.Finding{checkup.Failed("coordinator", "correct AO_URL, AO_TOKEN or AO_CA", "%v", err)}, nil
+		return []health.Result{health.Failed("coordinator", "correct AO_URL, AO_TOKEN or AO_CA", "%v", err)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	_, err = cl.Get(ctx, nil, "ready") // this connects, so the next answer measures the clock without that delay
 	refused := new(client.APIError)
 	if err != nil && !errors.As(err, &refused) {
-		return []checkup.Finding{
-				checkup.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v",
+		return []health.Result{
+				health.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v",
 					err)},
 			nil
 	}
@@ -65,45 +65,45 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	doc, err := cl.Get(ctx, nil, "doctor")
 	took := time.Since(asked)
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
-		return []checkup.Finding{
-			checkup.Failed("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens "+
+		return []health.Result{
+			health.Failed("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens "+
 				"create' makes one", "the coordinator refuses the token: %v", err)}, nil
 	}
 	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized ||
 		refused.Status == http.StatusForbidden) {
-		return []checkup.Finding{
-			checkup.Skipped("coordinator", "set AO_TOKEN to a token with scope admin",
+		return []health.Result{
+			health.Skipped("coordinator", "set AO_TOKEN to a token with scope admin",
 				"the coordinator answers, but its report needs another token: %v", err)}, nil
 	}
 	if err != nil {
-		return []checkup.Finding{checkup.Failed("coordinator", "check its log; an older version has no report",
+		return []health.Result{health.Failed("coordinator", "check its log; an older version has no report",
 			"the coordinator answers, but gives no report: %v", err)}, nil
 	}
-	var r checkup.Report
+	var r health.Report
 	if err := json.Unmarshal(doc, &r); err != nil || r.At.IsZero() {
-		return []checkup.Finding{
-			checkup.Failed("coordinator", "use the ao of the coordinator's version",
+		return []health.Result{
+			health.Failed("coordinator", "use the ao of the coordinator's version",
 				"the coordinator's report cannot be read: %.200s", doc)}, nil
 	}
-	all := []checkup.Finding{checkup.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go,
+	all := []health.Result{health.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go,
 		r.Host, took.Round(time.Millisecond))}
 	if r.Version != version.Current() && r.Version != version.Unknown && version.Current() != version.Unknown {
-		all = append(all, checkup.Warned("versions", "use the ao of the coordinator's version",
+		all = append(all, health.Warned("versions", "use the ao of the coordinator's version",
 			"ao has version %s, the coordinator %s", version.Current(), r.Version))
 	}
-	all = append(all, checkup.Clock("the coordinator's clock", r.At.Sub(asked.Add(took/2)), took/2))
+	all = append(all, health.Clock("the coordinator's clock", r.At.Sub(asked.Add(took/2)), took/2))
 	return append(all, r.Checks...), &r
 }
 
 // network checks who can reach the coordinator at its addresses.
-func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.Finding) {
+func (c Config) network(ctx context.Context, r *health.Report) (all []health.Result) {
 	base := cmp.Or(c.URL, client.DefaultURL)
 	if host := hostOf(base); r != nil && !local(host) {
 		if anonymous, err := client.New(client.Config{URL: c.URL, CA: c.CA}); err == nil {
 			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 			defer cancel()
 			if _, err := anonymous.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
-				all = append(all, checkup.Failed("http", "create tokens with 'ao tokens create' and set "+
+				all = append(all, health.Failed("http", "create tokens with 'ao tokens create' and set "+
 					"AO_API_TOKENS to their file", "%s answers everyone who can reach it, without a token", base))
 			}
 		}
@@ -117,7 +117,7 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 	}
 	host := hostOf(r.PublicURL)
 	if local(host) && here != r.Host {
-		return append(all, checkup.Warned("public-url", "set AO_PUBLIC_URL to an address that workers can reach, "+
+		return append(all, health.Warned("public-url", "set AO_PUBLIC_URL to an address that workers can reach, "+
 			"unless all of them are on the coordinator's machine", "workers get the address %s, which only the "+
 			"coordinator's machine can reach", r.PublicURL))
 	}
@@ -128,20 +128,20 @@ func (c Config) network(ctx context.Context, r *checkup.Report) (all []checkup.F
 		_, err = public.Get(ctx, nil, "health")
 	}
 	if err != nil && here != r.Host { // the name of a container, or of another network
-		return append(all, checkup.Skipped("public-url", "run ao doctor where a worker or the coordinator runs "+
+		return append(all, health.Skipped("public-url", "run ao doctor where a worker or the coordinator runs "+
 			"(compose: 'docker compose exec -e AO_TOKEN coordinator ao doctor')", "whether workers can reach "+
 			"AO_PUBLIC_URL %s: this machine cannot, but it may not be a worker's (%v)", r.PublicURL, err))
 	}
 	if err != nil {
-		return append(all, checkup.Warned("public-url", "workers must reach it, this machine need not: correct "+
+		return append(all, health.Warned("public-url", "workers must reach it, this machine need not: correct "+
 			"AO_PUBLIC_URL, the name, the proxy or AO_CA", "AO_PUBLIC_URL %s cannot be reached from here: %v",
 			r.PublicURL, err))
 	}
-	return append(all, checkup.Passed("public-url", "%s can be reached from here", r.PublicURL))
+	return append(all, health.Passed("public-url", "%s can be reached from here", r.PublicURL))
 }
 
 // exposed checks whether a coordinator in a private network can also be reached at this machine's other addresses.
-func exposed(ctx context.Context, base string) []checkup.Finding {
+func exposed(ctx context.Context, base string) []health.Result {
 	u, err := url.Parse(base)
 	addrs, listed := net.InterfaceAddrs()
 	if err != nil || listed != nil || u.Scheme != "http" {
@@ -162,8 +162,8 @@ func exposed(ctx context.Context, base string) []checkup.Finding {
 		}
 		if res, err := httpClient.Do(req); err == nil {
 			_ = res.Body.Close()
-			return []checkup.Finding{
-				checkup.Warned("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and "+
+			return []health.Result{
+				health.Warned("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and "+
 					"unset AO_PRIVATE_NETWORK", "unencrypted HTTP can be reached at %s, outside the private network "+
 					"that AO_PRIVATE_NETWORK promises", at.Host)}
 		}
@@ -171,7 +171,7 @@ func exposed(ctx context.Context, base string) []checkup.Finding {
 	return nil
 }
 
-// local tells whether a host is only this machine's own.
+// local reports whether a host is only this machine's own.
 func local(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
@@ -190,20 +190,20 @@ func hostOf(raw string) string {
 }
 
 // files checks the secret files and the data folder that the environment names.
-func (c Config) files() (all []checkup.Finding) {
+func (c Config) files() (all []health.Result) {
 	for _, name := range []string{"AO_API_TOKENS", "AO_NATS_CREDS", "AO_NATS_KEY", "AO_TLS_KEY"} {
 		if path := c.Env(name); path != "" {
-			all = append(all, checkup.Secret(name, path))
+			all = append(all, health.Secret(name, path))
 		}
 	}
 	if dir := c.Env("AO_DATA_DIR"); dir != "" {
 		if _, err := os.Stat(dir); err == nil {
-			all = append(all, checkup.Secret("AO_DATA_DIR", dir))
+			all = append(all, health.Secret("AO_DATA_DIR", dir))
 		}
-		all = append(all, checkup.Disk("AO_DATA_DIR", dir))
+		all = append(all, health.Disk("AO_DATA_DIR", dir))
 	}
 	if len(all) == 0 {
-		all = append(all, checkup.Skipped("files", "run ao doctor with the environment of a coordinator or worker, "+
+		all = append(all, health.Skipped("files", "run ao doctor with the environment of a coordinator or worker, "+
 			"on its machine", "secret files and data folder: the environment names none (AO_API_TOKENS, "+
 			"AO_NATS_CREDS, AO_TLS_KEY, AO_DATA_DIR)"))
 	}
@@ -211,14 +211,14 @@ func (c Config) files() (all []checkup.Finding) {
 }
 
 // nats connects to NATS with the given credentials, and without any.
-func (c Config) nats(ctx context.Context) (all []checkup.Finding) {
+func (c Config) nats(ctx context.Context) (all []health.Result) {
 	address, creds := c.Env("AO_NATS_URL"), c.Env("AO_NATS_CREDS")
 	switch {
 	case address == config.Embed:
 		return nil // the coordinator reports it
 	case address == "" && creds == "":
-		return []checkup.Finding{
-			checkup.Skipped("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them",
+		return []health.Result{
+			health.Skipped("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them",
 				"NATS and the permissions of its users: the environment names no server")}
 	}
 	login := bus.Login{Creds: creds, CA: c.Env("AO_NATS_CA"), Cert: c.Env("AO_NATS_CERT"), Key: c.Env("AO_NATS_KEY")}
@@ -226,7 +226,7 @@ func (c Config) nats(ctx context.Context) (all []checkup.Finding) {
 }
 
 // monitor asks a NATS server's monitoring port how it syncs to disk.
-func (c Config) monitor(ctx context.Context) []checkup.Finding {
+func (c Config) monitor(ctx context.Context) []health.Result {
 	if c.Monitor == "" {
 		return nil
 	}
@@ -255,27 +255,27 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	}
 	switch {
 	case err != nil:
-		return []checkup.Finding{
-			checkup.Failed("nats-sync", "name the monitoring port of a nats-server (http_port), such as "+
+		return []health.Result{
+			health.Failed("nats-sync", "name the monitoring port of a nats-server (http_port), such as "+
 				"http://127.0.0.1:8222", "%s/varz: %v", c.Monitor, err)}
 	case v.JetStream.Config == nil:
-		return []checkup.Finding{
-			checkup.Failed("nats-sync", "start it with JetStream (nats-server -js)",
+		return []health.Result{
+			health.Failed("nats-sync", "start it with JetStream (nats-server -js)",
 				"the NATS server at %s has no JetStream", c.Monitor)}
 	}
-	all := []checkup.Finding{
-		checkup.NATS(v.Version), checkup.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
+	all := []health.Result{
+		health.NATS(v.Version), health.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
 	if j := v.JetStream.Config; !j.Always {
-		return append(all, checkup.Warned("nats-sync", "set sync_interval: always in its configuration, as "+
+		return append(all, health.Warned("nats-sync", "set sync_interval: always in its configuration, as "+
 			"nats/server.conf has", "NATS syncs to disk every %v: a power failure loses what was accepted since the "+
 			"last sync", cmp.Or(j.Interval, 2*time.Minute)))
 	}
-	return append(all, checkup.Passed("nats-sync", "every record is on disk before it is acknowledged"))
+	return append(all, health.Passed("nats-sync", "every record is on disk before it is acknowledged"))
 }
 
 // Format returns a finding on one line and its advice on the next.
-func Format(f checkup.Finding) string {
-	line := fmt.Sprintf("%-4s  %-12s  %s", f.Verdict, f.Check, f.Say)
+func Format(f health.Result) string {
+	line := fmt.Sprintf("%-4s  %-12s  %s", f.Verdict, f.Check, f.Message)
 	if f.Advice != "" {
 		line += "\n      → " + f.Advice
 	}

@@ -14,18 +14,18 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/nats/embed"
 	"ao/nats/natstest"
 	"ao/nats/users"
 )
 
-// has tells whether a finding is there that says so.
-func has(t *testing.T, all []checkup.Finding, check string, v checkup.Verdict, words string) {
+// has checks that a result has these words.
+func has(t *testing.T, all []health.Result, check string, v health.Verdict, words string) {
 	t.Helper()
 	for _, f := range all {
-		if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) &&
-			(v == checkup.OK) == (f.Advice == "") {
+		if f.Check == check && f.Verdict == v && strings.Contains(f.Message, words) &&
+			(v == health.OK) == (f.Advice == "") {
 			return
 		}
 	}
@@ -54,10 +54,10 @@ func coordinator(t *testing.T, doctor func(w http.ResponseWriter)) string {
 
 func TestTheCoordinator(t *testing.T) {
 	here, _ := os.Hostname()
-	tell := func(change func(*checkup.Report)) func(http.ResponseWriter) {
+	tell := func(change func(*health.Report)) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
-			r := checkup.Report{At: time.Now(), Version: "unknown", Go: "go1", Host: here, Checks: []checkup.Finding{
-				checkup.Failed("streams", "x", "full")}}
+			r := health.Report{At: time.Now(), Version: "unknown", Go: "go1", Host: here, Checks: []health.Result{
+				health.Failed("streams", "x", "full")}}
 			change(&r)
 			_ = json.NewEncoder(w).Encode(r)
 		}
@@ -68,40 +68,40 @@ func TestTheCoordinator(t *testing.T) {
 			fmt.Fprint(w, `{"error":"forbidden","message":"no"}`)
 		}
 	}
-	reached := coordinator(t, tell(func(*checkup.Report) {}))
+	reached := coordinator(t, tell(func(*health.Report) {}))
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for _, tt := range []struct {
 		name   string
 		doctor func(http.ResponseWriter)
 		check  string
-		want   checkup.Verdict
+		want   health.Verdict
 		say    string
 	}{
-		{"what it sees", tell(func(*checkup.Report) {}), "streams", checkup.Fail, "full"},
-		{"well", tell(func(*checkup.Report) {}), "coordinator", checkup.OK, "version unknown (go1) on " + here},
-		{"its clock", tell(func(*checkup.Report) {}), "clocks", checkup.OK, "agrees"},
-		{"its clock is behind", tell(func(r *checkup.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks",
-			checkup.Fail, "the coordinator's clock is"},
-		{"its clock is ahead", tell(func(r *checkup.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks",
-			checkup.Warn, "ahead"},
-		{"no token that does", refuse(403), "coordinator", checkup.Skip, "its report needs another token"},
-		{"an older one", refuse(404), "coordinator", checkup.Fail, "gives no report"},
-		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", checkup.Fail,
+		{"what it sees", tell(func(*health.Report) {}), "streams", health.Fail, "full"},
+		{"well", tell(func(*health.Report) {}), "coordinator", health.OK, "version unknown (go1) on " + here},
+		{"its clock", tell(func(*health.Report) {}), "clocks", health.OK, "agrees"},
+		{"its clock is behind", tell(func(r *health.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks",
+			health.Fail, "the coordinator's clock is"},
+		{"its clock is ahead", tell(func(r *health.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks",
+			health.Warn, "ahead"},
+		{"no token that does", refuse(403), "coordinator", health.Skip, "its report needs another token"},
+		{"an older one", refuse(404), "coordinator", health.Fail, "gives no report"},
+		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", health.Fail,
 			"cannot be read"},
-		{"its address", tell(func(r *checkup.Report) { r.PublicURL = reached }), "public-url", checkup.OK,
+		{"its address", tell(func(r *health.Report) { r.PublicURL = reached }), "public-url", health.OK,
 			"can be reached from here"},
-		{"a wrong address", tell(func(r *checkup.Report) { r.PublicURL = gone.URL }), "public-url", checkup.Warn,
+		{"a wrong address", tell(func(r *health.Report) { r.PublicURL = gone.URL }), "public-url", health.Warn,
 			"cannot be reached from here"},
-		{"an address of a container's network", tell(func(r *checkup.Report) {
+		{"an address of a container's network", tell(func(r *health.Report) {
 			r.PublicURL, r.Host =
 				"http://coordinator.invalid:8765", "a777c1e87cd5"
-		}), "public-url", checkup.Skip, "it may not be a worker's"},
+		}), "public-url", health.Skip, "it may not be a worker's"},
 		{"a name that its own machine does not know",
-			tell(func(r *checkup.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url",
-			checkup.Warn, "cannot be reached from here"},
-		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }),
-			"public-url", checkup.Warn, "only the coordinator's machine can reach"},
+			tell(func(r *health.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url",
+			health.Warn, "cannot be reached from here"},
+		{"an address of its machine", tell(func(r *health.Report) { r.PublicURL, r.Host = reached, "elsewhere" }),
+			"public-url", health.Warn, "only the coordinator's machine can reach"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			has(t, Check(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want,
@@ -109,22 +109,22 @@ func TestTheCoordinator(t *testing.T) {
 		})
 	}
 	nobody := Check(t.Context(), Config{URL: gone.URL, Env: env{}.get})
-	has(t, nobody, "coordinator", checkup.Fail, "no coordinator answers")
+	has(t, nobody, "coordinator", health.Fail, "no coordinator answers")
 	// what can't be looked at from here is said
-	has(t, nobody, "files", checkup.Skip, "the environment names no")
-	has(t, nobody, "nats", checkup.Skip, "the environment names no")
-	has(t, Check(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", checkup.Fail, "AO_CA")
+	has(t, nobody, "files", health.Skip, "the environment names no")
+	has(t, nobody, "nats", health.Skip, "the environment names no")
+	has(t, Check(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", health.Fail, "AO_CA")
 }
 
 // TestANetworkOfItsOwn: a coordinator in a container misses no TLS where its port is this machine's alone, and does
 // where it is not.
 func TestANetworkOfItsOwn(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		doc := checkup.Report{At: time.Now(), Version: "unknown", Host: "a777c1e87cd5", Private: true}
+		doc := health.Report{At: time.Now(), Version: "unknown", Host: "a777c1e87cd5", Private: true}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(doc)
 	})
-	found := func(listen string) (tls []checkup.Finding) {
+	found := func(listen string) (tls []health.Result) {
 		t.Helper()
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", listen)
 		if err != nil {
@@ -150,7 +150,7 @@ func TestANetworkOfItsOwn(t *testing.T) {
 	}) {
 		t.Skip("this machine has no address beyond loopback")
 	}
-	has(t, found("0.0.0.0:0"), "tls", checkup.Warn, "outside the private network")
+	has(t, found("0.0.0.0:0"), "tls", health.Warn, "outside the private network")
 }
 
 func TestFilesAndProfilesHere(t *testing.T) {
@@ -179,26 +179,26 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	c := Config{Env: env{"AO_API_TOKENS": tokens, "AO_TLS_KEY": key, "AO_NATS_CREDS": filepath.Join(top, "none"),
 		"AO_DATA_DIR": top, "AO_PROFILES_DIR": top}.get}
 	files := c.files()
-	has(t, files, "secrets", checkup.Fail, "AO_API_TOKENS "+tokens+" is open to every user")
-	has(t, files, "secrets", checkup.OK, "AO_TLS_KEY")
-	has(t, files, "secrets", checkup.Fail, "AO_NATS_CREDS "+filepath.Join(top, "none")+" cannot be looked at")
-	has(t, files, "secrets", checkup.Fail, "AO_DATA_DIR "+top+"/")
+	has(t, files, "secrets", health.Fail, "AO_API_TOKENS "+tokens+" is open to every user")
+	has(t, files, "secrets", health.OK, "AO_TLS_KEY")
+	has(t, files, "secrets", health.Fail, "AO_NATS_CREDS "+filepath.Join(top, "none")+" cannot be read")
+	has(t, files, "secrets", health.Fail, "AO_DATA_DIR "+top+"/")
 	all := c.profiles()
 	for name, say := range map[string]string{
 		"broken": "it ends too early", "strange": `type "magic"`, "lame": "is not executable",
 		"empty": "none does not exist", "folder": "agents_dir " + filepath.Join(top, "none"),
 	} {
-		has(t, all, "profiles", checkup.Fail, "profile "+name+" does not load: ")
-		has(t, all, "profiles", checkup.Fail, say)
+		has(t, all, "profiles", health.Fail, "profile "+name+" does not load: ")
+		has(t, all, "profiles", health.Fail, say)
 	}
 	if len(all) != 5 {
 		t.Errorf("%+v", all)
 	}
-	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good"}.get}.profiles(), "profiles", checkup.OK,
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good"}.get}.profiles(), "profiles", health.OK,
 		"good")
 	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good,gone"}.get}.profiles(), "profiles",
-		checkup.Fail, "profile gone")
-	has(t, Config{Env: env{"AO_PROFILES_DIR": top + "x"}.get}.profiles(), "profiles", checkup.Fail, "cannot be read")
+		health.Fail, "profile gone")
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top + "x"}.get}.profiles(), "profiles", health.Fail, "cannot be read")
 }
 
 // TestRightsOfCredentials: a worker's and a publisher's as they are made are refused what they do not need; one that
@@ -223,19 +223,19 @@ func TestRightsOfCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"), func(c *embed.Config) { c.Users = conf })
-	at := func(creds string) []checkup.Finding {
+	at := func(creds string) []health.Result {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		return Config{Env: env{"AO_NATS_URL": s.URL(), "AO_NATS_CREDS": creds}.get}.nats(ctx)
 	}
 	for _, role := range []users.Role{users.Worker, users.Publisher} {
-		has(t, at(files[role]), "rights", checkup.OK, "has no permissions that a "+string(role)+" does not need")
+		has(t, at(files[role]), "rights", health.OK, "has no permissions that a "+string(role)+" does not need")
 	}
 	found := at(files[users.Coordinator])
-	has(t, found, "rights", checkup.OK, "has full access")
-	has(t, found, "nats-version", checkup.OK, "nats-server 2.")
-	has(t, found, "nats-users", checkup.OK, "refuses clients without a login")
+	has(t, found, "rights", health.OK, "has full access")
+	has(t, found, "nats-version", health.OK, "nats-server 2.")
+	has(t, found, "nats-users", health.OK, "refuses clients without a login")
 
 	text, err := os.ReadFile(files[users.Coordinator])
 	if err != nil {
@@ -248,9 +248,9 @@ func TestRightsOfCredentials(t *testing.T) {
 	}
 	found = at(mighty)
 	for _, too := range []string{"subscribe to >", "subscribe to _INBOX.>", "request $JS.API.STREAM.INFO.KV_secrets"} {
-		has(t, found, "rights", checkup.Fail, too)
+		has(t, found, "rights", health.Fail, too)
 	}
-	has(t, at(filepath.Join(dir, "none")), "nats", checkup.Fail, "AO_NATS_CREDS")
+	has(t, at(filepath.Join(dir, "none")), "nats", health.Fail, "AO_NATS_CREDS")
 	stranger, err := users.New("stranger", users.Worker)
 	if err != nil {
 		t.Fatal(err)
@@ -258,32 +258,32 @@ func TestRightsOfCredentials(t *testing.T) {
 	if err := os.WriteFile(mighty, stranger.File(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	has(t, at(mighty), "nats", checkup.Fail, "NATS at "+s.URL())
+	has(t, at(mighty), "nats", health.Fail, "NATS at "+s.URL())
 }
 
 // TestANATSForEverybody: on this machine's own address that is no fault.
 func TestANATSForEverybody(t *testing.T) {
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
-	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", checkup.OK,
+	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", health.OK,
 		"requires no login")
-	has(t, judged("nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "without a login")
-	has(t, judged("nats://127.0.0.1:4222,nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "without a login")
+	has(t, judged("nats://10.0.0.1:4222"), "nats-users", health.Fail, "without a login")
+	has(t, judged("nats://127.0.0.1:4222,nats://10.0.0.1:4222"), "nats-users", health.Fail, "without a login")
 }
 
-func judged(address string) []checkup.Finding { return []checkup.Finding{anonymousAccess(address)} }
+func judged(address string) []health.Result { return []health.Result{anonymousAccess(address)} }
 
 // TestTheMonitoringPort says when NATS writes to disk.
 func TestTheMonitoringPort(t *testing.T) {
 	for _, tt := range []struct {
 		doc  string
-		want checkup.Verdict
+		want health.Verdict
 		say  string
 	}{
-		{`{"version":"2.15.2","jetstream":{"config":{"sync_always":true,"sync_interval":120000000000}}}`, checkup.OK,
+		{`{"version":"2.15.2","jetstream":{"config":{"sync_always":true,"sync_interval":120000000000}}}`, health.OK,
 			"before it is acknowledged"},
-		{`{"version":"2.15.2","jetstream":{"config":{"sync_interval":120000000000}}}`, checkup.Warn, "every 2m0s"},
-		{`{"version":"2.15.2","jetstream":{}}`, checkup.Fail, "has no JetStream"},
-		{`no`, checkup.Fail, "/varz"},
+		{`{"version":"2.15.2","jetstream":{"config":{"sync_interval":120000000000}}}`, health.Warn, "every 2m0s"},
+		{`{"version":"2.15.2","jetstream":{}}`, health.Fail, "has no JetStream"},
+		{`no`, health.Fail, "/varz"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/varz" {

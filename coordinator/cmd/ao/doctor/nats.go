@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/nats/bus"
 	"ao/nats/users"
 
@@ -18,20 +18,20 @@ import (
 
 // checkNATS connects to a NATS server with this login. It checks the server's version, whether the server accepts
 // clients without a login, and whether the credential has more permissions than its role needs.
-func checkNATS(ctx context.Context, address string, login bus.Login) (all []checkup.Finding) {
+func checkNATS(ctx context.Context, address string, login bus.Login) (all []health.Result) {
 	opts, err := login.Options()
 	if err != nil {
-		return []checkup.Finding{checkup.Failed("nats", "fix the credential or its files", "%v", err)}
+		return []health.Result{health.Failed("nats", "fix the credential or its files", "%v", err)}
 	}
 	d := &denials{}
 	nc, err := d.connect(address, opts...)
 	if err != nil {
-		return []checkup.Finding{
-			checkup.Failed("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
+		return []health.Result{
+			health.Failed("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
 				"NATS at %s: %s", redacted(address), bus.Describe(err))}
 	}
 	defer nc.Close()
-	all = append(all, checkup.NATS(nc.ConnectedServerVersion()))
+	all = append(all, health.NATS(nc.ConnectedServerVersion()))
 	if login.Creds != "" {
 		all = append(all, d.checkPermissions(ctx, nc, login.Creds)...)
 	}
@@ -41,23 +41,22 @@ func checkNATS(ctx context.Context, address string, login bus.Login) (all []chec
 	}
 	anonymous, err := new(denials).connect(address, tls...)
 	if err != nil {
-		return append(all, checkup.Passed("nats-users", "NATS at %s refuses clients without a login",
-			redacted(address)))
+		return append(all, health.Passed("nats-users", "NATS at %s refuses clients without a login", redacted(address)))
 	}
 	anonymous.Close()
 	return append(all, anonymousAccess(address))
 }
 
 // anonymousAccess reports a NATS server that accepts clients without a login.
-func anonymousAccess(address string) checkup.Finding {
+func anonymousAccess(address string) health.Result {
 	for one := range strings.SplitSeq(address, ",") {
 		if !local(hostOf(strings.TrimSpace(one))) {
-			return checkup.Failed("nats-users",
+			return health.Failed("nats-users",
 				"create users with 'ao init' and include nats/users.conf in the server's configuration",
 				"NATS at %s gives full access to everyone who can reach it, without a login", redacted(address))
 		}
 	}
-	return checkup.Passed("nats-users", "NATS at %s requires no login; make sure that only this machine can reach it",
+	return health.Passed("nats-users", "NATS at %s requires no login; make sure that only this machine can reach it",
 		redacted(address))
 }
 
@@ -103,20 +102,20 @@ func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 
 // checkPermissions tries operations that no worker and no publisher needs. None of them changes anything, even if
 // allowed.
-func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds string) []checkup.Finding {
+func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds string) []health.Result {
 	text, err := os.ReadFile(creds)
 	if err != nil {
 		return nil // already reported by the connection
 	}
 	user, err := users.Read("", text)
 	if err != nil || user.Role == "" {
-		return []checkup.Finding{
-			checkup.Skipped("rights", "use the files that 'ao init' creates",
+		return []health.Result{
+			health.Skipped("rights", "use the files that 'ao init' creates",
 				"permissions of %s: the file does not name its role", creds)}
 	}
 	if user.Role == users.Coordinator {
-		return []checkup.Finding{
-			checkup.Passed("rights", "%s belongs to a coordinator and has full access; keep it away from workers",
+		return []health.Result{
+			health.Passed("rights", "%s belongs to a coordinator and has full access; keep it away from workers",
 				creds)}
 	}
 	var excess []string
@@ -143,13 +142,13 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 		}
 	}
 	if len(excess) > 0 {
-		return []checkup.Finding{
-			checkup.Failed("rights", "create users with 'ao init' and have the server use its nats/users.conf",
+		return []health.Result{
+			health.Failed("rights", "create users with 'ao init' and have the server use its nats/users.conf",
 				"%s belongs to a %s but has permissions it must not have: %s", creds, user.Role,
 				strings.Join(excess, ", "))}
 	}
-	return []checkup.Finding{
-		checkup.Passed("rights", "%s belongs to a %s and has no permissions that a %s does not need",
+	return []health.Result{
+		health.Passed("rights", "%s belongs to a %s and has no permissions that a %s does not need",
 			creds, user.Role, user.Role)}
 }
 

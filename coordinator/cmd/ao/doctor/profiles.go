@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"ao/coordinator/checkup"
+	"ao/coordinator/health"
 	"ao/shared/fault"
 )
 
 // profiles checks that the profiles of this environment can be read and that their programs exist. The worker checks
 // everything else when it starts.
-func (c Config) profiles() (all []checkup.Finding) {
+func (c Config) profiles() (all []health.Result) {
 	dir := c.Env("AO_PROFILES_DIR")
 	if dir == "" {
 		return nil
@@ -25,8 +25,8 @@ func (c Config) profiles() (all []checkup.Finding) {
 	if len(names) == 0 {
 		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 		if _, stat := os.Stat(dir); err != nil || stat != nil {
-			return []checkup.Finding{
-				checkup.Failed("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
+			return []health.Result{
+				health.Failed("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
 		}
 		for _, f := range files {
 			names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
@@ -34,11 +34,11 @@ func (c Config) profiles() (all []checkup.Finding) {
 	}
 	for _, name := range names {
 		if why := profileError(dir, name); why != "" {
-			all = append(all, checkup.Failed("profiles", advice, "profile %s does not load: %s", name, why))
+			all = append(all, health.Failed("profiles", advice, "profile %s does not load: %s", name, why))
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, checkup.Passed("profiles", "%s can be read", strings.Join(names, ", ")))
+		all = append(all, health.Passed("profiles", "%s can be read", strings.Join(names, ", ")))
 	}
 	return all
 }

@@ -1,4 +1,4 @@
-package checkup
+package health
 
 import (
 	"os"
@@ -12,7 +12,7 @@ func TestJudges(t *testing.T) {
 	const gib = 1 << 30
 	for _, tt := range []struct {
 		name string
-		got  Finding
+		got  Result
 		want Verdict
 		say  string
 	}{
@@ -21,7 +21,7 @@ func TestJudges(t *testing.T) {
 		{"too old", NATS("2.11.9"), Fail, "2.11.9 is too old"},
 		{"much too old", NATS("1.4.1"), Fail, "too old"},
 		{"of years to come", NATS("v3.0.0-beta.1"), OK, ""},
-		{"no version", NATS("dev"), Warn, "does not tell"},
+		{"no version", NATS("dev"), Warn, "reports no version"},
 		{"clocks that agree", Clock("x", 300*time.Millisecond, 100*time.Millisecond), OK, "x agrees"},
 		{"a slow answer", Clock("x", 3*time.Second, 2*time.Second), OK, "x agrees"},
 		{"ahead", Clock("x", 5*time.Second, 0), Warn, "x is 5s ahead"},
@@ -32,14 +32,14 @@ func TestJudges(t *testing.T) {
 		{"none", judgeSpace("d", gib, 100*gib), Fail, ""},
 		{"hardly any", judgeSpace("d", 200<<20, 500<<20), Fail, "200.0 MiB free"},
 		{"streams that fit", Store(9*gib, 10*gib, 20*gib), OK,
-			"9.0 GiB in all, NATS stores 10.0 GiB at most, its disk has 20.0 GiB"},
-		{"streams that fit, as far as is known", Store(9*gib, 0, 0), OK, "9.0 GiB in all"},
+			"9.0 GiB in total, NATS stores at most 10.0 GiB, its disk has 20.0 GiB"},
+		{"streams that fit, as far as is known", Store(9*gib, 0, 0), OK, "9.0 GiB in total"},
 		{"streams larger than the store", Store(9*gib, 8*gib, 20*gib), Warn, ""},
 		{"streams larger than the disk", Store(9*gib, 10*gib, 8*gib), Warn, ""},
 		{"a store larger than the disk", Store(7*gib, 10*gib, 8*gib), Warn, ""},
-		{"who knows", judgeSpace("d", 0, 0), Skip, "does not say"},
+		{"who knows", judgeSpace("d", 0, 0), Skip, "does not report"},
 	} {
-		if tt.got.Verdict != tt.want || !strings.Contains(tt.got.Say, tt.say) ||
+		if tt.got.Verdict != tt.want || !strings.Contains(tt.got.Message, tt.say) ||
 			(tt.want == OK) != (tt.got.Advice == "") {
 			t.Errorf("%s: %+v, want %s %s", tt.name, tt.got, tt.want, tt.say)
 		}
@@ -79,16 +79,16 @@ func TestSecret(t *testing.T) {
 		{"everybody's", 0o755, 0o644, "dir/file", Fail, "dir/file is open to every user"},
 		{"everybody's, in a closed folder", 0o700, 0o644, "dir/file", OK, "is closed"},
 		{"a closed folder", 0o700, 0o644, "dir", OK, "is closed"},
-		{"an open folder of closed files", 0o755, 0o600, "dir", OK, "what lies in it is closed"},
+		{"an open folder of closed files", 0o755, 0o600, "dir", OK, "its files are closed"},
 		{"an open folder of open files", 0o755, 0o604, "dir", Fail, "dir/file is open"},
-		{"nothing", 0o755, 0o600, "dir/none", Fail, "cannot be looked at: no such file"},
+		{"nothing", 0o755, 0o600, "dir/none", Fail, "cannot be read: no such file"},
 	} {
 		at("dir", tt.dir)
 		if tt.dir&0o100 != 0 {
 			at("dir/file", tt.file)
 		}
-		if f := Secret("AO_X", filepath.Join(top, tt.path)); f.Verdict != tt.want || !strings.Contains(f.Say, tt.say) ||
-			!strings.HasPrefix(f.Say, "AO_X "+top) {
+		if f := Secret("AO_X", filepath.Join(top, tt.path)); f.Verdict != tt.want || !strings.Contains(f.Message,
+			tt.say) || !strings.HasPrefix(f.Message, "AO_X "+top) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, f, tt.want, tt.say)
 		}
 	}
@@ -98,7 +98,7 @@ func TestSecret(t *testing.T) {
 func TestDisk(t *testing.T) {
 	dir := t.TempDir()
 	a, b := Disk("AO_DATA_DIR", dir), Disk("AO_DATA_DIR", filepath.Join(dir, "to", "come"))
-	if a.Verdict == Skip || b.Verdict != a.Verdict || !strings.Contains(b.Say, "free of") {
+	if a.Verdict == Skip || b.Verdict != a.Verdict || !strings.Contains(b.Message, "free of") {
 		t.Errorf("%+v, %+v", a, b)
 	}
 }
