@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -42,15 +41,15 @@ const (
 
 // documentedCodes compares the codes in the source with those in the pages' tables, both ways.
 func documentedCodes(h *House) []string {
-	told, broken := codesOf(h)
-	tables := codeTables(h)
-	for _, c := range told {
+	s, tables := codesOf(h), codeTables(h)
+	var broken []string
+	for _, c := range s.found {
 		if by, in := c.missing(tables); in != "" {
 			broken = append(broken, fmt.Sprintf("%s: the code %s is in no table of %s in %s", c.at, c.code,
 				or(by, "codes"), in))
 		}
 	}
-	broken = append(broken, unusedCodes(told, tables)...)
+	broken = append(broken, s.unused(tables)...)
 	slices.Sort(broken)
 	return slices.Compact(broken)
 }
@@ -70,25 +69,15 @@ func (c usedCode) missing(tables map[string]map[string]bool) (by, in string) {
 	return "", ""
 }
 
-// unusedCodes returns the codes in the tables that no code uses.
-func unusedCodes(told []usedCode, tables map[string]map[string]bool) (broken []string) {
-	source := map[string]bool{} // every code, and where it occurs
-	for _, c := range told {
-		by := c.by()
-		source[c.code] = true
-		source[byAnswer+c.code] = source[byAnswer+c.code] || by == byAnswer || by == "" &&
-			!covers("ao/worker/...", c.pkg)
-	}
-	for _, page := range slices.Sorted(maps.Keys(tables)) {
-		file, by, _ := strings.Cut(page, ".md")
-		if by == byEnd { // a run may end with the error of a request
+// unused returns the codes in the pages' tables that occur nowhere in the source.
+func (s *codeSource) unused(tables map[string]map[string]bool) (broken []string) {
+	for page, codes := range tables {
+		if !strings.HasSuffix(page, ".md") {
 			continue
 		}
-		for _, code := range slices.Sorted(maps.Keys(tables[page])) {
-			if by == "" && !source[code] || by == byAnswer && file+".md" == httpPage && source[code] &&
-				!source[byAnswer+code] {
-				broken = append(broken, fmt.Sprintf("%s.md: nothing tells the code %s%s", file, code,
-					map[bool]string{true: " as " + by}[by != ""]))
+		for code := range codes {
+			if !s.literals[page][code] && !s.literals[httpPage][code] {
+				broken = append(broken, fmt.Sprintf("%s: nothing uses the code %s", page, code))
 			}
 		}
 	}
