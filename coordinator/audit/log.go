@@ -52,9 +52,8 @@ type Log struct {
 	lastErr    error // of the last failed write
 }
 
-// Open opens an audit log. where is toLog, or a file that is appended to and readable by its owner alone;
-// empty: none.
-// Entries also go to trail, unless it is nil. Without either, Open returns nil.
+// Open opens an audit log. where is toLog, or a file for its owner only, which is appended to; empty: none. Entries go
+// to trail, too, unless it is nil. Without either, Open returns nil.
 func Open(where string, trail *Trail, log *slog.Logger) (*Log, error) {
 	if where == "" {
 		if trail == nil {
@@ -97,8 +96,7 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Record takes an entry and returns at once. What cannot be written is counted and reported, and blocks
-// nobody.
+// Record takes an entry and returns at once. What cannot be written is counted and reported.
 func (l *Log) Record(e Entry) {
 	if l == nil {
 		return
@@ -225,8 +223,7 @@ func (l *Log) count(all bool) {
 	}
 }
 
-// add puts a line into the buffer, after one that reports a gap if there is one. Entries for the log are
-// written at once.
+// add puts a line into the buffer, after one for a gap if there is one. Entries for the log are written at once.
 func (l *Log) add(e Entry) {
 	if l.file == nil {
 		l.log.LogAttrs(context.Background(), slog.LevelInfo, "audit", e.attrs()...)

@@ -64,14 +64,12 @@ func parseCursor(text string) (p cursor, err error) {
 	p.entry = int(n)
 	if !ok || err != nil || errB != nil {
 		return cursor{}, fault.Newf(fault.Invalid, "cursor %.80q is not valid: send next_cursor of the page before",
-			text).
-			With("field", "cursor")
+			text).With("field", "cursor")
 	}
 	return p, nil
 }
 
-// Audited returns the newest entries that match. It scans for a limited time: a page may have few entries and
-// a cursor.
+// Audited returns the newest entries that match. It scans for a limited time, so a page may be short with a cursor.
 func (r *Reader) Audited(ctx context.Context, q Query) (Page, error) {
 	state, err := r.from.AuditState(ctx)
 	if err != nil {

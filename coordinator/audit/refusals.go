@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// How many refusals of each kind of actor the trail and the file record one by one: so many at once, then one
-// each pause.
-// A flood of refusals can neither hide what others did nor fill a disk.
+// How many refusals of each kind of actor are recorded at once, and the pause between further ones. So a flood of
+// refusals can neither hide other entries nor fill a disk.
 const (
 	refusalsAtOnce = 1000
 	refusalEvery   = 3 * time.Second

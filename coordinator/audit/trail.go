@@ -19,14 +19,13 @@ const (
 	maxPause    = 5 * time.Second // between two tries to write
 )
 
-// store is the stream that all coordinators write to. A pack that is written twice under the same id exists
-// once.
+// store is the stream of all coordinators. A pack that is written twice under the same id exists once.
 type store interface {
 	AppendAudit(ctx context.Context, id string, pack []byte) error
 }
 
-// Trail writes entries to the stream that every coordinator can read, several in one message. It blocks nobody: what
-// cannot be written for long is lost, and the stream says so in its place.
+// Trail writes entries to the stream that every coordinator can read, several in one message. It never
+// blocks: what cannot be written for long is lost, and recorded as a gap.
 type Trail struct {
 	log *slog.Logger
 	in  chan *Entry

@@ -24,7 +24,7 @@ type webhookState struct {
 }
 
 // report checks a callback record: a turn of the parent reports ended children. The turn follows, or, in a history of
-// an older version, comes first. A suppressed callback names an earlier claimed turn, and nobody is told.
+// an older version, comes first. A suppressed callback names an earlier claimed turn.
 func (b *callbackVerifier) report(rec subject.Record, f fields) {
 	parent := b.about
 	name := cmp.Or(f.turn, f.run)
@@ -73,9 +73,8 @@ func (b *callbackVerifier) report(rec subject.Record, f fields) {
 			misses++
 		}
 		if rec.N != misses {
-			b.missingRun(name, rec.Run, cutOff,
-				fmt.Sprintf("Record %d (callback) says that %d turns reported run %s and ended unclaimed, but %d did",
-					b.seq, rec.N, rec.Run, misses))
+			b.missingRun(name, rec.Run, cutOff, fmt.Sprintf("Record %d (callback) says that %d turns reported run %s "+
+				"and ended unclaimed, but %d did", b.seq, rec.N, rec.Run, misses))
 		}
 	}
 	b.reportAll(name, turn, parent, f)
@@ -91,8 +90,7 @@ func (b *callbackVerifier) reportAll(name string, turn, parent uint32, f fields)
 	}
 }
 
-// turnName parses the name of a callback record: its first child, and how many unclaimed turns reported that
-// before.
+// turnName parses the name of a callback record: its first child, and how many unclaimed turns reported it before.
 func turnName(name string) (first string, n int, err error) {
 	first, rest, numbered := strings.Cut(name, "-")
 	if numbered {
@@ -211,8 +209,7 @@ func (b *callbackVerifier) notify(rec subject.Record, f fields) {
 	}
 }
 
-// delete ends a session, if nothing of it is open and no callback is pending; otherwise the record has no
-// effect.
+// delete ends a session. The record has no effect if a run is open or a callback is pending.
 func (b *callbackVerifier) delete(subject.Record, fields) {
 	p := b.sessions.at(b.about)
 	if len(b.runs.open[b.about]) > 0 {

@@ -138,8 +138,7 @@ func (b *callbackVerifier) count(r *Report, at uint32, e *runState, now time.Tim
 	}
 }
 
-// count adds a run to the sums. Running and ended are counted independently: if a run is both, the sum is
-// wrong.
+// count adds a run to the sums. Running and ended are counted independently: if a run is both, the sum is wrong.
 func (b *runVerifier) count(r *Report, at uint32, e *runState, now time.Time) {
 	for _, c := range []struct {
 		of bool

@@ -24,8 +24,7 @@ func (b *runVerifier) isForeign(rec subject.Record) bool {
 	return true
 }
 
-// exceedsVersion reports whether a record is above its attempt's version, which is a failed end, or follows
-// such an end.
+// exceedsVersion reports whether a record is above its attempt's version (a failed end), or follows such an end.
 // An attempt that was never queued allows version 1.
 func (b *runVerifier) exceedsVersion(rec subject.Record, version int) bool {
 	at, e := b.find(rec.Run)

@@ -7,8 +7,7 @@ import (
 	"ao/nats/subject"
 )
 
-// memory is what the records so far say about runs and sessions, and the violations. All parts of a verifier
-// share it.
+// memory has the runs, sessions and violations of the records so far. All parts of a verifier share it.
 type memory struct {
 	first uint64    // sequence of the first record read
 	cut   time.Time // its time

@@ -99,7 +99,7 @@ func (w *Writer) Version() int { return w.versions.Now() }
 func (w *Writer) NoteWritten(seq uint64) { w.projection.NoteWritten(seq) }
 
 // Queued returns the record that lets a worker take the attempt.
-func (w *Writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
+func (w *Writer) Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error) {
 	body, err := run.Queued{
 		V:             w.versions.Now(),
 		Attempt:       attempt,
@@ -107,7 +107,7 @@ func (w *Writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, 
 		RecordVersion: w.versions.Advertised(),
 		Spec:          s,
 	}.Encode()
-	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
+	return bus.Entry{Subject: subject.Queued(part, queue, s.ID, attempt), Body: body}, err
 }
 
 // accepted returns the first record of a run that is not queued yet.

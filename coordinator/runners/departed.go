@@ -15,8 +15,8 @@ func (l *Deregistrar) Expired() (all []runnerapi.Runner) {
 	return all
 }
 
-// Departed lists the runners whose process is gone: ended were told to end and not heard for a lease, over have used up
-// their grace. The caller must have received every heartbeat for a lease.
+// Departed lists the runners whose process is gone: ended were draining and sent no heartbeat
+// for a lease, over have used up their grace. The caller must have received every heartbeat for a lease.
 func (l *Deregistrar) Departed(lease time.Duration) (ended, over []runnerapi.Runner) {
 	for _, m := range l.Runners.list(func(m *member) bool { return m.Leaving || !m.LeftAt.IsZero() }) {
 		switch {
@@ -42,7 +42,6 @@ func (l *Deregistrar) RemoveProcess(ctx context.Context, r runnerapi.Runner) err
 // RemoveDeparted removes a runner that left unless it has come back.
 func (l *Deregistrar) RemoveDeparted(ctx context.Context, r runnerapi.Runner) error {
 	return l.remove(ctx, r.ID(), func(now runnerapi.Runner) bool {
-		return now.Instance == r.Instance &&
-			now.LeftAt.Equal(r.LeftAt)
+		return now.Instance == r.Instance && now.LeftAt.Equal(r.LeftAt)
 	})
 }

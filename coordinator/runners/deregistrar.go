@@ -101,8 +101,8 @@ const (
 	fiveTries  tries = 5 // another process has taken over
 )
 
-// Drain tells a runner to claim nothing more, finish and end, also a process that has just taken over. For a runner
-// that left, it ends the grace.
+// Drain asks a runner to claim nothing more, finish and end, also after a take-over. For a runner that left, it ends
+// the grace.
 func (l *Deregistrar) Drain(ctx context.Context, id string) error {
 	for try := tries(1); ; try++ {
 		most, err := l.drainOnce(ctx, id)

@@ -20,18 +20,18 @@ import (
 
 // Registrar registers runners.
 type Registrar struct {
-	Log        *slog.Logger
-	Lease      time.Duration
-	Heartbeat  time.Duration // between the HTTP heartbeats of runners
-	BeatEvery  time.Duration // between the NATS heartbeats of workers
-	MaxRunners int           // most registered runners
-	APIURL     string        // told to runners
-	Registry   *Registry
-	Registered *Registrations
-	Names      *Names
-	Commands   *Commander
-	Queues     interface {
-		Lane(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) // makes the queue
+	Log               *slog.Logger
+	Lease             time.Duration
+	Heartbeat         time.Duration // between the HTTP heartbeats of runners
+	HeartbeatInterval time.Duration // between the NATS heartbeats of workers
+	MaxRunners        int           // most registered runners
+	APIURL            string        // told to runners
+	Registry          *Registry
+	Registered        *Registrations
+	Names             *Names
+	Commands          *Commander
+	Queues            interface {
+		EnsureQueue(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) // makes the queue
 		// the queues that a runner takes from
 		Of(runnerapi.Runner) []string
 	}
@@ -64,14 +64,14 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 		return runnerapi.Registered{}, err
 	}
 	if w, ok := r.OwnRoutingKey(); ok {
-		if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
+		if _, err := g.Queues.EnsureQueue(ctx, w, ""); err != nil {
 			return runnerapi.Registered{}, err
 		}
 	}
 	if !r.RequireMatchingTags {
 		for _, w := range []runnerapi.RoutingKey{{Type: r.ExecutorType},
 			{Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
-			if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
+			if _, err := g.Queues.EnsureQueue(ctx, w, ""); err != nil {
 				return runnerapi.Registered{}, err
 			}
 		}
@@ -88,8 +88,8 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 		runnerapi.Names(r.AgentHashes))
 	records, events := g.Versions()
 	return runnerapi.Registered{
-		RunnerID: id, HeartbeatInterval: g.BeatEvery, Lease: g.Lease, HeartbeatSeconds: int(g.Heartbeat.Seconds()),
-		TaskQueues: g.Queues.Of(r), APIURL: g.APIURL,
+		RunnerID: id, HeartbeatInterval: g.HeartbeatInterval, Lease: g.Lease,
+		HeartbeatSeconds: int(g.Heartbeat.Seconds()), TaskQueues: g.Queues.Of(r), APIURL: g.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}, nil
 }
@@ -214,9 +214,8 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	case own+size > registryBytes-bytes:
 		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d "+
 			"bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end "+
-			"runners",
-			who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).
-			After(30 * time.Second)
+			"runners", who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).After(
+			30 * time.Second)
 	}
 	return nil
 }
@@ -267,9 +266,8 @@ func (g *Registrar) Runners() []View {
 		if tags == nil {
 			tags = []string{}
 		}
-		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns,
-			runnerapi.Names(m.AgentHashes),
-			m.Status, running[m.ID], m.RegisteredAt, m.LastHeartbeat.UTC()})
+		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, runnerapi.Names(
+			m.AgentHashes), m.Status, running[m.ID], m.RegisteredAt, m.LastHeartbeat.UTC()})
 	}
 	return list
 }

@@ -91,17 +91,15 @@ func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, 
 }
 
 // repeat returns the first answer again. It stores the run where the first request did not get that far.
-func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, scope string, sum,
-	raw []byte) (Accepted,
-	error) {
+func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, scope string, sum, raw []byte) (
+	Accepted, error) {
 	var first IdempotencyRecord
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return Accepted{}, err
 	}
 	if !bytes.Equal(first.Body, sum) {
-		return Accepted{}, fault.New(fault.Conflict, "idempotency_key_reused",
-			"This Idempotency-Key was used with another body; use a new key for a new request").
-			With("run_id", first.Run)
+		return Accepted{}, fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was used with "+
+			"another body; use a new key for a new request").With("run_id", first.Run)
 	}
 	mode, wait, err := runs.WaitMode(body)
 	if err != nil {
@@ -144,7 +142,7 @@ func (i *Idempotency) Restore(ctx context.Context, runs placer, p *Plan, first I
 
 // truncated reports whether the records after last were truncated. A key is kept for RUN_RETENTION. Its run may be
 // removed earlier, since at most RUN_KEEP runs are kept; then it must not be run twice. Only the stream's first
-// sequence tells: clocks differ between coordinators.
+// sequence shows that, since clocks differ between coordinators.
 func (i *Idempotency) truncated(ctx context.Context, last uint64) (bool, error) {
 	s, err := i.stream.State(ctx)
 	if err != nil {

@@ -131,12 +131,12 @@ func (d *planBuilder) parent(ctx context.Context) error {
 
 // callbacks checks where the end is reported.
 func (d *planBuilder) callbacks(context.Context) error {
-	tells := d.req.Mode == run.AsyncCallback
-	if tells && d.Spec.Parent == "" && d.req.CallbackURL == "" {
+	callsBack := d.req.Mode == run.AsyncCallback
+	if callsBack && d.Spec.Parent == "" && d.req.CallbackURL == "" {
 		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id, the session that is called "+
 			"back (callback_url is for an HTTP receiver)").With("field", "parent_session_id")
 	}
-	if tells && d.req.Type == run.Resume && d.by.history.IsAncestor(d.req.SessionID, d.Spec.Parent) {
+	if callsBack && d.req.Type == run.Resume && d.by.history.IsAncestor(d.req.SessionID, d.Spec.Parent) {
 		return fault.Newf(fault.Invalid, "parent_session_id: session %s is called back by session %s already; the "+
 			"two would call each other back for ever", d.Spec.Parent, d.req.SessionID).
 			With("field", "parent_session_id")
@@ -231,9 +231,8 @@ func errParameters(message, agent string, wrong []schema.Violation, parametersSc
 	if more := len(wrong) - 1; more > 0 {
 		first += fmt.Sprintf(" (and %d more)", more)
 	}
-	return fault.New(fault.Invalid, "parameter_validation_failed", message).
-		With("agent_name", agent).With("validation_errors", wrong).With("parameters_schema", parametersSchema).
-		First(first)
+	return fault.New(fault.Invalid, "parameter_validation_failed", message).With("agent_name", agent).With(
+		"validation_errors", wrong).With("parameters_schema", parametersSchema).First(first)
 }
 
 // errTooDeep refuses a child session: agents that start themselves would go on for ever.
@@ -289,10 +288,9 @@ func (p *Planner) checkAffinity(session string) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The executor keeps session %s on host %q "+
-		"(profile %q) only, and no runner has been there for %s; "+
-		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname,
-		home.ExecutorProfile, p.limits.NoMatch)).
-		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
+		"(profile %q) only, and no runner has been there for %s; start a worker with that profile there and send "+
+		"this again, or start a new session", session, home.Hostname, home.ExecutorProfile, p.limits.NoMatch)).With(
+		"session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 
 // timeout returns the limit of the execution and who set it. The agent's value, else its profile's, is the upper bound.

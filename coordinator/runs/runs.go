@@ -61,7 +61,7 @@ type Needs struct {
 // Records writes the records of runs.
 type Records interface {
 	Offload(ctx context.Context, s *run.Spec) error
-	Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
+	Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error)
 	Put(ctx context.Context, e bus.Entry) error
 	AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
 	NoteWritten(seq uint64)
@@ -102,13 +102,13 @@ type Agents interface {
 type Runners interface {
 	Seen(home run.Demands, within time.Duration) bool
 	Permit(w runnerapi.RoutingKey, model string) error
-	QueueMatches(lane string, w runnerapi.RoutingKey) bool
+	QueueMatches(queue string, w runnerapi.RoutingKey) bool
 	Matches(w runnerapi.RoutingKey) bool
 }
 
 // Queues makes task queues and returns their names.
 type Queues interface {
-	Ensure(ctx context.Context, lane string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
+	Ensure(ctx context.Context, queue string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
 }
 
 // catchUp waits until the projection has applied records.

@@ -108,7 +108,7 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	if err := c.Bus.EnsureTaskQueue(t.Context(), orphan, 1); err != nil {
 		t.Fatal(err)
 	}
-	names := c.Lanes.Rebuilds()
+	names := c.QueueController.Rebuilds()
 	orphans := names.Orphans()
 	names.Sweep(t.Context())
 	all, err := c.Bus.ListTaskQueues(t.Context())
@@ -176,7 +176,7 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 			coordinatortest.Claim(t, c, id, r)
 		}
 		before := made(a.Queue)
-		if _, err := c.Lanes.RecreateConsumer(t.Context(), a); err != nil {
+		if _, err := c.QueueController.RecreateConsumer(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 		if again := !made(a.Queue).Equal(before); again == tt.begun {
@@ -207,7 +207,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names := c.Lanes.Rebuilds()
+	names := c.QueueController.Rebuilds()
 	orphans := names.Orphans()
 	names.Sweep(t.Context())
 	if len(orphans) != 1 || orphans[gone].IsZero() {

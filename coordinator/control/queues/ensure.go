@@ -11,7 +11,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Ensure is Lane for a name that is known. again: runs wait there already, so the share does not matter.
+// Ensure is EnsureQueue for a name that is known. again: runs wait there already, so the share does not matter.
 func (s *Table) Ensure(
 	ctx context.Context,
 	name string,
@@ -58,7 +58,7 @@ func (s *Table) Ensure(
 	return name, nil
 }
 
-// Lane makes sure that the queue for w exists, and returns its name. It counts to caller's share.
-func (s *Table) Lane(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) {
+// EnsureQueue makes sure that the queue for w exists, and returns its name. It counts to caller's share.
+func (s *Table) EnsureQueue(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) {
 	return s.Ensure(ctx, w.TaskQueue(), w, caller, false)
 }

@@ -156,7 +156,7 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 			}
 		})
 		both.Go(func() {
-			if _, err := comes.Queues.Lane(t.Context(), want, "x"); err != nil {
+			if _, err := comes.Queues.EnsureQueue(t.Context(), want, "x"); err != nil {
 				t.Error(err)
 			}
 		})

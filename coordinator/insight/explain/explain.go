@@ -29,9 +29,8 @@ type Explanation struct {
 	Incomplete  string     `json:"incomplete,omitempty"` // why the story lacks something
 }
 
-// Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are
-// not shown: it may read itself and what is below it, no more. An unknown id is NotFound. While NATS is away it tells
-// what is known here.
+// Explain explains why a run waits or how it ended. An executor's session (inside) does not see other runs and runners.
+// An unknown id is NotFound. While NATS does not answer, Explain uses what is known here.
 func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
 	for tries := 1; ; tries++ {
 		known := x.History.Seq()
@@ -51,8 +50,7 @@ func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explan
 	}
 }
 
-// account explains a run by what the index had of it when it had read as far as known. Not whole: the run has ended
-// meanwhile.
+// account explains a run by the index as of position known. whole is false if the run has ended meanwhile.
 func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint64, inside bool) (e Explanation,
 	whole bool, err error) {
 	r := t.Run

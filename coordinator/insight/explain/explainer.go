@@ -22,7 +22,7 @@ type Explainer struct {
 	}
 	Waits interface {
 		Want(a projection.Active) runnerapi.RoutingKey
-		UnmatchedSince(id, lane string) (time.Time, bool)
+		UnmatchedSince(id, queue string) (time.Time, bool)
 	}
 	Heard interface {
 		Of(key string) (heard, ends time.Time, ok bool)

@@ -56,7 +56,7 @@ type Holder struct {
 	Since time.Time `json:"since"`
 }
 
-// The most that is told of runners: those that are closest to what is wanted, and of each the oldest of its runs.
+// Limits of listed runners, the closest first, and of the oldest runs of each.
 const (
 	mostCandidates = 50
 	mostHolders    = 20
@@ -110,8 +110,8 @@ type crowd struct {
 	taken      int // of these
 }
 
-// Candidates are the runners as a run that wants this sees them, the closest first, 50 at most. One whose profile does
-// not allow the model would take the run and fail it, so it does not match either; empty: any model will do.
+// Candidates returns how runners match a run, at most 50, the closest first. A runner whose profile does not allow the
+// model does not match: it would fail the run. Empty: any model.
 func (x *Explainer) Candidates(w runnerapi.RoutingKey, model string) []Candidate {
 	return x.look(w, model).all
 }

@@ -43,8 +43,7 @@ func rejectedIn(story []Step) (all []Rejected) {
 	return all
 }
 
-// rejections are the answers that did not match, as the session's readers were told of them: in messages, alone or in
-// packs.
+// rejections returns the answers that did not match, from the session's events.
 func (n *narrator) rejections(ctx context.Context) (steps []Step, err error) {
 	r := n.t.Run
 	for _, kind := range []string{run.EventMessage, run.PackKind} {
@@ -60,8 +59,8 @@ func (n *narrator) rejections(ctx context.Context) (steps []Step, err error) {
 
 // rejectionsIn reads no more than storyEvents messages, and so many of their events.
 func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Step, err error) {
-	told := 0
-	for after, read := uint64(0), 0; read < storyEvents && told < storyEvents; read += storyPage {
+	seen := 0
+	for after, read := uint64(0), 0; read < storyEvents && seen < storyEvents; read += storyPage {
 		page, err := n.Records.Events(ctx, filter, after, storyPage)
 		if err != nil {
 			return nil, err
@@ -72,14 +71,14 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 				if e.Type != run.EventMessage {
 					continue
 				}
-				if told++; told > storyEvents {
+				if seen++; seen > storyEvents {
 					return steps, nil
 				}
 				if r := rejection(e); r != nil {
 					r.At = m.Time.UTC()
-					say := fmt.Sprintf("answer %d of %d does not match the output schema: %s", r.Number, r.Of,
+					detail := fmt.Sprintf("answer %d of %d does not match the output schema: %s", r.Number, r.Of,
 						r.Message)
-					steps = append(steps, Step{At: r.At, What: stepRejected, Detail: brief(say, detailLength),
+					steps = append(steps, Step{At: r.At, What: stepRejected, Detail: brief(detail, detailLength),
 						rejected: r})
 				}
 			}

@@ -2,8 +2,7 @@ package explain
 
 import "time"
 
-// Step is something that happened to a run. Its time is that of the record on the stream, but for started: that is the
-// worker's.
+// Step is something that happened to a run. Its time is the record's; of started it is the worker's.
 type Step struct {
 	At       time.Time `json:"at"`
 	Attempt  int       `json:"attempt,omitempty"`

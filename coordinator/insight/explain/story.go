@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// What a story reads at most. Of a run with more attempts than that the first two and the last ones are told.
+// What a story reads at most. Of a run with more attempts than that only the first two and the last ones are shown.
 const (
 	storyAttempts = 20
 	storyWhole    = 40 // records with the whole run
@@ -44,15 +44,14 @@ type Source struct {
 	Told func(bus.Message) []run.Event // the events that a message of EVENTS holds
 }
 
-// narrator reads the records of one run, by their own subjects, and tells what they say: never a key, a nonce, or what
-// a result holds.
+// narrator makes the story of a run from its records. It never shows a key, a nonce or a result.
 type narrator struct {
 	Source
 	t    projection.Trace
 	upTo uint64 // what the index had read when it gave t
 
 	mu  sync.Mutex
-	all []told
+	all []orderedStep
 
 	stoppedWith string          // the session whose tree was stopped, this run with it
 	keyed       map[int][]keyed // by attempt: the records under its key
@@ -60,14 +59,14 @@ type narrator struct {
 	unread      error           // of the first record that could not be read, since NATS is away
 }
 
-// keyed is a record under an attempt's key, and how it is told.
+// keyed is a record under an attempt's key, and how it is shown.
 type keyed struct {
 	bus.Message
 	say func(at int, m bus.Message)
 }
 
-// told is a step, and where it belongs: behind the record that it follows.
-type told struct {
+// orderedStep is a step with its place: behind the record that it follows.
+type orderedStep struct {
 	Step
 	behind uint64
 	n      int // of those behind the same record
@@ -134,8 +133,8 @@ func (n *narrator) readAll(g *errgroup.Group, get func() ([]bus.Message, error),
 }
 
 func (n *narrator) add(m bus.Message, attempt int, what, detail string) {
-	n.all = append(n.all, told{Step{At: m.Time.UTC(), Attempt: attempt, What: what, Detail: brief(detail, detailLength),
-		Sequence: m.Seq}, m.Seq, len(n.all)})
+	n.all = append(n.all, orderedStep{Step{At: m.Time.UTC(), Attempt: attempt, What: what, Detail: brief(detail,
+		detailLength), Sequence: m.Seq}, m.Seq, len(n.all)})
 }
 
 // whole is a record that holds the whole run. Its body is nothing new.
@@ -164,7 +163,7 @@ func (n *narrator) whole(m bus.Message) {
 
 func (n *narrator) claim(at int, m bus.Message) {
 	var c run.Claim
-	if json.Unmarshal(m.Body, &c) == nil && c.RunnerID != "" { // else a coordinator's, to end it: that is told
+	if json.Unmarshal(m.Body, &c) == nil && c.RunnerID != "" { // else a coordinator's, to end it, which is shown
 		n.add(m, at, stepClaimed, "by runner "+c.RunnerID)
 		if s := n.t.Run.StartedAt; s != nil && m.Seq == n.t.Claim {
 			n.started(m.Seq, at, *s)
@@ -174,8 +173,8 @@ func (n *narrator) claim(at int, m bus.Message) {
 
 // started is the worker's word, not a record's.
 func (n *narrator) started(behind uint64, at int, when time.Time) {
-	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: stepStarted, Detail: "the executor is running"},
-		behind, len(n.all)})
+	n.all = append(n.all, orderedStep{Step{At: when.UTC(), Attempt: at, What: stepStarted,
+		Detail: "the executor is running"}, behind, len(n.all)})
 }
 
 func (n *narrator) bound(at int, m bus.Message) {
@@ -287,8 +286,7 @@ func (n *narrator) stop(m bus.Message) {
 	n.add(m, 0, stepStopping, say)
 }
 
-// A callback's list and its turn are next to each other, or have so many records between them at most that it is looked
-// for.
+// storyNearby is how many records after a callback's list its turn is searched for.
 const storyNearby = 200
 
 // lists reads the callback records of a session that are near one of its turns.
@@ -358,26 +356,25 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 	if len(n.all) == 0 || n.unread != nil { // what the index has
 		n.known()
 	}
-	slices.SortFunc(n.all, func(a, b told) int {
+	slices.SortFunc(n.all, func(a, b orderedStep) int {
 		return cmp.Or(cmp.Compare(a.behind, b.behind), cmp.Compare(a.n, b.n))
 	})
 	steps := []Step{}
-	lane, gap := "", false
+	queuedAttempt, gap := "", false
 	for _, s := range n.all {
 		if s.Attempt != 0 && !slices.Contains(attempts, s.Attempt) {
 			continue
 		}
 		if cut && !gap && s.Attempt > 2 {
 			gap = true
-			steps = append(steps,
-				Step{At: s.At, What: stepLeftOut,
-					Detail: fmt.Sprintf("the steps between the first attempts and attempt %d", s.Attempt)})
+			steps = append(steps, Step{At: s.At, What: stepLeftOut, Detail: fmt.Sprintf("the steps between the first "+
+				"attempts and attempt %d", s.Attempt)})
 		}
 		if s.What == stepQueued {
-			if where := fmt.Sprint(s.Attempt); where == lane {
+			if where := fmt.Sprint(s.Attempt); where == queuedAttempt {
 				s.What, s.Detail = stepMoved, s.Detail+": a runner registered its agent again"
 			} else {
-				lane = where
+				queuedAttempt = where
 			}
 		}
 		steps = append(steps, s.Step)
@@ -399,11 +396,11 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 func (n *narrator) known() {
 	r := n.t.Run
 	have := func(what string) bool {
-		return slices.ContainsFunc(n.all, func(s told) bool { return s.What == what })
+		return slices.ContainsFunc(n.all, func(s orderedStep) bool { return s.What == what })
 	}
 	put := func(behind uint64, at *time.Time, attempt int, what, detail string) {
 		if at != nil && !have(what) {
-			n.all = append(n.all, told{Step{At: at.UTC(), Attempt: attempt, What: what, Detail: detail}, behind,
+			n.all = append(n.all, orderedStep{Step{At: at.UTC(), Attempt: attempt, What: what, Detail: detail}, behind,
 				len(n.all)})
 		}
 	}

@@ -78,8 +78,7 @@ func (o *Scrapes) Register() (end func()) {
 	}
 }
 
-// initCounters makes the counters of every known agent and profile at 0. A counter that is first seen at 20 would show
-// no increase.
+// initCounters makes the counters of every known agent and profile, at 0, so that their first increase is seen.
 func (o *Scrapes) initCounters() {
 	agents, err := o.Agents.Agents("")
 	if err != nil { // not read yet
@@ -269,8 +268,7 @@ func (o *Scrapes) scrapeProjection() func(*metric.Scrape) {
 	}
 }
 
-// scrapeStreams reports how full the streams are and how far the projection lags. Without an answer of NATS it reports
-// nothing.
+// scrapeStreams reports how full the streams are and how far the projection lags, if NATS answers.
 func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
 	r, history := o.Metrics, derived{o.Metrics}
 	messages := history.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED has "+

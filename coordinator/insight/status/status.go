@@ -15,8 +15,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Status is a summary that is cheap enough for every second. It costs as much as there are queues, runners and active
-// runs, however many wait or have ended.
+// Status is a summary, cheap enough for every second: its cost grows with queues, runners and active runs only.
 type Status struct {
 	At       time.Time         `json:"at"`
 	Since    time.Time         `json:"since"` // this coordinator's start: totals begin there
@@ -67,12 +66,12 @@ type Overview struct {
 		Totals() projection.Totals
 		Counts() (waiting, begun, ended int)
 		Claimed(f func(projection.Active) bool)
-		Waitlists() (lanes []projection.Waitlist, apart projection.Waitlist)
+		Waitlists() (queues []projection.Waitlist, apart projection.Waitlist)
 	}
 	Past    interface{ WaitOwnWrites(ctx context.Context) }
 	Runners interface {
 		SharedQueues() map[string]runnerapi.RoutingKey
-		QueueMatches(lane string, w runnerapi.RoutingKey) bool
+		QueueMatches(queue string, w runnerapi.RoutingKey) bool
 	}
 	Queues interface {
 		Wants() map[string]runnerapi.RoutingKey
@@ -103,27 +102,27 @@ func (o *Overview) Status(ctx context.Context) Status {
 		}
 		return true
 	})
-	lanes, unqueued := o.History.Waitlists()
+	queues, unqueued := o.History.Waitlists()
 	s.Unqueued = waitingIn(unqueued)
 	wants := o.Queues.Wants() // in use, or that a runner takes from
 	maps.Copy(wants, o.Runners.SharedQueues())
-	s.Queues = make([]QueueStatus, 0, len(lanes)+len(wants))
-	for _, l := range lanes {
+	s.Queues = make([]QueueStatus, 0, len(queues)+len(wants))
+	for _, l := range queues {
 		w, ok := wants[l.Queue]
 		if !ok {
 			w = baseRoutingKey(l.Queue)
 		}
 		delete(wants, l.Queue)
-		// whose entry is gone nobody takes from; and what matches a lane is remembered
+		// whose entry is gone nobody takes from; and what matches a queue is remembered
 		served := w.TaskQueue() == l.Queue && o.Runners.QueueMatches(l.Queue, w)
 		s.Queues = append(s.Queues, QueueStatus{l.Queue, waitingIn(l), explain.WantedOf(w), served})
 	}
-	for lane, w := range wants {
-		s.Queues = append(s.Queues, QueueStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.QueueMatches(lane, w)})
+	for queue, w := range wants {
+		s.Queues = append(s.Queues, QueueStatus{queue, Waiting{}, explain.WantedOf(w), o.Runners.QueueMatches(queue,
+			w)})
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueStatus) int {
-		return cmp.Or(cmp.Compare(b.Runs, a.Runs),
-			cmp.Compare(a.Queue, b.Queue))
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Queue, b.Queue))
 	})
 	for _, m := range o.Members() {
 		if m.Status == runnerapi.Left {
@@ -137,10 +136,9 @@ func (o *Overview) Status(ctx context.Context) Status {
 	return s
 }
 
-// baseRoutingKey returns what a queue stands for that needs no entry in `lanes`. For others whose entry was deleted it
-// returns what the name tells.
-func baseRoutingKey(lane string) runnerapi.RoutingKey {
-	kind, rest, _ := strings.Cut(lane, ".")
+// baseRoutingKey returns the routing key that a queue's name shows, for queues without an entry in `lanes`.
+func baseRoutingKey(queue string) runnerapi.RoutingKey {
+	kind, rest, _ := strings.Cut(queue, ".")
 	profile, _, _ := strings.Cut(rest, ".")
 	if profile == "_" {
 		profile = ""

@@ -46,7 +46,7 @@ func newLease(c *Coordinator) *lease.Controller {
 	return lease.New(lease.Config{History: c.History, Ends: c.ends, Commands: commands, Heartbeats: c.Hearing})
 }
 
-func newFleet(c *Coordinator) *workerapi.Service {
+func newWorkerAPI(c *Coordinator) *workerapi.Service {
 	payloads := &workerapi.Payloads{
 		Store: c.bus, History: c.History, Keys: c.keys, ActiveSession: c.sessionsService.ActiveSession,
 		CatchUp: c.reads.CatchUp, MaxBytes: c.MaxPayload,

@@ -106,54 +106,54 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// beatEvery is the interval of heartbeats: five in a lease, so that one or two may be lost.
-func (c Config) beatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
+// heartbeatInterval is the interval of heartbeats: five in a lease, so that one or two may be lost.
+func (c Config) heartbeatInterval() time.Duration { return min(c.Lease/5, c.Heartbeat) }
 
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
 	*runsService
 	*sessionsService
-	Bulk         *runs.Bulk
-	Explainer    *explain.Explainer
-	Preview      *preview.Previewer
-	Overview     *status.Overview
-	Doctor       *doctor.Doctor
-	Auditor      *ledger.Auditor
-	Registrar    *runners.Registrar
-	Deregistrar  *runners.Deregistrar
-	Fleet        *workerapi.Service
-	Registry     *runners.Registry
-	Queues       *queues.Table
-	Lanes        *queues.Controller
-	Hearing      *lease.Heartbeats
-	Leases       *lease.Controller
-	Dispatch     *dispatch.Controller
-	Telling      *callback.Controller
-	Checking     *resultcheck.Controller
-	Posting      *webhook.Controller
-	Expiry       *expiry.Controller
-	Agents       *agents.Catalog
-	Schemas      *schemas.Store
-	Logins       *logins.Logins
-	Drafts       *drafts.Store
-	bus          *bus.Bus
-	log          *slog.Logger
-	keys         *record.Keys
-	reads        *record.ReadBarrier
-	records      *record.Writer
-	ends         *record.EndWriter
-	torn         *record.CrashRepair
-	commands     *runners.Commander
-	registered   *runners.Registrations
-	runnerAgents *runners.RunnerAgents
-	versions     *versions.Versions
-	news         *queues.Announcer
-	retained     *retention.Controller
-	room         *retention.CapacityGuard
-	scrapes      *metrics.Scrapes
-	meters       metrics.Meters
-	started      atomic.Bool // keys and registries have been read
+	Bulk            *runs.Bulk
+	Explainer       *explain.Explainer
+	Preview         *preview.Previewer
+	Overview        *status.Overview
+	Doctor          *doctor.Doctor
+	Auditor         *ledger.Auditor
+	Registrar       *runners.Registrar
+	Deregistrar     *runners.Deregistrar
+	WorkerAPI       *workerapi.Service
+	Registry        *runners.Registry
+	Queues          *queues.Table
+	QueueController *queues.Controller
+	Hearing         *lease.Heartbeats
+	Leases          *lease.Controller
+	Dispatch        *dispatch.Controller
+	Telling         *callback.Controller
+	Checking        *resultcheck.Controller
+	Posting         *webhook.Controller
+	Expiry          *expiry.Controller
+	Agents          *agents.Catalog
+	Schemas         *schemas.Store
+	Logins          *logins.Logins
+	Drafts          *drafts.Store
+	bus             *bus.Bus
+	log             *slog.Logger
+	keys            *record.Keys
+	reads           *record.ReadBarrier
+	records         *record.Writer
+	ends            *record.EndWriter
+	torn            *record.CrashRepair
+	commands        *runners.Commander
+	registered      *runners.Registrations
+	runnerAgents    *runners.RunnerAgents
+	versions        *versions.Versions
+	news            *queues.Announcer
+	retained        *retention.Controller
+	room            *retention.CapacityGuard
+	scrapes         *metrics.Scrapes
+	meters          metrics.Meters
+	started         atomic.Bool // keys and registries have been read
 
 	scheduler *control.Scheduler
 

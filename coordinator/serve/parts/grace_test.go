@@ -135,13 +135,13 @@ func TestAnOldWorkerDrainsAfterItsFarewell(t *testing.T) {
 	register(t, c, one)
 	bye(t, c, one)
 	beat := runnerapi.Heartbeat{RunnerID: one.ID(), Instance: "one", Draining: true}
-	if r, err := c.Fleet.Heartbeats.Heartbeat(t.Context(), beat); err != nil || !r.Known || r.Superseded ||
+	if r, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), beat); err != nil || !r.Known || r.Superseded ||
 		shownAs(c) != runnerapi.Draining {
 		t.Errorf("answered %+v, it is shown as %q", r, shownAs(c))
 	}
 	natstest.Until(t, "it is gone", func() bool { return shownAs(c) == "" })
 	beat.Draining = false // no farewell of its own: it was taken for gone, and is to register again
-	if r, err := c.Fleet.Heartbeats.Heartbeat(t.Context(), beat); err != nil || r.Known || r.Superseded {
+	if r, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), beat); err != nil || r.Known || r.Superseded {
 		t.Errorf("answered %+v", r)
 	}
 	submit(t, c, `{"agent_name":"a"}`, "")

@@ -25,7 +25,8 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	}
 	made[0].Key = ""
 	for _, who := range []string{id, "rnr_unknown"} {
-		c.Fleet.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: who, Instance: "one", Attempts: made})
+		c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: who, Instance: "one",
+			Attempts: made})
 	}
 	for _, key := range append(keysOf(made), waits.Key) {
 		natstest.Until(t, fmt.Sprintf("nobody was heard to have %q", key), func() bool {
@@ -36,7 +37,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		})
 	}
 	sent := time.Now()
-	c.Fleet.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: "rnr_unknown", Instance: "one",
+	c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: "rnr_unknown", Instance: "one",
 		Attempts: []runnerapi.Attempt{
 			{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
 		}})
@@ -58,7 +59,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		if instance == "" {
 			instance = "one"
 		}
-		c.Fleet.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: tt.runner, Instance: instance,
+		c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: tt.runner, Instance: instance,
 			Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
 		var idle []string
 		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {

@@ -80,14 +80,12 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	first := claim(t, a, id, r)
 	natstest.Until(t, "the other one has read the claim", func() bool {
 		at, ok := b.History.Active(id)
-		return ok &&
-			at.Claim != nil
+		return ok && at.Claim != nil
 	})
 
 	slow.mu.Lock() // from here on it reads nothing
-	put(t, a.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, first.Key),
-		run.Ended{V: run.Version, SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed,
-			At: time.Now()})
+	put(t, a.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, first.Key), run.Ended{V: run.Version,
+		SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
 	active(t, a, id, "is queued again", func(at projection.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
 	beat := func(key string) []string {
@@ -127,8 +125,8 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	for what, ask := range map[string]func() error{
 		"a session token": func() error { _, err := b.SessionOf(ctx, token); return err },
 		"a state": func() error {
-			_, err := b.Fleet.Payloads.Put(ctx, runnerapi.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name,
-				Body: []byte("x")})
+			_, err := b.WorkerAPI.Payloads.Put(ctx, runnerapi.PartRequest{RunID: id, Attempt: 1, Key: at.Key,
+				Name: name, Body: []byte("x")})
 			return err
 		},
 		"the stop of a session": func() error {

@@ -39,7 +39,7 @@ func New(cfg Config) *Coordinator {
 	c.Posting, c.Telling = newWebhook(c), newCallback(c)
 	c.Checking = newResultCheck(c)
 	wireRunners(c)
-	c.Fleet = newFleet(c)
+	c.WorkerAPI = newWorkerAPI(c)
 	c.wireInsight()
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
@@ -67,7 +67,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		if err := c.waitLoaded(ctx); err != nil {
 			return nil // ctx has ended
 		}
-		serve, err := c.Fleet.Open()
+		serve, err := c.WorkerAPI.Open()
 		if err != nil {
 			return err
 		}

@@ -24,18 +24,18 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "stopping", Do: newStopping(c), Wakes: halted | certain, Every: time.Second, Allowed: sure},
 		{Name: "completion", Do: newCompletion(c), Every: completion.Every, Allowed: sure},
 		{Name: "expiry", Do: c.Expiry, Every: time.Second},
-		{Name: "queues", Do: c.Lanes, Every: 250 * time.Millisecond, Allowed: sure},
+		{Name: "queues", Do: c.QueueController, Every: 250 * time.Millisecond, Allowed: sure},
 		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
 		{Name: "retention", Do: c.retained, Every: retention.Every, Allowed: sure},
-		{Name: "room", Do: c.room, Every: min(c.beatEvery(), 5*time.Second)},
+		{Name: "room", Do: c.room, Every: min(c.heartbeatInterval(), 5*time.Second)},
 		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},
 	}
 }
 
 // reconcile runs the controllers until ctx ends and their work is done.
 func (c *Coordinator) reconcile(ctx context.Context) error {
-	c.Lanes.Begin()
+	c.QueueController.Begin()
 	c.Hearing.Restart("start", time.Now())
 	c.scheduler.Run(ctx)
 	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.Posting, c.Leases} {

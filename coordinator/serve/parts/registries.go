@@ -71,12 +71,12 @@ func (c *Coordinator) schemaUsers() (map[string][]string, error) {
 // wireRunners wires how runners register, drain and expire.
 func wireRunners(c *Coordinator) {
 	c.Deregistrar = &runners.Deregistrar{Log: c.log, Runners: c.Registry, Registered: c.registered,
-		Names:    c.runnerAgents.Names,
-		Commands: c.commands}
+		Names: c.runnerAgents.Names, Commands: c.commands}
 	c.Registrar = &runners.Registrar{
-		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.beatEvery(), MaxRunners: c.MaxRunners,
-		APIURL:   c.PublicURL,
-		Registry: c.Registry, Registered: c.registered, Names: c.runnerAgents.Names, Commands: c.commands,
+		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, HeartbeatInterval: c.heartbeatInterval(),
+		MaxRunners: c.MaxRunners,
+		APIURL:     c.PublicURL,
+		Registry:   c.Registry, Registered: c.registered, Names: c.runnerAgents.Names, Commands: c.commands,
 		Queues:   c.Queues,
 		Versions: func() (records, events int) { return c.versions.Advertised(), c.versions.EventsAdvertised() },
 		Attempts: c.History.ClaimedBy, Running: c.History.ClaimedCounts, Abandon: c.Leases.RecheckAll,
@@ -101,8 +101,7 @@ type removalAudit struct{ log *audit.Log }
 // Removed records a removed runner.
 func (r removalAudit) Removed(runner string) {
 	r.log.Record(audit.Entry{EntryPoint: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator},
-		Action:  audit.Removed,
-		Targets: audit.Targets{Runner: runner}})
+		Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
 }
 
 // wireRetention wires the retention of history.
@@ -138,7 +137,7 @@ func wireQueues(c *Coordinator) {
 		*lease.Heartbeats
 		*lease.Controller
 	}{c.Registry, c.Hearing, c.Leases}
-	c.Lanes = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.bus,
+	c.QueueController = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.bus,
 		History: known, Runners: judged})
 }
 

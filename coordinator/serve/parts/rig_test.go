@@ -171,7 +171,7 @@ func claim(t testing.TB, c *Coordinator, id string, r runnerapi.Runner) projecti
 // heartbeat is one that is not refused.
 func heartbeat(t testing.TB, c *Coordinator, b runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 	t.Helper()
-	reply, err := c.Fleet.Heartbeats.Heartbeat(t.Context(), b)
+	reply, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), b)
 	if err != nil {
 		t.Errorf("heartbeat: %v", err)
 	}

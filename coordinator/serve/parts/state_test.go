@@ -26,7 +26,7 @@ func (f family) keeps(a projection.Active, state string) (name string) {
 	pointer := runnerapi.StatePointer(a.Spec.ID, a.Attempt)
 	name, _ = runnerapi.StateName(pointer)
 	for _, p := range []runnerapi.PartRequest{part(a, runnerapi.StateBody(name, 0), state), part(a, name, "{}")} {
-		if _, err := f.c.Fleet.Payloads.Put(f.Context(), p); err != nil {
+		if _, err := f.c.WorkerAPI.Payloads.Put(f.Context(), p); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestAnAttemptWritesItsOwnResult(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.claim(f.start("").RunID)
 	write := func(name string) error {
-		_, err := f.c.Fleet.Payloads.Put(t.Context(), part(a, name, "x"))
+		_, err := f.c.WorkerAPI.Payloads.Put(t.Context(), part(a, name, "x"))
 		return err
 	}
 	own := a.Spec.ID + ".1.out"
@@ -80,7 +80,7 @@ func TestStates(t *testing.T) {
 	next := f.resume(first.Spec.SessionID)
 
 	get := func(p runnerapi.PartRequest) (string, error) {
-		body, err := f.c.Fleet.Payloads.Get(t.Context(), p)
+		body, err := f.c.WorkerAPI.Payloads.Get(t.Context(), p)
 		return string(body), err
 	}
 	if body, err := get(part(next, runnerapi.StateBody(name, 0), "")); body != "one" || err != nil {
@@ -116,17 +116,17 @@ func TestStates(t *testing.T) {
 		"another attempt's": part(next, strings.Replace(own, ".1.", ".2.", 1), "x"),
 		"another session's": part(other, name, "x"),
 	} {
-		if _, err := f.c.Fleet.Payloads.Put(t.Context(), p); fault.KindOf(err) != fault.Forbidden {
+		if _, err := f.c.WorkerAPI.Payloads.Put(t.Context(), p); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("written: %s, %v", what, err)
 		}
 	}
 	far := part(next, own, "x")
 	far.Part = 1 << 60
-	if _, err := f.c.Fleet.Payloads.Put(t.Context(), far); fault.KindOf(err) != fault.TooLarge {
+	if _, err := f.c.WorkerAPI.Payloads.Put(t.Context(), far); fault.KindOf(err) != fault.TooLarge {
 		t.Errorf("a part far behind: %v", err)
 	}
 
-	drop := func(p runnerapi.PartRequest) error { _, err := f.c.Fleet.Payloads.Drop(t.Context(), p); return err }
+	drop := func(p runnerapi.PartRequest) error { _, err := f.c.WorkerAPI.Payloads.Drop(t.Context(), p); return err }
 	wantCode(t, drop(part(next, name, "")), "conflict") // it still goes on by it
 	f.keeps(next, "two")
 	wantCode(t, drop(part(other, name, "")), "forbidden")

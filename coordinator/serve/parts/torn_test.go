@@ -221,7 +221,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			look := func(unheard time.Duration) (has bool) {
 				t.Helper()
 				c.Hearing.Restart("the test says so", time.Now().Add(-unheard))
-				has, err := c.Lanes.RecreateConsumer(t.Context(), second)
+				has, err := c.QueueController.RecreateConsumer(t.Context(), second)
 				if err != nil {
 					t.Error(err)
 				}

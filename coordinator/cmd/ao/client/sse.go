@@ -35,8 +35,7 @@ func newStream(r io.Reader, last string) *stream {
 	return s
 }
 
-// Next returns the next complete message. An incomplete one at the end is dropped: it is sent again after a
-// reconnect.
+// Next returns the next complete message. An incomplete one at the end is dropped; a reconnect gets it again.
 func (s *stream) Next() (Message, error) {
 	m := Message{}
 	var data []string
