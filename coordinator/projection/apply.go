@@ -3,6 +3,7 @@ package projection
 import (
 	"fmt"
 
+	"ao/nats/stream"
 	"ao/nats/subject"
 )
 
@@ -14,7 +15,7 @@ func (f *reducer) apply(m Record) (Change, error) {
 		return ch, nil
 	}
 	f.seq = m.Seq
-	f.fingerprints[f.fingerprinted%maxFingerprints], f.scratch = fingerprintOf(m, f.scratch)
+	f.fingerprints[f.fingerprinted%maxFingerprints], f.scratch = stream.FingerprintOf(m, f.scratch)
 	f.fingerprinted++
 	rec, err := subject.Parse(m.Subject)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"time"
 
+	"ao/nats/stream"
 	"ao/shared/run"
 )
 
@@ -314,7 +315,7 @@ func (l *checkpointReader) trailer() {
 		l.f.late.all = append(l.f.late.all, LateRecord{l.u(), l.text(), l.u()})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.fingerprints[l.f.fingerprinted%maxFingerprints] = fingerprint{l.u(), l.i(), uint32(l.u())}
+		l.f.fingerprints[l.f.fingerprinted%maxFingerprints] = stream.Fingerprint{Seq: l.u(), Time: l.i(), Sum: uint32(l.u())}
 		l.f.fingerprinted++
 	}
 }

@@ -99,6 +99,7 @@ func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 			break
 		}
 		if wrong != nil {
+			s.p.keepFormer(f)
 			err = wrong
 			break
 		}
@@ -133,15 +134,15 @@ func (s *checkpointStore) check(ctx context.Context, f *reducer) (last Record, w
 		return last, fmt.Errorf("it ends at record %d, the history begins at %d", f.seq, state.First), nil
 	}
 	for _, p := range lastFingerprints(f) {
-		m, err := s.source.Get(ctx, p.seq)
+		m, err := s.source.Get(ctx, p.Seq)
 		if errors.Is(err, stream.ErrNotFound) { // purged
 			continue
 		}
 		if err != nil {
 			return last, nil, err
 		}
-		if now, _ := fingerprintOf(m, nil); now != p {
-			return last, fmt.Errorf("record %d has changed", p.seq), nil
+		if now, _ := stream.FingerprintOf(m, nil); now != p {
+			return last, fmt.Errorf("record %d has changed", p.Seq), nil
 		}
 		last = m
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ao/nats/natstest"
+	"ao/nats/stream"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -400,7 +401,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{past{}, "queued claimedByRunner", ""},
 		{LateRecord{}, "Seq Subject first", ""},
 		{reservation{}, "seq session children", ""},
-		{fingerprint{}, "seq time sum", ""},
+		{stream.Fingerprint{}, "Seq Time Sum", ""},
 		{reducer{}, "fingerprints fingerprinted",
 			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats scratch"},
 		{tables{}, "order sorder past deleted seq texts repeats", "changes version runs sessions evictedRuns " +

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"ao/nats/stream"
 	"ao/shared/run"
 )
 
@@ -47,7 +48,7 @@ const (
 func canCheckpoint(f *reducer) bool { return f.newer == 0 && !f.unknownKinds && f.seq != 0 }
 
 // lastFingerprints returns the fingerprints of the last records, in order.
-func lastFingerprints(f *reducer) (all []fingerprint) {
+func lastFingerprints(f *reducer) (all []stream.Fingerprint) {
 	for n := f.fingerprinted - min(f.fingerprinted, maxFingerprints); n < f.fingerprinted; n++ {
 		all = append(all, f.fingerprints[n%maxFingerprints])
 	}
@@ -464,8 +465,8 @@ func (e *encoder) trailer(f *reducer) {
 	e.u(n)
 	for i := f.fingerprinted - n; i < f.fingerprinted; i++ {
 		p := f.fingerprints[i%maxFingerprints]
-		e.u(p.seq)
-		e.i(p.time)
-		e.u(uint64(p.sum))
+		e.u(p.Seq)
+		e.i(p.Time)
+		e.u(uint64(p.Sum))
 	}
 }

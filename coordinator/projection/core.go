@@ -34,6 +34,7 @@ type Projection struct {
 	idle        idles
 	totals      Totals
 	at          time.Time // of the last record
+	former      atomic.Pointer[reducer]
 }
 
 // clear forgets everything; it can all be built again. Whoever waits for a sequence of the old history stops
@@ -44,6 +45,7 @@ func (p *Projection) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.reducer
+	p.keepFormer(old)
 	p.reducer, p.empty, p.ownSeq = newReducer(old.key), 0, 0
 	p.reducer.checked, p.reducer.version = old.checked, old.version
 	for _, a := range p.awaits {

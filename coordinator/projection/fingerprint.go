@@ -16,13 +16,4 @@ func (p *dirtySet) addSession(s *session) {
 	}
 }
 
-func fingerprintOf(m Record, scratch []byte) (fingerprint, []byte) {
-	scratch = append(scratch[:0], m.Subject...)
-	return fingerprint{
-		m.Seq,
-		m.Time.UnixNano(),
-		crc32.Update(crc32.Checksum(scratch, castagnoli), castagnoli, m.Body),
-	}, scratch
-}
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

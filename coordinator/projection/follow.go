@@ -41,6 +41,13 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 			cancel(err)
 		}
 	})
+	wg.Go(func() {
+		select {
+		case <-w.reread:
+			cancel(stream.ErrHistoryReplaced)
+		case <-ctx.Done():
+		}
+	})
 	wg.Go(func() { w.checkpoints.run(ctx) })
 	err := w.source.FollowRuns(ctx, last, w.suspectLoss, func(r Record) error {
 		w.p.apply(r)

@@ -173,5 +173,6 @@ type Follower struct {
 	goal            atomic.Uint64 // the last record when reading started
 	truncationCheck time.Duration
 	lossSuspected   atomic.Pointer[time.Time] // since when data loss is suspected
+	reread          chan struct{}             // holds a request of Reread
 	probing         atomic.Bool               // somebody is checking whether the tail was purged
 }

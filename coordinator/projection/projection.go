@@ -63,6 +63,7 @@ func New(records interface {
 		log:             log,
 		p:               p,
 		truncationCheck: truncationCheck,
+		reread:          make(chan struct{}, 1),
 		checkpoints:     checkpointStore{p: p, source: records, log: log, dir: cfg.Dir},
 	}
 	reader := &Reader{p: p, records: records, fresh: w}

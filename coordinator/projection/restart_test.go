@@ -132,7 +132,7 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 			}},
 		{"of records that are others now", "has changed",
 			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-				forge(t, file, func(f *reducer) { f.fingerprints[(f.fingerprinted-1)%maxFingerprints].sum++ })
+				forge(t, file, func(f *reducer) { f.fingerprints[(f.fingerprinted-1)%maxFingerprints].Sum++ })
 			}},
 		{"of nothing that is left", "none of its last records",
 			func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {

@@ -3,6 +3,7 @@ package projection
 import (
 	"time"
 
+	"ao/nats/stream"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -69,8 +70,8 @@ type reducer struct {
 	newer         uint64 // sequence of the first record in a newer version; 0: none
 	unknownKinds  bool   // there were records of unknown kinds, which a newer version may use
 	stats         Stats
-	fingerprints  [maxFingerprints]fingerprint // of the last records, in a ring
-	fingerprinted uint64                       // of all records ever
+	fingerprints  [maxFingerprints]stream.Fingerprint // of the last records, in a ring
+	fingerprinted uint64                              // of all records ever
 	scratch       []byte
 }
 
@@ -308,13 +309,6 @@ type report struct {
 
 // lateRecords are the late records that are not purged.
 type lateRecords struct{ all []LateRecord } // by sequence
-
-// fingerprint identifies a record.
-type fingerprint struct {
-	seq  uint64
-	time int64
-	sum  uint32
-}
 
 // dirtySet is what changed during a checkpoint, and is written again.
 type dirtySet struct {
