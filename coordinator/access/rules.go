@@ -22,16 +22,17 @@ type Rule struct {
 // Rules has every route of the HTTP API as its router names it. HEAD counts as GET. A route that is missing requires
 // scope admin; a test checks that none is.
 var Rules = map[string]Rule{
-	"GET /":             {Read, Nothing},
-	"GET /openapi.json": {Read, Nothing},
-	"GET /health":       {Open, Shared},
-	"GET /ready":        {Open, Shared},
-	"GET /ledger":       {Read, Nothing},
-	"GET /status":       {Read, Nothing},
-	"GET /doctor":       {Admin, Nothing},
-	"GET /audit":        {Admin, Nothing},
-	"GET /settings":     {Admin, Nothing},
-	"GET /metrics":      {Read, Nothing},
+	"GET /":               {Read, Nothing},
+	"GET /openapi.json":   {Read, Nothing},
+	"GET /health":         {Open, Shared},
+	"GET /ready":          {Open, Shared},
+	"GET /ledger":         {Read, Nothing},
+	"GET /status":         {Read, Nothing},
+	"POST /ledger/accept": {Admin, Nothing},
+	"GET /doctor":         {Admin, Nothing},
+	"GET /audit":          {Admin, Nothing},
+	"GET /settings":       {Admin, Nothing},
+	"GET /metrics":        {Read, Nothing},
 
 	"GET /me":           {Read, Shared},
 	"POST /login":       {Open, Nothing}, // it asks for the token itself

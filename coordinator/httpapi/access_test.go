@@ -17,6 +17,7 @@ GET /openapi.json             read  nothing
 GET /health                   open  shared
 GET /ready                    open  shared
 GET /ledger                   read  nothing
+POST /ledger/accept           admin nothing
 GET /status                   read  nothing
 GET /doctor                   admin nothing
 GET /audit                    admin nothing

@@ -20,6 +20,8 @@ var actions = map[string]string{
 	"POST /sessions/:id/stop": audit.SessionStop,
 	"DELETE /sessions/:id":    "session.delete",
 
+	"POST /ledger/accept": "damage.accept",
+
 	"POST /callbacks/redeliver":     "callback.redeliver",
 	"POST /callbacks/:id/redeliver": "callback.redeliver",
 

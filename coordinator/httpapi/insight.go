@@ -40,6 +40,11 @@ func (a *insightAPI) ledger(g *gin.Context, _ request) (any, error) {
 	return a.insight.Ledger(ctx)
 }
 
+// acceptDamage accepts what the history has lost.
+func (a *insightAPI) acceptDamage(g *gin.Context, _ request) (any, error) {
+	return a.insight.AcceptDamage(g.Request.Context())
+}
+
 // trailPage is the default number of entries on a page of the audit log.
 const trailPage = 50
 

@@ -101,6 +101,7 @@ type Insight interface {
 	Status(ctx context.Context) insight.Status
 	Explain(ctx context.Context, id string, inside bool) (explain.Explanation, error)
 	Ledger(ctx context.Context) (ledger.Report, error)
+	AcceptDamage(ctx context.Context) (ledger.Accepted, error)
 }
 
 // Trail reads the audit log of all coordinators.

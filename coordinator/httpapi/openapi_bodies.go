@@ -96,6 +96,8 @@ var bodies = map[string]body{
 	"GET /metrics":      {out: mediaType("text/plain")},
 	"GET /ledger":       {out: ledger.Report{}},
 
+	"POST /ledger/accept": {out: ledger.Accepted{}},
+
 	"GET /me":           {out: me{}},
 	"POST /login":       {in: credentials{}, out: me{}},
 	"POST /logout":      {},

@@ -39,6 +39,8 @@ func (h handlers) routes() []route {
 			h.service.settings},
 		{get, "/metrics", nil, "metrics in Prometheus's text format", ok, h.service.metrics},
 		{get, "/ledger", nil, "an audit of the stream: ok, else what is wrong", ok, h.insight.ledger},
+		{post, "/ledger/accept", nil, "accept what the history has lost: the ledger no longer calls it wrong", ok,
+			h.insight.acceptDamage},
 
 		{get, "/me", nil, "the caller, and the routes that it may use", ok, h.login.show},
 		{post, "/login", nil, "log a browser in with a token or a code; the answer sets a cookie", ok, h.login.login},

@@ -181,5 +181,5 @@ func (m *memory) same(rec subject.Record, e *runState, session string) bool {
 
 // violation notes what is wrong with a run at the end.
 func (m *memory) violation(kind string, e *runState, message string) {
-	m.keep(violation{Wrong: Wrong{Kind: kind, RunID: e.id.runID(), Message: message}})
+	m.keep(violation{Wrong: Wrong{Kind: kind, RunID: e.id.runID(), Message: message}, madeAt: e.id.madeAt()})
 }

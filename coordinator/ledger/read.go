@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/highwater"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -21,6 +22,25 @@ var errDone = errors.New("enough")
 type Auditor struct {
 	Stream Stream
 	Rules  Rules
+	Mark   Mark // nil: the history has no high-water mark
+}
+
+// Mark is the high-water mark of the stream (decision 0045).
+type Mark interface {
+	// Verify compares the stream with the mark. unreadable is how many records it counts and does not give.
+	Verify(ctx context.Context, unreadable uint64) ([]highwater.Damage, error)
+	Accept(ctx context.Context) ([]highwater.Damage, error)
+}
+
+// Accepted is the answer to accepting damages.
+type Accepted struct {
+	Damages []highwater.Damage `json:"damages"`
+}
+
+// AcceptDamage accepts all damages: the ledger is in order again if nothing else is wrong.
+func (a *Auditor) AcceptDamage(ctx context.Context) (Accepted, error) {
+	damages, err := a.Mark.Accept(ctx)
+	return Accepted{append([]highwater.Damage{}, damages...)}, err
 }
 
 // Stream is what an Auditor reads.
@@ -32,37 +52,55 @@ type Stream interface {
 
 // Ledger audits the stream (GET /ledger).
 func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
-	return auditStream(ctx, a.Stream, a.Rules)
+	if a.Mark == nil {
+		r, _, err := auditStream(ctx, a.Stream, a.Rules)
+		return r, err
+	}
+	damages, err := a.Mark.Verify(ctx, 0)
+	if err != nil {
+		return Report{}, err
+	}
+	rules := a.Rules
+	rules.DamagedAt = acceptedAt(damages)
+	r, unreadable, err := auditStream(ctx, a.Stream, rules)
+	if err == nil && unreadable > 0 {
+		damages, err = a.Mark.Verify(ctx, unreadable)
+	}
+	r.addDamages(damages)
+	return r, err
 }
 
-// auditStream audits RUNS up to the record that is its last now. Later records do not count. Records removed meanwhile,
+// auditStream audits RUNS up to the record that is its last now. Later records do not count. unreadable is how many
+// records RUNS counts and does not give. Records removed meanwhile,
 // by deletion or truncation, would seem missing, so it then reads again.
-func auditStream(ctx context.Context, b Stream, rules Rules) (Report, error) {
+func auditStream(ctx context.Context, b Stream, rules Rules) (r Report, unreadable uint64, err error) {
 	for n := 1; ; n++ {
 		before, err := b.State(ctx)
 		if err != nil {
-			return Report{}, err
+			return Report{}, 0, err
 		}
 		book := NewVerifier()
 		book.Rules = rules
 		if before.Msgs > 0 {
 			if err := addAll(ctx, b, book, before.Last); err != nil {
-				return Report{}, err
+				return Report{}, 0, err
 			}
 		}
 		after, err := b.State(ctx)
 		if err != nil {
-			return Report{}, err
+			return Report{}, 0, err
 		}
 		r := book.Close(time.Now().UTC(), before.Last)
 		if book.records == 0 {
 			r.Before = before.First
 		}
 		switch quiet := after.Last >= before.Last && after.Last-after.Msgs == before.Last-before.Msgs; {
-		case quiet, r.OK && n == maxReads:
-			return r, nil
+		case quiet:
+			return r, before.Msgs - min(before.Msgs, book.records), nil
+		case r.OK && n == maxReads:
+			return r, 0, nil
 		case n == maxReads:
-			return Report{},
+			return Report{}, 0,
 				fault.New(fault.Unavailable, "",
 					"Sessions are being deleted, or history truncated, while it is read; try again in a moment").
 					After(time.Second)

@@ -24,7 +24,7 @@ func stream(t testing.TB, b *bus.Bus, s *story) {
 
 func read1(t testing.TB, b *bus.Bus) Report {
 	t.Helper()
-	r, err := auditStream(t.Context(), b, Rules{})
+	r, _, err := auditStream(t.Context(), b, Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestWritersDoNotDisturb(t *testing.T) {
 		}
 	}()
 	for range 12 {
-		r, err := auditStream(t.Context(), b, Rules{})
+		r, _, err := auditStream(t.Context(), b, Rules{})
 		if err == nil && (!r.OK || r.Runs.Completed < 300) {
 			t.Errorf("%+v", r)
 		}

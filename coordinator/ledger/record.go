@@ -176,4 +176,6 @@ type Rules struct {
 	Key func(run string, attempt int) string
 	// Version is the newest version of records that is read; 0: run.Version.
 	Version int
+	// DamagedAt is when the last accepted damage was found. It explains what is wrong with runs from before.
+	DamagedAt time.Time
 }

@@ -2,24 +2,27 @@ package ledger
 
 import (
 	"time"
+
+	"ao/coordinator/highwater"
 )
 
 // Report is what the records add up to, at one place in the stream.
 type Report struct {
-	Sequence    uint64    `json:"sequence"`          // the last record that counts
-	Before      uint64    `json:"truncated_before"`  // the first record that is kept
-	Records     uint64    `json:"records"`           // that were read
-	Unknown     uint64    `json:"unknown_records"`   // of kinds that this version does not know
-	Foreign     uint64    `json:"foreign_records"`   // under none of their runs' keys: without effect
-	ForeignSeqs []uint64  `json:"foreign_sequences"` // the first maxForeign of these
-	Runs        Runs      `json:"runs"`
-	Attempts    Attempts  `json:"attempts"`
-	Callbacks   Callbacks `json:"callbacks"`
-	Webhooks    Webhooks  `json:"webhooks"`
-	Sessions    int       `json:"sessions"`
-	OK          bool      `json:"ok"`
-	Count       int       `json:"wrong_count"`
-	Wrong       []Wrong   `json:"wrong"` // the first maxWrong
+	Sequence    uint64             `json:"sequence"`          // the last record that counts
+	Before      uint64             `json:"truncated_before"`  // the first record that is kept
+	Records     uint64             `json:"records"`           // that were read
+	Unknown     uint64             `json:"unknown_records"`   // of kinds that this version does not know
+	Foreign     uint64             `json:"foreign_records"`   // under none of their runs' keys: without effect
+	ForeignSeqs []uint64           `json:"foreign_sequences"` // the first maxForeign of these
+	Runs        Runs               `json:"runs"`
+	Attempts    Attempts           `json:"attempts"`
+	Callbacks   Callbacks          `json:"callbacks"`
+	Webhooks    Webhooks           `json:"webhooks"`
+	Sessions    int                `json:"sessions"`
+	Damages     []highwater.Damage `json:"damages"` // losses of records, also accepted ones
+	OK          bool               `json:"ok"`
+	Count       int                `json:"wrong_count"`
+	Wrong       []Wrong            `json:"wrong"` // the first maxWrong
 }
 
 // Runs are counted by their records, each kind independently; the sum must be right.
@@ -88,6 +91,7 @@ const (
 	kindOverdue      = "callback_overdue"
 	kindWebhook      = "webhook_wrong"
 	kindSum          = "sum"
+	kindDamage       = "history_damaged" // records are missing that the stream held
 )
 
 const (

@@ -315,7 +315,8 @@ func (l *checkpointReader) trailer() {
 		l.f.late.all = append(l.f.late.all, LateRecord{l.u(), l.text(), l.u()})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.fingerprints[l.f.fingerprinted%maxFingerprints] = stream.Fingerprint{Seq: l.u(), Time: l.i(), Sum: uint32(l.u())}
+		p := stream.Fingerprint{Seq: l.u(), Time: l.i(), Sum: uint32(l.u())}
+		l.f.fingerprints[l.f.fingerprinted%maxFingerprints] = p
 		l.f.fingerprinted++
 	}
 }

@@ -99,7 +99,7 @@ func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 			break
 		}
 		if wrong != nil {
-			s.p.keepFormer(f)
+			keepFormer(s.p, f)
 			err = wrong
 			break
 		}

@@ -45,7 +45,7 @@ func (p *Projection) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.reducer
-	p.keepFormer(old)
+	keepFormer(p, old)
 	p.reducer, p.empty, p.ownSeq = newReducer(old.key), 0, 0
 	p.reducer.checked, p.reducer.version = old.checked, old.version
 	for _, a := range p.awaits {

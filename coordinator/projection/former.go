@@ -6,23 +6,23 @@ import (
 )
 
 // LastFingerprints returns those of the last applied records, oldest first.
-func (p *Projection) LastFingerprints() []stream.Fingerprint { return read(p, lastFingerprints) }
+func (w *Follower) LastFingerprints() []stream.Fingerprint { return read(w.p, lastFingerprints) }
 
 // keepFormer keeps what was known of a history that is not the stream's any more, for FormerRuns. The first one counts:
 // a later one was read from what was left.
-func (p *Projection) keepFormer(f *reducer) {
+func keepFormer(p *Projection, f *reducer) {
 	if len(f.runs) > 0 {
 		p.former.CompareAndSwap(nil, f)
 	}
 }
 
 // DropFormer forgets what FormerRuns returns.
-func (p *Projection) DropFormer() { p.former.Store(nil) }
+func (w *Follower) DropFormer() { w.p.former.Store(nil) }
 
 // FormerRuns calls f with each run that was claimed or had ended in a history that has since lost records, and that is
 // not so now. missing: the run itself is lost.
-func (p *Projection) FormerRuns(f func(id string, was run.Status, missing bool)) {
-	former := p.former.Load()
+func (w *Follower) FormerRuns(f func(id string, was run.Status, missing bool)) {
+	former := w.p.former.Load()
 	if former == nil {
 		return
 	}
@@ -32,7 +32,7 @@ func (p *Projection) FormerRuns(f func(id string, was run.Status, missing bool))
 			continue
 		}
 		now, missing := run.Pending, false
-		p.reading(func(r *reducer) {
+		w.p.reading(func(r *reducer) {
 			if at := r.runs[id]; at != nil {
 				now = at.shown()
 			} else {

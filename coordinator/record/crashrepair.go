@@ -7,6 +7,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/fault"
 )
 
 // CrashRepair removes stale records after a crash of NATS lost a run's own records but kept what its worker
@@ -16,7 +17,8 @@ type CrashRepair struct {
 	stream  lossyStream
 	history runIndex
 	barrier
-	log *slog.Logger
+	damaged func(seq uint64) bool // whether records after that one may have been lost
+	log     *slog.Logger
 }
 
 // lossyStream is a stream that may have lost some records and kept others.
@@ -33,8 +35,9 @@ type runIndex interface {
 }
 
 // NewCrashRepair returns a CrashRepair.
-func NewCrashRepair(s lossyStream, h runIndex, p barrier, log *slog.Logger) *CrashRepair {
-	return &CrashRepair{stream: s, history: h, barrier: p, log: log}
+func NewCrashRepair(s lossyStream, h runIndex, p barrier, damaged func(seq uint64) bool,
+	log *slog.Logger) *CrashRepair {
+	return &CrashRepair{stream: s, history: h, barrier: p, damaged: damaged, log: log}
 }
 
 // Exists reports whether a run is in the projection or on the stream.
@@ -67,7 +70,26 @@ func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string) erro
 	if exists, err := t.Exists(ctx, run, session); err != nil || exists { // stored just now by somebody else
 		return err
 	}
+	if err := t.checkDamage(ctx, run, session); err != nil {
+		return err
+	}
 	return t.remove(ctx, run, session, s.Last+1) // later records belong to the run stored then
+}
+
+// checkDamage refuses a run that had begun before the history was damaged.
+func (t *CrashRepair) checkDamage(ctx context.Context, run, session string) error {
+	part := subject.Partition(session)
+	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Ended(part, run, "*")} {
+		found, err := t.stream.Records(ctx, filter, 0, 1)
+		if err != nil {
+			return bus.WriteUnanswered(err)
+		}
+		if len(found) > 0 && t.damaged(found[0].Seq) {
+			return fault.New(fault.Conflict, CodeDamaged, "The history lost records of run "+run+", which had begun; "+
+				"it is not started again").With("run_id", run)
+		}
+	}
+	return nil
 }
 
 // RemoveEarlier removes what was written about a run before its first record.

@@ -45,8 +45,9 @@ type Needs struct {
 	Stopper interface {
 		SendStop(ctx context.Context, a projection.Active) // sends once; the lease controller repeats it
 	}
-	Spans *trace.Tracer
-	Log   *slog.Logger
+	Damaged func(seq uint64) bool // whether records after that one may have been lost
+	Spans   *trace.Tracer
+	Log     *slog.Logger
 }
 
 // NewEndWriter returns an EndWriter.
@@ -102,6 +103,9 @@ func (e *EndWriter) FailLost(ctx context.Context, a projection.Active, why strin
 	}
 	if now, ok := e.History.Active(a.Spec.ID); ok && now.CarriedEndSeq != 0 {
 		return e.AppendCarriedEnd(ctx, now)
+	}
+	if e.Damaged(a.ClaimSeq) && !a.Stopping {
+		return e.FailDamaged(ctx, a, "no heartbeat names it")
 	}
 	status := run.Failed
 	f := fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").

@@ -219,6 +219,7 @@ func (c *Config) newCoordinator(l natsLink, f *front) *parts.Coordinator {
 		}
 		co.AgentsDirs = []string{dir}
 	}
+	co.Sync, _ = time.ParseDuration(c.NATS.Sync) // 0: always
 	co.DataDir, co.PublicURL = c.NATS.DataDir, publicURL(c.PublicURL, f.scheme, f.at, c.Log)
 	return parts.New(*co)
 }

@@ -78,6 +78,25 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 		restored(Stream{s.Name, s.messages(), s.bytes})
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return noteRestored(ctx, js, replicas)
+}
+
+// noteRestored tells coordinators that RUNS is another stream on purpose: their high-water marks are of the one before
+// (decision 0045).
+func noteRestored(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	runs, err := js.Stream(ctx, subject.Runs)
+	if err != nil {
+		return err
+	}
+	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: subject.HighWater, History: 1,
+		Replicas: replicas, Storage: jetstream.FileStorage})
+	if err != nil {
+		return err
+	}
+	_, err = kv.Put(ctx, subject.RestoredKey, []byte(subject.Incarnation(runs.CachedInfo().Created)))
 	return err
 }
 

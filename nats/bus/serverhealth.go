@@ -40,6 +40,7 @@ type StreamHealth struct {
 	Name            string
 	Bytes           uint64
 	MaxBytes        uint64 // 0: no limit
+	Rollups         bool   // a message may replace others: RUNS then does not refuse a second one
 	RejectsWhenFull bool   // a full stream rejects messages; else it discards the oldest
 	Replicas        int    // as configured
 	Leader          string
@@ -75,7 +76,8 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 		}
 		one := StreamHealth{
 			Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)),
-			RejectsWhenFull: info.Config.Discard == jetstream.DiscardNew, Replicas: info.Config.Replicas,
+			RejectsWhenFull: info.Config.Discard == jetstream.DiscardNew,
+			Rollups:         info.Config.AllowRollup, Replicas: info.Config.Replicas,
 		}
 		if c := info.Cluster; c != nil {
 			one.Leader = c.Leader

@@ -105,7 +105,7 @@ func (b *setup) all(ctx context.Context) error {
 // bucketNames are the key-value buckets.
 var bucketNames = []string{
 	subject.Agents, subject.Schemas, subject.Runners, subject.TaskQueues,
-	subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts,
+	subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts, subject.HighWater,
 }
 
 // try does one step. After an Unavailable fault it can be tried again.

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The streams.
@@ -26,10 +27,17 @@ const (
 	TaskQueues  = "lanes"
 	Idempotency = "idempotency"
 	Secrets     = "secrets"
-	Drafts      = "drafts"   // schemas of agents that are being written
-	Logins      = "logins"   // ids of ended logins
-	Payloads    = "payloads" // object store: bodies too large for a message
+	Drafts      = "drafts"    // schemas of agents that are being written
+	Logins      = "logins"    // ids of ended logins
+	HighWater   = "highwater" // how far RUNS has come, outside of RUNS
+	Payloads    = "payloads"  // object store: bodies too large for a message
 )
+
+// RestoredKey is the key of the bucket HighWater under which a restore stores the Incarnation of the RUNS that it made.
+const RestoredKey = "restored"
+
+// Incarnation names a stream by its time of creation: one that was deleted and made again has another.
+func Incarnation(created time.Time) string { return strconv.FormatInt(created.UnixNano(), 36) }
 
 // What the streams hold.
 const (

@@ -77,6 +77,9 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 		return nil, err
 	}
 	common := []string{"AO_NATS_URL=" + strings.Join(s.natsURLs, ","), "AO_LOG_LEVEL=" + o.level}
+	if o.mode == "torn" { // what is cut off was not synced
+		common = append(common, "AO_NATS_SYNC=2m")
+	}
 	for i := range coordinators {
 		address, err := natstest.Address()
 		if err != nil {

@@ -127,6 +127,13 @@ func (h *Heartbeats) NotHeard(key string) bool {
 	return time.Since(at) >= h.lease
 }
 
+// Named reports whether a heartbeat named an attempt that is unclaimed in the projection, within a lease.
+func (h *Heartbeats) Named(key string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.unclaimed[key].IsZero()
+}
+
 // Of returns when a heartbeat last named an attempt, as far as this coordinator heard, and when its lease
 // ends.
 func (h *Heartbeats) Of(key string) (heard, ends time.Time, ok bool) {

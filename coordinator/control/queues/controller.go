@@ -51,6 +51,9 @@ type ControllerConfig struct {
 		// no heartbeat named an attempt that is unclaimed in the projection
 		NotHeard(key string) bool
 		Recheck(ctx context.Context, a projection.Active, why string) error // fails an attempt unless its runner has it
+		// Affects reports whether records after that one may have been lost, and FailDamaged then fails a run.
+		Affects(seq uint64) bool
+		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
 	}
 }
 
@@ -159,6 +162,9 @@ func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) 
 		}
 		if has, err := t.claimedUnknown(ctx, a); err != nil || has {
 			return has, err
+		}
+		if t.cfg.Runners.Affects(a.QueuedSeq) {
+			return true, t.cfg.Runners.FailDamaged(ctx, a, "its queue has an acknowledgement for it")
 		}
 		t.cfg.Log.Warn(
 			"a queue is past a run that nobody has; its consumer is created again",

@@ -12,6 +12,7 @@ import (
 
 	"ao/coordinator/control/versions"
 	"ao/coordinator/health"
+	"ao/coordinator/highwater"
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -43,6 +44,7 @@ type Doctor struct {
 		BrokenAgents() []agent.BrokenFile
 	}
 	Waits      interface{ UnmatchedQueues() map[string]time.Time }
+	Damages    func() []highwater.Damage
 	Ready      func() error
 	NoMatch    time.Duration // how long a run waits for a runner before it fails
 	MaxPending int           // most waiting runs
@@ -68,15 +70,40 @@ func (d *Doctor) Check(ctx context.Context) []health.Result {
 		all = append(all, health.NATS(s.Version), health.Clock("the clock of NATS", s.ClockOffset, s.ClockError))
 		all = append(all, replicas(s))
 		all = append(all, fill(s.Streams)...)
+		all = append(all, rollups(s.Streams)...)
 		if s.MaxStore > 0 {
 			all = append(all, health.Store(s.Limits(), s.MaxStore, 0))
 		}
 	}
+	all = append(all, d.damages()...)
 	runners, versions := d.checkRunners()
 	all = append(append(all, runners...), d.checkVersions(ctx, versions))
 	all = append(all, d.checkQueues(), d.checkPending())
 	all = append(all, d.checkAgents()...)
 	return append(all, d.checkCallbacks(ctx)...)
+}
+
+// rollups checks that no message can replace a record of RUNS. A schedule or a marker's TTL switches that on.
+func rollups(streams []bus.StreamHealth) (all []health.Result) {
+	for _, s := range streams {
+		if s.Name == subject.Runs && s.Rollups {
+			all = append(all, health.Failed("streams", "switch it off ('nats stream edit RUNS "+
+				"--no-allow-rollup') and run 'ao verify': records could be replaced meanwhile",
+				"stream RUNS allows rollups: it does not refuse a second message of a subject"))
+		}
+	}
+	return all
+}
+
+// damages reports losses of records that nobody has accepted.
+func (d *Doctor) damages() (all []health.Result) {
+	for _, damage := range d.Damages() {
+		if damage.AcceptedAt == nil {
+			all = append(all, health.Failed("history", "run 'ao verify'; then restore a backup, or go on with what "+
+				"is left ('ao verify --accept-damage')", "%s", damage.Message))
+		}
+	}
+	return all
 }
 
 // replicas checks how many servers keep each record.

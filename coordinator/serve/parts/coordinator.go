@@ -23,6 +23,7 @@ import (
 	"ao/coordinator/control/versions"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/drafts"
+	"ao/coordinator/highwater"
 	"ao/coordinator/insight/doctor"
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/insight/metrics"
@@ -54,6 +55,7 @@ type Config struct {
 	AgentsSeed     string               // folder that is copied to the first of AgentsDirs; empty: none
 	PublicURL      string               // URL of the HTTP API for workers
 	DataDir        string               // folder of checkpoints; empty: every start reads the whole history
+	Sync           time.Duration        // how often NATS writes to disk; 0: before each acknowledgement
 	Lease          time.Duration        // default 15 s: an attempt without a heartbeat for so long has failed
 	NoMatch        time.Duration        // default 300 s: how long a run waits for a matching runner
 	Heartbeat      time.Duration        // default 60 s: told to runners that register
@@ -120,6 +122,7 @@ type Coordinator struct {
 	Overview        *status.Overview
 	Doctor          *doctor.Doctor
 	Auditor         *ledger.Auditor
+	Highwater       *highwater.Keeper
 	Registrar       *runners.Registrar
 	Deregistrar     *runners.Deregistrar
 	WorkerAPI       *workerapi.Service
@@ -138,6 +141,7 @@ type Coordinator struct {
 	Logins          *logins.Logins
 	Drafts          *drafts.Store
 	bus             *bus.Bus
+	guarded         *guarded
 	log             *slog.Logger
 	keys            *record.Keys
 	reads           *record.ReadBarrier
@@ -188,11 +192,11 @@ func (c *Coordinator) wireRecords() {
 	c.Hearing = lease.NewHeartbeats(c.bus, c.Lease, c.log)
 	c.commands = &runners.Commander{Bus: c.bus, Credential: c.Registry.Credential, Log: c.log,
 		ListeningFor: c.Hearing.Listening}
-	c.torn = record.NewCrashRepair(c.bus, c.History, c.reads, c.log)
+	c.torn = record.NewCrashRepair(c.guarded, c.History, c.reads, c.Highwater.Affects, c.log)
 	c.ends = record.NewEndWriter(record.Needs{
-		Records: c.records, Stream: c.bus, History: c.History, Barrier: c.reads, Heartbeats: c.Hearing,
-		Stopper: c.commands,
-		Spans:   c.Trace, Log: c.log,
+		Records: c.records, Stream: c.guarded, History: c.History, Barrier: c.reads, Heartbeats: c.Hearing,
+		Stopper: c.commands, Damaged: c.Highwater.Affects,
+		Spans: c.Trace, Log: c.log,
 	})
 }
 
@@ -210,7 +214,7 @@ func (c *Coordinator) wireRuns() {
 	})
 	c.Bulk = runs.NewBulk(c.runsService, c.History, c.Redeliver)
 	c.sessionsService = sessions.New(sessions.Needs{
-		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
+		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.guarded, Keys: c.keys,
 		Version: c.versions.Now, RunOf: runnerapi.RunOfPayload, Started: c.started.Load, Ready: c.Ready, Log: c.log,
 	})
 }
@@ -224,6 +228,9 @@ func (c *Coordinator) Ready() error {
 		return err
 	}
 	if err := c.History.Ready(); err != nil {
+		return err
+	}
+	if err := c.Highwater.Held(); err != nil {
 		return err
 	}
 	if !c.started.Load() {

@@ -34,10 +34,10 @@ func (c *Coordinator) wireInsight() {
 		Queues: c.Queues, Began: c.Registry.Departed.StartedAt, MaxPending: c.MaxPending}
 	c.Doctor = &doctor.Doctor{
 		NATS: c.bus, History: c.History, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
-		Ready: c.Ready, NoMatch: c.NoMatch, MaxPending: c.MaxPending,
+		Ready: c.Ready, NoMatch: c.NoMatch, MaxPending: c.MaxPending, Damages: c.Highwater.Damages,
 	}
 	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.ValidChecked,
-		Version: c.RecordVersion}}
+		Version: c.RecordVersion}, Mark: c.Highwater}
 	c.scrapes = &metrics.Scrapes{
 		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.History,
 		Status:  c.Overview.Status,

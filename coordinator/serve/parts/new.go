@@ -25,6 +25,7 @@ func New(cfg Config) *Coordinator {
 		ValidChecked: c.keys.ValidChecked,
 	})
 	wireHistory(c, history)
+	wireHighwater(c)
 	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Ready: c.started.Load}
 	wireRegistry(c)
 	c.wireDefinitions()
@@ -59,6 +60,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.Leases.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.History.Run(ctx) })
+	g.Go(func() error { return c.keepHighwater(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })
 	g.Go(func() error { return c.Queues.Watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })

@@ -6,6 +6,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/completion"
+	"ao/coordinator/control/damage"
 	"ao/coordinator/control/lease"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
@@ -14,7 +15,7 @@ import (
 // plans lists the controllers and what wakes them. Those marked sure do nothing while the history is being read or NATS
 // has not confirmed it.
 func (c *Coordinator) plans() []control.Plan {
-	sure := func() bool { return c.History.Confirmed() }
+	sure := func() bool { return c.History.Confirmed() && c.Highwater.Held() == nil }
 	return []control.Plan{
 		{Name: "leases", Do: c.Leases, Every: lease.Every}, // also where nothing is sure: it begins to listen anew then
 		{Name: "dispatch", Do: c.Dispatch, Wakes: turnDue | registered | certain, Every: time.Second, Allowed: sure},
@@ -27,6 +28,7 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "queues", Do: c.QueueController, Every: 250 * time.Millisecond, Allowed: sure},
 		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
+		{Name: "damage", Do: newDamage(c), Every: damage.Every},
 		{Name: "retention", Do: c.retained, Every: retention.Every, Allowed: sure},
 		{Name: "room", Do: c.room, Every: min(c.heartbeatInterval(), 5*time.Second)},
 		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},

@@ -10,10 +10,10 @@ import (
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/drafts"
+	"ao/coordinator/highwater"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/runnerapi"
 )
@@ -107,7 +107,8 @@ func (r removalAudit) Removed(runner string) {
 // wireRetention wires the retention of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
-		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOfPayload, Stream: c.bus,
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOfPayload,
+		Stream:  c.guarded,
 		History: c.History,
 	}
 	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus}
@@ -121,9 +122,9 @@ func wireQueues(c *Coordinator) {
 		*record.ReadBarrier
 	}{c.History, c.reads}
 	consumers := struct {
-		*bus.Bus
+		*guarded
 		insisting
-	}{c.bus, c.retryUntilAvailable}
+	}{c.guarded, c.retryUntilAvailable}
 	served := struct {
 		*runners.Registry
 		*queues.Announcer
@@ -136,8 +137,10 @@ func wireQueues(c *Coordinator) {
 		*runners.Registry
 		*lease.Heartbeats
 		*lease.Controller
-	}{c.Registry, c.Hearing, c.Leases}
-	c.QueueController = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.bus,
+		*highwater.Keeper
+		*record.EndWriter
+	}{c.Registry, c.Hearing, c.Leases, c.Highwater, c.ends}
+	c.QueueController = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.guarded,
 		History: known, Runners: judged})
 }
 

@@ -26,6 +26,7 @@ type verification struct {
 	Callbacks map[string]int `json:"callbacks"`
 	Webhooks  map[string]int `json:"webhooks"`
 	Sessions  int            `json:"sessions"`
+	Damages   []damage       `json:"damage"`
 	OK        *bool          `json:"ok"`
 	Count     int            `json:"wrong_count"`
 	Wrong     []struct {
@@ -36,12 +37,30 @@ type verification struct {
 	} `json:"wrong"`
 }
 
+// damage is a loss of records.
+type damage struct {
+	Message    string     `json:"message"`
+	FoundAt    time.Time  `json:"found_at"`
+	ResolvedAt *time.Time `json:"resolved_at"`
+	AcceptedAt *time.Time `json:"accepted_at"`
+	Failed     int        `json:"failed"`
+	Lost       int        `json:"lost"`
+	Runs       []struct {
+		ID       string `json:"run_id"`
+		Was      string `json:"was"`
+		Evidence string `json:"evidence"`
+	} `json:"runs"`
+}
+
 // verifyTimeout allows for millions of records, and for another verification that runs first.
 const verifyTimeout = 10 * time.Minute
 
 const aboutVerify = `Verify the history from the records of the stream, independent of the coordinator's
 state: every accepted run is waiting, running or ended; no attempt was claimed twice or has two end records;
-each session ran one turn at a time, in order; every callback was delivered once or is pending.
+each session ran one turn at a time, in order; every callback was delivered once or is pending. It also compares
+the history with its high-water mark, and says which records are missing.
+
+--accept-damage (scope admin) goes on with what is left: what is missing is no longer called wrong.
 
 Exit codes: 0 verified, 1 violations found and printed, or the coordinator refused, 2 usage error,
 5 coordinator unreachable, 130 interrupted.`
@@ -49,7 +68,13 @@ Exit codes: 0 verified, 1 violations found and printed, or the coordinator refus
 func verifyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Verify from the stream that nothing was lost or done twice",
 		Long: aboutVerify, Args: cobra.NoArgs}
+	accept := c.Flags().Bool("accept-damage", false, "go on with what is left of a damaged history (scope admin)")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
+		if *accept {
+			if _, err := a.client.Do(ctx, client.Call{Method: "POST", Path: []string{"ledger", "accept"}}); err != nil {
+				return err
+			}
+		}
 		answer, err := a.client.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: verifyTimeout})
 		if err != nil {
 			return err
@@ -96,6 +121,9 @@ func showVerification(a *app, r verification) error {
 	if err := f.Write(a.out); err != nil {
 		return err
 	}
+	if err := showDamages(a, r.Damages); err != nil {
+		return err
+	}
 	if *r.OK {
 		return a.print("\nok: nothing was lost or done twice\n")
 	}
@@ -119,5 +147,32 @@ func showVerification(a *app, r verification) error {
 	}
 	a.note("ao: %s. Keep the evidence: save 'ao verify --json' and 'ao show RUN', and copy the NATS data folder "+
 		"before\nanything is deleted or truncated. Then report it.", violations)
+	return nil
+}
+
+// showDamages shows what the history has lost, and the runs that it affects.
+func showDamages(a *app, all []damage) error {
+	for _, d := range all {
+		state := "not accepted"
+		switch {
+		case d.AcceptedAt != nil:
+			state = "accepted"
+		case d.ResolvedAt == nil:
+			state = "nothing starts until the affected runs are known"
+		}
+		if err := a.print(fmt.Sprintf("\ndamage of %s: %s (%s)\n%d runs failed with history_damaged, %d are lost\n",
+			d.FoundAt.Local().Format(time.DateTime), d.Message, state, d.Failed, d.Lost)); err != nil {
+			return err
+		}
+		table := screen.NewTable("RUN", "WAS", "HOW IT IS KNOWN")
+		for _, r := range d.Runs {
+			table.Row(r.ID, r.Was, a.lastCell(r.Evidence))
+		}
+		if len(d.Runs) > 0 {
+			if err := table.Write(a.out); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }

@@ -1,0 +1,124 @@
+// Package damage fails the runs that had begun and whose claims a damaged history has lost. Until that is done nothing
+// starts (decision 0045).
+package damage
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"ao/coordinator/highwater"
+	"ao/coordinator/projection"
+	"ao/nats/subject"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Every is how often the controller looks whether there is a damage.
+const Every = 250 * time.Millisecond
+
+// Controller looks for the affected runs once for each damage. All of its fields are required.
+type Controller struct {
+	Log   *slog.Logger
+	Lease time.Duration // so long heartbeats are listened to
+	Mark  interface {
+		Unhandled() bool
+		Affects(seq uint64) bool
+		Resolve(ctx context.Context, failed, lost []highwater.Run) error
+	}
+	History interface {
+		Pending(f func(projection.Active) bool)
+		// runs that were claimed or had ended in a history that was replaced, and are not so now
+		FormerRuns(f func(id string, was run.Status, missing bool))
+		DropFormer()
+	}
+	Evidence interface {
+		LastEvent(ctx context.Context, filter string) (uint64, error) // 0: there is none
+		Listening() time.Duration
+		Named(key string) bool // by a heartbeat, since this process listens
+		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
+		AttemptKey(a projection.Active) string
+	}
+
+	failed map[string]highwater.Run // so far
+}
+
+// Reconcile fails the affected runs as soon as it knows them, and lets others start when it knows all.
+func (c *Controller) Reconcile(ctx context.Context) error {
+	if !c.Mark.Unhandled() {
+		return nil
+	}
+	if c.failed == nil {
+		c.failed = map[string]highwater.Run{}
+	}
+	former, lost := map[string]run.Status{}, []highwater.Run{}
+	c.History.FormerRuns(func(id string, was run.Status, missing bool) {
+		former[id] = was
+		if missing {
+			lost = append(lost, highwater.Run{ID: id, Was: string(was), Evidence: "a coordinator had read it"})
+		}
+	})
+	heard := c.Evidence.Listening() >= c.Lease
+	if err := c.failBegun(ctx, former); err != nil || !heard {
+		return err
+	}
+	var failed []highwater.Run
+	for _, r := range c.failed {
+		failed = append(failed, r)
+	}
+	if err := c.Mark.Resolve(ctx, failed, lost); err != nil {
+		return err
+	}
+	c.Log.Error("the runs that the damage affects are known", "failed", len(failed), "lost", len(lost))
+	c.failed = nil
+	c.History.DropFormer()
+	return nil
+}
+
+// failBegun fails the unclaimed runs that had begun.
+func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status) error {
+	var waiting []projection.Active
+	c.History.Pending(func(a projection.Active) bool {
+		if _, done := c.failed[a.Spec.ID]; !done && c.Mark.Affects(a.FirstSeq) {
+			waiting = append(waiting, a)
+		}
+		return true
+	})
+	all := make([]highwater.Run, len(waiting))
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i, a := range waiting {
+		g.Go(func() error {
+			was := former[a.Spec.ID]
+			evidence, err := c.evidence(ctx, a, was)
+			if err == nil && evidence != "" {
+				err = c.Evidence.FailDamaged(ctx, a, evidence)
+				all[i] = highwater.Run{ID: a.Spec.ID, Was: string(was), Evidence: evidence}
+			}
+			return err
+		})
+	}
+	err := g.Wait()
+	for _, r := range all {
+		if r.ID != "" {
+			c.failed[r.ID] = r
+		}
+	}
+	return err
+}
+
+// evidence says how it is known that an unclaimed run had begun; empty: nothing shows it.
+func (c *Controller) evidence(ctx context.Context, a projection.Active, was run.Status) (string, error) {
+	switch {
+	case was != "":
+		return "a coordinator had read its claim", nil
+	case c.Evidence.Named(c.Evidence.AttemptKey(a)):
+		return "a heartbeat names it", nil
+	}
+	last, err := c.Evidence.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID))
+	if err != nil || last == 0 {
+		return "", err
+	}
+	return "it has events", nil
+}

@@ -1,0 +1,189 @@
+package highwater
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ao/nats/stream"
+)
+
+// unresolved reports whether the runs that the last damage affects are not known yet.
+func (m *mark) unresolved() bool {
+	n := len(m.Damages)
+	return n > 0 && m.Damages[n-1].ResolvedAt == nil
+}
+
+// view is what is known, for those who do not wait for NATS.
+type view struct {
+	held     error
+	damages  []Damage
+	rebuilds uint64
+	connects uint64 // the connection that RUNS was compared over
+	todo     bool   // this process has not looked for the affected runs yet
+}
+
+// show publishes what is known. The caller holds mu.
+func (k *Keeper) show() {
+	v := &view{rebuilds: k.rebuilds, connects: k.reconnects}
+	if k.known != nil {
+		v.damages = k.known.Damages
+	}
+	switch {
+	case !k.checked || !k.doubt.IsZero():
+		v.held = errCompared
+	case k.known.unresolved():
+		v.held = errHeld("the history is damaged (see 'ao verify'); nothing starts until the affected runs are known")
+	}
+	v.todo = k.checked && len(v.damages) > 0 && k.handled < k.known.Generation
+	k.shown.Store(v)
+}
+
+// Held returns why nothing may start now: RUNS was not compared yet, or the runs that a damage affects are not known.
+func (k *Keeper) Held() error {
+	v := k.shown.Load()
+	if v.held == nil && v.connects != k.Stream.Reconnects() {
+		return errCompared
+	}
+	return v.held
+}
+
+var errCompared = errHeld("the history is being compared with its high-water mark")
+
+// Unhandled reports whether there is a damage whose affected runs this process has to look for now: the projection is
+// of what is left.
+func (k *Keeper) Unhandled() bool {
+	v := k.shown.Load()
+	return v.todo && k.History.Rebuilds() >= v.rebuilds && k.History.Confirmed()
+}
+
+// Affects reports whether a record is from before a damage: what followed it may be missing.
+func (k *Keeper) Affects(seq uint64) bool {
+	return seq != 0 && slices.ContainsFunc(k.Damages(), func(d Damage) bool { return seq <= d.Ends })
+}
+
+// Damages returns the damages that are known.
+func (k *Keeper) Damages() []Damage { return k.shown.Load().damages }
+
+// Resolve notes the runs that the last damage affects, as far as this process knows them.
+func (k *Keeper) Resolve(ctx context.Context, failed, lost []Run) error {
+	return k.change(ctx, func(m *mark) {
+		d := &m.Damages[len(m.Damages)-1]
+		d.Failed, d.Lost = max(d.Failed, len(failed)), max(d.Lost, len(lost))
+		for _, r := range slices.Concat(failed, lost) {
+			named := slices.ContainsFunc(d.Runs, func(o Run) bool { return o.ID == r.ID })
+			if !named && len(d.Runs) < maxRuns {
+				d.Runs = append(d.Runs, r)
+			}
+		}
+		d.ResolvedAt = orNow(d.ResolvedAt)
+	}, func(m *mark) { k.handled = m.Generation })
+}
+
+// Accept marks all damages as accepted, and returns them.
+func (k *Keeper) Accept(ctx context.Context) ([]Damage, error) {
+	err := k.change(ctx, func(m *mark) {
+		for i := range m.Damages {
+			m.Damages[i].AcceptedAt = orNow(m.Damages[i].AcceptedAt)
+		}
+	}, func(*mark) {})
+	return k.Damages(), err
+}
+
+func orNow(at *time.Time) *time.Time {
+	if at == nil {
+		now := time.Now().UTC()
+		at = &now
+	}
+	return at
+}
+
+// change changes the damages of the mark, and then calls done with the lock.
+func (k *Keeper) change(ctx context.Context, f, done func(*mark)) error {
+	return k.locked(func() error {
+		for {
+			m, rev, err := k.read(ctx)
+			if err != nil || m == nil || len(m.Damages) == 0 {
+				return err
+			}
+			next := *m
+			next.Damages = slices.Clone(m.Damages) // readers have the others
+			for i := range next.Damages {
+				next.Damages[i].Runs = slices.Clone(next.Damages[i].Runs)
+			}
+			f(&next)
+			rev, err = k.write(ctx, &next, rev)
+			if errors.Is(err, stream.ErrTaken) {
+				continue
+			}
+			if err == nil {
+				k.known, k.rev = &next, rev
+				done(&next)
+			}
+			return err
+		}
+	})
+}
+
+// Verify compares RUNS with the mark now, and returns the damages. unreadable is how many records RUNS counts and does
+// not give; that is a damage, too.
+func (k *Keeper) Verify(ctx context.Context, unreadable uint64) ([]Damage, error) {
+	for {
+		settled := false
+		err := k.locked(func() error {
+			err := k.verify(ctx, unreadable)
+			settled = err == nil && k.doubt.IsZero()
+			return err
+		})
+		switch {
+		case settled:
+			return k.Damages(), nil
+		case err != nil && !errors.Is(err, stream.ErrTaken):
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(Every / 5):
+		}
+	}
+}
+
+// verify is one try of Verify. The caller holds mu.
+func (k *Keeper) verify(ctx context.Context, unreadable uint64) error {
+	err := k.check(ctx)
+	if err != nil || !k.doubt.IsZero() || unreadable == 0 {
+		return err
+	}
+	if slices.ContainsFunc(k.known.Damages, func(d Damage) bool { return d.Unreadable && d.Missing >= unreadable }) {
+		return nil
+	}
+	s, err := k.Stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	d := Damage{Ends: s.Last, Reached: s.Last, Missing: unreadable, Unreadable: true}
+	d.Message = fmt.Sprintf("the stream counts %d records, and %d of them cannot be read", s.Msgs, unreadable)
+	return k.record(ctx, *k.known, k.rev, d, k.reconnects)
+}
+
+// record adds a damage to the mark, and has RUNS read again. The caller holds mu.
+func (k *Keeper) record(ctx context.Context, next mark, rev uint64, d Damage, reconnects uint64) error {
+	d.FoundAt, d.Runs = time.Now().UTC(), []Run{}
+	before := next.Generation
+	next.Generation++
+	next.Damages = append(slices.Clone(next.Damages), d)
+	next.Damages = next.Damages[max(0, len(next.Damages)-maxDamages):]
+	rev, err := k.write(ctx, &next, rev)
+	if err != nil {
+		return err
+	}
+	k.Log.Error("THE HISTORY IS DAMAGED: run 'ao verify'; nothing starts until the affected runs are known", "what",
+		d.Message)
+	k.handled = min(max(k.handled, 0), before)
+	k.known, k.rev, k.checked, k.doubt, k.reconnects = &next, rev, true, time.Time{}, reconnects
+	reread(k)
+	return nil
+}

@@ -1,0 +1,402 @@
+package highwater
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/stream"
+	"ao/nats/subject"
+	"ao/shared/fault"
+)
+
+// Every is how often the mark is raised at most.
+const Every = time.Second
+
+// markKey is the mark's key in the bucket.
+const markKey = "runs"
+
+// Config is what a Keeper works with. Only Dir may be empty.
+type Config struct {
+	Stream interface {
+		reader
+		Reconnects() uint64
+		Clustered() bool // a loss must be reported for a while until it is believed
+	}
+	Bucket interface {
+		Get(ctx context.Context, key string) (body []byte, rev uint64, err error)
+		Create(ctx context.Context, key string, body []byte) (rev uint64, err error)
+		Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error)
+	}
+	History interface {
+		Confirmed() bool
+		Seq() uint64
+		LastFingerprints() []stream.Fingerprint
+		Reread()          // reads RUNS again from the beginning
+		Rebuilds() uint64 // counts that
+	}
+	Name string        // of this process, among all coordinators
+	Dir  string        // data folder; empty: the mark is in the bucket alone
+	Sync time.Duration // AO_NATS_SYNC; 0: always
+	Log  *slog.Logger
+}
+
+// Keeper raises the mark, and compares RUNS with it. Any number of them run side by side.
+type Keeper struct {
+	Config
+
+	shown atomic.Pointer[view]
+
+	mu         sync.Mutex
+	known      *mark  // the newest one that this process has seen
+	rev        uint64 // its revision in the bucket, 0: none
+	checked    bool   // RUNS was compared since the start
+	handled    int    // the generation of the last damage whose runs this process has looked for
+	doubt      time.Time
+	reconnects uint64
+	flagged    bool      // the mark says that this process removes records
+	removals   int       // in progress
+	unsure     time.Time // when a removal failed, which NATS may do later all the same
+	skipped    int
+	reconciled time.Time
+	rebuilds   uint64 // of the projection, when it was asked to read RUNS again
+	reached    []progress
+	filed      uint64 // revision in the file
+}
+
+// progress is how far the history had come at a time.
+type progress struct {
+	at  time.Time
+	seq uint64
+}
+
+// New returns a Keeper.
+func New(cfg Config) *Keeper {
+	k := &Keeper{Config: cfg, handled: -1}
+	k.show()
+	return k
+}
+
+// locked calls f with the lock, and then shows the outcome to those who do not wait for NATS.
+func (k *Keeper) locked(f func() error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer k.show()
+	return f()
+}
+
+// Reconcile compares RUNS with the mark, and raises the mark. Call it often: it does that once a second, and at once
+// after the connection was lost.
+func (k *Keeper) Reconcile(ctx context.Context) error {
+	err := k.locked(func() error {
+		if settled(k) && (time.Since(k.reconciled) < Every || k.idle()) {
+			return nil
+		}
+		k.reconciled = time.Now()
+		if err := k.check(ctx); err != nil {
+			return err
+		}
+		return k.raise(ctx)
+	})
+	if errors.Is(err, stream.ErrTaken) { // another coordinator has raised it; the next call sees that
+		return nil
+	}
+	return err
+}
+
+// settled reports whether RUNS was compared since the connection was lost. The caller holds mu.
+func settled(k *Keeper) bool {
+	return k.checked && k.doubt.IsZero() && k.reconnects == k.Stream.Reconnects()
+}
+
+// maxSkipped is how often nothing is asked of NATS if nothing has changed here. Others may have recorded a damage.
+const maxSkipped = 9
+
+// idle reports whether nothing has changed since the last call. The caller holds mu.
+func (k *Keeper) idle() bool {
+	k.skipped++
+	if k.skipped > maxSkipped {
+		k.skipped = 0
+		return false
+	}
+	return k.known.Seq == k.History.Seq() &&
+		k.known.Durable == k.known.Seq && (!k.flagged || k.removals > 0) && len(k.known.Removing) == 0
+}
+
+// read returns the newest mark: of the bucket, of this process, or of its file. The caller holds mu.
+func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
+	raw, rev, err := k.Bucket.Get(ctx, markKey)
+	if err == nil {
+		m = new(mark)
+		err = json.Unmarshal(raw, m)
+		if err != nil {
+			k.Log.Error("the high-water mark in NATS is unreadable; the one in the data folder counts", "err", err)
+			m, err = nil, nil
+		}
+	}
+	if err != nil && !errors.Is(err, stream.ErrNotFound) {
+		return nil, 0, err
+	}
+	own := k.known
+	if own == nil && k.Dir != "" {
+		own, err = readFile(k.Dir)
+		if err != nil {
+			k.Log.Warn("the high-water mark in the data folder is unreadable", "err", err)
+		}
+		if own != nil {
+			k.handled = own.Generation
+		}
+	}
+	return newer(m, own), rev, nil
+}
+
+// newer returns the mark that says more. The bucket's mark is of the stream beside it; the other one may be of the
+// stream before.
+func newer(bucket, own *mark) *mark {
+	switch {
+	case own == nil || bucket != nil && bucket.Incarnation != own.Incarnation:
+		return bucket
+	case bucket == nil, own.Generation > bucket.Generation,
+		own.Generation == bucket.Generation && own.Seq > bucket.Seq:
+		return own
+	}
+	return bucket
+}
+
+// check compares RUNS with the mark, and records a damage. The caller holds mu.
+func (k *Keeper) check(ctx context.Context) error {
+	reconnects := k.Stream.Reconnects()
+	m, rev, err := k.read(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := k.Stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	if m != nil && m.Incarnation != incarnation(s) && restored(ctx, k, s) {
+		m = nil
+	}
+	if m == nil || m.Written.IsZero() { // nothing was marked yet
+		m = &mark{V: 1, Incarnation: incarnation(s)}
+	} else if d, err := m.compare(ctx, s, k.Stream); err != nil {
+		return err
+	} else if d != nil {
+		if _, now, err := k.read(ctx); err != nil || now != rev { // somebody may have removed records meanwhile
+			return cmp.Or(err, stream.ErrTaken) // compared again
+		}
+		return k.doubtful(ctx, m, rev, s, d, reconnects)
+	}
+	k.doubt, k.checked, k.reconnects = time.Time{}, true, reconnects
+	k.learn(m, rev)
+	return nil
+}
+
+// restored reports whether the stream was made by a restore.
+func restored(ctx context.Context, k *Keeper, s stream.State) bool {
+	raw, _, err := k.Bucket.Get(ctx, subject.RestoredKey)
+	return err == nil && string(raw) == incarnation(s)
+}
+
+// learn takes over a mark. Where it tells of a damage that is new here, RUNS is read again: what this process knows may
+// be gone. The caller holds mu.
+func (k *Keeper) learn(m *mark, rev uint64) {
+	if k.handled >= 0 && k.handled < m.Generation && (k.known == nil || k.known.Generation < m.Generation) {
+		reread(k)
+	}
+	if k.handled < 0 {
+		k.handled = m.Generation
+		if m.unresolved() {
+			k.handled--
+		}
+	}
+	k.known, k.rev = m, rev
+}
+
+// reread makes the projection read RUNS again. The caller holds mu.
+func reread(k *Keeper) {
+	k.rebuilds = k.History.Rebuilds() + 1
+	k.History.Reread()
+}
+
+// believeAfter is how long a damage must be seen until it is recorded: on a cluster a former leader that comes back
+// needs time to notice what the others wrote.
+func believeAfter(clustered bool) time.Duration {
+	if clustered {
+		return 30 * time.Second
+	}
+	return Every / 2
+}
+
+// doubtful records a damage that has been seen for long enough. The caller holds mu.
+func (k *Keeper) doubtful(ctx context.Context, m *mark, rev uint64, s stream.State, d *Damage,
+	reconnects uint64) error {
+	if k.doubt.IsZero() {
+		k.doubt = time.Now()
+		k.Log.Warn("the history may be damaged; checking again", "what", d.Message)
+	}
+	if time.Since(k.doubt) < believeAfter(k.Stream.Clustered()) {
+		return nil
+	}
+	next := *m
+	next.Incarnation, next.Seq, next.Durable, next.Records = incarnation(s), s.Last, s.Last, int64(s.Msgs)
+	next.Last, next.Time = nil, 0
+	if m.Incarnation != next.Incarnation {
+		next.Removing = nil
+	}
+	if !d.Tolerated {
+		return k.record(ctx, next, rev, *d, reconnects)
+	}
+	now, err := k.write(ctx, &next, rev)
+	if err == nil {
+		k.Log.Error("NATS lost records that it had not synced yet (AO_NATS_SYNC)", "what", d.Message)
+		k.known, k.rev, k.checked, k.doubt, k.reconnects = &next, now, true, time.Time{}, reconnects
+	}
+	return err
+}
+
+// raise brings the mark to what the projection has applied. The caller holds mu.
+func (k *Keeper) raise(ctx context.Context) error {
+	if !k.doubt.IsZero() || !k.checked || !k.History.Confirmed() {
+		return nil
+	}
+	seq, last := uint64(0), k.History.LastFingerprints()
+	if len(last) > 0 {
+		seq = last[len(last)-1].Seq
+	}
+	s, err := k.Stream.State(ctx)
+	if err != nil {
+		return err
+	}
+	next := *k.known
+	next.Removing = maps.Clone(next.Removing)
+	maps.DeleteFunc(next.Removing, func(name string, since time.Time) bool {
+		over := k.removals == 0 && time.Since(k.unsure) > unsureFor
+		return name == k.Name && over || time.Since(since) > removalTimeout
+	})
+	stale := seq < next.Seq || s.Last < seq // it is being read again
+	ended := len(next.Removing) != len(k.known.Removing)
+	fresh := time.Since(next.Written) > 0 && time.Since(next.Written) < Every*9/10 // another coordinator has raised it
+	durable := k.durable(seq)
+	if !stale && (ended || k.rev == 0 || !fresh && (seq > next.Seq || durable > next.Durable)) {
+		next.Seq, next.Last = seq, last
+		next.Durable = max(next.Durable, durable)
+		next.Records = int64(s.Msgs) - int64(s.Last-seq)
+		if len(last) > 0 {
+			next.Time = last[len(last)-1].Time
+		}
+		rev, err := k.write(ctx, &next, k.rev)
+		if err != nil {
+			return err
+		}
+		k.known, k.rev = &next, rev
+		_, k.flagged = next.Removing[k.Name]
+	}
+	return k.file()
+}
+
+// durable returns the last sequence that is older than AO_NATS_SYNC. The caller holds mu.
+func (k *Keeper) durable(seq uint64) (durable uint64) {
+	if k.Sync == 0 {
+		return seq
+	}
+	now := time.Now()
+	if n := len(k.reached); n == 0 || k.reached[n-1].seq < seq {
+		k.reached = append(k.reached, progress{now, seq})
+	}
+	for len(k.reached) > 0 && now.Sub(k.reached[0].at) > k.Sync {
+		durable, k.reached = k.reached[0].seq, k.reached[1:]
+	}
+	return durable
+}
+
+func (k *Keeper) write(ctx context.Context, m *mark, rev uint64) (uint64, error) {
+	m.Written = time.Now().UTC()
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return 0, err
+	}
+	if rev == 0 {
+		return k.Bucket.Create(ctx, markKey, raw)
+	}
+	return k.Bucket.Update(ctx, markKey, raw, rev)
+}
+
+// file stores the mark in the data folder. The caller holds mu.
+func (k *Keeper) file() error {
+	if k.Dir == "" || k.filed == k.rev || k.handled < k.known.Generation {
+		return nil
+	}
+	raw, err := json.Marshal(k.known)
+	if err == nil {
+		err = writeFile(k.Dir, raw)
+	}
+	if err != nil {
+		k.Log.Warn("the high-water mark was not stored in the data folder", "err", err)
+		return nil
+	}
+	k.filed = k.rev
+	return nil
+}
+
+// Removing calls remove, which removes records from RUNS, after the mark says so.
+func (k *Keeper) Removing(ctx context.Context, remove func() error) error {
+	err := k.locked(func() error {
+		err := k.flag(ctx)
+		if err == nil {
+			k.removals++
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = remove()
+	_ = k.locked(func() error {
+		k.removals--
+		if err != nil {
+			k.unsure = time.Now()
+		}
+		return nil
+	})
+	return err
+}
+
+// unsureFor is how long NATS may take for a removal that it has not answered.
+const unsureFor = time.Minute
+
+// flag makes the mark say that this process removes records. The caller holds mu.
+func (k *Keeper) flag(ctx context.Context) error {
+	for !k.flagged {
+		m, rev, err := k.read(ctx)
+		if err != nil {
+			return err
+		}
+		if m == nil || !k.checked {
+			return errHeld("the history has not been compared with its high-water mark yet")
+		}
+		next := *m
+		next.Removing = maps.Clone(m.Removing)
+		if next.Removing == nil {
+			next.Removing = map[string]time.Time{}
+		}
+		next.Removing[k.Name] = time.Now().UTC()
+		rev, err = k.write(ctx, &next, rev)
+		if errors.Is(err, stream.ErrTaken) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		k.known, k.rev, k.flagged = &next, rev, true
+	}
+	return nil
+}
+
+func errHeld(why string) error { return fault.New(fault.Unavailable, "", why).After(time.Second) }

@@ -1,0 +1,149 @@
+// Package highwater keeps the high-water mark of RUNS: how far the history had come, outside of the history. Against it
+// a history proves that it has lost nothing (decision 0045).
+package highwater
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ao/nats/stream"
+	"ao/nats/subject"
+)
+
+// mark is how far RUNS had come. It is only raised, except where a damage is recorded.
+type mark struct {
+	V           int    `json:"v"`
+	Incarnation string `json:"incarnation"` // of RUNS: when it was created
+	Generation  int    `json:"generation"`  // counts the damages
+	Seq         uint64 `json:"sequence"`    // the last confirmed record
+	Durable     uint64 `json:"durable"`     // the last one that is older than AO_NATS_SYNC
+	// how many RUNS held up to Seq; it counts only while nobody removes any. Negative: the last ones were removed
+	Records int64     `json:"records"`
+	Written time.Time `json:"written"`
+	Time    int64     `json:"time"` // of record Seq, in nanoseconds
+	// of the last records
+	Last     []stream.Fingerprint `json:"last"`
+	Removing map[string]time.Time `json:"removing,omitempty"` // since when, by process
+	Damages  []Damage             `json:"damages,omitempty"`
+}
+
+// maxDamages is how many damages are remembered.
+const maxDamages = 16
+
+// removalTimeout is when a removal counts as over whose process has not said so.
+const removalTimeout = 10 * time.Minute
+
+// freshness is how much younger than the mark the last record may be for the count of records to prove anything. A
+// coordinator of an older version removes records without saying so.
+const freshness = time.Minute
+
+func incarnation(s stream.State) string { return subject.Incarnation(s.Created) }
+
+// removing reports whether records may be missing because they are being removed.
+func (m *mark) removing() bool {
+	for _, since := range m.Removing {
+		if time.Since(since) < removalTimeout {
+			return true
+		}
+	}
+	return false
+}
+
+// reader reads RUNS.
+type reader interface {
+	State(ctx context.Context) (stream.State, error)
+	Get(ctx context.Context, seq uint64) (stream.Message, error)
+}
+
+// compare returns how RUNS falls short of the mark; nil: it does not. An error means that NATS did not answer.
+func (m *mark) compare(ctx context.Context, s stream.State, from reader) (*Damage, error) {
+	d := Damage{Ends: s.Last, Reached: m.Seq, Tolerated: m.Seq > m.Durable}
+	if m.Incarnation != incarnation(s) {
+		d.Missing, d.Tolerated = uint64(max(m.Records, 0)), false
+		d.Message = fmt.Sprintf("the stream RUNS was created anew at %s and ends at %d; the one before had reached %d",
+			s.Created.UTC().Format(time.DateTime), s.Last, m.Seq)
+		return &d, nil
+	}
+	if s.Last < m.Seq {
+		d.Missing, d.Tolerated = m.Seq-s.Last, s.Last >= m.Durable
+		d.Message = fmt.Sprintf("the stream ends at %d, it had reached %d: %s", s.Last, m.Seq, areMissing(d.Missing))
+		return &d, nil
+	}
+	for i := range m.Last {
+		want := m.Last[len(m.Last)-1-i]
+		now, err := from.Get(ctx, want.Seq)
+		if errors.Is(err, stream.ErrNotFound) { // removed
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if got, _ := stream.FingerprintOf(now, nil); got != want {
+			d.Missing, d.Tolerated = 1, want.Seq > m.Durable
+			d.Message = fmt.Sprintf("record %d is not the one that it was: the stream has lost its last records up to "+
+				"%d, and others have got their sequences", want.Seq, m.Seq)
+			return &d, nil
+		}
+		break // the records before it are older
+	}
+	return m.count(ctx, s, from, d)
+}
+
+// count compares the number of records.
+func (m *mark) count(ctx context.Context, s stream.State, from reader, d Damage) (*Damage, error) {
+	have, want := int64(s.Msgs), m.Records+int64(s.Last-m.Seq)
+	if m.removing() || have >= want {
+		return nil, nil
+	}
+	if s.Last > m.Seq {
+		last, err := from.Get(ctx, s.Last)
+		if err != nil && !errors.Is(err, stream.ErrNotFound) {
+			return nil, err
+		}
+		if err != nil || last.Time.UnixNano()-m.Time > int64(freshness) {
+			return nil, nil
+		}
+	}
+	d.Missing, d.Tolerated = uint64(want-have), false
+	d.Message = fmt.Sprintf("the stream holds %d records up to %d, it should hold %d: %s", s.Msgs, s.Last, want,
+		areMissing(d.Missing))
+	return &d, nil
+}
+
+func areMissing(n uint64) string {
+	if n == 1 {
+		return "1 record is missing"
+	}
+	return strconv.FormatUint(n, 10) + " records are missing"
+}
+
+// Damage is a loss of records.
+type Damage struct {
+	Message string    `json:"message"`
+	Ends    uint64    `json:"ends"`    // where the stream ended when it was found
+	Reached uint64    `json:"reached"` // where it had ended
+	Missing uint64    `json:"missing"` // records, at least
+	FoundAt time.Time `json:"found_at"`
+	// since when the affected runs are known; until then nothing starts
+	ResolvedAt *time.Time `json:"resolved_at"`
+	AcceptedAt *time.Time `json:"accepted_at"`
+	Failed     int        `json:"failed"` // runs that failed with history_damaged
+	Lost       int        `json:"lost"`   // runs of which nothing is left in the stream
+	Runs       []Run      `json:"runs"`   // the first of both
+
+	Tolerated  bool `json:"-"`                    // AO_NATS_SYNC allows it
+	Unreadable bool `json:"unreadable,omitempty"` // the records are there and cannot be read
+}
+
+// Run is a run that a damage affects.
+type Run struct {
+	ID       string `json:"run_id"`
+	Was      string `json:"was,omitempty"` // its last known status
+	Evidence string `json:"evidence"`      // how it is known that it had begun
+}
+
+// maxRuns is how many affected runs a damage names.
+const maxRuns = 100

@@ -1,0 +1,200 @@
+package serve_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator/ledger"
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// starts counts how often each run was started.
+type starts struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (b *starts) do(q run.Queued) run.Outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of[q.ID]++
+	return done(`"done"`)
+}
+
+func (b *starts) wantOnce(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, n := range b.of {
+		if n != 1 {
+			t.Errorf("run %s was started %d times", id, n)
+		}
+	}
+}
+
+// rotten is a deployment with a NATS process whose files can be damaged.
+type rotten struct {
+	*stack
+	p      *natstest.Process
+	starts *starts
+	dir    string
+}
+
+// on makes a coordinator use the process, and a data folder.
+func (r *rotten) on(c *serve.Config) {
+	c.NATS.URL, c.NATS.DataDir, c.NATS.Sync, c.Coordinator.Lease = r.p.URL(), r.dir, "always", 2*time.Second
+}
+
+// fill makes a history of n ended runs.
+func fill(t *testing.T, n int) *rotten {
+	t.Helper()
+	r := &rotten{p: natstest.Proc(t, natstest.SyncAlways), starts: &starts{of: map[string]int{}}, dir: t.TempDir()}
+	r.stack = start(t, r.on)
+	r.work(r.starts.do, echo("tool"))
+	var g sync.WaitGroup
+	for range 8 {
+		g.Go(func() {
+			for range n / 8 {
+				r.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":1}}`).want(200)
+			}
+		})
+	}
+	g.Wait()
+	r.marked(r.dir)
+	return r
+}
+
+// marked waits until the mark in a folder has reached the end of the history.
+func (r *rotten) marked(dir string) {
+	r.t.Helper()
+	natstest.Until(r.t, "the mark has the last record", func() bool {
+		s, err := r.bus.State(r.t.Context())
+		raw, _ := os.ReadFile(dir + "/highwater.json")
+		return err == nil && strings.Contains(string(raw), fmt.Sprintf(`"sequence":%d,"durable"`, s.Last))
+	})
+}
+
+// ledgerAs waits for a ledger whose damages are as ok wants them.
+func (s *stack) ledgerAs(what string, ok func(ledger.Report) bool) (r ledger.Report) {
+	s.t.Helper()
+	natstest.Until(s.t, what, func() bool {
+		g := s.get("/ledger")
+		if g.status != 200 {
+			return false
+		}
+		r = into[ledger.Report](g, 200)
+		return ok(r)
+	})
+	return r
+}
+
+func resolved(r ledger.Report) bool { return len(r.Damages) > 0 && r.Damages[0].ResolvedAt != nil }
+
+// TestAFlippedBit: a crashed server cuts the history at a flipped bit. Coordinators and the ledger say so, no run
+// starts twice, new runs are taken again once the affected ones are known, and an admin accepts the damage.
+func TestAFlippedBit(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 640)
+	before, err := r.bus.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.p.Kill()
+	r.p.FlipBit(subject.Runs, 0.5)
+	r.p.Start()
+	report := r.ledgerAs("the affected runs are known", resolved)
+	d := report.Damages[0]
+	want := fmt.Sprintf("the stream ends at %d, it had reached %d: %d records are missing", d.Ends, before.Last,
+		before.Last-d.Ends)
+	if report.OK || d.Message != want || report.Wrong[0].Kind != "history_damaged" || report.Wrong[0].Message != want ||
+		d.Missing < 500 || d.Failed == 0 || d.Lost == 0 || len(d.Runs) == 0 {
+		t.Errorf("the ledger says %+v, want %q", d, want)
+	}
+	for _, one := range d.Runs[:d.Failed] {
+		failed := r.until(one.ID, run.Failed)
+		if failed.Error == nil || failed.Error.Code != "history_damaged" {
+			t.Errorf("run %s ended with %v", one.ID, failed.Error)
+		}
+	}
+	natstest.Until(t, "the coordinator is ready", func() bool { return r.get("/ready").status == 200 })
+	r.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+	r.post("/ledger/accept", "").want(200)
+	r.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK && len(l.Damages) == 1 })
+	r.starts.wantOnce(t)
+}
+
+// TestAnEmptyFolderAndAnEmptyBucket: without the file the bucket tells, and without the bucket the file.
+func TestAnEmptyFolderAndAnEmptyBucket(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []string{"file", "bucket"} {
+		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
+			r := fill(t, 80)
+			r.stop()
+			if lost == "file" {
+				r.dir = t.TempDir()
+			} else if err := r.bus.Bucket(subject.HighWater).Delete(t.Context(), "runs"); err != nil {
+				t.Fatal(err)
+			}
+			r.p.Kill()
+			r.p.FlipBit(subject.Runs, 0.5)
+			r.p.Start()
+			again := start(t, r.on)
+			again.work(r.starts.do, echo("tool"))
+			if l := again.ledgerAs("the affected runs are known", resolved); l.OK {
+				t.Error("the ledger is in order")
+			}
+			again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+			r.starts.wantOnce(t)
+		})
+	}
+}
+
+// TestDeletionsAreNoDamage: while several coordinators delete sessions, none of them and no ledger misses anything,
+// also after a restart.
+func TestDeletionsAreNoDamage(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 400)
+	other := r.another(func(c *serve.Config) { r.on(c); c.NATS.DataDir = t.TempDir() })
+	var ids []string
+	for cursor := ""; ; {
+		m := r.get("/sessions?limit=200" + cursor).want(200)
+		for _, s := range m["sessions"].([]any) {
+			ids = append(ids, s.(map[string]any)["session_id"].(string))
+		}
+		next, more := m["next_cursor"].(string)
+		if !more || next == "" {
+			break
+		}
+		cursor = "&cursor=" + next
+	}
+	var g sync.WaitGroup
+	for i, s := range []*stack{r.stack, other} {
+		g.Go(func() {
+			for n := i; n < len(ids); n += 2 {
+				s.call("DELETE", "/sessions/"+ids[n], "").want(204)
+				if n%40 < 2 {
+					s.ledgerAs("the ledger answers", func(l ledger.Report) bool {
+						if len(l.Damages) > 0 {
+							t.Errorf("a deletion is a damage: %+v", l.Damages)
+						}
+						return true
+					})
+				}
+			}
+		})
+	}
+	g.Wait()
+	r.stop()
+	r.p.Kill()
+	r.p.Start()
+	again := start(t, r.on)
+	again.ledgerAs("nothing is missing", func(l ledger.Report) bool { return l.OK && len(l.Damages) == 0 })
+}
