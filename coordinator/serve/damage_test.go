@@ -198,3 +198,40 @@ func TestDeletionsAreNoDamage(t *testing.T) {
 	again := start(t, r.on)
 	again.ledgerAs("nothing is missing", func(l ledger.Report) bool { return l.OK && len(l.Damages) == 0 })
 }
+
+// TestAnUnreadableRecord: after a clean end the server loses the one record alone, and counts it all the same.
+func TestAnUnreadableRecord(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 80)
+	r.stop()
+	r.p.Stop()
+	r.p.FlipBit(subject.Runs, 0.5)
+	r.p.Start()
+	again := start(t, r.on)
+	again.work(r.starts.do, echo("tool"))
+	l := again.ledgerAs("the affected runs are known", resolved)
+	if l.OK || !strings.HasSuffix(l.Damages[0].Message, "and 1 of them cannot be read") {
+		t.Errorf("the ledger says %+v", l.Damages)
+	}
+	again.post("/ledger/accept", "").want(200)
+	again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
+	again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+	r.starts.wantOnce(t)
+}
+
+// TestAnotherNATS: an empty NATS in the place of the one before is a damage, and what is new works.
+func TestAnotherNATS(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 8)
+	r.stop()
+	r.p = natstest.Proc(t, natstest.SyncAlways)
+	again := start(t, r.on)
+	l := again.ledgerAs("the damage is known", resolved)
+	if l.OK || !strings.Contains(l.Damages[0].Message, "was created anew") {
+		t.Errorf("the ledger says %+v", l.Damages)
+	}
+	again.work(r.starts.do, echo("tool"))
+	again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+	again.post("/ledger/accept", "").want(200)
+	again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
+}
