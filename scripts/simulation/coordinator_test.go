@@ -1,0 +1,325 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ao/coordinator/agents"
+	"ao/coordinator/control"
+	"ao/coordinator/control/callback"
+	"ao/coordinator/control/completion"
+	"ao/coordinator/control/dispatch"
+	"ao/coordinator/control/expiry"
+	"ao/coordinator/control/lease"
+	"ao/coordinator/control/queues"
+	"ao/coordinator/control/resultcheck"
+	"ao/coordinator/control/retention"
+	"ao/coordinator/control/stopping"
+	"ao/coordinator/projection"
+	"ao/coordinator/record"
+	"ao/coordinator/runners"
+	"ao/coordinator/runs"
+	"ao/coordinator/schemas"
+	"ao/coordinator/sessions"
+	"ao/coordinator/workerapi"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/runnerapi"
+)
+
+// The settings of every simulated deployment. They are short, so that a minute shows what takes hours.
+const (
+	leaseTime     = 3 * time.Second
+	beatEvery     = leaseTime / 5
+	noMatch       = 8 * time.Second
+	removeAfter   = 12 * time.Second
+	keptRuns      = 40
+	retentionTime = 15 * time.Second
+)
+
+// history is the whole read model, as serve/parts has it.
+type history struct {
+	*projection.Projection
+	*projection.Index
+	*projection.ActiveRuns
+	*projection.Worklist
+	*projection.Overlay
+	*projection.Reader
+	*projection.Lists
+	*projection.Feed
+	*projection.Follower
+}
+
+// coordinator is one coordinator process: the product's parts, wired to simulated ones.
+type coordinator struct {
+	*client
+	cancel   context.CancelFunc
+	ended    sync.WaitGroup
+	keys     *record.Keys
+	history  history
+	registry *runners.Registry
+	service  *runs.Service
+	sessions *sessions.Service
+	beats    *workerapi.Heartbeats
+	started  bool
+
+	scheduler *control.Scheduler
+	leases    *lease.Controller
+	waits     []interface{ Wait() }
+}
+
+// fixed is record version 1, for everybody.
+type fixed struct{}
+
+func (fixed) Now() int                   { return run.Version }
+func (fixed) Of(a projection.Active) int { return run.Version }
+func (fixed) Advertised() int            { return run.Version }
+
+// catalog has the agents of every deployment.
+type catalog map[string]*agents.Resolved
+
+func (c catalog) Find(name string) (*agents.Resolved, bool) { a, ok := c[name]; return a, ok }
+func (c catalog) Usable(_ context.Context, name string) (*agents.Resolved, error) {
+	if a, ok := c[name]; ok {
+		return a, nil
+	}
+	return nil, fault.Newf(fault.NotFound, "no agent %q", name)
+}
+
+// meters measure nothing.
+type meters struct{}
+
+func (meters) Checked(run.Status) {}
+func (meters) Mismatch()          {}
+
+// insist is bus.RetryFunc.
+func insist(ctx context.Context, _ string, f func() error) error {
+	for {
+		err := f()
+		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, 500*time.Millisecond)
+	}
+}
+
+// insisting is insist for those who ask for it by an interface.
+type insisting struct{}
+
+func (insisting) Insist(ctx context.Context, what string, f func() error) error {
+	return insist(ctx, what, f)
+}
+
+// planner is a callback.Config's planner, as in serve/parts.
+type planner struct{ *runs.Planner }
+
+func (p planner) Plan(ctx context.Context, req run.Request) (run.Spec, error) {
+	plan, err := p.Planner.Plan(ctx, req)
+	if err != nil {
+		return run.Spec{}, err
+	}
+	return plan.Spec, nil
+}
+
+// Request is bus.Requests': a command to a runner.
+func (c *coordinator) Request(ctx context.Context, subj string, body []byte) ([]byte, error) {
+	var cmd runnerapi.Command
+	if err := json.Unmarshal(body, &cmd); err != nil {
+		return nil, err
+	}
+	return ask(ctx, c.client, "command", func() ([]byte, error) {
+		for _, w := range c.workers {
+			if w.running() && subj == w.commands {
+				return json.Marshal(w.obey(cmd))
+			}
+		}
+		return nil, bus.ErrNoResponders
+	})
+}
+
+// startCoordinator starts a process under a name.
+func (w *world) startCoordinator(name string) *coordinator {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &coordinator{client: w.connect(name), cancel: cancel, keys: record.NewKeys()}
+	log := w.log.With("by", name)
+	parts := projection.New(c.client, projection.Config{Log: log, Key: c.keys.Of, ValidChecked: c.keys.ValidChecked,
+		OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }})
+	c.history = history{parts.Projection, parts.Index, parts.ActiveRuns, parts.Worklist, parts.Overlay, parts.Reader,
+		parts.Lists, parts.Feed, parts.Follower}
+	c.registry = runners.New(runners.Config{Log: log, Lease: leaseTime, NoMatch: noMatch,
+		Thresholds: runnerapi.Thresholds{Stale: removeAfter / 2, Remove: removeAfter}, Retry: insist,
+		Changed: func() { c.scheduler.Wake(registered) }})
+	for id, value := range w.registrations {
+		c.registry.Put(id, value)
+	}
+	c.wire(log)
+	c.ended.Go(func() {
+		if c.keys.Read(ctx, insistingBucket{c.bucket("secrets")}) == nil {
+			_ = c.history.Run(ctx)
+		}
+	})
+	c.ended.Go(func() {
+		for c.history.Ready() != nil {
+			if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
+				return
+			}
+		}
+		c.started = true
+		c.scheduler.Run(ctx)
+		for _, p := range c.waits {
+			p.Wait()
+		}
+	})
+	w.coordinators = append(w.coordinators, c)
+	return c
+}
+
+// stop ends the process. What it has sent may still arrive.
+func (c *coordinator) stop() {
+	c.cancel()
+	c.started = false
+	go c.leases.Close()
+}
+
+// Signals that wake controllers, as in serve/parts.
+const (
+	certain    = control.Signal(projection.HistoryConfirmed)
+	registered = control.Signal(1 << 16)
+	requeued   = control.Signal(1 << 17)
+)
+
+// wire is what serve/parts does.
+func (c *coordinator) wire(log *slog.Logger) {
+	h := c.history
+	reads := record.NewReadBarrier(c.client, h)
+	records := record.NewWriter(c.client, h, c.keys, fixed{})
+	hearing := lease.NewHeartbeats(c.client, leaseTime, log)
+	commands := &runners.Commander{Bus: c, Credential: c.registry.Credential, Log: log,
+		ListeningFor: hearing.Listening}
+	torn := record.NewCrashRepair(c.client, h, reads, log)
+	ends := record.NewEndWriter(record.Needs{Records: records, Stream: c.client, History: h, Barrier: reads,
+		Heartbeats: hearing, Stopper: commands, Log: log})
+	c.leases = lease.New(lease.Config{History: h, Ends: ends, Heartbeats: hearing, Commands: struct {
+		*runners.Commander
+		*runners.Registry
+	}{commands, c.registry}})
+	known := struct {
+		history
+		*record.ReadBarrier
+	}{h, reads}
+	table := queues.New(queues.Config{Log: log, Most: 64, History: known, Consumers: struct {
+		*client
+		insisting
+	}{c.client, insisting{}}, Runners: struct {
+		*runners.Registry
+		silent
+	}{c.registry, silent{}}})
+	consumers := queues.NewController(queues.ControllerConfig{Log: log, Table: table, Consumers: c.client,
+		History: known, Runners: struct {
+			*runners.Registry
+			*lease.Heartbeats
+			*lease.Controller
+		}{c.registry, hearing, c.leases}})
+	agents := c.agents
+	c.service = runs.New(runs.Needs{
+		Limits:  runs.Limits{Payload: 1 << 20, Depth: 8, NoMatch: noMatch, Waiting: 10_000},
+		History: h,
+		Stream:  c.client, Records: records, Ends: ends, Torn: torn, Reads: reads,
+		Keys: c.bucket("idempotency"), Agents: agents, Runners: c.registry, Queues: table,
+		Schema:   func(context.Context, string) (s schemas.Schema, err error) { return s, errors.New("none") },
+		Callback: func(string) error { return nil }, Version: fixed{}.Now, Ready: c.ready,
+		CheckDisk: func() error { return nil }, Waiting: func(run.Run) string { return "" }, Retry: insist,
+	})
+	c.sessions = sessions.New(sessions.Needs{History: h, Reads: reads, Stops: c.service, Records: records,
+		Stream: c.client, Keys: c.keys, Version: fixed{}.Now, RunOf: runnerapi.RunOfPayload,
+		Started: func() bool { return c.started }, Ready: c.ready, Log: log})
+	c.beats = &workerapi.Heartbeats{History: h, Hearing: hearing, Runner: c.registry.Heartbeat,
+		Tick: c.registry.ObserveClock, Queues: table.Of, AttemptOf: ends.AttemptOf, CatchUp: reads.CatchUp,
+		Refresh:  func(context.Context, string) (uint64, error) { return 0, errNoAnswer },
+		Versions: func() (records, events int) { return run.Version, 1 }}
+	writers := struct {
+		*record.Writer
+		*record.EndWriter
+	}{records, ends}
+	dispatcher := &dispatch.Controller{History: h, Records: writers, NoMatch: noMatch, Log: log, Fleet: struct {
+		*runners.Registry
+		*queues.Table
+		catalog
+		*runs.Service
+	}{c.registry, table, agents, c.service}}
+	results := resultcheck.New(resultcheck.Config{History: h, Ends: ends, Meter: meters{}, Log: log})
+	results.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.ResultDue)) }
+	callbacks := callback.New(callback.Config{History: h, Records: records, Plans: planner{c.service.Plans},
+		MaxPayload: 1 << 20, Log: log})
+	callbacks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.CallbackDue)) }
+	expired := expiry.New(expiry.Config{Log: log, RemoveAfter: removeAfter, Lease: leaseTime, Connection: c.client,
+		Runners: &departures{Deregistrar: &runners.Deregistrar{Runners: c.registry}, world: c.world},
+		Attempts: struct {
+			history
+			*lease.Controller
+		}{h, c.leases}})
+	retained := &retention.Controller{Log: log, Keep: keptRuns, Old: retentionTime, Reported: retentionTime / 2,
+		RunOf: runnerapi.RunOfPayload, Stream: c.client, History: h}
+	sure := func() bool { return h.Confirmed() }
+	c.scheduler = control.New(log,
+		control.Plan{Name: "leases", Do: c.leases, Every: lease.Every},
+		control.Plan{Name: "dispatch", Do: dispatcher, Every: time.Second, Allowed: sure,
+			Wakes: control.Signal(projection.TurnDue) | registered | certain},
+		control.Plan{Name: "result check", Do: results, Every: time.Second, Allowed: sure,
+			Wakes: control.Signal(projection.ResultDue) | certain},
+		control.Plan{Name: "callbacks", Do: callbacks, Every: time.Second, Allowed: sure,
+			Wakes: control.Signal(projection.CallbackDue) | certain},
+		control.Plan{Name: "stopping", Do: &stopping.Controller{History: h, Records: records, Ends: ends, Log: log},
+			Wakes: control.Signal(projection.TreeStopDue) | certain, Every: time.Second, Allowed: sure},
+		control.Plan{Name: "completion", Every: completion.Every, Allowed: sure,
+			Do: &completion.Controller{History: h, Records: writers, Repair: torn, Log: log}},
+		control.Plan{Name: "expiry", Do: expired, Every: time.Second},
+		control.Plan{Name: "queues", Do: consumers, Every: 250 * time.Millisecond, Allowed: sure},
+		control.Plan{Name: "retention", Do: retained, Every: retention.Every, Allowed: sure},
+	)
+	c.waits = []interface{ Wait() }{results.Pool, callbacks.Pool, c.leases}
+	consumers.Begin()
+	hearing.Restart("start", time.Now())
+}
+
+// ready is nil when requests can be served.
+func (c *coordinator) ready() error {
+	if !c.up {
+		return errAway
+	}
+	if err := c.history.Ready(); err != nil {
+		return err
+	}
+	if !c.started {
+		return unavailable("starting")
+	}
+	return nil
+}
+
+// departures removes runners from the simulated registrations.
+type departures struct {
+	*runners.Deregistrar
+	world *world
+}
+
+func (d *departures) RemoveProcess(ctx context.Context, r runnerapi.Runner) error {
+	d.world.unregister(r)
+	return nil
+}
+func (d *departures) ProcessGone(ctx context.Context, r runnerapi.Runner) error {
+	return d.RemoveProcess(ctx, r)
+}
+func (d *departures) RemoveDeparted(ctx context.Context, r runnerapi.Runner) error {
+	return d.RemoveProcess(ctx, r)
+}
+func (d *departures) Removed(string) {}
+
+// silent tells no runner of a new queue: they poll all of them.
+type silent struct{}
+
+func (silent) Announce(runnerapi.RoutingKey) {}

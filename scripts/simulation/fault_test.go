@@ -1,0 +1,156 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"ao/nats/subject"
+)
+
+// inject has something go wrong, and ends that later.
+func (w *world) inject(f faultEvent) {
+	w.log.Info("fault", "what", f.What, "who", f.Who, "for", f.For)
+	over := func(end func()) { w.loop.after(f.For, "end of "+f.What, end) }
+	c, k := w.coordinators[f.Who%len(w.coordinators)], w.workers[f.Who%len(w.workers)]
+	switch f.What {
+	case killCoordinator:
+		w.killCoordinator(c, f.For)
+	case killWorker:
+		w.killWorker(k, f.For)
+	case cutCoordinator:
+		c.disconnect()
+		over(func() { w.reconnect(c.client) })
+	case cutWorker:
+		k.disconnect()
+		over(func() { w.reconnect(k.client) })
+	case outage, crash:
+		w.crash(f)
+		over(func() { w.restart() })
+	case lostConsumers:
+		for name := range w.consumers {
+			if w.loop.number(name, f.Who)%2 == 0 {
+				delete(w.consumers, name)
+			}
+		}
+		w.restart()
+	case oldConsumers:
+		w.ageConsumers(f.Who)
+		w.restart()
+	case garbage:
+		w.garbage(f.Who)
+	default:
+		w.active[f.What]++
+		over(func() { w.active[f.What]-- })
+	}
+}
+
+func (w *world) killCoordinator(c *coordinator, away time.Duration) {
+	if !w.isRunning(c) {
+		return
+	}
+	c.stop()
+	c.disconnect()
+	w.past = append(w.past, c)
+	w.loop.after(away, "start", func() {
+		for i, at := range w.coordinators {
+			if at == c {
+				started := w.startCoordinator(c.name)
+				w.coordinators = w.coordinators[:len(w.coordinators)-1]
+				w.coordinators[i] = started
+			}
+		}
+	})
+}
+
+func (w *world) isRunning(c *coordinator) bool {
+	for _, p := range w.past {
+		if p == c {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) killWorker(k *worker, away time.Duration) {
+	if k.ctx.Err() != nil {
+		return
+	}
+	k.kill()
+	k.disconnect()
+	w.loop.after(away, "start", func() {
+		for i, at := range w.workers {
+			if at == k {
+				w.startWorker(k.runner.Hostname, k.runner.ExecutorType)
+				started := w.workers[len(w.workers)-1]
+				w.workers = w.workers[:len(w.workers)-1]
+				w.workers[i] = started
+			}
+		}
+	})
+}
+
+// reconnect connects a process again, unless NATS is away.
+func (w *world) reconnect(c *client) {
+	if !w.runs.down {
+		c.reconnect()
+	}
+}
+
+// crash stops NATS. It may lose its last records, and write only the beginning of batches.
+func (w *world) crash(f faultEvent) {
+	w.loop.crash()
+	w.runs.down = true
+	for _, c := range w.clients {
+		c.disconnect()
+	}
+	clear(w.runs.held)
+	if f.What == crash {
+		n := 1 + w.loop.number("tail", f.Who)%40
+		if from := max(w.runs.last(), n) - n + 1; from > w.runs.first {
+			w.oracle.lost(w.runs.cut(from))
+		}
+	}
+}
+
+// restart starts NATS, and has everybody reconnect.
+func (w *world) restart() {
+	w.runs.down = false
+	for _, c := range w.clients {
+		if c.up {
+			c.disconnect()
+		}
+		w.loop.after(time.Duration(w.loop.number(c.name, c.link)%400)*time.Millisecond, "reconnect", func() {
+			if !w.runs.down {
+				c.reconnect()
+			}
+		})
+	}
+}
+
+// ageConsumers restores older states: what was acknowledged is delivered again.
+func (w *world) ageConsumers(n int) {
+	for name, q := range w.consumers {
+		back := w.loop.number(name, n) % 60
+		q.next = max(q.next, back+1) - back
+		clear(q.waiting)
+	}
+}
+
+// garbage writes records that nobody can read, as anybody with a worker's credential could.
+func (w *world) garbage(n int) {
+	by := w.clients[0]
+	if ids := w.oracle.order; len(ids) > 0 {
+		id := ids[n%len(ids)]
+		part := subject.Partition(w.oracle.runs[id].session)
+		_, _ = by.write(entry{Subject: subject.Ended(part, id, fmt.Sprintf("%032x", n)), Body: []byte(`{"v":1}`)})
+	}
+	_, _ = by.write(entry{Subject: fmt.Sprintf("ao.runs.7.unheard.of%d", w.runs.last()), Body: []byte("{")})
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.runs.down = false
+	clear(w.active)
+	w.oracle.calm = true
+	w.restart()
+}

@@ -1,0 +1,131 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"ao/nats/stream"
+	"ao/nats/subject"
+)
+
+// runsLog is the simulated stream RUNS: every subject takes one message, ever. Only the loop changes it.
+type runsLog struct {
+	msgs      []stream.Message // by sequence; the first is unused, purged ones have no subject
+	first     uint64           // of the messages that are left; Last+1 where none is
+	bySubject map[string]uint64
+	queued    map[string][]uint64 // sequences of queued records, by task queue
+	held      map[string]bool     // subjects with a write in flight: refused, as by a cluster's leader
+	clustered bool
+	down      bool // no server answers, or there is no leader
+	created   time.Time
+	removals  int // counts what removed records
+}
+
+func newLog(clustered bool) *runsLog {
+	return &runsLog{msgs: make([]stream.Message, 1), first: 1, bySubject: map[string]uint64{},
+		queued: map[string][]uint64{}, held: map[string]bool{}, clustered: clustered, created: time.Now()}
+}
+
+func (l *runsLog) last() uint64 { return uint64(len(l.msgs) - 1) }
+
+func (l *runsLog) state() stream.State {
+	return stream.State{First: l.first, Last: l.last(), Msgs: uint64(len(l.bySubject)), MaxBytes: -1,
+		Created: l.created}
+}
+
+// append writes messages, all or none.
+func (l *runsLog) append(entries ...entry) (seq uint64, err error) {
+	subjects := map[string]bool{}
+	for _, e := range entries {
+		if l.bySubject[e.Subject] != 0 || l.held[e.Subject] || subjects[e.Subject] {
+			return 0, stream.ErrTaken
+		}
+		subjects[e.Subject] = true
+	}
+	for _, e := range entries {
+		seq = uint64(len(l.msgs))
+		l.msgs = append(l.msgs, stream.Message{Seq: seq, Subject: e.Subject, Body: e.Body, Time: time.Now().UTC()})
+		l.bySubject[e.Subject] = seq
+		if rec, err := subject.Parse(e.Subject); err == nil && rec.Kind == subject.QueuedKind {
+			l.queued[rec.TaskQueue] = append(l.queued[rec.TaskQueue], seq)
+		}
+	}
+	return seq, nil
+}
+
+// get returns a message, or ErrNotFound.
+func (l *runsLog) get(seq uint64) (stream.Message, error) {
+	if seq == 0 || seq > l.last() || l.msgs[seq].Subject == "" {
+		return stream.Message{}, stream.ErrNotFound
+	}
+	return l.msgs[seq], nil
+}
+
+// read returns messages after a sequence that match a filter, in order.
+func (l *runsLog) read(filter string, after uint64, limit int) (all []stream.Message) {
+	if !strings.ContainsAny(filter, "*>") {
+		if seq := l.bySubject[filter]; seq > after {
+			return []stream.Message{l.msgs[seq]}
+		}
+		return nil
+	}
+	for seq := max(after+1, l.first); seq <= l.last() && len(all) < limit; seq++ {
+		if m := l.msgs[seq]; m.Subject != "" && matches(filter, m.Subject) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// matches reports whether a subject matches a filter.
+func matches(filter, subj string) bool {
+	f, s := strings.Split(filter, "."), strings.Split(subj, ".")
+	for i, token := range f {
+		if token == ">" {
+			return len(s) > i
+		}
+		if i >= len(s) || token != "*" && token != s[i] {
+			return false
+		}
+	}
+	return len(f) == len(s)
+}
+
+// purge removes the messages under a filter before a sequence; 0: all.
+func (l *runsLog) purge(filter string, before uint64) {
+	if before == 0 || before > l.last() {
+		before = l.last() + 1
+	}
+	for seq := l.first; seq < before; seq++ {
+		if m := l.msgs[seq]; m.Subject != "" && (filter == "" || matches(filter, m.Subject)) {
+			l.remove(seq)
+		}
+	}
+}
+
+func (l *runsLog) remove(seq uint64) {
+	delete(l.bySubject, l.msgs[seq].Subject)
+	l.msgs[seq].Subject, l.msgs[seq].Body = "", nil
+	l.removals++
+	for l.first <= l.last() && l.msgs[l.first].Subject == "" {
+		l.first++
+	}
+}
+
+// cut loses everything from a sequence on. Its sequences are used again.
+func (l *runsLog) cut(from uint64) (lost []stream.Message) {
+	for seq := from; seq <= l.last(); seq++ {
+		if m := l.msgs[seq]; m.Subject != "" {
+			lost = append(lost, m)
+			delete(l.bySubject, m.Subject)
+		}
+	}
+	l.msgs = l.msgs[:min(from, uint64(len(l.msgs)))]
+	l.first = min(l.first, l.last()+1)
+	l.removals++
+	for queue, seqs := range l.queued {
+		l.queued[queue] = slices.DeleteFunc(seqs, func(seq uint64) bool { return seq >= from })
+	}
+	return lost
+}

@@ -1,0 +1,366 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/coordinator/ledger"
+	"ao/coordinator/projection"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/runnerapi"
+)
+
+// oracle knows what was promised, and checks it after every step.
+type oracle struct {
+	*world
+	wrong []string
+	calm  bool // the faults are over
+
+	runs    map[string]*promise // accepted ones, by id
+	order   []string            // their ids
+	keys    map[string]acceptance
+	starts  map[string]int       // executions, by attempt key
+	beats   map[string]time.Time // when a coordinator last heard of an attempt, by coordinator and key
+	damaged map[string]bool      // sessions that lost records
+	results map[string]run.Status
+
+	book     *ledger.Verifier
+	read     uint64
+	removals int
+	compared int
+}
+
+// promise is an accepted run.
+type promise struct {
+	acceptance
+	final map[string]string // its last status, by coordinator
+}
+
+func newOracle(w *world) *oracle {
+	return &oracle{world: w, runs: map[string]*promise{}, keys: map[string]acceptance{}, starts: map[string]int{},
+		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{}}
+}
+
+func (o *oracle) found() bool { return len(o.wrong) > 0 }
+
+func (o *oracle) fail(format string, args ...any) {
+	o.wrong = append(o.wrong, fmt.Sprintf("%s: ", time.Since(o.began).Truncate(time.Millisecond))+
+		fmt.Sprintf(format, args...))
+}
+
+// accepted notes what a caller was told.
+func (o *oracle) accepted(q request, key string, a acceptance) {
+	if before, ok := o.keys[key]; ok && before != a {
+		o.fail("request %s was answered with run %s, and repeated with run %s", key, before.run, a.run)
+	}
+	o.keys[key], o.tellings[q.N] = a, a
+	if o.runs[a.run] == nil {
+		o.runs[a.run] = &promise{acceptance: a, final: map[string]string{}}
+		o.order = append(o.order, a.run)
+	}
+}
+
+// begun notes that an executor starts.
+func (o *oracle) begun(a *attempt) {
+	o.starts[a.Key]++
+	if o.starts[a.Key] > 1 && !o.damaged[a.SessionID] {
+		o.fail("attempt %d of run %s was begun %d times", a.Attempt, a.ID, o.starts[a.Key])
+	}
+}
+
+// heard notes that a coordinator answered a heartbeat.
+func (o *oracle) heard(b runnerapi.Heartbeat, c *coordinator) {
+	for _, a := range b.Attempts {
+		o.beats[c.name+" "+a.Key] = time.Now()
+	}
+}
+
+// abandoned checks that a worker is told of an attempt only what is true.
+func (o *oracle) abandoned(a *attempt) {
+	if o.damaged[a.SessionID] || o.ended0(a.ID, a.Key) {
+		return
+	}
+	claim, err := o.world.runs.get(o.world.runs.bySubject[subject.Claimed(subject.Partition(a.SessionID), a.ID, a.Key)])
+	if err == nil && strings.Contains(string(claim.Body), `"`+a.worker.runner.Instance+`"`) {
+		o.fail("the worker of attempt %d of run %s was told to abandon it, and it has not ended", a.Attempt, a.ID)
+	}
+}
+
+func (o *oracle) ended0(id, key string) bool {
+	p := o.runs[id]
+	return p == nil || o.world.runs.bySubject[subject.Ended(subject.Partition(p.session), id, key)] != 0
+}
+
+// ended notes an end record that its worker was told is committed.
+func (o *oracle) ended(a *attempt, e entry) {
+	if !a.HasOutputSchema {
+		end, _ := run.DecodeEnded(e.Body)
+		o.results[a.ID+" "+a.Key] = end.Status
+	}
+}
+
+// written checks what coordinators write.
+func (o *oracle) written(c *client, entries []entry) {
+	for _, e := range entries {
+		rec, err := subject.Parse(e.Subject)
+		if err != nil || rec.Kind != subject.EndedKind {
+			continue
+		}
+		end, err := run.DecodeEnded(e.Body)
+		if err != nil || end.RunnerID != "" || end.Error == nil {
+			continue
+		}
+		at, ok := o.beats[c.name+" "+rec.Key]
+		if end.Error.Code == run.CodeDisconnected && ok && time.Since(at) < leaseTime*2/3 && !o.damaged[end.SessionID] {
+			o.fail("%s failed run %s as disconnected, whose heartbeat it heard %s before", c.name, rec.Run, time.Since(at))
+		}
+	}
+}
+
+// lost notes records that NATS lost: nobody can keep what was promised about their sessions.
+func (o *oracle) lost(all []message) {
+	for _, m := range all {
+		var r struct {
+			SessionID string `json:"session_id"`
+		}
+		_ = json.Unmarshal(m.Body, &r)
+		o.damaged[r.SessionID] = true
+		if rec, err := subject.Parse(m.Subject); err == nil {
+			o.damaged[rec.Session] = true
+		}
+		var next struct{ Children []string }
+		_ = json.Unmarshal(m.Body, &next)
+		for _, id := range next.Children {
+			if p := o.runs[id]; p != nil {
+				o.damaged[p.session] = true
+			}
+		}
+	}
+	for _, p := range o.runs { // what was in memory only is not forgotten, but read anew
+		clear(p.final)
+	}
+}
+
+// late are promises with a time, which faults may delay.
+var late = []string{"offer_overdue", "claimed_to_end", "callback_overdue"}
+
+// check runs after every act.
+func (o *oracle) check(string) {
+	log := o.world.runs
+	if o.book == nil || o.removals != log.removals || o.read > log.last() {
+		o.book, o.read, o.removals = ledger.NewVerifier(), 0, log.removals
+		o.book.Rules = o.rules()
+	}
+	if o.read < log.last() {
+		for seq := max(o.read+1, log.first); seq <= log.last(); seq++ {
+			if m := log.msgs[seq]; m.Subject != "" {
+				o.book.Add(m)
+			}
+		}
+		o.read = log.last()
+		o.audit(false)
+	}
+	if o.loop.steps-o.compared > 400 {
+		o.compared = o.loop.steps
+		o.compare()
+	}
+}
+
+func (o *oracle) rules() ledger.Rules {
+	for _, c := range o.coordinators {
+		if c.started {
+			return ledger.Rules{Key: c.keys.Of, Checked: c.keys.ValidChecked}
+		}
+	}
+	return ledger.Rules{}
+}
+
+// audit asks the ledger.
+func (o *oracle) audit(final bool) {
+	report := o.book.Close(time.Now().UTC(), o.read)
+	for _, x := range report.Wrong {
+		if !final && slices.Contains(late, x.Kind) || o.excused(x) {
+			continue
+		}
+		o.fail("ledger: %s of run %s at record %d: %s", x.Kind, x.RunID, x.Sequence, x.Message)
+	}
+}
+
+// excused reports whether lost or unreadable records explain what the ledger says.
+func (o *oracle) excused(x ledger.Wrong) bool {
+	if x.RunID == "" || x.Kind == "unreadable_record" {
+		return true
+	}
+	p := o.runs[x.RunID]
+	return len(o.damaged) > 0 && (p == nil || o.damaged[p.session] || x.Kind == "callback_wrong" ||
+		x.Kind == "unknown_run" || x.Kind == "sum")
+}
+
+// compare checks that coordinators at the same record know the same, and that what has ended stays so.
+func (o *oracle) compare() {
+	views := map[uint64]map[string]string{}
+	for _, c := range o.coordinators {
+		if !c.started || c.history.Ready() != nil {
+			continue
+		}
+		seq, view := c.history.Seq(), o.view(c.history)
+		if other, ok := views[seq]; ok {
+			o.log.Info("compare", "name", c.name, "seq", seq, "stats", c.history.Stats(), "gap", o.world.runs.last())
+			o.differ(c.name, view, other)
+		}
+		views[seq] = view
+		for id, p := range o.runs {
+			now := view[id]
+			if before := p.final[c.name]; before == "ended" && now != "ended" && now != "" && !o.damaged[p.session] {
+				o.fail("run %s had ended for %s, and is now %s", id, c.name, now)
+			}
+			p.final[c.name] = now
+		}
+	}
+}
+
+func (o *oracle) differ(name string, view, other map[string]string) {
+	for _, id := range o.order {
+		if view[id] != other[id] {
+			o.fail("run %s is %s for %s, and %s for another coordinator at the same record", id, view[id], name, other[id])
+			return
+		}
+	}
+}
+
+// view is what a projection says about every accepted run.
+func (o *oracle) view(h history) map[string]string {
+	view := make(map[string]string, len(o.order))
+	for _, id := range o.order {
+		if a, ok := h.Active(id); ok {
+			view[id] = fmt.Sprint("open ", a.FirstSeq, " ", a.QueuedSeq, " ", a.ClaimSeq, " ", a.UnverifiedSeq, " ",
+				a.CarriedEndSeq, " ", a.Queue, " ", a.Attempt, " ", a.Key, " ", a.Stopping, " ", a.TreeStop.Seq, " ",
+				a.NotBefore.UnixNano())
+		} else if h.Ended(id) {
+			view[id] = "ended"
+		}
+	}
+	return view
+}
+
+// final checks what must hold when the faults are over and everything has come to rest.
+func (o *oracle) final() {
+	if !o.settled() {
+		o.stuck()
+	}
+	o.compare()
+	o.audit(true)
+	done := false
+	go func() {
+		o.replay()
+		_ = o.loop.call(context.Background(), &act{key: "final", do: func() time.Duration { done = true; return 0 }})
+	}()
+	o.loop.run(time.Now().Add(time.Minute), func() bool { return done })
+	if !done {
+		o.fail("reading the history anew did not end")
+	}
+}
+
+// stuck says what did not come to rest.
+func (o *oracle) stuck() {
+	before := len(o.wrong)
+	for _, c := range o.coordinators {
+		if err := c.history.Ready(); err != nil || !c.started {
+			o.fail("stuck: %s is not ready: %v", c.name, err)
+			continue
+		}
+		say := func(a projection.Active) bool {
+			if len(o.wrong) < before+3 {
+				o.fail("stuck: run %s of session %s is %s for %s: attempt %d, queued %d, claimed %d, offered %d, carried %d",
+					a.Spec.ID, a.Spec.SessionID, a.Status, c.name, a.Attempt, a.QueuedSeq, a.ClaimSeq, a.UnverifiedSeq,
+					a.CarriedEndSeq)
+			}
+			return true
+		}
+		for _, id := range o.order {
+			if a, ok := c.history.Active(id); ok {
+				say(a)
+			}
+		}
+		c.history.Pending(say)
+		c.history.Claimed(say)
+		for _, p := range c.history.DueCallbacks() {
+			o.fail("stuck: session %s is not called back", p.Session)
+		}
+		break
+	}
+	if o.calling > 0 {
+		o.fail("stuck: %d callers have no answer", o.calling)
+	}
+	if len(o.wrong) == before {
+		o.fail("stuck: the coordinators do not come to rest")
+	}
+}
+
+// replay reads the history anew, and compares what everybody says about every run. It runs beside the loop.
+func (o *oracle) replay() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var fresh *client
+	_ = o.loop.call(ctx, &act{key: "connect", do: func() time.Duration { fresh = o.connect("reader"); return 0 }})
+	first := o.coordinators[0]
+	parts := projection.New(fresh, projection.Config{Log: slog.New(slog.DiscardHandler), Key: first.keys.Of,
+		ValidChecked: first.keys.ValidChecked})
+	ended := make(chan struct{})
+	go func() { _ = parts.Follower.Run(ctx); close(ended) }()
+	for range 1000 {
+		if parts.Follower.Ready() == nil {
+			break
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+	for _, id := range o.order {
+		want, err := parts.Reader.Get(ctx, id)
+		o.kept(id, want, err)
+		for _, c := range o.coordinators {
+			got, err2 := c.history.Get(ctx, id)
+			if shown(got, err2) != shown(want, err) {
+				o.fail("run %s is %s for %s, and %s after a replay", id, shown(got, err2), c.name, shown(want, err))
+			}
+		}
+	}
+	cancel()
+	<-ended
+}
+
+// kept checks that an accepted run exists and has ended as its worker said.
+func (o *oracle) kept(id string, r run.Run, err error) {
+	p := o.runs[id]
+	switch {
+	case o.damaged[p.session]:
+	case err != nil && fault.KindOf(err) == fault.NotFound: // truncated or deleted
+		if o.world.runs.first == 1 && o.world.runs.bySubject[subject.Deleted(subject.Partition(p.session), p.session)] == 0 {
+			o.fail("accepted run %s is lost: %v", id, err)
+		}
+	case err != nil:
+		o.fail("accepted run %s cannot be read: %v", id, err)
+	case !r.Status.Final():
+		o.fail("accepted run %s has not ended: %s", id, r.Status)
+	default:
+		key := o.coordinators[0].keys.Of(id, r.Attempt)
+		if said, ok := o.results[id+" "+key]; ok && said != r.Status {
+			o.fail("run %s ended as %s, and its worker said %s", id, r.Status, said)
+		}
+	}
+}
+
+func shown(r run.Run, err error) string {
+	if err != nil {
+		return errors.Join(errors.New("unreadable"), err).Error()
+	}
+	raw, _ := json.Marshal(r)
+	return string(raw)
+}

@@ -1,0 +1,172 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// story is all that happens to a deployment. A seed makes one; a failing one is made shorter, printed, and kept.
+type story struct {
+	Seed      uint64 // decides delays and what each request meets
+	Clustered bool   // NATS is a cluster: refusals may be premature
+	Requests  []request
+	Faults    []faultEvent
+}
+
+// request is what a caller asks for.
+type request struct {
+	At   time.Duration
+	What string // start, resume, child, stop, tree, delete, repeat
+	N    int    // names it
+	Of   int    // the request whose run or session is meant
+	With options
+}
+
+type options struct {
+	Type     string // of the agent
+	Work     work
+	Attempts int
+	Schema   bool
+	OwnID    bool
+}
+
+// faultEvent is what goes wrong, and for how long.
+type faultEvent struct {
+	At, For time.Duration
+	What    string
+	Who     int
+}
+
+// The faults.
+const (
+	killCoordinator = "kill coordinator" // and start another one
+	killWorker      = "kill worker"
+	cutCoordinator  = "cut coordinator" // from NATS
+	cutWorker       = "cut worker"
+	outage          = "outage"         // NATS stops and comes back with all records
+	crash           = "crash"          // NATS loses its last records
+	lostAnswers     = "lost answers"   // many requests are done without an answer
+	lateWrites      = "late writes"    // many writes are done long after their caller gave up
+	inFlight        = "in flight"      // a cluster holds writes, refuses others because of them, and may lose them
+	slow            = "slow"           // everything takes up to seconds
+	noBatches       = "no batches"     // NATS refuses most batches
+	deafness        = "deafness"       // most heartbeats are lost
+	lostConsumers   = "lost consumers" // NATS loses the consumers of task queues
+	oldConsumers    = "old consumers"  // it restores older states of them
+	garbage         = "garbage"        // somebody writes records that nobody can read
+)
+
+var everyFault = []string{killCoordinator, killWorker, cutCoordinator, cutWorker, outage, crash, lostAnswers, lateWrites,
+	inFlight, slow, noBatches, deafness, lostConsumers, oldConsumers, garbage}
+
+// The size of a story.
+const (
+	requests   = 190
+	faults     = 6
+	activeTime = 40 * time.Second
+	calmTime   = 90 * time.Second // in which everything must end
+)
+
+// newStory makes the story of a seed.
+func newStory(seed uint64) story {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := story{Seed: seed, Clustered: r.IntN(2) == 0}
+	within := func(d time.Duration) time.Duration { return rand0(r, d).Truncate(time.Millisecond) }
+	var starts []int
+	for n := 1; n <= requests; n++ {
+		q := request{At: within(activeTime), N: n, What: "start"}
+		q.At = activeTime * time.Duration(n) / requests // in order, so that what others refer to is there
+		q.With = options{Type: []string{"autonomous", "procedural"}[r.IntN(2)], Work: work{Takes: 20 + r.IntN(600)}}
+		if len(starts) > 3 {
+			q.Of = starts[max(0, len(starts)-1-r.IntN(12))]
+			switch k := r.IntN(100); {
+			case k < 14:
+				q.What = "resume"
+			case k < 34:
+				q.What = "child"
+			case k < 40:
+				q.What = "stop"
+			case k < 43:
+				q.What = "tree"
+			case k < 47:
+				q.What = "delete"
+			case k < 52:
+				q.What = "repeat"
+			}
+		}
+		if q.What == "start" || q.What == "child" {
+			starts = append(starts, n)
+			q.With.OwnID = r.IntN(5) == 0
+		}
+		switch k := r.IntN(20); {
+		case k == 0:
+			q.With.Work.Takes = 3000 + r.IntN(6000)
+		case k < 4:
+			q.With.Attempts, q.With.Work.Fails = 2+r.IntN(2), r.IntN(2) == 0
+		case k < 8:
+			q.With.Schema = true
+			q.With.Work.Answer = []string{`{"ok":true}`, `{"ok":1}`}[min(r.IntN(4), 1)]
+		}
+		s.Requests = append(s.Requests, q)
+	}
+	for range faults {
+		f := faultEvent{At: time.Second + within(activeTime-4*time.Second), What: everyFault[r.IntN(len(everyFault))],
+			For: 300*time.Millisecond + within(5*time.Second), Who: r.IntN(6)}
+		s.Faults = append(s.Faults, f)
+	}
+	slices.SortFunc(s.Faults, func(a, b faultEvent) int { return cmp.Compare(a.At, b.At) })
+	return s
+}
+
+func rand0(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+
+// String is the story as it is kept: one line for each event.
+func (s story) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d clustered %v\n", s.Seed, s.Clustered)
+	for _, q := range s.Requests {
+		fmt.Fprintf(&b, "%s request %d %s of %d type %s takes %d fails %v answer %s attempts %d schema %v own %v\n", q.At,
+			q.N, q.What, q.Of, q.With.Type, q.With.Work.Takes, q.With.Work.Fails, cmp.Or(q.With.Work.Answer, "-"),
+			q.With.Attempts, q.With.Schema, q.With.OwnID)
+	}
+	for _, f := range s.Faults {
+		fmt.Fprintf(&b, "%s fault %s who %d for %s\n", f.At, strings.ReplaceAll(f.What, " ", "_"), f.Who, f.For)
+	}
+	return b.String()
+}
+
+// parseStory reads what String wrote.
+func parseStory(text string) (s story, err error) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		var at, length, what string
+		var q request
+		var f faultEvent
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, "seed "):
+			_, err = fmt.Sscanf(line, "seed %d clustered %t", &s.Seed, &s.Clustered)
+		case strings.Contains(line, " request "):
+			_, err = fmt.Sscanf(line, "%s request %d %s of %d type %s takes %d fails %t answer %s attempts %d schema %t own %t",
+				&at, &q.N, &q.What, &q.Of, &q.With.Type, &q.With.Work.Takes, &q.With.Work.Fails, &q.With.Work.Answer,
+				&q.With.Attempts, &q.With.Schema, &q.With.OwnID)
+			q.With.Work.Answer = strings.TrimPrefix(q.With.Work.Answer, "-")
+			q.At, _ = time.ParseDuration(at)
+			s.Requests = append(s.Requests, q)
+		default:
+			_, err = fmt.Sscanf(line, "%s fault %s who %d for %s", &at, &what, &f.Who, &length)
+			f.At, _ = time.ParseDuration(at)
+			f.For, _ = time.ParseDuration(length)
+			f.What = strings.ReplaceAll(what, "_", " ")
+			s.Faults = append(s.Faults, f)
+		}
+		if err != nil {
+			return s, fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,298 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"ao/coordinator/agents"
+	"ao/coordinator/runs"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/runnerapi"
+)
+
+// world is a simulated deployment: NATS, coordinators, workers and callers, in one bubble.
+type world struct {
+	loop   *loop
+	story  story
+	log    *slog.Logger
+	oracle *oracle
+	began  time.Time
+
+	runs          *runsLog
+	parts         map[string][]byte
+	values        map[string]value
+	revisions     uint64
+	consumers     map[string]*consumer
+	clients       []*client
+	registrations map[string][]byte
+	instances     int
+	agents        catalog
+
+	coordinators []*coordinator
+	workers      []*worker
+	past         []*coordinator // that were killed
+	callers      sync.WaitGroup
+	calling      int
+	tellings     map[int]acceptance // by request
+
+	active map[string]int // faults that last, counted
+}
+
+const coordinatorCount = 3
+
+// play runs a story to its end and returns what went wrong.
+func play(s story, log *slog.Logger) (wrong []string, w *world) {
+	w = &world{loop: newLoop(s.Seed), story: s, log: log, began: time.Now(), runs: newLog(s.Clustered),
+		parts: map[string][]byte{}, values: map[string]value{}, consumers: map[string]*consumer{},
+		registrations: map[string][]byte{}, tellings: map[int]acceptance{}, active: map[string]int{}}
+	w.oracle = newOracle(w)
+	w.loop.delays, w.loop.check = w.delay, w.oracle.check
+	w.agents = catalog{}
+	for _, kind := range []string{run.Autonomous, run.Procedural} {
+		b := agent.Blueprint{Name: kind, Type: kind, Status: "active"}
+		w.agents[kind] = agents.Announced(b, runnerapi.Runner{}, "", true)
+	}
+	for n := range coordinatorCount {
+		w.startCoordinator(fmt.Sprintf("coordinator%d", n+1))
+	}
+	for n := range 2 {
+		w.startWorker(fmt.Sprintf("host%d", n+1), run.Autonomous)
+		w.startWorker(fmt.Sprintf("host%d", n+1), run.Procedural)
+	}
+	w.schedule()
+	w.loop.run(w.began.Add(activeTime), w.oracle.found)
+	w.heal()
+	w.loop.run(w.began.Add(activeTime+calmTime), func() bool { return w.oracle.found() || w.settled() })
+	if !w.oracle.found() {
+		w.oracle.final()
+	}
+	w.end()
+	return w.oracle.wrong, w
+}
+
+// schedule puts what the story says into the loop.
+func (w *world) schedule() {
+	for _, q := range w.story.Requests {
+		w.loop.after(q.At, fmt.Sprintf("request %d", q.N), func() {
+			w.calling++
+			w.callers.Go(func() {
+				w.request(q)
+				_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("answered %d", q.N),
+					do: func() time.Duration { w.calling--; return 0 }})
+			})
+		})
+	}
+	for n, f := range w.story.Faults {
+		w.loop.after(f.At, fmt.Sprintf("fault %d", n), func() { w.inject(f) })
+	}
+	w.tick()
+}
+
+// tick has the workers pull.
+func (w *world) tick() {
+	w.loop.after(20*time.Millisecond, "pull", func() {
+		for _, k := range w.workers {
+			k.work()
+		}
+		w.tick()
+	})
+}
+
+// delay is how long an act takes to arrive.
+func (w *world) delay(a *act) time.Duration {
+	d := time.Duration(a.fate%3000) * time.Microsecond
+	switch n := a.fate >> 16 % 100; {
+	case n < 3:
+		d *= 50
+	case n < 20:
+		d *= 8
+	}
+	if w.active[slow] > 0 && a.fate>>32%4 == 0 {
+		d += time.Duration(a.fate>>40%2500) * time.Millisecond
+	}
+	return d
+}
+
+func (w *world) chance(what string, a *act, percent uint64) bool {
+	return w.active[what] > 0 && w.loop.number(what+a.key, int(a.fate>>1))%100 < percent
+}
+
+func (w *world) loses(a *act) bool   { return w.chance(lostAnswers, a, 30) }
+func (w *world) delayed(a *act) bool { return w.chance(lateWrites, a, 30) }
+func (w *world) holds(a *act) bool   { return w.chance(inFlight, a, 40) }
+func (w *world) crowded(a *act) bool { return w.chance(noBatches, a, 80) }
+func (w *world) deaf(a *act) bool    { return w.chance(deafness, a, 85) }
+
+// write appends to the log and tells those who follow it.
+func (c *client) write(entries ...entry) (uint64, error) {
+	seq, err := c.runs.append(entries...)
+	if err == nil {
+		c.oracle.written(c, entries)
+		c.notifyAll()
+	}
+	return seq, err
+}
+
+func (w *world) notifyAll() {
+	for _, c := range w.clients {
+		c.notify()
+	}
+}
+
+func (w *world) purge(filter string, before uint64) { w.runs.purge(filter, before) }
+
+// request is one caller. It repeats what is not answered, with its key, until it is.
+func (w *world) request(q request) {
+	scope, key := "caller", fmt.Sprintf("key-%d", q.N)
+	var of acceptance
+	if q.What != "start" {
+		ok := false
+		if of, ok = w.awaitTold(q.Of); !ok {
+			return
+		}
+	}
+	if q.What == "repeat" {
+		for _, first := range w.story.Requests {
+			if first.N == q.Of {
+				q, key = first, fmt.Sprintf("key-%d", q.Of)
+				if q.What != "start" {
+					of, _ = w.awaitTold(q.Of)
+				}
+				break
+			}
+		}
+	}
+	body := q.body(of)
+	for try := 0; try < 200; try++ {
+		c := w.coordinators[(q.N+try)%len(w.coordinators)]
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		told, again := c.serve(ctx, q, body, scope, key, of)
+		cancel()
+		if !again {
+			if told != nil {
+				_ = w.loop.call(context.Background(), &act{key: "told " + key, do: func() time.Duration {
+					w.oracle.accepted(q, key, *told)
+					return 0
+				}})
+			}
+			return
+		}
+		pause(context.Background(), 200*time.Millisecond)
+	}
+}
+
+// serve has a coordinator answer a request. again: the caller has no answer, and repeats it.
+func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, key string, of acceptance) (
+	told *acceptance, again bool) {
+	if !c.started {
+		return nil, true
+	}
+	var err error
+	switch q.What {
+	case "stop", "tree":
+		_, err = c.service.StopRun(ctx, of.run, q.What == "tree")
+	case "delete":
+		err = c.sessions.DeleteSession(ctx, of.session)
+	default:
+		var a runs.Accepted
+		a, err = c.service.Submit(ctx, body, scope, key)
+		if err == nil {
+			told = &acceptance{a.RunID, a.SessionID}
+		}
+	}
+	return told, err != nil && (fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil)
+}
+
+// acceptance is what a caller was told.
+type acceptance struct{ run, session string }
+
+// awaitTold waits a while until another request is answered.
+func (w *world) awaitTold(n int) (of acceptance, ok bool) {
+	for range 40 {
+		_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("look %d", n), do: func() time.Duration {
+			of, ok = w.tellings[n]
+			return 0
+		}})
+		if ok {
+			return of, true
+		}
+		pause(context.Background(), 100*time.Millisecond)
+	}
+	return of, false
+}
+
+// body is a request's JSON.
+func (q request) body(of acceptance) []byte {
+	prompt, _ := json.Marshal(q.With.Work)
+	text := string(prompt)
+	b := map[string]any{"agent_name": q.With.Type}
+	if q.With.Type == run.Procedural {
+		b["parameters"] = map[string]string{"prompt": text}
+	} else {
+		b["prompt"] = text
+	}
+	switch q.What {
+	case "resume":
+		b = map[string]any{"type": run.Resume, "session_id": of.session, "prompt": text}
+	case "child":
+		b["parent_session_id"], b["mode"] = of.session, run.AsyncCallback
+	}
+	if q.With.OwnID && q.What != "resume" {
+		b["session_id"] = fmt.Sprintf("ses_own%d", q.N)
+	}
+	if q.With.Attempts > 0 {
+		b["max_attempts"] = q.With.Attempts
+	}
+	if q.With.Schema {
+		b["output_schema"] = json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`)
+	}
+	body, err := json.Marshal(b)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+// settled reports whether nothing is left to do.
+func (w *world) settled() bool {
+	if w.calling > 0 || time.Since(w.began) < activeTime+2*time.Second {
+		return false
+	}
+	for _, c := range w.coordinators {
+		waiting, claimed, _ := c.history.Counts()
+		if !c.started || c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0 ||
+			waiting+claimed > 0 || len(c.history.DueCallbacks())+len(c.history.Reservations()) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// end stops everything, and waits for it.
+func (w *world) end() {
+	for _, c := range append(w.past, w.coordinators...) {
+		c.stop()
+	}
+	for _, k := range w.workers {
+		k.kill()
+	}
+	w.loop.close()
+	for range 3 { // let go what is in the loop's hands
+		synctest.Wait()
+		w.loop.take()
+		for _, a := range w.loop.pending {
+			if a.done != nil {
+				close(a.done)
+				a.done = nil
+			}
+		}
+		time.Sleep(20 * time.Second)
+	}
+}
