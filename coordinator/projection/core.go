@@ -140,14 +140,14 @@ func (p *Projection) changing(f func(*reducer)) {
 }
 
 // apply applies one record, and notifies those who wait for it.
-func (p *Projection) apply(m Record) {
+func (p *Projection) apply(m Record) Change {
 	a, err := p.reduce(m)
 	if err != nil {
 		p.log.Error("record is unreadable", "seq", m.Seq, "err", err) // not its subject, which may hold a key
 	}
 	ch := &a.ch
 	if !ch.Applied {
-		return
+		return *ch
 	}
 	if ch.Live &&
 		(ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
@@ -163,6 +163,7 @@ func (p *Projection) apply(m Record) {
 		p.onStep(a.step.of(m))
 	}
 	p.signal(a.effect)
+	return *ch
 }
 
 // applied is what a record changed, for use after the lock is released.

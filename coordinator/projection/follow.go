@@ -7,7 +7,11 @@ import (
 	"time"
 
 	"ao/nats/stream"
+<<<<<<< HEAD
 	"ao/shared/clock"
+=======
+	"ao/nats/subject"
+>>>>>>> 26037d1f (simulation: whole deployments in virtual time, decided by a seed)
 )
 
 // truncationCheck is how often a Follower checks whether history was truncated that it had not read.
@@ -50,13 +54,37 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 	})
 	wg.Go(func() { w.checkpoints.run(ctx) })
 	err := w.source.FollowRuns(ctx, last, w.suspectLoss, func(r Record) error {
-		w.p.apply(r)
+		if w.missedEnd(ctx, w.p.apply(r)) {
+			return stream.ErrHistoryReplaced
+		}
 		return nil
 	})
 	if errors.Is(context.Cause(ctx), stream.ErrHistoryReplaced) {
 		return stream.ErrHistoryReplaced
 	}
 	return err
+}
+
+// missedEnd reports whether a deletion that was ignored here was valid all the same. A reader that lags may have read
+// how a run of the session began, and not its end, which was purged meanwhile. The purge removes how it began first.
+func (w *Follower) missedEnd(ctx context.Context, ch Change) bool {
+	if ch.Kind != subject.DeletedKind || ch.Applied {
+		return false
+	}
+	first := read(w.p, func(f *reducer) uint64 {
+		if s := f.sessions[identOf(sessionPrefix, ch.SessionID)]; s != nil && s.firstRow != nil {
+			return s.firstRow.first
+		}
+		return 0
+	})
+	for first != 0 && ctx.Err() == nil {
+		_, err := w.source.Get(ctx, first)
+		if err == nil || errors.Is(err, stream.ErrNotFound) {
+			return err != nil
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	return false
 }
 
 // reset starts over: what was read is not what NATS holds.

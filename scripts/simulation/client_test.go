@@ -32,12 +32,12 @@ type client struct {
 	link     int // counts disconnects
 	verified int // link in which the stream was last seen to hold what was read
 	returns  uint64
+	since    time.Time     // connected
 	news     chan struct{} // holds one: something may have changed
-	own      []string      // subjects that it wrote last
 }
 
 func (w *world) connect(name string) *client {
-	c := &client{world: w, name: name, up: !w.runs.down, link: 1, news: make(chan struct{}, 1)}
+	c := &client{world: w, name: name, up: !w.runs.down, link: 1, since: time.Now(), news: make(chan struct{}, 1)}
 	c.verifier = stream.Verifier{Last: c.Last, Clustered: func() bool { return w.runs.clustered }}
 	w.clients = append(w.clients, c)
 	return c
@@ -50,7 +50,7 @@ func (c *client) disconnect() {
 
 func (c *client) reconnect() {
 	if !c.up {
-		c.up, c.returns = true, c.returns+1
+		c.up, c.returns, c.since = true, c.returns+1, time.Now()
 		c.notify()
 	}
 }

@@ -154,10 +154,10 @@ func (w *world) startCoordinator(name string) *coordinator {
 	c.registry = runners.New(runners.Config{Log: log, Lease: leaseTime, NoMatch: noMatch,
 		Thresholds: runnerapi.Thresholds{Stale: removeAfter / 2, Remove: removeAfter}, Retry: insist,
 		Changed: func() { c.scheduler.Wake(registered) }})
+	c.wire(log)
 	for id, value := range w.registrations {
 		c.registry.Put(id, value)
 	}
-	c.wire(log)
 	c.ended.Go(func() {
 		if c.keys.Read(ctx, insistingBucket{c.bucket("secrets")}) == nil {
 			_ = c.history.Run(ctx)

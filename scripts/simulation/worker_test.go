@@ -51,8 +51,9 @@ func (w *world) startWorker(host, kind string) *worker {
 	w.instances++
 	k := &worker{client: w.connect(host), slots: workerSlots, attempts: map[string]*attempt{}}
 	k.ctx, k.kill = context.WithCancel(context.Background())
-	k.runner = runnerapi.Runner{Identity: runnerapi.Identity{Hostname: host, ExecutorProfile: "any", ExecutorType: kind},
-		Instance: fmt.Sprintf("%s#%d", host, w.instances), MaxConcurrentRuns: workerSlots}
+	k.runner = runnerapi.Runner{MaxConcurrentRuns: workerSlots,
+		Identity: runnerapi.Identity{Hostname: host, ExecutorProfile: "any", ExecutorType: kind},
+		Instance: fmt.Sprintf("%s#%d", host, w.instances)}
 	k.commands = subject.CommandsFor("", k.runner.ID())
 	w.workers = append(w.workers, k)
 	w.register(k)
@@ -81,6 +82,7 @@ func (w *world) unregister(r runnerapi.Runner) {
 	if json.Unmarshal(w.registrations[r.ID()], &stored) != nil || stored.Instance != r.Instance {
 		return
 	}
+	w.oracle.removed(r)
 	delete(w.registrations, r.ID())
 	for _, c := range w.coordinators {
 		c.registry.Put(r.ID(), nil)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -47,9 +48,9 @@ type world struct {
 
 const coordinatorCount = 3
 
-// play runs a story to its end and returns what went wrong.
-func play(s story, log *slog.Logger) (wrong []string, w *world) {
-	w = &world{loop: newLoop(s.Seed), story: s, log: log, began: time.Now(), runs: newLog(s.Clustered),
+// newWorld makes a deployment in which nothing runs yet.
+func newWorld(s story, log *slog.Logger) *world {
+	w := &world{loop: newLoop(s.Seed), story: s, log: log, began: time.Now(), runs: newLog(s.Clustered),
 		parts: map[string][]byte{}, values: map[string]value{}, consumers: map[string]*consumer{},
 		registrations: map[string][]byte{}, tellings: map[int]acceptance{}, active: map[string]int{}}
 	w.oracle = newOracle(w)
@@ -59,6 +60,11 @@ func play(s story, log *slog.Logger) (wrong []string, w *world) {
 		b := agent.Blueprint{Name: kind, Type: kind, Status: "active"}
 		w.agents[kind] = agents.Announced(b, runnerapi.Runner{}, "", true)
 	}
+	return w
+}
+
+// play runs the story to its end and returns what went wrong.
+func (w *world) play() (wrong []string) {
 	for n := range coordinatorCount {
 		w.startCoordinator(fmt.Sprintf("coordinator%d", n+1))
 	}
@@ -74,7 +80,10 @@ func play(s story, log *slog.Logger) (wrong []string, w *world) {
 		w.oracle.final()
 	}
 	w.end()
-	return w.oracle.wrong, w
+	for _, line := range w.oracle.about(strings.Join(w.oracle.wrong, " ")) {
+		w.log.Info("record", "is", line)
+	}
+	return w.oracle.wrong
 }
 
 // schedule puts what the story says into the loop.
@@ -153,10 +162,11 @@ func (w *world) request(q request) {
 	scope, key := "caller", fmt.Sprintf("key-%d", q.N)
 	var of acceptance
 	if q.What != "start" {
-		ok := false
-		if of, ok = w.awaitTold(q.Of); !ok {
+		told, ok := w.awaitTold(q.Of)
+		if !ok {
 			return
 		}
+		of = told
 	}
 	if q.What == "repeat" {
 		for _, first := range w.story.Requests {
@@ -251,7 +261,8 @@ func (q request) body(of acceptance) []byte {
 		b["max_attempts"] = q.With.Attempts
 	}
 	if q.With.Schema {
-		b["output_schema"] = json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`)
+		b["output_schema"] = json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}},
+			"required":["ok"]}`)
 	}
 	body, err := json.Marshal(b)
 	if err != nil {
@@ -293,6 +304,6 @@ func (w *world) end() {
 				a.done = nil
 			}
 		}
-		time.Sleep(20 * time.Second)
+		pause(context.Background(), 20*time.Second)
 	}
 }
