@@ -7,11 +7,8 @@ import (
 	"time"
 
 	"ao/nats/stream"
-<<<<<<< HEAD
-	"ao/shared/clock"
-=======
 	"ao/nats/subject"
->>>>>>> 26037d1f (simulation: whole deployments in virtual time, decided by a seed)
+	"ao/shared/clock"
 )
 
 // truncationCheck is how often a Follower checks whether history was truncated that it had not read.
@@ -82,7 +79,7 @@ func (w *Follower) missedEnd(ctx context.Context, ch Change) bool {
 		if err == nil || errors.Is(err, stream.ErrNotFound) {
 			return err != nil
 		}
-		pause(ctx, 100*time.Millisecond)
+		clock.Sleep(ctx, 100*time.Millisecond)
 	}
 	return false
 }

@@ -224,3 +224,5 @@ func conform(t *testing.T, l recordLog) {
 	must(err)
 	is("waiting in all", q.Pending, uint64(2))
 }
+
+func TestMain(m *testing.M) { natstest.Main(m) }

@@ -193,7 +193,13 @@ const (
 	requeued   = control.Signal(1 << 17)
 )
 
-// wire is what serve/parts does.
+// whole is what a coordinator without a high-water mark knows of lost records: there are none.
+type whole struct{}
+
+// Affects reports whether records after a sequence may be lost.
+func (whole) Affects(uint64) bool { return false }
+
+// wire is what serve/parts does, but for the high-water mark, webhooks, definitions and registries.
 func (c *coordinator) wire(log *slog.Logger) {
 	h := c.history
 	reads := record.NewReadBarrier(c.client, h)
@@ -201,9 +207,9 @@ func (c *coordinator) wire(log *slog.Logger) {
 	hearing := lease.NewHeartbeats(c.client, leaseTime, log)
 	commands := &runners.Commander{Bus: c, Credential: c.registry.Credential, Log: log,
 		ListeningFor: hearing.Listening}
-	torn := record.NewCrashRepair(c.client, h, reads, log)
+	torn := record.NewCrashRepair(c.client, h, reads, whole{}.Affects, log)
 	ends := record.NewEndWriter(record.Needs{Records: records, Stream: c.client, History: h, Barrier: reads,
-		Heartbeats: hearing, Stopper: commands, Log: log})
+		Heartbeats: hearing, Stopper: commands, Damaged: whole{}.Affects, Log: log})
 	c.leases = lease.New(lease.Config{History: h, Ends: ends, Heartbeats: hearing, Commands: struct {
 		*runners.Commander
 		*runners.Registry
@@ -224,7 +230,9 @@ func (c *coordinator) wire(log *slog.Logger) {
 			*runners.Registry
 			*lease.Heartbeats
 			*lease.Controller
-		}{c.registry, hearing, c.leases}})
+			*record.EndWriter
+			whole
+		}{c.registry, hearing, c.leases, ends, whole{}}})
 	agents := c.agents
 	c.service = runs.New(runs.Needs{
 		Limits:  runs.Limits{Payload: 1 << 20, Depth: 8, NoMatch: noMatch, Waiting: 10_000},
