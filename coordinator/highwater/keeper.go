@@ -64,6 +64,7 @@ type Keeper struct {
 	removals   int       // in progress
 	unsure     time.Time // when a removal failed, which NATS may do later all the same
 	skipped    int
+	closing    bool
 	reconciled time.Time
 	rebuilds   uint64 // of the projection, when it was asked to read RUNS again
 	reached    []progress
@@ -108,6 +109,17 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// Close raises the mark a last time, at a clean end.
+func (k *Keeper) Close(ctx context.Context) error {
+	return k.locked(func() error {
+		k.closing = true
+		if err := k.check(ctx); err != nil {
+			return err
+		}
+		return k.raise(ctx)
+	})
 }
 
 // settled reports whether RUNS was compared since the connection was lost. The caller holds mu.
@@ -180,7 +192,7 @@ func (k *Keeper) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m != nil && m.Incarnation != incarnation(s) && restored(ctx, k, s) {
+	if m != nil && m.Incarnation != incarnation(s) && (m.Seq == 0 || restored(ctx, k, s)) {
 		m = nil
 	}
 	if m == nil || m.Written.IsZero() { // nothing was marked yet
@@ -282,7 +294,8 @@ func (k *Keeper) raise(ctx context.Context) error {
 	})
 	stale := seq < next.Seq || s.Last < seq // it is being read again
 	ended := len(next.Removing) != len(k.known.Removing)
-	fresh := time.Since(next.Written) > 0 && time.Since(next.Written) < Every*9/10 // another coordinator has raised it
+	age := time.Since(next.Written)
+	fresh := age > 0 && age < Every*9/10 && !k.closing // another coordinator has raised it
 	durable := k.durable(seq)
 	if !stale && (ended || k.rev == 0 || !fresh && (seq > next.Seq || durable > next.Durable)) {
 		next.Seq, next.Last = seq, last

@@ -223,11 +223,17 @@ func TestAnUnreadableRecord(t *testing.T) {
 func TestAnotherNATS(t *testing.T) {
 	t.Parallel()
 	r := fill(t, 8)
-	r.stop()
+	r.post("/agents", `{"name":"mind"}`).want(201)
+	r.submit(`{"agent_name":"mind","prompt":"it is the last record"}`)
+	end, err := r.bus.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stop() // marks the last record
 	r.p = natstest.Proc(t, natstest.SyncAlways)
 	again := start(t, r.on)
 	l := again.ledgerAs("the damage is known", resolved)
-	if l.OK || !strings.Contains(l.Damages[0].Message, "was created anew") {
+	if l.OK || !strings.HasSuffix(l.Damages[0].Message, fmt.Sprint("the one before had reached ", end.Last)) {
 		t.Errorf("the ledger says %+v", l.Damages)
 	}
 	again.work(r.starts.do, echo("tool"))

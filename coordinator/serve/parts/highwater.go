@@ -62,6 +62,13 @@ func newDamage(c *Coordinator) *damage.Controller {
 func (c *Coordinator) keepHighwater(ctx context.Context) error {
 	tick := time.NewTicker(highwater.Every / 10)
 	defer tick.Stop()
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if c.bus.Connected() {
+			_ = c.Highwater.Close(last) // else the mark is a second older
+		}
+	}()
 	for {
 		if err := c.Highwater.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			c.log.Debug("the high-water mark was not kept, retrying", "err", err)
