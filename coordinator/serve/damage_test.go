@@ -97,11 +97,12 @@ func (s *stack) ledgerAs(what string, ok func(ledger.Report) bool) (r ledger.Rep
 
 func resolved(r ledger.Report) bool { return len(r.Damages) > 0 && r.Damages[0].ResolvedAt != nil }
 
-// TestAFlippedBit: a crashed server cuts the history at a flipped bit. Coordinators and the ledger say so, no run
+// TestAFlippedBit: a crashed server cuts the history at a flipped bit. Two coordinators and the ledger say so, no run
 // starts twice, new runs are taken again once the affected ones are known, and an admin accepts the damage.
 func TestAFlippedBit(t *testing.T) {
 	t.Parallel()
 	r := fill(t, 640)
+	other := r.another(func(c *serve.Config) { r.on(c); c.NATS.DataDir = t.TempDir() })
 	before, err := r.bus.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +127,13 @@ func TestAFlippedBit(t *testing.T) {
 	natstest.Until(t, "the coordinator is ready", func() bool { return r.get("/ready").status == 200 })
 	r.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
 	r.post("/ledger/accept", "").want(200)
-	r.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK && len(l.Damages) == 1 })
+	for _, s := range []*stack{r.stack, other} {
+		s.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK && len(l.Damages) == 1 })
+	}
+	natstest.Until(t, "both coordinators show the same", func() bool {
+		one, two := r.get("/runs?limit=1000"), other.get("/runs?limit=1000")
+		return one.status == 200 && one.body == two.body
+	})
 	r.starts.wantOnce(t)
 }
 
