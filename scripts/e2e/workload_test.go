@@ -134,10 +134,13 @@ func (c *workload) end() {
 // everyKind waits until each kind of work was started and completed once more.
 func (c *workload) everyKind(t *testing.T) {
 	t.Helper()
+	want := make([]int64, len(kinds)) // of all kinds at once: one after the other it would take as long as all of them
+	for i := range kinds {
+		want[i] = c.round[i].Load() + 2 // the first may have been under way
+	}
 	for i, kind := range kinds {
-		want := c.round[i].Load() + 2 // the first may have been under way
-		if !natstest.Poll(time.Minute, func() bool { return c.round[i].Load() >= want || t.Failed() }) {
-			t.Fatalf("%s: %d rounds after a minute, want %d", kind.name, c.round[i].Load(), want)
+		if !natstest.Poll(time.Minute, func() bool { return c.round[i].Load() >= want[i] || t.Failed() }) {
+			t.Fatalf("%s: %d rounds after a minute, want %d", kind.name, c.round[i].Load(), want[i])
 		}
 	}
 	if t.Failed() {
