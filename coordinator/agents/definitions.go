@@ -20,6 +20,9 @@ import (
 func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	b, err := readDefinition(raw)
 	v := (&Resolved{Blueprint: b}).view(nil)
+	if err == nil {
+		err = refuseMask(b.MCPServers)
+	}
 	if err != nil {
 		return v, err
 	}
@@ -58,6 +61,16 @@ func readDefinition(raw []byte) (agent.Blueprint, error) {
 	return b, nil
 }
 
+// refuseMask refuses servers as a caller sees them who may not see their secrets.
+func refuseMask(servers []byte) error {
+	at := agent.MaskedAt(servers)
+	if at == "" {
+		return nil
+	}
+	return fault.Newf(fault.Invalid, "%.200s holds •••• in place of a secret: send the secret itself, or leave "+
+		"mcp_servers out to keep what is stored", at).With("field", at)
+}
+
 // ChangeAgent sets the members that patch names; null removes a member (RFC 7396, top level only). It changes nothing
 // where the tag does not match. Where a file defines the agent, the file is changed.
 func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, match Match) (View, error) {
@@ -71,6 +84,14 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 	changes, err = agent.CanonicalNames(changes)
 	if err != nil {
 		return View{}, err
+	}
+	for _, ch := range changes {
+		if ch.Key != "mcp_servers" {
+			continue
+		}
+		if err := refuseMask(ch.Value); err != nil {
+			return View{}, err
+		}
 	}
 	if f, ok := a.folders.current(name); ok {
 		return a.changeFile(ctx, f, changes, match)

@@ -570,6 +570,14 @@ func TestSecretsOfAgentsAreMasked(t *testing.T) {
 	for _, headers := range [][]string{{s.run}, {s.read}, {cookie, page}} { // what was shown to them is not saved
 		s.call("PATCH", "/agents/armed", `{"mcp_servers":`+hidden+`}`, headers...).want(403)
 	}
+	// Nor does an administrator save what was shown to others.
+	for _, g := range []got{s.call("PATCH", "/agents/armed", `{"mcp_servers":`+hidden+`}`, s.admin),
+		s.post("/agents", `{"name":"copy","mcp_servers":`+hidden+`}`, s.admin)} {
+		if m := g.want(400); m["field"] != "mcp_servers.one.args[1]" {
+			t.Errorf("a mask is refused with %v", m)
+		}
+	}
+	s.call("PATCH", "/agents/armed", `{"description":"x"}`, s.admin).want(200)
 	if got := string(into[agent.Blueprint](s.get("/agents/armed", s.admin), 200).MCPServers); got != shown {
 		t.Errorf("the definition is changed by being shown: %s", got)
 	}

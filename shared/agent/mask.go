@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"ao/shared/strictjson"
@@ -26,10 +28,27 @@ func maskMember(name string, value json.RawMessage) json.RawMessage {
 	switch {
 	case strings.EqualFold(name, "env"), strings.EqualFold(name, "headers"):
 		return eachMember(value, func(string, json.RawMessage) json.RawMessage { return masked })
-	case secretName(name) && len(value) > 0 && strings.IndexByte("{ntf", value[0]) < 0:
-		return masked
+	case secretName(name):
+		return maskSecret(value)
 	}
 	return maskValue(value)
+}
+
+// maskSecret hides the value of a secret's name; of an object, the values of its members, at any depth. Numbers and
+// the like are shown there: a port is no secret.
+func maskSecret(value json.RawMessage) json.RawMessage {
+	switch {
+	case len(value) == 0, strings.IndexByte("ntf", value[0]) >= 0:
+		return value
+	case value[0] != '{':
+		return masked
+	}
+	return eachMember(value, func(name string, v json.RawMessage) json.RawMessage {
+		if len(v) > 0 && strings.IndexByte(`"[{`, v[0]) < 0 {
+			return maskMember(name, v)
+		}
+		return maskSecret(v)
+	})
 }
 
 // maskValue hides the secrets in a value of whatever kind.
@@ -69,16 +88,16 @@ func maskItems(array json.RawMessage) json.RawMessage {
 	if json.Unmarshal(array, &items) != nil {
 		return masked
 	}
-	out, follows := []byte{'['}, false
+	out, before := []byte{'['}, ""
 	for i, item := range items {
 		var word string
 		flag := json.Unmarshal(item, &word) == nil && secretFlag(word)
-		if follows && !flag {
+		if !flag && (secretFlag(before) || hidesNext(before, []string{word})) {
 			item = masked
 		} else {
 			item = maskValue(item)
 		}
-		follows = flag
+		before = word
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -103,4 +122,27 @@ func eachMember(object json.RawMessage,
 		out = append(append(append(out, name...), ':'), change(m.Key, m.Value)...)
 	}
 	return append(out, '}')
+}
+
+// MaskedAt returns where in the definitions of MCP servers a mask stands for a secret; empty: nowhere.
+func MaskedAt(servers json.RawMessage) string { return maskedAt("mcp_servers", servers) }
+
+func maskedAt(at string, value json.RawMessage) (found string) {
+	var text string
+	var items []json.RawMessage
+	switch {
+	case !bytes.Contains(value, []byte(mask)) && !bytes.Contains(value, []byte{'\\'}):
+	case json.Unmarshal(value, &text) == nil && strings.Contains(text, mask):
+		return at
+	case json.Unmarshal(value, &items) == nil:
+		for i := 0; i < len(items) && found == ""; i++ {
+			found = maskedAt(at+"["+strconv.Itoa(i)+"]", items[i])
+		}
+	case value[0] == '{':
+		members, _ := strictjson.Members(value)
+		for i := 0; i < len(members) && found == ""; i++ {
+			found = maskedAt(at+"."+members[i].Key, members[i].Value)
+		}
+	}
+	return found
 }

@@ -24,7 +24,21 @@ func TestMasked(t *testing.T) {
 		{`{"a":{"args":["-a", 1.50],"hops":[{"env":{"A":"s"}},[{"Headers":{"B":"s"},"n":1}]]}}`,
 			`{"a":{"args":["-a",1.50],"hops":[{"env":{"A":"••••"}},[{"Headers":{"B":"••••"},"n":1}]]}}`},
 		{`{"a":{"url":"https://me:s@x.example:8/p@1?key=s&n&e=#f"}}`,
-			`{"a":{"url":"https://••••@x.example:8/p@1?key=••••&••••&e=#f"}}`},
+			`{"a":{"url":"https://••••@x.example:8/p@1?key=••••&••••&e=#••••"}}`},
+		{`{"a":{"url":"https://x/#access_token=s","args":["--url=https://x/p#s&t"]}}`,
+			`{"a":{"url":"https://x/#••••","args":["--url=https://x/p#••••"]}}`},
+		{`{"a":{"args":["-u","me:s","-ume:s","--user=me:s","--proxy-user","me:s","-u","server.py","-U","me"]}}`,
+			`{"a":{"args":["-u","••••","-u••••","--user=••••","--proxy-user","••••","-u","server.py","-U","me"]}}`},
+		{`{"a":{"args":["--header","Authorization: Bearer s","-HX-Auth: s","Authorization: s","X-Api-Key:s","Bearer",` +
+			`"s","bearer s","Accept: text/plain"]}}`,
+			`{"a":{"args":["--header","••••","-HX-Auth:••••","Authorization:••••","X-Api-Key:••••","Bearer",` +
+				`"••••","bearer ••••","Accept: text/plain"]}}`},
+		{`{"a":{"args":["me:s@db:5432/x","--dsn=me:s@tcp(db)/x","git@host:x","@scope/pkg@1.2","x:8"]}}`,
+			`{"a":{"args":["••••@db:5432/x","--dsn=••••@tcp(db)/x","git@host:x","@scope/pkg@1.2","x:8"]}}`},
+		{`{"a":{"command":"curl -u me:s https://x","other":"curl --header 'Authorization: s' x","cmd":"curl 'Cookie: s' x"}}`,
+			`{"a":{"command":"curl -u ••••","other":"curl --header ••••","cmd":"curl 'Cookie:••••"}}`},
+		{`{"a":{"credentials":{"user":"me","value":"s","more":{"list":["s"],"n":1,"x":"s"},"port":8}}}`,
+			`{"a":{"credentials":{"user":"••••","value":"••••","more":{"list":"••••","n":1,"x":"••••"},"port":8}}}`},
 		{`{"a":{"url":"https:\/\/s@x","to":["nats://a:s@x,nats://s@y"]}}`,
 			`{"a":{"url":"https://••••@x","to":["nats://••••@x,nats://••••@y"]}}`},
 		{`{"a":{"url":"https:\/\/x/\u003c"}}`, `{"a":{"url":"https:\/\/x/\u003c"}}`},
@@ -58,6 +72,19 @@ func TestMaskingTakesTimeInProportion(t *testing.T) {
 		Blueprint{MCPServers: []byte(`{"a":{"command":"` + text + `"}}`)}.Masked()
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("1 MiB of %q took %s", unit, took)
+		}
+	}
+}
+
+func TestAMaskIsFound(t *testing.T) {
+	for servers, want := range map[string]string{
+		``: "", `{}`: "", `{"a":{"url":"https://x","args":["-v",1,null,{}]}}`: "",
+		`{"a":{"env":{"A":"x","KEY":"••••"}}}`:               "mcp_servers.a.env.KEY",
+		`{"a":{},"b":{"args":["x","--dsn=••••@db"]}}`:        "mcp_servers.b.args[1]",
+		`{"a":{"url":"https://\u2022\u2022\u2022\u2022@x"}}`: "mcp_servers.a.url",
+	} {
+		if got := MaskedAt([]byte(servers)); got != want {
+			t.Errorf("%s: %q, want %q", servers, got, want)
 		}
 	}
 }
