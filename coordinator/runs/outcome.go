@@ -2,12 +2,10 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/strictjson"
@@ -95,7 +93,7 @@ func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 		return Outcome{of, &res}, nil
 	case ok && f.Kind == fault.Conflict && of.ID != "": // it has none, or has not ended
 		of.WaitingFor = r.waiting(of)
-		noteTreeStop(ctx, r.stream, &of)
+		r.noteTreeStop(ctx, &of)
 		return Outcome{Run: of}, nil
 	}
 	return Outcome{}, err
@@ -110,28 +108,9 @@ func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 	}
 	if err == nil {
 		shown.WaitingFor = r.waiting(shown)
-		noteTreeStop(ctx, r.stream, &shown)
+		r.noteTreeStop(ctx, &shown)
 	}
 	return shown, err
-}
-
-// noteTreeStop notes with which session's tree a run was stopped. Of an attempt only the request to stop it has that;
-// where NATS does not answer, it stays unknown.
-func noteTreeStop(ctx context.Context, stream Stream, of *run.Run) {
-	if of.Status != run.Stopped {
-		return
-	}
-	if of.Error != nil {
-		of.StoppedWith, _ = of.Error.Text("stopped_with")
-	}
-	if of.StoppedWith != "" || of.RunnerID == "" {
-		return
-	}
-	m, err := stream.Last(ctx, subject.Stopping(subject.Partition(of.SessionID), of.ID))
-	var s run.Stop
-	if err == nil && json.Unmarshal(m.Body, &s) == nil {
-		of.StoppedWith = s.With
-	}
 }
 
 // Result returns the result of an ended run. A run without a result, or one that has not ended, is a Conflict.

@@ -70,6 +70,7 @@ type Records interface {
 // Stream reads the records.
 type Stream interface {
 	Last(ctx context.Context, subj string) (bus.Message, error)
+	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
 	State(ctx context.Context) (bus.State, error)
 }
 
@@ -141,6 +142,8 @@ type readHistory interface {
 	InStoppedTree(session string) bool // runs below it are stopped at once, as far as the projection knows
 	Open(session string) []projection.Active
 	Get(ctx context.Context, id string) (run.Run, error)
+	Trace(ctx context.Context, id string) (projection.Trace, error)
+	Session(ctx context.Context, id string) (run.Session, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Count(ctx context.Context, q projection.Query) (projection.Count, error)

@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -297,6 +298,62 @@ func TestWhatIsBelowARun(t *testing.T) {
 	}
 	s.request(subject.APIRunsGet, `{"run_id":"`+top.RunID+`","tree":true}`).want(400)
 	s.verified()
+}
+
+// A session inside a stopped tree says that what is open below it is stopping. A run that was stopped by its own name
+// before says with which tree, also when it has ended.
+func TestInsideAStoppedTree(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	end := make(chan struct{})
+	w := s.workAs(thinker("minds"), func(run.Queued) run.Outcome {
+		<-end
+		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}
+	})
+	s.post("/agents", `{"name":"mind"}`).want(201)
+	top := s.submit(holds)
+	child := s.submit(under(top.SessionID, ""))
+	grandchild := s.submit(under(child.SessionID, ""))
+	other := s.submit(under(child.SessionID, ""))
+	for _, r := range []runs.Accepted{top, child, grandchild, other} {
+		s.until(r.RunID, run.Running)
+	}
+	w.silence() // nothing ends before the test says so
+	for _, r := range []runs.Accepted{grandchild, top} {
+		if a := into[stopped](s.post("/runs/"+r.RunID+"/stop", ""), 200); a.Status != string(run.Stopping) {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if a := into[stopped](s.get("/sessions/"+child.SessionID), 200); a.Below == nil || a.Below.Stopping {
+		t.Errorf("before the tree is stopped: %+v", a.Below)
+	}
+	s.post("/sessions/"+top.SessionID+"/stop", `{"tree":true}`).want(200)
+	for _, r := range []runs.Accepted{top, child} {
+		if a := into[stopped](s.get("/sessions/"+r.SessionID), 200); a.Below == nil || !a.Below.Stopping {
+			t.Errorf("session %s: %+v", r.SessionID, a.Below)
+		}
+	}
+	all := []runs.Accepted{top, child, grandchild, other}
+	for _, r := range all {
+		if got := into[run.Run](s.get("/runs/"+r.RunID), 200); got.StoppedWith != top.SessionID {
+			t.Errorf("%s is stopping with the tree of %q, want %s", r.RunID, got.StoppedWith, top.SessionID)
+		}
+	}
+	close(end)
+	for _, r := range all {
+		s.until(r.RunID, run.Stopped)
+		if got := into[run.Run](s.get("/runs/"+r.RunID), 200); got.StoppedWith != top.SessionID {
+			t.Errorf("%s was stopped with the tree of %q, want %s", r.RunID, got.StoppedWith, top.SessionID)
+		}
+		if e := s.get("/runs/" + r.RunID + "/explain"); !strings.Contains(e.body, "all that is below session "+
+			top.SessionID) {
+			t.Errorf("nothing explains which tree was stopped: %s", e.body)
+		}
+	}
+	s.post("/sessions/"+child.SessionID+"/stop", `{"tree":true}`).want(200) // later: it changes nothing
+	if got := into[run.Run](s.get("/runs/"+other.RunID), 200); got.StoppedWith != top.SessionID {
+		t.Errorf("after a later stop: %q", got.StoppedWith)
+	}
 }
 
 // A session's token stops a tree only below its own session.

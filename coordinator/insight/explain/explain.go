@@ -71,6 +71,9 @@ func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint6
 	if live && !r.Status.Final() {
 		e.WaitsFor, e.Summary = x.obstacle(r, a, inside)
 	} else {
+		if r.Status == run.Stopped && n.stoppedWith == "" {
+			n.stoppedWith = x.StoppedWith(ctx, r)
+		}
 		e.Summary = conclusion(t, e.Story, n.stoppedWith)
 	}
 	return e, live || r.Status.Final(), nil

@@ -27,6 +27,9 @@ type Explainer struct {
 	Heard interface {
 		Of(key string) (heard, ends time.Time, ok bool)
 	}
+	// the session whose tree was stopped, and a stopped run with it; empty: none
+	StoppedWith func(ctx context.Context, r run.Run) string
+
 	Members func() []runnerapi.Member
 	Parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent
 	Ready   func() error

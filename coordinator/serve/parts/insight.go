@@ -20,7 +20,8 @@ func (c *Coordinator) wireInsight() {
 	c.Explainer = &explain.Explainer{
 		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.VisibleEvents},
 		History: c.History, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
-		Members: members, Parting: c.runnerAgents.Departure, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
+		Members: members, Parting: c.runnerAgents.Departure,
+		StoppedWith: c.runsService.StoppedWith, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
 	}
 	c.Preview = &preview.Previewer{
 		WholeOnly: c.WholeOnly, Runners: c.Explainer.Candidates,
