@@ -10,8 +10,9 @@ func New(n Needs) *Service {
 		},
 		Idempotency: &Idempotency{keys: n.Keys, stream: n.Stream, history: n.History, torn: n.Torn},
 		records:     n.Records, stream: n.Stream, torn: n.Torn, history: n.History, reads: n.Reads, runners: n.Runners,
-		queues:  n.Queues,
-		version: n.Version, ready: n.Ready, checkDisk: n.CheckDisk, waiting: n.Waiting, retry: n.Retry,
+		treeStops: TreeStops{n.History, n.Stream},
+		queues:    n.Queues,
+		version:   n.Version, ready: n.Ready, checkDisk: n.CheckDisk, waiting: n.Waiting, retry: n.Retry,
 		spans: n.Spans, meter: newRunMeter(n.Metrics), maxWaiting: n.Limits.Waiting,
 	}
 	s.Stopper = &Stopper{ends: n.Ends, records: n.Records, history: n.History, reads: n.Reads, show: s.Show,

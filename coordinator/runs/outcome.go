@@ -93,7 +93,7 @@ func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 		return Outcome{of, &res}, nil
 	case ok && f.Kind == fault.Conflict && of.ID != "": // it has none, or has not ended
 		of.WaitingFor = r.waiting(of)
-		r.noteTreeStop(ctx, &of)
+		r.treeStops.note(ctx, &of)
 		return Outcome{Run: of}, nil
 	}
 	return Outcome{}, err
@@ -108,7 +108,7 @@ func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 	}
 	if err == nil {
 		shown.WaitingFor = r.waiting(shown)
-		r.noteTreeStop(ctx, &shown)
+		r.treeStops.note(ctx, &shown)
 	}
 	return shown, err
 }

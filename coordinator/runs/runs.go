@@ -143,7 +143,6 @@ type readHistory interface {
 	Open(session string) []projection.Active
 	Get(ctx context.Context, id string) (run.Run, error)
 	Trace(ctx context.Context, id string) (projection.Trace, error)
-	Session(ctx context.Context, id string) (run.Session, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Count(ctx context.Context, q projection.Query) (projection.Count, error)

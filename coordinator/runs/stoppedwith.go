@@ -4,20 +4,34 @@ import (
 	"context"
 	"encoding/json"
 
+	"ao/coordinator/projection"
+	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
 
-// noteTreeStop notes with which session's tree a run was stopped.
-func (r *Service) noteTreeStop(ctx context.Context, of *run.Run) {
+// TreeStops finds out with which session's tree a run was stopped.
+type TreeStops struct {
+	History interface {
+		Trace(ctx context.Context, id string) (projection.Trace, error)
+		Session(ctx context.Context, id string) (run.Session, error)
+	}
+	Stream interface {
+		Last(ctx context.Context, subj string) (bus.Message, error)
+		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+	}
+}
+
+// note sets StoppedWith of a stopped run.
+func (t TreeStops) note(ctx context.Context, of *run.Run) {
 	if of.Status == run.Stopped {
-		of.StoppedWith = r.StoppedWith(ctx, *of)
+		of.StoppedWith = t.StoppedWith(ctx, *of)
 	}
 }
 
 // StoppedWith returns the session whose tree was stopped, and a stopped run with it. Empty: the run was stopped by its
 // own name, or NATS does not answer.
-func (r *Service) StoppedWith(ctx context.Context, of run.Run) string {
+func (t TreeStops) StoppedWith(ctx context.Context, of run.Run) string {
 	if of.Error != nil {
 		if with, _ := of.Error.Text("stopped_with"); with != "" {
 			return with
@@ -26,7 +40,7 @@ func (r *Service) StoppedWith(ctx context.Context, of run.Run) string {
 	if of.RunnerID == "" {
 		return ""
 	}
-	m, err := r.stream.Last(ctx, subject.Stopping(subject.Partition(of.SessionID), of.ID))
+	m, err := t.Stream.Last(ctx, subject.Stopping(subject.Partition(of.SessionID), of.ID))
 	var s run.Stop
 	if err != nil || json.Unmarshal(m.Body, &s) != nil {
 		return ""
@@ -34,19 +48,19 @@ func (r *Service) StoppedWith(ctx context.Context, of run.Run) string {
 	if s.With != "" {
 		return s.With
 	}
-	return r.treeStoppedAfter(ctx, of, m.Seq)
+	return t.after(ctx, of, m.Seq)
 }
 
-// treeStoppedAfter looks for the stop of a tree while a run was already stopping: the run has one request to stop it,
+// after looks for the stop of a tree while a run was already stopping: the run has one request to stop it,
 // which was written before.
-func (r *Service) treeStoppedAfter(ctx context.Context, of run.Run, seq uint64) (with string) {
-	t, err := r.history.Trace(ctx, of.ID)
+func (t TreeStops) after(ctx context.Context, of run.Run, seq uint64) (with string) {
+	trace, err := t.History.Trace(ctx, of.ID)
 	if err != nil {
 		return ""
 	}
-	before := t.End
+	before := trace.End
 	for id, n := of.SessionID, 0; id != "" && n <= run.MaxDepth; n++ {
-		stops, err := r.stream.Records(ctx, subject.Tree(subject.Partition(id), id, "*"), seq, maxTreeStops)
+		stops, err := t.Stream.Records(ctx, subject.Tree(subject.Partition(id), id, "*"), seq, maxTreeStops)
 		if err != nil {
 			return with
 		}
@@ -57,7 +71,7 @@ func (r *Service) treeStoppedAfter(ctx context.Context, of run.Run, seq uint64) 
 				before, with = m.Seq, id // the first one counts
 			}
 		}
-		s, err := r.history.Session(ctx, id)
+		s, err := t.History.Session(ctx, id)
 		if err != nil { // it was deleted
 			return with
 		}

@@ -26,6 +26,7 @@ type Service struct {
 	stream      Stream
 	torn        Torn
 	history     readHistory
+	treeStops   TreeStops
 	reads       Freshness
 	runners     Runners
 	queues      Queues

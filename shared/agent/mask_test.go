@@ -35,7 +35,8 @@ func TestMasked(t *testing.T) {
 				`"••••","bearer ••••","Accept: text/plain"]}}`},
 		{`{"a":{"args":["me:s@db:5432/x","--dsn=me:s@tcp(db)/x","git@host:x","@scope/pkg@1.2","x:8"]}}`,
 			`{"a":{"args":["••••@db:5432/x","--dsn=••••@tcp(db)/x","git@host:x","@scope/pkg@1.2","x:8"]}}`},
-		{`{"a":{"command":"curl -u me:s https://x","other":"curl --header 'Authorization: s' x","cmd":"curl 'Cookie: s' x"}}`,
+		{`{"a":{"command":"curl -u me:s https://x","other":"curl --header 'Authorization: s' x",` +
+			`"cmd":"curl 'Cookie: s' x"}}`,
 			`{"a":{"command":"curl -u ••••","other":"curl --header ••••","cmd":"curl 'Cookie:••••"}}`},
 		{`{"a":{"credentials":{"user":"me","value":"s","more":{"list":["s"],"n":1,"x":"s"},"port":8}}}`,
 			`{"a":{"credentials":{"user":"••••","value":"••••","more":{"list":"••••","n":1,"x":"••••"},"port":8}}}`},

@@ -11,6 +11,7 @@ import (
 	"ao/coordinator/ledger"
 	"ao/coordinator/preview"
 	"ao/coordinator/projection"
+	"ao/coordinator/runs"
 	"ao/nats/subject"
 )
 
@@ -21,7 +22,8 @@ func (c *Coordinator) wireInsight() {
 		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.VisibleEvents},
 		History: c.History, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
 		Members: members, Parting: c.runnerAgents.Departure,
-		StoppedWith: c.runsService.StoppedWith, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
+		StoppedWith: runs.TreeStops{History: c.History, Stream: c.bus}.StoppedWith,
+		Ready:       c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
 	}
 	c.Preview = &preview.Previewer{
 		WholeOnly: c.WholeOnly, Runners: c.Explainer.Candidates,
