@@ -40,7 +40,12 @@ func (w *world) inject(f faultEvent) {
 		w.garbage(f.Who)
 	default:
 		w.active[f.What]++
-		over(func() { w.active[f.What]-- })
+		over(func() {
+			w.active[f.What]--
+			if f.What == slow {
+				w.slowUntil = time.Now()
+			}
+		})
 	}
 }
 

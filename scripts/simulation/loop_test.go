@@ -128,14 +128,14 @@ func (l *loop) run(until time.Time, over func() bool) {
 func (l *loop) act(a *act) {
 	l.steps++
 	answer := a.do()
+	l.check(a.key) // first: whoever asked goes on at once
 	if a.done != nil {
 		if answer > 0 {
-			l.after(answer, "answer "+a.key, func() { close(a.done) })
+			l.push(&act{key: "answer " + a.key, done: a.done, do: func() time.Duration { return 0 }}, answer)
 		} else {
 			close(a.done)
 		}
 	}
-	l.check(a.key)
 }
 
 // take orders what has arrived: by key, so that the order in which goroutines came does not matter.

@@ -145,6 +145,7 @@ func (o *oracle) written(c *client, entries []entry) {
 		}
 		switch at := o.beats[c.name+" "+rec.Key]; {
 		case o.damaged[end.SessionID]:
+		case o.active[slow] > 0 || time.Since(o.slowUntil) < leaseTime: // decided long before
 		case end.Error.Code == run.CodeDisconnected && time.Since(at) < leaseTime*2/3:
 			o.fail("%s failed run %s as disconnected, whose heartbeat it heard %s before", c.name, rec.Run,
 				time.Since(at))

@@ -43,7 +43,8 @@ type world struct {
 	calling      int
 	tellings     map[int]acceptance // by request
 
-	active map[string]int // faults that last, counted
+	active    map[string]int // faults that last, counted
+	slowUntil time.Time      // when the last slow time ended
 }
 
 const coordinatorCount = 3
