@@ -9,7 +9,7 @@ func (x *ActiveRuns) Oldest() uint64 {
 		if f.head == nil {
 			return f.seq + 1
 		}
-		return f.head.first
+		return f.head.First
 	})
 }
 

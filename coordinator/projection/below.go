@@ -24,7 +24,7 @@ func (x *Index) Below(id string, most int) (n int, oldest []string) {
 		above = above[:len(above)-1]
 		for i := math.MaxInt; i > 0; { // backwards: a removal moves the last one to its place
 			x.p.reading(func(f *reducer) {
-				all := f.trees.below[s.id]
+				all := f.trees.below[s.Ident]
 				end := min(i, len(all))
 				i = max(0, end-belowStep)
 				for _, below := range all[i:end] {
@@ -34,9 +34,9 @@ func (x *Index) Below(id string, most int) (n int, oldest []string) {
 					seen[below] = true
 					n += len(below.live)
 					for _, r := range below.live[:min(len(below.live), most)] {
-						runs = append(runs, openRun{r.first, r})
+						runs = append(runs, openRun{r.First, r})
 					}
-					if len(f.trees.below[below.id]) > 0 {
+					if len(f.trees.below[below.Ident]) > 0 {
 						above = append(above, below)
 					}
 				}

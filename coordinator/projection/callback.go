@@ -27,8 +27,8 @@ func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 // parentOf returns the session that a run names as its parent; nil if it does not exist any more. A session with the
 // same id that is younger than the run is another one.
 func (t *tables) parentOf(r *row) *session {
-	s := t.sessions[identOf(sessionPrefix, r.parent)]
-	if r.parent == "" || s == nil || s.firstRow.first > r.first {
+	s := t.sessions[identOf(sessionPrefix, r.Parent)]
+	if r.Parent == "" || s == nil || s.firstRow.First > r.First {
 		return nil
 	}
 	return s
@@ -37,7 +37,7 @@ func (t *tables) parentOf(r *row) *session {
 // addPending notes that the parent of an ended run is to be called back.
 func (d *callbacks) addPending(r *row) {
 	p := d.parentOf(r)
-	if !r.callback || r.reported || p == nil {
+	if !r.Callback || r.Reported || p == nil {
 		return
 	}
 	d.dirty.addSession(p)
@@ -71,9 +71,9 @@ func (d *callbacks) hasPending(s *session) bool {
 }
 
 func (d *callbacks) isPending(r *row) bool {
-	waits := r.reported && r.turn != nil && r.turn.live != nil && !r.turn.claimedByRunner ||
+	waits := r.Reported && r.turn != nil && r.turn.live != nil && !r.turn.ClaimedByRunner ||
 		d.inReservedTurn(r) // the turn may return it
-	if r.live != nil || !r.callback || r.reported && !waits {
+	if r.live != nil || !r.Callback || r.Reported && !waits {
 		return false
 	}
 	p := d.parentOf(r)
@@ -92,15 +92,15 @@ func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int
 	var children []*row
 	for _, id := range c.Children {
 		r := d.runs[identOf(runPrefix, id)]
-		if r == nil || r.reported || !r.callback || r.live != nil || r.parent != rec.Session {
+		if r == nil || r.Reported || !r.Callback || r.live != nil || r.Parent != rec.Session {
 			continue
 		}
-		r.reported, r.suppressed, r.turn = true, c.Suppressed, turn
-		r.deliveries++
+		r.Reported, r.Suppressed, r.turn = true, c.Suppressed, turn
+		r.Deliveries++
 		if c.Suppressed {
 			r.turn = nil
-		} else if ch.row == nil || r.ended < ch.since { // of its children, the one that waited longest
-			ch.row, ch.since = r, r.ended
+		} else if ch.row == nil || r.Ended < ch.since { // of its children, the one that waited longest
+			ch.row, ch.since = r, r.Ended
 		}
 		touched(d.tables, r)
 		touched(d.tables, turn)
@@ -122,7 +122,7 @@ func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int
 		d.trees.stopTurn(turn)
 	}
 	if n := len(d.recent); n > 0 && n == cap(d.recent) { // before it grows
-		d.recent = slices.DeleteFunc(d.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
+		d.recent = slices.DeleteFunc(d.recent, func(r report) bool { return m.Time.Sub(r.At) > time.Hour })
 	}
 	d.recent = append(d.recent, report{m.Seq, m.Time})
 	return c.V, nil
@@ -131,7 +131,7 @@ func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int
 // dropReported removes reported children from what is pending for a parent.
 func (d *callbacks) dropReported(p *session) {
 	d.dirty.addSession(p)
-	p.pending = slices.DeleteFunc(p.pending, func(r *row) bool { return r.reported || r.evicted })
+	p.pending = slices.DeleteFunc(p.pending, func(r *row) bool { return r.Reported || r.Evicted })
 	if len(p.pending) == 0 {
 		p.pending = nil
 		delete(d.pending, p)
@@ -145,18 +145,18 @@ func (d *callbacks) dropReported(p *session) {
 // returnChildren ends a callback turn. If it was never claimed its children are pending again, and a later turn answers
 // to the session's own parent.
 func (d *callbacks) returnChildren(r *row) {
-	if r.claimedByRunner {
+	if r.ClaimedByRunner {
 		return
 	}
-	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.evicted })
+	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.Evicted })
 	if len(back) > 0 {
-		r.session.misses = uint16(min(int(r.session.misses)+1, math.MaxUint16))
+		r.session.Misses = uint16(min(int(r.session.Misses)+1, math.MaxUint16))
 	}
 	if len(back) > 0 || r.live.snap.Spec.IsCallbackTurn { // its list may be truncated
-		r.callback = false
+		r.Callback = false
 	}
 	for _, child := range back {
-		child.reported, child.turn = false, nil
+		child.Reported, child.turn = false, nil
 		touched(d.tables, child)
 		d.addPending(child)
 	}
@@ -170,30 +170,30 @@ func (ws *webhooks) applyNotified(ch *Change, rec subject.Record, m Record) (int
 	}
 	r := ws.runs[identOf(runPrefix, rec.Run)]
 	h := ws.of[r]
-	if r == nil || h == nil || rec.N <= h.n {
+	if r == nil || h == nil || rec.N <= h.N {
 		return n.V, nil
 	}
-	ch.Applied, ch.row, ch.since = true, r, r.ended
+	ch.Applied, ch.row, ch.since = true, r, r.Ended
 	ws.hosts.remove(h)
-	h.n, h.next = rec.N, m.Time
+	h.N, h.Next = rec.N, m.Time
 	if n.Status != run.NotifyAgain {
-		h.tries++
-		h.status, h.reason = n.HTTP, strings.Clone(n.Reason)
+		h.Tries++
+		h.Status, h.Reason = n.HTTP, strings.Clone(n.Reason)
 	}
 	switch n.Status {
 	case run.NotifyDelivered:
-		r.webhook = webhookDelivered
+		r.Webhook = webhookDelivered
 		delete(ws.of, r)
 	case run.NotifyDead:
-		r.webhook = webhookDead
+		r.Webhook = webhookDead
 	case run.NotifyAgain:
-		r.webhook, h.tries = webhookPending, 0
+		r.Webhook, h.Tries = webhookPending, 0
 	default:
 		if n.Next != nil {
-			h.next = *n.Next
+			h.Next = *n.Next
 		}
 	}
-	if r.webhook == webhookPending {
+	if r.Webhook == webhookPending {
 		ws.hosts.add(h)
 	}
 	return n.V, nil
@@ -211,7 +211,7 @@ func (f *reducer) applyBound(ch *Change, r *row, rec subject.Record, b run.Bound
 		) { // the state of another run, which this session must not read
 		return
 	}
-	r.session.bound = &binding{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
+	r.session.Bound = &binding{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
 	ch.Applied = true
 }
 
@@ -219,8 +219,8 @@ func (f *reducer) applyBound(ch *Change, r *row, rec subject.Record, b run.Bound
 // newest run.
 func (s *session) reply() (parent, mode string) {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.callback || mode != run.AsyncCallback {
-			parent, mode = r.parent, modes[r.mode]
+		if r.Callback || mode != run.AsyncCallback {
+			parent, mode = r.Parent, modes[r.ModeIndex]
 		}
 	}
 	return parent, mode
@@ -234,8 +234,8 @@ func (s *session) reply() (parent, mode string) {
 func (f *reducer) lowWater(told time.Time) uint64 {
 	k := lowWaterScan{f: f, least: f.seq + 1, oldest: map[*session]*row{}, resumed: map[*session]bool{}}
 	for _, r := range f.callbacks.recent {
-		if r.at.After(told) {
-			k.least = r.seq
+		if r.At.After(told) {
+			k.least = r.Seq
 			break
 		}
 	}
@@ -256,8 +256,8 @@ type lowWaterScan struct {
 // child keeps a run of which its parent has yet to be told.
 func (k *lowWaterScan) child(r *row) {
 	if p := k.f.parentOf(r); p != nil {
-		k.least = min(k.least, r.first)
-		if o := k.oldest[p]; o == nil || r.first < o.first {
+		k.least = min(k.least, r.First)
+		if o := k.oldest[p]; o == nil || r.First < o.First {
 			k.oldest[p] = r
 		}
 	}
@@ -269,7 +269,7 @@ func (k *lowWaterScan) open() {
 		if a := r.live.snap; a.Attempt == 0 || a.Claim == nil && a.Spec.Type == run.Resume {
 			k.resumed[r.session] = true
 		}
-		if r.callback {
+		if r.Callback {
 			k.child(r)
 		}
 		for _, child := range r.live.children {
@@ -295,7 +295,7 @@ func (k *lowWaterScan) owed() {
 	}
 	for _, to := range k.f.webhooks.hosts.first {
 		for _, h := range to.queue {
-			k.least = min(k.least, h.row.first)
+			k.least = min(k.least, h.row.First)
 		}
 	}
 }
@@ -304,15 +304,15 @@ func (k *lowWaterScan) owed() {
 func (k *lowWaterScan) resumes() {
 	for p, child := range k.oldest {
 		keep := p.firstRow
-		for r := p.firstRow; r != nil && r.first < child.first; r = r.next {
+		for r := p.firstRow; r != nil && r.First < child.First; r = r.next {
 			keep = r
 		}
-		k.least = min(k.least, keep.first)
+		k.least = min(k.least, keep.First)
 		k.resumed[p] = true
 	}
 	for s := range k.resumed {
 		if keep := s.newestClaimed(nil); keep != nil {
-			k.least = min(k.least, keep.first)
+			k.least = min(k.least, keep.First)
 		}
 	}
 }

@@ -21,29 +21,29 @@ const (
 )
 
 func callsOf(f *reducer, r *row) (c calls) {
-	if r.parent != "" {
-		c.orphan = f.sessions[identOf(sessionPrefix, r.parent)] == nil
-		if r.callback {
+	if r.Parent != "" {
+		c.orphan = f.sessions[identOf(sessionPrefix, r.Parent)] == nil
+		if r.Callback {
 			p := f.parentOf(r)
 			c.orphan = p == nil
 			c.parent = parentCall(r, p)
 		}
 	}
-	if r.webhook == webhookNone {
+	if r.Webhook == webhookNone {
 		return c
 	}
 	c.http = &run.CallbackState{Status: run.CallbackPending}
 	switch h := f.webhooks.of[r]; {
-	case r.webhook == webhookDelivered:
+	case r.Webhook == webhookDelivered:
 		c.http.Status = run.CallbackDelivered
 	case h == nil:
 		c.http.Status = run.CallbackWaiting
 	default:
-		c.http.Tries, c.http.HTTP, c.http.Reason = h.tries, h.status, h.reason
-		if r.webhook == webhookDead {
+		c.http.Tries, c.http.HTTP, c.http.Reason = h.Tries, h.Status, h.Reason
+		if r.Webhook == webhookDead {
 			c.http.Status = run.CallbackDead
 		} else {
-			next := h.next.UTC()
+			next := h.Next.UTC()
 			c.http.Next = &next
 		}
 	}
@@ -52,23 +52,23 @@ func callsOf(f *reducer, r *row) (c calls) {
 
 func parentCall(r *row, p *session) *run.CallbackState {
 	switch {
-	case r.reported && r.suppressed:
+	case r.Reported && r.Suppressed:
 		return &run.CallbackState{Status: run.CallbackSuppressed, Reason: reasonTree}
-	case r.reported:
+	case r.Reported:
 		c := &run.CallbackState{Status: run.CallbackDelivered}
-		if r.turn != nil && !r.turn.evicted {
+		if r.turn != nil && !r.turn.Evicted {
 			c.RunID = r.turn.runID()
 		}
 		return c
 	case p == nil:
 		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonGone}
-	case p.agentType != run.Autonomous:
+	case p.AgentType != run.Autonomous:
 		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonProcedural}
 	case !p.canReceiveCallback():
 		return &run.CallbackState{Status: run.CallbackUndeliverable, Reason: reasonNeverBegan}
 	case r.live != nil:
 		return &run.CallbackState{Status: run.CallbackWaiting}
-	case r.suppressed:
+	case r.Suppressed:
 		return &run.CallbackState{Status: run.CallbackSuppressed, Reason: reasonTree}
 	}
 	return &run.CallbackState{Status: run.CallbackPending}
@@ -77,8 +77,8 @@ func parentCall(r *row, p *session) *run.CallbackState {
 // sessionOf returns a session as readers see it.
 func sessionOf(f *reducer, s *session) run.Session {
 	v := s.view()
-	if s.parent != "" {
-		v.ParentGone = f.sessions[identOf(sessionPrefix, s.parent)] == nil
+	if s.Parent != "" {
+		v.ParentGone = f.sessions[identOf(sessionPrefix, s.Parent)] == nil
 	}
 	return v
 }
@@ -116,19 +116,19 @@ func (d *callbacks) pendingCallback(s *session, now time.Time) (o PendingCallbac
 		ReadAt:  now,
 		Session: s.sessionID(),
 		LastRun: s.lastEnded.runID(),
-		Ended:   moment(s.lastEnded.ended),
-		Misses:  int(s.misses),
+		Ended:   moment(s.lastEnded.Ended),
+		Misses:  int(s.Misses),
 	}
 	if r := s.newestClaimed(nil); r != nil {
 		o.LastClaimed = r.runID()
 	}
 	o.Parent, o.Mode = s.reply()
 	for _, r := range s.pending[:min(len(s.pending), maxTold)] {
-		if !r.evicted {
+		if !r.Evicted {
 			if len(o.Children) == 0 {
-				o.Deliveries = int(r.deliveries)
+				o.Deliveries = int(r.Deliveries)
 			}
-			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
+			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.Ended)})
 		}
 	}
 	return o, len(o.Children) > 0

@@ -59,9 +59,9 @@ func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 			j.apply(message(i+1, e))
 		}
 		s, _ := j.lookup("run_1")
-		if got := j.Totals(); s.status != run.Failed || s.attempt != 2 ||
+		if got := j.Totals(); s.status != run.Failed || s.Attempt != 2 ||
 			got != (Totals{Accepted: 1, Retried: 1, Failed: 1}) {
-			t.Errorf("%s: %s with attempt %d, %+v", say, s.status, s.attempt, got)
+			t.Errorf("%s: %s with attempt %d, %+v", say, s.status, s.Attempt, got)
 		}
 	}
 }

@@ -1,322 +1,226 @@
 package projection
 
 import (
-	"encoding/binary"
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/gob"
 	"errors"
-	"math"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
 	"slices"
-	"sort"
-	"time"
 
-	"ao/nats/stream"
 	"ao/shared/run"
 )
 
 // errDamaged says that a checkpoint is not what was written.
 var errDamaged = errors.New("it is damaged")
 
-// decoder reads what an encoder wrote. Anything impossible sets bad; then everything else reads as zero.
-type decoder struct {
-	raw           []byte
-	at            int
-	bad           bool
-	entry         byte
-	names         []string
-	first, before uint64
-	created, last int64
+// load builds the state from a checkpoint of a size. It decodes nothing whose checksum is wrong.
+func load(file io.ReaderAt, size int64, identity string, key func(string, int) string) (*reducer, error) {
+	content := io.NewSectionReader(file, 0, max(0, size-crc32.Size))
+	sum, want := crc32.New(castagnoli), make([]byte, crc32.Size)
+	_, err := io.Copy(sum, content)
+	if err == nil {
+		_, err = file.ReadAt(want, content.Size())
+	}
+	if err != nil || !bytes.Equal(sum.Sum(nil), want) {
+		return nil, errors.Join(errDamaged, err)
+	}
+	from := bufio.NewReader(io.NewSectionReader(content, 0, content.Size()))
+	header := checkpointHeader(identity)
+	if got, _ := from.ReadString('\n'); got != header {
+		return nil, fmt.Errorf("it has another version, or belongs to another stream: %.99q instead of %q", got, header)
+	}
+	l := &checkpointReader{
+		f:        newReducer(key),
+		sessions: map[uint64]*session{},
+		turns:    map[*row]uint64{},
+		children: map[*row][]uint64{},
+		pending:  map[*session][]uint64{},
+	}
+	var p part
+	for d := gob.NewDecoder(from); ; {
+		clear(p.Sessions) // gob leaves fields alone that were zero
+		clear(p.Runs)
+		p = part{Sessions: p.Sessions[:0], Runs: p.Runs[:0]} // memory is used again
+		err := d.Decode(&p)
+		if err == nil {
+			err = l.add(&p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		}
+		if p.End != nil {
+			l.join()
+			return l.f, nil
+		}
+	}
 }
 
-// kind reads the kind of the next entry; false: there is none.
-func (d *decoder) kind() bool {
-	if d.bad || d.entry == entryTrailer || d.at >= len(d.raw) {
-		return false
-	}
-	d.entry = d.byte()
-	return true
-}
-
-func (d *decoder) next(n uint64) []byte {
-	if d.bad || n > uint64(len(d.raw)-d.at) {
-		d.bad = true
-		return nil
-	}
-	b := d.raw[d.at : d.at+int(n)]
-	d.at += int(n)
-	return b
-}
-
-func (d *decoder) byte() byte {
-	if b := d.next(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (d *decoder) u() uint64 {
-	if d.bad {
-		return 0
-	}
-	v, n := binary.Uvarint(d.raw[d.at:])
-	if n <= 0 {
-		d.bad = true
-		return 0
-	}
-	d.at += n
-	return v
-}
-
-func (d *decoder) i() int64 {
-	v := d.u()
-	return int64(v>>1) ^ -int64(v&1)
-}
-
-func (d *decoder) opt(near int64) int64 {
-	v := d.u()
-	if v == 0 {
-		return 0
-	}
-	v--
-	return near + (int64(v>>1) ^ -int64(v&1))
-}
-
-func (d *decoder) text() string { return string(d.next(d.u())) }
-
-func (d *decoder) id() (i ident) {
-	i.odd = d.text()
-	if i.odd == "" {
-		copy(i.made[:], d.next(uint64(len(i.made))))
-	}
-	return i
-}
-
-func (d *decoder) instant(near int64) time.Time {
-	if ns := d.opt(near); ns != 0 {
-		return moment(ns)
-	}
-	return time.Time{}
-}
-
-func (d *decoder) firsts(near uint64) (all []uint64) {
-	n := d.u()
-	if n > uint64(len(d.raw)-d.at) { // each takes at least a byte
-		d.bad = true
-		return nil
-	}
-	for range n {
-		all = append(all, near+uint64(d.i()))
-	}
-	return all
-}
-
-// checkpointReader is a state being read. References between entries are resolved at the end.
+// checkpointReader builds a state from parts. Its maps hold links until everything is read.
 type checkpointReader struct {
-	*decoder
-	f         *reducer
-	lastEnded []uint64 // of each session
-	sessions  []uint64 // of each row
-	turns     []uint64 // of each row: the parent's turn that reports it
-	pending   map[*session][]uint64
-	reported  map[*row][]uint64
-	reserved  map[ident][]uint64
-	repeats   map[*row]ident
+	f        *reducer
+	sessions map[uint64]*session // by first
+	turns    map[*row]uint64
+	children map[*row][]uint64
+	pending  map[*session][]uint64
 }
 
-// name reads a text that came before or comes now.
-func (l *checkpointReader) name() string {
-	n := l.u()
-	if n == 0 {
-		s := l.f.scan.name(l.next(l.u()))
-		if len(l.names) < maxNames {
-			l.names = append(l.names, s)
+// add takes over a part. What the last part has again replaces what was before.
+func (l *checkpointReader) add(p *part) error {
+	for i := range p.Sessions {
+		l.session(&p.Sessions[i])
+	}
+	for i := range p.Runs {
+		if err := l.run(&p.Runs[i]); err != nil {
+			return err
 		}
-		return s
 	}
-	if n > uint64(len(l.names)) {
-		l.bad = true
-		return ""
+	for _, b := range p.Texts {
+		l.f.texts.put(b.No, b.Packed)
 	}
-	return l.names[n-1]
+	if p.End != nil {
+		l.end(p.End)
+	}
+	return nil
 }
 
-func (l *checkpointReader) session() {
-	flags := l.byte()
-	l.before += uint64(l.i())
-	s := &session{first: l.before}
-	var lastEnded uint64
-	if flags&flagEvicted == 0 {
-		s.id = l.id()
-		s.agent, s.agentType, s.dir = l.name(), l.name(), l.name()
-		if flags&flagParent != 0 {
-			s.parent = l.id().text(sessionPrefix)
-		}
-		l.last += l.i()
-		s.modified = l.last
-		lastEnded = uint64(l.opt(int64(s.first)))
-		l.pending[s] = l.firsts(s.first)
-		if len(l.pending[s]) == 0 {
-			delete(l.pending, s)
-		}
-		if b := (binding{l.text(), l.name(), l.name()}); b != (binding{}) {
-			s.bound = &b
-		}
-		s.misses = uint16(min(l.u(), math.MaxUint16))
-		s.runs = 1 // it is kept
-	}
-	all := l.f.sorder
-	i := sort.Search(len(all), func(i int) bool { return all[i].first >= s.first })
-	switch {
-	case i == len(all) && s.runs > 0:
-		l.f.sorder, l.lastEnded = append(all, s), append(l.lastEnded, lastEnded)
-	case i < len(all) && all[i].first == s.first:
-		all[i], l.lastEnded[i] = s, lastEnded
-	case s.runs > 0:
-		l.bad = true
-	}
-}
-
-func (l *checkpointReader) row() {
-	flags := l.u()
-	l.first += uint64(l.i())
-	r := &row{first: l.first, evicted: flags&flagEvicted != 0}
-	var of, by uint64
-	if !r.evicted {
-		of, by = l.body(r, flags)
-		if !r.plausible() {
-			l.bad = true
+func (l *checkpointReader) session(saved *savedSession) {
+	s := l.sessions[saved.Session.First]
+	if s == nil {
+		if saved.Runs == 0 {
 			return
 		}
-		if r.live != nil {
-			r.show()
+		s = &session{}
+		l.sessions[saved.Session.First] = s
+		l.f.sorder = append(l.f.sorder, s)
+	}
+	*s = saved.Session
+	s.runs = saved.Runs
+	for _, name := range []*string{&s.Agent, &s.AgentType, &s.Dir} {
+		*name = l.f.scan.name([]byte(*name))
+	}
+	put(l.pending, s, saved.Pending, len(saved.Pending) > 0)
+}
+
+func (l *checkpointReader) run(saved *savedRun) error {
+	f := l.f
+	r := l.rowAt(saved.Run.First)
+	if r == nil {
+		if saved.Run.Evicted {
+			return nil
+		}
+		r = &row{}
+		f.order = append(f.order, r)
+	}
+	*r = saved.Run
+	r.session = l.sessions[saved.Session]
+	for _, name := range []*string{&r.Agent, &r.Runner, &r.Dir} {
+		*name = f.scan.name([]byte(*name))
+	}
+	put(l.turns, r, saved.Turn, saved.Turn != 0)
+	put(l.children, r, saved.Children, len(saved.Children) > 0)
+	put(f.retryOf, r, saved.RetryOf, saved.RetryOf != ident{})
+	put(f.past, r, saved.Past, len(saved.Past) > 0)
+	put(f.webhooks.of, r, saved.Webhook, saved.Webhook != nil)
+	if saved.Webhook != nil {
+		saved.Webhook.row = r
+	}
+	if saved.Active == nil {
+		return nil
+	}
+	q, err := run.DecodeQueued(saved.Spec, f.scan.name)
+	saved.Active.Spec = &q.Spec
+	r.live = &live{snap: saved.Active}
+	r.show()
+	return err
+}
+
+// put sets or deletes an element of a map.
+func put[K comparable, V any](m map[K]V, k K, v V, is bool) {
+	if is {
+		m[k] = v
+	} else {
+		delete(m, k)
+	}
+}
+
+func (l *checkpointReader) end(e *savedEnd) {
+	f := l.f
+	f.seq, f.callbacks.recent, f.late.all = e.Seq, e.Recent, e.Late
+	f.changes.lost = e.Seq // earlier changes are unknown
+	maps.Copy(f.deleted, e.Deleted)
+	maps.Copy(f.trees.parents, e.Parents)
+	maps.Copy(f.trees.stopped, e.Stopped)
+	f.fingerprinted = uint64(copy(f.fingerprints[:], e.Fingerprints))
+	for _, p := range e.Reserved {
+		f.callbacks.reserved[p.Run] = reservation{p.Seq, p.Session, l.rowsAt(p.Children)}
+	}
+}
+
+// join links everything, and notes the work that is due.
+func (l *checkpointReader) join() {
+	f := l.f
+	f.sorder = slices.DeleteFunc(f.sorder, func(s *session) bool { return s.runs == 0 })
+	f.order = slices.DeleteFunc(f.order, func(r *row) bool { return r.Evicted })
+	f.sessions, f.runs = make(map[ident]*session, len(f.sorder)), make(map[ident]*row, len(f.order))
+	for _, s := range f.sorder {
+		s.runs = 0 // link counts them
+		f.sessions[s.Ident] = s
+		f.trees.children.add(s)
+	}
+	for _, r := range f.order {
+		f.runs[r.Ident] = r
+		link(f, r)
+		f.texts.use(r.Text)
+		f.texts.use(r.Failure)
+		if first, is := l.turns[r]; is {
+			r.turn = l.rowAt(first)
+		}
+		if first, is := l.children[r]; is {
+			r.live.children = l.rowsAt(first)
+		}
+		if h := f.webhooks.of[r]; h != nil && r.Webhook == webhookPending {
+			f.webhooks.hosts.add(h)
 		}
 	}
-	l.place(r, of, by)
+	f.waitlists.rebuild(f.head)
+	for _, s := range f.sorder {
+		for _, child := range l.rowsAt(l.pending[s]) {
+			if child.Suppressed {
+				f.trees.suppressing[s] = append(f.trees.suppressing[s], child)
+				continue
+			}
+			s.pending = append(s.pending, child)
+			f.pending[s] = true
+		}
+		f.trees.indexBelow(s)
+		f.settle(s)
+		f.callbacks.noteReady(s)
+	}
 }
 
-// body reads a row that is not evicted, and the first records of its session and of the turn that reports it.
-func (l *checkpointReader) body(r *row, flags uint64) (of, by uint64) {
-	near := int64(r.first)
-	r.callback, r.reported, r.claimedByRunner, r.versionExceeded = flags&flagCallback != 0, flags&flagReported != 0,
-		flags&flagClaimedByRunner != 0, flags&flagVersionExceeded != 0
-	r.suppressed, r.resume = flags&flagSuppressed != 0, flags&flagResume != 0
-	r.id = l.id()
-	of = r.first - uint64(l.i())
-	r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
-	if flags&flagParent != 0 {
-		r.parent = l.id().text(sessionPrefix)
+// rowAt returns the row with this first record; nil: there is none.
+func (l *checkpointReader) rowAt(first uint64) *row {
+	if n := len(l.f.order); n == 0 || l.f.order[n-1].First < first {
+		return nil
 	}
-	r.full, r.claim, r.end = uint64(near+l.i()), uint64(l.opt(near)), uint64(l.opt(near))
-	r.events = l.u()
-	l.created += l.i()
-	r.created = l.created
-	r.claimed, r.started, r.ended = l.opt(r.created), l.opt(r.created), l.opt(r.created)
-	by = uint64(l.opt(near))
-	r.timeout, r.attempt, r.deliveries = int32(l.i()), uint16(l.u()), uint16(l.u())
-	r.status, r.mode, r.webhook, r.depth = l.byte(), l.byte(), webhookState(l.byte()), l.byte()
-	r.eventsUnknown, r.proven = l.byte() == 1, l.byte() == 1
-	r.text, r.failure = refOf(l.decoder), refOf(l.decoder)
-	if flags&flagRepeats != 0 {
-		l.repeats[r] = l.id()
+	i, found := slices.BinarySearchFunc(l.f.order, first, func(r *row, n uint64) int { return cmp.Compare(r.First, n) })
+	if !found {
+		return nil
 	}
-	if flags&flagWebhook != 0 {
-		l.f.webhooks.of[r] = &webhook{
-			row:    r,
-			n:      int(l.i()),
-			tries:  int(l.i()),
-			next:   l.instant(r.created),
-			status: int(l.i()),
-			reason: l.text(),
-			host:   l.name(),
+	return l.f.order[i]
+}
+
+// rowsAt returns the rows with these first records that are kept.
+func (l *checkpointReader) rowsAt(firsts []uint64) (all []*row) {
+	for _, first := range firsts {
+		if r := l.rowAt(first); r != nil && !r.Evicted {
+			all = append(all, r)
 		}
 	}
-	if flags&flagPast != 0 {
-		for n := l.u(); n > 0 && !l.bad; n-- {
-			l.f.past[r] = append(l.f.past[r], past{uint64(near + l.i()), l.byte() == 1})
-		}
-	}
-	if flags&flagLive != 0 {
-		l.live(r)
-	}
-	return of, by
-}
-
-// plausible reports whether a row can be shown: its numbers are valid, and it is either open or has ended.
-func (r *row) plausible() bool {
-	return int(r.status) < len(run.Statuses) && int(r.mode) < len(modes) && r.webhook <= webhookDead &&
-		r.base().Final() == (r.live == nil)
-}
-
-// place inserts a row by its first record. A later entry of the same row replaces the earlier one.
-func (l *checkpointReader) place(r *row, of, by uint64) {
-	all := l.f.order
-	i := sort.Search(len(all), func(i int) bool { return all[i].first >= r.first })
-	switch {
-	case i == len(all) && !r.evicted:
-		l.f.order, l.sessions, l.turns = append(all, r), append(l.sessions, of), append(l.turns, by)
-	case i < len(all) && all[i].first == r.first:
-		delete(l.f.webhooks.of, all[i])
-		delete(l.f.past, all[i])
-		delete(l.reported, all[i])
-		all[i], l.sessions[i], l.turns[i] = r, of, by
-	case !r.evicted:
-		l.bad = true
-	}
-}
-
-func (l *checkpointReader) live(r *row) {
-	raw := slices.Clone(l.next(l.u())) // the parameters remain parts of it
-	q, err := run.DecodeQueued(raw, l.f.scan.name)
-	l.bad = l.bad || err != nil || q.ID == ""
-	if l.bad {
-		return
-	}
-	a := &Active{Spec: &q.Spec, FirstSeq: r.first, Attempt: q.Attempt, Key: q.Key, RecordVersion: q.RecordVersion}
-	if claim := l.next(l.u()); len(claim) > 0 {
-		c, err := l.f.scan.claim(claim)
-		l.bad = l.bad || err != nil
-		a.Claim = &c
-	}
-	for _, seq := range []*uint64{&a.QueuedSeq, &a.ClaimSeq, &a.UnverifiedSeq, &a.CarriedEndSeq} {
-		*seq = uint64(l.opt(int64(r.first)))
-	}
-	a.Queue, a.Stopping, a.TreeStop, a.NotBefore = l.name(), l.byte() == 1, TreeStop{
-		l.u(),
-		l.name(),
-	}, l.instant(
-		r.created,
-	)
-	r.live = &live{snap: a}
-	if told := l.firsts(r.first); len(told) > 0 {
-		l.reported[r] = told
-	}
-}
-
-func (l *checkpointReader) trailer() {
-	l.f.seq = l.u()
-	for n := l.u(); n > 0 && !l.bad; n-- {
-		id := l.id()
-		l.f.deleted[id] = l.u()
-		if l.byte() == 1 {
-			l.f.trees.parents[id] = l.id()
-		}
-	}
-	for n := l.u(); n > 0 && !l.bad; n-- {
-		id, seq := l.id(), l.u()
-		l.f.callbacks.reserved[id] = reservation{seq: seq, session: l.text()}
-		l.reserved[id] = l.firsts(seq)
-	}
-	for n := l.u(); n > 0 && !l.bad; n-- {
-		id := l.id()
-		l.f.trees.stopped[id] = tree{l.u(), l.id()}
-	}
-	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.callbacks.recent = append(l.f.callbacks.recent, report{l.u(), moment(l.i())})
-	}
-	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.late.all = append(l.f.late.all, LateRecord{l.u(), l.text(), l.u()})
-	}
-	for n := l.u(); n > 0 && !l.bad; n-- {
-		p := stream.Fingerprint{Seq: l.u(), Time: l.i(), Sum: uint32(l.u())}
-		l.f.fingerprints[l.f.fingerprinted%maxFingerprints] = p
-		l.f.fingerprinted++
-	}
+	return all
 }

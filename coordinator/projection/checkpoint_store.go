@@ -1,13 +1,14 @@
 package projection
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -24,6 +25,7 @@ import (
 const (
 	snapshotRecords = 200_000
 	snapshotEvery   = 10 * time.Minute
+	partSize        = 1024               // sessions, runs or texts that are copied under one lock
 	strayAge        = 7 * 24 * time.Hour // checkpoints of other streams, and unfinished ones of a killed program
 )
 
@@ -40,16 +42,12 @@ type checkpointStore struct {
 	newest   atomic.Pointer[SnapshotStats]
 }
 
-// open finds out which stream the checkpoints belong to, and whether the folder can be used.
+// open makes the folder, and finds out which stream the checkpoints belong to.
 func (s *checkpointStore) open(ctx context.Context) {
 	if s.dir == "" {
 		return
 	}
-	err := os.MkdirAll(s.dir, 0o700)
-	if err == nil {
-		err = s.usable()
-	}
-	if err != nil {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		s.log.Warn("no checkpoints: every start reads the whole history", "err", err)
 		return
 	}
@@ -61,15 +59,6 @@ func (s *checkpointStore) open(ctx context.Context) {
 		clock.Sleep(ctx, 100*time.Millisecond)
 	}
 	s.identity = ""
-}
-
-func (s *checkpointStore) usable() error {
-	f, err := os.CreateTemp(s.dir, "fold-*.part")
-	if err != nil {
-		return err
-	}
-	f.Close()
-	return os.Remove(f.Name())
 }
 
 func (s *checkpointStore) file() string {
@@ -84,33 +73,26 @@ func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 		return Record{}
 	}
 	begin := time.Now()
-	raw, err := os.ReadFile(s.file())
+	f, err := s.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}
 	}
-	var f *reducer
-	if err == nil {
-		f, err = load(raw, s.identity, read(s.p, func(f *reducer) func(string, int) string { return f.key }))
-	}
-	for err == nil {
-		var wrong error
-		last, wrong, err = s.check(ctx, f)
-		if err == nil && wrong == nil {
-			break
-		}
-		if wrong != nil {
-			keepFormer(s.p, f)
-			err = wrong
-			break
+	for away := err == nil; away; {
+		var noAnswer error
+		last, err, noAnswer = s.check(ctx, f)
+		away = noAnswer != nil
+		if away {
+			s.log.Debug("checkpoint not compared yet, retrying", "err", noAnswer)
+			clock.Sleep(ctx, 100*time.Millisecond)
 		}
 		if ctx.Err() != nil {
 			return Record{}
 		}
-		s.log.Debug("checkpoint not compared yet, retrying", "err", err) // NATS is away
-		clock.Sleep(ctx, 100*time.Millisecond)
-		err = nil
 	}
 	if err != nil {
+		if f != nil { // it is readable, and of another history
+			keepFormer(s.p, f)
+		}
 		s.discard(err)
 		return Record{}
 	}
@@ -118,6 +100,20 @@ func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 	s.saved, s.at = f.seq, time.Now()
 	s.log.Info("checkpoint read", "seq", f.seq, "runs", len(f.runs), "took", time.Since(begin).Round(time.Millisecond))
 	return last
+}
+
+// read reads the checkpoint.
+func (s *checkpointStore) read() (*reducer, error) {
+	file, err := os.Open(s.file())
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	return load(file, size, s.identity, read(s.p, func(f *reducer) func(string, int) string { return f.key }))
 }
 
 // check returns whether the stream continues from the checkpoint and still holds its last records, and the last of
@@ -179,7 +175,7 @@ func (s *checkpointStore) run(ctx context.Context) {
 		}
 		moved := s.applied() - s.saved
 		if s.p.live.Load() && moved > 0 && (moved >= snapshotRecords || time.Since(s.at) >= snapshotEvery) {
-			_, err := s.save(func() { clock.Sleep(ctx, 2*lockTime) })
+			_, err := s.save(func() { clock.Sleep(ctx, time.Millisecond) })
 			if errors.Is(err, errInterrupted) {
 				continue // with the next tick
 			}
@@ -221,17 +217,8 @@ func (s *checkpointStore) save(rest func()) (done SnapshotStats, err error) {
 	case err == nil:
 		s.saved, s.at = done.Seq, time.Now()
 		s.newest.Store(&done)
-		s.log.Info(
-			"checkpoint written",
-			"seq",
-			done.Seq,
-			"bytes",
-			done.Bytes,
-			"took",
-			done.Took.Round(time.Millisecond),
-			"longest_lock",
-			done.Longest.Round(time.Microsecond),
-		)
+		s.log.Info("checkpoint written", "seq", done.Seq, "bytes", done.Bytes, "took",
+			done.Took.Round(time.Millisecond), "longest_lock", done.Longest.Round(time.Microsecond))
 		s.removeStrays()
 	case !errors.Is(err, errInterrupted):
 		s.log.Warn("checkpoint not written; the next start reads more", "err", err)
@@ -242,22 +229,17 @@ func (s *checkpointStore) save(rest func()) (done SnapshotStats, err error) {
 // writeFile writes the file and then gives it its name: it is complete, or not there.
 func (s *checkpointStore) writeFile(part *os.File, rest func()) (done SnapshotStats, err error) {
 	defer part.Close()
-	sum := crc32.New(castagnoli)
-	done.Seq, done.Longest, err = writeCheckpoint(s.p, s.identity, rest, func(b []byte) error {
-		sum.Write(b)
-		n, err := part.Write(b)
-		done.Bytes += int64(n)
-		return err
-	})
-	if err == nil {
-		_, err = part.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	sum, to := crc32.New(castagnoli), bufio.NewWriter(part)
+	done.Seq, done.Longest, err = writeCheckpoint(s.p, s.identity, io.MultiWriter(to, sum), partSize, rest)
+	if err != nil {
+		return done, err
 	}
+	to.Write(sum.Sum(nil)) // Flush has its error
+	err = errors.Join(to.Flush(), part.Sync())
 	if err == nil {
-		err = part.Sync()
+		done.Bytes, err = part.Seek(0, io.SeekCurrent)
 	}
-	if err == nil {
-		err = part.Close()
-	}
+	err = errors.Join(err, part.Close())
 	if err == nil {
 		err = os.Rename(part.Name(), s.file())
 	}

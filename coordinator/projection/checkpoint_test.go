@@ -1,10 +1,12 @@
 package projection
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -14,88 +16,56 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/stream"
 	"ao/nats/subject"
-	"ao/shared/run"
 )
 
 // whole is all that a fold holds, with sequences; what its next records make of it follows from that.
 func whole(f *reducer) string {
 	first := func(r *row) (seq uint64) {
-		if r != nil && !r.evicted {
-			seq = r.first
+		if r != nil && !r.Evicted {
+			seq = r.First
 		}
 		return seq
 	}
 	firsts := func(rows []*row) (all []uint64) {
 		for _, r := range rows {
-			if !r.evicted {
-				all = append(all, r.first)
+			if !r.Evicted {
+				all = append(all, r.First)
 			}
 		}
 		return all
 	}
 	lines := append(
 		standing(f),
-		fmt.Sprint(
-			"seq ",
-			f.seq,
-			" counts ",
-			f.waiting,
-			f.claimed,
-			f.ended,
-			len(f.runs),
-			len(f.sessions),
-			" newer ",
-			f.newer,
-			f.unknownKinds,
-		),
+		fmt.Sprint("seq ", f.seq, " counts ", f.waiting, f.claimed, f.ended, len(f.runs), len(f.sessions), " newer ",
+			f.newer, f.unknownKinds),
 	)
 	for _, r := range f.order {
-		if r.evicted {
+		if r.Evicted {
 			continue
 		}
 		o := *r
 		o.session, o.next, o.turn, o.live = nil, nil, nil, nil
-		o.text, o.failure = textRef{}, textRef{}
+		o.Text, o.Failure = textRef{}, textRef{}
 		var open blockCache
 		lines = append(
 			lines,
-			fmt.Sprintf(
-				"found by %d: %s %s repeats %v",
-				r.first,
-				open.text(&f.texts, r.text),
-				open.text(&f.texts, r.failure),
-				f.repeats.of[r],
-			),
+			fmt.Sprintf("found by %d: %s %s repeats %v", r.First, open.text(&f.texts, r.Text),
+				open.text(&f.texts, r.Failure), f.retryOf[r]),
 		)
 		lines = append(
 			lines,
-			fmt.Sprintf(
-				"row %+v session %d next %d by %d at %t",
-				o,
-				r.session.first,
-				first(r.next),
-				first(r.turn),
-				f.runs[r.id] == r,
-			),
+			fmt.Sprintf("row %+v session %d next %d by %d at %t", o, r.session.First, first(r.next), first(r.turn),
+				f.runs[r.Ident] == r),
 		)
 		if h := f.webhooks.of[r]; h != nil {
 			lines = append(
 				lines,
-				fmt.Sprintf(
-					"hook of %d: %d %d %d %d %s %s %t",
-					r.first,
-					h.n,
-					h.tries,
-					nanos(h.next),
-					h.status,
-					h.reason,
-					h.host,
-					h.to != nil,
-				),
+				fmt.Sprintf("hook of %d: %d %d %d %d %s %s %t", r.First, h.N, h.Tries, nanos(h.Next), h.Status,
+					h.Reason, h.Host, h.to != nil),
 			)
 		}
 		if p := f.past[r]; len(p) > 0 {
-			lines = append(lines, fmt.Sprintf("past of %d: %v", r.first, p))
+			lines = append(lines, fmt.Sprintf("past of %d: %v", r.First, p))
 		}
 		if r.live == nil {
 			continue
@@ -103,41 +73,25 @@ func whole(f *reducer) string {
 		a := *r.live.snap
 		lines = append(
 			lines,
-			fmt.Sprintf(
-				"live %d: %s %s not before %d, tells %v, after %d before %d",
-				r.first,
-				must(json.Marshal(a.Spec)),
-				must(json.Marshal(a.Claim)),
-				nanos(a.NotBefore),
-				firsts(r.live.children),
-				first(r.live.prev),
-				first(r.live.next),
-			),
+			fmt.Sprintf("live %d: %s %s not before %d, tells %v, after %d before %d", r.First,
+				must(json.Marshal(a.Spec)), must(json.Marshal(a.Claim)), nanos(a.NotBefore), firsts(r.live.children),
+				first(r.live.prev), first(r.live.next)),
 		)
 		a.Spec, a.Claim, a.NotBefore, a.Started = nil, nil, began, nil
-		lines = append(lines, fmt.Sprintf("live %d: %+v", r.first, a))
+		lines = append(lines, fmt.Sprintf("live %d: %+v", r.First, a))
 	}
 	for _, s := range f.sorder {
 		if s.runs == 0 {
 			continue
 		}
 		o := *s
-		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.bound = nil, nil, nil, nil, nil, false, nil
+		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.Bound = nil, nil, nil, nil, nil, false, nil
 		o.place, o.placeBelow = 0, 0
 		lines = append(
 			lines,
-			fmt.Sprintf(
-				"session %+v %+v %d %d %d live %v owed %v owing %t at %t",
-				o,
-				s.binding(),
-				first(s.firstRow),
-				first(s.last),
-				first(s.lastEnded),
-				firsts(s.live),
-				firsts(s.pending),
-				f.pending[s] && len(firsts(s.pending)) > 0,
-				f.sessions[s.id] == s,
-			),
+			fmt.Sprintf("session %+v %+v %d %d %d live %v owed %v owing %t at %t", o, s.binding(), first(s.firstRow),
+				first(s.last), first(s.lastEnded), firsts(s.live), firsts(s.pending),
+				f.pending[s] && len(firsts(s.pending)) > 0, f.sessions[s.Ident] == s),
 		)
 	}
 	for id, seq := range f.deleted {
@@ -147,16 +101,16 @@ func whole(f *reducer) string {
 		lines = append(lines, fmt.Sprint("tree ", id, t))
 	}
 	for r := range f.trees.stopping {
-		lines = append(lines, fmt.Sprint("halting ", r.first))
+		lines = append(lines, fmt.Sprint("halting ", r.First))
 	}
 	for s, rows := range f.trees.suppressing {
-		lines = append(lines, fmt.Sprint("suppressing ", s.first, firsts(rows)))
+		lines = append(lines, fmt.Sprint("suppressing ", s.First, firsts(rows)))
 	}
 	for id, p := range f.callbacks.reserved {
 		lines = append(lines, fmt.Sprint("promised ", id, p.seq, p.session, firsts(p.children)))
 	}
 	for _, r := range f.callbacks.recent {
-		lines = append(lines, fmt.Sprint("recent ", r.seq, r.at.UnixNano()))
+		lines = append(lines, fmt.Sprint("recent ", r.Seq, r.At.UnixNano()))
 	}
 	for _, l := range f.late.all {
 		lines = append(lines, fmt.Sprint("late ", l))
@@ -167,7 +121,6 @@ func whole(f *reducer) string {
 	return strings.Join(slices.Sorted(slices.Values(lines)), "\n")
 }
 
-// snap writes a snapshot of a projection's fold, with a rest after each entry.
 // over is a projection of a fold that was made by hand.
 func over(f *reducer) *Journal {
 	j := joined(nil, Config{})
@@ -175,26 +128,26 @@ func over(f *reducer) *Journal {
 	return j
 }
 
+// snap writes a checkpoint of a projection, with a rest after each entry.
 func snap(t testing.TB, j *Journal, rest func()) []byte {
 	t.Helper()
-	var all []byte
-	w := checkpointWriter{
-		p:     j.Projection,
-		rest:  rest,
-		flush: func(b []byte) error { all = append(all, b...); return nil },
-	}
-	seq, err := w.write("RUNS then")
+	var all bytes.Buffer
+	seq, _, err := writeCheckpoint(j.Projection, "RUNS then", &all, 1, rest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if seq != j.reducer.seq {
 		t.Fatalf("it is of record %d, the fold has %d", seq, j.reducer.seq)
 	}
-	return sealed(all)
+	return sealed(all.Bytes())
 }
 
 func sealed(raw []byte) []byte {
-	return binary.LittleEndian.AppendUint32(slices.Clone(raw), crc32.Checksum(raw, castagnoli))
+	return binary.BigEndian.AppendUint32(slices.Clone(raw), crc32.Checksum(raw, castagnoli))
+}
+
+func loadBytes(raw []byte, identity string, key func(string, int) string) (*reducer, error) {
+	return load(bytes.NewReader(raw), int64(len(raw)), identity, key)
 }
 
 // A snapshot at any place, written while records come, and the rest of the records make what all records make; and
@@ -218,7 +171,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 				}
 			}
 		})
-		f, err := load(raw, "RUNS then", keyOf)
+		f, err := loadBytes(raw, "RUNS then", keyOf)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -269,7 +222,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 		for i, e := range records[:n] {
 			j.reducer.apply(message(i+1, e))
 		}
-		f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+		f, err := loadBytes(snap(t, j, func() {}), "RUNS then", keyOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +265,7 @@ func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 			)
 		}
 	})
-	f, err := load(raw, "RUNS then", nil)
+	f, err := loadBytes(raw, "RUNS then", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,8 +280,7 @@ func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 	for i, e := range newFamily(t, rng, 100).records {
 		j.reducer.apply(message(i+1, e))
 	}
-	w := checkpointWriter{p: j.Projection, rest: func() { j.Forget(2) }, flush: func([]byte) error { return nil }}
-	if _, err := w.write("x"); err != errInterrupted {
+	if _, _, err := writeCheckpoint(j.Projection, "x", io.Discard, 1, func() { j.Forget(2) }); err != errInterrupted {
 		t.Errorf("got %v", err)
 	}
 	j.reset()
@@ -344,7 +296,7 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 		j.reducer.apply(message(i+1, e))
 	}
 	raw := snap(t, j, func() {})
-	if _, err := load(raw, "RUNS then", keyOf); err != nil {
+	if _, err := loadBytes(raw, "RUNS then", keyOf); err != nil {
 		t.Fatal(err)
 	}
 	for i := range raw {
@@ -354,15 +306,13 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 		for _, flip := range []byte{1, 0x80, byte(1 + rng.IntN(255))} {
 			bad := slices.Clone(raw)
 			bad[i] ^= flip
-			if _, err := load(bad, "RUNS then", keyOf); err == nil {
+			if _, err := loadBytes(bad, "RUNS then", keyOf); err == nil {
 				t.Fatalf("byte %d of %d is another one, and it is taken", i, len(raw))
 			}
-			load(sealed(bad[:len(bad)-4]), "RUNS then", keyOf) // whoever makes a checksum for it gets no panic
 		}
-		if _, err := load(raw[:i], "RUNS then", keyOf); err == nil {
+		if _, err := loadBytes(raw[:i], "RUNS then", keyOf); err == nil {
 			t.Fatalf("the first %d bytes of %d are taken", i, len(raw))
 		}
-		load(sealed(raw[:i]), "RUNS then", keyOf)
 	}
 	for _, tt := range []struct {
 		name, want string
@@ -370,67 +320,61 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 		identity   string
 	}{
 		{"another stream's", "another stream", raw, "RUNS now"},
-		{"of another version", "version", slices.Concat(raw[:len(snapshotMagic)], []byte{snapshotVersion + 1},
-			raw[len(snapshotMagic)+1:]), "RUNS then"},
-		{"with something behind it", "damaged", sealed(append(slices.Clone(raw[:len(raw)-4]), 0)), "RUNS then"},
+		{"of another version", "version", sealed(bytes.Replace(raw[:len(raw)-4], fmt.Append(nil, checkpointVersion),
+			fmt.Append(nil, checkpointVersion+1), 1)), "RUNS then"},
+		{"of the format before", "version", sealed([]byte("AOFOLD\r\n\x10")), "RUNS then"},
+		{"without an end", "damaged", sealed([]byte(checkpointHeader("RUNS then"))), "RUNS then"},
 		{"empty", "damaged", nil, "RUNS then"},
 	} {
-		if _, err := load(tt.raw, tt.identity, keyOf); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := loadBytes(tt.raw, tt.identity, keyOf); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("a snapshot %s: %v", tt.name, err)
 		}
 	}
 }
 
-// Whoever adds a field to these must think of the snapshot: is it written, or made again? Then it is added here, and
-// snapshotVersion raised.
-func TestSnapshotsKnowEveryField(t *testing.T) {
+// Whoever adds a field must think of the checkpoint. An exported field of a saved type is in it, and checkpointVersion
+// is raised. Everything else is listed here: fields that savedRun, savedSession or savedEnd have instead, and fields
+// that load makes anew.
+func TestCheckpointsKnowEveryField(t *testing.T) {
 	for _, tt := range []struct {
-		of             any
-		written, other string
+		of            any
+		instead, anew string
 	}{
-		{row{}, "id session agent runner parent dir first full claim end events created claimed started ended turn " +
-			"timeout attempt deliveries status mode depth webhook callback reported claimedByRunner versionExceeded " +
-			"evicted eventsUnknown suppressed resume text failure proven live", "next"},
+		{row{}, "session turn live", "next"},
 		{live{}, "snap children", "prev next fresh in before behind since"},
-		{Active{}, "Spec QueuedSeq ClaimSeq UnverifiedSeq CarriedEndSeq Queue Attempt Key Claim RecordVersion " +
-			"Stopping TreeStop NotBefore", "Status FirstSeq Started"},
-		{session{}, "id agent agentType parent dir first modified lastEnded pending bound misses",
-			"firstRow last live open runs place placeBelow due"},
-		{binding{}, "model host profile", ""},
-		{webhook{}, "n tries next status reason host", "row to place"},
-		{past{}, "queued claimedByRunner", ""},
-		{LateRecord{}, "Seq Subject first", ""},
+		{session{}, "pending runs", "firstRow last lastEnded live open place placeBelow due"},
+		{binding{}, "", ""},
+		{webhook{}, "", "row to place"},
+		{past{}, "", ""},
+		{textRef{}, "", ""},
+		{LateRecord{}, "", ""},
+		{tree{}, "", ""},
+		{report{}, "", ""},
+		{stream.Fingerprint{}, "", ""},
 		{reservation{}, "seq session children", ""},
-		{stream.Fingerprint{}, "Seq Time Sum", ""},
 		{reducer{}, "fingerprints fingerprinted",
 			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats scratch"},
-		{tables{}, "order sorder past deleted seq texts repeats", "changes version runs sessions evictedRuns " +
+		{tables{}, "order sorder past deleted seq texts retryOf", "changes version runs sessions evictedRuns " +
 			"evictedSessions head tail fresh pending dirty waiting claimed ended"},
+		{texts{}, "blocks", "last"},
 		{scanner{}, "", "names"},
 		{waitlists{}, "", "queues unqueued claimed"},
 		{webhooks{}, "of", "tables scan hosts"},
 		{lateRecords{}, "all", ""},
 		{trees{}, "stopped suppressing parents", "tables below children stopping changed"},
 		{callbacks{}, "recent reserved", "tables trees due"},
-		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At SignsEvents", "Next"},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy " +
-			"Attempts CallbackURL ExecutorSessionID PreviousRunID HasOutputSchema Caller IsCallbackTurn CreatedAt " +
-			"Trace RetryOf Requested Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {
-			fields = append(fields, f.Name)
+			if !f.IsExported() {
+				fields = append(fields, f.Name)
+			}
 		}
-		want := slices.Concat(strings.Fields(tt.written), strings.Fields(tt.other))
+		want := strings.Fields(tt.instead + " " + tt.anew)
 		slices.Sort(fields)
 		slices.Sort(want)
 		if !slices.Equal(fields, want) {
-			t.Errorf(
-				"%T has the fields\n%s\nthe snapshot knows\n%s",
-				tt.of,
-				strings.Join(fields, " "),
-				strings.Join(want, " "),
-			)
+			t.Errorf("%T has the unexported fields\n%q, known are\n%q", tt.of, fields, want)
 		}
 	}
 }

@@ -5,20 +5,20 @@ type childIndex map[ident][]*session
 
 // add puts a session among its parent's children.
 func (o childIndex) add(s *session) {
-	if s.parent == "" {
+	if s.Parent == "" {
 		return
 	}
-	id := identOf(sessionPrefix, s.parent)
+	id := identOf(sessionPrefix, s.Parent)
 	s.place = int32(len(o[id]))
 	o[id] = append(o[id], s)
 }
 
 // drop removes a session from its parent's children.
 func (o childIndex) drop(s *session) {
-	if s.parent == "" {
+	if s.Parent == "" {
 		return
 	}
-	id := identOf(sessionPrefix, s.parent)
+	id := identOf(sessionPrefix, s.Parent)
 	all := o[id]
 	last := len(all) - 1
 	if last < int(s.place) || all[s.place] != s {
@@ -35,7 +35,7 @@ func (o childIndex) drop(s *session) {
 
 // runs returns how many runs a session's children have.
 func (o childIndex) runs(s *session) (n int) {
-	for _, child := range o[s.id] {
+	for _, child := range o[s.Ident] {
 		n += int(child.runs)
 	}
 	return n
@@ -43,5 +43,5 @@ func (o childIndex) runs(s *session) (n int) {
 
 // hasParent reports whether the parent that a session names exists.
 func hasParent(f *reducer, s *session) bool {
-	return s.parent != "" && f.sessions[identOf(sessionPrefix, s.parent)] != nil
+	return s.Parent != "" && f.sessions[identOf(sessionPrefix, s.Parent)] != nil
 }

@@ -13,7 +13,7 @@ func childrenKept(t *testing.T, f *reducer) {
 	for id, all := range f.trees.children {
 		n += len(all)
 		for i, s := range all {
-			if int(s.place) != i || identOf(sessionPrefix, s.parent) != id || s.runs == 0 || f.sessions[s.id] != s {
+			if int(s.place) != i || identOf(sessionPrefix, s.Parent) != id || s.runs == 0 || f.sessions[s.Ident] != s {
 				t.Errorf(
 					"the child %s of %s is at %d, not %d, or gone",
 					s.sessionID(),
@@ -28,7 +28,7 @@ func childrenKept(t *testing.T, f *reducer) {
 		}
 	}
 	for _, s := range f.sessions {
-		if s.parent != "" {
+		if s.Parent != "" {
 			n--
 		}
 	}
@@ -47,7 +47,7 @@ func TestChildrenAreKnownByTheirParent(t *testing.T) {
 			f.apply(Record{Subject: e.Subject, Body: e.Body, Seq: uint64(i + 1), Time: began})
 		}
 		childrenKept(t, f)
-		loaded, err := load(snap(t, over(f), func() {}), "RUNS then", keyOf)
+		loaded, err := loadBytes(snap(t, over(f), func() {}), "RUNS then", keyOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestChildrenAreKnownByTheirParent(t *testing.T) {
 		if f.head == nil {
 			f.forget(f.seq / 2)
 		} else {
-			f.forget(min(f.seq/2, f.head.first))
+			f.forget(min(f.seq/2, f.head.First))
 		}
 		childrenKept(t, f)
 	}

@@ -74,7 +74,7 @@ func (p *Projection) Forget(first uint64) {
 func (p *Projection) truncated(first uint64) (unseen bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if head := p.reducer.head; head != nil && head.first < first {
+	if head := p.reducer.head; head != nil && head.First < first {
 		return true
 	}
 	p.evicted = max(p.evicted, p.reducer.forget(first))
@@ -192,8 +192,8 @@ func (p *Projection) reduce(m Record) (a applied, err error) {
 	}
 	p.reached()
 	if ch.Applied && ch.After.Final() && ch.RunID != "" {
-		a.ended = p.waiters[ch.row.id]
-		delete(p.waiters, ch.row.id)
+		a.ended = p.waiters[ch.row.Ident]
+		delete(p.waiters, ch.row.Ident)
 	}
 	a.effect = effectOf(p.reducer, ch)
 	if r := ch.row; live && ch.RunID != "" && r.live != nil {
@@ -336,7 +336,7 @@ func (p *Projection) viewOf(s *session) run.Session {
 // The caller holds mu.
 func (p *Projection) statusOf(s *session) run.SessionStatus {
 	status := run.SessionStatusOf(s.statusRun().shown())
-	if status == run.SessionFinished && len(p.idle.of) > 0 && p.idle.of[s.id] != "" {
+	if status == run.SessionFinished && len(p.idle.of) > 0 && p.idle.of[s.Ident] != "" {
 		return run.SessionIdle
 	}
 	return status

@@ -189,8 +189,8 @@ func (x *Feed) judge(e *eventMessage) (ok bool) {
 		e.early = true
 		return true
 	}
-	e.claim, e.early = s.claim, !s.claimedByRunner && (s.end == 0 || s.runner == "")
-	e.late = s.end != 0 && e.seq > s.events && !s.eventsUnknown
+	e.claim, e.early = s.Claim, !s.ClaimedByRunner && (s.End == 0 || s.Runner == "")
+	e.late = s.End != 0 && e.seq > s.Events && !s.EventsUnknown
 	if !credible(s, e.by, x.key) { // of an attempt that is not applied yet, or of nobody
 		e.early = true
 	}
@@ -201,9 +201,9 @@ func (x *Feed) judge(e *eventMessage) (ok bool) {
 // versions prove nothing; then the random ids of session and run must do.
 func credible(s runView, by func(key string) bool, key func(run string, attempt int) string) bool {
 	if by == nil || key == nil {
-		return !s.proven || key == nil
+		return !s.Proven || key == nil
 	}
-	for n := int(s.attempt); n > 0; n-- {
+	for n := int(s.Attempt); n > 0; n-- {
 		if by(key(s.id, n)) {
 			return true
 		}
@@ -234,7 +234,7 @@ func (e eventMessage) precedes(p position, rec boundary) bool {
 	case rec.seq == 0:
 		return false
 	case rec.isEnd():
-		return e.seq <= rec.run.events || rec.run.events == 0 && rec.run.id == e.events[0].RunID
+		return e.seq <= rec.run.Events || rec.run.Events == 0 && rec.run.id == e.events[0].RunID
 	}
 	return false
 }
@@ -245,7 +245,7 @@ type boundary struct {
 	run runView
 }
 
-func (m boundary) isEnd() bool { return m.run.end == m.seq && m.seq != 0 }
+func (m boundary) isEnd() bool { return m.run.End == m.seq && m.seq != 0 }
 
 // lifecycleEvents returns the events that follow from a record: run_start from the claim, result and run_…
 // from the end.
@@ -256,13 +256,13 @@ func (x *Feed) lifecycleEvents(ctx context.Context, m boundary) ([]run.Event, er
 		return run.Event{Type: kind, SessionID: s.sessionID, RunID: s.id, At: moment(at), Body: raw}, err
 	}
 	switch m.seq {
-	case s.claim:
-		if s.runner == "" {
+	case s.Claim:
+		if s.Runner == "" {
 			return nil, nil // a coordinator's claim, to end the run: it never started
 		}
-		e, err := event(run.EventStart, s.claimed, map[string]any{"attempt": s.attempt, "runner_id": s.runner})
+		e, err := event(run.EventStart, s.Claimed, map[string]any{"attempt": s.Attempt, "runner_id": s.Runner})
 		return []run.Event{e}, err
-	case s.end:
+	case s.End:
 		word, err := x.reader.endRecord(ctx, s)
 		if err != nil {
 			return nil, x.reader.notKept(s.id, err)
@@ -273,7 +273,7 @@ func (x *Feed) lifecycleEvents(ctx context.Context, m boundary) ([]run.Event, er
 			return nil, x.reader.notKept(s.id, err)
 		}
 		if doc != nil {
-			e, err := event(run.EventResult, s.ended, doc)
+			e, err := event(run.EventResult, s.Ended, doc)
 			if err != nil {
 				return nil, err
 			}
@@ -283,7 +283,7 @@ func (x *Feed) lifecycleEvents(ctx context.Context, m boundary) ([]run.Event, er
 		if word.Error != nil {
 			body["error"] = word.Error
 		}
-		e, err := event(endEvent[s.status], s.ended, body)
+		e, err := event(endEvent[s.status], s.Ended, body)
 		return append(all, e), err
 	}
 	return nil, nil
@@ -303,7 +303,7 @@ func boundaries(f *reducer, session string, after uint64) (all []boundary) {
 		return nil
 	}
 	for r := s.firstRow; r != nil; r = r.next {
-		for _, seq := range []uint64{r.claim, r.end} {
+		for _, seq := range []uint64{r.Claim, r.End} {
 			if seq > after {
 				all = append(all, boundary{seq, runViewOf(f, r)})
 			}

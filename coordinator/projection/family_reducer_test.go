@@ -16,7 +16,7 @@ import (
 func kin(t *testing.T, f *reducer) {
 	t.Helper()
 	for _, r := range f.order {
-		if r.evicted || !r.callback {
+		if r.Evicted || !r.Callback {
 			continue
 		}
 		p := f.parentOf(r)
@@ -28,12 +28,12 @@ func kin(t *testing.T, f *reducer) {
 				}
 			}
 		}
-		owed := r.live == nil && !r.reported && p != nil
-		if owed != (listed == 1) || listed > 1 || owed && r.suppressed != slices.Contains(f.trees.suppressing[p], r) ||
-			owed && !r.suppressed && !f.pending[p] {
+		owed := r.live == nil && !r.Reported && p != nil
+		if owed != (listed == 1) || listed > 1 || owed && r.Suppressed != slices.Contains(f.trees.suppressing[p], r) ||
+			owed && !r.Suppressed && !f.pending[p] {
 			t.Fatalf("run %s: owed %t, %d times in its parent's list", r.runID(), owed, listed)
 		}
-		if r.reported && r.turn != nil && !r.turn.evicted && !r.turn.claimedByRunner &&
+		if r.Reported && r.turn != nil && !r.turn.Evicted && !r.turn.ClaimedByRunner &&
 			(r.turn.live == nil || !slices.Contains(r.turn.live.children, r)) {
 			t.Fatalf("run %s is told by a turn that ended before it began", r.runID())
 		}
@@ -190,7 +190,7 @@ func promises(f *reducer) string {
 	j := over(f)
 	var lines []string
 	for r := f.head; r != nil; r = r.live.next {
-		lines = append(lines, r.runID()+" goes on with "+r.session.binding().model)
+		lines = append(lines, r.runID()+" goes on with "+r.session.binding().Model)
 	}
 	for _, o := range j.DueCallbacks() {
 		for _, c := range o.Children {

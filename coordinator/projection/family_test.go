@@ -400,8 +400,8 @@ func (f *family) check(t *testing.T, fold *reducer) {
 		if s == nil {
 			continue
 		}
-		if s.binding().model != m.model {
-			t.Fatalf("session %s: model %q, want %q", m.id, s.binding().model, m.model)
+		if s.binding().Model != m.model {
+			t.Fatalf("session %s: model %q, want %q", m.id, s.binding().Model, m.model)
 		}
 		o, due := fold.callbacks.pendingCallback(s, time.Now())
 		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want ||
@@ -419,7 +419,7 @@ func (f *family) check(t *testing.T, fold *reducer) {
 		}
 		for _, r := range m.turns {
 			row := fold.runs[identOf(runPrefix, r.spec.ID)]
-			if row == nil || (row.live == nil) != (r.state == "ended") || row.claimedByRunner != r.begun {
+			if row == nil || (row.live == nil) != (r.state == "ended") || row.ClaimedByRunner != r.begun {
 				t.Fatalf("run %s is not %s begun %t: %+v", r.spec.ID, r.state, r.begun, row)
 			}
 			if row.live != nil && (row.live.snap.UnverifiedSeq != 0) != r.offered {

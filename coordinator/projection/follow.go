@@ -70,7 +70,7 @@ func (w *Follower) missedEnd(ctx context.Context, ch Change) bool {
 	}
 	first := read(w.p, func(f *reducer) uint64 {
 		if s := f.sessions[identOf(sessionPrefix, ch.SessionID)]; s != nil && s.firstRow != nil {
-			return s.firstRow.first
+			return s.firstRow.First
 		}
 		return 0
 	})

@@ -11,23 +11,23 @@ import (
 
 // drop removes an ended run from the index.
 func (f *reducer) drop(r *row) {
-	delete(f.runs, r.id)
+	delete(f.runs, r.Ident)
 	f.webhooks.remove(r)
 	delete(f.past, r)
-	f.texts.drop(r.text)
-	f.texts.drop(r.failure)
-	f.repeats.drop(r)
-	r.evicted = true
+	f.texts.drop(r.Text)
+	f.texts.drop(r.Failure)
+	delete(f.retryOf, r)
+	r.Evicted = true
 	f.dirty.add(r)
 	f.evictedRuns++
 	f.ended--
 }
 
 func (f *reducer) dropSession(s *session) {
-	delete(f.sessions, s.id)
+	delete(f.sessions, s.Ident)
 	delete(f.pending, s)
 	delete(f.trees.suppressing, s)
-	delete(f.trees.stopped, s.id)
+	delete(f.trees.stopped, s.Ident)
 	s.runs = 0
 	f.trees.indexBelow(s)
 	f.trees.children.drop(s)
@@ -41,7 +41,7 @@ func (f *reducer) compact() {
 		return
 	}
 	if f.evictedRuns > 64 && f.evictedRuns > len(f.order)/2 {
-		f.order = slices.Clip(slices.DeleteFunc(f.order, func(r *row) bool { return r.evicted }))
+		f.order = slices.Clip(slices.DeleteFunc(f.order, func(r *row) bool { return r.Evicted }))
 		f.evictedRuns = 0
 	}
 	if f.evictedSessions > 64 && f.evictedSessions > len(f.sorder)/2 {
@@ -58,29 +58,29 @@ func (f *reducer) forget(before uint64) (newest int64) {
 	touched := map[*session]bool{}
 	var later []*row
 	n := 0
-	for ; n < len(f.order) && f.order[n].first < before; n++ {
+	for ; n < len(f.order) && f.order[n].First < before; n++ {
 		r := f.order[n]
-		if r.evicted || r.live != nil {
+		if r.Evicted || r.live != nil {
 			continue
 		}
 		touched[r.session] = true
-		if r.full >= before {
+		if r.Full >= before {
 			later = append(later, r)
 			continue
 		}
 		f.drop(r)
 		r.session.runs--
-		newest = max(newest, r.created, r.claimed, r.ended)
+		newest = max(newest, r.Created, r.Claimed, r.Ended)
 	}
 	for _, r := range later {
-		r.first, r.claimedByRunner = r.full, r.claim != 0 && r.runner != ""
+		r.First, r.ClaimedByRunner = r.Full, r.Claim != 0 && r.Runner != ""
 		for _, p := range f.past[r] {
-			if p.queued >= before {
-				r.first, r.claimedByRunner = min(r.first, p.queued), r.claimedByRunner || p.claimedByRunner
+			if p.Queued >= before {
+				r.First, r.ClaimedByRunner = min(r.First, p.Queued), r.ClaimedByRunner || p.ClaimedByRunner
 			}
 		}
 	}
-	resort(f.order, n, later, func(r *row) uint64 { return r.first })
+	resort(f.order, n, later, func(r *row) uint64 { return r.First })
 	f.leave(touched, before)
 	for p := range f.pending {
 		f.callbacks.dropReported(p)
@@ -105,7 +105,7 @@ func (f *reducer) forget(before uint64) (newest int64) {
 // leave removes dropped runs from their sessions, and sessions without runs. A session is described by its
 // first run.
 func (f *reducer) leave(touched map[*session]bool, before uint64) {
-	n := sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].first >= before })
+	n := sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].First >= before })
 	var later []*session
 	for s := range touched {
 		if s.runs == 0 {
@@ -114,33 +114,33 @@ func (f *reducer) leave(touched map[*session]bool, before uint64) {
 		}
 		var kept []*row
 		for r := s.firstRow; r != nil; r = r.next {
-			if !r.evicted {
+			if !r.Evicted {
 				kept = append(kept, r)
 			}
 		}
-		slices.SortFunc(kept, func(a, b *row) int { return cmp.Compare(a.first, b.first) })
-		s.lastEnded, s.modified = nil, 0
+		slices.SortFunc(kept, func(a, b *row) int { return cmp.Compare(a.First, b.First) })
+		s.lastEnded, s.Modified = nil, 0
 		for i, r := range kept {
 			r.next = nil
 			if i > 0 {
 				kept[i-1].next = r
 			}
-			if r.live == nil && (s.lastEnded == nil || r.end > s.lastEnded.end) {
+			if r.live == nil && (s.lastEnded == nil || r.End > s.lastEnded.End) {
 				s.lastEnded = r
 			}
-			s.modified = max(s.modified, r.created, r.claimed, r.ended)
+			s.Modified = max(s.Modified, r.Created, r.Claimed, r.Ended)
 		}
 		s.firstRow, s.last = kept[0], kept[len(kept)-1]
-		s.agent, s.dir = s.firstRow.agent, s.firstRow.dir
-		f.trees.reparent(s, s.firstRow.parent)
-		if s.first != s.firstRow.first {
+		s.Agent, s.Dir = s.firstRow.Agent, s.firstRow.Dir
+		f.trees.reparent(s, s.firstRow.Parent)
+		if s.First != s.firstRow.First {
 			later = append(later, s)
 		}
 	}
 	for _, s := range later {
-		s.first = s.firstRow.first
+		s.First = s.firstRow.First
 	}
-	resort(f.sorder, n, later, func(s *session) uint64 { return s.first })
+	resort(f.sorder, n, later, func(s *session) uint64 { return s.First })
 }
 
 // resort moves those of the first n entries of a list whose place is later now to where they belong.

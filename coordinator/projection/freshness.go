@@ -124,11 +124,8 @@ func (w *Follower) Ready() error {
 	suspected := w.lossSuspected.Load()
 	switch {
 	case newer != 0:
-		return fault.Newf(
-			fault.Unavailable,
-			"record %d was written by a newer version than this one; update this coordinator",
-			newer,
-		)
+		return fault.Newf(fault.Unavailable,
+			"record %d was written by a newer version than this one; update this coordinator", newer)
 	case !w.p.live.Load():
 		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq,
 			max(seq, w.goal.Load())).

@@ -18,7 +18,7 @@ type idleAt struct {
 
 // isWith reports whether the runner has the session's turn, or did the last one.
 func (s *session) isWith(runner string) bool {
-	return s.statusRun().runner == runner || s.lastEnded != nil && s.lastEnded.runner == runner
+	return s.statusRun().Runner == runner || s.lastEnded != nil && s.lastEnded.Runner == runner
 }
 
 // now notes a runner's idle processes, and tells live readers which sessions became idle or stopped being

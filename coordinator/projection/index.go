@@ -14,7 +14,7 @@ type Index struct{ p *Projection }
 func (x *Index) ExecutorSessionID(session string) string {
 	return read(x.p, func(f *reducer) string {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			return s.binding().model
+			return s.binding().Model
 		}
 		return ""
 	})
@@ -25,7 +25,7 @@ func (x *Index) ExecutorSessionID(session string) string {
 func (x *Index) Affinity(session string) run.Demands {
 	return read(x.p, func(f *reducer) run.Demands {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			return run.Demands{Hostname: s.binding().host, ExecutorProfile: s.binding().profile}
+			return run.Demands{Hostname: s.binding().Host, ExecutorProfile: s.binding().Profile}
 		}
 		return run.Demands{}
 	})
@@ -194,8 +194,8 @@ func (x *Index) StatePointers() map[string]bool {
 	return read(x.p, func(f *reducer) map[string]bool {
 		all := map[string]bool{}
 		for _, s := range f.sessions {
-			if runnerapi.IsStatePointer(s.binding().model) {
-				all[s.binding().model] = true
+			if runnerapi.IsStatePointer(s.binding().Model) {
+				all[s.binding().Model] = true
 			}
 		}
 		return all

@@ -64,7 +64,7 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 func (f *reducer) exceedVersion(ch *Change, r *row, m Record) {
 	ch.Kind, ch.versionExceeded = subject.EndedKind, true
 	f.end(ch, r, run.Ended{Status: run.Failed}, m)
-	r.versionExceeded = r.live == nil
+	r.VersionExceeded = r.live == nil
 }
 
 // current returns the open run whose current attempt has this key; nil otherwise.

@@ -135,7 +135,7 @@ func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 			older.apply(message(i+1, e))
 			newer.apply(message(i+1, e))
 			if i == cut {
-				f, err := load(snap(t, over(newer), func() {}), "RUNS then", keyOf)
+				f, err := loadBytes(snap(t, over(newer), func() {}), "RUNS then", keyOf)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -168,7 +168,7 @@ func TestASnapshotKnowsTheBounds(t *testing.T) {
 			if rng.IntN(10) > 0 {
 				continue
 			}
-			g, err := load(snap(t, over(f), func() {}), "RUNS then", keyOf)
+			g, err := loadBytes(snap(t, over(f), func() {}), "RUNS then", keyOf)
 			if err != nil {
 				t.Fatal(err)
 			}

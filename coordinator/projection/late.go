@@ -11,14 +11,14 @@ func (ls *lateRecords) add(r *row, rec subject.Record, m Record) bool {
 			return false
 		}
 	}
-	ls.all = append(ls.all, LateRecord{m.Seq, m.Subject, r.first})
+	ls.all = append(ls.all, LateRecord{m.Seq, m.Subject, r.First})
 	return true
 }
 
 // lowWater returns the sequence from which history is needed for the claims of late records.
 func (ls *lateRecords) lowWater(least uint64) uint64 {
 	for _, l := range ls.all {
-		least = min(least, l.first)
+		least = min(least, l.First)
 	}
 	return least
 }

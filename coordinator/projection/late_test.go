@@ -35,7 +35,7 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 		for i, e := range tt.records {
 			j.apply(message(i+1, e))
 		}
-		f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+		f, err := loadBytes(snap(t, j, func() {}), "RUNS then", keyOf)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

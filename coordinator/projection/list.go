@@ -68,7 +68,7 @@ func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	switch {
 	case len(found) > limit:
 		found = found[:limit]
-		p.Next = cursorAt(runCursor, found[limit-1].first)
+		p.Next = cursorAt(runCursor, found[limit-1].First)
 	case rest > 0:
 		p.Partial, p.Next = true, cursorAt(runCursor, rest)
 	}
@@ -98,16 +98,16 @@ func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*red
 	for ctx.Err() == nil {
 		more := true
 		x.p.reading(func(f *reducer) {
-			i := sort.Search(len(f.order), func(i int) bool { return f.order[i].first >= below })
+			i := sort.Search(len(f.order), func(i int) bool { return f.order[i].First >= below })
 			for looked := 0; i > 0 && looked < most && more; looked++ {
 				i--
-				if r := f.order[i]; !r.evicted && q.wants(f, r) {
+				if r := f.order[i]; !r.Evicted && q.wants(f, r) {
 					more = take(f, r)
 				}
 			}
 			below = 0
 			if i > 0 {
-				below = f.order[i].first
+				below = f.order[i].First
 			}
 		})
 		if below == 0 || !more || !until.IsZero() && time.Now().After(until) {
@@ -125,14 +125,14 @@ func (x *Lists) scanSession(q *Query, below uint64, take func(*reducer, *row) (m
 			return 0
 		}
 		var rows []*row
-		for r := s.firstRow; r != nil && r.first < below; r = r.next {
+		for r := s.firstRow; r != nil && r.First < below; r = r.next {
 			if q.wants(f, r) {
 				rows = append(rows, r)
 			}
 		}
 		for _, r := range slices.Backward(rows) {
 			if !take(f, r) {
-				return r.first
+				return r.First
 			}
 		}
 		return 0
@@ -249,7 +249,7 @@ func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	p := SessionPage{Sessions: []run.Session{}}
 	for i := 1; i > 0 && p.Next == "" && ctx.Err() == nil; {
 		x.p.reading(func(f *reducer) {
-			i = sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].first >= below })
+			i = sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].First >= below })
 			for looked := 0; i > 0 && looked < stride; looked++ {
 				i--
 				s := f.sorder[i]
@@ -261,10 +261,10 @@ func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 					break
 				}
 				p.Sessions = append(p.Sessions, x.p.viewOf(s))
-				below = s.first
+				below = s.First
 			}
 			if i > 0 && p.Next == "" {
-				below = f.sorder[i].first
+				below = f.sorder[i].First
 			}
 		})
 	}
@@ -312,7 +312,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	}
 	q.Statuses = nil
 	q.also = func(f *reducer, r *row) bool {
-		if !r.callback && r.webhook == webhookNone {
+		if !r.Callback && r.Webhook == webhookNone {
 			return false
 		}
 		c := callsOf(f, r)
@@ -323,7 +323,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	p := CallbackPage{}
 	if len(found) > limit {
 		found = found[:limit]
-		p.Next = cursorAt(runCursor, found[limit-1].first)
+		p.Next = cursorAt(runCursor, found[limit-1].First)
 	}
 	p.Runs, err = x.views(ctx, found)
 	return p, err

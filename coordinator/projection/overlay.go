@@ -22,7 +22,7 @@ func (x *Overlay) Idle(runner string, sessions []string) {
 		own := map[ident]bool{}
 		for _, id := range sessions {
 			if s := f.sessions[identOf(sessionPrefix, id)]; s != nil && s.isWith(runner) {
-				own[s.id] = true
+				own[s.Ident] = true
 			}
 		}
 		x.p.idle.now(runner, own, &x.p.liveChanges)

@@ -88,13 +88,19 @@ func (q *Query) wants(f *reducer, r *row) bool {
 
 // fits reports whether a row matches the query, whatever its status.
 func (q *Query) fits(f *reducer, r *row) bool {
-	return (q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) &&
-		(q.Runner == "" || q.Runner == r.runner) &&
-		q.after(r.created) &&
-		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id) &&
+	return (q.Agent == "" || q.Agent == r.Agent) && (q.Parent == "" || q.Parent == r.Parent) &&
+		(q.Runner == "" || q.Runner == r.Runner) &&
+		q.after(r.Created) &&
+		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.Ident) &&
 		(!q.Roots || !hasParent(f, r.session)) &&
-		(q.RetryOf == "" || f.repeats.is(r, q.RetryOf)) &&
+		(q.RetryOf == "" || isRetryOf(f, r, q.RetryOf)) &&
 		(q.also == nil || q.also(f, r))
+}
+
+// isRetryOf reports whether a run repeats that one.
+func isRetryOf(f *reducer, r *row, id string) bool {
+	of, is := f.retryOf[r]
+	return is && of == identOf(runPrefix, id)
 }
 
 // after reports whether a creation time in nanoseconds is late enough. Nanoseconds cover the years 1678 to
@@ -129,7 +135,7 @@ func (q *Query) runViewOf(f *reducer, r *row) runView {
 
 func (q *Query) wantsSession(s *session, status run.SessionStatus) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(status))) &&
-		(q.Agent == "" || q.Agent == s.agent) && (q.Parent == "" || q.Parent == s.parent) &&
-		q.after(s.firstRow.created) &&
-		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.id)
+		(q.Agent == "" || q.Agent == s.Agent) && (q.Parent == "" || q.Parent == s.Parent) &&
+		q.after(s.firstRow.Created) &&
+		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.Ident)
 }

@@ -18,6 +18,7 @@ func newReducer(key func(string, int) string) *reducer {
 		pending:  map[*session]bool{},
 		past:     map[*row][]past{},
 		deleted:  map[ident]uint64{},
+		retryOf:  map[*row]ident{},
 	}
 	scan := &scanner{names: map[string]string{}}
 	below := &trees{
@@ -54,8 +55,8 @@ func (f *reducer) accept(ch *Change, rec subject.Record, m Record) (int, error) 
 	}
 	if rec.Kind == subject.QueuedKind {
 		f.queue(ch, r, rec, &q, m)
-		if q.ExecutorSessionID != "" && r.session.binding().model == "" { // the record that bound it is no longer kept
-			r.session.bound = bindingOf(&q.Spec)
+		if q.ExecutorSessionID != "" && r.session.binding().Model == "" { // the record that bound it is no longer kept
+			r.session.Bound = bindingOf(&q.Spec)
 		}
 	}
 	if fresh {
@@ -76,12 +77,12 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	sess := f.sessions[sid]
 	if sess == nil {
 		sess = &session{
-			id:        sid,
-			agent:     s.Agent,
-			agentType: s.AgentType,
-			parent:    s.Parent,
-			dir:       s.ProjectDir,
-			first:     m.Seq,
+			Ident:     sid,
+			Agent:     s.Agent,
+			AgentType: s.AgentType,
+			Parent:    s.Parent,
+			Dir:       s.ProjectDir,
+			First:     m.Seq,
 		}
 		f.sessions[sid] = sess
 		f.sorder = append(f.sorder, sess)
@@ -89,43 +90,71 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		ch.First = true
 	}
 	r := &row{
-		id: id, session: sess, agent: s.Agent, parent: s.Parent, dir: s.ProjectDir, first: m.Seq, full: m.Seq,
-		created: created,
-		timeout: int32(
-			min(s.Timeout, 1<<30),
-		), status: statusIndex(run.Pending), mode: modeIndex(s.Mode), depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
-		callback: s.Mode == run.AsyncCallback && s.Parent != "", resume: s.Type == run.Resume,
+		Ident: id, session: sess, Agent: s.Agent, Parent: s.Parent, Dir: s.ProjectDir, First: m.Seq, Full: m.Seq,
+		Created: created, Timeout: int32(min(s.Timeout, 1<<30)), Depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
+		StatusIndex: statusIndex(run.Pending), ModeIndex: modeIndex(s.Mode),
+		Callback: s.Mode == run.AsyncCallback && s.Parent != "", Resume: s.Type == run.Resume,
 	}
 	if s.CallbackURL != "" {
-		r.webhook = webhookPending
+		r.Webhook = webhookPending
 	}
-	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}, prev: f.tail}
+	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}}
+	f.waitlists.unqueued.enter(r, m.Time.UnixNano())
+	f.runs[id] = r
+	r.Text = f.texts.keep(promptOf(s))
+	if s.RetryOf != "" {
+		f.retryOf[r] = identOf(runPrefix, s.RetryOf)
+	}
+	f.callbacks.fillReservation(id, r)
+	f.order = append(f.order, r)
+	link(f, r)
+	sess.Modified = max(sess.Modified, created)
+	f.trees.indexBelow(sess)
+	ch.Applied = true
+	ch.identify(r)
+	return r
+}
+
+// link appends a row to its session's runs and, if it is open, to the open runs.
+func link(f *reducer, r *row) {
+	s := r.session
+	if s.last == nil {
+		s.firstRow = r
+	} else {
+		s.last.next = r
+	}
+	s.last = r
+	s.runs++
+	if r.live == nil {
+		f.ended++
+		if s.lastEnded == nil || s.lastEnded.End < r.End {
+			s.lastEnded = r
+		}
+		return
+	}
+	s.live = append(s.live, r)
+	a := r.live.snap
+	if a.TreeStop.Seq != 0 {
+		f.trees.stopping[r] = true
+	}
+	if a.UnverifiedSeq != 0 {
+		f.results = append(f.results, r)
+	}
+	if a.open() {
+		s.open++
+	}
+	if a.Claim != nil {
+		f.claimed++
+	} else {
+		f.waiting++
+	}
+	r.live.prev = f.tail
 	if f.tail == nil {
 		f.head = r
 	} else {
 		f.tail.live.next = r
 	}
 	f.tail = r
-	f.waitlists.unqueued.enter(r, m.Time.UnixNano())
-	f.runs[id] = r
-	r.text = f.texts.keep(promptOf(s))
-	f.repeats.add(r, s.RetryOf)
-	f.callbacks.fillReservation(id, r)
-	f.order = append(f.order, r)
-	f.waiting++
-	if sess.last == nil {
-		sess.firstRow = r
-	} else {
-		sess.last.next = r
-	}
-	sess.last = r
-	sess.live = append(sess.live, r)
-	sess.runs++
-	sess.modified = max(sess.modified, created)
-	f.trees.indexBelow(sess)
-	ch.Applied = true
-	ch.identify(r)
-	return r
 }
 
 // queue makes an attempt the current one.
@@ -140,8 +169,8 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 			r.adoptSpec(a, &q.Spec)
 			a.Queue, a.QueuedSeq = l.queue, ch.Seq
 			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been given either
-			f.past[r] = append(f.past[r], past{r.full, false})
-			r.full = ch.Seq
+			f.past[r] = append(f.past[r], past{r.Full, false})
+			r.Full = ch.Seq
 			ch.Applied = true
 		}
 		return
@@ -157,7 +186,7 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 	r.adoptSpec(a, &q.Spec)
 	a.Queue, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.queue, q.Key, rec.N, ch.Seq, time.Time{}
 	a.RecordVersion = q.RecordVersion
-	r.full = ch.Seq
+	r.Full = ch.Seq
 	r.noteAttempt(rec.N)
 	ch.Applied = true
 }
@@ -184,14 +213,14 @@ func (f *reducer) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m R
 	}
 	c.Next = nil // a part of the record
 	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
-	r.claim, r.claimed, r.runner = m.Seq, nanos(c.At), c.RunnerID
+	r.Claim, r.Claimed, r.Runner = m.Seq, nanos(c.At), c.RunnerID
 	if c.RunnerID != "" {
 		r.noteAttempt(a.Attempt)
-		r.proven = c.SignsEvents && (a.Attempt == 1 || r.proven)
-		r.claimedByRunner, r.live.children, r.session.misses = true, nil, 0
+		r.Proven = c.SignsEvents && (a.Attempt == 1 || r.Proven)
+		r.ClaimedByRunner, r.live.children, r.session.Misses = true, nil, 0
 		f.trees.reopen(r)
 	}
-	r.session.modified = max(r.session.modified, r.claimed)
+	r.session.Modified = max(r.session.Modified, r.Claimed)
 	r.move(run.MoveClaimed)
 	ch.Applied = true
 	ch.after(r)
@@ -236,11 +265,11 @@ func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record) {
 	}
 	f.ended++
 	if move != run.MoveCompleted {
-		r.failure = f.texts.keep(failureOf(m.Body))
+		r.Failure = f.texts.keep(failureOf(m.Body))
 	}
 	r.close(move, e, m)
 	f.callbacks.returnChildren(r)
-	if r.webhook == webhookPending {
+	if r.Webhook == webhookPending {
 		f.webhooks.add(r, m)
 	}
 	f.unlink(r)
@@ -250,7 +279,7 @@ func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record) {
 		s.live = nil
 	}
 	s.lastEnded = r
-	s.modified = max(s.modified, r.ended)
+	s.Modified = max(s.Modified, r.Ended)
 	f.callbacks.addPending(r)
 	f.trees.indexBelow(s)
 	ch.Applied = true
@@ -263,16 +292,16 @@ func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record) {
 func (r *row) close(move run.Move, e run.Ended, m Record) {
 	r.change() // the snapshot handed out stays as it is
 	r.move(move)
-	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
+	r.End, r.Events, r.Ended = m.Seq, e.Events, nanos(e.At)
 	// With 0 events, a coordinator could not ask for the last one, or only earlier attempts had any.
-	r.eventsUnknown = e.Events == 0 && (r.attempt > 1 || e.RunnerID == "" && r.live.snap.UnverifiedSeq == 0)
-	r.runner = cmp.Or(r.runner, e.RunnerID)
-	r.attempt = max(r.attempt, 1)
+	r.EventsUnknown = e.Events == 0 && (r.Attempt > 1 || e.RunnerID == "" && r.live.snap.UnverifiedSeq == 0)
+	r.Runner = cmp.Or(r.Runner, e.RunnerID)
+	r.Attempt = max(r.Attempt, 1)
 	if a := r.live.snap; a.Claim == nil { // the claim is lost: nothing else says which attempt that was
 		r.noteAttempt(a.AttemptNumber())
 	}
 	if e.StartedAt != nil {
-		r.started = nanos(*e.StartedAt)
+		r.Started = nanos(*e.StartedAt)
 	}
 }
 
@@ -281,11 +310,11 @@ func (f *reducer) retry(r *row, m Record) {
 	a := r.change()
 	a.Attempt = a.AttemptNumber()
 	r.noteAttempt(a.Attempt)
-	f.past[r] = append(f.past[r], past{r.full, a.Claim != nil})
+	f.past[r] = append(f.past[r], past{r.Full, a.Claim != nil})
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
 	a.Queue, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq, a.Started, a.RecordVersion = "",
 		"", 0, nil, 0, 0, 0, nil, 0
-	r.claim, r.claimed, r.runner = 0, 0, ""
+	r.Claim, r.Claimed, r.Runner = 0, 0, ""
 	f.waiting++
 	f.waitlists.unqueued.moveIn(r, m.Time.UnixNano())
 	r.move(run.MoveRetried)

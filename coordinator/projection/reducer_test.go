@@ -81,7 +81,7 @@ func agree(t *testing.T, f *reducer) {
 	waiting, begun, ended := 0, 0, 0
 	bySession := map[*session][]*row{}
 	for _, r := range f.order {
-		if r.evicted {
+		if r.Evicted {
 			continue
 		}
 		bySession[r.session] = append(bySession[r.session], r)
@@ -115,7 +115,7 @@ func agree(t *testing.T, f *reducer) {
 			}
 			switch {
 			case r.live == nil:
-				if last == nil || r.end > last.end {
+				if last == nil || r.End > last.End {
 					last = r
 				}
 			case r.live.snap.open() && speaker == nil:
@@ -143,10 +143,10 @@ func agree(t *testing.T, f *reducer) {
 	var before uint64
 	for r := f.head; r != nil; r = r.live.next {
 		n++
-		if r.first <= before {
+		if r.First <= before {
 			t.Fatalf("live runs out of order")
 		}
-		before = r.first
+		before = r.First
 	}
 	if n != waiting+begun {
 		t.Fatalf("%d live runs, want %d", n, waiting+begun)
@@ -407,7 +407,7 @@ func TestForget(t *testing.T) {
 		f := folded(t, records)
 		cut := uint64(len(records)) + 1
 		if f.head != nil {
-			cut = f.head.first
+			cut = f.head.First
 		}
 		f.forget(cut)
 		agree(t, f)
@@ -418,13 +418,13 @@ func TestForget(t *testing.T) {
 			}
 		}
 		for id, r := range anew.runs {
-			if o := f.runs[id]; o == nil || o.shown() != r.shown() || o.claimedByRunner != r.claimedByRunner {
+			if o := f.runs[id]; o == nil || o.shown() != r.shown() || o.ClaimedByRunner != r.ClaimedByRunner {
 				t.Fatalf(
 					"seed %d: after truncation run %s is %s, begun %t; o %v cut %d",
 					seed,
 					r.runID(),
 					r.shown(),
-					r.claimedByRunner,
+					r.ClaimedByRunner,
 					o,
 					cut,
 				)

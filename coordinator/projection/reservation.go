@@ -36,10 +36,8 @@ func (d *callbacks) fillReservation(id ident, r *row) {
 		delete(d.reserved, id)
 		d.attachChildren(
 			r,
-			slices.DeleteFunc(
-				p.children,
-				func(child *row) bool { return child.evicted || !child.reported || child.turn != nil },
-			),
+			slices.DeleteFunc(p.children,
+				func(child *row) bool { return child.Evicted || !child.Reported || child.turn != nil }),
 		)
 	}
 }
@@ -51,7 +49,7 @@ func (d *callbacks) attachChildren(turn *row, children []*row) {
 		touched(d.tables, child)
 	}
 	touched(d.tables, turn)
-	if !turn.claimedByRunner {
+	if !turn.ClaimedByRunner {
 		turn.live.children = append(turn.live.children, children...)
 	}
 }
@@ -68,7 +66,7 @@ func (d *callbacks) cancelReservations(session string) {
 // hasReservedTurn reports whether a turn of the session is reserved.
 func (d *callbacks) hasReservedTurn(s *session) bool {
 	for _, p := range d.reserved {
-		if identOf(sessionPrefix, p.session) == s.id {
+		if identOf(sessionPrefix, p.session) == s.Ident {
 			return true
 		}
 	}

@@ -112,7 +112,7 @@ func TestWhatIsToFollow(t *testing.T) {
 		if got := j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)); got != tt.held {
 			t.Errorf("%s: history may go up to %d, want %d", tt.name, got, tt.held)
 		}
-		again, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+		again, err := loadBytes(snap(t, j, func() {}), "RUNS then", keyOf)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -17,19 +18,21 @@ const (
 func identOf(prefix, id string) (i ident) {
 	digits, ok := strings.CutPrefix(id, prefix)
 	if ok && len(digits) == 32 && strings.IndexFunc(digits, notHex) < 0 {
-		hex.Decode(i.made[:], []byte(digits))
-		return i
+		var made [16]byte
+		hex.Decode(made[:], []byte(digits))
+		return ident{Hi: binary.BigEndian.Uint64(made[:]), Lo: binary.BigEndian.Uint64(made[8:])}
 	}
-	return ident{odd: id}
+	return ident{Odd: id}
 }
 
 func notHex(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') }
 
 func (i ident) text(prefix string) string {
-	if i.odd != "" {
-		return i.odd
+	if i.Odd != "" {
+		return i.Odd
 	}
-	return prefix + hex.EncodeToString(i.made[:])
+	made := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(make([]byte, 0, 16), i.Hi), i.Lo)
+	return prefix + hex.EncodeToString(made)
 }
 
 // AttemptNumber returns the attempt that is queued or claimed, else the next one.
@@ -48,7 +51,7 @@ func (a *Active) MaxVersion() int { return max(a.RecordVersion, 1) }
 func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
 
 // noteAttempt notes that the run has reached its attempt n.
-func (r *row) noteAttempt(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
+func (r *row) noteAttempt(n int) { r.Attempt = max(r.Attempt, uint16(min(n, 1<<16-1))) }
 
 // adoptSpec gives an unclaimed run the definition of its agent that it is queued with, if that has changed since it was
 // accepted (decision 0032).
@@ -57,12 +60,12 @@ func (r *row) adoptSpec(a *Active, s *run.Spec) {
 		return
 	}
 	s.ID, s.SessionID = a.Spec.ID, a.Spec.SessionID
-	a.Spec, r.timeout = s, int32(min(s.Timeout, 1<<30))
+	a.Spec, r.Timeout = s, int32(min(s.Timeout, 1<<30))
 }
 
-func (r *row) runID() string { return r.id.text(runPrefix) }
+func (r *row) runID() string { return r.Ident.text(runPrefix) }
 
-func (r *row) base() run.Status { return run.Statuses[r.status] }
+func (r *row) base() run.Status { return run.Statuses[r.StatusIndex] }
 
 // shown is the status that readers see.
 func (r *row) shown() run.Status {
@@ -72,7 +75,7 @@ func (r *row) shown() run.Status {
 	return r.base()
 }
 
-func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
+func (s *session) sessionID() string { return s.Ident.text(sessionPrefix) }
 
 // statusRun returns the run that decides the session's status: the open one, else the oldest waiting one, else the one
 // that ended last.
@@ -99,7 +102,7 @@ func (s *session) turn() *row {
 // newestClaimed returns the session's newest run that a runner claimed, except but; nil: there is none.
 func (s *session) newestClaimed(but *row) (newest *row) {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.claimedByRunner && r != but {
+		if r.ClaimedByRunner && r != but {
 			newest = r
 		}
 	}
@@ -109,7 +112,7 @@ func (s *session) newestClaimed(but *row) (newest *row) {
 // everClaimed reports whether a runner has claimed a run of the session.
 func (s *session) everClaimed() bool {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.claimedByRunner {
+		if r.ClaimedByRunner {
 			return true
 		}
 	}
@@ -120,23 +123,23 @@ func (s *session) everClaimed() bool {
 // NATS lost, or something is bound.
 func (s *session) resumes() bool {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.claimedByRunner || r.runner != "" {
+		if r.ClaimedByRunner || r.Runner != "" {
 			return true
 		}
 	}
-	return s.bound != nil
+	return s.Bound != nil
 }
 
 // depth returns how many sessions are above this one. Coordinators of older versions recorded none.
-func (s *session) depth() int { return int(max(s.firstRow.depth, s.last.depth)) }
+func (s *session) depth() int { return int(max(s.firstRow.Depth, s.last.Depth)) }
 
 // view returns the session as readers see it.
 func (s *session) view() run.Session {
 	return run.Session{
-		ID: s.sessionID(), Status: run.SessionStatusOf(s.statusRun().shown()), Agent: s.agent, AgentType: s.agentType,
-		Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
-		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created),
-		ModifiedAt: moment(s.modified),
+		ID: s.sessionID(), Status: run.SessionStatusOf(s.statusRun().shown()), Agent: s.Agent, AgentType: s.AgentType,
+		Parent: s.Parent, ProjectDir: s.Dir, Depth: s.depth(),
+		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.Created),
+		ModifiedAt: moment(s.Modified),
 	}
 }
 
@@ -170,7 +173,7 @@ func (ch *Change) before(r *row) {
 	ch.identify(r)
 	ch.Before = r.base()
 	if r.live != nil {
-		ch.in, ch.since, ch.runner = r.live.in, r.live.since, r.runner
+		ch.in, ch.since, ch.runner = r.live.in, r.live.since, r.Runner
 	}
 }
 
@@ -185,7 +188,7 @@ func (r *row) change() *Active {
 
 // move is the only place where a status changes.
 func (r *row) move(m run.Move) {
-	r.status = statusIndex(r.base().After(m))
+	r.StatusIndex = statusIndex(r.base().After(m))
 	r.show()
 }
 

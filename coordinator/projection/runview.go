@@ -24,7 +24,7 @@ func runViewOf(f *reducer, r *row) runView {
 		id:           r.runID(),
 		sessionID:    r.session.sessionID(),
 		status:       r.shown(),
-		sessionFirst: r.session.first,
+		sessionFirst: r.session.First,
 		calls:        callsOf(f, r),
 	}
 	if r.live != nil {
@@ -36,14 +36,14 @@ func runViewOf(f *reducer, r *row) runView {
 // bare returns as much of a run as the index has.
 func (s *runView) bare() run.Run {
 	r := run.Run{
-		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth),
-		RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
+		ID: s.id, SessionID: s.sessionID, Agent: s.Agent, Status: s.status, Parent: s.Parent, Depth: int(s.Depth),
+		RunnerID: s.Runner, Attempt: max(1, int(s.Attempt)),
 		Children: s.children, ParentDeleted: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
 		CreatedAt: moment(
-			s.created,
-		), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
+			s.Created,
+		), ClaimedAt: momentOrNil(s.Claimed), StartedAt: momentOrNil(s.Started), EndedAt: momentOrNil(s.Ended),
 	}
-	if s.runner == "" { // a coordinator's claim, to end it: no runner has claimed it
+	if s.Runner == "" { // a coordinator's claim, to end it: no runner has claimed it
 		r.ClaimedAt = nil
 	}
 	if s.snap != nil && s.snap.Stopping {
@@ -56,11 +56,11 @@ func (s *runView) bare() run.Run {
 		at := s.snap.NotBefore.UTC()
 		r.NextAt = &at
 	}
-	if begin := r.StartedAt; (begin != nil || r.ClaimedAt != nil) && s.timeout > 0 && s.runner != "" {
+	if begin := r.StartedAt; (begin != nil || r.ClaimedAt != nil) && s.Timeout > 0 && s.Runner != "" {
 		if begin == nil {
 			begin = r.ClaimedAt
 		}
-		at := begin.Add(time.Duration(s.timeout) * time.Second)
+		at := begin.Add(time.Duration(s.Timeout) * time.Second)
 		r.TimeoutAt = &at
 	}
 	return r

@@ -42,11 +42,11 @@ type tables struct {
 	pending         map[*session]bool // sessions with pending children
 	past            map[*row][]past   // of runs that were queued more than once
 	deleted         map[ident]uint64  // sessions, with the sequence of their deletion
+	retryOf         map[*row]ident    // the runs that others repeat
 	dirty           *dirtySet         // nil: no checkpoint is being written
 	seq             uint64            // of the last record
 	changes         changes
 	texts           texts
-	repeats         repeats
 
 	waiting, claimed, ended int
 }
@@ -77,8 +77,8 @@ type reducer struct {
 
 // past is a queued record of a run that another one followed.
 type past struct {
-	queued          uint64 // its sequence
-	claimedByRunner bool   // a runner claimed that attempt
+	Queued          uint64 // its sequence
+	ClaimedByRunner bool   // a runner claimed that attempt
 }
 
 // callbacks are the parents with pending children, and the turns that report children.
@@ -103,12 +103,12 @@ type webhooks struct {
 
 // webhook is a webhook of an ended run that is not delivered.
 type webhook struct {
-	n      int // of its newest record
-	tries  int
-	next   time.Time // when to try again
-	status int       // of the last answer
-	reason string
-	host   string // its receiver, with the port
+	N      int // of its newest record
+	Tries  int
+	Next   time.Time // when to try again
+	Status int       // of the last answer
+	Reason string
+	Host   string // its receiver, with the port
 
 	row   *row
 	to    *receiver // nil: dead
@@ -145,8 +145,8 @@ type TreeStop struct {
 
 // tree is a session whose tree is stopped.
 type tree struct {
-	seq  uint64
-	root ident // the session's newest claimed run at that time
+	Seq  uint64
+	Root ident // the session's newest claimed run at that time
 }
 
 // trees are the sessions whose tree is stopped, and what is below them.
@@ -185,7 +185,7 @@ type reservation struct {
 
 // binding is what an executor bound: the model side's session id, the profile that knows it and, if the model side has
 // it on one machine only, the host.
-type binding struct{ model, host, profile string }
+type binding struct{ Model, Host, Profile string }
 
 // Active is a run that has not ended: a snapshot that never changes.
 type Active struct {
@@ -211,43 +211,43 @@ type Active struct {
 // row is a run in the index, and all that is kept of an ended one. The rest is read from the stream by these
 // sequences.
 type row struct {
-	id      ident
+	Ident   ident
 	session *session
 	next    *row // of the session
-	agent   string
-	runner  string
-	parent  string
-	dir     string // project directory
+	Agent   string
+	Runner  string
+	Parent  string
+	Dir     string // project directory
 
-	first uint64 // sequence of its first record
+	First uint64 // sequence of its first record
 	// of its newest record that holds the whole spec: the current attempt's queued record, else the first
-	full       uint64
-	claim, end uint64 // of the claim that counts, and of the end record
-	events     uint64 // sequence in EVENTS of its last event; 0: unknown or none
+	Full       uint64
+	Claim, End uint64 // of the claim that counts, and of the end record
+	Events     uint64 // sequence in EVENTS of its last event; 0: unknown or none
 
-	created, claimed, started, ended int64 // nanoseconds since 1970; 0: not yet
+	Created, Claimed, Started, Ended int64 // nanoseconds since 1970; 0: not yet
 
 	turn *row // the parent's turn that reports it; nil: none, or no longer known
 
-	text    textRef // the searchable beginning of its prompt or parameters
-	failure textRef // likewise of its error
+	Text    textRef // the searchable beginning of its prompt or parameters
+	Failure textRef // likewise of its error
 
-	timeout         int32
-	attempt         uint16
-	deliveries      uint16 // how many callback records reported it
-	status          uint8  // index in run.Statuses, without the overlay
-	mode            uint8  // index in modes
-	depth           uint8  // how many sessions are above its own; 0 also in records of older versions
-	webhook         webhookState
-	callback        bool // its parent session is to be called back
-	reported        bool // a callback record reports it
-	claimedByRunner bool // a runner has claimed one of its attempts
-	versionExceeded bool // end is a record above its attempt's version, which is not read
-	evicted         bool // no longer in the index
-	proven          bool // the events of all its attempts are proven
-	eventsUnknown   bool // its end record does not say which event was its last
-	suppressed      bool // its parent is not called back: one of the two was stopped with its tree
-	resume          bool // it continues its session
+	Timeout         int32
+	Attempt         uint16
+	Deliveries      uint16 // how many callback records reported it
+	StatusIndex     uint8  // index in run.Statuses, without the overlay
+	ModeIndex       uint8  // index in modes
+	Depth           uint8  // how many sessions are above its own; 0 also in records of older versions
+	Webhook         webhookState
+	Callback        bool // its parent session is to be called back
+	Reported        bool // a callback record reports it
+	ClaimedByRunner bool // a runner has claimed one of its attempts
+	VersionExceeded bool // end is a record above its attempt's version, which is not read
+	Evicted         bool // no longer in the index
+	Proven          bool // the events of all its attempts are proven
+	EventsUnknown   bool // its end record does not say which event was its last
+	Suppressed      bool // its parent is not called back: one of the two was stopped with its tree
+	Resume          bool // it continues its session
 
 	live *live // nil: ended
 }
@@ -267,30 +267,30 @@ type live struct {
 
 // session is a session in the index.
 type session struct {
-	id             ident
-	agent          string
-	agentType      string
-	parent         string
-	dir            string
-	first          uint64 // sequence of its first run's first record
-	modified       int64
+	Ident          ident
+	Agent          string
+	AgentType      string
+	Parent         string
+	Dir            string
+	First          uint64 // sequence of its first run's first record
+	Modified       int64
 	firstRow, last *row // its runs, linked in stream order
 	lastEnded      *row
 	live           []*row   // open ones, in that order
 	pending        []*row   // ended children of which it has yet to be told, in the order of their ends
-	bound          *binding // what its executor bound last, nil: nothing
+	Bound          *binding // what its executor bound last, nil: nothing
 	open           int32    // how many of live are queued or claimed
 	runs           int32
 	place          int32  // among its parent's children
 	placeBelow     int32  // among its parent's children that matter to a stop, from 1; 0: it is none of them
-	misses         uint16 // callback turns in a row that ended unclaimed, up to its maximum
+	Misses         uint16 // callback turns in a row that ended unclaimed, up to its maximum
 	due            bool   // noted as ready for a callback
 }
 
 // ident is a compact id: the ids that coordinators make are a prefix and 32 hexadecimal digits.
 type ident struct {
-	made [16]byte
-	odd  string // a caller's own id
+	Hi, Lo uint64 // the digits
+	Odd    string // a caller's own id
 }
 
 // Stats counts records since the start.
@@ -303,8 +303,8 @@ type Stats struct {
 
 // report is the time and sequence of a callback record.
 type report struct {
-	seq uint64
-	at  time.Time
+	Seq uint64
+	At  time.Time
 }
 
 // lateRecords are the late records that are not purged.
@@ -326,5 +326,5 @@ type LateRecord struct {
 	Seq     uint64
 	Subject string
 
-	first uint64 // of its run: if history is truncated beyond that, the claim may be missing
+	First uint64 // of its run: if history is truncated beyond that, the claim may be missing
 }

@@ -41,10 +41,10 @@ const (
 // queue is none.
 func (ch *Change) step(at time.Time) (s Step) {
 	r := ch.row
-	if !ch.Applied || r == nil || r.evicted {
+	if !ch.Applied || r == nil || r.Evicted {
 		return s
 	}
-	s = Step{Agent: r.agent, Type: r.session.agentType, RunnerID: r.runner, Status: ch.After}
+	s = Step{Agent: r.Agent, Type: r.session.AgentType, RunnerID: r.Runner, Status: ch.After}
 	now, since := at.UnixNano(), ch.since
 	switch ch.Kind {
 	case subject.AcceptedKind:
@@ -55,13 +55,13 @@ func (ch *Change) step(at time.Time) (s Step) {
 	case subject.QueuedKind:
 		s.Fresh = ch.Before == ""
 		if s.Fresh {
-			since = r.created
-		} else if ch.in.queue != "" || r.attempt > 1 {
+			since = r.Created
+		} else if ch.in.queue != "" || r.Attempt > 1 {
 			return Step{}
 		}
 		s.Kind = Queued
 	case subject.ClaimedKind:
-		if r.runner != "" {
+		if r.Runner != "" {
 			s.Kind = Claimed
 		}
 	case subject.EndedKind:
@@ -69,7 +69,7 @@ func (ch *Change) step(at time.Time) (s Step) {
 		if ch.versionExceeded {
 			s.Reason = CodeRecordVersion
 		}
-		s.Total = time.Duration(now - r.created)
+		s.Total = time.Duration(now - r.Created)
 		if s.Retried {
 			s.Status, s.RunnerID = run.Failed, ch.runner
 		}
@@ -79,7 +79,7 @@ func (ch *Change) step(at time.Time) (s Step) {
 	case subject.CallbackKind:
 		s.Kind = CallbackDelivered
 	case subject.NotifiedKind:
-		if r.webhook == webhookDelivered {
+		if r.Webhook == webhookDelivered {
 			s.Kind = WebhookDelivered
 		}
 	}

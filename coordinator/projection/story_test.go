@@ -213,11 +213,11 @@ func draw(f *reducer) string {
 				s.id,
 				s.sessionID,
 				s.status,
-				s.attempt,
-				s.runner,
-				s.claimed,
-				s.started,
-				s.ended,
+				s.Attempt,
+				s.Runner,
+				s.Claimed,
+				s.Started,
+				s.Ended,
 			),
 		)
 		lines = append(
@@ -226,7 +226,7 @@ func draw(f *reducer) string {
 				"%s calls %s begun=%t",
 				s.id,
 				must(json.Marshal([]any{s.calls.orphan, s.calls.parent, s.calls.http})),
-				s.claimedByRunner,
+				s.ClaimedByRunner,
 			),
 		)
 		if a := s.snap; a != nil {

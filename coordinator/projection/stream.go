@@ -225,7 +225,7 @@ func (t *streamReader) emitStarted(ctx context.Context, heard uint64) (uint64, <
 			continue
 		}
 		s, ok := t.x.p.lookup(id)
-		if !ok || s.status != run.Running || s.claim > t.p.runs || t.session != "" && t.session != s.sessionID {
+		if !ok || s.status != run.Running || s.Claim > t.p.runs || t.session != "" && t.session != s.sessionID {
 			continue
 		}
 		r, err := t.x.reader.brief(ctx, s)
@@ -249,7 +249,7 @@ func (t *streamReader) emitIdle(id string) error {
 	told := false
 	t.x.p.reading(func(f *reducer) {
 		s := f.sessions[identOf(sessionPrefix, id)]
-		told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs
+		told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.End <= t.p.runs
 		if told {
 			v = t.x.p.viewOf(s)
 		}
@@ -294,10 +294,10 @@ func (t *streamReader) step(ctx context.Context, rec **Record, ev **eventMessage
 		case *rec == nil:
 			return false, nil
 		}
-	} else if about.isEnd() && about.run.events > t.p.events {
+	} else if about.isEnd() && about.run.Events > t.p.events {
 		// The end record waits for the events before it, as far as they are kept.
 		switch next, err := t.x.records.NextEvent(ctx, t.events, t.p.events); {
-		case err == nil && next.Seq <= about.run.events:
+		case err == nil && next.Seq <= about.run.Events:
 			return false, nil
 		case err != nil && !errors.Is(err, stream.ErrNotFound):
 			return false, err
@@ -344,7 +344,7 @@ func (t *streamReader) about(ctx context.Context, m Record) (recordItems, error)
 		subject.OfferedKind,
 		subject.EndedKind:
 		s, ok := t.x.p.lookup(rec.Run)
-		if !ok || rec.Kind.Keyed() && s.claim != m.Seq && s.end != m.Seq {
+		if !ok || rec.Kind.Keyed() && s.Claim != m.Seq && s.End != m.Seq {
 			return none, nil
 		}
 		a.run, a.session = s, s.sessionID

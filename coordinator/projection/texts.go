@@ -11,7 +11,6 @@ import (
 	"ao/shared/run"
 	"ao/shared/strictjson"
 
-	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -28,26 +27,16 @@ const (
 // safe for concurrent use.
 var (
 	packer = sync.OnceValue(func() *zstd.Encoder {
-		w, err := zstd.NewWriter(
-			nil,
-			zstd.WithEncoderLevel(zstd.SpeedFastest),
-			zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(64<<10),
-			zstd.WithLowerEncoderMem(true),
-			zstd.WithEncoderCRC(false),
-		)
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(64<<10), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 		if err != nil { // the options are valid
 			panic(err)
 		}
 		return w
 	})
 	unpacker = sync.OnceValue(func() *zstd.Decoder {
-		r, err := zstd.NewReader(
-			nil,
-			zstd.WithDecoderConcurrency(0),
-			zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(mostOfBlock),
-		)
+		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(mostOfBlock))
 		if err != nil {
 			panic(err)
 		}
@@ -55,14 +44,10 @@ var (
 	})
 )
 
-// zstdMagic begins a zstd block. Older checkpoints have s2 blocks, which cannot begin so: they would refer to bytes
-// before their first.
-var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-
 // textRef is where a text is; no 0: there is none.
 type textRef struct {
-	block uint32
-	no    uint8
+	Block uint32
+	No    uint8
 }
 
 // texts are blocks by number.
@@ -105,13 +90,13 @@ func (t *texts) keep(text string) textRef {
 
 // drop releases a text. A packed block goes with its last one.
 func (t *texts) drop(at textRef) {
-	b := t.blocks[at.block]
-	if at.no == 0 || b == nil {
+	b := t.blocks[at.Block]
+	if at.No == 0 || b == nil {
 		return
 	}
 	b.live--
 	if b.live == 0 && b.packed != nil {
-		delete(t.blocks, at.block)
+		delete(t.blocks, at.Block)
 	}
 }
 
@@ -123,22 +108,21 @@ func (t *texts) put(no uint32, packed []byte) {
 	t.blocks[no], t.last = &textBlock{packed: packed}, max(t.last, no)
 }
 
-// use counts a text of a checkpoint. If its block is missing, there is no text.
-func (t *texts) use(at *textRef) {
-	if b := t.blocks[at.block]; b != nil && at.no > 0 {
+// use counts a text of a checkpoint.
+func (t *texts) use(at textRef) {
+	if b := t.blocks[at.Block]; b != nil && at.No > 0 {
 		b.live++
-		return
 	}
-	*at = textRef{}
 }
 
-// sweep drops the blocks of a checkpoint that are not in use.
-func (t *texts) sweep() {
+// saved returns the blocks in use, for a checkpoint.
+func (t *texts) saved() (all []savedTexts) {
 	for no, b := range t.blocks {
-		if b.live == 0 {
-			delete(t.blocks, no)
+		if b.live > 0 {
+			all = append(all, savedTexts{no, b.pack()})
 		}
 	}
+	return all
 }
 
 func (b *textBlock) pack() []byte {
@@ -153,22 +137,12 @@ func (b *textBlock) pack() []byte {
 	return bytes.Clone(packer().EncodeAll(append(all, b.raw...), nil))
 }
 
-func unpack(packed []byte) ([]byte, error) {
-	if bytes.HasPrefix(packed, zstdMagic) {
-		return unpacker().DecodeAll(packed, nil)
-	}
-	if n, err := s2.DecodedLen(packed); err != nil || n > mostOfBlock {
-		return nil, s2.ErrCorrupt
-	}
-	return s2.Decode(nil, packed)
-}
-
 // open returns the texts of a block and where each ends; nil: it is damaged.
 func (b *textBlock) open() (raw []byte, ends []uint16) {
 	if b.packed == nil {
 		return b.raw, b.ends
 	}
-	all, err := unpack(b.packed)
+	all, err := unpacker().DecodeAll(b.packed, nil)
 	n, used := binary.Uvarint(all)
 	if err != nil || used <= 0 || n > blockTexts || len(all) < used+2*int(n) {
 		return nil, nil
@@ -178,12 +152,6 @@ func (b *textBlock) open() (raw []byte, ends []uint16) {
 		ends = append(ends, binary.LittleEndian.Uint16(all[2*i:]))
 	}
 	return all[2*n:], ends
-}
-
-// refOf reads a textRef.
-func refOf(d *decoder) textRef {
-	block := uint32(d.u())
-	return textRef{block, d.byte()}
 }
 
 // openBlock is a block that a search has open.
@@ -201,13 +169,13 @@ type blockCache struct {
 
 // text returns a text; empty: there is none.
 func (o *blockCache) text(t *texts, at textRef) []byte {
-	b := t.blocks[at.block]
-	if at.no == 0 || b == nil {
+	b := t.blocks[at.Block]
+	if at.No == 0 || b == nil {
 		return nil
 	}
 	for i := range o.recent {
 		if o.recent[i].of == b {
-			return o.recent[i].at(at.no)
+			return o.recent[i].at(at.No)
 		}
 	}
 	raw, ends := b.open()
@@ -216,7 +184,7 @@ func (o *blockCache) text(t *texts, at textRef) []byte {
 		o.recent[o.next] = one
 		o.next = (o.next + 1) % len(o.recent)
 	}
-	return one.at(at.no)
+	return one.at(at.No)
 }
 
 func (o *openBlock) at(no uint8) []byte {
@@ -322,15 +290,13 @@ func (q Query) searching() Query {
 // finds reports whether a run matches: by a prefix of its or its session's id, or by its agent, error, prompt
 // or parameters.
 func (s *search) finds(f *reducer, r *row) bool {
-	has, known := s.agents[r.agent]
+	has, known := s.agents[r.Agent]
 	if !known {
-		has = strings.Contains(strings.ToLower(r.agent), s.text)
-		s.agents[r.agent] = has
+		has = strings.Contains(strings.ToLower(r.Agent), s.text)
+		s.agents[r.Agent] = has
 	}
 	return has || strings.HasPrefix(s.text, runPrefix) && strings.HasPrefix(strings.ToLower(r.runID()), s.text) ||
 		strings.HasPrefix(s.text, sessionPrefix) && strings.HasPrefix(strings.ToLower(r.session.sessionID()), s.text) ||
-		bytes.Contains(
-			s.open.text(&f.texts, r.text),
-			[]byte(s.text),
-		) || bytes.Contains(s.open.text(&f.texts, r.failure), []byte(s.text))
+		bytes.Contains(s.open.text(&f.texts, r.Text),
+			[]byte(s.text)) || bytes.Contains(s.open.text(&f.texts, r.Failure), []byte(s.text))
 }

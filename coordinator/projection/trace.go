@@ -38,17 +38,17 @@ func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 		Run:       r,
 		AgentType: spec.AgentType,
 		HasSchema: spec.HasOutputSchema,
-		Claim:     s.claim,
-		End:       s.end,
-		Full:      []uint64{s.first, s.full},
+		Claim:     s.Claim,
+		End:       s.End,
+		Full:      []uint64{s.First, s.Full},
 	}
 	x.p.reading(func(f *reducer) {
 		if row := f.runs[identOf(runPrefix, id)]; row != nil {
 			for _, p := range f.past[row] {
-				t.Full = append(t.Full, p.queued)
+				t.Full = append(t.Full, p.Queued)
 			}
-			if row.turn != nil && !row.turn.evicted {
-				t.Turn = row.turn.first
+			if row.turn != nil && !row.turn.Evicted {
+				t.Turn = row.turn.First
 			}
 		}
 	})

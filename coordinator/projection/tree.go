@@ -23,7 +23,7 @@ const maxDepth = 1000
 func (s *session) root() *row {
 	root := s.firstRow
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.claimedByRunner {
+		if r.ClaimedByRunner {
 			root = r
 		}
 	}
@@ -53,7 +53,7 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	if s == nil || s.root().runID() != rec.Run {
 		return t.V, nil
 	}
-	if _, stopped := ts.stopped[s.id]; stopped {
+	if _, stopped := ts.stopped[s.Ident]; stopped {
 		return t.V, nil
 	}
 	h := TreeStop{m.Seq, s.sessionID()}
@@ -65,12 +65,12 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	ts.suppress(s)
 	ts.descend(s, func(below *session) {
 		for _, r := range below.live {
-			r.suppressed = r.suppressed || ts.inside(r, s)
+			r.Suppressed = r.Suppressed || ts.inside(r, s)
 			ts.stopRun(r, h)
 		}
 		ts.suppress(below)
 	})
-	ts.stopped[s.id] = tree{m.Seq, s.root().id}
+	ts.stopped[s.Ident] = tree{m.Seq, s.root().Ident}
 	ch.Applied, ch.SessionID = true, h.Session
 	return t.V, nil
 }
@@ -78,10 +78,10 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 // inside reports whether the parent of a run below root is root or below it too. A parent outside may have asked for a
 // turn of that session.
 func (ts *trees) inside(r *row, root *session) (in bool) {
-	if r.parent == r.session.parent {
+	if r.Parent == r.session.Parent {
 		return true
 	}
-	ts.ancestors(r.parent, func(s *session) bool {
+	ts.ancestors(r.Parent, func(s *session) bool {
 		in = s == root
 		return in
 	})
@@ -109,7 +109,7 @@ func (ts *trees) suppress(s *session) {
 		return
 	}
 	for _, r := range s.pending {
-		r.suppressed = true
+		r.Suppressed = true
 		touched(ts.tables, r)
 	}
 	ts.suppressing[s] = append(ts.suppressing[s], s.pending...)
@@ -127,7 +127,7 @@ func (ts *trees) descend(s *session, visit func(*session)) {
 	for next := []*session{s}; len(next) > 0; {
 		var more []*session
 		for _, above := range next {
-			for _, below := range ts.below[above.id] {
+			for _, below := range ts.below[above.Ident] {
 				if !seen[below] {
 					seen[below] = true
 					more = append(more, below)
@@ -148,7 +148,7 @@ func (ts *trees) ancestors(id string, visit func(*session) (enough bool)) {
 		if id == "" || s == nil || visit(s) {
 			return
 		}
-		id = s.parent
+		id = s.Parent
 	}
 }
 
@@ -158,8 +158,8 @@ func (ts *trees) stopAbove(id string) (h TreeStop) {
 		return h
 	}
 	ts.ancestors(id, func(s *session) bool {
-		if t, ok := ts.stopped[s.id]; ok {
-			h = TreeStop{t.seq, s.sessionID()}
+		if t, ok := ts.stopped[s.Ident]; ok {
+			h = TreeStop{t.Seq, s.sessionID()}
 		} else if len(s.live) > 0 { // runs to be stopped come first
 			h = s.live[0].live.snap.TreeStop
 		}
@@ -170,8 +170,8 @@ func (ts *trees) stopAbove(id string) (h TreeStop) {
 
 // checkNewRun stops a new run below a stopped tree, or a turn that reports children nobody is to be told of.
 func (ts *trees) checkNewRun(r *row) {
-	if h := ts.stopAbove(r.session.parent); h.Seq != 0 {
-		r.suppressed = r.parent == r.session.parent || ts.stopAbove(r.parent).Seq != 0
+	if h := ts.stopAbove(r.session.Parent); h.Seq != 0 {
+		r.Suppressed = r.Parent == r.session.Parent || ts.stopAbove(r.Parent).Seq != 0
 		ts.stopRun(r, h)
 		return
 	}
@@ -183,25 +183,25 @@ func (ts *trees) checkNewRun(r *row) {
 // reopen ends the stop of a session's tree when a runner claims a run that was not to be stopped, or came
 // later.
 func (ts *trees) reopen(r *row) {
-	t, stopped := ts.stopped[r.session.id]
-	if a := r.live.snap; stopped && (!a.Stopping || r.first > t.seq && a.TreeStop.Seq != t.seq) {
-		delete(ts.stopped, r.session.id)
+	t, stopped := ts.stopped[r.session.Ident]
+	if a := r.live.snap; stopped && (!a.Stopping || r.First > t.Seq && a.TreeStop.Seq != t.Seq) {
+		delete(ts.stopped, r.session.Ident)
 	}
 }
 
 // suppresses reports whether a parent is not called back for an ended run, because one of the two was stopped with its
 // tree.
 func (ts *trees) suppresses(r *row, parent *session) bool {
-	if !r.suppressed && ts.stopAbove(parent.sessionID()).Seq != 0 {
-		r.suppressed = true
+	if !r.Suppressed && ts.stopAbove(parent.sessionID()).Seq != 0 {
+		r.Suppressed = true
 		touched(ts.tables, r)
 	}
-	return r.suppressed
+	return r.Suppressed
 }
 
 // stopTurn stops a callback turn inside a stopped tree: its writer had not read the stop yet.
 func (ts *trees) stopTurn(turn *row) {
-	if turn == nil || turn.live == nil || turn.claimedByRunner {
+	if turn == nil || turn.live == nil || turn.ClaimedByRunner {
 		return
 	}
 	if h := ts.stopAbove(turn.session.sessionID()); h.Seq != 0 {
@@ -211,11 +211,11 @@ func (ts *trees) stopTurn(turn *row) {
 
 // indexBelow updates whether a session is among its parent's sessions that matter.
 func (ts *trees) indexBelow(s *session) {
-	if s.parent == "" {
+	if s.Parent == "" {
 		return
 	}
-	id := identOf(sessionPrefix, s.parent)
-	matters := s.runs > 0 && (len(s.live) > 0 || ts.pending[s] || len(ts.below[s.id]) > 0)
+	id := identOf(sessionPrefix, s.Parent)
+	matters := s.runs > 0 && (len(s.live) > 0 || ts.pending[s] || len(ts.below[s.Ident]) > 0)
 	if (s.placeBelow > 0) == matters {
 		return
 	}
@@ -242,14 +242,14 @@ func (ts *trees) indexBelow(s *session) {
 
 // reparent moves a session below another one.
 func (ts *trees) reparent(s *session, parent string) {
-	if s.parent == parent {
+	if s.Parent == parent {
 		return
 	}
 	runs := s.runs
 	s.runs = 0 // as if it were evicted
 	ts.indexBelow(s)
 	ts.children.drop(s)
-	s.runs, s.parent = runs, parent
+	s.runs, s.Parent = runs, parent
 	ts.indexBelow(s)
 	ts.children.add(s)
 }
@@ -257,7 +257,7 @@ func (ts *trees) reparent(s *session, parent string) {
 // stoppingBelow reports whether something below a session is still to be stopped with its tree.
 func (ts *trees) stoppingBelow(s *session) (below bool) {
 	for r := range ts.stopping {
-		ts.ancestors(r.session.parent, func(above *session) bool {
+		ts.ancestors(r.session.Parent, func(above *session) bool {
 			below = below || above == s
 			return below
 		})
@@ -270,12 +270,12 @@ func (ts *trees) stoppingBelow(s *session) (below bool) {
 func (ts *trees) lowWater(least uint64) uint64 {
 	hold := func(id string) {
 		ts.ancestors(id, func(s *session) bool {
-			least = min(least, s.firstRow.first)
+			least = min(least, s.firstRow.First)
 			return false
 		})
 	}
 	for r := range ts.stopping {
-		least = min(least, r.first, r.live.snap.TreeStop.Seq)
+		least = min(least, r.First, r.live.snap.TreeStop.Seq)
 		hold(r.session.sessionID())
 	}
 	for p, rows := range ts.suppressing {
@@ -284,7 +284,7 @@ func (ts *trees) lowWater(least uint64) uint64 {
 		}
 		hold(p.sessionID())
 		for _, r := range rows {
-			least = min(least, r.first)
+			least = min(least, r.First)
 			hold(r.session.sessionID())
 		}
 	}
@@ -294,9 +294,9 @@ func (ts *trees) lowWater(least uint64) uint64 {
 // forget drops what a reader of the stream from before on would not know.
 func (ts *trees) forget(before uint64) {
 	for id, t := range ts.stopped {
-		root := ts.runs[t.root]
-		if t.seq < before || root == nil || root.first > t.seq ||
-			!root.claimedByRunner && root.session.firstRow != root {
+		root := ts.runs[t.Root]
+		if t.Seq < before || root == nil || root.First > t.Seq ||
+			!root.ClaimedByRunner && root.session.firstRow != root {
 			delete(ts.stopped, id)
 		}
 	}
@@ -309,7 +309,7 @@ func (ts *trees) forget(before uint64) {
 // suppressed.
 func (ts *trees) dropSuppressed(p *session) {
 	ts.dirty.addSession(p)
-	left := slices.DeleteFunc(ts.suppressing[p], func(r *row) bool { return r.reported || r.evicted })
+	left := slices.DeleteFunc(ts.suppressing[p], func(r *row) bool { return r.Reported || r.Evicted })
 	if len(left) == 0 {
 		delete(ts.suppressing, p)
 		return
@@ -320,5 +320,5 @@ func (ts *trees) dropSuppressed(p *session) {
 // canReceiveCallback reports whether a parent can be called back: it can be resumed, now or after its open
 // runs.
 func (s *session) canReceiveCallback() bool {
-	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.everClaimed())
+	return s.AgentType == run.Autonomous && (len(s.live) > 0 || s.everClaimed())
 }

@@ -64,16 +64,16 @@ func belowIndexed(t *testing.T, f *reducer) {
 	t.Helper()
 	for id, sessions := range f.trees.below {
 		for i, s := range sessions {
-			if int(s.placeBelow) != i+1 || s.runs == 0 || identOf(sessionPrefix, s.parent) != id ||
-				len(s.live) == 0 && !f.pending[s] && len(f.trees.below[s.id]) == 0 {
+			if int(s.placeBelow) != i+1 || s.runs == 0 || identOf(sessionPrefix, s.Parent) != id ||
+				len(s.live) == 0 && !f.pending[s] && len(f.trees.below[s.Ident]) == 0 {
 				t.Fatalf("session %s is kept below %v", s.sessionID(), id)
 			}
 		}
 	}
 	for _, s := range f.sessions {
-		if matters := len(s.live) > 0 || f.pending[s] || len(f.trees.below[s.id]) > 0; s.parent != "" &&
-			matters != slices.Contains(f.trees.below[identOf(sessionPrefix, s.parent)], s) {
-			t.Fatalf("session %s matters %t, below %q", s.sessionID(), matters, s.parent)
+		if matters := len(s.live) > 0 || f.pending[s] || len(f.trees.below[s.Ident]) > 0; s.Parent != "" &&
+			matters != slices.Contains(f.trees.below[identOf(sessionPrefix, s.Parent)], s) {
+			t.Fatalf("session %s matters %t, below %q", s.sessionID(), matters, s.Parent)
 		}
 	}
 	for r := range f.trees.stopping {
@@ -107,7 +107,7 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 				again.apply(message(back+1, records[back]))
 			}
 			if rng.IntN(25) == 0 {
-				f, err := load(snap(t, over(again), func() {}), "RUNS then", keyOf)
+				f, err := loadBytes(snap(t, over(again), func() {}), "RUNS then", keyOf)
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}

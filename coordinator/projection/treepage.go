@@ -181,7 +181,7 @@ func (x *Lists) nodes(root ident) []*node {
 				looked++
 				below := lost[n.id]
 				for _, child := range f.trees.children[n.id] {
-					below = append(below, child.id)
+					below = append(below, child.Ident)
 				}
 				for _, id := range below {
 					looked++
@@ -208,7 +208,7 @@ func (n *node) find(f *reducer) {
 	}
 	n.session = f.sessions[n.id]
 	if n.session != nil {
-		n.key, n.kept = max(n.key, n.session.first), true
+		n.key, n.kept = max(n.key, n.session.First), true
 	}
 }
 
@@ -234,8 +234,8 @@ func (t *treePage) add(p *Projection, f *reducer, n *node) {
 	if s := f.sessions[n.id]; s == nil {
 		one.Deleted = true
 	} else {
-		created := moment(s.firstRow.created)
-		one.Status, one.Agent, one.CreatedAt, one.Parent = p.statusOf(s), s.agent, &created, s.parent
+		created := moment(s.firstRow.Created)
+		one.Status, one.Agent, one.CreatedAt, one.Parent = p.statusOf(s), s.Agent, &created, s.Parent
 		one.RunsOmitted = max(0, int(s.runs)-treeSessionRuns)
 		t.addRuns(f, s, &one)
 	}
@@ -245,7 +245,7 @@ func (t *treePage) add(p *Projection, f *reducer, n *node) {
 // addRuns adds a session's newest runs to the page.
 func (t *treePage) addRuns(f *reducer, s *session, one *TreeSession) {
 	reports := map[*row][]string{}
-	for _, child := range f.trees.children[s.id] {
+	for _, child := range f.trees.children[s.Ident] {
 		for r := child.firstRow; r != nil; r = r.next {
 			if r.turn != nil && r.turn.session == s {
 				reports[r.turn] = append(reports[r.turn], r.runID())
@@ -271,7 +271,7 @@ func (t *treePage) addRuns(f *reducer, s *session, one *TreeSession) {
 func treeRun(s *runView, reports []string) TreeRun {
 	r := s.bare()
 	kind := run.Start
-	if s.resume {
+	if s.Resume {
 		kind = run.Resume
 	}
 	followed := r.Attempt - 1
@@ -279,9 +279,8 @@ func treeRun(s *runView, reports []string) TreeRun {
 		followed = s.snap.AttemptNumber() - 1
 	}
 	return TreeRun{
-		Followed: followed,
-		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID,
-		CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
+		Followed: followed, ID: r.ID, Type: kind, Status: r.Status, Mode: modes[s.ModeIndex], Attempt: r.Attempt,
+		RunnerID: r.RunnerID, CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
 		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback,
 		Reports: slices.Sorted(slices.Values(reports)),
 	}

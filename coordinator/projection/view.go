@@ -134,16 +134,16 @@ func (x *Reader) notKept(id string, err error) error {
 func (x *Reader) spec(ctx context.Context, s runView, large bool) (spec run.Spec, err error) {
 	if s.snap != nil {
 		spec = *s.snap.Spec
-	} else if _, known := x.p.bodies.get(s.full); known != nil {
+	} else if _, known := x.p.bodies.get(s.Full); known != nil {
 		spec = *known
 	} else {
-		raw, err := x.body(ctx, s.full)
+		raw, err := x.body(ctx, s.Full)
 		if err != nil {
 			return spec, err
 		}
 		q, err := run.DecodeQueued(raw, nil)
 		if err != nil {
-			return spec, fmt.Errorf("run %s: record %d: %w", s.id, s.full, err)
+			return spec, fmt.Errorf("run %s: record %d: %w", s.id, s.Full, err)
 		}
 		spec = q.Spec
 	}
@@ -163,10 +163,10 @@ func (x *Reader) spec(ctx context.Context, s runView, large bool) (spec run.Spec
 
 // endRecord returns the end record of an ended run. An unreadable one becomes an error: no other can come.
 func (x *Reader) endRecord(ctx context.Context, s runView) (e run.Ended, err error) {
-	if s.versionExceeded {
-		return run.Ended{Status: s.status, Error: NewerVersionError(), At: moment(s.ended)}, nil
+	if s.VersionExceeded {
+		return run.Ended{Status: s.status, Error: NewerVersionError(), At: moment(s.Ended)}, nil
 	}
-	raw, err := x.body(ctx, s.end)
+	raw, err := x.body(ctx, s.End)
 	if err != nil {
 		return e, err
 	}
@@ -176,11 +176,8 @@ func (x *Reader) endRecord(ctx context.Context, s runView) (e run.Ended, err err
 	case err != nil || e.Status != s.status:
 		e = run.Ended{
 			Status: s.status,
-			Error: fault.New(
-				fault.Internal,
-				"unreadable_end",
-				"What the runner reported at the end of this run cannot be read",
-			),
+			Error: fault.New(fault.Internal, "unreadable_end",
+				"What the runner reported at the end of this run cannot be read"),
 		}
 	}
 	return e, nil
@@ -309,8 +306,8 @@ func (x *Reader) predates(id string) bool {
 			return true
 		}
 		for _, r := range f.order {
-			if !r.evicted {
-				return r.first > 1 && made.Before(moment(r.created))
+			if !r.Evicted {
+				return r.First > 1 && made.Before(moment(r.Created))
 			}
 		}
 		return false

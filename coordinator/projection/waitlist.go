@@ -67,17 +67,17 @@ func (ls *waitlists) queue(name string) *waitlist {
 
 // rebuild puts the runs of a checkpoint into their waitlists, in the order in which they arrived there.
 func (ls *waitlists) rebuild(head *row) {
-	came := func(r *row) uint64 { return max(r.live.snap.QueuedSeq, r.live.snap.ClaimSeq, r.first) }
+	came := func(r *row) uint64 { return max(r.live.snap.QueuedSeq, r.live.snap.ClaimSeq, r.First) }
 	var all []*row
 	for r := head; r != nil; r = r.live.next {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(came(a), came(b)) })
 	for _, r := range all {
-		l, since := &ls.unqueued, r.created
+		l, since := &ls.unqueued, r.Created
 		switch a := r.live.snap; {
 		case a.Claim != nil:
-			l, since = &ls.claimed, r.claimed
+			l, since = &ls.claimed, r.Claimed
 		case a.Queue != "":
 			l = ls.queue(a.Queue)
 		}

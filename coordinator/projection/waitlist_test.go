@@ -24,7 +24,7 @@ func standing(f *reducer) (all []string) {
 // in are the runs in a line, by the sequences of their first records.
 func (l *waitlist) in() (all []uint64) {
 	for r := l.first; r != nil; r = r.live.behind {
-		all = append(all, r.first)
+		all = append(all, r.First)
 	}
 	return all
 }
@@ -156,7 +156,7 @@ func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
 	}
 	at(j, 1, a.queued(1))
 	at(j, 2, a.claimedBy(1, "rnr_1"))
-	f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+	f, err := loadBytes(snap(t, j, func() {}), "RUNS then", keyOf)
 	if err != nil {
 		t.Fatal(err)
 	}

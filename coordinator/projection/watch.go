@@ -183,7 +183,7 @@ func (w *watch) changed(f *reducer) (found []runView, gone []string, more int) {
 		return nil, nil, len(rows)
 	}
 	for _, r := range rows {
-		if r.evicted {
+		if r.Evicted {
 			gone = append(gone, r.runID())
 			continue
 		}
@@ -195,7 +195,7 @@ func (w *watch) changed(f *reducer) (found []runView, gone []string, more int) {
 // concerns reports whether a changed row matches, or may have matched before.
 func (w *watch) concerns(f *reducer, r *row) bool {
 	q := w.q
-	if q.Runner != "" && r.runner == "" && r.attempt > 1 { // it has left its runner: another attempt is to come
+	if q.Runner != "" && r.Runner == "" && r.Attempt > 1 { // it has left its runner: another attempt is to come
 		q.Runner = ""
 	}
 	return q.fits(f, r) && (len(q.Statuses) == 0 || q.mayHaveBeen(r))

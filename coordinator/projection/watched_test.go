@@ -186,7 +186,7 @@ func TestAGapInAWatchedList(t *testing.T) {
 	w.until(map[string]run.Status{a.spec.ID: run.Claimed})
 	var f *reducer
 	b.changing(func(was *reducer) { f = was })
-	loaded, err := load(snap(t, over(f), func() {}), "RUNS then", nil)
+	loaded, err := loadBytes(snap(t, over(f), func() {}), "RUNS then", nil)
 	if err != nil || loaded.changes.lost != 2 {
 		t.Errorf("a snapshot knows changes since %d, %v", loaded.changes.lost, err)
 	}
@@ -196,7 +196,7 @@ func TestAGapInAWatchedList(t *testing.T) {
 func TestChangesAreARing(t *testing.T) {
 	var c changes
 	for seq := range uint64(3*maxNoted + 5) {
-		c.add(seq+1, &row{first: seq + 1})
+		c.add(seq+1, &row{First: seq + 1})
 	}
 	last := uint64(3*maxNoted + 5)
 	for _, tt := range []struct {
@@ -206,8 +206,8 @@ func TestChangesAreARing(t *testing.T) {
 	}{{last, last, true}, {last - 10, last - 10, true}, {last - maxNoted, last - maxNoted + 1, true},
 		{last - maxNoted - 1, last - maxNoted + 1, false}, {0, last - maxNoted + 1, false}} {
 		n, ok := c.since(tt.seq)
-		if ok != tt.ok || c.at(n).row.first != tt.first {
-			t.Errorf("since %d: %d %t, want %d %t", tt.seq, c.at(n).row.first, ok, tt.first, tt.ok)
+		if ok != tt.ok || c.at(n).row.First != tt.first {
+			t.Errorf("since %d: %d %t, want %d %t", tt.seq, c.at(n).row.First, ok, tt.first, tt.ok)
 		}
 	}
 	if n, _ := c.since(last + 1); n != c.count {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-func (h *webhook) when() time.Time  { return h.next }
+func (h *webhook) when() time.Time  { return h.Next }
 func (h *webhook) put(i int)        { h.place = i }
-func (r *receiver) when() time.Time { return r.queue[0].next }
+func (r *receiver) when() time.Time { return r.queue[0].Next }
 func (r *receiver) put(i int)       { r.place = i }
 
 // add queues a webhook.
 func (rs *receivers) add(h *webhook) {
-	to := rs.of[h.host]
+	to := rs.of[h.Host]
 	if to == nil {
 		if rs.of == nil {
 			rs.of = map[string]*receiver{}
 		}
-		to = &receiver{host: h.host, queue: timeQueue[*webhook]{h}}
-		h.to, h.place, rs.of[h.host] = to, 0, to
+		to = &receiver{host: h.Host, queue: timeQueue[*webhook]{h}}
+		h.to, h.place, rs.of[h.Host] = to, 0, to
 		heap.Push(&rs.first, to)
 		return
 	}
@@ -47,7 +47,7 @@ func (rs *receivers) remove(h *webhook) {
 
 // add starts the webhook of a run that ended.
 func (ws *webhooks) add(r *row, m Record) {
-	h := &webhook{row: r, next: m.Time, host: ws.scan.name([]byte(hostOf(r.live.snap.Spec.CallbackURL)))}
+	h := &webhook{row: r, Next: m.Time, Host: ws.scan.name([]byte(hostOf(r.live.snap.Spec.CallbackURL)))}
 	ws.of[r] = h
 	ws.hosts.add(h)
 }
@@ -76,7 +76,7 @@ type Webhook struct {
 }
 
 func (h *webhook) shown() Webhook {
-	return Webhook{h.row.runID(), h.row.session.sessionID(), h.host, h.n, h.tries, h.next}
+	return Webhook{h.row.runID(), h.row.session.sessionID(), h.Host, h.N, h.Tries, h.Next}
 }
 
 // WebhookQuery selects due webhooks. Its functions are called under the lock, with copies.

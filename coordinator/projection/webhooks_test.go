@@ -44,7 +44,7 @@ func (c calling) ended(host string, at time.Time) actor {
 }
 
 func (c calling) told(a actor, status string, next time.Time) {
-	n := c.f.webhooks.of[c.f.runs[identOf(runPrefix, a.spec.ID)]].n + 1
+	n := c.f.webhooks.of[c.f.runs[identOf(runPrefix, a.spec.ID)]].N + 1
 	r := run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status}
 	if status == run.NotifyFailed {
 		r.Next = &next
@@ -57,11 +57,11 @@ func queued(t *testing.T, f *reducer) {
 	t.Helper()
 	owed, inQueues := 0, 0
 	for r, h := range f.webhooks.of {
-		if r.webhook == webhookPending {
+		if r.Webhook == webhookPending {
 			owed++
 		}
-		if (r.webhook == webhookPending) != (h.to != nil) ||
-			h.to != nil && (h.to.queue[h.place] != h || f.webhooks.hosts.of[h.host] != h.to) ||
+		if (r.Webhook == webhookPending) != (h.to != nil) ||
+			h.to != nil && (h.to.queue[h.place] != h || f.webhooks.hosts.of[h.Host] != h.to) ||
 			h.row != r {
 			t.Fatalf("run %s: %+v", r.runID(), h)
 		}
@@ -95,10 +95,10 @@ func TestHooksThatAreDue(t *testing.T) {
 			runs = append(runs, c.ended(fmt.Sprint("host", rng.IntN(5), ".test"), moment()))
 			a := runs[rng.IntN(len(runs))]
 			switch r := c.f.runs[identOf(runPrefix, a.spec.ID)]; {
-			case r == nil || r.webhook == webhookDelivered:
+			case r == nil || r.Webhook == webhookDelivered:
 			case rng.IntN(9) == 0:
 				c.put(a.deleted(), began)
-			case r.webhook == webhookDead:
+			case r.Webhook == webhookDead:
 				c.told(a, run.NotifyAgain, moment())
 			default:
 				c.told(
@@ -109,7 +109,7 @@ func TestHooksThatAreDue(t *testing.T) {
 			}
 		}
 		queued(t, c.f)
-		loaded, err := load(snap(t, over(c.f), func() {}), "RUNS then", keyOf)
+		loaded, err := loadBytes(snap(t, over(c.f), func() {}), "RUNS then", keyOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,14 +120,14 @@ func TestHooksThatAreDue(t *testing.T) {
 		var want []string
 		byHost := map[string][]*webhook{}
 		for r, h := range c.f.webhooks.of {
-			if r.webhook == webhookPending && !h.next.After(now) && !busy[r.runID()] {
-				byHost[h.host] = append(byHost[h.host], h)
+			if r.Webhook == webhookPending && !h.Next.After(now) && !busy[r.runID()] {
+				byHost[h.Host] = append(byHost[h.Host], h)
 			}
 		}
 		for host, hooks := range byHost {
-			slices.SortFunc(hooks, func(a, b *webhook) int { return a.next.Compare(b.next) })
+			slices.SortFunc(hooks, func(a, b *webhook) int { return a.Next.Compare(b.Next) })
 			for _, h := range hooks[:min(room, len(hooks))] {
-				want = append(want, fmt.Sprint(host, " at ", h.next.Sub(began)))
+				want = append(want, fmt.Sprint(host, " at ", h.Next.Sub(began)))
 			}
 		}
 		slices.Sort(want)

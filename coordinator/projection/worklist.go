@@ -59,7 +59,7 @@ func (x *Worklist) CallbackBacklog() CallbackBacklog {
 			}
 			d.Parents++
 			d.Children += len(p.pending)
-			if at := moment(p.pending[0].ended); d.Oldest.IsZero() || at.Before(d.Oldest) {
+			if at := moment(p.pending[0].Ended); d.Oldest.IsZero() || at.Before(d.Oldest) {
 				d.Oldest = at
 			}
 		}
@@ -86,7 +86,7 @@ func (x *Worklist) DueWebhooks(l WebhookQuery) []Webhook {
 				return true
 			}
 			to.queue.walk(func(h *webhook) bool {
-				if h.next.After(l.Now) {
+				if h.Next.After(l.Now) {
 					return false
 				}
 				if d := h.shown(); !l.Skip(d) {
@@ -119,13 +119,13 @@ func (x *Worklist) Prunable(keep int, old, told time.Time) uint64 {
 		left, low := f.ended, f.lowWater(told)
 		for _, r := range f.order {
 			switch {
-			case r.evicted:
+			case r.Evicted:
 				continue
-			case r.first >= low:
+			case r.First >= low:
 				return low
 			case r.live != nil,
-				left <= keep && max(r.ended, r.created) >= old.UnixNano(): // ended is by the worker's clock
-				return r.first
+				left <= keep && max(r.Ended, r.Created) >= old.UnixNano(): // ended is by the worker's clock
+				return r.First
 			}
 			left--
 		}
@@ -162,10 +162,8 @@ func (x *Worklist) LateRecords() []LateRecord {
 // ForgetLate forgets a late record that RUNS no longer has. It no longer holds truncation back.
 func (x *Worklist) ForgetLate(gone LateRecord) {
 	x.p.changing(func(f *reducer) {
-		f.late.all = slices.DeleteFunc(
-			f.late.all,
-			func(l LateRecord) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject },
-		)
+		f.late.all = slices.DeleteFunc(f.late.all,
+			func(l LateRecord) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject })
 	})
 }
 
@@ -202,18 +200,18 @@ func (x *Worklist) SuppressedCallbacks() []PendingCallback {
 	return read(x.p, func(f *reducer) (all []PendingCallback) {
 		for p, rows := range f.trees.suppressing {
 			root := p.root()
-			if !root.claimedByRunner || !p.canReceiveCallback() {
+			if !root.ClaimedByRunner || !p.canReceiveCallback() {
 				continue
 			}
 			o := PendingCallback{Session: p.sessionID(), LastClaimed: root.runID()}
 			for _, r := range rows[:min(len(rows), maxTold)] {
-				if r.evicted {
+				if r.Evicted {
 					continue
 				}
 				if len(o.Children) == 0 {
-					o.Deliveries = int(r.deliveries)
+					o.Deliveries = int(r.Deliveries)
 				}
-				o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
+				o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.Ended)})
 			}
 			if len(o.Children) > 0 {
 				all = append(all, o)

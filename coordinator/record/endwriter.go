@@ -193,11 +193,8 @@ func (e *EndWriter) AppendCarriedEnd(ctx context.Context, a projection.Active) e
 	if err != nil {
 		return err
 	}
-	return e.AppendEnd(
-		ctx,
-		a,
-		bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: end},
-	)
+	return e.AppendEnd(ctx, a,
+		bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: end})
 }
 
 // AppendEnd appends the end record of a claimed attempt. The first one wins.

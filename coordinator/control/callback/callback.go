@@ -175,20 +175,11 @@ func (c *Controller) children(ctx context.Context, pending []projection.Child) (
 			return nil, err
 		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < record.ReplicaLag &&
 			c.History.Ended(child.RunID):
-			return nil, fault.Wrap(
-				fault.Unavailable,
-				"",
-				"the end of run "+child.RunID+" is not visible yet; try again",
-				err,
-			)
+			return nil, fault.Wrap(fault.Unavailable, "",
+				"the end of run "+child.RunID+" is not visible yet; try again", err)
 		case err != nil && fault.KindOf(err) != fault.NotFound:
-			c.Log.Error(
-				"the end of a child is unreadable; its parent is called back without it",
-				"run",
-				child.RunID,
-				"err",
-				err,
-			)
+			c.Log.Error("the end of a child is unreadable; its parent is called back without it", "run", child.RunID,
+				"err", err)
 		}
 		all = append(
 			all,
@@ -265,10 +256,8 @@ func (c *Controller) resume(
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
 		return last, cmp.Or(ctx.Err(), lastErr)
 	}
-	spec, err := c.Plans.Plan(
-		ctx,
-		run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters},
-	)
+	spec, err := c.Plans.Plan(ctx,
+		run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
 	switch kind := fault.KindOf(err); {
 	case err == nil:
 	case kind == fault.TooLarge || kind == fault.Unavailable:

@@ -71,15 +71,8 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		} // by then the result of this try is visible
 		g.Go(func() error {
 			if err := f(); err != nil && ctx.Err() == nil {
-				c.Log.Warn(
-					"record that another one carries not written yet, retrying",
-					"run",
-					id,
-					"seq",
-					seq,
-					"err",
-					err,
-				)
+				c.Log.Warn("record that another one carries not written yet, retrying", "run", id, "seq", seq,
+					"err", err)
 			}
 			return nil
 		})

@@ -81,12 +81,8 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		go c.Commands.SendStop(ctx, a)
 	}
 	for _, a := range expired {
-		c.pool.Go(
-			ctx,
-			a.Key,
-			"",
-			func(ctx context.Context) error { return c.Recheck(ctx, a, "no heartbeat within the lease") },
-		)
+		c.pool.Go(ctx, a.Key, "",
+			func(ctx context.Context) error { return c.Recheck(ctx, a, "no heartbeat within the lease") })
 	}
 	return nil
 }
@@ -116,11 +112,8 @@ func (c *Controller) Recheck(ctx context.Context, a projection.Active, why strin
 		time.Now().Add(2*time.Second-c.Heartbeats.lease),
 		false,
 	) // not twice at once; again soon if this fails
-	reply, err := c.Commands.Command(
-		ctx,
-		a.Claim.RunnerID,
-		runnerapi.Command{Type: runnerapi.CommandProbe, RunID: a.Spec.ID, Key: a.Key},
-	)
+	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID,
+		runnerapi.Command{Type: runnerapi.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
 	if ctx.Err() != nil { // the caller is ending
 		return ctx.Err()
 	}

@@ -166,13 +166,8 @@ func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) 
 		if t.cfg.Runners.Affects(a.QueuedSeq) {
 			return true, t.cfg.Runners.FailDamaged(ctx, a, "its queue has an acknowledgement for it")
 		}
-		t.cfg.Log.Warn(
-			"a queue is past a run that nobody has; its consumer is created again",
-			"queue",
-			a.Queue,
-			"sequence",
-			a.QueuedSeq,
-		)
+		t.cfg.Log.Warn("a queue is past a run that nobody has; its consumer is created again", "queue", a.Queue,
+			"sequence", a.QueuedSeq)
 		if err := t.cfg.Consumers.DeleteTaskQueue(ctx, a.Queue); err != nil {
 			return false, err
 		}
@@ -196,11 +191,8 @@ func (t *Controller) claimedUnknown(ctx context.Context, a projection.Active) (b
 	var claim run.Claim
 	_ = json.Unmarshal(m.Body, &claim) // an unreadable claim belongs to nobody
 	a.Claim = &claim
-	return true, t.cfg.Runners.Recheck(
-		ctx,
-		a,
-		"no heartbeat within the lease, and its claim is older than its queued record",
-	)
+	return true, t.cfg.Runners.Recheck(ctx, a,
+		"no heartbeat within the lease, and its claim is older than its queued record")
 }
 
 // idleLimit is how long an unused queue is kept that no registered runner serves. A served one goes when its place is

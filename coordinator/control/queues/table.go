@@ -79,12 +79,8 @@ func (s *Table) Read() bool { return s.read.Load() }
 
 // Watch reads the bucket and follows it until ctx ends.
 func (s *Table) Watch(ctx context.Context) error {
-	return s.cfg.Entries.Mirror(
-		ctx,
-		s.cfg.Consumers.Insist,
-		func(name string, value []byte, _ uint64) { s.put(name, value) },
-		func() { s.read.Store(true) },
-	)
+	return s.cfg.Entries.Mirror(ctx, s.cfg.Consumers.Insist,
+		func(name string, value []byte, _ uint64) { s.put(name, value) }, func() { s.read.Store(true) })
 }
 
 // put takes over an entry of bucket `lanes`; nil: it was removed.

@@ -165,11 +165,8 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.
 			return end, err
 		}
 		c.Log.Error(what+" is unreadable", "run", a.Spec.ID, "err", err)
-		end.Status, end.Error = run.Failed, fault.New(
-			fault.Internal,
-			"result_unreadable",
-			what+" is unreadable, so the result cannot be checked",
-		)
+		end.Status, end.Error = run.Failed, fault.New(fault.Internal, "result_unreadable",
+			what+" is unreadable, so the result cannot be checked")
 		return end, nil
 	}
 	if err != nil {
@@ -197,20 +194,11 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.
 	}
 	if wrong := mismatch(spec.Output.Schema, res); len(wrong) > 0 {
 		c.Meter.Mismatch()
-		c.Log.Warn(
-			"reported result does not match the run's output schema",
-			"run",
-			a.Spec.ID,
-			"runner",
-			a.Claim.RunnerID,
-		)
+		c.Log.Warn("reported result does not match the run's output schema", "run", a.Spec.ID,
+			"runner", a.Claim.RunnerID)
 		v := validationOf(spec.Output, res)
 		v.Valid = false
-		end.Status, end.Error, end.Result = run.Failed, run.OutputInvalid(
-			wrong,
-			v.Retries,
-			answerText(res),
-		), evidence(
+		end.Status, end.Error, end.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, answerText(res)), evidence(
 			res,
 			v,
 		)

@@ -33,15 +33,8 @@ func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 	switch {
 	case r.full.Swap(full) == full:
 	case full:
-		r.Log.Error(
-			"the history is nine tenths full: new runs are refused until there is room",
-			"stream",
-			"RUNS",
-			"bytes",
-			s.Bytes,
-			"max_bytes",
-			s.MaxBytes,
-		)
+		r.Log.Error("the history is nine tenths full: new runs are refused until there is room", "stream", "RUNS",
+			"bytes", s.Bytes, "max_bytes", s.MaxBytes)
 	default:
 		r.Log.Info("the history has room again", "bytes", s.Bytes, "max_bytes", s.MaxBytes)
 	}

@@ -110,15 +110,8 @@ func (v *Versions) Reconcile(ctx context.Context) error {
 	}
 	for _, b := range []*agreed{&v.records, &v.events} {
 		if before := b.now(); b.update(answers, time.Now(), v.cfg.RaiseAfter) != before {
-			v.cfg.Log.Info(
-				"the version that all coordinators read has changed",
-				"what",
-				b.name,
-				"before",
-				before,
-				"now",
-				b.now(),
-			)
+			v.cfg.Log.Info("the version that all coordinators read has changed", "what", b.name, "before", before,
+				"now", b.now())
 		}
 	}
 	return nil

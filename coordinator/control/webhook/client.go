@@ -122,11 +122,8 @@ func outcome(host string, status int) Attempt {
 	case status == http.StatusGone:
 		a.Permanent, a.Reason = true, host+" answered 410 Gone: it wants no more callbacks"
 	case status >= 300 && status < 400:
-		a.Reason = fmt.Sprintf(
-			"%s answered %d, a redirect; callbacks follow none, give the address that it leads to",
-			host,
-			status,
-		)
+		a.Reason = fmt.Sprintf("%s answered %d, a redirect; callbacks follow none, give the address that it leads to",
+			host, status)
 	default:
 		a.Reason = fmt.Sprintf("%s answered %d %s", host, status, http.StatusText(status))
 	}

@@ -326,13 +326,8 @@ func (c *Controller) payload(
 	o, err := c.History.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound &&
 		ctx.Err() == nil {
-		c.Log.Error(
-			"the result of a run is unreadable; its webhook is delivered without it",
-			"run",
-			d.RunID,
-			"err",
-			err,
-		)
+		c.Log.Error("the result of a run is unreadable; its webhook is delivered without it", "run", d.RunID,
+			"err", err)
 		o = runs.Outcome{}
 		o.Run, err = c.History.Show(ctx, d.RunID)
 	}
@@ -396,10 +391,8 @@ func (c *Controller) append(ctx context.Context, d projection.Webhook, r run.Not
 	if err != nil {
 		return err
 	}
-	err = c.Records.Append(
-		ctx,
-		bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body},
-	)
+	err = c.Records.Append(ctx,
+		bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
 	if errors.Is(err, bus.ErrTaken) {
 		return nil
 	}

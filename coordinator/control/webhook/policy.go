@@ -29,11 +29,8 @@ func (p Policy) Enabled() bool { return len(p.Hosts) > 0 }
 
 // LogValue keeps the secret out of logs.
 func (p Policy) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Any("hosts", p.Hosts),
-		slog.Any("networks", p.Networks),
-		slog.Bool("secret", p.Secret != ""),
-	)
+	return slog.GroupValue(slog.Any("hosts", p.Hosts), slog.Any("networks", p.Networks),
+		slog.Bool("secret", p.Secret != ""))
 }
 
 // Valid returns what is wrong with the configuration. It never repeats the secret.
@@ -51,11 +48,8 @@ func (p Policy) Valid() error {
 	}
 	for _, n := range p.Networks {
 		if !n.IsValid() || n.Addr().Is4In6() {
-			return fault.Newf(
-				fault.Invalid,
-				"AO_CALLBACK_NETWORKS: %v is not a network; give networks like 10.1.0.0/16",
-				n,
-			)
+			return fault.Newf(fault.Invalid,
+				"AO_CALLBACK_NETWORKS: %v is not a network; give networks like 10.1.0.0/16", n)
 		}
 	}
 	if !p.Enabled() && p.Secret == "" {
