@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"ao/nats/stream"
 	"ao/nats/subject"
-	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
 
@@ -87,10 +84,9 @@ func checkPubAck(r *nats.Msg) (pubAck, error) {
 // Log appends: records to RUNS, each under its own subject, and events.
 type Log struct {
 	*Conn
-	verifier     stream.Verifier
-	group        *group        // may be another Bus's (Config.GroupWith)
-	slots        chan struct{} // one for each AppendBatch in flight
-	crowdedUntil atomic.Int64  // until then a refused batch is not retried; Unix nanoseconds
+	verifier stream.Verifier
+	group    *group        // may be another Bus's (Config.GroupWith)
+	slots    chan struct{} // one for each AppendBatch in flight
 }
 
 func newLog(conn *Conn, reader *Reader) *Log {
@@ -144,7 +140,7 @@ func (b *Log) AppendBatch(ctx context.Context, entries ...Entry) (seq uint64, er
 		var release func()
 		release, err = b.batchSlot(ctx)
 		if err == nil {
-			seq, err = b.publishBatch(ctx, func() (uint64, error) { return b.tryBatch(ctx, entries) })
+			seq, err = b.tryBatch(ctx, entries)
 			release()
 		}
 	}
@@ -197,40 +193,6 @@ func tooManyBatches(cause error) error {
 // ErrTooManyBatches is in AppendBatch's fault when NATS accepts no further batch. It still accepts single
 // records.
 var ErrTooManyBatches = errors.New("too many batches at once")
-
-// crowdedFor is how long no batch is retried after one was refused to the end.
-const crowdedFor = 2 * time.Second
-
-// publishBatch writes a batch, with retries unless another batch was refused a moment ago: a caller with
-// thousands of batches would wait for each of them.
-func (b *Log) publishBatch(ctx context.Context, try func() (uint64, error)) (uint64, error) {
-	left := 500 * time.Millisecond
-	if time.Now().UnixNano() < b.crowdedUntil.Load() {
-		left = 0
-	}
-	seq, err := retryUntilAvailable(ctx, left, try)
-	if errors.Is(err, ErrTooManyBatches) {
-		b.crowdedUntil.Store(time.Now().Add(crowdedFor).UnixNano())
-	}
-	return seq, err
-}
-
-// retryUntilAvailable retries a batch that the server refuses because all processes together send too many. The
-// pauses add up to left at most; a server that refuses slowly is asked for half a minute.
-func retryUntilAvailable(ctx context.Context, left time.Duration, try func() (uint64, error)) (uint64, error) {
-	began := time.Now()
-	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		seq, err := try()
-		no, ok := errors.AsType[*refusal](err)
-		retry := ok && (no.code == codeIncomplete || no.code == codeManyBatches)
-		if !retry || left <= 0 || time.Since(began) > 3*requestTimeout || ctx.Err() != nil {
-			return seq, err
-		}
-		now := pause/2 + rand.N(pause)
-		clock.Sleep(ctx, now)
-		left -= now
-	}
-}
 
 // tryBatch sends one atomic batch. Only the last message, which commits, gets a reply.
 func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"ao/shared/clock"
@@ -41,37 +40,15 @@ const relistInterval = time.Minute
 func (b *Store) Bucket(name string) *Bucket { return &Bucket{b, name} }
 
 func (k *Bucket) kv(ctx context.Context) (jetstream.KeyValue, error) {
-	if kv := k.b.buckets.get(k.name); kv != nil {
-		return kv, nil
+	if kv, ok := k.b.buckets.Load(k.name); ok {
+		return kv.(jetstream.KeyValue), nil
 	}
 	kv, err := k.b.js.KeyValue(ctx, k.name)
 	if err != nil {
 		return nil, k.mapErr(ctx, err)
 	}
-	k.b.buckets.put(k.name, kv)
+	k.b.buckets.Store(k.name, kv)
 	return kv, nil
-}
-
-// buckets are the buckets that were looked up.
-type buckets struct {
-	mu  sync.Mutex
-	all map[string]jetstream.KeyValue
-}
-
-// get returns a bucket, nil if it was not looked up yet.
-func (s *buckets) get(name string) jetstream.KeyValue {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all[name]
-}
-
-func (s *buckets) put(name string, kv jetstream.KeyValue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[string]jetstream.KeyValue{}
-	}
-	s.all[name] = kv
 }
 
 func (k *Bucket) mapErr(ctx context.Context, err error) error {
@@ -90,11 +67,19 @@ func (k *Bucket) mapErr(ctx context.Context, err error) error {
 	return asFault(ctx, wrap("bucket "+k.name, err))
 }
 
-// compareAndSet does a write that depends on a revision. While another write of the key is in flight it waits
-// up to a second for the outcome.
-func (k *Bucket) compareAndSet(ctx context.Context, write func() (uint64, error)) (uint64, error) {
+// write calls f, which writes a key. While another write of the key is in flight it waits up to a second for the
+// outcome.
+func (k *Bucket) write(
+	ctx context.Context, f func(context.Context, jetstream.KeyValue) (uint64, error),
+) (rev uint64, err error) {
+	ctx, done := k.b.withStorage(ctx, k.stream(), k.b.recordTimeout())
+	defer done()
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return 0, err
+	}
 	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
-		rev, err := write()
+		rev, err := f(ctx, kv)
 		if errorCode(err) != codeInFlight || time.Now().Add(pause).After(end) || ctx.Err() != nil {
 			return rev, k.mapErr(ctx, err)
 		}
@@ -140,58 +125,33 @@ func deleted(h nats.Header) bool {
 
 // Create sets a key that does not exist, or was deleted. The error is ErrTaken if it exists.
 func (k *Bucket) Create(ctx context.Context, key string, body []byte) (rev uint64, err error) {
-	ctx, done := k.b.withStorage(ctx, k.stream(), k.b.recordTimeout())
-	defer done()
-	kv, err := k.kv(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return k.compareAndSet(ctx, func() (uint64, error) { return kv.Create(ctx, key, body) })
+	return k.write(ctx, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
+		return kv.Create(ctx, key, body)
+	})
 }
 
 // Put sets a key unconditionally.
 func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, err error) {
-	ctx, done := k.b.withStorage(ctx, k.stream(), k.b.recordTimeout())
-	defer done()
-	kv, err := k.kv(ctx)
-	if err != nil {
-		return 0, err
-	}
-	rev, err = kv.Put(ctx, key, body)
-	return rev, k.mapErr(ctx, err)
+	return k.write(ctx, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
+		return kv.Put(ctx, key, body)
+	})
 }
 
 // Update sets a key whose revision is rev. The error is ErrTaken if it has another one.
 func (k *Bucket) Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error) {
-	ctx, done := k.b.withStorage(ctx, k.stream(), k.b.recordTimeout())
-	defer done()
-	kv, err := k.kv(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return k.compareAndSet(ctx, func() (uint64, error) { return kv.Update(ctx, key, body, rev) })
+	return k.write(ctx, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
+		return kv.Update(ctx, key, body, rev)
+	})
 }
 
 // Delete removes a key. A missing key is no error.
-func (k *Bucket) Delete(ctx context.Context, key string) error {
-	ctx, done := k.b.withStorage(ctx, k.stream(), k.b.recordTimeout())
-	defer done()
-	kv, err := k.kv(ctx)
-	if err != nil {
-		return err
-	}
-	return k.mapErr(ctx, kv.Delete(ctx, key))
-}
+func (k *Bucket) Delete(ctx context.Context, key string) error { return k.DeleteRev(ctx, key, 0) }
 
-// DeleteRev removes a key whose revision is rev. The error is ErrTaken if it has another one.
+// DeleteRev removes a key whose revision is rev (0: any). The error is ErrTaken if it has another one.
 func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
-	ctx, done := k.b.withStorage(ctx, k.stream(), k.b.recordTimeout())
-	defer done()
-	kv, err := k.kv(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = k.compareAndSet(ctx, func() (uint64, error) { return 0, kv.Delete(ctx, key, jetstream.LastRevision(rev)) })
+	_, err := k.write(ctx, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
+		return 0, kv.Delete(ctx, key, jetstream.LastRevision(rev))
+	})
 	return err
 }
 

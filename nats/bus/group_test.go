@@ -8,12 +8,10 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ao/nats/embed"
 	"ao/nats/subject"
-	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
 )
@@ -148,33 +146,9 @@ func TestAppendBatchIsAllOrNone(t *testing.T) {
 	}
 }
 
-// A server that has too many batches may also be slow to say so.
-func TestASlowRefusalIsNoLastWord(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		refused := 0
-		seq, err := retryUntilAvailable(t.Context(), 500*time.Millisecond, func() (uint64, error) {
-			time.Sleep(5 * time.Second)
-			if refused == 3 {
-				return 7, nil
-			}
-			refused++
-			return 0, tooManyBatches(&refusal{code: codeManyBatches})
-		})
-		if seq != 7 || err != nil {
-			t.Errorf("got %d, %v after %d refusals, want sequence 7", seq, err, refused)
-		}
-		_, err = retryUntilAvailable(t.Context(), 500*time.Millisecond,
-			func() (uint64, error) { return 0, tooManyBatches(&refusal{code: codeIncomplete}) })
-		if fault.KindOf(err) != fault.Unavailable {
-			t.Errorf("for ever refused: got %v", err)
-		}
-	})
-}
-
-// Somebody holds all places for batches: the first that is refused insists, and those behind it learn so at once. When
-// there is room again, batches are written.
-func TestOneInsistsForAll(t *testing.T) {
+// Another client holds all places for batches: each batch is refused at once. When there is room again, batches are
+// written.
+func TestBatchesAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t, true)
 	held := func(commit bool) {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ao/nats/subject"
@@ -23,32 +24,21 @@ import (
 // Store keeps what is not a record: key-value buckets, and payloads in parts.
 type Store struct {
 	*Conn
-	buckets buckets
-
-	mu       sync.Mutex
-	payloads jetstream.ObjectStore
+	// what was looked up
+	buckets  sync.Map // of jetstream.KeyValue, by name
+	payloads atomic.Pointer[jetstream.ObjectStore]
 }
 
 func (b *Store) objects(ctx context.Context) (jetstream.ObjectStore, error) {
-	b.mu.Lock()
-	have := b.payloads
-	b.mu.Unlock()
-	if have != nil {
-		return have, nil
+	if have := b.payloads.Load(); have != nil {
+		return *have, nil
 	}
 	os, err := b.js.ObjectStore(ctx, subject.Payloads)
 	if err != nil {
 		return nil, asFault(ctx, wrap("payloads", err))
 	}
-	b.setPayloads(os)
+	b.payloads.Store(&os)
 	return os, nil
-}
-
-// setPayloads remembers the object store.
-func (b *Store) setPayloads(os jetstream.ObjectStore) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.payloads = os
 }
 
 func partName(name string, n int) string { return name + "/" + strconv.Itoa(n) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +19,12 @@ type Reader struct {
 	*Conn
 	// askCoordinator is used for records that this process has no permission to read.
 	askCoordinator func(ctx context.Context, subject string, body []byte) ([]byte, error)
-	states         states
 	verifiedLink   atomic.Pointer[link] // the connection in which RUNS was last checked to hold what FollowRuns read
 	suspectTimeout time.Duration
+
+	stateMu     sync.Mutex
+	nextState   *stateCall // not sent yet; nil: none
+	askingState sync.Mutex // held by the stateCall that is sent
 }
 
 // Last returns the one message of a subject of RUNS, or ErrNotFound.

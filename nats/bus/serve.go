@@ -12,6 +12,7 @@ import (
 	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
 )
 
 // kindHeader carries a fault's kind in a reply. The body is the fault.
@@ -98,12 +99,13 @@ func (b *Requests) Listen(subject, queue string) (d *Endpoint, err error) {
 func (d *Endpoint) Serve(ctx context.Context, f Handler) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	load := newByteLimiter(maxServingBytes)
+	load := semaphore.NewWeighted(maxServingBytes)
 	under := context.WithoutCancel(ctx)
 	serve := func(m *nats.Msg) {
-		size := load.acquire(max(len(m.Data), maxServingBytes/maxServing))
+		size := int64(min(max(len(m.Data), maxServingBytes/maxServing), maxServingBytes))
+		_ = load.Acquire(under, size) // under never ends
 		wg.Go(func() {
-			defer load.release(size)
+			defer load.Release(size)
 			body, err := f(d.b.withCaller(under, m), m.Subject, m.Data)
 			d.b.answer(m, body, err)
 		})
@@ -134,38 +136,6 @@ func (d *Endpoint) close(serve func(*nats.Msg)) {
 		}
 	}
 	d.sub.Unsubscribe()
-}
-
-// byteLimiter limits the bytes of requests in progress. One goroutine acquires, many release.
-type byteLimiter struct {
-	all, free int
-	mu        sync.Mutex
-	more      *sync.Cond
-}
-
-func newByteLimiter(all int) *byteLimiter {
-	l := &byteLimiter{all: all, free: all}
-	l.more = sync.NewCond(&l.mu)
-	return l
-}
-
-// acquire waits until n bytes are free, or all of them, and returns the number to release.
-func (l *byteLimiter) acquire(n int) int {
-	n = min(n, l.all)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.free < n {
-		l.more.Wait()
-	}
-	l.free -= n
-	return n
-}
-
-func (l *byteLimiter) release(n int) {
-	l.mu.Lock()
-	l.free += n
-	l.mu.Unlock()
-	l.more.Signal()
 }
 
 // answer sends a handler's result or error to the requester.

@@ -331,7 +331,7 @@ func (b *setup) bucket(ctx context.Context, name string) error {
 		}
 	}
 	if err == nil {
-		b.store.buckets.put(name, kv) // no further lookup
+		b.store.buckets.Store(name, kv) // no further lookup
 	}
 	return err
 }
@@ -365,7 +365,7 @@ func (b *setup) objectStore(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		b.store.setPayloads(store)
+		b.store.payloads.Store(&store)
 	}
 	return err
 }
