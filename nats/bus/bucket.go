@@ -271,7 +271,6 @@ type watcher struct {
 func (w *watcher) round(ctx context.Context, timeout time.Duration) error {
 	round, cancel := context.WithTimeout(ctx, relistInterval)
 	defer cancel()
-	defer afterClose(w.b.reconnect(), cancel)()
 	w.seen, w.listed = map[string]bool{}, false
 	err := w.watch(round, timeout, w.apply, func() (bool, error) {
 		w.listed = true
@@ -365,17 +364,4 @@ func (k *Bucket) watch(
 		return unavailable(wrap("bucket "+k.name, err))
 	}
 	return k.mapErr(ctx, err)
-}
-
-// afterClose calls f when ch closes, until stop is called.
-func afterClose(ch <-chan struct{}, f func()) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-ch:
-			f()
-		case <-done:
-		}
-	}()
-	return func() { close(done) }
 }

@@ -34,14 +34,13 @@ type Conn struct {
 	cluster atomic.Bool
 	dropped atomic.Uint64
 
-	mu              sync.Mutex
-	reconnectSignal chan struct{} // closed at each reconnect
-	onReconnect     []func()
+	mu          sync.Mutex
+	onReconnect []func()
 }
 
 // newConn makes a Conn and watches the connection's state from now on.
 func newConn(nc *nats.Conn, js jetstream.JetStream, cfg Config) *Conn {
-	b := &Conn{nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), reconnectSignal: make(chan struct{})}
+	b := &Conn{nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
 	b.sinks = newSinks(b)
 	b.meter = newMeter(cfg.Metrics, nc, connStatus{b.Connected, b.Storage, b.Reconnects, b.Dropped})
 	b.link.Store(newLink())
@@ -98,8 +97,6 @@ func newLink() *link {
 func (b *Conn) reconnected() {
 	b.detectCluster()
 	b.mu.Lock()
-	close(b.reconnectSignal)
-	b.reconnectSignal = make(chan struct{})
 	hooks := b.onReconnect
 	b.mu.Unlock()
 	for _, f := range hooks {
@@ -125,13 +122,6 @@ func (b *Conn) OnReconnect(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.onReconnect = append(b.onReconnect[:len(b.onReconnect):len(b.onReconnect)], f)
-}
-
-// reconnect returns the channel that the next reconnect closes.
-func (b *Conn) reconnect() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.reconnectSignal
 }
 
 // withConnection is ctx that also ends when the connection is lost, and after 10 s if it has no deadline.

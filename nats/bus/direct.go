@@ -69,7 +69,16 @@ func (b *Conn) leaderGet(
 	return Message{Seq: got.Seq, Subject: got.Subject, Body: got.Body, Time: got.Time}, header, nil
 }
 
-// directGet asks the direct get API for a message, which any replica may reply.
+// find asks the direct get API for a message, which any replica may reply.
+func (b *Conn) find(ctx context.Context, stream string, what lookup) (Message, error) {
+	ask, err := json.Marshal(what)
+	if err != nil {
+		return Message{}, err
+	}
+	return b.directGet(ctx, "$JS.API.DIRECT.GET."+stream, ask)
+}
+
+// directGet is find with a request for one of the API's subjects.
 func (b *Conn) directGet(ctx context.Context, api string, ask []byte) (Message, error) {
 	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/run"
 
 	"github.com/nats-io/nats.go"
@@ -168,7 +169,6 @@ func (e *Emitter) next() (n, size int, m *nats.Msg) {
 // publish stores a message, and tries again until the emitter's context or the connection ends.
 func (e *Emitter) publish(m *nats.Msg) (seq uint64, err error) {
 	for {
-		reconnected := e.b.reconnect()
 		r, err := e.b.request(e.ctx, m, e.b.recordTimeout())
 		if err == nil {
 			var a pubAck
@@ -178,12 +178,7 @@ func (e *Emitter) publish(m *nats.Msg) (seq uint64, err error) {
 		if err == nil {
 			return seq, nil
 		}
-		pause, cancel := context.WithTimeout(e.ctx, 250*time.Millisecond)
-		select {
-		case <-reconnected:
-		case <-pause.Done():
-		}
-		cancel()
+		clock.Sleep(e.ctx, 250*time.Millisecond)
 		switch {
 		case e.ctx.Err() != nil:
 			return 0, contextFault(e.ctx)

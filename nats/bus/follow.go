@@ -7,6 +7,7 @@ import (
 
 	"ao/nats/stream"
 	"ao/nats/subject"
+	"ao/shared/clock"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -48,12 +49,7 @@ func (b *Reader) follow(
 			b.log.Warn("restarting the consumer of a stream", "stream", stream, "after", after, "err", err)
 			logged = time.Now()
 		}
-		pause, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-		select {
-		case <-pause.Done():
-		case <-b.reconnect():
-		}
-		cancel()
+		clock.Sleep(ctx, 100*time.Millisecond)
 	}
 }
 

@@ -151,21 +151,22 @@ func (b *Store) DropPayloads(ctx context.Context, expired func(name string, at t
 	if err != nil {
 		return err
 	}
-	var names []string
 	list, done := b.withConnection(ctx)
 	defer done()
-	err = b.parts(list, func(name string, i *jetstream.ObjectInfo) error {
-		if expired(name, i.ModTime) {
-			names = append(names, i.Name)
+	infos, err := os.List(list)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return objectFault(list, err)
+	}
+	for _, i := range infos {
+		cut := strings.LastIndexByte(i.Name, '/')
+		if cut <= 0 || !expired(i.Name[:cut], i.ModTime) {
+			continue
 		}
-		return nil
-	})
-	for _, name := range names {
-		if err := os.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		if err := os.Delete(ctx, i.Name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
 			return objectFault(ctx, err)
 		}
 	}
-	return err
+	return nil
 }
 
 // DropPayload removes all parts of one payload, and their tombstones.
@@ -186,26 +187,4 @@ func (b *Store) DropPayload(ctx context.Context, name string) error {
 			return err
 		}
 	}
-}
-
-func (b *Store) parts(ctx context.Context, f func(name string, i *jetstream.ObjectInfo) error) error {
-	os, err := b.objects(ctx)
-	if err != nil {
-		return err
-	}
-	infos, err := os.List(ctx)
-	if errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil
-	}
-	if err != nil {
-		return objectFault(ctx, err)
-	}
-	for _, i := range infos {
-		if cut := strings.LastIndexByte(i.Name, '/'); cut > 0 {
-			if err := f(i.Name[:cut], i); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -66,8 +66,7 @@ func (t *Poller) Poll(ctx context.Context, queue string) error {
 
 func (t *Poller) poll(ctx context.Context, stream, durable string) error {
 	for ctx.Err() == nil {
-		reconnected := t.b.reconnect()
-		err := t.pollOnce(ctx, stream, durable, reconnected)
+		err := t.pollOnce(ctx, stream, durable)
 		if ctx.Err() != nil {
 			break
 		}
@@ -82,7 +81,8 @@ func (t *Poller) poll(ctx context.Context, stream, durable string) error {
 }
 
 // pollOnce runs one subscription.
-func (t *Poller) pollOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
+func (t *Poller) pollOnce(ctx context.Context, stream, durable string) error {
+	link := t.b.link.Load()
 	p, err := newPuller(t.b, stream, durable, 2*maxSubscriptionPending)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (t *Poller) pollOnce(ctx context.Context, stream, durable string, reconnect
 			if p.lost() {
 				return errLost
 			}
-		case <-reconnected:
+		case <-link.Done():
 			return errLost
 		case <-ctx.Done():
 			return ctx.Err()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,8 +72,9 @@ func (b *Reader) lastFromCoordinator(ctx context.Context, subj string) (m Messag
 
 // Get returns the message of RUNS with that sequence, or ErrNotFound.
 func (b *Reader) Get(ctx context.Context, seq uint64) (Message, error) {
-	m, err := b.directGet(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
-	return b.confirmMissing(ctx, m, err, subject.Runs, lookup{Seq: seq})
+	what := lookup{Seq: seq}
+	m, err := b.find(ctx, subject.Runs, what)
+	return b.confirmMissing(ctx, m, err, subject.Runs, what)
 }
 
 // confirmMissing asks the stream's leader about a message that was not found, since a replica may lag.
@@ -102,11 +102,7 @@ func (b *Reader) NextEvent(ctx context.Context, filter string, after uint64) (Me
 // It asks for a single message: for a page the server would count what follows, over all subjects.
 func (b *Reader) next(ctx context.Context, stream, filter string, after uint64) (Message, error) {
 	what := lookup{Seq: after + 1, Next: filter}
-	ask, err := json.Marshal(what)
-	if err != nil {
-		return Message{}, err
-	}
-	m, err := b.directGet(ctx, "$JS.API.DIRECT.GET."+stream, ask)
+	m, err := b.find(ctx, stream, what)
 	return b.confirmMissing(ctx, m, err, stream, what)
 }
 
@@ -114,16 +110,13 @@ func (b *Reader) next(ctx context.Context, stream, filter string, after uint64) 
 // asks the leader, since a replica may lag; while there is no leader it asks a replica.
 func (b *Reader) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	what := lookup{Subject: filter}
-	ask, err := json.Marshal(what)
-	if err != nil {
-		return 0, err
-	}
 	var m Message
+	var err error
 	if b.clustered() {
 		m, _, err = b.leaderGet(ctx, subject.Events, what)
 	}
 	if !b.clustered() || err != nil && !errors.Is(err, ErrNotFound) {
-		m, err = b.directGet(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
+		m, err = b.find(ctx, subject.Events, what)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil

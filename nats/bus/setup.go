@@ -325,10 +325,7 @@ func (b *setup) bucket(ctx context.Context, name string) error {
 	case fits:
 		kv, err = b.js.KeyValue(ctx, name)
 	default:
-		kv, err = b.js.CreateKeyValue(ctx, cfg)
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			kv, err = b.js.UpdateKeyValue(ctx, cfg)
-		}
+		kv, err = b.js.CreateOrUpdateKeyValue(ctx, cfg)
 	}
 	if err == nil {
 		b.store.buckets.Store(name, kv) // no further lookup
@@ -359,10 +356,7 @@ func (b *setup) objectStore(ctx context.Context) error {
 	case fits:
 		store, err = b.js.ObjectStore(ctx, subject.Payloads)
 	default:
-		store, err = b.js.CreateObjectStore(ctx, cfg)
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			store, err = b.js.UpdateObjectStore(ctx, cfg)
-		}
+		store, err = b.js.CreateOrUpdateObjectStore(ctx, cfg)
 	}
 	if err == nil {
 		b.store.payloads.Store(&store)

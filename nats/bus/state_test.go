@@ -117,45 +117,25 @@ func TestManyBatchesAtOnce(t *testing.T) {
 	}
 }
 
-// crowd is a stream on which others have begun as many batches as the server takes. The first of them is committed
-// by the function that it gives.
-func crowd(t *testing.T) (nc *nats.Conn, b *bus.Bus, commit func()) {
-	t.Helper()
-	s := natstest.Server(t)
-	nc = natstest.Conn(t, s)
-	b, err := bus.Open(nc, bus.Config{OnSetup: s.UpdateStaging, Log: natstest.Log(t)})
-	if err == nil {
-		err = b.Setup(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	others := natstest.Conn(t, s)
-	send := func(n int, seq, commit string) {
-		t.Helper()
-		m := nats.NewMsg(ended(1000*n) + seq)
-		m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {seq}}
-		if commit != "" {
-			m.Header.Set("Nats-Batch-Commit", commit)
-		}
-		err := others.PublishMsg(m)
-		if err == nil {
-			err = others.Flush()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for n := range 50 {
-		send(n, "1", "")
-	}
-	return nc, b, func() { send(0, "2", "1") }
-}
-
 // A batch that the server has no room for is told as that, and who reads it knows that nothing was written.
 func TestTooManyBatchesAreSaidToBe(t *testing.T) {
 	t.Parallel()
-	_, b, _ := crowd(t)
+	s := natstest.Server(t)
+	b := natstest.Open(t, s)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	others := natstest.Conn(t, s)
+	for n := range 50 { // others have begun as many as the server takes
+		m := nats.NewMsg(ended(1000*n) + "1")
+		m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"1"}}
+		if err := others.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := others.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	_, err := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(1)}, bus.Entry{Subject: ended(2)})
 	if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 ||
 		!strings.Contains(f.Message, "too many at once") {
@@ -164,20 +144,4 @@ func TestTooManyBatchesAreSaidToBe(t *testing.T) {
 	if s, err := b.State(t.Context()); err != nil || s.Msgs != 0 {
 		t.Errorf("got %+v, %v, want nothing written", s, err)
 	}
-}
-
-func TestABatchIsTriedAgainUntilThereIsRoom(t *testing.T) {
-	t.Parallel()
-	nc, b, commit := crowd(t)
-	before := nc.Stats().OutMsgs
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		if seq, err := b.AppendBatch(t.Context(), bus.Entry{Subject: ended(1)},
-			bus.Entry{Subject: ended(2)}); err != nil || seq != 4 {
-			t.Errorf("got %d, %v, want sequence 4", seq, err)
-		}
-	})
-	natstest.Until(t, "it is tried again", func() bool { return nc.Stats().OutMsgs >= before+4 })
-	commit()
 }

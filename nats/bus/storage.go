@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -232,21 +231,12 @@ func (s *sink) probeRequest(ctx context.Context) *nats.Msg {
 	if s.stream != subject.Runs {
 		return nil
 	}
-	m, err := s.first(ctx)
+	m, err := s.b.find(ctx, subject.Runs, lookup{Seq: 1, Next: anySubject}) // the oldest
 	if err != nil {
 		return nil
 	}
 	return &nats.Msg{Subject: m.Subject,
 		Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(m.Seq, 10)}}}
-}
-
-// first is the oldest message of RUNS.
-func (s *sink) first(ctx context.Context) (m Message, err error) {
-	ask, err := json.Marshal(lookup{Seq: 1, Next: anySubject})
-	if err != nil {
-		return m, err
-	}
-	return s.b.directGet(ctx, "$JS.API.DIRECT.GET."+subject.Runs, ask)
 }
 
 // withStorage is ctx for a write to a stream. It ends after the timeout, when the connection is lost, and with

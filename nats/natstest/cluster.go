@@ -131,23 +131,11 @@ func (c *ClusterProcs) URL() string {
 // Conn is a connection to the cluster with our options; it ends with the test.
 func (c *ClusterProcs) Conn(t testing.TB) *nats.Conn {
 	t.Helper()
-	nc, err := bus.Connect(t.Context(), c.URL(), t.Name(), Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
+	return connect(t, c.URL())
 }
 
 // Bus is a bus on its own connection, with three replicas, after Setup.
 func (c *ClusterProcs) Bus(t testing.TB) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(c.Conn(t), bus.Config{Replicas: len(c.Servers), Log: Log(t)})
-	if err == nil {
-		err = b.Setup(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return setUp(t, c.Conn(t), bus.Config{Replicas: len(c.Servers)})
 }

@@ -60,26 +60,50 @@ func Conn(t testing.TB, s *embed.Server) *nats.Conn {
 	return nc
 }
 
-// Open returns a bus on its own connection to a server, without Setup.
-func Open(t testing.TB, s *embed.Server) *bus.Bus {
+// connect is a connection to servers with our options; it ends with the test.
+func connect(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	b, err := bus.Open(Conn(t, s), bus.Config{OnSetup: s.UpdateStaging, Log: Log(t)})
+	nc, err := bus.Connect(t.Context(), url, t.Name(), Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// setUp is a bus after Setup.
+func setUp(t testing.TB, nc *nats.Conn, c bus.Config) *bus.Bus {
+	t.Helper()
+	b := open(t, nc, c)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it waits for space: a disk may be nearly full
+	defer cancel()
+	if err := b.Setup(ctx); err != nil {
+		t.Fatal("setting up a bus: ", err)
+	}
+	return b
+}
+
+func open(t testing.TB, nc *nats.Conn, c bus.Config) *bus.Bus {
+	t.Helper()
+	c.Log = Log(t)
+	b, err := bus.Open(nc, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
+// Open returns a bus on its own connection to a server, without Setup.
+func Open(t testing.TB, s *embed.Server) *bus.Bus {
+	t.Helper()
+	return open(t, Conn(t, s), bus.Config{OnSetup: s.UpdateStaging})
+}
+
 // Bus returns a bus on a new server, after Setup.
 func Bus(t testing.TB, opts ...Option) *bus.Bus {
 	t.Helper()
-	b := Open(t, Server(t, opts...))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it waits for space: a disk may be nearly full
-	defer cancel()
-	if err := b.Setup(ctx); err != nil {
-		t.Fatal("setting up a bus: ", err)
-	}
-	return b
+	s := Server(t, opts...)
+	return setUp(t, Conn(t, s), bus.Config{OnSetup: s.UpdateStaging})
 }
 
 // Log writes to the test's output, and discards what is logged after the test.

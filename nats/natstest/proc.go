@@ -3,13 +3,12 @@ package natstest
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,31 +19,22 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The environment variables that turn a test binary into a server. No TestMain is needed: importing this
-// package is enough.
+// envConfig turns a test binary into a server with that configuration, in JSON. No TestMain is needed: importing
+// this package is enough. envProgram is a program to start instead; scripts/test builds one.
 const (
-	envStore   = "AO_NATSTEST_STORE"
-	envListen  = "AO_NATSTEST_LISTEN"
-	envSync    = "AO_NATSTEST_SYNC"
-	envStaging = "AO_NATSTEST_STAGING"
-	envName    = "AO_NATSTEST_NAME"
-	envCluster = "AO_NATSTEST_CLUSTER"
-	envRoutes  = "AO_NATSTEST_ROUTES"
-	envMax     = "AO_NATSTEST_MAX_STORE"
-	envProgram = "AO_NATSTEST_PROGRAM" // the server's program instead of the test binary; scripts/test builds one
+	envConfig  = "AO_NATSTEST_CONFIG"
+	envProgram = "AO_NATSTEST_PROGRAM"
 )
 
 func init() {
-	store := os.Getenv(envStore)
-	if store == "" {
+	text := os.Getenv(envConfig)
+	if text == "" {
 		return
 	}
-	c := embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync),
-		Staging: os.Getenv(envStaging)}
-	c.MaxStore, _ = strconv.ParseInt(os.Getenv(envMax), 10, 64)
-	c.ClusterListen = os.Getenv(envCluster)
-	if c.ClusterListen != "" {
-		c.Name, c.Routes = os.Getenv(envName), strings.Split(os.Getenv(envRoutes), ",")
+	var c embed.Config
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	s, err := embed.Start(c)
 	if err != nil {
@@ -121,9 +111,11 @@ func (p *Process) launch() {
 	if p.disk != nil {
 		cmd = p.disk.Command(program)
 	}
-	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen,
-		envMax+"="+strconv.FormatInt(p.c.MaxStore, 10), envSync+"="+p.c.Sync, envStaging+"="+p.c.Staging,
-		envName+"="+p.c.Name, envCluster+"="+p.c.ClusterListen, envRoutes+"="+strings.Join(p.c.Routes, ","))
+	text, err := json.Marshal(p.c)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), envConfig+"="+string(text))
 	cmd.Stderr = p.t.Output()
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
@@ -205,23 +197,11 @@ func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 // Conn is a connection to the server with our options; it ends with the test.
 func (p *Process) Conn(t testing.TB) *nats.Conn {
 	t.Helper()
-	nc, err := bus.Connect(t.Context(), p.URL(), t.Name(), Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
+	return connect(t, p.URL())
 }
 
 // Bus is a bus on its own connection, after Setup.
 func (p *Process) Bus(t testing.TB) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(p.Conn(t), bus.Config{Log: Log(t)})
-	if err == nil {
-		err = b.Setup(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return setUp(t, p.Conn(t), bus.Config{})
 }

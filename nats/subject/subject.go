@@ -217,12 +217,4 @@ func TaskQueueOf(durable string) (queue string, ok bool) {
 
 // TaskQueueDurable is the consumer of a task queue. Its separator '=' cannot be in a token, so names never
 // collide.
-func TaskQueueDurable(queue string) string {
-	name := []byte("lane=" + queue)
-	for i, c := range name {
-		if c == '.' {
-			name[i] = '='
-		}
-	}
-	return string(name)
-}
+func TaskQueueDurable(queue string) string { return "lane=" + strings.ReplaceAll(queue, ".", "=") }
