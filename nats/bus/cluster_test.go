@@ -361,7 +361,7 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 		for list := js.ListStreams(t.Context()); ; {
 			i, more := <-list.Info()
 			if !more {
-				return list.Err() == nil && streams == 14 && durables == 2
+				return list.Err() == nil && streams == 15 && durables == 2
 			}
 			s, err := js.Stream(t.Context(), i.Config.Name)
 			if err != nil || i.Config.Replicas != 3 || len(i.Cluster.Replicas) != 2 {
