@@ -153,7 +153,7 @@ func TestWhatTheFleetLacks(t *testing.T) {
 	s.finds("queues", health.Warn, "autonomous._._")
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.finds("waiting", health.Warn, "3 runs wait, of 4")
+	s.finds("waiting", health.Warn, "3 runs wait, of at most 4")
 
 	r := thinker("late")
 	r.Identity.ExecutorType = run.Procedural // takes none of them

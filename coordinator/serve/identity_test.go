@@ -315,8 +315,8 @@ func TestWorkersFromBefore(t *testing.T) {
 		answer, err := a.ask(a.login("victim"), subject.Heartbeats(id), `{"runner_id":"`+id+`","instance":"one"}`)
 		return err == nil && strings.Contains(answer, `"known":true,"superseded":false`)
 	})
-	a.finds("nats-users", health.Warn, "older version: NATS does not tell coordinators whose credential a worker's "+
-		"request comes with (AO_NATS_USERS")
+	a.finds("nats-users", health.Warn, "older version: coordinators do not get the credential of a worker's "+
+		"request (AO_NATS_USERS")
 	a.finds("nats-users", health.Warn, "(heartbeats of text on here ("+id+"))")
 	if _, err := a.ask(a.login("victim"), leave, `{"runner_id":"`+id+`","instance":"one"}`); err != nil {
 		t.Error(err)
