@@ -41,8 +41,7 @@ const (
 	maxRecheck = time.Second      // the longest time until Allowed is asked again
 )
 
-// Sweep is how often a controller that is called once a second looks at all its work, and not only at what is
-// new.
+// Sweep is how often a controller that is called once a second looks at all its work, and not only at what is new.
 const Sweep = 900 * time.Millisecond
 
 // Scheduler calls controllers.

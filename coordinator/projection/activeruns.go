@@ -94,8 +94,7 @@ func (x *ActiveRuns) HasWaiting(queue string) bool {
 	})
 }
 
-// UnwrittenEnds returns the attempts whose end record another record carries and that have none of their own
-// yet.
+// UnwrittenEnds returns the attempts whose end record another record carries and that have none of their own yet.
 func (x *ActiveRuns) UnwrittenEnds() (all []Active) {
 	x.Claimed(func(a Active) bool {
 		if a.CarriedEndSeq != 0 {

@@ -51,7 +51,7 @@ func (f *reducer) apply(m Record) (Change, error) {
 		version, err = scanVersion(m.Body)
 	}
 	if f.dirty != nil && rec.Run != "" {
-		f.dirty.add(f.runs[identOf(runPrefix, rec.Run)])
+		f.dirty.add(f.run(rec.Run))
 	}
 	if ch.Applied && ch.row != nil {
 		f.changes.add(m.Seq, ch.row)

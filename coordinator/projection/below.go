@@ -17,7 +17,7 @@ func (x *Index) Below(id string, most int) (n int, oldest []string) {
 		run   *row
 	}
 	var runs []openRun // the oldest seen so far
-	root := read(x.p, func(f *reducer) *session { return f.sessions[identOf(sessionPrefix, id)] })
+	root := read(x.p, func(f *reducer) *session { return f.session(id) })
 	seen := map[*session]bool{root: true}
 	for above := []*session{root}; root != nil && len(above) > 0; {
 		s := above[len(above)-1]

@@ -7,7 +7,7 @@ import (
 
 // binding returns what the session's executor bound last; zero if it bound nothing.
 func (s *session) binding() binding {
-	if s.Bound == nil {
+	if s == nil || s.Bound == nil {
 		return binding{}
 	}
 	return *s.Bound

@@ -27,7 +27,7 @@ func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 // parentOf returns the session that a run names as its parent; nil if it does not exist any more. A session with the
 // same id that is younger than the run is another one.
 func (t *tables) parentOf(r *row) *session {
-	s := t.sessions[identOf(sessionPrefix, r.Parent)]
+	s := t.session(r.Parent)
 	if r.Parent == "" || s == nil || s.firstRow.First > r.First {
 		return nil
 	}
@@ -87,11 +87,11 @@ func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int
 	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > d.version {
 		return c.V, err
 	}
-	turn := d.runs[identOf(runPrefix, c.Turn())]
-	p := d.sessions[identOf(sessionPrefix, rec.Session)]
+	turn := d.run(c.Turn())
+	p := d.session(rec.Session)
 	var children []*row
 	for _, id := range c.Children {
-		r := d.runs[identOf(runPrefix, id)]
+		r := d.run(id)
 		if r == nil || r.Reported || !r.Callback || r.live != nil || r.Parent != rec.Session {
 			continue
 		}
@@ -168,7 +168,7 @@ func (ws *webhooks) applyNotified(ch *Change, rec subject.Record, m Record) (int
 	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > ws.version {
 		return n.V, err
 	}
-	r := ws.runs[identOf(runPrefix, rec.Run)]
+	r := ws.run(rec.Run)
 	h := ws.of[r]
 	if r == nil || h == nil || rec.N <= h.N {
 		return n.V, nil

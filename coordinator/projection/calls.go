@@ -22,7 +22,7 @@ const (
 
 func callsOf(f *reducer, r *row) (c calls) {
 	if r.Parent != "" {
-		c.orphan = f.sessions[identOf(sessionPrefix, r.Parent)] == nil
+		c.orphan = f.session(r.Parent) == nil
 		if r.Callback {
 			p := f.parentOf(r)
 			c.orphan = p == nil
@@ -78,7 +78,7 @@ func parentCall(r *row, p *session) *run.CallbackState {
 func sessionOf(f *reducer, s *session) run.Session {
 	v := s.view()
 	if s.Parent != "" {
-		v.ParentGone = f.sessions[identOf(sessionPrefix, s.Parent)] == nil
+		v.ParentGone = f.session(s.Parent) == nil
 	}
 	return v
 }

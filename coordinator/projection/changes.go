@@ -44,8 +44,7 @@ func (c *changes) since(seq uint64) (n uint64, ok bool) {
 	return c.oldest() + uint64(i), c.lost <= seq
 }
 
-// touched notes a change of a row other than the record's own, for the checkpoint in progress and for
-// watchers.
+// touched notes a change of a row other than the record's own, for the checkpoint in progress and for watchers.
 func touched(t *tables, r *row) {
 	t.dirty.add(r)
 	t.changes.add(t.seq, r)

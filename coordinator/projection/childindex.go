@@ -43,5 +43,5 @@ func (o childIndex) runs(s *session) (n int) {
 
 // hasParent reports whether the parent that a session names exists.
 func hasParent(f *reducer, s *session) bool {
-	return s.Parent != "" && f.sessions[identOf(sessionPrefix, s.Parent)] != nil
+	return s.Parent != "" && f.session(s.Parent) != nil
 }

@@ -11,9 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// Projection is the state behind its one lock, with those who wait for it and hear of changes. It knows only
-// records; the
-// Follower knows where they come from. Queries use read and change; nothing else touches the lock.
+// Projection is the state behind its one lock, with those who wait for it and hear of changes. It knows only records;
+// the Follower knows where they come from. Queries use read and change; nothing else touches the lock.
 type Projection struct {
 	log      *slog.Logger
 	onChange func(Change) // Config.OnChange
@@ -37,8 +36,7 @@ type Projection struct {
 	former      atomic.Pointer[reducer]
 }
 
-// clear forgets everything; it can all be built again. Whoever waits for a sequence of the old history stops
-// waiting.
+// clear forgets everything; it can all be built again. Whoever waits for a sequence of the old history stops waiting.
 func (p *Projection) clear() {
 	p.live.Store(false)
 	p.bodies.clear()
@@ -81,8 +79,7 @@ func (p *Projection) truncated(first uint64) (unseen bool) {
 	return false
 }
 
-// noteGap notes that no record lies between the last one applied and end. One that comes all the same is
-// applied.
+// noteGap notes that no record lies between the last one applied and end. One that comes all the same is applied.
 func (p *Projection) noteGap(end uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,17 +201,11 @@ func (p *Projection) reduce(m Record) (a applied, err error) {
 
 // Seq returns the sequence up to which records have been applied.
 func (p *Projection) Seq() uint64 {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return max(p.reducer.seq, p.empty)
+	return read(p, func(f *reducer) uint64 { return max(f.seq, p.empty) })
 }
 
 // Stats counts the records read.
-func (p *Projection) Stats() Stats {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.reducer.stats
-}
+func (p *Projection) Stats() Stats { return read(p, func(f *reducer) Stats { return f.stats }) }
 
 // Done waits until a run on the stream has ended, even if the projection does not know it yet. Whoever has just written
 // the run needs no other check.
@@ -244,7 +235,7 @@ func (p *Projection) Done(ctx context.Context, id string) error {
 func (p *Projection) session(id string) (run.Session, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if s := p.reducer.sessions[identOf(sessionPrefix, id)]; s != nil {
+	if s := p.reducer.session(id); s != nil {
 		return p.viewOf(s), true
 	}
 	return run.Session{}, false
@@ -254,7 +245,7 @@ func (p *Projection) session(id string) (run.Session, bool) {
 func (p *Projection) lookup(id string) (runView, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	if r := p.reducer.runs[identOf(runPrefix, id)]; r != nil {
+	if r := p.reducer.run(id); r != nil {
 		return runViewOf(p.reducer, r), true
 	}
 	return runView{}, false
@@ -319,11 +310,7 @@ func (p *Projection) unawait(done chan struct{}) {
 }
 
 // written returns the newest sequence noted by NoteWritten.
-func (p *Projection) written() uint64 {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.ownSeq
-}
+func (p *Projection) written() uint64 { return read(p, func(*reducer) uint64 { return p.ownSeq }) }
 
 // viewOf returns the session as readers see it. The caller holds mu.
 func (p *Projection) viewOf(s *session) run.Session {

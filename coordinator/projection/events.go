@@ -127,8 +127,7 @@ type eventMessage struct {
 	late   bool                  // after their run's end record
 }
 
-// rest returns the events that a reader at p does not have yet, at most most of them, and the position after
-// them.
+// rest returns the events that a reader at p does not have yet, at most most of them, and the position after them.
 func (e eventMessage) rest(p position, most int) ([]run.Event, position) {
 	all := len(e.events)
 	from := min(p.packedIn(e.seq), all)
@@ -177,8 +176,7 @@ func readEvents(m Record) eventMessage {
 	return e
 }
 
-// judge looks up the message's run. Not ok: it is nothing for readers, as it is nobody's or of another
-// session.
+// judge looks up the message's run. Not ok: it is nothing for readers, as it is nobody's or of another session.
 func (x *Feed) judge(e *eventMessage) (ok bool) {
 	if len(e.events) == 0 {
 		return false
@@ -211,8 +209,7 @@ func credible(s runView, by func(key string) bool, key func(run string, attempt 
 	return false
 }
 
-// VisibleEvents returns the events of a message of EVENTS as the session's readers get them; none if they get
-// none.
+// VisibleEvents returns the events of a message of EVENTS as the session's readers get them; none if they get none.
 func (x *Feed) VisibleEvents(m Record) []run.Event {
 	e := readEvents(m)
 	if !x.judge(&e) || !e.shown() {
@@ -298,7 +295,7 @@ var endEvent = map[run.Status]string{
 
 // boundaries returns a session's records after a position, in order.
 func boundaries(f *reducer, session string, after uint64) (all []boundary) {
-	s := f.sessions[identOf(sessionPrefix, session)]
+	s := f.session(session)
 	if s == nil {
 		return nil
 	}

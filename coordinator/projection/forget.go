@@ -102,8 +102,7 @@ func (f *reducer) forget(before uint64) (newest int64) {
 	return newest
 }
 
-// leave removes dropped runs from their sessions, and sessions without runs. A session is described by its
-// first run.
+// leave removes dropped runs from their sessions, and sessions without runs. A session is described by its first run.
 func (f *reducer) leave(touched map[*session]bool, before uint64) {
 	n := sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].First >= before })
 	var later []*session

@@ -73,9 +73,8 @@ func (w *Follower) WaitOwnWrites(ctx context.Context) error {
 	return w.Await(ctx, w.p.written())
 }
 
-// waitLoaded waits up to two seconds until history is loaded, and after an outage of NATS until what was read
-// is confirmed.
-// Before that runs are missing or outdated. While NATS is away, what was read counts.
+// waitLoaded waits up to two seconds until history is loaded, and after an outage of NATS until what was read is
+// confirmed. Before that runs are missing or outdated. While NATS is away, what was read counts.
 func (w *Follower) waitLoaded(ctx context.Context) error {
 	if w.complete() {
 		return nil
@@ -86,12 +85,10 @@ func (w *Follower) waitLoaded(ctx context.Context) error {
 // complete reports whether all of the history is applied, as far as anybody can say.
 func (w *Follower) complete() bool { return w.p.live.Load() && w.intact() }
 
-// intact reports whether NATS was seen to hold what was read, since its last outage. During one, nobody can
-// say.
+// intact reports whether NATS was seen to hold what was read, since its last outage. During one, nobody can say.
 func (w *Follower) intact() bool { return w.source.Confirmed() || !w.source.Connected() }
 
-// catchUp makes reads follow writes. It waits for what the stream holds now: up to four seconds, or two while
-// loading.
+// catchUp makes reads follow writes. It waits for what the stream holds now: up to four seconds, or two while loading.
 func (w *Follower) catchUp(ctx context.Context) error {
 	most, say := 2*time.Second, "the history is being read; try again in a moment"
 	if w.p.live.Load() {

@@ -21,8 +21,7 @@ func (s *session) isWith(runner string) bool {
 	return s.statusRun().Runner == runner || s.lastEnded != nil && s.lastEnded.Runner == runner
 }
 
-// now notes a runner's idle processes, and tells live readers which sessions became idle or stopped being
-// idle.
+// now notes a runner's idle processes, and tells live readers which sessions became idle or stopped being idle.
 func (i *idles) now(runner string, sessions map[ident]bool, told *liveChanges) {
 	for id := range i.reported[runner].sessions {
 		if i.of[id] == runner && !sessions[id] {
@@ -43,9 +42,8 @@ func (i *idles) now(runner string, sessions map[ident]bool, told *liveChanges) {
 	i.reported[runner] = idleAt{time.Now(), sessions}
 }
 
-// liveChanges is a ring of recent state changes that no record carries: a run started, a session went idle or
-// was deleted.
-// Live readers poll it besides the streams.
+// liveChanges is a ring of recent state changes that no record carries: a run started, a session went idle or was
+// deleted. Live readers poll it besides the streams.
 type liveChanges struct {
 	ring  [256]string
 	count uint64        // of all changes ever

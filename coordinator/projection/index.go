@@ -12,33 +12,24 @@ type Index struct{ p *Projection }
 
 // ExecutorSessionID returns what the session's executor bound last; empty: nothing.
 func (x *Index) ExecutorSessionID(session string) string {
-	return read(x.p, func(f *reducer) string {
-		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			return s.binding().Model
-		}
-		return ""
-	})
+	return read(x.p, func(f *reducer) string { return f.session(session).binding().Model })
 }
 
 // Affinity returns where the session must continue: with the profile that bound it and, if the executor keeps it on one
 // host, on that host. Zero: anywhere.
 func (x *Index) Affinity(session string) run.Demands {
 	return read(x.p, func(f *reducer) run.Demands {
-		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			return run.Demands{Hostname: s.binding().Host, ExecutorProfile: s.binding().Profile}
-		}
-		return run.Demands{}
+		b := f.session(session).binding()
+		return run.Demands{Hostname: b.Host, ExecutorProfile: b.Profile}
 	})
 }
 
 // UndeliveredRun returns a run of the session of which its parent has yet to be told; empty: none.
 func (x *Index) UndeliveredRun(session string) string {
 	return read(x.p, func(f *reducer) string {
-		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			for r := s.firstRow; r != nil; r = r.next {
-				if f.callbacks.isPending(r) {
-					return r.runID()
-				}
+		for r := range f.session(session).rows() {
+			if f.callbacks.isPending(r) {
+				return r.runID()
 			}
 		}
 		return ""
@@ -52,7 +43,7 @@ func (x *Index) IsAncestor(session, parent string) bool {
 			if parent == session {
 				return true
 			}
-			s := f.sessions[identOf(sessionPrefix, parent)]
+			s := f.session(parent)
 			if s == nil {
 				return false
 			}
@@ -69,17 +60,7 @@ func (x *Index) IsAncestor(session, parent string) bool {
 // LastClaimed returns the session's newest claimed run, except but; empty: none is known. A worker compares it with the
 // process it keeps for the session.
 func (x *Index) LastClaimed(session, but string) string {
-	return read(x.p, func(f *reducer) string {
-		s := f.sessions[identOf(sessionPrefix, session)]
-		if s == nil {
-			return ""
-		}
-		last := s.newestClaimed(f.runs[identOf(runPrefix, but)])
-		if last == nil {
-			return ""
-		}
-		return last.runID()
-	})
+	return read(x.p, func(f *reducer) string { return f.session(session).newestClaimed(f.run(but)).runID() })
 }
 
 // IsDeleted reports whether a session was deleted, and none with that id has begun since.
@@ -93,7 +74,7 @@ func (x *Index) IsDeleted(session string) bool {
 // Active returns a run that has not ended.
 func (x *Index) Active(id string) (Active, bool) {
 	return read2(x.p, func(f *reducer) (Active, bool) {
-		r := f.runs[identOf(runPrefix, id)]
+		r := f.run(id)
 		if r == nil || r.live == nil {
 			return Active{}, false
 		}
@@ -104,7 +85,7 @@ func (x *Index) Active(id string) (Active, bool) {
 // Ended reports whether a run is known and has ended.
 func (x *Index) Ended(id string) bool {
 	return read(x.p, func(f *reducer) bool {
-		r := f.runs[identOf(runPrefix, id)]
+		r := f.run(id)
 		return r != nil && r.live == nil
 	})
 }
@@ -112,7 +93,7 @@ func (x *Index) Ended(id string) bool {
 // Open returns a session's runs that have not ended, in order.
 func (x *Index) Open(session string) []Active {
 	return read(x.p, func(f *reducer) []Active {
-		s := f.sessions[identOf(sessionPrefix, session)]
+		s := f.session(session)
 		if s == nil {
 			return nil
 		}
@@ -127,10 +108,8 @@ func (x *Index) Open(session string) []Active {
 // RunsOf returns the ids of a session's runs, in order.
 func (x *Index) RunsOf(session string) []string {
 	return read(x.p, func(f *reducer) (ids []string) {
-		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
-			for r := s.firstRow; r != nil; r = r.next {
-				ids = append(ids, r.runID())
-			}
+		for r := range f.session(session).rows() {
+			ids = append(ids, r.runID())
 		}
 		return ids
 	})
@@ -140,7 +119,7 @@ func (x *Index) RunsOf(session string) []string {
 // something, or a run is queued or claimed.
 func (x *Index) CanResume(session string) bool {
 	return read(x.p, func(f *reducer) bool {
-		s := f.sessions[identOf(sessionPrefix, session)]
+		s := f.session(session)
 		return s != nil && (s.open > 0 || s.resumes())
 	})
 }
@@ -149,7 +128,7 @@ func (x *Index) CanResume(session string) bool {
 // false while history is read, or if those runs are not kept.
 func (x *Index) CannotStart(id string) bool {
 	return read(x.p, func(f *reducer) bool {
-		r := f.runs[identOf(runPrefix, id)]
+		r := f.run(id)
 		return x.p.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume &&
 			r.session.turn() == r &&
 			r.session.firstRow != r &&
@@ -159,16 +138,13 @@ func (x *Index) CannotStart(id string) bool {
 
 // WasDeleted reports whether a session with this id was ever deleted.
 func (x *Index) WasDeleted(session string) bool {
-	return read(x.p, func(f *reducer) bool {
-		return f.deleted[identOf(sessionPrefix, session)] != 0
-	})
+	return read(x.p, func(f *reducer) bool { return f.deleted[identOf(sessionPrefix, session)] != 0 })
 }
 
-// Ahead returns how many runs wait before this one in its queue, and since when it waits; not ok: it is in
-// none.
+// Ahead returns how many runs wait before this one in its queue, and since when it waits; not ok: it is in none.
 func (x *Index) Ahead(id string) (n int, since time.Time, ok bool) {
 	x.p.reading(func(f *reducer) {
-		r := f.runs[identOf(runPrefix, id)]
+		r := f.run(id)
 		ok = r != nil && r.live != nil && r.live.in.queue != ""
 		if !ok {
 			return
@@ -204,19 +180,12 @@ func (x *Index) StatePointers() map[string]bool {
 
 // DeletedAt returns the sequence of a session's deletion, 0 if there is none.
 func (x *Index) DeletedAt(session string) uint64 {
-	return read(x.p, func(f *reducer) uint64 {
-		return f.deleted[identOf(sessionPrefix, session)]
-	})
+	return read(x.p, func(f *reducer) uint64 { return f.deleted[identOf(sessionPrefix, session)] })
 }
 
 // Root returns the session's newest claimed run, else its first; empty: there is no such session.
 func (x *Index) Root(id string) string {
-	return read(x.p, func(f *reducer) string {
-		if s := f.sessions[identOf(sessionPrefix, id)]; s != nil {
-			return s.root().runID()
-		}
-		return ""
-	})
+	return read(x.p, func(f *reducer) string { return f.session(id).root().runID() })
 }
 
 // TreeStopped reports whether a session's tree is stopped, and the session has not continued.
@@ -229,22 +198,16 @@ func (x *Index) TreeStopped(session string) bool {
 
 // InStoppedTree reports whether a run accepted below a session is to be stopped at once.
 func (x *Index) InStoppedTree(session string) bool {
-	return read(x.p, func(f *reducer) bool {
-		return f.trees.stopAbove(session).Seq != 0
-	})
+	return read(x.p, func(f *reducer) bool { return f.trees.stopAbove(session).Seq != 0 })
 }
 
 // StoppingBelow reports whether something below a session is still to be stopped with its tree.
 func (x *Index) StoppingBelow(session string) bool {
 	return read(x.p, func(f *reducer) bool {
-		s := f.sessions[identOf(sessionPrefix, session)]
+		s := f.session(session)
 		return s != nil && f.trees.stoppingBelow(s)
 	})
 }
 
 // Totals counts what happened since the history was loaded.
-func (p *Projection) Totals() Totals {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.totals
-}
+func (p *Projection) Totals() Totals { return read(p, func(*reducer) Totals { return p.totals }) }

@@ -59,8 +59,7 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 	return version, err
 }
 
-// exceedVersion ends an attempt because of a record newer than the attempt allows. The next attempt has its
-// own bound.
+// exceedVersion ends an attempt because of a record newer than the attempt allows. The next attempt has its own bound.
 func (f *reducer) exceedVersion(ch *Change, r *row, m Record) {
 	ch.Kind, ch.versionExceeded = subject.EndedKind, true
 	f.end(ch, r, run.Ended{Status: run.Failed}, m)
@@ -69,7 +68,7 @@ func (f *reducer) exceedVersion(ch *Change, r *row, m Record) {
 
 // current returns the open run whose current attempt has this key; nil otherwise.
 func (f *reducer) current(rec subject.Record) *row {
-	r := f.runs[identOf(runPrefix, rec.Run)]
+	r := f.run(rec.Run)
 	if r == nil || r.live == nil {
 		return nil
 	}

@@ -51,18 +51,12 @@ type Lists struct {
 	searchTime time.Duration // how long a text search may take
 }
 
-// Runs lists runs, newest first. Parameters of more than 16 KiB are left out, and marked so; Get returns
-// them.
+// Runs lists runs, newest first. Parameters of more than 16 KiB are left out, and marked so; Get returns them.
 func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
-	below, err := cursor(runCursor, q.Cursor)
-	err = cmp.Or(checkQuery(q, run.Statuses), err)
-	if err == nil {
-		err = x.fresh.waitLoaded(ctx)
-	}
+	below, limit, err := beginPage(ctx, x, q, runCursor, run.Statuses)
 	if err != nil {
 		return Page{}, err
 	}
-	limit := cmp.Or(q.Limit, defaultLimit)
 	found, rest := x.find(ctx, q.searching(), below, limit+1)
 	p := Page{}
 	switch {
@@ -74,6 +68,16 @@ func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	}
 	p.Runs, err = x.views(ctx, found)
 	return p, err
+}
+
+// beginPage checks a list's query and waits until history is loaded. It returns where the page begins, and its limit.
+func beginPage[S ~string](ctx context.Context, x *Lists, q Query, kind string, known []S) (uint64, int, error) {
+	below, err := cursor(kind, q.Cursor)
+	err = cmp.Or(checkQuery(q, known), err)
+	if err == nil {
+		err = x.fresh.waitLoaded(ctx)
+	}
+	return below, cmp.Or(q.Limit, defaultLimit), err
 }
 
 // find returns at most n rows below a sequence, newest first. rest is where to continue, 0 at the end.
@@ -120,7 +124,7 @@ func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*red
 // scanSession is scan for one session.
 func (x *Lists) scanSession(q *Query, below uint64, take func(*reducer, *row) (more bool)) (rest uint64) {
 	return read(x.p, func(f *reducer) uint64 {
-		s := f.sessions[identOf(sessionPrefix, q.Session)]
+		s := f.session(q.Session)
 		if s == nil {
 			return 0
 		}
@@ -160,8 +164,7 @@ func (x *Lists) listed(ctx context.Context, s runView) (run.Run, error) {
 	return r, err
 }
 
-// views reads the runs of a list. If they are large together, it drops them until it has reserved memory for
-// all.
+// views reads the runs of a list. If they are large together, it drops them until it has reserved memory for all.
 func (x *Lists) views(ctx context.Context, found []runView) ([]run.Run, error) {
 	most := int64(len(found) * listedParams)
 	bytes := &atomic.Int64{}
@@ -178,8 +181,7 @@ func (x *Lists) views(ctx context.Context, found []runView) ([]run.Run, error) {
 	return x.read(ctx, found, nil)
 }
 
-// read reads several records at once. It counts the bytes of their parameters, and stops at unbudgeted; nil:
-// reads all.
+// read reads several records at once. It counts the bytes of their parameters, and stops at unbudgeted; nil: reads all.
 func (x *Lists) read(ctx context.Context, found []runView, bytes *atomic.Int64) ([]run.Run, error) {
 	runs := make([]run.Run, len(found))
 	errs := make([]error, len(found))
@@ -237,15 +239,10 @@ func (x *Lists) Session(ctx context.Context, id string) (run.Session, error) {
 
 // Sessions lists sessions, newest first.
 func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
-	below, err := cursor(sessionCursor, q.Cursor)
-	err = cmp.Or(checkQuery(q, sessionStatuses), err)
-	if err == nil {
-		err = x.fresh.waitLoaded(ctx)
-	}
+	below, limit, err := beginPage(ctx, x, q, sessionCursor, sessionStatuses)
 	if err != nil {
 		return SessionPage{}, err
 	}
-	limit := cmp.Or(q.Limit, defaultLimit)
 	p := SessionPage{Sessions: []run.Session{}}
 	for i := 1; i > 0 && p.Next == "" && ctx.Err() == nil; {
 		x.p.reading(func(f *reducer) {
@@ -278,7 +275,7 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 	}
 	var at runView
 	known, ended := read2(x.p, func(f *reducer) (known, ended bool) {
-		s := f.sessions[identOf(sessionPrefix, id)]
+		s := f.session(id)
 		if s != nil && s.lastEnded != nil {
 			at, ended = runViewOf(f, s.lastEnded), true
 		}
@@ -302,11 +299,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	for _, s := range q.Statuses {
 		wanted[s] = true
 	}
-	below, err := cursor(runCursor, q.Cursor)
-	err = cmp.Or(checkQuery(q, run.CallbackStatuses), err)
-	if err == nil {
-		err = x.fresh.waitLoaded(ctx)
-	}
+	below, limit, err := beginPage(ctx, x, q, runCursor, run.CallbackStatuses)
 	if err != nil {
 		return CallbackPage{}, err
 	}
@@ -318,7 +311,6 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 		c := callsOf(f, r)
 		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
 	}
-	limit := cmp.Or(q.Limit, defaultLimit)
 	found, _ := x.find(ctx, q, below, limit+1)
 	p := CallbackPage{}
 	if len(found) > limit {

@@ -35,8 +35,7 @@ type Source interface {
 	FollowRuns(ctx context.Context, last Record, doubt func(bool), f func(Record) error) error
 	// HasRecords reports whether there is a record with a sequence above after and not above last.
 	HasRecords(ctx context.Context, after, last uint64) (bool, error)
-	// Confirmed reports whether, since the last reconnect, the stream was seen to hold what FollowRuns has
-	// read.
+	// Confirmed reports whether, since the last reconnect, the stream was seen to hold what FollowRuns has read.
 	Confirmed() bool
 	Connected() bool
 }

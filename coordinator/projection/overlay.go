@@ -21,7 +21,7 @@ func (x *Overlay) Idle(runner string, sessions []string) {
 		}
 		own := map[ident]bool{}
 		for _, id := range sessions {
-			if s := f.sessions[identOf(sessionPrefix, id)]; s != nil && s.isWith(runner) {
+			if s := f.session(id); s != nil && s.isWith(runner) {
 				own[s.Ident] = true
 			}
 		}
@@ -53,16 +53,21 @@ func (x *Overlay) ExpireIdle(patience time.Duration) {
 // Started notes that a runner reports its executor as running.
 func (x *Overlay) Started(id, key string, at time.Time) {
 	known := read(x.p, func(f *reducer) bool {
-		r := f.runs[identOf(runPrefix, id)]
+		r := f.run(id)
 		return r == nil || r.live == nil || r.live.snap.Started != nil
 	})
 	if known {
 		return
 	}
 	x.p.changing(func(f *reducer) {
-		if f.startedAt(id, key, at) {
-			x.p.liveChanges.add(id)
-			f.changes.add(f.seq, f.runs[identOf(runPrefix, id)])
+		r := f.run(id)
+		if r == nil || r.live == nil || r.live.snap.Key != key || r.live.snap.Claim == nil ||
+			r.live.snap.Started != nil {
+			return
 		}
+		r.change().Started = &at
+		r.show()
+		x.p.liveChanges.add(id)
+		f.changes.add(f.seq, r)
 	})
 }

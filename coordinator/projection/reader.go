@@ -50,8 +50,7 @@ type Reservation struct {
 	Seq              uint64 // of the record that carries it
 }
 
-// End returns the end record of a run, with its result even if that is large. For an open run it is a
-// Conflict.
+// End returns the end record of a run, with its result even if that is large. For an open run it is a Conflict.
 func (x *Reader) End(ctx context.Context, id string) (run.Ended, error) {
 	s, err := x.row(ctx, id)
 	if err != nil {

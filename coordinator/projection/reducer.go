@@ -233,8 +233,7 @@ var endMove = map[run.Status]run.Move{
 	run.Stopped:   run.MoveStopped,
 }
 
-// end applies an attempt's end record. An unreadable one is a failure: its subject is taken, no other can
-// come.
+// end applies an attempt's end record. An unreadable one is a failure: its subject is taken, no other can come.
 func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record) {
 	move, ok := endMove[e.Status]
 	if !ok {
@@ -272,7 +271,7 @@ func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record) {
 	if r.Webhook == webhookPending {
 		f.webhooks.add(r, m)
 	}
-	f.unlink(r)
+	unlink(f.tables, r)
 	delete(f.trees.stopping, r)
 	s.live = slices.DeleteFunc(s.live, func(o *row) bool { return o == r })
 	if len(s.live) == 0 {
@@ -320,18 +319,8 @@ func (f *reducer) retry(r *row, m Record) {
 	r.move(run.MoveRetried)
 }
 
-// startedAt notes that a runner reports its executor as running. Nothing is decided by it.
-func (t *tables) startedAt(id, key string, at time.Time) (changed bool) {
-	r := t.runs[identOf(runPrefix, id)]
-	if r == nil || r.live == nil || r.live.snap.Key != key || r.live.snap.Claim == nil || r.live.snap.Started != nil {
-		return false
-	}
-	r.change().Started = &at
-	r.show()
-	return true
-}
-
-func (t *tables) unlink(r *row) {
+// unlink takes a run off the open runs.
+func unlink(t *tables, r *row) {
 	l := r.live
 	r.leaveWaitlist()
 	if l.prev != nil {

@@ -14,7 +14,7 @@ func (d *callbacks) applySession(rec subject.Record, m Record) (int, error) {
 	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > d.version {
 		return b.V, err
 	}
-	if d.runs[identOf(runPrefix, b.RunID)] == nil {
+	if d.run(b.RunID) == nil {
 		d.reserveRun(b.RunID, rec.Session, b.Next, nil, m)
 	}
 	return b.V, nil
@@ -29,8 +29,7 @@ func (d *callbacks) reserveRun(id, session string, next []byte, children []*row,
 	d.reserved[identOf(runPrefix, q.ID)] = reservation{m.Seq, q.SessionID, children}
 }
 
-// fillReservation handles the first record of a reserved run. A callback turn gets the children that its list
-// named.
+// fillReservation handles the first record of a reserved run. A callback turn gets the children that its list named.
 func (d *callbacks) fillReservation(id ident, r *row) {
 	if p, ok := d.reserved[id]; ok {
 		delete(d.reserved, id)

@@ -3,6 +3,7 @@ package projection
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +64,33 @@ func (r *row) adoptSpec(a *Active, s *run.Spec) {
 	a.Spec, r.Timeout = s, int32(min(s.Timeout, 1<<30))
 }
 
-func (r *row) runID() string { return r.Ident.text(runPrefix) }
+// runID returns the run's id; empty without a run.
+func (r *row) runID() string {
+	if r == nil {
+		return ""
+	}
+	return r.Ident.text(runPrefix)
+}
+
+// run returns a run by its id; nil: there is none.
+func (t *tables) run(id string) *row { return t.runs[identOf(runPrefix, id)] }
+
+// session returns a session by its id; nil: there is none.
+func (t *tables) session(id string) *session { return t.sessions[identOf(sessionPrefix, id)] }
+
+// rows returns the session's runs in stream order; none without a session.
+func (s *session) rows() iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		if s == nil {
+			return
+		}
+		for r := s.firstRow; r != nil; r = r.next {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
 
 func (r *row) base() run.Status { return run.Statuses[r.StatusIndex] }
 
@@ -101,7 +128,7 @@ func (s *session) turn() *row {
 
 // newestClaimed returns the session's newest run that a runner claimed, except but; nil: there is none.
 func (s *session) newestClaimed(but *row) (newest *row) {
-	for r := s.firstRow; r != nil; r = r.next {
+	for r := range s.rows() {
 		if r.ClaimedByRunner && r != but {
 			newest = r
 		}

@@ -208,8 +208,7 @@ type Active struct {
 	Started       *time.Time // its executor runs since, as its runner reports
 }
 
-// row is a run in the index, and all that is kept of an ended one. The rest is read from the stream by these
-// sequences.
+// row is a run in the index, and all that is kept of an ended one. The rest is read from the stream by these sequences.
 type row struct {
 	Ident   ident
 	session *session

@@ -90,21 +90,25 @@ func (ch *Change) step(at time.Time) (s Step) {
 // of adds what the record says about the step.
 func (s Step) of(m Record) Step {
 	if s.Kind == Ended && s.Status == run.Failed && s.Reason == "" {
-		s.Reason = reason(m.Body)
+		s.Reason, _ = errorOf(m.Body)
 	}
 	return s
 }
 
-// reason returns the error code of an end record.
-func reason(body []byte) (code string) {
+// errorOf returns the code and message of the error in an end record.
+func errorOf(body []byte) (code, message string) {
 	_ = strictjson.Scan(body, func(name, v []byte) {
-		if string(name) == "error" {
-			_ = strictjson.Scan(v, func(name, v []byte) {
-				if string(name) == "error" {
-					code = strictjson.String(v)
-				}
-			})
+		if string(name) != "error" {
+			return
 		}
+		_ = strictjson.Scan(v, func(name, v []byte) {
+			switch string(name) {
+			case "error":
+				code = strictjson.String(v)
+			case "message":
+				message = strictjson.String(v)
+			}
+		})
 	})
-	return code
+	return code, message
 }

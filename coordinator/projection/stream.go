@@ -248,7 +248,7 @@ func (t *streamReader) emitIdle(id string) error {
 	var v run.Session
 	told := false
 	t.x.p.reading(func(f *reducer) {
-		s := f.sessions[identOf(sessionPrefix, id)]
+		s := f.session(id)
 		told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.End <= t.p.runs
 		if told {
 			v = t.x.p.viewOf(s)

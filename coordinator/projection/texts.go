@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"ao/shared/run"
-	"ao/shared/strictjson"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -250,23 +249,9 @@ func promptOf(s *run.Spec) string {
 }
 
 // failureOf returns the code and message of the error in an end record.
-func failureOf(body []byte) (text string) {
-	_ = strictjson.Scan(body, func(name, v []byte) {
-		if string(name) != "error" {
-			return
-		}
-		var code, message string
-		_ = strictjson.Scan(v, func(name, v []byte) {
-			switch string(name) {
-			case "error":
-				code = strictjson.String(v)
-			case "message":
-				message = strictjson.String(v)
-			}
-		})
-		text = shortText(code + " " + message)
-	})
-	return text
+func failureOf(body []byte) string {
+	code, message := errorOf(body)
+	return shortText(strings.TrimSpace(code + " " + message))
 }
 
 // search is a query's text, in lower case.

@@ -43,7 +43,7 @@ func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 		Full:      []uint64{s.First, s.Full},
 	}
 	x.p.reading(func(f *reducer) {
-		if row := f.runs[identOf(runPrefix, id)]; row != nil {
+		if row := f.run(id); row != nil {
 			for _, p := range f.past[row] {
 				t.Full = append(t.Full, p.Queued)
 			}

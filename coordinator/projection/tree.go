@@ -19,20 +19,17 @@ import (
 // maxDepth is how many sessions a walk upwards passes at most: truncation can make a cycle of parents.
 const maxDepth = 1000
 
-// root returns the session's newest claimed run; without one, the first.
+// root returns the session's newest claimed run; without one, the first; nil without a session.
 func (s *session) root() *row {
-	root := s.firstRow
-	for r := s.firstRow; r != nil; r = r.next {
-		if r.ClaimedByRunner {
-			root = r
-		}
+	if root := s.newestClaimed(nil); root != nil || s == nil {
+		return root
 	}
-	return root
+	return s.firstRow
 }
 
 // stop applies a request to stop a run.
 func (ts *trees) stop(ch *Change, rec subject.Record) {
-	r := ts.runs[identOf(runPrefix, rec.Run)]
+	r := ts.run(rec.Run)
 	if r == nil || r.live == nil || r.live.snap.Stopping {
 		return
 	}
@@ -49,7 +46,7 @@ func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error)
 	if err := json.Unmarshal(m.Body, &t); err != nil || t.V > ts.version {
 		return t.V, err
 	}
-	s := ts.sessions[identOf(sessionPrefix, rec.Session)]
+	s := ts.session(rec.Session)
 	if s == nil || s.root().runID() != rec.Run {
 		return t.V, nil
 	}
@@ -144,7 +141,7 @@ func (ts *trees) descend(s *session, visit func(*session)) {
 // ancestors calls visit with a session and those above it, until visit returns true.
 func (ts *trees) ancestors(id string, visit func(*session) (enough bool)) {
 	for range maxDepth {
-		s := ts.sessions[identOf(sessionPrefix, id)]
+		s := ts.session(id)
 		if id == "" || s == nil || visit(s) {
 			return
 		}
@@ -180,8 +177,7 @@ func (ts *trees) checkNewRun(r *row) {
 	}
 }
 
-// reopen ends the stop of a session's tree when a runner claims a run that was not to be stopped, or came
-// later.
+// reopen ends the stop of a session's tree when a runner claims a run that was not to be stopped, or came later.
 func (ts *trees) reopen(r *row) {
 	t, stopped := ts.stopped[r.session.Ident]
 	if a := r.live.snap; stopped && (!a.Stopping || r.First > t.Seq && a.TreeStop.Seq != t.Seq) {
@@ -305,8 +301,7 @@ func (ts *trees) forget(before uint64) {
 	}
 }
 
-// dropSuppressed removes children that a record names, and evicted ones, from what is to be recorded as
-// suppressed.
+// dropSuppressed removes children that a record names, and evicted ones, from what is to be recorded as suppressed.
 func (ts *trees) dropSuppressed(p *session) {
 	ts.dirty.addSession(p)
 	left := slices.DeleteFunc(ts.suppressing[p], func(r *row) bool { return r.Reported || r.Evicted })
@@ -317,8 +312,7 @@ func (ts *trees) dropSuppressed(p *session) {
 	ts.suppressing[p] = left
 }
 
-// canReceiveCallback reports whether a parent can be called back: it can be resumed, now or after its open
-// runs.
+// canReceiveCallback reports whether a parent can be called back: it can be resumed, now or after its open runs.
 func (s *session) canReceiveCallback() bool {
 	return s.AgentType == run.Autonomous && (len(s.live) > 0 || s.everClaimed())
 }

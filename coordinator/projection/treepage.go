@@ -159,8 +159,7 @@ func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (
 	return t.TreePage, x.explained(ctx, t.failed)
 }
 
-// nodes returns a session and everything below it, children after their parents. It holds the lock a stride
-// at a time.
+// nodes returns a session and everything below it, children after their parents. It holds the lock a stride at a time.
 func (x *Lists) nodes(root ident) []*node {
 	all := []*node{{id: root}}
 	seen := map[ident]bool{root: true}

@@ -267,8 +267,7 @@ func (x *Reader) document(ctx context.Context, e run.Ended) (*run.Result, error)
 	return res, nil
 }
 
-// noRun says that a run does not exist or, if its id is older than everything kept, that it is no longer
-// kept.
+// noRun says that a run does not exist or, if its id is older than everything kept, that it is no longer kept.
 func (x *Reader) noRun(id string) *fault.Fault {
 	if x.predates(id) {
 		return errEvicted("run", id)

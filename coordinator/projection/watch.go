@@ -156,8 +156,7 @@ func (w *watch) emitChanges(ctx context.Context) error {
 	return w.emit(Item{ID: idOf(at), Event: ItemRuns, Data: RunsChanged{rows, gone, idOf(at)}})
 }
 
-// changed returns the rows that changed and match, newest change first. If there are too many, it counts
-// them.
+// changed returns the rows that changed and match, newest change first. If there are too many, it counts them.
 func (w *watch) changed(f *reducer) (found []runView, gone []string, more int) {
 	c := &f.changes
 	from := max(w.seen, c.oldest())

@@ -110,8 +110,7 @@ func (q *timeQueue[T]) Pop() any {
 	return x
 }
 
-// walk calls f along a queue in the order of time, until f returns false. It changes nothing, and costs what
-// it visits.
+// walk calls f along a queue in the order of time, until f returns false. It changes nothing, and costs what it visits.
 func (q timeQueue[T]) walk(f func(T) bool) {
 	if len(q) == 0 {
 		return

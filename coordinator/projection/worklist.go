@@ -41,7 +41,7 @@ func (x *Worklist) DueCallbacks() []PendingCallback {
 // DueCallback returns what a parent session can be told now; not ok: nothing.
 func (x *Worklist) DueCallback(session string) (PendingCallback, bool) {
 	return read2(x.p, func(f *reducer) (PendingCallback, bool) {
-		s := f.sessions[identOf(sessionPrefix, session)]
+		s := f.session(session)
 		if s == nil {
 			return PendingCallback{}, false
 		}
@@ -49,8 +49,7 @@ func (x *Worklist) DueCallback(session string) (PendingCallback, bool) {
 	})
 }
 
-// CallbackBacklog counts pending callbacks and webhooks. The cost grows with the parents and receivers that
-// have some.
+// CallbackBacklog counts pending callbacks and webhooks. The cost grows with the parents and receivers that have some.
 func (x *Worklist) CallbackBacklog() CallbackBacklog {
 	return read(x.p, func(f *reducer) (d CallbackBacklog) {
 		for p := range f.pending {
@@ -104,7 +103,7 @@ func (x *Worklist) DueWebhooks(l WebhookQuery) []Webhook {
 // Webhook returns a run's webhook that is pending or dead, and its state.
 func (x *Worklist) Webhook(id string) (at Webhook, call run.CallbackState, ok bool) {
 	x.p.reading(func(f *reducer) {
-		r := f.runs[identOf(runPrefix, id)]
+		r := f.run(id)
 		if h := f.webhooks.of[r]; h != nil {
 			at, call, ok = h.shown(), *callsOf(f, r).http, true
 		}
@@ -133,8 +132,7 @@ func (x *Worklist) Prunable(keep int, old, told time.Time) uint64 {
 	})
 }
 
-// Eligible returns accepted runs that became the next turn of a session with nothing open, since the last
-// call.
+// Eligible returns accepted runs that became the next turn of a session with nothing open, since the last call.
 func (x *Worklist) Eligible() []Active {
 	return change(x.p, func(f *reducer) []Active {
 		var all []Active
@@ -154,9 +152,7 @@ func (x *Worklist) Eligible() []Active {
 
 // LateRecords returns the late queued records that are not known to be purged, oldest first.
 func (x *Worklist) LateRecords() []LateRecord {
-	return read(x.p, func(f *reducer) []LateRecord {
-		return slices.Clone(f.late.all)
-	})
+	return read(x.p, func(f *reducer) []LateRecord { return slices.Clone(f.late.all) })
 }
 
 // ForgetLate forgets a late record that RUNS no longer has. It no longer holds truncation back.
@@ -180,8 +176,7 @@ func (x *Worklist) NewResults() []Active {
 	})
 }
 
-// StoppingTrees calls f with the open runs that are to be stopped with their tree, in no order, until f
-// returns false.
+// StoppingTrees calls f with the open runs that are to be stopped with their tree, in no order, until f returns false.
 func (x *Worklist) StoppingTrees(f func(Active) bool) {
 	forEach(change(x.p, func(f *reducer) []*Active {
 		f.trees.changed = false
@@ -193,8 +188,7 @@ func (x *Worklist) StoppingTrees(f func(Active) bool) {
 	}), f)
 }
 
-// SuppressedCallbacks returns ended children whose parent is not called back, with what the record of that
-// needs:
+// SuppressedCallbacks returns ended children whose parent is not called back, with what the record of that needs:
 // Deliveries and LastClaimed.
 func (x *Worklist) SuppressedCallbacks() []PendingCallback {
 	return read(x.p, func(f *reducer) (all []PendingCallback) {

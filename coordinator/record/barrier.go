@@ -7,9 +7,8 @@ import (
 	"ao/nats/bus"
 )
 
-// RequestTimeout is how long a request waits for the projection. What it asked for is already written by
-// then;
-// only the outcome is unknown here.
+// RequestTimeout is how long a request waits for the projection. What it asked for is already written by then; only the
+// outcome is unknown here.
 const RequestTimeout = 10 * time.Second
 
 // ReadBarrier waits until the projection has what readers are to see.
@@ -64,8 +63,7 @@ func (r *ReadBarrier) WaitFor(ctx context.Context, seq uint64) error {
 	return bus.OutcomeUnknown(ctx, r.history.Await(wait, seq))
 }
 
-// WaitOwnWrites waits up to two seconds until the projection has all records of this process (read your
-// writes).
+// WaitOwnWrites waits up to two seconds until the projection has all records of this process (read your writes).
 func (r *ReadBarrier) WaitOwnWrites(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -10,9 +10,8 @@ import (
 	"ao/shared/fault"
 )
 
-// CrashRepair removes stale records after a crash of NATS lost a run's own records but kept what its worker
-// wrote.
-// A run that is stored again has the same attempt keys, and would find them taken.
+// CrashRepair removes stale records after a crash of NATS lost a run's own records but kept what its worker wrote. A
+// run that is stored again has the same attempt keys, and would find them taken.
 type CrashRepair struct {
 	stream  lossyStream
 	history runIndex
@@ -92,9 +91,8 @@ func (t *CrashRepair) checkDamage(ctx context.Context, run, session string) erro
 	return nil
 }
 
-// RemoveEarlier removes what was written about a run before its first record.
-// A worker may have written about the old attempt between RemoveStale and the moment the run was stored
-// again.
+// RemoveEarlier removes what was written about a run before its first record. A worker may have written about the old
+// attempt between RemoveStale and the moment the run was stored again.
 func (t *CrashRepair) RemoveEarlier(ctx context.Context, run, session string) {
 	err := t.barrier.CatchUp(ctx)
 	if now, open := t.history.Active(run); err == nil && open {

@@ -20,8 +20,7 @@ type barrier interface {
 	WaitFor(ctx context.Context, seq uint64) error // until it has that record
 }
 
-// EndWriter appends end records on behalf of coordinators. If one already exists, that is not an error: the
-// first wins.
+// EndWriter appends end records on behalf of coordinators. If one already exists, that is not an error: the first wins.
 type EndWriter struct{ Needs }
 
 // Needs is what an EndWriter works with. Spans may be nil.
@@ -197,9 +196,8 @@ func (e *EndWriter) AppendCarriedEnd(ctx context.Context, a projection.Active) e
 		bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: end})
 }
 
-// AppendEnd appends the end record of a claimed attempt. The first one wins.
-// An end record older than the attempt's claim or queued record belongs to an attempt that NATS lost. It is
-// replaced.
+// AppendEnd appends the end record of a claimed attempt. The first one wins. An end record older than the attempt's
+// claim or queued record belongs to an attempt that NATS lost. It is replaced.
 func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.Entry) error {
 	err := e.Records.Append(ctx, end)
 	if err == nil { // the usual case
@@ -230,8 +228,7 @@ const (
 	earlierEnd                 // one that is older than the attempt
 )
 
-// existingEnd returns what a subject holds. since is the sequence of the record that claimed or queued the
-// attempt.
+// existingEnd returns what a subject holds. since is the sequence of the record that claimed or queued the attempt.
 func (e *EndWriter) existingEnd(ctx context.Context, subj string, since uint64) (endState, error) {
 	switch m, err := e.Stream.Last(ctx, subj); {
 	case errors.Is(err, bus.ErrNotFound):

@@ -17,9 +17,8 @@ import (
 	"ao/shared/fault"
 )
 
-// Keys computes attempt keys (fencing tokens): HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex.
-// Two dispatches of an attempt share a key, and therefore a claim. Without the key nobody can claim or end a
-// run.
+// Keys computes attempt keys (fencing tokens): HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex. Two
+// dispatches of an attempt share a key, and therefore a claim. Without the key nobody can claim or end a run.
 type Keys struct {
 	hashes atomic.Pointer[sync.Pool] // of hash.Hash, each with the secret already worked in
 }

@@ -13,8 +13,7 @@ import (
 	"ao/shared/run"
 )
 
-// WaitingEnd returns the records that end an unclaimed run: a claim that carries the end record, and the end
-// record.
+// WaitingEnd returns the records that end an unclaimed run: a claim that carries the end record, and the end record.
 func (e *EndWriter) WaitingEnd(
 	ctx context.Context,
 	a projection.Active,

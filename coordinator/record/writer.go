@@ -155,8 +155,7 @@ func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) err
 	return w.Put(ctx, bus.Entry{Subject: callbackOf(o), Body: body})
 }
 
-// Offload moves a body that is too large for a record to the object store. The record that names it comes
-// after.
+// Offload moves a body that is too large for a record to the object store. The record that names it comes after.
 func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
 	if s.Input.Size() <= run.MaxInline {
 		return nil

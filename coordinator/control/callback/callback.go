@@ -1,5 +1,4 @@
-// Package callback calls parents back when their children have ended, with a new turn of the parent's
-// session.
+// Package callback calls parents back when their children have ended, with a new turn of the parent's session.
 package callback
 
 import (
@@ -244,9 +243,8 @@ func (c *Controller) turn(
 	}
 }
 
-// resume builds a run that continues the session with the session's own parent, mode and output schema.
-// If its agent cannot be used any more, the session's last run says how the agent was: a due callback is
-// always written.
+// resume builds a run that continues the session with the session's own parent, mode and output schema. If its agent
+// cannot be used any more, the session's last run says how the agent was: a due callback is always written.
 func (c *Controller) resume(
 	ctx context.Context,
 	o projection.PendingCallback,
@@ -285,8 +283,7 @@ func (c *Controller) resume(
 // maxLinks is how many children a callback's span names.
 const maxLinks = 32
 
-// traceTurn continues the trace of the session's last run in the callback turn. The span links the children's
-// traces.
+// traceTurn continues the trace of the session's last run in the callback turn. The span links the children's traces.
 // End it once the turn is accepted.
 func (c *Controller) traceTurn(ctx context.Context, turn *run.Spec, children []projection.Child) trace.Span {
 	if c.Spans == nil {

@@ -1,5 +1,4 @@
-// Package completion writes records that another record announces but whose writer failed before writing
-// them.
+// Package completion writes records that another record announces but whose writer failed before writing them.
 package completion
 
 import (

@@ -56,8 +56,7 @@ const (
 	batchBytes = 4 << 20
 )
 
-// queue queues, in order and in batches, the runs that an online runner would take. Thousands may have waited
-// for one.
+// queue queues, in order and in batches, the runs that an online runner would take. Thousands may have waited for one.
 func (c *Controller) queue(ctx context.Context, due []projection.Active) {
 	var batch []bus.Entry
 	var failing []unplaceable
@@ -87,9 +86,8 @@ func (c *Controller) queue(ctx context.Context, due []projection.Active) {
 	c.fail(ctx, failing)
 }
 
-// write writes a batch, or record by record where the batch is refused. It reports false if NATS does not
-// write:
-// then later runs have to wait too, so that none overtakes another.
+// write writes a batch, or record by record where the batch is refused. It reports false if NATS does not write: then
+// later runs have to wait too, so that none overtakes another.
 func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 	if !c.History.Confirmed() { // NATS went away meanwhile
 		return false

@@ -10,9 +10,8 @@ import (
 // A runner-owned agent may come back with another definition while runs of it wait (decision 0032). Unclaimed runs
 // continue with the new definition where they fit it.
 
-// Want returns what a run demands of a runner now. The owner of its agent may have changed since it was
-// accepted.
-// If nobody is online with the definition it was accepted with, the same profile's current definition counts.
+// Want returns what a run demands of a runner now. The owner of its agent may have changed since it was accepted. If
+// nobody is online with the definition it was accepted with, the same profile's current definition counts.
 func (c *Controller) Want(a projection.Active) runnerapi.RoutingKey {
 	if k, changed := c.successor(a); changed {
 		return k.RoutingKey(k.MergedDemands(c.demands(a.Spec)))

@@ -38,8 +38,7 @@ type Runners interface {
 	Removed(runner string)                                        // notes the removal
 }
 
-// Controller removes expired runners. It has its own loop, so that slow writes elsewhere make nobody look
-// expired.
+// Controller removes expired runners. It has its own loop, so that slow writes elsewhere make nobody look expired.
 type Controller struct {
 	Config
 

@@ -9,8 +9,7 @@ import (
 	"ao/coordinator/projection"
 )
 
-// Heartbeats knows when each claimed attempt was last named by a heartbeat, and since when no heartbeat was
-// missed.
+// Heartbeats knows when each claimed attempt was last named by a heartbeat, and since when no heartbeat was missed.
 type Heartbeats struct {
 	connection connection
 	lease      time.Duration
@@ -134,8 +133,7 @@ func (h *Heartbeats) Named(key string) bool {
 	return !h.unclaimed[key].IsZero()
 }
 
-// Of returns when a heartbeat last named an attempt, as far as this coordinator heard, and when its lease
-// ends.
+// Of returns when a heartbeat last named an attempt, as far as this coordinator heard, and when its lease ends.
 func (h *Heartbeats) Of(key string) (heard, ends time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

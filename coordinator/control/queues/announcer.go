@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Announcer tells runners their queues, so that a new queue is served at once and not after the next
-// heartbeat.
+// Announcer tells runners their queues, so that a new queue is served at once and not after the next heartbeat.
 type Announcer struct {
 	Log     *slog.Logger
 	Runners interface {

@@ -76,8 +76,7 @@ func NewController(cfg ControllerConfig) *Controller {
 	return &Controller{cfg: cfg, idle: map[string]idleness{}, orphans: map[string]time.Time{}}
 }
 
-// Begin notes the state to start from. Call it before the first check of Confirmed: NATS may go away in
-// between.
+// Begin notes the state to start from. Call it before the first check of Confirmed: NATS may go away in between.
 func (t *Controller) Begin() { t.seen, t.reconciledAt = t.outages(), time.Now() }
 
 // outages changes when NATS was away or its history was replaced.

@@ -46,8 +46,7 @@ func (s *Table) InUse() int {
 	return used
 }
 
-// maxClosing is how many consumers may outlive their entries, and so how many queues can be replaced within
-// the grace.
+// maxClosing is how many consumers may outlive their entries, and so how many queues can be replaced within the grace.
 const maxClosing = 128
 
 // reserve takes a place for a queue from its sharer's share. If none is free, it removes an unused queue.
@@ -68,8 +67,7 @@ func (s *Table) reserve(ctx context.Context, name string, q queue, again bool) e
 	}
 }
 
-// take reserves a place if one is free; otherwise it returns how many queues there are, and how many are the
-// sharer's.
+// take reserves a place if one is free; otherwise it returns how many queues there are, and how many are the sharer's.
 func (s *Table) take(name string, q queue, again bool) (all, mine int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -153,8 +153,7 @@ func (s *Table) Of(m runnerapi.Runner) []string {
 // ClosingEvery is how often CloseDue is to be called.
 const ClosingEvery = grace / 10
 
-// grace is how long a consumer outlives its queue's entry: by then every coordinator knows that the entry is
-// gone.
+// grace is how long a consumer outlives its queue's entry: by then every coordinator knows that the entry is gone.
 const grace = time.Second
 
 // retire removes the entry of an unused queue, by compare-and-set. CloseDue removes its consumer later. If another

@@ -1,5 +1,4 @@
-// Package resultcheck checks the results that workers report against the output schemas of their runs
-// (decision 0015).
+// Package resultcheck checks the results that workers report against the output schemas of their runs (decision 0015).
 package resultcheck
 
 import (
@@ -214,8 +213,7 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.
 	return end, nil
 }
 
-// permanent reports whether a result will never be readable. In a cluster, what is not found at first may
-// appear later.
+// permanent reports whether a result will never be readable. In a cluster, what is not found at first may appear later.
 func permanent(err error, offered time.Time) bool {
 	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > record.ReplicaLag
 	return lost || errors.Is(err, projection.ErrUnreadable)

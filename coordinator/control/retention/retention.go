@@ -1,5 +1,4 @@
-// Package retention removes old history and unused payloads, and refuses new runs when the history is nearly
-// full.
+// Package retention removes old history and unused payloads, and refuses new runs when the history is nearly full.
 package retention
 
 import (

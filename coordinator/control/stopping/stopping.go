@@ -83,8 +83,7 @@ func (c *Controller) pass(ctx context.Context) (more bool) {
 	return len(due) > stopsPerPass && stopped.Load() > 0 // if none could be stopped, a second later is soon enough
 }
 
-// due returns the runs to stop that this process has not acted on: running ones first, then queued ones, then
-// the rest.
+// due returns the runs to stop that this process has not acted on: running ones first, then queued ones, then the rest.
 func (c *Controller) due() []projection.Active {
 	var classes [3][]projection.Active
 	c.mu.Lock()

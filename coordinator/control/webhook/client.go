@@ -58,8 +58,7 @@ func New(c Config) (*Client, error) {
 	if c.Policy.Enabled() {
 		cl.keys, _ = keys(c.Policy.Secret) // Valid has checked it
 	}
-	// No proxy: one from the environment could go anywhere. No keep-alive: each delivery checks the addresses
-	// again.
+	// No proxy: one from the environment could go anywhere. No keep-alive: each delivery checks the addresses again.
 	cl.http = &http.Transport{
 		DialContext: cl.dial, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Roots},

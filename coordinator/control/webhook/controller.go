@@ -23,10 +23,8 @@ import (
 	"ao/shared/trace"
 )
 
-// Controller delivers webhooks when runs have ended. Every try is a record, so that the schedule survives
-// restarts.
-// A coordinator reserves a try before it makes it, so that it is usually made once. Receivers see one
-// webhook-id per run.
+// Controller delivers webhooks when runs have ended. Every try is a record, so that the schedule survives restarts. A
+// coordinator reserves a try before it makes it, so that it is usually made once. Receivers see one webhook-id per run.
 type Controller struct {
 	ControllerConfig
 	Pool *pool.Pool // of tries, by run, in groups by receiver
@@ -153,8 +151,7 @@ func (c *Controller) attempt(ctx context.Context, d projection.Webhook) {
 	}
 }
 
-// due returns the tries that are due and have room. It returns none that would have to wait: by then others
-// may be due.
+// due returns the tries that are due and have room. It returns none that would have to wait: by then others may be due.
 func (c *Controller) due(now time.Time) []projection.Webhook {
 	if c.full() {
 		c.prune()
@@ -198,8 +195,7 @@ func (c *Controller) full() bool {
 	return len(c.backoffs) >= maxBackoffs
 }
 
-// prune forgets the backoff of tries that were made. If there are too many, it also forgets those that are
-// over.
+// prune forgets the backoff of tries that were made. If there are too many, it also forgets those that are over.
 func (c *Controller) prune() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,8 +220,7 @@ func (c *Controller) backOff(d projection.Webhook, pause time.Duration) {
 	c.backoffs[d.RunID] = b
 }
 
-// backOffForeign leaves a try that another coordinator reserved alone until that is overdue. It reports
-// whether it is.
+// backOffForeign leaves a try that another coordinator reserved alone until that is overdue. It reports whether it is.
 func (c *Controller) backOffForeign(d projection.Webhook, rev uint64) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
