@@ -205,11 +205,8 @@ func (f *reducer) applyBound(ch *Change, r *row, rec subject.Record, b run.Bound
 		return
 	}
 	if runnerapi.IsStatePointer(b.ExecutorSessionID) &&
-		b.ExecutorSessionID != runnerapi.StatePointer(
-			rec.Run,
-			r.live.snap.Attempt,
-		) { // the state of another run, which this session must not read
-		return
+		b.ExecutorSessionID != runnerapi.StatePointer(rec.Run, r.live.snap.Attempt) {
+		return // the state of another run, which this session must not read
 	}
 	r.session.Bound = &binding{b.ExecutorSessionID, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
 	ch.Applied = true

@@ -87,9 +87,7 @@ const CodeRecordVersion = "record_version"
 
 // NewerVersionError is that run's error.
 func NewerVersionError() *fault.Fault {
-	return fault.New(
-		fault.Internal,
-		CodeRecordVersion,
+	return fault.New(fault.Internal, CodeRecordVersion,
 		"The runner wrote a record of this run in a newer version than the coordinators allow; it is not read. Update "+
 			"the coordinators, or run the worker in their version",
 	)

@@ -34,14 +34,10 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	asking, cancel := context.WithTimeout(ctx, behind)
 	defer cancel()
 	if state, err := w.source.State(asking); err == nil && state.Last < seq {
-		return fault.New(
-			fault.Conflict,
-			"position_unknown",
+		return fault.New(fault.Conflict, "position_unknown",
 			fmt.Sprintf(
 				"Position %d is beyond the end of the history, which is %d: forget it, and read again from the start",
-				seq,
-				state.Last,
-			),
+				seq, state.Last),
 		)
 	}
 	return fault.Newf(fault.Unavailable,

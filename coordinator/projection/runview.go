@@ -39,9 +39,8 @@ func (s *runView) bare() run.Run {
 		ID: s.id, SessionID: s.sessionID, Agent: s.Agent, Status: s.status, Parent: s.Parent, Depth: int(s.Depth),
 		RunnerID: s.Runner, Attempt: max(1, int(s.Attempt)),
 		Children: s.children, ParentDeleted: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
-		CreatedAt: moment(
-			s.Created,
-		), ClaimedAt: momentOrNil(s.Claimed), StartedAt: momentOrNil(s.Started), EndedAt: momentOrNil(s.Ended),
+		CreatedAt: moment(s.Created), ClaimedAt: momentOrNil(s.Claimed), StartedAt: momentOrNil(s.Started),
+		EndedAt: momentOrNil(s.Ended),
 	}
 	if s.Runner == "" { // a coordinator's claim, to end it: no runner has claimed it
 		r.ClaimedAt = nil

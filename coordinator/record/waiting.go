@@ -121,14 +121,12 @@ func (e *EndWriter) lastOrZero(ctx context.Context, subj string) (bus.Message, e
 
 // Stop records the request to stop an attempt and sends it to the runner. The lease controller repeats it.
 func (e *EndWriter) Stop(ctx context.Context, a projection.Active) error {
-	body, err := json.Marshal(
-		run.Stop{
-			V:         e.Records.versions.Now(),
-			SessionID: a.Spec.SessionID,
-			With:      a.TreeStop.Session,
-			At:        time.Now().UTC(),
-		},
-	)
+	body, err := json.Marshal(run.Stop{
+		V:         e.Records.versions.Now(),
+		SessionID: a.Spec.SessionID,
+		With:      a.TreeStop.Session,
+		At:        time.Now().UTC(),
+	})
 	if err != nil {
 		return err
 	}

@@ -180,8 +180,7 @@ func (c *Controller) children(ctx context.Context, pending []projection.Child) (
 			c.Log.Error("the end of a child is unreadable; its parent is called back without it", "run", child.RunID,
 				"err", err)
 		}
-		all = append(
-			all,
+		all = append(all,
 			prompt.Child{
 				RunID:     child.RunID,
 				SessionID: child.SessionID,

@@ -64,10 +64,8 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		if now.Before(at.until) {
 			return
 		}
-		backoffs[seq] = backoffState{
-			at.times + 1,
-			now.Add(run.Backoff(at.times + 1)),
-		} // by then the result of this try is visible
+		// by then the result of this try is visible
+		backoffs[seq] = backoffState{at.times + 1, now.Add(run.Backoff(at.times + 1))}
 		g.Go(func() error {
 			if err := f(); err != nil && ctx.Err() == nil {
 				c.Log.Warn("record that another one carries not written yet, retrying", "run", id, "seq", seq,

@@ -28,10 +28,8 @@ func (w *waitState) mayMove(now time.Time) bool {
 	if now.Before(w.moveBackoff.until) {
 		return false
 	}
-	w.moveBackoff = backoffState{
-		w.moveBackoff.times + 1,
-		now.Add(min(run.Backoff(w.moveBackoff.times+1), maxMovePause)),
-	}
+	n := w.moveBackoff.times + 1
+	w.moveBackoff = backoffState{n, now.Add(min(run.Backoff(n), maxMovePause))}
 	return true
 }
 
@@ -173,9 +171,7 @@ func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
 	case a.Spec.Type != run.Resume:
 		return nil
 	case c.History.CannotStart(a.Spec.ID):
-		return fault.New(
-			fault.Internal,
-			"session_never_began",
+		return fault.New(fault.Internal, "session_never_began",
 			"The runs before this one ended before a runner claimed them, so there is nothing to resume; "+
 				"start a new session",
 		)

@@ -107,8 +107,7 @@ func (c *Controller) stopping(underway []projection.Active) (all []projection.Ac
 // Recheck asks the runner once more, and fails the attempt if the runner does not have it. An error means that NATS did
 // not take the end record.
 func (c *Controller) Recheck(ctx context.Context, a projection.Active, why string) error {
-	c.Heartbeats.Heard(
-		a.Key,
+	c.Heartbeats.Heard(a.Key,
 		time.Now().Add(2*time.Second-c.Heartbeats.lease),
 		false,
 	) // not twice at once; again soon if this fails

@@ -142,14 +142,11 @@ func tooLarge(end *run.Ended) *run.Ended {
 		end.Status = run.Failed
 	}
 	end.Checked, end.Result, end.Body = "", nil, nil
-	end.Error = fault.New(
-		fault.Internal,
-		"result_too_large",
+	end.Error = fault.New(fault.Internal, "result_too_large",
 		fmt.Sprintf(
 			"The runner's result leaves no room for the check's outcome in a record of %d bytes; runners store large "+
 				"results as payloads",
-			run.MaxEndRecord,
-		),
+			run.MaxEndRecord),
 	)
 	return end
 }
@@ -197,10 +194,8 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.
 			"runner", a.Claim.RunnerID)
 		v := validationOf(spec.Output, res)
 		v.Valid = false
-		end.Status, end.Error, end.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, answerText(res)), evidence(
-			res,
-			v,
-		)
+		end.Status, end.Error = run.Failed, run.OutputInvalid(wrong, v.Retries, answerText(res))
+		end.Result = evidence(res, v)
 		return end, nil
 	}
 	end.Checked, end.Result, end.Body = c.Ends.SignChecked(a), offer.Result, offer.Body

@@ -98,23 +98,15 @@ func (c *Controller) warnDisabled() {
 		return
 	}
 	c.warnedAt = time.Now()
-	due := c.History.DueWebhooks(
-		projection.WebhookQuery{
-			Now:      time.Now(),
-			Limit:    100,
-			Capacity: func(string) int { return 100 },
-			Skip:     func(projection.Webhook) bool { return false },
-		},
-	)
+	due := c.History.DueWebhooks(projection.WebhookQuery{
+		Now:      time.Now(),
+		Limit:    100,
+		Capacity: func(string) int { return 100 },
+		Skip:     func(projection.Webhook) bool { return false },
+	})
 	if len(due) > 0 {
-		c.Log.Warn(
-			"webhooks are due, but this coordinator may not deliver any: another one must, or set AO_CALLBACK_HOSTS "+
-				"and AO_CALLBACK_SECRET",
-			"due",
-			len(due),
-			"for_example",
-			due[0].RunID,
-		)
+		c.Log.Warn("webhooks are due, but this coordinator may not deliver any: another one must, or set "+
+			"AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
 	}
 }
 
@@ -366,9 +358,7 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, result At
 	} else {
 		c.Log.Warn("webhook failed", "run", d.RunID, "tries", d.Tries+1, "status", r.Status, "reason", r.Reason)
 	}
-	err := c.Records.Insist(
-		ctx,
-		"the record of a webhook",
+	err := c.Records.Insist(ctx, "the record of a webhook",
 		func() error { // the try was made: without the record it would be made again
 			short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 			defer cancel()

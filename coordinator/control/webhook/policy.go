@@ -38,8 +38,7 @@ func (p Policy) Valid() error {
 	for _, h := range p.Hosts {
 		name := strings.TrimPrefix(h, "*.")
 		if _, err := netip.ParseAddr(name); err != nil && h != "*" && checkName(strings.ToLower(name)) != "" {
-			return fault.Newf(
-				fault.Invalid,
+			return fault.Newf(fault.Invalid,
 				"AO_CALLBACK_HOSTS: %.80q is not a host; give names like hooks.example.com or "+
 					"*.example.com, or * for any",
 				h,
@@ -69,10 +68,8 @@ func (p Policy) Check(rawURL string) error {
 // target returns a URL that passes Check.
 func (p Policy) target(rawURL string) (*url.URL, error) {
 	if !p.Enabled() {
-		return errURL(
-			"is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the " +
-				"allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out",
-		)
+		return errURL("is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by " +
+			"naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out")
 	}
 	u, err := parseURL(rawURL)
 	if err != nil {
@@ -90,25 +87,19 @@ func (p Policy) target(rawURL string) (*url.URL, error) {
 		}
 	}
 	if !p.allowsHost(host) {
-		return errURL(
-			"goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or ask whoever "+
-				"runs the coordinator to add it",
-			host,
-		)
+		return errURL("goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or "+
+			"ask whoever runs the coordinator to add it", host)
 	}
 	switch {
 	case literal && !p.allows(addr):
-		return errURL(
-			"goes to an address that is not public; send one that is, or ask whoever runs the coordinator to allow " +
-				"its network in AO_CALLBACK_NETWORKS",
-		)
+		return errURL("goes to an address that is not public; send one that is, or ask whoever runs the " +
+			"coordinator to allow its network in AO_CALLBACK_NETWORKS")
 	case !literal && isLocal(host) && !p.allowsPrivate(netip.AddrFrom4([4]byte{127, 0, 0, 1})) &&
 		!p.allowsPrivate(netip.IPv6Loopback()):
 		return errURL("goes to the coordinator's own machine; send a public one")
 	case u.Scheme == "http" && literal && !p.allowsPrivate(addr), u.Scheme == "http" && len(p.Networks) == 0:
 		return errURL(
-			"has the scheme http; send one with https (http is only for networks that AO_CALLBACK_NETWORKS allows)",
-		)
+			"has the scheme http; send one with https (http is only for networks that AO_CALLBACK_NETWORKS allows)")
 	}
 	return u, nil
 }
@@ -125,10 +116,8 @@ func parseURL(rawURL string) (*url.URL, error) {
 	}
 	for _, c := range []byte(rawURL) {
 		if c <= ' ' || c >= 0x7f || c == '\\' {
-			return errURL(
-				"has a character that a URL cannot have; escape it with %%XX, and write an international name " +
-					"in its xn-- form",
-			)
+			return errURL("has a character that a URL cannot have; escape it with %%XX, and write an international " +
+				"name in its xn-- form")
 		}
 	}
 	u, err := url.Parse(rawURL)

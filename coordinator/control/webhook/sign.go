@@ -31,9 +31,7 @@ func keys(secrets string) ([][]byte, error) {
 			key, err = base64.RawStdEncoding.DecodeString(text)
 		}
 		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-			return nil, fault.New(
-				fault.Invalid,
-				"",
+			return nil, fault.New(fault.Invalid, "",
 				"AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; make one with: echo "+
 					"whsec_$(openssl rand -base64 32)",
 			)
@@ -41,9 +39,7 @@ func keys(secrets string) ([][]byte, error) {
 		all = append(all, key)
 	}
 	if len(all) == 0 {
-		return nil, fault.New(
-			fault.Invalid,
-			"",
+		return nil, fault.New(fault.Invalid, "",
 			"AO_CALLBACK_SECRET is empty, and callbacks must be signed; make one with: echo whsec_$(openssl "+
 				"rand -base64 32)",
 		)
