@@ -26,6 +26,7 @@ var gates = []struct{ route, scope, session, names string }{
 	{"GET /doctor", "admin", "", ""},
 	{"GET /metrics", "read", "", ""},
 	{"GET /ledger", "read", "", ""},
+	{"POST /ledger/accept", "admin", "", ""},
 	{"GET /audit", "admin", "", ""},
 	{"GET /settings", "admin", "", ""},
 	{"GET /me", "read", "shared", ""},
@@ -80,8 +81,8 @@ var gates = []struct{ route, scope, session, names string }{
 // scopes of an API token; each includes those before it. Only open routes need none.
 var scopes = []string{"open", "read", "run", "admin"}
 
-// harmless routes accept any body from callers with the right.
-var harmless = map[string]bool{"/mcp": true, "/logout": true, "/login/codes": true}
+// harmless routes accept any body from callers with the right, or do what they do without one.
+var harmless = map[string]bool{"/mcp": true, "/logout": true, "/login/codes": true, "/ledger/accept": true}
 
 // hostileBodies are sent to every route that reads a body by the last of the callers; others with the right send two.
 var hostileBodies = []string{
