@@ -2079,16 +2079,30 @@ function Overview() {
   useEvery(2, status.reload);
   const empty = status.data && Object.values(status.data.runs).every((n) => n === 0);
   const first2 = empty || query.value.has("first");
+  const doctor = useDoctor();
+  const late = useLate(1e3);
+  const ready = late || doctor.data || doctor.error;
   return html`<${Page} title="Overview" actions=${html`<${Proof} kind=${first2 ? "" : "primary"} />`}>
-    <${Warnings} />
-    ${first2 && html`<${FirstMinute} />`}
-    <${Loaded} resource=${status} what="The status">${(s) => !empty && html`<${Now} status=${s} points=${points} />`}<//>
+    ${ready ? html`<${Warnings} checks=${doctor.data?.checks ?? []} />
+      ${first2 && html`<${FirstMinute} />`}
+      <${Loaded} resource=${status} what="The status">${(s) => !empty && html`<${Now} status=${s} points=${points} />`}<//>` : html`<${Loading} />`}
   <//>`;
 }
-function Warnings() {
+function useDoctor() {
   const doctor = useResource((signal2) => may("GET /doctor") ? get("/doctor", {}, { signal: signal2 }) : { checks: [] }, [me.value?.scope]);
   useEvery(60, doctor.reload);
-  const bad = (doctor.data?.checks ?? []).filter((c) => c.verdict === "warn" || c.verdict === "fail");
+  return doctor;
+}
+function useLate(after) {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const t = setTimeout(() => setLate(true), after);
+    return () => clearTimeout(t);
+  }, []);
+  return late;
+}
+function Warnings({ checks }) {
+  const bad = checks.filter((c) => c.verdict === "warn" || c.verdict === "fail");
   if (bad.length === 0) return null;
   return html`<section class="stack warnings" aria-label="Warnings of the doctor">${bad.map((c) => html`<div class=${"banner " + (c.verdict === "fail" ? "bad" : "warn")} key=${c.check}><${Icon} name="warn" /><div><p><b>${c.check}</b> <${Text} text=${c.what} /></p>${c.advice && html`<p><${Text} text=${c.advice} /></p>`}</div></div>`)}</section>`;
 }
@@ -3763,6 +3777,7 @@ function Editor({ label, value, onChange, judge: judge2, onErrors, keywords: key
   const view = useRef(null);
   const hint = useId();
   const [plain2, setPlain] = useState(false);
+  const [lines] = useState(() => value.split("\n").length);
   const latest = useRef({});
   latest.current = {
     change: (text) => onChange?.(text),
@@ -3794,7 +3809,7 @@ function Editor({ label, value, onChange, judge: judge2, onErrors, keywords: key
     }
   };
   return html`<div class=${"editor " + (small2 ? "small " : "") + (readOnly ? "fixed" : "")}>
-    ${plain2 ? html`<textarea class="code" aria-label=${label} readonly=${readOnly} spellcheck=${false} value=${value} onInput=${(e) => onChange(e.currentTarget.value)} ...${control}></textarea>` : html`<div class="codebox" ref=${holder}></div>`}
+    ${plain2 ? html`<textarea class="code" aria-label=${label} readonly=${readOnly} spellcheck=${false} value=${value} onInput=${(e) => onChange(e.currentTarget.value)} ...${control}></textarea>` : html`<div class="codebox" ref=${holder} style=${{ "--lines": lines }}></div>`}
     <div class="under"><div class="row wrap">${!readOnly && html`<${Button} small=${true} onClick=${arrange} disabled=${value.trim() === ""}>Prettify<//>`}${tools}</div>
       <span class="leave" id=${hint}>${readOnly ? "Read only" : "Tab indents. Esc, then Tab, leaves the editor."}</span></div>
     ${errors.length > 0 && !small2 && html`<ul class="mistakes" aria-label="What is wrong">${errors.slice(0, 20).map((e) => html`<li><button type="button" class="plain" onClick=${() => view.current?.go(e.line, e.column)}>
@@ -4417,22 +4432,24 @@ var modes = [
 ];
 function Output({ definition }) {
   const { output, fixed } = definition;
+  const options2 = html`<${Options} value=${output.options} onChange=${output.setOptions} fixed=${fixed} retries=${1} />`;
   return html`<${Card} title="Output"><div class="stack">
     <p class="soft">What the answer must match. The agent is given the schema, its answer is checked, and it is asked again if the check fails. A schema from the caller replaces this one.</p>
     <fieldset class="modes"><legend class="offscreen">Output schema</legend>${modes.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="output-mode" value=${id} checked=${output.mode === id} disabled=${Boolean(fixed)} onChange=${() => output.setMode(id)} />
       <span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>
-    ${output.mode === "name" && html`<${Named} value=${output.name} onChange=${output.setName} fixed=${fixed} />`}
+    ${output.mode === "name" && html`<${Named} value=${output.name} onChange=${output.setName} fixed=${fixed}>${options2}<//>`}
     ${output.mode !== "name" && html`<${Side2} side=${output} fixed=${fixed} label="Custom output schema" off="" />`}
-    ${output.mode !== "none" && html`<${Options} value=${output.options} onChange=${output.setOptions} fixed=${fixed} retries=${1} />`}</div><//>`;
+    ${output.mode === "inline" && options2}</div><//>`;
 }
-function Named({ value, onChange, fixed }) {
+function Named({ value, onChange, fixed, children: children2 }) {
   const all = useResource((signal2) => get("/schemas", {}, { signal: signal2 }), []);
   const one = useResource(async (signal2) => value ? get("/schemas/" + encodeURIComponent(value), {}, { signal: signal2 }) : null, [value]);
   const names3 = (all.data?.schemas ?? []).map((s) => s.name);
   const shown2 = value && !names3.includes(value) ? [value, ...names3] : names3;
   return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : void 0} hint=${all.data && names3.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : void 0}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
       <option value="">Choose…</option>${shown2.map((n) => html`<option value=${n} selected=${n === value}>${n}</option>`)}</select>`}<//>
-    ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}`;
+    ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}
+    ${(one.data !== void 0 || one.error) && children2}`;
 }
 function Options({ value, onChange, fixed, retries }) {
   const node = value && value !== "null" ? read4(value) : emptyObject();
@@ -4936,7 +4953,7 @@ function All() {
   return html`<${Page} title="Schemas" actions=${actions4}>
     <p class="soft">Output schemas that agents and callers use by name. A schema never changes: create another name for a new version.</p>
     <${Loaded} resource=${resource} what="The list of schemas">${(data) => data.schemas.length === 0 ? html`<${Empty} icon="schemas" title="No named schemas yet" text="Create one, then use it as the output schema of agents or of a single run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>` : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns3(setDialog)} />`}<//>
-    <${Card} title="Playground"><${Playground} schema=${null} /><//>
+    ${(resource.data || resource.error) && html`<${Card} title="Playground"><${Playground} schema=${null} /><//>`}
     ${dialog?.kind === "new" && html`<${Create2} onClose=${close} />`}
     ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} users=${dialog.users} onClose=${close} done=${resource.reload} />`}<//>`;
 }
@@ -5130,11 +5147,12 @@ function AgentCard({ agents, known, order: order2, set }) {
 }
 function Parameters({ order: order2, set, schema, errors, run }) {
   const [tab, setTab] = useState("form");
-  const able = useMemo(() => schema !== null && order2.parameters.kind === "object" && canForm(schema, order2.parameters), [schema, order2.parameters]);
+  const able = useMemo(() => schema && order2.parameters.kind === "object" && canForm(schema, order2.parameters), [schema, order2.parameters]);
   if (order2.session === "resume") {
     return html`<${Card} title="Prompt"><${Field} label="Prompt" error=${errors[0]?.message}>${(c) => html`<textarea class="auto" rows="4" value=${order2.prompt} onInput=${(e) => set({ prompt: e.currentTarget.value })} ...${c}></textarea>`}<//><//>`;
   }
   if (!order2.agent) return null;
+  if (schema === void 0) return html`<${Card} title="Parameters"><${Loading} /><//>`;
   const shown2 = able ? tab : "json";
   const why = schema === null ? "This agent has no schema: any JSON object is accepted." : !able ? "There is no form for this: edit it as JSON." : null;
   return html`<${Card} title="Parameters"><${Tabs} label="Parameters" tabs=${able ? [{ id: "form", label: "Form" }, { id: "json", label: "JSON" }] : [{ id: "json", label: "JSON" }]} selected=${shown2} onSelect=${setTab}>
@@ -5208,7 +5226,7 @@ function useVerdict2(body, ready, order2) {
     return () => clearTimeout(timer);
   }, [body, ready]);
   useEffect(() => () => running.current?.abort(), []);
-  return { ...state, schema: schema.agent === order2.agent ? schema.text : null };
+  return { ...state, schema: schema.agent === order2.agent ? schema.text : state.ok || state.error ? null : void 0 };
 }
 
 // pages/newrun.js
@@ -5247,7 +5265,9 @@ function Order({ agents, run, first: first2 }) {
   const key = useMemo(newKey, [body]);
   const wrong = problems(order2);
   const verdict = useVerdict2(run ? bodyText(pairs(order2)) : body, wrong.length === 0, order2);
-  const schema = order2.session === "new" ? verdict.schema : null;
+  const schema = order2.session === "new" && order2.agent ? verdict.schema : null;
+  const ready = useRef(false);
+  ready.current ||= schema !== void 0;
   usePrefill(order2, set, schema, known, Boolean(run));
   const start2 = async () => {
     setTried(true);
@@ -5269,14 +5289,14 @@ function Order({ agents, run, first: first2 }) {
       ${run ? html`<${Again} run=${run} known=${known} order=${order2} set=${set} />` : html`<${SessionCard} order=${order2} set=${set} />`}
       ${order2.session === "new" && !run && html`<${AgentCard} agents=${agents} known=${known} order=${order2} set=${set} />`}
       <${Parameters} order=${order2} set=${set} schema=${schema} errors=${errors} run=${run} />
-      <${OutputCard} order=${order2} set=${set} known=${known} run=${run} />
-      <${Placement} order=${order2} set=${set} run=${run} /></div>
+      ${ready.current && html`<${OutputCard} order=${order2} set=${set} known=${known} run=${run} />
+        <${Placement} order=${order2} set=${set} run=${run} />`}</div>
     <div class="aside"><${Start} run=${run} busy=${busy} start=${start2} wrong=${wrong} verdict=${verdict} error=${error} tried=${tried} order=${order2} />
       <${Lines} list=${list2} run=${run} /></div></div>`;
 }
 function usePrefill(order2, set, schema, known, retry) {
   const done = useRef("");
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (retry || !schema || done.current === order2.agent) return;
     done.current = order2.agent;
     if (order2.parameters.items?.length === 0 && canForm(schema)) set({ parameters: formValue(schema) });

@@ -16,6 +16,7 @@ export function Editor({ label, value, onChange, judge, onErrors, keywords, read
   const view = useRef(null);
   const hint = useId();
   const [plain, setPlain] = useState(false);
+  const [lines] = useState(() => value.split("\n").length); // the height that the box keeps until CodeMirror is loaded
   const latest = useRef({});
   latest.current = {
     change: (text) => onChange?.(text), judge,
@@ -48,7 +49,7 @@ export function Editor({ label, value, onChange, judge, onErrors, keywords, read
     }
   };
   return html`<div class=${"editor " + (small ? "small " : "") + (readOnly ? "fixed" : "")}>
-    ${plain ? html`<textarea class="code" aria-label=${label} readonly=${readOnly} spellcheck=${false} value=${value} onInput=${(e) => onChange(e.currentTarget.value)} ...${control}></textarea>` : html`<div class="codebox" ref=${holder}></div>`}
+    ${plain ? html`<textarea class="code" aria-label=${label} readonly=${readOnly} spellcheck=${false} value=${value} onInput=${(e) => onChange(e.currentTarget.value)} ...${control}></textarea>` : html`<div class="codebox" ref=${holder} style=${{ "--lines": lines }}></div>`}
     <div class="under"><div class="row wrap">${!readOnly && html`<${Button} small=${true} onClick=${arrange} disabled=${value.trim() === ""}>Prettify<//>`}${tools}</div>
       <span class="leave" id=${hint}>${readOnly ? "Read only" : "Tab indents. Esc, then Tab, leaves the editor."}</span></div>
     ${errors.length > 0 && !small && html`<ul class="mistakes" aria-label="What is wrong">${errors.slice(0, 20).map((e) => html`<li><button type="button" class="plain" onClick=${() => view.current?.go(e.line, e.column)}>

@@ -1,6 +1,6 @@
 // Start a run: a form made of the agent's schema or JSON, what the answer must match, where it goes; and the lines of ao
 // and curl that do the same. With ?retry=run_… it does a run again, with changes.
-import { html, useEffect, useMemo, useRef, useState } from "../base.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../base.js";
 import { get, newKey, seg, send } from "../lib/api.js";
 import { me } from "../lib/rights.js";
 import { navigate, path, query } from "../lib/router.js";
@@ -52,7 +52,9 @@ function Order({ agents, run, first }) {
   const key = useMemo(newKey, [body]); // a double click is one run; another body is another
   const wrong = problems(order);
   const verdict = useVerdict(run ? bodyText(pairs(order)) : body, wrong.length === 0, order);
-  const schema = order.session === "new" ? verdict.schema : null;
+  const schema = order.session === "new" && order.agent ? verdict.schema : null;
+  const ready = useRef(false); // the cards below the parameters wait for the first schema: they would move
+  ready.current ||= schema !== undefined;
   usePrefill(order, set, schema, known, Boolean(run));
   const start = async () => {
     setTried(true);
@@ -74,8 +76,8 @@ function Order({ agents, run, first }) {
       ${run ? html`<${Again} run=${run} known=${known} order=${order} set=${set} />` : html`<${SessionCard} order=${order} set=${set} />`}
       ${order.session === "new" && !run && html`<${AgentCard} agents=${agents} known=${known} order=${order} set=${set} />`}
       <${Parameters} order=${order} set=${set} schema=${schema} errors=${errors} run=${run} />
-      <${OutputCard} order=${order} set=${set} known=${known} run=${run} />
-      <${Placement} order=${order} set=${set} run=${run} /></div>
+      ${ready.current && html`<${OutputCard} order=${order} set=${set} known=${known} run=${run} />
+        <${Placement} order=${order} set=${set} run=${run} />`}</div>
     <div class="aside"><${Start} run=${run} busy=${busy} start=${start} wrong=${wrong} verdict=${verdict} error=${error} tried=${tried} order=${order} />
       <${Lines} list=${list} run=${run} /></div></div>`;
 }
@@ -83,7 +85,7 @@ function Order({ agents, run, first }) {
 // usePrefill lays out the objects that the schema requires, once for each agent, where nobody has typed anything.
 function usePrefill(order, set, schema, known, retry) {
   const done = useRef("");
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (retry || !schema || done.current === order.agent) return;
     done.current = order.agent;
     if (order.parameters.items?.length === 0 && canForm(schema)) set({ parameters: formValue(schema) });

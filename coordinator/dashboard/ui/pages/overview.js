@@ -4,7 +4,7 @@ import { get, seg } from "../lib/api.js";
 import { query } from "../lib/router.js";
 import { may, me } from "../lib/rights.js";
 import { count, ms, plural } from "../lib/format.js";
-import { Card, Hostile, Icon, Loaded, Page, Status, Text, Time, Took, useEvery, useResource, visible } from "../lib/components.js";
+import { Card, Hostile, Icon, Loaded, Loading, Page, Status, Text, Time, Took, useEvery, useResource, visible } from "../lib/components.js";
 import { About, ended } from "../lib/runs.js";
 import FirstMinute from "./firstminute.js";
 import { Proof } from "./proof.js";
@@ -22,17 +22,34 @@ export default function Overview() {
   useEvery(2, status.reload);
   const empty = status.data && Object.values(status.data.runs).every((n) => n === 0);
   const first = empty || query.value.has("first");
+  const doctor = useDoctor();
+  const late = useLate(1000);
+  const ready = late || doctor.data || doctor.error; // what the doctor finds stands above the rest
   return html`<${Page} title="Overview" actions=${html`<${Proof} kind=${first ? "" : "primary"} />`}>
-    <${Warnings} />
-    ${first && html`<${FirstMinute} />`}
-    <${Loaded} resource=${status} what="The status">${(s) => !empty && html`<${Now} status=${s} points=${points} />`}<//>
+    ${ready ? html`<${Warnings} checks=${doctor.data?.checks ?? []} />
+      ${first && html`<${FirstMinute} />`}
+      <${Loaded} resource=${status} what="The status">${(s) => !empty && html`<${Now} status=${s} points=${points} />`}<//>` : html`<${Loading} />`}
   <//>`;
 }
 
-function Warnings() {
+function useDoctor() {
   const doctor = useResource((signal) => (may("GET /doctor") ? get("/doctor", {}, { signal }) : { checks: [] }), [me.value?.scope]);
   useEvery(60, doctor.reload);
-  const bad = (doctor.data?.checks ?? []).filter((c) => c.verdict === "warn" || c.verdict === "fail");
+  return doctor;
+}
+
+// useLate turns true after that many milliseconds.
+function useLate(after) {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const t = setTimeout(() => setLate(true), after);
+    return () => clearTimeout(t);
+  }, []);
+  return late;
+}
+
+function Warnings({ checks }) {
+  const bad = checks.filter((c) => c.verdict === "warn" || c.verdict === "fail");
   if (bad.length === 0) return null;
   return html`<section class="stack warnings" aria-label="Warnings of the doctor">${bad.map((c) => html`<div class=${"banner " + (c.verdict === "fail" ? "bad" : "warn")} key=${c.check}><${Icon} name="warn" /><div><p><b>${c.check}</b> <${Text} text=${c.what} /></p>${c.advice && html`<p><${Text} text=${c.advice} /></p>`}</div></div>`)}</section>`;
 }

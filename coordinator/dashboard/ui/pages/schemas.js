@@ -24,7 +24,7 @@ function All() {
     <${Loaded} resource=${resource} what="The list of schemas">${(data) => (data.schemas.length === 0
       ? html`<${Empty} icon="schemas" title="No named schemas yet" text="Create one, then use it as the output schema of agents or of a single run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>`
       : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns(setDialog)} />`)}<//>
-    <${Card} title="Playground"><${Playground} schema=${null} /><//>
+    ${(resource.data || resource.error) && html`<${Card} title="Playground"><${Playground} schema=${null} /><//>`}
     ${dialog?.kind === "new" && html`<${Create} onClose=${close} />`}
     ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} users=${dialog.users} onClose=${close} done=${resource.reload} />`}<//>`;
 }

@@ -77,24 +77,26 @@ const modes = [
 
 export function Output({ definition }) {
   const { output, fixed } = definition;
+  const options = html`<${Options} value=${output.options} onChange=${output.setOptions} fixed=${fixed} retries=${1} />`;
   return html`<${Card} title="Output"><div class="stack">
     <p class="soft">What the answer must match. The agent is given the schema, its answer is checked, and it is asked again if the check fails. A schema from the caller replaces this one.</p>
     <fieldset class="modes"><legend class="offscreen">Output schema</legend>${modes.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="output-mode" value=${id} checked=${output.mode === id} disabled=${Boolean(fixed)} onChange=${() => output.setMode(id)} />
       <span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>
-    ${output.mode === "name" && html`<${Named} value=${output.name} onChange=${output.setName} fixed=${fixed} />`}
+    ${output.mode === "name" && html`<${Named} value=${output.name} onChange=${output.setName} fixed=${fixed}>${options}<//>`}
     ${output.mode !== "name" && html`<${Side} side=${output} fixed=${fixed} label="Custom output schema" off="" />`}
-    ${output.mode !== "none" && html`<${Options} value=${output.options} onChange=${output.setOptions} fixed=${fixed} retries=${1} />`}</div><//>`;
+    ${output.mode === "inline" && options}</div><//>`;
 }
 
-/** Named chooses a schema of the registry and shows it. */
-export function Named({ value, onChange, fixed }) {
+/** Named chooses a schema of the registry and shows it; children follow once it is loaded. */
+export function Named({ value, onChange, fixed, children }) {
   const all = useResource((signal) => get("/schemas", {}, { signal }), []);
   const one = useResource(async (signal) => (value ? get("/schemas/" + encodeURIComponent(value), {}, { signal }) : null), [value]);
   const names = (all.data?.schemas ?? []).map((s) => s.name);
   const shown = value && !names.includes(value) ? [value, ...names] : names;
   return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : undefined} hint=${all.data && names.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : undefined}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
       <option value="">Choose…</option>${shown.map((n) => html`<option value=${n} selected=${n === value}>${n}</option>`)}</select>`}<//>
-    ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}`;
+    ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}
+    ${(one.data !== undefined || one.error) && children}`;
 }
 
 /** Options are output_schema_options, as JSON text; what is not given is left out. */

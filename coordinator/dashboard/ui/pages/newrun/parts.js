@@ -1,7 +1,7 @@
 // The parts of an order: session, agent, parameters, output schema, where it goes.
 import { html, useMemo, useState } from "../../base.js";
 import { path, setQuery } from "../../lib/router.js";
-import { Card, Details, Field, Hostile, Tabs, Text } from "../../lib/components.js";
+import { Card, Details, Field, Hostile, Loading, Tabs, Text } from "../../lib/components.js";
 import { SchemaBadges, SchemaEditor } from "../../lib/agents.js";
 import { Form, canForm } from "../../lib/form.js";
 import { Editor } from "../../lib/editor.js";
@@ -31,11 +31,12 @@ export function AgentCard({ agents, known, order, set }) {
 /** Parameters are a prompt for a resume, else a form or JSON. */
 export function Parameters({ order, set, schema, errors, run }) {
   const [tab, setTab] = useState("form");
-  const able = useMemo(() => schema !== null && order.parameters.kind === "object" && canForm(schema, order.parameters), [schema, order.parameters]);
+  const able = useMemo(() => schema && order.parameters.kind === "object" && canForm(schema, order.parameters), [schema, order.parameters]);
   if (order.session === "resume") {
     return html`<${Card} title="Prompt"><${Field} label="Prompt" error=${errors[0]?.message}>${(c) => html`<textarea class="auto" rows="4" value=${order.prompt} onInput=${(e) => set({ prompt: e.currentTarget.value })} ...${c}></textarea>`}<//><//>`;
   }
   if (!order.agent) return null;
+  if (schema === undefined) return html`<${Card} title="Parameters"><${Loading} /><//>`;
   const shown = able ? tab : "json";
   const why = schema === null ? "This agent has no schema: any JSON object is accepted." : !able ? "There is no form for this: edit it as JSON." : null;
   return html`<${Card} title="Parameters"><${Tabs} label="Parameters" tabs=${able ? [{ id: "form", label: "Form" }, { id: "json", label: "JSON" }] : [{ id: "json", label: "JSON" }]} selected=${shown} onSelect=${setTab}>

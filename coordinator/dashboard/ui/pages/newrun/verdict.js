@@ -5,7 +5,7 @@ import { object, quote } from "../../lib/json.js";
 
 /**
  * useVerdict returns {ok, error, schema}: the answer of POST /runs/validate, its refusal, and the text of the schema that
- * the parameters of the order's agent have to match; null where it has none.
+ * the parameters of the order's agent have to match; null where it has none, undefined until the coordinator answered.
  */
 export function useVerdict(body, ready, order) {
   const [state, setState] = useState({});
@@ -37,5 +37,5 @@ export function useVerdict(body, ready, order) {
     return () => clearTimeout(timer);
   }, [body, ready]);
   useEffect(() => () => running.current?.abort(), []);
-  return { ...state, schema: schema.agent === order.agent ? schema.text : null };
+  return { ...state, schema: schema.agent === order.agent ? schema.text : state.ok || state.error ? null : undefined };
 }
