@@ -71,6 +71,7 @@ func TestJSONKeepsWhatWasTyped(t *testing.T) {
 	s.call(t, "POST", "/agents", `{"name":"asjson","type":"autonomous","parameters_schema":{"type":"object",`+
 		`"properties":{"b":{"type":"number"},"a":{}}}}`, 201)
 	p := open(t, s, "/ui/new?agent=asjson")
+	p.until(at("$.b")) // before the form there is one tab JSON only, of the command line
 	p.click("JSON")
 	const typed = `{"b":1.50,"10":[1E5,  0.10],"2":{"y":1,"x":9223372036854775807}}`
 	p.edit("Parameters", typed)
