@@ -91,10 +91,12 @@ func TestLayoutShift(t *testing.T) {
 				const add = (e) => {
 					if (e.hadRecentInput) return;
 					sum += e.value;
-					for (const {node, previousRect: a, currentRect: b} of e.sources)
-						moved.push((node?.parentElement?.className || "") + " > " + (node?.outerHTML || node?.textContent || "gone")
-							.slice(0, 120) + " " + [a.x, a.y, a.width, a.height].map(Math.round) + " to " +
-							[b.x, b.y, b.width, b.height].map(Math.round));
+					for (const {node, previousRect: a, currentRect: b} of e.sources) {
+						const what = node?.outerHTML || node?.textContent || "gone";
+						const [from, to] = [a, b].map((r) => [r.x, r.y, r.width, r.height].map(Math.round));
+						moved.push((node?.parentElement?.className || "") + " > " + what.slice(0, 120) +
+							" " + from + " to " + to);
+					}
 				};
 				const seen = new PerformanceObserver((list) => list.getEntries().forEach(add));
 				seen.observe({type: "layout-shift", buffered: true});
