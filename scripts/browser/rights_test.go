@@ -17,6 +17,7 @@ var withoutControl = map[string]string{
 	"POST /login":                       "the form of the login, which nobody has to be allowed to see",
 	"POST /logout":                      "whoever is logged in may log out",
 	"POST /login/codes":                 "for ao dashboard, which opens a browser",
+	"POST /ledger/accept":               "an operator decides it, with ao verify --accept-damage",
 	"POST /mcp":                         "for agents",
 	"POST /runner/register":             "for workers",
 	"POST /runs/validate":               "asked while somebody types",
