@@ -30,7 +30,7 @@ var mutations = []mutation{
 	// The stream is the only truth.
 	{"nats/stream/tail.go", "a lost end is not noticed", "	return ErrHistoryReplaced\n", "	return nil\n"},
 	{"nats/stream/tail.go", "replaced records are not noticed",
-		"return err == nil && m.Subject == r.Subject && m.Time.Equal(r.Time), err", "return err == nil, err"},
+		"return err == nil && m.Subject == r.Subject && m.Time.Equal(r.Time), err", "return err == nil && m.Seq > 0, err"},
 	{fold + "reducer.go", "the reducer reads the clock", "a.NotBefore = m.Time.Add(", "a.NotBefore = time.Now().Add("},
 	{fold + "reducer.go", "an end frees no place in its session",
 		"	if r.live.snap.open() {\n		s.open--\n	}\n", ""},
@@ -46,7 +46,7 @@ var mutations = []mutation{
 		"	if s != nil && (len(s.live) > 0 || f.callbacks.hasPending(s)",
 		"	if s != nil && (f.callbacks.hasPending(s)"},
 	{fold + "follow.go", "a deletion read late is ignored", "	if ch.Kind != subject.DeletedKind || ch.Applied {",
-		"	if true {"},
+		"	if ch.Kind != subject.DeletedKind || true {"},
 	{fold + "worklist.go", "history is cut in open runs",
 		"			case r.live != nil,\n", "			case false,\n"},
 
@@ -72,7 +72,7 @@ var mutations = []mutation{
 	{control + "control.go", "signals are lost, and nothing is called by time",
 		"		case <-timer.C:\n		}\n		timer.Reset",
 		"		}\n		timer.Reset"},
-	{control + "dispatch/dispatch.go", "waiting runs are never looked at again", "	if all {\n", "	if false {\n"},
+	{control + "dispatch/dispatch.go", "waiting runs are never looked at again", "	if all {\n", "	if all && false {\n"},
 	{control + "dispatch/dispatch.go", "every attempt is queued as the first", "spec, a.AttemptNumber())", "spec, 1)"},
 	{control + "dispatch/dispatch.go", "runs fail at once without a runner",
 		"if now.Sub(since) >= c.NoMatch && now.Sub(w.since) >= c.NoMatch {", "if now.Sub(since) >= 0 {"},
