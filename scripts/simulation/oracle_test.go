@@ -202,7 +202,7 @@ func (o *oracle) check(string) {
 		o.read = log.last()
 		o.audit(false)
 	}
-	if o.loop.steps-o.compared > 400 {
+	if o.loop.steps-o.compared > 2*len(o.order) {
 		o.compared = o.loop.steps
 		o.compare()
 	}

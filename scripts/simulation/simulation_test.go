@@ -21,6 +21,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "play this seed only, and log what happens")
+	simLog   = flag.Bool("sim.log", false, "log what happens in the kept stories")
 	simFirst = flag.Uint64("sim.first", 1, "the first seed")
 	simFor   = flag.Duration("sim.for", 20*time.Second, "how long seeds are played")
 	simSeeds = flag.Int("sim.seeds", 0, "how many seeds are played at most; 0: as many as there is time for")
@@ -136,7 +137,11 @@ func TestKeptStories(t *testing.T) {
 			t.Fatalf("%s: %v", f.Name(), err)
 		}
 		for range 3 { // Go's maps and timers may order what happens at one moment
-			if wrong, _, _ := tell(t, s, slog.New(slog.DiscardHandler)); len(wrong) > 0 {
+			log := slog.New(slog.DiscardHandler)
+			if *simLog {
+				log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+			}
+			if wrong, _, _ := tell(t, s, log); len(wrong) > 0 {
 				t.Errorf("%s: %s", f.Name(), wrong[0])
 			}
 		}

@@ -185,6 +185,7 @@ func (w *world) request(q request) {
 		c := w.coordinators[(q.N+try)%len(w.coordinators)]
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		told, again := c.serve(ctx, q, body, scope, key, of)
+		w.log.Debug("request answered", "n", q.N, "what", q.What, "by", c.name, "again", again)
 		cancel()
 		if !again {
 			if told != nil {
@@ -217,6 +218,9 @@ func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, 
 		if err == nil {
 			told = &acceptance{a.RunID, a.SessionID}
 		}
+	}
+	if err != nil {
+		c.log.Debug("request failed", "n", q.N, "err", err)
 	}
 	return told, err != nil && (fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil)
 }
