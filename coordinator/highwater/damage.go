@@ -52,8 +52,8 @@ func (k *Keeper) Held() error {
 
 var errCompared = errHeld("the history is being compared with its high-water mark")
 
-// Unhandled reports whether there is a damage whose affected runs this process has to look for now: the projection is
-// of what is left.
+// Unhandled reports whether this process must look for the runs that a damage affects. It is false until the
+// projection has read what is left.
 func (k *Keeper) Unhandled() bool {
 	v := k.shown.Load()
 	return v.todo && k.History.Rebuilds() >= v.rebuilds && k.History.Confirmed()
